@@ -1,0 +1,27 @@
+# Hiredis::hiredis: the hiredis C library, of which only the reply reader is used.
+include(FindPackageHandleStandardArgs)
+
+find_path(Hiredis_INCLUDE_DIR hiredis/read.h HINTS ${HIREDIS_ROOT} PATH_SUFFIXES include)
+find_library(Hiredis_LIBRARY NAMES hiredis HINTS ${HIREDIS_ROOT} PATH_SUFFIXES lib lib64)
+find_package_handle_standard_args(Hiredis NAME_MISMATCHED
+  REQUIRED_VARS Hiredis_LIBRARY Hiredis_INCLUDE_DIR
+  REASON_FAILURE_MESSAGE "
+overlimit's Redis store needs the hiredis C library and its headers.
+  Debian/Ubuntu:  apt-get install libhiredis-dev libssl-dev
+  Fedora/RHEL:    dnf install hiredis-devel openssl-devel
+  Alpine:         apk add hiredis-dev openssl-dev
+  macOS:          brew install hiredis openssl
+or point to a prefix:
+  pip install . -Ccmake.define.HIREDIS_ROOT=/opt/hiredis
+or build without Redis:
+  pip install . -Ccmake.define.OVERLIMIT_REDIS=OFF
+")
+if(NOT Hiredis_FOUND)
+  message(FATAL_ERROR "hiredis is missing (see above)")
+endif()
+if(NOT TARGET Hiredis::hiredis)
+  add_library(Hiredis::hiredis UNKNOWN IMPORTED)
+  set_target_properties(Hiredis::hiredis PROPERTIES
+    IMPORTED_LOCATION "${Hiredis_LIBRARY}"
+    INTERFACE_INCLUDE_DIRECTORIES "${Hiredis_INCLUDE_DIR}")
+endif()

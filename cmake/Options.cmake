@@ -1,0 +1,26 @@
+# Language level, warnings and sanitizers, carried by the interface target overlimit_options.
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+option(OVERLIMIT_WERROR "Treat warnings as errors" OFF)
+find_package(Threads REQUIRED)
+
+add_library(overlimit_options INTERFACE)
+target_compile_features(overlimit_options INTERFACE cxx_std_20)
+# No FMA contraction: the doubles of the engine and of Lua must be the same doubles.
+target_compile_options(overlimit_options INTERFACE
+  -Wall -Wextra -Wpedantic -Wconversion -Wshadow -ffp-contract=off)
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  target_compile_options(overlimit_options INTERFACE -Wthread-safety)
+endif()
+if(OVERLIMIT_WERROR)
+  target_compile_options(overlimit_options INTERFACE -Werror)
+endif()
+if(OVERLIMIT_SANITIZE)
+  target_compile_options(overlimit_options INTERFACE
+    -fsanitize=${OVERLIMIT_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(overlimit_options INTERFACE -fsanitize=${OVERLIMIT_SANITIZE})
+endif()

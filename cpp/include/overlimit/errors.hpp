@@ -1,0 +1,52 @@
+// The errors of the engine. Each has a type at its source; bindings map them one to one to the Python
+// classes of the same name. Messages say what was wrong and what to do, and never hold a password.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace overlimit {
+
+/// A limit that cannot exist: names the argument and the value.
+class InvalidLimit : public std::invalid_argument {
+ public:
+  using std::invalid_argument::invalid_argument;
+};
+
+/// A store could not answer. `maybe_charged`: bytes may have left and no reply came, so the call may or
+/// may not have been executed; such a call is never replayed.
+class StoreError : public std::runtime_error {
+ public:
+  explicit StoreError(const std::string& what, bool maybe_charged = false)
+      : std::runtime_error(what), maybe_charged_(maybe_charged) {}
+  [[nodiscard]] bool maybe_charged() const noexcept { return maybe_charged_; }
+
+ private:
+  bool maybe_charged_;
+};
+
+/// The deadline of the call passed without a usable answer.
+class StoreTimeout : public StoreError {
+ public:
+  using StoreError::StoreError;
+};
+
+/// No connection, a lost one, or a server that says it cannot serve now.
+class StoreUnavailable : public StoreError {
+ public:
+  using StoreError::StoreError;
+};
+
+/// A script failed or answered what it never should.
+class ScriptError : public StoreError {
+ public:
+  using StoreError::StoreError;
+};
+
+/// The configuration is wrong: credentials, permissions, cluster slots, a server that is too old.
+class StoreConfigError : public StoreError {
+ public:
+  using StoreError::StoreError;
+};
+
+}  // namespace overlimit

@@ -1,0 +1,47 @@
+"""The exceptions of overlimit; the C++ core raises these same classes."""
+
+from __future__ import annotations
+
+__all__ = [
+    "InvalidLimit",
+    "OverlimitError",
+    "ScriptError",
+    "StoreConfigError",
+    "StoreError",
+    "StoreTimeout",
+    "StoreUnavailable",
+]
+
+
+class OverlimitError(Exception):
+    """Base class of everything overlimit raises by itself."""
+
+
+class InvalidLimit(OverlimitError, ValueError):
+    """A limit, or a text describing one, that cannot exist; the message names the argument."""
+
+
+class StoreError(OverlimitError):
+    """The store could not answer.
+
+    ``maybe_charged`` is True when the call may have been executed: bytes may have left and no reply came.
+    Such a call is never replayed.
+    """
+
+    maybe_charged: bool = False
+
+
+class StoreTimeout(StoreError, TimeoutError):
+    """The deadline of the call passed without a usable answer."""
+
+
+class StoreUnavailable(StoreError, ConnectionError):
+    """No connection could be made, it was lost, or the server says that it cannot serve now."""
+
+
+class ScriptError(StoreError):
+    """A script failed on the server, or answered what it never should."""
+
+
+class StoreConfigError(StoreError):
+    """The configuration is wrong: credentials, permissions, cluster slots, or a server that is too old."""
