@@ -2,6 +2,7 @@
 // classes of the same name. Messages say what was wrong and what to do, and never hold a password.
 #pragma once
 
+#include <exception>
 #include <stdexcept>
 #include <string>
 
@@ -47,6 +48,13 @@ class ScriptError : public StoreError {
 class StoreConfigError : public StoreError {
  public:
   using StoreError::StoreError;
+};
+
+/// A wait was ended by whoever asked to be told of interruptions (store.hpp: Interrupted). The outcome of
+/// the call is then unknown.
+class WaitInterrupted : public std::exception {
+ public:
+  [[nodiscard]] const char* what() const noexcept override { return "the wait was interrupted"; }
 };
 
 }  // namespace overlimit

@@ -1,0 +1,77 @@
+#include "clock.hpp"
+
+#include <cmath>
+#include <limits>
+
+#include "manual_clock.hpp"
+
+namespace overlimit::python {
+namespace {
+
+bool is_time_time(PyObject* clock) {
+  const Object module = Object::steal(checked(PyImport_ImportModule("time")));
+  const Object function = Object::steal(checked(PyObject_GetAttrString(module.get(), "time")));
+  return function.get() == clock;
+}
+
+}  // namespace
+
+double seconds_from(Micros duration) {
+  return duration == kNever ? std::numeric_limits<double>::infinity() : static_cast<double>(duration) / 1e6;
+}
+
+Micros micros_from(PyObject* seconds, const char* what) {
+  const double value = PyFloat_AsDouble(seconds);
+  if (value == -1.0 && PyErr_Occurred() != nullptr) throw PythonError{};
+  if (!(std::fabs(value) < 9e9)) {
+    PyErr_Format(PyExc_ValueError, "%s reads %R seconds, outside [0, 2^53 - 2^50) microseconds", what, seconds);
+    throw PythonError{};
+  }
+  // The whole seconds and the fraction are exact; only the fraction is rounded.
+  const double whole = std::floor(value);
+  return static_cast<Micros>(whole) * 1'000'000 + std::llround((value - whole) * 1e6);
+}
+
+ClockSource::ClockSource(PyObject* clock) : object_(Object::borrow(clock)) {
+  if (clock == Py_None) return;
+  manual_ = manual_clock_in(clock);
+  if (manual_ != nullptr) {
+    kind_ = Kind::manual;
+  } else if (is_time_time(clock)) {
+    kind_ = Kind::system;
+  } else {
+    kind_ = Kind::callable;
+    reader_ = Object::steal(PyObject_GetAttrString(clock, "now"));
+    if (!reader_) {
+      PyErr_Clear();
+      reader_ = Object::borrow(clock);
+    }
+    if (PyCallable_Check(reader_.get()) == 0) {
+      PyErr_Format(PyExc_TypeError, "clock must have a now() or be callable, not %.100s", Py_TYPE(clock)->tp_name);
+      throw PythonError{};
+    }
+  }
+}
+
+std::optional<Micros> ClockSource::read() const {
+  switch (kind_) {
+    case Kind::store:
+      return std::nullopt;
+    case Kind::manual:
+      return manual_->now();
+    case Kind::system:
+      return system_now();
+    case Kind::callable:
+      break;
+  }
+  const Object reading = Object::steal(checked(PyObject_CallNoArgs(reader_.get())));
+  return checked_instant(micros_from(reading.get(), "the clock"));
+}
+
+void ClockSource::clear() {
+  kind_ = Kind::store;
+  object_ = Object();
+  reader_ = Object();
+}
+
+}  // namespace overlimit::python

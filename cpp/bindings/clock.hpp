@@ -1,0 +1,44 @@
+// Clocks as Python gives them, and seconds as Python speaks of them.
+#pragma once
+
+#include <Python.h>
+
+#include <optional>
+
+#include "object.hpp"
+#include "overlimit/time.hpp"
+
+namespace overlimit::python {
+
+/// Microseconds as seconds; kNever is infinity.
+double seconds_from(Micros duration);
+
+/// Seconds (an int or a float) to the nearest microsecond. TypeError for another type; ValueError naming
+/// `what` when it is NaN, infinite or too large to be exact; both thrown as PythonError.
+Micros micros_from(PyObject* seconds, const char* what);
+
+/// Where a limiter's calls get their time from.
+class ClockSource {
+ public:
+  ClockSource() = default;
+  /// None: the store's own clock. A ManualClock, time.time, an object with now(), or a callable.
+  /// TypeError for anything else, thrown as PythonError.
+  explicit ClockSource(PyObject* clock);
+
+  /// The reading, or nothing when the store is to use its own clock. ValueError naming the clock when
+  /// it's NaN, infinite or out of range, thrown as PythonError.
+  [[nodiscard]] std::optional<Micros> read() const;
+  /// Whether it is this machine's real time.
+  [[nodiscard]] bool is_system() const { return kind_ == Kind::system; }
+  [[nodiscard]] PyObject* object() const { return object_.get(); }
+  void clear();
+
+ private:
+  enum class Kind : std::uint8_t { store, manual, system, callable };
+  Kind kind_ = Kind::store;
+  Object object_;
+  Object reader_;
+  ManualClock* manual_ = nullptr;
+};
+
+}  // namespace overlimit::python

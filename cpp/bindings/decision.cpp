@@ -1,0 +1,251 @@
+#include "decision.hpp"
+
+#include <structmember.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "clock.hpp"
+#include "errors.hpp"
+#include "limiter.hpp"
+#include "object.hpp"
+
+namespace overlimit::python {
+namespace {
+
+// After the fields: the subjects, then the columns of the rows, widest first.
+struct DecisionObject {
+  PyObject_VAR_HEAD
+  Decision answer;
+  Micros time;
+  PyObject* cost;
+  std::size_t subject_count;
+  std::size_t row_count;
+};
+
+constexpr std::size_t kRowBytes = sizeof(Receipt) + 4 * sizeof(std::int64_t) + sizeof(Status);
+
+PyTypeObject* decision_type = nullptr;
+PyTypeObject* detail_type = nullptr;
+std::array<PyObject*, 4> status_names{};
+PyObject* source_store = nullptr;
+
+DecisionObject& of(PyObject* self) { return *reinterpret_cast<DecisionObject*>(self); }
+
+std::span<Subject> subjects_of(DecisionObject& decision) {
+  return {reinterpret_cast<Subject*>(&decision + 1), decision.subject_count};
+}
+
+template <class T>
+std::span<T> take(std::byte*& place, std::size_t count) {
+  const std::span<T> column(reinterpret_cast<T*>(place), count);
+  place += count * sizeof(T);
+  return column;
+}
+
+Rows rows_in(DecisionObject& decision) {
+  const std::size_t count = decision.row_count;
+  auto* place = reinterpret_cast<std::byte*>(subjects_of(decision).data() + decision.subject_count);
+  Rows rows;
+  rows.receipt = take<Receipt>(place, count);
+  rows.remaining = take<std::int64_t>(place, count);
+  rows.retry_after = take<Micros>(place, count);
+  rows.reset_after = take<Micros>(place, count);
+  rows.delay = take<Micros>(place, count);
+  rows.status = take<Status>(place, count);
+  return rows;
+}
+
+/// The subject of a row and the limit among its own.
+struct RowOwner {
+  const Subject* subject;
+  std::size_t limit;
+};
+
+RowOwner owner_of(DecisionObject& decision, std::size_t row) {
+  for (const Subject& subject : subjects_of(decision)) {
+    const std::size_t limits = plan_of(subject.limiter).size();
+    if (row < limits) return {&subject, row};
+    row -= limits;
+  }
+  Py_UNREACHABLE();
+}
+
+PyObject* limit_object(const RowOwner& owner) {
+  const std::size_t place = plan_of(owner.subject->limiter).limits()[owner.limit].place;
+  return Py_NewRef(PyTuple_GET_ITEM(limits_of(owner.subject->limiter), Py_ssize_t(place)));
+}
+
+PyObject* seconds(Micros duration) { return PyFloat_FromDouble(seconds_from(duration)); }
+
+PyObject* get_allowed(PyObject* self, void*) { return PyBool_FromLong(of(self).answer.status == Status::ok); }
+PyObject* get_status(PyObject* self, void*) {
+  return Py_NewRef(status_names[std::size_t(of(self).answer.status)]);
+}
+PyObject* get_remaining(PyObject* self, void*) { return PyLong_FromLongLong(of(self).answer.remaining); }
+PyObject* get_retry_after(PyObject* self, void*) { return seconds(of(self).answer.retry_after); }
+PyObject* get_reset_after(PyObject* self, void*) { return seconds(of(self).answer.reset_after); }
+PyObject* get_delay(PyObject* self, void*) { return seconds(of(self).answer.delay); }
+PyObject* get_time(PyObject* self, void*) { return seconds(of(self).time); }
+PyObject* get_cost(PyObject* self, void*) { return Py_NewRef(of(self).cost); }
+PyObject* get_source(PyObject*, void*) { return Py_NewRef(source_store); }
+PyObject* get_limit(PyObject* self, void*) {
+  return limit_object(owner_of(of(self), of(self).answer.binding));
+}
+PyObject* get_identifier(PyObject* self, void*) {
+  return Py_NewRef(owner_of(of(self), of(self).answer.binding).subject->identifier);
+}
+
+Object detail(DecisionObject& decision, const RowOwner& owner, std::size_t row) {
+  const Rows rows = rows_in(decision);
+  Object item = Object::steal(checked(PyStructSequence_New(detail_type)));
+  Py_ssize_t field = 0;
+  const auto add = [&](PyObject* value) { PyStructSequence_SetItem(item.get(), field++, checked(value)); };
+  add(Py_NewRef(owner.subject->identifier));
+  add(limit_object(owner));
+  add(Py_NewRef(name_of(owner.subject->limiter)));
+  add(PyBool_FromLong(rows.status[row] == Status::ok));
+  add(PyLong_FromLongLong(rows.remaining[row]));
+  add(seconds(rows.retry_after[row]));
+  add(seconds(rows.reset_after[row]));
+  return item;
+}
+
+// Rows are in canonical order; details are in the order the caller gave the limits.
+PyObject* get_details(PyObject* self, void*) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    DecisionObject& decision = of(self);
+    Object details = Object::steal(checked(PyTuple_New(Py_ssize_t(decision.row_count))));
+    std::size_t first = 0;
+    for (const Subject& subject : subjects_of(decision)) {
+      const auto& limits = plan_of(subject.limiter).limits();
+      for (std::size_t i = 0; i < limits.size(); ++i) {
+        Object item = detail(decision, {&subject, i}, first + i);
+        PyTuple_SET_ITEM(details.get(), Py_ssize_t(first + limits[i].place), item.release());
+      }
+      first += limits.size();
+    }
+    return details.release();
+  });
+}
+
+int is_allowed(PyObject* self) { return of(self).answer.status == Status::ok ? 1 : 0; }
+
+PyObject* represent(PyObject* self) {
+  const Object remaining = Object::steal(get_remaining(self, nullptr));
+  const Object retry = Object::steal(get_retry_after(self, nullptr));
+  const Object limit = Object::steal(get_limit(self, nullptr));
+  const Object identifier = Object::steal(get_identifier(self, nullptr));
+  if (!remaining || !retry || !limit || !identifier) return nullptr;
+  return PyUnicode_FromFormat("<Decision %U: remaining=%R, retry_after=%R, limit=%R, identifier=%R>",
+                              status_names[std::size_t(of(self).answer.status)], remaining.get(), retry.get(),
+                              limit.get(), identifier.get());
+}
+
+PyObject* represent_html(PyObject* self, PyObject*) {
+  const Object module = Object::steal(PyImport_ImportModule("overlimit._display"));
+  return module ? PyObject_CallMethod(module.get(), "decision_html", "O", self) : nullptr;
+}
+
+void destroy(PyObject* self) {
+  for (const Subject& subject : subjects_of(of(self))) {
+    Py_DECREF(subject.limiter);
+    Py_DECREF(subject.identifier);
+  }
+  Py_XDECREF(of(self).cost);
+  PyTypeObject* type = Py_TYPE(self);
+  PyObject_Free(self);
+  Py_DECREF(type);
+}
+
+PyGetSetDef properties[] = {
+    {"allowed", get_allowed, nullptr, "Whether the call may pass; bool(decision) is the same.", nullptr},
+    {"status", get_status, nullptr, "\"ok\", \"over\", \"locked\" or \"never\".", nullptr},
+    {"remaining", get_remaining, nullptr,
+     "The smallest over all pairs of what a limit still grants after this call, in cost units.", nullptr},
+    {"retry_after", get_retry_after, nullptr,
+     "Seconds until this same call could succeed: 0.0 if allowed, math.inf for never.", nullptr},
+    {"limit", get_limit, nullptr, "The limit that binds.", nullptr},
+    {"identifier", get_identifier, nullptr, "The identifier that binds, as it was given.", nullptr},
+    {"reset_after", get_reset_after, nullptr,
+     "Seconds until the binding pair is as if it had never been seen.", nullptr},
+    {"delay", get_delay, nullptr, "Seconds the caller must wait before it proceeds; 0.0 when refused.", nullptr},
+    {"cost", get_cost, nullptr, "What was asked for.", nullptr},
+    {"time", get_time, nullptr, "When it was decided, in seconds since the Unix epoch.", nullptr},
+    {"source", get_source, nullptr, "Who decided: \"store\".", nullptr},
+    {"details", get_details, nullptr, "One record per (identifier, limit), in the order given.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+PyMethodDef methods[] = {{"_repr_html_", represent_html, METH_NOARGS, "The decision as a table, for notebooks."},
+                         {nullptr, nullptr, 0, nullptr}};
+
+PyType_Slot slots[] = {{Py_tp_doc, const_cast<char*>("The answer to a call; a value. A refusal is not an error.")},
+                       {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
+                       {Py_tp_repr, reinterpret_cast<void*>(represent)},
+                       {Py_nb_bool, reinterpret_cast<void*>(is_allowed)},
+                       {Py_tp_getset, properties},
+                       {Py_tp_methods, methods},
+                       {0, nullptr}};
+
+PyType_Spec spec = {"overlimit._core.Decision", sizeof(DecisionObject), 1,
+                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+
+PyStructSequence_Field detail_fields[] = {
+    {"identifier", "as it was given"},
+    {"limit", "the limit"},
+    {"policy", "the name of its policy"},
+    {"allowed", "whether this pair alone would have passed"},
+    {"remaining", "what the limit still grants after this call, in cost units"},
+    {"retry_after", "seconds until this pair would pass"},
+    {"reset_after", "seconds until this pair is as if it had never been seen"},
+    {nullptr, nullptr}};
+
+PyStructSequence_Desc detail_description = {
+    "overlimit._core.Detail", "One (identifier, limit) pair of a decision.", detail_fields, 7};
+
+bool add_names() {
+  constexpr std::array kNames{"ok", "over", "locked", "never"};
+  std::ranges::transform(kNames, status_names.begin(), PyUnicode_InternFromString);
+  source_store = PyUnicode_InternFromString("store");
+  return source_store != nullptr && std::ranges::find(status_names, nullptr) == status_names.end();
+}
+
+}  // namespace
+
+bool add_decision(PyObject* module) {
+  decision_type = reinterpret_cast<PyTypeObject*>(PyType_FromModuleAndSpec(module, &spec, nullptr));
+  detail_type = PyStructSequence_NewType(&detail_description);
+  return decision_type != nullptr && detail_type != nullptr && add_names() &&
+         PyModule_AddType(module, decision_type) == 0 && PyModule_AddType(module, detail_type) == 0;
+}
+
+NewDecision::NewDecision(const Subject* subjects, std::size_t subject_count, std::size_t row_count) {
+  const std::size_t bytes = subject_count * sizeof(Subject) + row_count * kRowBytes;
+  auto* object = PyObject_NewVar(DecisionObject, decision_type, Py_ssize_t(bytes));
+  decision_ = checked(reinterpret_cast<PyObject*>(object));
+  object->cost = nullptr;
+  object->subject_count = subject_count;
+  object->row_count = row_count;
+  std::copy_n(subjects, subject_count, subjects_of(*object).begin());
+  for (const Subject& subject : subjects_of(*object)) {
+    Py_INCREF(subject.limiter);
+    Py_INCREF(subject.identifier);
+  }
+}
+
+NewDecision::~NewDecision() { Py_XDECREF(decision_); }
+
+Rows NewDecision::rows() const { return rows_in(of(decision_)); }
+
+Micros& NewDecision::time() const { return of(decision_).time; }
+
+PyObject* NewDecision::finish(const Decision& answer, PyObject* cost) {
+  of(decision_).answer = answer;
+  of(decision_).cost = Py_NewRef(cost);
+  return std::exchange(decision_, nullptr);
+}
+
+}  // namespace overlimit::python

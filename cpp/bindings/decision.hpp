@@ -1,0 +1,40 @@
+// overlimit.Decision: a heap type with plain C fields and its rows behind it. Nothing is formatted and no
+// object is made until it is asked for.
+#pragma once
+
+#include <Python.h>
+
+#include <cstddef>
+
+#include "overlimit/decision.hpp"
+
+namespace overlimit::python {
+
+/// Who was asked about: a limiter (its policy and limits) and an identifier as the caller gave it.
+struct Subject {
+  PyObject* limiter;
+  PyObject* identifier;
+};
+
+/// Adds the type to the module; false with a Python exception set.
+bool add_decision(PyObject* module);
+
+/// A decision in the making: room for its subjects and rows, which the store then fills.
+class NewDecision {
+ public:
+  /// Takes references of its own to the subjects. MemoryError is thrown as PythonError.
+  NewDecision(const Subject* subjects, std::size_t subject_count, std::size_t row_count);
+  NewDecision(const NewDecision&) = delete;
+  NewDecision& operator=(const NewDecision&) = delete;
+  ~NewDecision();
+
+  [[nodiscard]] Rows rows() const;
+  Micros& time() const;
+  /// Completes it: a new reference. `cost` is what the caller asked for.
+  PyObject* finish(const Decision& answer, PyObject* cost);
+
+ private:
+  PyObject* decision_;
+};
+
+}  // namespace overlimit::python

@@ -1,0 +1,70 @@
+#include "errors.hpp"
+
+#include "overlimit/errors.hpp"
+
+#include <new>
+#include <stdexcept>
+
+#include "object.hpp"
+
+namespace overlimit::python {
+namespace {
+
+Object error_class(const char* name) {
+  const Object module = Object::steal(PyImport_ImportModule("overlimit.errors"));
+  return Object::steal(module ? PyObject_GetAttrString(module.get(), name) : nullptr);
+}
+
+void set_error(const char* name, const char* message) {
+  const Object type = error_class(name);
+  if (type) PyErr_SetString(type.get(), message);
+}
+
+void set_store_error(const char* name, const StoreError& error) {
+  const Object type = error_class(name);
+  if (!type) return;
+  const Object instance = Object::steal(PyObject_CallFunction(type.get(), "s", error.what()));
+  if (!instance) return;
+  if (PyObject_SetAttrString(instance.get(), "maybe_charged", error.maybe_charged() ? Py_True : Py_False) == 0) {
+    PyErr_SetObject(type.get(), instance.get());
+  }
+}
+
+void translate() {
+  try {
+    throw;
+  } catch (const PythonError&) {
+  } catch (const WaitInterrupted&) {
+    if (PyErr_Occurred() == nullptr) PyErr_SetNone(PyExc_KeyboardInterrupt);
+  } catch (const InvalidLimit& error) {
+    set_error("InvalidLimit", error.what());
+  } catch (const StoreTimeout& error) {
+    set_store_error("StoreTimeout", error);
+  } catch (const StoreUnavailable& error) {
+    set_store_error("StoreUnavailable", error);
+  } catch (const ScriptError& error) {
+    set_store_error("ScriptError", error);
+  } catch (const StoreConfigError& error) {
+    set_store_error("StoreConfigError", error);
+  } catch (const StoreError& error) {
+    set_store_error("StoreError", error);
+  } catch (const std::bad_alloc&) {
+    PyErr_SetString(PyExc_MemoryError, "the store has no memory left");
+  } catch (const std::logic_error& error) {
+    PyErr_SetString(PyExc_ValueError, error.what());
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  }
+}
+
+}  // namespace
+
+void set_python_error() noexcept {
+  try {
+    translate();
+  } catch (...) {
+    PyErr_SetString(PyExc_RuntimeError, "an unknown C++ exception");
+  }
+}
+
+}  // namespace overlimit::python

@@ -1,0 +1,56 @@
+#include "identifiers.hpp"
+
+namespace overlimit::python {
+namespace {
+
+std::string_view checked_bytes(std::string_view bytes) {
+  if (bytes.empty()) {
+    PyErr_SetString(PyExc_ValueError, "an identifier must not be empty");
+    throw PythonError{};
+  }
+  return bytes;
+}
+
+}  // namespace
+
+std::string_view IdentifierBytes::view(PyObject* identifier) {
+  if (PyUnicode_Check(identifier)) {
+    Py_ssize_t size = 0;
+    if (const char* bytes = PyUnicode_AsUTF8AndSize(identifier, &size)) {
+      return checked_bytes({bytes, static_cast<std::size_t>(size)});
+    }
+    PyErr_Clear();
+    return checked_bytes(encode(identifier));
+  }
+  if (PyBytes_Check(identifier)) {
+    return checked_bytes({PyBytes_AS_STRING(identifier), static_cast<std::size_t>(PyBytes_GET_SIZE(identifier))});
+  }
+  PyErr_Format(PyExc_TypeError, "an identifier is a str or bytes, not %.100s", Py_TYPE(identifier)->tp_name);
+  throw PythonError{};
+}
+
+// Lone surrogates have no UTF-8 of their own.
+std::string_view IdentifierBytes::encode(PyObject* text) {
+  encoded_.push_back(
+      Object::steal(checked(PyUnicode_AsEncodedString(text, "utf-8", "surrogatepass"))));
+  PyObject* bytes = encoded_.back().get();
+  return {PyBytes_AS_STRING(bytes), static_cast<std::size_t>(PyBytes_GET_SIZE(bytes))};
+}
+
+Cost cost_of(PyObject* cost) {
+  if (PyBool_Check(cost) || !PyIndex_Check(cost)) {
+    PyErr_Format(PyExc_TypeError, "cost must be an integer, not %.100s", Py_TYPE(cost)->tp_name);
+    throw PythonError{};
+  }
+  const Object number = Object::steal(checked(PyNumber_Index(cost)));
+  int overflow = 0;
+  const long long value = PyLong_AsLongLongAndOverflow(number.get(), &overflow);
+  if (value == -1 && PyErr_Occurred() != nullptr) throw PythonError{};
+  if (overflow < 0 || (overflow == 0 && value < 0)) {
+    PyErr_Format(PyExc_ValueError, "cost must not be negative, got %R", number.get());
+    throw PythonError{};
+  }
+  return overflow > 0 || value > kExact ? kExact : value;
+}
+
+}  // namespace overlimit::python

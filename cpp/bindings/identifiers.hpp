@@ -1,0 +1,30 @@
+// Identifiers and costs as Python gives them.
+#pragma once
+
+#include <Python.h>
+
+#include <string_view>
+#include <vector>
+
+#include "object.hpp"
+#include "overlimit/algorithms/step.hpp"
+
+namespace overlimit::python {
+
+/// Keeps what had to be encoded alive for as long as its views are used.
+class IdentifierBytes {
+ public:
+  /// The bytes of a str (UTF-8, surrogatepass) or bytes identifier, valid as long as it and this live.
+  /// TypeError for another type, ValueError for an empty one, thrown as PythonError.
+  std::string_view view(PyObject* identifier);
+
+ private:
+  std::string_view encode(PyObject* text);
+  std::vector<Object> encoded_;
+};
+
+/// The cost as a number, saturating at 2^53, which no limit grants. TypeError for what is not an integer
+/// (bool included), ValueError for a negative one, thrown as PythonError.
+Cost cost_of(PyObject* cost);
+
+}  // namespace overlimit::python

@@ -1,0 +1,64 @@
+// overlimit._core: a table of contents. The hot types are on the C API in files of their own; everything
+// that pybind11 binds is in this one translation unit.
+#include <pybind11/pybind11.h>
+
+#include "decision.hpp"
+#include "errors.hpp"
+#include "overlimit/errors.hpp"
+#include "handles.hpp"
+#include "limiter.hpp"
+#include "limits.hpp"
+#include "manual_clock.hpp"
+#include "object.hpp"
+#include "stores.hpp"
+
+namespace overlimit::python {
+namespace {
+
+void bind_errors() {
+  pybind11::register_local_exception_translator([](std::exception_ptr error) {
+    if (!error) return;
+    try {
+      std::rethrow_exception(error);
+    } catch (const InvalidLimit&) {
+      set_python_error();
+    } catch (const StoreError&) {
+      set_python_error();
+    }
+  });
+}
+
+void bind_heap_types(const pybind11::module_& module) {
+  if (add_manual_clock(module.ptr()) && add_decision(module.ptr()) && add_limiter(module.ptr())) return;
+  throw pybind11::error_already_set();
+}
+
+template <class Bound>
+Bound bound_in(PyObject* object, const char* expected) {
+  try {
+    return pybind11::cast<Bound>(pybind11::handle(object));
+  } catch (const pybind11::cast_error&) {
+    PyErr_Format(PyExc_TypeError, "expected %s, not %.100s", expected, Py_TYPE(object)->tp_name);
+    throw PythonError{};
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<Store> store_from(PyObject* object) {
+  return bound_in<std::shared_ptr<Store>>(object, "a store");
+}
+
+Limit limit_from(PyObject* object) { return bound_in<Limit>(object, "a limit"); }
+
+}  // namespace overlimit::python
+
+PYBIND11_MODULE(_core, module) {
+  using namespace overlimit::python;
+  module.doc() = "The C++ core of overlimit.";
+  module.attr("__version__") = OVERLIMIT_VERSION;
+  bind_errors();
+  bind_limits(module);
+  bind_stores(module);
+  bind_heap_types(module);
+}

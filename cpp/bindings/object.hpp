@@ -1,0 +1,44 @@
+// Owning references to Python objects, for code on the C API. The GIL is held wherever one is used.
+#pragma once
+
+#include <Python.h>
+
+#include <utility>
+
+namespace overlimit::python {
+
+class Object {
+ public:
+  Object() = default;
+  /// Takes over a new reference; nullptr is allowed.
+  static Object steal(PyObject* object) { return Object(object); }
+  /// Adds a reference of its own.
+  static Object borrow(PyObject* object) { return Object(Py_XNewRef(object)); }
+  Object(Object&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  Object& operator=(Object&& other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  Object(const Object&) = delete;
+  Object& operator=(const Object&) = delete;
+  ~Object() { Py_XDECREF(object_); }
+
+  [[nodiscard]] PyObject* get() const { return object_; }
+  [[nodiscard]] PyObject* release() { return std::exchange(object_, nullptr); }
+  explicit operator bool() const { return object_ != nullptr; }
+
+ private:
+  explicit Object(PyObject* object) : object_(object) {}
+  PyObject* object_ = nullptr;
+};
+
+/// Thrown when a Python exception is set; it stays set.
+struct PythonError {};
+
+/// The object, or PythonError for nullptr.
+inline PyObject* checked(PyObject* object) {
+  if (object == nullptr) throw PythonError{};
+  return object;
+}
+
+}  // namespace overlimit::python

@@ -1,0 +1,56 @@
+// Part of module.cpp: the stores.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <memory>
+#include <string>
+
+#include "overlimit/memory_store.hpp"
+#ifdef OVERLIMIT_LINKS_REDIS
+#include "overlimit/redis_store.hpp"
+#endif
+
+namespace overlimit::python {
+
+inline void bind_memory_store(pybind11::module_& module) {
+  namespace py = pybind11;
+  py::class_<MemoryStore, Store, std::shared_ptr<MemoryStore>>(
+      module, "MemoryStore",
+      "A store in this process's memory, of bounded size.\n\n"
+      "Past max_keys keys or max_bytes bytes it never forgives: keys it does not know then share overflow\n"
+      "cells that count what all of them spend.")
+      .def(py::init<std::size_t, std::size_t>(), py::arg("max_keys") = 1'000'000,
+           py::arg("max_bytes") = std::size_t{256} << 20)
+      .def("__len__", &MemoryStore::size)
+      .def("__bool__", [](const MemoryStore&) { return true; });
+}
+
+#ifdef OVERLIMIT_LINKS_REDIS
+inline void bind_redis_store(pybind11::module_& module) {
+  namespace py = pybind11;
+  py::class_<RedisStore, Store, std::shared_ptr<RedisStore>>(module, "RedisStore",
+                                                             "The core of overlimit.RedisStore.")
+      .def(py::init([](std::string host, std::uint16_t port, std::string unix_path, std::string username,
+                       std::string password, int database, std::string prefix, Micros timeout_us) {
+             redis::Endpoint endpoint{std::move(host),     port,
+                                      std::move(unix_path), std::move(username),
+                                      std::move(password), database};
+             return std::make_shared<RedisStore>(std::move(endpoint),
+                                                 RedisStore::Options{std::move(prefix), timeout_us});
+           }),
+           py::kw_only(), py::arg("host"), py::arg("port"), py::arg("unix_path"), py::arg("username"),
+           py::arg("password"), py::arg("database"), py::arg("prefix"), py::arg("timeout_us"))
+      .def("close", &RedisStore::close, "Close this process's connections; a later call opens new ones.");
+}
+#endif
+
+inline void bind_stores(pybind11::module_& module) {
+  pybind11::class_<Store, std::shared_ptr<Store>>(module, "Store", "Where state lives and decisions are made.");
+  bind_memory_store(module);
+#ifdef OVERLIMIT_LINKS_REDIS
+  bind_redis_store(module);
+#endif
+}
+
+}  // namespace overlimit::python

@@ -1,0 +1,23 @@
+// Folding the rows of a call into its answer: one function, the same for every store.
+#pragma once
+
+#include <span>
+
+#include "overlimit/store.hpp"
+
+namespace overlimit {
+
+/// The answer to a call.
+struct Decision {
+  Status status = Status::ok;
+  std::int64_t remaining = 0;  ///< the smallest over all pairs
+  Micros retry_after = 0;      ///< the largest over all that refuse; kNever for never
+  Micros reset_after = 0;      ///< of the binding pair
+  Micros delay = 0;            ///< the largest over all; 0 when refused
+  std::size_t binding = 0;     ///< the row that binds
+};
+
+/// Where the binding row is decided among equals in the order the limits were given, not canonical order.
+Decision fold(std::span<const Charge> charges, const Rows& rows);
+
+}  // namespace overlimit

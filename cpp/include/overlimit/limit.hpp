@@ -1,0 +1,47 @@
+// A limit: an algorithm with its numbers and an optional name. An immutable value, validated when built.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "overlimit/algorithms/registry.hpp"
+
+namespace overlimit {
+
+/// Tells a limit's record among the records of a key, in memory and in Redis alike.
+using Tag = std::uint64_t;
+
+class Limit {
+ public:
+  /// The algorithm by name with its numbers, in the order its `make` documents.
+  /// Throws InvalidLimit naming the algorithm or the number that is wrong.
+  Limit(std::string_view algorithm, std::span<const std::int64_t> numbers,
+        std::optional<std::string> name = std::nullopt);
+
+  [[nodiscard]] const Algorithm& algorithm() const { return algorithm_; }
+  [[nodiscard]] const std::optional<std::string>& name() const { return name_; }
+  [[nodiscard]] std::string_view algorithm_name() const;
+  /// The numbers its script reads.
+  [[nodiscard]] std::vector<std::int64_t> packed() const;
+  /// The most cells its record holds.
+  [[nodiscard]] std::int64_t max_cells() const;
+  /// A hash of what makes a record its own (algorithm, period, precision, start, name) and of its place
+  /// among limits alike in all of that. Changing the limit's number alone changes no tag.
+  [[nodiscard]] Tag tag(std::size_t ordinal = 0) const;
+
+ private:
+  Algorithm algorithm_;
+  std::optional<std::string> name_;
+};
+
+/// A stable 64-bit hash of a text (FNV-1a): the same in every process, so it may be stored.
+std::uint64_t hash_of(std::string_view text);
+
+/// Whether a text may stand in a key: [A-Za-z0-9_.-]{1,64}.
+bool is_key_name(std::string_view text);
+
+}  // namespace overlimit

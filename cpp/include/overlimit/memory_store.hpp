@@ -1,0 +1,45 @@
+// The store in this process's memory: a sharded table of bounded size. No thread, no timer: every call
+// sweeps a little of what has expired.
+#pragma once
+
+#ifndef OVERLIMIT_LINKS_MEMORY
+#error "only targets that link overlimit_memory may include memory_store.hpp"
+#endif
+
+#include <cstddef>
+#include <memory>
+
+#include "overlimit/store.hpp"
+
+namespace overlimit {
+
+/// Thread-safe: each shard has its own lock, and a call over several keys takes theirs in order.
+///
+/// Bounded without ever forgiving: past `max_keys` keys or `max_bytes` bytes, keys it does not know share
+/// overflow cells (one per policy and shard), which count what all of them spend; a key that becomes
+/// tracked later starts from what its cell holds. Resetting an identifier leaves the cells alone.
+class MemoryStore final : public Store {
+ public:
+  static constexpr std::size_t kMinBytes = 64 << 10;
+
+  /// Reserves address space for max_bytes at once; pages become real as they are used.
+  /// Throws std::invalid_argument for max_keys of 0 or max_bytes below kMinBytes, std::bad_alloc.
+  explicit MemoryStore(std::size_t max_keys = 1'000'000, std::size_t max_bytes = std::size_t{256} << 20);
+  ~MemoryStore() override;
+
+  void prepare(const Plan& plan) override;
+  void decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
+              const Interrupted& interrupted) override;
+  void reset(const Plan& plan, std::span<const std::string_view> identifiers,
+             const Interrupted& interrupted) override;
+  [[nodiscard]] bool waits() const override { return false; }
+
+  /// Keys tracked now, overflow cells not counted.
+  [[nodiscard]] std::size_t size() const;
+
+ private:
+  struct Table;
+  std::unique_ptr<Table> table_;
+};
+
+}  // namespace overlimit

@@ -1,0 +1,149 @@
+// One (identifier, limit) pair, whatever its algorithm: the rules that hold for every algorithm are applied
+// here, once. A store finds the record, asks `examine`, writes what `charged` says if the whole call passes,
+// and shows the row.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <optional>
+
+#include "overlimit/limit.hpp"
+#include "overlimit/store.hpp"
+
+namespace overlimit {
+
+/// A record as a store found it. The cells are borrowed.
+struct Found {
+  Micros expires_at = 0;
+  Header header{};
+  Cells cells{};
+};
+
+/// A pair as it stands at its own instant, before anything is charged.
+struct Examined {
+  Verdict verdict{};
+  Micros now = 0;           ///< the call's reading, but not before the record's own time
+  bool standing = false;    ///< whether anything of a record is left
+  Header header{};          ///< what is left
+  std::size_t dropped = 0;  ///< oldest cells that no longer count
+  Micros expires_at = 0;    ///< when the record is gone, never later than as written
+};
+
+/// What to write after a charge.
+struct Written {
+  Header header{};
+  std::size_t dropped = 0;
+  std::optional<Cell> pushed{};
+  Micros expires_at = 0;
+};
+
+namespace detail {
+
+template <class Limited>
+using StandingOf = std::optional<Standing<typename Limited::State>>;
+
+template <class Limited>
+Examined examine(const Limited& limit, const Found* found, Micros reading, Cost cost) {
+  Examined pair;
+  pair.now = reading;
+  StandingOf<Limited> standing;
+  Cells cells;
+  if (found != nullptr && found->expires_at > reading) {
+    const auto state = std::bit_cast<typename Limited::State>(found->header);
+    cells = found->cells;
+    pair.now = std::max(reading, clamp(limit, state));
+    standing = advance(limit, state, cells, pair.now);
+  }
+  pair.verdict = admit(limit, standing, cells, pair.now, cost);
+  if (!standing) return pair;
+  pair.standing = true;
+  pair.header = std::bit_cast<Header>(standing->state);
+  pair.dropped = standing->dropped;
+  pair.expires_at = std::min(found->expires_at, expires_at(limit, standing->state, cells));
+  if (pair.verdict.status == Status::over) {
+    pair.verdict.retry_after = std::min(pair.verdict.retry_after, found->expires_at - pair.now);
+  }
+  return pair;
+}
+
+template <class Limited>
+Written charged(const Limited& limit, const Examined& pair, Cost cost) {
+  StandingOf<Limited> standing;
+  if (pair.standing) standing = {std::bit_cast<typename Limited::State>(pair.header), pair.dropped};
+  const auto after = charge(limit, standing, pair.now, cost);
+  return {std::bit_cast<Header>(after.state), after.dropped, after.pushed,
+          expires_at(limit, after.state, Cells{})};
+}
+
+}  // namespace detail
+
+/// Judges `cost` on the record found, or on none (nullptr). A record whose expiry, as written, is not after
+/// the call's reading is as if it were not there; so nobody waits longer than until that expiry.
+inline Examined examine(const Limit& limit, const Found* found, Micros reading, Cost cost) {
+  return std::visit([&](const auto& limited) { return detail::examine(limited, found, reading, cost); },
+                    limit.algorithm());
+}
+
+/// The record after charging an admitted cost > 0.
+inline Written charged(const Limit& limit, const Examined& pair, Cost cost) {
+  return std::visit([&](const auto& limited) { return detail::charged(limited, pair, cost); },
+                    limit.algorithm());
+}
+
+/// What the limit grants to a record with this header; all zeros: to one never seen.
+inline std::int64_t granted(const Limit& limit, const Header& header) {
+  return std::visit(
+      [&](const auto& limited) {
+        using State = typename std::decay_t<decltype(limited)>::State;
+        return remaining(limited, std::bit_cast<State>(header));
+      },
+      limit.algorithm());
+}
+
+/// The record's own time: no call on it is decided earlier.
+inline Micros own_time(const Limit& limit, const Header& header) {
+  return std::visit(
+      [&](const auto& limited) {
+        using State = typename std::decay_t<decltype(limited)>::State;
+        return clamp(limited, std::bit_cast<State>(header));
+      },
+      limit.algorithm());
+}
+
+/// When a record that was just charged is back to "never seen".
+inline Micros expiry(const Limit& limit, const Header& header) {
+  return std::visit(
+      [&](const auto& limited) {
+        using State = typename std::decay_t<decltype(limited)>::State;
+        return expires_at(limited, std::bit_cast<State>(header), Cells{});
+      },
+      limit.algorithm());
+}
+
+/// The most a limit can ever grant.
+inline Cost most(const Limit& limit) {
+  return std::visit([](const auto& limited) { return limited.most(); }, limit.algorithm());
+}
+
+/// Fills a row for a pair that is not charged.
+inline void show_standing(const Limit& limit, const Examined& pair, const Rows& rows, std::size_t row) {
+  rows.status[row] = pair.verdict.status;
+  rows.remaining[row] = granted(limit, pair.standing ? pair.header : Header{});
+  rows.retry_after[row] = pair.verdict.retry_after;
+  rows.reset_after[row] = pair.standing ? pair.expires_at - pair.now : 0;
+  rows.delay[row] = 0;
+  rows.receipt[row] = {};
+}
+
+/// Fills a row for a pair that was charged at this reading, under a key of this birth.
+inline void show_charged(const Limit& limit, const Header& after, Micros reading, Micros birth,
+                         const Rows& rows, std::size_t row) {
+  rows.status[row] = Status::ok;
+  rows.remaining[row] = granted(limit, after);
+  rows.retry_after[row] = 0;
+  rows.reset_after[row] = expiry(limit, after) - std::max(reading, own_time(limit, after));
+  rows.delay[row] = 0;
+  rows.receipt[row] = {birth, after};
+}
+
+}  // namespace overlimit

@@ -1,0 +1,48 @@
+// The store in Redis or Valkey: one Lua script decides a call and writes it, in one round trip.
+#pragma once
+
+#ifndef OVERLIMIT_LINKS_REDIS
+#error "only targets that link overlimit_redis may include redis_store.hpp"
+#endif
+
+#include <memory>
+#include <string>
+
+#include "overlimit/redis_endpoint.hpp"
+#include "overlimit/store.hpp"
+
+namespace overlimit {
+
+/// Thread-safe, and usable in a forked child at once, with connections of its own. Connects to nothing
+/// before the first call.
+///
+/// The script decides and writes; what it found or wrote comes back in the reply, from which the rows are
+/// worked out here, by the same functions that serve the memory store (lua/README.md). Time is the server's
+/// unless a call brings its own.
+class RedisStore final : public Store {
+ public:
+  struct Options {
+    std::string prefix = "ol";   ///< of every key: [A-Za-z0-9_.-]{1,64}
+    Micros timeout = 100'000;    ///< the deadline of one whole call
+  };
+
+  /// Throws std::invalid_argument naming a wrong option.
+  RedisStore(redis::Endpoint endpoint, Options options);
+  ~RedisStore() override;
+
+  void prepare(const Plan& plan) override;
+  void decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
+              const Interrupted& interrupted) override;
+  void reset(const Plan& plan, std::span<const std::string_view> identifiers,
+             const Interrupted& interrupted) override;
+  [[nodiscard]] bool waits() const override { return true; }
+
+  /// Closes this process's connections; a later call opens new ones.
+  void close();
+
+ private:
+  struct Core;
+  std::unique_ptr<Core> core_;
+};
+
+}  // namespace overlimit

@@ -1,0 +1,75 @@
+#include "overlimit/limit.hpp"
+
+#include <utility>
+
+#include "overlimit/errors.hpp"
+
+namespace overlimit {
+namespace {
+
+template <std::size_t Index = 0>
+Algorithm make_algorithm(std::string_view name, std::span<const std::int64_t> numbers) {
+  if constexpr (Index < std::variant_size_v<Algorithm>) {
+    using Candidate = std::variant_alternative_t<Index, Algorithm>;
+    if (name == Candidate::kName) return Candidate::make(numbers);
+    return make_algorithm<Index + 1>(name, numbers);
+  } else {
+    throw InvalidLimit("there is no algorithm named '" + std::string(name) + "'");
+  }
+}
+
+}  // namespace
+
+Limit::Limit(std::string_view algorithm, std::span<const std::int64_t> numbers,
+             std::optional<std::string> name)
+    : algorithm_(make_algorithm(algorithm, numbers)), name_(std::move(name)) {
+  if (name_ && !is_key_name(*name_)) {
+    throw InvalidLimit("name must match [A-Za-z0-9_.-]{1,64}, got '" + *name_ + "'");
+  }
+}
+
+std::string_view Limit::algorithm_name() const {
+  return std::visit([](const auto& limit) { return limit.kName; }, algorithm_);
+}
+
+std::vector<std::int64_t> Limit::packed() const {
+  return std::visit(
+      [](const auto& limit) {
+        const auto numbers = limit.packed();
+        return std::vector<std::int64_t>(numbers.begin(), numbers.end());
+      },
+      algorithm_);
+}
+
+std::int64_t Limit::max_cells() const {
+  return std::visit([](const auto& limit) { return limit.max_cells(); }, algorithm_);
+}
+
+Tag Limit::tag(std::size_t ordinal) const {
+  std::string text(algorithm_name());
+  std::visit(
+      [&](const auto& limit) {
+        for (const std::int64_t number : limit.identity()) text += ' ' + std::to_string(number);
+      },
+      algorithm_);
+  if (name_) text += " name " + *name_;
+  if (ordinal > 0) text += " number " + std::to_string(ordinal);
+  return hash_of(text);
+}
+
+// Fowler, Noll and Vo's hash, variant 1a, 64 bits.
+std::uint64_t hash_of(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char character : text) {
+    hash = (hash ^ static_cast<unsigned char>(character)) * 0x100000001b3;
+  }
+  return hash;
+}
+
+bool is_key_name(std::string_view text) {
+  constexpr std::string_view kAllowed =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
+  return !text.empty() && text.size() <= 64 && text.find_first_not_of(kAllowed) == std::string_view::npos;
+}
+
+}  // namespace overlimit

@@ -1,0 +1,31 @@
+#include "overlimit/time.hpp"
+
+#include <ctime>
+#include <stdexcept>
+#include <string>
+
+namespace overlimit {
+
+Micros checked_instant(Micros instant) {
+  if (instant < 0 || instant >= kMaxTime) {
+    throw std::out_of_range("the clock reads " + std::to_string(instant) +
+                            " us, outside [0, 2^53 - 2^50) since the Unix epoch");
+  }
+  return instant;
+}
+
+Micros system_now() {
+  timespec reading{};
+  clock_gettime(CLOCK_REALTIME, &reading);
+  return checked_instant(Micros{reading.tv_sec} * 1'000'000 + reading.tv_nsec / 1'000);
+}
+
+void ManualClock::set(Micros instant) { now_.store(checked_instant(instant), std::memory_order_release); }
+
+void ManualClock::advance(Micros duration) {
+  Micros before = now();
+  while (!now_.compare_exchange_weak(before, checked_instant(before + duration))) {
+  }
+}
+
+}  // namespace overlimit

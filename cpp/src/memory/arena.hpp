@@ -1,0 +1,51 @@
+// A bounded allocator over a piece of a region. It hands out offsets, not pointers, so that the memory means
+// the same wherever it is mapped. Not thread-safe: a shard's lock guards it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace overlimit::memory {
+
+/// Where a block lies, in granules from the arena's start; 0 is no block.
+using Offset = std::uint32_t;
+
+class Arena {
+ public:
+  static constexpr std::size_t kGranule = 32;
+  /// A part is kept back for what must not fail: overflow cells and grown entries.
+  enum class Purpose : std::uint8_t { ordinary, vital };
+
+  Arena(std::byte* base, std::size_t size);
+
+  /// A block of at least `bytes` (not zeroed), or 0 when there is no room for this purpose.
+  Offset allocate(std::size_t bytes, Purpose purpose);
+  /// Gives back a block that was allocated with the same `bytes`.
+  void release(Offset block, std::size_t bytes);
+
+  template <class T>
+  T* at(Offset block) const {
+    return reinterpret_cast<T*>(base_ + std::size_t{block} * kGranule);
+  }
+  Offset offset_of(const void* block) const {
+    return static_cast<Offset>(static_cast<std::size_t>(static_cast<const std::byte*>(block) - base_) / kGranule);
+  }
+
+ private:
+  static constexpr std::size_t kSmallClasses = 32;  // multiples of a granule, then powers of two
+  static constexpr std::size_t kClasses = kSmallClasses + 12;
+
+  static std::size_t class_of(std::size_t granules);
+  static std::size_t granules_in(std::size_t size_class);
+  Offset take_free(std::size_t size_class);
+  Offset take_fresh(std::size_t granules, Purpose purpose);
+
+  std::byte* base_;
+  std::size_t granules_;
+  std::size_t reserve_;
+  std::size_t next_ = 1;
+  std::array<Offset, kClasses> free_{};  // heads of the lists of free blocks, linked through their first word
+};
+
+}  // namespace overlimit::memory

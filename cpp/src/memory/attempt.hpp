@@ -1,0 +1,72 @@
+// One call on the table, from its charges to its rows, while the locks of its shards are held.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <span>
+
+#include "memory/shard.hpp"
+#include "overlimit/store.hpp"
+
+namespace overlimit::memory {
+
+/// A charge and the entry that answers for it.
+struct Target {
+  const Charge* charge;
+  KeyHash key;
+  Shard* shard;
+  Entry* entry;       ///< nullptr: never seen, and nothing is to be written
+  Cost cost;          ///< what the entry is charged; in an overflow cell, for all that share it
+  std::size_t first;  ///< the row of the charge's first pair
+  bool fresh;         ///< inserted by this call, to be taken back if the call is refused
+  bool charged;       ///< by an earlier target with the same overflow cell
+};
+
+/// The instants a call needs: its own, and real time, by which entries are dropped.
+struct Readings {
+  Micros now;
+  Micros real_now;
+  bool injected;  ///< now has nothing to do with real time
+};
+
+/// Uninitialised room for the examined pairs of a call; most calls have few.
+class Examinations {
+ public:
+  explicit Examinations(std::size_t pairs)
+      : many_(pairs > kInline ? std::make_unique<Examined[]>(pairs) : nullptr),
+        pairs_(many_ ? many_.get() : reinterpret_cast<Examined*>(inline_)) {}
+  Examined& operator[](std::size_t pair) { return pairs_[pair]; }
+
+ private:
+  static constexpr std::size_t kInline = 16;
+  alignas(Examined) std::byte inline_[kInline * sizeof(Examined)];
+  std::unique_ptr<Examined[]> many_;
+  Examined* pairs_;
+};
+
+class Attempt {
+ public:
+  /// The targets name their charge, key and shard; those shards are locked for as long as this lives.
+  Attempt(Mode mode, std::span<Target> targets, std::size_t pairs, const Readings& readings)
+      : mode_(mode), targets_(targets), readings_(readings), examined_(pairs) {}
+
+  /// Decides, writes what is to be written, and fills the rows. `births` is the newest birth given out.
+  /// Throws std::bad_alloc before anything is charged.
+  void run(const Rows& rows, std::atomic<Micros>& births);
+
+ private:
+  void locate(Target& target);
+  Entry* entry_for_unknown(Target& target);
+  void share_costs();
+  bool examine_all();
+  void charge(Target& target, const Rows& rows, std::atomic<Micros>& births);
+  void show(Target& target, const Rows& rows, bool admitted);
+  void tidy(bool admitted);
+
+  Mode mode_;
+  std::span<Target> targets_;
+  Readings readings_;
+  Examinations examined_;
+};
+
+}  // namespace overlimit::memory

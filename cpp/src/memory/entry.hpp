@@ -1,0 +1,69 @@
+// What one key is in memory: an entry, followed by its records. Offsets only, no pointers.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+
+#include "memory/arena.hpp"
+#include "memory/keyed_hash.hpp"
+#include "overlimit/limit.hpp"
+#include "overlimit/pair.hpp"
+
+namespace overlimit::memory {
+
+/// One limit's state, found by its tag. Its cells are a ring of `capacity` (a power of two, or 0).
+struct Record {
+  Tag tag;
+  Micros expires_at;  ///< 0: nothing was ever charged
+  Header header;
+  Offset ring;
+  std::uint32_t capacity;
+  std::uint32_t head;
+  std::uint32_t length;
+};
+
+/// A key. `sweep_at` is in real time: the instant from which the entry may be dropped.
+struct Entry {
+  KeyHash key;
+  Micros birth;
+  Micros sweep_at;
+  std::uint32_t records;
+  bool overflow;  ///< a cell shared by keys the table has no room for
+
+  static std::size_t size_for(std::size_t records) { return sizeof(Entry) + records * sizeof(Record); }
+  [[nodiscard]] std::size_t size() const { return size_for(records); }
+  Record* begin() { return reinterpret_cast<Record*>(this + 1); }
+  Record* end() { return begin() + records; }
+  /// When the last of its records is back to "never seen".
+  Micros last_expiry() {
+    Micros last = 0;
+    for (const Record& record : *this) last = std::max(last, record.expires_at);
+    return last;
+  }
+};
+static_assert(sizeof(Entry) % alignof(Record) == 0);
+
+/// The cells of a record, oldest first.
+inline Cells cells_of(const Arena& arena, const Record& record) {
+  if (record.length == 0) return {};
+  const Cell* ring = arena.at<Cell>(record.ring);
+  const std::size_t until_end = std::min(record.length, record.capacity - record.head);
+  return {ring + record.head, until_end, ring, record.length - until_end};
+}
+
+/// Stores what a charge left behind. Never fails: without room for one more cell the newest two are merged
+/// into the later one, which then counts for longer than it had to.
+void commit(Arena& arena, Record& record, const Written& written);
+
+/// Gives the record's ring back.
+void drop_cells(Arena& arena, Record& record);
+
+/// Whether the entry's records are exactly those of these limits, in this order.
+inline bool fits(Entry& entry, std::span<const PlannedLimit> limits) {
+  if (entry.records != limits.size()) return false;
+  return std::equal(entry.begin(), entry.end(), limits.begin(),
+                    [](const Record& record, const PlannedLimit& planned) { return record.tag == planned.tag; });
+}
+
+}  // namespace overlimit::memory

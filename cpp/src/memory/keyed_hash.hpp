@@ -1,0 +1,63 @@
+// A keyed 128-bit hash of (policy, identifier). The key is random per process, so that nobody outside can
+// choose identifiers that collide; with 128 bits nobody inside will see a collision either.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+namespace overlimit::memory {
+
+struct KeyHash {
+  std::uint64_t low;
+  std::uint64_t high;
+  bool operator==(const KeyHash&) const = default;
+};
+
+class KeyedHash {
+ public:
+  /// A fresh random key.
+  KeyedHash();
+  KeyHash operator()(std::uint64_t policy, std::string_view identifier) const noexcept;
+
+ private:
+  std::array<std::uint64_t, 4> key_;
+};
+
+/// Multiplies two words and folds the 128-bit product: one step of mixing.
+inline std::uint64_t mix(std::uint64_t a, std::uint64_t b) noexcept {
+  __extension__ using Wide = unsigned __int128;
+  const Wide wide = Wide(a) * Wide(b);
+  return static_cast<std::uint64_t>(wide) ^ static_cast<std::uint64_t>(wide >> 64);
+}
+
+inline std::uint64_t word_at(const char* bytes) noexcept {
+  std::uint64_t word = 0;
+  std::memcpy(&word, bytes, sizeof word);
+  return word;
+}
+
+inline std::uint64_t last_word(const char* bytes, std::size_t size) noexcept {
+  std::uint64_t word = 0;
+  std::memcpy(&word, bytes, size);
+  return word;
+}
+
+inline KeyHash KeyedHash::operator()(std::uint64_t policy, std::string_view identifier) const noexcept {
+  const char* bytes = identifier.data();
+  std::size_t left = identifier.size();
+  std::uint64_t low = key_[0] ^ policy;
+  std::uint64_t high = key_[1] ^ left;
+  for (; left >= 8; left -= 8, bytes += 8) {
+    const std::uint64_t word = word_at(bytes);
+    low = mix(low ^ word, key_[2]);
+    high = mix(high ^ word, key_[3]);
+  }
+  const std::uint64_t tail = last_word(bytes, left);
+  low = mix(low ^ tail, key_[2] ^ identifier.size());
+  high = mix(high ^ tail, key_[3] ^ policy);
+  return {mix(low ^ key_[1], high ^ key_[3]), mix(high ^ key_[0], low ^ key_[2])};
+}
+
+}  // namespace overlimit::memory

@@ -1,0 +1,150 @@
+#include "overlimit/memory_store.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <stdexcept>
+#include <vector>
+
+#include "memory/attempt.hpp"
+#include "memory/region.hpp"
+
+namespace overlimit {
+namespace {
+
+using memory::Readings;
+using memory::Shard;
+using memory::Target;
+
+constexpr std::size_t kMaxShards = 64;
+constexpr std::size_t kKeysPerShard = 1024;
+constexpr std::size_t kMaxCharges = 64;
+
+std::size_t shards_for(std::size_t max_keys, std::size_t max_bytes) {
+  const std::size_t wanted = std::min(max_keys / kKeysPerShard, max_bytes / MemoryStore::kMinBytes);
+  return std::bit_floor(std::clamp<std::size_t>(wanted, 1, kMaxShards));
+}
+
+std::size_t checked_bytes(std::size_t max_keys, std::size_t max_bytes) {
+  if (max_keys == 0) throw std::invalid_argument("max_keys must be at least 1, got 0");
+  if (max_bytes < MemoryStore::kMinBytes) {
+    throw std::invalid_argument("max_bytes must be at least " + std::to_string(MemoryStore::kMinBytes) +
+                                ", got " + std::to_string(max_bytes));
+  }
+  return max_bytes;
+}
+
+Readings readings_of(const Call& call) {
+  if (!call.now) {
+    const Micros now = system_now();
+    return {now, now, false};
+  }
+  const Micros now = checked_instant(*call.now);
+  return {now, call.system_clock ? now : system_now(), !call.system_clock};
+}
+
+}  // namespace
+
+struct MemoryStore::Table {
+  Table(std::size_t max_keys, std::size_t max_bytes)
+      : region(checked_bytes(max_keys, max_bytes)), census{max_keys} {
+    const std::size_t count = shards_for(max_keys, max_bytes);
+    const std::size_t share = max_bytes / count / 64 * 64;
+    for (std::size_t i = 0; i < count; ++i) {
+      shards.push_back(std::make_unique<Shard>(std::span(region.data() + i * share, share), census));
+    }
+  }
+
+  [[nodiscard]] std::size_t shard_index(const memory::KeyHash& key) const { return key.low & (shards.size() - 1); }
+
+  void decide(const Call& call, const Rows& rows, const Readings& readings);
+
+  memory::Region region;
+  memory::Census census;
+  memory::KeyedHash hash;
+  std::vector<std::unique_ptr<Shard>> shards;
+  std::atomic<Micros> births{0};
+};
+
+namespace {
+
+/// Locks a set of shards, one bit each, in ascending order, which is the same for every call.
+class ShardLocks {
+ public:
+  ShardLocks(std::span<const std::unique_ptr<Shard>> shards, std::uint64_t chosen)
+      : shards_(shards), chosen_(chosen) {
+    for_each([](Shard& shard) { shard.mutex.lock(); });
+  }
+  ~ShardLocks() {
+    for_each([](Shard& shard) { shard.mutex.unlock(); });
+  }
+  ShardLocks(const ShardLocks&) = delete;
+  ShardLocks& operator=(const ShardLocks&) = delete;
+
+ private:
+  template <class Action>
+  void for_each(const Action& action) const {
+    for (std::uint64_t left = chosen_; left != 0; left &= left - 1) {
+      action(*shards_[std::size_t(std::countr_zero(left))]);
+    }
+  }
+
+  std::span<const std::unique_ptr<Shard>> shards_;
+  std::uint64_t chosen_;
+};
+
+}  // namespace
+
+void MemoryStore::Table::decide(const Call& call, const Rows& rows, const Readings& readings) {
+  std::array<Target, kMaxCharges> room;
+  if (call.charges.size() > room.size()) {
+    throw std::invalid_argument("a call has at most 64 charges, got " + std::to_string(call.charges.size()));
+  }
+  std::uint64_t chosen = 0;
+  std::size_t pairs = 0;
+  for (std::size_t i = 0; i < call.charges.size(); ++i) {
+    const Charge& charge = call.charges[i];
+    const memory::KeyHash key = hash(charge.plan->digest(), charge.identifier);
+    const std::size_t shard = shard_index(key);
+    room[i].charge = &charge;
+    room[i].key = key;
+    room[i].shard = shards[shard].get();
+    room[i].first = pairs;
+    chosen |= std::uint64_t{1} << shard;
+    pairs += charge.plan->size();
+  }
+  const ShardLocks locks(shards, chosen);
+  memory::Attempt(call.mode, std::span(room.data(), call.charges.size()), pairs, readings).run(rows, births);
+}
+
+MemoryStore::MemoryStore(std::size_t max_keys, std::size_t max_bytes)
+    : table_(std::make_unique<Table>(max_keys, max_bytes)) {}
+
+MemoryStore::~MemoryStore() = default;
+
+void MemoryStore::prepare(const Plan&) {}
+
+void MemoryStore::decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
+                         const Interrupted&) {
+  std::size_t first = 0;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const std::size_t pairs = pairs_of(calls[i].charges);
+    const Readings readings = readings_of(calls[i]);
+    table_->decide(calls[i], rows_of(rows, first, pairs), readings);
+    times[i] = readings.now;
+    first += pairs;
+  }
+}
+
+void MemoryStore::reset(const Plan& plan, std::span<const std::string_view> identifiers, const Interrupted&) {
+  for (const std::string_view identifier : identifiers) {
+    const memory::KeyHash key = table_->hash(plan.digest(), identifier);
+    Shard& shard = *table_->shards[table_->shard_index(key)];
+    const std::lock_guard lock(shard.mutex);
+    if (memory::Entry* entry = shard.find(key)) shard.erase(entry);
+  }
+}
+
+std::size_t MemoryStore::size() const { return table_->census.tracked.load(std::memory_order_relaxed); }
+
+}  // namespace overlimit

@@ -1,0 +1,30 @@
+// Address space reserved once; pages become real when they are first touched.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <cstddef>
+#include <new>
+
+namespace overlimit::memory {
+
+class Region {
+ public:
+  /// Throws std::bad_alloc when the system refuses.
+  explicit Region(std::size_t size)
+      : size_(size),
+        base_(mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {
+    if (base_ == MAP_FAILED) throw std::bad_alloc();
+  }
+  ~Region() { munmap(base_, size_); }
+  Region(const Region&) = delete;
+  Region& operator=(const Region&) = delete;
+
+  [[nodiscard]] std::byte* data() const { return static_cast<std::byte*>(base_); }
+
+ private:
+  std::size_t size_;
+  void* base_;
+};
+
+}  // namespace overlimit::memory

@@ -1,0 +1,162 @@
+#include "memory/shard.hpp"
+
+#include <bit>
+#include <new>
+
+namespace overlimit::memory {
+namespace {
+
+// Half of the places stay empty even if every entry is as small as can be.
+std::size_t places_for(std::size_t bytes, std::size_t max_keys) {
+  const std::size_t entries = std::min(bytes / Entry::size_for(2), max_keys);
+  return std::bit_ceil(std::max<std::size_t>(entries * 2, 64));
+}
+
+std::size_t index_size(std::size_t bytes, std::size_t max_keys, std::size_t place) {
+  return places_for(bytes, max_keys) * place;
+}
+
+}  // namespace
+
+bool Census::admit() {
+  if (tracked.fetch_add(1, std::memory_order_relaxed) < max_keys) return true;
+  leave();
+  return false;
+}
+
+Shard::Shard(std::span<std::byte> memory, Census& census)
+    : census_(census),
+      places_(reinterpret_cast<Place*>(memory.data())),
+      mask_(places_for(memory.size(), census.max_keys) - 1),
+      arena_(memory.data() + index_size(memory.size(), census.max_keys, sizeof(Place)),
+             memory.size() - index_size(memory.size(), census.max_keys, sizeof(Place))) {}
+
+std::size_t Shard::place_of(const KeyHash& key) const {
+  std::size_t place = home(key);
+  for (; places_[place].entry != 0; place = (place + 1) & mask_) {
+    if (places_[place].fingerprint == fingerprint(key) &&
+        arena_.at<Entry>(places_[place].entry)->key == key) {
+      break;
+    }
+  }
+  return place;
+}
+
+Entry* Shard::find(const KeyHash& key) {
+  const Place& place = places_[place_of(key)];
+  return place.entry == 0 ? nullptr : arena_.at<Entry>(place.entry);
+}
+
+Entry* Shard::make_entry(const KeyHash& key, std::span<const PlannedLimit> limits, std::size_t extra,
+                         Arena::Purpose purpose) {
+  const std::size_t records = limits.size() + extra;
+  const Offset offset = arena_.allocate(Entry::size_for(records), purpose);
+  if (offset == 0) return nullptr;
+  auto* entry = new (arena_.at<Entry>(offset)) Entry{key, 0, 0, static_cast<std::uint32_t>(records), false};
+  Record* record = entry->begin();
+  for (const PlannedLimit& planned : limits) *record++ = Record{planned.tag, 0, {}, 0, 0, 0, 0};
+  return entry;
+}
+
+Entry* Shard::insert(const KeyHash& key, std::span<const PlannedLimit> limits, bool overflow) {
+  if (overflow && used_ >= mask_) throw std::bad_alloc();
+  if (!overflow && (used_ >= most_used() || !census_.admit())) return nullptr;
+  Entry* entry =
+      make_entry(key, limits, 0, overflow ? Arena::Purpose::vital : Arena::Purpose::ordinary);
+  if (entry == nullptr) {
+    if (overflow) throw std::bad_alloc();
+    census_.leave();
+    return nullptr;
+  }
+  entry->overflow = overflow;
+  places_[place_of(key)] = {fingerprint(key), arena_.offset_of(entry)};
+  ++used_;
+  cells_ += overflow ? 1 : 0;
+  return entry;
+}
+
+Entry* Shard::conform(Entry* entry, std::span<const PlannedLimit> limits, Micros now) {
+  const auto is_foreign = [&](const Record& record) {
+    return record.expires_at > now &&
+           std::ranges::find(limits, record.tag, &PlannedLimit::tag) == limits.end();
+  };
+  const auto extra = static_cast<std::size_t>(std::count_if(entry->begin(), entry->end(), is_foreign));
+  Entry* grown = make_entry(entry->key, limits, extra, Arena::Purpose::vital);
+  if (grown == nullptr) throw std::bad_alloc();
+  grown->birth = entry->birth;
+  grown->sweep_at = entry->sweep_at;
+  grown->overflow = entry->overflow;
+  Record* next_foreign = grown->begin() + limits.size();
+  for (Record& record : *entry) {
+    Record* same = std::find_if(grown->begin(), grown->begin() + limits.size(),
+                                [&](const Record& candidate) { return candidate.tag == record.tag; });
+    if (same != grown->begin() + limits.size()) {
+      *same = record;
+    } else if (is_foreign(record)) {
+      *next_foreign++ = record;
+    } else {
+      drop_cells(arena_, record);
+    }
+  }
+  places_[place_of(entry->key)].entry = arena_.offset_of(grown);
+  arena_.release(arena_.offset_of(entry), entry->size());
+  return grown;
+}
+
+void Shard::copy_records(Entry& to, Entry& from) {
+  for (Record& target : to) {
+    for (const Record& source : from) {
+      if (source.tag != target.tag) continue;
+      const Cells cells = cells_of(arena_, source);
+      target.expires_at = source.expires_at;
+      for (std::size_t i = 0; i < cells.size(); ++i) {
+        commit(arena_, target, {.header = {}, .dropped = 0, .pushed = cells[i], .expires_at = source.expires_at});
+      }
+      target.header = source.header;
+    }
+  }
+  to.sweep_at = from.sweep_at;
+}
+
+void Shard::free_entry(Offset offset, Entry& entry) {
+  for (Record& record : entry) drop_cells(arena_, record);
+  if (entry.overflow) {
+    --cells_;
+  } else {
+    census_.leave();
+  }
+  --used_;
+  arena_.release(offset, entry.size());
+}
+
+// Linear probing without tombstones: entries behind the gap move up as far as their home allows.
+void Shard::vacate(std::size_t place) {
+  std::size_t gap = place;
+  for (std::size_t next = (gap + 1) & mask_; places_[next].entry != 0; next = (next + 1) & mask_) {
+    const std::size_t wanted = home(arena_.at<Entry>(places_[next].entry)->key);
+    if (((next - wanted) & mask_) < ((next - gap) & mask_)) continue;
+    places_[gap] = places_[next];
+    gap = next;
+  }
+  places_[gap] = {};
+}
+
+void Shard::erase(Entry* entry) {
+  const std::size_t place = place_of(entry->key);
+  const Offset offset = places_[place].entry;
+  vacate(place);
+  free_entry(offset, *entry);
+}
+
+void Shard::sweep(Micros real_now, std::size_t places) {
+  for (; places > 0; --places) {
+    const Offset offset = places_[cursor_].entry;
+    if (offset != 0 && arena_.at<Entry>(offset)->sweep_at <= real_now) {
+      erase(arena_.at<Entry>(offset));
+    } else {
+      cursor_ = (cursor_ + 1) & mask_;
+    }
+  }
+}
+
+}  // namespace overlimit::memory

@@ -1,0 +1,2 @@
+#pragma once
+#include "overlimit/redis_endpoint.hpp"

@@ -1,0 +1,16 @@
+// The names of keys in Redis: prefix and format version, policy, identifier.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace overlimit::redis {
+
+inline constexpr char kFormatVersion = '1';
+inline constexpr std::size_t kMaxPlainIdentifier = 256;
+
+/// `ol1:policy:identifier`; an identifier over kMaxPlainIdentifier bytes is `ol1:policy#` and its SHA-256
+/// in 64 lowercase hex digits. Prefix and policy cannot hold ':' or '#', so no two pairs share a key.
+std::string key_of(std::string_view prefix, std::string_view policy, std::string_view identifier);
+
+}  // namespace overlimit::redis

@@ -1,0 +1,78 @@
+#include "redis/script.hpp"
+
+#include <openssl/sha.h>
+
+#include <array>
+#include <set>
+#include <stdexcept>
+#include <utility>
+
+#include "lua_fragments.hpp"
+#include "redis/hex.hpp"
+
+namespace overlimit::redis {
+namespace {
+
+std::string sha1_of(const std::string& text) {
+  std::array<unsigned char, SHA_DIGEST_LENGTH> digest{};
+  SHA1(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data());
+  return hex(digest);
+}
+
+std::string_view fragment(std::string_view stem) {
+  for (const auto& [name, text] : kLuaFragments) {
+    if (name == stem) return text;
+  }
+  throw std::logic_error("lua/ has no fragment '" + std::string(stem) + "'");
+}
+
+std::string shape_of(std::span<const Plan* const> plans) {
+  std::string shape;
+  for (const Plan* plan : plans) shape += plan->shape() + ';';
+  return shape;
+}
+
+// A policy as Lua: its algorithms by name, and how many bytes of numbers each takes with its tag.
+std::string policy_table(const Plan& plan) {
+  std::string steps;
+  std::string strides;
+  for (const PlannedLimit& planned : plan.limits()) {
+    steps += std::string(planned.limit.algorithm_name()) + ", ";
+    strides += std::to_string(8 + 8 * planned.limit.packed().size()) + ", ";
+  }
+  return "{" + steps + "strides = {" + strides + "}}";
+}
+
+std::string deciding_text(std::span<const Plan* const> plans) {
+  std::set<std::string_view> algorithms;
+  std::string policies;
+  for (const Plan* plan : plans) {
+    for (const PlannedLimit& planned : plan->limits()) algorithms.insert(planned.limit.algorithm_name());
+    policies += policy_table(*plan) + ", ";
+  }
+  std::string text = std::string(fragment("prelude")) + std::string(fragment("value"));
+  for (const std::string_view algorithm : algorithms) text += fragment(algorithm);
+  return text + "local policies = {" + policies + "}\n" + std::string(fragment("decide"));
+}
+
+}  // namespace
+
+Script::Script(std::string text) : text_(std::move(text)), sha1_(sha1_of(text_)) {}
+
+const Script& read_script() {
+  static const Script script(std::string(fragment("prelude")) + std::string(fragment("value")) +
+                             std::string(fragment("read")));
+  return script;
+}
+
+const Script& Scripts::deciding(std::span<const Plan* const> plans) {
+  const std::string shape = shape_of(plans);
+  const std::lock_guard lock(mutex_);
+  auto found = scripts_.find(shape);
+  if (found == scripts_.end()) {
+    found = scripts_.emplace(shape, std::make_unique<const Script>(deciding_text(plans))).first;
+  }
+  return *found->second;
+}
+
+}  // namespace overlimit::redis

@@ -1,0 +1,42 @@
+// The scripts: their texts, made of the fragments under lua/, and their SHA1s.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "overlimit/policy.hpp"
+
+namespace overlimit::redis {
+
+/// A script's text and the 40 hex digits Redis knows it by. Immutable.
+class Script {
+ public:
+  explicit Script(std::string text);
+  [[nodiscard]] const std::string& text() const { return text_; }
+  [[nodiscard]] const std::string& sha1() const { return sha1_; }
+
+ private:
+  std::string text_;
+  std::string sha1_;
+};
+
+/// The script that reads keys and changes nothing.
+const Script& read_script();
+
+/// The scripts that decide, one per shape: the policies' algorithms and nothing else, so that their number
+/// is bounded by the program's policies and never by its traffic. Thread-safe.
+class Scripts {
+ public:
+  /// Policies in the order the call numbers them. The reference stays valid.
+  const Script& deciding(std::span<const Plan* const> plans);
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::unique_ptr<const Script>, std::less<>> scripts_;  // guarded by mutex_
+};
+
+}  // namespace overlimit::redis

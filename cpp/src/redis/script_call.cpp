@@ -1,0 +1,84 @@
+#include "redis/script_call.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+#include "overlimit/pair.hpp"
+#include "redis/keys.hpp"
+#include "redis/protocol/request.hpp"
+
+namespace overlimit::redis {
+namespace {
+
+constexpr std::int64_t kServerClock = -1;
+// How long a key outlives its state: the clocks of other callers may be behind by so much.
+constexpr std::int64_t kServerSlackMs = 1'000;
+constexpr std::int64_t kSystemSlackMs = 60'000;
+constexpr std::int64_t kInjectedSlackMs = 3'600'000;
+
+std::int64_t slack_ms(const Call& call) {
+  if (!call.now) return kServerSlackMs;
+  return call.system_clock ? kSystemSlackMs : kInjectedSlackMs;
+}
+
+void append_int64(std::string& bytes, std::int64_t number) {
+  bytes.append(reinterpret_cast<const char*>(&number), sizeof number);
+}
+
+std::vector<const Plan*> numbered_plans(const Call& call) {
+  std::vector<const Plan*> plans;
+  for (const Charge& charge : call.charges) plans.push_back(charge.plan);
+  const auto order = [](const Plan* plan) { return std::tuple<const std::string&, const Plan*>(plan->shape(), plan); };
+  std::ranges::sort(plans, {}, order);
+  const auto rest = std::ranges::unique(plans);
+  plans.erase(rest.begin(), rest.end());
+  return plans;
+}
+
+std::string command(std::string_view name, std::string_view script, const ScriptCall& call) {
+  const std::string count = std::to_string(call.keys.size());
+  std::vector<std::string_view> words{name, script, count};
+  words.insert(words.end(), call.keys.begin(), call.keys.end());
+  words.push_back(call.arguments);
+  std::string request;
+  protocol::append_request(request, words);
+  return request;
+}
+
+bool ever_fits(const Charge& charge) {
+  return std::ranges::all_of(charge.plan->limits(), [&](const PlannedLimit& planned) {
+    return charge.cost <= most(planned.limit);
+  });
+}
+
+}  // namespace
+
+std::string ScriptCall::evalsha() const { return command("EVALSHA", script->sha1(), *this); }
+
+std::string ScriptCall::eval() const { return command("EVAL", script->text(), *this); }
+
+bool may_charge(const Call& call) {
+  return call.mode == Mode::consume &&
+         std::ranges::any_of(call.charges, [](const Charge& charge) { return charge.cost > 0; }) &&
+         std::ranges::all_of(call.charges, ever_fits);
+}
+
+ScriptCall script_call(const Call& call, std::string_view prefix, Scripts& scripts) {
+  ScriptCall encoded{&read_script(), {}, {}};
+  append_int64(encoded.arguments, call.now.value_or(kServerClock));
+  append_int64(encoded.arguments, slack_ms(call));
+  for (const Charge& charge : call.charges) {
+    encoded.keys.push_back(key_of(prefix, charge.plan->policy(), charge.identifier));
+  }
+  if (!may_charge(call)) return encoded;
+  const std::vector<const Plan*> plans = numbered_plans(call);
+  encoded.script = &scripts.deciding(plans);
+  for (const Charge& charge : call.charges) {
+    append_int64(encoded.arguments, 1 + (std::ranges::find(plans, charge.plan) - plans.begin()));
+    append_int64(encoded.arguments, charge.cost);
+  }
+  for (const Plan* plan : plans) encoded.arguments += plan->packed();
+  return encoded;
+}
+
+}  // namespace overlimit::redis

@@ -1,0 +1,30 @@
+// One call as a script, its keys and its one packed argument (lua/README.md).
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "overlimit/store.hpp"
+#include "redis/script.hpp"
+
+namespace overlimit::redis {
+
+/// Borrows nothing but the script, which lives as long as the store.
+struct ScriptCall {
+  const Script* script;
+  std::vector<std::string> keys;  ///< one per charge
+  std::string arguments;
+
+  /// The command that runs it by SHA1, or with its whole text.
+  [[nodiscard]] std::string evalsha() const;
+  [[nodiscard]] std::string eval() const;
+};
+
+/// Whether a call can change anything: one that only looks, spends nothing or can never succeed cannot.
+bool may_charge(const Call& call);
+
+/// Policies are numbered in the order of their shapes, so that the order of charges makes no new script.
+ScriptCall script_call(const Call& call, std::string_view prefix, Scripts& scripts);
+
+}  // namespace overlimit::redis

@@ -1,0 +1,133 @@
+#include "redis/transport/address.hpp"
+
+#include <netdb.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <new>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "overlimit/errors.hpp"
+
+namespace overlimit::redis::transport {
+namespace {
+
+struct Found {
+  int error = 0;  // of getaddrinfo
+  std::vector<Address> addresses;
+};
+
+Found ask(const std::string& host, const std::string& port, int flags = 0) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV | flags;
+  addrinfo* list = nullptr;
+  Found found{::getaddrinfo(host.c_str(), port.c_str(), &hints, &list), {}};
+  if (found.error != 0) return found;
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(list, ::freeaddrinfo);
+  for (const addrinfo* each = list; each != nullptr; each = each->ai_next) {
+    Address& address = found.addresses.emplace_back();
+    std::memcpy(&address.storage, each->ai_addr, each->ai_addrlen);
+    address.size = each->ai_addrlen;
+  }
+  return found;
+}
+
+/// Signals must go on to the threads of the program, whose waits they end.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() noexcept {
+    sigset_t all;
+    sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+  ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_{};
+};
+
+}  // namespace
+
+/// One question, shared by the thread that asks it and all who wait. `event` becomes readable, for good,
+/// once `found` is there.
+struct Resolver::Lookup {
+  Lookup() : event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    if (event < 0) throw std::system_error(errno, std::system_category(), "eventfd");
+  }
+  Lookup(const Lookup&) = delete;
+  Lookup& operator=(const Lookup&) = delete;
+  ~Lookup() { ::close(event); }
+
+  void run(const std::string& host, const std::string& port) noexcept {
+    try {
+      found = ask(host, port);
+    } catch (const std::bad_alloc&) {
+      found = {EAI_MEMORY, {}};
+    }
+    done.store(true, std::memory_order_release);
+    ::eventfd_write(event, 1);
+  }
+
+  const int event;
+  std::atomic<bool> done{false};
+  Found found;  // written before `done`, read after
+};
+
+Resolver::Resolver(std::string host, std::uint16_t port) : host_(std::move(host)), port_(std::to_string(port)) {}
+
+std::vector<Address> Resolver::resolve(const Deadline& deadline, const Interrupted& interrupted) {
+  Found found = ask(host_, port_, host_ == "localhost" ? 0 : AI_NUMERICHOST);
+  if (found.error == EAI_NONAME) {
+    const std::shared_ptr<Lookup> lookup = lookup_in_thread();
+    if (!wait_for(lookup->event, POLLIN, deadline, interrupted)) {
+      throw StoreTimeout("resolving the redis host " + host_ + " took longer than the timeout; check the name server");
+    }
+    lookup->done.wait(false, std::memory_order_acquire);
+    found = lookup->found;
+  }
+  if (found.error == 0) return std::move(found.addresses);
+  throw StoreUnavailable("cannot resolve the redis host " + host_ + ": " + ::gai_strerror(found.error) +
+                         "; check the name in the URL");
+}
+
+std::shared_ptr<Resolver::Lookup> Resolver::lookup_in_thread() try {
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<Lookup> lookup = running_.lock();
+  if (lookup && !lookup->done.load(std::memory_order_acquire)) return lookup;
+  lookup = std::make_shared<Lookup>();
+  const SignalsBlocked blocked;
+  std::thread([lookup, host = host_, port = port_] { lookup->run(host, port); }).detach();
+  running_ = lookup;
+  return lookup;
+} catch (const std::system_error& error) {
+  throw StoreUnavailable("cannot resolve the redis host " + host_ + ": " + error.what());
+}
+
+Address unix_address(const std::string& path) {
+  sockaddr_un unix_domain{};
+  if (path.size() >= sizeof unix_domain.sun_path) {
+    throw StoreConfigError("the path of the redis unix socket is longer than " +
+                           std::to_string(sizeof unix_domain.sun_path - 1) + " bytes: " + path);
+  }
+  unix_domain.sun_family = AF_UNIX;
+  path.copy(unix_domain.sun_path, path.size());
+  Address address;
+  std::memcpy(&address.storage, &unix_domain, sizeof unix_domain);
+  address.size = sizeof unix_domain;
+  return address;
+}
+
+}  // namespace overlimit::redis::transport

@@ -1,0 +1,120 @@
+#include "redis/transport/connection.hpp"
+
+#include <poll.h>
+
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "overlimit/errors.hpp"
+#include "redis/transport/fork_generation.hpp"
+
+namespace overlimit::redis::transport {
+namespace {
+
+using Clock = Deadline::Clock;
+
+/// Late replies cost a read each; past this many a new connection is cheaper.
+constexpr std::size_t kMaxTombstones = 64;
+
+}  // namespace
+
+Connection::Connection(std::shared_ptr<Dialer> dialer, std::shared_ptr<OpenDescriptors> open)
+    : dialer_(std::move(dialer)), open_descriptors_(std::move(open)) {}
+
+protocol::Reply Connection::call(std::string_view request, const Deadline& deadline, const Interrupted& interrupted) {
+  if (!is_usable()) open(deadline, interrupted);
+  const protocol::Ticket ticket = session_->submit(request, Clock::now(), deadline.at());
+  try {
+    return exchange(ticket, deadline, interrupted);
+  } catch (...) {
+    if (session_ && !session_->alive()) close();
+    throw;
+  }
+}
+
+/// Reads late replies and notices here whether the server has closed meanwhile: nothing of the coming
+/// request has been sent, so it may still go over a new connection.
+bool Connection::is_usable() {
+  if (!session_) return false;
+  receive_all();
+  return session_->alive() && session_->tombstones() <= kMaxTombstones && !session_->silent(Clock::now());
+}
+
+void Connection::open(const Deadline& deadline, const Interrupted& interrupted) {
+  close();
+  socket_ = dialer_->dial(deadline, interrupted);
+  listed_ = open_descriptors_->add(socket_.fd());
+  session_.emplace(dialer_->endpoint());
+}
+
+void Connection::close() noexcept {
+  if (listed_ != nullptr) OpenDescriptors::remove(std::exchange(listed_, nullptr));
+  socket_ = Socket();
+  session_.reset();
+}
+
+protocol::Reply Connection::exchange(protocol::Ticket ticket, const Deadline& deadline,
+                                     const Interrupted& interrupted) {
+  for (;;) {
+    send_outgoing();
+    if (std::optional<protocol::Reply> reply = session_->take(ticket)) return std::move(*reply);
+    wait(ticket, deadline, interrupted);
+    receive_once();
+  }
+}
+
+void Connection::wait(protocol::Ticket ticket, const Deadline& deadline, const Interrupted& interrupted) {
+  const bool left = session_->may_have_left(ticket);
+  const short events = session_->outgoing().empty() ? POLLIN : POLLIN | POLLOUT;
+  const std::uint64_t generation = fork_generation();
+  bool ready = false;
+  try {
+    ready = wait_for(socket_.fd(), events, deadline, interrupted);
+  } catch (...) {
+    give_up(ticket);
+    throw;
+  }
+  if (ready && generation == fork_generation()) return;
+  give_up(ticket);
+  const std::string where = "redis at " + dialer_->endpoint().describe();
+  if (ready) throw StoreUnavailable("the process forked while it waited for " + where, left);
+  throw StoreTimeout(where + " did not answer within the timeout; check its load and the network", left);
+}
+
+/// A request that is still being sent would be executed after its caller has gone, so the connection is
+/// closed; one that was sent leaves its place in the queue of replies.
+void Connection::give_up(protocol::Ticket ticket) noexcept {
+  if (session_->outgoing().empty()) {
+    session_->abandon(ticket);
+  } else {
+    close();
+  }
+}
+
+void Connection::send_outgoing() {
+  while (!session_->outgoing().empty()) {
+    const Socket::Transfer transfer = socket_.send(session_->outgoing());
+    session_->sent(transfer.count);
+    if (transfer.error != 0) {
+      receive_all();  // a server that refuses a connection says why before it closes
+      session_->lost(std::system_category().message(transfer.error));
+    }
+    if (transfer.count == 0) return;
+  }
+}
+
+bool Connection::receive_once() {
+  const Socket::Transfer transfer = socket_.receive(buffer_.data(), buffer_.size());
+  if (transfer.count > 0) session_->feed({buffer_.data(), transfer.count}, Clock::now());
+  if (transfer.end) session_->lost("the server closed it");
+  if (transfer.error != 0) session_->lost(std::system_category().message(transfer.error));
+  return transfer.count > 0;
+}
+
+void Connection::receive_all() {
+  while (receive_once()) {
+  }
+}
+
+}  // namespace overlimit::redis::transport

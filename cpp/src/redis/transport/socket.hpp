@@ -1,0 +1,44 @@
+// A connected stream socket.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+#include <utility>
+
+namespace overlimit::redis::transport {
+
+/// Owns a descriptor and closes it with close(2) alone, which leaves a copy in another process undisturbed.
+/// Move-only. Nothing here waits or raises SIGPIPE.
+class Socket {
+ public:
+  Socket() noexcept = default;
+  explicit Socket(int fd) noexcept : fd_(fd) {}
+  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Socket& operator=(Socket&& other) noexcept {
+    Socket old(std::exchange(fd_, std::exchange(other.fd_, -1)));
+    return *this;
+  }
+  Socket(const Socket&) = delete;
+  Socket& operator=(const Socket&) = delete;
+  ~Socket();
+
+  /// -1 when there is none.
+  [[nodiscard]] int fd() const noexcept { return fd_; }
+  [[nodiscard]] bool is_open() const noexcept { return fd_ >= 0; }
+
+  /// What one attempt to send or receive came to.
+  struct Transfer {
+    std::size_t count = 0;
+    int error = 0;            ///< an errno, 0 for none; would-block is not an error but a count of 0
+    bool end = false;         ///< the peer has closed its side; only of receive()
+  };
+
+  [[nodiscard]] Transfer send(std::string_view bytes) const noexcept;
+  /// `size` > 0.
+  [[nodiscard]] Transfer receive(char* buffer, std::size_t size) const noexcept;
+
+ private:
+  int fd_ = -1;
+};
+
+}  // namespace overlimit::redis::transport

@@ -1,0 +1,73 @@
+#include "redis/value.hpp"
+
+#include <bit>
+#include <cstring>
+
+namespace overlimit::redis {
+namespace {
+
+constexpr std::size_t kHead = 8;
+constexpr std::size_t kRecordHead = 20;
+
+static_assert(std::endian::native == std::endian::little, "records are read as they lie in memory");
+
+std::uint32_t size_at(std::string_view bytes, std::size_t place) {
+  std::uint32_t size = 0;
+  std::memcpy(&size, bytes.data() + place, sizeof size);
+  return size;
+}
+
+bool is_value(std::string_view bytes) {
+  if (bytes.size() < kHead) return false;
+  std::size_t at = kHead;
+  while (at + kRecordHead <= bytes.size()) at += kRecordHead + size_at(bytes, at + 8);
+  return at == bytes.size();
+}
+
+bool is_exact(std::int64_t number) { return number >= 0 && number < kExact; }
+
+Header header_at(std::string_view bytes, std::size_t place) {
+  return {int64_at(bytes, place), int64_at(bytes, place + 8), int64_at(bytes, place + 16)};
+}
+
+std::vector<Cell> cells_in(std::string_view bytes) {
+  std::vector<Cell> cells(bytes.size() / sizeof(Cell));
+  if (!cells.empty()) std::memcpy(cells.data(), bytes.data(), cells.size() * sizeof(Cell));
+  return cells;
+}
+
+}  // namespace
+
+std::int64_t int64_at(std::string_view bytes, std::size_t place) {
+  std::int64_t number = 0;
+  std::memcpy(&number, bytes.data() + place, sizeof number);
+  return number;
+}
+
+Value::Value(std::string_view bytes) {
+  if (!is_value(bytes)) return;
+  birth_ = int64_at(bytes, 0);
+  for (std::size_t at = kHead; at < bytes.size();) {
+    const std::size_t size = size_at(bytes, at + 8);
+    const std::size_t first = at + kRecordHead;
+    if (size >= sizeof(Header)) {
+      records_.push_back({static_cast<Tag>(int64_at(bytes, at)), int64_at(bytes, at + 12),
+                          header_at(bytes, first),
+                          cells_in(bytes.substr(first + sizeof(Header), size - sizeof(Header)))});
+    }
+    at = first + size;
+  }
+}
+
+std::optional<Found> Value::find(Tag tag) const {
+  for (const Record& record : records_) {
+    if (record.tag != tag) continue;
+    for (const std::int64_t number : record.header) {
+      if (!is_exact(number)) return std::nullopt;
+    }
+    return Found{record.expires_at, record.header, Cells(record.cells.data(), record.cells.size())};
+  }
+  return std::nullopt;
+}
+
+}  // namespace overlimit::redis

@@ -1,0 +1,37 @@
+// The value of a key as Redis keeps it (lua/README.md): a birth and tagged records.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "overlimit/pair.hpp"
+
+namespace overlimit::redis {
+
+/// Reads one value. Owns copies of the cells, so the bytes may go.
+class Value {
+ public:
+  /// What isn't exactly a birth and records, one after the other to the end, is as if there were nothing.
+  explicit Value(std::string_view bytes);
+
+  [[nodiscard]] Micros birth() const { return birth_; }
+  /// The record of a tag, or nothing. It borrows from this value.
+  [[nodiscard]] std::optional<Found> find(Tag tag) const;
+
+ private:
+  struct Record {
+    Tag tag;
+    Micros expires_at;
+    Header header;
+    std::vector<Cell> cells;
+  };
+
+  Micros birth_ = 0;
+  std::vector<Record> records_;
+};
+
+/// An int64 at a place of a string that is long enough, little-endian as Redis' struct packs it.
+std::int64_t int64_at(std::string_view bytes, std::size_t place);
+
+}  // namespace overlimit::redis

@@ -1,0 +1,13 @@
+-- What every script starts with.
+-- ARGV[1] begins with two int64: now (-1: the server's clock decides) and slack_ms.
+local unpack, pack, sub, floor, ceil, max = struct.unpack, struct.pack, string.sub, math.floor, math.ceil, math.max
+local args = ARGV[1]
+local now, slack_ms = unpack('<i8i8', args)
+
+local function server_now()
+  local time = redis.call('TIME')
+  return time[1] * 1000000 + time[2]
+end
+
+local injected = now >= 0
+if not injected then now = server_now() end

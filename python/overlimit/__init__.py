@@ -1,0 +1,53 @@
+"""Rate limiting that never admits more than it promises.
+
+Several limits for several identifiers are decided in one atomic step, in memory or in Redis::
+
+    from overlimit import Limiter
+
+    limiter = Limiter("10/second; 120/minute; 240/hour")
+    decision = limiter.hit("ip:203.0.113.7", "user:42")
+    if not decision:
+        print(f"come back in {decision.retry_after} s")
+"""
+
+from __future__ import annotations
+
+from overlimit._core import Decision, ManualClock, __version__, hit_all
+from overlimit.errors import (
+    InvalidLimit,
+    OverlimitError,
+    ScriptError,
+    StoreConfigError,
+    StoreError,
+    StoreTimeout,
+    StoreUnavailable,
+)
+from overlimit.limiter import Limiter
+from overlimit.limits import FixedWindow, Limit, SlidingWindow, TokenBucket
+from overlimit.mirrored import over_limit, over_limit_multi, over_limit_multi_lua, over_limit_sliding_window
+from overlimit.stores import MemoryStore, RedisStore
+
+__all__ = [
+    "Decision",
+    "FixedWindow",
+    "InvalidLimit",
+    "Limit",
+    "Limiter",
+    "ManualClock",
+    "MemoryStore",
+    "OverlimitError",
+    "RedisStore",
+    "ScriptError",
+    "SlidingWindow",
+    "StoreConfigError",
+    "StoreError",
+    "StoreTimeout",
+    "StoreUnavailable",
+    "TokenBucket",
+    "__version__",
+    "hit_all",
+    "over_limit",
+    "over_limit_multi",
+    "over_limit_multi_lua",
+    "over_limit_sliding_window",
+]

@@ -1,0 +1,57 @@
+"""One RateLimit on one app: where its counts live and the rules made for that app."""
+
+from __future__ import annotations
+
+from overlimit import Limiter, MemoryStore
+from overlimit.flask.identifiers import get_identifiers
+from overlimit.flask.marks import Mark
+from overlimit.flask.settings import Settings
+from overlimit.http.plan import Identify, Rule
+from overlimit.http.policy_names import Kind, policy_name, shown_name
+
+__all__ = ["Binding"]
+
+
+class Binding:
+    """Makes the rules of one RateLimit for one app; ``prefix`` starts the names of all its policies."""
+
+    def __init__(self, settings: Settings, prefix: str) -> None:
+        """Take complete settings whose limits have been checked."""
+        self.enabled = settings.enabled
+        self.headers = settings.headers
+        self.prefix = prefix
+        self._settings = settings
+        # Each app has counts of its own in memory, as it would in a process of its own.
+        self._store = MemoryStore() if settings.store == "memory://" else settings.store
+        self._identify: Identify = settings.identifiers or get_identifiers
+
+    def application(self) -> tuple[Rule, ...]:
+        """Return the rule that counts the whole app, if there is one."""
+        return self._configured(self._settings.application_limits, "application")
+
+    def default(self, endpoint: str) -> tuple[Rule, ...]:
+        """Return the rule of an endpoint without limits of its own, if there is one."""
+        return self._configured(self._settings.default_limits, "default", endpoint)
+
+    def decorated(self, mark: Mark, kind: Kind, *parts: str, shown: str) -> Rule:
+        """Return the rule of one decorator, shown under its own name or else ``shown``.
+
+        Raises:
+            InvalidLimit: the decorator's text does not fit the algorithm of this RateLimit.
+        """
+        limiter = self._limiter(mark.limits, mark.algorithm, kind, *parts)
+        return Rule(limiter, mark.identifiers or self._identify, shown_name(mark.name or shown))
+
+    def _configured(self, limits: object, kind: Kind, *parts: str) -> tuple[Rule, ...]:
+        if limits is None:
+            return ()
+        return (Rule(self._limiter(limits, None, kind, *parts), self._identify, kind),)
+
+    def _limiter(self, limits: object, algorithm: str | None, kind: Kind, *parts: str) -> Limiter:
+        return Limiter(
+            limits,
+            name=policy_name(kind, *parts, prefix=self.prefix),
+            store=self._store,
+            algorithm=algorithm or self._settings.algorithm,
+            clock=self._settings.clock,
+        )

@@ -1,0 +1,104 @@
+"""Response fields of the IETF draft "RateLimit header fields for HTTP", as structured fields (RFC 9651).
+
+``RateLimit-Policy: "name";q=120;w=60`` says what holds, ``RateLimit: "name";r=119;t=60`` what is left of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Protocol
+
+__all__ = [
+    "POLICY",
+    "RATE",
+    "RETRY_AFTER",
+    "Item",
+    "Row",
+    "policy_field",
+    "rate_state",
+    "retry_after_seconds",
+]
+
+POLICY = "RateLimit-Policy"
+RATE = "RateLimit"
+RETRY_AFTER = "Retry-After"
+
+_LARGEST_INTEGER = 999_999_999_999_999  # RFC 9651, section 3.3.1: at most 15 digits
+
+
+class Item(NamedTuple):
+    """One limit as it is shown: its name within the header, its quota and its window in seconds."""
+
+    name: str
+    quota: int
+    window: float
+
+    @property
+    def key(self) -> str:
+        """The name as a structured string."""
+        escaped = self.name.replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{escaped}"'
+
+
+class Row(Protocol):
+    """What one limit answered for one identifier; times in seconds."""
+
+    @property
+    def allowed(self) -> bool:
+        """Whether this pair let the request pass."""
+
+    @property
+    def remaining(self) -> int:
+        """What the limit still grants the identifier."""
+
+    @property
+    def retry_after(self) -> float:
+        """Seconds until this pair allows the same request."""
+
+    @property
+    def reset_after(self) -> float:
+        """Seconds until nothing is left of what was spent."""
+
+
+class Refusal(Protocol):
+    """The one thing Retry-After needs of a decision."""
+
+    @property
+    def retry_after(self) -> float:
+        """Seconds until the same request can pass; infinite for never."""
+
+
+def policy_field(items: Iterable[Item]) -> str:
+    """Format the value of ``RateLimit-Policy``."""
+    return ", ".join(
+        f"{item.key};q={min(item.quota, _LARGEST_INTEGER)};w={math.ceil(item.window)}" for item in items
+    )
+
+
+def rate_state(rows: Sequence[Row]) -> str:
+    """Format ``r`` and ``t`` of one item from what its limit answered for each identifier.
+
+    ``r`` is the smallest remaining. ``t`` is the longest retry_after when the limit refused anyone, else the
+    reset_after of who has least left, in seconds rounded up; it is absent when waiting cannot help.
+    """
+    shown = rows[0]
+    for row in rows[1:]:
+        if _is_tighter(row, shown):
+            shown = row
+    left = min(_LARGEST_INTEGER, *(row.remaining for row in rows))
+    seconds = shown.reset_after if shown.allowed else shown.retry_after
+    return f"{left}" if seconds == math.inf else f"{left};t={math.ceil(seconds)}"
+
+
+def retry_after_seconds(decision: Refusal) -> int | None:
+    """Return a refusal's Retry-After: seconds rounded up, at least 1; None when waiting cannot help."""
+    seconds = decision.retry_after
+    return None if seconds == math.inf else max(1, math.ceil(seconds))
+
+
+def _is_tighter(row: Row, than: Row) -> bool:
+    if row.allowed and than.allowed:
+        left, other = row.remaining, than.remaining
+        return left < other or (left == other and row.reset_after > than.reset_after)
+    return row.retry_after > than.retry_after

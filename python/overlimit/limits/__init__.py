@@ -1,0 +1,20 @@
+"""The limits: immutable values, and the texts and tuples that describe them."""
+
+from __future__ import annotations
+
+from overlimit.limits.fixed_window import FixedWindow
+from overlimit.limits.grammar import as_limits, parse
+from overlimit.limits.limit import Limit
+from overlimit.limits.registry import ALGORITHMS
+from overlimit.limits.sliding_window import SlidingWindow
+from overlimit.limits.token_bucket import TokenBucket
+
+__all__ = [
+    "ALGORITHMS",
+    "FixedWindow",
+    "Limit",
+    "SlidingWindow",
+    "TokenBucket",
+    "as_limits",
+    "parse",
+]

@@ -1,0 +1,232 @@
+"""Texts and tuples that describe limits.
+
+A text is one or more phrases separated by ``;``, ``,`` or ``|``; spaces and case do not matter::
+
+    phrase   = count ("/" | "per") [count] unit ["burst" count]
+    unit     = ms | s | sec | second | m | min | minute | h | hour | d | day | w | week | month | year
+    count    = digits
+
+Words of three letters and more have a plural too. A month has 30 days and a year 365.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NoReturn
+
+from overlimit.errors import InvalidLimit
+from overlimit.limits.limit import Limit, Terms
+from overlimit.limits.quantities import seconds, shown
+from overlimit.limits.registry import algorithm_named
+from overlimit.limits.sliding_window import SlidingWindow
+from overlimit.limits.token_bucket import TokenBucket
+
+__all__ = ["as_limits", "parse"]
+
+_MOST_LIMITS = 16
+_MOST_DIGITS = 16  # of 2**53
+_SEPARATORS = (";", ",", "|")
+_DIGITS = frozenset("0123456789")
+_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+_SPACES = frozenset(" \t\r\n\f\v")
+_EXCERPT = 72
+
+_SECOND_US = 1_000_000
+_UNITS_US = {
+    ("ms",): 1_000,
+    ("s", "sec", "second"): _SECOND_US,
+    ("m", "min", "minute"): 60 * _SECOND_US,
+    ("h", "hour"): 3_600 * _SECOND_US,
+    ("d", "day"): 86_400 * _SECOND_US,
+    ("w", "week"): 7 * 86_400 * _SECOND_US,
+    ("month",): 30 * 86_400 * _SECOND_US,
+    ("year",): 365 * 86_400 * _SECOND_US,
+}
+_UNIT_US = {
+    word: us
+    for names, us in _UNITS_US.items()
+    for name in names
+    for word in ((name, f"{name}s") if len(name) > 2 else (name,))
+}
+
+
+def parse(text: str, algorithm: str | None = None) -> list[Limit]:
+    """Return the limits that ``text`` describes, in its order, e.g. ``"10/second; 100 per 5 min burst 20"``.
+
+    Parameters
+    ----------
+    text:
+        As described at the top of this module.
+    algorithm:
+        What every phrase becomes; None: a sliding window, or a token bucket where the phrase says ``burst``.
+
+    Raises
+    ------
+    InvalidLimit
+        The text says anything else; the message shows the text and the place.
+    """
+    if algorithm is not None:
+        algorithm_named(algorithm)
+    if not isinstance(text, str):
+        raise InvalidLimit(f"limits must be a text such as '10/second', not {shown(text)}")
+    return list(_Phrases(text, algorithm))
+
+
+def as_limits(value: object, algorithm: str | None = None) -> tuple[Limit, ...]:
+    """Return the limits that ``value`` describes, in order.
+
+    Parameters
+    ----------
+    value:
+        A text (see ``parse``), a limit, a tuple ``(duration, limit[, precision])`` with durations in seconds,
+        or a list of any of these.
+    algorithm:
+        What texts and tuples become; None: a sliding window, or a token bucket where a text says ``burst``.
+
+    Raises
+    ------
+    InvalidLimit
+        Nothing, more than 16 limits, or anything that is not a limit.
+    """
+    if algorithm is not None:
+        algorithm_named(algorithm)
+    parts: Iterable[object] = value if _is_several(value) else (value,)  # type: ignore[assignment]
+    limits = tuple(limit for part in parts for limit in _limits_of(part, algorithm))
+    if not 1 <= len(limits) <= _MOST_LIMITS:
+        raise InvalidLimit(f"limits must be 1 to {_MOST_LIMITS} limits, not {len(limits)}")
+    return limits
+
+
+def _is_several(value: object) -> bool:
+    """Tell a list, or a tuple of limits such as this module returns, from ``(duration, limit)``."""
+    if isinstance(value, tuple):
+        return not value or isinstance(value[0], (Limit, str, tuple))
+    return isinstance(value, list)
+
+
+def _limits_of(part: object, algorithm: str | None) -> list[Limit]:
+    if isinstance(part, Limit):
+        return [part]
+    if isinstance(part, str):
+        return parse(part, algorithm)
+    if isinstance(part, tuple) and len(part) in (2, 3):
+        return [_limit_of_tuple(part, algorithm)]
+    wanted = "a text, a limit, a tuple (duration, limit[, precision]) or a list of these"
+    raise InvalidLimit(f"limits must be {wanted}, not {shown(part)}")
+
+
+def _limit_of_tuple(part: tuple[object, ...], algorithm: str | None) -> Limit:
+    kind = SlidingWindow if algorithm is None else algorithm_named(algorithm)
+    per, limit, precision = part if len(part) == 3 else (*part, None)
+    if precision is not None and "precision" not in kind.optional_terms:
+        raise InvalidLimit(f"precision means nothing to a {kind.algorithm}: {shown(part)}")
+    return kind.from_terms(Terms(limit, per, precision))  # type: ignore[arg-type]  # checked by the constructor
+
+
+@dataclass(frozen=True)
+class _Token:
+    text: str
+    at: int
+
+    @property
+    def word(self) -> str:
+        return self.text.lower()
+
+
+class _Phrases:
+    """The limits of one text, read from left to right."""
+
+    def __init__(self, text: str, algorithm: str | None) -> None:
+        self._text = text
+        self._algorithm = algorithm
+        self._tokens = iter(self._tokenize())
+        self._next = next(self._tokens)
+
+    def __iter__(self) -> Iterator[Limit]:
+        yield self._phrase()
+        while self._next.text:
+            if self._next.text not in _SEPARATORS:
+                self._fail("expected ';', ',', '|' or the end")
+            self._take()
+            yield self._phrase()
+
+    def _phrase(self) -> Limit:
+        start = self._next.at
+        limit = self._count()
+        self._slash()
+        per = seconds(self._period_us())
+        burst_at = self._next.at
+        burst = self._burst()
+        kind = self._kind(burst)
+        if burst is not None and "burst" not in kind.optional_terms:
+            self._fail(f"burst means nothing to a {kind.algorithm}", burst_at)
+        try:
+            return kind.from_terms(Terms(limit, per, burst=burst))
+        except InvalidLimit as error:
+            self._fail(str(error), start)
+
+    def _kind(self, burst: int | None) -> type[Limit]:
+        if self._algorithm is None:
+            return SlidingWindow if burst is None else TokenBucket
+        return algorithm_named(self._algorithm)
+
+    def _slash(self) -> None:
+        if self._next.word not in ("/", "per"):
+            self._fail("expected '/' or 'per'")
+        self._take()
+
+    def _period_us(self) -> int:
+        at = self._next.at
+        times = self._count() if self._next.text[:1] in _DIGITS else 1
+        if times == 0:
+            self._fail("a period cannot be 0", at)
+        if self._next.word not in _UNIT_US:
+            self._fail("expected a unit such as second, minute, hour or day")
+        return times * _UNIT_US[self._take().word]
+
+    def _burst(self) -> int | None:
+        if self._next.word != "burst":
+            return None
+        self._take()
+        return self._count()
+
+    def _count(self) -> int:
+        digits = self._next.text.lstrip("0")
+        if self._next.text[:1] not in _DIGITS:
+            self._fail("expected a whole number")
+        if len(digits) > _MOST_DIGITS:
+            self._fail("the number is too large")
+        self._take()
+        return int(digits or "0")
+
+    def _take(self) -> _Token:
+        taken, self._next = self._next, next(self._tokens)
+        return taken
+
+    def _tokenize(self) -> Iterator[_Token]:
+        at = 0
+        while at < len(self._text):
+            end = self._end_of_run(at)
+            if self._text[at] not in _SPACES:
+                yield _Token(self._text[at:end], at)
+            at = end
+        yield _Token("", len(self._text))
+
+    def _end_of_run(self, at: int) -> int:
+        """Return the end of the digits, letters or spaces at ``at``; any other character stands alone."""
+        kind = next((kind for kind in (_DIGITS, _LETTERS, _SPACES) if self._text[at] in kind), frozenset())
+        end = at + 1
+        while end < len(self._text) and self._text[end] in kind:
+            end += 1
+        return end
+
+    def _fail(self, message: str, at: int | None = None) -> NoReturn:
+        raise InvalidLimit(f"{message}\n{_excerpt(self._text, self._next.at if at is None else at)}")
+
+
+def _excerpt(text: str, at: int) -> str:
+    """Return the text, or the part around ``at``, on one line with a caret below the place."""
+    first = max(0, at - _EXCERPT // 2)
+    line = "".join(c if c.isprintable() else "?" for c in text[first : first + _EXCERPT])
+    return f"    {line}\n    {' ' * (at - first)}^"

@@ -1,0 +1,125 @@
+"""What every limit is: an immutable value with a name, its whole numbers and its handle to the core."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar, NoReturn
+
+from overlimit._core import Limit as CoreLimit
+from overlimit.errors import InvalidLimit
+from overlimit.limits.quantities import Seconds, shown
+
+__all__ = ["Limit", "Terms"]
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a text or a tuple says about one limit, before an algorithm reads it; None: not mentioned."""
+
+    limit: int
+    per: Seconds
+    precision: Seconds | None = None
+    burst: int | None = None
+
+
+class Limit(ABC):
+    """One rule: an algorithm with its numbers. An immutable value, validated when built.
+
+    Two limits are equal when algorithm, numbers and name are: ``FixedWindow(5, 60)`` equals
+    ``FixedWindow(5, timedelta(minutes=1))``. Limits hash, pickle and copy; ``repr`` is valid Python.
+    """
+
+    __slots__ = ("_core_limit", "_name", "_numbers")
+
+    algorithm: ClassVar[str]
+    """The algorithm's name, as in ``Limiter(algorithm=...)``."""
+
+    optional_terms: ClassVar[frozenset[str]] = frozenset()
+    """The optional fields of ``Terms`` that this algorithm understands."""
+
+    _core_limit: CoreLimit
+    _name: str | None
+    _numbers: tuple[int, ...]
+
+    @classmethod
+    @abstractmethod
+    def from_terms(cls, terms: Terms) -> Limit:
+        """Build the limit that a text or a tuple describes."""
+
+    @property
+    @abstractmethod
+    def quota(self) -> int:
+        """What a record that was never used grants: the limit, or a bucket's burst."""
+
+    @property
+    @abstractmethod
+    def window(self) -> float:
+        """Seconds after which a record spent at one instant is as if never used."""
+
+    @property
+    def name(self) -> str | None:
+        """The name given, which is part of what identifies the limit's state; None without one."""
+        return self._name
+
+    @property
+    def label(self) -> str:
+        """The name, or without one a readable description such as ``120-per-60s``."""
+        return self._name or self._description()
+
+    @abstractmethod
+    def _description(self) -> str:
+        """Return the label of a limit without a name."""
+
+    @abstractmethod
+    def _arguments(self) -> tuple[tuple[object, ...], Mapping[str, object]]:
+        """Return the constructor's arguments, without the name, that build an equal limit."""
+
+    def _seal(self, numbers: tuple[int, ...], name: str | None) -> None:
+        """Set the value, once, at the end of a constructor."""
+        if name is not None and not (isinstance(name, str) and _NAME.fullmatch(name)):
+            raise InvalidLimit(f"name must be 1 to 64 characters of A-Z a-z 0-9 _ . -, not {shown(name)}")
+        object.__setattr__(self, "_core_limit", CoreLimit(self.algorithm, numbers, name))
+        object.__setattr__(self, "_numbers", numbers)
+        object.__setattr__(self, "_name", name)
+
+    def __setattr__(self, attribute: str, value: object) -> NoReturn:
+        """Refuse: a limit is a value."""
+        raise AttributeError(f"a {type(self).__name__} is immutable: cannot set {attribute!r}")
+
+    def __delattr__(self, attribute: str) -> NoReturn:
+        """Refuse: a limit is a value."""
+        raise AttributeError(f"a {type(self).__name__} is immutable: cannot delete {attribute!r}")
+
+    def __eq__(self, other: object) -> bool:
+        """Compare algorithm, numbers and name."""
+        if not isinstance(other, Limit):
+            return NotImplemented
+        return self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        """Hash algorithm, numbers and name."""
+        return hash(self._identity())
+
+    def __repr__(self) -> str:
+        """Return the call that builds an equal limit."""
+        positional, by_name = self._named_arguments()
+        parts = [*map(repr, positional), *(f"{key}={value!r}" for key, value in by_name.items())]
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+    def __reduce__(self) -> tuple[Callable[[], Limit], tuple[()]]:
+        """Pickle as the constructor's call: the handle to the core is made anew."""
+        positional, by_name = self._named_arguments()
+        return partial(type(self), *positional, **by_name), ()
+
+    def _identity(self) -> tuple[str, tuple[int, ...], str | None]:
+        return self.algorithm, self._numbers, self._name
+
+    def _named_arguments(self) -> tuple[tuple[object, ...], Mapping[str, object]]:
+        positional, by_name = self._arguments()
+        return positional, by_name if self._name is None else {**by_name, "name": self._name}

@@ -1,0 +1,128 @@
+"""What a caller may write for a count, a duration or a rate, turned into exact whole numbers.
+
+No step is floating point: a float stands for its shortest decimal form, so 0.1 seconds are 100,000
+microseconds and a rate of 0.29 is 29/100.
+"""
+
+from __future__ import annotations
+
+import operator
+from datetime import timedelta
+from decimal import Decimal
+from fractions import Fraction
+from typing import TypeAlias
+
+from overlimit.errors import InvalidLimit
+
+__all__ = [
+    "LONGEST_US",
+    "MOST",
+    "Rate",
+    "Seconds",
+    "count",
+    "duration_label",
+    "micros",
+    "neat",
+    "rate_per_period",
+    "seconds",
+    "shown",
+]
+
+Rate: TypeAlias = int | float | Fraction | Decimal
+Seconds: TypeAlias = Rate | timedelta
+
+MOST = 2**53 - 1
+"""The largest count: beyond it a double, and so Lua, would round."""
+
+LONGEST_US = 2**49
+"""The longest period in microseconds, about 17.8 years: now plus a few periods stays exact in a double."""
+
+_MICROSECOND = timedelta(microseconds=1)
+_DECIMAL_DIGITS = 400  # an exponent beyond any float; expanding a larger one could take all memory
+
+
+def count(value: object, argument: str) -> int:
+    """Return ``value`` as a whole number from 0 to ``MOST``; else raise InvalidLimit naming ``argument``."""
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = None
+    if number is None or not 0 <= number <= MOST:
+        raise InvalidLimit(f"{argument} must be a whole number from 0 to 2**53 - 1, not {shown(value)}")
+    return number
+
+
+def micros(value: object, argument: str) -> int:
+    """Return ``value`` seconds in microseconds, rounded to the nearest; else raise InvalidLimit."""
+    if isinstance(value, timedelta):
+        us = value // _MICROSECOND
+    else:
+        us = round(_exact(value, argument, "a number of seconds or a timedelta") * 1_000_000)
+    if us <= 0:
+        raise InvalidLimit(f"{argument} must be at least one microsecond, not {shown(value)}")
+    if us > LONGEST_US:
+        raise InvalidLimit(
+            f"{argument} must be at most 2**49 microseconds (562949953.421312 s), not {shown(value)}"
+        )
+    return us
+
+
+def rate_per_period(value: object, argument: str) -> Fraction:
+    """Return ``value``, tokens per period, as an exact fraction >= 0; else raise InvalidLimit."""
+    rate = _exact(value, argument, "a number")
+    if rate < 0:
+        raise InvalidLimit(f"{argument} must not be negative, not {shown(value)}")
+    return rate
+
+
+def seconds(us: int) -> float:
+    """Return microseconds as seconds: an int when they are whole, else a float that rounds back to ``us``."""
+    whole, rest = divmod(us, 1_000_000)
+    return us / 1e6 if rest else whole
+
+
+def duration_label(us: int) -> str:
+    """Return microseconds as a plain decimal of seconds, e.g. ``60s`` or ``0.5s``."""
+    return f"{us / 1e6:.6f}".rstrip("0").rstrip(".") + "s"
+
+
+def neat(number: Fraction) -> int | float | Fraction:
+    """Return the plainest number that reads back as exactly ``number``."""
+    if number.denominator == 1:
+        return number.numerator
+    try:
+        short = float(number)
+    except OverflowError:
+        return number
+    return short if Fraction(repr(short)) == number else number
+
+
+def shown(value: object) -> str:
+    """Return a short ``repr`` for a message, whatever the value."""
+    try:
+        text = repr(value)
+    except Exception:  # e.g. an int of more digits than Python agrees to print
+        return f"a very large or unprintable {type(value).__name__}"
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _exact(value: object, argument: str, wanted: str) -> Fraction:
+    if isinstance(value, (float, Decimal)):
+        return _exact_finite(value, argument, wanted)
+    if isinstance(value, Fraction):
+        return value
+    try:
+        if not isinstance(value, bool):
+            return Fraction(operator.index(value))  # type: ignore[arg-type]
+    except TypeError:
+        pass
+    raise InvalidLimit(f"{argument} must be {wanted}, not {shown(value)}")
+
+
+def _exact_finite(value: float | Decimal, argument: str, wanted: str) -> Fraction:
+    number = value if isinstance(value, Decimal) else Decimal(float.__repr__(value))
+    if not number.is_finite():
+        raise InvalidLimit(f"{argument} must be {wanted}, not {shown(value)}")
+    if number and abs(number.adjusted()) > _DECIMAL_DIGITS:
+        raise InvalidLimit(f"{argument} is out of range: {shown(value)}")
+    return Fraction(number)

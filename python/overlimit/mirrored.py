@@ -1,0 +1,154 @@
+"""``over_limit`` and its relatives: functions known from published rate limiters on Redis.
+
+Same parameters, defaults and truth value (True: over the limit), under overlimit's own contract: all or
+nothing over all limits and identifiers, in one round trip.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from overlimit.limiter import ClockLike, Limiter
+from overlimit.limits import FixedWindow, Limit, SlidingWindow
+from overlimit.stores import RedisStore, Store, as_store
+
+__all__ = ["over_limit", "over_limit_multi", "over_limit_multi_lua", "over_limit_sliding_window"]
+
+Identifier = str | bytes
+Window = tuple[float, int] | tuple[float, int, float | None]
+
+_DEFAULT_WINDOWS: tuple[Window, ...] = ((1, 10), (60, 120), (3600, 240))
+_DEFAULT_SLIDING: tuple[Window, ...] = ((1, 10), (60, 120), (3600, 240, 60))
+_MAX_NAME = 64
+
+
+def over_limit(
+    conn: Any,
+    duration: float = 3600,
+    limit: int = 240,
+    *,
+    identifiers: Identifier | Sequence[Identifier] | None = None,
+    clock: ClockLike | None = None,
+    name: str | None = None,
+) -> bool:
+    """Whether one more request exceeds ``limit`` in the epoch-aligned window of ``duration`` seconds.
+
+    ``conn`` is a redis-py client (its address, database and credentials are used, never its connections),
+    a URL or a store. ``identifiers`` are by default those of the current Flask request.
+    """
+    return over_limit_multi(conn, [(duration, limit)], identifiers=identifiers, clock=clock, name=name)
+
+
+def over_limit_multi(
+    conn: Any,
+    limits: Sequence[Window] = _DEFAULT_WINDOWS,
+    *,
+    identifiers: Identifier | Sequence[Identifier] | None = None,
+    clock: ClockLike | None = None,
+    name: str | None = None,
+) -> bool:
+    """Whether one more request exceeds any of several epoch-aligned windows, (seconds, limit) each."""
+    windows = tuple((window[0], window[1]) for window in limits)
+    return _is_over(conn, windows, 1, identifiers, clock, name)
+
+
+over_limit_multi_lua = over_limit_multi
+
+
+def over_limit_sliding_window(
+    conn: Any,
+    weight: int = 1,
+    limits: Sequence[Window] = _DEFAULT_SLIDING,
+    redis_time: bool = False,
+    *,
+    identifiers: Identifier | Sequence[Identifier] | None = None,
+    clock: ClockLike | None = None,
+    name: str | None = None,
+) -> bool:
+    """Whether a request of this weight exceeds any limit, (seconds, limit[, precision in seconds]) each.
+
+    A limit with a precision is a sliding window; without one it is an epoch-aligned fixed window.
+    ``redis_time=False`` decides by this machine's clock instead of the server's; ``clock`` overrides both.
+    """
+    if clock is None and not redis_time:
+        clock = time.time
+    return _is_over(conn, tuple(map(tuple, limits)), weight, identifiers, clock, name)
+
+
+def _is_over(
+    conn: Any,
+    windows: tuple[Any, ...],
+    weight: int,
+    identifiers: Identifier | Sequence[Identifier] | None,
+    clock: ClockLike | None,
+    name: str | None,
+) -> bool:
+    limiter = _limiter(_store_of(conn, clock), windows, clock, name or _derived_name(windows))
+    if identifiers is None:
+        identifiers = _request_identifiers()
+    elif isinstance(identifiers, str | bytes):
+        identifiers = [identifiers]
+    return not limiter.hit(*identifiers, cost=weight)
+
+
+@functools.lru_cache(maxsize=256)
+def _limiter(store: Store, windows: tuple[Any, ...], clock: ClockLike | None, name: str) -> Limiter:
+    return Limiter([_limit(*window) for window in windows], name=name, store=store, clock=clock)
+
+
+def _limit(duration: float, limit: int, precision: float | None = None) -> Limit:
+    if precision is None:
+        return FixedWindow(limit, duration, start="epoch")
+    return SlidingWindow(limit, duration, precision)
+
+
+def _derived_name(windows: tuple[Any, ...]) -> str:
+    spans = ["_".join(str(part) for part in (window[0], *window[2:]) if part is not None) for window in windows]
+    name = "over_limit." + "-".join(spans)
+    if len(name) <= _MAX_NAME:
+        return name
+    return "over_limit." + hashlib.sha256(name.encode()).hexdigest()[:16]
+
+
+def _store_of(conn: Any, clock: ClockLike | None) -> Store:
+    pool = getattr(conn, "connection_pool", None)
+    if pool is None:
+        return as_store(conn, clock)
+    address = pool.connection_kwargs
+    if issubclass(pool.connection_class, _ssl_connections()):
+        raise ValueError("over_limit: TLS connections are not supported; give a client without TLS")
+    return _redis_store(
+        str(address.get("path") or ""),
+        str(address.get("host") or "localhost"),
+        int(address.get("port") or 6379),
+        int(address.get("db") or 0),
+        str(address.get("username") or ""),
+        str(address.get("password") or ""),
+    )
+
+
+def _ssl_connections() -> tuple[type, ...]:
+    import redis.connection
+
+    return (redis.connection.SSLConnection,)
+
+
+@functools.lru_cache(maxsize=64)
+def _redis_store(path: str, host: str, port: int, database: int, username: str, password: str) -> RedisStore:
+    from urllib.parse import quote
+
+    user = f"{quote(username, safe='')}:{quote(password, safe='')}@" if username or password else ""
+    if path:
+        return RedisStore(f"unix://{user}{quote(path)}?db={database}")
+    shown = f"[{host}]" if ":" in host else host
+    return RedisStore(f"redis://{user}{shown}:{port}/{database}")
+
+
+def _request_identifiers() -> Sequence[Identifier]:
+    from overlimit.flask import get_identifiers
+
+    return get_identifiers()

@@ -1,0 +1,91 @@
+"""Many callers at once: threads on each store, and processes on Redis, admit exactly the limit."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from overlimit import FixedWindow, Limiter, SlidingWindow, TokenBucket
+
+THREADS = 32
+HITS = 10
+ROUNDS = 100
+
+# Nothing may come free while a round runs, however slow the machine.
+LIMITS = [FixedWindow(5, 86_400), SlidingWindow(5, 86_400), TokenBucket(5, 86_400)]
+
+
+def hit_together(calls) -> list[int]:
+    """Let each thread run its call ``HITS`` times, all starting at once, round by round.
+
+    ``calls(thread, round)`` is one hit. Return how many were admitted in each round.
+    """
+    admitted = [0] * ROUNDS
+    lock = threading.Lock()
+    start = threading.Barrier(THREADS)
+
+    def work(thread: int) -> None:
+        for turn in range(ROUNDS):
+            start.wait(timeout=60)
+            passed = sum(bool(calls(thread, turn)) for _ in range(HITS))
+            with lock:
+                admitted[turn] += passed
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        for done in [pool.submit(work, thread) for thread in range(THREADS)]:
+            done.result()
+    return admitted
+
+
+@pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: limit.algorithm)
+def test_32_threads_admit_exactly_the_limit_a_hundred_times(store, limit):
+    limiter = Limiter(limit, store=store)
+    assert hit_together(lambda thread, turn: limiter.hit(f"id:{turn}")) == [5] * ROUNDS
+
+
+def test_threads_that_name_identifiers_in_opposite_order_neither_hang_nor_overspend(store):
+    limiter = Limiter(LIMITS, store=store)
+
+    def call(thread: int, turn: int) -> object:
+        pair = (f"a:{turn}", f"b:{turn}")
+        return limiter.hit(*(pair if thread % 2 else pair[::-1]))
+
+    assert hit_together(call) == [5] * ROUNDS
+
+
+def test_threads_with_limiters_of_their_own_share_one_policy(store):
+    limiters = [Limiter(LIMITS, name="shared", store=store) for _ in range(THREADS)]
+    assert hit_together(lambda thread, turn: limiters[thread].hit(f"id:{turn}")) == [5] * ROUNDS
+
+
+WORKER = """
+import sys
+from overlimit import FixedWindow, Limiter, RedisStore, SlidingWindow, TokenBucket
+
+url, prefix = sys.argv[1:]
+limits = [FixedWindow(50, 86_400), SlidingWindow(50, 86_400), TokenBucket(50, 86_400)]
+limiter = Limiter(limits, store=RedisStore(url, timeout=10.0, prefix=prefix))
+limiter.peek("warm up")
+print("ready", flush=True)
+sys.stdin.readline()
+print(sum(bool(limiter.hit("user:1", "ip:1")) for _ in range(200)))
+"""
+
+
+def test_4_processes_admit_exactly_the_limit(redis_server, prefix):
+    command = [sys.executable, "-c", WORKER, redis_server.unix_url(), prefix]
+    workers = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(4)
+    ]
+    for worker in workers:
+        assert worker.stdout.readline() == "ready\n"
+    for worker in workers:
+        worker.stdin.write("go\n")
+        worker.stdin.flush()
+    admitted = [int(worker.communicate(timeout=60)[0]) for worker in workers]
+    assert [worker.returncode for worker in workers] == [0] * 4
+    assert sum(admitted) == 50

@@ -1,0 +1,219 @@
+"""Random traces: the oracle, the memory store and the Redis store give the same answers, field by field."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from overlimit import FixedWindow, Limiter, ManualClock, MemoryStore, SlidingWindow, TokenBucket
+
+from .answers import answer_of, expected_of
+from .oracle import Oracle, OracleDecision
+
+START_US = 1_700_000_000_000_000
+LAST_US = 4_000_000_000_000_000  # float seconds tell microseconds apart well beyond this
+SECOND_US = 1_000_000
+
+periods_us = st.sampled_from([1, 2, 7, 1_000, 50_000, 999_983, SECOND_US, 10 * SECOND_US, 3_600 * SECOND_US])
+long_periods_us = st.sampled_from([86_400 * SECOND_US, 2**49])
+counts = st.sampled_from([1, 2, 3, 3, 4, 4, 5, 5, 6, 7, 8, 9, 0])
+identifiers = st.sampled_from(["ip:1", b"ip:1", "user:é", "\ud800"])
+costs = st.sampled_from([*[1] * 10, *[2] * 5, 3, 3, 4, 0, 0, 9, 2**53, 2**64])
+
+
+def in_seconds(us: int) -> Fraction:
+    return Fraction(us, SECOND_US)
+
+
+@st.composite
+def sliding_windows(draw: Any) -> SlidingWindow:
+    period = draw(periods_us | long_periods_us)
+    dividing = [n for n in (1, 2, 3, 5, 50, 64, 1000, 4096) if period % n == 0]
+    blocks = draw(st.none() | st.sampled_from(dividing))
+    return SlidingWindow(draw(counts), in_seconds(period), blocks and in_seconds(period // blocks))
+
+
+rates = st.one_of(st.integers(1, 9), st.sampled_from([0.29, Fraction(1, 3), 1e-3, 1000, 12.5]))
+
+
+limits = st.one_of(
+    st.builds(
+        FixedWindow,
+        counts,
+        (periods_us | long_periods_us).map(in_seconds),
+        st.sampled_from(["first", "epoch"]),
+    ),
+    sliding_windows(),
+    st.builds(TokenBucket, rates, periods_us.map(in_seconds), st.none() | counts),
+    st.builds(TokenBucket, st.integers(0, 3), periods_us.map(in_seconds)),
+)
+
+
+@st.composite
+def renumbered(draw: Any, limit: Any) -> Any:
+    """The same limit, in the sense that it keeps its records, with other numbers."""
+    if isinstance(limit, TokenBucket):
+        return TokenBucket(draw(rates), Fraction(limit._numbers[1], SECOND_US), draw(counts))
+    if isinstance(limit, SlidingWindow):
+        return SlidingWindow(draw(counts), *map(in_seconds, limit._numbers[1:]))
+    return FixedWindow(draw(counts), in_seconds(limit._numbers[1]), limit.start)
+
+
+@dataclass(frozen=True)
+class Step:
+    """Move the clock, then call."""
+
+    kind: str  # hit | peek | reset
+    identifiers: list[str | bytes]
+    cost: int
+    move_us: int
+    waits: bool  # after a refusal: come back a microsecond too early, then in time
+    version: int  # which of the policies calls
+
+
+def moves(us: list[int]) -> st.SearchStrategy[int]:
+    """Durations worth moving by: none, tiny, around these windows and blocks, huge; ahead and back."""
+    times, off = st.integers(0, 2), st.integers(-1, 1)
+    near = st.builds(lambda us, times, off: us * times + off, st.sampled_from(us), times, off)
+    ahead = st.one_of(st.just(0), st.integers(0, 3), near, st.integers(0, 2 * max(us)))
+    anywhere = st.one_of(ahead, ahead.map(lambda move: -move), st.integers(-START_US, START_US))
+    return st.one_of(st.just(0), ahead, ahead, anywhere)
+
+
+Trace = tuple[list[tuple[Any, ...]], list[Step]]
+
+
+@st.composite
+def traces(draw: Any) -> Trace:
+    """One policy and calls at any times."""
+    policy = tuple(draw(st.lists(limits, min_size=1, max_size=4)))
+    return [policy], draw(steps_of([policy], moves(durations_of(policy))))
+
+
+@st.composite
+def changing_traces(draw: Any) -> Trace:
+    """Two versions of one policy, as during a deploy, and calls of either at ever later times."""
+    policy = tuple(draw(st.lists(limits, min_size=1, max_size=3)))
+    other = tuple(draw(renumbered(limit)) for limit in policy)
+    return [policy, other], draw(steps_of([policy, other], moves(durations_of(policy)).map(abs)))
+
+
+def durations_of(policy: tuple[Any, ...]) -> list[int]:
+    return [us for limit in policy for us in limit._numbers[1:3] if us > 0]
+
+
+def steps_of(policies: list[Any], moves_us: st.SearchStrategy[int]) -> st.SearchStrategy[list[Step]]:
+    step = st.builds(
+        Step,
+        st.sampled_from(["hit"] * 8 + ["peek", "reset"]),
+        st.lists(identifiers, min_size=1, max_size=3),
+        costs,
+        moves_us,
+        st.booleans(),
+        st.integers(0, len(policies) - 1),
+    )
+    runs = st.lists(st.lists(step, min_size=1), min_size=1, max_size=8)  # many short lists make long ones
+    return runs.map(lambda runs: [step for run in runs for step in run])
+
+
+class Trio:
+    """One policy, perhaps in several versions, three times: the oracle and two stores, on one clock."""
+
+    names = map("trace-{}".format, itertools.count())
+
+    def __init__(self, policies: list[tuple[Any, ...]], stores: list[Any]) -> None:
+        name = next(self.names)
+        self.now = START_US
+        self.clock = ManualClock(start=START_US / 1e6)
+        first = Oracle(policies[0], name)
+        self.oracles = [Oracle(policy, name, first.records, first.seen_expired) for policy in policies]
+        self.limiters = [
+            [Limiter(list(policy), name=name, store=store, clock=self.clock) for store in stores]
+            for policy in policies
+        ]
+
+    def move_to(self, us: int) -> None:
+        """Move the clock, but not back to where a store may have forgotten what it saw expired."""
+        self.now = min(max(us, self.oracles[0].settled_from, 0), LAST_US)
+        self.clock.set(self.now / 1e6)
+
+    def take(self, step: Step) -> None:
+        self.move_to(self.now + step.move_us)
+        if step.kind == "reset":
+            self.oracles[step.version].reset(step.identifiers)
+            for limiter in self.limiters[step.version]:
+                limiter.reset(*step.identifiers)
+            return
+        decision = self.call(step.kind, step)
+        if step.waits and decision.status == "over" and self.now + decision.retry_after <= LAST_US:
+            self.come_back(step, int(decision.retry_after))
+
+    def call(self, kind: str, step: Step) -> OracleDecision:
+        oracle = self.oracles[step.version]
+        decision: OracleDecision = getattr(oracle, kind)(self.now, step.identifiers, step.cost)
+        for limiter in self.limiters[step.version]:
+            answer = answer_of(getattr(limiter, kind)(*step.identifiers, cost=step.cost))
+            assert answer == expected_of(decision)
+        return decision
+
+    def come_back(self, step: Step, retry_us: int) -> None:
+        """retry_after is exact for a caller alone whose clock is not behind."""
+        if self.oracles[step.version].is_behind(self.now, step.identifiers):
+            return
+        assert retry_us >= 1
+        self.move_to(self.now + retry_us - 1)
+        assert self.call("hit", step).status == "over"
+        self.move_to(self.now + 1)
+        assert self.call("hit", step).status == "ok"
+
+
+@pytest.fixture
+def stores(redis_store: Any) -> list[Any]:
+    return [MemoryStore(), redis_store]
+
+
+relaxed = settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@relaxed
+@given(trace=traces())
+def test_every_store_answers_as_the_oracle_does(stores, trace):
+    policies, steps = trace
+    trio = Trio(policies, stores)
+    for step in steps:
+        trio.take(step)
+
+
+@relaxed
+@given(trace=changing_traces())
+def test_every_store_answers_as_the_oracle_does_while_numbers_change(stores, trace):
+    policies, steps = trace
+    trio = Trio(policies, stores)
+    for step in steps:
+        trio.take(step)
+
+
+def test_the_traces_reach_every_verdict_and_both_directions_of_time():
+    seen = {"ok": 0, "over": 0, "never": 0, "behind": 0}
+
+    @settings(relaxed, derandomize=True, database=None)
+    @given(trace=traces())
+    def walk(trace):
+        policies, steps = trace
+        trio = Trio(policies, stores=[])
+        for step in steps:
+            trio.take(step)
+            decision = trio.oracles[0].peek(trio.now, step.identifiers, step.cost)
+            seen[decision.status] += 1
+            seen["behind"] += trio.oracles[0].is_behind(trio.now, step.identifiers)
+
+    walk()
+    total = seen["ok"] + seen["over"] + seen["never"]
+    assert total > 2000
+    assert all(count > total / 20 for count in seen.values()), seen

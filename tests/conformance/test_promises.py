@@ -1,0 +1,144 @@
+"""What each algorithm promises, held against the log of what was admitted under arbitrary traffic."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from overlimit import FixedWindow, Limiter, ManualClock, SlidingWindow, TokenBucket
+
+START_US = 1_700_000_000_123_457
+names = map("promise-{}".format, itertools.count())
+
+relaxed = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+
+gaps_us = st.one_of(st.just(0), st.integers(0, 50), st.integers(0, 3_000), st.integers(0, 30_000))
+traffic = st.lists(st.tuples(gaps_us, st.integers(1, 3)), min_size=1, max_size=120)
+periods_us = st.sampled_from([1_000, 9_973, 10_000])
+
+Log = list[tuple[int, int]]  # (time, cost) of what was admitted
+Refusals = list[tuple[int, int, int]]  # (time, cost, how many were admitted before)
+
+
+def drive(store: Any, limit: Any, arrivals: list[tuple[int, int]]) -> tuple[Log, Refusals]:
+    """Offer calls as (gap before it in us, cost); return what was admitted and what was refused."""
+    clock = ManualClock(start=START_US / 1e6)
+    limiter = Limiter(limit, name=next(names), store=store, clock=clock)
+    now, log, refusals = START_US, [], []
+    for gap, cost in arrivals:
+        now += gap
+        clock.set(now / 1e6)
+        if limiter.hit("a", cost=cost):
+            log.append((now, cost))
+        else:
+            refusals.append((now, cost, len(log)))
+    return log, refusals
+
+
+def admitted(log: Log, first: int, last: int) -> int:
+    """Return what was admitted from ``first`` to ``last``, both included."""
+    return sum(cost for time, cost in log if first <= time <= last)
+
+
+def within(us: int) -> Fraction:
+    return Fraction(us, 1_000_000)
+
+
+@relaxed
+@given(most=st.integers(3, 12), period=periods_us, blocks=st.none() | st.just(1), arrivals=traffic)
+def test_a_sliding_window_never_admits_more_than_its_limit_in_any_interval(
+    store, most, period, blocks, arrivals
+):
+    limit = SlidingWindow(most, within(period), blocks and within(period))
+    log, _ = drive(store, limit, arrivals)
+    assert all(admitted(log, start, start + period) <= most for start, _ in log)
+
+
+@relaxed
+@given(most=st.integers(3, 12), period=periods_us, arrivals=traffic)
+def test_a_sliding_window_refuses_only_what_exceeds_the_limit_over_one_block_more(
+    store, most, period, arrivals
+):
+    limit = SlidingWindow(most, within(period))
+    window = round(limit.window * 1e6)
+    log, refusals = drive(store, limit, arrivals)
+    for time, cost, before in refusals:
+        assert admitted(log[:before], time - window + 1, time) + cost > most
+
+
+@relaxed
+@given(
+    rate=st.one_of(st.integers(1, 9), st.sampled_from([0.7, Fraction(1, 3), 12.5])),
+    period=periods_us,
+    burst=st.integers(3, 12),
+    arrivals=traffic,
+)
+def test_a_bucket_never_admits_more_than_its_burst_and_rate(store, rate, period, burst, arrivals):
+    log, _ = drive(store, TokenBucket(rate, within(period), burst), arrivals)
+    per_us = Fraction(str(rate)) / period
+    for start, _ in log:
+        for end, _ in log:
+            assert admitted(log, start, end) <= burst + per_us * max(0, end - start)
+
+
+@relaxed
+@given(
+    rate=st.one_of(st.integers(1, 9), st.sampled_from([0.7, Fraction(1, 3), 12.5])),
+    period=periods_us,
+    burst=st.integers(3, 12),
+    arrivals=traffic,
+)
+def test_a_bucket_refuses_only_what_it_has_no_tokens_for(store, rate, period, burst, arrivals):
+    log, refusals = drive(store, TokenBucket(rate, within(period), burst), arrivals)
+    per_us = Fraction(str(rate)) / period
+    for time, cost, before in refusals:
+        assert any(
+            admitted(log[:before], start, time) + cost > burst + per_us * (time - start)
+            for start, _ in log[:before]
+        )
+
+
+@relaxed
+@given(most=st.integers(3, 12), period=periods_us, arrivals=traffic)
+def test_a_fixed_window_admits_its_limit_in_each_window_and_no_less(store, most, period, arrivals):
+    log, refusals = drive(store, FixedWindow(most, within(period)), arrivals)
+    starts: list[int] = []
+    for time, _ in log:
+        if not starts or time >= starts[-1] + period:
+            starts.append(time)
+    assert all(admitted(log, start, start + period - 1) <= most for start in starts)
+    for time, cost, before in refusals:
+        opened = max(start for start in starts if start <= time)
+        assert admitted(log[:before], opened, time) + cost > most
+
+
+def test_a_greedy_caller_gets_all_that_a_bucket_promises(store):
+    arrivals = [(0, 1)] * 20 + [(100, 1)] * 10_000
+    log, _ = drive(store, TokenBucket(50, per=0.1, burst=10), arrivals)
+    assert admitted(log, START_US, START_US + 1_000_000) == 10 + 500
+
+
+def test_a_greedy_caller_gets_nearly_its_limit_per_window_and_block(store):
+    arrivals = [(100, 1)] * 10_000
+    limit = SlidingWindow(50, per=0.1)
+    log, _ = drive(store, limit, arrivals)
+    windows = 1.0 / limit.window
+    assert 50 * int(windows) <= admitted(log, START_US, START_US + 1_000_000) <= 50 * 10
+
+
+def test_a_caller_who_waits_as_told_is_never_refused_twice_and_loses_nothing(store, clock):
+    limiter = Limiter([SlidingWindow(5, 1, 0.1), TokenBucket(4, burst=6)], store=store, clock=clock)
+    start, passed = clock.now(), 0
+    while clock.now() < start + 60:
+        decision = limiter.hit("a")
+        if decision:
+            passed += 1
+            continue
+        clock.advance(decision.retry_after)
+        assert limiter.hit("a"), "the wait was not sufficient"
+        passed += 1
+    assert 4 * 60 - 1 <= passed <= 6 + 4 * 60

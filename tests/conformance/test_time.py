@@ -1,0 +1,221 @@
+"""Time: clocks of every kind, going back, standing still, running ahead and out of range."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import pytest
+
+from overlimit import FixedWindow, ManualClock, SlidingWindow, TokenBucket
+
+LIMITS = [FixedWindow(3, 10), FixedWindow(3, 10, "epoch"), SlidingWindow(3, 10, 1), TokenBucket(3, 10)]
+EACH = pytest.mark.parametrize("limit", LIMITS, ids=["first", "epoch", "sliding", "bucket"])
+LAST_INSTANT = (2**53 - 2**50) / 1e6
+BAD_READINGS = [math.nan, math.inf, -math.inf, -1e-6, -1.0, LAST_INSTANT + 1e-5, 1e10, 1e300]
+
+
+class TestClockThatJumpsBack:
+    @EACH
+    def test_mints_nothing(self, build, at, limit):
+        limiter = build(limit)
+        at(100)
+        assert sum(bool(limiter.hit("a")) for _ in range(5)) == 3
+        for seconds in (99.999999, 99, 50, 0, -1_000_000, -1_600_000_000):
+            at(seconds)
+            assert limiter.hit("a").status == "over"
+
+    @EACH
+    def test_burns_nothing(self, build, at, limit):
+        limiter = build(limit)
+        at(100)
+        limiter.hit("a")
+        at(0)
+        assert limiter.hit("a").remaining == 1
+        assert limiter.hit("a").remaining == 0
+        at(111)
+        assert sum(bool(limiter.hit("a")) for _ in range(5)) == 3
+
+    @EACH
+    def test_waits_no_longer_than_a_clock_standing_at_the_stored_time(self, build, at, limit):
+        limiter = build(limit)
+        at(100)
+        limiter.hit("a", cost=3)
+        standing = limiter.peek("a")
+        at(40)
+        behind = limiter.peek("a")
+        assert behind.retry_after == standing.retry_after
+        assert behind.reset_after == standing.reset_after
+        assert 0 < behind.retry_after <= 11
+
+    @EACH
+    def test_decision_time_is_the_reading_itself(self, build, at, limit):
+        limiter = build(limit)
+        at(100)
+        limiter.hit("a")
+        at(40.000001)
+        assert limiter.hit("a").time == 1_700_000_040.000001
+
+    @EACH
+    def test_clamps_each_identifier_to_its_own_time_only(self, build, at, limit):
+        limiter = build(limit)
+        at(100)
+        limiter.hit("ahead")
+        at(40)
+        limiter.hit("behind", cost=3)
+        at(51)
+        rows = limiter.peek("ahead", "behind", cost=0).details
+        assert [row.remaining for row in rows] == [2, 3]
+
+    def test_each_limit_is_clamped_to_its_own_time(self, build, at):
+        limiter = build([FixedWindow(5, 1000), TokenBucket(5, 10)])
+        limiter.hit("a")
+        at(100)
+        limiter.hit("a")
+        at(50)
+        # The window of 1000 s opened at 0; the bucket was last charged at 100.
+        assert [row.reset_after for row in limiter.peek("a", cost=0).details] == [950.0, 2.0]
+
+
+class TestClockThatStandsStill:
+    @EACH
+    def test_admits_the_limit_and_no_more(self, build, limit):
+        limiter = build(limit)
+        assert sum(bool(limiter.hit("a")) for _ in range(100)) == 3
+
+    @EACH
+    def test_gives_the_same_refusal_again_and_again(self, build, limit):
+        limiter = build(limit)
+        limiter.hit("a", cost=3)
+        waits = {limiter.hit("a").retry_after for _ in range(10)}
+        assert len(waits) == 1
+        assert waits.pop() >= 1e-6
+
+
+class TestClockThatRunsAhead:
+    @EACH
+    def test_frees_everything_after_a_long_jump(self, build, at, limit):
+        limiter = build(limit)
+        limiter.hit("a", cost=3)
+        at(1_000_000_000)
+        assert sum(bool(limiter.hit("a")) for _ in range(5)) == 3
+
+    @EACH
+    def test_retry_after_is_exact(self, build, clock, limit):
+        limiter = build(limit)
+        limiter.hit("a", cost=2)
+        clock.advance(0.7)
+        limiter.hit("a")
+        for cost in (1, 2, 3):
+            wait = limiter.hit("a", cost=cost).retry_after
+            clock.advance(wait - 1e-6)
+            assert limiter.hit("a", cost=cost).retry_after == 1e-6
+            clock.advance(1e-6)
+            assert limiter.hit("a", cost=cost)
+            limiter.reset("a")
+            limiter.hit("a", cost=3)
+
+    @EACH
+    def test_counts_near_the_epoch_and_near_the_end_of_time(self, build, clock, limit):
+        limiter = build(limit)
+        for instant in (0.0, LAST_INSTANT - 1.0):
+            clock.set(instant)
+            assert sum(bool(limiter.hit("a")) for _ in range(5)) == 3
+            assert limiter.hit("a").status == "over"
+            limiter.reset("a")
+
+    def test_the_longest_window_holds_at_the_end_of_time(self, build, clock):
+        longest = 2**49 / 1e6
+        limiter = build([FixedWindow(1, longest), SlidingWindow(1, longest), TokenBucket(1, longest)])
+        clock.set(LAST_INSTANT - 1.0)
+        assert limiter.hit("a")
+        refused = limiter.hit("a")
+        assert [row.allowed for row in refused.details] == [False] * 3
+        assert refused.retry_after <= longest * 33 / 32
+
+
+class TestClocks:
+    def test_a_clock_may_be_a_callable(self, build):
+        now = [1_000.0]
+        limiter = build(FixedWindow(1, 10), clock=lambda: now[0])
+        assert limiter.hit("a").time == 1_000.0
+        assert not limiter.hit("a")
+        now[0] = 1_010.0
+        assert limiter.hit("a")
+
+    def test_a_clock_may_be_an_object_with_now(self, build):
+        class Clock:
+            def now(self) -> float:
+                return 1_234.5
+
+        assert build(FixedWindow(1, 10), clock=Clock()).hit("a").time == 1_234.5
+
+    def test_a_clock_may_return_whole_seconds(self, build):
+        assert build(FixedWindow(1, 10), clock=lambda: 1_234).hit("a").time == 1_234.0
+
+    def test_readings_are_rounded_to_the_nearest_microsecond(self, build):
+        limiter = build(FixedWindow(1, 10), clock=lambda: 5.0000016)
+        assert limiter.hit("a").time == 5.000002
+
+    @pytest.mark.parametrize("reading", BAD_READINGS)
+    def test_a_reading_out_of_range_is_a_value_error_naming_the_clock(self, build, reading):
+        readings = [1_000.0]
+        limiter = build(FixedWindow(3, 10), clock=lambda: readings[-1])
+        assert limiter.hit("a")
+        readings.append(reading)
+        for call in (limiter.hit, limiter.peek):
+            with pytest.raises(ValueError, match="clock"):
+                call("a")
+        readings.append(1_000.0)
+        assert limiter.peek("a", cost=0).remaining == 2
+
+    def test_without_a_clock_the_time_is_now(self, build):
+        limiter = build(FixedWindow(3, 3600), clock=None)
+        before = time.time()
+        decision = limiter.hit("a")
+        assert before - 0.001 <= decision.time <= time.time() + 0.001
+        assert decision.reset_after == 3600.0
+
+    def test_without_a_clock_time_passes(self, build):
+        limiter = build(FixedWindow(1, 0.05), clock=None)
+        refused = next(decision for decision in map(limiter.hit, ["a"] * 1000) if not decision)
+        assert 0 < refused.retry_after <= 0.05
+        deadline = time.monotonic() + 5
+        while not limiter.hit("a") and time.monotonic() < deadline:
+            time.sleep(0.001)
+        assert time.monotonic() < deadline
+
+
+class TestManualClock:
+    def test_starts_at_the_epoch(self):
+        assert ManualClock().now() == 0.0
+
+    def test_stands_until_it_is_moved(self):
+        clock = ManualClock(start=5.0)
+        assert clock.now() == clock.now() == 5.0
+        clock.advance(1.25)
+        assert clock.now() == 6.25
+        clock.set(2.0)
+        assert clock.now() == 2.0
+
+    def test_keeps_whole_microseconds_so_that_small_steps_add_up(self):
+        clock = ManualClock(start=1_700_000_000)
+        for _ in range(1000):
+            clock.advance(1e-6)
+        assert clock.now() == 1_700_000_000.001
+
+    def test_may_go_back(self):
+        clock = ManualClock(start=10)
+        clock.advance(-4.5)
+        assert clock.now() == 5.5
+
+    @pytest.mark.parametrize("reading", BAD_READINGS)
+    def test_refuses_what_no_clock_may_read_and_stays_where_it_was(self, reading):
+        with pytest.raises(ValueError, match="clock"):
+            ManualClock(start=reading)
+        clock = ManualClock(start=7)
+        with pytest.raises(ValueError, match="clock"):
+            clock.set(reading)
+        with pytest.raises(ValueError, match="clock"):
+            clock.advance(reading - 7)
+        assert clock.now() == 7.0

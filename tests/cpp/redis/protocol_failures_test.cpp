@@ -1,0 +1,140 @@
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+
+#include "overlimit/errors.hpp"
+#include "redis/protocol/failures.hpp"
+
+namespace overlimit::redis::protocol {
+namespace {
+
+constexpr std::string_view kSha = "6b1bf486c81ceb7edf3c093f4c48582e38c0e791";
+
+std::string wrapped_by_redis_6(std::string_view error) {
+  return "ERR Error running script (call to f_" + std::string(kSha) + "): @user_script:1: @user_script: 1: " +
+         std::string(error);
+}
+
+std::string with_suffix_of_redis_7(std::string_view error) {
+  return std::string(error) + " script: " + std::string(kSha) + ", on @user_script:1.";
+}
+
+TEST(Failures, ServersThatCannotServeNowAreRetryable) {
+  for (const std::string_view error :
+       {"LOADING Redis is loading the dataset in memory", "BUSY Redis is busy running a script.",
+        "MASTERDOWN Link with MASTER is down", "NOREPLICAS Not enough good replicas to write.",
+        "CLUSTERDOWN The cluster is down", "TRYAGAIN Multiple keys request during rehashing of slot",
+        "READONLY You can't write against a read only replica.", "ERR max number of clients reached"}) {
+    EXPECT_EQ(meaning_of(error).failure, Failure::unavailable) << error;
+    EXPECT_TRUE(meaning_of(error).retryable) << error;
+  }
+}
+
+TEST(Failures, AFullServerIsUnavailableAndNotRetried) {
+  const Meaning meaning = meaning_of("OOM command not allowed when used memory > 'maxmemory'.");
+  EXPECT_EQ(meaning.failure, Failure::unavailable);
+  EXPECT_FALSE(meaning.retryable);
+}
+
+TEST(Failures, WrongSettingsAreConfigErrors) {
+  for (const std::string_view error :
+       {"NOAUTH Authentication required.", "WRONGPASS invalid username-password pair or user is disabled.",
+        "NOPERM this user has no permissions to run the 'evalsha' command",
+        "CROSSSLOT Keys in request don't hash to the same slot", "MOVED 3999 127.0.0.1:6381",
+        "ERR AUTH <password> called without any password configured for the default user.",
+        "ERR DB index is out of range", "ERR SELECT is not allowed in cluster mode",
+        "DENIED Redis is running in protected mode"}) {
+    EXPECT_EQ(meaning_of(error).failure, Failure::config) << error;
+    EXPECT_FALSE(meaning_of(error).retryable) << error;
+  }
+}
+
+TEST(Failures, AnErrorInsideAScriptMeansWhatItMeansOutside) {
+  EXPECT_EQ(meaning_of(wrapped_by_redis_6("-READONLY You can't write")).failure, Failure::unavailable);
+  EXPECT_EQ(meaning_of(wrapped_by_redis_6("-OOM command not allowed")).failure, Failure::unavailable);
+  EXPECT_EQ(meaning_of(wrapped_by_redis_6("The user executing the script can't run this command")).failure,
+            Failure::config);
+  EXPECT_EQ(meaning_of(wrapped_by_redis_6("Lua script attempted to access a non local key")).failure, Failure::config);
+  EXPECT_EQ(meaning_of(with_suffix_of_redis_7("READONLY You can't write")).failure, Failure::unavailable);
+  EXPECT_EQ(meaning_of(with_suffix_of_redis_7("NOPERM ACL failure in script")).failure, Failure::config);
+  EXPECT_EQ(meaning_of(with_suffix_of_redis_7("ERR Script attempted to access a non local key")).failure,
+            Failure::config);
+}
+
+TEST(Failures, AMissingScriptIsItsOwnCase) {
+  EXPECT_EQ(meaning_of("NOSCRIPT No matching script. Please use EVAL.").failure, Failure::no_script);
+}
+
+TEST(Failures, EverythingElseIsTheScripts) {
+  for (const std::string_view error : {"ERR user_script:1: attempt to index nil", "WRONGTYPE Operation against a key",
+                                       "BUSYGROUP Consumer Group name already exists", "BUSYKEY exists", "", "E"}) {
+    EXPECT_EQ(meaning_of(error).failure, Failure::script) << error;
+    EXPECT_FALSE(meaning_of(error).retryable) << error;
+  }
+  EXPECT_EQ(meaning_of(wrapped_by_redis_6("attempt to index a nil value")).failure, Failure::script);
+}
+
+TEST(Failures, ACodeIsOnlyLookedForWhereServersPutIt) {
+  EXPECT_EQ(meaning_of("ERR the value LOADING is odd").failure, Failure::script);
+  EXPECT_EQ(meaning_of("ERR value-OOM is odd").failure, Failure::script);
+}
+
+TEST(Failures, OnlyRefusalsOfAConnectionLeaveRequestsUnread) {
+  EXPECT_TRUE(meaning_of("ERR max number of clients reached").refuses_connection);
+  EXPECT_TRUE(meaning_of("DENIED Redis is running in protected mode").refuses_connection);
+  EXPECT_FALSE(meaning_of("NOAUTH Authentication required.").refuses_connection);
+}
+
+Endpoint secret_endpoint() {
+  Endpoint endpoint;
+  endpoint.username = "alice";
+  endpoint.password = "s3cret";
+  return endpoint;
+}
+
+template <typename Error>
+std::string message_of(std::string_view error) {
+  try {
+    raise_error_reply(error, secret_endpoint());
+  } catch (const Error& raised) {
+    EXPECT_FALSE(raised.maybe_charged());
+    return raised.what();
+  } catch (const std::exception& other) {
+    ADD_FAILURE() << "another type for " << error << ": " << other.what();
+  }
+  return {};
+}
+
+TEST(Failures, AreRaisedAsTheirTypeNamingTheEndpointAndWhatToDo) {
+  const std::string message = message_of<StoreConfigError>("WRONGPASS invalid username-password pair");
+  EXPECT_NE(message.find("localhost:6379/0"), std::string::npos);
+  EXPECT_NE(message.find("WRONGPASS invalid"), std::string::npos);
+  EXPECT_NE(message.find("in the URL"), std::string::npos);
+  message_of<StoreUnavailable>("LOADING Redis is loading");
+  message_of<ScriptError>("WRONGTYPE Operation against a key");
+  message_of<ScriptError>("NOSCRIPT No matching script");
+}
+
+TEST(Failures, NeverRepeatTheArgumentsOfACommand) {
+  const std::string message =
+      message_of<ScriptError>("ERR unknown command 'AUTH', with args beginning with: 'alice' 's3cret' ");
+  EXPECT_EQ(message.find("s3cret"), std::string::npos);
+  EXPECT_EQ(message.find("alice"), std::string::npos);
+  EXPECT_NE(message.find("unknown command 'AUTH'"), std::string::npos);
+}
+
+TEST(Endpoint, IsDescribedWithoutItsCredentials) {
+  Endpoint endpoint = secret_endpoint();
+  EXPECT_EQ(endpoint.describe(), "localhost:6379/0");
+  endpoint.host = "::1";
+  endpoint.database = 3;
+  EXPECT_EQ(endpoint.describe(), "[::1]:6379/3");
+  endpoint.unix_path = "/run/redis.sock";
+  EXPECT_EQ(endpoint.describe(), "unix:/run/redis.sock?db=3");
+  EXPECT_NE(endpoint, secret_endpoint());
+  EXPECT_EQ(secret_endpoint(), secret_endpoint());
+}
+
+}  // namespace
+}  // namespace overlimit::redis::protocol
