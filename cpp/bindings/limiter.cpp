@@ -3,7 +3,6 @@
 #include <structmember.h>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <new>
 #include <span>
@@ -15,6 +14,7 @@
 #include "handles.hpp"
 #include "identifiers.hpp"
 #include "object.hpp"
+#include "overlimit/room.hpp"
 
 namespace overlimit::python {
 namespace {
@@ -62,15 +62,15 @@ class Collected {
  public:
   void add(PyObject* limiter, PyObject* identifier, Cost cost) {
     if (size_ == kMaxCharges) raise_value_error("a call has at most 64 charges");
-    subjects_[size_] = {limiter, identifier};
-    charges_[size_] = {&binding_of(limiter).plan, bytes_.view(identifier), cost, Role::enforce};
+    subjects_.put(size_, limiter, identifier);
+    charges_.put(size_, &binding_of(limiter).plan, bytes_.view(identifier), cost, Role::enforce);
     ++size_;
   }
 
   /// Whether the newest charge is on the same key as an earlier one.
   [[nodiscard]] bool repeats() const {
     const Charge& newest = charges_[size_ - 1];
-    return std::any_of(charges_.begin(), charges_.begin() + std::ptrdiff_t(size_ - 1), [&](const Charge& earlier) {
+    return std::any_of(charges_.data(), charges_.data() + size_ - 1, [&](const Charge& earlier) {
       return earlier.identifier == newest.identifier &&
              (earlier.plan == newest.plan || earlier.plan->policy() == newest.plan->policy());
     });
@@ -84,8 +84,8 @@ class Collected {
  private:
   std::size_t size_ = 0;
   IdentifierBytes bytes_;
-  std::array<Subject, kMaxCharges> subjects_;
-  std::array<Charge, kMaxCharges> charges_;
+  Room<Subject, kMaxCharges> subjects_;
+  Room<Charge, kMaxCharges> charges_;
 };
 
 void check_cells(std::span<const Charge> charges) {

@@ -211,11 +211,11 @@ class TestManualClock:
 
     @pytest.mark.parametrize("reading", BAD_READINGS)
     def test_refuses_what_no_clock_may_read_and_stays_where_it_was(self, reading):
-        with pytest.raises(ValueError, match="clock"):
+        with pytest.raises(ValueError, match=r"outside|clock"):
             ManualClock(start=reading)
         clock = ManualClock(start=7)
-        with pytest.raises(ValueError, match="clock"):
+        with pytest.raises(ValueError, match=r"outside|clock"):
             clock.set(reading)
-        with pytest.raises(ValueError, match="clock"):
+        with pytest.raises(ValueError, match=r"outside|clock"):
             clock.advance(reading - 7)
         assert clock.now() == 7.0

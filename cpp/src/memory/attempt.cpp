@@ -1,7 +1,6 @@
 #include "memory/attempt.hpp"
 
 #include <algorithm>
-#include <new>
 
 namespace overlimit::memory {
 namespace {
@@ -90,7 +89,7 @@ bool Attempt::examine_all() {
     const Record* record = target.entry == nullptr ? nullptr : target.entry->begin();
     std::size_t pair = target.first;
     for (const PlannedLimit& planned : limits_of(target)) {
-      Examined& examined = *new (&examined_[pair++]) Examined;
+      Examined& examined = examined_[pair++];
       if (record == nullptr) {
         examined = examine(planned.limit, nullptr, readings_.now, target.cost);
       } else {

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "memory/shard.hpp"
+#include "overlimit/room.hpp"
 #include "overlimit/store.hpp"
 
 namespace overlimit::memory {
@@ -29,17 +30,17 @@ struct Readings {
   bool injected;  ///< now has nothing to do with real time
 };
 
-/// Uninitialised room for the examined pairs of a call; most calls have few.
+/// The examined pairs of a call; most calls have few.
 class Examinations {
  public:
   explicit Examinations(std::size_t pairs)
       : many_(pairs > kInline ? std::make_unique<Examined[]>(pairs) : nullptr),
-        pairs_(many_ ? many_.get() : reinterpret_cast<Examined*>(inline_)) {}
+        pairs_(many_ ? many_.get() : few_.data()) {}
   Examined& operator[](std::size_t pair) { return pairs_[pair]; }
 
  private:
   static constexpr std::size_t kInline = 16;
-  alignas(Examined) std::byte inline_[kInline * sizeof(Examined)];
+  Room<Examined, kInline> few_;
   std::unique_ptr<Examined[]> many_;
   Examined* pairs_;
 };

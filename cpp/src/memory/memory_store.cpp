@@ -1,13 +1,13 @@
 #include "overlimit/memory_store.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <stdexcept>
 #include <vector>
 
 #include "memory/attempt.hpp"
 #include "memory/region.hpp"
+#include "overlimit/room.hpp"
 
 namespace overlimit {
 namespace {
@@ -96,8 +96,8 @@ class ShardLocks {
 }  // namespace
 
 void MemoryStore::Table::decide(const Call& call, const Rows& rows, const Readings& readings) {
-  std::array<Target, kMaxCharges> room;
-  if (call.charges.size() > room.size()) {
+  Room<Target, kMaxCharges> room;
+  if (call.charges.size() > kMaxCharges) {
     throw std::invalid_argument("a call has at most 64 charges, got " + std::to_string(call.charges.size()));
   }
   std::uint64_t chosen = 0;

@@ -6,9 +6,11 @@ import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from flask import Flask, Request, request
+from flask import Flask, Request
+
 from overlimit.flask.bindings import Bindings
 from overlimit.flask.compiling import call_batches, route_batches
+from overlimit.flask.current import this_request
 from overlimit.flask.layer import Layer
 from overlimit.flask.ledger import Batch, ledger_of
 from overlimit.flask.marks import Mark
@@ -66,8 +68,10 @@ class AppState:
     def register(self, limiter: RateLimit, settings: Settings) -> None:
         """Add a RateLimit.
 
-        Raises:
-            InvalidLimit: a default or application limit is malformed.
+        Raises
+        ------
+        InvalidLimit
+            A default or application limit is malformed.
         """
         with self._compiling:
             self.bindings.register(limiter, settings)
@@ -99,8 +103,10 @@ class AppState:
     def enforce(self, layer: Layer, asked: Request) -> None:
         """Decide the request if that is up to this decorator.
 
-        Raises:
-            RateLimitExceeded: the request is refused.
+        Raises
+        ------
+        RateLimitExceeded
+            The request is refused.
         """
         plan = self._route_plan(asked)
         if layer.marks[0] not in plan.marks:
@@ -111,8 +117,10 @@ class AppState:
     def enforce_before_view(self, asked: Request) -> None:
         """Decide the request if none of our decorators is on the way to its view.
 
-        Raises:
-            RateLimitExceeded: the request is refused.
+        Raises
+        ------
+        RateLimitExceeded
+            The request is refused.
         """
         plan = self._route_plan(asked)
         if plan.batches and not plan.view_decides:
@@ -130,8 +138,8 @@ def _decide_at_dispatch(app: Flask, state: AppState) -> None:
     # Wrapped on the app: the one place behind every before_request hook, whenever hook and view are made,
     # and inside what turns exceptions into responses.
     def decide_then_dispatch(*args: Any) -> Any:
-        asked = request._get_current_object()
-        if asked.method != "OPTIONS":
+        asked = this_request()
+        if asked is not None and asked.method != "OPTIONS":
             state.enforce_before_view(asked)
         return dispatch(*args)
 

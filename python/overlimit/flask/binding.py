@@ -8,6 +8,8 @@ from overlimit.flask.marks import Mark
 from overlimit.flask.settings import Settings
 from overlimit.http.plan import Identify, Rule
 from overlimit.http.policy_names import Kind, policy_name, shown_name
+from overlimit.limits import LimitsLike
+from overlimit.stores import as_store
 
 __all__ = ["Binding"]
 
@@ -16,13 +18,14 @@ class Binding:
     """Makes the rules of one RateLimit for one app; ``prefix`` starts the names of all its policies."""
 
     def __init__(self, settings: Settings, prefix: str) -> None:
-        """Take complete settings whose limits have been checked."""
+        """Take complete settings whose limits have been checked; raises ValueError for a store's bad URL."""
         self.enabled = settings.enabled
         self.headers = settings.headers
         self.prefix = prefix
         self._settings = settings
         # Each app has counts of its own in memory, as it would in a process of its own.
-        self._store = MemoryStore() if settings.store == "memory://" else settings.store
+        store = settings.store or "memory://"
+        self._store = MemoryStore() if store == "memory://" else as_store(store)
         self._identify: Identify = settings.identifiers or get_identifiers
 
     def application(self) -> tuple[Rule, ...]:
@@ -36,18 +39,20 @@ class Binding:
     def decorated(self, mark: Mark, kind: Kind, *parts: str, shown: str) -> Rule:
         """Return the rule of one decorator, shown under its own name or else ``shown``.
 
-        Raises:
-            InvalidLimit: the decorator's text does not fit the algorithm of this RateLimit.
+        Raises
+        ------
+        InvalidLimit
+            The decorator's text does not fit the algorithm of this RateLimit.
         """
         limiter = self._limiter(mark.limits, mark.algorithm, kind, *parts)
         return Rule(limiter, mark.identifiers or self._identify, shown_name(mark.name or shown))
 
-    def _configured(self, limits: object, kind: Kind, *parts: str) -> tuple[Rule, ...]:
+    def _configured(self, limits: LimitsLike | None, kind: Kind, *parts: str) -> tuple[Rule, ...]:
         if limits is None:
             return ()
         return (Rule(self._limiter(limits, None, kind, *parts), self._identify, kind),)
 
-    def _limiter(self, limits: object, algorithm: str | None, kind: Kind, *parts: str) -> Limiter:
+    def _limiter(self, limits: LimitsLike, algorithm: str | None, kind: Kind, *parts: str) -> Limiter:
         return Limiter(
             limits,
             name=policy_name(kind, *parts, prefix=self.prefix),

@@ -42,8 +42,10 @@ class Bindings:
     def register(self, limiter: RateLimit, settings: Settings) -> None:
         """Add a RateLimit, or complete the settings anew of one that is there already.
 
-        Raises:
-            InvalidLimit: a default or application limit is malformed.
+        Raises
+        ------
+        InvalidLimit
+            A default or application limit is malformed.
         """
         complete = settings.completed(self._config)
         complete.check_limits()
@@ -53,8 +55,10 @@ class Bindings:
     def acting_for(self, mark: Mark) -> Binding:
         """Return the binding that a decorator's limits go through.
 
-        Raises:
-            RuntimeError: the RateLimit of a bound decorator is not registered on this app.
+        Raises
+        ------
+        RuntimeError
+            The RateLimit of a bound decorator is not registered on this app.
         """
         if mark.limiter is None:
             return next(iter(self._known.values()), None) or self._in_process()

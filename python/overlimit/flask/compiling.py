@@ -17,8 +17,10 @@ Rules = dict[Binding, list[Rule]]
 def route_batches(bindings: Bindings, route: Route) -> tuple[Batch, ...]:
     """Compile a route: its own limits, or else the default ones, and those of the application.
 
-    Raises:
-        RuntimeError: the RateLimit of a bound decorator is not registered on the app.
+    Raises
+    ------
+    RuntimeError
+        The RateLimit of a bound decorator is not registered on the app.
     """
     own: Rules = {}
     for label, mark in route.labelled:
@@ -35,8 +37,10 @@ def route_batches(bindings: Bindings, route: Route) -> tuple[Batch, ...]:
 def call_batches(bindings: Bindings, layer: Layer, endpoint: str) -> tuple[Batch, ...]:
     """Compile the limits of a decorated function that a request calls beside its view: only its own.
 
-    Raises:
-        RuntimeError: the RateLimit of a bound decorator is not registered on the app.
+    Raises
+    ------
+    RuntimeError
+        The RateLimit of a bound decorator is not registered on the app.
     """
     own: Rules = {}
     for label, mark in labelled(layer.marks):

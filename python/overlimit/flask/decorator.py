@@ -7,12 +7,14 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
-from flask import Flask, current_app, has_request_context, request, request_started
+from flask import Flask, request_started
+
 from overlimit.flask.app_state import AppState
+from overlimit.flask.current import this_app, this_request
 from overlimit.flask.layer import Layer
 from overlimit.flask.marks import MARKS, Mark, leave_mark
 from overlimit.http.plan import Identify
-from overlimit.limits import as_limits
+from overlimit.limits import LimitsLike, as_limits
 
 if TYPE_CHECKING:
     from overlimit.flask.extension import RateLimit
@@ -24,7 +26,11 @@ R = TypeVar("R")
 
 
 def rate_limit(
-    value: Any, *, identifiers: Identify | None = None, algorithm: str | None = None, name: str | None = None
+    value: LimitsLike,
+    *,
+    identifiers: Identify | None = None,
+    algorithm: str | None = None,
+    name: str | None = None,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Limit a view through the current app's first RateLimit, or else through one in the process's memory.
 
@@ -33,20 +39,27 @@ def rate_limit(
     innermost decorator is called; above it, when Flask is about to call the view. Any other decorated
     function is limited by itself whenever a request calls it. Outside a request nothing is limited.
 
-    Args:
-        value: limits as text (``"10/second; 120/minute"``), a limit, or a list of them.
-        identifiers: returns who sends the request; by default what the RateLimit says, or `get_identifiers`.
-        algorithm: the algorithm that limits given as text follow; by default the RateLimit's.
-        name: the name shown in header fields, by default the endpoint.
+    Parameters
+    ----------
+    value
+        Limits as text (``"10/second; 120/minute"``), a limit, or a list of them.
+    identifiers
+        Returns who sends the request; by default what the RateLimit says, or `get_identifiers`.
+    algorithm
+        The algorithm that limits given as text follow; by default the RateLimit's.
+    name
+        The name shown in header fields, by default the endpoint.
 
-    Raises:
-        InvalidLimit: ``value`` is malformed; raised here and not at a request.
+    Raises
+    ------
+    InvalidLimit
+        ``value`` is malformed; raised here and not at a request.
     """
     return limiting(value, limiter=None, identifiers=identifiers, algorithm=algorithm, name=name)
 
 
 def limiting(
-    value: Any,
+    value: LimitsLike,
     *,
     limiter: RateLimit | None,
     identifiers: Identify | None,
@@ -55,8 +68,10 @@ def limiting(
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Make the decorator; ``limiter`` is the RateLimit it is bound to.
 
-    Raises:
-        InvalidLimit: ``value`` is malformed.
+    Raises
+    ------
+    InvalidLimit
+        ``value`` is malformed.
     """
     as_limits(value, algorithm)
 
@@ -101,10 +116,9 @@ def _async_wrapper(target: Callable[P, R], layer: Layer) -> Callable[P, R]:
 
 
 def _enforce(layer: Layer) -> None:
-    if has_request_context():
-        asked = request._get_current_object()
-        if asked.method != "OPTIONS":
-            AppState.of(current_app._get_current_object()).enforce(layer, asked)
+    asked = this_request()
+    if asked is not None and asked.method != "OPTIONS":
+        AppState.of(this_app()).enforce(layer, asked)
 
 
 def _find_lost_decorators(app: Flask, **_: object) -> None:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
-from flask import Flask, current_app, has_request_context, request
+from flask import Flask
+
 from overlimit import Decision
 from overlimit.flask.app_state import AppState
+from overlimit.flask.current import this_app, this_request
 from overlimit.flask.decorator import limiting
 from overlimit.flask.ledger import ledger_of
 from overlimit.flask.settings import UNSET, Headers, Settings, Unset
 from overlimit.http.plan import Identify
+from overlimit.limiter import ClockLike
+from overlimit.limits import LimitsLike
+from overlimit.stores import Store
 
 __all__ = ["RateLimit"]
 
@@ -24,33 +29,46 @@ class RateLimit:
 
     An option that is not given here is read from the app's configuration.
 
-    Args:
-        app: calls `init_app` at once.
-        default_limits: hold for each route that has no decorator, counted per endpoint (RATELIMIT_DEFAULT).
-        application_limits: hold for all routes, counted together (RATELIMIT_APPLICATION).
-        identifiers: returns who sends the current request: one identifier or several, all of them limited;
-            called once per request. No identity is the shared one, ``anonymous``. Default: `get_identifiers`.
-        store: URL or store (RATELIMIT_STORAGE_URI). ``"memory://"``, the default, is one store per app.
-        clock: drives every limit; default: the time of the store.
-        algorithm: what limits given as text follow.
-        key_prefix: keeps apart what shares a store (RATELIMIT_KEY_PREFIX); default: none.
-        enabled: False lets everything pass (RATELIMIT_ENABLED); default: True.
-        headers: ``"draft"``, the default, sends the fields of the IETF draft, None sends none
-            (RATELIMIT_HEADERS_ENABLED).
+    Parameters
+    ----------
+    app
+        Calls `init_app` at once.
+    default_limits
+        Hold for each route that has no decorator, counted per endpoint (RATELIMIT_DEFAULT).
+    application_limits
+        Hold for all routes, counted together (RATELIMIT_APPLICATION).
+    identifiers
+        Returns who sends the current request: one identifier or several, all of them limited;
+        called once per request. No identity is the shared one, ``anonymous``. Default: `get_identifiers`.
+    store
+        URL or store (RATELIMIT_STORAGE_URI). ``"memory://"``, the default, is one store per app.
+    clock
+        Drives every limit; default: the time of the store.
+    algorithm
+        What limits given as text follow.
+    key_prefix
+        Keeps apart what shares a store (RATELIMIT_KEY_PREFIX); default: none.
+    enabled
+        False lets everything pass (RATELIMIT_ENABLED); default: True.
+    headers
+        ``"draft"``, the default, sends the fields of the IETF draft, None sends none
+        (RATELIMIT_HEADERS_ENABLED).
 
-    Raises:
-        InvalidLimit: a limit is malformed.
+    Raises
+    ------
+    InvalidLimit
+        A limit is malformed.
     """
 
     def __init__(
         self,
         app: Flask | None = None,
         *,
-        default_limits: Any = None,
-        application_limits: Any = None,
+        default_limits: LimitsLike | None = None,
+        application_limits: LimitsLike | None = None,
         identifiers: Identify | None = None,
-        store: Any = None,
-        clock: Any = None,
+        store: str | Store | None = None,
+        clock: ClockLike | None = None,
         algorithm: str | None = None,
         key_prefix: str | None = None,
         enabled: bool | None = None,
@@ -77,14 +95,16 @@ class RateLimit:
     def init_app(self, app: Flask) -> None:
         """Limit an app. Several RateLimits on one app are asked in the order they were registered.
 
-        Raises:
-            InvalidLimit: a limit in the app's configuration is malformed.
+        Raises
+        ------
+        InvalidLimit
+            A limit in the app's configuration is malformed.
         """
         AppState.of(app).register(self, self._settings)
 
     def limit(
         self,
-        value: Any,
+        value: LimitsLike,
         *,
         identifiers: Identify | None = None,
         algorithm: str | None = None,
@@ -92,8 +112,10 @@ class RateLimit:
     ) -> Callable[[Callable[P, R]], Callable[P, R]]:
         """Limit a view or a function as `rate_limit` does, through this RateLimit.
 
-        Raises:
-            InvalidLimit: ``value`` is malformed.
+        Raises
+        ------
+        InvalidLimit
+            ``value`` is malformed.
         """
         return limiting(
             value,
@@ -106,7 +128,6 @@ class RateLimit:
     @property
     def current_decision(self) -> Decision | None:
         """The latest decision on the current request; None when there is none. A refused one is falsy."""
-        if not has_request_context():
-            return None
-        binding = AppState.of(current_app._get_current_object()).bindings.get(self)
-        return None if binding is None else ledger_of(request._get_current_object()).decision(binding)
+        asked = this_request()
+        binding = None if asked is None else AppState.of(this_app()).bindings.get(self)
+        return None if asked is None or binding is None else ledger_of(asked).decision(binding)

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta, timezone
 from typing import NamedTuple
 
 from flask import Request, Response, after_this_request
+
 from overlimit import Decision
 from overlimit.flask.binding import Binding
 from overlimit.flask.exceeded import RateLimitExceeded
@@ -40,8 +41,10 @@ class Ledger:
     def decide_route(self, batches: Sequence[Batch]) -> None:
         """Decide the request as a whole, however often it comes by.
 
-        Raises:
-            RateLimitExceeded: it is refused.
+        Raises
+        ------
+        RateLimitExceeded
+            It is refused.
         """
         if not self._route_decided:
             self._route_decided = True
@@ -50,8 +53,10 @@ class Ledger:
     def decide(self, batches: Sequence[Batch]) -> None:
         """Charge the request, RateLimit by RateLimit, up to the first that refuses.
 
-        Raises:
-            RateLimitExceeded: one refused; it has charged nothing.
+        Raises
+        ------
+        RateLimitExceeded
+            One refused; it has charged nothing.
         """
         for binding, plan in batches:
             if not binding.enabled:

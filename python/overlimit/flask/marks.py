@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from flask import has_request_context
+
 from overlimit.http.plan import Identify
+from overlimit.limits import LimitsLike
 
 if TYPE_CHECKING:
     from overlimit.flask.extension import RateLimit
@@ -25,7 +27,7 @@ class Mark:
 
     def __init__(
         self,
-        limits: Any,
+        limits: LimitsLike,
         limiter: RateLimit | None,
         identifiers: Identify | None,
         algorithm: str | None,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from flask import Flask
+
 from overlimit.flask.marks import Mark, Marks, marks_above, marks_of
 from overlimit.http.policy_names import distinct
 

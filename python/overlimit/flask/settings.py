@@ -7,7 +7,9 @@ from enum import Enum
 from typing import Any, Final, Literal
 
 from overlimit.http.plan import Identify
-from overlimit.limits import as_limits
+from overlimit.limiter import ClockLike
+from overlimit.limits import LimitsLike, as_limits
+from overlimit.stores import Store
 
 __all__ = ["UNSET", "Headers", "Settings", "Unset"]
 
@@ -28,11 +30,11 @@ UNSET: Final = Unset.UNSET
 class Settings:
     """The options of a RateLimit; None, or `UNSET` for ``headers``, is what nobody has set."""
 
-    default_limits: Any = None
-    application_limits: Any = None
+    default_limits: LimitsLike | None = None
+    application_limits: LimitsLike | None = None
     identifiers: Identify | None = None
-    store: Any = None
-    clock: Any = None
+    store: str | Store | None = None
+    clock: ClockLike | None = None
     algorithm: str | None = None
     key_prefix: str | None = None
     enabled: bool | None = None

@@ -18,8 +18,10 @@ def as_identifiers(found: object) -> Identifiers:
     ``None``, an empty text and a list of nothing else mean `ANONYMOUS`; empty members of a list that has
     others are left out. The same identifier as str and as bytes counts once.
 
-    Raises:
-        TypeError: ``found`` is neither a str, bytes or None nor an iterable of these.
+    Raises
+    ------
+    TypeError
+        ``found`` is neither a str, bytes or None nor an iterable of these.
     """
     known: dict[bytes, str | bytes] = {}
     for member in _members(found):

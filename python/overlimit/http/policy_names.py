@@ -32,7 +32,7 @@ def policy_name(kind: Kind, *parts: str, prefix: str = "") -> str:
     slots = (prefix, kind, *parts) if prefix else (kind, *parts)
     name = _SEPARATOR.join(slots)
     plain = len(name) <= _LONGEST and all(map(_SLOT.fullmatch, slots))
-    return name if plain and prefix not in _KINDS else _hashed(name, slots)
+    return name if plain and prefix not in _KINDS else _hashed(name, (prefix, kind, *parts))
 
 
 def shown_name(text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from overlimit.limits.fixed_window import FixedWindow
-from overlimit.limits.grammar import as_limits, parse
+from overlimit.limits.grammar import LimitLike, LimitsLike, as_limits, parse
 from overlimit.limits.limit import Limit
 from overlimit.limits.registry import ALGORITHMS
 from overlimit.limits.sliding_window import SlidingWindow
@@ -13,6 +13,8 @@ __all__ = [
     "ALGORITHMS",
     "FixedWindow",
     "Limit",
+    "LimitLike",
+    "LimitsLike",
     "SlidingWindow",
     "TokenBucket",
     "as_limits",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import ClassVar, Literal
 
 from overlimit.errors import InvalidLimit
 from overlimit.limits.limit import Limit, Terms
@@ -24,7 +24,7 @@ class FixedWindow(Limit):
 
     __slots__ = ()
 
-    algorithm = "fixed_window"
+    algorithm: ClassVar[str] = "fixed_window"
 
     def __init__(
         self, limit: int, per: Seconds, start: Literal["first", "epoch"] = "first", *, name: str | None = None

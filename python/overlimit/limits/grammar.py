@@ -11,18 +11,24 @@ Words of three letters and more have a plural too. A month has 30 days and a yea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import NoReturn, TypeAlias
 
 from overlimit.errors import InvalidLimit
 from overlimit.limits.limit import Limit, Terms
-from overlimit.limits.quantities import seconds, shown
+from overlimit.limits.quantities import Seconds, seconds, shown
 from overlimit.limits.registry import algorithm_named
 from overlimit.limits.sliding_window import SlidingWindow
 from overlimit.limits.token_bucket import TokenBucket
 
-__all__ = ["as_limits", "parse"]
+__all__ = ["LimitLike", "LimitsLike", "as_limits", "parse"]
+
+LimitLike: TypeAlias = str | Limit | tuple[Seconds, int] | tuple[Seconds, int, Seconds | None]
+"""A text, a limit, or ``(duration in seconds, limit[, precision in seconds])``."""
+
+LimitsLike: TypeAlias = LimitLike | Sequence[LimitLike]
+"""One or several of these; several as a list, or as the tuple of limits that ``as_limits`` returns."""
 
 _MOST_LIMITS = 16
 _MOST_DIGITS = 16  # of 2**53
@@ -73,7 +79,7 @@ def parse(text: str, algorithm: str | None = None) -> list[Limit]:
     return list(_Phrases(text, algorithm))
 
 
-def as_limits(value: object, algorithm: str | None = None) -> tuple[Limit, ...]:
+def as_limits(value: LimitsLike, algorithm: str | None = None) -> tuple[Limit, ...]:
     """Return the limits that ``value`` describes, in order.
 
     Parameters

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from overlimit.errors import InvalidLimit
 from overlimit.limits.limit import Limit, Terms
@@ -26,8 +27,8 @@ class SlidingWindow(Limit):
 
     __slots__ = ()
 
-    algorithm = "sliding_window"
-    optional_terms = frozenset({"precision"})
+    algorithm: ClassVar[str] = "sliding_window"
+    optional_terms: ClassVar[frozenset[str]] = frozenset({"precision"})
 
     def __init__(
         self, limit: int, per: Seconds, precision: Seconds | None = None, *, name: str | None = None

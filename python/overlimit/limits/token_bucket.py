@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
+from typing import ClassVar
 
 from overlimit.errors import InvalidLimit
 from overlimit.limits.limit import Limit, Terms
@@ -38,8 +39,8 @@ class TokenBucket(Limit):
 
     __slots__ = ("_rate",)
 
-    algorithm = "token_bucket"
-    optional_terms = frozenset({"burst"})
+    algorithm: ClassVar[str] = "token_bucket"
+    optional_terms: ClassVar[frozenset[str]] = frozenset({"burst"})
 
     _rate: Fraction
 

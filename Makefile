@@ -1,0 +1,83 @@
+# The doors of the project. `make demo` and `make test` set up whatever is missing, once.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+JOBS ?= $(shell nproc)
+BIN := .venv/bin
+DONE := build/done
+PORT ?= 8000
+
+SOURCES := $(shell find cpp lua cmake -type f) CMakeLists.txt pyproject.toml
+
+.PHONY: help demo serve test lint test-cpp test-python bench docs wheel tidy format clean
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+demo: $(DONE)/package ## Watch a real Flask app refuse real requests
+	$(BIN)/python examples/demo.py
+
+serve: $(DONE)/package ## Leave the example app up (PORT=8000)
+	$(BIN)/python examples/demo.py --serve --port $(PORT)
+
+test: lint test-cpp test-python ## Everything: lint, C++ tests plain and under sanitizers, Python tests
+
+lint: $(DONE)/package ## Style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m mypy.stubtest overlimit._core
+	git ls-files '*.cpp' '*.hpp' | xargs clang-format --dry-run --Werror
+
+test-cpp: $(addprefix test-,dev asan tsan) ## The C++ tests, plain and under sanitizers
+
+test-dev test-asan test-tsan: test-%: $(DONE)/packages
+	cmake --preset $* >/dev/null
+	cmake --build --preset $* -j $(JOBS)
+	ctest --preset $* -j $(JOBS)
+
+test-python: $(DONE)/package ## The Python tests, on memory and on real redis-servers
+	$(BIN)/python -m pytest
+
+bench: $(DONE)/package ## First figures, side by side with others
+	cmake --preset release >/dev/null
+	cmake --build --preset release -j $(JOBS) --target overlimit_benchmarks
+	build/release/cpp/benchmarks/overlimit_benchmarks --benchmark_min_time=0.2
+	$(BIN)/python benchmarks/compare.py
+
+docs: $(DONE)/package ## The documentation as a site in build/site
+	$(BIN)/mkdocs build --strict --quiet
+
+wheel: $(DONE)/environment ## A wheel in dist/, hiredis linked in
+	$(BIN)/pip wheel --quiet --no-deps --wheel-dir dist . \
+	  -Ccmake.define.Hiredis_LIBRARY=$$(ls /usr/lib/*/libhiredis.a | head -1)
+	ls -l dist
+
+tidy: $(DONE)/packages ## clang-tidy over the engine (needs clang and clang-tidy)
+	cmake --preset tidy >/dev/null
+	cmake --build --preset tidy -j $(JOBS)
+
+format: $(DONE)/package ## Put all sources into the house style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	git ls-files '*.cpp' '*.hpp' | xargs clang-format -i
+
+clean: ## Forget all builds; .venv stays
+	rm -rf build dist
+
+$(DONE)/packages: packages.txt scripts/install-packages
+	scripts/install-packages
+	mkdir -p $(@D) && touch $@
+
+$(DONE)/environment: $(DONE)/packages pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --upgrade 'pip>=25.1'
+	$(BIN)/pip install --quiet --group dev
+	touch $@
+
+$(DONE)/package: $(DONE)/environment $(SOURCES)
+	$(BIN)/pip install --quiet --no-build-isolation --no-deps --editable . -Cbuild-dir=build/python
+	touch $@

@@ -1,0 +1,54 @@
+// What one call costs inside the engine, without Python.
+#include <benchmark/benchmark.h>
+
+#include <string>
+#include <vector>
+
+#include "overlimit/decision.hpp"
+#include "overlimit/memory_store.hpp"
+
+namespace overlimit {
+namespace {
+
+constexpr std::int64_t kPlenty = 1'000'000'000'000;
+constexpr Micros kMinute = 60'000'000;
+
+Limit window(Micros period) {
+  return Limit("sliding_window", std::vector<std::int64_t>{kPlenty, period, 0});
+}
+
+/// One call after another on the same charges, folded.
+void decide_repeatedly(benchmark::State& state, const Plan& plan, std::size_t identifiers, std::size_t keys) {
+  MemoryStore store;
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < keys; ++i) names.push_back("ip:" + std::to_string(i));
+  const std::size_t pairs = identifiers * plan.size();
+  std::vector<Status> status(pairs);
+  std::vector<std::int64_t> remaining(pairs);
+  std::vector<Micros> retry(pairs), reset(pairs), delay(pairs), time(1);
+  std::vector<Receipt> receipt(pairs);
+  const Rows rows{status, remaining, retry, reset, delay, receipt};
+  std::vector<Charge> charges(identifiers);
+  std::size_t next = 0;
+  for (auto _ : state) {
+    for (Charge& charge : charges) charge = {&plan, names[next++ % keys]};
+    const Call call{charges};
+    store.decide({&call, 1}, rows, time, {});
+    benchmark::DoNotOptimize(fold(charges, rows));
+  }
+}
+
+void one_limit(benchmark::State& state) { decide_repeatedly(state, Plan("p", {window(kMinute)}), 1, 1); }
+void one_limit_many_keys(benchmark::State& state) {
+  decide_repeatedly(state, Plan("p", {window(kMinute)}), 1, 30'000);
+}
+void three_limits_two_identifiers(benchmark::State& state) {
+  decide_repeatedly(state, Plan("p", {window(1'000'000), window(kMinute), window(60 * kMinute)}), 2, 2);
+}
+
+BENCHMARK(one_limit);
+BENCHMARK(one_limit_many_keys);
+BENCHMARK(three_limits_two_identifiers);
+
+}  // namespace
+}  // namespace overlimit

@@ -1,0 +1,30 @@
+// Room for a bounded number of values on the stack, left uninitialised: a call pays for what it uses.
+#pragma once
+
+#include <cstddef>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+namespace overlimit {
+
+/// The values are put in place one by one; they need no destruction.
+template <class T, std::size_t Capacity>
+class Room {
+  static_assert(std::is_trivially_destructible_v<T>);
+
+ public:
+  template <class... Arguments>
+  T& put(std::size_t place, Arguments&&... arguments) {
+    return *new (data() + place) T{std::forward<Arguments>(arguments)...};
+  }
+  T* data() { return reinterpret_cast<T*>(bytes_); }
+  const T* data() const { return reinterpret_cast<const T*>(bytes_); }
+  T& operator[](std::size_t place) { return data()[place]; }
+  const T& operator[](std::size_t place) const { return data()[place]; }
+
+ private:
+  alignas(T) std::byte bytes_[Capacity * sizeof(T)];
+};
+
+}  // namespace overlimit

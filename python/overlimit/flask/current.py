@@ -1,0 +1,29 @@
+"""The request and the app behind Flask's proxies, each looked up once."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from flask import Flask, Request, current_app, has_request_context, request
+from werkzeug.local import LocalProxy
+
+__all__ = ["this_app", "this_request"]
+
+_app = cast("LocalProxy[Flask]", current_app)
+_request = cast("LocalProxy[Request]", request)
+
+
+def this_request() -> Request | None:
+    """Return the request being handled, or None outside of one."""
+    return _request._get_current_object() if has_request_context() else None
+
+
+def this_app() -> Flask:
+    """Return the app that handles the request.
+
+    Raises
+    ------
+    RuntimeError
+        No app is active.
+    """
+    return _app._get_current_object()

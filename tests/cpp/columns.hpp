@@ -1,0 +1,25 @@
+// The columns that a store or a test fills, one row per pair.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "overlimit/store.hpp"
+
+namespace overlimit::testing {
+
+struct Columns {
+  explicit Columns(std::size_t pairs)
+      : status(pairs), remaining(pairs), retry_after(pairs), reset_after(pairs), delay(pairs), receipt(pairs) {}
+
+  Rows rows() { return {status, remaining, retry_after, reset_after, delay, receipt}; }
+
+  std::vector<Status> status;
+  std::vector<std::int64_t> remaining;
+  std::vector<Micros> retry_after;
+  std::vector<Micros> reset_after;
+  std::vector<Micros> delay;
+  std::vector<Receipt> receipt;
+};
+
+}  // namespace overlimit::testing

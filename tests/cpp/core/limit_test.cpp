@@ -1,0 +1,130 @@
+#include "overlimit/limit.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+#include "../limits.hpp"
+#include "overlimit/errors.hpp"
+
+namespace overlimit {
+namespace {
+
+using testing::epoch_window;
+using testing::fixed_window;
+using testing::kMinute;
+using testing::kSecond;
+using testing::sliding_window;
+using testing::token_bucket;
+
+std::string message_of(std::string_view algorithm, std::vector<std::int64_t> numbers,
+                       std::optional<std::string> name = std::nullopt) {
+  try {
+    const Limit limit(algorithm, numbers, std::move(name));
+  } catch (const InvalidLimit& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Limit, IsAnAlgorithmByName) {
+  EXPECT_EQ(fixed_window(1, kMinute).algorithm_name(), "fixed_window");
+  EXPECT_EQ(sliding_window(1, kMinute).algorithm_name(), "sliding_window");
+  EXPECT_EQ(token_bucket(1, 1).algorithm_name(), "token_bucket");
+}
+
+TEST(Limit, NamesAnAlgorithmThatIsNotThere) {
+  EXPECT_EQ(message_of("no_such", {1, 2, 3}), "there is no algorithm named 'no_such'");
+}
+
+TEST(Limit, NamesTheArgumentAndTheValueThatIsWrong) {
+  EXPECT_EQ(message_of("fixed_window", {-1, kMinute, 0}),
+            "limit must be a whole number from 0 to 2^53 - 1, got -1");
+  EXPECT_EQ(message_of("sliding_window", {1, 0, 0}), "per must be from 1 to 2^49 microseconds, got 0");
+  EXPECT_EQ(message_of("sliding_window", {1, 100, 30}),
+            "precision must be a whole part of the period, in microseconds, got 30");
+  EXPECT_EQ(message_of("token_bucket", {1, 1}), "token_bucket takes 4 numbers, got 2");
+}
+
+TEST(Limit, TakesANameThatMayStandInAKey) {
+  EXPECT_EQ(fixed_window(1, kMinute, "a-B.9_").name(), "a-B.9_");
+  EXPECT_EQ(fixed_window(1, kMinute).name(), std::nullopt);
+  EXPECT_EQ(message_of("fixed_window", {1, kMinute, 0}, "a b"),
+            "name must match [A-Za-z0-9_.-]{1,64}, got 'a b'");
+}
+
+TEST(Limit, PacksTheNumbersItsScriptReads) {
+  EXPECT_EQ(fixed_window(3, kMinute).packed(), (std::vector<std::int64_t>{3, kMinute, 0}));
+  EXPECT_EQ(epoch_window(3, kMinute).packed(), (std::vector<std::int64_t>{3, kMinute, 1}));
+  EXPECT_EQ(sliding_window(3, kMinute).packed(), (std::vector<std::int64_t>{3, 1'200'000, 50}));
+  EXPECT_EQ(token_bucket(20, 10).packed(), (std::vector<std::int64_t>{20, 100'000, 1}));
+}
+
+TEST(Limit, KnowsHowManyCellsItsRecordHolds) {
+  EXPECT_EQ(fixed_window(3, kMinute).max_cells(), 0);
+  EXPECT_EQ(sliding_window(3, kMinute, kSecond).max_cells(), 60);
+  EXPECT_EQ(token_bucket(3, 1).max_cells(), 0);
+}
+
+TEST(Tag, DoesNotChangeWithTheNumberOfTheLimit) {
+  EXPECT_EQ(fixed_window(3, kMinute).tag(), fixed_window(4, kMinute).tag());
+  EXPECT_EQ(sliding_window(3, kMinute).tag(), sliding_window(4, kMinute).tag());
+  EXPECT_EQ(token_bucket(20, 10).tag(), token_bucket(5, 100).tag());
+}
+
+TEST(Tag, IsTheSameForThePrecisionThatIsTheDefaultAnyway) {
+  EXPECT_EQ(sliding_window(3, kMinute).tag(), sliding_window(3, kMinute, 1'200'000).tag());
+}
+
+TEST(Tag, ChangesWithAlgorithmPeriodPrecisionStartNameAndOrdinal) {
+  const std::set<Tag> tags{
+      fixed_window(3, kMinute).tag(),
+      fixed_window(3, kMinute + 1).tag(),
+      epoch_window(3, kMinute).tag(),
+      fixed_window(3, kMinute, "a").tag(),
+      fixed_window(3, kMinute, "b").tag(),
+      fixed_window(3, kMinute).tag(1),
+      fixed_window(3, kMinute).tag(2),
+      fixed_window(3, kMinute, "a").tag(1),
+      sliding_window(3, kMinute).tag(),
+      sliding_window(3, kMinute, kSecond).tag(),
+      sliding_window(3, 2 * kMinute, kSecond).tag(),
+      sliding_window(3, kMinute, 0, "a").tag(),
+      token_bucket(3, 1).tag(),
+      Limit("token_bucket", std::to_array<std::int64_t>({3, kMinute, 1, 1})).tag(),
+  };
+  EXPECT_EQ(tags.size(), 14U);
+}
+
+// Tags are stored: these must never change, or every limit in Redis starts anew.
+TEST(Tag, IsTheSameInEveryProcessAndRelease) {
+  EXPECT_EQ(fixed_window(3, kMinute).tag(), hash_of("fixed_window 60000000 0"));
+  EXPECT_EQ(sliding_window(3, kMinute, kSecond, "a").tag(2),
+            hash_of("sliding_window 60000000 1000000 name a number 2"));
+  EXPECT_EQ(token_bucket(3, 1).tag(), hash_of("token_bucket 1000000"));
+}
+
+TEST(HashOf, GivesTheKnownAnswersOfFnv1a) {
+  EXPECT_EQ(hash_of(""), 0xcbf29ce484222325U);
+  EXPECT_EQ(hash_of("a"), 0xaf63dc4c8601ec8cU);
+  EXPECT_EQ(hash_of("foobar"), 0x85944171f73967e8U);
+  EXPECT_EQ(hash_of("\xff"), (0xcbf29ce484222325U ^ 0xff) * 0x100000001b3U) << "bytes are unsigned";
+}
+
+TEST(IsKeyName, HoldsForOneTo64SafeCharacters) {
+  EXPECT_TRUE(is_key_name("a"));
+  EXPECT_TRUE(is_key_name("AZaz09_.-"));
+  EXPECT_TRUE(is_key_name(std::string(64, 'x')));
+  EXPECT_FALSE(is_key_name(""));
+  EXPECT_FALSE(is_key_name(std::string(65, 'x')));
+}
+
+TEST(IsKeyName, FailsForEveryOtherCharacter) {
+  for (const char other : {' ', ':', '#', '{', '}', '/', '\0', '\n', '\xc3'}) {
+    EXPECT_FALSE(is_key_name(std::string{'a', other})) << int{other};
+  }
+}
+
+}  // namespace
+}  // namespace overlimit

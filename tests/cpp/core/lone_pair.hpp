@@ -1,0 +1,67 @@
+// The smallest store there can be: one pair, its record in plain sight.
+#pragma once
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "../columns.hpp"
+#include "overlimit/pair.hpp"
+
+namespace overlimit::testing {
+
+/// One row, as shown to the caller.
+struct Shown {
+  Status status;
+  std::int64_t remaining;
+  Micros retry_after;
+  Micros reset_after;
+  bool operator==(const Shown&) const = default;
+};
+
+class LonePair {
+ public:
+  explicit LonePair(Limit limit) : limit_(std::move(limit)) {}
+
+  Shown hit(Micros reading, Cost cost = 1) {
+    const Examined pair = examined(reading, cost);
+    if (pair.verdict.status != Status::ok || cost == 0) return standing(pair);
+    const Written written = charged(limit_, pair, cost);
+    cells_.erase(cells_.begin(), cells_.begin() + std::ptrdiff_t(std::min(written.dropped, cells_.size())));
+    if (written.pushed) cells_.push_back(*written.pushed);
+    record_ = {written.expires_at, written.header, {}};
+    Columns columns(1);
+    show_charged(limit_, written.header, reading, 1, columns.rows(), 0);
+    return row(columns);
+  }
+
+  Shown peek(Micros reading, Cost cost = 0) const { return standing(examined(reading, cost)); }
+  bool allows(Micros reading, Cost cost = 1) const { return peek(reading, cost).status == Status::ok; }
+  Examined examined(Micros reading, Cost cost) const {
+    if (!record_) return examine(limit_, nullptr, reading, cost);
+    const Found found{record_->expires_at, record_->header, Cells(cells_.data(), cells_.size())};
+    return examine(limit_, &found, reading, cost);
+  }
+
+  /// The record stays, the limit's numbers change.
+  void change(Limit limit) { limit_ = std::move(limit); }
+  void expire_at(Micros instant) { record_->expires_at = instant; }
+  const std::optional<Found>& record() const { return record_; }
+  const std::vector<Cell>& cells() const { return cells_; }
+
+ private:
+  static Shown row(const Columns& columns) {
+    return {columns.status[0], columns.remaining[0], columns.retry_after[0], columns.reset_after[0]};
+  }
+  Shown standing(const Examined& pair) const {
+    Columns columns(1);
+    show_standing(limit_, pair, columns.rows(), 0);
+    return row(columns);
+  }
+
+  Limit limit_;
+  std::optional<Found> record_;
+  std::vector<Cell> cells_;
+};
+
+}  // namespace overlimit::testing

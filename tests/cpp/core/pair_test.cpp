@@ -1,0 +1,171 @@
+#include "overlimit/pair.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+
+#include "../limits.hpp"
+#include "lone_pair.hpp"
+
+namespace overlimit {
+namespace {
+
+using testing::fixed_window;
+using testing::kMinute;
+using testing::kSecond;
+using testing::LonePair;
+using testing::Shown;
+using testing::sliding_window;
+using testing::token_bucket;
+
+TEST(Pair, IsDecidedAtItsOwnTimeWhenTheClockIsBehind) {
+  LonePair pair(fixed_window(3, kMinute));
+  pair.hit(100);
+  EXPECT_EQ(pair.examined(40, 1).now, 100);
+  EXPECT_EQ(pair.examined(100, 1).now, 100);
+  EXPECT_EQ(pair.examined(101, 1).now, 101);
+}
+
+TEST(Pair, CountsDurationsFromTheTimeItIsDecidedAt) {
+  LonePair pair(fixed_window(1, kMinute));
+  pair.hit(100);
+  EXPECT_EQ(pair.peek(40, 1), (Shown{Status::over, 0, kMinute, kMinute}));
+  pair.change(fixed_window(2, kMinute));
+  EXPECT_EQ(pair.hit(40), (Shown{Status::ok, 0, 0, kMinute}));
+}
+
+TEST(Pair, IsAbsentFromTheInstantWrittenAsItsExpiry) {
+  LonePair pair(fixed_window(1, kMinute));
+  pair.hit(0);
+  pair.expire_at(30);
+  EXPECT_TRUE(pair.examined(29, 1).standing);
+  EXPECT_FALSE(pair.examined(30, 1).standing);
+  EXPECT_EQ(pair.peek(30, 1), (Shown{Status::ok, 1, 0, 0}));
+}
+
+TEST(Pair, WaitsNoLongerThanUntilTheExpiryAsWritten) {
+  LonePair pair(fixed_window(1, kMinute));
+  pair.hit(0);
+  pair.expire_at(30);
+  EXPECT_EQ(pair.peek(10, 1), (Shown{Status::over, 0, 20, 20}));
+}
+
+TEST(Pair, IsNotRevivedByAnExpiryThatIsTooLate) {
+  LonePair pair(fixed_window(1, kMinute));
+  pair.hit(0);
+  pair.expire_at(kMaxTime);
+  EXPECT_EQ(pair.peek(kMinute - 1, 1), (Shown{Status::over, 0, 1, 1}));
+  EXPECT_EQ(pair.peek(kMinute, 1), (Shown{Status::ok, 1, 0, 0}));
+}
+
+TEST(Pair, IsNeverEvenWhenItsRecordExpiresSoon) {
+  LonePair pair(fixed_window(1, kMinute));
+  pair.hit(0);
+  EXPECT_EQ(pair.peek(10, 2).retry_after, kNever);
+}
+
+TEST(Pair, ChargedInItsOwnTimeKeepsItsExpiry) {
+  LonePair pair(token_bucket(5, 1));
+  pair.hit(kSecond);
+  pair.hit(0);
+  EXPECT_EQ(pair.record()->header, (Header{2 * kSecond, kSecond, kSecond}));
+  EXPECT_EQ(pair.record()->expires_at, 3 * kSecond);
+}
+
+TEST(Pair, GrantsEverythingWhenNeverSeen) {
+  EXPECT_EQ(granted(fixed_window(3, kMinute), Header{}), 3);
+  EXPECT_EQ(granted(sliding_window(4, kMinute), Header{}), 4);
+  EXPECT_EQ(granted(token_bucket(5, 1), Header{}), 5);
+}
+
+TEST(Pair, KnowsTheMostItsLimitCanGrant) {
+  EXPECT_EQ(most(fixed_window(3, kMinute)), 3);
+  EXPECT_EQ(most(sliding_window(4, kMinute)), 4);
+  EXPECT_EQ(most(token_bucket(5, 1)), 5);
+}
+
+TEST(Pair, OfAChargeHasAReceiptAndOneOfALookHasNone) {
+  const Limit limit = fixed_window(3, kMinute);
+  testing::Columns columns(2);
+  show_charged(limit, {0, kMinute, 1}, 5, 77, columns.rows(), 0);
+  show_standing(limit, examine(limit, nullptr, 5, 1), columns.rows(), 1);
+  EXPECT_EQ(columns.receipt[0].birth, 77);
+  EXPECT_EQ(columns.receipt[0].after, (Header{0, kMinute, 1}));
+  EXPECT_EQ(columns.receipt[1].birth, 0);
+}
+
+// What holds whatever the algorithm.
+struct Candidate {
+  const char* name;
+  Limit limit;
+};
+
+class AnyPair : public ::testing::TestWithParam<Candidate> {
+ protected:
+  LonePair pair{GetParam().limit};
+  std::mt19937 random{7};
+  Micros now = 1'000'000;
+
+  void let_time_pass() { now += Micros(random() % 400) - 20; }
+};
+
+TEST_P(AnyPair, MayRetryAfterExactlyItsRetryAndNotOneMicrosecondEarlier) {
+  int refused = 0;
+  for (int call = 0; call < 5'000; ++call, let_time_pass()) {
+    const auto cost = Cost(random() % 5);
+    const Shown shown = pair.hit(now, cost);
+    if (shown.status == Status::ok) {
+      ASSERT_EQ(shown.retry_after, 0);
+      continue;
+    }
+    ++refused;
+    ASSERT_GE(shown.retry_after, 1);
+    const Micros decided_at = pair.examined(now, cost).now;
+    ASSERT_TRUE(pair.allows(decided_at + shown.retry_after, cost)) << now;
+    ASSERT_FALSE(pair.allows(decided_at + shown.retry_after - 1, cost)) << now;
+  }
+  EXPECT_GT(refused, 500);
+  EXPECT_LT(refused, 4'500);
+}
+
+TEST_P(AnyPair, IsBackToNeverSeenAfterExactlyItsResetAndNotOneMicrosecondEarlier) {
+  for (int call = 0; call < 2'000; ++call, let_time_pass()) {
+    const Shown shown = pair.hit(now);
+    const Micros decided_at = pair.examined(now, 0).now;
+    ASSERT_FALSE(pair.examined(decided_at + shown.reset_after, 0).standing);
+    ASSERT_TRUE(pair.examined(decided_at + shown.reset_after - 1, 0).standing);
+  }
+}
+
+TEST_P(AnyPair, AdmitsWhatRemainsAndNotOneMore) {
+  for (int call = 0; call < 2'000; ++call, let_time_pass()) {
+    const Shown shown = pair.hit(now, Cost(random() % 4));
+    ASSERT_TRUE(pair.allows(now, shown.remaining));
+    ASSERT_FALSE(pair.allows(now, shown.remaining + 1));
+  }
+}
+
+TEST_P(AnyPair, ChangesNothingWhenItRefusesOrSpendsNothing) {
+  for (int call = 0; call < 1'000; ++call, let_time_pass()) {
+    const auto cost = Cost(random() % 8);
+    const std::optional<Found> before = pair.record();
+    const bool charges = pair.hit(now, cost).status == Status::ok && cost > 0;
+    if (charges || !before) continue;
+    ASSERT_EQ(pair.record()->header, before->header);
+    ASSERT_EQ(pair.record()->expires_at, before->expires_at);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Algorithms, AnyPair,
+    ::testing::Values(Candidate{"fixed_window", fixed_window(5, 1000)},
+                      Candidate{"epoch_window", testing::epoch_window(5, 1000)},
+                      Candidate{"sliding_window", sliding_window(6, 1000, 50)},
+                      Candidate{"coarse_sliding_window", sliding_window(6, 1000, 1000)},
+                      Candidate{"token_bucket",
+                                Limit("token_bucket", std::to_array<std::int64_t>({6, kSecond, 700, 3}))}),
+    [](const ::testing::TestParamInfo<Candidate>& candidate) { return std::string(candidate.param.name); });
+
+}  // namespace
+}  // namespace overlimit

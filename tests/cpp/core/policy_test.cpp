@@ -1,0 +1,118 @@
+#include "overlimit/policy.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <set>
+
+#include "../limits.hpp"
+#include "overlimit/errors.hpp"
+
+namespace overlimit {
+namespace {
+
+using testing::fixed_window;
+using testing::kMinute;
+using testing::kSecond;
+using testing::sliding_window;
+using testing::token_bucket;
+
+static_assert(std::endian::native == std::endian::little);
+
+std::vector<std::int64_t> words_of(const std::string& packed) {
+  std::vector<std::int64_t> words(packed.size() / 8);
+  std::memcpy(words.data(), packed.data(), packed.size());
+  return words;
+}
+
+std::set<Tag> tags_of(const Plan& plan) {
+  std::set<Tag> tags;
+  for (const PlannedLimit& planned : plan.limits()) tags.insert(planned.tag);
+  return tags;
+}
+
+TEST(Plan, IsOrderedByAlgorithmThenTag) {
+  const Plan plan("p", {token_bucket(1, 1), sliding_window(1, kSecond), sliding_window(1, kMinute),
+                        fixed_window(1, kMinute)});
+  EXPECT_EQ(plan.shape(), "fixed_window,sliding_window,sliding_window,token_bucket");
+  EXPECT_LT(plan.limits()[1].tag, plan.limits()[2].tag);
+}
+
+TEST(Plan, IsTheSameInWhateverOrderTheLimitsAreGiven) {
+  std::vector<Limit> limits{token_bucket(1, 1), sliding_window(2, kSecond), sliding_window(3, kMinute),
+                            fixed_window(4, kMinute)};
+  const Plan plan("p", limits);
+  for (int i = 0; i < 4; ++i) {
+    std::ranges::rotate(limits, limits.begin() + 1);
+    const Plan other("p", limits);
+    EXPECT_EQ(other.packed(), plan.packed());
+    EXPECT_EQ(other.shape(), plan.shape());
+  }
+}
+
+TEST(Plan, RemembersWhereEachLimitStood) {
+  const Plan plan("p", {token_bucket(1, 1), fixed_window(1, kMinute)});
+  EXPECT_EQ(plan.limits()[0].place, 1U);
+  EXPECT_EQ(plan.limits()[1].place, 0U);
+}
+
+TEST(Plan, NumbersLimitsAlikeInTheOrderGiven) {
+  const Plan plan("p", {fixed_window(10, kMinute), fixed_window(20, kMinute), fixed_window(30, kMinute)});
+  for (const PlannedLimit& planned : plan.limits()) {
+    EXPECT_EQ(planned.tag, fixed_window(1, kMinute).tag(planned.place));
+    EXPECT_EQ(planned.limit.packed()[0], std::int64_t(10 * (planned.place + 1)));
+  }
+  EXPECT_EQ(tags_of(plan).size(), 3U);
+}
+
+TEST(Plan, DoesNotNumberLimitsThatHaveNames) {
+  const Plan plan("p", {fixed_window(10, kMinute, "a"), fixed_window(20, kMinute, "b")});
+  EXPECT_EQ(tags_of(plan), (std::set<Tag>{fixed_window(1, kMinute, "a").tag(), fixed_window(1, kMinute, "b").tag()}));
+}
+
+TEST(Plan, PacksTagAndNumbersOfEachLimitAsLittleEndianWords) {
+  const Plan plan("p", {token_bucket(20, 10), fixed_window(3, kMinute)});
+  EXPECT_EQ(words_of(plan.packed()),
+            (std::vector<std::int64_t>{static_cast<std::int64_t>(fixed_window(3, kMinute).tag()), 3, kMinute, 0,
+                                       static_cast<std::int64_t>(token_bucket(20, 10).tag()), 20, 100'000, 1}));
+  EXPECT_EQ(plan.packed().size(), 64U);
+  EXPECT_EQ(plan.packed().substr(8, 8), std::string("\3\0\0\0\0\0\0\0", 8));
+}
+
+TEST(Plan, ChangesItsNumbersButNotItsTagsWithTheLimits) {
+  const Plan before("p", {fixed_window(3, kMinute), sliding_window(3, kMinute)});
+  const Plan after("p", {fixed_window(4, kMinute), sliding_window(5, kMinute)});
+  EXPECT_EQ(tags_of(before), tags_of(after));
+  EXPECT_NE(before.packed(), after.packed());
+}
+
+TEST(Plan, CountsTheCellsOfAllItsLimits) {
+  EXPECT_EQ(Plan("p", {sliding_window(1, kMinute, kSecond), sliding_window(1, kMinute), token_bucket(1, 1)}).max_cells(),
+            110);
+}
+
+TEST(Plan, HasADigestOfItsNameAlone) {
+  const Plan plan("p", {fixed_window(1, kMinute)});
+  EXPECT_EQ(plan.digest(), Plan("p", {token_bucket(1, 1)}).digest());
+  EXPECT_NE(plan.digest(), Plan("q", {fixed_window(1, kMinute)}).digest());
+  EXPECT_EQ(plan.policy(), "p");
+}
+
+TEST(Plan, HasOneTo16Limits) {
+  EXPECT_NO_THROW(Plan("p", std::vector(1, fixed_window(1, kMinute))));
+  EXPECT_EQ(Plan("p", std::vector(16, fixed_window(1, kMinute))).size(), 16U);
+  EXPECT_THROW(Plan("p", {}), InvalidLimit);
+  EXPECT_THROW(Plan("p", std::vector(17, fixed_window(1, kMinute))), InvalidLimit);
+}
+
+TEST(Plan, HasANameThatMayStandInAKey) {
+  EXPECT_NO_THROW(Plan(std::string(64, 'p'), {fixed_window(1, kMinute)}));
+  for (const std::string name : {std::string(), std::string(65, 'p'), std::string("a:b"), std::string("a#b")}) {
+    EXPECT_THROW(Plan(name, {fixed_window(1, kMinute)}), InvalidLimit) << name;
+  }
+}
+
+}  // namespace
+}  // namespace overlimit

@@ -1,0 +1,178 @@
+#include "overlimit/algorithms/token_bucket.hpp"
+
+#include <gtest/gtest.h>
+
+#include "../limits.hpp"
+#include "lone_pair.hpp"
+#include "overlimit/errors.hpp"
+
+namespace overlimit {
+namespace {
+
+using testing::kSecond;
+using testing::LonePair;
+using testing::Shown;
+using testing::token_bucket;
+
+TokenBucket made(std::int64_t burst, Micros period, std::int64_t units, std::int64_t refill) {
+  return TokenBucket::make(std::to_array({burst, period, units, refill}));
+}
+
+Limit limit_of(std::int64_t burst, std::int64_t units, std::int64_t refill) {
+  return {"token_bucket", std::to_array({burst, kSecond, units, refill})};
+}
+
+// Ten tokens a second, twenty at most: one token is 100,000 units and one comes back every microsecond.
+class TenASecond : public ::testing::Test {
+ protected:
+  LonePair pair{token_bucket(20, 10)};
+};
+
+TEST_F(TenASecond, IsFullAtFirstUse) {
+  EXPECT_EQ(pair.peek(5), (Shown{Status::ok, 20, 0, 0}));
+  EXPECT_EQ(pair.hit(5, 20), (Shown{Status::ok, 0, 0, 2 * kSecond}));
+}
+
+TEST_F(TenASecond, RefillsOneTokenInATenthOfASecond) {
+  pair.hit(0, 20);
+  EXPECT_EQ(pair.hit(0), (Shown{Status::over, 0, 100'000, 2 * kSecond}));
+  EXPECT_EQ(pair.hit(99'999), (Shown{Status::over, 0, 1, 1'900'001}));
+  EXPECT_EQ(pair.hit(100'000), (Shown{Status::ok, 0, 0, 2 * kSecond}));
+}
+
+TEST_F(TenASecond, WaitsForAllTokensOfACost) {
+  pair.hit(0, 18);
+  EXPECT_EQ(pair.peek(0, 5).retry_after, 300'000);
+  EXPECT_FALSE(pair.allows(299'999, 5));
+  EXPECT_TRUE(pair.allows(300'000, 5));
+}
+
+TEST_F(TenASecond, ShowsWholeTokensOnly) {
+  pair.hit(0, 2);
+  EXPECT_EQ(pair.peek(0).remaining, 18);
+  EXPECT_EQ(pair.peek(99'999).remaining, 18);
+  EXPECT_EQ(pair.peek(100'000).remaining, 19);
+  EXPECT_EQ(pair.peek(199'999).remaining, 19);
+  EXPECT_EQ(pair.peek(200'000), (Shown{Status::ok, 20, 0, 0}));
+}
+
+TEST_F(TenASecond, HoldsNoMoreThanItsBurstHoweverLongItWaits) {
+  pair.hit(0, 20);
+  EXPECT_EQ(pair.hit(kMaxTime - 1, 20).status, Status::ok);
+  EXPECT_EQ(pair.hit(kMaxTime - 1).status, Status::over);
+}
+
+TEST_F(TenASecond, NeverAdmitsACostAboveItsBurst) {
+  EXPECT_EQ(pair.hit(0, 21), (Shown{Status::never, 20, kNever, 0}));
+  EXPECT_EQ(pair.hit(0, INT64_MAX).status, Status::never);
+  EXPECT_FALSE(pair.record());
+}
+
+TEST_F(TenASecond, NeitherMintsNorBurnsWhenTheClockGoesBack) {
+  pair.hit(kSecond, 20);
+  EXPECT_EQ(pair.hit(0), (Shown{Status::over, 0, 100'000, 2 * kSecond}));
+  EXPECT_TRUE(pair.allows(kSecond + 100'000));
+  EXPECT_FALSE(pair.allows(kSecond + 99'999));
+}
+
+TEST_F(TenASecond, GrantsAGreedyCallerItsBurstAndThenItsRate) {
+  std::int64_t admitted = 0;
+  for (Micros now = 0; now <= 100 * kSecond; now += 1000) admitted += pair.hit(now).status == Status::ok;
+  EXPECT_EQ(admitted, 20 + 10 * 100);
+}
+
+TEST_F(TenASecond, ARefusedCallOrACostOfZeroDoesNotMoveItsTime) {
+  pair.hit(0, 20);
+  pair.hit(50'000);
+  pair.hit(60'000, 0);
+  EXPECT_EQ(pair.record()->header, (Header{2'000'000, 0, 100'000}));
+}
+
+TEST_F(TenASecond, ALoweredBurstRefusesEvenACostOfZeroUntilUsageDrains) {
+  pair.hit(0, 20);
+  pair.change(token_bucket(5, 10));
+  EXPECT_EQ(pair.hit(0, 0), (Shown{Status::over, 0, 1'500'000, 2 * kSecond}));
+  EXPECT_FALSE(pair.allows(1'499'999, 0));
+  EXPECT_TRUE(pair.allows(1'500'000, 0));
+}
+
+TEST_F(TenASecond, ARaisedBurstGrantsTheDifference) {
+  pair.hit(0, 20);
+  pair.change(token_bucket(25, 10));
+  EXPECT_TRUE(pair.allows(0, 5));
+  EXPECT_FALSE(pair.allows(0, 6));
+}
+
+TEST_F(TenASecond, KeepsItsUsedTokensWhenTheRateChanges) {
+  pair.hit(0, 20);
+  pair.change(token_bucket(20, 100));
+  EXPECT_EQ(pair.peek(0, 1).retry_after, 10'000);
+  EXPECT_EQ(pair.peek(0).reset_after, 200'000);
+  EXPECT_TRUE(pair.allows(10'000));
+}
+
+TEST(TokenBucket, RoundsTheWaitUpToAWholeMicrosecond) {
+  LonePair pair(limit_of(1, 10, 3));  // 3/10 tokens a microsecond
+  pair.hit(0);
+  EXPECT_EQ(pair.peek(0, 1).retry_after, 4);
+  EXPECT_FALSE(pair.allows(3));
+  EXPECT_TRUE(pair.allows(4));
+}
+
+TEST(TokenBucket, RescalesRoundingUp) {
+  const TokenBucket bucket = made(9, kSecond, 3, 1);
+  EXPECT_EQ(bucket.rescaled({3, 0, 2}), 5) << "one token and a half is 4.5 thirds";
+  EXPECT_EQ(bucket.rescaled({4, 0, 2}), 6);
+  EXPECT_EQ(bucket.rescaled({1, 0, 1'000'000}), 1);
+}
+
+TEST(TokenBucket, RescalesWhatIsNoUseToNothing) {
+  const TokenBucket bucket = made(9, kSecond, 3, 1);
+  EXPECT_EQ(bucket.rescaled({0, 0, 2}), 0);
+  EXPECT_EQ(bucket.rescaled({-1, 0, 2}), 0);
+  EXPECT_EQ(bucket.rescaled({5, 0, 0}), 0);
+}
+
+TEST(TokenBucket, RescalesLargeNumbersExactlyAndSaturates) {
+  const TokenBucket bucket = made(1, kSecond, kExact - 1, 1);
+  EXPECT_EQ(bucket.rescaled({kExact - 2, 0, kExact - 1}), kExact - 2);
+  EXPECT_EQ(bucket.rescaled({(kExact - 1) / 3, 0, (kExact - 1) / 3}), kExact - 1);
+  EXPECT_EQ(bucket.rescaled({kExact - 1, 0, 1}), kExact - 1);
+}
+
+TEST(TokenBucket, ResetSaturatesJustBelowTheFirstInexactInstant) {
+  LonePair pair(limit_of(1, kExact - 1, 1));
+  EXPECT_EQ(pair.hit(kMaxTime - 1).reset_after, kExact - 1 - (kMaxTime - 1));
+}
+
+TEST(TokenBucket, WithoutARateRefusesEverythingButNothing) {
+  LonePair pair(limit_of(0, 1, 0));
+  EXPECT_EQ(pair.hit(0, 1), (Shown{Status::never, 0, kNever, 0}));
+  EXPECT_EQ(pair.hit(0, 0), (Shown{Status::ok, 0, 0, 0}));
+}
+
+TEST(TokenBucket, ForgetsWhatWasUsedWhenItsRateBecomesNone) {
+  LonePair pair(token_bucket(20, 10));
+  pair.hit(0, 20);
+  pair.change(limit_of(0, 1, 0));
+  EXPECT_EQ(pair.hit(0, 1), (Shown{Status::never, 0, kNever, 0}));
+}
+
+TEST(TokenBucket, IsBuiltFromNumbersInRangeOnly) {
+  EXPECT_NO_THROW(made(1, 1, kExact - 1, kExact - 1));
+  EXPECT_NO_THROW(made(kExact - 1, kMaxPeriod, 1, 1));
+  EXPECT_THROW(made(-1, kSecond, 1, 1), InvalidLimit);
+  EXPECT_THROW(made(kExact, kSecond, 1, 1), InvalidLimit);
+  EXPECT_THROW(made(1, 0, 1, 1), InvalidLimit);
+  EXPECT_THROW(made(1, kMaxPeriod + 1, 1, 1), InvalidLimit);
+  EXPECT_THROW(made(1, kSecond, 0, 1), InvalidLimit);
+  EXPECT_THROW(made(1, kSecond, kExact, 1), InvalidLimit);
+  EXPECT_THROW(made(1, kSecond, 1, -1), InvalidLimit);
+  EXPECT_THROW(made(1, kSecond, 1, kExact), InvalidLimit);
+  EXPECT_THROW(made(2, kSecond, kExact / 2, 1), InvalidLimit) << "2^53 units in all";
+  EXPECT_THROW(made(1, kSecond, 1, 0), InvalidLimit) << "a burst that would never come back";
+  EXPECT_THROW(TokenBucket::make(std::to_array<std::int64_t>({1, kSecond, 1})), InvalidLimit);
+}
+
+}  // namespace
+}  // namespace overlimit

@@ -1,0 +1,126 @@
+"""Options, the app's configuration, and what holds without either."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from flask import Flask
+
+from overlimit import InvalidLimit, ManualClock
+from overlimit.flask import RateLimit, rate_limit
+
+
+def make_app(config=None) -> Flask:
+    app = Flask("configured")
+    app.config.update(config or {})
+    app.get("/", endpoint="index")(lambda: "ok")
+    return app
+
+
+def ask(app: Flask, times: int, path: str = "/") -> list[int]:
+    client = app.test_client()
+    return [client.get(path).status_code for _ in range(times)]
+
+
+@pytest.mark.parametrize("key", ["RATELIMIT_DEFAULT", "RATELIMIT_APPLICATION"])
+def test_limits_are_read_from_the_configuration(key):
+    app = make_app({key: "2/minute"})
+    RateLimit(app, clock=ManualClock())
+    assert ask(app, 3) == [200, 200, 429]
+
+
+@pytest.mark.parametrize(
+    ("key", "option"),
+    [("RATELIMIT_DEFAULT", "default_limits"), ("RATELIMIT_APPLICATION", "application_limits")],
+)
+def test_an_option_goes_before_the_configuration(key, option):
+    app = make_app({key: "1/minute"})
+    RateLimit(app, clock=ManualClock(), **{option: "2/minute"})
+    assert ask(app, 3) == [200, 200, 429]
+
+
+def test_a_malformed_limit_in_the_configuration_is_an_error_when_the_app_is_set_up():
+    with pytest.raises(InvalidLimit):
+        RateLimit(make_app({"RATELIMIT_DEFAULT": "often"}))
+
+
+def test_the_store_is_read_from_the_configuration(redis_server, prefix):
+    config = {"RATELIMIT_STORAGE_URI": redis_server.tcp_url(), "RATELIMIT_KEY_PREFIX": prefix}
+    first, second = make_app(config), make_app(config)
+    for app in (first, second):
+        RateLimit(app, default_limits="3/hour")
+    assert ask(first, 2) + ask(second, 2) == [200] * 3 + [429]
+
+
+@pytest.mark.parametrize(
+    "enabled", [{"config": {"RATELIMIT_ENABLED": False}}, {"options": {"enabled": False}}]
+)
+def test_a_disabled_rate_limit_lets_everything_pass(enabled, store_calls):
+    app = make_app(enabled.get("config"))
+    RateLimit(app, default_limits="1/minute", **enabled.get("options", {}))
+    app.get("/limited")(rate_limit("1/minute")(lambda: "ok"))
+    assert ask(app, 3) + ask(app, 3, "/limited") == [200] * 6
+    assert store_calls == []
+
+
+def test_enabled_as_an_option_goes_before_the_configuration():
+    app = make_app({"RATELIMIT_ENABLED": False})
+    RateLimit(app, default_limits="1/minute", enabled=True)
+    assert ask(app, 2) == [200, 429]
+
+
+@pytest.mark.parametrize(
+    ("config", "options", "sent"),
+    [
+        ({}, {}, True),
+        ({"RATELIMIT_HEADERS_ENABLED": True}, {}, True),
+        ({"RATELIMIT_HEADERS_ENABLED": False}, {}, False),
+        ({"RATELIMIT_HEADERS_ENABLED": False}, {"headers": "draft"}, True),
+        ({"RATELIMIT_HEADERS_ENABLED": True}, {"headers": None}, False),
+    ],
+)
+def test_headers_follow_option_then_configuration(config, options, sent):
+    app = make_app(config)
+    RateLimit(app, default_limits="1/minute", **options)
+    assert ("RateLimit" in app.test_client().get("/").headers) is sent
+
+
+def test_a_prefix_keeps_apart_what_shares_a_store(store, clock):
+    apps = [make_app({"RATELIMIT_KEY_PREFIX": prefix}) for prefix in ("a", "b", "b")]
+    for app in apps:
+        RateLimit(app, default_limits="2/minute", application_limits="9/minute", store=store, clock=clock)
+    assert ask(apps[0], 3) == [200, 200, 429]
+    assert ask(apps[1], 1) == [200]
+    assert ask(apps[2], 2) == [200, 429]
+
+
+def test_without_a_rate_limit_the_decorator_counts_in_memory_and_hints_once(caplog):
+    app = make_app()
+    app.get("/limited")(rate_limit("2/hour")(lambda: "ok"))
+    app.get("/other", endpoint="other")(rate_limit("1/hour")(lambda: "ok"))
+    with caplog.at_level(logging.INFO, logger="overlimit"):
+        assert ask(app, 3) == [200] * 3
+        assert caplog.records == []
+        assert ask(app, 3, "/limited") == [200, 200, 429]
+        assert ask(app, 2, "/other") == [200, 429]
+    assert [record.name for record in caplog.records] == ["overlimit"]
+    assert "RateLimit(app" in caplog.text
+
+
+def test_an_app_with_a_rate_limit_gets_no_hint(caplog):
+    app = make_app()
+    app.get("/limited")(rate_limit("1/hour")(lambda: "ok"))
+    RateLimit(app)
+    with caplog.at_level(logging.INFO, logger="overlimit"):
+        assert ask(app, 2, "/limited") == [200, 429]
+    assert caplog.records == []
+
+
+def test_a_rate_limit_added_later_takes_over(clock):
+    app = make_app()
+    app.get("/limited")(rate_limit("1/hour")(lambda: "ok"))
+    assert ask(app, 2, "/limited") == [200, 429]
+    RateLimit(app, default_limits="1/minute", clock=clock)
+    assert ask(app, 2, "/limited") == [200, 429]
+    assert ask(app, 2) == [200, 429]

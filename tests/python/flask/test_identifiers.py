@@ -1,0 +1,129 @@
+"""Who is limited."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+from flask import Flask, g
+
+from overlimit.flask import get_identifiers, rate_limit
+
+
+@pytest.fixture
+def visit():
+    """Return a function that asks for the identifiers of a request by ``g.user``."""
+    app = Flask("identifiers")
+
+    def ask(user=None, **environment):
+        with app.test_request_context("/", environ_overrides={"REMOTE_ADDR": "192.0.2.7", **environment}):
+            g.user = user
+            return get_identifiers()
+
+    return ask
+
+
+def test_the_address_comes_first(visit):
+    assert visit() == ["ip:192.0.2.7"]
+    assert visit(REMOTE_ADDR="2001:db8::1") == ["ip:2001:db8::1"]
+
+
+def test_a_forwarded_address_is_not_believed(visit):
+    assert visit(HTTP_X_FORWARDED_FOR="198.51.100.1") == ["ip:192.0.2.7"]
+
+
+def test_a_request_without_an_address_still_has_an_identity(visit):
+    assert visit(REMOTE_ADDR="") == ["ip:unknown"]
+
+
+@pytest.mark.parametrize(
+    ("user", "identifier"),
+    [
+        ("ann", "user:ann"),
+        (7, "user:7"),
+        (0, "user:0"),
+        (SimpleNamespace(id=5), "user:5"),
+        (SimpleNamespace(id=5, is_authenticated=True), "user:5"),
+        (SimpleNamespace(id=5, is_authenticated=lambda: True), "user:5"),
+        (SimpleNamespace(id=5, get_id=lambda: "five"), "user:five"),
+    ],
+)
+def test_a_user_is_limited_beside_the_address(visit, user, identifier):
+    assert visit(user) == ["ip:192.0.2.7", identifier]
+
+
+@pytest.mark.parametrize(
+    "user",
+    [
+        None,
+        "",
+        False,
+        True,
+        SimpleNamespace(id=5, is_authenticated=False),
+        SimpleNamespace(id=5, is_authenticated=lambda: False),
+        SimpleNamespace(id=None),
+        SimpleNamespace(get_id=lambda: None),
+        SimpleNamespace(),
+    ],
+)
+def test_nobody_logged_in_leaves_the_address(visit, user):
+    assert visit(user) == ["ip:192.0.2.7"]
+
+
+def test_a_user_of_flask_login_is_known(monkeypatch):
+    user = SimpleNamespace(is_authenticated=True, get_id=lambda: "9")
+    monkeypatch.setitem(sys.modules, "flask_login", SimpleNamespace(current_user=user))
+    app = Flask("login")
+    with app.test_request_context("/"):
+        assert get_identifiers() == ["ip:unknown"]
+    app.login_manager = object()
+    with app.test_request_context("/"):
+        assert get_identifiers() == ["ip:unknown", "user:9"]
+        g.user = "ann"
+        assert get_identifiers() == ["ip:unknown", "user:ann"]
+
+
+@pytest.mark.parametrize("nobody", [None, "", b"", [], [""], (None,)])
+def test_no_identity_is_the_shared_one_and_limited(make_site, store_calls, nobody):
+    site = make_site(identifiers=lambda: nobody)
+    site.app.get("/")(rate_limit("2/minute")(lambda: "ok"))
+    assert site.ask("/", 3) == [200, 200, 429]
+    assert [charge[1] for charge in store_calls[0]] == ["anonymous"]
+
+
+@pytest.mark.parametrize("found", ["one", b"one", ["one", "one"], iter(["one"]), ["one", b"one", "", None]])
+def test_an_identity_counts_once_however_it_is_given(make_site, store_calls, found):
+    found = list(found) if not isinstance(found, (str, bytes)) else found
+    site = make_site(identifiers=lambda: found)
+    site.app.get("/")(rate_limit("2/minute")(lambda: "ok"))
+    assert site.ask("/", 3) == [200, 200, 429]
+    assert [len(charges) for charges in store_calls] == [1] * 3
+
+
+@pytest.mark.parametrize("found", [5, ["a", 5], object()])
+def test_an_identity_that_is_no_text_is_an_error_and_charges_nobody(make_site, store_calls, found):
+    site = make_site(identifiers=lambda: found)
+    site.app.get("/")(rate_limit("2/minute")(lambda: "ok"))
+    assert site.ask("/", 2) == [500, 500]
+    assert store_calls == []
+
+
+def test_the_callable_is_asked_once_per_request(make_site):
+    asked = []
+
+    def who():
+        asked.append(1)
+        return "someone"
+
+    site = make_site(identifiers=who, application_limits="100/minute")
+    site.app.get("/")(rate_limit("10/minute")(rate_limit("9/minute; 20/hour")(lambda: "ok")))
+    assert site.ask("/", 2) == [200, 200]
+    assert len(asked) == 2
+
+
+def test_a_decorator_may_limit_somebody_else(make_site, store_calls):
+    site = make_site(application_limits="100/minute")
+    site.app.get("/")(rate_limit("1/minute", identifiers=lambda: "tenant:1")(lambda: "ok"))
+    assert site.ask("/", 1, ip="192.0.2.1") + site.ask("/", 1, ip="192.0.2.2") == [200, 429]
+    assert [charge[1] for charge in store_calls[0]] == ["tenant:1", "ip:192.0.2.1"]

@@ -1,0 +1,122 @@
+"""A limit written above ``@app.route``: Flask has registered the function below it, which isn't limited."""
+
+from __future__ import annotations
+
+import functools
+
+from flask import Blueprint, Flask
+
+from overlimit.flask import RateLimit, rate_limit
+
+
+def test_a_limit_above_the_route_is_enforced(make_site, store_calls):
+    site = make_site(default_limits="1/minute", application_limits="100/minute")
+
+    @rate_limit("2/minute")
+    @site.app.get("/")
+    def index():
+        return "ok"
+
+    assert site.ask("/", 3) == [200, 200, 429]
+    assert [len(charges) for charges in store_calls] == [2, 2, 2]
+
+
+def test_a_bound_limit_above_the_route_is_enforced(make_site):
+    site = make_site()
+
+    @site.limiter.limit("2/minute")
+    @site.app.get("/")
+    def index():
+        return "ok"
+
+    assert site.ask("/", 3) == [200, 200, 429]
+
+
+def test_limits_above_and_below_the_route_are_one_decision(make_site, store_calls, clock):
+    site = make_site()
+
+    @rate_limit("3/hour")
+    @rate_limit("50/day")
+    @site.app.get("/")
+    @rate_limit("2/minute")
+    def index():
+        return "ok"
+
+    assert site.ask("/", 3) == [200, 200, 429]
+    clock.advance(60)
+    assert site.ask("/", 2) == [200, 429]
+    assert {len(charges) for charges in store_calls} == {3}
+
+
+def test_a_limit_above_the_route_of_a_blueprint_is_enforced(make_site):
+    site = make_site()
+    pages = Blueprint("pages", __name__)
+
+    @rate_limit("1/minute")
+    @pages.get("/")
+    def index():
+        return "ok"
+
+    site.app.register_blueprint(pages)
+    assert site.ask("/", 2) == [200, 429]
+
+
+def test_a_limit_above_another_decorator_above_the_route_is_enforced(make_site):
+    site = make_site()
+
+    def useless(view):
+        return functools.wraps(view)(lambda: f"it is {view()}")
+
+    @rate_limit("1/minute")
+    @useless
+    @site.app.get("/")
+    def index():
+        return "ok"
+
+    assert site.ask("/", 2) == [200, 429]
+
+
+def test_without_any_rate_limit_it_is_enforced_too():
+    app = Flask("plain")
+
+    @rate_limit("1/minute")
+    @app.get("/")
+    def index():
+        return "ok"
+
+    client = app.test_client()
+    assert [client.get("/").status_code for _ in range(2)] == [200, 429]
+
+
+def test_a_limit_bound_to_a_rate_limit_without_this_app_is_an_error():
+    app = Flask("forgotten")
+    limiter = RateLimit()
+
+    @limiter.limit("1/minute")
+    @app.get("/above")
+    def above():
+        return "ok"
+
+    @app.get("/below")
+    @limiter.limit("1/minute")
+    def below():
+        return "ok"
+
+    client = app.test_client()
+    assert client.get("/above").status_code == 500
+    assert client.get("/below").status_code == 500
+    limiter.init_app(app)
+    assert [client.get("/above").status_code for _ in range(2)] == [200, 429]
+    assert [client.get("/below").status_code for _ in range(2)] == [200, 429]
+
+
+def test_a_bare_view_beside_its_limited_form_stays_bare(make_site):
+    site = make_site()
+
+    def index():
+        return "ok"
+
+    site.app.add_url_rule("/limited", "limited", rate_limit("1/minute")(index))
+    site.app.add_url_rule("/bare", "bare", index)
+    assert site.ask("/limited", 2) == [200, 429]
+    assert site.ask("/bare", 3) == [200] * 3

@@ -1,0 +1,134 @@
+"""When a request is decided, and which requests are not."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+from flask import abort, g, request
+from flask.views import MethodView
+
+from overlimit.flask import rate_limit
+
+
+def login_required(view):
+    @functools.wraps(view)
+    def guarded(**arguments):
+        if "X-Login" not in request.headers:
+            abort(401)
+        return view(**arguments)
+
+    return guarded
+
+
+def test_a_user_loaded_by_a_hook_registered_later_is_known(make_site):
+    site = make_site(default_limits="2/minute")
+    site.app.get("/")(rate_limit("2/minute")(lambda: "ok"))
+
+    @site.app.before_request
+    def load_another_user():
+        g.user = "late"
+
+    for path in ("/", "/free"):
+        assert site.ask(path, 2, ip="192.0.2.1") == [200, 200]
+        assert site.ask(path, 1, ip="192.0.2.2") == [429]
+
+
+def test_whom_a_decorator_above_turns_away_spends_nothing(make_site, store_calls):
+    site = make_site(application_limits="2/minute")
+    site.app.get("/")(login_required(rate_limit("2/minute")(lambda: "ok")))
+    assert site.ask("/", 5) == [401] * 5
+    assert store_calls == []
+    client = site.app.test_client()
+    assert [client.get("/", headers={"X-Login": "yes"}).status_code for _ in range(3)] == [200, 200, 429]
+
+
+def test_a_decorator_between_two_limits_runs_before_the_one_decision(make_site, store_calls):
+    site = make_site()
+    site.app.get("/")(rate_limit("3/hour")(login_required(rate_limit("2/minute")(lambda: "ok"))))
+    assert site.ask("/", 2) == [401] * 2
+    client = site.app.test_client()
+    assert [client.get("/", headers={"X-Login": "yes"}).status_code for _ in range(3)] == [200, 200, 429]
+    assert [len(charges) for charges in store_calls] == [2, 2, 2]
+
+
+def test_a_view_that_is_called_twice_is_decided_once(make_site, store_calls):
+    site = make_site()
+    view = rate_limit("5/minute")(lambda: "ok")
+    twice = functools.wraps(view)(lambda: view() + view())
+    site.app.add_url_rule("/", "twice", twice)
+    assert site.open("/").text == "okok"
+    assert len(store_calls) == 1
+
+
+def test_a_request_that_a_hook_answers_is_not_limited(make_site, store_calls):
+    site = make_site(default_limits="1/minute", application_limits="1/minute")
+    site.app.before_request(lambda: "closed")
+    assert site.ask("/free", 3) == [200] * 3
+    assert store_calls == []
+
+
+def test_unknown_pages_and_methods_are_not_limited(make_site, store_calls):
+    site = make_site(default_limits="1/minute", application_limits="1/minute")
+    assert site.ask("/nowhere", 2) == [404, 404]
+    assert site.ask("/free", 2, method="DELETE") == [405, 405]
+    assert store_calls == []
+    assert site.ask("/free", 2) == [200, 429]
+
+
+def test_made_up_methods_leave_nothing_behind(make_site):
+    site = make_site(default_limits="1/minute")
+    for number in range(50):
+        site.ask("/free", 1, method=f"M{number}")
+        site.ask("/nowhere", 1, method=f"M{number}")
+    assert len(site.app.extensions["overlimit"]._routes) == 0
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["automatic", "own view"])
+def test_options_are_not_limited(make_site, store_calls, own):
+    site = make_site(default_limits="1/minute", application_limits="1/minute")
+    methods = ["GET", "OPTIONS"] if own else ["GET"]
+    site.app.route("/", methods=methods)(rate_limit("1/minute")(lambda: "ok"))
+    assert site.ask("/", 3, method="OPTIONS") == [200] * 3
+    assert site.ask("/free", 3, method="OPTIONS") == [200] * 3
+    assert store_calls == []
+    assert site.ask("/", 2) == [200, 429]
+
+
+def test_head_is_counted_with_get(make_site):
+    class Item(MethodView):
+        @rate_limit("2/minute")
+        def get(self):
+            return "got"
+
+    site = make_site()
+    site.app.add_url_rule("/item", view_func=Item.as_view("item"))
+    assert site.ask("/item", 1) + site.ask("/item", 2, method="HEAD") == [200, 200, 429]
+
+
+def test_a_view_replaced_later_is_still_limited(make_site):
+    site = make_site(default_limits="2/minute")
+    assert site.ask("/free", 1) == [200]
+    site.app.view_functions["free"] = rate_limit("1/hour")(lambda: "new")
+    assert site.ask("/free", 2) == [200, 429]
+    site.app.view_functions["free"] = lambda: "bare"
+    assert site.ask("/free", 2) == [200, 429]
+
+
+def test_requests_within_one_app_context_are_each_decided(make_site):
+    site = make_site(default_limits="2/minute")
+    site.app.get("/")(rate_limit("1/minute")(lambda: "ok"))
+    with site.app.app_context():
+        assert site.ask("/free", 3) == [200, 200, 429]
+        assert site.ask("/", 2) == [200, 429]
+
+
+def test_a_view_that_fails_has_been_charged(make_site):
+    site = make_site()
+
+    @site.app.get("/")
+    @rate_limit("2/minute")
+    def broken():
+        raise LookupError
+
+    assert site.ask("/", 3) == [500, 500, 429]

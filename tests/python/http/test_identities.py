@@ -1,0 +1,36 @@
+"""From the answer of an ``identifiers`` callable to who is charged."""
+
+from __future__ import annotations
+
+import pytest
+
+from overlimit.http.identities import as_identifiers
+
+
+@pytest.mark.parametrize("found", [None, "", b"", [], (), [None], ["", b""], iter(())])
+def test_nobody_is_anonymous(found):
+    assert as_identifiers(found) == ("anonymous",)
+
+
+@pytest.mark.parametrize(
+    ("found", "identifiers"),
+    [
+        ("a", ("a",)),
+        (b"a", (b"a",)),
+        (["a", "b"], ("a", "b")),
+        (["b", "a", "b"], ("b", "a")),
+        (["a", b"a"], ("a",)),
+        ([b"a", "a"], (b"a",)),
+        (["", "a", None], ("a",)),
+        (["\ud800", "\ud801"], ("\ud800", "\ud801")),
+        ((name for name in "ab"), ("a", "b")),
+    ],
+)
+def test_each_identity_is_there_once_at_its_first_place(found, identifiers):
+    assert as_identifiers(found) == identifiers
+
+
+@pytest.mark.parametrize("found", [5, 0, False, [1], ["a", ["b"]], object()])
+def test_anything_else_is_an_error(found):
+    with pytest.raises(TypeError, match="identifier"):
+        as_identifiers(found)

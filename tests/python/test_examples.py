@@ -1,0 +1,133 @@
+"""The examples run as they stand."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import closing
+from http.client import HTTPConnection, HTTPResponse
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+from werkzeug.serving import make_server
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+DEMO = EXAMPLES / "demo.py"
+
+
+def get(port: int, path: str, user: str = "") -> tuple[HTTPResponse, dict[str, object]]:
+    with closing(HTTPConnection("127.0.0.1", port, timeout=10)) as connection:
+        connection.request("GET", path, headers={"X-User": user})
+        answer = connection.getresponse()
+        return answer, json.load(answer)
+
+
+def run_demo(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, DEMO, *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_the_demo_holds_every_claim_in_memory():
+    run = run_demo()
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert run.stderr == ""
+    assert run.stdout.count("ok: ") >= 9
+    assert "every claim held" in run.stdout
+
+
+def test_the_demo_holds_every_claim_on_redis_and_again(redis_server):
+    for _ in range(2):
+        run = run_demo("--store", redis_server.tcp_url())
+        assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_the_demo_fails_when_a_claim_does(tmp_path):
+    (tmp_path / "demo.py").write_text(DEMO.read_text())
+    app = (EXAMPLES / "flask_app.py").read_text()
+    (tmp_path / "flask_app.py").write_text(app.replace('"10/second;', '"11/second;'))
+    run = subprocess.run(
+        [sys.executable, tmp_path / "demo.py"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert run.returncode == 1
+    assert "claim failed: " in run.stderr
+
+
+def test_the_demo_explains_itself():
+    run = run_demo("--help")
+    assert run.returncode == 0
+    for option in ("--store", "--serve", "--port"):
+        assert option in run.stdout
+
+
+def test_serving_stays_up_until_interrupted():
+    command = [sys.executable, str(DEMO), "--serve", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            port = int(process.stdout.readline().rpartition(" ")[2])
+            assert get(port, "/health")[1] == {"status": "ok"}
+            process.send_signal(signal.SIGINT)
+            assert process.wait(10) == 0, process.stderr.read()
+            assert process.stderr.read() == ""
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def example_app(monkeypatch):
+    monkeypatch.delenv("OVERLIMIT_STORE", raising=False)
+    spec = importlib.util.spec_from_file_location("flask_app", EXAMPLES / "flask_app.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.app
+
+
+def test_the_example_app_answers_over_a_socket(example_app):
+    server = make_server("127.0.0.1", 0, example_app, threaded=True)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        answers = [get(server.server_port, "/", "ann") for _ in range(11)]
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    first, body = answers[0]
+    assert body == {"hello": "ann", "remaining": 9}
+    assert first.headers["RateLimit-Policy"].count("q=") == 4
+    assert 10 <= [answer.status for answer, _ in answers].count(200) <= 11
+
+
+def test_the_example_app_explains_a_refusal(example_app):
+    client = example_app.test_client()
+    answers = [client.get("/", headers={"X-User": "ben"}) for _ in range(40)]
+    refusals = [answer for answer in answers if answer.status_code == 429]
+    assert 1 <= len(refusals) <= 30
+    assert refusals[0].json["identifier"] == "ip:127.0.0.1"
+    assert refusals[0].json["status"] == "over"
+    assert int(refusals[0].headers["Retry-After"]) >= 1
+
+
+def notebooks() -> list[Path]:
+    return sorted((EXAMPLES / "notebooks").glob("*.ipynb"))
+
+
+def test_there_are_notebooks():
+    assert notebooks()
+
+
+@pytest.mark.parametrize("path", notebooks(), ids=lambda path: path.stem)
+def test_a_notebook_is_committed_without_outputs_and_runs(path):
+    notebook = nbformat.read(path, as_version=4)
+    assert notebook.metadata.kernelspec.name == "python3"
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert all(cell.outputs == [] and cell.execution_count is None for cell in cells)
+    NotebookClient(notebook, timeout=60, kernel_name="python3").execute(cwd=str(EXAMPLES))
+    assert all(cell.execution_count for cell in cells)
+    assert any(cell.outputs for cell in cells)

@@ -1,0 +1,294 @@
+"""Texts and tuples that describe limits, and what is said about those that do not."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from overlimit import FixedWindow, Limiter, SlidingWindow, TokenBucket
+from overlimit.errors import InvalidLimit
+from overlimit.limits import as_limits, parse
+
+
+def message(text: object, algorithm: str | None = None) -> str:
+    with pytest.raises(InvalidLimit) as caught:
+        parse(text, algorithm)
+    return str(caught.value)
+
+
+def place(text: str, algorithm: str | None = None) -> str:
+    """Return the rest of the text from where the caret of its refusal points."""
+    _, shown, caret = message(text, algorithm).rsplit("\n", 2)
+    assert shown == f"    {text}"
+    assert caret.strip() == "^"
+    return text[caret.index("^") - 4 :]
+
+
+class TestPhrases:
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "10/second",
+            "10 / second",
+            "10 per second",
+            "10/1 second",
+            "10 per 1s",
+            " 10\t/\nsec ",
+            "010/01S",
+            "10PER SECONDS",
+        ],
+    )
+    def test_may_be_written_in_many_ways(self, text):
+        assert parse(text) == [SlidingWindow(10, 1)]
+
+    @pytest.mark.parametrize(
+        ("words", "seconds"),
+        [
+            (["ms", "MS", "Ms"], 0.001),
+            (["s", "sec", "secs", "second", "seconds", "S", "Seconds"], 1),
+            (["m", "min", "mins", "minute", "minutes", "M", "MINUTE"], 60),
+            (["h", "hour", "hours"], 3_600),
+            (["d", "day", "days"], 86_400),
+            (["w", "week", "weeks"], 7 * 86_400),
+            (["month", "months", "Month"], 30 * 86_400),
+            (["year", "years"], 365 * 86_400),
+        ],
+    )
+    def test_know_these_units(self, words, seconds):
+        for word in words:
+            assert parse(f"7/{word}") == parse(f"7 per {word}") == [SlidingWindow(7, seconds)]
+            assert parse(f"7/3{word}") == parse(f"7 / 3 {word}") == [SlidingWindow(7, 3 * seconds)]
+
+    @pytest.mark.parametrize("separator", [";", ",", "|", " ; ", ", ", "\n|\n"])
+    def test_are_several_when_separated(self, separator):
+        text = separator.join(["10/second", "120/minute", "240/hour"])
+        assert parse(text) == [SlidingWindow(10, 1), SlidingWindow(120, 60), SlidingWindow(240, 3600)]
+
+    def test_with_a_burst_are_token_buckets(self):
+        assert parse("100/minute burst 20") == [TokenBucket(100, 60, burst=20)]
+        assert parse("100/minute BURST 0") == [TokenBucket(100, 60, burst=0)]
+        assert parse("5/s; 100 per 2 min burst 20|9/h") == [
+            SlidingWindow(5, 1),
+            TokenBucket(100, 120, burst=20),
+            SlidingWindow(9, 3600),
+        ]
+
+    def test_of_zero_refuse_everything(self, clock):
+        assert parse("0/minute") == [SlidingWindow(0, 60)]
+        assert parse("0/minute", "token_bucket") == [TokenBucket(0, 60, burst=0)]
+        for algorithm in (None, "fixed_window", "sliding_window", "token_bucket"):
+            assert not Limiter("0/minute", algorithm=algorithm, clock=clock).hit("a")
+
+
+class TestAlgorithms:
+    @pytest.mark.parametrize(
+        ("algorithm", "limit"),
+        [
+            (None, SlidingWindow(10, 60)),
+            ("sliding_window", SlidingWindow(10, 60)),
+            ("fixed_window", FixedWindow(10, 60, "first")),
+            ("token_bucket", TokenBucket(10, 60, burst=10)),
+        ],
+    )
+    def test_are_chosen_by_name(self, algorithm, limit):
+        assert parse("10/minute", algorithm) == [limit]
+        assert as_limits("10/minute", algorithm) == as_limits((60, 10), algorithm) == (limit,)
+
+    def test_token_buckets_may_say_their_burst(self):
+        assert parse("10/s burst 3; 5/s", "token_bucket") == [
+            TokenBucket(10, burst=3),
+            TokenBucket(5, burst=5),
+        ]
+
+    @pytest.mark.parametrize("algorithm", ["fixed_window", "sliding_window"])
+    def test_that_know_no_burst_refuse_it(self, algorithm):
+        assert place("9/s; 10/s burst 3", algorithm) == "burst 3"
+        assert "burst" in message("10/s burst 3", algorithm)
+        assert algorithm in message("10/s burst 3", algorithm)
+
+    @pytest.mark.parametrize("unknown", ["", "leaky", "SlidingWindow", "gcra", 5, True, SlidingWindow])
+    def test_that_are_unknown_are_refused_with_the_known_ones(self, unknown):
+        for call in (parse, as_limits):
+            with pytest.raises(InvalidLimit) as caught:
+                call("10/s", unknown)
+            for known in ("algorithm", "fixed_window", "sliding_window", "token_bucket"):
+                assert known in str(caught.value)
+
+    def test_that_are_unknown_are_refused_even_if_no_text_needs_one(self):
+        with pytest.raises(InvalidLimit, match="algorithm"):
+            as_limits(FixedWindow(1, 1), "fixed")
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("text", "at"),
+        [
+            ("", ""),
+            ("   ", ""),
+            ("10", ""),
+            ("10/", ""),
+            ("10/fortnight", "fortnight"),
+            ("10/hr", "hr"),
+            ("10/mss", "mss"),
+            ("10/ss", "ss"),
+            ("ten/second", "ten/second"),
+            ("10 a second", "a second"),
+            ("10//s", "/s"),
+            ("10/s/s", "/s"),
+            ("10/s 5/m", "5/m"),
+            ("10/s;", ""),
+            (";10/s", ";10/s"),
+            ("10/s;;5/m", ";5/m"),
+            ("-10/s", "-10/s"),
+            ("+10/s", "+10/s"),
+            ("10.5/s", ".5/s"),
+            ("1e3/s", "e3/s"),
+            ("1_000/s", "_000/s"),
+            ("0x10/s", "x10/s"),
+            ("10/-5 s", "-5 s"),
+            ("10/1.5 s", ".5 s"),
+            ("10/0 s", "0 s"),
+            ("10/s burst", ""),
+            ("10/s burst -1", "-1"),
+            ("10/s burst 5 5", "5"),
+            ("10/s burst 1 burst 2", "burst 2"),
+            ("10/s bursts 5", "bursts 5"),
+            ("10 per", ""),
+            ("10 per per s", "per s"),
+            ("unlimited", "unlimited"),
+            ("none", "none"),
+            ("٣/s", "٣/s"),
+            ("\uff110/s", "\uff110/s"),
+            ("10\uff0fs", "\uff0fs"),
+            ("10/s # fine", "# fine"),
+            ("99999999999999999/s", "99999999999999999/s"),
+            ("5/s, 9007199254740992/s", "9007199254740992/s"),
+            ("5/s, 10/1000 years", "10/1000 years"),
+            ("5/s, 0/s burst 3", "0/s burst 3"),
+        ],
+    )
+    def test_show_the_text_and_the_place(self, text, at):
+        assert place(text) == at
+
+    @pytest.mark.parametrize("text", [None, 10, b"10/s", ["10/s"]])
+    def test_of_what_is_no_text_say_so(self, text):
+        assert "text" in message(text)
+
+    @pytest.mark.parametrize("text", ["x" * 100_000, "9" * 100_000 + "/s", "1/s;" * 50 + "\x00\x1b[31m"])
+    def test_of_long_or_unprintable_texts_stay_readable(self, text):
+        shown = message(text)
+        assert len(shown) < 400
+        assert shown.replace("\n", "").isprintable()
+
+    def test_of_a_place_far_in_show_what_is_around_it(self):
+        assert "7/fortnight" in message("1/s;" * 1000 + "7/fortnight" + ";1/s" * 1000)
+
+    @given(st.text(alphabet="0123456789/ perbustmh;,|.-\x00é", max_size=30))
+    def test_are_all_that_ever_happens_to_a_text_that_is_not_understood(self, text):
+        try:
+            limits = parse(text)
+        except InvalidLimit:
+            return
+        assert limits
+
+    @given(st.integers(0, 2**53 - 1), st.integers(1, 10**6), st.sampled_from(["ms", "s", "min", "h"]))
+    def test_never_happen_to_a_plain_phrase(self, limit, times, unit):
+        seconds = {
+            "ms": timedelta(milliseconds=1),
+            "s": timedelta(0, 1),
+            "min": timedelta(0, 60),
+            "h": timedelta(0, 3600),
+        }
+        if times * seconds[unit] <= timedelta(microseconds=2**49):
+            assert parse(f"{limit}/{times}{unit}") == [SlidingWindow(limit, times * seconds[unit])]
+
+
+class TestAsLimits:
+    @pytest.mark.parametrize(
+        "value",
+        [
+            "120/minute",
+            SlidingWindow(120, 60),
+            (60, 120),
+            (60, 120, 1.2),
+            (timedelta(minutes=1), 120, None),
+            ["120/minute"],
+            [SlidingWindow(120, 60)],
+            [(60, 120)],
+        ],
+    )
+    def test_one_limit_may_be_given_in_many_ways(self, value):
+        assert as_limits(value) == (SlidingWindow(120, 60),)
+
+    def test_a_list_may_mix_them_and_keeps_the_order(self):
+        bucket = TokenBucket(3)
+        assert as_limits(["1/s; 2/s", bucket, (3600, 240, 60), (1, 4)]) == (
+            SlidingWindow(1, 1),
+            SlidingWindow(2, 1),
+            bucket,
+            SlidingWindow(240, 3600, 60),
+            SlidingWindow(4, 1),
+        )
+
+    def test_its_own_answer_is_an_answer(self):
+        limits = as_limits("1/s; 2/s burst 9")
+        assert as_limits(limits) == as_limits(list(limits)) == limits
+
+    def test_a_limit_stays_what_it_is_whatever_the_algorithm(self):
+        limit = SlidingWindow(5, 1)
+        assert as_limits([limit, "5/s"], "fixed_window") == (limit, FixedWindow(5, 1))
+
+    def test_a_precision_needs_a_sliding_window(self):
+        assert as_limits((60, 120, 1), "sliding_window") == (SlidingWindow(120, 60, 1),)
+        for algorithm in ("fixed_window", "token_bucket"):
+            with pytest.raises(InvalidLimit, match="precision"):
+                as_limits((60, 120, 1), algorithm)
+
+    @pytest.mark.parametrize("nothing", [[], (), ""])
+    def test_nothing_is_not_unlimited(self, nothing):
+        with pytest.raises(InvalidLimit):
+            as_limits(nothing)
+
+    @pytest.mark.parametrize(
+        "wrong",
+        [
+            None,
+            5,
+            b"10/s",
+            {60: 120},
+            {"10/s"},
+            (60,),
+            (60, 120, 1, 1),
+            [[(60, 120)]],
+            [None],
+            [60, 120],
+            object(),
+        ],
+    )
+    def test_anything_else_is_refused(self, wrong):
+        with pytest.raises(InvalidLimit, match="limits"):
+            as_limits(wrong)
+
+    @pytest.mark.parametrize(
+        ("wrong", "argument"),
+        [
+            ((0, 120), "per"),
+            ((60, -1), "limit"),
+            ((60, 1.5), "limit"),
+            ((60, 120, 7), "precision"),
+            ((None, 1), "per"),
+        ],
+    )
+    def test_a_wrong_tuple_names_the_argument(self, wrong, argument):
+        with pytest.raises(InvalidLimit, match=argument):
+            as_limits([wrong])
+
+    def test_sixteen_are_fine_and_seventeen_are_not(self):
+        phrases = [f"{n}/s" for n in range(17)]
+        assert len(as_limits("; ".join(phrases[:16]))) == 16
+        for value in ("; ".join(phrases), phrases, [*phrases[:8], "; ".join(phrases[8:])]):
+            with pytest.raises(InvalidLimit, match="17"):
+                as_limits(value)
