@@ -35,13 +35,19 @@ for _, policy in ipairs(policies) do
   end
 end
 
--- The record of a tag: where its state begins and ends, its expiry, and whether it stood where expected.
+-- The record of a tag: where it begins, its size and expiry, and whether it stood where expected.
 local function record_at(value, at, tag)
   local expected = sub(value, at, at + 7) == tag
   if not expected then at = search(value, tag) end
   if not at then return 1, 0, 0, false end
   local size, expires = unpack('<I4i8', value, at + 8)
   return at + RECORD, size, expires, expected
+end
+
+-- The three numbers of a state; nothing when they cannot be any.
+local function state_at(value, first)
+  local a, b, c = unpack('<i8i8i8', value, first)
+  if min(a, b, c) >= 0 and max(a, b, c) < EXACT then return a, b, c end
 end
 
 -- The value of a key after its charge, the states alone, and the expiries of both values; nil: refused.
@@ -53,8 +59,9 @@ local function charged(policy, value, cost)
     local first, size, expires, expected = record_at(value, next_at, tag)
     if expected then next_at = first + size else in_place = false end
     old_expiry = max(old_expiry, expires)
-    if expires <= now or size < 24 then size = 0 end
-    local state, cells, until_then = policy[j](at + 8, value, first, size, cost)
+    local a, b, c
+    if expires > now and size >= STATE then a, b, c = state_at(value, first) end
+    local state, cells, until_then = policy[j](at + 8, cost, a, b, c, value, first + STATE, first + size)
     if not state then return end
     records = records .. tag .. pack('<I4i8', #state + #cells, until_then) .. state .. cells
     states, new_expiry, at = states .. state, max(new_expiry, until_then), at + policy.strides[j]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import cast
 
-from flask import Flask, Request, current_app, has_request_context, request
+from flask import Flask, Request, current_app, g, has_request_context, request
+from flask.ctx import _AppCtxGlobals
 from werkzeug.local import LocalProxy
 
-__all__ = ["this_app", "this_request"]
+__all__ = ["these_globals", "this_app", "this_request"]
 
+_globals = cast("LocalProxy[_AppCtxGlobals]", g)
 _app = cast("LocalProxy[Flask]", current_app)
 _request = cast("LocalProxy[Request]", request)
 
@@ -27,3 +29,14 @@ def this_app() -> Flask:
         No app is active.
     """
     return _app._get_current_object()
+
+
+def these_globals() -> _AppCtxGlobals:
+    """Return what ``flask.g`` stands for.
+
+    Raises
+    ------
+    RuntimeError
+        No app is active.
+    """
+    return _globals._get_current_object()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from flask import current_app, g, request
+from overlimit.flask.current import these_globals, this_app, this_request
 
 __all__ = ["get_identifiers"]
 
@@ -16,22 +16,23 @@ def get_identifiers() -> list[str]:
     object counts when its ``is_authenticated`` (attribute or method; missing means yes) is true; its id is
     ``get_id()`` or ``id``. The address is ``request.remote_addr``.
     """
-    identifiers = [f"ip:{request.remote_addr or 'unknown'}"]
+    asked = this_request()
+    address = asked.remote_addr if asked is not None else None
     user = _user_id(_user())
-    if user not in (None, ""):
-        identifiers.append(f"user:{user}")
-    return identifiers
+    if user is None or user == "":
+        return [f"ip:{address or 'unknown'}"]
+    return [f"ip:{address or 'unknown'}", f"user:{user}"]
 
 
 def _user() -> object:
-    user = g.get("user")
+    user = these_globals().get("user")
     return _flask_login_user() if user is None else user
 
 
 def _flask_login_user() -> object:
     # An app that uses Flask-Login has imported it; importing it here would cost each request of all others.
     login = sys.modules.get("flask_login")
-    if login is None or not hasattr(current_app, "login_manager"):
+    if login is None or not hasattr(this_app(), "login_manager"):
         return None
     return login.current_user
 

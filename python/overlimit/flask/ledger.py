@@ -83,7 +83,9 @@ class Ledger:
     def _add_retry_after(self, response: Response) -> None:
         refused = [ruling.decision for _, ruling in self._rulings if not ruling.decision]
         seconds = retry_after_seconds(refused[-1]) if refused else None
-        if seconds is not None and _is_sooner(response.retry_after, seconds):
+        if seconds is None or response.headers.get(RETRY_AFTER) == str(seconds):
+            return
+        if _is_sooner(response.retry_after, seconds):
             response.headers[RETRY_AFTER] = str(seconds)
 
 

@@ -86,8 +86,10 @@ def rate_state(rows: Sequence[Row]) -> str:
     for row in rows[1:]:
         if _is_tighter(row, shown):
             shown = row
-    left = min(_LARGEST_INTEGER, *(row.remaining for row in rows))
-    seconds = shown.reset_after if shown.allowed else shown.retry_after
+    if shown.allowed:
+        return f"{min(shown.remaining, _LARGEST_INTEGER)};t={math.ceil(shown.reset_after)}"
+    left = min(row.remaining for row in rows)
+    seconds = shown.retry_after
     return f"{left}" if seconds == math.inf else f"{left};t={math.ceil(seconds)}"
 
 

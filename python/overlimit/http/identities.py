@@ -11,6 +11,8 @@ ANONYMOUS = "anonymous"
 
 Identifiers = tuple[str | bytes, ...]
 
+_ONLY_TEXT = {str}
+
 
 def as_identifiers(found: object) -> Identifiers:
     """Return the distinct identifiers of one request, at least one.
@@ -23,6 +25,8 @@ def as_identifiers(found: object) -> Identifiers:
     TypeError
         ``found`` is neither a str, bytes or None nor an iterable of these.
     """
+    if type(found) is list and set(map(type, found)) == _ONLY_TEXT:
+        return tuple(dict.fromkeys(filter(None, found))) or (ANONYMOUS,)
     known: dict[bytes, str | bytes] = {}
     for member in _members(found):
         if member:

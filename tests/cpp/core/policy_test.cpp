@@ -109,7 +109,7 @@ TEST(Plan, HasOneTo16Limits) {
 
 TEST(Plan, HasANameThatMayStandInAKey) {
   EXPECT_NO_THROW(Plan(std::string(64, 'p'), {fixed_window(1, kMinute)}));
-  for (const std::string name : {std::string(), std::string(65, 'p'), std::string("a:b"), std::string("a#b")}) {
+  for (const std::string& name : std::vector<std::string>{"", std::string(65, 'p'), "a:b", "a#b"}) {
     EXPECT_THROW(Plan(name, {fixed_window(1, kMinute)}), InvalidLimit) << name;
   }
 }
