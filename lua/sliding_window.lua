@@ -2,6 +2,7 @@
 -- cells: the older blocks that still count, oldest first, as (block, count).
 local function sliding_window(at, cost, newest, count, total, value, cell, stop)
   local limit, precision, blocks = unpack('<i8i8i8', args, at)
+  if newest and newest * precision >= MAX_TIME then newest = nil end
   local block = max(floor(now / precision), newest or 0)
   local oldest, cells = block - blocks, ''
   if newest and newest >= oldest then

@@ -24,6 +24,7 @@ end
 
 local function token_bucket(at, cost, used, last, old_units)
   local burst, units, refill = unpack('<i8i8i8', args, at)
+  if last and last >= MAX_TIME then used, last = nil, nil end
   local instant = last and max(now, last) or now
   if used and old_units ~= units then used = rescale(used, old_units, units) end
   used = used and refill > 0 and max(0, used - refill * (instant - last)) or 0

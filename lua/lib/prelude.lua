@@ -2,7 +2,7 @@
 -- ARGV[1] begins with two int64: now (-1: the server's clock decides) and slack_ms.
 local unpack, pack, sub = struct.unpack, struct.pack, string.sub
 local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
-local EXACT = 2^53
+local EXACT, MAX_TIME = 2^53, 2^53 - 2^50
 local args = ARGV[1]
 local now, slack_ms = unpack('<i8i8', args)
 

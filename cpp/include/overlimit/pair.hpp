@@ -50,9 +50,12 @@ Examined examine(const Limited& limit, const Found* found, Micros reading, Cost 
   Cells cells;
   if (found != nullptr && found->expires_at > reading) {
     const auto state = std::bit_cast<typename Limited::State>(found->header);
-    cells = found->cells;
-    pair.now = std::max(reading, clamp(limit, state));
-    standing = advance(limit, state, cells, pair.now);
+    const Micros at_least = clamp(limit, state);
+    if (at_least < kMaxTime) {
+      cells = found->cells;
+      pair.now = std::max(reading, at_least);
+      standing = advance(limit, state, cells, pair.now);
+    }
   }
   pair.verdict = admit(limit, standing, cells, pair.now, cost);
   if (!standing) return pair;
@@ -79,6 +82,7 @@ Written charged(const Limited& limit, const Examined& pair, Cost cost) {
 
 /// Judges `cost` on the record found, or on none (nullptr). A record whose expiry, as written, is not after
 /// the call's reading is as if it were not there; so nobody waits longer than until that expiry.
+/// Nor is a record whose own time no clock can read.
 inline Examined examine(const Limit& limit, const Found* found, Micros reading, Cost cost) {
   return std::visit([&](const auto& limited) { return detail::examine(limited, found, reading, cost); },
                     limit.algorithm());

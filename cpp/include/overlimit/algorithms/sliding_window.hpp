@@ -43,7 +43,7 @@ struct SlidingWindow {
 static_assert(kIsState<SlidingWindow::State>);
 
 constexpr Micros clamp(const SlidingWindow& window, const SlidingWindow::State& state) {
-  return state.newest * window.precision;
+  return product(state.newest, window.precision);
 }
 
 inline std::optional<Standing<SlidingWindow::State>> advance(const SlidingWindow& window,
