@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 import limits
 import redis
 import throttled
+
 from overlimit import Limiter, MemoryStore
 
 PLENTY = 10**9

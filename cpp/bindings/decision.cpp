@@ -29,7 +29,6 @@ struct DecisionObject {
 constexpr std::size_t kRowBytes = sizeof(Receipt) + 4 * sizeof(std::int64_t) + sizeof(Status);
 
 PyTypeObject* decision_type = nullptr;
-PyTypeObject* detail_type = nullptr;
 std::array<PyObject*, 4> status_names{};
 PyObject* source_store = nullptr;
 
@@ -99,31 +98,31 @@ PyObject* get_identifier(PyObject* self, void*) {
   return Py_NewRef(owner_of(of(self), of(self).answer.binding).subject->identifier);
 }
 
-Object detail(DecisionObject& decision, const RowOwner& owner, std::size_t row) {
-  const Rows rows = rows_in(decision);
-  Object item = Object::steal(checked(PyStructSequence_New(detail_type)));
-  Py_ssize_t field = 0;
-  const auto add = [&](PyObject* value) { PyStructSequence_SetItem(item.get(), field++, checked(value)); };
-  add(Py_NewRef(owner.subject->identifier));
-  add(limit_object(owner));
-  add(Py_NewRef(name_of(owner.subject->limiter)));
-  add(PyBool_FromLong(rows.status[row] == Status::ok));
-  add(PyLong_FromLongLong(rows.remaining[row]));
-  add(seconds(rows.retry_after[row]));
-  add(seconds(rows.reset_after[row]));
-  return item;
+Object detail_class() {
+  const Object module = Object::steal(checked(PyImport_ImportModule("overlimit.details")));
+  return Object::steal(checked(PyObject_GetAttrString(module.get(), "Detail")));
+}
+
+Object detail(const Object& type, const Rows& rows, const RowOwner& owner, std::size_t row) {
+  const Object limit = Object::steal(limit_object(owner));
+  return Object::steal(checked(PyObject_CallFunction(
+      type.get(), "OOOOLdd", owner.subject->identifier, limit.get(), name_of(owner.subject->limiter),
+      rows.status[row] == Status::ok ? Py_True : Py_False, static_cast<long long>(rows.remaining[row]),
+      seconds_from(rows.retry_after[row]), seconds_from(rows.reset_after[row]))));
 }
 
 // Rows are in canonical order; details are in the order the caller gave the limits.
 PyObject* get_details(PyObject* self, void*) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     DecisionObject& decision = of(self);
+    const Rows rows = rows_in(decision);
+    const Object type = detail_class();
     Object details = Object::steal(checked(PyTuple_New(Py_ssize_t(decision.row_count))));
     std::size_t first = 0;
     for (const Subject& subject : subjects_of(decision)) {
       const auto& limits = plan_of(subject.limiter).limits();
       for (std::size_t i = 0; i < limits.size(); ++i) {
-        Object item = detail(decision, {&subject, i}, first + i);
+        Object item = detail(type, rows, {&subject, i}, first + i);
         PyTuple_SET_ITEM(details.get(), Py_ssize_t(first + limits[i].place), item.release());
       }
       first += limits.size();
@@ -193,19 +192,6 @@ PyType_Slot slots[] = {{Py_tp_doc, const_cast<char*>("The answer to a call; a va
 PyType_Spec spec = {"overlimit._core.Decision", sizeof(DecisionObject), 1,
                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
 
-PyStructSequence_Field detail_fields[] = {
-    {"identifier", "as it was given"},
-    {"limit", "the limit"},
-    {"policy", "the name of its policy"},
-    {"allowed", "whether this pair alone would have passed"},
-    {"remaining", "what the limit still grants after this call, in cost units"},
-    {"retry_after", "seconds until this pair would pass"},
-    {"reset_after", "seconds until this pair is as if it had never been seen"},
-    {nullptr, nullptr}};
-
-PyStructSequence_Desc detail_description = {
-    "overlimit._core.Detail", "One (identifier, limit) pair of a decision.", detail_fields, 7};
-
 bool add_names() {
   constexpr std::array kNames{"ok", "over", "locked", "never"};
   std::ranges::transform(kNames, status_names.begin(), PyUnicode_InternFromString);
@@ -217,9 +203,7 @@ bool add_names() {
 
 bool add_decision(PyObject* module) {
   decision_type = reinterpret_cast<PyTypeObject*>(PyType_FromModuleAndSpec(module, &spec, nullptr));
-  detail_type = PyStructSequence_NewType(&detail_description);
-  return decision_type != nullptr && detail_type != nullptr && add_names() &&
-         PyModule_AddType(module, decision_type) == 0 && PyModule_AddType(module, detail_type) == 0;
+  return decision_type != nullptr && add_names() && PyModule_AddType(module, decision_type) == 0;
 }
 
 NewDecision::NewDecision(const Subject* subjects, std::size_t subject_count, std::size_t row_count) {

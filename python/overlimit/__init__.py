@@ -13,6 +13,7 @@ Several limits for several identifiers are decided in one atomic step, in memory
 from __future__ import annotations
 
 from overlimit._core import Decision, ManualClock, __version__, hit_all
+from overlimit.details import Detail
 from overlimit.errors import (
     InvalidLimit,
     OverlimitError,
@@ -29,6 +30,7 @@ from overlimit.stores import MemoryStore, RedisStore
 
 __all__ = [
     "Decision",
+    "Detail",
     "FixedWindow",
     "InvalidLimit",
     "Limit",

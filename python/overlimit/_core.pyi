@@ -1,8 +1,11 @@
 """Types of the C++ core."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal, NamedTuple, Protocol, SupportsIndex, final
+from typing import Any, Literal, Protocol, SupportsIndex, final
 
+from typing_extensions import disjoint_base
+
+from overlimit.details import Detail
 from overlimit.limits import Limit as LimitValue
 
 __version__: str
@@ -37,21 +40,12 @@ class RedisStore(Store):
     ) -> None: ...
     def close(self) -> None: ...
 
+@disjoint_base
 class ManualClock:
     def __init__(self, start: float = 0.0) -> None: ...
     def now(self) -> float: ...
     def advance(self, seconds: float, /) -> None: ...
     def set(self, seconds: float, /) -> None: ...
-
-@final
-class Detail(NamedTuple):
-    identifier: str | bytes
-    limit: LimitValue
-    policy: str
-    allowed: bool
-    remaining: int
-    retry_after: float
-    reset_after: float
 
 @final
 class Decision:
@@ -82,6 +76,7 @@ class Decision:
     def __bool__(self) -> bool: ...
     def _repr_html_(self) -> str: ...
 
+@disjoint_base
 class Limiter:
     def __init__(
         self,

@@ -9,8 +9,8 @@ from __future__ import annotations
 import functools
 import hashlib
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Hashable, Sequence
+from typing import Any, cast
 
 from overlimit.limiter import ClockLike, Limiter
 from overlimit.limits import FixedWindow, Limit, SlidingWindow
@@ -87,7 +87,9 @@ def _is_over(
     clock: ClockLike | None,
     name: str | None,
 ) -> bool:
-    limiter = _limiter(_store_of(conn, clock), windows, clock, name or _derived_name(windows))
+    limiter = _limiter(
+        _store_of(conn, clock), windows, cast("Hashable", clock), name or _derived_name(windows)
+    )
     if identifiers is None:
         identifiers = _request_identifiers()
     elif isinstance(identifiers, str | bytes):
@@ -96,7 +98,7 @@ def _is_over(
 
 
 @functools.lru_cache(maxsize=256)
-def _limiter(store: Store, windows: tuple[Any, ...], clock: ClockLike | None, name: str) -> Limiter:
+def _limiter(store: Store, windows: tuple[Any, ...], clock: Any, name: str) -> Limiter:
     return Limiter([_limit(*window) for window in windows], name=name, store=store, clock=clock)
 
 
@@ -107,8 +109,8 @@ def _limit(duration: float, limit: int, precision: float | None = None) -> Limit
 
 
 def _derived_name(windows: tuple[Any, ...]) -> str:
-    spans = ["_".join(str(part) for part in (window[0], *window[2:]) if part is not None) for window in windows]
-    name = "over_limit." + "-".join(spans)
+    spans = [[str(part) for part in (window[0], *window[2:]) if part is not None] for window in windows]
+    name = "over_limit." + "-".join("_".join(span) for span in spans)
     if len(name) <= _MAX_NAME:
         return name
     return "over_limit." + hashlib.sha256(name.encode()).hexdigest()[:16]

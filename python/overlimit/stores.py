@@ -76,7 +76,8 @@ def _address(url: str) -> dict[str, Any]:
     on_socket = parts.scheme == "unix"
     database = query.pop("db", "0") if on_socket else parts.path.strip("/") or query.pop("db", "0")
     if query:
-        raise ValueError(f"unknown option {sorted(query)[0]!r} in the store's URL; there are db, prefix, timeout")
+        unknown = sorted(query)[0]
+        raise ValueError(f"unknown option {unknown!r} in the store's URL; there are db, prefix, timeout")
     if not database.isdecimal():
         raise ValueError(f"the database in the store's URL must be a number, got {database!r}")
     if on_socket and not parts.path:

@@ -18,10 +18,11 @@ def get_identifiers() -> list[str]:
     """
     asked = this_request()
     address = asked.remote_addr if asked is not None else None
-    user = _user_id(_user())
-    if user is None or user == "":
+    user = _user()
+    identifier = user if type(user) is str else _user_id(user)
+    if identifier is None or identifier == "":
         return [f"ip:{address or 'unknown'}"]
-    return [f"ip:{address or 'unknown'}", f"user:{user}"]
+    return [f"ip:{address or 'unknown'}", f"user:{identifier}"]
 
 
 def _user() -> object:

@@ -77,19 +77,24 @@ def policy_field(items: Iterable[Item]) -> str:
 
 
 def rate_state(rows: Sequence[Row]) -> str:
-    """Format ``r`` and ``t`` of one item from what its limit answered for each identifier.
+    """Format what stands behind ``r=`` of one item: what its limit answered for each identifier.
 
     ``r`` is the smallest remaining. ``t`` is the longest retry_after when the limit refused anyone, else the
     reset_after of who has least left, in seconds rounded up; it is absent when waiting cannot help.
     """
     shown = rows[0]
-    for row in rows[1:]:
-        if _is_tighter(row, shown):
-            shown = row
-    if shown.allowed:
-        return f"{min(shown.remaining, _LARGEST_INTEGER)};t={math.ceil(shown.reset_after)}"
+    left = shown.remaining
+    for row in rows:
+        if not row.allowed:
+            return _refused_state(rows)
+        if row.remaining < left or (row.remaining == left and row.reset_after > shown.reset_after):
+            shown, left = row, row.remaining
+    return f"{left if left < _LARGEST_INTEGER else _LARGEST_INTEGER};t={math.ceil(shown.reset_after)}"
+
+
+def _refused_state(rows: Sequence[Row]) -> str:
     left = min(row.remaining for row in rows)
-    seconds = shown.retry_after
+    seconds = max(row.retry_after for row in rows)
     return f"{left}" if seconds == math.inf else f"{left};t={math.ceil(seconds)}"
 
 
@@ -97,10 +102,3 @@ def retry_after_seconds(decision: Refusal) -> int | None:
     """Return a refusal's Retry-After: seconds rounded up, at least 1; None when waiting cannot help."""
     seconds = decision.retry_after
     return None if seconds == math.inf else max(1, math.ceil(seconds))
-
-
-def _is_tighter(row: Row, than: Row) -> bool:
-    if row.allowed and than.allowed:
-        left, other = row.remaining, than.remaining
-        return left < other or (left == other and row.reset_after > than.reset_after)
-    return row.retry_after > than.retry_after

@@ -11,8 +11,6 @@ ANONYMOUS = "anonymous"
 
 Identifiers = tuple[str | bytes, ...]
 
-_ONLY_TEXT = {str}
-
 
 def as_identifiers(found: object) -> Identifiers:
     """Return the distinct identifiers of one request, at least one.
@@ -25,13 +23,20 @@ def as_identifiers(found: object) -> Identifiers:
     TypeError
         ``found`` is neither a str, bytes or None nor an iterable of these.
     """
-    if type(found) is list and set(map(type, found)) == _ONLY_TEXT:
-        return tuple(dict.fromkeys(filter(None, found))) or (ANONYMOUS,)
+    if type(found) is list and _are_plain(found):
+        return tuple(found)
     known: dict[bytes, str | bytes] = {}
     for member in _members(found):
         if member:
             known.setdefault(_as_bytes(member), member)
     return tuple(known.values()) or (ANONYMOUS,)
+
+
+def _are_plain(members: list[object]) -> bool:
+    for member in members:
+        if type(member) is not str or not member:
+            return False
+    return 0 < len(set(members)) == len(members)
 
 
 def _members(found: object) -> tuple[str | bytes | None, ...]:

@@ -1,0 +1,166 @@
+#include "memory/entry.hpp"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <random>
+#include <vector>
+
+#include "../limits.hpp"
+#include "memory/region.hpp"
+
+namespace overlimit::memory {
+namespace {
+
+using overlimit::testing::fixed_window;
+using overlimit::testing::kMinute;
+using overlimit::testing::sliding_window;
+
+class Records : public ::testing::Test {
+ protected:
+  static constexpr std::size_t kBytes = 64 << 10;
+
+  void push(std::int64_t at, std::int64_t count, std::size_t dropped = 0) {
+    commit(arena, record, {{at + 1, 1, 0}, dropped, Cell{at, count}, at + 100});
+  }
+  // Leaves no room for a ring of any size.
+  void fill_arena() {
+    while (arena.allocate(Arena::kGranule, Arena::Purpose::vital) != 0) {
+    }
+  }
+  std::vector<Cell> cells() const {
+    const Cells view = cells_of(arena, record);
+    std::vector<Cell> copy;
+    for (std::size_t i = 0; i < view.size(); ++i) copy.push_back(view[i]);
+    return copy;
+  }
+
+  Region region{kBytes};
+  Arena arena{region.data(), kBytes};
+  Record record{7, 0, {}, 0, 0, 0, 0};
+};
+
+TEST_F(Records, TakeTheHeaderAndTheExpiryOfACharge) {
+  commit(arena, record, {{1, 2, 3}, 0, std::nullopt, 44});
+  EXPECT_EQ(record.header, (Header{1, 2, 3}));
+  EXPECT_EQ(record.expires_at, 44);
+  EXPECT_EQ(record.tag, 7U);
+  EXPECT_EQ(record.capacity, 0U) << "no cells, no ring";
+}
+
+TEST_F(Records, KeepTheirCellsOldestFirst) {
+  for (int i = 0; i < 5; ++i) push(i, 10 + i);
+  EXPECT_EQ(cells(), (std::vector<Cell>{{0, 10}, {1, 11}, {2, 12}, {3, 13}, {4, 14}}));
+}
+
+TEST_F(Records, DoubleTheirRingWhenItIsFull) {
+  const std::vector<std::uint32_t> expected{2, 2, 4, 4, 8, 8, 8, 8, 16};
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    push(std::int64_t(i), 1);
+    EXPECT_EQ(record.capacity, expected[i]);
+  }
+}
+
+TEST_F(Records, DropTheOldestCellsOfTheirRing) {
+  for (int i = 0; i < 4; ++i) push(i, 1);
+  push(4, 1, 3);
+  EXPECT_EQ(cells(), (std::vector<Cell>{{3, 1}, {4, 1}}));
+  EXPECT_EQ(record.capacity, 4U);
+}
+
+TEST_F(Records, DropAllTheyHaveWhenThereIsLessThanThat) {
+  for (int i = 0; i < 4; ++i) push(i, 1);
+  commit(arena, record, {{9, 1, 1}, SIZE_MAX, std::nullopt, 100});
+  EXPECT_TRUE(cells().empty());
+  push(9, 2);
+  EXPECT_EQ(cells(), (std::vector<Cell>{{9, 2}}));
+}
+
+TEST_F(Records, KeepTheOrderWhenAWrappedRingGrows) {
+  for (int i = 0; i < 4; ++i) push(i, 1);
+  push(4, 1, 2);
+  push(5, 1);
+  EXPECT_EQ(record.capacity, 4U);
+  push(6, 1);
+  EXPECT_EQ(record.capacity, 8U);
+  EXPECT_EQ(cells(), (std::vector<Cell>{{2, 1}, {3, 1}, {4, 1}, {5, 1}, {6, 1}}));
+}
+
+TEST_F(Records, BehaveLikeAQueue) {
+  std::mt19937 random(3);
+  std::deque<Cell> model;
+  for (std::int64_t at = 0; at < 5'000; ++at) {
+    const std::size_t dropped = random() % 16 == 0 ? SIZE_MAX : std::min<std::size_t>(random() % 3, model.size());
+    model.erase(model.begin(), model.begin() + std::ptrdiff_t(std::min(dropped, model.size())));
+    model.push_back({at, 5});
+    push(at, 5, dropped);
+    ASSERT_EQ(cells(), std::vector<Cell>(model.begin(), model.end()));
+  }
+}
+
+TEST_F(Records, MergeTheNewestTwoCellsIntoTheLaterWhenThereIsNoRoom) {
+  push(0, 10);
+  push(1, 11);
+  fill_arena();
+  push(2, 12);
+  EXPECT_EQ(cells(), (std::vector<Cell>{{0, 10}, {2, 23}}));
+  push(3, 13);
+  EXPECT_EQ(cells(), (std::vector<Cell>{{0, 10}, {3, 36}}));
+}
+
+TEST_F(Records, CountACellInTheCurrentBlockWhenThereIsNoRoomForAny) {
+  fill_arena();
+  push(4, 10);
+  EXPECT_TRUE(cells().empty());
+  EXPECT_EQ(record.header, (Header{5, 11, 0}));
+}
+
+TEST_F(Records, UseTheRoomThatDroppedCellsLeave) {
+  push(0, 10);
+  push(1, 11);
+  fill_arena();
+  push(2, 12, 1);
+  EXPECT_EQ(cells(), (std::vector<Cell>{{1, 11}, {2, 12}}));
+}
+
+TEST_F(Records, GiveTheirRingsBack) {
+  for (int round = 0; round < 10'000; ++round) {
+    for (int i = 0; i < 9; ++i) push(i, 1);
+    ASSERT_EQ(record.length, 9U);
+    drop_cells(arena, record);
+    ASSERT_TRUE(cells().empty());
+    ASSERT_EQ(record.capacity, 0U);
+  }
+}
+
+// An entry needs its records right behind it.
+struct EntryOfTwo {
+  Entry entry{{1, 2}, 0, 0, 2, false};
+  Record records[2];
+};
+static_assert(sizeof(EntryOfTwo) == sizeof(Entry) + 2 * sizeof(Record));
+
+TEST(Entry, KnowsItsSize) {
+  EXPECT_EQ(Entry::size_for(0), sizeof(Entry));
+  EXPECT_EQ((Entry{{1, 2}, 0, 0, 3, false}).size(), sizeof(Entry) + 3 * sizeof(Record));
+}
+
+TEST(Entry, ExpiresWithTheLastOfItsRecords) {
+  EntryOfTwo two{.records = {{1, 50, {}, 0, 0, 0, 0}, {2, 40, {}, 0, 0, 0, 0}}};
+  EXPECT_EQ(two.entry.last_expiry(), 50);
+  two.records[1].expires_at = 60;
+  EXPECT_EQ(two.entry.last_expiry(), 60);
+}
+
+TEST(Entry, FitsLimitsWithTheSameTagsInTheSameOrder) {
+  const Plan plan("p", {fixed_window(1, kMinute), sliding_window(1, kMinute)});
+  const auto& limits = plan.limits();
+  EntryOfTwo two{.records = {{limits[0].tag, 0, {}, 0, 0, 0, 0}, {limits[1].tag, 0, {}, 0, 0, 0, 0}}};
+  EXPECT_TRUE(fits(two.entry, limits));
+  EXPECT_FALSE(fits(two.entry, std::span(limits).first(1)));
+  std::swap(two.records[0], two.records[1]);
+  EXPECT_FALSE(fits(two.entry, limits));
+}
+
+}  // namespace
+}  // namespace overlimit::memory

@@ -1,0 +1,362 @@
+#include "memory/shard.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <new>
+#include <optional>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "../limits.hpp"
+#include "memory/region.hpp"
+
+namespace overlimit::memory {
+namespace {
+
+using overlimit::testing::fixed_window;
+using overlimit::testing::kMinute;
+using overlimit::testing::kSecond;
+using overlimit::testing::sliding_window;
+
+// A key whose place is known: 64 homes are enough for the smallest index.
+KeyHash key_at(std::uint64_t home, std::uint64_t number = 0) { return {home << 8, number << 32 | 0xabcdef}; }
+
+class Shards : public ::testing::Test {
+ protected:
+  static constexpr std::size_t kBytes = 64 << 10;
+
+  Entry* insert(const KeyHash& key) { return shard.insert(key, plan.limits(), false); }
+  Entry* insert_cell(const KeyHash& key) { return shard.insert(key, plan.limits(), true); }
+  static Record* record_of(Entry& entry, const Limit& limit) {
+    return std::ranges::find(entry.begin(), entry.end(), limit.tag(), &Record::tag);
+  }
+  void charge(Record& record, std::int64_t at, std::int64_t count) {
+    commit(shard.arena(), record, {{at + 1, 1, 0}, 0, Cell{at, count}, at + 100});
+  }
+  std::vector<Cell> cells(const Record& record) const {
+    const Cells view = cells_of(shard.arena(), record);
+    std::vector<Cell> copy;
+    for (std::size_t i = 0; i < view.size(); ++i) copy.push_back(view[i]);
+    return copy;
+  }
+
+  const Plan plan{"p", {fixed_window(5, kMinute)}};
+  Region region{kBytes};
+  Census census{32};
+  Shard shard{std::span(region.data(), kBytes), census};
+};
+
+TEST_F(Shards, FindWhatWasInsertedAndNothingElse) {
+  Entry* entry = insert(key_at(3));
+  ASSERT_NE(entry, nullptr);
+  EXPECT_EQ(shard.find(key_at(3)), entry);
+  EXPECT_EQ(shard.find(key_at(3, 1)), nullptr);
+  EXPECT_EQ(shard.find(key_at(4)), nullptr);
+}
+
+TEST_F(Shards, StartAnEntryWithAnEmptyRecordPerLimit) {
+  Entry& entry = *insert(key_at(3));
+  EXPECT_EQ(entry.key, key_at(3));
+  EXPECT_EQ(entry.birth, 0);
+  EXPECT_EQ(entry.records, 1U);
+  EXPECT_TRUE(fits(entry, plan.limits()));
+  EXPECT_EQ(entry.begin()->expires_at, 0);
+  EXPECT_EQ(entry.begin()->header, Header{});
+}
+
+TEST_F(Shards, TellKeysWithTheSameHomeAndFingerprintApart) {
+  std::vector<Entry*> entries;
+  for (std::uint64_t number = 0; number < 10; ++number) entries.push_back(insert(key_at(3, number)));
+  for (std::uint64_t number = 0; number < 10; ++number) EXPECT_EQ(shard.find(key_at(3, number)), entries[number]);
+}
+
+TEST_F(Shards, ForgetWhatWasErasedAndNothingElse) {
+  for (std::uint64_t number = 0; number < 4; ++number) insert(key_at(3, number));
+  shard.erase(shard.find(key_at(3, 1)));
+  EXPECT_EQ(shard.find(key_at(3, 1)), nullptr);
+  for (const std::uint64_t number : {0U, 2U, 3U}) EXPECT_EQ(shard.find(key_at(3, number))->key, key_at(3, number));
+}
+
+TEST_F(Shards, CloseGapsAcrossTheEndOfTheIndex) {
+  for (std::uint64_t number = 0; number < 6; ++number) insert(key_at(62, number));
+  insert(key_at(0));
+  insert(key_at(1));
+  for (std::uint64_t number = 0; number < 6; ++number) {
+    shard.erase(shard.find(key_at(62, number)));
+    for (std::uint64_t other = number + 1; other < 6; ++other) ASSERT_NE(shard.find(key_at(62, other)), nullptr);
+    ASSERT_NE(shard.find(key_at(0)), nullptr);
+    ASSERT_NE(shard.find(key_at(1)), nullptr);
+  }
+}
+
+TEST_F(Shards, BehaveLikeAMap) {
+  for (unsigned seed = 0; seed < 10; ++seed) {
+    std::mt19937 random(seed);
+    std::map<std::pair<std::uint64_t, std::uint64_t>, Micros> model;
+    for (int step = 0; step < 5'000; ++step) {
+      const std::pair id{56 + random() % 12, std::uint64_t{random() % 8}};  // crowded, and around the end
+      const KeyHash key = key_at(id.first & 63, id.first << 8 | id.second);
+      Entry* entry = shard.find(key);
+      ASSERT_EQ(entry != nullptr, model.contains(id)) << step;
+      if (entry != nullptr) ASSERT_EQ(entry->birth, model[id]);
+      if (entry != nullptr && random() % 2 == 0) {
+        shard.erase(entry);
+        model.erase(id);
+      } else if (entry == nullptr && model.size() < 32) {
+        insert(key)->birth = step;
+        model[id] = step;
+      }
+      ASSERT_EQ(census.tracked, model.size());
+    }
+    for (const auto& [id, birth] : model) shard.erase(shard.find(key_at(id.first & 63, id.first << 8 | id.second)));
+  }
+  EXPECT_EQ(census.tracked, 0U);
+}
+
+TEST_F(Shards, TrackNoMoreKeysThanTheCensusAllows) {
+  for (std::uint64_t home = 0; home < 32; ++home) {
+    EXPECT_FALSE(shard.is_full());
+    ASSERT_NE(insert(key_at(home)), nullptr);
+  }
+  EXPECT_TRUE(shard.is_full());
+  EXPECT_EQ(insert(key_at(40)), nullptr);
+  EXPECT_EQ(shard.find(key_at(40)), nullptr);
+  EXPECT_EQ(census.tracked, 32U);
+  shard.erase(shard.find(key_at(0)));
+  EXPECT_NE(insert(key_at(40)), nullptr);
+}
+
+TEST_F(Shards, HaveRoomForOverflowCellsWhenTheyAreFull) {
+  for (std::uint64_t home = 0; home < 32; ++home) insert(key_at(home));
+  EXPECT_FALSE(shard.overflows());
+  Entry* cell = insert_cell(key_at(40));
+  EXPECT_TRUE(cell->overflow);
+  EXPECT_TRUE(shard.overflows());
+  EXPECT_EQ(census.tracked, 32U);
+  shard.erase(cell);
+  EXPECT_FALSE(shard.overflows());
+  EXPECT_EQ(census.tracked, 32U);
+}
+
+TEST_F(Shards, RefuseACellOnlyWhenOnePlaceIsLeft) {
+  std::uint64_t cells = 0;
+  EXPECT_THROW(
+      for (;; ++cells) insert_cell(key_at(cells)), std::bad_alloc);
+  EXPECT_EQ(cells, 63U);
+  EXPECT_EQ(shard.find(key_at(99, 99)), nullptr) << "a search still ends";
+}
+
+TEST_F(Shards, CountAKeyOnlyWhenThereAreBytesForIt) {
+  Census many{100'000};
+  const Region small_region(8 << 10);
+  Shard small(std::span(small_region.data(), 8 << 10), many);
+  std::size_t inserted = 0;
+  while (small.insert(key_at(inserted, inserted), plan.limits(), false) != nullptr) ++inserted;
+  EXPECT_EQ(many.tracked, inserted);
+  EXPECT_GT(inserted, 8192U / Entry::size_for(1) / 2);
+  EXPECT_LT(inserted, 8192U / Entry::size_for(1));
+}
+
+TEST_F(Shards, HaveAllTheirRoomAgainWhenTheyAreEmpty) {
+  Census many{100'000};
+  const Region small_region(16 << 10);
+  Shard small(std::span(small_region.data(), 16 << 10), many);
+  const Plan large("large", std::vector(16, fixed_window(5, kMinute)));
+  const auto fill = [&](const Plan& policy) {
+    std::uint64_t inserted = 0;
+    while (small.insert(key_at(inserted, inserted), policy.limits(), false) != nullptr) ++inserted;
+    for (std::uint64_t i = 0; i < inserted; ++i) small.erase(small.find(key_at(i, i)));
+    return inserted;
+  };
+  const std::uint64_t large_ones = fill(large);
+  EXPECT_GT(large_ones, 5U);
+  EXPECT_GT(fill(plan), 3 * large_ones);
+  EXPECT_EQ(fill(large), large_ones);
+}
+
+class Conforming : public Shards {
+ protected:
+  const Limit fixed = fixed_window(5, kMinute);
+  const Limit sliding = sliding_window(5, kMinute);
+  const Limit other = sliding_window(5, kSecond);
+  const Plan before{"p", {fixed, sliding}};
+
+  Entry* entry = make();
+  Entry* make() {
+    Entry* made = shard.insert(key_at(3), before.limits(), false);
+    made->birth = 17;
+    made->sweep_at = 18;
+    Record& window = *record_of(*made, fixed);
+    window.header = {1, 2, 3};
+    window.expires_at = 100;
+    for (int at = 0; at < 5; ++at) charge(*record_of(*made, sliding), at, 10);
+    return made;
+  }
+};
+
+TEST_F(Conforming, KeepsTheStateOfKnownTags) {
+  const Plan after("p", {other, sliding});
+  entry = shard.conform(entry, after.limits(), 200);
+  EXPECT_TRUE(fits(*entry, after.limits()));
+  EXPECT_EQ(cells(*record_of(*entry, sliding)), (std::vector<Cell>{{0, 10}, {1, 10}, {2, 10}, {3, 10}, {4, 10}}));
+  EXPECT_EQ(record_of(*entry, sliding)->header, (Header{5, 1, 0}));
+  EXPECT_EQ(record_of(*entry, other)->expires_at, 0);
+}
+
+TEST_F(Conforming, KeepsWhatTheEntryIs) {
+  entry = shard.conform(entry, Plan("p", {sliding}).limits(), 200);
+  EXPECT_EQ(shard.find(key_at(3)), entry);
+  EXPECT_EQ(entry->key, key_at(3));
+  EXPECT_EQ(entry->birth, 17);
+  EXPECT_EQ(entry->sweep_at, 18);
+  EXPECT_FALSE(entry->overflow);
+  EXPECT_EQ(census.tracked, 1U);
+}
+
+TEST_F(Conforming, CarriesForeignRecordsUntilTheyExpire) {
+  const Plan after("p", {sliding});
+  entry = shard.conform(entry, after.limits(), 99);
+  ASSERT_EQ(entry->records, 2U);
+  EXPECT_EQ(entry->begin()->tag, sliding.tag()) << "the policy's own come first";
+  EXPECT_EQ(record_of(*entry, fixed)->header, (Header{1, 2, 3}));
+  entry = shard.conform(entry, after.limits(), 100);
+  EXPECT_EQ(entry->records, 1U);
+}
+
+TEST_F(Conforming, FindsACarriedRecordAgainWhenTheOldPolicyReturns) {
+  entry = shard.conform(entry, Plan("p", {other}).limits(), 50);
+  EXPECT_EQ(entry->records, 3U);
+  entry = shard.conform(entry, before.limits(), 50);
+  EXPECT_EQ(record_of(*entry, fixed)->header, (Header{1, 2, 3}));
+  EXPECT_EQ(cells(*record_of(*entry, sliding)).size(), 5U);
+}
+
+TEST_F(Conforming, LosesNoMemory) {
+  const Plan after("p", {other});
+  for (int round = 0; round < 10'000; ++round) {
+    entry = shard.conform(entry, after.limits(), 1'000);
+    ASSERT_EQ(entry->records, 1U);
+    for (int at = 0; at < 5; ++at) charge(*record_of(*entry, other), at, 10);
+    entry = shard.conform(entry, before.limits(), 1'000);
+    for (int at = 0; at < 5; ++at) charge(*record_of(*entry, sliding), at, 10);
+    ASSERT_EQ(cells(*record_of(*entry, sliding)).size(), 5U);
+  }
+}
+
+TEST_F(Conforming, KeepsAnOverflowCellOne) {
+  Entry* cell = shard.insert(key_at(9), before.limits(), true);
+  EXPECT_TRUE(shard.conform(cell, Plan("p", {sliding}).limits(), 200)->overflow);
+  EXPECT_TRUE(shard.overflows());
+}
+
+class Copying : public Conforming {
+ protected:
+  Entry* from = shard.insert(key_at(40), before.limits(), true);
+  void SetUp() override {
+    Record& window = *record_of(*from, fixed);
+    window.header = {7, 8, 9};
+    window.expires_at = 300;
+    for (int at = 0; at < 5; ++at) charge(*record_of(*from, sliding), at, 20);
+    record_of(*from, sliding)->header = {5, 1, 101};
+    from->sweep_at = 301;
+  }
+};
+
+TEST_F(Copying, StartsAnEntryFromWhatAnotherOneHolds) {
+  Entry& to = *shard.insert(key_at(41), Plan("p", {sliding}).limits(), false);
+  shard.copy_records(to, *from);
+  EXPECT_EQ(to.begin()->header, (Header{5, 1, 101}));
+  EXPECT_EQ(to.begin()->expires_at, 104);
+  EXPECT_EQ(cells(*to.begin()), cells(*record_of(*from, sliding)));
+  EXPECT_EQ(to.sweep_at, 301);
+  EXPECT_EQ(to.birth, 0) << "a key of its own";
+}
+
+TEST_F(Copying, LeavesTheOtherOneItsCells) {
+  Entry& to = *shard.insert(key_at(41), before.limits(), false);
+  shard.copy_records(to, *from);
+  shard.erase(&to);
+  EXPECT_EQ(cells(*record_of(*from, sliding)).size(), 5U);
+  EXPECT_EQ(cells(*record_of(*from, sliding))[4], (Cell{4, 20}));
+}
+
+TEST_F(Copying, CountsEveryChargeUntilItLeavesEvenWithoutRoomForCells) {
+  Entry& to = *shard.insert(key_at(41), before.limits(), false);
+  while (shard.arena().allocate(Arena::kGranule, Arena::Purpose::vital) != 0) {
+  }
+  shard.copy_records(to, *from);
+  const Record& copy = *record_of(to, sliding);
+  std::int64_t counted = copy.header[1];
+  for (const Cell& cell : cells(copy)) counted += cell.count;
+  EXPECT_EQ(counted, copy.header[2]) << "or its total would never come down again";
+  EXPECT_EQ(counted, 101);
+}
+
+class Sweeping : public Shards {
+ protected:
+  void SetUp() override {
+    for (std::uint64_t home = 0; home < 10; ++home) insert(key_at(home))->sweep_at = Micros(10 + home);
+  }
+  std::size_t left() { return census.tracked; }
+};
+
+TEST_F(Sweeping, DropsWhatIsDueAndNotOneMicrosecondEarlier) {
+  shard.sweep(14, 1000);
+  EXPECT_EQ(left(), 5U);
+  EXPECT_EQ(shard.find(key_at(4)), nullptr);
+  EXPECT_NE(shard.find(key_at(5)), nullptr);
+}
+
+TEST_F(Sweeping, LooksAtAFewPlacesAndGoesOnWhereItStopped) {
+  shard.sweep(100, 4);
+  EXPECT_GE(left(), 6U);
+  EXPECT_LT(left(), 10U);
+  for (int calls = 0; calls < 20; ++calls) shard.sweep(100, 4);
+  EXPECT_EQ(left(), 0U);
+}
+
+TEST_F(Sweeping, ComesAroundTheEndOfTheIndex) {
+  shard.sweep(0, 60);
+  shard.sweep(100, 40);
+  EXPECT_EQ(left(), 0U);
+}
+
+TEST_F(Sweeping, FindsEverythingDueInACrowd) {
+  for (std::uint64_t number = 1; number < 20; ++number) insert(key_at(5, number))->sweep_at = 50;
+  shard.sweep(50, 200);
+  EXPECT_EQ(left(), 0U);
+}
+
+TEST(Census, CountsUpToItsBound) {
+  Census census{2};
+  EXPECT_TRUE(census.admit());
+  EXPECT_TRUE(census.admit());
+  EXPECT_FALSE(census.admit());
+  EXPECT_EQ(census.tracked, 2U);
+  census.leave();
+  EXPECT_TRUE(census.admit());
+}
+
+TEST(Census, IsNeverSeenAboveItsBound) {
+  Census census{1};
+  std::atomic<int> too_many = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (int step = 0; step < 20'000; ++step) {
+        const bool admitted = census.admit();
+        if (census.tracked > 1) ++too_many;
+        if (admitted) census.leave();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(too_many, 0);
+  EXPECT_EQ(census.tracked, 0U);
+}
+
+}  // namespace
+}  // namespace overlimit::memory
