@@ -1,10 +1,10 @@
 -- Decides a call and charges it, all or nothing: everything is checked before anything is written.
 -- KEYS      one per charge
--- ARGV[1]   now, slack_ms; per charge the number of its policy and its cost; per policy and limit its tag
---           and numbers
--- returns   charged, and every cost above 0: a string of now, then per charge its key's birth and the
---           states as charged
---           else: {now, 1 if charged else 0, births if charged; the value of each key as found or nil}
+-- ARGV[1]   now, slack_ms; per charge the number of its policy, its cost and its role; per policy and limit
+--           its tag and numbers
+-- returns   every charge written: a string of now, then per charge its key's birth and the states as charged
+--           else: {now, 1 if anything was written else 0, births if so; the value of each key as found or nil}
+local ENFORCE, SHADOW, ON_REFUSAL = 0, 1, 2
 local values = {}
 
 local function fetch(k)
@@ -26,7 +26,7 @@ local function as_found(head)
 end
 
 -- Where each policy's numbers begin, and the set of its tags.
-local cursor = 17 + 16 * #KEYS
+local cursor = 17 + 24 * #KEYS
 for _, policy in ipairs(policies) do
   policy.at, policy.tags = cursor, {}
   for j = 1, #policy do
@@ -74,31 +74,40 @@ local function charged(policy, value, cost)
   return records, states, old_expiry, new_expiry
 end
 
-local births, states, writes, ttls, compact = {}, {}, {}, {}, true
+local roles, costs, births, states, writes, ttls = {}, {}, {}, {}, {}, {}
+local refused, has_meta = false, false
 for k = 1, #KEYS do
-  local number, cost = unpack('<i8i8', args, 16 * k + 1)
+  local number
+  number, costs[k], roles[k] = unpack('<i8i8i8', args, 24 * k - 7)
+  has_meta = has_meta or roles[k] == ON_REFUSAL
   local failure = fetch(k)
   if failure then return failure end
   local value = values[k] or ''
-  local records, after, old_expiry, new_expiry = charged(policies[number], value, cost)
-  if not records then return as_found(pack('<i8i8', now, 0)) end
+  local records, after, old_expiry, new_expiry = charged(policies[number], value, costs[k])
   births[k] = values[k] and sub(value, 1, HEAD) or pack('<i8', injected and server_now() or now)
-  states[k], compact = after, compact and cost > 0
-  if cost > 0 then
-    writes[k] = births[k] .. records
+  if records then
+    states[k], writes[k] = after, births[k] .. records
     ttls[k] = new_expiry > old_expiry and ceil((new_expiry - now) / 1000) + slack_ms
+  elseif roles[k] == ON_REFUSAL then
+    return as_found(pack('<i8i8', now, 0))
+  elseif roles[k] == ENFORCE then
+    refused = true
   end
 end
+if refused and not has_meta then return as_found(pack('<i8i8', now, 0)) end
 
+local complete = true
 for k = 1, #KEYS do
-  if ttls[k] then
+  if not writes[k] or costs[k] == 0 or refused ~= (roles[k] == ON_REFUSAL) then
+    complete = false
+  elseif ttls[k] then
     redis.call('SET', KEYS[k], writes[k], 'PX', ttls[k])
-  elseif writes[k] then
+  else
     redis.call('SET', KEYS[k], writes[k], 'KEEPTTL')
   end
 end
 
-if not compact then return as_found(pack('<i8i8', now, 1) .. table.concat(births)) end
+if not complete then return as_found(pack('<i8i8', now, 1) .. table.concat(births)) end
 local reply = pack('<i8', now)
 for k = 1, #KEYS do reply = reply .. births[k] .. states[k] end
 return reply

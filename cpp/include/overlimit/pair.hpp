@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <optional>
+#include <vector>
 
 #include "overlimit/limit.hpp"
 #include "overlimit/store.hpp"
@@ -127,6 +128,18 @@ inline Micros expiry(const Limit& limit, const Header& header) {
 /// The most a limit can ever grant.
 inline Cost most(const Limit& limit) {
   return std::visit([](const auto& limited) { return limited.most(); }, limit.algorithm());
+}
+
+/// How long a further `cost` would have to wait once this charge is written.
+inline Micros retry_after_charge(const Limit& limit, const Found* found, const Examined& pair,
+                                 const Written& written, Cost cost) {
+  std::vector<Cell> cells;
+  for (std::size_t i = written.dropped; found != nullptr && i < found->cells.size(); ++i) {
+    cells.push_back(found->cells[i]);
+  }
+  if (written.pushed) cells.push_back(*written.pushed);
+  const Found after{written.expires_at, written.header, Cells(cells.data(), cells.size())};
+  return examine(limit, &after, pair.now, cost).verdict.retry_after;
 }
 
 /// Fills a row for a pair that is not charged.

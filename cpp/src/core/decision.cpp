@@ -48,6 +48,10 @@ Decision fold(std::span<const Charge> charges, const Rows& rows) {
   decision.remaining = INT64_MAX;
   auto best = std::tuple(INT64_MIN, INT64_MIN, std::size_t{0}, std::size_t{0});
   for_each_row(charges, [&](std::size_t row, std::size_t i, const PlannedLimit& planned) {
+    // A refusal that a meta limit counted may have used that up: then it takes longer to succeed.
+    if (refused && charges[i].role == Role::on_refusal) {
+      decision.retry_after = std::max(decision.retry_after, rows.retry_after[row]);
+    }
     if (charges[i].role != role) return;
     const std::int64_t urgency = refused ? rows.retry_after[row] : -rows.remaining[row];
     const auto rank = std::tuple(urgency, rows.reset_after[row], SIZE_MAX - i, SIZE_MAX - planned.place);

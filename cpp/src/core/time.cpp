@@ -24,7 +24,11 @@ void ManualClock::set(Micros instant) { now_.store(checked_instant(instant), std
 
 void ManualClock::advance(Micros duration) {
   Micros before = now();
-  while (!now_.compare_exchange_weak(before, checked_instant(before + duration))) {
+  const auto after = [&] {
+    Micros sum = 0;
+    return checked_instant(__builtin_add_overflow(before, duration, &sum) ? INT64_MAX : sum);
+  };
+  while (!now_.compare_exchange_weak(before, after())) {
   }
 }
 

@@ -51,6 +51,11 @@ Offset Arena::allocate(std::size_t bytes, Purpose purpose) {
   return 0;
 }
 
+void Arena::clear() {
+  next_ = 1;
+  free_ = {};
+}
+
 void Arena::release(Offset block, std::size_t bytes) {
   const std::size_t size_class = class_of((bytes + kGranule - 1) / kGranule);
   *at<Offset>(block) = free_[size_class];

@@ -23,6 +23,8 @@ class Arena {
   Offset allocate(std::size_t bytes, Purpose purpose);
   /// Gives back a block that was allocated with the same `bytes`.
   void release(Offset block, std::size_t bytes);
+  /// Takes all blocks back at once, and with them the cuts between them.
+  void clear();
 
   template <class T>
   T* at(Offset block) const {

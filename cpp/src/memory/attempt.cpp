@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "overlimit/settlement.hpp"
+
 namespace overlimit::memory {
 namespace {
 
@@ -14,6 +16,10 @@ constexpr Micros kInjectedKeep = Micros{3600} * 1'000'000;
 constexpr Micros kCrowdedRetry = 1'000'000;
 
 std::span<const PlannedLimit> limits_of(const Target& target) { return target.charge->plan->limits(); }
+
+Found found_in(const Target& target, const Record& record) {
+  return {record.expires_at, record.header, cells_of(target.shard->arena(), record)};
+}
 
 // Keys without room of their own share one cell per policy and shard.
 KeyHash cell_key(const Target& target) { return {0, target.charge->plan->digest()}; }
@@ -40,20 +46,23 @@ void Attempt::run(const Rows& rows, std::atomic<Micros>& births) {
   }
   for (Target& target : targets_) locate(target);
   if (targets_.size() > 1) share_costs();
-  const bool admitted = examine_all();
+  examine_all();
+  const Settlement settlement = settle(call_.charges, [&](std::size_t i) { return targets_[i].verdict; });
   for (Target& target : targets_) {
-    if (admitted && mode_ == Mode::consume && target.charge->cost > 0) {
-      charge(target, rows, births);
+    if (asked_by(*target.charge) == 0 || !settlement.charges(target.charge->role, target.verdict)) {
+      show_as_found(target, rows);
+    } else if (call_.mode == Mode::peek) {
+      show_as_charged(target, rows, 0);
     } else {
-      show(target, rows, admitted);
+      charge(target, rows, births);
     }
   }
-  tidy(admitted);
+  tidy();
 }
 
 void Attempt::locate(Target& target) {
   target.fresh = target.charged = false;
-  target.cost = target.charge->cost;
+  target.cost = asked_by(*target.charge);
   target.entry = target.shard->find(target.key);
   if (target.entry == nullptr) target.entry = entry_for_unknown(target);
   if (target.entry != nullptr && !fits(*target.entry, limits_of(target))) {
@@ -65,7 +74,7 @@ void Attempt::locate(Target& target) {
 Entry* Attempt::entry_for_unknown(Target& target) {
   Shard& shard = *target.shard;
   Entry* cell = shard.overflows() ? shard.find(cell_key(target)) : nullptr;
-  if (mode_ == Mode::peek || target.charge->cost == 0) return cell;
+  if (call_.mode == Mode::peek || target.cost == 0) return cell;
   Entry* entry = shard.insert(target.key, limits_of(target), false);
   if (entry == nullptr) return cell != nullptr ? cell : shard.insert(cell_key(target), limits_of(target), true);
   target.fresh = true;
@@ -78,71 +87,73 @@ void Attempt::share_costs() {
     if (target.entry == nullptr || !target.entry->overflow) continue;
     target.cost = 0;
     for (const Target& other : targets_) {
-      if (other.entry == target.entry) target.cost = std::min(kExact, target.cost + other.charge->cost);
+      if (other.entry == target.entry) target.cost = std::min(kExact, target.cost + asked_by(*other.charge));
     }
   }
 }
 
-bool Attempt::examine_all() {
-  bool admitted = true;
-  for (const Target& target : targets_) {
+void Attempt::examine_all() {
+  for (Target& target : targets_) {
+    const Cost asked = asked_by(*target.charge);
     const Record* record = target.entry == nullptr ? nullptr : target.entry->begin();
     std::size_t pair = target.first;
+    target.verdict = Status::ok;
     for (const PlannedLimit& planned : limits_of(target)) {
       Examined& examined = examined_[pair++];
       if (record == nullptr) {
         examined = examine(planned.limit, nullptr, readings_.now, target.cost);
       } else {
-        const Found found{record->expires_at, record->header, cells_of(target.shard->arena(), *record)};
+        const Found found = found_in(target, *record++);
         examined = examine(planned.limit, &found, readings_.now, target.cost);
-        ++record;
       }
-      if (target.cost > target.charge->cost && examined.verdict.status == Status::never &&
-          target.charge->cost <= most(planned.limit)) {
+      if (target.cost > asked && examined.verdict.status == Status::never && asked <= most(planned.limit)) {
         examined.verdict = crowded(examined);
       }
-      admitted = admitted && examined.verdict.status == Status::ok;
+      target.verdict = std::max(target.verdict, examined.verdict.status);
     }
   }
-  return admitted;
 }
 
 void Attempt::charge(Target& target, const Rows& rows, std::atomic<Micros>& births) {
   Entry& entry = *target.entry;
   if (entry.birth == 0) entry.birth = next_birth(births, readings_.now);
+  show_as_charged(target, rows, entry.birth);
+  if (target.charged) return;
   Record* record = entry.begin();
-  std::size_t row = target.first;
+  std::size_t pair = target.first;
   for (const PlannedLimit& planned : limits_of(target)) {
-    const Written written = charged(planned.limit, examined_[row], target.cost);
-    if (!target.charged) commit(target.shard->arena(), *record, written);
-    show_charged(planned.limit, written.header, readings_.now, entry.birth, rows, row);
-    ++record;
-    ++row;
+    commit(target.shard->arena(), *record++, charged(planned.limit, examined_[pair++], target.cost));
   }
   entry.sweep_at = readings_.injected ? readings_.real_now + kInjectedKeep : entry.last_expiry();
-  if (!entry.overflow) return;
   for (Target& other : targets_) other.charged = other.charged || other.entry == &entry;
 }
 
-void Attempt::show(Target& target, const Rows& rows, bool admitted) {
+void Attempt::show_as_charged(const Target& target, const Rows& rows, Micros birth) {
   std::size_t row = target.first;
   for (const PlannedLimit& planned : limits_of(target)) {
-    const Examined& pair = examined_[row];
-    if (admitted && target.charge->cost > 0) {
-      const Written written = charged(planned.limit, pair, target.cost);
-      show_charged(planned.limit, written.header, readings_.now, 0, rows, row);
-    } else {
-      show_standing(planned.limit, pair, rows, row);
+    const Written written = charged(planned.limit, examined_[row], target.cost);
+    show_charged(planned.limit, written.header, readings_.now, birth, rows, row);
+    if (target.charge->role == Role::on_refusal) {
+      const Found found = target.entry == nullptr ? Found{} : found_in(target, target.entry->begin()[row - target.first]);
+      rows.retry_after[row] = retry_after_charge(planned.limit, &found, examined_[row], written, target.cost);
     }
     ++row;
   }
 }
 
+void Attempt::show_as_found(const Target& target, const Rows& rows) {
+  std::size_t row = target.first;
+  for (const PlannedLimit& planned : limits_of(target)) {
+    show_standing(planned.limit, examined_[row], rows, row);
+    ++row;
+  }
+}
+
 // Nothing points into the shards any more when entries are dropped.
-void Attempt::tidy(bool admitted) {
+void Attempt::tidy() {
   for (Target& target : targets_) {
     if (!target.fresh) continue;
-    if (!admitted) target.shard->erase(target.entry);
+    if (!target.charged) target.shard->erase(target.entry);
     target.shard->sweep(readings_.real_now, kPlacesPerInsert);
   }
 }

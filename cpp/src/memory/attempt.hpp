@@ -19,8 +19,9 @@ struct Target {
   Entry* entry;       ///< nullptr: never seen, and nothing is to be written
   Cost cost;          ///< what the entry is charged; in an overflow cell, for all that share it
   std::size_t first;  ///< the row of the charge's first pair
-  bool fresh;         ///< inserted by this call, to be taken back if the call is refused
-  bool charged;       ///< by an earlier target with the same overflow cell
+  Status verdict;     ///< the worst of its pairs
+  bool fresh;         ///< inserted by this call, to be taken back if it isn't charged
+  bool charged;       ///< itself, or an earlier target with the same overflow cell
 };
 
 /// The instants a call needs: its own, and real time, by which entries are dropped.
@@ -48,8 +49,8 @@ class Examinations {
 class Attempt {
  public:
   /// The targets name their charge, key and shard; those shards are locked for as long as this lives.
-  Attempt(Mode mode, std::span<Target> targets, std::size_t pairs, const Readings& readings)
-      : mode_(mode), targets_(targets), readings_(readings), examined_(pairs) {}
+  Attempt(const Call& call, std::span<Target> targets, std::size_t pairs, const Readings& readings)
+      : call_(call), targets_(targets), readings_(readings), examined_(pairs) {}
 
   /// Decides, writes what is to be written, and fills the rows. `births` is the newest birth given out.
   /// Throws std::bad_alloc before anything is charged.
@@ -59,12 +60,13 @@ class Attempt {
   void locate(Target& target);
   Entry* entry_for_unknown(Target& target);
   void share_costs();
-  bool examine_all();
+  void examine_all();
   void charge(Target& target, const Rows& rows, std::atomic<Micros>& births);
-  void show(Target& target, const Rows& rows, bool admitted);
-  void tidy(bool admitted);
+  void show_as_charged(const Target& target, const Rows& rows, Micros birth);
+  void show_as_found(const Target& target, const Rows& rows);
+  void tidy();
 
-  Mode mode_;
+  const Call& call_;
   std::span<Target> targets_;
   Readings readings_;
   Examinations examined_;

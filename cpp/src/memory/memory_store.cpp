@@ -114,7 +114,7 @@ void MemoryStore::Table::decide(const Call& call, const Rows& rows, const Readin
     pairs += charge.plan->size();
   }
   const ShardLocks locks(shards, chosen);
-  memory::Attempt(call.mode, std::span(room.data(), call.charges.size()), pairs, readings).run(rows, births);
+  memory::Attempt(call, std::span(room.data(), call.charges.size()), pairs, readings).run(rows, births);
 }
 
 MemoryStore::MemoryStore(std::size_t max_keys, std::size_t max_bytes)

@@ -19,8 +19,10 @@ std::size_t index_size(std::size_t bytes, std::size_t max_keys, std::size_t plac
 }  // namespace
 
 bool Census::admit() {
-  if (tracked.fetch_add(1, std::memory_order_relaxed) < max_keys) return true;
-  leave();
+  std::size_t count = tracked.load(std::memory_order_relaxed);
+  while (count < max_keys) {
+    if (tracked.compare_exchange_weak(count, count + 1, std::memory_order_relaxed)) return true;
+  }
   return false;
 }
 
@@ -109,10 +111,11 @@ void Shard::copy_records(Entry& to, Entry& from) {
       if (source.tag != target.tag) continue;
       const Cells cells = cells_of(arena_, source);
       target.expires_at = source.expires_at;
-      for (std::size_t i = 0; i < cells.size(); ++i) {
-        commit(arena_, target, {.header = {}, .dropped = 0, .pushed = cells[i], .expires_at = source.expires_at});
-      }
       target.header = source.header;
+      for (std::size_t i = 0; i < cells.size(); ++i) {
+        commit(arena_, target,
+               {.header = target.header, .dropped = 0, .pushed = cells[i], .expires_at = source.expires_at});
+      }
     }
   }
   to.sweep_at = from.sweep_at;
@@ -127,6 +130,7 @@ void Shard::free_entry(Offset offset, Entry& entry) {
   }
   --used_;
   arena_.release(offset, entry.size());
+  if (used_ == 0) arena_.clear();
 }
 
 // Linear probing without tombstones: entries behind the gap move up as far as their home allows.

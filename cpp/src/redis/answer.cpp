@@ -1,9 +1,11 @@
 #include "redis/answer.hpp"
 
+#include <algorithm>
 #include <vector>
 
 #include "overlimit/errors.hpp"
 #include "overlimit/pair.hpp"
+#include "overlimit/settlement.hpp"
 #include "redis/script_call.hpp"
 #include "redis/value.hpp"
 
@@ -53,15 +55,15 @@ class FoundAnswer {
   [[nodiscard]] Micros now() const { return int64_at(head_, 0); }
 
   void show(const Rows& rows) const {
-    if (was_charged() && !admitted_) not_ours();
-    if (!was_charged() && admitted_ && may_charge(call_)) not_ours();
+    const Settlement settlement = settle(call_.charges, [&](std::size_t k) { return verdicts_[k]; });
+    check(settlement);
     std::size_t row = 0;
     for (std::size_t k = 0; k < call_.charges.size(); ++k) {
       const Charge& charge = call_.charges[k];
+      const bool charges = asked_by(charge) > 0 && settlement.charges(charge.role, verdicts_[k]);
       for (const PlannedLimit& planned : charge.plan->limits()) {
-        if (admitted_ && charge.cost > 0) {
-          const Written written = charged(planned.limit, pairs_[row], charge.cost);
-          show_charged(planned.limit, written.header, now(), birth(k), rows, row);
+        if (charges) {
+          show_as_charged(planned, k, rows, row);
         } else {
           show_standing(planned.limit, pairs_[row], rows, row);
         }
@@ -76,13 +78,32 @@ class FoundAnswer {
     return was_charged() ? int64_at(head_, kWord * (2 + k)) : 0;
   }
 
+  // The script and the engine settle alike, or one of them is wrong.
+  void check(const Settlement& settlement) const {
+    const bool expected = may_charge(call_) && (settlement.passes || settlement.counts_refusal);
+    if (was_charged() != expected) not_ours();
+  }
+
+  void show_as_charged(const PlannedLimit& planned, std::size_t k, const Rows& rows, std::size_t row) const {
+    const Charge& charge = call_.charges[k];
+    const Written written = charged(planned.limit, pairs_[row], asked_by(charge));
+    show_charged(planned.limit, written.header, now(), birth(k), rows, row);
+    if (charge.role != Role::on_refusal) return;
+    const std::optional<Found> found = values_[k].find(planned.tag);
+    rows.retry_after[row] =
+        retry_after_charge(planned.limit, found ? &*found : nullptr, pairs_[row], written, asked_by(charge));
+  }
+
   void examine_all() {
     for (std::size_t k = 0; k < call_.charges.size(); ++k) {
+      Status worst = Status::ok;
       for (const PlannedLimit& planned : call_.charges[k].plan->limits()) {
         const std::optional<Found> found = values_[k].find(planned.tag);
-        pairs_.push_back(examine(planned.limit, found ? &*found : nullptr, now(), call_.charges[k].cost));
-        admitted_ = admitted_ && pairs_.back().verdict.status == Status::ok;
+        pairs_.push_back(
+            examine(planned.limit, found ? &*found : nullptr, now(), asked_by(call_.charges[k])));
+        worst = std::max(worst, pairs_.back().verdict.status);
       }
+      verdicts_.push_back(worst);
     }
   }
 
@@ -90,7 +111,7 @@ class FoundAnswer {
   std::string_view head_;
   std::vector<Value> values_;
   std::vector<Examined> pairs_;
-  bool admitted_ = true;
+  std::vector<Status> verdicts_;  // per charge
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "overlimit/pair.hpp"
+#include "overlimit/settlement.hpp"
 #include "redis/keys.hpp"
 #include "redis/protocol/request.hpp"
 
@@ -46,7 +47,7 @@ std::string command(std::string_view name, std::string_view script, const Script
 }
 
 bool ever_fits(const Charge& charge) {
-  return std::ranges::all_of(charge.plan->limits(), [&](const PlannedLimit& planned) {
+  return charge.role != Role::enforce || std::ranges::all_of(charge.plan->limits(), [&](const PlannedLimit& planned) {
     return charge.cost <= most(planned.limit);
   });
 }
@@ -59,8 +60,7 @@ std::string ScriptCall::eval() const { return command("EVAL", script->text(), *t
 
 bool may_charge(const Call& call) {
   return call.mode == Mode::consume &&
-         std::ranges::any_of(call.charges, [](const Charge& charge) { return charge.cost > 0; }) &&
-         std::ranges::all_of(call.charges, ever_fits);
+         spends(call.charges) && std::ranges::all_of(call.charges, ever_fits);
 }
 
 ScriptCall script_call(const Call& call, std::string_view prefix, Scripts& scripts) {
@@ -75,7 +75,8 @@ ScriptCall script_call(const Call& call, std::string_view prefix, Scripts& scrip
   encoded.script = &scripts.deciding(plans);
   for (const Charge& charge : call.charges) {
     append_int64(encoded.arguments, 1 + (std::ranges::find(plans, charge.plan) - plans.begin()));
-    append_int64(encoded.arguments, charge.cost);
+    append_int64(encoded.arguments, asked_by(charge));
+    append_int64(encoded.arguments, static_cast<std::int64_t>(charge.role));
   }
   for (const Plan* plan : plans) encoded.arguments += plan->packed();
   return encoded;

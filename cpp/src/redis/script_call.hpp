@@ -21,7 +21,8 @@ struct ScriptCall {
   [[nodiscard]] std::string eval() const;
 };
 
-/// Whether a call can change anything: one that only looks, spends nothing or can never succeed cannot.
+/// Whether a call can change anything: one that only looks, spends nothing or asks an enforced limit for more
+/// than it can ever grant cannot.
 bool may_charge(const Call& call);
 
 /// Policies are numbered in the order of their shapes, so that the order of charges makes no new script.

@@ -1,12 +1,14 @@
-"""The request and the app behind Flask's proxies, each looked up once."""
+"""What stands behind Flask's proxies: each access through one of them costs a look-up of its own."""
 
 from __future__ import annotations
 
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from flask import Flask, Request, current_app, g, has_request_context, request
-from flask.ctx import _AppCtxGlobals
-from werkzeug.local import LocalProxy
+
+if TYPE_CHECKING:
+    from flask.ctx import _AppCtxGlobals
+    from werkzeug.local import LocalProxy
 
 __all__ = ["these_globals", "this_app", "this_request"]
 

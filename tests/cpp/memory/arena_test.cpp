@@ -118,6 +118,15 @@ TEST_F(Arenas, LoseNothingWhenTheyAreFilledAndEmptiedOverAndOver) {
   }
 }
 
+TEST_F(Arenas, HaveRoomForLargeBlocksAgainOnlyWhenTheyAreCleared) {
+  fill(kGranule, kVital);
+  for (Offset block = 1; block < kGranules; ++block) arena.release(block, kGranule);
+  EXPECT_EQ(arena.allocate(2 * kGranule, kVital), 0U);
+  arena.clear();
+  EXPECT_EQ(arena.allocate(2 * kGranule, kVital), 1U);
+  EXPECT_EQ(fill(kGranule, kOrdinary), kGranules - 3 - kReserve);
+}
+
 // Blocks that know what was written into them.
 class Blocks {
  public:

@@ -46,7 +46,10 @@ def test_a_malformed_limit_in_the_configuration_is_an_error_when_the_app_is_set_
 
 
 def test_the_store_is_read_from_the_configuration(redis_server, prefix):
-    config = {"RATELIMIT_STORAGE_URI": redis_server.tcp_url(), "RATELIMIT_KEY_PREFIX": prefix}
+    config = {
+        "RATELIMIT_STORAGE_URI": redis_server.tcp_url() + "?timeout=10",
+        "RATELIMIT_KEY_PREFIX": prefix,
+    }
     first, second = make_app(config), make_app(config)
     for app in (first, second):
         RateLimit(app, default_limits="3/hour")

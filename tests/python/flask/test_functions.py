@@ -17,7 +17,6 @@ def dispatch_parcel() -> str:
 
 def test_a_function_is_limited_whenever_a_request_calls_it(make_site):
     site = make_site()
-    site.app.get("/some")(dispatch_parcel)
     site.app.get("/parcel")(lambda: f"parcel {dispatch_parcel()}")
     assert site.ask("/parcel", 3) == [200, 200, 429]
 

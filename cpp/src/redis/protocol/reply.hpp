@@ -52,7 +52,8 @@ class Reply {
  private:
   using Value = std::variant<std::monostate, std::int64_t, std::string, std::vector<Reply>>;
 
-  Reply(Kind kind, Value value) noexcept : value_(std::move(value)), kind_(kind) {}
+  template <typename Held>
+  Reply(Kind kind, Held value) noexcept : value_(std::in_place_type<Held>, std::move(value)), kind_(kind) {}
 
   Value value_;
   Kind kind_ = Kind::nil;

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "overlimit/errors.hpp"
-#include "redis/transport/fork_generation.hpp"
 
 namespace overlimit::redis::transport {
 namespace {
@@ -67,19 +66,16 @@ protocol::Reply Connection::exchange(protocol::Ticket ticket, const Deadline& de
 void Connection::wait(protocol::Ticket ticket, const Deadline& deadline, const Interrupted& interrupted) {
   const bool left = session_->may_have_left(ticket);
   const short events = session_->outgoing().empty() ? POLLIN : POLLIN | POLLOUT;
-  const std::uint64_t generation = fork_generation();
-  bool ready = false;
   try {
-    ready = wait_for(socket_.fd(), events, deadline, interrupted);
+    if (wait_for(socket_.fd(), events, deadline, interrupted)) return;
   } catch (...) {
     give_up(ticket);
     throw;
   }
-  if (ready && generation == fork_generation()) return;
   give_up(ticket);
-  const std::string where = "redis at " + dialer_->endpoint().describe();
-  if (ready) throw StoreUnavailable("the process forked while it waited for " + where, left);
-  throw StoreTimeout(where + " did not answer within the timeout; check its load and the network", left);
+  throw StoreTimeout("redis at " + dialer_->endpoint().describe() +
+                         " did not answer within the timeout; check its load and the network",
+                     left);
 }
 
 /// A request that is still being sent would be executed after its caller has gone, so the connection is

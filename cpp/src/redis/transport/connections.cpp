@@ -97,6 +97,25 @@ ThreadPlaces& thread_places() {
   return places;
 }
 
+/// `interrupted`, which may run a signal handler that forks. The child must not go on waiting for the reply
+/// on the parent's socket, and the parent's call may be charged.
+class UnlessForked {
+ public:
+  explicit UnlessForked(const Interrupted& interrupted) noexcept : interrupted_(&interrupted) {}
+
+  bool operator()() const {
+    const bool ends = *interrupted_ && (*interrupted_)();
+    if (generation_ != fork_generation()) {
+      throw StoreUnavailable("the process forked during a call to redis; its parent goes on with that call", true);
+    }
+    return ends;
+  }
+
+ private:
+  const Interrupted* interrupted_;
+  std::uint64_t generation_ = fork_generation();
+};
+
 }  // namespace
 
 Connections::Connections(Endpoint endpoint) : endpoint_(std::move(endpoint)), process_(nullptr) {
@@ -119,8 +138,9 @@ protocol::Reply Connections::call(std::string_view request, const Deadline& dead
   Process& mine = process();
   const std::shared_ptr<Place> place = thread_places().of(mine);
   const Place::Loan loan(*place);
-  if (loan.get() != nullptr) return loan.get()->call(request, deadline, interrupted);
-  return mine.spare()->call(request, deadline, interrupted);
+  const Interrupted unless_forked = UnlessForked(interrupted);
+  if (loan.get() != nullptr) return loan.get()->call(request, deadline, unless_forked);
+  return mine.spare()->call(request, deadline, unless_forked);
 }
 
 void Connections::close() { process().close(); }

@@ -1,10 +1,13 @@
 // The place of one thread's connection.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #include "redis/transport/connection.hpp"
+#include "redis/transport/fork_generation.hpp"
 
 namespace overlimit::redis::transport {
 
@@ -22,14 +25,16 @@ class Place {
     explicit Loan(Place& place) : place_(place), connection_(place.lend()) {}
     Loan(const Loan&) = delete;
     Loan& operator=(const Loan&) = delete;
+    /// In a child that was forked meanwhile there is nobody to give it back to, and the lock may be held.
     ~Loan() {
-      if (connection_ != nullptr) place_.take_back();
+      if (connection_ != nullptr && generation_ == fork_generation()) place_.take_back();
     }
     [[nodiscard]] Connection* get() const noexcept { return connection_; }
 
    private:
     Place& place_;
     Connection* connection_;
+    std::uint64_t generation_ = fork_generation();
   };
 
   void close();
