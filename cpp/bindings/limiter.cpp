@@ -222,8 +222,8 @@ void collect_charge(Collected& collected, PyObject* charge, Object& sum) {
   }
   check_limiter(limiter);
   collected.add(limiter, identifier, cost_of(cost));
-  if (collected.repeats()) raise_value_error("the same policy and identifier occur twice");
   check_same_store(collected.subjects()[0].limiter, limiter);
+  if (collected.repeats()) raise_value_error("the same policy and identifier occur twice");
   sum = Object::steal(checked(PyNumber_Add(sum.get(), cost)));
 }
 

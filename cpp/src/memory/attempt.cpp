@@ -149,12 +149,13 @@ void Attempt::show_as_found(const Target& target, const Rows& rows) {
   }
 }
 
-// Nothing points into the shards any more when entries are dropped.
+// A sweep may drop any entry, so that it comes when nothing points into the shards any more.
 void Attempt::tidy() {
   for (Target& target : targets_) {
-    if (!target.fresh) continue;
-    if (!target.charged) target.shard->erase(target.entry);
-    target.shard->sweep(readings_.real_now, kPlacesPerInsert);
+    if (target.fresh && !target.charged) target.shard->erase(target.entry);
+  }
+  for (Target& target : targets_) {
+    if (target.fresh) target.shard->sweep(readings_.real_now, kPlacesPerInsert);
   }
 }
 

@@ -1,0 +1,169 @@
+"""over_limit and its relatives, on stores, URLs and redis-py clients."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+import overlimit
+from overlimit import (
+    ManualClock,
+    over_limit,
+    over_limit_multi,
+    over_limit_multi_lua,
+    over_limit_sliding_window,
+)
+
+NOON = 1_700_000_000.0 // 3600 * 3600
+
+
+@pytest.fixture
+def clock():
+    return ManualClock(NOON)
+
+
+class TestOverLimit:
+    def test_true_means_over_the_limit(self, store, clock):
+        answers = [over_limit(store, 60, 3, identifiers="a", clock=clock) for _ in range(5)]
+        assert answers == [False] * 3 + [True] * 2
+
+    def test_the_window_is_aligned_to_the_epoch(self, store, clock):
+        clock.advance(59.0)
+        assert [over_limit(store, 60, 1, identifiers="a", clock=clock) for _ in range(2)] == [False, True]
+        clock.advance(0.999_999)
+        assert over_limit(store, 60, 1, identifiers="a", clock=clock)
+        clock.advance(0.000_001)
+        assert not over_limit(store, 60, 1, identifiers="a", clock=clock)
+
+    def test_other_durations_have_state_of_their_own(self, store, clock):
+        assert not over_limit(store, 60, 1, identifiers="a", clock=clock)
+        assert not over_limit(store, 61, 1, identifiers="a", clock=clock)
+        assert over_limit(store, 60, 1, identifiers="a", clock=clock)
+
+    def test_a_name_separates(self, store, clock):
+        assert not over_limit(store, 60, 1, identifiers="a", clock=clock, name="one")
+        assert not over_limit(store, 60, 1, identifiers="a", clock=clock, name="two")
+        assert over_limit(store, 60, 1, identifiers="a", clock=clock, name="two")
+
+    def test_many_long_windows_still_make_a_name(self, store, clock):
+        windows = [(1000.125 + i, 1) for i in range(10)]
+        assert not over_limit_multi(store, windows, identifiers="a", clock=clock)
+        assert over_limit_multi(store, windows, identifiers="a", clock=clock)
+
+
+@pytest.mark.parametrize("function", [over_limit_multi, over_limit_multi_lua])
+class TestOverLimitMulti:
+    def test_defaults_are_ten_a_second_120_a_minute_240_an_hour(self, store, clock, function):
+        passed = 0
+        for _ in range(400):
+            passed += not function(store, identifiers=["a"], clock=clock)
+            clock.advance(0.05)
+        assert passed == 120
+        clock.set(NOON + 60)
+        assert sum(not function(store, identifiers=["a"], clock=clock) for _ in range(20)) == 10
+
+    def test_a_blocked_user_burns_nothing_of_the_shared_address(self, store, clock, function):
+        limits = [(60, 3)]
+        for _ in range(3):
+            assert not function(store, limits, identifiers=["ip:1", "user:1"], clock=clock)
+        for _ in range(10):
+            assert function(store, limits, identifiers=["ip:2", "user:1"], clock=clock)
+        answers = [function(store, limits, identifiers=["ip:2", "user:2"], clock=clock) for _ in range(4)]
+        assert answers == [False] * 3 + [True]
+
+
+class TestSlidingWindow:
+    def test_with_a_precision_no_interval_of_the_duration_has_more_than_the_limit(self, store, clock):
+        limits = [(10, 10, 1)]
+        admitted = []
+        for _ in range(600):
+            if not over_limit_sliding_window(store, 1, limits, identifiers="a", clock=clock):
+                admitted.append(round((clock.now() - NOON) * 10))
+            clock.advance(0.1)
+        most = max(sum(start <= t < start + 100 for t in admitted) for start in admitted)
+        assert most == 10
+        assert len(admitted) >= 40
+
+    def test_weights_count(self, store, clock):
+        limits = [(60, 10, 6)]
+        answers = [
+            over_limit_sliding_window(store, weight, limits, identifiers="a", clock=clock)
+            for weight in (7, 4, 3, 1, 0)
+        ]
+        assert answers == [False, True, False, True, False]
+
+    def test_negative_and_fractional_weights_are_refused_before_anything_is_touched(self, store, clock):
+        for weight, error in ((-1, ValueError), (0.5, TypeError)):
+            with pytest.raises(error):
+                over_limit_sliding_window(store, weight, [(60, 1, 6)], identifiers="a", clock=clock)
+        assert not over_limit_sliding_window(store, 1, [(60, 1, 6)], identifiers="a", clock=clock)
+
+    def test_a_precision_below_a_second_works(self, store, clock):
+        answers = [
+            over_limit_sliding_window(store, 1, [(1, 2, 0.1)], identifiers="a", clock=clock) for _ in range(3)
+        ]
+        assert answers == [False, False, True]
+
+
+class TestConnections:
+    def test_a_redis_py_client_lends_its_address_and_not_its_connections(self, redis_server, prefix):
+        for client in (redis_server.client(), _tcp_client(redis_server, db=3)):
+            with client:
+                client.ping()
+                before = client.connection_pool._available_connections[:]
+                assert not over_limit(client, 3600, 1, identifiers=prefix)
+                assert over_limit(client, 3600, 1, identifiers=prefix)
+                assert client.connection_pool._available_connections == before
+                assert client.exists(f"ol1:over_limit.3600:{prefix}") == 1
+
+    def test_a_client_with_a_password(self, start_redis):
+        server = start_redis(password="se:c@ret/")
+        with server.client() as client:
+            assert not over_limit(client, 3600, 1, identifiers="a")
+            assert client.dbsize() == 1
+
+    def test_a_url(self, redis_server, prefix):
+        url = redis_server.tcp_url(db=2) + "?timeout=10"
+        assert [over_limit(url, 3600, 2, identifiers=prefix) for _ in range(3)] == [False, False, True]
+
+    def test_redis_time_is_the_servers(self, redis_server, prefix, monkeypatch):
+        url = redis_server.unix_url() + "&timeout=10"
+        limits = [(1000, 1, 100)]
+        for redis_time in (True, False):
+            name = f"redis_time.{redis_time}"
+            options = {"redis_time": redis_time, "identifiers": prefix, "name": name}
+            assert not over_limit_sliding_window(url, 1, limits, **options)
+            assert over_limit_sliding_window(url, 1, limits, **options)
+        with redis_server.client() as client:
+            slack = {
+                redis_time: client.pttl(f"ol1:redis_time.{redis_time}:{prefix}")
+                for redis_time in (True, False)
+            }
+        assert 58_000 <= slack[False] - slack[True] <= 60_000
+
+    def test_the_clients_clock_decides_without_redis_time(self, redis_server, prefix):
+        before = time.time()
+        decision = overlimit.Limiter(
+            "1/minute", store=redis_server.unix_url() + "&timeout=10", clock=time.time, name="client"
+        ).hit(prefix)
+        assert before - 1e-6 <= decision.time <= time.time()
+
+
+def _tcp_client(server, db):
+    import redis
+
+    return redis.Redis(host="127.0.0.1", port=server.port, db=db)
+
+
+def test_identifiers_are_those_of_the_flask_request_by_default(store, clock):
+    import flask
+
+    app = flask.Flask("test")
+    with app.test_request_context(environ_base={"REMOTE_ADDR": "203.0.113.7"}):
+        flask.g.user = 42
+        assert not over_limit(store, 60, 1, clock=clock)
+        assert over_limit(store, 60, 1, clock=clock)
+    assert over_limit(store, 60, 1, identifiers="ip:203.0.113.7", clock=clock)
+    assert over_limit(store, 60, 1, identifiers="user:42", clock=clock)
+    assert not over_limit(store, 60, 1, identifiers="user:43", clock=clock)

@@ -1,0 +1,51 @@
+// Asking a memory store, one call at a time.
+#pragma once
+
+#include <initializer_list>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "../columns.hpp"
+#include "overlimit/decision.hpp"
+#include "overlimit/memory_store.hpp"
+
+namespace overlimit::testing {
+
+struct Answer {
+  Decision decision;
+  Columns columns;
+  Micros time;
+
+  [[nodiscard]] Status status() const { return decision.status; }
+  [[nodiscard]] bool allowed() const { return decision.status == Status::ok; }
+};
+
+inline Answer ask(MemoryStore& store, const Call& call) {
+  Columns columns(pairs_of(call.charges));
+  Micros time = -1;
+  store.decide(std::span(&call, 1), columns.rows(), std::span(&time, 1), {});
+  const Decision decision = fold(call.charges, columns.rows());
+  return {decision, std::move(columns), time};
+}
+
+inline std::vector<Charge> charges_of(const Plan& plan, std::initializer_list<std::string_view> identifiers,
+                                      Cost cost) {
+  std::vector<Charge> charges;
+  for (const std::string_view identifier : identifiers) charges.push_back({&plan, identifier, cost});
+  return charges;
+}
+
+/// At an instant that is also the real time, by which expired keys are dropped.
+inline Answer hit(MemoryStore& store, const Plan& plan, std::initializer_list<std::string_view> identifiers,
+                  Micros now, Cost cost = 1) {
+  return ask(store, {charges_of(plan, identifiers, cost), Mode::consume, now, true});
+}
+
+inline Answer peek(MemoryStore& store, const Plan& plan, std::initializer_list<std::string_view> identifiers,
+                   Micros now, Cost cost = 1) {
+  return ask(store, {charges_of(plan, identifiers, cost), Mode::peek, now, true});
+}
+
+}  // namespace overlimit::testing

@@ -1,0 +1,254 @@
+// A store that is full never forgives: what it cannot tell apart it counts together.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "../limits.hpp"
+#include "asking.hpp"
+#include "overlimit/memory_store.hpp"
+
+namespace overlimit {
+namespace {
+
+using testing::Answer;
+using testing::ask;
+using testing::fixed_window;
+using testing::hit;
+using testing::kMinute;
+using testing::kSecond;
+using testing::peek;
+using testing::sliding_window;
+
+constexpr Micros kHour = 60 * kMinute;
+
+std::string name_of(int number) { return "id:" + std::to_string(number); }
+
+// Room for four keys, in one shard.
+class FourKeys : public ::testing::Test {
+ protected:
+  void fill(Micros now = 0) {
+    for (int i = 0; i < 4; ++i) ASSERT_TRUE(hit(store, plan, {name_of(i)}, now).allowed());
+  }
+  std::int64_t left(std::string_view identifier, Micros now = 0) {
+    return peek(store, plan, {identifier}, now, 0).decision.remaining;
+  }
+
+  MemoryStore store{4, MemoryStore::kMinBytes};
+  const Plan plan{"p", {fixed_window(5, kMinute)}};
+};
+
+TEST_F(FourKeys, AreAllThatIsTracked) {
+  for (int i = 0; i < 100; ++i) {
+    hit(store, plan, {name_of(i)}, 0);
+    ASSERT_LE(store.size(), 4U);
+  }
+  EXPECT_EQ(store.size(), 4U);
+}
+
+TEST_F(FourKeys, GetTheirWholeLimitAndAllOthersOneTogether) {
+  std::map<int, int> admitted;
+  int of_others = 0;
+  for (int round = 0; round < 10; ++round) {
+    for (int i = 0; i < 50; ++i) {
+      if (!hit(store, plan, {name_of(i)}, 0).allowed()) continue;
+      ++admitted[i];
+      if (i >= 4) ++of_others;
+    }
+  }
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(admitted[i], 5);
+  EXPECT_EQ(of_others, 5);
+}
+
+TEST_F(FourKeys, ShareTheirCellWithNoOtherPolicy) {
+  fill();
+  const Plan other("q", {fixed_window(5, kMinute)});
+  EXPECT_TRUE(hit(store, plan, {"x"}, 0, 5).allowed());
+  EXPECT_TRUE(hit(store, other, {"x"}, 0, 5).allowed());
+  EXPECT_FALSE(hit(store, other, {"y"}, 0).allowed());
+}
+
+TEST_F(FourKeys, TellWhenTheCellAdmitsAgain) {
+  fill();
+  hit(store, plan, {"x"}, 10, 5);
+  EXPECT_EQ(hit(store, plan, {"y"}, 20).decision.retry_after, kMinute - 10);
+  EXPECT_FALSE(hit(store, plan, {"y"}, kMinute - 1).allowed());
+}
+
+TEST_F(FourKeys, ExpireAndMakeRoom) {
+  fill();
+  EXPECT_TRUE(hit(store, plan, {"x"}, kMinute - 1).allowed());
+  EXPECT_EQ(store.size(), 4U);
+  for (int i = 10; i < 14; ++i) EXPECT_TRUE(hit(store, plan, {name_of(i)}, kHour, 5).allowed());
+  EXPECT_EQ(store.size(), 4U);
+  for (int i = 10; i < 14; ++i) EXPECT_FALSE(hit(store, plan, {name_of(i)}, kHour).allowed());
+}
+
+TEST_F(FourKeys, StartFromTheirCellWhenTheyBecomeTracked) {
+  fill();
+  hit(store, plan, {"x"}, kMinute / 2, 3);
+  EXPECT_EQ(left("x", kMinute), 2);
+  EXPECT_TRUE(hit(store, plan, {"x"}, kMinute, 2).allowed()) << "those four have expired";
+  EXPECT_EQ(store.size(), 1U);
+  EXPECT_FALSE(hit(store, plan, {"x"}, kMinute).allowed());
+  EXPECT_EQ(left("y", kMinute), 2) << "its cell was not charged with that";
+}
+
+TEST_F(FourKeys, LeaveTheirCellBehindWhenItHasExpired) {
+  fill();
+  hit(store, plan, {"x"}, 0, 5);
+  EXPECT_TRUE(hit(store, plan, {"x"}, kHour, 5).allowed());
+  EXPECT_EQ(left("y", kHour), 5);
+}
+
+TEST_F(FourKeys, ReachTheirCellNotByAReset) {
+  fill();
+  hit(store, plan, {"x"}, 0, 3);
+  const std::string_view identifiers[] = {"x", "y"};
+  store.reset(plan, identifiers, {});
+  EXPECT_EQ(left("x"), 2);
+  EXPECT_EQ(store.size(), 4U);
+}
+
+TEST_F(FourKeys, MakeRoomWhenTheyAreReset) {
+  fill();
+  const std::string first = name_of(0);
+  const std::string_view identifiers[] = {first};
+  store.reset(plan, identifiers, {});
+  EXPECT_EQ(store.size(), 3U);
+  EXPECT_TRUE(hit(store, plan, {"x"}, 0, 5).allowed());
+  EXPECT_EQ(store.size(), 4U);
+  EXPECT_EQ(left("y"), 5) << "x has room of its own";
+}
+
+TEST_F(FourKeys, ChargeOneCellForAllThatShareItInACall) {
+  fill();
+  EXPECT_TRUE(hit(store, plan, {"x", "y"}, 0).allowed());
+  EXPECT_EQ(left("z"), 3);
+  EXPECT_EQ(hit(store, plan, {"x", "y"}, 0).columns.remaining, (std::vector<std::int64_t>{1, 1}));
+  EXPECT_EQ(hit(store, plan, {"x", "y"}, 0).status(), Status::over) << "two where one is left";
+  EXPECT_TRUE(hit(store, plan, {"y"}, 0).allowed());
+  EXPECT_FALSE(hit(store, plan, {"z"}, 0).allowed());
+}
+
+TEST_F(FourKeys, AreNotToldNeverForTheCompanyTheyAreIn) {
+  fill();
+  const Answer crowded = hit(store, plan, {"x", "y"}, 0, 3);
+  EXPECT_EQ(crowded.status(), Status::over);
+  EXPECT_GE(crowded.decision.retry_after, 1);
+  EXPECT_LT(crowded.decision.retry_after, kNever);
+  EXPECT_EQ(hit(store, plan, {"x", "y"}, 0, 6).status(), Status::never);
+  EXPECT_EQ(left("x"), 5);
+}
+
+TEST_F(FourKeys, MixWithKeysThatHaveNoRoomInOneCall) {
+  fill();
+  EXPECT_TRUE(hit(store, plan, {name_of(0), "x"}, 0, 4).allowed());
+  EXPECT_EQ(left(name_of(0)), 0);
+  EXPECT_EQ(left("x"), 1);
+  EXPECT_FALSE(hit(store, plan, {name_of(1), "x"}, 0, 2).allowed());
+  EXPECT_EQ(left(name_of(1)), 4);
+}
+
+TEST_F(FourKeys, LookAtTheirCellWithoutWritingInAPeek) {
+  fill();
+  EXPECT_EQ(left("x"), 5);
+  hit(store, plan, {"y"}, 0, 3);
+  EXPECT_EQ(left("x"), 2);
+  EXPECT_TRUE(peek(store, plan, {"x"}, 0, 2).allowed());
+  EXPECT_FALSE(peek(store, plan, {"x"}, 0, 3).allowed());
+  EXPECT_EQ(left("x"), 2);
+}
+
+TEST_F(FourKeys, KeepTheirCellWhenLimitsChangeUnderTheirName) {
+  fill();
+  hit(store, plan, {"x"}, 0, 5);
+  const Plan after("p", {sliding_window(9, kMinute), fixed_window(5, kMinute)});
+  EXPECT_FALSE(hit(store, after, {"y"}, 0).allowed());
+}
+
+TEST(InjectedClock, DropsNothingByItsOwnTime) {
+  MemoryStore store(4, MemoryStore::kMinBytes);
+  const Plan plan("p", {fixed_window(5, kMinute)});
+  const auto hit_at = [&](int number, Micros now) {
+    const std::string name = name_of(number);
+    const Charge charge{&plan, name, 1};
+    return ask(store, {std::span(&charge, 1), Mode::consume, now, false}).allowed();
+  };
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(hit_at(i, 0));
+  for (int i = 0; i < 40; ++i) EXPECT_TRUE(hit_at(i % 4, kHour * (i + 1)));
+  EXPECT_EQ(store.size(), 4U);
+}
+
+// Bytes run out long before keys do.
+class FewBytes : public ::testing::Test {
+ protected:
+  MemoryStore store{1'000'000, MemoryStore::kMinBytes};
+};
+
+TEST_F(FewBytes, BoundTheKeysToo) {
+  const Plan plan("p", {fixed_window(5, kMinute)});
+  int admitted = 0;
+  for (int i = 0; i < 5'000; ++i) admitted += hit(store, plan, {name_of(i)}, 0).allowed();
+  EXPECT_GT(store.size(), 300U);
+  EXPECT_LT(store.size(), MemoryStore::kMinBytes / 96);
+  EXPECT_EQ(admitted, int(store.size()) + 5) << "each known key once, and the cell its limit";
+}
+
+TEST_F(FewBytes, MakeRoomAgainForKeysOfOtherSizes) {
+  const Plan small("small", {fixed_window(5, kMinute)});
+  const Plan large("large", std::vector(16, fixed_window(5, kMinute)));
+  for (int i = 0; i < 5'000; ++i) hit(store, small, {name_of(i)}, 0);
+  EXPECT_TRUE(hit(store, large, {"x"}, 0).allowed());
+  int admitted = 0;
+  for (int call = 0; call < 100; ++call) admitted += hit(store, large, {name_of(call)}, kHour + call, 5).allowed();
+  EXPECT_GT(admitted, 20) << "and not five in one cell for ever";
+}
+
+// Every key's admissions of the last period, counted apart.
+TEST_F(FewBytes, AdmitNobodyMoreThanTheLimitWhenHistoriesFindNoRoom) {
+  const Plan plan("p", {sliding_window(40, 50 * kSecond)});
+  std::mt19937 random(11);
+  std::map<int, std::vector<Micros>> admitted;
+  std::map<int, int> refused;
+  Micros now = 0;
+  for (int call = 0; call < 60'000; ++call, now += 2'000) {
+    const int id = int(random() % 400);
+    if (!hit(store, plan, {name_of(id)}, now).allowed()) {
+      ++refused[id];
+      continue;
+    }
+    admitted[id].push_back(now);
+  }
+  std::size_t in_all = 0;
+  for (const auto& [id, times] : admitted) {
+    in_all += times.size();
+    for (std::size_t i = 40; i < times.size(); ++i) ASSERT_GT(times[i] - times[i - 40], 50 * kSecond) << id;
+  }
+  EXPECT_GT(in_all, 10'000U);
+  EXPECT_LE(store.size(), 400U);
+}
+
+TEST_F(FewBytes, ComeBackWholeAfterAFlood) {
+  const Plan plan("p", {sliding_window(40, 50 * kSecond)});
+  for (int call = 0; call < 60'000; ++call) hit(store, plan, {name_of(call % 400)}, call * 2'000);
+  for (int i = 0; i < 40; ++i) EXPECT_TRUE(hit(store, plan, {"late"}, kHour + i * kSecond).allowed());
+  EXPECT_FALSE(hit(store, plan, {"late"}, kHour + 40 * kSecond).allowed());
+}
+
+TEST(MemoryStoreSweeping, FollowsTheTrafficSoThatExpiredKeysDoNotPileUp) {
+  MemoryStore store(100'000, 16 << 20);
+  const Plan plan("p", {fixed_window(5, kSecond)});
+  std::size_t largest = 0;
+  for (int i = 0; i < 200'000; ++i) {
+    hit(store, plan, {name_of(i)}, Micros{i} * 1'000);  // a thousand new keys in each period
+    largest = std::max(largest, store.size());
+  }
+  EXPECT_GE(largest, 1'000U);
+  EXPECT_LT(largest, 20'000U);
+}
+
+}  // namespace
+}  // namespace overlimit

@@ -1,0 +1,145 @@
+// Many threads at once: exactly the limit, no deadlock, no key lost.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <functional>
+#include <latch>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "../limits.hpp"
+#include "asking.hpp"
+#include "overlimit/memory_store.hpp"
+
+namespace overlimit {
+namespace {
+
+using testing::ask;
+using testing::fixed_window;
+using testing::hit;
+using testing::kMinute;
+using testing::peek;
+using testing::sliding_window;
+using testing::token_bucket;
+
+// Runs a body in so many threads that start together.
+void in_threads(std::ptrdiff_t count, const std::function<void(std::ptrdiff_t)>& body) {
+  std::latch start(count);
+  std::vector<std::thread> threads;
+  for (std::ptrdiff_t i = 0; i < count; ++i) {
+    threads.emplace_back([&, i] {
+      start.arrive_and_wait();
+      body(i);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(Threads, OfOneIdentifierAreAdmittedExactlyTheLimit) {
+  MemoryStore store;
+  const Plan plan("p", {sliding_window(5, kMinute), fixed_window(7, kMinute)});
+  for (int round = 0; round < 100; ++round) {
+    const std::string name = "id" + std::to_string(round);
+    std::atomic<int> admitted = 0;
+    in_threads(32, [&](std::ptrdiff_t) {
+      for (int i = 0; i < 10; ++i) admitted += hit(store, plan, {name}, 0).allowed() ? 1 : 0;
+    });
+    ASSERT_EQ(admitted, 5) << round;
+  }
+}
+
+TEST(Threads, ReadingTheRealTimeAreAdmittedExactlyTheLimit) {
+  MemoryStore store;
+  const Plan plan("p", {sliding_window(50, 10 * kMinute)});
+  std::atomic<int> admitted = 0;
+  in_threads(8, [&](std::ptrdiff_t) {
+    const Charge charge{&plan, "a", 1};
+    for (int i = 0; i < 100; ++i) admitted += ask(store, {std::span(&charge, 1)}).allowed() ? 1 : 0;
+  });
+  EXPECT_EQ(admitted, 50);
+}
+
+TEST(Threads, WithTheSameIdentifiersInDifferentOrdersAreAdmittedExactlyTheLimit) {
+  MemoryStore store;
+  const Plan plan("p", {fixed_window(100, kMinute)});
+  std::atomic<int> admitted = 0;
+  in_threads(8, [&](std::ptrdiff_t thread) {
+    std::mt19937 random(static_cast<unsigned>(thread));
+    std::array<std::string, 5> names{"a", "b", "c", "d", "e"};
+    for (int i = 0; i < 200; ++i) {
+      std::shuffle(names.begin(), names.end(), random);
+      admitted += hit(store, plan, {names[0], names[1], names[2], names[3], names[4]}, 0).allowed() ? 1 : 0;
+    }
+  });
+  EXPECT_EQ(admitted, 100);
+  EXPECT_EQ(store.size(), 5U);
+}
+
+TEST(Threads, WithOverlappingIdentifiersChargeEachExactlyAsOftenAsItWasAdmitted) {
+  MemoryStore store(10'000);
+  const Plan plan("p", {token_bucket(200, 1), sliding_window(150, kMinute)});
+  std::array<std::atomic<int>, 8> admitted{};
+  in_threads(8, [&](std::ptrdiff_t thread) {
+    std::mt19937 random(static_cast<unsigned>(thread));
+    for (int i = 0; i < 400; ++i) {
+      const std::size_t first = random() % 8;
+      const std::size_t second = (first + 1 + random() % 7) % 8;
+      if (!hit(store, plan, {std::to_string(first), std::to_string(second)}, 0).allowed()) continue;
+      ++admitted[first];
+      ++admitted[second];
+    }
+  });
+  int used_up = 0;
+  for (std::size_t i = 0; i < 8; ++i) {
+    EXPECT_LE(admitted[i], 150);
+    EXPECT_EQ(peek(store, plan, {std::to_string(i)}, 0, 0).decision.remaining, 150 - admitted[i]);
+    used_up += admitted[i] == 150;
+  }
+  EXPECT_GE(used_up, 7) << "of two that are left a call would have been admitted";
+}
+
+TEST(Threads, OnAFullStoreAreAdmittedNoMoreThanTheKnownKeysAndTheCellGrant) {
+  MemoryStore store(4, MemoryStore::kMinBytes);
+  const Plan plan("p", {fixed_window(5, kMinute)});
+  std::atomic<int> admitted = 0;
+  std::atomic<int> too_many = 0;
+  in_threads(8, [&](std::ptrdiff_t thread) {
+    for (int i = 0; i < 300; ++i) {
+      const std::string name = std::to_string((i + thread) % 40);
+      admitted += hit(store, plan, {name}, 0).allowed() ? 1 : 0;
+      too_many += store.size() > 4 ? 1 : 0;
+    }
+  });
+  EXPECT_EQ(admitted, 4 * 5 + 5);
+  EXPECT_EQ(too_many, 0);
+}
+
+TEST(Threads, MayResetAndChangePoliciesMeanwhile) {
+  MemoryStore store(100, 1 << 20);
+  const Plan before("p", {fixed_window(1'000'000, kMinute), sliding_window(1'000'000, kMinute)});
+  const Plan after("p", {sliding_window(1'000'000, kMinute), token_bucket(1'000'000, 1)});
+  std::atomic<int> refused = 0;
+  in_threads(6, [&](std::ptrdiff_t thread) {
+    const Plan& plan = thread % 2 == 0 ? before : after;
+    for (int i = 0; i < 500; ++i) {
+      const std::string name = std::to_string(i % 10);
+      const std::string other = std::to_string(10 + i % 7);
+      refused += hit(store, plan, {name, other}, i).allowed() ? 0 : 1;
+      const std::string_view forgotten[] = {other};
+      if (thread == 0) store.reset(plan, forgotten, {});
+    }
+  });
+  EXPECT_EQ(refused, 0);
+  EXPECT_LE(store.size(), 17U);
+  EXPECT_GE(store.size(), 10U);
+  for (int i = 0; i < 10; ++i) {
+    const auto used = 1'000'000 - peek(store, before, {std::to_string(i)}, 500, 0).columns.remaining[1];
+    EXPECT_EQ(used, 6 * 50) << "the sliding window they have in common";
+  }
+}
+
+}  // namespace
+}  // namespace overlimit

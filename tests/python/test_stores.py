@@ -1,0 +1,167 @@
+"""Stores by URL, and the bounds of the memory store as a user sees them."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import pickle
+import weakref
+
+import pytest
+
+from overlimit import Limiter, ManualClock, MemoryStore, RedisStore
+from overlimit.stores import as_store
+
+
+class TestUrls:
+    @pytest.mark.parametrize(
+        ("url", "shown"),
+        [
+            ("redis://localhost", "redis://localhost:6379/0"),
+            ("valkey://example.org:7000/5", "redis://example.org:7000/5"),
+            ("redis://user:se%3Acret@[::1]:6380/1", "redis://[::1]:6380/1"),
+            ("unix:///run/redis.sock?db=2", "unix:///run/redis.sock?db=2"),
+            ("unix://user:secret@/run/redis.sock", "unix:///run/redis.sock?db=0"),
+        ],
+    )
+    def test_a_store_shows_where_it_is_and_never_the_password(self, url, shown):
+        assert repr(RedisStore(url)) == f"RedisStore({shown!r})"
+
+    @pytest.mark.parametrize(
+        ("url", "message"),
+        [
+            ("http://localhost", "http"),
+            ("localhost:6379", "redis://"),
+            ("redis://localhost/abc", "abc"),
+            ("redis://localhost:99999", "port"),
+            ("redis://localhost?tiemout=1", "tiemout"),
+            ("redis://localhost?timeout=soon", "timeout"),
+            ("redis://localhost?prefix=a:b", "prefix"),
+            ("unix://", "path"),
+        ],
+    )
+    def test_a_wrong_url_is_a_value_error_that_names_what_is_wrong(self, url, message):
+        with pytest.raises(ValueError, match=message):
+            RedisStore(url)
+
+    @pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), "soon", None])
+    def test_a_wrong_timeout(self, timeout):
+        with pytest.raises(ValueError, match="timeout"):
+            RedisStore("redis://localhost", timeout=timeout)
+
+    def test_keywords_may_be_query_options(self, redis_server, prefix):
+        store = RedisStore(f"{redis_server.tcp_url()}?timeout=10&prefix={prefix}")
+        assert Limiter("5/minute", store=store).hit("a")
+        with redis_server.client() as client:
+            assert client.exists(f"{prefix}1:default:a") == 1
+
+    def test_building_connects_to_nothing(self):
+        Limiter("5/minute", store="redis://127.0.0.1:1/0")
+
+
+class TestSharing:
+    def test_memory_is_one_store_for_the_process(self):
+        assert as_store("memory://") is as_store("memory://")
+
+    def test_memory_with_a_clock_is_one_store_per_clock(self):
+        one, other = ManualClock(), ManualClock()
+        assert as_store("memory://", one) is as_store("memory://", one)
+        assert as_store("memory://", one) is not as_store("memory://", other)
+        assert as_store("memory://", one) is not as_store("memory://")
+
+    def test_the_store_of_a_clock_goes_with_it(self):
+        clock = ManualClock()
+        gone = weakref.ref(as_store("memory://", clock))
+        assert gone() is not None
+        del clock
+        gc.collect()
+        assert gone() is None
+
+    def test_a_url_is_one_store(self):
+        one = as_store("redis://127.0.0.1:1/0")
+        assert as_store("redis://127.0.0.1:1/0") is one
+        assert as_store("redis://127.0.0.1:1/1") is not one
+
+    def test_what_is_no_store_is_a_type_error(self):
+        with pytest.raises(TypeError, match="store"):
+            Limiter("5/minute", store=42)
+
+    def test_a_redis_store_pickles_without_its_connections(self, redis_server, prefix):
+        store = RedisStore(redis_server.unix_url(), timeout=10, prefix=prefix)
+        limiter = Limiter("2/minute", store=store)
+        assert limiter.hit("a")
+        assert pickle.loads(pickle.dumps(limiter)).hit("a")
+        assert not limiter.hit("a")
+        assert repr(copy.copy(store)) == repr(store)
+
+
+class TestMemoryStore:
+    def test_its_length_is_the_keys_it_tracks_and_it_is_always_true(self):
+        store = MemoryStore()
+        assert (len(store), bool(store)) == (0, True)
+        Limiter("5/minute", store=store).hit("a", "b")
+        assert len(store) == 2
+
+    @pytest.mark.parametrize(
+        ("bounds", "message"), [({"max_keys": 0}, "max_keys"), ({"max_bytes": 1}, "max_bytes")]
+    )
+    def test_impossible_bounds_are_a_value_error(self, bounds, message):
+        with pytest.raises(ValueError, match=message):
+            MemoryStore(**bounds)
+
+    @pytest.mark.parametrize("bounds", [{"max_keys": 100}, {"max_bytes": 1 << 16}])
+    def test_past_its_bounds_it_never_forgives(self, bounds):
+        store, clock = MemoryStore(**bounds), ManualClock(1000.0)
+        limiter = Limiter("3/minute", store=store, clock=clock)
+        admitted = {f"id:{i}": 0 for i in range(2000)}
+        for _ in range(5):
+            for identifier in admitted:
+                admitted[identifier] += bool(limiter.hit(identifier))
+        assert max(admitted.values()) == 3
+        assert 90 <= sum(count == 3 for count in admitted.values()) < 2000
+        assert len(store) <= bounds.get("max_keys", 1000)
+
+    def test_ten_policies_past_the_bounds_stay_within_them(self):
+        store = MemoryStore(max_keys=10, max_bytes=1 << 20)
+        limiters = [Limiter("1/minute", store=store, name=f"policy-{i}") for i in range(10)]
+        for limiter in limiters:
+            assert sum(bool(limiter.hit(f"id:{i}")) for i in range(500)) <= 12
+        assert len(store) <= 10
+
+
+class TestLimiters:
+    def test_a_second_limiter_of_the_same_name_with_other_limits_warns_once(self, caplog):
+        store = MemoryStore()
+        first = Limiter("1/minute; 5/hour", store=store, name="login")
+        Limiter("5/hour; 1/minute", store=store, name="login")
+        assert not caplog.records
+        Limiter("2/minute", store=store, name="login")
+        assert [record.levelname for record in caplog.records] == ["WARNING"]
+        assert "name=" in caplog.text
+        assert "login" in caplog.text
+        assert first.hit("a")
+
+    def test_a_limiter_shows_what_it_was_built_from(self):
+        limiter = Limiter("10/second", name="api", store="redis://127.0.0.1:1/0")
+        assert "SlidingWindow(10, per=1)" in repr(limiter)
+        assert "'api'" in repr(limiter)
+        assert (limiter.name, len(limiter.limits), limiter.clock) == ("api", 1, None)
+
+    def test_a_name_that_cannot_stand_in_a_key_is_a_value_error(self):
+        for name in ("", "a b", "a:b", "x" * 65):
+            with pytest.raises(ValueError, match="name"):
+                Limiter("10/second", name=name)
+
+    def test_a_limiter_that_was_never_initialised_says_so(self):
+        class Forgetful(Limiter):
+            def __init__(self) -> None:
+                pass
+
+        with pytest.raises(RuntimeError, match="__init__"):
+            Forgetful().hit("a")
+
+    def test_a_decision_shows_itself_in_a_notebook(self):
+        decision = Limiter("1/minute", store=MemoryStore()).hit("<script>")
+        assert "<table>" in decision._repr_html_()
+        assert "<script>" not in decision._repr_html_()
+        assert "Decision ok" in repr(decision)
