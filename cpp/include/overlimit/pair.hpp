@@ -105,26 +105,6 @@ inline std::int64_t granted(const Limit& limit, const Header& header) {
       limit.algorithm());
 }
 
-/// The record's own time: no call on it is decided earlier.
-inline Micros own_time(const Limit& limit, const Header& header) {
-  return std::visit(
-      [&](const auto& limited) {
-        using State = typename std::decay_t<decltype(limited)>::State;
-        return clamp(limited, std::bit_cast<State>(header));
-      },
-      limit.algorithm());
-}
-
-/// When a record that was just charged is back to "never seen".
-inline Micros expiry(const Limit& limit, const Header& header) {
-  return std::visit(
-      [&](const auto& limited) {
-        using State = typename std::decay_t<decltype(limited)>::State;
-        return expires_at(limited, std::bit_cast<State>(header), Cells{});
-      },
-      limit.algorithm());
-}
-
 /// The most a limit can ever grant.
 inline Cost most(const Limit& limit) {
   return std::visit([](const auto& limited) { return limited.most(); }, limit.algorithm());
@@ -155,10 +135,17 @@ inline void show_standing(const Limit& limit, const Examined& pair, const Rows& 
 /// Fills a row for a pair that was charged at this reading, under a key of this birth.
 inline void show_charged(const Limit& limit, const Header& after, Micros reading, Micros birth,
                          const Rows& rows, std::size_t row) {
+  std::visit(
+      [&](const auto& limited) {
+        using State = typename std::decay_t<decltype(limited)>::State;
+        const auto state = std::bit_cast<State>(after);
+        const Micros now = std::max(reading, clamp(limited, state));
+        rows.remaining[row] = remaining(limited, state);
+        rows.reset_after[row] = expires_at(limited, state, Cells{}) - now;
+      },
+      limit.algorithm());
   rows.status[row] = Status::ok;
-  rows.remaining[row] = granted(limit, after);
   rows.retry_after[row] = 0;
-  rows.reset_after[row] = expiry(limit, after) - std::max(reading, own_time(limit, after));
   rows.delay[row] = 0;
   rows.receipt[row] = {birth, after};
 }

@@ -1,42 +1,52 @@
 #include "overlimit/decision.hpp"
 
 #include <algorithm>
-#include <tuple>
 
 namespace overlimit {
 namespace {
 
-// Calls visit(row, charge index, planned limit) for every row of a call.
+// Calls visit(row, planned limit) for every row of one charge, and returns the row after them.
 template <class Visit>
-void for_each_row(std::span<const Charge> charges, const Visit& visit) {
-  std::size_t row = 0;
-  for (std::size_t i = 0; i < charges.size(); ++i) {
-    for (const PlannedLimit& planned : charges[i].plan->limits()) visit(row++, i, planned);
-  }
-}
-
-bool refuses(Status status) { return status != Status::ok; }
-
-// Meta limits that are used up answer for the whole call; else the enforced charges do; a call of shadow
-// charges alone speaks for itself.
-Role speaking_role(std::span<const Charge> charges, const Rows& rows) {
-  Role role = Role::shadow;
-  for (const Charge& charge : charges) {
-    if (charge.role == Role::enforce) role = Role::enforce;
-  }
-  for_each_row(charges, [&](std::size_t row, std::size_t i, const PlannedLimit&) {
-    if (charges[i].role == Role::on_refusal && refuses(rows.status[row])) role = Role::on_refusal;
-  });
-  return role;
+std::size_t for_each_row(const Charge& charge, std::size_t row, const Visit& visit) {
+  for (const PlannedLimit& planned : charge.plan->limits()) visit(row++, planned);
+  return row;
 }
 
 Status worst(std::span<const Charge> charges, const Rows& rows, Role role) {
   Status status = Status::ok;
-  for_each_row(charges, [&](std::size_t row, std::size_t i, const PlannedLimit&) {
-    if (charges[i].role == role) status = std::max(status, rows.status[row]);
-  });
+  std::size_t row = 0;
+  for (const Charge& charge : charges) {
+    row = for_each_row(charge, row, [&](std::size_t at, const PlannedLimit&) {
+      if (charge.role == role) status = std::max(status, rows.status[at]);
+    });
+  }
   return status;
 }
+
+// Meta limits that are used up answer for the whole call; else the enforced charges do; a call of shadow
+// charges alone speaks for itself.
+Role speaking_role(std::span<const Charge> charges, const Rows& rows) {
+  const auto has = [&](Role role) {
+    return std::ranges::any_of(charges, [&](const Charge& charge) { return charge.role == role; });
+  };
+  if (has(Role::on_refusal) && worst(charges, rows, Role::on_refusal) != Status::ok) return Role::on_refusal;
+  return has(Role::enforce) ? Role::enforce : Role::shadow;
+}
+
+/// The binding row so far. Rows come in the order of charges, but canonical within one.
+struct Binding {
+  std::int64_t urgency = INT64_MIN;
+  Micros reset_after = 0;
+  const Charge* charge = nullptr;
+  std::size_t place = 0;
+  std::size_t row = 0;
+
+  [[nodiscard]] bool yields_to(const Binding& other) const {
+    if (other.urgency != urgency) return other.urgency > urgency;
+    if (other.reset_after != reset_after) return other.reset_after > reset_after;
+    return other.charge == charge && other.place < place;
+  }
+};
 
 }  // namespace
 
@@ -44,26 +54,26 @@ Decision fold(std::span<const Charge> charges, const Rows& rows) {
   const Role role = speaking_role(charges, rows);
   Decision decision;
   decision.status = worst(charges, rows, role);
-  const bool refused = refuses(decision.status);
   decision.remaining = INT64_MAX;
-  auto best = std::tuple(INT64_MIN, INT64_MIN, std::size_t{0}, std::size_t{0});
-  for_each_row(charges, [&](std::size_t row, std::size_t i, const PlannedLimit& planned) {
-    // A refusal that a meta limit counted may have used that up: then it takes longer to succeed.
-    if (refused && charges[i].role == Role::on_refusal) {
-      decision.retry_after = std::max(decision.retry_after, rows.retry_after[row]);
-    }
-    if (charges[i].role != role) return;
-    const std::int64_t urgency = refused ? rows.retry_after[row] : -rows.remaining[row];
-    const auto rank = std::tuple(urgency, rows.reset_after[row], SIZE_MAX - i, SIZE_MAX - planned.place);
-    if (rank > best) {
-      best = rank;
-      decision.binding = row;
-    }
-    decision.remaining = std::min(decision.remaining, rows.remaining[row]);
-    decision.retry_after = std::max(decision.retry_after, rows.retry_after[row]);
-    if (!refused) decision.delay = std::max(decision.delay, rows.delay[row]);
-  });
-  decision.reset_after = rows.reset_after[decision.binding];
+  const bool refused = decision.status != Status::ok;
+  Binding binding;
+  std::size_t row = 0;
+  for (const Charge& charge : charges) {
+    row = for_each_row(charge, row, [&](std::size_t at, const PlannedLimit& planned) {
+      // A refusal that a meta limit counted may have used that up: then it takes longer to succeed.
+      const bool counted = refused && charge.role == Role::on_refusal;
+      if (charge.role != role && !counted) return;
+      decision.retry_after = std::max(decision.retry_after, rows.retry_after[at]);
+      if (charge.role != role) return;
+      const std::int64_t urgency = refused ? rows.retry_after[at] : -rows.remaining[at];
+      const Binding candidate{urgency, rows.reset_after[at], &charge, planned.place, at};
+      if (binding.charge == nullptr || binding.yields_to(candidate)) binding = candidate;
+      decision.remaining = std::min(decision.remaining, rows.remaining[at]);
+      if (!refused) decision.delay = std::max(decision.delay, rows.delay[at]);
+    });
+  }
+  decision.binding = binding.row;
+  decision.reset_after = binding.reset_after;
   return decision;
 }
 

@@ -52,7 +52,8 @@ void Attempt::run(const Rows& rows, std::atomic<Micros>& births) {
     if (asked_by(*target.charge) == 0 || !settlement.charges(target.charge->role, target.verdict)) {
       show_as_found(target, rows);
     } else if (call_.mode == Mode::peek) {
-      show_as_charged(target, rows, 0);
+      std::size_t row = target.first;
+      for (const PlannedLimit& planned : limits_of(target)) show_as_charged(target, planned.limit, rows, row++, 0);
     } else {
       charge(target, rows, births);
     }
@@ -87,7 +88,8 @@ void Attempt::share_costs() {
     if (target.entry == nullptr || !target.entry->overflow) continue;
     target.cost = 0;
     for (const Target& other : targets_) {
-      if (other.entry == target.entry) target.cost = std::min(kExact, target.cost + asked_by(*other.charge));
+      if (other.entry != target.entry) continue;
+      target.cost = std::min(kExact, target.cost + std::min(kExact, asked_by(*other.charge)));
     }
   }
 }
@@ -117,28 +119,29 @@ void Attempt::examine_all() {
 void Attempt::charge(Target& target, const Rows& rows, std::atomic<Micros>& births) {
   Entry& entry = *target.entry;
   if (entry.birth == 0) entry.birth = next_birth(births, readings_.now);
-  show_as_charged(target, rows, entry.birth);
-  if (target.charged) return;
   Record* record = entry.begin();
-  std::size_t pair = target.first;
+  std::size_t row = target.first;
   for (const PlannedLimit& planned : limits_of(target)) {
-    commit(target.shard->arena(), *record++, charged(planned.limit, examined_[pair++], target.cost));
+    const Written written = show_as_charged(target, planned.limit, rows, row++, entry.birth);
+    if (!target.charged) commit(target.shard->arena(), *record, written);
+    ++record;
   }
   entry.sweep_at = readings_.injected ? readings_.real_now + kInjectedKeep : entry.last_expiry();
+  target.charged = true;
+  if (!entry.overflow) return;
   for (Target& other : targets_) other.charged = other.charged || other.entry == &entry;
 }
 
-void Attempt::show_as_charged(const Target& target, const Rows& rows, Micros birth) {
-  std::size_t row = target.first;
-  for (const PlannedLimit& planned : limits_of(target)) {
-    const Written written = charged(planned.limit, examined_[row], target.cost);
-    show_charged(planned.limit, written.header, readings_.now, birth, rows, row);
-    if (target.charge->role == Role::on_refusal) {
-      const Found found = target.entry == nullptr ? Found{} : found_in(target, target.entry->begin()[row - target.first]);
-      rows.retry_after[row] = retry_after_charge(planned.limit, &found, examined_[row], written, target.cost);
-    }
-    ++row;
+Written Attempt::show_as_charged(const Target& target, const Limit& limit, const Rows& rows, std::size_t row,
+                                 Micros birth) {
+  const Written written = charged(limit, examined_[row], target.cost);
+  show_charged(limit, written.header, readings_.now, birth, rows, row);
+  if (target.charge->role == Role::on_refusal) {
+    const Found found =
+        target.entry == nullptr ? Found{} : found_in(target, target.entry->begin()[row - target.first]);
+    rows.retry_after[row] = retry_after_charge(limit, &found, examined_[row], written, target.cost);
   }
+  return written;
 }
 
 void Attempt::show_as_found(const Target& target, const Rows& rows) {

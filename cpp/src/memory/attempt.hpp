@@ -62,7 +62,8 @@ class Attempt {
   void share_costs();
   void examine_all();
   void charge(Target& target, const Rows& rows, std::atomic<Micros>& births);
-  void show_as_charged(const Target& target, const Rows& rows, Micros birth);
+  Written show_as_charged(const Target& target, const Limit& limit, const Rows& rows, std::size_t row,
+                          Micros birth);
   void show_as_found(const Target& target, const Rows& rows);
   void tidy();
 

@@ -68,8 +68,10 @@ Entry* Shard::insert(const KeyHash& key, std::span<const PlannedLimit> limits, b
   if (entry == nullptr) {
     if (overflow) throw std::bad_alloc();
     census_.leave();
+    starved_ = true;
     return nullptr;
   }
+  starved_ = starved_ && overflow;
   entry->overflow = overflow;
   places_[place_of(key)] = {fingerprint(key), arena_.offset_of(entry)};
   ++used_;

@@ -50,7 +50,8 @@ class Shard {
 
   /// Whether the next unknown key would find no room.
   [[nodiscard]] bool is_full() const {
-    return used_ >= most_used() || census_.tracked.load(std::memory_order_relaxed) >= census_.max_keys;
+    return starved_ || used_ >= most_used() ||
+           census_.tracked.load(std::memory_order_relaxed) >= census_.max_keys;
   }
 
   /// Whether any entry here is an overflow cell.
@@ -84,6 +85,7 @@ class Shard {
   std::size_t used_ = 0;
   std::size_t cells_ = 0;
   std::size_t cursor_ = 0;
+  bool starved_ = false;  // the last unknown key found no bytes
 };
 
 }  // namespace overlimit::memory

@@ -142,6 +142,14 @@ TEST_F(Folding, DoesNotListenToMetaLimitsThatStillGrant) {
   EXPECT_EQ(decision.retry_after, 5);
 }
 
+TEST_F(Folding, RetriesNoEarlierThanAMetaLimitThatCountedTheRefusalGrants) {
+  const Decision decision =
+      fold_roles({Role::enforce, Role::on_refusal}, {kOverRow, {.remaining = 0, .retry_after = 50}});
+  EXPECT_EQ(decision.status, Status::over);
+  EXPECT_EQ(decision.retry_after, 50);
+  EXPECT_EQ(decision.binding, 0U);
+}
+
 TEST_F(Folding, LetsMetaLimitsThatAreUsedUpSpeakForTheCall) {
   const Decision decision =
       fold_roles({Role::enforce, Role::on_refusal}, {{.remaining = 3}, {.status = Status::over, .remaining = 0, .retry_after = 70, .reset_after = 71}});

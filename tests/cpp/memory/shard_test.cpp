@@ -159,6 +159,24 @@ TEST_F(Shards, CountAKeyOnlyWhenThereAreBytesForIt) {
   EXPECT_LT(inserted, 8192U / Entry::size_for(1));
 }
 
+TEST_F(Shards, AreFullWhenTheLastKeyFoundNoBytesUntilOneDoes) {
+  Census many{100'000};
+  const Region small_region(8 << 10);
+  Shard small(std::span(small_region.data(), 8 << 10), many);
+  const Plan large("large", std::vector(16, fixed_window(5, kMinute)));
+  std::uint64_t inserted = 0;
+  for (; small.insert(key_at(inserted, inserted), large.limits(), false) != nullptr; ++inserted) {
+    ASSERT_FALSE(small.is_full());
+  }
+  EXPECT_TRUE(small.is_full());
+  small.insert(key_at(50), plan.limits(), true);
+  EXPECT_TRUE(small.is_full()) << "a cell is no ordinary key";
+  small.erase(small.find(key_at(0, 0)));
+  EXPECT_TRUE(small.is_full());
+  EXPECT_NE(small.insert(key_at(51), plan.limits(), false), nullptr);
+  EXPECT_FALSE(small.is_full());
+}
+
 TEST_F(Shards, HaveAllTheirRoomAgainWhenTheyAreEmpty) {
   Census many{100'000};
   const Region small_region(16 << 10);

@@ -12,8 +12,8 @@ namespace {
 constexpr std::string_view kSha = "6b1bf486c81ceb7edf3c093f4c48582e38c0e791";
 
 std::string wrapped_by_redis_6(std::string_view error) {
-  return "ERR Error running script (call to f_" + std::string(kSha) + "): @user_script:1: @user_script: 1: " +
-         std::string(error);
+  return "ERR Error running script (call to f_" + std::string(kSha) +
+         "): @user_script:1: @user_script: 1: " + std::string(error);
 }
 
 std::string with_suffix_of_redis_7(std::string_view error) {
@@ -55,7 +55,8 @@ TEST(Failures, AnErrorInsideAScriptMeansWhatItMeansOutside) {
   EXPECT_EQ(meaning_of(wrapped_by_redis_6("-OOM command not allowed")).failure, Failure::unavailable);
   EXPECT_EQ(meaning_of(wrapped_by_redis_6("The user executing the script can't run this command")).failure,
             Failure::config);
-  EXPECT_EQ(meaning_of(wrapped_by_redis_6("Lua script attempted to access a non local key")).failure, Failure::config);
+  EXPECT_EQ(meaning_of(wrapped_by_redis_6("Lua script attempted to access a non local key")).failure,
+            Failure::config);
   EXPECT_EQ(meaning_of(with_suffix_of_redis_7("READONLY You can't write")).failure, Failure::unavailable);
   EXPECT_EQ(meaning_of(with_suffix_of_redis_7("NOPERM ACL failure in script")).failure, Failure::config);
   EXPECT_EQ(meaning_of(with_suffix_of_redis_7("ERR Script attempted to access a non local key")).failure,
@@ -67,8 +68,9 @@ TEST(Failures, AMissingScriptIsItsOwnCase) {
 }
 
 TEST(Failures, EverythingElseIsTheScripts) {
-  for (const std::string_view error : {"ERR user_script:1: attempt to index nil", "WRONGTYPE Operation against a key",
-                                       "BUSYGROUP Consumer Group name already exists", "BUSYKEY exists", "", "E"}) {
+  for (const std::string_view error :
+       {"ERR user_script:1: attempt to index nil", "WRONGTYPE Operation against a key",
+        "BUSYGROUP Consumer Group name already exists", "BUSYKEY exists", "", "E"}) {
     EXPECT_EQ(meaning_of(error).failure, Failure::script) << error;
     EXPECT_FALSE(meaning_of(error).retryable) << error;
   }

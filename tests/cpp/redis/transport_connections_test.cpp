@@ -1,6 +1,6 @@
 // Connections against a real redis-server, directly and through a proxy that misbehaves on command.
-#include <gtest/gtest.h>
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
@@ -124,10 +124,23 @@ class Server {
     std::string pattern = (std::filesystem::temp_directory_path() / "overlimit-XXXXXX").string();
     if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no directory");
     directory_ = pattern;
-    std::vector<std::string> words{"redis-server",   "--port", std::to_string(port_), "--bind",  "127.0.0.1",
-                                   "--unixsocket",   socket_path(), "--dir",           directory_, "--save",
-                                   "",               "--daemonize", "no",              "--logfile", directory_ + "/log",
-                                   "--enable-debug-command", "yes"};
+    std::vector<std::string> words{"redis-server",
+                                   "--port",
+                                   std::to_string(port_),
+                                   "--bind",
+                                   "127.0.0.1",
+                                   "--unixsocket",
+                                   socket_path(),
+                                   "--dir",
+                                   directory_,
+                                   "--save",
+                                   "",
+                                   "--daemonize",
+                                   "no",
+                                   "--logfile",
+                                   directory_ + "/log",
+                                   "--enable-debug-command",
+                                   "yes"};
     words.insert(words.end(), options.begin(), options.end());
     std::vector<char*> arguments;
     for (std::string& word : words) arguments.push_back(word.data());
@@ -189,7 +202,8 @@ class Proxy {
     cut,   ///< the connection is closed as soon as there is a reply
   };
 
-  explicit Proxy(std::uint16_t upstream) : upstream_(upstream), stop_(::eventfd(0, EFD_CLOEXEC)), thread_([this] { run(); }) {}
+  explicit Proxy(std::uint16_t upstream)
+      : upstream_(upstream), stop_(::eventfd(0, EFD_CLOEXEC)), thread_([this] { run(); }) {}
   Proxy(const Proxy&) = delete;
   Proxy& operator=(const Proxy&) = delete;
   ~Proxy() {
@@ -289,7 +303,8 @@ TEST_F(ConnectionsTest, AnswersOverEveryKindOfAddress) {
   by_name.host = "LOCALHOST";  // resolved in a thread, as any name but localhost
   for (const Endpoint& endpoint : {server_->tcp(), server_->unix_socket(), localhost, by_name}) {
     Connections connections(endpoint);
-    EXPECT_EQ(text(connections, {"ECHO", std::string_view("a\0b", 3)}), std::string("a\0b", 3)) << endpoint.describe();
+    EXPECT_EQ(text(connections, {"ECHO", std::string_view("a\0b", 3)}), std::string("a\0b", 3))
+        << endpoint.describe();
   }
 }
 
@@ -388,7 +403,9 @@ TEST_F(ConnectionsTest, LetsACallFinishBeforeClosingUnderIt) {
     EXPECT_EQ(call(connections, {"BLPOP", "close:list", "0"}).as_array()[1].as_text(), "late");
     EXPECT_NE(integer(connections, {"CLIENT", "ID"}), id.load());
   });
-  EXPECT_TRUE(eventually([&] { return text(admin_, {"CLIENT", "LIST"}).find("cmd=blpop") != std::string::npos; }));
+  EXPECT_TRUE(eventually([&] {
+    return text(admin_, {"CLIENT", "LIST"}).find("cmd=blpop") != std::string::npos;
+  }));
   connections.close();
   (void)call(admin_, {"RPUSH", "close:list", "late"});
   thread.join();
@@ -455,7 +472,9 @@ TEST_F(ConnectionsTest, TimesOutConnectingWithNothingCharged) {
 
 TEST_F(ConnectionsTest, SendsNothingAfterTheDeadline) {
   Connections connections(server_->tcp());
-  const auto error = error_of<StoreTimeout>([&] { (void)call(connections, {"SET", "past:deadline", "1"}, 0us); });
+  const auto error = error_of<StoreTimeout>([&] {
+    (void)call(connections, {"SET", "past:deadline", "1"}, 0us);
+  });
   ASSERT_TRUE(error.has_value());
   EXPECT_FALSE(error->maybe_charged());
   EXPECT_EQ(integer(admin_, {"EXISTS", "past:deadline"}), 0);
@@ -671,7 +690,8 @@ bool in_child(const std::function<bool()>& body) {
 }
 
 std::ptrdiff_t open_descriptors() {
-  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
+  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
+                       std::filesystem::directory_iterator());
 }
 
 bool echoes(Connections& connections, const std::string& name, int times) {
@@ -704,7 +724,9 @@ TEST_F(ConnectionsTest, DescriptorsDoNotGrowWithForksOfForks) {
   Connections connections(server_->tcp());
   (void)call(connections, {"PING"});
   const auto before = open_descriptors();
-  const auto grandchild = [&] { return echoes(connections, "grandchild", 3) && open_descriptors() == before; };
+  const auto grandchild = [&] {
+    return echoes(connections, "grandchild", 3) && open_descriptors() == before;
+  };
   EXPECT_TRUE(in_child([&] {
     return echoes(connections, "child", 3) && open_descriptors() == before && in_child(grandchild);
   }));
@@ -830,7 +852,8 @@ Failure meaning_of_reply(Connections& connections, std::initializer_list<std::st
 }
 
 TEST(RealServer, WantsTheRightCredentials) {
-  const Server server({"--requirepass", "s3cret", "--user", "limiter", "on", ">pw", "~ol1:*", "+@all", "-set"});
+  const Server server(
+      {"--requirepass", "s3cret", "--user", "limiter", "on", ">pw", "~ol1:*", "+@all", "-set"});
   Connections without(server.tcp());
   EXPECT_EQ(meaning_of_reply(without, {"PING"}), Failure::config);
 

@@ -16,7 +16,9 @@ struct Row {
 };
 
 constexpr Meaning retryable(std::string_view advice) { return {Failure::unavailable, true, false, advice}; }
-constexpr Meaning unavailable(std::string_view advice) { return {Failure::unavailable, false, false, advice}; }
+constexpr Meaning unavailable(std::string_view advice) {
+  return {Failure::unavailable, false, false, advice};
+}
 constexpr Meaning config(std::string_view advice) { return {Failure::config, false, false, advice}; }
 
 constexpr std::string_view kGrant =
@@ -42,10 +44,13 @@ constexpr Row kTable[] = {
     {"MOVED", false, config(kNotCluster)},
     {"ASK", false, config(kNotCluster)},
     {"DENIED", false, {Failure::config, false, true, "set a password or the bind addresses on the server"}},
-    {"max number of clients", true, {Failure::unavailable, true, true, "raise maxclients or close idle clients"}},
+    {"max number of clients",
+     true,
+     {Failure::unavailable, true, true, "raise maxclients or close idle clients"}},
     {"non local key", true, config(kOneSlot)},
     {"without any password configured", true, config("remove the password from the URL")},
-    {"DB index is out of range", true, config("choose a database the server has, see its setting `databases`")},
+    {"DB index is out of range", true,
+     config("choose a database the server has, see its setting `databases`")},
     {"SELECT is not allowed in cluster mode", true, config("use database 0")},
     {"ACL failure in script", true, config(kGrant)},
     {"The user executing the script can't", true, config(kGrant)},

@@ -9,7 +9,7 @@
 namespace overlimit::redis::protocol {
 
 enum class Failure : std::uint8_t {
-  no_script,     ///< the script is not loaded; nothing was executed: send its text
+  no_script,    ///< the script is not loaded; nothing was executed: send its text
   unavailable,  ///< the server cannot serve now
   config,       ///< credentials, permissions, database or cluster layout are wrong
   script,       ///< everything else: the script or the command failed
@@ -31,6 +31,7 @@ struct Meaning {
 
 /// Throws the error reply as StoreUnavailable, StoreConfigError or ScriptError. The message names the
 /// endpoint and what to do, and repeats neither credentials nor the arguments of the command.
-[[noreturn]] void raise_error_reply(std::string_view error, const Endpoint& endpoint, bool maybe_charged = false);
+[[noreturn]] void raise_error_reply(std::string_view error, const Endpoint& endpoint,
+                                    bool maybe_charged = false);
 
 }  // namespace overlimit::redis::protocol

@@ -139,7 +139,8 @@ std::optional<Reply> ReplyReader::next() {
 }
 
 void ReplyReader::fail() const {
-  if (reader_->err == REDIS_ERR_OOM) throw MalformedReply("a reply is too large, too deep or of an unknown type");
+  if (reader_->err == REDIS_ERR_OOM)
+    throw MalformedReply("a reply is too large, too deep or of an unknown type");
   throw MalformedReply(reader_->errstr);
 }
 

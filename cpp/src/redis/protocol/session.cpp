@@ -46,7 +46,9 @@ void Session::enqueue(State state, Instant now, Instant deadline) {
   requests_.push_back({state, queued_, now, patience, Reply::nil()});
 }
 
-std::string_view Session::outgoing() const noexcept { return std::string_view(queue_).substr(sent_in_queue_); }
+std::string_view Session::outgoing() const noexcept {
+  return std::string_view(queue_).substr(sent_in_queue_);
+}
 
 void Session::sent(std::size_t count) noexcept {
   sent_ += count;

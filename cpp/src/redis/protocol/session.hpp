@@ -95,9 +95,9 @@ class Session {
   Endpoint endpoint_;
   ReplyReader reader_;
 
-  std::string queue_;             // bytes not yet sent begin at sent_in_queue_
+  std::string queue_;  // bytes not yet sent begin at sent_in_queue_
   std::size_t sent_in_queue_ = 0;
-  std::uint64_t queued_ = 0;      // all bytes ever queued, and of those the sent ones
+  std::uint64_t queued_ = 0;  // all bytes ever queued, and of those the sent ones
   std::uint64_t sent_ = 0;
 
   std::deque<Request> requests_;  // in order; the first `settled_` have their reply

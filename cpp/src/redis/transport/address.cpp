@@ -86,14 +86,16 @@ struct Resolver::Lookup {
   Found found;  // written before `done`, read after
 };
 
-Resolver::Resolver(std::string host, std::uint16_t port) : host_(std::move(host)), port_(std::to_string(port)) {}
+Resolver::Resolver(std::string host, std::uint16_t port)
+    : host_(std::move(host)), port_(std::to_string(port)) {}
 
 std::vector<Address> Resolver::resolve(const Deadline& deadline, const Interrupted& interrupted) {
   Found found = ask(host_, port_, host_ == "localhost" ? 0 : AI_NUMERICHOST);
   if (found.error == EAI_NONAME) {
     const std::shared_ptr<Lookup> lookup = lookup_in_thread();
     if (!wait_for(lookup->event, POLLIN, deadline, interrupted)) {
-      throw StoreTimeout("resolving the redis host " + host_ + " took longer than the timeout; check the name server");
+      throw StoreTimeout("resolving the redis host " + host_ +
+                         " took longer than the timeout; check the name server");
     }
     lookup->done.wait(false, std::memory_order_acquire);
     found = lookup->found;

@@ -21,7 +21,8 @@ constexpr std::size_t kMaxTombstones = 64;
 Connection::Connection(std::shared_ptr<Dialer> dialer, std::shared_ptr<OpenDescriptors> open)
     : dialer_(std::move(dialer)), open_descriptors_(std::move(open)) {}
 
-protocol::Reply Connection::call(std::string_view request, const Deadline& deadline, const Interrupted& interrupted) {
+protocol::Reply Connection::call(std::string_view request, const Deadline& deadline,
+                                 const Interrupted& interrupted) {
   if (!is_usable()) open(deadline, interrupted);
   const protocol::Ticket ticket = session_->submit(request, Clock::now(), deadline.at());
   try {

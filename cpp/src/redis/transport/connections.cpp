@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <mutex>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -36,7 +37,9 @@ class Connections::Process {
   }
 
   /// For a call made while the thread's own connection is in use, from interrupted() or a signal handler.
-  [[nodiscard]] std::unique_ptr<Connection> spare() const { return std::make_unique<Connection>(dialer_, open_); }
+  [[nodiscard]] std::unique_ptr<Connection> spare() const {
+    return std::make_unique<Connection>(dialer_, open_);
+  }
 
   void close() {
     for_each_place([](Place& place) { place.close(); });
@@ -85,7 +88,8 @@ class ThreadPlaces {
 
   void leave_parent() {
     if (std::exchange(generation_, fork_generation()) == fork_generation()) return;
-    [[maybe_unused]] const auto* leaked = new Places(std::exchange(places_, {}));
+    // Destroying them would take the parent's locks for free and close numbers that may be other files now.
+    std::ignore = std::make_unique<Places>(std::exchange(places_, {})).release();
   }
 
   std::uint64_t generation_ = fork_generation();
@@ -106,7 +110,8 @@ class UnlessForked {
   bool operator()() const {
     const bool ends = *interrupted_ && (*interrupted_)();
     if (generation_ != fork_generation()) {
-      throw StoreUnavailable("the process forked during a call to redis; its parent goes on with that call", true);
+      throw StoreUnavailable("the process forked during a call to redis; its parent goes on with that call",
+                             true);
     }
     return ends;
   }
@@ -134,7 +139,8 @@ Connections::~Connections() {
 
 protocol::Reply Connections::call(std::string_view request, const Deadline& deadline,
                                   const Interrupted& interrupted) {
-  if (deadline.passed()) throw StoreTimeout("the timeout had passed before redis at " + endpoint_.describe() + " was asked");
+  if (deadline.passed())
+    throw StoreTimeout("the timeout had passed before redis at " + endpoint_.describe() + " was asked");
   Process& mine = process();
   const std::shared_ptr<Place> place = thread_places().of(mine);
   const Place::Loan loan(*place);

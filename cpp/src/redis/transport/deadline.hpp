@@ -12,7 +12,8 @@ class Deadline {
   using Clock = std::chrono::steady_clock;
 
   /// A timeout of zero or less has passed already; one of more than a year is a year.
-  explicit Deadline(std::chrono::microseconds timeout) : at_(Clock::now() + std::clamp(timeout, -kLongest, kLongest)) {}
+  explicit Deadline(std::chrono::microseconds timeout)
+      : at_(Clock::now() + std::clamp(timeout, -kLongest, kLongest)) {}
 
   [[nodiscard]] Clock::time_point at() const noexcept { return at_; }
   [[nodiscard]] bool passed() const noexcept { return Clock::now() >= at_; }

@@ -100,7 +100,8 @@ Attempt connect_unix(const Address& address, const Deadline& deadline, const Int
   }
 }
 
-Attempt connect_any(const std::vector<Address>& addresses, const Deadline& deadline, const Interrupted& interrupted) {
+Attempt connect_any(const std::vector<Address>& addresses, const Deadline& deadline,
+                    const Interrupted& interrupted) {
   Attempt attempt;
   int left = static_cast<int>(addresses.size());
   for (const Address& address : addresses) {
@@ -112,17 +113,18 @@ Attempt connect_any(const std::vector<Address>& addresses, const Deadline& deadl
 
 }  // namespace
 
-Dialer::Dialer(Endpoint endpoint) : endpoint_(std::move(endpoint)), resolver_(endpoint_.host, endpoint_.port) {}
+Dialer::Dialer(Endpoint endpoint)
+    : endpoint_(std::move(endpoint)), resolver_(endpoint_.host, endpoint_.port) {}
 
 Socket Dialer::dial(const Deadline& deadline, const Interrupted& interrupted) {
-  Attempt attempt =
-      endpoint_.unix_path.empty()
-          ? connect_any(resolver_.resolve(deadline, interrupted), deadline, interrupted)
-          : connect_unix(unix_address(endpoint_.unix_path), deadline, interrupted);
+  Attempt attempt = endpoint_.unix_path.empty()
+                        ? connect_any(resolver_.resolve(deadline, interrupted), deadline, interrupted)
+                        : connect_unix(unix_address(endpoint_.unix_path), deadline, interrupted);
   if (attempt.socket.is_open()) return std::move(attempt.socket);
   const std::string where = "redis at " + endpoint_.describe();
   if (attempt.error == ETIMEDOUT && deadline.passed()) {
-    throw StoreTimeout("connecting to " + where + " took longer than the timeout; check the server and the network");
+    throw StoreTimeout("connecting to " + where +
+                       " took longer than the timeout; check the server and the network");
   }
   throw StoreUnavailable("cannot connect to " + where + ": " + std::system_category().message(attempt.error) +
                          "; check that the server is running and the address is right");

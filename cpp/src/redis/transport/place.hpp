@@ -12,7 +12,8 @@
 namespace overlimit::redis::transport {
 
 /// Lends its connection to the thread it belongs to, and lets any thread close it: at once when it is not
-/// lent, else when it comes back. Owned by that thread, so it ends with the thread, and the connection with it.
+/// lent, else when it comes back. Owned by that thread, so it ends with the thread, and the connection with
+/// it.
 class Place {
  public:
   /// `owner` is only compared, never followed.
@@ -48,10 +49,10 @@ class Place {
   void close_or_mark();
 
   mutable std::mutex mutex_;
-  const void* owner_;           // guarded by mutex_
-  bool lent_ = false;           // guarded by mutex_
-  bool to_be_closed_ = false;   // guarded by mutex_
-  Connection connection_;       // guarded by mutex_, but while it is lent
+  const void* owner_;          // guarded by mutex_
+  bool lent_ = false;          // guarded by mutex_
+  bool to_be_closed_ = false;  // guarded by mutex_
+  Connection connection_;      // guarded by mutex_, but while it is lent
 };
 
 }  // namespace overlimit::redis::transport

@@ -29,8 +29,8 @@ class Socket {
   /// What one attempt to send or receive came to.
   struct Transfer {
     std::size_t count = 0;
-    int error = 0;            ///< an errno, 0 for none; would-block is not an error but a count of 0
-    bool end = false;         ///< the peer has closed its side; only of receive()
+    int error = 0;     ///< an errno, 0 for none; would-block is not an error but a count of 0
+    bool end = false;  ///< the peer has closed its side; only of receive()
   };
 
   [[nodiscard]] Transfer send(std::string_view bytes) const noexcept;

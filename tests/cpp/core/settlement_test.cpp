@@ -1,0 +1,102 @@
+#include "overlimit/settlement.hpp"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "../limits.hpp"
+
+namespace overlimit {
+namespace {
+
+using testing::fixed_window;
+using testing::kMinute;
+
+class Settling : public ::testing::Test {
+ protected:
+  struct Judged {
+    Role role;
+    Status verdict;
+    Cost cost = 1;
+  };
+  Settlement settled(const std::vector<Judged>& judged) {
+    std::vector<Charge> charges;
+    for (const Judged& one : judged) charges.push_back({&plan, "x", one.cost, one.role});
+    return settle(std::span<const Charge>(charges), [&](std::size_t i) { return judged[i].verdict; });
+  }
+  const Plan plan{"p", {fixed_window(1, kMinute)}};
+};
+
+TEST_F(Settling, PassesWhenAllEnforcedChargesDo) {
+  EXPECT_TRUE(settled({{Role::enforce, Status::ok}, {Role::enforce, Status::ok}}).passes);
+  EXPECT_FALSE(settled({{Role::enforce, Status::ok}, {Role::enforce, Status::over}}).passes);
+  EXPECT_FALSE(settled({{Role::enforce, Status::locked}}).passes);
+  EXPECT_FALSE(settled({{Role::enforce, Status::never}}).passes);
+}
+
+TEST_F(Settling, AsksNoShadow) {
+  EXPECT_TRUE(settled({{Role::shadow, Status::over}, {Role::enforce, Status::ok}}).passes);
+  EXPECT_TRUE(settled({{Role::shadow, Status::never}}).passes);
+}
+
+TEST_F(Settling, ChargesAShadowThatPassesItself) {
+  const Settlement settlement = settled({{Role::enforce, Status::ok}});
+  EXPECT_TRUE(settlement.charges(Role::shadow, Status::ok));
+  EXPECT_FALSE(settlement.charges(Role::shadow, Status::over));
+  EXPECT_FALSE(settled({{Role::enforce, Status::over}}).charges(Role::shadow, Status::ok));
+}
+
+TEST_F(Settling, CountsOnlyWhatIsOverAsARefusal) {
+  const auto counts = [&](Status enforced) {
+    return settled({{Role::enforce, enforced}, {Role::on_refusal, Status::ok}}).counts_refusal;
+  };
+  EXPECT_TRUE(counts(Status::over));
+  EXPECT_FALSE(counts(Status::ok));
+  EXPECT_FALSE(counts(Status::locked));
+  EXPECT_FALSE(counts(Status::never));
+}
+
+TEST_F(Settling, CountsNoRefusalWithoutAMetaLimitOrRoomInEach) {
+  EXPECT_FALSE(settled({{Role::enforce, Status::over}}).counts_refusal);
+  EXPECT_FALSE(
+      settled({{Role::enforce, Status::over}, {Role::on_refusal, Status::ok}, {Role::on_refusal, Status::over}})
+          .counts_refusal);
+}
+
+TEST_F(Settling, CountsNoRefusalOfACallThatSpendsNothing) {
+  EXPECT_FALSE(settled({{Role::enforce, Status::over, 0}, {Role::on_refusal, Status::ok}}).counts_refusal);
+}
+
+TEST_F(Settling, DoesNotPassWhenAMetaLimitIsUsedUp) {
+  const Settlement settlement = settled({{Role::enforce, Status::ok}, {Role::on_refusal, Status::over}});
+  EXPECT_FALSE(settlement.passes);
+  EXPECT_FALSE(settlement.charges(Role::enforce, Status::ok));
+  EXPECT_FALSE(settlement.charges(Role::on_refusal, Status::over));
+}
+
+TEST_F(Settling, ChargesTheMetaLimitOrTheOthersButNeverBoth) {
+  const Settlement refusal = settled({{Role::enforce, Status::over}, {Role::on_refusal, Status::ok}});
+  EXPECT_TRUE(refusal.charges(Role::on_refusal, Status::ok));
+  EXPECT_FALSE(refusal.charges(Role::enforce, Status::ok));
+  const Settlement success = settled({{Role::enforce, Status::ok}, {Role::on_refusal, Status::ok}});
+  EXPECT_FALSE(success.charges(Role::on_refusal, Status::ok));
+  EXPECT_TRUE(success.charges(Role::enforce, Status::ok));
+}
+
+TEST_F(Settling, AsksAMetaLimitForOneRefusalWhateverTheCost) {
+  EXPECT_EQ(asked_by({&plan, "x", 7, Role::on_refusal}), 1);
+  EXPECT_EQ(asked_by({&plan, "x", 0, Role::on_refusal}), 1);
+  EXPECT_EQ(asked_by({&plan, "x", 7, Role::enforce}), 7);
+  EXPECT_EQ(asked_by({&plan, "x", 7, Role::shadow}), 7);
+}
+
+TEST_F(Settling, SpendsWhenAnyChargeButAMetaLimitCosts) {
+  const Charge free{&plan, "x", 0, Role::enforce};
+  const Charge costly{&plan, "y", 1, Role::shadow};
+  const Charge meta{&plan, "z", 1, Role::on_refusal};
+  EXPECT_TRUE(spends(std::to_array({free, costly})));
+  EXPECT_FALSE(spends(std::to_array({free, meta})));
+}
+
+}  // namespace
+}  // namespace overlimit
