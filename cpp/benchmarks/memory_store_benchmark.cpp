@@ -13,9 +13,7 @@ namespace {
 constexpr std::int64_t kPlenty = 1'000'000'000'000;
 constexpr Micros kMinute = 60'000'000;
 
-Limit window(Micros period) {
-  return Limit("sliding_window", std::vector<std::int64_t>{kPlenty, period, 0});
-}
+Limit window(Micros period) { return Limit("sliding_window", std::vector<std::int64_t>{kPlenty, period, 0}); }
 
 /// One call after another on the same charges, folded.
 void decide_repeatedly(benchmark::State& state, const Plan& plan, std::size_t identifiers, std::size_t keys) {

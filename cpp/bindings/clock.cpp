@@ -24,7 +24,8 @@ Micros micros_from(PyObject* seconds, const char* what) {
   const double value = PyFloat_AsDouble(seconds);
   if (value == -1.0 && PyErr_Occurred() != nullptr) throw PythonError{};
   if (!(std::fabs(value) < 9e9)) {
-    PyErr_Format(PyExc_ValueError, "%s reads %R seconds, outside [0, 2^53 - 2^50) microseconds", what, seconds);
+    PyErr_Format(PyExc_ValueError, "%s reads %R seconds, outside [0, 2^53 - 2^50) microseconds", what,
+                 seconds);
     throw PythonError{};
   }
   // The whole seconds and the fraction are exact; only the fraction is rounded.
@@ -47,7 +48,8 @@ ClockSource::ClockSource(PyObject* clock) : object_(Object::borrow(clock)) {
       reader_ = Object::borrow(clock);
     }
     if (PyCallable_Check(reader_.get()) == 0) {
-      PyErr_Format(PyExc_TypeError, "clock must have a now() or be callable, not %.100s", Py_TYPE(clock)->tp_name);
+      PyErr_Format(PyExc_TypeError, "clock must have a now() or be callable, not %.100s",
+                   Py_TYPE(clock)->tp_name);
       throw PythonError{};
     }
   }

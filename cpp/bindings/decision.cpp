@@ -5,21 +5,21 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <vector>
 
 #include "clock.hpp"
 #include "errors.hpp"
-#include "limiter.hpp"
 #include "object.hpp"
+#include "policy.hpp"
 
 namespace overlimit::python {
 namespace {
 
 // After the fields: the subjects, then the columns of the rows, widest first.
 struct DecisionObject {
-  PyObject_VAR_HEAD
-  Decision answer;
+  PyObject_VAR_HEAD Decision answer;
   Micros time;
   PyObject* cost;
   std::size_t subject_count;
@@ -66,7 +66,7 @@ struct RowOwner {
 
 RowOwner owner_of(DecisionObject& decision, std::size_t row) {
   for (const Subject& subject : subjects_of(decision)) {
-    const std::size_t limits = plan_of(subject.limiter).size();
+    const std::size_t limits = plan_of(subject.policy).size();
     if (row < limits) return {&subject, row};
     row -= limits;
   }
@@ -74,8 +74,8 @@ RowOwner owner_of(DecisionObject& decision, std::size_t row) {
 }
 
 PyObject* limit_object(const RowOwner& owner) {
-  const std::size_t place = plan_of(owner.subject->limiter).limits()[owner.limit].place;
-  return Py_NewRef(PyTuple_GET_ITEM(limits_of(owner.subject->limiter), Py_ssize_t(place)));
+  const std::size_t place = plan_of(owner.subject->policy).limits()[owner.limit].place;
+  return Py_NewRef(PyTuple_GET_ITEM(limits_of(owner.subject->policy), Py_ssize_t(place)));
 }
 
 PyObject* seconds(Micros duration) { return PyFloat_FromDouble(seconds_from(duration)); }
@@ -106,7 +106,7 @@ Object detail_class() {
 Object detail(const Object& type, const Rows& rows, const RowOwner& owner, std::size_t row) {
   const Object limit = Object::steal(limit_object(owner));
   return Object::steal(checked(PyObject_CallFunction(
-      type.get(), "OOOOLdd", owner.subject->identifier, limit.get(), name_of(owner.subject->limiter),
+      type.get(), "OOOOLdd", owner.subject->identifier, limit.get(), name_of(owner.subject->policy),
       rows.status[row] == Status::ok ? Py_True : Py_False, static_cast<long long>(rows.remaining[row]),
       seconds_from(rows.retry_after[row]), seconds_from(rows.reset_after[row]))));
 }
@@ -120,7 +120,7 @@ PyObject* get_details(PyObject* self, void*) {
     Object details = Object::steal(checked(PyTuple_New(Py_ssize_t(decision.row_count))));
     std::size_t first = 0;
     for (const Subject& subject : subjects_of(decision)) {
-      const auto& limits = plan_of(subject.limiter).limits();
+      const auto& limits = plan_of(subject.policy).limits();
       for (std::size_t i = 0; i < limits.size(); ++i) {
         Object item = detail(type, rows, {&subject, i}, first + i);
         PyTuple_SET_ITEM(details.get(), Py_ssize_t(first + limits[i].place), item.release());
@@ -149,9 +149,75 @@ PyObject* represent_html(PyObject* self, PyObject*) {
   return module ? PyObject_CallMethod(module.get(), "decision_html", "O", self) : nullptr;
 }
 
+constexpr std::size_t kPickledRowBytes = kRowBytes - sizeof(Receipt);
+
+Object bytes_of(const void* data, std::size_t size) {
+  return Object::steal(checked(PyBytes_FromStringAndSize(static_cast<const char*>(data), Py_ssize_t(size))));
+}
+
+void copy_bytes(PyObject* bytes, void* target, std::size_t size) {
+  if (PyBytes_GET_SIZE(bytes) != Py_ssize_t(size)) {
+    PyErr_SetString(PyExc_ValueError, "this Decision was pickled by another version of overlimit");
+    throw PythonError{};
+  }
+  std::memcpy(target, PyBytes_AS_STRING(bytes), size);
+}
+
+// Everything but the receipts, which belong to the store's process: a copy cannot be refunded.
+PyObject* reduce(PyObject* self, PyObject*) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    DecisionObject& decision = of(self);
+    const Object subjects = Object::steal(checked(PyTuple_New(Py_ssize_t(decision.subject_count))));
+    for (Py_ssize_t i = 0; const Subject& subject : subjects_of(decision)) {
+      PyTuple_SET_ITEM(subjects.get(), i++, checked(PyTuple_Pack(2, subject.policy, subject.identifier)));
+    }
+    const Object answer = bytes_of(&decision.answer, sizeof decision.answer);
+    const Object rows = bytes_of(rows_in(decision).remaining.data(), decision.row_count * kPickledRowBytes);
+    const Object restore = Object::steal(checked(PyObject_GetAttrString(self, "_restored")));
+    return checked(Py_BuildValue("O(OOLOO)", restore.get(), subjects.get(), decision.cost,
+                                 static_cast<long long>(decision.time), answer.get(), rows.get()));
+  });
+}
+
+std::vector<Subject> pickled_subjects(PyObject* pairs) {
+  std::vector<Subject> subjects;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(pairs); ++i) {
+    Subject subject{};
+    if (!PyArg_ParseTuple(PyTuple_GET_ITEM(pairs, i), "OO", &subject.policy, &subject.identifier)) {
+      throw PythonError{};
+    }
+    checked_plan(subject.policy);
+    subjects.push_back(subject);
+  }
+  return subjects;
+}
+
+PyObject* restored(PyObject*, PyObject* arguments) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    PyObject* pairs = nullptr;
+    PyObject* cost = nullptr;
+    PyObject* answer = nullptr;
+    PyObject* rows = nullptr;
+    long long time = 0;
+    if (!PyArg_ParseTuple(arguments, "O!OLSS", &PyTuple_Type, &pairs, &cost, &time, &answer, &rows)) {
+      throw PythonError{};
+    }
+    const std::vector<Subject> subjects = pickled_subjects(pairs);
+    std::size_t row_count = 0;
+    for (const Subject& subject : subjects) row_count += plan_of(subject.policy).size();
+    NewDecision decision(subjects.data(), subjects.size(), row_count);
+    Decision folded;
+    copy_bytes(answer, &folded, sizeof folded);
+    copy_bytes(rows, decision.rows().remaining.data(), row_count * kPickledRowBytes);
+    std::ranges::fill(decision.rows().receipt, Receipt{});
+    decision.time() = time;
+    return decision.finish(folded, cost);
+  });
+}
+
 void destroy(PyObject* self) {
   for (const Subject& subject : subjects_of(of(self))) {
-    Py_DECREF(subject.limiter);
+    Py_DECREF(subject.policy);
     Py_DECREF(subject.identifier);
   }
   Py_XDECREF(of(self).cost);
@@ -171,23 +237,28 @@ PyGetSetDef properties[] = {
     {"identifier", get_identifier, nullptr, "The identifier that binds, as it was given.", nullptr},
     {"reset_after", get_reset_after, nullptr,
      "Seconds until the binding pair is as if it had never been seen.", nullptr},
-    {"delay", get_delay, nullptr, "Seconds the caller must wait before it proceeds; 0.0 when refused.", nullptr},
+    {"delay", get_delay, nullptr, "Seconds the caller must wait before it proceeds; 0.0 when refused.",
+     nullptr},
     {"cost", get_cost, nullptr, "What was asked for.", nullptr},
     {"time", get_time, nullptr, "When it was decided, in seconds since the Unix epoch.", nullptr},
     {"source", get_source, nullptr, "Who decided: \"store\".", nullptr},
     {"details", get_details, nullptr, "One record per (identifier, limit), in the order given.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
-PyMethodDef methods[] = {{"_repr_html_", represent_html, METH_NOARGS, "The decision as a table, for notebooks."},
-                         {nullptr, nullptr, 0, nullptr}};
+PyMethodDef methods[] = {
+    {"__reduce__", reduce, METH_NOARGS, nullptr},
+    {"_restored", restored, METH_VARARGS | METH_STATIC, nullptr},
+    {"_repr_html_", represent_html, METH_NOARGS, "The decision as a table, for notebooks."},
+    {nullptr, nullptr, 0, nullptr}};
 
-PyType_Slot slots[] = {{Py_tp_doc, const_cast<char*>("The answer to a call; a value. A refusal is not an error.")},
-                       {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
-                       {Py_tp_repr, reinterpret_cast<void*>(represent)},
-                       {Py_nb_bool, reinterpret_cast<void*>(is_allowed)},
-                       {Py_tp_getset, properties},
-                       {Py_tp_methods, methods},
-                       {0, nullptr}};
+PyType_Slot slots[] = {
+    {Py_tp_doc, const_cast<char*>("The answer to a call; a value. A refusal is not an error.")},
+    {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
+    {Py_tp_repr, reinterpret_cast<void*>(represent)},
+    {Py_nb_bool, reinterpret_cast<void*>(is_allowed)},
+    {Py_tp_getset, properties},
+    {Py_tp_methods, methods},
+    {0, nullptr}};
 
 PyType_Spec spec = {"overlimit._core.Decision", sizeof(DecisionObject), 1,
                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
@@ -215,7 +286,7 @@ NewDecision::NewDecision(const Subject* subjects, std::size_t subject_count, std
   object->row_count = row_count;
   std::copy_n(subjects, subject_count, subjects_of(*object).begin());
   for (const Subject& subject : subjects_of(*object)) {
-    Py_INCREF(subject.limiter);
+    Py_INCREF(subject.policy);
     Py_INCREF(subject.identifier);
   }
 }

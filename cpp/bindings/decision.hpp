@@ -10,9 +10,9 @@
 
 namespace overlimit::python {
 
-/// Who was asked about: a limiter (its policy and limits) and an identifier as the caller gave it.
+/// Who was asked about: a policy and an identifier as the caller gave it.
 struct Subject {
-  PyObject* limiter;
+  PyObject* policy;
   PyObject* identifier;
 };
 

@@ -25,7 +25,8 @@ void set_store_error(const char* name, const StoreError& error) {
   if (!type) return;
   const Object instance = Object::steal(PyObject_CallFunction(type.get(), "s", error.what()));
   if (!instance) return;
-  if (PyObject_SetAttrString(instance.get(), "maybe_charged", error.maybe_charged() ? Py_True : Py_False) == 0) {
+  if (PyObject_SetAttrString(instance.get(), "maybe_charged", error.maybe_charged() ? Py_True : Py_False) ==
+      0) {
     PyErr_SetObject(type.get(), instance.get());
   }
 }

@@ -23,7 +23,8 @@ std::string_view IdentifierBytes::view(PyObject* identifier) {
     return checked_bytes(encode(identifier));
   }
   if (PyBytes_Check(identifier)) {
-    return checked_bytes({PyBytes_AS_STRING(identifier), static_cast<std::size_t>(PyBytes_GET_SIZE(identifier))});
+    return checked_bytes(
+        {PyBytes_AS_STRING(identifier), static_cast<std::size_t>(PyBytes_GET_SIZE(identifier))});
   }
   PyErr_Format(PyExc_TypeError, "an identifier is a str or bytes, not %.100s", Py_TYPE(identifier)->tp_name);
   throw PythonError{};
@@ -31,8 +32,7 @@ std::string_view IdentifierBytes::view(PyObject* identifier) {
 
 // Lone surrogates have no UTF-8 of their own.
 std::string_view IdentifierBytes::encode(PyObject* text) {
-  encoded_.push_back(
-      Object::steal(checked(PyUnicode_AsEncodedString(text, "utf-8", "surrogatepass"))));
+  encoded_.push_back(Object::steal(checked(PyUnicode_AsEncodedString(text, "utf-8", "surrogatepass"))));
   PyObject* bytes = encoded_.back().get();
   return {PyBytes_AS_STRING(bytes), static_cast<std::size_t>(PyBytes_GET_SIZE(bytes))};
 }

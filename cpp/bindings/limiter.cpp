@@ -1,8 +1,10 @@
 #include "limiter.hpp"
 
+#include <pthread.h>
 #include <structmember.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <new>
 #include <span>
@@ -15,6 +17,7 @@
 #include "identifiers.hpp"
 #include "object.hpp"
 #include "overlimit/room.hpp"
+#include "policy.hpp"
 
 namespace overlimit::python {
 namespace {
@@ -25,16 +28,17 @@ constexpr std::int64_t kMaxCells = 65'536;
 
 /// What a limiter is bound to. Made once by __init__, then never changed.
 struct Binding {
-  Plan plan;
+  Object policy;
   std::shared_ptr<Store> store;
   ClockSource clock;
+  unsigned forks;  ///< of this process when it was made, or last noticed
 };
 
+// How many forks lie between the first process and this one.
+std::atomic<unsigned> forks{0};
+
 struct LimiterObject {
-  PyObject_HEAD
-  Binding* binding;
-  PyObject* name;
-  PyObject* limits;
+  PyObject_HEAD Binding* binding;
   PyObject* store;
 };
 
@@ -62,8 +66,9 @@ class Collected {
  public:
   void add(PyObject* limiter, PyObject* identifier, Cost cost) {
     if (size_ == kMaxCharges) raise_value_error("a call has at most 64 charges");
-    subjects_.put(size_, limiter, identifier);
-    charges_.put(size_, &binding_of(limiter).plan, bytes_.view(identifier), cost, Role::enforce);
+    PyObject* const policy = binding_of(limiter).policy.get();
+    subjects_.put(size_, policy, identifier);
+    charges_.put(size_, &plan_of(policy), bytes_.view(identifier), cost, Role::enforce);
     ++size_;
   }
 
@@ -92,8 +97,9 @@ void check_cells(std::span<const Charge> charges) {
   std::int64_t cells = 0;
   for (const Charge& charge : charges) cells += charge.plan->max_cells();
   if (cells > kMaxCells) {
-    raise_value_error("a call covers at most 65,536 blocks over all its identifiers and limits: "
-                      "use fewer identifiers, or a coarser precision");
+    raise_value_error(
+        "a call covers at most 65,536 blocks over all its identifiers and limits: "
+        "use fewer identifiers, or a coarser precision");
   }
 }
 
@@ -127,10 +133,19 @@ void with_store(Store& store, const Action& action) {
   action(interrupted);
 }
 
-PyObject* decide(const Collected& collected, Mode mode, PyObject* cost) {
+// Memory is not shared with the parent: worth one warning, which Python gives.
+void notice_fork(Binding& binding) {
+  binding.forks = forks.load(std::memory_order_relaxed);
+  if (binding.store->waits()) return;
+  const Object module = Object::steal(checked(PyImport_ImportModule("overlimit.limiter")));
+  Object::steal(
+      checked(PyObject_CallMethod(module.get(), "warn_of_fork", "O", name_of(binding.policy.get()))));
+}
+
+PyObject* decide(Binding& binding, const Collected& collected, Mode mode, PyObject* cost) {
+  if (binding.forks != forks.load(std::memory_order_relaxed)) notice_fork(binding);
   const std::span<const Charge> charges = collected.charges();
   check_cells(charges);
-  const Binding& binding = binding_of(collected.subjects()[0].limiter);
   const Call call{charges, mode, binding.clock.read(), binding.clock.is_system()};
   NewDecision decision(collected.subjects(), collected.size(), pairs_of(charges));
   const Rows rows = decision.rows();
@@ -160,13 +175,14 @@ PyObject* ask(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyOb
     if (count == 0) raise_value_error("name at least one identifier");
     PyObject* const cost = parse_cost(arguments + count, names);
     const Cost units = cost == one ? 1 : cost_of(cost);
+    Binding& binding = binding_of(self);
     Collected collected;
     for (Py_ssize_t i = 0; i < count; ++i) {
       collected.add(self, arguments[i], units);
       if (collected.repeats()) collected.drop_newest();
       if (collected.size() > kMaxIdentifiers) raise_value_error("a call names at most 16 identifiers");
     }
-    return decide(collected, mode, cost);
+    return decide(binding, collected, mode, cost);
   });
 }
 
@@ -186,7 +202,7 @@ PyObject* reset(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
     std::vector<std::string_view> identifiers;
     for (Py_ssize_t i = 0; i < count; ++i) identifiers.push_back(bytes.view(arguments[i]));
     with_store(*binding.store, [&](const Interrupted& interrupted) {
-      binding.store->reset(binding.plan, identifiers, interrupted);
+      binding.store->reset(plan_of(binding.policy.get()), identifiers, interrupted);
     });
     return Py_NewRef(Py_None);
   });
@@ -198,55 +214,54 @@ void check_limiter(PyObject* object) {
   throw PythonError{};
 }
 
-void check_same_store(PyObject* first, PyObject* other) {
-  if (binding_of(first).store != binding_of(other).store) {
+void check_same_store(const Binding& first, const Binding& other) {
+  if (first.store != other.store) {
     raise_value_error("hit_all decides in one store: these limiters are on different ones");
   }
-  if (binding_of(first).clock.object() != binding_of(other).clock.object()) {
+  if (first.clock.object() != other.clock.object()) {
     raise_value_error("hit_all decides at one instant: these limiters have different clocks");
   }
 }
 
-// One (limiter, identifier, cost) tuple; adds its cost to the sum.
-void collect_charge(Collected& collected, PyObject* charge, Object& sum) {
+/// A charge as hit_all is given it: (limiter, identifier[, cost]). All borrowed.
+struct GivenCharge {
   PyObject* limiter = nullptr;
   PyObject* identifier = nullptr;
   PyObject* cost = one;
+};
+
+GivenCharge parse_charge(PyObject* charge) {
+  GivenCharge given;
   if (!PyTuple_Check(charge)) {
     PyErr_SetString(PyExc_TypeError, "a charge is a tuple (limiter, identifier, cost)");
     throw PythonError{};
   }
-  if (PyArg_ParseTuple(charge, "OO|O;a charge is a tuple (limiter, identifier, cost)", &limiter, &identifier,
-                       &cost) == 0) {
+  if (PyArg_ParseTuple(charge, "OO|O;a charge is a tuple (limiter, identifier, cost)", &given.limiter,
+                       &given.identifier, &given.cost) == 0) {
     throw PythonError{};
   }
-  check_limiter(limiter);
-  collected.add(limiter, identifier, cost_of(cost));
-  check_same_store(collected.subjects()[0].limiter, limiter);
-  if (collected.repeats()) raise_value_error("the same policy and identifier occur twice");
-  sum = Object::steal(checked(PyNumber_Add(sum.get(), cost)));
+  check_limiter(given.limiter);
+  return given;
 }
 
 PyObject* hit_all(PyObject*, PyObject* charges) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
-    const Object sequence = Object::steal(checked(PySequence_Fast(charges, "charges must be a list of tuples")));
+    const Object sequence =
+        Object::steal(checked(PySequence_Fast(charges, "charges must be a list of tuples")));
     Collected collected;
+    Binding* first = nullptr;
     Object sum = Object::steal(checked(PyLong_FromLong(0)));
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence.get()); ++i) {
-      collect_charge(collected, PySequence_Fast_GET_ITEM(sequence.get(), i), sum);
+      const GivenCharge given = parse_charge(PySequence_Fast_GET_ITEM(sequence.get(), i));
+      if (first == nullptr) first = &binding_of(given.limiter);
+      collected.add(given.limiter, given.identifier, cost_of(given.cost));
+      check_same_store(*first, binding_of(given.limiter));
+      if (collected.repeats()) raise_value_error("the same policy and identifier occur twice");
+      sum = Object::steal(checked(PyNumber_Add(sum.get(), given.cost)));
     }
-    if (collected.size() == 0) raise_value_error("name at least one charge");
-    return decide(collected, Mode::consume, sum.get());
+    if (first == nullptr) raise_value_error("name at least one charge");
+    return decide(*first, collected, Mode::consume, sum.get());
   });
-}
-
-Plan compile(const char* name, PyObject* limits) {
-  std::vector<Limit> compiled;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(limits); ++i) {
-    const Object core = Object::steal(checked(PyObject_GetAttrString(PyTuple_GET_ITEM(limits, i), "_core_limit")));
-    compiled.push_back(limit_from(core.get()));
-  }
-  return Plan(name, compiled);
 }
 
 int initialise(PyObject* self, PyObject* arguments, PyObject* keywords) {
@@ -262,14 +277,10 @@ int initialise(PyObject* self, PyObject* arguments, PyObject* keywords) {
     }
     LimiterObject& limiter = of(self);
     if (limiter.binding != nullptr) raise_value_error("a Limiter is initialised once");
-    const char* text = PyUnicode_AsUTF8(name);
-    if (text == nullptr) throw PythonError{};
     auto binding = std::make_unique<Binding>(
-        Binding{compile(text, limits), store_from(store), ClockSource(clock)});
-    binding->store->prepare(binding->plan);
+        Binding{new_policy(name, limits), store_from(store), ClockSource(clock), forks.load()});
+    binding->store->prepare(plan_of(binding->policy.get()));
     limiter.binding = binding.release();
-    limiter.name = Py_NewRef(name);
-    limiter.limits = Py_NewRef(limits);
     limiter.store = Py_NewRef(store);
     return 0;
   });
@@ -278,9 +289,11 @@ int initialise(PyObject* self, PyObject* arguments, PyObject* keywords) {
 int traverse(PyObject* self, visitproc visit, void* arg) {
   LimiterObject& limiter = of(self);
   Py_VISIT(Py_TYPE(self));
-  Py_VISIT(limiter.limits);
   Py_VISIT(limiter.store);
-  if (limiter.binding != nullptr) Py_VISIT(limiter.binding->clock.object());
+  if (limiter.binding != nullptr) {
+    Py_VISIT(limiter.binding->policy.get());
+    Py_VISIT(limiter.binding->clock.object());
+  }
   return 0;
 }
 
@@ -296,11 +309,19 @@ void destroy(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   LimiterObject& limiter = of(self);
   delete limiter.binding;
-  Py_XDECREF(limiter.name);
-  Py_XDECREF(limiter.limits);
   Py_XDECREF(limiter.store);
   type->tp_free(self);
   Py_DECREF(type);
+}
+
+PyObject* get_name(PyObject* self, void*) {
+  return guarded(static_cast<PyObject*>(nullptr),
+                 [&] { return Py_NewRef(name_of(binding_of(self).policy.get())); });
+}
+
+PyObject* get_limits(PyObject* self, void*) {
+  return guarded(static_cast<PyObject*>(nullptr),
+                 [&] { return Py_NewRef(limits_of(binding_of(self).policy.get())); });
 }
 
 PyObject* get_clock(PyObject* self, void*) {
@@ -317,7 +338,8 @@ PyCFunction as_c_function(Function* function) {
 
 PyMethodDef methods[] = {
     {"hit", as_c_function(hit), METH_FASTCALL | METH_KEYWORDS,
-     "hit($self, /, *identifiers, cost=1)\n--\n\nDecide whether these identifiers may spend this cost, and charge "
+     "hit($self, /, *identifiers, cost=1)\n--\n\nDecide whether these identifiers may spend this cost, and "
+     "charge "
      "it if they may.\n\nEvery limit is checked for every identifier; if any refuses, nothing is charged. "
      "Identifiers are\nstr or bytes, 1 to 16 of them, duplicates counting once; cost is an integer >= 0.\n\n"
      "Raises ValueError or TypeError for a wrong argument and StoreError when the store cannot answer."},
@@ -328,17 +350,17 @@ PyMethodDef methods[] = {
     {nullptr, nullptr, 0, nullptr}};
 
 PyMemberDef members[] = {
-    {"name", T_OBJECT_EX, offsetof(LimiterObject, name), READONLY, "The policy's name; it is part of the key."},
-    {"limits", T_OBJECT_EX, offsetof(LimiterObject, limits), READONLY, "The limits, in the order given."},
     {"store", T_OBJECT_EX, offsetof(LimiterObject, store), READONLY, "The store that decides."},
     {nullptr, 0, 0, 0, nullptr}};
 
-PyGetSetDef properties[] = {
-    {"clock", get_clock, nullptr, "The clock, or None for the store's own.", nullptr},
-    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+PyGetSetDef properties[] = {{"name", get_name, nullptr, "The policy's name; it is part of the key.", nullptr},
+                            {"limits", get_limits, nullptr, "The limits, in the order given.", nullptr},
+                            {"clock", get_clock, nullptr, "The clock, or None for the store's own.", nullptr},
+                            {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 PyType_Slot slots[] = {
-    {Py_tp_doc, const_cast<char*>("Limiter(name, limits, store, clock=None)\n--\n\nThe core of overlimit.Limiter.")},
+    {Py_tp_doc,
+     const_cast<char*>("Limiter(name, limits, store, clock=None)\n--\n\nThe core of overlimit.Limiter.")},
     {Py_tp_init, reinterpret_cast<void*>(initialise)},
     {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
     {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
@@ -353,21 +375,20 @@ PyType_Spec spec = {"overlimit._core.Limiter", sizeof(LimiterObject), 0,
 
 PyMethodDef functions[] = {
     {"hit_all", hit_all, METH_O,
-     "hit_all(charges, /)\n--\n\nDecide several policies at once: charges are (limiter, identifier, cost) tuples on "
-     "one store.\n\nAll or nothing, in one step and at one instant; at most 64 charges. Raises ValueError for "
+     "hit_all(charges, /)\n--\n\nDecide several policies at once: charges are (limiter, identifier, cost) "
+     "tuples on "
+     "one store.\n\nAll or nothing, in one step and at one instant; at most 64 charges. Raises ValueError "
+     "for "
      "limiters\non different stores or clocks, or for a policy and identifier that occur twice."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
 
-const Plan& plan_of(PyObject* limiter) { return of(limiter).binding->plan; }
-PyObject* limits_of(PyObject* limiter) { return of(limiter).limits; }
-PyObject* name_of(PyObject* limiter) { return of(limiter).name; }
-
 bool add_limiter(PyObject* module) {
   limiter_type = reinterpret_cast<PyTypeObject*>(PyType_FromModuleAndSpec(module, &spec, nullptr));
   one = PyLong_FromLong(1);
   cost_name = PyUnicode_InternFromString("cost");
+  pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
   return limiter_type != nullptr && one != nullptr && cost_name != nullptr &&
          PyModule_AddType(module, limiter_type) == 0 && PyModule_AddFunctions(module, functions) == 0;
 }

@@ -15,11 +15,13 @@ namespace overlimit::python {
 inline void bind_limits(pybind11::module_& module) {
   namespace py = pybind11;
   py::class_<Limit>(module, "Limit", "A limit as the core sees it; the limit classes hold one.")
-      .def(py::init([](const std::string& algorithm, const std::vector<std::int64_t>& numbers,
-                       std::optional<std::string> name) { return Limit(algorithm, numbers, std::move(name)); }),
+      .def(py::init(
+               [](const std::string& algorithm, const std::vector<std::int64_t>& numbers,
+                  std::optional<std::string> name) { return Limit(algorithm, numbers, std::move(name)); }),
            py::arg("algorithm"), py::arg("numbers"), py::arg("name") = py::none())
-      .def_property_readonly("tag", [](const Limit& limit) { return limit.tag(); },
-                             "Tells the limit's records from those of others.");
+      .def_property_readonly(
+          "tag", [](const Limit& limit) { return limit.tag(); },
+          "Tells the limit's records from those of others.");
 }
 
 }  // namespace overlimit::python

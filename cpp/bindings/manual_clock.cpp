@@ -13,8 +13,7 @@ namespace overlimit::python {
 namespace {
 
 struct ManualClockObject {
-  PyObject_HEAD
-  PyObject* weak_references;
+  PyObject_HEAD PyObject* weak_references;
   ManualClock clock;
 };
 
@@ -32,7 +31,8 @@ int initialise(PyObject* self, PyObject* arguments, PyObject* keywords) {
   return guarded(-1, [&] {
     static const char* names[] = {"start", nullptr};
     PyObject* start = nullptr;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|O:ManualClock", const_cast<char**>(names), &start)) {
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|O:ManualClock", const_cast<char**>(names),
+                                     &start)) {
       throw PythonError{};
     }
     clock_of(self).set(start == nullptr ? 0 : micros_from(start, "start"));
@@ -48,9 +48,7 @@ void destroy(PyObject* self) {
   Py_DECREF(type);
 }
 
-PyObject* now(PyObject* self, PyObject*) {
-  return PyFloat_FromDouble(seconds_from(clock_of(self).now()));
-}
+PyObject* now(PyObject* self, PyObject*) { return PyFloat_FromDouble(seconds_from(clock_of(self).now())); }
 
 PyObject* advance(PyObject* self, PyObject* seconds) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
@@ -75,7 +73,8 @@ PyMethodDef methods[] = {
     {"now", now, METH_NOARGS, "now($self, /)\n--\n\nThe reading, in seconds since the Unix epoch."},
     {"advance", advance, METH_O,
      "advance($self, seconds, /)\n--\n\nMove by so many seconds; a negative number moves back."},
-    {"set", set, METH_O, "set($self, seconds, /)\n--\n\nMove to an instant, in seconds since the Unix epoch."},
+    {"set", set, METH_O,
+     "set($self, seconds, /)\n--\n\nMove to an instant, in seconds since the Unix epoch."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyMemberDef members[] = {
@@ -83,10 +82,11 @@ PyMemberDef members[] = {
     {nullptr, 0, 0, 0, nullptr}};
 
 PyType_Slot slots[] = {
-    {Py_tp_doc, const_cast<char*>(
-                    "ManualClock(start=0.0)\n--\n\nA clock that stands still until it is told to move.\n\n"
-                    "It keeps whole microseconds; ``start`` is in seconds since the Unix epoch. Thread-safe.\n"
-                    "Raises ValueError for an instant outside [0, 2**53 - 2**50) microseconds.")},
+    {Py_tp_doc,
+     const_cast<char*>(
+         "ManualClock(start=0.0)\n--\n\nA clock that stands still until it is told to move.\n\n"
+         "It keeps whole microseconds; ``start`` is in seconds since the Unix epoch. Thread-safe.\n"
+         "Raises ValueError for an instant outside [0, 2**53 - 2**50) microseconds.")},
     {Py_tp_new, reinterpret_cast<void*>(create)},
     {Py_tp_init, reinterpret_cast<void*>(initialise)},
     {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},

@@ -4,12 +4,13 @@
 
 #include "decision.hpp"
 #include "errors.hpp"
-#include "overlimit/errors.hpp"
 #include "handles.hpp"
 #include "limiter.hpp"
 #include "limits.hpp"
 #include "manual_clock.hpp"
 #include "object.hpp"
+#include "overlimit/errors.hpp"
+#include "policy.hpp"
 #include "stores.hpp"
 
 namespace overlimit::python {
@@ -29,7 +30,9 @@ void bind_errors() {
 }
 
 void bind_heap_types(const pybind11::module_& module) {
-  if (add_manual_clock(module.ptr()) && add_decision(module.ptr()) && add_limiter(module.ptr())) return;
+  if (add_manual_clock(module.ptr()) && add_policy(module.ptr()) && add_decision(module.ptr()) &&
+      add_limiter(module.ptr()))
+    return;
   throw pybind11::error_already_set();
 }
 

@@ -33,8 +33,7 @@ inline void bind_redis_store(pybind11::module_& module) {
                                                              "The core of overlimit.RedisStore.")
       .def(py::init([](std::string host, std::uint16_t port, std::string unix_path, std::string username,
                        std::string password, int database, std::string prefix, Micros timeout_us) {
-             redis::Endpoint endpoint{std::move(host),     port,
-                                      std::move(unix_path), std::move(username),
+             redis::Endpoint endpoint{std::move(host),     port,    std::move(unix_path), std::move(username),
                                       std::move(password), database};
              return std::make_shared<RedisStore>(std::move(endpoint),
                                                  RedisStore::Options{std::move(prefix), timeout_us});
@@ -46,7 +45,8 @@ inline void bind_redis_store(pybind11::module_& module) {
 #endif
 
 inline void bind_stores(pybind11::module_& module) {
-  pybind11::class_<Store, std::shared_ptr<Store>>(module, "Store", "Where state lives and decisions are made.");
+  pybind11::class_<Store, std::shared_ptr<Store>>(module, "Store",
+                                                  "Where state lives and decisions are made.");
   bind_memory_store(module);
 #ifdef OVERLIMIT_LINKS_REDIS
   bind_redis_store(module);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
@@ -75,6 +76,20 @@ class Limiter(_core.Limiter):
 
 def _rebuilt(limits: tuple[Limit, ...], name: str, store: Store, clock: ClockLike | None) -> Limiter:
     return Limiter(list(limits), name=name, store=store, clock=clock)
+
+
+_warned_processes: set[int] = set()
+
+
+def warn_of_fork(name: str) -> None:
+    """Warn, once per process, that a forked child counts on its own; the core calls this."""
+    if os.getpid() not in _warned_processes:
+        _warned_processes.add(os.getpid())
+        _log.warning(
+            "limiter %r keeps its state in memory, which a forked process does not share: N workers admit "
+            "N times the limit; give it a store= that they share",
+            name,
+        )
 
 
 _named: weakref.WeakKeyDictionary[Store, dict[str, frozenset[Limit]]] = weakref.WeakKeyDictionary()

@@ -10,7 +10,12 @@ namespace overlimit::testing {
 
 struct Columns {
   explicit Columns(std::size_t pairs)
-      : status(pairs), remaining(pairs), retry_after(pairs), reset_after(pairs), delay(pairs), receipt(pairs) {}
+      : status(pairs),
+        remaining(pairs),
+        retry_after(pairs),
+        reset_after(pairs),
+        delay(pairs),
+        receipt(pairs) {}
 
   Rows rows() { return {status, remaining, retry_after, reset_after, delay, receipt}; }
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
+import subprocess
+import sys
+import textwrap
 import weakref
 
 import pytest
@@ -159,6 +162,35 @@ class TestLimiters:
 
         with pytest.raises(RuntimeError, match="__init__"):
             Forgetful().hit("a")
+
+    def test_a_forked_child_is_warned_once_that_memory_is_not_shared(self, redis_store):
+        script = """
+            import os, sys
+            from overlimit import Limiter
+            first, second = Limiter("5/minute", name="one"), Limiter("5/minute", name="two")
+            first.hit("a"), first.hit("a")
+            if os.fork() == 0:
+                new = Limiter("9/day", name="new")
+                print(*(limiter.hit("a").remaining for limiter in (first, second, new)))
+                sys.stdout.flush()
+                os._exit(0)
+            os.wait()
+            print(first.hit("a").remaining)
+        """
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True
+        )
+        assert done.stdout.split() == ["2", "4", "8", "2"]
+        assert done.stderr.count("store=") == 1
+
+    def test_a_decision_pickles_with_all_it_says(self):
+        limiter = Limiter("2/minute; 10/second burst 20", store=MemoryStore(), name="api")
+        for decision in (limiter.hit("a", b"b", cost=2), limiter.hit("a", "c"), limiter.hit("a", cost=2**70)):
+            copied = pickle.loads(pickle.dumps(decision))
+            fields = [name for name in dir(decision) if not name.startswith("_")]
+            assert len(fields) == 12
+            for field in fields:
+                assert getattr(copied, field) == getattr(decision, field), field
 
     def test_a_decision_shows_itself_in_a_notebook(self):
         decision = Limiter("1/minute", store=MemoryStore()).hit("<script>")

@@ -22,8 +22,8 @@ namespace overlimit {
 class RedisStore final : public Store {
  public:
   struct Options {
-    std::string prefix = "ol";   ///< of every key: [A-Za-z0-9_.-]{1,64}
-    Micros timeout = 100'000;    ///< the deadline of one whole call
+    std::string prefix = "ol";  ///< of every key: [A-Za-z0-9_.-]{1,64}
+    Micros timeout = 100'000;   ///< the deadline of one whole call
   };
 
   /// Throws std::invalid_argument naming a wrong option.

@@ -10,7 +10,7 @@ namespace overlimit {
 
 /// What is written of a call.
 struct Settlement {
-  bool passes = true;       ///< every enforced charge passes, and every meta limit has room for a refusal
+  bool passes = true;           ///< every enforced charge passes, and every meta limit has room for a refusal
   bool counts_refusal = false;  ///< the enforced ones answer `over`, and that is charged to the meta limits
 
   /// Whether a charge with this role and this verdict of its own is written.

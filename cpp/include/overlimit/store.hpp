@@ -48,11 +48,11 @@ struct Receipt {
 /// The answers to the pairs of a call, in columns that the caller owns. One row per pair: charges in the
 /// order given, and for each its policy's limits in canonical order. Filled only when the call returns.
 struct Rows {
-  std::span<Status> status;             ///< the pair's own verdict
-  std::span<std::int64_t> remaining;    ///< cost units still granted, after the call
-  std::span<Micros> retry_after;        ///< 0 | until this pair would admit | kNever
-  std::span<Micros> reset_after;        ///< until the record is back to "never seen"
-  std::span<Micros> delay;              ///< how long an admitted caller must wait before it proceeds
+  std::span<Status> status;           ///< the pair's own verdict
+  std::span<std::int64_t> remaining;  ///< cost units still granted, after the call
+  std::span<Micros> retry_after;      ///< 0 | until this pair would admit | kNever
+  std::span<Micros> reset_after;      ///< until the record is back to "never seen"
+  std::span<Micros> delay;            ///< how long an admitted caller must wait before it proceeds
   std::span<Receipt> receipt;
 };
 

@@ -9,7 +9,8 @@ Arena::Arena(std::byte* base, std::size_t size)
 
 std::size_t Arena::class_of(std::size_t granules) {
   if (granules <= kSmallClasses) return granules - 1;
-  return kSmallClasses + std::size_t(std::bit_width(granules - 1)) - std::size_t(std::bit_width(kSmallClasses));
+  return kSmallClasses + std::size_t(std::bit_width(granules - 1)) -
+         std::size_t(std::bit_width(kSmallClasses));
 }
 
 std::size_t Arena::granules_in(std::size_t size_class) {

@@ -31,7 +31,8 @@ class Arena {
     return reinterpret_cast<T*>(base_ + std::size_t{block} * kGranule);
   }
   Offset offset_of(const void* block) const {
-    return static_cast<Offset>(static_cast<std::size_t>(static_cast<const std::byte*>(block) - base_) / kGranule);
+    return static_cast<Offset>(static_cast<std::size_t>(static_cast<const std::byte*>(block) - base_) /
+                               kGranule);
   }
 
  private:

@@ -53,7 +53,8 @@ void Attempt::run(const Rows& rows, std::atomic<Micros>& births) {
       show_as_found(target, rows);
     } else if (call_.mode == Mode::peek) {
       std::size_t row = target.first;
-      for (const PlannedLimit& planned : limits_of(target)) show_as_charged(target, planned.limit, rows, row++, 0);
+      for (const PlannedLimit& planned : limits_of(target))
+        show_as_charged(target, planned.limit, rows, row++, 0);
     } else {
       charge(target, rows, births);
     }
@@ -77,7 +78,8 @@ Entry* Attempt::entry_for_unknown(Target& target) {
   Entry* cell = shard.overflows() ? shard.find(cell_key(target)) : nullptr;
   if (call_.mode == Mode::peek || target.cost == 0) return cell;
   Entry* entry = shard.insert(target.key, limits_of(target), false);
-  if (entry == nullptr) return cell != nullptr ? cell : shard.insert(cell_key(target), limits_of(target), true);
+  if (entry == nullptr)
+    return cell != nullptr ? cell : shard.insert(cell_key(target), limits_of(target), true);
   target.fresh = true;
   if (cell != nullptr) shard.copy_records(*entry, *cell);
   return entry;

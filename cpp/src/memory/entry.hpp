@@ -62,8 +62,9 @@ void drop_cells(Arena& arena, Record& record);
 /// Whether the entry's records are exactly those of these limits, in this order.
 inline bool fits(Entry& entry, std::span<const PlannedLimit> limits) {
   if (entry.records != limits.size()) return false;
-  return std::equal(entry.begin(), entry.end(), limits.begin(),
-                    [](const Record& record, const PlannedLimit& planned) { return record.tag == planned.tag; });
+  return std::equal(
+      entry.begin(), entry.end(), limits.begin(),
+      [](const Record& record, const PlannedLimit& planned) { return record.tag == planned.tag; });
 }
 
 }  // namespace overlimit::memory

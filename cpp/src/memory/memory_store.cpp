@@ -55,7 +55,9 @@ struct MemoryStore::Table {
     }
   }
 
-  [[nodiscard]] std::size_t shard_index(const memory::KeyHash& key) const { return key.low & (shards.size() - 1); }
+  [[nodiscard]] std::size_t shard_index(const memory::KeyHash& key) const {
+    return key.low & (shards.size() - 1);
+  }
 
   void decide(const Call& call, const Rows& rows, const Readings& readings);
 

@@ -13,7 +13,8 @@ class Region {
   /// Throws std::bad_alloc when the system refuses.
   explicit Region(std::size_t size)
       : size_(size),
-        base_(mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {
+        base_(
+            mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {
     if (base_ == MAP_FAILED) throw std::bad_alloc();
   }
   ~Region() { munmap(base_, size_); }

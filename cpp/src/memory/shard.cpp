@@ -63,8 +63,7 @@ Entry* Shard::make_entry(const KeyHash& key, std::span<const PlannedLimit> limit
 Entry* Shard::insert(const KeyHash& key, std::span<const PlannedLimit> limits, bool overflow) {
   if (overflow && used_ >= mask_) throw std::bad_alloc();
   if (!overflow && (used_ >= most_used() || !census_.admit())) return nullptr;
-  Entry* entry =
-      make_entry(key, limits, 0, overflow ? Arena::Purpose::vital : Arena::Purpose::ordinary);
+  Entry* entry = make_entry(key, limits, 0, overflow ? Arena::Purpose::vital : Arena::Purpose::ordinary);
   if (entry == nullptr) {
     if (overflow) throw std::bad_alloc();
     census_.leave();

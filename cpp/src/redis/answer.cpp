@@ -20,8 +20,7 @@ constexpr std::size_t kWord = sizeof(std::int64_t);
 
 // Everything was charged: now, then per charge its key's birth and the states as charged.
 Micros read_charged(const Call& call, std::string_view reply, const Rows& rows) {
-  const std::size_t expected =
-      kWord * (1 + call.charges.size()) + sizeof(Header) * pairs_of(call.charges);
+  const std::size_t expected = kWord * (1 + call.charges.size()) + sizeof(Header) * pairs_of(call.charges);
   if (reply.size() != expected) not_ours();
   const Micros now = int64_at(reply, 0);
   std::size_t at = kWord;

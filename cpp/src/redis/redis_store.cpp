@@ -25,15 +25,14 @@ RedisStore::Options checked(RedisStore::Options options) {
     throw std::invalid_argument("prefix must match [A-Za-z0-9_.-]{1,64}, got '" + options.prefix + "'");
   }
   if (options.timeout <= 0 || options.timeout > kMaxPeriod) {
-    throw std::invalid_argument("timeout must be above 0 seconds, got " +
-                                std::to_string(options.timeout) + " microseconds");
+    throw std::invalid_argument("timeout must be above 0 seconds, got " + std::to_string(options.timeout) +
+                                " microseconds");
   }
   return options;
 }
 
 bool is_missing_script(const Reply& reply) {
-  return reply.is_error() &&
-         redis::protocol::meaning_of(reply.as_text()).failure == Failure::no_script;
+  return reply.is_error() && redis::protocol::meaning_of(reply.as_text()).failure == Failure::no_script;
 }
 
 }  // namespace

@@ -29,7 +29,9 @@ void append_int64(std::string& bytes, std::int64_t number) {
 std::vector<const Plan*> numbered_plans(const Call& call) {
   std::vector<const Plan*> plans;
   for (const Charge& charge : call.charges) plans.push_back(charge.plan);
-  const auto order = [](const Plan* plan) { return std::tuple<const std::string&, const Plan*>(plan->shape(), plan); };
+  const auto order = [](const Plan* plan) {
+    return std::tuple<const std::string&, const Plan*>(plan->shape(), plan);
+  };
   std::ranges::sort(plans, {}, order);
   const auto rest = std::ranges::unique(plans);
   plans.erase(rest.begin(), rest.end());
@@ -47,9 +49,9 @@ std::string command(std::string_view name, std::string_view script, const Script
 }
 
 bool ever_fits(const Charge& charge) {
-  return charge.role != Role::enforce || std::ranges::all_of(charge.plan->limits(), [&](const PlannedLimit& planned) {
-    return charge.cost <= most(planned.limit);
-  });
+  return charge.role != Role::enforce ||
+         std::ranges::all_of(charge.plan->limits(),
+                             [&](const PlannedLimit& planned) { return charge.cost <= most(planned.limit); });
 }
 
 }  // namespace
@@ -59,8 +61,7 @@ std::string ScriptCall::evalsha() const { return command("EVALSHA", script->sha1
 std::string ScriptCall::eval() const { return command("EVAL", script->text(), *this); }
 
 bool may_charge(const Call& call) {
-  return call.mode == Mode::consume &&
-         spends(call.charges) && std::ranges::all_of(call.charges, ever_fits);
+  return call.mode == Mode::consume && spends(call.charges) && std::ranges::all_of(call.charges, ever_fits);
 }
 
 ScriptCall script_call(const Call& call, std::string_view prefix, Scripts& scripts) {

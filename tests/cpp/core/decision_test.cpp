@@ -61,9 +61,7 @@ TEST_F(Folding, IsAllowedWhenEveryPairIs) {
   EXPECT_EQ(decision.retry_after, 0);
 }
 
-TEST_F(Folding, IsRefusedWhenAnyPairIs) {
-  EXPECT_EQ(fold_rows({{}, kOverRow, {}}).status, Status::over);
-}
+TEST_F(Folding, IsRefusedWhenAnyPairIs) { EXPECT_EQ(fold_rows({{}, kOverRow, {}}).status, Status::over); }
 
 TEST_F(Folding, IsNeverBeforeLockedBeforeOver) {
   const Row locked{.status = Status::locked, .retry_after = 99};
@@ -84,15 +82,17 @@ TEST_F(Folding, RetriesWhenTheLastThatRefusesMayAllow) {
 }
 
 TEST_F(Folding, BindsToTheLeastRemainingWhenAllowed) {
-  const Decision decision = fold_rows({{.remaining = 4, .reset_after = 9}, {.remaining = 3, .reset_after = 1}});
+  const Decision decision =
+      fold_rows({{.remaining = 4, .reset_after = 9}, {.remaining = 3, .reset_after = 1}});
   EXPECT_EQ(decision.binding, 1U);
   EXPECT_EQ(decision.reset_after, 1);
 }
 
 TEST_F(Folding, BindsToTheLongestRetryWhenRefusedWhateverRemains) {
-  const Decision decision = fold_rows({{.remaining = 0, .reset_after = 99},
-                                       {.status = Status::over, .remaining = 2, .retry_after = 7, .reset_after = 7},
-                                       kOverRow});
+  const Decision decision =
+      fold_rows({{.remaining = 0, .reset_after = 99},
+                 {.status = Status::over, .remaining = 2, .retry_after = 7, .reset_after = 7},
+                 kOverRow});
   EXPECT_EQ(decision.binding, 1U);
   EXPECT_EQ(decision.reset_after, 7);
 }
@@ -111,7 +111,8 @@ TEST_F(Folding, BindsToTheFirstChargeGivenAmongEqualsInAll) {
 TEST_F(Folding, BindsToTheFirstLimitGivenAmongEqualsInAll) {
   Columns columns = columns_of({{}, {}, {}, {}});
   const std::vector<Charge> charges{{&two, "x"}, {&two, "y"}};
-  EXPECT_EQ(fold(charges, columns.rows()).binding, 1U) << "the token bucket of x, which is second in canonical order";
+  EXPECT_EQ(fold(charges, columns.rows()).binding, 1U)
+      << "the token bucket of x, which is second in canonical order";
   columns = columns_of({{}, {.remaining = 10}, {}, {}});
   EXPECT_EQ(fold(charges, columns.rows()).binding, 0U) << "identifiers count before limits";
 }
@@ -123,7 +124,8 @@ TEST_F(Folding, DelaysForTheLongestDelayOnlyWhenAllowed) {
 
 TEST_F(Folding, DoesNotListenToShadowsNextToEnforcedCharges) {
   const Decision decision =
-      fold_roles({Role::shadow, Role::enforce}, {{.status = Status::over, .remaining = 0, .retry_after = 9}, {.remaining = 4}});
+      fold_roles({Role::shadow, Role::enforce},
+                 {{.status = Status::over, .remaining = 0, .retry_after = 9}, {.remaining = 4}});
   EXPECT_EQ(decision.status, Status::ok);
   EXPECT_EQ(decision.remaining, 4);
   EXPECT_EQ(decision.retry_after, 0);
@@ -151,8 +153,9 @@ TEST_F(Folding, RetriesNoEarlierThanAMetaLimitThatCountedTheRefusalGrants) {
 }
 
 TEST_F(Folding, LetsMetaLimitsThatAreUsedUpSpeakForTheCall) {
-  const Decision decision =
-      fold_roles({Role::enforce, Role::on_refusal}, {{.remaining = 3}, {.status = Status::over, .remaining = 0, .retry_after = 70, .reset_after = 71}});
+  const Decision decision = fold_roles(
+      {Role::enforce, Role::on_refusal},
+      {{.remaining = 3}, {.status = Status::over, .remaining = 0, .retry_after = 70, .reset_after = 71}});
   EXPECT_EQ(decision.status, Status::over);
   EXPECT_EQ(decision.binding, 1U);
   EXPECT_EQ(decision.retry_after, 70);

@@ -69,14 +69,16 @@ TEST(Plan, NumbersLimitsAlikeInTheOrderGiven) {
 
 TEST(Plan, DoesNotNumberLimitsThatHaveNames) {
   const Plan plan("p", {fixed_window(10, kMinute, "a"), fixed_window(20, kMinute, "b")});
-  EXPECT_EQ(tags_of(plan), (std::set<Tag>{fixed_window(1, kMinute, "a").tag(), fixed_window(1, kMinute, "b").tag()}));
+  EXPECT_EQ(tags_of(plan),
+            (std::set<Tag>{fixed_window(1, kMinute, "a").tag(), fixed_window(1, kMinute, "b").tag()}));
 }
 
 TEST(Plan, PacksTagAndNumbersOfEachLimitAsLittleEndianWords) {
   const Plan plan("p", {token_bucket(20, 10), fixed_window(3, kMinute)});
-  EXPECT_EQ(words_of(plan.packed()),
-            (std::vector<std::int64_t>{static_cast<std::int64_t>(fixed_window(3, kMinute).tag()), 3, kMinute, 0,
-                                       static_cast<std::int64_t>(token_bucket(20, 10).tag()), 20, 100'000, 1}));
+  EXPECT_EQ(
+      words_of(plan.packed()),
+      (std::vector<std::int64_t>{static_cast<std::int64_t>(fixed_window(3, kMinute).tag()), 3, kMinute, 0,
+                                 static_cast<std::int64_t>(token_bucket(20, 10).tag()), 20, 100'000, 1}));
   EXPECT_EQ(plan.packed().size(), 64U);
   EXPECT_EQ(plan.packed().substr(8, 8), std::string("\3\0\0\0\0\0\0\0", 8));
 }
@@ -89,7 +91,8 @@ TEST(Plan, ChangesItsNumbersButNotItsTagsWithTheLimits) {
 }
 
 TEST(Plan, CountsTheCellsOfAllItsLimits) {
-  EXPECT_EQ(Plan("p", {sliding_window(1, kMinute, kSecond), sliding_window(1, kMinute), token_bucket(1, 1)}).max_cells(),
+  EXPECT_EQ(Plan("p", {sliding_window(1, kMinute, kSecond), sliding_window(1, kMinute), token_bucket(1, 1)})
+                .max_cells(),
             110);
 }
 

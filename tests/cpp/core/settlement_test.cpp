@@ -59,7 +59,8 @@ TEST_F(Settling, CountsOnlyWhatIsOverAsARefusal) {
 TEST_F(Settling, CountsNoRefusalWithoutAMetaLimitOrRoomInEach) {
   EXPECT_FALSE(settled({{Role::enforce, Status::over}}).counts_refusal);
   EXPECT_FALSE(
-      settled({{Role::enforce, Status::over}, {Role::on_refusal, Status::ok}, {Role::on_refusal, Status::over}})
+      settled(
+          {{Role::enforce, Status::over}, {Role::on_refusal, Status::ok}, {Role::on_refusal, Status::over}})
           .counts_refusal);
 }
 

@@ -57,7 +57,8 @@ TEST(CheckedInstant, RefusesWhatIsNotAndNamesTheClock) {
       checked_instant(instant);
       ADD_FAILURE() << instant;
     } catch (const std::out_of_range& error) {
-      EXPECT_NE(std::string(error.what()).find("the clock reads " + std::to_string(instant)), std::string::npos);
+      EXPECT_NE(std::string(error.what()).find("the clock reads " + std::to_string(instant)),
+                std::string::npos);
     }
   }
 }

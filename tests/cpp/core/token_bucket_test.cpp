@@ -18,7 +18,7 @@ TokenBucket made(std::int64_t burst, Micros period, std::int64_t units, std::int
   return TokenBucket::make(std::to_array({burst, period, units, refill}));
 }
 
-Limit limit_of(std::int64_t burst, std::int64_t units, std::int64_t refill) {
+Limit bucket_of(std::int64_t burst, std::int64_t units, std::int64_t refill) {
   return {"token_bucket", std::to_array({burst, kSecond, units, refill})};
 }
 
@@ -112,7 +112,7 @@ TEST_F(TenASecond, KeepsItsUsedTokensWhenTheRateChanges) {
 }
 
 TEST(TokenBucket, RoundsTheWaitUpToAWholeMicrosecond) {
-  LonePair pair(limit_of(1, 10, 3));  // 3/10 tokens a microsecond
+  LonePair pair(bucket_of(1, 10, 3));  // 3/10 tokens a microsecond
   pair.hit(0);
   EXPECT_EQ(pair.peek(0, 1).retry_after, 4);
   EXPECT_FALSE(pair.allows(3));
@@ -141,12 +141,12 @@ TEST(TokenBucket, RescalesLargeNumbersExactlyAndSaturates) {
 }
 
 TEST(TokenBucket, ResetSaturatesJustBelowTheFirstInexactInstant) {
-  LonePair pair(limit_of(1, kExact - 1, 1));
+  LonePair pair(bucket_of(1, kExact - 1, 1));
   EXPECT_EQ(pair.hit(kMaxTime - 1).reset_after, kExact - 1 - (kMaxTime - 1));
 }
 
 TEST(TokenBucket, WithoutARateRefusesEverythingButNothing) {
-  LonePair pair(limit_of(0, 1, 0));
+  LonePair pair(bucket_of(0, 1, 0));
   EXPECT_EQ(pair.hit(0, 1), (Shown{Status::never, 0, kNever, 0}));
   EXPECT_EQ(pair.hit(0, 0), (Shown{Status::ok, 0, 0, 0}));
 }
@@ -154,7 +154,7 @@ TEST(TokenBucket, WithoutARateRefusesEverythingButNothing) {
 TEST(TokenBucket, ForgetsWhatWasUsedWhenItsRateBecomesNone) {
   LonePair pair(token_bucket(20, 10));
   pair.hit(0, 20);
-  pair.change(limit_of(0, 1, 0));
+  pair.change(bucket_of(0, 1, 0));
   EXPECT_EQ(pair.hit(0, 1), (Shown{Status::never, 0, kNever, 0}));
 }
 

@@ -38,7 +38,7 @@ class Arenas : public ::testing::Test {
   }
 
   Region region{kGranules * kGranule};
-  Arena arena{region.data(), kGranules * kGranule};
+  Arena arena{region.data(), kGranules* kGranule};
 };
 
 TEST_F(Arenas, RoundBlocksUpToWholeGranules) {

@@ -90,7 +90,8 @@ TEST_F(Records, BehaveLikeAQueue) {
   std::mt19937 random(3);
   std::deque<Cell> model;
   for (std::int64_t at = 0; at < 5'000; ++at) {
-    const std::size_t dropped = random() % 16 == 0 ? SIZE_MAX : std::min<std::size_t>(random() % 3, model.size());
+    const std::size_t dropped =
+        random() % 16 == 0 ? SIZE_MAX : std::min<std::size_t>(random() % 3, model.size());
     model.erase(model.begin(), model.begin() + std::ptrdiff_t(std::min(dropped, model.size())));
     model.push_back({at, 5});
     push(at, 5, dropped);

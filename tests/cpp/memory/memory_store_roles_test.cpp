@@ -21,7 +21,9 @@ class Roles : public ::testing::Test {
   Answer call(std::vector<Charge> charges, Micros now = 0, Mode mode = Mode::consume) {
     return ask(store, {charges, mode, now, true});
   }
-  std::int64_t left(const Plan& plan, Micros now = 0) { return peek(store, plan, {"x"}, now, 0).decision.remaining; }
+  std::int64_t left(const Plan& plan, Micros now = 0) {
+    return peek(store, plan, {"x"}, now, 0).decision.remaining;
+  }
 
   MemoryStore store;
   const Plan rule{"rule", {fixed_window(2, kMinute)}};

@@ -39,7 +39,8 @@ class MemoryStores : public ::testing::Test {
 
 TEST_F(MemoryStores, AdmitWhatEveryLimitAdmits) {
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(hit(store, plan, {"a"}, 0).allowed());
-  EXPECT_EQ(hit(store, plan, {"a"}, 0).decision.retry_after, 1'020'000) << "the sliding window, and its block";
+  EXPECT_EQ(hit(store, plan, {"a"}, 0).decision.retry_after, 1'020'000)
+      << "the sliding window, and its block";
   for (int i = 0; i < 2; ++i) EXPECT_TRUE(hit(store, plan, {"a"}, 1'020'000).allowed());
   EXPECT_EQ(hit(store, plan, {"a"}, 1'020'000).decision.retry_after, kMinute - 1'020'000);
 }
@@ -48,7 +49,8 @@ TEST_F(MemoryStores, ShowARowPerPairInCanonicalOrder) {
   const Answer answer = hit(store, plan, {"a", "b"}, 7);
   EXPECT_EQ(answer.columns.status, std::vector(4, Status::ok));
   EXPECT_EQ(answer.columns.remaining, (std::vector<std::int64_t>{4, 2, 4, 2}));
-  EXPECT_EQ(answer.columns.reset_after, (std::vector<Micros>{kMinute, 1'020'000 - 7, kMinute, 1'020'000 - 7}));
+  EXPECT_EQ(answer.columns.reset_after,
+            (std::vector<Micros>{kMinute, 1'020'000 - 7, kMinute, 1'020'000 - 7}));
   EXPECT_EQ(answer.columns.retry_after, std::vector<Micros>(4, 0));
   EXPECT_EQ(answer.time, 7);
 }
@@ -159,13 +161,14 @@ TEST_F(MemoryStores, ForgetWhatIsReset) {
 TEST_F(MemoryStores, DecideCallsIndependentlyAndInOrder) {
   const std::vector<Charge> a = charges_of(plan, {"a"}, 2);
   const std::vector<Charge> both = charges_of(plan, {"b", "a"}, 2);
-  const Call calls[] = {{a, Mode::consume, 10, true}, {both, Mode::consume, 20, true}, {a, Mode::peek, 2 * kSecond, true}};
+  const Call calls[] = {
+      {a, Mode::consume, 10, true}, {both, Mode::consume, 20, true}, {a, Mode::peek, 2 * kSecond, true}};
   Columns columns(2 + 4 + 2);
   std::vector<Micros> times(3);
   store.decide(calls, columns.rows(), times, {});
   EXPECT_EQ(times, (std::vector<Micros>{10, 20, 2 * kSecond}));
-  EXPECT_EQ(columns.status, (std::vector{Status::ok, Status::ok, Status::ok, Status::ok, Status::ok, Status::over,
-                                         Status::ok, Status::ok}));
+  EXPECT_EQ(columns.status, (std::vector{Status::ok, Status::ok, Status::ok, Status::ok, Status::ok,
+                                         Status::over, Status::ok, Status::ok}));
 }
 
 TEST_F(MemoryStores, ReadTheRealTimeWhenTheyAreGivenNone) {
@@ -194,7 +197,8 @@ TEST_F(MemoryStores, RefuseMoreThan64Charges) {
 TEST_F(MemoryStores, TakeAnyBytesAsIdentifiers) {
   using namespace std::string_view_literals;
   std::set<std::string_view> identifiers{"\0"sv, "\0\0"sv, "a\0b"sv, "a"sv, "\xff\xfe"sv};
-  for (const std::string_view identifier : identifiers) EXPECT_TRUE(hit(store, plan, {identifier}, 0, 3).allowed());
+  for (const std::string_view identifier : identifiers)
+    EXPECT_TRUE(hit(store, plan, {identifier}, 0, 3).allowed());
   for (const std::string_view identifier : identifiers) EXPECT_EQ(left(identifier), 0);
   const std::string long_one(100'000, 'x');
   hit(store, plan, {long_one}, 0, 3);
@@ -253,7 +257,8 @@ TEST_F(ChangingPolicies, StartALimitWithAnotherPeriodAnew) {
 
 TEST_F(ChangingPolicies, KeepEverythingWhenLimitsAreReordered) {
   hit(store, Plan("p", {fixed_window(5, kMinute), sliding_window(5, kMinute)}), {"a"}, 0, 5);
-  EXPECT_FALSE(hit(store, Plan("p", {sliding_window(5, kMinute), fixed_window(5, kMinute)}), {"a"}, 0).allowed());
+  EXPECT_FALSE(
+      hit(store, Plan("p", {sliding_window(5, kMinute), fixed_window(5, kMinute)}), {"a"}, 0).allowed());
 }
 
 TEST_F(ChangingPolicies, CarryTheRecordsOfOldLimitsForOldCodeThatStillRuns) {

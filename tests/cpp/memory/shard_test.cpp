@@ -70,14 +70,16 @@ TEST_F(Shards, StartAnEntryWithAnEmptyRecordPerLimit) {
 TEST_F(Shards, TellKeysWithTheSameHomeAndFingerprintApart) {
   std::vector<Entry*> entries;
   for (std::uint64_t number = 0; number < 10; ++number) entries.push_back(insert(key_at(3, number)));
-  for (std::uint64_t number = 0; number < 10; ++number) EXPECT_EQ(shard.find(key_at(3, number)), entries[number]);
+  for (std::uint64_t number = 0; number < 10; ++number)
+    EXPECT_EQ(shard.find(key_at(3, number)), entries[number]);
 }
 
 TEST_F(Shards, ForgetWhatWasErasedAndNothingElse) {
   for (std::uint64_t number = 0; number < 4; ++number) insert(key_at(3, number));
   shard.erase(shard.find(key_at(3, 1)));
   EXPECT_EQ(shard.find(key_at(3, 1)), nullptr);
-  for (const std::uint64_t number : {0U, 2U, 3U}) EXPECT_EQ(shard.find(key_at(3, number))->key, key_at(3, number));
+  for (const std::uint64_t number : {0U, 2U, 3U})
+    EXPECT_EQ(shard.find(key_at(3, number))->key, key_at(3, number));
 }
 
 TEST_F(Shards, CloseGapsAcrossTheEndOfTheIndex) {
@@ -86,7 +88,8 @@ TEST_F(Shards, CloseGapsAcrossTheEndOfTheIndex) {
   insert(key_at(1));
   for (std::uint64_t number = 0; number < 6; ++number) {
     shard.erase(shard.find(key_at(62, number)));
-    for (std::uint64_t other = number + 1; other < 6; ++other) ASSERT_NE(shard.find(key_at(62, other)), nullptr);
+    for (std::uint64_t other = number + 1; other < 6; ++other)
+      ASSERT_NE(shard.find(key_at(62, other)), nullptr);
     ASSERT_NE(shard.find(key_at(0)), nullptr);
     ASSERT_NE(shard.find(key_at(1)), nullptr);
   }
@@ -110,7 +113,8 @@ TEST_F(Shards, BehaveLikeAMap) {
       }
       ASSERT_EQ(census.tracked, model.size());
     }
-    for (const auto& [id, birth] : model) shard.erase(shard.find(key_at(id.first & 63, id.first << 8 | id.second)));
+    for (const auto& [id, birth] : model)
+      shard.erase(shard.find(key_at(id.first & 63, id.first << 8 | id.second)));
   }
   EXPECT_EQ(census.tracked, 0U);
 }
@@ -142,8 +146,7 @@ TEST_F(Shards, HaveRoomForOverflowCellsWhenTheyAreFull) {
 
 TEST_F(Shards, RefuseACellOnlyWhenOnePlaceIsLeft) {
   std::uint64_t cells = 0;
-  EXPECT_THROW(
-      for (;; ++cells) insert_cell(key_at(cells)), std::bad_alloc);
+  EXPECT_THROW(for (;; ++cells) insert_cell(key_at(cells)), std::bad_alloc);
   EXPECT_EQ(cells, 63U);
   EXPECT_EQ(shard.find(key_at(99, 99)), nullptr) << "a search still ends";
 }
@@ -218,7 +221,8 @@ TEST_F(Conforming, KeepsTheStateOfKnownTags) {
   const Plan after("p", {other, sliding});
   entry = shard.conform(entry, after.limits(), 200);
   EXPECT_TRUE(fits(*entry, after.limits()));
-  EXPECT_EQ(cells(*record_of(*entry, sliding)), (std::vector<Cell>{{0, 10}, {1, 10}, {2, 10}, {3, 10}, {4, 10}}));
+  EXPECT_EQ(cells(*record_of(*entry, sliding)),
+            (std::vector<Cell>{{0, 10}, {1, 10}, {2, 10}, {3, 10}, {4, 10}}));
   EXPECT_EQ(record_of(*entry, sliding)->header, (Header{5, 1, 0}));
   EXPECT_EQ(record_of(*entry, other)->expires_at, 0);
 }

@@ -82,12 +82,6 @@ TEST(Failures, ACodeIsOnlyLookedForWhereServersPutIt) {
   EXPECT_EQ(meaning_of("ERR value-OOM is odd").failure, Failure::script);
 }
 
-TEST(Failures, OnlyRefusalsOfAConnectionLeaveRequestsUnread) {
-  EXPECT_TRUE(meaning_of("ERR max number of clients reached").refuses_connection);
-  EXPECT_TRUE(meaning_of("DENIED Redis is running in protected mode").refuses_connection);
-  EXPECT_FALSE(meaning_of("NOAUTH Authentication required.").refuses_connection);
-}
-
 Endpoint secret_endpoint() {
   Endpoint endpoint;
   endpoint.username = "alice";

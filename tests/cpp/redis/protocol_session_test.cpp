@@ -109,12 +109,20 @@ TEST_F(SessionTest, KeepsTicketsApartOverThousandsOfCallsWithTombstones) {
   EXPECT_EQ(plain_.tombstones(), 0U);
 }
 
-TEST_F(SessionTest, SendsTheHandshakeAheadOfTheFirstRequest) {
+TEST_F(SessionTest, HoldsRequestsBackUntilTheHandshakeIsGranted) {
   Session session(with_handshake());
-  (void)submit(session, "request");
+  const Ticket ticket = submit(session, "request");
   EXPECT_EQ(session.outgoing(),
-            "*3\r\n$4\r\nAUTH\r\n$5\r\nalice\r\n$6\r\ns3cret\r\n*2\r\n$6\r\nSELECT\r\n$1\r\n2\r\nrequest");
+            "*3\r\n$4\r\nAUTH\r\n$5\r\nalice\r\n$6\r\ns3cret\r\n*2\r\n$6\r\nSELECT\r\n$1\r\n2\r\n");
   send_all(session);
+  session.feed("+OK\r\n", kStart);
+  EXPECT_TRUE(session.outgoing().empty());
+  EXPECT_TRUE(session.has_unsent());
+  EXPECT_FALSE(session.may_have_left(ticket));
+  session.feed("+OK\r\n", kStart);
+  EXPECT_EQ(session.outgoing(), "request");
+  send_all(session);
+  EXPECT_FALSE(session.has_unsent());
   (void)submit(session, "another");
   EXPECT_EQ(session.outgoing(), "another");
 }
@@ -128,41 +136,36 @@ TEST_F(SessionTest, AsksOnlyForWhatTheEndpointNeeds) {
 TEST_F(SessionTest, HidesTheRepliesToTheHandshake) {
   Session session(with_handshake());
   const Ticket ticket = submit(session, "request");
+  send_all(session);
   session.feed("+OK\r\n+OK\r\n", kStart);
   EXPECT_FALSE(session.take(ticket).has_value());
+  send_all(session);
   session.feed(":7\r\n", kStart);
   EXPECT_EQ(session.take(ticket).value().as_integer(), 7);
 }
 
 TEST_F(SessionTest, FailsEveryRequestOfARefusedHandshakeWithItsFirstError) {
-  Session session(with_handshake());
-  const Ticket one = submit(session, "one");
-  const Ticket two = submit(session, "two");
-  send_all(session);
-  session.feed("-WRONGPASS invalid\r\n-NOAUTH x\r\n-NOAUTH x\r\n-NOAUTH x\r\n", kStart);
-  EXPECT_FALSE(session.alive());
-  const auto error = failure_of<StoreConfigError>(session, one);
-  EXPECT_NE(std::string(error.what()).find("WRONGPASS"), std::string::npos);
-  EXPECT_FALSE(error.maybe_charged());
-  EXPECT_FALSE(failure_of<StoreConfigError>(session, two).maybe_charged());
+  for (const char* replies :
+       {"-WRONGPASS invalid\r\n-NOAUTH x\r\n", "+OK\r\n-ERR DB index is out of range\r\n"}) {
+    Session session(with_handshake());
+    const Ticket one = submit(session, "one");
+    const Ticket two = submit(session, "two");
+    send_all(session);
+    session.feed(replies, kStart);
+    EXPECT_FALSE(session.alive());
+    const auto error = failure_of<StoreConfigError>(session, one);
+    EXPECT_NE(std::string(error.what()).find(replies[0] == '-' ? "WRONGPASS" : "DB index"),
+              std::string::npos);
+    EXPECT_FALSE(error.maybe_charged());
+    EXPECT_FALSE(failure_of<StoreConfigError>(session, two).maybe_charged());
+  }
 }
 
-TEST_F(SessionTest, SaysThatARequestWasExecutedDespiteARefusedHandshake) {
-  Session session(with_handshake());
-  const Ticket ticket = submit(session, "one");
-  send_all(session);
-  session.feed("+OK\r\n-ERR DB index is out of range\r\n", kStart);
-  EXPECT_FALSE(session.take(ticket).has_value());
-  session.feed(":1\r\n", kStart);
-  EXPECT_TRUE(failure_of<StoreConfigError>(session, ticket).maybe_charged());
-}
-
-TEST_F(SessionTest, KnowsThatAServerThatRefusesConnectionsReadsNothing) {
+TEST_F(SessionTest, KnowsThatAServerThatRefusesConnectionsExecutedNothing) {
   Session session(with_handshake());
   const Ticket ticket = submit(session, "one");
   send_all(session);
   session.feed("-ERR max number of clients reached\r\n", kStart);
-  session.lost("reset");
   EXPECT_FALSE(failure_of<StoreUnavailable>(session, ticket).maybe_charged());
 }
 

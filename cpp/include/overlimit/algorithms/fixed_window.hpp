@@ -46,8 +46,9 @@ constexpr std::optional<Standing<FixedWindow::State>> advance(const FixedWindow&
   return Standing<FixedWindow::State>{state};
 }
 
-constexpr Verdict admit(const FixedWindow& window, const std::optional<Standing<FixedWindow::State>>& standing,
-                        const Cells&, Micros now, Cost cost) {
+constexpr Verdict admit(const FixedWindow& window,
+                        const std::optional<Standing<FixedWindow::State>>& standing, const Cells&, Micros now,
+                        Cost cost) {
   if (cost > window.limit) return kNeverAdmitted;
   if (!standing || cost <= window.limit - standing->state.count) return kAdmitted;
   return over(standing->state.end - now);

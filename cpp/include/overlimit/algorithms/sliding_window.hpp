@@ -69,8 +69,9 @@ inline Micros until_gone(const SlidingWindow& window, const Standing<SlidingWind
   return window.leaves_at(standing.state.newest) - now;
 }
 
-inline Verdict admit(const SlidingWindow& window, const std::optional<Standing<SlidingWindow::State>>& standing,
-                     const Cells& cells, Micros now, Cost cost) {
+inline Verdict admit(const SlidingWindow& window,
+                     const std::optional<Standing<SlidingWindow::State>>& standing, const Cells& cells,
+                     Micros now, Cost cost) {
   if (cost > window.limit) return kNeverAdmitted;
   if (!standing) return kAdmitted;
   const std::int64_t excess = standing->state.total - (window.limit - cost);

@@ -15,19 +15,18 @@ struct Row {
   Meaning meaning;
 };
 
-constexpr Meaning retryable(std::string_view advice) { return {Failure::unavailable, true, false, advice}; }
-constexpr Meaning unavailable(std::string_view advice) {
-  return {Failure::unavailable, false, false, advice};
-}
-constexpr Meaning config(std::string_view advice) { return {Failure::config, false, false, advice}; }
+constexpr Meaning retryable(std::string_view advice) { return {Failure::unavailable, true, advice}; }
+constexpr Meaning unavailable(std::string_view advice) { return {Failure::unavailable, false, advice}; }
+constexpr Meaning config(std::string_view advice) { return {Failure::config, false, advice}; }
 
 constexpr std::string_view kGrant =
     "grant the user of the URL the keys of the prefix and the commands of the scripts";
-constexpr std::string_view kOneSlot = "give the keys of one call a common hash tag with hash_tag";
-constexpr std::string_view kNotCluster = "the server is a node of a Redis Cluster: use a cluster URL";
+constexpr std::string_view kOneSlot =
+    "the identifiers of one call are in several slots: a single server has none";
+constexpr std::string_view kNotCluster = "the server is a node of a Redis Cluster: use a single server";
 
 constexpr Row kTable[] = {
-    {"NOSCRIPT", false, {Failure::no_script, true, false, "send the text of the script"}},
+    {"NOSCRIPT", false, {Failure::no_script, true, "send the text of the script"}},
     {"LOADING", false, retryable("wait until the server has loaded its data")},
     {"BUSY", false, retryable("find the script that blocks the server, SCRIPT KILL ends it")},
     {"MASTERDOWN", false, retryable("the replica has lost its master: connect to the master")},
@@ -43,10 +42,8 @@ constexpr Row kTable[] = {
     {"CROSSSLOT", false, config(kOneSlot)},
     {"MOVED", false, config(kNotCluster)},
     {"ASK", false, config(kNotCluster)},
-    {"DENIED", false, {Failure::config, false, true, "set a password or the bind addresses on the server"}},
-    {"max number of clients",
-     true,
-     {Failure::unavailable, true, true, "raise maxclients or close idle clients"}},
+    {"DENIED", false, config("set a password or the bind addresses on the server")},
+    {"max number of clients", true, retryable("raise maxclients or close idle clients")},
     {"non local key", true, config(kOneSlot)},
     {"without any password configured", true, config("remove the password from the URL")},
     {"DB index is out of range", true,
@@ -56,7 +53,7 @@ constexpr Row kTable[] = {
     {"The user executing the script can't", true, config(kGrant)},
 };
 
-constexpr Meaning kOther{Failure::script, false, false, "see the log of the server"};
+constexpr Meaning kOther{Failure::script, false, "see the log of the server"};
 constexpr std::string_view kWrapped = "ERR Error running script";
 constexpr std::size_t kMaxQuoted = 300;
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "redis/endpoint.hpp"
+#include "overlimit/redis_endpoint.hpp"
 
 namespace overlimit::redis::protocol {
 
@@ -19,8 +19,6 @@ struct Meaning {
   Failure failure;
   /// Nothing was executed and the same request may succeed after a while.
   bool retryable;
-  /// The server said so when it accepted the connection and reads nothing of what was sent.
-  bool refuses_connection;
   /// What the operator should do.
   std::string_view advice;
 };

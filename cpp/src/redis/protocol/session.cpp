@@ -31,7 +31,8 @@ void Session::handshake() {
 void Session::append_handshake(std::initializer_list<std::string_view> command) {
   enqueue(State::handshake, Instant::min(), Instant::min());
   append_request(queue_, command);
-  queued_ = queue_.size();
+  queued_ = greeting_ = queue_.size();
+  ++ungranted_;
 }
 
 Ticket Session::submit(std::string_view request, Instant now, Instant deadline) {
@@ -47,7 +48,9 @@ void Session::enqueue(State state, Instant now, Instant deadline) {
 }
 
 std::string_view Session::outgoing() const noexcept {
-  return std::string_view(queue_).substr(sent_in_queue_);
+  const std::string_view queue = queue_;
+  return ungranted_ > 0 ? queue.substr(sent_in_queue_, greeting_ - sent_in_queue_)
+                        : queue.substr(sent_in_queue_);
 }
 
 void Session::sent(std::size_t count) noexcept {
@@ -55,7 +58,7 @@ void Session::sent(std::size_t count) noexcept {
   sent_in_queue_ += count;
   if (sent_in_queue_ < queue_.size()) return;
   queue_.clear();
-  sent_in_queue_ = 0;
+  sent_in_queue_ = greeting_ = 0;
 }
 
 void Session::feed(std::string_view bytes, Instant now) {
@@ -89,9 +92,10 @@ void Session::settle(Reply reply) {
 }
 
 void Session::settle_handshake(const Reply& reply) {
+  --ungranted_;
   if (!reply.is_error() || refused_) return;
   refused_ = reply.as_text();
-  if (meaning_of(*refused_).refuses_connection) lost("it refused the connection");
+  lost("it refused the handshake");
 }
 
 void Session::forget_ended() noexcept {
@@ -115,14 +119,13 @@ std::optional<Reply> Session::take(Ticket ticket) {
   Reply reply = std::move(request.reply);
   request.state = State::ended;
   forget_ended();
-  if (refused_) raise_error_reply(*refused_, endpoint_, !reply.is_error());
   return reply;
 }
 
 void Session::fail(Request& request) {
   const bool left = has_left(request);
   request.state = State::ended;
-  if (refused_) raise_error_reply(*refused_, endpoint_, left && !meaning_of(*refused_).refuses_connection);
+  if (refused_) raise_error_reply(*refused_, endpoint_);
   throw StoreUnavailable("lost the connection to redis at " + endpoint_.describe() + ": " + *broken_ +
                              "; check the server and the network",
                          left);
@@ -141,7 +144,7 @@ void Session::abandon(Ticket ticket) noexcept {
 
 bool Session::may_have_left(Ticket ticket) const noexcept { return has_left(at(ticket)); }
 
-bool Session::alive() const noexcept { return !broken_ && !refused_; }
+bool Session::alive() const noexcept { return !broken_; }
 
 bool Session::silent(Instant now) const noexcept {
   const auto oldest = std::find_if(requests_.begin() + static_cast<std::ptrdiff_t>(settled_), requests_.end(),

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "redis/endpoint.hpp"
+#include "overlimit/redis_endpoint.hpp"
 #include "redis/protocol/reply.hpp"
 #include "redis/protocol/reply_reader.hpp"
 
@@ -26,8 +26,9 @@ enum class Ticket : std::uint64_t {};
 ///
 /// Redis answers in order, so the n-th reply belongs to the n-th request. An abandoned request keeps its
 /// place: its reply is read and dropped and never reaches another caller. AUTH and SELECT, as the
-/// endpoint asks for them, go ahead of the first request in the same bytes; if one is refused, every
-/// request fails with its error.
+/// endpoint asks for them, go first, and requests only once they are granted, so that nothing is ever
+/// executed as the wrong user or in the wrong database; if one is refused, every request fails with its
+/// error.
 ///
 /// Not thread-safe. Neither copied nor moved.
 class Session {
@@ -42,6 +43,8 @@ class Session {
 
   /// The bytes to send next; valid until the next submit() or sent().
   [[nodiscard]] std::string_view outgoing() const noexcept;
+  /// Whether something is queued that has not been sent, be it held back or not.
+  [[nodiscard]] bool has_unsent() const noexcept { return sent_in_queue_ < queue_.size(); }
   /// The first `count` of outgoing() may have left.
   void sent(std::size_t count) noexcept;
 
@@ -52,8 +55,8 @@ class Session {
   void lost(std::string_view reason);
 
   /// The reply to a request, error replies included, or none while it is outstanding. A reply or a
-  /// failure ends the ticket. Throws StoreUnavailable when the session broke first, or what the refused
-  /// handshake means; maybe_charged: bytes of this request left and nothing says that it was not executed.
+  /// failure ends the ticket. Throws StoreUnavailable when the session broke first (maybe_charged: bytes of
+  /// this request left), or what the refused handshake means.
   [[nodiscard]] std::optional<Reply> take(Ticket ticket);
 
   /// The caller of an outstanding request has gone; ends the ticket.
@@ -97,7 +100,9 @@ class Session {
 
   std::string queue_;  // bytes not yet sent begin at sent_in_queue_
   std::size_t sent_in_queue_ = 0;
-  std::uint64_t queued_ = 0;  // all bytes ever queued, and of those the sent ones
+  std::size_t greeting_ = 0;   // its first bytes that are the handshake
+  std::size_t ungranted_ = 0;  // replies to the handshake that have not come
+  std::uint64_t queued_ = 0;   // all bytes ever queued, and of those the sent ones
   std::uint64_t sent_ = 0;
 
   std::deque<Request> requests_;  // in order; the first `settled_` have their reply

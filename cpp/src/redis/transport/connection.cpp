@@ -79,13 +79,13 @@ void Connection::wait(protocol::Ticket ticket, const Deadline& deadline, const I
                      left);
 }
 
-/// A request that is still being sent would be executed after its caller has gone, so the connection is
+/// A request that is still to be sent would be executed after its caller has gone, so the connection is
 /// closed; one that was sent leaves its place in the queue of replies.
 void Connection::give_up(protocol::Ticket ticket) noexcept {
-  if (session_->outgoing().empty()) {
-    session_->abandon(ticket);
-  } else {
+  if (session_->has_unsent()) {
     close();
+  } else {
+    session_->abandon(ticket);
   }
 }
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string_view>
 
-#include "redis/endpoint.hpp"
+#include "overlimit/redis_endpoint.hpp"
 #include "redis/protocol/reply.hpp"
 #include "redis/transport/deadline.hpp"
 #include "redis/transport/wait.hpp"

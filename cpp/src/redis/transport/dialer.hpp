@@ -1,7 +1,7 @@
 // Opening connections to one endpoint.
 #pragma once
 
-#include "redis/endpoint.hpp"
+#include "overlimit/redis_endpoint.hpp"
 #include "redis/transport/address.hpp"
 #include "redis/transport/socket.hpp"
 #include "redis/transport/wait.hpp"

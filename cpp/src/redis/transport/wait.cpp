@@ -7,6 +7,8 @@
 #include <ctime>
 #include <new>
 
+#include "overlimit/errors.hpp"
+
 namespace overlimit::redis::transport {
 namespace {
 

@@ -1,21 +1,15 @@
 // Waiting for a descriptor: the only place of the transport that sleeps.
 #pragma once
 
-#include <exception>
 #include <functional>
 
 #include "redis/transport/deadline.hpp"
 
 namespace overlimit::redis::transport {
 
-/// Called when a signal interrupts a wait; true ends the wait. Empty: never.
+/// Called when a signal interrupts a wait; true ends it with WaitInterrupted. Empty: never. The same as the
+/// store's (store.hpp).
 using Interrupted = std::function<bool()>;
-
-/// interrupted() ended the wait. Not a failure of the store; connections stay usable.
-class WaitInterrupted : public std::exception {
- public:
-  [[nodiscard]] const char* what() const noexcept override { return "the wait was interrupted"; }
-};
 
 /// Whether one of the poll(2) `events` of `fd`, or its failure, came before the deadline. Looks at least
 /// once, even when the deadline has passed. Throws WaitInterrupted, what interrupted() throws, and

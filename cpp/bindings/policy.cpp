@@ -1,0 +1,105 @@
+#include "policy.hpp"
+
+#include <structmember.h>
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "errors.hpp"
+#include "handles.hpp"
+
+namespace overlimit::python {
+namespace {
+
+struct PolicyObject {
+  PyObject_HEAD
+  Plan* plan;
+  PyObject* name;
+  PyObject* limits;
+};
+
+PyTypeObject* policy_type = nullptr;
+
+PolicyObject& of(PyObject* self) { return *reinterpret_cast<PolicyObject*>(self); }
+
+std::unique_ptr<Plan> compile(PyObject* name, PyObject* limits) {
+  const char* text = PyUnicode_AsUTF8(name);
+  if (text == nullptr) throw PythonError{};
+  std::vector<Limit> compiled;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(limits); ++i) {
+    PyObject* const limit = PyTuple_GET_ITEM(limits, i);
+    const Object core = Object::steal(checked(PyObject_GetAttrString(limit, "_core_limit")));
+    compiled.push_back(limit_from(core.get()));
+  }
+  return std::make_unique<Plan>(text, compiled);
+}
+
+PyObject* create(PyTypeObject*, PyObject* arguments, PyObject*) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    PyObject* name = nullptr;
+    PyObject* limits = nullptr;
+    if (!PyArg_ParseTuple(arguments, "UO!:Policy", &name, &PyTuple_Type, &limits)) throw PythonError{};
+    return new_policy(name, limits).release();
+  });
+}
+
+void destroy(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  delete of(self).plan;
+  Py_XDECREF(of(self).name);
+  Py_XDECREF(of(self).limits);
+  PyObject_Free(self);
+  Py_DECREF(type);
+}
+
+PyObject* reduce(PyObject* self, PyObject*) {
+  return Py_BuildValue("O(OO)", policy_type, of(self).name, of(self).limits);
+}
+
+PyMethodDef methods[] = {{"__reduce__", reduce, METH_NOARGS, nullptr}, {nullptr, nullptr, 0, nullptr}};
+
+PyMemberDef members[] = {
+    {"name", T_OBJECT_EX, offsetof(PolicyObject, name), READONLY, "The name; it is part of the key."},
+    {"limits", T_OBJECT_EX, offsetof(PolicyObject, limits), READONLY, "The limits, in the order given."},
+    {nullptr, 0, 0, 0, nullptr}};
+
+PyType_Slot slots[] = {{Py_tp_doc, const_cast<char*>("Policy(name, limits, /)\n--\n\nA name and its limits, compiled.")},
+                       {Py_tp_new, reinterpret_cast<void*>(create)},
+                       {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
+                       {Py_tp_methods, methods},
+                       {Py_tp_members, members},
+                       {0, nullptr}};
+
+PyType_Spec spec = {"overlimit._core.Policy", sizeof(PolicyObject), 0, Py_TPFLAGS_DEFAULT, slots};
+
+}  // namespace
+
+bool add_policy(PyObject* module) {
+  policy_type = reinterpret_cast<PyTypeObject*>(PyType_FromModuleAndSpec(module, &spec, nullptr));
+  return policy_type != nullptr && PyModule_AddType(module, policy_type) == 0;
+}
+
+Object new_policy(PyObject* name, PyObject* limits) {
+  std::unique_ptr<Plan> plan = compile(name, limits);
+  auto* policy = PyObject_New(PolicyObject, policy_type);
+  Object object = Object::steal(checked(reinterpret_cast<PyObject*>(policy)));
+  policy->plan = plan.release();
+  policy->name = Py_NewRef(name);
+  policy->limits = Py_NewRef(limits);
+  return object;
+}
+
+const Plan& checked_plan(PyObject* object) {
+  if (!PyObject_TypeCheck(object, policy_type)) {
+    PyErr_Format(PyExc_TypeError, "expected a Policy, not %.100s", Py_TYPE(object)->tp_name);
+    throw PythonError{};
+  }
+  return plan_of(object);
+}
+
+const Plan& plan_of(PyObject* policy) { return *of(policy).plan; }
+PyObject* limits_of(PyObject* policy) { return of(policy).limits; }
+PyObject* name_of(PyObject* policy) { return of(policy).name; }
+
+}  // namespace overlimit::python

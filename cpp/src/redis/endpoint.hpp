@@ -1,2 +1,0 @@
-#pragma once
-#include "overlimit/redis_endpoint.hpp"

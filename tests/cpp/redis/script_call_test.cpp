@@ -1,0 +1,115 @@
+#include "redis/script_call.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "../limits.hpp"
+#include "packing.hpp"
+
+namespace overlimit::redis {
+namespace {
+
+using testing::fixed_window;
+using testing::kMinute;
+using testing::packed;
+using testing::sliding_window;
+using testing::token_bucket;
+
+class Encoding : public ::testing::Test {
+ protected:
+  ScriptCall encoded(const std::vector<Charge>& charges, Mode mode = Mode::consume,
+                     std::optional<Micros> now = std::nullopt, bool system_clock = false) {
+    return script_call({charges, mode, now, system_clock}, "ol", scripts);
+  }
+
+  Scripts scripts;
+  const Plan fixed{"fixed", {fixed_window(5, kMinute)}};
+  const Plan bucket{"bucket", {token_bucket(20, 10)}};
+};
+
+constexpr std::int64_t kEnforce = 0;
+
+TEST_F(Encoding, HasAKeyPerCharge) {
+  EXPECT_EQ(encoded({{&fixed, "a"}, {&bucket, "b"}}).keys, (std::vector<std::string>{"ol1:fixed:a", "ol1:bucket:b"}));
+}
+
+TEST_F(Encoding, PacksClockSlackChargesAndPolicies) {
+  EXPECT_EQ(encoded({{&fixed, "a", 3}}).arguments, packed({-1, 1'000, 1, 3, kEnforce}) + fixed.packed());
+}
+
+TEST_F(Encoding, KeepsStateLongerTheLessItKnowsTheClock) {
+  const auto head = [&](std::optional<Micros> now, bool system_clock) {
+    return encoded({{&fixed, "a"}}, Mode::consume, now, system_clock).arguments.substr(0, 16);
+  };
+  EXPECT_EQ(head(std::nullopt, false), packed({-1, 1'000}));
+  EXPECT_EQ(head(77, true), packed({77, 60'000}));
+  EXPECT_EQ(head(77, false), packed({77, 3'600'000}));
+  EXPECT_EQ(head(0, false), packed({0, 3'600'000}));
+}
+
+TEST_F(Encoding, NumbersPoliciesByTheirShapesAndSendsEachOnce) {
+  const ScriptCall call = encoded({{&fixed, "a", 1}, {&bucket, "b", 2}, {&fixed, "c", 3}});
+  EXPECT_EQ(call.arguments, packed({-1, 1'000, 1, 1, kEnforce, 2, 2, kEnforce, 1, 3, kEnforce}) + fixed.packed() +
+                                bucket.packed());
+}
+
+TEST_F(Encoding, MakesNoNewScriptForAnotherOrderOfCharges) {
+  const ScriptCall one = encoded({{&fixed, "a", 1}, {&bucket, "b", 2}});
+  const ScriptCall other = encoded({{&bucket, "b", 2}, {&fixed, "a", 1}});
+  EXPECT_EQ(one.script, other.script);
+  EXPECT_EQ(other.arguments, packed({-1, 1'000, 2, 2, kEnforce, 1, 1, kEnforce}) + fixed.packed() + bucket.packed());
+}
+
+TEST_F(Encoding, MakesNoNewScriptForMoreIdentifiers) {
+  EXPECT_EQ(encoded({{&fixed, "a"}}).script, encoded({{&fixed, "a"}, {&fixed, "b"}, {&fixed, "c"}}).script);
+}
+
+TEST_F(Encoding, NumbersTwoPoliciesOfOneShapeApart) {
+  const Plan other("other", {fixed_window(9, kMinute)});
+  const std::string arguments = encoded({{&fixed, "a"}, {&other, "b"}}).arguments;
+  const bool fixed_first = arguments.substr(16, 8) == packed({1});
+  EXPECT_EQ(arguments.substr(40, 8), packed({fixed_first ? 2 : 1}));
+  EXPECT_EQ(arguments.substr(64), fixed_first ? fixed.packed() + other.packed() : other.packed() + fixed.packed());
+}
+
+TEST_F(Encoding, SendsRoles) {
+  const ScriptCall call = encoded({{&fixed, "a", 7, Role::enforce}, {&fixed, "b", 7, Role::shadow}, {&fixed, "c", 7, Role::on_refusal}});
+  EXPECT_EQ(call.script, &read_script()) << "seven never fit";
+  const ScriptCall fitting = encoded({{&fixed, "a", 2}, {&fixed, "b", 7, Role::shadow}, {&fixed, "c", 2, Role::on_refusal}});
+  EXPECT_EQ(fitting.arguments, packed({-1, 1'000, 1, 2, 0, 1, 7, 1, 1, 1, 2}) + fixed.packed());
+}
+
+TEST_F(Encoding, OnlyReadsForAPeekACostOfZeroAndWhatNeverFits) {
+  for (const ScriptCall& call : {encoded({{&fixed, "a"}}, Mode::peek), encoded({{&fixed, "a", 0}}),
+                                 encoded({{&fixed, "a", 6}}), encoded({{&bucket, "a", 1}, {&fixed, "b", INT64_MAX}})}) {
+    EXPECT_EQ(call.script, &read_script());
+    EXPECT_EQ(call.arguments, packed({-1, 1'000}));
+  }
+}
+
+TEST_F(Encoding, IsACommandByHashOrWithTheWholeText) {
+  const ScriptCall call = encoded({{&fixed, "a"}, {&fixed, "b\r\n"}});
+  const std::string tail = "$1\r\n2\r\n$11\r\nol1:fixed:a\r\n$13\r\nol1:fixed:b\r\n\r\n$" +
+                           std::to_string(call.arguments.size()) + "\r\n" + call.arguments + "\r\n";
+  EXPECT_EQ(call.evalsha(), "*6\r\n$7\r\nEVALSHA\r\n$40\r\n" + call.script->sha1() + "\r\n" + tail);
+  EXPECT_EQ(call.eval(), "*6\r\n$4\r\nEVAL\r\n$" + std::to_string(call.script->text().size()) + "\r\n" +
+                             call.script->text() + "\r\n" + tail);
+}
+
+TEST_F(Encoding, MayChargeWhenSomethingIsSpentAndEverythingCanFit) {
+  const auto may = [&](const std::vector<Charge>& charges, Mode mode = Mode::consume) {
+    return may_charge({charges, mode});
+  };
+  EXPECT_TRUE(may({{&fixed, "a", 5}}));
+  EXPECT_TRUE(may({{&fixed, "a", 0}, {&fixed, "b", 1}}));
+  EXPECT_FALSE(may({{&fixed, "a", 5}}, Mode::peek));
+  EXPECT_FALSE(may({{&fixed, "a", 0}, {&fixed, "b", 0}}));
+  EXPECT_FALSE(may({{&fixed, "a", 1}, {&fixed, "b", 6}}));
+  EXPECT_TRUE(may({{&fixed, "a", 1}, {&fixed, "b", 6, Role::shadow}}));
+}
+
+}  // namespace
+}  // namespace overlimit::redis
