@@ -13,8 +13,7 @@ namespace overlimit::python {
 namespace {
 
 struct PolicyObject {
-  PyObject_HEAD
-  Plan* plan;
+  PyObject_HEAD Plan* plan;
   PyObject* name;
   PyObject* limits;
 };
@@ -64,12 +63,13 @@ PyMemberDef members[] = {
     {"limits", T_OBJECT_EX, offsetof(PolicyObject, limits), READONLY, "The limits, in the order given."},
     {nullptr, 0, 0, 0, nullptr}};
 
-PyType_Slot slots[] = {{Py_tp_doc, const_cast<char*>("Policy(name, limits, /)\n--\n\nA name and its limits, compiled.")},
-                       {Py_tp_new, reinterpret_cast<void*>(create)},
-                       {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
-                       {Py_tp_methods, methods},
-                       {Py_tp_members, members},
-                       {0, nullptr}};
+PyType_Slot slots[] = {
+    {Py_tp_doc, const_cast<char*>("Policy(name, limits, /)\n--\n\nA name and its limits, compiled.")},
+    {Py_tp_new, reinterpret_cast<void*>(create)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
+    {Py_tp_methods, methods},
+    {Py_tp_members, members},
+    {0, nullptr}};
 
 PyType_Spec spec = {"overlimit._core.Policy", sizeof(PolicyObject), 0, Py_TPFLAGS_DEFAULT, slots};
 

@@ -38,7 +38,8 @@ class Answers : public ::testing::Test {
     columns = Columns(pairs_of(charges));
     return read_answer({charges, mode}, reply, columns.rows());
   }
-  void expect_script_error(const std::vector<Charge>& charges, const Reply& reply, Mode mode = Mode::consume) {
+  void expect_script_error(const std::vector<Charge>& charges, const Reply& reply,
+                           Mode mode = Mode::consume) {
     try {
       read(charges, reply, mode);
       ADD_FAILURE() << "taken for an answer";

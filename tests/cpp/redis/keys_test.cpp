@@ -36,7 +36,7 @@ TEST(KeyOf, GivesNoTwoPairsTheSameKey) {
   const std::string long_one(300, 'x');
   const std::string hash = key_of("ol", "p", long_one).substr(6);
   const std::set<std::string> keys{
-      key_of("ol", "p", "q:r"), key_of("ol", "p.q", "r"),   key_of("ol", "p", long_one),
+      key_of("ol", "p", "q:r"), key_of("ol", "p.q", "r"),    key_of("ol", "p", long_one),
       key_of("ol", "p", hash),  key_of("ol", "q", long_one), key_of("ol", "p", long_one + "x"),
   };
   EXPECT_EQ(keys.size(), 6U);

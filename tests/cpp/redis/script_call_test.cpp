@@ -33,7 +33,8 @@ class Encoding : public ::testing::Test {
 constexpr std::int64_t kEnforce = 0;
 
 TEST_F(Encoding, HasAKeyPerCharge) {
-  EXPECT_EQ(encoded({{&fixed, "a"}, {&bucket, "b"}}).keys, (std::vector<std::string>{"ol1:fixed:a", "ol1:bucket:b"}));
+  EXPECT_EQ(encoded({{&fixed, "a"}, {&bucket, "b"}}).keys,
+            (std::vector<std::string>{"ol1:fixed:a", "ol1:bucket:b"}));
 }
 
 TEST_F(Encoding, PacksClockSlackChargesAndPolicies) {
@@ -52,15 +53,16 @@ TEST_F(Encoding, KeepsStateLongerTheLessItKnowsTheClock) {
 
 TEST_F(Encoding, NumbersPoliciesByTheirShapesAndSendsEachOnce) {
   const ScriptCall call = encoded({{&fixed, "a", 1}, {&bucket, "b", 2}, {&fixed, "c", 3}});
-  EXPECT_EQ(call.arguments, packed({-1, 1'000, 1, 1, kEnforce, 2, 2, kEnforce, 1, 3, kEnforce}) + fixed.packed() +
-                                bucket.packed());
+  EXPECT_EQ(call.arguments, packed({-1, 1'000, 1, 1, kEnforce, 2, 2, kEnforce, 1, 3, kEnforce}) +
+                                fixed.packed() + bucket.packed());
 }
 
 TEST_F(Encoding, MakesNoNewScriptForAnotherOrderOfCharges) {
   const ScriptCall one = encoded({{&fixed, "a", 1}, {&bucket, "b", 2}});
   const ScriptCall other = encoded({{&bucket, "b", 2}, {&fixed, "a", 1}});
   EXPECT_EQ(one.script, other.script);
-  EXPECT_EQ(other.arguments, packed({-1, 1'000, 2, 2, kEnforce, 1, 1, kEnforce}) + fixed.packed() + bucket.packed());
+  EXPECT_EQ(other.arguments,
+            packed({-1, 1'000, 2, 2, kEnforce, 1, 1, kEnforce}) + fixed.packed() + bucket.packed());
 }
 
 TEST_F(Encoding, MakesNoNewScriptForMoreIdentifiers) {
@@ -72,19 +74,23 @@ TEST_F(Encoding, NumbersTwoPoliciesOfOneShapeApart) {
   const std::string arguments = encoded({{&fixed, "a"}, {&other, "b"}}).arguments;
   const bool fixed_first = arguments.substr(16, 8) == packed({1});
   EXPECT_EQ(arguments.substr(40, 8), packed({fixed_first ? 2 : 1}));
-  EXPECT_EQ(arguments.substr(64), fixed_first ? fixed.packed() + other.packed() : other.packed() + fixed.packed());
+  EXPECT_EQ(arguments.substr(64),
+            fixed_first ? fixed.packed() + other.packed() : other.packed() + fixed.packed());
 }
 
 TEST_F(Encoding, SendsRoles) {
-  const ScriptCall call = encoded({{&fixed, "a", 7, Role::enforce}, {&fixed, "b", 7, Role::shadow}, {&fixed, "c", 7, Role::on_refusal}});
+  const ScriptCall call = encoded(
+      {{&fixed, "a", 7, Role::enforce}, {&fixed, "b", 7, Role::shadow}, {&fixed, "c", 7, Role::on_refusal}});
   EXPECT_EQ(call.script, &read_script()) << "seven never fit";
-  const ScriptCall fitting = encoded({{&fixed, "a", 2}, {&fixed, "b", 7, Role::shadow}, {&fixed, "c", 2, Role::on_refusal}});
+  const ScriptCall fitting =
+      encoded({{&fixed, "a", 2}, {&fixed, "b", 7, Role::shadow}, {&fixed, "c", 2, Role::on_refusal}});
   EXPECT_EQ(fitting.arguments, packed({-1, 1'000, 1, 2, 0, 1, 7, 1, 1, 1, 2}) + fixed.packed());
 }
 
 TEST_F(Encoding, OnlyReadsForAPeekACostOfZeroAndWhatNeverFits) {
-  for (const ScriptCall& call : {encoded({{&fixed, "a"}}, Mode::peek), encoded({{&fixed, "a", 0}}),
-                                 encoded({{&fixed, "a", 6}}), encoded({{&bucket, "a", 1}, {&fixed, "b", INT64_MAX}})}) {
+  for (const ScriptCall& call :
+       {encoded({{&fixed, "a"}}, Mode::peek), encoded({{&fixed, "a", 0}}), encoded({{&fixed, "a", 6}}),
+        encoded({{&bucket, "a", 1}, {&fixed, "b", INT64_MAX}})}) {
     EXPECT_EQ(call.script, &read_script());
     EXPECT_EQ(call.arguments, packed({-1, 1'000}));
   }

@@ -19,7 +19,9 @@ using testing::kSecond;
 using testing::sliding_window;
 using testing::token_bucket;
 
-bool holds(const Script& script, std::string_view text) { return script.text().find(text) != std::string::npos; }
+bool holds(const Script& script, std::string_view text) {
+  return script.text().find(text) != std::string::npos;
+}
 
 TEST(Script, IsKnownByTheSha1OfItsText) {
   EXPECT_EQ(Script("").sha1(), "da39a3ee5e6b4b0d3255bfef95601890afd80709");
@@ -85,7 +87,8 @@ TEST_F(Deciding, HoldsEachAlgorithmOnce) {
 
 TEST_F(Deciding, HoldsNeitherNamesNorNumbersOfAPolicy) {
   const Script& script = of(Plan("payments", {fixed_window(987654321, 123456789, "limit-name")}));
-  for (const char* own : {"payments", "limit-name", "987654321", "123456789"}) EXPECT_FALSE(holds(script, own)) << own;
+  for (const char* own : {"payments", "limit-name", "987654321", "123456789"})
+    EXPECT_FALSE(holds(script, own)) << own;
 }
 
 TEST_F(Deciding, GivesReferencesThatStayValid) {

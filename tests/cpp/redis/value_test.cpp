@@ -18,7 +18,8 @@ constexpr Tag kWindow = 0xfedcba9876543210;
 constexpr Tag kBucket = 2;
 
 std::string both() {
-  return value_of(77, {record_of(kWindow, 100, packed({9, 1, 6, 3, 2, 5, 3})), record_of(kBucket, 200, packed({4, 5, 6}))});
+  return value_of(77, {record_of(kWindow, 100, packed({9, 1, 6, 3, 2, 5, 3})),
+                       record_of(kBucket, 200, packed({4, 5, 6}))});
 }
 
 TEST(Int64At, ReadsLittleEndianBytesAnywhere) {
@@ -59,8 +60,9 @@ TEST(Value, OwnsWhatItRead) {
 }
 
 TEST(Value, KeepsKnownRecordsAmongUnknownOnesOfAnySize) {
-  const Value value(value_of(1, {record_of(8, 5, ""), record_of(9, 5, "abc"), record_of(kBucket, 200, packed({4, 5, 6})),
-                                 record_of(10, 5, std::string(1000, 'x'))}));
+  const Value value(
+      value_of(1, {record_of(8, 5, ""), record_of(9, 5, "abc"), record_of(kBucket, 200, packed({4, 5, 6})),
+                   record_of(10, 5, std::string(1000, 'x'))}));
   EXPECT_EQ(value.find(kBucket)->header, (Header{4, 5, 6}));
 }
 
@@ -85,8 +87,9 @@ TEST(Value, WithBytesTooManyIsAsIfThereWereNothing) {
 }
 
 TEST(Value, ThatIsSomebodyElsesIsAsIfThereWereNothing) {
-  for (const std::string& foreign : {std::string("42"), std::string("{\"count\": 42, \"until\": 1234567890123}"),
-                                     std::string(1000, '\xff'), std::string(1000, 'x')}) {
+  for (const std::string& foreign :
+       {std::string("42"), std::string("{\"count\": 42, \"until\": 1234567890123}"),
+        std::string(1000, '\xff'), std::string(1000, 'x')}) {
     EXPECT_EQ(Value(foreign).birth(), 0);
     EXPECT_FALSE(Value(foreign).find(kBucket));
   }
@@ -96,7 +99,8 @@ TEST(Value, ReadsNothingOutsideRandomBytes) {
   std::mt19937 random(5);
   for (int round = 0; round < 20'000; ++round) {
     std::string bytes = both();
-    for (int change = 0; change < 4; ++change) bytes[random() % bytes.size()] = static_cast<char>(random() % 4);
+    for (int change = 0; change < 4; ++change)
+      bytes[random() % bytes.size()] = static_cast<char>(random() % 4);
     bytes.resize(random() % (bytes.size() + 8));
     const Value value(bytes);
     for (const Tag tag : {kWindow, kBucket}) {
@@ -108,7 +112,8 @@ TEST(Value, ReadsNothingOutsideRandomBytes) {
 
 TEST(Value, HasNoRecordThatIsTooShortForAHeader) {
   for (std::size_t size = 0; size < 24; ++size) {
-    EXPECT_FALSE(Value(value_of(1, {record_of(kBucket, 200, std::string(size, '\0'))})).find(kBucket)) << size;
+    EXPECT_FALSE(Value(value_of(1, {record_of(kBucket, 200, std::string(size, '\0'))})).find(kBucket))
+        << size;
   }
 }
 
