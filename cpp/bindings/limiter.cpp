@@ -82,6 +82,15 @@ class Collected {
   }
   void drop_newest() { --size_; }
 
+  /// Whether the newest charge calls other limits by the name of an earlier one's.
+  [[nodiscard]] bool contradicts() const {
+    const Plan& newest = *charges_[size_ - 1].plan;
+    return std::any_of(charges_.data(), charges_.data() + size_ - 1, [&](const Charge& earlier) {
+      return earlier.plan != &newest && earlier.plan->policy() == newest.policy() &&
+             earlier.plan->packed() != newest.packed();
+    });
+  }
+
   [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] std::span<const Charge> charges() const { return {charges_.data(), size_}; }
   [[nodiscard]] const Subject* subjects() const { return subjects_.data(); }
@@ -257,6 +266,9 @@ PyObject* hit_all(PyObject*, PyObject* charges) {
       collected.add(given.limiter, given.identifier, cost_of(given.cost));
       check_same_store(*first, binding_of(given.limiter));
       if (collected.repeats()) raise_value_error("the same policy and identifier occur twice");
+      if (collected.contradicts()) {
+        raise_value_error("two limiters of one name have different limits: give one of them another name=");
+      }
       sum = Object::steal(checked(PyNumber_Add(sum.get(), given.cost)));
     }
     if (first == nullptr) raise_value_error("name at least one charge");

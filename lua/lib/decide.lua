@@ -60,7 +60,9 @@ local function charged(policy, value, cost)
     if expected then next_at = first + size else in_place = false end
     old_expiry = max(old_expiry, expires)
     local a, b, c
-    if expires > now and size >= STATE then a, b, c = state_at(value, first) end
+    if expires > now and size >= STATE and (size - STATE) % CELL == 0 then
+      a, b, c = state_at(value, first)
+    end
     local state, cells, until_then = policy[j](at + 8, cost, a, b, c, value, first + STATE, first + size)
     if not state then return end
     records = records .. tag .. pack('<I4i8', #state + #cells, until_then) .. state .. cells

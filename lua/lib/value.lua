@@ -1,6 +1,6 @@
 -- The value of a key: birth (int64), then records of tag (8 bytes), size (uint32), expires_at (int64) and
 -- `size` bytes. Anything else under our key is as if there were nothing.
-local HEAD, RECORD, STATE = 8, 20, 24
+local HEAD, RECORD, STATE, CELL = 8, 20, 24, 16
 
 -- value, or false; and an error reply that isn't about the value, if there is one.
 local function get(key)

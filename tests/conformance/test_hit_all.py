@@ -78,6 +78,12 @@ class TestWrongCharges:
         with pytest.raises(ValueError, match="clock"):
             hit_all([(limiter, "a", 1), (later, "a", 1)])
 
+    def test_two_policies_of_one_name(self, build):
+        with pytest.raises(ValueError, match="name="):
+            hit_all([(build(FixedWindow(5, 60)), "a", 1), (build(FixedWindow(6, 60)), "b", 1)])
+        same, again = build(FixedWindow(5, 60)), build(FixedWindow(5, 60))
+        assert hit_all([(same, "a", 1), (again, "b", 1)])
+
     @pytest.mark.parametrize("charge", [("a", 1), ["a"], "ab", (None, "a", 1)])
     def test_what_is_no_charge(self, charge):
         with pytest.raises(TypeError):

@@ -224,6 +224,16 @@ class TestForeignValues:
             raw.set(key, source.randbytes(source.randrange(120)))
             assert self.counts_from_new(limiter)
 
+    @pytest.mark.parametrize("excess", [1, 8, 15])
+    def test_a_record_with_a_part_of_a_cell_is_as_if_there_were_nothing(self, build, raw, key, excess):
+        limiter = build(SlidingWindow(3, per=60))
+        limiter.hit("a", cost=3)
+        value = raw.get(key)
+        size = int.from_bytes(value[16:20], "little") + excess
+        raw.set(key, value[:16] + size.to_bytes(4, "little") + value[20:] + b"x" * excess)
+        assert limiter.peek("a", cost=0).remaining == 3
+        assert [bool(limiter.hit("a")) for _ in range(5)] == [True] * 3 + [False] * 2
+
     @EACH
     def test_any_byte_of_our_own_value_changed_is_never_an_error(self, build, raw, key, limit):
         limiter = build(limit)

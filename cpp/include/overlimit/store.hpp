@@ -29,7 +29,8 @@ struct Charge {
 /// What becomes of the answer. peek: nothing is written.
 enum class Mode : std::uint8_t { consume, peek };
 
-/// Charges decided together: all or nothing. No (policy, identifier) pair occurs twice.
+/// Charges decided together: all or nothing. No (policy, identifier) pair occurs twice, and no two plans of
+/// one policy name have different limits.
 /// `now` is the reading of an injected clock; without it the store reads its own. `system_clock` says that
 /// an injected reading is this machine's real time, so that state may expire by real time soon after.
 struct Call {

@@ -59,12 +59,13 @@ void commit(Arena& arena, Record& record, const Written& written);
 /// Gives the record's ring back.
 void drop_cells(Arena& arena, Record& record);
 
-/// Whether the entry's records are exactly those of these limits, in this order.
+/// Whether the entry begins with the records of these limits, in this order. Those of other limits may
+/// follow.
 inline bool fits(Entry& entry, std::span<const PlannedLimit> limits) {
-  if (entry.records != limits.size()) return false;
+  if (entry.records < limits.size()) return false;
   return std::equal(
-      entry.begin(), entry.end(), limits.begin(),
-      [](const Record& record, const PlannedLimit& planned) { return record.tag == planned.tag; });
+      limits.begin(), limits.end(), entry.begin(),
+      [](const PlannedLimit& planned, const Record& record) { return record.tag == planned.tag; });
 }
 
 }  // namespace overlimit::memory

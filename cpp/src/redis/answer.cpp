@@ -18,6 +18,11 @@ constexpr std::size_t kWord = sizeof(std::int64_t);
   throw ScriptError("the script answered what it never should: is the server changing replies?", true);
 }
 
+bool writes_every_charge(const Call& call) {
+  return may_charge(call) &&
+         std::ranges::all_of(call.charges, [](const Charge& charge) { return asked_by(charge) > 0; });
+}
+
 // Everything was charged: now, then per charge its key's birth and the states as charged.
 Micros read_charged(const Call& call, std::string_view reply, const Rows& rows) {
   const std::size_t expected = kWord * (1 + call.charges.size()) + sizeof(Header) * pairs_of(call.charges);
@@ -116,7 +121,7 @@ class FoundAnswer {
 }  // namespace
 
 Micros read_answer(const Call& call, const protocol::Reply& reply, const Rows& rows) {
-  if (reply.is_string()) return read_charged(call, reply.as_text(), rows);
+  if (reply.is_string() && writes_every_charge(call)) return read_charged(call, reply.as_text(), rows);
   if (!reply.is_array()) not_ours();
   const FoundAnswer answer(call, reply.as_array());
   answer.show(rows);

@@ -33,8 +33,7 @@ std::vector<const Plan*> numbered_plans(const Call& call) {
     return std::tuple<const std::string&, const Plan*>(plan->shape(), plan);
   };
   std::ranges::sort(plans, {}, order);
-  const auto rest = std::ranges::unique(plans);
-  plans.erase(rest.begin(), rest.end());
+  plans.erase(std::unique(plans.begin(), plans.end()), plans.end());
   return plans;
 }
 

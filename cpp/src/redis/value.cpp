@@ -50,7 +50,7 @@ Value::Value(std::string_view bytes) {
   for (std::size_t at = kHead; at < bytes.size();) {
     const std::size_t size = size_at(bytes, at + 8);
     const std::size_t first = at + kRecordHead;
-    if (size >= sizeof(Header)) {
+    if (size >= sizeof(Header) && (size - sizeof(Header)) % sizeof(Cell) == 0) {
       records_.push_back({static_cast<Tag>(int64_at(bytes, at)), int64_at(bytes, at + 12),
                           header_at(bytes, first),
                           cells_in(bytes.substr(first + sizeof(Header), size - sizeof(Header)))});

@@ -45,7 +45,7 @@ TEST(Plan, IsTheSameInWhateverOrderTheLimitsAreGiven) {
                             fixed_window(4, kMinute)};
   const Plan plan("p", limits);
   for (int i = 0; i < 4; ++i) {
-    std::ranges::rotate(limits, limits.begin() + 1);
+    std::rotate(limits.begin(), limits.begin() + 1, limits.end());
     const Plan other("p", limits);
     EXPECT_EQ(other.packed(), plan.packed());
     EXPECT_EQ(other.shape(), plan.shape());

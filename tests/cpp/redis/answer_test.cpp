@@ -86,6 +86,9 @@ TEST_F(Answers, ThatAreCompactAreOfExactlyOneSize) {
     expect_script_error(one, Reply::string(compact.substr(0, size)));
   }
   expect_script_error(one, Reply::string(compact + "x"));
+  Call only_looks = one;
+  only_looks.mode = Mode::peek;
+  expect_script_error(only_looks, Reply::string(compact));
 }
 
 TEST_F(Answers, OfARefusalExplainWhatWasFound) {

@@ -117,6 +117,13 @@ TEST(Value, HasNoRecordThatIsTooShortForAHeader) {
   }
 }
 
+TEST(Value, HasNoRecordWithAPartOfACell) {
+  for (std::size_t size = 24; size <= 24 + 32; ++size) {
+    const Value value(value_of(1, {record_of(kBucket, 200, std::string(size, '\0'))}));
+    EXPECT_EQ(value.find(kBucket).has_value(), (size - 24) % 16 == 0) << size;
+  }
+}
+
 TEST(Value, HasNoRecordWhoseNumbersCannotBeOurs) {
   for (const std::int64_t wrong : {std::int64_t{-1}, INT64_MIN, kExact, INT64_MAX}) {
     for (const std::string& state : {packed({wrong, 5, 6}), packed({4, wrong, 6}), packed({4, 5, wrong})}) {
