@@ -86,9 +86,7 @@ TEST_F(Answers, ThatAreCompactAreOfExactlyOneSize) {
     expect_script_error(one, Reply::string(compact.substr(0, size)));
   }
   expect_script_error(one, Reply::string(compact + "x"));
-  Call only_looks = one;
-  only_looks.mode = Mode::peek;
-  expect_script_error(only_looks, Reply::string(compact));
+  expect_script_error(one, Reply::string(compact), Mode::peek);
 }
 
 TEST_F(Answers, OfARefusalExplainWhatWasFound) {

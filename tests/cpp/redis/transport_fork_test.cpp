@@ -1,0 +1,172 @@
+// Forks: while idle, in the middle of a call, and in a child of a child.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "connections_fixture.hpp"
+#include "overlimit/errors.hpp"
+
+namespace overlimit::redis::transport {
+namespace {
+
+/// Runs `body` in a child; whether it returned true there.
+bool in_child(const std::function<bool()>& body) {
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    bool good = false;
+    try {
+      good = body();
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "in the child: %s\n", error.what());
+    }
+    ::_exit(good ? 0 : 1);
+  }
+  int status = -1;
+  ::waitpid(pid, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+std::ptrdiff_t open_descriptors() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
+                       std::filesystem::directory_iterator());
+}
+
+bool echoes(Connections& connections, const std::string& name, int times) {
+  for (int i = 0; i < times; ++i) {
+    const std::string word = name + std::to_string(i);
+    if (text(connections, {"ECHO", word}) != word) return false;
+  }
+  return true;
+}
+
+TEST_F(ConnectionsTest, AChildUsesConnectionsOfItsOwn) {
+  Connections connections(server_->tcp());
+  const std::int64_t id = integer(connections, {"CLIENT", "ID"});
+  EXPECT_TRUE(in_child([&] { return integer(connections, {"CLIENT", "ID"}) != id; }));
+  EXPECT_EQ(integer(connections, {"CLIENT", "ID"}), id);
+}
+
+TEST_F(ConnectionsTest, ParentAndChildAreBothRightAfterAFork) {
+  Connections connections(server_->tcp());
+  (void)call(connections, {"PING"});
+  const pid_t pid = ::fork();
+  if (pid == 0) ::_exit(echoes(connections, "child", 500) ? 0 : 1);
+  EXPECT_TRUE(echoes(connections, "parent", 500));
+  int status = -1;
+  ::waitpid(pid, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+TEST_F(ConnectionsTest, DescriptorsDoNotGrowWithForksOfForks) {
+  Connections connections(server_->tcp());
+  (void)call(connections, {"PING"});
+  const auto before = open_descriptors();
+  const auto grandchild = [&] {
+    return echoes(connections, "grandchild", 3) && open_descriptors() == before;
+  };
+  EXPECT_TRUE(in_child([&] {
+    return echoes(connections, "child", 3) && open_descriptors() == before && in_child(grandchild);
+  }));
+  EXPECT_EQ(open_descriptors(), before);
+}
+
+TEST_F(ConnectionsTest, AChildLeavesAloneWhatTookTheNumberOfAnInheritedDescriptor) {
+  const auto highest = open_descriptors() + 64;
+  Connections connections(server_->tcp());
+  (void)call(connections, {"PING"});
+  EXPECT_TRUE(in_child([&] {
+    std::vector<int> files;
+    for (int fd = 3; fd < highest; ++fd) {
+      if (::dup2(STDERR_FILENO, fd) == fd) files.push_back(fd);
+    }
+    connections.close();
+    return std::ranges::all_of(files, [](int fd) { return ::fcntl(fd, F_GETFD) >= 0; });
+  }));
+}
+
+TEST_F(ConnectionsTest, AForkUnderOtherThreadsCallsDisturbsNobody) {
+  Connections connections(server_->tcp());
+  std::atomic<bool> stop{false};
+  std::atomic<bool> right{true};
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 2; ++thread) {
+    threads.emplace_back([&, thread] {
+      while (!stop.load()) {
+        if (!echoes(connections, "thread" + std::to_string(thread) + " ", 20)) right.store(false);
+      }
+    });
+  }
+  std::thread closer([&] {
+    while (!stop.load()) connections.close();
+  });
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(in_child([&] { return echoes(connections, "child", 10); }));
+  stop.store(true);
+  for (std::thread& thread : threads) thread.join();
+  closer.join();
+  EXPECT_TRUE(right.load());
+}
+
+/// What became of a call that forks at its first interruption; `pid` as fork() returned it.
+struct ForkedCall {
+  pid_t pid = -1;
+  bool answered = false;
+  bool maybe_charged = false;
+};
+
+ForkedCall call_that_forks(Connections& connections) {
+  ForkedCall result;
+  const Signals signals;
+  const Interrupted fork_once = [&result] {
+    if (result.pid == -1) result.pid = ::fork();
+    return false;
+  };
+  try {
+    result.answered = call(connections, {"BLPOP", "nothing:here", "0.2"}, kAmple, fork_once).is_nil();
+  } catch (const StoreUnavailable& error) {
+    result.maybe_charged = error.maybe_charged();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "the call that forks: %s\n", error.what());
+  }
+  // The child has none of the parent's threads, so it ends before `signals` would join its one.
+  if (result.pid == 0) ::_exit(result.maybe_charged && echoes(connections, "child", 10) ? 0 : 1);
+  return result;
+}
+
+TEST_F(ConnectionsTest, AForkInTheMiddleOfItsOwnCallFailsInTheChildAlone) {
+  Connections connections(server_->tcp());
+  for (int i = 0; i < 5; ++i) {
+    const ForkedCall result = call_that_forks(connections);
+    EXPECT_TRUE(result.answered);
+    EXPECT_TRUE(echoes(connections, "parent", 10));
+    int status = -1;
+    ::waitpid(result.pid, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  }
+}
+
+TEST_F(ConnectionsTest, AChildMayDestroyWhatItNeverUsed) {
+  auto connections = std::make_unique<Connections>(server_->tcp());
+  (void)call(*connections, {"PING"});
+  const auto before = open_descriptors();
+  EXPECT_TRUE(in_child([&] {
+    connections.reset();
+    return open_descriptors() == before - 1;
+  }));
+  EXPECT_EQ(text(*connections, {"PING"}), "PONG");
+}
+
+}  // namespace
+}  // namespace overlimit::redis::transport

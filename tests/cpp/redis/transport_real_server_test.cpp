@@ -1,0 +1,141 @@
+// What real servers answer when something is wrong.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "connections_fixture.hpp"
+#include "overlimit/errors.hpp"
+#include "redis/protocol/failures.hpp"
+
+namespace overlimit::redis::transport {
+namespace {
+
+using protocol::Failure;
+
+TEST_F(ConnectionsTest, SelectsTheDatabase) {
+  Endpoint second = server_->tcp();
+  second.database = 2;
+  Connections connections(second);
+  (void)call(connections, {"SET", "only:in:2", "1"});
+  EXPECT_EQ(integer(connections, {"EXISTS", "only:in:2"}), 1);
+  EXPECT_EQ(integer(admin_, {"EXISTS", "only:in:2"}), 0);
+}
+
+TEST_F(ConnectionsTest, ADatabaseThatIsNotThereIsAConfigError) {
+  Endpoint endpoint = server_->tcp();
+  endpoint.database = 99;
+  Connections connections(endpoint);
+  error_of<StoreConfigError>([&] { (void)call(connections, {"PING"}); });
+}
+
+TEST_F(ConnectionsTest, APasswordForAServerWithoutOneIsAConfigError) {
+  Endpoint endpoint = server_->tcp();
+  endpoint.password = "s3cret";
+  Connections connections(endpoint);
+  const auto error = error_of<StoreConfigError>([&] { (void)call(connections, {"PING"}); });
+  ASSERT_TRUE(error.has_value());
+  EXPECT_EQ(std::string(error->what()).find("s3cret"), std::string::npos);
+}
+
+Failure meaning_of_reply(Connections& connections, std::initializer_list<std::string_view> command) {
+  const Reply reply = call(connections, command);
+  EXPECT_TRUE(reply.is_error());
+  return protocol::meaning_of(reply.as_text()).failure;
+}
+
+TEST(RealServer, WantsTheRightCredentials) {
+  const Server server(
+      {"--requirepass", "s3cret", "--user", "limiter", "on", ">pw", "~ol1:*", "+@all", "-set"});
+  Connections without(server.tcp());
+  EXPECT_EQ(meaning_of_reply(without, {"PING"}), Failure::config);
+
+  Endpoint endpoint = server.tcp();
+  endpoint.password = "wrong";
+  Connections wrong(endpoint);
+  const auto error = error_of<StoreConfigError>([&] { (void)call(wrong, {"INCR", "ol1:a"}); });
+  ASSERT_TRUE(error.has_value());
+  EXPECT_FALSE(error->maybe_charged());
+  EXPECT_EQ(std::string(error->what()).find("wrong "), std::string::npos);
+
+  endpoint.password = "s3cret";
+  Connections right(endpoint);
+  EXPECT_EQ(text(right, {"PING"}), "PONG");
+  EXPECT_EQ(integer(right, {"EXISTS", "ol1:a"}), 0);
+
+  endpoint.username = "limiter";
+  endpoint.password = "pw";
+  Connections limited(endpoint);
+  EXPECT_EQ(integer(limited, {"INCR", "ol1:a"}), 1);
+  EXPECT_EQ(meaning_of_reply(limited, {"INCR", "other:a"}), Failure::config);
+  EXPECT_EQ(meaning_of_reply(limited, {"EVAL", "return redis.call('set', KEYS[1], 1)", "1", "ol1:a"}),
+            Failure::config);
+}
+
+TEST(RealServer, SaysWhyItCannotServe) {
+  const Server server;
+  Connections connections(server.tcp());
+  constexpr std::string_view kWrite = "return redis.call('set', KEYS[1], 1)";
+  EXPECT_EQ(meaning_of_reply(connections, {"EVALSHA", std::string(40, '0'), "0"}), Failure::no_script);
+  EXPECT_EQ(meaning_of_reply(connections, {"EVAL", "return nothing.here", "0"}), Failure::script);
+
+  (void)call(connections, {"CONFIG", "SET", "maxmemory", "1"});
+  EXPECT_EQ(meaning_of_reply(connections, {"SET", "a", "1"}), Failure::unavailable);
+  EXPECT_EQ(meaning_of_reply(connections, {"EVAL", kWrite, "1", "a"}), Failure::unavailable);
+  (void)call(connections, {"CONFIG", "SET", "maxmemory", "0"});
+
+  (void)call(connections, {"CONFIG", "SET", "min-replicas-to-write", "1"});
+  EXPECT_EQ(meaning_of_reply(connections, {"SET", "a", "1"}), Failure::unavailable);
+  (void)call(connections, {"CONFIG", "SET", "min-replicas-to-write", "0"});
+
+  (void)call(connections, {"REPLICAOF", "127.0.0.1", "1"});
+  EXPECT_EQ(meaning_of_reply(connections, {"EVAL", kWrite, "1", "a"}), Failure::unavailable);
+  EXPECT_EQ(meaning_of_reply(connections, {"SET", "a", "1"}), Failure::unavailable);
+}
+
+TEST(RealServer, SaysThatItIsFull) {
+  const Server server;
+  Connections admin(server.tcp());
+  (void)call(admin, {"CONFIG", "SET", "maxclients", "1"});
+  for (Endpoint endpoint : {server.tcp(), server.unix_socket()}) {
+    Connections plain(endpoint);
+    const Reply reply = call(plain, {"PING"});
+    ASSERT_TRUE(reply.is_error());
+    EXPECT_TRUE(protocol::meaning_of(reply.as_text()).retryable);
+    endpoint.database = 1;
+    Connections with_handshake(endpoint);
+    const auto error = error_of<StoreUnavailable>([&] { (void)call(with_handshake, {"PING"}); });
+    ASSERT_TRUE(error.has_value());
+    EXPECT_FALSE(error->maybe_charged());
+  }
+}
+
+TEST(RealServer, ThatIsStoppedAndGoesOnLosesNoReply) {
+  const Server server;
+  Connections connections(server.tcp());
+  (void)call(connections, {"PING"});
+  ::kill(server.pid(), SIGSTOP);
+  const auto error = error_of<StoreTimeout>([&] { (void)call(connections, {"INCR", "a"}, 50ms); });
+  ::kill(server.pid(), SIGCONT);
+  ASSERT_TRUE(error.has_value());
+  EXPECT_TRUE(error->maybe_charged());
+  EXPECT_EQ(integer(connections, {"INCR", "a"}), 2);
+}
+
+TEST(RealServer, ThatDiesIsUnavailableAndRaisesNoSignal) {
+  auto server = std::make_unique<Server>();
+  Connections connections(server->tcp());
+  (void)call(connections, {"PING"});
+  server.reset();
+  for (int i = 0; i < 3; ++i) {
+    const auto error = error_of<StoreUnavailable>([&] { (void)call(connections, {"PING"}); });
+    ASSERT_TRUE(error.has_value());
+    EXPECT_FALSE(error->maybe_charged());
+  }
+}
+
+}  // namespace
+}  // namespace overlimit::redis::transport
