@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "asking.hpp"
+#include "overlimit/errors.hpp"
 #include "redis/transport/socket.hpp"
 
 extern char** environ;  // NOLINT: named by POSIX
