@@ -18,6 +18,7 @@
 
 #include "connections_fixture.hpp"
 #include "overlimit/errors.hpp"
+#include "signals.hpp"
 
 namespace overlimit::redis::transport {
 namespace {

@@ -12,38 +12,10 @@
 
 #include "connections_fixture.hpp"
 #include "overlimit/errors.hpp"
+#include "signals.hpp"
 
 namespace overlimit::redis::transport {
 namespace {
-
-extern "C" void ignore_signal(int /*number*/) {}
-
-/// Sends signals to the thread that made it until it is destroyed.
-class Signals {
- public:
-  Signals() : target_(::pthread_self()) {
-    struct sigaction action {};
-    action.sa_handler = ignore_signal;
-    ::sigaction(SIGUSR1, &action, nullptr);
-    thread_ = std::thread([this] {
-      while (!stop_.load()) {
-        ::pthread_kill(target_, SIGUSR1);
-        std::this_thread::sleep_for(5ms);
-      }
-    });
-  }
-  Signals(const Signals&) = delete;
-  Signals& operator=(const Signals&) = delete;
-  ~Signals() {
-    stop_.store(true);
-    thread_.join();
-  }
-
- private:
-  pthread_t target_;
-  std::atomic<bool> stop_{false};
-  std::thread thread_;
-};
 
 TEST_F(ConnectionsTest, AnInterruptionEndsTheWaitAndLeavesTheConnectionUsable) {
   Connections connections(server_->tcp());
