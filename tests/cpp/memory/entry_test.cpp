@@ -15,6 +15,7 @@ namespace {
 using overlimit::testing::fixed_window;
 using overlimit::testing::kMinute;
 using overlimit::testing::sliding_window;
+using overlimit::testing::token_bucket;
 
 class Records : public ::testing::Test {
  protected:
@@ -153,12 +154,15 @@ TEST(Entry, ExpiresWithTheLastOfItsRecords) {
   EXPECT_EQ(two.entry.last_expiry(), 60);
 }
 
-TEST(Entry, FitsLimitsWithTheSameTagsInTheSameOrder) {
+TEST(Entry, FitsLimitsWhoseTagsItBeginsWith) {
   const Plan plan("p", {fixed_window(1, kMinute), sliding_window(1, kMinute)});
   const auto& limits = plan.limits();
   EntryOfTwo two{.records = {{limits[0].tag, 0, {}, 0, 0, 0, 0}, {limits[1].tag, 0, {}, 0, 0, 0, 0}}};
   EXPECT_TRUE(fits(two.entry, limits));
-  EXPECT_FALSE(fits(two.entry, std::span(limits).first(1)));
+  EXPECT_TRUE(fits(two.entry, std::span(limits).first(1)));
+  EXPECT_FALSE(fits(two.entry, std::span(limits).last(1)));
+  const Plan three("p", {fixed_window(1, kMinute), sliding_window(1, kMinute), token_bucket(1, 1)});
+  EXPECT_FALSE(fits(two.entry, three.limits()));
   std::swap(two.records[0], two.records[1]);
   EXPECT_FALSE(fits(two.entry, limits));
 }
