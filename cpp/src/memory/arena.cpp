@@ -1,6 +1,9 @@
 #include "memory/arena.hpp"
 
+#include <algorithm>
 #include <bit>
+#include <utility>
+#include <vector>
 
 namespace overlimit::memory {
 
@@ -36,29 +39,64 @@ Offset Arena::allocate(std::size_t bytes, Purpose purpose) {
   const std::size_t size_class = class_of((bytes + kGranule - 1) / kGranule);
   if (size_class >= kClasses) return 0;
   if (const Offset block = take_free(size_class)) return block;
+  if (const Offset block = take_fresh(granules_in(size_class), purpose)) return block;
+  if (const Offset block = cut_larger(size_class)) return block;
+  if (released_ < granules_ / kRejoinPart) return 0;
+  rejoin();
+  const Offset block = take_free(size_class);
+  return block != 0 ? block : cut_larger(size_class);
+}
+
+Offset Arena::cut_larger(std::size_t size_class) {
   const std::size_t granules = granules_in(size_class);
-  if (const Offset block = take_fresh(granules, purpose)) return block;
   for (std::size_t larger = size_class + 1; larger < kClasses; ++larger) {
     const Offset block = take_free(larger);
     if (block == 0) continue;
-    for (std::size_t rest = granules_in(larger) - granules, at = block + granules; rest > 0;) {
-      const std::size_t piece = rest < kSmallClasses ? rest : kSmallClasses;
-      release(static_cast<Offset>(at), piece * kGranule);
-      at += piece;
-      rest -= piece;
-    }
+    release_run(block + granules, granules_in(larger) - granules);
     return block;
   }
   return 0;
 }
 
+void Arena::release_run(std::size_t first, std::size_t granules) {
+  while (granules > 0) {
+    const std::size_t largest = std::min(granules, granules_in(kClasses - 1));
+    const std::size_t piece =
+        largest < 2 * kSmallClasses ? std::min(largest, kSmallClasses) : std::bit_floor(largest);
+    put_free(static_cast<Offset>(first), class_of(piece));
+    first += piece;
+    granules -= piece;
+  }
+}
+
+// Costs a sort of all free blocks, so it is done only once much has been released since the last time.
+void Arena::rejoin() {
+  std::vector<std::pair<std::size_t, std::size_t>> runs;
+  for (std::size_t size_class = 0; size_class < kClasses; ++size_class) {
+    while (const Offset block = take_free(size_class)) runs.emplace_back(block, granules_in(size_class));
+  }
+  std::ranges::sort(runs);
+  for (std::size_t i = 0; i < runs.size();) {
+    auto [first, granules] = runs[i];
+    for (++i; i < runs.size() && runs[i].first == first + granules; ++i) granules += runs[i].second;
+    release_run(first, granules);
+  }
+  released_ = 0;
+}
+
 void Arena::clear() {
   next_ = 1;
+  released_ = 0;
   free_ = {};
 }
 
 void Arena::release(Offset block, std::size_t bytes) {
   const std::size_t size_class = class_of((bytes + kGranule - 1) / kGranule);
+  released_ += granules_in(size_class);
+  put_free(block, size_class);
+}
+
+void Arena::put_free(Offset block, std::size_t size_class) {
   *at<Offset>(block) = free_[size_class];
   free_[size_class] = block;
 }

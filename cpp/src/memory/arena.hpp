@@ -38,16 +38,23 @@ class Arena {
  private:
   static constexpr std::size_t kSmallClasses = 32;  // multiples of a granule, then powers of two
   static constexpr std::size_t kClasses = kSmallClasses + 12;
+  static constexpr std::size_t kRejoinPart =
+      8;  // of the arena that was released since free blocks were rejoined
 
   static std::size_t class_of(std::size_t granules);
   static std::size_t granules_in(std::size_t size_class);
   Offset take_free(std::size_t size_class);
   Offset take_fresh(std::size_t granules, Purpose purpose);
+  Offset cut_larger(std::size_t size_class);
+  void put_free(Offset block, std::size_t size_class);
+  void release_run(std::size_t first, std::size_t granules);
+  void rejoin();
 
   std::byte* base_;
   std::size_t granules_;
   std::size_t reserve_;
   std::size_t next_ = 1;
+  std::size_t released_ = 0;             // granules, since free blocks were rejoined
   std::array<Offset, kClasses> free_{};  // heads of the lists of free blocks, linked through their first word
 };
 

@@ -118,13 +118,27 @@ TEST_F(Arenas, LoseNothingWhenTheyAreFilledAndEmptiedOverAndOver) {
   }
 }
 
-TEST_F(Arenas, HaveRoomForLargeBlocksAgainOnlyWhenTheyAreCleared) {
-  fill(kGranule, kVital);
-  for (Offset block = 1; block < kGranules; ++block) arena.release(block, kGranule);
-  EXPECT_EQ(arena.allocate(2 * kGranule, kVital), 0U);
+TEST_F(Arenas, RejoinNeighboursWhenLargeBlocksFindNoRoom) {
+  std::vector<Offset> small;
+  while (const Offset block = arena.allocate(kGranule, kOrdinary)) small.push_back(block);
+  for (const Offset block : small) arena.release(block, kGranule);
+  const std::size_t large = 64 * kGranule;
+  const std::size_t fits = (kGranules - kReserve - 1) / 64;
+  EXPECT_EQ(fill(large, kOrdinary), fits);
+}
+
+TEST_F(Arenas, JoinNothingThatIsInUse) {
+  std::vector<Offset> small;
+  while (const Offset block = arena.allocate(kGranule, kOrdinary)) small.push_back(block);
+  for (std::size_t i = 0; i < small.size(); i += 2) arena.release(small[i], kGranule);
+  EXPECT_EQ(arena.allocate(2 * kGranule, kOrdinary), 0U);
+  EXPECT_EQ(fill(kGranule, kOrdinary), (small.size() + 1) / 2);
+}
+
+TEST_F(Arenas, HaveAllTheirRoomAgainWhenTheyAreCleared) {
+  const std::size_t blocks = fill(kGranule, kOrdinary);
   arena.clear();
-  EXPECT_EQ(arena.allocate(2 * kGranule, kVital), 1U);
-  EXPECT_EQ(fill(kGranule, kOrdinary), kGranules - 3 - kReserve);
+  EXPECT_EQ(fill(kGranule, kOrdinary), blocks);
 }
 
 // Blocks that know what was written into them.
