@@ -73,11 +73,13 @@ $(DONE)/packages: packages.txt scripts/install-packages
 	mkdir -p $(@D) && touch $@
 
 $(DONE)/environment: $(DONE)/packages pyproject.toml
+	@echo "Setting up .venv, once; this takes a minute"
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --upgrade 'pip>=25.1'
 	$(BIN)/pip install --quiet --group dev
 	touch $@
 
 $(DONE)/package: $(DONE)/environment $(SOURCES)
+	@echo "Building the extension"
 	$(BIN)/pip install --quiet --no-build-isolation --no-deps --editable . -Cbuild-dir=build/python
 	touch $@

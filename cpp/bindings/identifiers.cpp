@@ -26,7 +26,9 @@ std::string_view IdentifierBytes::view(PyObject* identifier) {
     return checked_bytes(
         {PyBytes_AS_STRING(identifier), static_cast<std::size_t>(PyBytes_GET_SIZE(identifier))});
   }
-  PyErr_Format(PyExc_TypeError, "an identifier is a str or bytes, not %.100s", Py_TYPE(identifier)->tp_name);
+  PyErr_Format(PyExc_TypeError,
+               "an identifier is a str or bytes such as 'user:42', not %.100s; cost is a keyword: cost=5",
+               Py_TYPE(identifier)->tp_name);
   throw PythonError{};
 }
 

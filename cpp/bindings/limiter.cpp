@@ -170,7 +170,8 @@ PyObject* parse_cost(PyObject* const* values, PyObject* names) {
   const Py_ssize_t count = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
   for (Py_ssize_t i = 0; i < count; ++i) {
     if (PyUnicode_Compare(PyTuple_GET_ITEM(names, i), cost_name) != 0) {
-      PyErr_Format(PyExc_TypeError, "unexpected keyword argument %R; there is only cost",
+      PyErr_Format(PyExc_TypeError,
+                   "unexpected keyword argument %R: there is only cost, identifiers have no names",
                    PyTuple_GET_ITEM(names, i));
       throw PythonError{};
     }
@@ -181,8 +182,8 @@ PyObject* parse_cost(PyObject* const* values, PyObject* names) {
 
 PyObject* ask(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names, Mode mode) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
-    if (count == 0) raise_value_error("name at least one identifier");
     PyObject* const cost = parse_cost(arguments + count, names);
+    if (count == 0) raise_value_error("name at least one identifier, as in hit('user:42')");
     const Cost units = cost == one ? 1 : cost_of(cost);
     Binding& binding = binding_of(self);
     Collected collected;

@@ -4,7 +4,7 @@
 #include <Python.h>
 
 #include "object.hpp"
-#include "overlimit/policy.hpp"
+#include "overlimit/plan.hpp"
 
 namespace overlimit::python {
 

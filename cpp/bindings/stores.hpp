@@ -23,6 +23,11 @@ inline void bind_memory_store(pybind11::module_& module) {
       .def(py::init<std::size_t, std::size_t>(), py::arg("max_keys") = 1'000'000,
            py::arg("max_bytes") = std::size_t{256} << 20)
       .def("__len__", &MemoryStore::size)
+      .def("__repr__",
+           [](const MemoryStore& store) {
+             return "MemoryStore(max_keys=" + std::to_string(store.max_keys()) +
+                    ", max_bytes=" + std::to_string(store.max_bytes()) + ")";
+           })
       .def("__bool__", [](const MemoryStore&) { return true; });
 }
 

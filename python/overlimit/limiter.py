@@ -100,8 +100,8 @@ def _warn_of_other_limits(store: Store, name: str, limits: tuple[Limit, ...]) ->
     earlier = known.setdefault(name, frozenset(limits))
     if earlier != frozenset(limits):
         _log.warning(
-            "two limiters named %r on one store have different limits and share their state; "
-            "give one of them another name=",
+            "two limiters named %r on one store have different limits: those alike in algorithm and period "
+            "share their counts; give one of the limiters another name=",
             name,
         )
         known[name] = frozenset(limits)

@@ -151,6 +151,12 @@ def _redis_store(path: str, host: str, port: int, database: int, username: str, 
 
 
 def _request_identifiers() -> Sequence[Identifier]:
+    try:
+        from flask import has_request_context
+    except ImportError:
+        raise TypeError("without Flask there are no identifiers to default to: give identifiers=") from None
+    if not has_request_context():
+        raise TypeError("outside a Flask request there are no identifiers to default to: give identifiers=")
     from overlimit.flask import get_identifiers
 
     return get_identifiers()

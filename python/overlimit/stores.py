@@ -68,18 +68,15 @@ def _timeout_us(timeout: float | str) -> int:
 
 
 def _address(url: str) -> dict[str, Any]:
-    parts = urllib.parse.urlsplit(url)
-    if parts.scheme not in _SCHEMES:
-        raise ValueError(f"a store's URL begins with redis://, valkey:// or unix://, not {parts.scheme!r}://")
+    """Take a URL apart; no message repeats a part of it that may belong to a password."""
+    parts = _split(url)
     query = dict(urllib.parse.parse_qsl(parts.query, keep_blank_values=True))
     options = {name: query.pop(name) for name in ("timeout", "prefix") if name in query}
     on_socket = parts.scheme == "unix"
-    database = query.pop("db", "0") if on_socket else parts.path.strip("/") or query.pop("db", "0")
+    database = _database(query.pop("db", None), "" if on_socket else parts.path.strip("/"))
     if query:
         unknown = sorted(query)[0]
-        raise ValueError(f"unknown option {unknown!r} in the store's URL; there are db, prefix, timeout")
-    if not database.isdecimal():
-        raise ValueError(f"the database in the store's URL must be a number, got {database!r}")
+        raise ValueError(f"unknown option {unknown!r} in the store's URL; there are db, prefix and timeout")
     if on_socket and not parts.path:
         raise ValueError("a unix:// URL names a path, as in unix:///run/redis.sock")
     return {
@@ -88,16 +85,47 @@ def _address(url: str) -> dict[str, Any]:
         "unix_path": urllib.parse.unquote(parts.path) if on_socket else "",
         "username": urllib.parse.unquote(parts.username or ""),
         "password": urllib.parse.unquote(parts.password or ""),
-        "database": int(database),
+        "database": database,
         "options": options,
     }
+
+
+def _split(url: str) -> urllib.parse.SplitResult:
+    if not isinstance(url, str):
+        raise TypeError(f"a store's URL is a str, not {type(url).__name__}")
+    parts = urllib.parse.urlsplit(url)
+    if parts.scheme in ("rediss", "valkeys"):
+        raise ValueError(f"{parts.scheme}:// is not supported: connections are without TLS")
+    if parts.scheme not in _SCHEMES or not url.startswith(f"{parts.scheme}://"):
+        raise ValueError(
+            "a store's URL looks like 'memory://', 'redis://host:6379/0', 'valkey://host:6379/0' or "
+            "'unix:///path'; this one begins otherwise"
+        )
+    if "@" in f"{parts.path}?{parts.query}#{parts.fragment}":
+        raise ValueError(
+            "user and password in the store's URL must be percent-encoded, as by "
+            "urllib.parse.quote(password, safe='')"
+        )
+    return parts
+
+
+def _database(in_query: str | None, in_path: str) -> int:
+    if in_query is not None and in_path:
+        raise ValueError("the store's URL gives the database twice: in its path and as db=")
+    database = in_query or in_path or "0"
+    if not database.isdecimal():
+        raise ValueError("the database in the store's URL must be a number, as in redis://host:6379/0")
+    return int(database)
 
 
 def _port(parts: urllib.parse.SplitResult) -> int:
     try:
         return parts.port or 6379
-    except ValueError as error:
-        raise ValueError(f"the port in the store's URL is wrong: {error}") from None
+    except ValueError:
+        raise ValueError(
+            "the port in the store's URL must be a number from 1 to 65535, and a password in it be "
+            "percent-encoded"
+        ) from None
 
 
 def _described(address: dict[str, Any]) -> str:
@@ -121,7 +149,9 @@ def as_store(store: str | Store, clock: Callable[[], float] | object | None = No
     if isinstance(store, _core.Store):
         return store
     if not isinstance(store, str):
-        raise TypeError(f"store must be a URL or a store, not {type(store).__name__}")
+        raise TypeError(
+            f"store must be a URL such as 'redis://localhost:6379/0' or a store, not {type(store).__name__}"
+        )
     if store == "memory://":
         return _shared_memory() if clock is None else _memory_of(clock)
     shared = _redis_by_url.get(store)

@@ -156,6 +156,11 @@ def _tcp_client(server, db):
     return redis.Redis(host="127.0.0.1", port=server.port, db=db)
 
 
+def test_without_a_request_identifiers_must_be_given(store, clock):
+    with pytest.raises(TypeError, match="identifiers="):
+        over_limit(store, 60, 1, clock=clock)
+
+
 def test_identifiers_are_those_of_the_flask_request_by_default(store, clock):
     import flask
 

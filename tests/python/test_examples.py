@@ -70,7 +70,7 @@ def test_serving_stays_up_until_interrupted():
     command = [sys.executable, str(DEMO), "--serve", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
-            port = int(process.stdout.readline().rpartition(" ")[2])
+            port = int(process.stdout.readline().rpartition(":")[2].partition("/")[0])
             assert get(port, "/health")[1] == {"status": "ok"}
             process.send_signal(signal.SIGINT)
             assert process.wait(10) == 0, process.stderr.read()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import importlib.metadata
 import pickle
 import subprocess
 import sys
@@ -12,8 +13,13 @@ import weakref
 
 import pytest
 
+import overlimit
 from overlimit import Limiter, ManualClock, MemoryStore, RedisStore
 from overlimit.stores import as_store
+
+
+def test_the_package_is_installed_as_the_version_it_says():
+    assert importlib.metadata.version("overlimit") == overlimit.__version__
 
 
 class TestUrls:
@@ -33,9 +39,15 @@ class TestUrls:
     @pytest.mark.parametrize(
         ("url", "message"),
         [
-            ("http://localhost", "http"),
-            ("localhost:6379", "redis://"),
-            ("redis://localhost/abc", "abc"),
+            ("http://localhost", "redis://"),
+            ("localhost:6379", "memory://"),
+            ("redis//localhost", "redis://"),
+            ("rediss://localhost", "TLS"),
+            ("redis://localhost/abc", "number"),
+            ("redis://localhost/0?db=3", "twice"),
+            ("redis://bob:sec/ret@localhost:6379/0", "percent-encoded"),
+            ("redis://:sec?ret=1@localhost/0", "percent-encoded"),
+            ("redis://:sec#ret@localhost/0", "percent-encoded"),
             ("redis://localhost:99999", "port"),
             ("redis://localhost?tiemout=1", "tiemout"),
             ("redis://localhost?timeout=soon", "timeout"),
@@ -44,8 +56,9 @@ class TestUrls:
         ],
     )
     def test_a_wrong_url_is_a_value_error_that_names_what_is_wrong(self, url, message):
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(ValueError, match=message) as caught:
             RedisStore(url)
+        assert "sec" not in str(caught.value).replace("seconds", "")
 
     @pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), "soon", None])
     def test_a_wrong_timeout(self, timeout):
@@ -99,6 +112,9 @@ class TestSharing:
 
 
 class TestMemoryStore:
+    def test_it_shows_its_bounds(self):
+        assert repr(MemoryStore(5, 1 << 20)) == "MemoryStore(max_keys=5, max_bytes=1048576)"
+
     def test_its_length_is_the_keys_it_tracks_and_it_is_always_true(self):
         store = MemoryStore()
         assert (len(store), bool(store)) == (0, True)

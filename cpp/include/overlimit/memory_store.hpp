@@ -36,6 +36,8 @@ class MemoryStore final : public Store {
 
   /// Keys tracked now, overflow cells not counted.
   [[nodiscard]] std::size_t size() const;
+  [[nodiscard]] std::size_t max_keys() const;
+  [[nodiscard]] std::size_t max_bytes() const;
 
  private:
   struct Table;

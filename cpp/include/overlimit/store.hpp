@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "overlimit/algorithms/step.hpp"
-#include "overlimit/policy.hpp"
+#include "overlimit/plan.hpp"
 
 namespace overlimit {
 

@@ -46,8 +46,8 @@ Readings readings_of(const Call& call) {
 }  // namespace
 
 struct MemoryStore::Table {
-  Table(std::size_t max_keys, std::size_t max_bytes)
-      : region(checked_bytes(max_keys, max_bytes)), census{max_keys} {
+  Table(std::size_t max_keys, std::size_t given_bytes)
+      : max_bytes(checked_bytes(max_keys, given_bytes)), region(max_bytes), census{max_keys} {
     const std::size_t count = shards_for(max_keys, max_bytes);
     const std::size_t share = max_bytes / count / 64 * 64;
     for (std::size_t i = 0; i < count; ++i) {
@@ -61,6 +61,7 @@ struct MemoryStore::Table {
 
   void decide(const Call& call, const Rows& rows, const Readings& readings);
 
+  std::size_t max_bytes;
   memory::Region region;
   memory::Census census;
   memory::KeyedHash hash;
@@ -148,5 +149,9 @@ void MemoryStore::reset(const Plan& plan, std::span<const std::string_view> iden
 }
 
 std::size_t MemoryStore::size() const { return table_->census.tracked.load(std::memory_order_relaxed); }
+
+std::size_t MemoryStore::max_keys() const { return table_->census.max_keys; }
+
+std::size_t MemoryStore::max_bytes() const { return table_->max_bytes; }
 
 }  // namespace overlimit

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "overlimit/policy.hpp"
+#include "overlimit/plan.hpp"
 
 namespace overlimit::redis {
 

@@ -73,6 +73,8 @@ def limiting(
     InvalidLimit
         ``value`` is malformed.
     """
+    if callable(value):
+        raise TypeError("rate_limit takes limits: write @rate_limit('10/second')")
     as_limits(value, algorithm)
 
     def decorate(target: Callable[P, R]) -> Callable[P, R]:

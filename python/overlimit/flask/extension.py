@@ -77,6 +77,10 @@ class RateLimit:
         """Keep the options; nothing is connected to."""
         if headers not in (UNSET, "draft", None):
             raise ValueError(f"headers is 'draft' or None, not {headers!r}")
+        if app is not None and not isinstance(app, Flask):
+            raise TypeError(f"app must be a Flask app, not {app!r}; limits are given as default_limits=...")
+        if identifiers is not None and not callable(identifiers):
+            raise TypeError(f"identifiers must be a function without parameters, not {identifiers!r}")
         self._settings = Settings(
             default_limits=default_limits,
             application_limits=application_limits,

@@ -153,7 +153,7 @@ class _Phrases:
         yield self._phrase()
         while self._next.text:
             if self._next.text not in _SEPARATORS:
-                self._fail("expected ';', ',', '|' or the end")
+                self._fail("expected 'burst', ';', ',', '|' or the end")
             self._take()
             yield self._phrase()
 

@@ -1,4 +1,4 @@
-#include "overlimit/policy.hpp"
+#include "overlimit/plan.hpp"
 
 #include <gtest/gtest.h>
 
