@@ -256,13 +256,13 @@ GivenCharge parse_charge(PyObject* charge) {
 
 PyObject* hit_all(PyObject*, PyObject* charges) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
-    const Object sequence =
-        Object::steal(checked(PySequence_Fast(charges, "charges must be a list of tuples")));
+    // A tuple of our own: it keeps limiters and identifiers alive, whatever happens to the caller's list.
+    const Object given_charges = Object::steal(checked(PySequence_Tuple(charges)));
     Collected collected;
     Binding* first = nullptr;
     Object sum = Object::steal(checked(PyLong_FromLong(0)));
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence.get()); ++i) {
-      const GivenCharge given = parse_charge(PySequence_Fast_GET_ITEM(sequence.get(), i));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given_charges.get()); ++i) {
+      const GivenCharge given = parse_charge(PyTuple_GET_ITEM(given_charges.get(), i));
       if (first == nullptr) first = &binding_of(given.limiter);
       collected.add(given.limiter, given.identifier, cost_of(given.cost));
       check_same_store(*first, binding_of(given.limiter));

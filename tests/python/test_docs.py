@@ -1,0 +1,108 @@
+"""The documentation holds: its examples run and print what it says, its links lead somewhere.
+
+Each ``python`` block runs on its own, in a process of its own. A ``text`` block right below is what it prints.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES_WITH_EXAMPLES = ("README.md", "docs/usage.md")
+PAGES = ("README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md"))))
+REDIS_URL = re.compile(r"redis://localhost:6379/0(\?[^\"`]*)?")
+BLOCK = re.compile(r"^```python\n(?P<code>.*?)^```\n(?:\n```text\n(?P<output>.*?)^```\n)?", re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"\]\((?!https?://)(?P<target>[^)#]*)(?:#(?P<heading>[^)]+))?\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
+
+
+class Example(NamedTuple):
+    """A block of code, where it stands, and what it prints; None: the page doesn't say."""
+
+    place: str
+    code: str
+    output: str | None
+
+
+class Link(NamedTuple):
+    """A relative link of a page."""
+
+    page: str
+    target: str
+    heading: str | None
+
+
+def text_of(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def examples_of(page: str) -> list[Example]:
+    text = text_of(page)
+    return [
+        Example(f"{page}:{text.count(chr(10), 0, block.start()) + 2}", block["code"], block["output"])
+        for block in BLOCK.finditer(text)
+    ]
+
+
+def links_of(page: str) -> list[Link]:
+    prose = FENCED.sub("", text_of(page))
+    return [Link(page, link["target"], link["heading"]) for link in LINK.finditer(prose)]
+
+
+def anchors_of(path: Path) -> set[str]:
+    headings = HEADING.findall(FENCED.sub("", path.read_text(encoding="utf-8")))
+    return {re.sub(r"[^a-z0-9_ -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+EXAMPLES = [example for page in PAGES_WITH_EXAMPLES for example in examples_of(page)]
+LINKS = [link for page in PAGES for link in links_of(page)]
+
+
+def test_no_example_is_overlooked():
+    for page in PAGES_WITH_EXAMPLES:
+        assert len(examples_of(page)) == text_of(page).count("```python") >= 4
+    assert len([example for example in EXAMPLES if example.output]) >= 10
+
+
+@pytest.fixture
+def on_real_redis(start_redis):
+    """Return a function that puts a server of this test, still empty, in the place of the one in a text."""
+
+    def substituted(code: str) -> str:
+        if not REDIS_URL.search(code):
+            return code
+        url = start_redis().tcp_url()
+        return REDIS_URL.sub(lambda given: f"{url}{given[1] or '?'}&timeout=10", code)
+
+    return substituted
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=[example.place for example in EXAMPLES])
+def test_an_example_runs_on_its_own_and_prints_what_the_page_says(example, on_real_redis, tmp_path):
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-c", on_real_redis(example.code)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert (run.returncode, run.stderr) == (0, "")
+    if example.output is not None:
+        assert run.stdout == example.output
+    assert run.stdout != ""
+    assert "no decision" not in run.stdout
+
+
+@pytest.mark.parametrize("link", LINKS, ids=[f"{link.page}:{link.target}#{link.heading}" for link in LINKS])
+def test_a_link_leads_somewhere(link):
+    path = (ROOT / link.page).parent / link.target if link.target else ROOT / link.page
+    assert path.is_file()
+    assert link.heading is None or link.heading in anchors_of(path)
