@@ -44,4 +44,4 @@ class ScriptError(StoreError):
 
 
 class StoreConfigError(StoreError):
-    """The configuration is wrong: credentials, permissions, cluster slots, or a server that is too old."""
+    """The configuration is wrong: credentials, permissions, or cluster slots."""

@@ -1,4 +1,4 @@
-"""The reference model: what the specification says, in the plainest Python, slowly.
+"""The reference model: what docs/semantics.md says, in the plainest Python, slowly.
 
 It shares no code with the package and reads nothing of a limit but its numbers. All times are integer
 microseconds. An algorithm is one class of pure functions of (state, now, cost), a state of None being "never

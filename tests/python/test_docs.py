@@ -1,6 +1,6 @@
 """The documentation holds: its examples run and print what it says, its links lead somewhere.
 
-Each ``python`` block runs on its own, in a process of its own. A ``text`` block right below is what it prints.
+Each ``python`` block runs on its own, in a process of its own; a ``text`` block right below is its output.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES_WITH_EXAMPLES = ("README.md", "docs/usage.md")
-PAGES = ("README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md"))))
+DOCS = sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))
+PAGES = ("README.md", "CONTRIBUTING.md", *DOCS)
 REDIS_URL = re.compile(r"redis://localhost:6379/0(\?[^\"`]*)?")
-BLOCK = re.compile(r"^```python\n(?P<code>.*?)^```\n(?:\n```text\n(?P<output>.*?)^```\n)?", re.DOTALL | re.MULTILINE)
+BLOCK = re.compile(r"^```python\n(?P<code>.*?)^```\n(?:\n```text\n(?P<output>.*?)^```\n)?", re.M | re.S)
 LINK = re.compile(r"\]\((?!https?://)(?P<target>[^)#]*)(?:#(?P<heading>[^)]+))?\)")
-HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
-FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
+HEADING = re.compile(r"^#+ (.+)$", re.M)
+FENCED = re.compile(r"^```.*?^```$", re.M | re.S)
 
 
 class Example(NamedTuple):

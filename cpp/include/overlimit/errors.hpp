@@ -44,7 +44,7 @@ class ScriptError : public StoreError {
   using StoreError::StoreError;
 };
 
-/// The configuration is wrong: credentials, permissions, cluster slots, a server that is too old.
+/// The configuration is wrong: credentials, permissions, cluster slots.
 class StoreConfigError : public StoreError {
  public:
   using StoreError::StoreError;

@@ -32,7 +32,7 @@ class Plan {
   [[nodiscard]] std::uint64_t digest() const { return digest_; }
   /// The algorithms by name, comma-separated: scripts are made per shape.
   [[nodiscard]] const std::string& shape() const { return shape_; }
-  /// Per limit its tag and three numbers, as little-endian int64: the script's view of the policy.
+  /// Per limit its tag and its numbers, as little-endian int64: the script's view of the policy.
   [[nodiscard]] const std::string& packed() const { return packed_; }
   /// Cells that one key of this policy can hold at most, over all limits.
   [[nodiscard]] std::int64_t max_cells() const { return max_cells_; }

@@ -12,7 +12,7 @@
 
 namespace overlimit {
 
-/// How a charge takes part in its call (SPEC: calls).
+/// How a charge takes part in its call (docs/semantics.md: roles).
 ///   enforce     checked; charged when every enforced charge of the call passes
 ///   shadow      checked; charged when the enforced ones pass and it passes itself; never refuses
 ///   on_refusal  charged 1 when the enforced ones answer `over`; refuses the call once that no longer fits

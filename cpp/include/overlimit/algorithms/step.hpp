@@ -1,14 +1,15 @@
 // What every algorithm speaks: the verdict on one (identifier, limit) pair and the form of its state.
 //
-// An algorithm is a struct of numbers (the limit) with a State and five pure functions. None of them sees a
+// An algorithm is a struct of numbers (the limit) with a State and six pure functions. None of them sees a
 // clock, a lock or I/O; all arithmetic is on integers that stay below 2^53. `now` is the instant at which the
-// pair is decided: the call's reading, but never before `clamp(state)`.
+// pair is decided: the call's reading, but never before `clamp`. docs/semantics.md has the rules.
 //
-//   advance(limit, found, now)        -> what is left of the found record at now; nullopt: as if never seen
+//   clamp(limit, state)                      -> the record's own time
+//   advance(limit, state, cells, now)        -> what is left of the record at now; nullopt: as if never seen
 //   admit(limit, standing, cells, now, cost) -> Verdict
-//   charge(limit, standing, now, cost) -> Charged, the record after an admitted cost > 0
-//   remaining(limit, standing)        -> cost units a limit still grants
-//   expires_at(limit, state, cells)   -> the instant at which the record is back to "never seen"
+//   charge(limit, standing, now, cost)       -> Charged, the record after an admitted cost > 0
+//   remaining(limit, state)                  -> cost units the limit still grants
+//   expires_at(limit, state, cells)          -> the instant at which the record is back to "never seen"
 //
 // A State is a trivially copyable header of three int64, the same bytes in memory and in Redis. Algorithms
 // that keep a history (sliding windows) also have cells: an array, oldest first, of bounded length; the
