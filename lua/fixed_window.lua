@@ -3,7 +3,7 @@ local function fixed_window(at, cost, start, finish, count)
   local limit, period, epoch = unpack('<i8i8i8', args, at)
   if start and start >= MAX_TIME then start = nil end
   local instant = start and max(now, start) or now
-  if not start or instant >= finish then
+  if not start or instant >= finish or finish - start ~= period then
     start = epoch == 1 and instant - instant % period or instant
     finish, count = start + period, 0
   end

@@ -21,11 +21,14 @@ double seconds_from(Micros duration) {
 }
 
 Micros micros_from(PyObject* seconds, const char* what) {
-  const double value = PyFloat_AsDouble(seconds);
-  if (value == -1.0 && PyErr_Occurred() != nullptr) throw PythonError{};
+  double value = PyFloat_AsDouble(seconds);
+  if (value == -1.0 && PyErr_Occurred() != nullptr) {
+    if (PyErr_ExceptionMatches(PyExc_OverflowError) == 0) throw PythonError{};
+    PyErr_Clear();
+    value = std::numeric_limits<double>::infinity();
+  }
   if (!(std::fabs(value) < 9e9)) {
-    PyErr_Format(PyExc_ValueError, "%s reads %R seconds, outside [0, 2^53 - 2^50) microseconds", what,
-                 seconds);
+    PyErr_Format(PyExc_ValueError, "%s: %R seconds are outside [0, 2^53 - 2^50) microseconds", what, seconds);
     throw PythonError{};
   }
   // The whole seconds and the fraction are exact; only the fraction is rounded.
@@ -68,6 +71,15 @@ std::optional<Micros> ClockSource::read() const {
   }
   const Object reading = Object::steal(checked(PyObject_CallNoArgs(reader_.get())));
   return checked_instant(micros_from(reading.get(), "the clock"));
+}
+
+bool ClockSource::is_same(const ClockSource& other) const {
+  PyObject* const mine = object_.get();
+  PyObject* const theirs = other.object_.get();
+  if (mine == theirs) return true;
+  if (mine == nullptr || theirs == nullptr || !PyMethod_Check(mine) || !PyMethod_Check(theirs)) return false;
+  return PyMethod_GET_SELF(mine) == PyMethod_GET_SELF(theirs) &&
+         PyMethod_GET_FUNCTION(mine) == PyMethod_GET_FUNCTION(theirs);
 }
 
 void ClockSource::clear() {

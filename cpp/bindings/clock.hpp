@@ -30,6 +30,8 @@ class ClockSource {
   [[nodiscard]] std::optional<Micros> read() const;
   /// Whether it is this machine's real time.
   [[nodiscard]] bool is_system() const { return kind_ == Kind::system; }
+  /// Whether both read one clock: the same object, or the same method of one.
+  [[nodiscard]] bool is_same(const ClockSource& other) const;
   [[nodiscard]] PyObject* object() const { return object_.get(); }
   void clear();
 

@@ -291,7 +291,9 @@ NewDecision::NewDecision(const Subject* subjects, std::size_t subject_count, std
   }
 }
 
-NewDecision::~NewDecision() { Py_XDECREF(decision_); }
+NewDecision::~NewDecision() {
+  if (decision_ != nullptr && !is_finalizing()) Py_DECREF(decision_);
+}
 
 Rows NewDecision::rows() const { return rows_in(of(decision_)); }
 

@@ -63,6 +63,8 @@ void translate() {
 void set_python_error() noexcept {
   try {
     translate();
+  } catch (const abi::__forced_unwind&) {
+    stay_forever();
   } catch (...) {
     PyErr_SetString(PyExc_RuntimeError, "an unknown C++ exception");
   }

@@ -2,8 +2,16 @@
 #pragma once
 
 #include <Python.h>
+#include <cxxabi.h>
+#include <unistd.h>
 
 namespace overlimit::python {
+
+/// Where a thread ends up that asks for the GIL of an interpreter that is ending: up to Python 3.13 it is
+/// unwound by force, which neither destructors nor C frames survive. As of 3.14 Python itself does this.
+[[noreturn]] inline void stay_forever() {
+  for (;;) pause();
+}
 
 /// Sets the Python exception for the C++ exception being handled; call it in a catch block. The classes are
 /// those of overlimit.errors with the same names.
@@ -14,6 +22,8 @@ template <class Action, class Result>
 Result guarded(Result failure, const Action& action) noexcept {
   try {
     return action();
+  } catch (const abi::__forced_unwind&) {
+    stay_forever();
   } catch (...) {
     set_python_error();
     return failure;

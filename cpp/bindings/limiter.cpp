@@ -123,7 +123,13 @@ bool python_interrupts() {
 class GilReleased {
  public:
   GilReleased() : state_(PyEval_SaveThread()) {}
-  ~GilReleased() { PyEval_RestoreThread(state_); }
+  ~GilReleased() {
+    try {
+      PyEval_RestoreThread(state_);
+    } catch (const abi::__forced_unwind&) {
+      stay_forever();
+    }
+  }
   GilReleased(const GilReleased&) = delete;
   GilReleased& operator=(const GilReleased&) = delete;
 
@@ -228,7 +234,7 @@ void check_same_store(const Binding& first, const Binding& other) {
   if (first.store != other.store) {
     raise_value_error("hit_all decides in one store: these limiters are on different ones");
   }
-  if (first.clock.object() != other.clock.object()) {
+  if (!first.clock.is_same(other.clock)) {
     raise_value_error("hit_all decides at one instant: these limiters have different clocks");
   }
 }

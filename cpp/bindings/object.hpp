@@ -7,6 +7,15 @@
 
 namespace overlimit::python {
 
+/// Whether the interpreter is going away; other threads than its own then never get the GIL again.
+inline bool is_finalizing() {
+#if PY_VERSION_HEX >= 0x030d0000
+  return Py_IsFinalizing() != 0;
+#else
+  return _Py_IsFinalizing() != 0;
+#endif
+}
+
 class Object {
  public:
   Object() = default;
@@ -21,7 +30,10 @@ class Object {
   }
   Object(const Object&) = delete;
   Object& operator=(const Object&) = delete;
-  ~Object() { Py_XDECREF(object_); }
+  /// A thread that the ending interpreter throws out comes by here without the GIL.
+  ~Object() {
+    if (object_ != nullptr && !is_finalizing()) Py_DECREF(object_);
+  }
 
   [[nodiscard]] PyObject* get() const { return object_; }
   [[nodiscard]] PyObject* release() { return std::exchange(object_, nullptr); }

@@ -30,7 +30,11 @@ def decision_html(decision: Decision) -> str:
 
 
 def _row(*cells: object) -> str:
-    return "<tr>" + "".join(f"<td>{html.escape(str(cell))}</td>" for cell in cells) + "</tr>"
+    return "<tr>" + "".join(f"<td>{html.escape(_printable(cell))}</td>" for cell in cells) + "</tr>"
+
+
+def _printable(cell: object) -> str:
+    return str(cell).encode("utf-8", "backslashreplace").decode()
 
 
 def _seconds(duration: float) -> str:

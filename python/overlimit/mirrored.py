@@ -12,6 +12,7 @@ import time
 from collections.abc import Hashable, Sequence
 from typing import Any, cast
 
+from overlimit.errors import InvalidLimit
 from overlimit.limiter import ClockLike, Limiter
 from overlimit.limits import FixedWindow, Limit, SlidingWindow
 from overlimit.stores import RedisStore, Store, as_store
@@ -52,7 +53,7 @@ def over_limit_multi(
     name: str | None = None,
 ) -> bool:
     """Whether one more request exceeds any of several epoch-aligned windows, (seconds, limit) each."""
-    windows = tuple((window[0], window[1]) for window in limits)
+    windows = tuple(window[:2] for window in _windows(limits))
     return _is_over(conn, windows, 1, identifiers, clock, name)
 
 
@@ -76,7 +77,14 @@ def over_limit_sliding_window(
     """
     if clock is None and not redis_time:
         clock = time.time
-    return _is_over(conn, tuple(map(tuple, limits)), weight, identifiers, clock, name)
+    return _is_over(conn, _windows(limits), weight, identifiers, clock, name)
+
+
+def _windows(limits: Sequence[Window]) -> tuple[tuple[Any, ...], ...]:
+    windows = () if isinstance(limits, str) else tuple(map(tuple, limits))
+    if not windows or not all(len(window) in (2, 3) for window in windows):
+        raise InvalidLimit(f"limits must be (seconds, limit[, precision]) tuples, got {limits!r}")
+    return windows
 
 
 def _is_over(
@@ -121,6 +129,7 @@ def _store_of(conn: Any, clock: ClockLike | None) -> Store:
     if pool is None:
         return as_store(conn, clock)
     address = pool.connection_kwargs
+    username, password = _credentials(address)
     if issubclass(pool.connection_class, _ssl_connections()):
         raise ValueError("over_limit: TLS connections are not supported; give a client without TLS")
     return _redis_store(
@@ -128,9 +137,17 @@ def _store_of(conn: Any, clock: ClockLike | None) -> Store:
         str(address.get("host") or "localhost"),
         int(address.get("port") or 6379),
         int(address.get("db") or 0),
-        str(address.get("username") or ""),
-        str(address.get("password") or ""),
+        username,
+        password,
     )
+
+
+def _credentials(address: dict[str, Any]) -> tuple[str, str]:
+    provider = address.get("credential_provider")
+    if provider is None:
+        return str(address.get("username") or ""), str(address.get("password") or "")
+    *username, password = provider.get_credentials()
+    return (str(username[0]) if username else ""), str(password)
 
 
 def _ssl_connections() -> tuple[type, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 import urllib.parse
 import weakref
 from collections.abc import Callable
@@ -15,6 +16,7 @@ __all__ = ["MemoryStore", "RedisStore", "Store", "as_store"]
 Store: TypeAlias = "_core.Store"
 
 _SCHEMES = ("redis", "valkey", "unix")
+_MAX_DATABASE = 2**31 - 1
 
 
 class RedisStore(_core.RedisStore):
@@ -36,6 +38,10 @@ class RedisStore(_core.RedisStore):
 
     def __init__(self, url: str, *, timeout: float = 0.1, prefix: str = "ol") -> None:
         address = _address(url)
+        if not isinstance(prefix, str):
+            raise TypeError(f"prefix must be a str, not {type(prefix).__name__}")
+        if isinstance(timeout, bool | str):
+            raise TypeError(f"timeout must be a number of seconds, not {timeout!r}")
         options = {"timeout": timeout, "prefix": prefix} | address.pop("options")
         self._description = _described(address)
         self._arguments = (url, timeout, prefix)
@@ -113,7 +119,7 @@ def _database(in_query: str | None, in_path: str) -> int:
     if in_query is not None and in_path:
         raise ValueError("the store's URL gives the database twice: in its path and as db=")
     database = in_query or in_path or "0"
-    if not database.isdecimal():
+    if not database.isdecimal() or int(database) > _MAX_DATABASE:
         raise ValueError("the database in the store's URL must be a number, as in redis://host:6379/0")
     return int(database)
 
@@ -136,8 +142,8 @@ def _described(address: dict[str, Any]) -> str:
 
 
 _default_memory: list[MemoryStore] = []
-_memory_by_clock: weakref.WeakKeyDictionary[Any, MemoryStore] = weakref.WeakKeyDictionary()
-_redis_by_url: weakref.WeakValueDictionary[str, RedisStore] = weakref.WeakValueDictionary()
+_memory_by_clock: dict[tuple[int, int], tuple[object, MemoryStore]] = {}
+_redis_by_url: dict[str, RedisStore] = {}
 
 
 def as_store(store: str | Store, clock: Callable[[], float] | object | None = None) -> Store:
@@ -154,10 +160,9 @@ def as_store(store: str | Store, clock: Callable[[], float] | object | None = No
         )
     if store == "memory://":
         return _shared_memory() if clock is None else _memory_of(clock)
-    shared = _redis_by_url.get(store)
-    if shared is None:
-        shared = _redis_by_url[store] = RedisStore(store)
-    return shared
+    if store not in _redis_by_url:
+        _redis_by_url.setdefault(store, RedisStore(store))
+    return _redis_by_url[store]
 
 
 def _shared_memory() -> MemoryStore:
@@ -167,7 +172,22 @@ def _shared_memory() -> MemoryStore:
 
 
 def _memory_of(clock: object) -> MemoryStore:
+    # A bound method is made anew by each access: the object behind it is the clock.
+    owner, function = clock, None
+    if isinstance(clock, types.MethodType):
+        owner, function = clock.__self__, clock.__func__
+    key = (id(owner), id(function))
+    known = _memory_by_clock.get(key)
+    if known is None:
+        known = _memory_by_clock.setdefault(key, (_kept(owner, key), MemoryStore()))
+    return known[1]
+
+
+def _kept(owner: object, key: tuple[int, int]) -> object:
+    """Hold a clock weakly and forget its store with it; one that cannot be held weakly stays."""
     try:
-        return _memory_by_clock.setdefault(clock, MemoryStore())
-    except TypeError:  # a clock that cannot be weakly referenced or hashed has no store to share
-        return MemoryStore()
+        forget = weakref.finalize(owner, _memory_by_clock.pop, key, None)
+    except TypeError:
+        return owner
+    forget.atexit = False
+    return forget

@@ -123,6 +123,15 @@ class TestConnections:
             assert not over_limit(client, 3600, 1, identifiers="a")
             assert client.dbsize() == 1
 
+    def test_a_client_with_a_credential_provider(self, start_redis):
+        import redis
+
+        server = start_redis(password="secret")
+        provider = redis.UsernamePasswordCredentialProvider(password="secret")
+        with redis.Redis(host="127.0.0.1", port=server.port, credential_provider=provider) as client:
+            answers = [over_limit(client, 3600, 1, identifiers="a") for _ in range(2)]
+        assert answers == [False, True]
+
     def test_a_url(self, redis_server, prefix):
         url = redis_server.tcp_url(db=2) + "?timeout=10"
         assert [over_limit(url, 3600, 2, identifiers=prefix) for _ in range(3)] == [False, False, True]
@@ -154,6 +163,13 @@ def _tcp_client(server, db):
     import redis
 
     return redis.Redis(host="127.0.0.1", port=server.port, db=db)
+
+
+@pytest.mark.parametrize("limits", ["5/m", [], [60], [(60,)], [(60, 5, 1, 1)]])
+def test_what_are_no_windows_is_an_invalid_limit(store, clock, limits):
+    for function in (over_limit_multi, over_limit_sliding_window):
+        with pytest.raises((overlimit.InvalidLimit, TypeError)):
+            function(store, limits=limits, identifiers="a", clock=clock)
 
 
 def test_without_a_request_identifiers_must_be_given(store, clock):

@@ -234,6 +234,16 @@ class TestForeignValues:
         assert limiter.peek("a", cost=0).remaining == 3
         assert [bool(limiter.hit("a")) for _ in range(5)] == [True] * 3 + [False] * 2
 
+    def test_a_fixed_window_of_another_length_is_as_if_there_were_nothing(self, build, raw, key):
+        limiter = build(FixedWindow(3, per=1000))
+        limiter.hit("a", cost=3)
+        value = raw.get(key)
+        end = int.from_bytes(value[36:44], "little") + 1_000_000
+        raw.set(key, value[:36] + end.to_bytes(8, "little") + value[44:])
+        assert limiter.hit("a", cost=3)
+        assert limiter.hit("a").retry_after == 1000.0
+        assert 0 < raw.pttl(key) <= (1000 + 3600) * 1000
+
     @EACH
     def test_any_byte_of_our_own_value_changed_is_never_an_error(self, build, raw, key, limit):
         limiter = build(limit)

@@ -219,3 +219,12 @@ class TestManualClock:
         with pytest.raises(ValueError, match=r"outside|clock"):
             clock.advance(reading - 7)
         assert clock.now() == 7.0
+
+
+@pytest.mark.parametrize("reading", [10**400, -(10**400), 2.0**60, float("nan")])
+def test_a_reading_beyond_all_bounds_is_a_value_error_naming_the_clock(store, reading):
+    limiter = Limiter("5/minute", store=store, clock=lambda: reading)
+    with pytest.raises(ValueError, match="clock"):
+        limiter.hit("a")
+    with pytest.raises(ValueError, match="start"):
+        ManualClock(reading)

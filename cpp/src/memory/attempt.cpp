@@ -9,7 +9,6 @@ namespace {
 
 constexpr std::size_t kPlacesPerCall = 1;
 constexpr std::size_t kPlacesPerInsert = 16;
-constexpr std::size_t kPlacesWhenFull = 64;
 // State of an injected clock is dropped by real time, this long after its last write.
 constexpr Micros kInjectedKeep = Micros{3600} * 1'000'000;
 // How long somebody is told to wait whom only the company in an overflow cell refuses.
@@ -42,7 +41,8 @@ Micros next_birth(std::atomic<Micros>& births, Micros now) {
 
 void Attempt::run(const Rows& rows, std::atomic<Micros>& births) {
   for (Target& target : targets_) {
-    target.shard->sweep(readings_.real_now, target.shard->is_full() ? kPlacesWhenFull : kPlacesPerCall);
+    target.shard->sweep(readings_.real_now,
+                        target.shard->is_full() ? target.shard->places_when_full() : kPlacesPerCall);
   }
   for (Target& target : targets_) locate(target);
   if (targets_.size() > 1) share_costs();
@@ -73,10 +73,11 @@ void Attempt::locate(Target& target) {
 }
 
 // A new entry starts from its overflow cell, if there is one: what was spent there may have been its own.
+// A peek finds room as a hit would, and gives it back.
 Entry* Attempt::entry_for_unknown(Target& target) {
   Shard& shard = *target.shard;
   Entry* cell = shard.overflows() ? shard.find(cell_key(target)) : nullptr;
-  if (call_.mode == Mode::peek || target.cost == 0) return cell;
+  if (target.cost == 0) return cell;
   Entry* entry = shard.insert(target.key, limits_of(target), false);
   if (entry == nullptr)
     return cell != nullptr ? cell : shard.insert(cell_key(target), limits_of(target), true);

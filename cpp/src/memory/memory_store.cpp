@@ -19,10 +19,18 @@ using memory::Target;
 constexpr std::size_t kMaxShards = 64;
 constexpr std::size_t kKeysPerShard = 1024;
 constexpr std::size_t kMaxCharges = 64;
+// However few keys may be tracked, there are places for the overflow cells of many policies.
+constexpr std::size_t kPlacesForCells = 2048;
 
 std::size_t shards_for(std::size_t max_keys, std::size_t max_bytes) {
   const std::size_t wanted = std::min(max_keys / kKeysPerShard, max_bytes / MemoryStore::kMinBytes);
   return std::bit_floor(std::clamp<std::size_t>(wanted, 1, kMaxShards));
+}
+
+// Half of the index stays empty even if every entry is as small as can be.
+std::size_t places_for(std::size_t max_keys, std::size_t shard_bytes) {
+  const std::size_t entries = std::min(shard_bytes / memory::Entry::size_for(2), max_keys + kPlacesForCells);
+  return std::bit_ceil(entries * 2);
 }
 
 std::size_t checked_bytes(std::size_t max_keys, std::size_t max_bytes) {
@@ -51,7 +59,8 @@ struct MemoryStore::Table {
     const std::size_t count = shards_for(max_keys, max_bytes);
     const std::size_t share = max_bytes / count / 64 * 64;
     for (std::size_t i = 0; i < count; ++i) {
-      shards.push_back(std::make_unique<Shard>(std::span(region.data() + i * share, share), census));
+      shards.push_back(std::make_unique<Shard>(std::span(region.data() + i * share, share),
+                                               places_for(max_keys, share), census));
     }
   }
 

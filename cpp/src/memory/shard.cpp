@@ -1,23 +1,8 @@
 #include "memory/shard.hpp"
 
-#include <bit>
 #include <new>
 
 namespace overlimit::memory {
-namespace {
-
-// Half of the places stay empty even if every entry is as small as can be.
-std::size_t places_for(std::size_t bytes, std::size_t max_keys) {
-  const std::size_t entries = std::min(bytes / Entry::size_for(2), max_keys);
-  return std::bit_ceil(std::max<std::size_t>(entries * 2, 64));
-}
-
-std::size_t index_size(std::size_t bytes, std::size_t max_keys, std::size_t place) {
-  return places_for(bytes, max_keys) * place;
-}
-
-}  // namespace
-
 bool Census::admit() {
   std::size_t count = tracked.load(std::memory_order_relaxed);
   while (count < max_keys) {
@@ -26,12 +11,11 @@ bool Census::admit() {
   return false;
 }
 
-Shard::Shard(std::span<std::byte> memory, Census& census)
+Shard::Shard(std::span<std::byte> memory, std::size_t places, Census& census)
     : census_(census),
       places_(reinterpret_cast<Place*>(memory.data())),
-      mask_(places_for(memory.size(), census.max_keys) - 1),
-      arena_(memory.data() + index_size(memory.size(), census.max_keys, sizeof(Place)),
-             memory.size() - index_size(memory.size(), census.max_keys, sizeof(Place))) {}
+      mask_(places - 1),
+      arena_(memory.data() + places * sizeof(Place), memory.size() - places * sizeof(Place)) {}
 
 std::size_t Shard::place_of(const KeyHash& key) const {
   std::size_t place = home(key);

@@ -24,8 +24,8 @@ struct Census {
 /// Everything but `mutex` is guarded by `mutex`.
 class Shard {
  public:
-  /// `memory` must be zeroed and outlive the shard.
-  Shard(std::span<std::byte> memory, Census& census);
+  /// `memory` must be zeroed and outlive the shard; `places` of the index, a power of two, lie at its front.
+  Shard(std::span<std::byte> memory, std::size_t places, Census& census);
 
   std::mutex mutex;
 
@@ -53,6 +53,9 @@ class Shard {
     return starved_ || used_ >= most_used() ||
            census_.tracked.load(std::memory_order_relaxed) >= census_.max_keys;
   }
+
+  /// How many places a call on a full shard looks at: all of a small one.
+  [[nodiscard]] std::size_t places_when_full() const { return mask_ < 1024 ? mask_ + 1 : 64; }
 
   /// Whether any entry here is an overflow cell.
   [[nodiscard]] bool overflows() const { return cells_ > 0; }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from overlimit import Limiter, MemoryStore
 from overlimit.flask.identifiers import get_identifiers
 from overlimit.flask.marks import Mark
@@ -17,16 +19,24 @@ __all__ = ["Binding"]
 class Binding:
     """Makes the rules of one RateLimit for one app; ``prefix`` starts the names of all its policies."""
 
-    def __init__(self, settings: Settings, prefix: str) -> None:
-        """Take complete settings whose limits have been checked; raises ValueError for a store's bad URL."""
+    def __init__(self, settings: Settings, prefix: str, memory: Callable[[], MemoryStore]) -> None:
+        """Take complete settings whose limits have been checked; raises ValueError for a store's bad URL.
+
+        ``memory`` returns the app's own memory store.
+        """
         self.enabled = settings.enabled
         self.headers = settings.headers
         self.prefix = prefix
         self._settings = settings
         # Each app has counts of its own in memory, as it would in a process of its own.
         store = settings.store or "memory://"
-        self._store = MemoryStore() if store == "memory://" else as_store(store)
+        self._store = memory() if store == "memory://" else as_store(store)
         self._identify: Identify = settings.identifiers or get_identifiers
+
+    @property
+    def shared(self) -> tuple[object, ...]:
+        """What bindings must have in common to be decided in one call and shown alike."""
+        return id(self._store), id(self._settings.clock), self.headers, self.enabled
 
     def application(self) -> tuple[Rule, ...]:
         """Return the rule that counts the whole app, if there is one."""

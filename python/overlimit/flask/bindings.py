@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from overlimit import MemoryStore
 from overlimit.flask.binding import Binding
 from overlimit.flask.marks import Mark
 from overlimit.flask.settings import Settings
@@ -28,6 +29,7 @@ class Bindings:
         self._config = config
         self._known: dict[RateLimit, Binding] = {}
         self._fallback: Binding | None = None
+        self._memory: MemoryStore | None = None
 
     def __iter__(self) -> Iterator[Binding]:
         """Yield every binding that may have to decide a request."""
@@ -50,7 +52,9 @@ class Bindings:
         complete = settings.completed(self._config)
         complete.check_limits()
         taken = [binding.prefix for known, binding in self._known.items() if known is not limiter]
-        self._known[limiter] = Binding(complete, _unused_prefix(complete.key_prefix or "", taken))
+        self._known[limiter] = Binding(
+            complete, _unused_prefix(complete.key_prefix or "", taken), self._own_memory
+        )
 
     def acting_for(self, mark: Mark) -> Binding:
         """Return the binding that a decorator's limits go through.
@@ -77,8 +81,13 @@ class Bindings:
                 "RateLimit(app, store=...) chooses where, RateLimit(app) keeps it and ends this hint.",
                 self._app_name,
             )
-            self._fallback = Binding(Settings().completed({}), prefix="")
+            self._fallback = Binding(Settings().completed({}), "", MemoryStore)
         return self._fallback
+
+    def _own_memory(self) -> MemoryStore:
+        if self._memory is None:
+            self._memory = MemoryStore()
+        return self._memory
 
 
 def _unused_prefix(prefix: str, taken: list[str]) -> str:

@@ -51,4 +51,12 @@ def call_batches(bindings: Bindings, layer: Layer, endpoint: str) -> tuple[Batch
 
 
 def _batches(rules: Rules) -> tuple[Batch, ...]:
-    return tuple(Batch(binding, Plan(its)) for binding, its in rules.items() if its)
+    """Join what one store can decide in one call, so that a refusal charges nothing of it."""
+    groups: dict[tuple[object, ...], Rules] = {}
+    for binding, its in rules.items():
+        if its:
+            groups.setdefault(binding.shared, {})[binding] = its
+    return tuple(
+        Batch(tuple(group), Plan([rule for its in group.values() for rule in its]))
+        for group in groups.values()
+    )

@@ -76,6 +76,8 @@ def limiting(
     if callable(value):
         raise TypeError("rate_limit takes limits: write @rate_limit('10/second')")
     as_limits(value, algorithm)
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"name must be a str, not {name!r}")
 
     def decorate(target: Callable[P, R]) -> Callable[P, R]:
         if isinstance(target, type):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta, timezone
 from typing import NamedTuple
 
 from flask import Request, Response, after_this_request
@@ -11,7 +10,7 @@ from flask import Request, Response, after_this_request
 from overlimit import Decision
 from overlimit.flask.binding import Binding
 from overlimit.flask.exceeded import RateLimitExceeded
-from overlimit.http.fields import POLICY, RATE, RETRY_AFTER, retry_after_seconds
+from overlimit.http.fields import POLICY, RATE, RETRY_AFTER, given_seconds, retry_after_seconds
 from overlimit.http.plan import People, Plan, Ruling, header_fields
 
 __all__ = ["Batch", "Ledger", "ledger_of"]
@@ -21,9 +20,9 @@ _ATTRIBUTE = "_overlimit_ledger"
 
 
 class Batch(NamedTuple):
-    """What one RateLimit checks in one call to its store."""
+    """What is checked in one call to a store, by one RateLimit or by several that share it."""
 
-    binding: Binding
+    bindings: tuple[Binding, ...]
     plan: Plan
 
 
@@ -36,7 +35,7 @@ class Ledger:
         """Start with nothing decided."""
         self._route_decided = False
         self._people: People = {}
-        self._rulings: list[tuple[Binding, Ruling]] = []
+        self._rulings: list[tuple[tuple[Binding, ...], Ruling]] = []
 
     def decide_route(self, batches: Sequence[Batch]) -> None:
         """Decide the request as a whole, however often it comes by.
@@ -51,29 +50,29 @@ class Ledger:
             self.decide(batches)
 
     def decide(self, batches: Sequence[Batch]) -> None:
-        """Charge the request, RateLimit by RateLimit, up to the first that refuses.
+        """Charge the request, store by store, up to the first that refuses.
 
         Raises
         ------
         RateLimitExceeded
             One refused; it has charged nothing.
         """
-        for binding, plan in batches:
-            if not binding.enabled:
+        for bindings, plan in batches:
+            if not bindings[0].enabled:
                 continue
             if not self._rulings:
                 after_this_request(self._add_headers)
             ruling = plan.decide(self._people)
-            self._rulings.append((binding, ruling))
+            self._rulings.append((bindings, ruling))
             if not ruling.decision:
                 raise RateLimitExceeded(ruling.decision)
 
     def decision(self, binding: Binding) -> Decision | None:
         """Return the latest decision that went through a binding."""
-        return next((ruling.decision for by, ruling in reversed(self._rulings) if by is binding), None)
+        return next((ruling.decision for by, ruling in reversed(self._rulings) if binding in by), None)
 
     def _add_headers(self, response: Response) -> Response:
-        shown = [ruling for binding, ruling in self._rulings if binding.headers is not None]
+        shown = [ruling for by, ruling in self._rulings if by[0].headers is not None]
         if shown:
             response.headers[POLICY], response.headers[RATE] = header_fields(shown)
         if response.status_code == 429:
@@ -83,9 +82,10 @@ class Ledger:
     def _add_retry_after(self, response: Response) -> None:
         refused = [ruling.decision for _, ruling in self._rulings if not ruling.decision]
         seconds = retry_after_seconds(refused[-1]) if refused else None
-        if seconds is None or response.headers.get(RETRY_AFTER) == str(seconds):
+        if seconds is None:
             return
-        if _is_sooner(response.retry_after, seconds):
+        given = given_seconds(response.headers.get(RETRY_AFTER), refused[-1].time)
+        if given is None or given < seconds:
             response.headers[RETRY_AFTER] = str(seconds)
 
 
@@ -96,8 +96,3 @@ def ledger_of(asked: Request) -> Ledger:
         ledger = Ledger()
         setattr(asked, _ATTRIBUTE, ledger)
     return ledger
-
-
-def _is_sooner(given: datetime | None, seconds: int) -> bool:
-    """Say whether a view's own Retry-After, absent or not, would let the client come back too early."""
-    return given is None or given < datetime.now(timezone.utc) + timedelta(seconds=seconds)

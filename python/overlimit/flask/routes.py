@@ -33,7 +33,7 @@ def find_route(app: Flask, endpoint: str, view: View, method: str) -> Route:
     """Collect what concerns the view of an endpoint when asked for with one HTTP method."""
     name, handler = _method_handler(view, method)
     on_view, on_handler = marks_of(view), marks_of(handler)
-    found = (*labelled((*on_view, *_lost(app, view))), *labelled(on_handler, f"{name}."))
+    found = (*labelled((*on_view, *marks_above(view))), *labelled(on_handler, f"{name}."))
     decides = bool(on_view or on_handler)
     return Route(endpoint, found, decides, limited=bool(found) or not _is_static(app, endpoint))
 
@@ -51,17 +51,6 @@ def _method_handler(view: View, method: str) -> tuple[str, object]:
     if name == "head" and not hasattr(view_class, name):
         name = "get"
     return name, getattr(view_class, name, None)
-
-
-def _lost(app: Flask, view: View) -> Marks:
-    """Return the marks of decorators above ``@app.route``: nothing calls the functions they made.
-
-    A function that they made and that is another endpoint's view is not lost: this one has the bare view on
-    purpose.
-    """
-    above = marks_above(view)
-    in_use = {mark for other in app.view_functions.values() for mark in marks_of(other)} if above else set()
-    return tuple(mark for mark in above if mark not in in_use)
 
 
 def _is_static(app: Flask, endpoint: str) -> bool:

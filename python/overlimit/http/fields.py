@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from email.utils import parsedate_to_datetime
 from typing import NamedTuple, Protocol
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "RETRY_AFTER",
     "Item",
     "Row",
+    "given_seconds",
     "policy_field",
     "rate_state",
     "retry_after_seconds",
@@ -102,3 +104,19 @@ def retry_after_seconds(decision: Refusal) -> int | None:
     """Return a refusal's Retry-After: seconds rounded up, at least 1; None when waiting cannot help."""
     seconds = decision.retry_after
     return None if seconds == math.inf else max(1, math.ceil(seconds))
+
+
+def given_seconds(retry_after: str | None, now: float) -> float | None:
+    """Return what a Retry-After of the application says: seconds, or a date, seen from ``now``.
+
+    None when there is none or it says nothing (RFC 9110, section 10.2.3); ``now`` is in seconds since the
+    epoch.
+    """
+    if retry_after is None:
+        return None
+    if retry_after.strip().isdecimal():
+        return float(retry_after)
+    try:
+        return parsedate_to_datetime(retry_after).timestamp() - now
+    except ValueError:
+        return None

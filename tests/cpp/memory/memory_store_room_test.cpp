@@ -210,7 +210,7 @@ TEST_F(FewBytes, MakeRoomAgainForKeysOfOtherSizes) {
   const Plan small("small", {fixed_window(5, kMinute)});
   const Plan large("large", std::vector(16, fixed_window(5, kMinute)));
   for (int i = 0; i < 5'000; ++i) hit(store, small, {name_of(i)}, 0);
-  for (int call = 0; call < 40; ++call) peek(store, small, {"x"}, kHour);
+  for (int call = 0; call < 200; ++call) peek(store, small, {"x"}, kHour);
   EXPECT_EQ(store.size(), 0U) << "who finds no bytes looks for expired keys";
   int admitted = 0;
   for (int call = 0; call < 100; ++call) admitted += hit(store, large, {name_of(call)}, kHour, 5).allowed();

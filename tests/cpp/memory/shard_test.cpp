@@ -21,7 +21,9 @@ using overlimit::testing::kMinute;
 using overlimit::testing::kSecond;
 using overlimit::testing::sliding_window;
 
-// A key whose place is known: 64 homes are enough for the smallest index.
+constexpr std::size_t kPlaces = 64;
+
+// A key whose place is known.
 KeyHash key_at(std::uint64_t home, std::uint64_t number = 0) { return {home << 8, number << 32 | 0xabcdef}; }
 
 class Shards : public ::testing::Test {
@@ -46,7 +48,7 @@ class Shards : public ::testing::Test {
   const Plan plan{"p", {fixed_window(5, kMinute)}};
   Region region{kBytes};
   Census census{32};
-  Shard shard{std::span(region.data(), kBytes), census};
+  Shard shard{std::span(region.data(), kBytes), kPlaces, census};
 };
 
 TEST_F(Shards, FindWhatWasInsertedAndNothingElse) {
@@ -154,7 +156,7 @@ TEST_F(Shards, RefuseACellOnlyWhenOnePlaceIsLeft) {
 TEST_F(Shards, CountAKeyOnlyWhenThereAreBytesForIt) {
   Census many{100'000};
   const Region small_region(8 << 10);
-  Shard small(std::span(small_region.data(), 8 << 10), many);
+  Shard small(std::span(small_region.data(), 8 << 10), kPlaces, many);
   std::size_t inserted = 0;
   while (small.insert(key_at(inserted, inserted), plan.limits(), false) != nullptr) ++inserted;
   EXPECT_EQ(many.tracked, inserted);
@@ -165,7 +167,7 @@ TEST_F(Shards, CountAKeyOnlyWhenThereAreBytesForIt) {
 TEST_F(Shards, AreFullWhenTheLastKeyFoundNoBytesUntilOneDoes) {
   Census many{100'000};
   const Region small_region(8 << 10);
-  Shard small(std::span(small_region.data(), 8 << 10), many);
+  Shard small(std::span(small_region.data(), 8 << 10), kPlaces, many);
   const Plan large("large", std::vector(16, fixed_window(5, kMinute)));
   std::uint64_t inserted = 0;
   for (; small.insert(key_at(inserted, inserted), large.limits(), false) != nullptr; ++inserted) {
@@ -183,7 +185,7 @@ TEST_F(Shards, AreFullWhenTheLastKeyFoundNoBytesUntilOneDoes) {
 TEST_F(Shards, HaveAllTheirRoomAgainWhenTheyAreEmpty) {
   Census many{100'000};
   const Region small_region(16 << 10);
-  Shard small(std::span(small_region.data(), 16 << 10), many);
+  Shard small(std::span(small_region.data(), 16 << 10), 2 * kPlaces, many);
   const Plan large("large", std::vector(16, fixed_window(5, kMinute)));
   const auto fill = [&](const Plan& policy) {
     std::uint64_t inserted = 0;

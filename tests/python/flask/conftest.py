@@ -19,6 +19,7 @@ class Site:
 
     def __init__(self, static_folder: str | None = None, **options: Any) -> None:
         self.app = Flask("site", static_folder=static_folder)
+        self.clock = options["clock"]
         self.limiter = RateLimit(self.app, **{"algorithm": "fixed_window", **options})
         self.app.before_request(self._load_user)
         self.app.add_url_rule("/free", "free", lambda: "free")

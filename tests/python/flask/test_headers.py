@@ -169,7 +169,8 @@ def test_a_later_retry_after_of_the_error_handler_is_kept(make_site, given, sent
 @pytest.mark.parametrize(("minutes", "kept"), [(0.5, False), (10, True)])
 def test_a_retry_after_that_is_a_date_is_understood(make_site, minutes, kept):
     site = make_site()
-    date = format_datetime(datetime.now(timezone.utc) + timedelta(minutes=minutes), usegmt=True)
+    now = datetime.fromtimestamp(site.clock.now(), timezone.utc)
+    date = format_datetime(now + timedelta(minutes=minutes), usegmt=True)
     site.app.get("/")(rate_limit("1/minute")(lambda: "ok"))
     site.app.register_error_handler(429, lambda error: ("wait", 429, {"Retry-After": date}))
     site.open("/")

@@ -110,7 +110,7 @@ def test_a_limit_bound_to_a_rate_limit_without_this_app_is_an_error():
     assert [client.get("/below").status_code for _ in range(2)] == [200, 429]
 
 
-def test_a_bare_view_beside_its_limited_form_stays_bare(make_site):
+def test_a_view_registered_bare_is_limited_like_its_decorated_form(make_site):
     site = make_site()
 
     def index():
@@ -119,4 +119,17 @@ def test_a_bare_view_beside_its_limited_form_stays_bare(make_site):
     site.app.add_url_rule("/limited", "limited", rate_limit("1/minute")(index))
     site.app.add_url_rule("/bare", "bare", index)
     assert site.ask("/limited", 2) == [200, 429]
-    assert site.ask("/bare", 3) == [200] * 3
+    assert site.ask("/bare", 2) == [200, 429]
+
+
+def test_a_decorator_between_two_routes_limits_both(make_site):
+    site = make_site()
+
+    @site.app.get("/above", endpoint="above")
+    @rate_limit("1/minute")
+    @site.app.get("/below", endpoint="below")
+    def index():
+        return "ok"
+
+    assert site.ask("/below", 2) == [200, 429]
+    assert site.ask("/above", 2) == [200, 429]

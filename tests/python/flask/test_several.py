@@ -47,7 +47,7 @@ def test_initialising_an_app_again_takes_the_new_configuration():
     assert ask(app, 2) == [200, 429]
     app.config["RATELIMIT_DEFAULT"] = "2/minute"
     limiter.init_app(app)
-    assert ask(app, 3) == [200, 200, 429]
+    assert ask(app, 2) == [200, 429]
 
 
 def test_every_rate_limit_of_an_app_counts_by_itself(store, clock):
@@ -61,6 +61,15 @@ def test_every_rate_limit_of_an_app_counts_by_itself(store, clock):
     assert ask(app, 3) == [200, 200, 429]
 
 
+def test_what_one_rate_limit_refuses_costs_nothing_of_another_on_the_same_store(store_calls, clock):
+    app = make_app("app")
+    RateLimit(app, default_limits="5/minute", clock=clock, algorithm="fixed_window")
+    RateLimit(app, default_limits="2/minute", clock=clock, algorithm="fixed_window")
+    assert ask(app, 6) == [200] * 2 + [429] * 4
+    assert app.test_client().get("/").headers["RateLimit"] == '"default";r=3;t=60, "default-2";r=0;t=60'
+    assert len(store_calls) == 7
+
+
 def test_the_headers_list_all_of_them_under_unique_names(clock):
     app = make_app("app")
     for limits in ("3/minute", "2/hour"):
@@ -72,7 +81,7 @@ def test_the_headers_list_all_of_them_under_unique_names(clock):
 
 def test_a_bound_decorator_acts_through_its_own_and_a_free_one_through_the_first(clock):
     app = make_app("app")
-    first = RateLimit(app, default_limits="30/minute", clock=clock)
+    RateLimit(app, default_limits="30/minute", clock=clock)
     second = RateLimit(app, default_limits="40/minute", clock=clock)
     app.get("/free", endpoint="free")(rate_limit("2/minute")(lambda: "ok"))
     app.get("/bound", endpoint="bound")(second.limit("2/minute")(lambda: "ok"))
@@ -80,19 +89,19 @@ def test_a_bound_decorator_acts_through_its_own_and_a_free_one_through_the_first
     assert ask(app, 3, "/bound") == [200, 200, 429]
     with app.test_client() as client:
         client.get("/bound")
-        assert first.current_decision.limit.quota == 30
-        assert second.current_decision.limit.quota == 2
+        quotas = [detail.limit.quota for detail in second.current_decision.details]
+        assert (quotas, second.current_decision.limit.quota) == ([30, 2], 2)
 
 
-def test_each_knows_its_own_current_decision(clock):
+def test_each_knows_the_decision_it_took_part_in(clock):
     app = make_app("app")
     first = RateLimit(app, default_limits="1/minute", clock=clock)
     second = RateLimit(app, default_limits="2/hour", clock=clock)
     stranger = RateLimit()
     with app.test_client() as client:
         client.get("/")
-        assert first.current_decision.limit.quota == 1
-        assert second.current_decision.limit.quota == 2
+        assert first.current_decision is second.current_decision
+        assert [detail.limit.quota for detail in first.current_decision.details] == [1, 2]
         assert stranger.current_decision is None
 
 

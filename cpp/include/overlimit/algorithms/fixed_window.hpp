@@ -39,10 +39,10 @@ static_assert(kIsState<FixedWindow::State>);
 
 constexpr Micros clamp(const FixedWindow&, const FixedWindow::State& state) { return state.start; }
 
-constexpr std::optional<Standing<FixedWindow::State>> advance(const FixedWindow&,
+constexpr std::optional<Standing<FixedWindow::State>> advance(const FixedWindow& window,
                                                               const FixedWindow::State& state, const Cells&,
                                                               Micros now) {
-  if (now >= state.end) return std::nullopt;
+  if (now >= state.end || state.end - state.start != window.period) return std::nullopt;
   return Standing<FixedWindow::State>{state};
 }
 
