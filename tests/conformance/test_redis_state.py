@@ -239,7 +239,7 @@ class TestForeignValues:
         limiter.hit("a", cost=3)
         value = raw.get(key)
         end = int.from_bytes(value[36:44], "little") + 1_000_000
-        raw.set(key, value[:36] + end.to_bytes(8, "little") + value[44:])
+        raw.set(key, value[:36] + end.to_bytes(8, "little") + value[44:], keepttl=True)
         assert limiter.hit("a", cost=3)
         assert limiter.hit("a").retry_after == 1000.0
         assert 0 < raw.pttl(key) <= (1000 + 3600) * 1000

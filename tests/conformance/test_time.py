@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from overlimit import FixedWindow, ManualClock, SlidingWindow, TokenBucket
+from overlimit import FixedWindow, Limiter, ManualClock, SlidingWindow, TokenBucket
 
 LIMITS = [FixedWindow(3, 10), FixedWindow(3, 10, "epoch"), SlidingWindow(3, 10, 1), TokenBucket(3, 10)]
 EACH = pytest.mark.parametrize("limit", LIMITS, ids=["first", "epoch", "sliding", "bucket"])
@@ -221,7 +221,9 @@ class TestManualClock:
         assert clock.now() == 7.0
 
 
-@pytest.mark.parametrize("reading", [10**400, -(10**400), 2.0**60, float("nan")])
+@pytest.mark.parametrize(
+    "reading", [10**400, -(10**400), 2.0**60, float("nan")], ids=["huge", "deep", "large", "nan"]
+)
 def test_a_reading_beyond_all_bounds_is_a_value_error_naming_the_clock(store, reading):
     limiter = Limiter("5/minute", store=store, clock=lambda: reading)
     with pytest.raises(ValueError, match="clock"):
