@@ -7,9 +7,11 @@
 #include <string>
 #include <string_view>
 
+#include "../limits.hpp"
 #include "connections_fixture.hpp"
 #include "overlimit/errors.hpp"
 #include "redis/protocol/failures.hpp"
+#include "redis/script.hpp"
 
 namespace overlimit::redis::transport {
 namespace {
@@ -73,6 +75,19 @@ TEST(RealServer, WantsTheRightCredentials) {
   EXPECT_EQ(meaning_of_reply(limited, {"INCR", "other:a"}), Failure::config);
   EXPECT_EQ(meaning_of_reply(limited, {"EVAL", "return redis.call('set', KEYS[1], 1)", "1", "ol1:a"}),
             Failure::config);
+}
+
+TEST(RealServer, KnowsOurScriptsByTheSha1WeKnowThemBy) {
+  const Server server;
+  Connections connections(server.tcp());
+  const Plan plan("p", {overlimit::testing::fixed_window(1, overlimit::testing::kMinute),
+                        overlimit::testing::sliding_window(1, overlimit::testing::kMinute),
+                        overlimit::testing::token_bucket(1, 1)});
+  const Plan* const plans[] = {&plan};
+  Scripts scripts;
+  for (const Script* script : {&scripts.deciding(plans), &read_script()}) {
+    EXPECT_EQ(text(connections, {"SCRIPT", "LOAD", script->text()}), script->sha1());
+  }
 }
 
 TEST(RealServer, SaysWhyItCannotServe) {
