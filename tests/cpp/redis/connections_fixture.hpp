@@ -12,7 +12,7 @@
 
 namespace overlimit::redis::transport {
 
-class ConnectionsTest : public testing::Test {
+class ConnectionsTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() { server_ = std::make_unique<Server>(); }
   static void TearDownTestSuite() { server_.reset(); }
