@@ -5,11 +5,8 @@ local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
 local EXACT, MAX_TIME = 2^53, 2^53 - 2^50
 local args = ARGV[1]
 local now, slack_ms = unpack('<i8i8', args)
-
-local function server_now()
-  local time = redis.call('TIME')
-  return time[1] * 1000000 + time[2]
-end
-
 local injected = now >= 0
-if not injected then now = server_now() end
+if not injected then
+  local time = redis.call('TIME')
+  now = time[1] * 1000000 + time[2]
+end

@@ -4,8 +4,11 @@
 -- returns   {now, 0; the value of each key as found or nil}
 local reply = {pack('<i8i8', now, 0)}
 for k = 1, #KEYS do
-  local value, failure = get(KEYS[k])
-  if failure then return failure end
+  local value = redis.pcall('GET', KEYS[k])
+  if type(value) == 'table' then
+    if sub(value.err, 1, 9) ~= 'WRONGTYPE' then return value end
+    value = false
+  end
   reply[k + 1] = value
 end
 return reply

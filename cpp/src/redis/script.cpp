@@ -32,15 +32,14 @@ std::string shape_of(std::span<const Plan* const> plans) {
   return shape;
 }
 
-// A policy as Lua: its algorithms by name, and how many bytes of numbers each takes with its tag.
+// A policy as Lua: its algorithms by name, each followed by the size of its tag and numbers in bytes.
 std::string policy_table(const Plan& plan) {
-  std::string steps;
-  std::string strides;
+  std::string table;
   for (const PlannedLimit& planned : plan.limits()) {
-    steps += std::string(planned.limit.algorithm_name()) + ", ";
-    strides += std::to_string(8 + 8 * planned.limit.packed().size()) + ", ";
+    table += std::string(planned.limit.algorithm_name()) + ", " +
+             std::to_string(8 + 8 * planned.limit.packed().size()) + ", ";
   }
-  return "{" + steps + "strides = {" + strides + "}}";
+  return "{" + table + "}";
 }
 
 std::string deciding_text(std::span<const Plan* const> plans) {
@@ -50,7 +49,7 @@ std::string deciding_text(std::span<const Plan* const> plans) {
     for (const PlannedLimit& planned : plan->limits()) algorithms.insert(planned.limit.algorithm_name());
     policies += policy_table(*plan) + ", ";
   }
-  std::string text = std::string(fragment("prelude")) + std::string(fragment("value"));
+  std::string text = std::string(fragment("prelude"));
   for (const std::string_view algorithm : algorithms) text += fragment(algorithm);
   return text + "local policies = {" + policies + "}\n" + std::string(fragment("decide"));
 }
@@ -60,8 +59,7 @@ std::string deciding_text(std::span<const Plan* const> plans) {
 Script::Script(std::string text) : text_(std::move(text)), sha1_(sha1_of(text_)) {}
 
 const Script& read_script() {
-  static const Script script(std::string(fragment("prelude")) + std::string(fragment("value")) +
-                             std::string(fragment("read")));
+  static const Script script(std::string(fragment("prelude")) + std::string(fragment("read")));
   return script;
 }
 

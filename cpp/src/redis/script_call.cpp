@@ -12,6 +12,8 @@ namespace overlimit::redis {
 namespace {
 
 constexpr std::int64_t kServerClock = -1;
+constexpr std::size_t kCallBytes = 16;
+constexpr std::size_t kChargeBytes = 32;
 // How long a key outlives its state: the clocks of other callers may be behind by so much.
 constexpr std::int64_t kServerSlackMs = 1'000;
 constexpr std::int64_t kSystemSlackMs = 60'000;
@@ -35,6 +37,18 @@ std::vector<const Plan*> numbered_plans(const Call& call) {
   std::ranges::sort(plans, {}, order);
   plans.erase(std::unique(plans.begin(), plans.end()), plans.end());
   return plans;
+}
+
+// The policy's number and where its part of the argument begins, counted from 1; cost and role.
+void append_charge(std::string& bytes, const Charge& charge, std::span<const Plan* const> plans,
+                   std::size_t charges) {
+  std::size_t number = 0;
+  std::size_t part = 1 + kCallBytes + kChargeBytes * charges;
+  for (; plans[number] != charge.plan; ++number) part += plans[number]->packed().size();
+  append_int64(bytes, static_cast<std::int64_t>(number + 1));
+  append_int64(bytes, static_cast<std::int64_t>(part));
+  append_int64(bytes, asked_by(charge));
+  append_int64(bytes, static_cast<std::int64_t>(charge.role));
 }
 
 std::string command(std::string_view name, std::string_view script, const ScriptCall& call) {
@@ -73,11 +87,8 @@ ScriptCall script_call(const Call& call, std::string_view prefix, Scripts& scrip
   if (!may_charge(call)) return encoded;
   const std::vector<const Plan*> plans = numbered_plans(call);
   encoded.script = &scripts.deciding(plans);
-  for (const Charge& charge : call.charges) {
-    append_int64(encoded.arguments, 1 + (std::ranges::find(plans, charge.plan) - plans.begin()));
-    append_int64(encoded.arguments, asked_by(charge));
-    append_int64(encoded.arguments, static_cast<std::int64_t>(charge.role));
-  }
+  for (const Charge& charge : call.charges)
+    append_charge(encoded.arguments, charge, plans, call.charges.size());
   for (const Plan* plan : plans) encoded.arguments += plan->packed();
   return encoded;
 }

@@ -32,13 +32,17 @@ class Encoding : public ::testing::Test {
 
 constexpr std::int64_t kEnforce = 0;
 
+// Where the policies begin in the argument of a call with so many charges, counted from 1.
+constexpr std::int64_t parts_after(std::int64_t charges) { return 17 + 32 * charges; }
+
 TEST_F(Encoding, HasAKeyPerCharge) {
   EXPECT_EQ(encoded({{&fixed, "a"}, {&bucket, "b"}}).keys,
             (std::vector<std::string>{"ol1:fixed:a", "ol1:bucket:b"}));
 }
 
 TEST_F(Encoding, PacksClockSlackChargesAndPolicies) {
-  EXPECT_EQ(encoded({{&fixed, "a", 3}}).arguments, packed({-1, 1'000, 1, 3, kEnforce}) + fixed.packed());
+  EXPECT_EQ(encoded({{&fixed, "a", 3}}).arguments,
+            packed({-1, 1'000, 1, parts_after(1), 3, kEnforce}) + fixed.packed());
 }
 
 TEST_F(Encoding, KeepsStateLongerTheLessItKnowsTheClock) {
@@ -53,16 +57,21 @@ TEST_F(Encoding, KeepsStateLongerTheLessItKnowsTheClock) {
 
 TEST_F(Encoding, NumbersPoliciesByTheirShapesAndSendsEachOnce) {
   const ScriptCall call = encoded({{&fixed, "a", 1}, {&bucket, "b", 2}, {&fixed, "c", 3}});
-  EXPECT_EQ(call.arguments, packed({-1, 1'000, 1, 1, kEnforce, 2, 2, kEnforce, 1, 3, kEnforce}) +
-                                fixed.packed() + bucket.packed());
+  const std::int64_t first = parts_after(3);
+  const std::int64_t second = first + std::int64_t(fixed.packed().size());
+  EXPECT_EQ(call.arguments,
+            packed({-1, 1'000, 1, first, 1, kEnforce, 2, second, 2, kEnforce, 1, first, 3, kEnforce}) +
+                fixed.packed() + bucket.packed());
 }
 
 TEST_F(Encoding, MakesNoNewScriptForAnotherOrderOfCharges) {
   const ScriptCall one = encoded({{&fixed, "a", 1}, {&bucket, "b", 2}});
   const ScriptCall other = encoded({{&bucket, "b", 2}, {&fixed, "a", 1}});
   EXPECT_EQ(one.script, other.script);
-  EXPECT_EQ(other.arguments,
-            packed({-1, 1'000, 2, 2, kEnforce, 1, 1, kEnforce}) + fixed.packed() + bucket.packed());
+  const std::int64_t first = parts_after(2);
+  const std::int64_t second = first + std::int64_t(fixed.packed().size());
+  EXPECT_EQ(other.arguments, packed({-1, 1'000, 2, second, 2, kEnforce, 1, first, 1, kEnforce}) +
+                                 fixed.packed() + bucket.packed());
 }
 
 TEST_F(Encoding, MakesNoNewScriptForMoreIdentifiers) {
@@ -73,8 +82,8 @@ TEST_F(Encoding, NumbersTwoPoliciesOfOneShapeApart) {
   const Plan other("other", {fixed_window(9, kMinute)});
   const std::string arguments = encoded({{&fixed, "a"}, {&other, "b"}}).arguments;
   const bool fixed_first = arguments.substr(16, 8) == packed({1});
-  EXPECT_EQ(arguments.substr(40, 8), packed({fixed_first ? 2 : 1}));
-  EXPECT_EQ(arguments.substr(64),
+  EXPECT_EQ(arguments.substr(48, 8), packed({fixed_first ? 2 : 1}));
+  EXPECT_EQ(arguments.substr(80),
             fixed_first ? fixed.packed() + other.packed() : other.packed() + fixed.packed());
 }
 
@@ -84,7 +93,9 @@ TEST_F(Encoding, SendsRoles) {
   EXPECT_EQ(call.script, &read_script()) << "seven never fit";
   const ScriptCall fitting =
       encoded({{&fixed, "a", 2}, {&fixed, "b", 7, Role::shadow}, {&fixed, "c", 2, Role::on_refusal}});
-  EXPECT_EQ(fitting.arguments, packed({-1, 1'000, 1, 2, 0, 1, 7, 1, 1, 1, 2}) + fixed.packed());
+  EXPECT_EQ(fitting.arguments,
+            packed({-1, 1'000, 1, parts_after(3), 2, 0, 1, parts_after(3), 7, 1, 1, parts_after(3), 1, 2}) +
+                fixed.packed());
 }
 
 TEST_F(Encoding, OnlyReadsForAPeekACostOfZeroAndWhatNeverFits) {

@@ -82,7 +82,7 @@ TEST_F(Deciding, HoldsEachAlgorithmOnce) {
   const std::string definition = "local function sliding_window(";
   EXPECT_NE(script.text().find(definition), std::string::npos);
   EXPECT_EQ(script.text().find(definition), script.text().rfind(definition));
-  EXPECT_TRUE(holds(script, "local policies = {{sliding_window, sliding_window, strides = {32, 32, }}, }\n"));
+  EXPECT_TRUE(holds(script, "local policies = {{sliding_window, 32, sliding_window, 32, }, }\n"));
 }
 
 TEST_F(Deciding, HoldsNeitherNamesNorNumbersOfAPolicy) {
