@@ -66,6 +66,15 @@ def test_the_demo_explains_itself():
         assert option in run.stdout
 
 
+@pytest.fixture
+def interruptible():
+    """Let children be interrupted even where this process was started in the background, deaf to it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_serving_stays_up_until_interrupted():
     command = [sys.executable, str(DEMO), "--serve", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
