@@ -23,7 +23,6 @@ namespace overlimit::python {
 namespace {
 
 constexpr std::size_t kMaxIdentifiers = 16;
-constexpr std::size_t kMaxCharges = 64;
 constexpr std::int64_t kMaxCells = 65'536;
 
 /// What a limiter is bound to. Made once by __init__, then never changed.

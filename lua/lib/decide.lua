@@ -4,7 +4,7 @@
 --           its role; per policy and limit its tag and numbers
 -- returns   every charge written: a string of now, then per charge its key's birth and the states as charged
 --           else: {now, 1 if anything was written else 0, births if so; the value of each key as found or nil}
--- One flat text on purpose: making a closure or a table costs as much as deciding a limit.
+-- One flat text on purpose: every closure and every table would be made anew by each call.
 local HEAD, RECORD, STATE, CELL = 8, 20, 24, 16
 local ENFORCE, ON_REFUSAL = 0, 2
 local values, writes, ttls, births, reply = {false}, {false}, {false}, '', pack('<i8', now)

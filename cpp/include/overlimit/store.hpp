@@ -26,6 +26,9 @@ struct Charge {
   Role role = Role::enforce;
 };
 
+/// The most charges that one call has.
+inline constexpr std::size_t kMaxCharges = 64;
+
 /// What becomes of the answer. peek: nothing is written.
 enum class Mode : std::uint8_t { consume, peek };
 

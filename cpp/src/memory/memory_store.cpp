@@ -18,7 +18,6 @@ using memory::Target;
 
 constexpr std::size_t kMaxShards = 64;
 constexpr std::size_t kKeysPerShard = 1024;
-constexpr std::size_t kMaxCharges = 64;
 // However few keys may be tracked, there are places for the overflow cells of many policies.
 constexpr std::size_t kPlacesForCells = 2048;
 
