@@ -1,12 +1,24 @@
--- Fixed window. numbers: limit, period, start (0 first, 1 epoch). state: start, finish, count.
+-- Fixed window. numbers: limit, period, start (0 first, 1 epoch, 2 calendar), a calendar's bounds around now.
+-- state: start, finish, count.
 local function fixed_window(at, cost, start, finish, count)
-  local limit, period, epoch = unpack('<i8i8i8', args, at)
-  if start and start >= MAX_TIME then start = nil end
+  local limit, period, kind = unpack('<i8i8i8', args, at)
+  if start and (start >= MAX_TIME or finish <= start or kind < 2 and finish - start ~= period) then start = nil end
   local instant = start and max(now, start) or now
-  if not start or instant >= finish or finish - start ~= period then
-    start = epoch == 1 and instant - instant % period or instant
-    finish, count = start + period, 0
+  if not start or instant >= finish then
+    count, start = 0, kind == 1 and instant - instant % period or instant
+    finish = start + period
+    if kind == 2 then
+      local first, middle, last = unpack('<i8i8i8', args, at + 24)
+      if instant < first or instant >= last then return '' end
+      start, finish = instant < middle and first or middle, instant < middle and middle or last
+    end
   end
   if cost > limit - count then return end
   return pack('<i8i8i8', start, finish, count + cost), '', finish
+end
+
+local function fixed_window_refund(at, cost, receipt, start, finish, count)
+  local charged = unpack('<i8', ARGV[2], receipt)
+  if start ~= charged then return end
+  return pack('<i8i8i8', start, finish, max(0, count - cost)), ''
 end

@@ -9,14 +9,21 @@ local function sliding_window(at, cost, newest, count, total, value, cell, stop)
     while cell < stop do
       local from, counted = unpack('<i8i8', value, cell)
       if from >= oldest then break end
-      total, cell = total - counted, cell + 16
+      total, cell = total - counted, cell + CELL
     end
     if cost > limit - total then return end
     cells = sub(value, cell, stop - 1)
-    if newest < block then cells, count = cells .. pack('<i8i8', newest, count), 0 end
+    if newest < block then
+      if count > 0 then cells = cells .. pack('<i8i8', newest, count) end
+      count = 0
+    end
   else
     if cost > limit then return end
     count, total = 0, 0
   end
   return pack('<i8i8i8', block, count + cost, total + cost), cells, (block + blocks + 1) * precision
+end
+
+local function sliding_window_refund(at, cost, receipt, newest, count, total, value, cell, stop)
+  return history_refund(cost, unpack('<i8', ARGV[2], receipt), newest, count, total, value, cell, stop)
 end

@@ -24,6 +24,7 @@ struct DecisionObject {
   PyObject* cost;
   std::size_t subject_count;
   std::size_t row_count;
+  bool claimed;  // what was charged has been given back
 };
 
 constexpr std::size_t kRowBytes = sizeof(Receipt) + 4 * sizeof(std::int64_t) + sizeof(Status);
@@ -169,7 +170,9 @@ PyObject* reduce(PyObject* self, PyObject*) {
     DecisionObject& decision = of(self);
     const Object subjects = Object::steal(checked(PyTuple_New(Py_ssize_t(decision.subject_count))));
     for (Py_ssize_t i = 0; const Subject& subject : subjects_of(decision)) {
-      PyTuple_SET_ITEM(subjects.get(), i++, checked(PyTuple_Pack(2, subject.policy, subject.identifier)));
+      PyTuple_SET_ITEM(subjects.get(), i++,
+                       checked(Py_BuildValue("OOL", subject.policy, subject.identifier,
+                                             static_cast<long long>(subject.cost))));
     }
     const Object answer = bytes_of(&decision.answer, sizeof decision.answer);
     const Object rows = bytes_of(rows_in(decision).remaining.data(), decision.row_count * kPickledRowBytes);
@@ -183,10 +186,12 @@ std::vector<Subject> pickled_subjects(PyObject* pairs) {
   std::vector<Subject> subjects;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(pairs); ++i) {
     Subject subject{};
-    if (!PyArg_ParseTuple(PyTuple_GET_ITEM(pairs, i), "OO", &subject.policy, &subject.identifier)) {
+    long long cost = 0;
+    if (!PyArg_ParseTuple(PyTuple_GET_ITEM(pairs, i), "OOL", &subject.policy, &subject.identifier, &cost)) {
       throw PythonError{};
     }
     checked_plan(subject.policy);
+    subject.cost = cost;
     subjects.push_back(subject);
   }
   return subjects;
@@ -263,6 +268,14 @@ PyType_Slot slots[] = {
 PyType_Spec spec = {"overlimit._core.Decision", sizeof(DecisionObject), 1,
                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
 
+DecisionObject& checked_decision(PyObject* object) {
+  if (!PyObject_TypeCheck(object, decision_type)) {
+    PyErr_Format(PyExc_TypeError, "expected a Decision, not %.100s", Py_TYPE(object)->tp_name);
+    throw PythonError{};
+  }
+  return of(object);
+}
+
 bool add_names() {
   constexpr std::array kNames{"ok", "over", "locked", "never"};
   std::ranges::transform(kNames, status_names.begin(), PyUnicode_InternFromString);
@@ -284,6 +297,7 @@ NewDecision::NewDecision(const Subject* subjects, std::size_t subject_count, std
   object->cost = nullptr;
   object->subject_count = subject_count;
   object->row_count = row_count;
+  object->claimed = false;
   std::copy_n(subjects, subject_count, subjects_of(*object).begin());
   for (const Subject& subject : subjects_of(*object)) {
     Py_INCREF(subject.policy);
@@ -303,6 +317,21 @@ PyObject* NewDecision::finish(const Decision& answer, PyObject* cost) {
   of(decision_).answer = answer;
   of(decision_).cost = Py_NewRef(cost);
   return std::exchange(decision_, nullptr);
+}
+
+Charged claim(PyObject* decision) {
+  DecisionObject& charged = checked_decision(decision);
+  if (charged.answer.status != Status::ok || std::exchange(charged.claimed, true)) return {};
+  return {subjects_of(charged), rows_in(charged).receipt};
+}
+
+void put_back(PyObject* decision) { of(decision).claimed = false; }
+
+bool is_about(PyObject* decision, PyObject* policy_name) {
+  const std::span<Subject> subjects = subjects_of(checked_decision(decision));
+  return std::ranges::any_of(subjects, [&](const Subject& subject) {
+    return PyUnicode_Compare(name_of(subject.policy), policy_name) == 0;
+  });
 }
 
 }  // namespace overlimit::python

@@ -5,15 +5,17 @@
 #include <Python.h>
 
 #include <cstddef>
+#include <span>
 
 #include "overlimit/decision.hpp"
 
 namespace overlimit::python {
 
-/// Who was asked about: a policy and an identifier as the caller gave it.
+/// Who was asked about: a policy and an identifier as the caller gave it, and what it would spend.
 struct Subject {
   PyObject* policy;
   PyObject* identifier;
+  Cost cost;
 };
 
 /// Adds the type to the module; false with a Python exception set.
@@ -36,5 +38,19 @@ class NewDecision {
  private:
   PyObject* decision_;
 };
+
+/// What a decision has charged, for as long as it lives: its subjects, and a receipt per row.
+struct Charged {
+  std::span<const Subject> subjects;
+  std::span<const Receipt> receipts;
+};
+
+/// Claims what a decision has charged, to give it back; nothing to claim: no subjects. What is claimed is
+/// gone, unless it's put back. TypeError for what is no Decision, thrown as PythonError.
+Charged claim(PyObject* decision);
+void put_back(PyObject* decision);
+
+/// Whether a decision is about this policy, by name.
+bool is_about(PyObject* decision, PyObject* policy_name);
 
 }  // namespace overlimit::python

@@ -3,35 +3,23 @@
 #include <pthread.h>
 #include <structmember.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cstddef>
-#include <new>
 #include <span>
-#include <string>
+#include <vector>
 
-#include "clock.hpp"
+#include "collected.hpp"
+#include "deciding.hpp"
 #include "decision.hpp"
 #include "errors.hpp"
 #include "handles.hpp"
 #include "identifiers.hpp"
-#include "object.hpp"
-#include "overlimit/room.hpp"
+#include "overlimit/errors.hpp"
 #include "policy.hpp"
+#include "waits.hpp"
 
 namespace overlimit::python {
 namespace {
-
-constexpr std::size_t kMaxIdentifiers = 16;
-constexpr std::int64_t kMaxCells = 65'536;
-
-/// What a limiter is bound to. Made once by __init__, then never changed.
-struct Binding {
-  Object policy;
-  std::shared_ptr<Store> store;
-  ClockSource clock;
-  unsigned forks;  ///< of this process when it was made, or last noticed
-};
 
 // How many forks lie between the first process and this one.
 std::atomic<unsigned> forks{0};
@@ -42,261 +30,130 @@ struct LimiterObject {
 };
 
 PyTypeObject* limiter_type = nullptr;
-PyObject* one = nullptr;
-PyObject* cost_name = nullptr;
 
 LimiterObject& of(PyObject* self) { return *reinterpret_cast<LimiterObject*>(self); }
 
-[[noreturn]] void raise_value_error(const char* message) {
-  PyErr_SetString(PyExc_ValueError, message);
-  throw PythonError{};
-}
-
-Binding& binding_of(PyObject* self) {
-  if (of(self).binding == nullptr) {
-    PyErr_SetString(PyExc_RuntimeError, "this Limiter was not initialised: its __init__ was never called");
-    throw PythonError{};
-  }
-  return *of(self).binding;
-}
-
-/// The charges of one call, collected from Python objects.
-class Collected {
+// The part of an identifier's life that charges and policies borrow: one call.
+class OneIdentifier {
  public:
-  void add(PyObject* limiter, PyObject* identifier, Cost cost) {
-    if (size_ == kMaxCharges) raise_value_error("a call has at most 64 charges");
-    PyObject* const policy = binding_of(limiter).policy.get();
-    subjects_.put(size_, policy, identifier);
-    charges_.put(size_, &plan_of(policy), bytes_.view(identifier), cost, Role::enforce);
-    ++size_;
+  OneIdentifier(const Binding& binding, PyObject* identifier)
+      : policy_(Object::borrow(binding.policy.get())) {
+    collected_.add(policy_.get(), identifier, 1);
   }
-
-  /// Whether the newest charge is on the same key as an earlier one.
-  [[nodiscard]] bool repeats() const {
-    const Charge& newest = charges_[size_ - 1];
-    return std::any_of(charges_.data(), charges_.data() + size_ - 1, [&](const Charge& earlier) {
-      return earlier.identifier == newest.identifier &&
-             (earlier.plan == newest.plan || earlier.plan->policy() == newest.plan->policy());
-    });
-  }
-  void drop_newest() { --size_; }
-
-  /// Whether the newest charge calls other limits by the name of an earlier one's.
-  [[nodiscard]] bool contradicts() const {
-    const Plan& newest = *charges_[size_ - 1].plan;
-    return std::any_of(charges_.data(), charges_.data() + size_ - 1, [&](const Charge& earlier) {
-      return earlier.plan != &newest && earlier.plan->policy() == newest.policy() &&
-             earlier.plan->packed() != newest.packed();
-    });
-  }
-
-  [[nodiscard]] std::size_t size() const { return size_; }
-  [[nodiscard]] std::span<const Charge> charges() const { return {charges_.data(), size_}; }
-  [[nodiscard]] const Subject* subjects() const { return subjects_.data(); }
+  [[nodiscard]] std::span<const Charge> charges() const { return collected_.charges(); }
 
  private:
-  std::size_t size_ = 0;
-  IdentifierBytes bytes_;
-  Room<Subject, kMaxCharges> subjects_;
-  Room<Charge, kMaxCharges> charges_;
+  Object policy_;
+  Collected collected_;
 };
-
-void check_cells(std::span<const Charge> charges) {
-  std::int64_t cells = 0;
-  for (const Charge& charge : charges) cells += charge.plan->max_cells();
-  if (cells > kMaxCells) {
-    raise_value_error(
-        "a call covers at most 65,536 blocks over all its identifiers and limits: "
-        "use fewer identifiers, or a coarser precision");
-  }
-}
-
-bool python_interrupts() {
-  const PyGILState_STATE state = PyGILState_Ensure();
-  const bool interrupted = PyErr_CheckSignals() != 0;
-  PyGILState_Release(state);
-  return interrupted;
-}
-
-/// Lets other threads run Python while this one waits.
-class GilReleased {
- public:
-  GilReleased() : state_(PyEval_SaveThread()) {}
-  ~GilReleased() {
-    try {
-      PyEval_RestoreThread(state_);
-    } catch (const abi::__forced_unwind&) {
-      stay_forever();
-    }
-  }
-  GilReleased(const GilReleased&) = delete;
-  GilReleased& operator=(const GilReleased&) = delete;
-
- private:
-  PyThreadState* state_;
-};
-
-template <class Action>
-void with_store(Store& store, const Action& action) {
-  static const Interrupted interrupted = python_interrupts;
-  if (!store.waits()) {
-    action(interrupted);
-    return;
-  }
-  const GilReleased released;
-  action(interrupted);
-}
-
-// Memory is not shared with the parent: worth one warning, which Python gives.
-void notice_fork(Binding& binding) {
-  binding.forks = forks.load(std::memory_order_relaxed);
-  if (binding.store->waits()) return;
-  const Object module = Object::steal(checked(PyImport_ImportModule("overlimit.limiter")));
-  Object::steal(
-      checked(PyObject_CallMethod(module.get(), "warn_of_fork", "O", name_of(binding.policy.get()))));
-}
-
-PyObject* decide(Binding& binding, const Collected& collected, Mode mode, PyObject* cost) {
-  if (binding.forks != forks.load(std::memory_order_relaxed)) notice_fork(binding);
-  const std::span<const Charge> charges = collected.charges();
-  check_cells(charges);
-  const Call call{charges, mode, binding.clock.read(), binding.clock.is_system()};
-  NewDecision decision(collected.subjects(), collected.size(), pairs_of(charges));
-  const Rows rows = decision.rows();
-  const std::span<Micros> time(&decision.time(), 1);
-  with_store(*binding.store, [&](const Interrupted& interrupted) {
-    binding.store->decide({&call, 1}, rows, time, interrupted);
-  });
-  return decision.finish(fold(charges, rows), cost);
-}
-
-PyObject* parse_cost(PyObject* const* values, PyObject* names) {
-  PyObject* cost = one;
-  const Py_ssize_t count = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    if (PyUnicode_Compare(PyTuple_GET_ITEM(names, i), cost_name) != 0) {
-      PyErr_Format(PyExc_TypeError,
-                   "unexpected keyword argument %R: there is only cost, identifiers have no names",
-                   PyTuple_GET_ITEM(names, i));
-      throw PythonError{};
-    }
-    cost = values[i];
-  }
-  return cost;
-}
-
-PyObject* ask(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names, Mode mode) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    PyObject* const cost = parse_cost(arguments + count, names);
-    if (count == 0) raise_value_error("name at least one identifier, as in hit('user:42')");
-    const Cost units = cost == one ? 1 : cost_of(cost);
-    Binding& binding = binding_of(self);
-    Collected collected;
-    for (Py_ssize_t i = 0; i < count; ++i) {
-      collected.add(self, arguments[i], units);
-      if (collected.repeats()) collected.drop_newest();
-      if (collected.size() > kMaxIdentifiers) raise_value_error("a call names at most 16 identifiers");
-    }
-    return decide(binding, collected, mode, cost);
-  });
-}
-
-PyObject* hit(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
-  return ask(self, arguments, count, names, Mode::consume);
-}
-
-PyObject* peek(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
-  return ask(self, arguments, count, names, Mode::peek);
-}
 
 PyObject* reset(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     if (count == 0) raise_value_error("name at least one identifier");
     const Binding& binding = binding_of(self);
+    const Object policy = Object::borrow(binding.policy.get());
     IdentifierBytes bytes;
     std::vector<std::string_view> identifiers;
     for (Py_ssize_t i = 0; i < count; ++i) identifiers.push_back(bytes.view(arguments[i]));
     with_store(*binding.store, [&](const Interrupted& interrupted) {
-      binding.store->reset(plan_of(binding.policy.get()), identifiers, interrupted);
+      binding.store->reset(plan_of(policy.get()), identifiers, interrupted);
     });
     return Py_NewRef(Py_None);
   });
 }
 
-void check_limiter(PyObject* object) {
-  if (PyObject_TypeCheck(object, limiter_type)) return;
-  PyErr_Format(PyExc_TypeError, "a charge begins with a Limiter, not %.100s", Py_TYPE(object)->tp_name);
-  throw PythonError{};
-}
-
-void check_same_store(const Binding& first, const Binding& other) {
-  if (first.store != other.store) {
-    raise_value_error("hit_all decides in one store: these limiters are on different ones");
-  }
-  if (!first.clock.is_same(other.clock)) {
-    raise_value_error("hit_all decides at one instant: these limiters have different clocks");
-  }
-}
-
-/// A charge as hit_all is given it: (limiter, identifier[, cost]). All borrowed.
-struct GivenCharge {
-  PyObject* limiter = nullptr;
-  PyObject* identifier = nullptr;
-  PyObject* cost = one;
-};
-
-GivenCharge parse_charge(PyObject* charge) {
-  GivenCharge given;
-  if (!PyTuple_Check(charge)) {
-    PyErr_SetString(PyExc_TypeError, "a charge is a tuple (limiter, identifier, cost)");
-    throw PythonError{};
-  }
-  if (PyArg_ParseTuple(charge, "OO|O;a charge is a tuple (limiter, identifier, cost)", &given.limiter,
-                       &given.identifier, &given.cost) == 0) {
-    throw PythonError{};
-  }
-  check_limiter(given.limiter);
-  return given;
-}
-
-PyObject* hit_all(PyObject*, PyObject* charges) {
+PyObject* reset_all(PyObject* self, PyObject*) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
-    // A tuple of our own: it keeps limiters and identifiers alive, whatever happens to the caller's list.
-    const Object given_charges = Object::steal(checked(PySequence_Tuple(charges)));
-    Collected collected;
-    Binding* first = nullptr;
-    Object sum = Object::steal(checked(PyLong_FromLong(0)));
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given_charges.get()); ++i) {
-      const GivenCharge given = parse_charge(PyTuple_GET_ITEM(given_charges.get(), i));
-      if (first == nullptr) first = &binding_of(given.limiter);
-      collected.add(given.limiter, given.identifier, cost_of(given.cost));
-      check_same_store(*first, binding_of(given.limiter));
-      if (collected.repeats()) raise_value_error("the same policy and identifier occur twice");
-      if (collected.contradicts()) {
-        raise_value_error("two limiters of one name have different limits: give one of them another name=");
-      }
-      sum = Object::steal(checked(PyNumber_Add(sum.get(), given.cost)));
+    const Binding& binding = binding_of(self);
+    const Object policy = Object::borrow(binding.policy.get());
+    without_gil([&](const Interrupted& interrupted) {
+      binding.store->reset_all(plan_of(policy.get()), interrupted);
+    });
+    return Py_NewRef(Py_None);
+  });
+}
+
+PyObject* lock(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    if (count != 2) {
+      PyErr_Format(PyExc_TypeError, "lock takes an identifier and seconds, got %zd arguments", count);
+      throw PythonError{};
     }
-    if (first == nullptr) raise_value_error("name at least one charge");
-    return decide(*first, collected, Mode::consume, sum.get());
+    const Binding& binding = binding_of(self);
+    const Micros duration = micros_from(arguments[1], "seconds");
+    if (duration < 0 || duration > kMaxPeriod) {
+      PyErr_Format(PyExc_ValueError, "seconds must be from 0 to 2**49 microseconds, not %R", arguments[1]);
+      throw PythonError{};
+    }
+    const OneIdentifier one(binding, arguments[0]);
+    const Call call = call_of(binding, one.charges());
+    with_store(*binding.store,
+               [&](const Interrupted& interrupted) { binding.store->lock(call, duration, interrupted); });
+    return Py_NewRef(Py_None);
+  });
+}
+
+void give_back(const Binding& binding, const Charged& charged) {
+  Collected collected;
+  for (const Subject& subject : charged.subjects) {
+    collected.add(subject.policy, subject.identifier, subject.cost);
+  }
+  const Call call = call_of(binding, collected.charges());
+  with_store(*binding.store, [&](const Interrupted& interrupted) {
+    binding.store->refund(call, charged.receipts, interrupted);
+  });
+}
+
+PyObject* refund(PyObject* self, PyObject* decision) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    const Binding& binding = binding_of(self);
+    if (!is_about(decision, name_of(binding.policy.get()))) {
+      raise_value_error("this decision is about other policies: refund it with a limiter that made it");
+    }
+    const Charged charged = claim(decision);
+    const auto was_charged = [](const Receipt& receipt) { return receipt.birth > 0; };
+    if (std::any_of(charged.receipts.begin(), charged.receipts.end(), was_charged)) {
+      try {
+        give_back(binding, charged);
+      } catch (const StoreError& error) {
+        if (!error.maybe_charged()) put_back(decision);
+        throw;
+      }
+    }
+    return Py_NewRef(Py_None);
+  });
+}
+
+// Calls under way go on with the policy they began with.
+PyObject* set_limits(PyObject* self, PyObject* limits) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    if (!PyTuple_Check(limits)) raise_value_error("limits must be a tuple");
+    Binding& binding = binding_of(self);
+    Object policy = new_policy(name_of(binding.policy.get()), limits, penalty_of(binding.policy.get()));
+    binding.store->prepare(plan_of(policy.get()));
+    binding.policy = std::move(policy);
+    return Py_NewRef(Py_None);
   });
 }
 
 int initialise(PyObject* self, PyObject* arguments, PyObject* keywords) {
   return guarded(-1, [&] {
-    static const char* names[] = {"name", "limits", "store", "clock", nullptr};
+    static const char* names[] = {"name", "limits", "store", "clock", "penalty", "on_decision", nullptr};
     PyObject* name = nullptr;
     PyObject* limits = nullptr;
     PyObject* store = nullptr;
     PyObject* clock = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "UO!O|O:Limiter", const_cast<char**>(names), &name,
-                                     &PyTuple_Type, &limits, &store, &clock)) {
+    PyObject* penalty = Py_None;
+    PyObject* on_decision = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "UO!O|OOO:Limiter", const_cast<char**>(names),
+                                     &name, &PyTuple_Type, &limits, &store, &clock, &penalty, &on_decision)) {
       throw PythonError{};
     }
     LimiterObject& limiter = of(self);
     if (limiter.binding != nullptr) raise_value_error("a Limiter is initialised once");
-    auto binding = std::make_unique<Binding>(
-        Binding{new_policy(name, limits), store_from(store), ClockSource(clock), forks.load()});
+    auto binding =
+        std::make_unique<Binding>(Binding{new_policy(name, limits, penalty), store_from(store),
+                                          ClockSource(clock), Object::borrow(on_decision), forks.load()});
     binding->store->prepare(plan_of(binding->policy.get()));
     limiter.binding = binding.release();
     limiter.store = Py_NewRef(store);
@@ -311,6 +168,7 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
   if (limiter.binding != nullptr) {
     Py_VISIT(limiter.binding->policy.get());
     Py_VISIT(limiter.binding->clock.object());
+    Py_VISIT(limiter.binding->on_decision.get());
   }
   return 0;
 }
@@ -318,7 +176,10 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
 int clear(PyObject* self) {
   LimiterObject& limiter = of(self);
   Py_CLEAR(limiter.store);
-  if (limiter.binding != nullptr) limiter.binding->clock.clear();
+  if (limiter.binding != nullptr) {
+    limiter.binding->clock.clear();
+    limiter.binding->on_decision = Object::borrow(Py_None);
+  }
   return 0;
 }
 
@@ -332,21 +193,32 @@ void destroy(PyObject* self) {
   Py_DECREF(type);
 }
 
+template <class Get>
+PyObject* property(PyObject* self, const Get& get) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] { return Py_NewRef(get(binding_of(self))); });
+}
+
 PyObject* get_name(PyObject* self, void*) {
-  return guarded(static_cast<PyObject*>(nullptr),
-                 [&] { return Py_NewRef(name_of(binding_of(self).policy.get())); });
+  return property(self, [](const Binding& binding) { return name_of(binding.policy.get()); });
 }
 
 PyObject* get_limits(PyObject* self, void*) {
-  return guarded(static_cast<PyObject*>(nullptr),
-                 [&] { return Py_NewRef(limits_of(binding_of(self).policy.get())); });
+  return property(self, [](const Binding& binding) { return limits_of(binding.policy.get()); });
+}
+
+PyObject* get_penalty(PyObject* self, void*) {
+  return property(self, [](const Binding& binding) { return penalty_of(binding.policy.get()); });
 }
 
 PyObject* get_clock(PyObject* self, void*) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    PyObject* clock = binding_of(self).clock.object();
-    return Py_NewRef(clock == nullptr ? Py_None : clock);
+  return property(self, [](const Binding& binding) {
+    PyObject* clock = binding.clock.object();
+    return clock == nullptr ? Py_None : clock;
   });
+}
+
+PyObject* get_on_decision(PyObject* self, void*) {
+  return property(self, [](const Binding& binding) { return binding.on_decision.get(); });
 }
 
 template <class Function>
@@ -357,28 +229,52 @@ PyCFunction as_c_function(Function* function) {
 PyMethodDef methods[] = {
     {"hit", as_c_function(hit), METH_FASTCALL | METH_KEYWORDS,
      "hit($self, /, *identifiers, cost=1)\n--\n\nDecide whether these identifiers may spend this cost, and "
-     "charge "
-     "it if they may.\n\nEvery limit is checked for every identifier; if any refuses, nothing is charged. "
+     "charge it if they may.\n\nEvery limit is checked for every identifier; if any refuses, nothing is "
+     "charged. "
      "Identifiers are\nstr or bytes, 1 to 16 of them, duplicates counting once; cost is an integer >= 0.\n\n"
      "Raises ValueError or TypeError for a wrong argument and StoreError when the store cannot answer."},
+    {"_hit_within", as_c_function(hit_within), METH_FASTCALL | METH_KEYWORDS,
+     "_hit_within($self, /, *identifiers, cost=1, patience=inf)\n--\n\nA hit that is refused when its delay "
+     "would be longer than patience seconds."},
     {"peek", as_c_function(peek), METH_FASTCALL | METH_KEYWORDS,
      "peek($self, /, *identifiers, cost=1)\n--\n\nWhat hit() would answer now; nothing is charged."},
+    {"refund", refund, METH_O,
+     "refund($self, decision, /)\n--\n\nGive back what a decision charged, once, where it was charged.\n\n"
+     "What no longer counts isn't given back: a window that is over, what has drained from a bucket, or "
+     "state\n"
+     "that was reset since. A decision that charged nothing, or was refunded or pickled, has no effect.\n\n"
+     "Raises ValueError for a decision of other policies and StoreError when the store cannot answer."},
+    {"lock", as_c_function(lock), METH_FASTCALL,
+     "lock($self, identifier, seconds, /)\n--\n\nRefuse an identifier for so many seconds from now, whatever "
+     "it did; 0 lifts a lock.\n\nWorks without a Penalty; with one its level stays as it was. Hits don't "
+     "extend it."},
     {"reset", as_c_function(reset), METH_FASTCALL,
-     "reset($self, /, *identifiers)\n--\n\nForget everything of these identifiers in this policy."},
+     "reset($self, /, *identifiers)\n--\n\nForget everything of these identifiers in this policy, locks and "
+     "levels too."},
+    {"reset_all", reset_all, METH_NOARGS,
+     "reset_all($self, /)\n--\n\nForget everything of all identifiers in this policy, locks and levels "
+     "too.\n\n"
+     "Calls may come in between. On Redis all keys of the database are looked at, some thousand per round\n"
+     "trip, each of which has the store's timeout."},
+    {"_set_limits", set_limits, METH_O, "_set_limits($self, limits, /)\n--\n\nReplace the limits."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyMemberDef members[] = {
     {"store", T_OBJECT_EX, offsetof(LimiterObject, store), READONLY, "The store that decides."},
     {nullptr, 0, 0, 0, nullptr}};
 
-PyGetSetDef properties[] = {{"name", get_name, nullptr, "The policy's name; it is part of the key.", nullptr},
-                            {"limits", get_limits, nullptr, "The limits, in the order given.", nullptr},
-                            {"clock", get_clock, nullptr, "The clock, or None for the store's own.", nullptr},
-                            {nullptr, nullptr, nullptr, nullptr, nullptr}};
+PyGetSetDef properties[] = {
+    {"name", get_name, nullptr, "The policy's name; it is part of the key.", nullptr},
+    {"limits", get_limits, nullptr, "The limits, in the order given.", nullptr},
+    {"penalty", get_penalty, nullptr, "The penalty, or None.", nullptr},
+    {"clock", get_clock, nullptr, "The clock, or None for the store's own.", nullptr},
+    {"on_decision", get_on_decision, nullptr, "Who is told of every decision, or None.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 PyType_Slot slots[] = {
     {Py_tp_doc,
-     const_cast<char*>("Limiter(name, limits, store, clock=None)\n--\n\nThe core of overlimit.Limiter.")},
+     const_cast<char*>("Limiter(name, limits, store, clock=None, penalty=None, on_decision=None)\n--\n\n"
+                       "The core of overlimit.Limiter.")},
     {Py_tp_init, reinterpret_cast<void*>(initialise)},
     {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
     {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
@@ -394,21 +290,47 @@ PyType_Spec spec = {"overlimit._core.Limiter", sizeof(LimiterObject), 0,
 PyMethodDef functions[] = {
     {"hit_all", hit_all, METH_O,
      "hit_all(charges, /)\n--\n\nDecide several policies at once: charges are (limiter, identifier, cost) "
-     "tuples on "
-     "one store.\n\nAll or nothing, in one step and at one instant; at most 64 charges. Raises ValueError "
-     "for "
-     "limiters\non different stores or clocks, or for a policy and identifier that occur twice."},
+     "tuples on one store.\n\nAll or nothing, in one step and at one instant; at most 64 charges. Raises "
+     "ValueError for limiters\non different stores or clocks, or for a policy and identifier that occur "
+     "twice."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
 
 bool add_limiter(PyObject* module) {
   limiter_type = reinterpret_cast<PyTypeObject*>(PyType_FromModuleAndSpec(module, &spec, nullptr));
-  one = PyLong_FromLong(1);
-  cost_name = PyUnicode_InternFromString("cost");
   pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
-  return limiter_type != nullptr && one != nullptr && cost_name != nullptr &&
-         PyModule_AddType(module, limiter_type) == 0 && PyModule_AddFunctions(module, functions) == 0;
+  return limiter_type != nullptr && prepare_deciding() && PyModule_AddType(module, limiter_type) == 0 &&
+         PyModule_AddFunctions(module, functions) == 0;
+}
+
+Binding& binding_of(PyObject* limiter) {
+  if (!PyObject_TypeCheck(limiter, limiter_type)) {
+    PyErr_Format(PyExc_TypeError, "expected a Limiter, not %.100s", Py_TYPE(limiter)->tp_name);
+    throw PythonError{};
+  }
+  if (of(limiter).binding == nullptr) {
+    PyErr_SetString(PyExc_RuntimeError, "this Limiter was not initialised: its __init__ was never called");
+    throw PythonError{};
+  }
+  return *of(limiter).binding;
+}
+
+// Memory is not shared with the parent: worth one warning, which Python gives.
+void notice_fork(Binding& binding) {
+  if (binding.forks == forks.load(std::memory_order_relaxed)) return;
+  binding.forks = forks.load(std::memory_order_relaxed);
+  if (binding.store->waits()) return;
+  const Object module = Object::steal(checked(PyImport_ImportModule("overlimit.limiter")));
+  Object::steal(
+      checked(PyObject_CallMethod(module.get(), "warn_of_fork", "O", name_of(binding.policy.get()))));
+}
+
+Call call_of(const Binding& binding, std::span<const Charge> charges) {
+  Call call{charges};
+  call.now = binding.clock.read();
+  call.system_clock = binding.clock.is_system();
+  return call;
 }
 
 }  // namespace overlimit::python

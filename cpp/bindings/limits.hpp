@@ -4,6 +4,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,10 +16,12 @@ namespace overlimit::python {
 inline void bind_limits(pybind11::module_& module) {
   namespace py = pybind11;
   py::class_<Limit>(module, "Limit", "A limit as the core sees it; the limit classes hold one.")
-      .def(py::init(
-               [](const std::string& algorithm, const std::vector<std::int64_t>& numbers,
-                  std::optional<std::string> name) { return Limit(algorithm, numbers, std::move(name)); }),
-           py::arg("algorithm"), py::arg("numbers"), py::arg("name") = py::none())
+      .def(py::init([](const std::string& algorithm, const std::vector<std::int64_t>& numbers,
+                       std::optional<std::string> name, std::shared_ptr<Calendar> calendar) {
+             return Limit(algorithm, numbers, std::move(name), std::move(calendar));
+           }),
+           py::arg("algorithm"), py::arg("numbers"), py::arg("name") = py::none(),
+           py::arg("calendar") = py::none())
       .def_property_readonly(
           "tag", [](const Limit& limit) { return limit.tag(); },
           "Tells the limit's records from those of others.");

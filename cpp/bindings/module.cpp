@@ -2,6 +2,7 @@
 // that pybind11 binds is in this one translation unit.
 #include <pybind11/pybind11.h>
 
+#include "calendar.hpp"
 #include "decision.hpp"
 #include "errors.hpp"
 #include "handles.hpp"
@@ -61,6 +62,7 @@ PYBIND11_MODULE(_core, module) {
   module.doc() = "The C++ core of overlimit.";
   module.attr("__version__") = OVERLIMIT_VERSION;
   bind_errors();
+  bind_calendar(module);
   bind_limits(module);
   bind_stores(module);
   bind_heap_types(module);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "errors.hpp"
@@ -16,13 +17,32 @@ struct PolicyObject {
   PyObject_HEAD Plan* plan;
   PyObject* name;
   PyObject* limits;
+  PyObject* penalty;
 };
 
 PyTypeObject* policy_type = nullptr;
 
 PolicyObject& of(PyObject* self) { return *reinterpret_cast<PolicyObject*>(self); }
 
-std::unique_ptr<Plan> compile(PyObject* name, PyObject* limits) {
+// The numbers of a Penalty: levels and memory in microseconds.
+std::optional<Penalty> penalty_from(PyObject* penalty) {
+  if (penalty == Py_None) return std::nullopt;
+  const Object numbers = Object::steal(checked(PyObject_GetAttrString(penalty, "_numbers")));
+  PyObject* levels = nullptr;
+  int extend = 0;
+  PyObject* forget_after = nullptr;
+  if (!PyArg_ParseTuple(numbers.get(), "O!pO", &PyTuple_Type, &levels, &extend, &forget_after))
+    throw PythonError{};
+  Penalty compiled{{}, extend != 0, std::nullopt};
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(levels); ++i) {
+    compiled.levels.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(levels, i)));
+  }
+  if (forget_after != Py_None) compiled.forget_after = PyLong_AsLongLong(forget_after);
+  if (PyErr_Occurred() != nullptr) throw PythonError{};
+  return compiled;
+}
+
+std::unique_ptr<Plan> compile(PyObject* name, PyObject* limits, PyObject* penalty) {
   const char* text = PyUnicode_AsUTF8(name);
   if (text == nullptr) throw PythonError{};
   std::vector<Limit> compiled;
@@ -31,15 +51,18 @@ std::unique_ptr<Plan> compile(PyObject* name, PyObject* limits) {
     const Object core = Object::steal(checked(PyObject_GetAttrString(limit, "_core_limit")));
     compiled.push_back(limit_from(core.get()));
   }
-  return std::make_unique<Plan>(text, compiled);
+  return std::make_unique<Plan>(text, compiled, penalty_from(penalty));
 }
 
 PyObject* create(PyTypeObject*, PyObject* arguments, PyObject*) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     PyObject* name = nullptr;
     PyObject* limits = nullptr;
-    if (!PyArg_ParseTuple(arguments, "UO!:Policy", &name, &PyTuple_Type, &limits)) throw PythonError{};
-    return new_policy(name, limits).release();
+    PyObject* penalty = Py_None;
+    if (!PyArg_ParseTuple(arguments, "UO!|O:Policy", &name, &PyTuple_Type, &limits, &penalty)) {
+      throw PythonError{};
+    }
+    return new_policy(name, limits, penalty).release();
   });
 }
 
@@ -48,12 +71,13 @@ void destroy(PyObject* self) {
   delete of(self).plan;
   Py_XDECREF(of(self).name);
   Py_XDECREF(of(self).limits);
+  Py_XDECREF(of(self).penalty);
   PyObject_Free(self);
   Py_DECREF(type);
 }
 
 PyObject* reduce(PyObject* self, PyObject*) {
-  return Py_BuildValue("O(OO)", policy_type, of(self).name, of(self).limits);
+  return Py_BuildValue("O(OOO)", policy_type, of(self).name, of(self).limits, of(self).penalty);
 }
 
 PyMethodDef methods[] = {{"__reduce__", reduce, METH_NOARGS, nullptr}, {nullptr, nullptr, 0, nullptr}};
@@ -61,10 +85,13 @@ PyMethodDef methods[] = {{"__reduce__", reduce, METH_NOARGS, nullptr}, {nullptr,
 PyMemberDef members[] = {
     {"name", T_OBJECT_EX, offsetof(PolicyObject, name), READONLY, "The name; it is part of the key."},
     {"limits", T_OBJECT_EX, offsetof(PolicyObject, limits), READONLY, "The limits, in the order given."},
+    {"penalty", T_OBJECT_EX, offsetof(PolicyObject, penalty), READONLY, "The penalty, or None."},
     {nullptr, 0, 0, 0, nullptr}};
 
 PyType_Slot slots[] = {
-    {Py_tp_doc, const_cast<char*>("Policy(name, limits, /)\n--\n\nA name and its limits, compiled.")},
+    {Py_tp_doc,
+     const_cast<char*>(
+         "Policy(name, limits, penalty=None, /)\n--\n\nA name, its limits and its penalty, compiled.")},
     {Py_tp_new, reinterpret_cast<void*>(create)},
     {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
     {Py_tp_methods, methods},
@@ -80,13 +107,14 @@ bool add_policy(PyObject* module) {
   return policy_type != nullptr && PyModule_AddType(module, policy_type) == 0;
 }
 
-Object new_policy(PyObject* name, PyObject* limits) {
-  std::unique_ptr<Plan> plan = compile(name, limits);
+Object new_policy(PyObject* name, PyObject* limits, PyObject* penalty) {
+  std::unique_ptr<Plan> plan = compile(name, limits, penalty);
   auto* policy = PyObject_New(PolicyObject, policy_type);
   Object object = Object::steal(checked(reinterpret_cast<PyObject*>(policy)));
   policy->plan = plan.release();
   policy->name = Py_NewRef(name);
   policy->limits = Py_NewRef(limits);
+  policy->penalty = Py_NewRef(penalty);
   return object;
 }
 
@@ -101,5 +129,6 @@ const Plan& checked_plan(PyObject* object) {
 const Plan& plan_of(PyObject* policy) { return *of(policy).plan; }
 PyObject* limits_of(PyObject* policy) { return of(policy).limits; }
 PyObject* name_of(PyObject* policy) { return of(policy).name; }
+PyObject* penalty_of(PyObject* policy) { return of(policy).penalty; }
 
 }  // namespace overlimit::python

@@ -1,4 +1,5 @@
-// overlimit._core.Policy: a name and its limits, compiled. What limiters ask with and decisions point to.
+// overlimit._core.Policy: a name, its limits and its penalty, compiled. What limiters ask with and decisions
+// point to.
 #pragma once
 
 #include <Python.h>
@@ -11,15 +12,17 @@ namespace overlimit::python {
 /// Adds the type to the module; false with a Python exception set.
 bool add_policy(PyObject* module);
 
-/// A new policy of a str and a tuple of limits. InvalidLimit, or PythonError for wrong types.
-Object new_policy(PyObject* name, PyObject* limits);
+/// A new policy of a str, a tuple of limits and a Penalty or None. InvalidLimit, or PythonError for wrong
+/// types.
+Object new_policy(PyObject* name, PyObject* limits, PyObject* penalty);
 
 /// The plan of an object that may be none: TypeError thrown as PythonError.
 const Plan& checked_plan(PyObject* object);
 
-/// Of a policy: its plan, the tuple of its limits as given, and its name (all borrowed).
+/// Of a policy: its plan, the tuple of its limits as given, its name and its penalty (all borrowed).
 const Plan& plan_of(PyObject* policy);
 PyObject* limits_of(PyObject* policy);
 PyObject* name_of(PyObject* policy);
+PyObject* penalty_of(PyObject* policy);
 
 }  // namespace overlimit::python

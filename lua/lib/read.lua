@@ -1,14 +1,11 @@
 -- Reads a call's keys and changes nothing: the answer to a peek is worked out by who asked.
 -- KEYS      one per charge
--- ARGV[1]   now, slack_ms
+-- ARGV[1]   now, slack_ms, patience
 -- returns   {now, 0; the value of each key as found or nil}
 local reply = {pack('<i8i8', now, 0)}
 for k = 1, #KEYS do
-  local value = redis.pcall('GET', KEYS[k])
-  if type(value) == 'table' then
-    if sub(value.err, 1, 9) ~= 'WRONGTYPE' then return value end
-    value = false
-  end
+  local value, _, problem = fetch(KEYS[k])
+  if problem then return problem end
   reply[k + 1] = value
 end
 return reply

@@ -12,7 +12,8 @@ Several limits for several identifiers are decided in one atomic step, in memory
 
 from __future__ import annotations
 
-from overlimit._core import Decision, ManualClock, __version__, hit_all
+from overlimit._core import Decision, __version__, hit_all
+from overlimit.clocks import ManualClock
 from overlimit.details import Detail
 from overlimit.errors import (
     InvalidLimit,
@@ -24,8 +25,17 @@ from overlimit.errors import (
     StoreUnavailable,
 )
 from overlimit.limiter import Limiter
-from overlimit.limits import FixedWindow, Limit, SlidingWindow, TokenBucket
+from overlimit.limits import (
+    FixedWindow,
+    LeakyBucket,
+    Limit,
+    SlidingLog,
+    SlidingWindow,
+    SlidingWindowCounter,
+    TokenBucket,
+)
 from overlimit.mirrored import over_limit, over_limit_multi, over_limit_multi_lua, over_limit_sliding_window
+from overlimit.penalty import Penalty
 from overlimit.stores import MemoryStore, RedisStore
 
 __all__ = [
@@ -33,14 +43,18 @@ __all__ = [
     "Detail",
     "FixedWindow",
     "InvalidLimit",
+    "LeakyBucket",
     "Limit",
     "Limiter",
     "ManualClock",
     "MemoryStore",
     "OverlimitError",
+    "Penalty",
     "RedisStore",
     "ScriptError",
+    "SlidingLog",
     "SlidingWindow",
+    "SlidingWindowCounter",
     "StoreConfigError",
     "StoreError",
     "StoreTimeout",

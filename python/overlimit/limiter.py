@@ -6,29 +6,21 @@ import logging
 import os
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
-from overlimit import _core
+from overlimit import _core, waiting
+from overlimit.clocks import ClockLike
 from overlimit.limits import Limit, as_limits
+from overlimit.penalty import Penalty
 from overlimit.stores import Store, as_store
 
 if TYPE_CHECKING:
+    from overlimit._core import Decision
     from overlimit.limits import LimitsLike
 
-__all__ = ["Clock", "ClockLike", "Limiter"]
+__all__ = ["Limiter"]
 
 _log = logging.getLogger("overlimit")
-
-
-@runtime_checkable
-class Clock(Protocol):
-    """Anything that tells the time in seconds since the Unix epoch."""
-
-    def now(self) -> float:
-        """The reading, in seconds."""
-
-
-ClockLike: TypeAlias = "Clock | Callable[[], float]"
 
 
 class Limiter(_core.Limiter):
@@ -44,11 +36,16 @@ class Limiter(_core.Limiter):
     store
         ``"memory://"`` (this process), ``"redis://host:port/db"``, ``"unix:///path"``, or a store object.
     algorithm
-        What texts and tuples mean: ``"fixed_window"``, ``"sliding_window"`` or ``"token_bucket"``. By
-        default sliding windows, or a token bucket where the text says ``burst``.
+        What texts and tuples mean: the name of an algorithm such as ``"fixed_window"``. By default sliding
+        windows, or a token bucket where the text says ``burst``.
+    penalty
+        A ``Penalty``: who goes over a limit is locked for a while, and for longer each time.
     clock
         Where the time comes from: an object with ``now()`` or a callable, in float seconds. By default the
         store's own clock.
+    on_decision
+        Called with the Decision after every hit, also those of ``acquire`` and ``hit_all``. What it raises is
+        logged.
 
     Building one connects to nothing. Thread-safe. Raises InvalidLimit for limits that cannot be, and
     ValueError or TypeError for another wrong argument.
@@ -61,21 +58,121 @@ class Limiter(_core.Limiter):
         name: str = "default",
         store: str | Store = "memory://",
         algorithm: str | None = None,
+        penalty: Penalty | None = None,
         clock: ClockLike | None = None,
+        on_decision: Callable[[Decision], object] | None = None,
     ) -> None:
         given = as_limits(limits, algorithm)
-        super().__init__(name, given, as_store(store, clock), clock)
+        _check(penalty, on_decision)
+        super().__init__(name, given, as_store(store, clock), clock, penalty, on_decision)
+        self._algorithm = algorithm
         _warn_of_other_limits(self.store, name, given)
 
+    def acquire(self, *identifiers: str | bytes, cost: int = 1, timeout: float = 5.0) -> Decision:
+        """Wait until these identifiers may spend this cost, charge it, and wait for its delay to be over.
+
+        Sleeps until the exact instant, without the GIL; Ctrl-C interrupts. Among the callers of this limiter
+        in this process that share an identifier, the first come is the first served; hits and other
+        processes may overtake them. Waiting is no violation: it never sets or extends a penalty's lock.
+
+        Parameters
+        ----------
+        identifiers, cost
+            As for ``hit``.
+        timeout
+            The longest wait in seconds, by the limiter's clock, delay included.
+
+        Returns
+        -------
+        Decision
+            Allowed, with its delay over; or the refusal, as soon as it's known that the timeout is too short.
+            Nothing is charged then.
+
+        Raises
+        ------
+        ValueError, TypeError, StoreError
+            As ``hit``; also for a timeout that's no number or negative.
+        """
+        return waiting.acquire(self, identifiers, cost, timeout)
+
+    def refund(self, decision: Decision, /) -> None:
+        """Give back what a decision charged, once, where it was charged.
+
+        What no longer counts isn't given back: a window that is over, what has drained from a bucket, or
+        state that was reset since. A decision that charged nothing, or was refunded or pickled before, has no
+        effect. Raises ValueError for a decision of other policies, StoreError when the store cannot answer;
+        after one that may have been carried out (``maybe_charged``) the decision counts as refunded.
+        """
+        super().refund(decision)
+        waiting.tell_waiters(self.store)
+
+    def reset(self, *identifiers: str | bytes) -> None:
+        """Forget everything of these identifiers in this policy, locks and levels too."""
+        super().reset(*identifiers)
+        waiting.tell_waiters(self.store)
+
+    def reset_all(self) -> None:
+        """Forget everything of all identifiers in this policy, locks and levels too.
+
+        Other calls may come in between. On Redis all keys of the database are looked at, some thousand per
+        round trip, each of which has the store's timeout.
+        """
+        super().reset_all()
+        waiting.tell_waiters(self.store)
+
+    def lock(self, identifier: str | bytes, seconds: float, /) -> None:
+        """Refuse an identifier for so many seconds from now, whatever it did; 0 lifts a lock.
+
+        Works without a Penalty; with one, the level stays as it was. Hits don't extend the lock.
+        """
+        super().lock(identifier, seconds)
+        waiting.tell_waiters(self.store)
+
+    def update(self, limits: LimitsLike) -> None:
+        """Change the limits while calls go on; those under way finish with the limits they began with.
+
+        A limit that stays the same keeps its state, and so does one whose number alone changes: what was used
+        counts against the new number. Another algorithm, period, precision, start or name is another limit,
+        and begins empty. Raises InvalidLimit for limits that cannot be; the old ones then stay.
+        """
+        given = as_limits(limits, self._algorithm)
+        super()._set_limits(given)
+        _named.setdefault(self.store, {})[self.name] = frozenset(given)
+        waiting.tell_waiters(self.store)
+
     def __repr__(self) -> str:
-        return f"Limiter({list(self.limits)!r}, name={self.name!r}, store={self.store!r})"
+        penalty = f", penalty={self.penalty!r}" if self.penalty else ""
+        return f"Limiter({list(self.limits)!r}, name={self.name!r}, store={self.store!r}{penalty})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuilt, (self.limits, self.name, self.store, self.clock)
+        options = {
+            "name": self.name,
+            "store": self.store,
+            "algorithm": self._algorithm,
+            "penalty": self.penalty,
+            "clock": self.clock,
+            "on_decision": self.on_decision,
+        }
+        return _rebuilt, (self.limits, options)
 
 
-def _rebuilt(limits: tuple[Limit, ...], name: str, store: Store, clock: ClockLike | None) -> Limiter:
-    return Limiter(list(limits), name=name, store=store, clock=clock)
+def _rebuilt(limits: tuple[Limit, ...], options: dict[str, Any]) -> Limiter:
+    return Limiter(list(limits), **options)
+
+
+def _check(penalty: object, on_decision: object) -> None:
+    if penalty is not None and not isinstance(penalty, Penalty):
+        raise TypeError(f"penalty must be a Penalty or None, not {type(penalty).__name__}")
+    if on_decision is not None and not callable(on_decision):
+        raise TypeError(f"on_decision must be callable or None, not {type(on_decision).__name__}")
+
+
+def announce(on_decision: Callable[[Decision], object], decision: Decision) -> None:
+    """Tell of a decision and log what that raises; the core calls this."""
+    try:
+        on_decision(decision)
+    except Exception:
+        _log.exception("on_decision failed for %r", decision)
 
 
 _warned_processes: set[int] = set()

@@ -12,8 +12,9 @@ import time
 from collections.abc import Hashable, Sequence
 from typing import Any, cast
 
+from overlimit.clocks import ClockLike
 from overlimit.errors import InvalidLimit
-from overlimit.limiter import ClockLike, Limiter
+from overlimit.limiter import Limiter
 from overlimit.limits import FixedWindow, Limit, SlidingWindow
 from overlimit.stores import RedisStore, Store, as_store
 

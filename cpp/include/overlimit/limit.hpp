@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "overlimit/algorithms/registry.hpp"
+#include "overlimit/calendar.hpp"
 
 namespace overlimit {
 
@@ -18,9 +20,10 @@ using Tag = std::uint64_t;
 class Limit {
  public:
   /// The algorithm by name with its numbers, in the order its `make` documents.
+  /// A calendar where the numbers ask for one, and only there.
   /// Throws InvalidLimit naming the algorithm or the number that is wrong.
   Limit(std::string_view algorithm, std::span<const std::int64_t> numbers,
-        std::optional<std::string> name = std::nullopt);
+        std::optional<std::string> name = std::nullopt, std::shared_ptr<const Calendar> calendar = nullptr);
 
   [[nodiscard]] const Algorithm& algorithm() const { return algorithm_; }
   [[nodiscard]] const std::optional<std::string>& name() const { return name_; }
@@ -29,13 +32,19 @@ class Limit {
   [[nodiscard]] std::vector<std::int64_t> packed() const;
   /// The most cells its record holds.
   [[nodiscard]] std::int64_t max_cells() const;
-  /// A hash of what makes a record its own (algorithm, period, precision, start, name) and of its place
-  /// among limits alike in all of that. Changing the limit's number alone changes no tag.
+  /// Whether its numbers depend on the instant, and whether those it has hold at this one.
+  [[nodiscard]] bool has_calendar() const { return calendar_ != nullptr; }
+  [[nodiscard]] bool holds_at(Micros now) const;
+  /// The same limit with the numbers that hold around this instant.
+  [[nodiscard]] Limit dated(Micros now) const;
+  /// A hash of what makes a record its own (algorithm, period, precision, start, calendar, name) and of its
+  /// place among limits alike in all of that. Changing the limit's number alone changes no tag.
   [[nodiscard]] Tag tag(std::size_t ordinal = 0) const;
 
  private:
   Algorithm algorithm_;
   std::optional<std::string> name_;
+  std::shared_ptr<const Calendar> calendar_;
 };
 
 /// A stable 64-bit hash of a text (FNV-1a): the same in every process, so it may be stored.

@@ -30,8 +30,12 @@ class MemoryStore final : public Store {
   void prepare(const Plan& plan) override;
   void decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
               const Interrupted& interrupted) override;
+  void refund(const Call& call, std::span<const Receipt> receipts, const Interrupted& interrupted) override;
+  /// Throws std::bad_alloc, with some perhaps locked, where a store that is full has no room for a key.
+  void lock(const Call& call, Micros duration, const Interrupted& interrupted) override;
   void reset(const Plan& plan, std::span<const std::string_view> identifiers,
              const Interrupted& interrupted) override;
+  void reset_all(const Plan& plan, const Interrupted& interrupted) override;
   [[nodiscard]] bool waits() const override { return false; }
 
   /// Keys tracked now, overflow cells not counted.

@@ -43,8 +43,16 @@ namespace detail {
 template <class Limited>
 using StandingOf = std::optional<Standing<typename Limited::State>>;
 
+// An admitted cost whose turn comes later than the caller would wait.
 template <class Limited>
-Examined examine(const Limited& limit, const Found* found, Micros reading, Cost cost) {
+Verdict patient(const Limited& limit, const StandingOf<Limited>& standing, Micros now, Cost cost,
+                Micros patience) {
+  const Micros wait = delay(limit, charge(limit, standing, now, cost).state, now);
+  return wait <= patience ? kAdmitted : over(wait - patience);
+}
+
+template <class Limited>
+Examined examine(const Limited& limit, const Found* found, Micros reading, Cost cost, Micros patience) {
   Examined pair;
   pair.now = reading;
   StandingOf<Limited> standing;
@@ -59,6 +67,9 @@ Examined examine(const Limited& limit, const Found* found, Micros reading, Cost 
     }
   }
   pair.verdict = admit(limit, standing, cells, pair.now, cost);
+  if (patience != kNever && pair.verdict.status == Status::ok) {
+    pair.verdict = patient(limit, standing, pair.now, cost, patience);
+  }
   if (!standing) return pair;
   pair.standing = true;
   pair.header = std::bit_cast<Header>(standing->state);
@@ -84,25 +95,17 @@ Written charged(const Limited& limit, const Examined& pair, Cost cost) {
 /// Judges `cost` on the record found, or on none (nullptr). A record whose expiry, as written, is not after
 /// the call's reading is as if it were not there; so nobody waits longer than until that expiry.
 /// Nor is a record whose own time no clock can read.
-inline Examined examine(const Limit& limit, const Found* found, Micros reading, Cost cost) {
-  return std::visit([&](const auto& limited) { return detail::examine(limited, found, reading, cost); },
-                    limit.algorithm());
+inline Examined examine(const Limit& limit, const Found* found, Micros reading, Cost cost,
+                        Micros patience = kNever) {
+  return std::visit(
+      [&](const auto& limited) { return detail::examine(limited, found, reading, cost, patience); },
+      limit.algorithm());
 }
 
 /// The record after charging an admitted cost > 0.
 inline Written charged(const Limit& limit, const Examined& pair, Cost cost) {
   return std::visit([&](const auto& limited) { return detail::charged(limited, pair, cost); },
                     limit.algorithm());
-}
-
-/// What the limit grants to a record with this header; all zeros: to one never seen.
-inline std::int64_t granted(const Limit& limit, const Header& header) {
-  return std::visit(
-      [&](const auto& limited) {
-        using State = typename std::decay_t<decltype(limited)>::State;
-        return remaining(limited, std::bit_cast<State>(header));
-      },
-      limit.algorithm());
 }
 
 /// The most a limit can ever grant.
@@ -122,14 +125,56 @@ inline Micros retry_after_charge(const Limit& limit, const Found* found, const E
   return examine(limit, &after, pair.now, cost).verdict.retry_after;
 }
 
+/// A record once what is left of a charge is given back; its expiry stays as it was written.
+struct GivenBack {
+  Header header{};
+  std::size_t cell = SIZE_MAX;  ///< SIZE_MAX: the cells stay as they are
+  std::int64_t cell_count = 0;  ///< 0: the cell goes
+};
+
+/// Gives back a charge of `cost` that led to the state `then`; nothing when nothing of it is left.
+inline std::optional<GivenBack> given_back(const Limit& limit, const Found& found, const Header& then,
+                                           Micros reading, Cost cost) {
+  if (found.expires_at <= reading) return std::nullopt;
+  return std::visit(
+      [&](const auto& limited) -> std::optional<GivenBack> {
+        using State = typename std::decay_t<decltype(limited)>::State;
+        const auto state = std::bit_cast<State>(found.header);
+        const Micros at_least = clamp(limited, state);
+        if (at_least >= kMaxTime) return std::nullopt;
+        const auto after = refund(limited, state, found.cells, std::bit_cast<State>(then),
+                                  std::max(reading, at_least), cost);
+        if (!after) return std::nullopt;
+        return GivenBack{std::bit_cast<Header>(after->state), after->cell, after->cell_count};
+      },
+      limit.algorithm());
+}
+
 /// Fills a row for a pair that is not charged.
 inline void show_standing(const Limit& limit, const Examined& pair, const Rows& rows, std::size_t row) {
+  const Header header = pair.standing ? pair.header : Header{};
+  std::visit(
+      [&](const auto& limited) {
+        const auto state = std::bit_cast<typename std::decay_t<decltype(limited)>::State>(header);
+        rows.remaining[row] = remaining(limited, state, pair.now);
+        rows.delay[row] =
+            pair.standing && pair.verdict.status == Status::ok ? delay(limited, state, pair.now) : 0;
+      },
+      limit.algorithm());
   rows.status[row] = pair.verdict.status;
-  rows.remaining[row] = granted(limit, pair.standing ? pair.header : Header{});
   rows.retry_after[row] = pair.verdict.retry_after;
-  rows.reset_after[row] = pair.standing ? pair.expires_at - pair.now : 0;
-  rows.delay[row] = 0;
+  rows.reset_after[row] = pair.standing ? std::max<Micros>(0, pair.expires_at - pair.now) : 0;
   rows.receipt[row] = {};
+}
+
+/// Changes the row of a pair that was not charged because its identifier is locked for so long: by this call
+/// (`over`), or already (`locked`).
+inline void show_locked(Status status, Micros left, const Rows& rows, std::size_t row) {
+  rows.status[row] = std::max(rows.status[row], status);
+  rows.remaining[row] = 0;
+  rows.retry_after[row] = std::max(rows.retry_after[row], left);
+  rows.reset_after[row] = std::max(rows.reset_after[row], left);
+  rows.delay[row] = 0;
 }
 
 /// Fills a row for a pair that was charged at this reading, under a key of this birth.
@@ -140,13 +185,13 @@ inline void show_charged(const Limit& limit, const Header& after, Micros reading
         using State = typename std::decay_t<decltype(limited)>::State;
         const auto state = std::bit_cast<State>(after);
         const Micros now = std::max(reading, clamp(limited, state));
-        rows.remaining[row] = remaining(limited, state);
+        rows.remaining[row] = remaining(limited, state, now);
         rows.reset_after[row] = expires_at(limited, state, Cells{}) - now;
+        rows.delay[row] = delay(limited, state, now);
       },
       limit.algorithm());
   rows.status[row] = Status::ok;
   rows.retry_after[row] = 0;
-  rows.delay[row] = 0;
   rows.receipt[row] = {birth, after};
 }
 

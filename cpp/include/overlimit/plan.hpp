@@ -1,13 +1,19 @@
-// A policy compiled once: its limits in canonical order, their tags, and the numbers its script reads.
-// Nothing is parsed or formatted per call. Immutable, so safe to share between threads.
+// A policy compiled once: its limits in canonical order, their tags, its penalty, and the numbers its script
+// reads. Nothing is parsed or formatted per call. Safe to share between threads: what changes with the
+// calendar is another plan.
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "overlimit/limit.hpp"
+#include "overlimit/penalty.hpp"
 
 namespace overlimit {
 
@@ -21,8 +27,9 @@ class Plan {
  public:
   static constexpr std::size_t kMaxLimits = 16;
 
-  /// Throws InvalidLimit for a name that cannot stand in a key, no limit, or more than kMaxLimits.
-  Plan(std::string policy, const std::vector<Limit>& limits);
+  /// Throws InvalidLimit for a name that cannot stand in a key, no limit, more than kMaxLimits, or a penalty
+  /// that cannot be.
+  Plan(std::string policy, const std::vector<Limit>& limits, std::optional<Penalty> penalty = std::nullopt);
 
   [[nodiscard]] const std::string& policy() const { return policy_; }
   /// By algorithm, then by tag: the order the limits were given in changes no record and no script.
@@ -30,16 +37,40 @@ class Plan {
   [[nodiscard]] std::size_t size() const { return limits_.size(); }
   /// Two policies with the same name are one policy; this is a hash of the name.
   [[nodiscard]] std::uint64_t digest() const { return digest_; }
-  /// The algorithms by name, comma-separated: scripts are made per shape.
+  [[nodiscard]] const Penalty* penalty() const { return penalty_ ? &*penalty_ : nullptr; }
+  /// The records a key of this policy has, in order: those of its limits, then that of its penalty.
+  [[nodiscard]] std::span<const Tag> tags() const { return tags_; }
+  /// The algorithms by name, each with the number of its numbers, and whether there is a penalty: scripts are
+  /// made per shape.
   [[nodiscard]] const std::string& shape() const { return shape_; }
-  /// Per limit its tag and its numbers, as little-endian int64: the script's view of the policy.
+  /// Per limit its tag and its numbers, then those of the penalty, as little-endian int64: the script's view.
   [[nodiscard]] const std::string& packed() const { return packed_; }
   /// Cells that one key of this policy can hold at most, over all limits.
   [[nodiscard]] std::int64_t max_cells() const { return max_cells_; }
 
+  /// Whether its numbers change with the calendar. Such a plan decides nothing itself, but those `dated`
+  /// gives.
+  [[nodiscard]] bool has_calendar() const { return dates_ != nullptr; }
+  /// Whether its numbers hold at this instant.
+  [[nodiscard]] bool holds_at(Micros now) const;
+  /// The plan that decides at this instant; the same one for as long as it holds. May ask the calendar, so
+  /// that no lock may be held that others need meanwhile.
+  [[nodiscard]] std::shared_ptr<const Plan> dated(Micros now) const;
+
  private:
+  /// The plan dated last.
+  struct Dates {
+    std::mutex mutex;
+    std::shared_ptr<const Plan> latest;  // guarded by mutex
+  };
+
+  void compile();
+
   std::string policy_;
   std::vector<PlannedLimit> limits_;
+  std::optional<Penalty> penalty_;
+  std::vector<Tag> tags_;
+  std::shared_ptr<Dates> dates_;
   std::uint64_t digest_ = 0;
   std::string shape_;
   std::string packed_;

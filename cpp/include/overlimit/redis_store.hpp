@@ -33,8 +33,12 @@ class RedisStore final : public Store {
   void prepare(const Plan& plan) override;
   void decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
               const Interrupted& interrupted) override;
+  void refund(const Call& call, std::span<const Receipt> receipts, const Interrupted& interrupted) override;
+  void lock(const Call& call, Micros duration, const Interrupted& interrupted) override;
   void reset(const Plan& plan, std::span<const std::string_view> identifiers,
              const Interrupted& interrupted) override;
+  /// Looks at all keys of the database, some thousand per round trip, each of which has the timeout.
+  void reset_all(const Plan& plan, const Interrupted& interrupted) override;
   [[nodiscard]] bool waits() const override { return true; }
 
   /// Closes this process's connections; a later call opens new ones.

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <optional>
 #include <span>
 
 #include "overlimit/store.hpp"
@@ -10,8 +12,10 @@ namespace overlimit {
 
 /// What is written of a call.
 struct Settlement {
+  Status status = Status::ok;   ///< of the call
   bool passes = true;           ///< every enforced charge passes, and every meta limit has room for a refusal
   bool counts_refusal = false;  ///< the enforced ones answer `over`, and that is charged to the meta limits
+  bool punishes = false;        ///< the call is refused and spends something that could ever be granted
 
   /// Whether a charge with this role and this verdict of its own is written.
   [[nodiscard]] bool charges(Role role, Status own) const {
@@ -29,22 +33,40 @@ inline bool spends(std::span<const Charge> charges) {
       charges, [](const Charge& charge) { return charge.role != Role::on_refusal && charge.cost > 0; });
 }
 
+/// Whether a refusal of this call may lock anybody: who waits for a turn does no wrong by asking.
+inline bool may_punish(const Call& call) { return call.patience == kNever; }
+
 /// Settles a call by the verdicts on its charges; `verdict_of(i)` is the worst status of charge i.
 template <class VerdictOf>
 Settlement settle(std::span<const Charge> charges, const VerdictOf& verdict_of) {
-  Status enforced = Status::ok;
-  bool meta_fits = true;
-  bool has_meta = false;
+  std::array<Status, 3> worst{};
+  std::array<bool, 3> present{};
   for (std::size_t i = 0; i < charges.size(); ++i) {
-    const Role role = charges[i].role;
-    if (role == Role::enforce) enforced = std::max(enforced, verdict_of(i));
-    if (role == Role::on_refusal) {
-      has_meta = true;
-      meta_fits = meta_fits && verdict_of(i) == Status::ok;
-    }
+    const auto role = std::size_t(charges[i].role);
+    worst[role] = std::max(worst[role], verdict_of(i));
+    present[role] = true;
   }
-  return {.passes = enforced == Status::ok && meta_fits,
-          .counts_refusal = has_meta && meta_fits && enforced == Status::over && spends(charges)};
+  const auto [enforced, shadow, meta] = worst;
+  const bool meta_fits = meta == Status::ok;
+  Settlement settlement;
+  settlement.status = !meta_fits ? meta : present[0] ? enforced : shadow;
+  settlement.passes = enforced == Status::ok && meta_fits;
+  const bool spending = spends(charges);
+  settlement.counts_refusal = present[2] && meta_fits && enforced == Status::over && spending;
+  settlement.punishes = !settlement.passes && enforced != Status::never && spending;
+  return settlement;
+}
+
+/// What becomes of the lock on an identifier whose charge is judged `own` by a call that is settled so;
+/// nothing unless it changes. A violation sets the next level's, a hit while locked may start it anew.
+inline std::optional<LockRecord> sanction(const Settlement& settlement, const Charge& charge, Status own,
+                                          const std::optional<LockRecord>& lock, Micros reading) {
+  const Penalty* penalty = charge.plan->penalty();
+  if (penalty == nullptr || !settlement.punishes || own != settlement.status) return std::nullopt;
+  if (charge.role == Role::shadow || asked_by(charge) == 0) return std::nullopt;
+  if (own == Status::over) return next_lock(*penalty, lock, reading);
+  if (own == Status::locked && extends(*penalty, *lock)) return extended(*penalty, *lock, reading);
+  return std::nullopt;
 }
 
 }  // namespace overlimit

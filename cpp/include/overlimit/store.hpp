@@ -2,10 +2,13 @@
 // memory and Redis are two of them. Folding rows into a Decision is decision.hpp, the same for every store.
 #pragma once
 
+#include <algorithm>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "overlimit/algorithms/step.hpp"
 #include "overlimit/plan.hpp"
@@ -34,16 +37,19 @@ enum class Mode : std::uint8_t { consume, peek };
 
 /// Charges decided together: all or nothing. No (policy, identifier) pair occurs twice, and no two plans of
 /// one policy name have different limits.
-/// `now` is the reading of an injected clock; without it the store reads its own. `system_clock` says that
-/// an injected reading is this machine's real time, so that state may expire by real time soon after.
+/// With `patience` the caller waits for its turn: a call whose delay would be longer is refused, and no
+/// refusal locks anybody. `now` is the reading of an injected clock; without it the store reads its own.
+/// `system_clock` says that an injected reading is this machine's real time, so that state may expire by real
+/// time soon after.
 struct Call {
   std::span<const Charge> charges;
   Mode mode = Mode::consume;
   std::optional<Micros> now{};
   bool system_clock = false;
+  Micros patience = kNever;
 };
 
-/// Where and what one pair was charged: the key's birth and the record right after. Birth 0: not charged.
+/// Where one pair was charged: the key's birth, and the record right after. Birth 0: not charged.
 struct Receipt {
   Micros birth = 0;
   Header after{};
@@ -84,12 +90,53 @@ class Store {
   virtual void decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
                       const Interrupted& interrupted) = 0;
 
+  /// Gives back what a call has charged: its charges as they were, and the receipts of its pairs. What was
+  /// charged under a key that was born again since, or is gone, stays as it is. Atomic per charge.
+  virtual void refund(const Call& call, std::span<const Receipt> receipts,
+                      const Interrupted& interrupted) = 0;
+
+  /// Locks the identifiers of a call's charges for so long from now, whatever they did.
+  virtual void lock(const Call& call, Micros duration, const Interrupted& interrupted) = 0;
+
   /// Forgets everything of these identifiers in one policy.
   virtual void reset(const Plan& plan, std::span<const std::string_view> identifiers,
                      const Interrupted& interrupted) = 0;
 
+  /// Forgets everything in one policy. Not one step: calls may come in between.
+  virtual void reset_all(const Plan& plan, const Interrupted& interrupted) = 0;
+
   /// Whether a call may wait for somebody else, so that callers release what others need meanwhile.
   [[nodiscard]] virtual bool waits() const = 0;
+};
+
+/// The charges of a call with plans that decide at an instant: where a plan follows a calendar, the dated
+/// one.
+class DatedCharges {
+ public:
+  /// May ask the calendar (see Plan::dated).
+  DatedCharges(std::span<const Charge> charges, Micros now) : charges_(charges) {
+    if (std::ranges::none_of(charges, [](const Charge& charge) { return charge.plan->has_calendar(); }))
+      return;
+    own_.assign(charges.begin(), charges.end());
+    for (Charge& charge : own_) {
+      if (!charge.plan->has_calendar()) continue;
+      plans_.push_back(charge.plan->dated(now));
+      charge.plan = plans_.back().get();
+    }
+    charges_ = own_;
+  }
+  DatedCharges(const DatedCharges&) = delete;
+  DatedCharges& operator=(const DatedCharges&) = delete;
+
+  [[nodiscard]] std::span<const Charge> charges() const { return charges_; }
+  [[nodiscard]] bool holds_at(Micros now) const {
+    return std::ranges::all_of(plans_, [&](const auto& plan) { return plan->holds_at(now); });
+  }
+
+ private:
+  std::span<const Charge> charges_;
+  std::vector<Charge> own_;
+  std::vector<std::shared_ptr<const Plan>> plans_;
 };
 
 /// The pairs of a call.

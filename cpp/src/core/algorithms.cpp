@@ -38,9 +38,21 @@ Micros default_precision(Micros period) {
 FixedWindow FixedWindow::make(std::span<const std::int64_t> numbers) {
   require_numbers(numbers, 3, kName);
   require_count("limit", numbers[0]);
-  require_period("per", numbers[1]);
-  require(numbers[2] == 0 || numbers[2] == 1, "start", numbers[2], "0 (first) or 1 (epoch)");
-  return {numbers[0], numbers[1], Start(numbers[2])};
+  require(numbers[2] >= 0 && numbers[2] <= 2, "start", numbers[2], "0 (first), 1 (epoch) or 2 (calendar)");
+  const Start start{static_cast<std::uint8_t>(numbers[2])};
+  if (start == Start::calendar) {
+    require(numbers[1] == 0, "per", numbers[1],
+            "0 for a calendar's window, which has its periods from there");
+  } else {
+    require_period("per", numbers[1]);
+  }
+  return {numbers[0], numbers[1], start};
+}
+
+std::vector<std::int64_t> FixedWindow::packed() const {
+  std::vector<std::int64_t> numbers{limit, period, std::int64_t(start)};
+  if (start == Start::calendar) numbers.insert(numbers.end(), bounds.begin(), bounds.end());
+  return numbers;
 }
 
 SlidingWindow SlidingWindow::make(std::span<const std::int64_t> numbers) {
@@ -56,24 +68,68 @@ SlidingWindow SlidingWindow::make(std::span<const std::int64_t> numbers) {
   return {numbers[0], precision, period / precision};
 }
 
+SlidingLog SlidingLog::make(std::span<const std::int64_t> numbers) {
+  require_numbers(numbers, 2, kName);
+  require(numbers[0] >= 0 && numbers[0] <= kMaxLimit, "limit", numbers[0], "from 0 to 10,000");
+  require_period("per", numbers[1]);
+  return {numbers[0], numbers[1]};
+}
+
+SlidingWindowCounter SlidingWindowCounter::make(std::span<const std::int64_t> numbers) {
+  require_numbers(numbers, 2, kName);
+  require_count("limit", numbers[0]);
+  require_period("per", numbers[1]);
+  return {numbers[0], numbers[1]};
+}
+
+LeakyBucket LeakyBucket::make(std::span<const std::int64_t> numbers) {
+  require_numbers(numbers, 3, kName);
+  const auto [rate, period, capacity] = std::to_array({numbers[0], numbers[1], numbers[2]});
+  require_count("rate", rate);
+  require_period("per", period);
+  require_count("capacity", capacity);
+  require(rate + capacity < kExact, "capacity", capacity, "below 2^53 together with the rate");
+  require(rate > 0 || capacity == 0, "rate", rate, "above 0 when capacity is");
+  return {rate, period, capacity};
+}
+
 TokenBucket TokenBucket::make(std::span<const std::int64_t> numbers) {
-  require_numbers(numbers, 4, kName);
-  const auto [burst, period, units, refill] = std::to_array({numbers[0], numbers[1], numbers[2], numbers[3]});
+  require_numbers(numbers, 7, kName);
+  const auto [burst, period, units, refill, every, start, debt] =
+      std::to_array({numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5], numbers[6]});
   require_count("burst", burst);
   require_period("per", period);
   require(units > 0 && units < kExact, "units", units, "from 1 to 2^53 - 1");
   require(refill >= 0 && refill < kExact, "refill", refill, "from 0 to 2^53 - 1");
-  require(product(burst, units) < kExact, "burst", burst, "below 2^53 when counted in units");
-  require(refill > 0 || burst == 0, "rate", refill, "above 0 when burst is");
-  return {burst, period, units, refill};
+  require(every == 1 || every == period, "every", every, "1 (continuous) or the period (interval)");
+  require(start == 0 || (start == 1 && every == period), "start", start,
+          "0 (first), or 1 (epoch) for intervals");
+  require_count("debt", debt);
+  require(burst + debt < kExact && product(burst + debt, units) < kExact, debt > 0 ? "debt" : "burst",
+          debt > 0 ? debt : burst, "such that burst + debt is below 2^53 when counted in units");
+  require(refill > 0 || burst + debt == 0, "rate", refill, "above 0 when burst or debt is");
+  return {burst, period, units, refill, every, Start(start), debt};
 }
 
+namespace {
+
+__extension__ using Wide = unsigned __int128;
+
+/// (amount * units + rounding) / per, saturating below 2^53.
+std::int64_t scaled(std::int64_t amount, std::int64_t units, std::int64_t per, std::int64_t rounding) {
+  if (amount <= 0 || per <= 0) return 0;
+  const Wide result = (Wide(amount) * Wide(units) + Wide(rounding)) / Wide(per);
+  return result < Wide(kExact) ? std::int64_t(result) : kExact - 1;
+}
+
+}  // namespace
+
 std::int64_t TokenBucket::rescaled(const State& state) const {
-  if (state.used <= 0 || state.units <= 0) return 0;
-  __extension__ using Wide = unsigned __int128;
-  const Wide scaled = Wide(state.used) * Wide(units);
-  const Wide rounded_up = (scaled + Wide(state.units) - 1) / Wide(state.units);
-  return rounded_up < Wide(kExact) ? std::int64_t(rounded_up) : kExact - 1;
+  return scaled(state.used, units, state.units, state.units - 1);
+}
+
+std::int64_t TokenBucket::counted_in(const State& state, std::int64_t amount) const {
+  return state.units == units ? amount : scaled(amount, state.units, units, 0);
 }
 
 }  // namespace overlimit

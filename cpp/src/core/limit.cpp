@@ -18,11 +18,20 @@ Algorithm make_algorithm(std::string_view name, std::span<const std::int64_t> nu
   }
 }
 
+bool asks_for_calendar(const Algorithm& algorithm) {
+  const auto* window = std::get_if<FixedWindow>(&algorithm);
+  return window != nullptr && window->start == FixedWindow::Start::calendar;
+}
+
 }  // namespace
 
 Limit::Limit(std::string_view algorithm, std::span<const std::int64_t> numbers,
-             std::optional<std::string> name)
-    : algorithm_(make_algorithm(algorithm, numbers)), name_(std::move(name)) {
+             std::optional<std::string> name, std::shared_ptr<const Calendar> calendar)
+    : algorithm_(make_algorithm(algorithm, numbers)), name_(std::move(name)), calendar_(std::move(calendar)) {
+  if (has_calendar() != asks_for_calendar(algorithm_)) {
+    throw InvalidLimit(
+        "start: a calendar goes with windows that start with its periods, and with nothing else");
+  }
   if (name_ && !is_key_name(*name_)) {
     throw InvalidLimit("name must match [A-Za-z0-9_.-]{1,64}, got '" + *name_ + "'");
   }
@@ -45,6 +54,18 @@ std::int64_t Limit::max_cells() const {
   return std::visit([](const auto& limit) { return limit.max_cells(); }, algorithm_);
 }
 
+bool Limit::holds_at(Micros now) const {
+  if (!has_calendar()) return true;
+  const Bounds& bounds = std::get<FixedWindow>(algorithm_).bounds;
+  return bounds[0] <= now && now < bounds[2];
+}
+
+Limit Limit::dated(Micros now) const {
+  Limit limit = *this;
+  if (has_calendar()) std::get<FixedWindow>(limit.algorithm_).bounds = calendar_->bounds_at(now);
+  return limit;
+}
+
 Tag Limit::tag(std::size_t ordinal) const {
   std::string text(algorithm_name());
   std::visit(
@@ -52,6 +73,7 @@ Tag Limit::tag(std::size_t ordinal) const {
         for (const std::int64_t number : limit.identity()) text += ' ' + std::to_string(number);
       },
       algorithm_);
+  if (calendar_) text += " calendar " + calendar_->identity;
   if (name_) text += " name " + *name_;
   if (ordinal > 0) text += " number " + std::to_string(ordinal);
   return hash_of(text);

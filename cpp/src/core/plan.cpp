@@ -26,25 +26,60 @@ std::vector<PlannedLimit> tagged(const std::vector<Limit>& limits) {
 
 }  // namespace
 
-Plan::Plan(std::string policy, const std::vector<Limit>& limits)
-    : policy_(std::move(policy)), limits_(tagged(limits)) {
+Plan::Plan(std::string policy, const std::vector<Limit>& limits, std::optional<Penalty> penalty)
+    : policy_(std::move(policy)), limits_(tagged(limits)), penalty_(std::move(penalty)) {
   if (!is_key_name(policy_)) {
     throw InvalidLimit("a policy's name must match [A-Za-z0-9_.-]{1,64}, got '" + policy_ + "'");
   }
   if (limits_.empty() || limits_.size() > kMaxLimits) {
     throw InvalidLimit("limits: a policy has 1 to 16 limits, got " + std::to_string(limits_.size()));
   }
+  if (penalty_) penalty_->check();
   std::ranges::sort(limits_, {}, [](const PlannedLimit& planned) {
     return std::tuple(planned.limit.algorithm().index(), planned.tag);
   });
+  const auto follows_calendar = [](const PlannedLimit& planned) { return planned.limit.has_calendar(); };
+  if (std::ranges::any_of(limits_, follows_calendar)) dates_ = std::make_shared<Dates>();
   digest_ = hash_of(policy_);
+  compile();
+}
+
+void Plan::compile() {
+  shape_.clear();
+  packed_.clear();
+  tags_.clear();
+  max_cells_ = 0;
   for (const PlannedLimit& planned : limits_) {
-    if (!shape_.empty()) shape_ += ',';
-    shape_ += planned.limit.algorithm_name();
+    const std::vector<std::int64_t> numbers = planned.limit.packed();
+    shape_ += std::string(planned.limit.algorithm_name()) + ' ' + std::to_string(numbers.size()) + ',';
     append_int64(packed_, planned.tag);
-    for (const std::int64_t number : planned.limit.packed()) append_int64(packed_, std::uint64_t(number));
+    for (const std::int64_t number : numbers) append_int64(packed_, std::uint64_t(number));
+    tags_.push_back(planned.tag);
     max_cells_ += planned.limit.max_cells();
   }
+  if (!penalty_) return;
+  shape_ += "penalty";
+  for (const std::int64_t number : penalty_->packed()) append_int64(packed_, std::uint64_t(number));
+  tags_.push_back(kLockTag);
+}
+
+bool Plan::holds_at(Micros now) const {
+  return std::ranges::all_of(limits_,
+                             [&](const PlannedLimit& planned) { return planned.limit.holds_at(now); });
+}
+
+std::shared_ptr<const Plan> Plan::dated(Micros now) const {
+  {
+    const std::lock_guard lock(dates_->mutex);
+    if (dates_->latest && dates_->latest->holds_at(now)) return dates_->latest;
+  }
+  auto plan = std::make_shared<Plan>(*this);
+  plan->dates_ = nullptr;
+  for (PlannedLimit& planned : plan->limits_) planned.limit = planned.limit.dated(now);
+  plan->compile();
+  const std::lock_guard lock(dates_->mutex);
+  dates_->latest = plan;
+  return plan;
 }
 
 }  // namespace overlimit

@@ -1,8 +1,9 @@
 #include "memory/attempt.hpp"
 
 #include <algorithm>
-
-#include "overlimit/settlement.hpp"
+#include <bit>
+#include <new>
+#include <vector>
 
 namespace overlimit::memory {
 namespace {
@@ -46,11 +47,11 @@ void Attempt::run(const Rows& rows, std::atomic<Micros>& births) {
   }
   for (Target& target : targets_) locate(target);
   if (targets_.size() > 1) share_costs();
-  examine_all();
+  for (Target& target : targets_) examine(target);
   const Settlement settlement = settle(call_.charges, [&](std::size_t i) { return targets_[i].verdict; });
   for (Target& target : targets_) {
     if (asked_by(*target.charge) == 0 || !settlement.charges(target.charge->role, target.verdict)) {
-      show_as_found(target, rows);
+      refuse(target, settlement, rows);
     } else if (call_.mode == Mode::peek) {
       std::size_t row = target.first;
       for (const PlannedLimit& planned : limits_of(target))
@@ -63,13 +64,21 @@ void Attempt::run(const Rows& rows, std::atomic<Micros>& births) {
 }
 
 void Attempt::locate(Target& target) {
-  target.fresh = target.charged = false;
   target.cost = asked_by(*target.charge);
   target.entry = target.shard->find(target.key);
   if (target.entry == nullptr) target.entry = entry_for_unknown(target);
-  if (target.entry != nullptr && !fits(*target.entry, limits_of(target))) {
-    target.entry = target.shard->conform(target.entry, limits_of(target), readings_.now);
+  if (target.entry != nullptr && !fits(*target.entry, target.charge->plan->tags())) {
+    target.entry = target.shard->conform(target.entry, target.charge->plan->tags(), readings_.now);
   }
+  find_lock(target);
+}
+
+// Behind the records of the limits. Who shares an overflow cell is not locked for the others in it.
+void Attempt::find_lock(Target& target) {
+  if (target.entry == nullptr || target.entry->overflow) return;
+  target.lock_record = target.entry->find(kLockTag, target.charge->plan->size());
+  if (target.lock_record == nullptr) return;
+  target.lock = remembered(target.lock_record->expires_at, target.lock_record->header, readings_.now);
 }
 
 // A new entry starts from its overflow cell, if there is one: what was spent there may have been its own.
@@ -78,9 +87,11 @@ Entry* Attempt::entry_for_unknown(Target& target) {
   Shard& shard = *target.shard;
   Entry* cell = shard.overflows() ? shard.find(cell_key(target)) : nullptr;
   if (target.cost == 0) return cell;
-  Entry* entry = shard.insert(target.key, limits_of(target), false);
-  if (entry == nullptr)
-    return cell != nullptr ? cell : shard.insert(cell_key(target), limits_of(target), true);
+  const Plan& plan = *target.charge->plan;
+  Entry* entry = shard.insert(target.key, plan.digest(), plan.tags(), false);
+  if (entry == nullptr) {
+    return cell != nullptr ? cell : shard.insert(cell_key(target), plan.digest(), plan.tags(), true);
+  }
   target.fresh = true;
   if (cell != nullptr) shard.copy_records(*entry, *cell);
   return entry;
@@ -97,25 +108,19 @@ void Attempt::share_costs() {
   }
 }
 
-void Attempt::examine_all() {
-  for (Target& target : targets_) {
-    const Cost asked = asked_by(*target.charge);
-    const Record* record = target.entry == nullptr ? nullptr : target.entry->begin();
-    std::size_t pair = target.first;
-    target.verdict = Status::ok;
-    for (const PlannedLimit& planned : limits_of(target)) {
-      Examined& examined = examined_[pair++];
-      if (record == nullptr) {
-        examined = examine(planned.limit, nullptr, readings_.now, target.cost);
-      } else {
-        const Found found = found_in(target, *record++);
-        examined = examine(planned.limit, &found, readings_.now, target.cost);
-      }
-      if (target.cost > asked && examined.verdict.status == Status::never && asked <= most(planned.limit)) {
-        examined.verdict = crowded(examined);
-      }
-      target.verdict = std::max(target.verdict, examined.verdict.status);
+void Attempt::examine(Target& target) {
+  const Cost asked = asked_by(*target.charge);
+  const Record* record = target.entry == nullptr ? nullptr : target.entry->begin();
+  std::size_t pair = target.first;
+  target.verdict = target.lock && target.lock->holds(readings_.now) ? Status::locked : Status::ok;
+  for (const PlannedLimit& planned : limits_of(target)) {
+    Examined& examined = examined_[pair++];
+    const Found found = record == nullptr ? Found{} : found_in(target, *record++);
+    examined = overlimit::examine(planned.limit, &found, readings_.now, target.cost, call_.patience);
+    if (target.cost > asked && examined.verdict.status == Status::never && asked <= most(planned.limit)) {
+      examined.verdict = crowded(examined);
     }
+    target.verdict = std::max(target.verdict, examined.verdict.status);
   }
 }
 
@@ -129,7 +134,7 @@ void Attempt::charge(Target& target, const Rows& rows, std::atomic<Micros>& birt
     if (!target.charged) commit(target.shard->arena(), *record, written);
     ++record;
   }
-  entry.sweep_at = readings_.injected ? readings_.real_now + kInjectedKeep : entry.last_expiry();
+  keep(target);
   target.charged = true;
   if (!entry.overflow) return;
   for (Target& other : targets_) other.charged = other.charged || other.entry == &entry;
@@ -147,11 +152,67 @@ Written Attempt::show_as_charged(const Target& target, const Limit& limit, const
   return written;
 }
 
-void Attempt::show_as_found(const Target& target, const Rows& rows) {
+void Attempt::refuse(Target& target, const Settlement& settlement, const Rows& rows) {
+  auto set = sanction(settlement, *target.charge, target.verdict, target.lock, readings_.now);
+  if (target.lock_record == nullptr || !may_punish(call_)) set.reset();
+  const std::optional<LockRecord>& lock = set ? set : target.lock;
+  const Micros left = lock ? lock->left(readings_.now) : 0;
   std::size_t row = target.first;
   for (const PlannedLimit& planned : limits_of(target)) {
     show_standing(planned.limit, examined_[row], rows, row);
+    if (left > 0) show_locked(std::min(target.verdict, Status::locked), left, rows, row);
     ++row;
+  }
+  if (set && call_.mode == Mode::consume) write_lock(target, *set);
+}
+
+void Attempt::write_lock(Target& target, const LockRecord& lock) {
+  target.lock_record->header = std::bit_cast<Header>(lock.lock);
+  target.lock_record->expires_at = lock.expires_at;
+  keep(target);
+}
+
+void Attempt::keep(Target& target) {
+  Entry& entry = *target.entry;
+  entry.sweep_at = readings_.injected ? readings_.real_now + kInjectedKeep : entry.last_expiry();
+}
+
+Entry* Attempt::charged_entry(const Target& target, Micros birth) {
+  for (const KeyHash& key : {target.key, cell_key(target)}) {
+    Entry* const entry = target.shard->find(key);
+    if (entry != nullptr && entry->birth == birth) return entry;
+  }
+  return nullptr;
+}
+
+void Attempt::refund(std::span<const Receipt> receipts) {
+  for (const Target& target : targets_) {
+    std::size_t pair = target.first;
+    for (const PlannedLimit& planned : limits_of(target)) {
+      const Receipt& receipt = receipts[pair++];
+      Entry* const entry = receipt.birth == 0 ? nullptr : charged_entry(target, receipt.birth);
+      Record* const record = entry == nullptr ? nullptr : entry->find(planned.tag);
+      if (record == nullptr) continue;
+      const auto left = given_back(planned.limit, found_in(target, *record), receipt.after, readings_.now,
+                                   asked_by(*target.charge));
+      if (left) commit(target.shard->arena(), *record, *left);
+    }
+  }
+}
+
+void Attempt::lock(Micros duration, std::atomic<Micros>& births) {
+  for (Target& target : targets_) {
+    const Plan& plan = *target.charge->plan;
+    target.cost = 1;
+    target.entry = target.shard->find(target.key);
+    if (target.entry == nullptr) target.entry = entry_for_unknown(target);
+    if (target.entry->overflow) throw std::bad_alloc();
+    std::vector<Tag> tags(plan.tags().begin(), plan.tags().end());
+    if (plan.penalty() == nullptr) tags.push_back(kLockTag);
+    if (!fits(*target.entry, tags)) target.entry = target.shard->conform(target.entry, tags, readings_.now);
+    find_lock(target);
+    if (target.entry->birth == 0) target.entry->birth = next_birth(births, readings_.now);
+    write_lock(target, locked_by_hand(target.lock, readings_.now, duration));
   }
 }
 

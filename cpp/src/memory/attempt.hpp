@@ -3,10 +3,12 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "memory/shard.hpp"
 #include "overlimit/room.hpp"
+#include "overlimit/settlement.hpp"
 #include "overlimit/store.hpp"
 
 namespace overlimit::memory {
@@ -16,12 +18,14 @@ struct Target {
   const Charge* charge;
   KeyHash key;
   Shard* shard;
-  Entry* entry;       ///< nullptr: never seen, and nothing is to be written
-  Cost cost;          ///< what the entry is charged; in an overflow cell, for all that share it
-  std::size_t first;  ///< the row of the charge's first pair
-  Status verdict;     ///< the worst of its pairs
-  bool fresh;         ///< inserted by this call, to be taken back if it isn't charged
-  bool charged;       ///< itself, or an earlier target with the same overflow cell
+  std::size_t first;              ///< the row of the charge's first pair
+  Entry* entry = nullptr;         ///< nullptr: never seen, and nothing is to be written
+  Cost cost = 0;                  ///< what the entry is charged; in an overflow cell, for all that share it
+  Status verdict{};               ///< the worst of its pairs, or locked
+  bool fresh = false;             ///< inserted by this call, to be taken back if it isn't charged
+  bool charged = false;           ///< itself, or an earlier target with the same overflow cell
+  Record* lock_record = nullptr;  ///< where its lock is, or would be; nullptr: it has none and can get none
+  std::optional<LockRecord> lock{};  ///< as far as it is remembered
 };
 
 /// The instants a call needs: its own, and real time, by which entries are dropped.
@@ -56,15 +60,26 @@ class Attempt {
   /// Throws std::bad_alloc before anything is charged.
   void run(const Rows& rows, std::atomic<Micros>& births);
 
+  /// Gives back what the targets were charged (see Store::refund).
+  void refund(std::span<const Receipt> receipts);
+
+  /// Locks every target by hand. Throws std::bad_alloc where there is no room for a key of its own.
+  void lock(Micros duration, std::atomic<Micros>& births);
+
  private:
   void locate(Target& target);
   Entry* entry_for_unknown(Target& target);
   void share_costs();
+  void find_lock(Target& target);
   void examine_all();
+  void examine(Target& target);
   void charge(Target& target, const Rows& rows, std::atomic<Micros>& births);
   Written show_as_charged(const Target& target, const Limit& limit, const Rows& rows, std::size_t row,
                           Micros birth);
-  void show_as_found(const Target& target, const Rows& rows);
+  void refuse(Target& target, const Settlement& settlement, const Rows& rows);
+  void write_lock(Target& target, const LockRecord& lock);
+  void keep(Target& target);
+  Entry* charged_entry(const Target& target, Micros birth);
   void tidy();
 
   const Call& call_;

@@ -50,4 +50,16 @@ void commit(Arena& arena, Record& record, const Written& written) {
   if (written.pushed) push(arena, record, *written.pushed);
 }
 
+void commit(const Arena& arena, Record& record, const GivenBack& left) {
+  record.header = left.header;
+  if (left.cell >= record.length) return;
+  const auto changed = static_cast<std::uint32_t>(left.cell);
+  cell_at(arena, record, changed).count = left.cell_count;
+  if (left.cell_count > 0) return;
+  for (std::uint32_t i = changed; i + 1 < record.length; ++i) {
+    cell_at(arena, record, i) = cell_at(arena, record, i + 1);
+  }
+  --record.length;
+}
+
 }  // namespace overlimit::memory

@@ -23,9 +23,10 @@ struct Record {
   std::uint32_t length;
 };
 
-/// A key. `sweep_at` is in real time: the instant from which the entry may be dropped.
+/// A key of a policy. `sweep_at` is in real time: the instant from which the entry may be dropped.
 struct Entry {
   KeyHash key;
+  std::uint64_t policy;  ///< the digest of its policy
   Micros birth;
   Micros sweep_at;
   std::uint32_t records;
@@ -35,6 +36,12 @@ struct Entry {
   [[nodiscard]] std::size_t size() const { return size_for(records); }
   Record* begin() { return reinterpret_cast<Record*>(this + 1); }
   Record* end() { return begin() + records; }
+  /// The record of this tag from this place on, or nullptr.
+  Record* find(Tag tag, std::size_t from = 0) {
+    Record* const found =
+        std::find_if(begin() + from, end(), [&](const Record& record) { return record.tag == tag; });
+    return found == end() ? nullptr : found;
+  }
   /// When the last of its records is back to "never seen".
   Micros last_expiry() {
     Micros last = 0;
@@ -56,16 +63,17 @@ inline Cells cells_of(const Arena& arena, const Record& record) {
 /// into the later one, which then counts for longer than it had to.
 void commit(Arena& arena, Record& record, const Written& written);
 
+/// Stores what a refund left of a record.
+void commit(const Arena& arena, Record& record, const GivenBack& left);
+
 /// Gives the record's ring back.
 void drop_cells(Arena& arena, Record& record);
 
-/// Whether the entry begins with the records of these limits, in this order. Those of other limits may
-/// follow.
-inline bool fits(Entry& entry, std::span<const PlannedLimit> limits) {
-  if (entry.records < limits.size()) return false;
-  return std::equal(
-      limits.begin(), limits.end(), entry.begin(),
-      [](const PlannedLimit& planned, const Record& record) { return record.tag == planned.tag; });
+/// Whether the entry begins with the records of these tags, in this order. Those of others may follow.
+inline bool fits(Entry& entry, std::span<const Tag> tags) {
+  if (entry.records < tags.size()) return false;
+  return std::equal(tags.begin(), tags.end(), entry.begin(),
+                    [](Tag tag, const Record& record) { return record.tag == tag; });
 }
 
 }  // namespace overlimit::memory

@@ -67,7 +67,9 @@ struct MemoryStore::Table {
     return key.low & (shards.size() - 1);
   }
 
-  void decide(const Call& call, const Rows& rows, const Readings& readings);
+  /// Calls action(attempt) with the shards of these charges locked.
+  template <class Action>
+  void attempt(const Call& call, const Readings& readings, const Action& action);
 
   std::size_t max_bytes;
   memory::Region region;
@@ -106,7 +108,8 @@ class ShardLocks {
 
 }  // namespace
 
-void MemoryStore::Table::decide(const Call& call, const Rows& rows, const Readings& readings) {
+template <class Action>
+void MemoryStore::Table::attempt(const Call& call, const Readings& readings, const Action& action) {
   Room<Target, kMaxCharges> room;
   if (call.charges.size() > kMaxCharges) {
     throw std::invalid_argument("a call has at most 64 charges, got " + std::to_string(call.charges.size()));
@@ -117,15 +120,13 @@ void MemoryStore::Table::decide(const Call& call, const Rows& rows, const Readin
     const Charge& charge = call.charges[i];
     const memory::KeyHash key = hash(charge.plan->digest(), charge.identifier);
     const std::size_t shard = shard_index(key);
-    room[i].charge = &charge;
-    room[i].key = key;
-    room[i].shard = shards[shard].get();
-    room[i].first = pairs;
+    room.put(i, &charge, key, shards[shard].get(), pairs);
     chosen |= std::uint64_t{1} << shard;
     pairs += charge.plan->size();
   }
   const ShardLocks locks(shards, chosen);
-  memory::Attempt(call, std::span(room.data(), call.charges.size()), pairs, readings).run(rows, births);
+  memory::Attempt attempt(call, std::span(room.data(), call.charges.size()), pairs, readings);
+  action(attempt);
 }
 
 MemoryStore::MemoryStore(std::size_t max_keys, std::size_t max_bytes)
@@ -141,9 +142,30 @@ void MemoryStore::decide(std::span<const Call> calls, const Rows& rows, std::spa
   for (std::size_t i = 0; i < calls.size(); ++i) {
     const std::size_t pairs = pairs_of(calls[i].charges);
     const Readings readings = readings_of(calls[i]);
-    table_->decide(calls[i], rows_of(rows, first, pairs), readings);
+    const DatedCharges dated(calls[i].charges, readings.now);
+    Call call = calls[i];
+    call.charges = dated.charges();
+    table_->attempt(call, readings, [&](memory::Attempt& attempt) {
+      attempt.run(rows_of(rows, first, pairs), table_->births);
+    });
     times[i] = readings.now;
     first += pairs;
+  }
+}
+
+void MemoryStore::refund(const Call& call, std::span<const Receipt> receipts, const Interrupted&) {
+  table_->attempt(call, readings_of(call), [&](memory::Attempt& attempt) { attempt.refund(receipts); });
+}
+
+void MemoryStore::lock(const Call& call, Micros duration, const Interrupted&) {
+  table_->attempt(call, readings_of(call),
+                  [&](memory::Attempt& attempt) { attempt.lock(duration, table_->births); });
+}
+
+void MemoryStore::reset_all(const Plan& plan, const Interrupted&) {
+  for (const std::unique_ptr<Shard>& shard : table_->shards) {
+    const std::lock_guard lock(shard->mutex);
+    shard->erase_all(plan.digest());
   }
 }
 

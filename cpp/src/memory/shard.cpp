@@ -33,21 +33,23 @@ Entry* Shard::find(const KeyHash& key) {
   return place.entry == 0 ? nullptr : arena_.at<Entry>(place.entry);
 }
 
-Entry* Shard::make_entry(const KeyHash& key, std::span<const PlannedLimit> limits, std::size_t extra,
-                         Arena::Purpose purpose) {
-  const std::size_t records = limits.size() + extra;
+Entry* Shard::make_entry(const KeyHash& key, std::uint64_t policy, std::span<const Tag> tags,
+                         std::size_t extra, Arena::Purpose purpose) {
+  const std::size_t records = tags.size() + extra;
   const Offset offset = arena_.allocate(Entry::size_for(records), purpose);
   if (offset == 0) return nullptr;
-  auto* entry = new (arena_.at<Entry>(offset)) Entry{key, 0, 0, static_cast<std::uint32_t>(records), false};
+  auto* entry =
+      new (arena_.at<Entry>(offset)) Entry{key, policy, 0, 0, static_cast<std::uint32_t>(records), false};
   Record* record = entry->begin();
-  for (const PlannedLimit& planned : limits) *record++ = Record{planned.tag, 0, {}, 0, 0, 0, 0};
+  for (const Tag tag : tags) *record++ = Record{tag, 0, {}, 0, 0, 0, 0};
   return entry;
 }
 
-Entry* Shard::insert(const KeyHash& key, std::span<const PlannedLimit> limits, bool overflow) {
+Entry* Shard::insert(const KeyHash& key, std::uint64_t policy, std::span<const Tag> tags, bool overflow) {
   if (overflow && used_ >= mask_) throw std::bad_alloc();
   if (!overflow && (used_ >= most_used() || !census_.admit())) return nullptr;
-  Entry* entry = make_entry(key, limits, 0, overflow ? Arena::Purpose::vital : Arena::Purpose::ordinary);
+  const Arena::Purpose purpose = overflow ? Arena::Purpose::vital : Arena::Purpose::ordinary;
+  Entry* entry = make_entry(key, policy, tags, 0, purpose);
   if (entry == nullptr) {
     if (overflow) throw std::bad_alloc();
     census_.leave();
@@ -62,22 +64,21 @@ Entry* Shard::insert(const KeyHash& key, std::span<const PlannedLimit> limits, b
   return entry;
 }
 
-Entry* Shard::conform(Entry* entry, std::span<const PlannedLimit> limits, Micros now) {
+Entry* Shard::conform(Entry* entry, std::span<const Tag> tags, Micros now) {
   const auto is_foreign = [&](const Record& record) {
-    return record.expires_at > now &&
-           std::ranges::find(limits, record.tag, &PlannedLimit::tag) == limits.end();
+    return record.expires_at > now && std::ranges::find(tags, record.tag) == tags.end();
   };
   const auto extra = static_cast<std::size_t>(std::count_if(entry->begin(), entry->end(), is_foreign));
-  Entry* grown = make_entry(entry->key, limits, extra, Arena::Purpose::vital);
+  Entry* grown = make_entry(entry->key, entry->policy, tags, extra, Arena::Purpose::vital);
   if (grown == nullptr) throw std::bad_alloc();
   grown->birth = entry->birth;
   grown->sweep_at = entry->sweep_at;
   grown->overflow = entry->overflow;
-  Record* next_foreign = grown->begin() + limits.size();
+  Record* next_foreign = grown->begin() + tags.size();
   for (Record& record : *entry) {
-    Record* same = std::find_if(grown->begin(), grown->begin() + limits.size(),
+    Record* same = std::find_if(grown->begin(), grown->begin() + tags.size(),
                                 [&](const Record& candidate) { return candidate.tag == record.tag; });
-    if (same != grown->begin() + limits.size()) {
+    if (same != grown->begin() + tags.size()) {
       *same = record;
     } else if (is_foreign(record)) {
       *next_foreign++ = record;
@@ -135,6 +136,18 @@ void Shard::erase(Entry* entry) {
   const Offset offset = places_[place].entry;
   vacate(place);
   free_entry(offset, *entry);
+}
+
+// What moves up into a vacated place is looked at next.
+void Shard::erase_all(std::uint64_t policy) {
+  for (std::size_t place = 0; place <= mask_;) {
+    const Offset offset = places_[place].entry;
+    if (offset != 0 && arena_.at<Entry>(offset)->policy == policy) {
+      erase(arena_.at<Entry>(offset));
+    } else {
+      ++place;
+    }
+  }
 }
 
 void Shard::sweep(Micros real_now, std::size_t places) {

@@ -35,18 +35,21 @@ class Shard {
   /// The key's entry, or nullptr.
   Entry* find(const KeyHash& key);
 
-  /// A new entry for a key that has none, with empty records for these limits. It's findable at once.
-  /// nullptr when the table has no room for an ordinary key; std::bad_alloc when not even for a cell.
-  Entry* insert(const KeyHash& key, std::span<const PlannedLimit> limits, bool overflow);
+  /// A new entry for a key of this policy that has none, with empty records for these tags. It's findable at
+  /// once. nullptr when the table has no room for an ordinary key; std::bad_alloc when not even for a cell.
+  Entry* insert(const KeyHash& key, std::uint64_t policy, std::span<const Tag> tags, bool overflow);
 
-  /// The entry with a record for each of these limits first, in their order, and after them those of other
-  /// limits that have not expired. The entry may move. Throws std::bad_alloc.
-  Entry* conform(Entry* entry, std::span<const PlannedLimit> limits, Micros now);
+  /// The entry with a record for each of these tags first, in their order, and after them those of others
+  /// that have not expired. The entry may move. Throws std::bad_alloc.
+  Entry* conform(Entry* entry, std::span<const Tag> tags, Micros now);
 
   /// Starts an entry from what another one holds.
   void copy_records(Entry& to, Entry& from);
 
   void erase(Entry* entry);
+
+  /// Drops all entries of a policy.
+  void erase_all(std::uint64_t policy);
 
   /// Whether the next unknown key would find no room.
   [[nodiscard]] bool is_full() const {
@@ -74,7 +77,7 @@ class Shard {
     return static_cast<std::uint32_t>(key.high);
   }
   [[nodiscard]] std::size_t place_of(const KeyHash& key) const;
-  Entry* make_entry(const KeyHash& key, std::span<const PlannedLimit> limits, std::size_t extra,
+  Entry* make_entry(const KeyHash& key, std::uint64_t policy, std::span<const Tag> tags, std::size_t extra,
                     Arena::Purpose purpose);
   void free_entry(Offset offset, Entry& entry);
   void vacate(std::size_t place);

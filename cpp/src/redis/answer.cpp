@@ -45,12 +45,10 @@ Micros read_charged(const Call& call, std::string_view reply, const Rows& rows) 
 // The values as found, and whether they were charged after that.
 class FoundAnswer {
  public:
-  FoundAnswer(const Call& call, std::span<const protocol::Reply> reply) : call_(call) {
-    if (reply.size() != call.charges.size() + 1 || !reply[0].is_string()) not_ours();
-    head_ = reply[0].as_text();
-    if (head_.size() < 2 * kWord) not_ours();
+  FoundAnswer(const Call& call, std::string_view head, std::span<const protocol::Reply> values)
+      : call_(call), head_(head) {
     if (was_charged() && head_.size() != kWord * (2 + call.charges.size())) not_ours();
-    for (const protocol::Reply& value : reply.subspan(1)) {
+    for (const protocol::Reply& value : values) {
       values_.emplace_back(value.is_string() ? value.as_text() : std::string_view{});
     }
     examine_all();
@@ -69,7 +67,7 @@ class FoundAnswer {
         if (charges) {
           show_as_charged(planned, k, rows, row);
         } else {
-          show_standing(planned.limit, pairs_[row], rows, row);
+          show_refused(planned, k, settlement, rows, row);
         }
         ++row;
       }
@@ -84,8 +82,24 @@ class FoundAnswer {
 
   // The script and the engine settle alike, or one of them is wrong.
   void check(const Settlement& settlement) const {
-    const bool expected = may_charge(call_) && (settlement.passes || settlement.counts_refusal);
-    if (was_charged() != expected) not_ours();
+    bool expected = settlement.passes || settlement.counts_refusal;
+    for (std::size_t k = 0; k < call_.charges.size(); ++k) expected = expected || set_lock(k, settlement);
+    if (was_charged() != (expected && may_charge(call_))) not_ours();
+  }
+
+  [[nodiscard]] std::optional<LockRecord> set_lock(std::size_t k, const Settlement& settlement) const {
+    if (!may_punish(call_)) return std::nullopt;
+    return sanction(settlement, call_.charges[k], verdicts_[k], locks_[k], now());
+  }
+
+  void show_refused(const PlannedLimit& planned, std::size_t k, const Settlement& settlement,
+                    const Rows& rows, std::size_t row) const {
+    show_standing(planned.limit, pairs_[row], rows, row);
+    const std::optional<LockRecord> set = set_lock(k, settlement);
+    const std::optional<LockRecord>& lock = set ? set : locks_[k];
+    if (lock && lock->left(now()) > 0) {
+      show_locked(std::min(verdicts_[k], Status::locked), lock->left(now()), rows, row);
+    }
   }
 
   void show_as_charged(const PlannedLimit& planned, std::size_t k, const Rows& rows, std::size_t row) const {
@@ -100,30 +114,50 @@ class FoundAnswer {
 
   void examine_all() {
     for (std::size_t k = 0; k < call_.charges.size(); ++k) {
-      Status worst = Status::ok;
+      locks_.push_back(lock_in(values_[k]));
+      Status worst = locks_[k] && locks_[k]->holds(now()) ? Status::locked : Status::ok;
       for (const PlannedLimit& planned : call_.charges[k].plan->limits()) {
         const std::optional<Found> found = values_[k].find(planned.tag);
-        pairs_.push_back(
-            examine(planned.limit, found ? &*found : nullptr, now(), asked_by(call_.charges[k])));
+        pairs_.push_back(examine(planned.limit, found ? &*found : nullptr, now(), asked_by(call_.charges[k]),
+                                 call_.patience));
         worst = std::max(worst, pairs_.back().verdict.status);
       }
       verdicts_.push_back(worst);
     }
   }
 
+  [[nodiscard]] std::optional<LockRecord> lock_in(const Value& value) const {
+    const std::optional<Found> found = value.find(kLockTag);
+    if (!found || found->cells.size() > 0) return std::nullopt;
+    return remembered(found->expires_at, found->header, now());
+  }
+
   const Call& call_;
   std::string_view head_;
   std::vector<Value> values_;
   std::vector<Examined> pairs_;
-  std::vector<Status> verdicts_;  // per charge
+  std::vector<std::optional<LockRecord>> locks_;  // per charge, as far as remembered
+  std::vector<Status> verdicts_;                  // per charge
 };
 
 }  // namespace
 
+std::optional<Micros> out_of_bounds(const protocol::Reply& reply) {
+  if (!reply.is_string() || reply.as_text().size() != kWord) return std::nullopt;
+  return int64_at(reply.as_text(), 0);
+}
+
 Micros read_answer(const Call& call, const protocol::Reply& reply, const Rows& rows) {
   if (reply.is_string() && writes_every_charge(call)) return read_charged(call, reply.as_text(), rows);
   if (!reply.is_array()) not_ours();
-  const FoundAnswer answer(call, reply.as_array());
+  const std::span<const protocol::Reply> parts = reply.as_array();
+  if (parts.size() != call.charges.size() + 1 || !parts[0].is_string()) not_ours();
+  const std::string_view head = parts[0].as_text();
+  if (head.size() < 2 * kWord) not_ours();
+  const DatedCharges dated(call.charges, int64_at(head, 0));
+  Call decided = call;
+  decided.charges = dated.charges();
+  const FoundAnswer answer(decided, head, parts.subspan(1));
   answer.show(rows);
   return answer.now();
 }

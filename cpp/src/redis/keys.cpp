@@ -15,14 +15,22 @@ std::string sha256_of(std::string_view text) {
   return hex(digest);
 }
 
+std::string start_of(std::string_view prefix, std::string_view policy) {
+  std::string start(prefix);
+  return start.append(1, kFormatVersion).append(1, ':').append(policy);
+}
+
 }  // namespace
 
 std::string key_of(std::string_view prefix, std::string_view policy, std::string_view identifier) {
-  const bool plain = identifier.size() <= kMaxPlainIdentifier;
-  std::string key;
-  key.reserve(prefix.size() + policy.size() + (plain ? identifier.size() : 64) + 3);
-  key.append(prefix).append(1, kFormatVersion).append(1, ':').append(policy).append(1, plain ? ':' : '#');
-  return plain ? key.append(identifier) : key.append(sha256_of(identifier));
+  std::string key = start_of(prefix, policy);
+  if (identifier.size() > kMaxPlainIdentifier) return key.append(1, '#').append(sha256_of(identifier));
+  return key.append(1, ':').append(identifier);
+}
+
+std::array<std::string, 2> patterns_of(std::string_view prefix, std::string_view policy) {
+  const std::string start = start_of(prefix, policy);
+  return {start + ":*", start + "#*"};
 }
 
 }  // namespace overlimit::redis

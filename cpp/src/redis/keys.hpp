@@ -1,6 +1,7 @@
 // The names of keys in Redis: prefix and format version, policy, identifier.
 #pragma once
 
+#include <array>
 #include <string>
 #include <string_view>
 
@@ -12,5 +13,8 @@ inline constexpr std::size_t kMaxPlainIdentifier = 256;
 /// `ol1:policy:identifier`; an identifier over kMaxPlainIdentifier bytes is `ol1:policy#` and its SHA-256
 /// in 64 lowercase hex digits. Prefix and policy cannot hold ':' or '#', so no two pairs share a key.
 std::string key_of(std::string_view prefix, std::string_view policy, std::string_view identifier);
+
+/// The patterns that match all keys of a policy and no others.
+std::array<std::string, 2> patterns_of(std::string_view prefix, std::string_view policy);
 
 }  // namespace overlimit::redis

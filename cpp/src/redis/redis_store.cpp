@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "overlimit/errors.hpp"
 #include "overlimit/limit.hpp"
 #include "redis/answer.hpp"
 #include "redis/keys.hpp"
@@ -44,16 +45,47 @@ struct RedisStore::Core {
   [[nodiscard]] Deadline deadline() const { return Deadline(std::chrono::microseconds(options.timeout)); }
 
   // A server that was restarted or flushed its scripts did not execute the call: send the text along.
-  Reply run(const redis::ScriptCall& script, const Interrupted& interrupted) {
-    const Deadline until = deadline();
+  Reply run(const redis::ScriptCall& script, const Deadline& until, const Interrupted& interrupted) {
     Reply reply = connections.call(script.evalsha(), until, interrupted);
     if (is_missing_script(reply)) reply = connections.call(script.eval(), until, interrupted);
     return checked_reply(std::move(reply));
   }
 
+  // The server's clock may be in another period of a calendar than ours: then once more, with its bounds.
+  Micros decide(const Call& call, const Rows& rows, const Interrupted& interrupted) {
+    const Deadline until = deadline();
+    Micros now = call.now ? checked_instant(*call.now) : system_now();
+    for (int attempts = 0;; ++attempts) {
+      const DatedCharges dated(call.charges, now);
+      Call decided = call;
+      decided.charges = dated.charges();
+      const Reply reply = run(redis::script_call(decided, options.prefix, scripts), until, interrupted);
+      const std::optional<Micros> elsewhere = redis::out_of_bounds(reply);
+      if (!elsewhere || attempts == 1) return redis::read_answer(call, reply, rows);
+      now = *elsewhere;
+    }
+  }
+
   Reply checked_reply(Reply reply) const {
     if (reply.is_error()) redis::protocol::raise_error_reply(reply.as_text(), endpoint);
     return reply;
+  }
+
+  Reply command(const std::vector<std::string>& words, const Interrupted& interrupted) {
+    std::string request;
+    redis::protocol::append_request(request, std::vector<std::string_view>(words.begin(), words.end()));
+    return checked_reply(connections.call(request, deadline(), interrupted));
+  }
+
+  // Drops the keys of one page of a SCAN and returns the cursor of the next.
+  std::string drop(const Reply& page, const Interrupted& interrupted) {
+    if (!page.is_array() || page.as_array().size() != 2 || !page.as_array()[1].is_array()) {
+      throw ScriptError("SCAN answered what it never should: is the server changing replies?", true);
+    }
+    std::vector<std::string> words{"UNLINK"};
+    for (const Reply& key : page.as_array()[1].as_array()) words.emplace_back(key.as_text());
+    if (words.size() > 1) command(words, interrupted);
+    return std::string(page.as_array()[0].as_text());
   }
 
   redis::Endpoint endpoint;
@@ -76,28 +108,39 @@ void RedisStore::decide(std::span<const Call> calls, const Rows& rows, std::span
                         const Interrupted& interrupted) {
   std::size_t first = 0;
   for (std::size_t i = 0; i < calls.size(); ++i) {
-    const Call& call = calls[i];
-    if (call.now) checked_instant(*call.now);
-    const std::size_t pairs = pairs_of(call.charges);
-    const auto script = redis::script_call(call, core_->options.prefix, core_->scripts);
-    const Reply reply = core_->run(script, interrupted);
-    times[i] = redis::read_answer(call, reply, rows_of(rows, first, pairs));
+    const std::size_t pairs = pairs_of(calls[i].charges);
+    times[i] = core_->decide(calls[i], rows_of(rows, first, pairs), interrupted);
     first += pairs;
   }
+}
+
+void RedisStore::refund(const Call& call, std::span<const Receipt> receipts, const Interrupted& interrupted) {
+  core_->run(redis::refund_call(call, receipts, core_->options.prefix, core_->scripts), core_->deadline(),
+             interrupted);
+}
+
+void RedisStore::lock(const Call& call, Micros duration, const Interrupted& interrupted) {
+  core_->run(redis::lock_call(call, duration, core_->options.prefix), core_->deadline(), interrupted);
 }
 
 void RedisStore::reset(const Plan& plan, std::span<const std::string_view> identifiers,
                        const Interrupted& interrupted) {
   if (identifiers.empty()) return;
-  std::vector<std::string> keys;
+  std::vector<std::string> words{"DEL"};
   for (const std::string_view identifier : identifiers) {
-    keys.push_back(redis::key_of(core_->options.prefix, plan.policy(), identifier));
+    words.push_back(redis::key_of(core_->options.prefix, plan.policy(), identifier));
   }
-  std::vector<std::string_view> words{"DEL"};
-  words.insert(words.end(), keys.begin(), keys.end());
-  std::string request;
-  redis::protocol::append_request(request, words);
-  core_->checked_reply(core_->connections.call(request, core_->deadline(), interrupted));
+  core_->command(words, interrupted);
+}
+
+void RedisStore::reset_all(const Plan& plan, const Interrupted& interrupted) {
+  for (const std::string& pattern : redis::patterns_of(core_->options.prefix, plan.policy())) {
+    std::string cursor = "0";
+    do {
+      const Reply page = core_->command({"SCAN", cursor, "MATCH", pattern, "COUNT", "1000"}, interrupted);
+      cursor = core_->drop(page, interrupted);
+    } while (cursor != "0");
+  }
 }
 
 void RedisStore::close() { core_->connections.close(); }

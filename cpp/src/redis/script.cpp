@@ -32,26 +32,34 @@ std::string shape_of(std::span<const Plan* const> plans) {
   return shape;
 }
 
-// A policy as Lua: its algorithms by name, each followed by the size of its tag and numbers in bytes.
-std::string policy_table(const Plan& plan) {
+// A policy as Lua: its functions, each followed by the size of its tag and numbers in bytes, and where after
+// them the numbers of its penalty lie.
+std::string policy_table(const Plan& plan, std::string_view suffix) {
   std::string table;
+  std::size_t bytes = 0;
   for (const PlannedLimit& planned : plan.limits()) {
-    table += std::string(planned.limit.algorithm_name()) + ", " +
-             std::to_string(8 + 8 * planned.limit.packed().size()) + ", ";
+    const std::size_t size = 8 + 8 * planned.limit.packed().size();
+    table += std::string(planned.limit.algorithm_name()) + std::string(suffix) + ", " + std::to_string(size) +
+             ", ";
+    bytes += size;
   }
+  if (plan.penalty() != nullptr) table += "penalty = " + std::to_string(bytes);
   return "{" + table + "}";
 }
 
-std::string deciding_text(std::span<const Plan* const> plans) {
+// What the script of a purpose is made of; the suffix tells which function of an algorithm it calls.
+std::string shaped_text(std::string_view purpose, std::string_view suffix,
+                        std::span<const Plan* const> plans) {
   std::set<std::string_view> algorithms;
   std::string policies;
   for (const Plan* plan : plans) {
     for (const PlannedLimit& planned : plan->limits()) algorithms.insert(planned.limit.algorithm_name());
-    policies += policy_table(*plan) + ", ";
+    policies += policy_table(*plan, suffix) + ", ";
   }
-  std::string text = std::string(fragment("prelude"));
+  std::string text;
+  for (const std::string_view part : {"prelude", "penalty", "history"}) text += fragment(part);
   for (const std::string_view algorithm : algorithms) text += fragment(algorithm);
-  return text + "local policies = {" + policies + "}\n" + std::string(fragment("decide"));
+  return text + "local policies = {" + policies + "}\n" + std::string(fragment(purpose));
 }
 
 }  // namespace
@@ -63,12 +71,26 @@ const Script& read_script() {
   return script;
 }
 
-const Script& Scripts::deciding(std::span<const Plan* const> plans) {
-  const std::string shape = shape_of(plans);
+const Script& lock_script() {
+  static const Script script(std::string(fragment("prelude")) + std::string(fragment("penalty")) +
+                             std::string(fragment("lock")));
+  return script;
+}
+
+const Script& Scripts::deciding(std::span<const Plan* const> plans) { return made("decide", "", plans); }
+
+const Script& Scripts::refunding(std::span<const Plan* const> plans) {
+  return made("refund", "_refund", plans);
+}
+
+const Script& Scripts::made(std::string_view purpose, std::string_view suffix,
+                            std::span<const Plan* const> plans) {
+  const std::string shape = std::string(purpose) + ':' + shape_of(plans);
   const std::lock_guard lock(mutex_);
   auto found = scripts_.find(shape);
   if (found == scripts_.end()) {
-    found = scripts_.emplace(shape, std::make_unique<const Script>(deciding_text(plans))).first;
+    found =
+        scripts_.emplace(shape, std::make_unique<const Script>(shaped_text(purpose, suffix, plans))).first;
   }
   return *found->second;
 }

@@ -27,14 +27,20 @@ class Script {
 /// The script that reads keys and changes nothing.
 const Script& read_script();
 
-/// The scripts that decide, one per shape: the policies' algorithms and nothing else, so that their number
-/// is bounded by the program's policies and never by its traffic. Thread-safe.
+/// The script that locks keys by hand.
+const Script& lock_script();
+
+/// The scripts that depend on a shape: the policies' algorithms and nothing else, so that their number is
+/// bounded by the program's policies and never by its traffic. Thread-safe.
 class Scripts {
  public:
   /// Policies in the order the call numbers them. The reference stays valid.
   const Script& deciding(std::span<const Plan* const> plans);
+  const Script& refunding(std::span<const Plan* const> plans);
 
  private:
+  const Script& made(std::string_view purpose, std::string_view suffix, std::span<const Plan* const> plans);
+
   std::mutex mutex_;
   std::map<std::string, std::unique_ptr<const Script>, std::less<>> scripts_;  // guarded by mutex_
 };

@@ -12,7 +12,7 @@ namespace overlimit::redis {
 namespace {
 
 constexpr std::int64_t kServerClock = -1;
-constexpr std::size_t kCallBytes = 16;
+constexpr std::size_t kCallBytes = 24;
 constexpr std::size_t kChargeBytes = 32;
 // How long a key outlives its state: the clocks of other callers may be behind by so much.
 constexpr std::int64_t kServerSlackMs = 1'000;
@@ -56,15 +56,34 @@ std::string command(std::string_view name, std::string_view script, const Script
   std::vector<std::string_view> words{name, script, count};
   words.insert(words.end(), call.keys.begin(), call.keys.end());
   words.push_back(call.arguments);
+  if (!call.receipts.empty()) words.push_back(call.receipts);
   std::string request;
   protocol::append_request(request, words);
   return request;
 }
 
 bool ever_fits(const Charge& charge) {
-  return charge.role != Role::enforce ||
-         std::ranges::all_of(charge.plan->limits(),
-                             [&](const PlannedLimit& planned) { return charge.cost <= most(planned.limit); });
+  return charge.role == Role::shadow ||
+         std::ranges::all_of(charge.plan->limits(), [&](const PlannedLimit& planned) {
+           return asked_by(charge) <= most(planned.limit);
+         });
+}
+
+// Clock and keys: what every script begins with.
+ScriptCall begun(const Script& script, const Call& call, std::string_view prefix) {
+  ScriptCall encoded{&script, {}, {}, {}};
+  append_int64(encoded.arguments, call.now.value_or(kServerClock));
+  append_int64(encoded.arguments, slack_ms(call));
+  append_int64(encoded.arguments, call.patience);
+  for (const Charge& charge : call.charges) {
+    encoded.keys.push_back(key_of(prefix, charge.plan->policy(), charge.identifier));
+  }
+  return encoded;
+}
+
+void append_policies(std::string& bytes, const Call& call, std::span<const Plan* const> plans) {
+  for (const Charge& charge : call.charges) append_charge(bytes, charge, plans, call.charges.size());
+  for (const Plan* plan : plans) bytes += plan->packed();
 }
 
 }  // namespace
@@ -78,18 +97,32 @@ bool may_charge(const Call& call) {
 }
 
 ScriptCall script_call(const Call& call, std::string_view prefix, Scripts& scripts) {
-  ScriptCall encoded{&read_script(), {}, {}};
-  append_int64(encoded.arguments, call.now.value_or(kServerClock));
-  append_int64(encoded.arguments, slack_ms(call));
-  for (const Charge& charge : call.charges) {
-    encoded.keys.push_back(key_of(prefix, charge.plan->policy(), charge.identifier));
-  }
-  if (!may_charge(call)) return encoded;
+  if (!may_charge(call)) return begun(read_script(), call, prefix);
   const std::vector<const Plan*> plans = numbered_plans(call);
-  encoded.script = &scripts.deciding(plans);
-  for (const Charge& charge : call.charges)
-    append_charge(encoded.arguments, charge, plans, call.charges.size());
-  for (const Plan* plan : plans) encoded.arguments += plan->packed();
+  ScriptCall encoded = begun(scripts.deciding(plans), call, prefix);
+  append_policies(encoded.arguments, call, plans);
+  return encoded;
+}
+
+ScriptCall refund_call(const Call& call, std::span<const Receipt> receipts, std::string_view prefix,
+                       Scripts& scripts) {
+  const std::vector<const Plan*> plans = numbered_plans(call);
+  ScriptCall encoded = begun(scripts.refunding(plans), call, prefix);
+  append_policies(encoded.arguments, call, plans);
+  std::size_t pair = 0;
+  for (const Charge& charge : call.charges) {
+    append_int64(encoded.receipts, receipts[pair].birth);
+    for (std::size_t i = 0; i < charge.plan->size(); ++i) {
+      for (const std::int64_t number : receipts[pair].after) append_int64(encoded.receipts, number);
+      ++pair;
+    }
+  }
+  return encoded;
+}
+
+ScriptCall lock_call(const Call& call, Micros duration, std::string_view prefix) {
+  ScriptCall encoded = begun(lock_script(), call, prefix);
+  append_int64(encoded.arguments, duration);
   return encoded;
 }
 

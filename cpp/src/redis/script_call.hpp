@@ -15,6 +15,7 @@ struct ScriptCall {
   const Script* script;
   std::vector<std::string> keys;  ///< one per charge
   std::string arguments;
+  std::string receipts;  ///< a second argument, if there is one
 
   /// The command that runs it by SHA1, or with its whole text.
   [[nodiscard]] std::string evalsha() const;
@@ -27,5 +28,12 @@ bool may_charge(const Call& call);
 
 /// Policies are numbered in the order of their shapes, so that the order of charges makes no new script.
 ScriptCall script_call(const Call& call, std::string_view prefix, Scripts& scripts);
+
+/// Gives back the call's charges, of which these are the receipts.
+ScriptCall refund_call(const Call& call, std::span<const Receipt> receipts, std::string_view prefix,
+                       Scripts& scripts);
+
+/// Locks the identifiers of the call's charges.
+ScriptCall lock_call(const Call& call, Micros duration, std::string_view prefix);
 
 }  // namespace overlimit::redis

@@ -14,7 +14,7 @@ from overlimit.flask.decorator import limiting
 from overlimit.flask.ledger import ledger_of
 from overlimit.flask.settings import UNSET, Headers, Settings, Unset
 from overlimit.http.plan import Identify
-from overlimit.limiter import ClockLike
+from overlimit.clocks import ClockLike
 from overlimit.limits import LimitsLike
 from overlimit.stores import Store
 

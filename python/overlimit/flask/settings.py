@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any, Final, Literal
 
 from overlimit.http.plan import Identify
-from overlimit.limiter import ClockLike
+from overlimit.clocks import ClockLike
 from overlimit.limits import LimitsLike, as_limits
 from overlimit.stores import Store
 

@@ -6,7 +6,8 @@ A text is one or more phrases separated by ``;``, ``,`` or ``|``; spaces and cas
     unit     = ms | s | sec | second | m | min | minute | h | hour | d | day | w | week | month | year
     count    = digits
 
-Words of three letters and more have a plural too. A month has 30 days and a year 365.
+Words of three letters and more have a plural too. A month has 30 days and a year 365. ``burst`` is the size
+of a token bucket, or the capacity of a leaky one; no other algorithm has any.
 """
 
 from __future__ import annotations

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
-from typing import ClassVar, NoReturn
+from typing import TYPE_CHECKING, ClassVar
 
 from overlimit._core import Limit as CoreLimit
 from overlimit.errors import InvalidLimit
 from overlimit.limits.quantities import Seconds, shown
+from overlimit.limits.value import Value
+
+if TYPE_CHECKING:
+    from overlimit._core import Calendar as CoreCalendar
 
 __all__ = ["Limit", "Terms"]
 
@@ -28,7 +31,7 @@ class Terms:
     burst: int | None = None
 
 
-class Limit(ABC):
+class Limit(Value):
     """One rule: an algorithm with its numbers. An immutable value, validated when built.
 
     Two limits are equal when algorithm, numbers and name are: ``FixedWindow(5, 60)`` equals
@@ -55,12 +58,12 @@ class Limit(ABC):
     @property
     @abstractmethod
     def quota(self) -> int:
-        """What a record that was never used grants: the limit, or a bucket's burst."""
+        """What a record that was never used grants: the limit, or what a bucket holds."""
 
     @property
     @abstractmethod
     def window(self) -> float:
-        """Seconds after which a record spent at one instant is as if never used."""
+        """Seconds after which a record whose quota was spent at one instant is as if never used."""
 
     @property
     def name(self) -> str | None:
@@ -80,46 +83,17 @@ class Limit(ABC):
     def _arguments(self) -> tuple[tuple[object, ...], Mapping[str, object]]:
         """Return the constructor's arguments, without the name, that build an equal limit."""
 
-    def _seal(self, numbers: tuple[int, ...], name: str | None) -> None:
+    def _seal(self, numbers: tuple[int, ...], name: str | None, calendar: CoreCalendar | None = None) -> None:
         """Set the value, once, at the end of a constructor."""
         if name is not None and not (isinstance(name, str) and _NAME.fullmatch(name)):
             raise InvalidLimit(f"name must be 1 to 64 characters of A-Z a-z 0-9 _ . -, not {shown(name)}")
-        object.__setattr__(self, "_core_limit", CoreLimit(self.algorithm, numbers, name))
+        object.__setattr__(self, "_core_limit", CoreLimit(self.algorithm, numbers, name, calendar))
         object.__setattr__(self, "_numbers", numbers)
         object.__setattr__(self, "_name", name)
 
-    def __setattr__(self, attribute: str, value: object) -> NoReturn:
-        """Refuse: a limit is a value."""
-        raise AttributeError(f"a {type(self).__name__} is immutable: cannot set {attribute!r}")
-
-    def __delattr__(self, attribute: str) -> NoReturn:
-        """Refuse: a limit is a value."""
-        raise AttributeError(f"a {type(self).__name__} is immutable: cannot delete {attribute!r}")
-
-    def __eq__(self, other: object) -> bool:
-        """Compare algorithm, numbers and name."""
-        if not isinstance(other, Limit):
-            return NotImplemented
-        return self._identity() == other._identity()
-
-    def __hash__(self) -> int:
-        """Hash algorithm, numbers and name."""
-        return hash(self._identity())
-
-    def __repr__(self) -> str:
-        """Return the call that builds an equal limit."""
-        positional, by_name = self._named_arguments()
-        parts = [*map(repr, positional), *(f"{key}={value!r}" for key, value in by_name.items())]
-        return f"{type(self).__name__}({', '.join(parts)})"
-
-    def __reduce__(self) -> tuple[Callable[[], Limit], tuple[()]]:
-        """Pickle as the constructor's call: the handle to the core is made anew."""
-        positional, by_name = self._named_arguments()
-        return partial(type(self), *positional, **by_name), ()
-
-    def _identity(self) -> tuple[str, tuple[int, ...], str | None]:
+    def _identity(self) -> tuple[object, ...]:
         return self.algorithm, self._numbers, self._name
 
-    def _named_arguments(self) -> tuple[tuple[object, ...], Mapping[str, object]]:
+    def _call(self) -> tuple[tuple[object, ...], Mapping[str, object]]:
         positional, by_name = self._arguments()
         return positional, by_name if self._name is None else {**by_name, "name": self._name}

@@ -41,25 +41,30 @@ _MICROSECOND = timedelta(microseconds=1)
 _DECIMAL_DIGITS = 400  # an exponent beyond any float; expanding a larger one could take all memory
 
 
-def count(value: object, argument: str) -> int:
-    """Return ``value`` as a whole number from 0 to ``MOST``; else raise InvalidLimit naming ``argument``."""
+def count(value: object, argument: str, most: int = MOST) -> int:
+    """Return ``value`` as a whole number from 0 to ``most``; else raise InvalidLimit naming ``argument``."""
     try:
         number = None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
     except TypeError:
         number = None
-    if number is None or not 0 <= number <= MOST:
-        raise InvalidLimit(f"{argument} must be a whole number from 0 to 2**53 - 1, not {shown(value)}")
+    if number is None or not 0 <= number <= most:
+        bound = "2**53 - 1" if most == MOST else most
+        raise InvalidLimit(f"{argument} must be a whole number from 0 to {bound}, not {shown(value)}")
     return number
 
 
-def micros(value: object, argument: str) -> int:
-    """Return ``value`` seconds in microseconds, rounded to the nearest; else raise InvalidLimit."""
+def micros(value: object, argument: str, least_us: int = 1) -> int:
+    """Return ``value`` seconds in microseconds, rounded to the nearest; else raise InvalidLimit.
+
+    The answer is from ``least_us``, which is 1 or 0, to ``LONGEST_US``.
+    """
     if isinstance(value, timedelta):
         us = value // _MICROSECOND
     else:
         us = round(_exact(value, argument, "a number of seconds or a timedelta") * 1_000_000)
-    if us <= 0:
-        raise InvalidLimit(f"{argument} must be at least one microsecond, not {shown(value)}")
+    if us < least_us:
+        least = "at least one microsecond" if least_us else "0 or more seconds"
+        raise InvalidLimit(f"{argument} must be {least}, not {shown(value)}")
     if us > LONGEST_US:
         raise InvalidLimit(
             f"{argument} must be at most 2**49 microseconds (562949953.421312 s), not {shown(value)}"

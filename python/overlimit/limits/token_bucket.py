@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from overlimit.errors import InvalidLimit
 from overlimit.limits.limit import Limit, Terms
@@ -24,28 +25,43 @@ from overlimit.limits.rational import largest_fraction_up_to
 
 __all__ = ["TokenBucket"]
 
+_REFILLS = ("continuous", "interval")
+_STARTS = ("first", "epoch")
 _WORST_RELATIVE_ERROR = Fraction(1, 10**9)
 
 
 class TokenBucket(Limit):
     """At most ``burst`` at once, and ``rate`` per ``per`` seconds in the long run.
 
-    The bucket holds ``burst`` tokens, is full at first and refills continuously; a call takes as many tokens
-    as it costs. In any interval of t seconds it admits at most ``burst + rate * t / per``.
+    The bucket holds ``burst`` tokens and is full at first; a call takes as many tokens as it costs. Refilled
+    continuously, it admits at most ``burst + rate * t / per`` in any interval of t seconds; refilled by the
+    interval, ``rate`` at the end of each. With ``debt`` a call may take more than is there, and those after
+    it wait until the debt is paid.
 
-    Source: the token bucket of RFC 2215 (TOKEN_BUCKET_TSPEC), in whole numbers: one token is U units and the
-    bucket gains R units per microsecond. R/U is exactly the rate, or the closest possible below it.
+    Sources: the token bucket of RFC 2215 (TOKEN_BUCKET_TSPEC), in whole numbers: one token is U units and the
+    bucket gains R units per microsecond. R/U is exactly the rate, or the closest possible below it. Debt is
+    the pre-consumption of Guava's RateLimiter.
     """
 
-    __slots__ = ("_rate",)
+    __slots__ = ("_debt", "_rate", "_refill")
 
     algorithm: ClassVar[str] = "token_bucket"
     optional_terms: ClassVar[frozenset[str]] = frozenset({"burst"})
 
+    _debt: float
     _rate: Fraction
+    _refill: str
 
     def __init__(
-        self, rate: Rate, per: Seconds = 1, burst: int | None = None, *, name: str | None = None
+        self,
+        rate: Rate,
+        per: Seconds = 1,
+        burst: int | None = None,
+        refill: Literal["continuous", "interval"] = "continuous",
+        debt: float = 0,
+        start: Literal["first", "epoch"] = "first",
+        *,
+        name: str | None = None,
     ) -> None:
         """Build the limit from its numbers.
 
@@ -53,27 +69,49 @@ class TokenBucket(Limit):
         ----------
         rate:
             Tokens per period (int, float, Fraction or Decimal); a float is its shortest decimal form. 0
-            refuses everything and needs a burst of 0.
+            refuses everything and needs a burst of 0. A whole number when refilled by the interval.
         per:
             The period in seconds (int, float, Fraction, Decimal or timedelta), rounded to the nearest
             microsecond.
         burst:
             The size of the bucket, in cost units. Default: ``rate``; for a fractional rate, ``rate`` rounded
             down but at least 1.
+        refill:
+            ``"continuous"``: tokens come back one by one, as time passes. ``"interval"``: ``rate`` tokens
+            come back at once at the end of each period.
+        debt:
+            How many tokens a call may take beyond those that are there, a whole number; the next call is
+            admitted when none is owed. ``math.inf``: as many as whole numbers below 2**53 can count.
+        start:
+            Where intervals start. ``"first"``: with the call that takes from a full bucket. ``"epoch"``: at
+            whole multiples of ``per`` since 1970-01-01 UTC; only with ``refill="interval"``.
         name:
             Names the limit's state and its label; 1 to 64 characters of ``A-Z a-z 0-9 _ . -``.
 
         Raises
         ------
         InvalidLimit
-            An argument is of the wrong type or out of range, or the rate cannot be kept to within a billionth
-            in numbers below 2**53; the message names the argument.
+            An argument is of the wrong type or out of range, means nothing with this ``refill``, or the rate,
+            with the burst and the debt, cannot be kept to within a billionth in numbers below 2**53; the
+            message names the argument.
         """
         tokens, period_us = rate_per_period(rate, "rate"), micros(per, "per")
         size = _default_burst(tokens) if burst is None else count(burst, "burst")
-        units_per_token, refill_per_us = _units(tokens, period_us, size)
+        owed = None if _is_unbounded(debt) else count(debt, "debt")
+        _check_refill(refill, start)
+        if tokens == 0:
+            _check_nothing_to_refill(size, debt)
+        if refill == "interval":
+            units, gain, every_us = 1, _whole(tokens), period_us
+        else:
+            units, gain, every_us = *_units(tokens, period_us, size, owed or 0), 1
+        most_owed = MOST // units - size if owed is None else owed
+        if (size + most_owed) * units > MOST:
+            raise InvalidLimit(f"debt must be below 2**53 together with the burst, not {shown(debt)}")
         object.__setattr__(self, "_rate", tokens)
-        self._seal((size, period_us, units_per_token, refill_per_us), name)
+        object.__setattr__(self, "_refill", refill)
+        object.__setattr__(self, "_debt", math.inf if owed is None else owed)
+        self._seal((size, period_us, units, gain, every_us, _STARTS.index(start), most_owed), name)
 
     @classmethod
     def from_terms(cls, terms: Terms) -> TokenBucket:
@@ -96,15 +134,30 @@ class TokenBucket(Limit):
         return self._numbers[0]
 
     @property
+    def refill(self) -> str:
+        """How tokens come back: ``"continuous"`` or ``"interval"``."""
+        return self._refill
+
+    @property
+    def debt(self) -> float:
+        """How many tokens a call may take beyond those that are there, as asked for."""
+        return self._debt
+
+    @property
+    def start(self) -> str:
+        """Where intervals start: ``"first"`` or ``"epoch"``."""
+        return _STARTS[self._numbers[5]]
+
+    @property
     def quota(self) -> int:
-        """The burst."""
+        """The burst; a debt is no part of it."""
         return self.burst
 
     @property
     def window(self) -> float:
-        """Seconds in which an empty bucket becomes full."""
-        size, _, units_per_token, refill_per_us = self._numbers
-        return -(-size * units_per_token // refill_per_us) / 1e6 if size else 0.0
+        """Seconds in which an empty bucket becomes full, at most 2**53 microseconds; debts take longer."""
+        size, _, units, gain, every_us, *_ = self._numbers
+        return min(-(-size * units // gain) * every_us, MOST) / 1e6 if size else 0.0
 
     def _description(self) -> str:
         rate = neat(self._rate)
@@ -113,8 +166,13 @@ class TokenBucket(Limit):
         return f"{tokens}-per-{duration_label(self._numbers[1])}-burst-{self.burst}"
 
     def _arguments(self) -> tuple[tuple[object, ...], Mapping[str, object]]:
-        default = self.burst == _default_burst(self._rate)
-        return (self.rate,), {"per": self.per} | ({} if default else {"burst": self.burst})
+        burst = _default_burst(self._rate) if self._rate <= MOST else None
+        defaults = {"burst": burst, "refill": "continuous", "debt": 0, "start": "first"}
+        others = {key: getattr(self, key) for key in defaults if getattr(self, key) != defaults[key]}
+        return (self.rate,), {"per": self.per} | others
+
+    def _identity(self) -> tuple[object, ...]:
+        return *super()._identity(), self._refill
 
 
 def _default_burst(rate: Fraction) -> int:
@@ -122,17 +180,57 @@ def _default_burst(rate: Fraction) -> int:
     return count(whole if rate.denominator == 1 else max(1, whole), "burst (by default the rate)")
 
 
-def _units(rate: Fraction, period_us: int, burst: int) -> tuple[int, int]:
-    """Return (units per token, refill in units per microsecond): both, and a full bucket, are below 2**53."""
+def _is_unbounded(debt: object) -> bool:
+    return isinstance(debt, float) and debt == math.inf
+
+
+def _check_refill(refill: object, start: object) -> None:
+    if not isinstance(refill, str) or refill not in _REFILLS:
+        raise InvalidLimit(f"refill must be 'continuous' or 'interval', not {shown(refill)}")
+    if not isinstance(start, str) or start not in _STARTS:
+        raise InvalidLimit(f"start must be 'first' or 'epoch', not {shown(start)}")
+    if start == "epoch" and refill == "continuous":
+        raise InvalidLimit("start='epoch' means nothing to a continuous refill: there are no intervals")
+
+
+def _check_nothing_to_refill(burst: int, debt: object) -> None:
+    if burst:
+        raise InvalidLimit(f"rate must be above 0 for a burst of {burst}: an empty bucket never refills")
+    if debt:
+        raise InvalidLimit(f"debt must be 0 at a rate of 0, which never pays it, not {shown(debt)}")
+
+
+def _whole(rate: Fraction) -> int:
+    if rate.denominator != 1 or rate > MOST:
+        raise InvalidLimit(
+            f"rate must be a whole number from 0 to 2**53 - 1 with refill='interval', not {shown(neat(rate))}"
+        )
+    return rate.numerator
+
+
+def _units(rate: Fraction, period_us: int, burst: int, debt: int) -> tuple[int, int]:
+    """Return (units per token, refill in units per microsecond): these, burst and debt stay below 2**53."""
     if rate == 0:
-        if burst:
-            raise InvalidLimit(f"rate must be above 0 for a burst of {burst}: an empty bucket never refills")
         return 1, 0
-    true = rate / period_us
-    kept = largest_fraction_up_to(true, MOST, MOST // max(burst, 1))
-    if true - kept >= _WORST_RELATIVE_ERROR * true:
+    kept = _closest(rate / period_us, burst)
+    if kept is None:
         raise InvalidLimit(
             f"rate must be such that rate / per fits in whole numbers below 2**53 (with a burst of {burst}, "
             f"to within a billionth), not {shown(neat(rate))}"
         )
+    if debt:
+        kept = _closest(rate / period_us, burst + debt)
+    if kept is None:
+        raise InvalidLimit(
+            f"debt must be such that rate / per fits in whole numbers below 2**53 (with a burst of {burst} "
+            f"and the debt, to within a billionth), not {debt}"
+        )
     return kept.denominator, kept.numerator
+
+
+def _closest(true: Fraction, tokens: int) -> Fraction | None:
+    """Return the largest R/U up to ``true`` for which ``tokens * U`` fits; None when it is too far off."""
+    if tokens > MOST:
+        return None
+    kept = largest_fraction_up_to(true, MOST, MOST // max(tokens, 1))
+    return None if true - kept >= _WORST_RELATIVE_ERROR * true else kept

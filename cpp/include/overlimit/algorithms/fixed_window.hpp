@@ -1,19 +1,22 @@
-// Fixed window: at most `limit` per window of `period`. The window opens at the first charge, or at a
-// multiple of the period since the epoch. Up to twice the limit may pass around a boundary.
+// Fixed window: at most `limit` per window of `period`. The window opens at the first charge, at a multiple
+// of the period since the epoch, or where a period of the calendar begins. Up to twice the limit may pass
+// around a boundary.
 #pragma once
 
 #include <algorithm>
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "overlimit/algorithms/step.hpp"
+#include "overlimit/calendar.hpp"
 
 namespace overlimit {
 
 struct FixedWindow {
   static constexpr std::string_view kName = "fixed_window";
-  enum class Start : std::uint8_t { first, epoch };
+  enum class Start : std::uint8_t { first, epoch, calendar };
 
   /// The window [start, end) and what was charged in it.
   struct State {
@@ -23,26 +26,33 @@ struct FixedWindow {
   };
 
   std::int64_t limit;
-  Micros period;
+  Micros period;  ///< 0 for a calendar's
   Start start;
+  Bounds bounds{};  ///< of the calendar, around the instants at which this is asked
 
-  /// From (limit, period_us, start: 0 first | 1 epoch). Throws InvalidLimit naming the number.
+  /// From (limit, period_us, start: 0 first | 1 epoch | 2 calendar). Throws InvalidLimit naming the number.
   static FixedWindow make(std::span<const std::int64_t> numbers);
   /// What tells its records from those of another limit: period and start, not the limit itself.
   [[nodiscard]] std::array<std::int64_t, 2> identity() const { return {period, std::int64_t(start)}; }
-  /// What its script reads, in this order.
-  [[nodiscard]] std::array<std::int64_t, 3> packed() const { return {limit, period, std::int64_t(start)}; }
-  [[nodiscard]] Cost most() const { return limit; }
+  /// What its script reads, in this order; a calendar's bounds come last.
+  [[nodiscard]] std::vector<std::int64_t> packed() const;
+  [[nodiscard]] constexpr Cost most() const { return limit; }
   [[nodiscard]] std::int64_t max_cells() const { return 0; }
+  [[nodiscard]] constexpr bool has(const State& state) const {
+    const Micros length = state.end - state.start;
+    return start == Start::calendar ? length > 0 : length == period;
+  }
 };
 static_assert(kIsState<FixedWindow::State>);
 
-constexpr Micros clamp(const FixedWindow&, const FixedWindow::State& state) { return state.start; }
+constexpr Micros clamp(const FixedWindow& window, const FixedWindow::State& state) {
+  return window.has(state) ? state.start : kMaxTime;
+}
 
-constexpr std::optional<Standing<FixedWindow::State>> advance(const FixedWindow& window,
+constexpr std::optional<Standing<FixedWindow::State>> advance(const FixedWindow&,
                                                               const FixedWindow::State& state, const Cells&,
                                                               Micros now) {
-  if (now >= state.end || state.end - state.start != window.period) return std::nullopt;
+  if (now >= state.end) return std::nullopt;
   return Standing<FixedWindow::State>{state};
 }
 
@@ -54,18 +64,32 @@ constexpr Verdict admit(const FixedWindow& window,
   return over(standing->state.end - now);
 }
 
+/// The window that opens at this instant, empty.
+constexpr FixedWindow::State opened(const FixedWindow& window, Micros now) {
+  if (window.start == FixedWindow::Start::calendar) {
+    const auto& [start, middle, end] = window.bounds;
+    return now < middle ? FixedWindow::State{start, middle, 0} : FixedWindow::State{middle, end, 0};
+  }
+  const Micros start = window.start == FixedWindow::Start::first ? now : now - now % window.period;
+  return {start, start + window.period, 0};
+}
+
 constexpr Charged<FixedWindow::State> charge(const FixedWindow& window,
                                              const std::optional<Standing<FixedWindow::State>>& standing,
                                              Micros now, Cost cost) {
-  if (standing) {
-    const FixedWindow::State& state = standing->state;
-    return {{state.start, state.end, state.count + cost}};
-  }
-  const Micros start = window.start == FixedWindow::Start::first ? now : now - now % window.period;
-  return {{start, start + window.period, cost}};
+  const FixedWindow::State state = standing ? standing->state : opened(window, now);
+  return {{state.start, state.end, state.count + cost}};
 }
 
-constexpr std::int64_t remaining(const FixedWindow& window, const FixedWindow::State& state) {
+constexpr std::optional<Refunded<FixedWindow::State>> refund(const FixedWindow&,
+                                                             const FixedWindow::State& state, const Cells&,
+                                                             const FixedWindow::State& then, Micros,
+                                                             Cost cost) {
+  if (state.start != then.start) return std::nullopt;
+  return Refunded<FixedWindow::State>{{state.start, state.end, std::max<Cost>(0, state.count - cost)}};
+}
+
+constexpr std::int64_t remaining(const FixedWindow& window, const FixedWindow::State& state, Micros) {
   return std::max<std::int64_t>(0, window.limit - state.count);
 }
 

@@ -5,11 +5,15 @@
 #include <variant>
 
 #include "overlimit/algorithms/fixed_window.hpp"
+#include "overlimit/algorithms/leaky_bucket.hpp"
+#include "overlimit/algorithms/sliding_log.hpp"
 #include "overlimit/algorithms/sliding_window.hpp"
+#include "overlimit/algorithms/sliding_window_counter.hpp"
 #include "overlimit/algorithms/token_bucket.hpp"
 
 namespace overlimit {
 
-using Algorithm = std::variant<FixedWindow, SlidingWindow, TokenBucket>;
+using Algorithm =
+    std::variant<FixedWindow, SlidingWindow, TokenBucket, SlidingLog, SlidingWindowCounter, LeakyBucket>;
 
 }  // namespace overlimit

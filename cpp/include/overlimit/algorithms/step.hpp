@@ -1,19 +1,23 @@
 // What every algorithm speaks: the verdict on one (identifier, limit) pair and the form of its state.
 //
-// An algorithm is a struct of numbers (the limit) with a State and six pure functions. None of them sees a
+// An algorithm is a struct of numbers (the limit) with a State and pure functions. None of them sees a
 // clock, a lock or I/O; all arithmetic is on integers that stay below 2^53. `now` is the instant at which the
 // pair is decided: the call's reading, but never before `clamp`. docs/semantics.md has the rules.
 //
-//   clamp(limit, state)                      -> the record's own time
-//   advance(limit, state, cells, now)        -> what is left of the record at now; nullopt: as if never seen
-//   admit(limit, standing, cells, now, cost) -> Verdict
-//   charge(limit, standing, now, cost)       -> Charged, the record after an admitted cost > 0
-//   remaining(limit, state)                  -> cost units the limit still grants
-//   expires_at(limit, state, cells)          -> the instant at which the record is back to "never seen"
+//   clamp(limit, state)                         -> the record's own time; kMaxTime: the record is none of
+//   ours advance(limit, state, cells, now)           -> what is left of the record at now; nullopt: as if
+//   never seen admit(limit, standing, cells, now, cost)    -> Verdict charge(limit, standing, now, cost) ->
+//   Charged, the record after an admitted cost > 0 refund(limit, state, cells, then, now, cost) -> Refunded,
+//   the record once what is left of a charge that led
+//                                                  to the state `then` is given back; nullopt: nothing is
+//                                                  left
+//   remaining(limit, state, now)                -> cost units the limit still grants
+//   expires_at(limit, state, cells)             -> the instant at which the record is back to "never seen"
+//   delay(limit, state, now)                    -> how long who was just charged waits; 0 unless defined
 //
 // A State is a trivially copyable header of three int64, the same bytes in memory and in Redis. Algorithms
-// that keep a history (sliding windows) also have cells: an array, oldest first, of bounded length; the
-// newest cell is the first two numbers of their header, so that a charge in the same block moves nothing.
+// that keep a history (sliding windows and logs) also have cells: an array, oldest first, of bounded length;
+// the newest cell is the first two numbers of their header, so that a charge in the same block moves nothing.
 #pragma once
 
 #include <array>
@@ -84,6 +88,20 @@ struct Charged {
   std::size_t dropped = 0;
   std::optional<Cell> pushed{};
 };
+
+/// A record after a refund: its header, and how much one of its cells still counts. An emptied cell goes.
+template <class State>
+struct Refunded {
+  State state{};
+  std::size_t cell = SIZE_MAX;  ///< SIZE_MAX: the cells stay as they are
+  std::int64_t cell_count = 0;
+};
+
+/// Most algorithms let go at once who they admit.
+template <class Limited, class State>
+constexpr Micros delay(const Limited&, const State&, Micros) {
+  return 0;
+}
 
 template <class State>
 inline constexpr bool kIsState = std::is_trivially_copyable_v<State> && sizeof(State) == sizeof(Header);

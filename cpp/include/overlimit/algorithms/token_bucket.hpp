@@ -1,5 +1,7 @@
-// Token bucket, refilled continuously: `burst` tokens at most, full at first use. One token is `units`
-// units and `refill` of them come back per microsecond, so that every rate is a pair of integers.
+// Token bucket: `burst` tokens at most, full at first use. One token is `units` units, and `refill` of them
+// come back every `every` microseconds: a rate is a pair of integers. A bucket that refills continuously has
+// `every` = 1; one that refills at intervals counts whole intervals from its phase on. With `debt`, a call
+// may overdraw the bucket by so many tokens, and later callers wait until that is paid.
 #pragma once
 
 #include <algorithm>
@@ -13,6 +15,7 @@ namespace overlimit {
 
 struct TokenBucket {
   static constexpr std::string_view kName = "token_bucket";
+  enum class Start : std::uint8_t { first, epoch };
 
   /// Units used up at the instant `last`, counted in the units per token of that time.
   struct State {
@@ -24,16 +27,32 @@ struct TokenBucket {
   std::int64_t burst;
   Micros period;
   std::int64_t units;   ///< units per token
-  std::int64_t refill;  ///< units per microsecond; 0 only when burst is 0
+  std::int64_t refill;  ///< units that come back at once; 0 only when burst is 0
+  Micros every;         ///< how often they do
+  Start start;          ///< of the intervals: a full bucket's first charge, or the epoch
+  std::int64_t debt;    ///< tokens
 
-  /// From (burst, period_us, units per token, units per microsecond). Throws InvalidLimit.
+  /// From (burst, period_us, units per token, units that come back every_us, every_us, start: 0 first | 1
+  /// epoch, debt). Throws InvalidLimit naming the number.
   static TokenBucket make(std::span<const std::int64_t> numbers);
-  [[nodiscard]] std::array<std::int64_t, 1> identity() const { return {period}; }
-  [[nodiscard]] std::array<std::int64_t, 3> packed() const { return {burst, units, refill}; }
-  [[nodiscard]] Cost most() const { return burst; }
+  [[nodiscard]] std::array<std::int64_t, 3> identity() const { return {period, every, std::int64_t(start)}; }
+  [[nodiscard]] std::array<std::int64_t, 6> packed() const {
+    return {burst, debt, units, refill, every, std::int64_t(start)};
+  }
+  [[nodiscard]] constexpr Cost most() const { return burst + debt; }
   [[nodiscard]] std::int64_t max_cells() const { return 0; }
   /// `used` of a record whose tokens were worth other units, rounded up, saturating.
   [[nodiscard]] std::int64_t rescaled(const State& state) const;
+  /// Units as a record counts them whose tokens are worth others, rounded down.
+  [[nodiscard]] std::int64_t counted_in(const State& state, std::int64_t amount) const;
+  /// What has come back between two instants.
+  [[nodiscard]] constexpr std::int64_t refilled(Micros from, Micros to) const {
+    return product(refill, (to - from) / every);
+  }
+  /// When so many units have come back since an instant of the phase.
+  [[nodiscard]] constexpr Micros refilled_at(Micros from, std::int64_t amount) const {
+    return later(from, std::min(product(ceil_div(amount, refill), every), kExact - 1));
+  }
 };
 static_assert(kIsState<TokenBucket::State>);
 
@@ -43,32 +62,48 @@ inline std::optional<Standing<TokenBucket::State>> advance(const TokenBucket& bu
                                                            const TokenBucket::State& state, const Cells&,
                                                            Micros now) {
   const std::int64_t used = state.units == bucket.units ? state.used : bucket.rescaled(state);
-  const std::int64_t left = used - product(bucket.refill, now - state.last);
+  const std::int64_t left = used - bucket.refilled(state.last, now);
   if (left <= 0 || bucket.refill == 0) return std::nullopt;
-  return Standing<TokenBucket::State>{{left, now, bucket.units}};
+  return Standing<TokenBucket::State>{{left, now - (now - state.last) % bucket.every, bucket.units}};
 }
 
 inline Verdict admit(const TokenBucket& bucket, const std::optional<Standing<TokenBucket::State>>& standing,
-                     const Cells&, Micros, Cost cost) {
-  if (cost > bucket.burst) return kNeverAdmitted;
+                     const Cells&, Micros now, Cost cost) {
+  if (cost > bucket.most()) return kNeverAdmitted;
   if (!standing) return kAdmitted;
-  const std::int64_t need = standing->state.used - (bucket.burst - cost) * bucket.units;
-  return need <= 0 ? kAdmitted : over(ceil_div(need, bucket.refill));
+  const auto& [used, last, units] = standing->state;
+  const std::int64_t need = used - std::min(bucket.burst, bucket.most() - cost) * units;
+  return need <= 0 ? kAdmitted : over(bucket.refilled_at(last, need) - now);
 }
 
 inline Charged<TokenBucket::State> charge(const TokenBucket& bucket,
                                           const std::optional<Standing<TokenBucket::State>>& standing,
                                           Micros now, Cost cost) {
-  const std::int64_t used = standing ? standing->state.used : 0;
-  return {{used + cost * bucket.units, now, bucket.units}};
+  if (standing) {
+    const TokenBucket::State& state = standing->state;
+    return {{state.used + cost * bucket.units, state.last, bucket.units}};
+  }
+  const Micros phase = bucket.start == TokenBucket::Start::epoch ? now - now % bucket.every : now;
+  return {{cost * bucket.units, phase, bucket.units}};
 }
 
-inline std::int64_t remaining(const TokenBucket& bucket, const TokenBucket::State& state) {
+/// What of the charge has not drained yet: it lay on top of what was used before it.
+inline std::optional<Refunded<TokenBucket::State>> refund(const TokenBucket& bucket,
+                                                          const TokenBucket::State& state, const Cells&,
+                                                          const TokenBucket::State& then, Micros now,
+                                                          Cost cost) {
+  const std::int64_t left = std::max<std::int64_t>(0, then.used - bucket.refilled(then.last, now));
+  const std::int64_t given = bucket.counted_in(state, std::min(cost * bucket.units, left));
+  return Refunded<TokenBucket::State>{
+      {std::max<std::int64_t>(0, state.used - given), state.last, state.units}};
+}
+
+inline std::int64_t remaining(const TokenBucket& bucket, const TokenBucket::State& state, Micros) {
   return std::max<std::int64_t>(0, (bucket.burst * bucket.units - state.used) / bucket.units);
 }
 
 inline Micros expires_at(const TokenBucket& bucket, const TokenBucket::State& state, const Cells&) {
-  return later(state.last, ceil_div(state.used, bucket.refill));
+  return bucket.refilled_at(state.last, state.used);
 }
 
 }  // namespace overlimit

@@ -1,0 +1,58 @@
+// Part of module.cpp: calendars, whose periods Python works out.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "object.hpp"
+#include "overlimit/calendar.hpp"
+
+namespace overlimit::python {
+
+/// Holds the GIL in a thread that may or may not have it.
+class GilHeld {
+ public:
+  GilHeld() : state_(PyGILState_Ensure()) {}
+  ~GilHeld() { PyGILState_Release(state_); }
+  GilHeld(const GilHeld&) = delete;
+  GilHeld& operator=(const GilHeld&) = delete;
+
+ private:
+  PyGILState_STATE state_;
+};
+
+/// Asks Python. What it raises stays set in this thread, and PythonError is thrown.
+inline Bounds bounds_from(PyObject* periods, Micros instant) {
+  const GilHeld held;
+  const Object answer =
+      Object::steal(checked(PyObject_CallFunction(periods, "L", static_cast<long long>(instant))));
+  long long start = 0;
+  long long middle = 0;
+  long long end = 0;
+  if (!PyArg_ParseTuple(answer.get(), "LLL", &start, &middle, &end)) throw PythonError{};
+  if (start < 0 || start > instant || instant >= middle || middle >= end || end >= kExact) {
+    PyErr_Format(PyExc_ValueError, "a calendar's periods around %lld cannot be %R",
+                 static_cast<long long>(instant), answer.get());
+    throw PythonError{};
+  }
+  return {start, middle, end};
+}
+
+inline void bind_calendar(pybind11::module_& module) {
+  namespace py = pybind11;
+  py::class_<Calendar, std::shared_ptr<Calendar>>(
+      module, "Calendar", "Natural periods: an identity, and a function that knows those around an instant.")
+      .def(py::init([](std::string identity, const py::function& periods) {
+             auto source = std::make_shared<Object>(Object::borrow(periods.ptr()));
+             return std::make_shared<Calendar>(Calendar{std::move(identity), [source](Micros instant) {
+                                                          return bounds_from(source->get(), instant);
+                                                        }});
+           }),
+           py::arg("identity"), py::arg("periods"))
+      .def_readonly("identity", &Calendar::identity, "Tells its records from those of other calendars.");
+}
+
+}  // namespace overlimit::python

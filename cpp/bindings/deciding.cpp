@@ -1,0 +1,197 @@
+#include "deciding.hpp"
+
+#include <array>
+#include <span>
+#include <vector>
+
+#include "clock.hpp"
+#include "collected.hpp"
+#include "decision.hpp"
+#include "errors.hpp"
+#include "limiter.hpp"
+#include "waits.hpp"
+
+namespace overlimit::python {
+namespace {
+
+constexpr std::size_t kMaxIdentifiers = 16;
+
+PyObject* one = nullptr;
+PyObject* cost_name = nullptr;
+PyObject* patience_name = nullptr;
+
+/// What the keywords of a call say. Borrowed.
+struct Keywords {
+  PyObject* cost = one;
+  PyObject* patience = nullptr;
+};
+
+Keywords parse_keywords(PyObject* const* values, PyObject* names, bool takes_patience) {
+  Keywords keywords;
+  const Py_ssize_t count = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject* const name = PyTuple_GET_ITEM(names, i);
+    if (PyUnicode_Compare(name, cost_name) == 0) {
+      keywords.cost = values[i];
+    } else if (takes_patience && PyUnicode_Compare(name, patience_name) == 0) {
+      keywords.patience = values[i];
+    } else {
+      PyErr_Format(PyExc_TypeError,
+                   "unexpected keyword argument %R: there is only cost, identifiers have no names", name);
+      throw PythonError{};
+    }
+  }
+  return keywords;
+}
+
+Object decided(Binding& binding, const Collected& collected, Mode mode, Micros patience, PyObject* cost) {
+  notice_fork(binding);
+  collected.check_cells();
+  Call call = call_of(binding, collected.charges());
+  call.mode = mode;
+  call.patience = patience;
+  NewDecision decision(collected.subjects(), collected.size(), pairs_of(call.charges));
+  const Rows rows = decision.rows();
+  const std::span<Micros> time(&decision.time(), 1);
+  with_store(*binding.store, [&](const Interrupted& interrupted) {
+    binding.store->decide({&call, 1}, rows, time, interrupted);
+  });
+  return Object::steal(decision.finish(fold(call.charges, rows), cost));
+}
+
+// Python logs what the callback raises.
+void announce(const Object& on_decision, const Object& decision) {
+  if (on_decision.get() == Py_None) return;
+  const Object module = Object::steal(checked(PyImport_ImportModule("overlimit.limiter")));
+  Object::steal(
+      checked(PyObject_CallMethod(module.get(), "announce", "OO", on_decision.get(), decision.get())));
+}
+
+Object ask(PyObject* self, std::span<PyObject* const> identifiers, Mode mode, Micros patience,
+           PyObject* cost) {
+  if (identifiers.empty()) raise_value_error("name at least one identifier, as in hit('user:42')");
+  const Cost units = cost == one ? 1 : cost_of(cost);
+  Binding& binding = binding_of(self);
+  const Object policy = Object::borrow(binding.policy.get());
+  Collected collected;
+  for (PyObject* const identifier : identifiers) {
+    collected.add(policy.get(), identifier, units);
+    if (collected.repeats()) collected.drop_newest();
+    if (collected.size() > kMaxIdentifiers) raise_value_error("a call names at most 16 identifiers");
+  }
+  Object decision = decided(binding, collected, mode, patience, cost);
+  if (mode == Mode::consume) announce(Object::borrow(binding.on_decision.get()), decision);
+  return decision;
+}
+
+std::span<PyObject* const> identifiers_in(PyObject* const* arguments, Py_ssize_t count) {
+  return {arguments, static_cast<std::size_t>(count)};
+}
+
+void check_same_store(const Binding& first, const Binding& other) {
+  if (first.store != other.store) {
+    raise_value_error("hit_all decides in one store: these limiters are on different ones");
+  }
+  if (!first.clock.is_same(other.clock)) {
+    raise_value_error("hit_all decides at one instant: these limiters have different clocks");
+  }
+}
+
+/// A charge as hit_all is given it: (limiter, identifier[, cost]). All borrowed.
+struct GivenCharge {
+  PyObject* limiter = nullptr;
+  PyObject* identifier = nullptr;
+  PyObject* cost = one;
+};
+
+GivenCharge parse_charge(PyObject* charge) {
+  GivenCharge given;
+  if (!PyTuple_Check(charge)) {
+    PyErr_SetString(PyExc_TypeError, "a charge is a tuple (limiter, identifier, cost)");
+    throw PythonError{};
+  }
+  if (PyArg_ParseTuple(charge, "OO|O;a charge is a tuple (limiter, identifier, cost)", &given.limiter,
+                       &given.identifier, &given.cost) == 0) {
+    throw PythonError{};
+  }
+  return given;
+}
+
+/// The charges of hit_all, and the limiters they come from. Keeps the policies alive; borrows the rest.
+struct CollectedAll {
+  Collected charges;
+  std::vector<Object> policies;
+  std::vector<PyObject*> limiters;
+  Object cost = Object::steal(checked(PyLong_FromLong(0)));
+
+  void add(const GivenCharge& given) {
+    Binding& binding = binding_of(given.limiter);
+    if (!limiters.empty()) check_same_store(binding_of(limiters[0]), binding);
+    limiters.push_back(given.limiter);
+    policies.push_back(Object::borrow(binding.policy.get()));
+    charges.add(policies.back().get(), given.identifier, cost_of(given.cost));
+    if (charges.repeats()) raise_value_error("the same policy and identifier occur twice");
+    if (charges.contradicts()) {
+      raise_value_error("two limiters of one name have different limits: give one of them another name=");
+    }
+    cost = Object::steal(checked(PyNumber_Add(cost.get(), given.cost)));
+  }
+
+  /// Each of those who want to know, once.
+  void announce(const Object& decision) const {
+    for (auto limiter = limiters.begin(); limiter != limiters.end(); ++limiter) {
+      if (std::find(limiters.begin(), limiter, *limiter) != limiter) continue;
+      python::announce(Object::borrow(binding_of(*limiter).on_decision.get()), decision);
+    }
+  }
+};
+
+}  // namespace
+
+bool prepare_deciding() {
+  one = PyLong_FromLong(1);
+  cost_name = PyUnicode_InternFromString("cost");
+  patience_name = PyUnicode_InternFromString("patience");
+  return one != nullptr && cost_name != nullptr && patience_name != nullptr;
+}
+
+PyObject* hit(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    const Keywords keywords = parse_keywords(arguments + count, names, false);
+    return ask(self, identifiers_in(arguments, count), Mode::consume, kNever, keywords.cost).release();
+  });
+}
+
+PyObject* hit_within(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    const Keywords keywords = parse_keywords(arguments + count, names, true);
+    const Micros patience =
+        keywords.patience == nullptr ? kNever : micros_from(keywords.patience, "patience");
+    return ask(self, identifiers_in(arguments, count), Mode::consume, patience, keywords.cost).release();
+  });
+}
+
+PyObject* peek(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    const Keywords keywords = parse_keywords(arguments + count, names, false);
+    return ask(self, identifiers_in(arguments, count), Mode::peek, kNever, keywords.cost).release();
+  });
+}
+
+PyObject* hit_all(PyObject*, PyObject* charges) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    // A tuple of our own: it keeps limiters and identifiers alive, whatever happens to the caller's list.
+    const Object given = Object::steal(checked(PySequence_Tuple(charges)));
+    CollectedAll collected;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given.get()); ++i) {
+      collected.add(parse_charge(PyTuple_GET_ITEM(given.get(), i)));
+    }
+    if (collected.limiters.empty()) raise_value_error("name at least one charge");
+    Object decision = decided(binding_of(collected.limiters[0]), collected.charges, Mode::consume, kNever,
+                              collected.cost.get());
+    collected.announce(decision);
+    return decision.release();
+  });
+}
+
+}  // namespace overlimit::python

@@ -1,0 +1,95 @@
+// Leaky bucket: a queue that lets `rate` go every `period` and holds `capacity` more. Who is admitted is told
+// how long to wait for its turn.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "overlimit/algorithms/step.hpp"
+
+namespace overlimit {
+
+struct LeakyBucket {
+  static constexpr std::string_view kName = "leaky_bucket";
+
+  /// How many are in the queue in the period that began at `start`.
+  struct State {
+    Micros start;
+    std::int64_t count;
+    std::int64_t unused;
+  };
+
+  std::int64_t rate;
+  Micros period;
+  std::int64_t capacity;
+
+  /// From (rate, period_us, capacity). Throws InvalidLimit naming the number.
+  static LeakyBucket make(std::span<const std::int64_t> numbers);
+  [[nodiscard]] std::array<std::int64_t, 1> identity() const { return {period}; }
+  [[nodiscard]] std::array<std::int64_t, 3> packed() const { return {rate, period, capacity}; }
+  [[nodiscard]] constexpr Cost most() const { return capacity + rate; }
+  [[nodiscard]] std::int64_t max_cells() const { return 0; }
+  /// What has gone between two instants.
+  [[nodiscard]] constexpr std::int64_t drained(Micros from, Micros to) const {
+    return product(rate, (to - from) / period);
+  }
+  /// When so many have gone since an instant of the phase.
+  [[nodiscard]] constexpr Micros drained_at(Micros from, std::int64_t amount) const {
+    return later(from, std::min(product(ceil_div(amount, rate), period), kExact - 1));
+  }
+};
+static_assert(kIsState<LeakyBucket::State>);
+
+constexpr Micros clamp(const LeakyBucket&, const LeakyBucket::State& state) { return state.start; }
+
+constexpr std::optional<Standing<LeakyBucket::State>> advance(const LeakyBucket& bucket,
+                                                              const LeakyBucket::State& state, const Cells&,
+                                                              Micros now) {
+  const std::int64_t left = state.count - bucket.drained(state.start, now);
+  if (left <= 0 || bucket.rate == 0) return std::nullopt;
+  return Standing<LeakyBucket::State>{{now - (now - state.start) % bucket.period, left, 0}};
+}
+
+constexpr Verdict admit(const LeakyBucket& bucket,
+                        const std::optional<Standing<LeakyBucket::State>>& standing, const Cells&, Micros now,
+                        Cost cost) {
+  if (cost > bucket.most()) return kNeverAdmitted;
+  if (!standing) return kAdmitted;
+  const std::int64_t need = standing->state.count - (bucket.most() - cost);
+  return need <= 0 ? kAdmitted : over(bucket.drained_at(standing->state.start, need) - now);
+}
+
+constexpr Charged<LeakyBucket::State> charge(const LeakyBucket&,
+                                             const std::optional<Standing<LeakyBucket::State>>& standing,
+                                             Micros now, Cost cost) {
+  if (!standing) return {{now, cost, 0}};
+  return {{standing->state.start, standing->state.count + cost, 0}};
+}
+
+/// What of the charge is still in the queue: it came last.
+constexpr std::optional<Refunded<LeakyBucket::State>> refund(const LeakyBucket& bucket,
+                                                             const LeakyBucket::State& state, const Cells&,
+                                                             const LeakyBucket::State& then, Micros now,
+                                                             Cost cost) {
+  const std::int64_t left = std::max<std::int64_t>(0, then.count - bucket.drained(then.start, now));
+  return Refunded<LeakyBucket::State>{
+      {state.start, std::max<std::int64_t>(0, state.count - std::min(cost, left)), 0}};
+}
+
+constexpr std::int64_t remaining(const LeakyBucket& bucket, const LeakyBucket::State& state, Micros) {
+  return std::max<std::int64_t>(0, bucket.most() - state.count);
+}
+
+constexpr Micros expires_at(const LeakyBucket& bucket, const LeakyBucket::State& state, const Cells&) {
+  return bucket.drained_at(state.start, state.count);
+}
+
+/// `rate` go at once in each period; whoever is behind them waits for a later one.
+constexpr Micros delay(const LeakyBucket& bucket, const LeakyBucket::State& state, Micros now) {
+  if (state.count <= bucket.rate) return 0;
+  return bucket.drained_at(state.start, state.count) - bucket.period - now;
+}
+
+}  // namespace overlimit

@@ -1,0 +1,130 @@
+// Sliding window counter: two windows aligned to the epoch, of which the previous one counts for the part of
+// it that a sliding window would still cover. An approximation: it takes the previous window's charges for
+// evenly spread. All of it is in doubles, in the order written, so that C++ and Lua agree to the bit.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "overlimit/algorithms/step.hpp"
+
+namespace overlimit {
+
+struct SlidingWindowCounter {
+  static constexpr std::string_view kName = "sliding_window_counter";
+
+  /// What was charged in the window from `start` on, and in the one before it.
+  struct State {
+    Micros start;
+    std::int64_t previous;
+    std::int64_t current;
+  };
+
+  std::int64_t limit;
+  Micros period;
+
+  /// From (limit, period_us). Throws InvalidLimit naming the number.
+  static SlidingWindowCounter make(std::span<const std::int64_t> numbers);
+  [[nodiscard]] std::array<std::int64_t, 1> identity() const { return {period}; }
+  [[nodiscard]] std::array<std::int64_t, 2> packed() const { return {limit, period}; }
+  [[nodiscard]] constexpr Cost most() const { return limit; }
+  [[nodiscard]] std::int64_t max_cells() const { return 0; }
+  /// The counts as they weigh at an instant of the state's own window.
+  [[nodiscard]] double weight(const State& state, Micros now) const {
+    return double(state.previous) * double(period - (now - state.start)) / double(period) +
+           double(state.current);
+  }
+  [[nodiscard]] bool fits(const State& state, Micros now, Cost cost) const {
+    return weight(state, now) + double(cost) <= double(limit);
+  }
+};
+static_assert(kIsState<SlidingWindowCounter::State>);
+
+constexpr Micros clamp(const SlidingWindowCounter& counter, const SlidingWindowCounter::State& state) {
+  return state.start % counter.period == 0 ? state.start : kMaxTime;
+}
+
+inline std::optional<Standing<SlidingWindowCounter::State>> advance(const SlidingWindowCounter& counter,
+                                                                    const SlidingWindowCounter::State& state,
+                                                                    const Cells&, Micros now) {
+  const Micros start = now - now % counter.period;
+  SlidingWindowCounter::State here{start, 0, 0};
+  if (start == state.start) here = state;
+  if (start == state.start + counter.period) here.previous = state.current;
+  if (here.previous == 0 && here.current == 0) return std::nullopt;
+  return Standing<SlidingWindowCounter::State>{here};
+}
+
+/// The first instant from `first` to `last` at which the cost fits; it fits at the last.
+inline Micros first_fit(const SlidingWindowCounter& counter, const SlidingWindowCounter::State& state,
+                        Micros first, Micros last, Cost cost) {
+  while (first < last) {
+    const Micros middle = first + (last - first) / 2;
+    if (counter.fits(state, middle, cost)) {
+      last = middle;
+    } else {
+      first = middle + 1;
+    }
+  }
+  return first;
+}
+
+/// When a cost that does not fit now will: in this window, in the next, or at the start of the one after.
+inline Micros fits_at(const SlidingWindowCounter& counter, const SlidingWindowCounter::State& state,
+                      Micros now, Cost cost) {
+  const Micros next = state.start + counter.period;
+  if (counter.fits(state, next - 1, cost)) return first_fit(counter, state, now, next - 1, cost);
+  const SlidingWindowCounter::State after{next, state.current, 0};
+  const Micros end = next + counter.period;
+  return counter.fits(after, end - 1, cost) ? first_fit(counter, after, next, end - 1, cost) : end;
+}
+
+inline Verdict admit(const SlidingWindowCounter& counter,
+                     const std::optional<Standing<SlidingWindowCounter::State>>& standing, const Cells&,
+                     Micros now, Cost cost) {
+  if (cost > counter.limit) return kNeverAdmitted;
+  if (!standing || counter.fits(standing->state, now, cost)) return kAdmitted;
+  return over(fits_at(counter, standing->state, now, cost) - now);
+}
+
+inline Charged<SlidingWindowCounter::State> charge(
+    const SlidingWindowCounter& counter, const std::optional<Standing<SlidingWindowCounter::State>>& standing,
+    Micros now, Cost cost) {
+  if (!standing) return {{now - now % counter.period, 0, cost}};
+  const SlidingWindowCounter::State& state = standing->state;
+  return {{state.start, state.previous, state.current + cost}};
+}
+
+/// The window that was charged may be the current one by now, or the previous.
+inline std::optional<Refunded<SlidingWindowCounter::State>> refund(const SlidingWindowCounter& counter,
+                                                                   const SlidingWindowCounter::State& state,
+                                                                   const Cells&,
+                                                                   const SlidingWindowCounter::State& then,
+                                                                   Micros, Cost cost) {
+  SlidingWindowCounter::State left = state;
+  if (state.start == then.start) {
+    left.current = std::max<Cost>(0, state.current - cost);
+  } else if (state.start == then.start + counter.period) {
+    left.previous = std::max<Cost>(0, state.previous - cost);
+  } else {
+    return std::nullopt;
+  }
+  return Refunded<SlidingWindowCounter::State>{left};
+}
+
+inline std::int64_t remaining(const SlidingWindowCounter& counter, const SlidingWindowCounter::State& state,
+                              Micros now) {
+  return std::max<std::int64_t>(0,
+                                std::int64_t(std::floor(double(counter.limit) - counter.weight(state, now))));
+}
+
+constexpr Micros expires_at(const SlidingWindowCounter& counter, const SlidingWindowCounter::State& state,
+                            const Cells&) {
+  if (state.current > 0) return later(state.start, 2 * counter.period);
+  return state.previous > 0 ? later(state.start, counter.period) : 0;
+}
+
+}  // namespace overlimit

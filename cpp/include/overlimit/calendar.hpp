@@ -1,0 +1,23 @@
+// Natural periods: days, weeks and months of some time zone. The engine knows no time zones; whoever builds a
+// limit brings a source that does.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <string>
+
+#include "overlimit/time.hpp"
+
+namespace overlimit {
+
+/// The start of a period, its end, which is the start of the next, and the end of that.
+using Bounds = std::array<Micros, 3>;
+
+struct Calendar {
+  /// Unit, time zone and first day of the week: what tells its records from those of another.
+  std::string identity;
+  /// The bounds around an instant. May be called by any thread, never under a lock of the engine.
+  std::function<Bounds(Micros)> bounds_at;
+};
+
+}  // namespace overlimit

@@ -1,0 +1,35 @@
+#include "overlimit/penalty.hpp"
+
+#include <string>
+
+#include "overlimit/errors.hpp"
+
+namespace overlimit {
+namespace {
+
+void require_duration(const char* argument, Micros duration, Micros least) {
+  if (duration >= least && duration <= kMaxPeriod) return;
+  throw InvalidLimit(std::string(argument) + " must be from " + std::to_string(least) +
+                     " to 2^49 microseconds, got " + std::to_string(duration));
+}
+
+}  // namespace
+
+void Penalty::check() const {
+  if (levels.empty() || levels.size() > kMaxLevels) {
+    throw InvalidLimit("levels: a penalty has 1 to 64 levels, got " + std::to_string(levels.size()));
+  }
+  for (const Micros level : levels) require_duration("levels", level, 1);
+  if (forget_after) require_duration("forget_after", *forget_after, 0);
+}
+
+std::vector<std::int64_t> Penalty::packed() const {
+  std::vector<std::int64_t> numbers{std::int64_t(levels.size()), extend ? 1 : 0};
+  for (std::size_t level = 0; level < levels.size(); ++level) {
+    numbers.push_back(levels[level]);
+    numbers.push_back(forgets(level));
+  }
+  return numbers;
+}
+
+}  // namespace overlimit

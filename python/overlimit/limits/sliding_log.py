@@ -1,0 +1,81 @@
+"""At most so many in any interval of a given length, to the microsecond."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from overlimit.limits.limit import Limit, Terms
+from overlimit.limits.quantities import Seconds, count, duration_label, micros, seconds
+
+__all__ = ["SlidingLog"]
+
+_MOST_ENTRIES = 10_000
+
+
+class SlidingLog(Limit):
+    """At most ``limit`` in any interval of ``per`` seconds, exactly.
+
+    Every admitted call is kept with its time and cost for ``per`` seconds: nothing is more precise, and
+    nothing takes more memory, up to ``limit`` entries for each identifier. ``SlidingWindow`` makes the same
+    promise in bounded memory.
+
+    Source: the sliding log of the Redis documentation's sorted-set rate limiters, as in Peter Hayes, "Better
+    Rate Limiting With Redis Sorted Sets"; here a refused call is not logged.
+    """
+
+    __slots__ = ()
+
+    algorithm: ClassVar[str] = "sliding_log"
+
+    def __init__(self, limit: int, per: Seconds, *, name: str | None = None) -> None:
+        """Build the limit from its numbers.
+
+        Parameters
+        ----------
+        limit:
+            The most that any interval of ``per`` seconds admits, in cost units, at most 10,000; 0 refuses
+            everything.
+        per:
+            The length of the interval in seconds (int, float, Fraction, Decimal or timedelta), rounded to the
+            nearest microsecond.
+        name:
+            Names the limit's state and its label; 1 to 64 characters of ``A-Z a-z 0-9 _ . -``.
+
+        Raises
+        ------
+        InvalidLimit
+            An argument is of the wrong type or out of range; the message names it.
+        """
+        self._seal((count(limit, "limit", _MOST_ENTRIES), micros(per, "per")), name)
+
+    @classmethod
+    def from_terms(cls, terms: Terms) -> SlidingLog:
+        """Build the log that a text or a tuple describes."""
+        return cls(terms.limit, terms.per)
+
+    @property
+    def limit(self) -> int:
+        """The most that any interval admits."""
+        return self._numbers[0]
+
+    @property
+    def per(self) -> float:
+        """The length of the interval in seconds."""
+        return seconds(self._numbers[1])
+
+    @property
+    def quota(self) -> int:
+        """The limit."""
+        return self.limit
+
+    @property
+    def window(self) -> float:
+        """Seconds until an entry no longer counts: ``per``."""
+        return self._numbers[1] / 1e6
+
+    def _description(self) -> str:
+        return f"{self.limit}-per-{duration_label(self._numbers[1])}"
+
+    def _arguments(self) -> tuple[tuple[object, ...], Mapping[str, object]]:
+        return (self.limit,), {"per": self.per}

@@ -1,0 +1,63 @@
+"""An immutable value, known by the call that builds it."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import NoReturn, TypeVar
+
+__all__ = ["Value"]
+
+_Self = TypeVar("_Self", bound="Value")
+
+
+class Value(ABC):
+    """A value that compares, hashes, pickles and copies; its ``repr`` is the call that builds an equal one.
+
+    A subclass sets its attributes once, at the end of its constructor, with ``object.__setattr__``.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _identity(self) -> tuple[object, ...]:
+        """Return what two equal values have in common, and no others."""
+
+    @abstractmethod
+    def _call(self) -> tuple[tuple[object, ...], Mapping[str, object]]:
+        """Return the constructor's positional and named arguments that build an equal value."""
+
+    def __setattr__(self, attribute: str, value: object) -> NoReturn:
+        """Refuse: a value does not change."""
+        raise AttributeError(f"a {type(self).__name__} is immutable: cannot set {attribute!r}")
+
+    def __delattr__(self, attribute: str) -> NoReturn:
+        """Refuse: a value does not change."""
+        raise AttributeError(f"a {type(self).__name__} is immutable: cannot delete {attribute!r}")
+
+    def __eq__(self, other: object) -> bool:
+        """Compare what identifies the two."""
+        if not isinstance(other, Value):
+            return NotImplemented
+        return self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        """Hash what identifies the value."""
+        return hash(self._identity())
+
+    def __repr__(self) -> str:
+        """Return the call that builds an equal value."""
+        positional, by_name = self._call()
+        parts = [*map(_written, positional), *(f"{key}={_written(value)}" for key, value in by_name.items())]
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+    def __reduce__(self: _Self) -> tuple[Callable[[], _Self], tuple[()]]:
+        """Pickle as the constructor's call."""
+        positional, by_name = self._call()
+        return partial(type(self), *positional, **by_name), ()
+
+
+def _written(argument: object) -> str:
+    return "float('inf')" if argument == math.inf else repr(argument)
