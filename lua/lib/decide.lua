@@ -5,22 +5,29 @@
 -- returns   every charge written: a string of now, then per charge its key's birth and the states as charged
 --           a calendar does not reach now: a string of now alone
 --           else: {now, 1 if anything was written else 0, births if so; the value of each key as found or nil}
+-- One flat text on purpose: every closure and every table would be made anew by each call.
 local ENFORCE, SHADOW, ON_REFUSAL = 0, 1, 2
 local values, writes, ttls, births, reply = {false}, {false}, {false}, '', pack('<i8', now)
-local complete, refused, locked, sanctions, meta = true, {}, {}, false, false
+local passes, fits, complete, any_locked, meta_locked, meta, sanctions = true, true, true, false, false, false, false
 
 for k = 1, #KEYS do
   local number, part, cost, role = unpack('<i8i8i8i8', args, 32 * k - 7)
-  local policy, found, value, problem = policies[number], fetch(KEYS[k])
-  if problem then return problem end
+  local policy = policies[number]
+--[[ fetch ]]
+--[[ birth ]]
   values[k] = found
-  local birth, stop = birth_of(value), #value + 1
 
   -- Records stand in the policy's order, or else they are searched for.
-  local at, place, records, states, old_expiry, new_expiry = part, HEAD + 1, '', '', 0, 0
+  local at, records, states, old_expiry, new_expiry = part, '', '', 0, 0
+  place = HEAD + 1
   for j = 1, #policy, 2 do
     local tag, first, size, expires, a, b, c = sub(args, at, at + 7), place, 0, 0
-    if sub(value, place, place + 7) ~= tag then first = find(value, tag) or stop end
+    if sub(value, place, place + 7) ~= tag then
+      first = HEAD + 1
+      while first < stop and sub(value, first, first + 7) ~= tag do
+        first = first + RECORD + unpack('<I4', value, first + 8)
+      end
+    end
     if first < stop then
       size, expires = unpack('<I4i8', value, first + 8)
       if first == place then place = first + RECORD + size end
@@ -39,8 +46,14 @@ for k = 1, #KEYS do
   end
 
   -- Behind them a lock, and records of other limits, which are carried along until they expire.
-  local lock = place < stop and lock_of(value) or NO_LOCK
-  if records and not lock.holds and place < stop then
+--[[ locked ]]
+  local locked = instant and instant < finish or false
+  if policy.penalty and patience >= EXACT and cost > 0 and role ~= SHADOW and (locked or not records) then
+    local changed, ttl = sanction(part + policy.penalty, value, birth, instant, finish, mark)
+    sanctions = sanctions or {}
+    sanctions[k] = changed and {value = changed, ttl = ttl, locked = locked}
+  end
+  if records and not locked and place < stop then
     local tags, from = {}, part
     for j = 2, #policy, 2 do tags[sub(args, from, from + 7)], from = true, from + policy[j] end
     place, old_expiry = HEAD + 1, 0
@@ -54,14 +67,9 @@ for k = 1, #KEYS do
     end
   end
 
-  if lock.holds or not records then
-    refused[role] = true
-    locked[role] = locked[role] or lock.holds
-    if policy.penalty and cost > 0 and role ~= SHADOW and patience >= EXACT then
-      local changed, ttl = sanction(value, part + policy.penalty, lock)
-      sanctions = sanctions or {}
-      sanctions[k] = changed and {value = changed, ttl = ttl, locked = lock.holds or false}
-    end
+  if locked or not records then
+    if role == ENFORCE then passes, any_locked = false, any_locked or locked end
+    if role == ON_REFUSAL then fits, meta_locked = false, meta_locked or locked end
   elseif cost > 0 then
     writes[k] = birth .. records
     ttls[k] = new_expiry > old_expiry and ceil((new_expiry - now) / 1000) + slack_ms
@@ -75,10 +83,8 @@ for k = 1, #KEYS do
 end
 
 -- A call that passes charges all but its meta limits; one that is refused charges only those, and may lock.
-local fits = not refused[ON_REFUSAL]
-local passes = fits and not refused[ENFORCE]
-local is_locked = locked[fits and ENFORCE or ON_REFUSAL] or false
-local charges, written = fits and (passes or meta and not is_locked), false
+if not fits then any_locked = meta_locked end
+local charges, written = fits and (passes or meta and not any_locked), false
 for k = 1, charges and #KEYS or 0 do
   if writes[k] and (meta and meta[k] or false) ~= passes then
     written = true
@@ -89,14 +95,14 @@ for k = 1, charges and #KEYS or 0 do
     end
   end
 end
-if passes and complete then return reply end
-for k, changed in pairs(not passes and sanctions or {}) do
-  if changed and changed.locked == is_locked then
+if charges and passes and complete then return reply end
+for k, changed in pairs(not (passes and fits) and sanctions or {}) do
+  if changed and changed.locked == any_locked then
     written = true
     redis.call('SET', KEYS[k], changed.value, 'PX', changed.ttl)
   end
 end
 
-local found = {pack('<i8i8', now, written and 1 or 0) .. (written and births or '')}
-for k = 1, #KEYS do found[k + 1] = values[k] end
-return found
+local answer = {pack('<i8i8', now, written and 1 or 0) .. (written and births or '')}
+for k = 1, #KEYS do answer[k + 1] = values[k] end
+return answer

@@ -4,12 +4,14 @@
 -- returns   the number of keys
 local duration = unpack('<i8', args, 25)
 for k = 1, #KEYS do
-  local _, value, problem = fetch(KEYS[k])
-  if problem then return problem end
-  local lock = lock_of(value)
-  local instant, taken = lock.instant or now, floor((lock.mark or 0) / 2)
-  local memory = taken > 0 and max(0, lock.expires - lock.finish) or 0
-  local changed, ttl = with_lock(value, instant, min(instant + duration, EXACT - 1), 2 * taken + 1, memory)
+--[[ fetch ]]
+--[[ birth ]]
+--[[ locked ]]
+  local taken = instant and floor(mark / 2) or 0
+  local memory = taken > 0 and max(0, forgotten_at - finish) or 0
+  instant = instant or now
+  local changed, ttl =
+    with_lock(value, birth, instant, min(instant + duration, EXACT - 1), 2 * taken + 1, memory)
   redis.call('SET', KEYS[k], changed, 'PX', ttl)
 end
 return #KEYS

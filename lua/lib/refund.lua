@@ -4,16 +4,19 @@
 --           cost and its role; per policy and limit its tag and numbers
 -- ARGV[2]   per charge the birth of its key, and per limit the state right after the charge
 -- returns   the number of keys that changed
-local receipts, receipt, changed = ARGV[2], 1, 0
+local receipt, changed = 1, 0
 for k = 1, #KEYS do
   local number, at, cost = unpack('<i8i8i8', args, 32 * k - 7)
-  local policy, found, value, problem = policies[number], fetch(KEYS[k])
-  if problem then return problem end
-  local born_then = value ~= '' and sub(value, 1, HEAD) == sub(receipts, receipt, receipt + HEAD - 1)
+  local policy = policies[number]
+--[[ fetch ]]
+  local born_then = value ~= '' and sub(value, 1, HEAD) == sub(ARGV[2], receipt, receipt + HEAD - 1)
   receipt = receipt + HEAD
   for j = 1, #policy, 2 do
-    local first = born_then and find(value, sub(args, at, at + 7))
-    if first then
+    local tag, first = sub(args, at, at + 7), born_then and HEAD + 1 or #value + 1
+    while first <= #value and sub(value, first, first + 7) ~= tag do
+      first = first + RECORD + unpack('<I4', value, first + 8)
+    end
+    if first <= #value then
       local size, expires = unpack('<I4i8', value, first + 8)
       local last, a, b, c = first + RECORD + size, -1, -1, -1
       if expires > now and size >= STATE and (size - STATE) % CELL == 0 then
@@ -24,13 +27,13 @@ for k = 1, #KEYS do
         state, cells = policy[j](at + 8, cost, receipt, a, b, c, value, first + RECORD + STATE, last)
       end
       if state then
-        local tag_and_size = sub(value, first, first + 7) .. pack('<I4i8', #state + #cells, expires)
-        value = sub(value, 1, first - 1) .. tag_and_size .. state .. cells .. sub(value, last)
+        local head = tag .. pack('<I4i8', #state + #cells, expires)
+        value = sub(value, 1, first - 1) .. head .. state .. cells .. sub(value, last)
       end
     end
     receipt, at = receipt + STATE, at + policy[j + 1]
   end
-  if value ~= '' and value ~= found then
+  if found and value ~= found and value ~= '' then
     redis.call('SET', KEYS[k], value, 'KEEPTTL')
     changed = changed + 1
   end

@@ -132,7 +132,7 @@ class Trio:
         self.now = START_US
         self.clock = ManualClock(start=START_US / 1e6)
         first = Oracle(policies[0], name)
-        self.oracles = [Oracle(policy, name, first.records, first.seen_expired) for policy in policies]
+        self.oracles = [Oracle(policy, name, first.records) for policy in policies]
         self.limiters = [
             [Limiter(list(policy), name=name, store=store, clock=self.clock) for store in stores]
             for policy in policies

@@ -1,4 +1,4 @@
-// Asking a memory store, one call at a time.
+// Asking a store, whichever it is, one call at a time.
 #pragma once
 
 #include <initializer_list>
@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "../columns.hpp"
+#include "columns.hpp"
 #include "overlimit/decision.hpp"
-#include "overlimit/memory_store.hpp"
+#include "overlimit/store.hpp"
 
 namespace overlimit::testing {
 
@@ -22,7 +22,7 @@ struct Answer {
   [[nodiscard]] bool allowed() const { return decision.status == Status::ok; }
 };
 
-inline Answer ask(MemoryStore& store, const Call& call) {
+inline Answer ask(Store& store, const Call& call) {
   Columns columns(pairs_of(call.charges));
   Micros time = -1;
   store.decide(std::span(&call, 1), columns.rows(), std::span(&time, 1), {});
@@ -38,12 +38,12 @@ inline std::vector<Charge> charges_of(const Plan& plan, std::initializer_list<st
 }
 
 /// At an instant that is also the real time, by which expired keys are dropped.
-inline Answer hit(MemoryStore& store, const Plan& plan, std::initializer_list<std::string_view> identifiers,
+inline Answer hit(Store& store, const Plan& plan, std::initializer_list<std::string_view> identifiers,
                   Micros now, Cost cost = 1) {
   return ask(store, {charges_of(plan, identifiers, cost), Mode::consume, now, true});
 }
 
-inline Answer peek(MemoryStore& store, const Plan& plan, std::initializer_list<std::string_view> identifiers,
+inline Answer peek(Store& store, const Plan& plan, std::initializer_list<std::string_view> identifiers,
                    Micros now, Cost cost = 1) {
   return ask(store, {charges_of(plan, identifiers, cost), Mode::peek, now, true});
 }

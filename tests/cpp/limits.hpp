@@ -3,9 +3,11 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "overlimit/limit.hpp"
 
@@ -34,10 +36,39 @@ inline Limit sliding_window(std::int64_t limit, Micros period, Micros precision 
   return limit_of("sliding_window", std::to_array({limit, period, precision}), name);
 }
 
+inline Limit calendar_window(std::int64_t limit, std::shared_ptr<const Calendar> calendar) {
+  return {"fixed_window", std::to_array<std::int64_t>({limit, 0, 2}), std::nullopt, std::move(calendar)};
+}
+
+inline Limit sliding_log(std::int64_t limit, Micros period, std::string_view name = {}) {
+  return limit_of("sliding_log", std::to_array<std::int64_t>({limit, period}), name);
+}
+
+inline Limit sliding_window_counter(std::int64_t limit, Micros period, std::string_view name = {}) {
+  return limit_of("sliding_window_counter", std::to_array<std::int64_t>({limit, period}), name);
+}
+
 /// `per_second` tokens a second, for whole parts of a million.
 inline Limit token_bucket(std::int64_t burst, std::int64_t per_second, std::string_view name = {}) {
-  return limit_of("token_bucket", std::to_array<std::int64_t>({burst, kSecond, kSecond / per_second, 1}),
-                  name);
+  return limit_of("token_bucket",
+                  std::to_array<std::int64_t>({burst, kSecond, kSecond / per_second, 1, 1, 0, 0}), name);
+}
+
+/// One token is so many units, of which `refill` come back in a microsecond.
+inline Limit bucket_of(std::int64_t burst, std::int64_t units, std::int64_t refill, std::int64_t debt = 0) {
+  return {"token_bucket", std::to_array<std::int64_t>({burst, kSecond, units, refill, 1, 0, debt})};
+}
+
+/// `rate` tokens at once every `period`, in a phase of its own or in that of the epoch.
+inline Limit interval_bucket(std::int64_t burst, std::int64_t rate, Micros period, bool since_epoch = false,
+                             std::int64_t debt = 0) {
+  return {"token_bucket",
+          std::to_array<std::int64_t>({burst, period, 1, rate, period, since_epoch ? 1 : 0, debt})};
+}
+
+inline Limit leaky_bucket(std::int64_t rate, Micros period, std::int64_t capacity,
+                          std::string_view name = {}) {
+  return limit_of("leaky_bucket", std::to_array<std::int64_t>({rate, period, capacity}), name);
 }
 
 }  // namespace overlimit::testing

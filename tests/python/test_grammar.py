@@ -8,9 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlimit import FixedWindow, Limiter, SlidingWindow, TokenBucket
+from overlimit import Limiter
 from overlimit.errors import InvalidLimit
-from overlimit.limits import as_limits, parse
+from overlimit.limits import (
+    ALGORITHMS,
+    FixedWindow,
+    LeakyBucket,
+    SlidingLog,
+    SlidingWindow,
+    SlidingWindowCounter,
+    TokenBucket,
+    as_limits,
+    parse,
+)
 
 
 def message(text: object, algorithm: str | None = None) -> str:
@@ -79,7 +89,8 @@ class TestPhrases:
     def test_of_zero_refuse_everything(self, clock):
         assert parse("0/minute") == [SlidingWindow(0, 60)]
         assert parse("0/minute", "token_bucket") == [TokenBucket(0, 60, burst=0)]
-        for algorithm in (None, "fixed_window", "sliding_window", "token_bucket"):
+        assert parse("0/minute", "leaky_bucket") == [LeakyBucket(0, 60, 0)]
+        for algorithm in (None, *ALGORITHMS):
             assert not Limiter("0/minute", algorithm=algorithm, clock=clock).hit("a")
 
 
@@ -90,7 +101,10 @@ class TestAlgorithms:
             (None, SlidingWindow(10, 60)),
             ("sliding_window", SlidingWindow(10, 60)),
             ("fixed_window", FixedWindow(10, 60, "first")),
+            ("sliding_log", SlidingLog(10, 60)),
+            ("sliding_window_counter", SlidingWindowCounter(10, 60)),
             ("token_bucket", TokenBucket(10, 60, burst=10)),
+            ("leaky_bucket", LeakyBucket(10, 60, capacity=0)),
         ],
     )
     def test_are_chosen_by_name(self, algorithm, limit):
@@ -103,7 +117,21 @@ class TestAlgorithms:
             TokenBucket(5, burst=5),
         ]
 
-    @pytest.mark.parametrize("algorithm", ["fixed_window", "sliding_window"])
+    def test_leaky_buckets_take_it_as_their_capacity(self):
+        assert parse("10/s burst 3; 5/s; 1/m burst 0", "leaky_bucket") == [
+            LeakyBucket(10, 1, 3),
+            LeakyBucket(5, 1, 0),
+            LeakyBucket(1, 60, 0),
+        ]
+        assert place("5/s, 0/s burst 3", "leaky_bucket") == "0/s burst 3"
+
+    def test_refuse_numbers_of_their_own(self):
+        assert place("5/s; 10001/s", "sliding_log") == "10001/s"
+        assert "10000" in message("10001/s", "sliding_log")
+
+    @pytest.mark.parametrize(
+        "algorithm", ["fixed_window", "sliding_window", "sliding_log", "sliding_window_counter"]
+    )
     def test_that_know_no_burst_refuse_it(self, algorithm):
         assert place("9/s; 10/s burst 3", algorithm) == "burst 3"
         assert "burst" in message("10/s burst 3", algorithm)
@@ -114,7 +142,7 @@ class TestAlgorithms:
         for call in (parse, as_limits):
             with pytest.raises(InvalidLimit) as caught:
                 call("10/s", unknown)
-            for known in ("algorithm", "fixed_window", "sliding_window", "token_bucket"):
+            for known in ("algorithm", *map(repr, ALGORITHMS)):
                 assert known in str(caught.value)
 
     def test_that_are_unknown_are_refused_even_if_no_text_needs_one(self):
@@ -241,9 +269,14 @@ class TestAsLimits:
         limit = SlidingWindow(5, 1)
         assert as_limits([limit, "5/s"], "fixed_window") == (limit, FixedWindow(5, 1))
 
+    @pytest.mark.parametrize("algorithm", ALGORITHMS)
+    def test_tuples_follow_the_algorithm(self, algorithm):
+        assert as_limits([(60, 120), (1, 10, None)], algorithm) == as_limits("120/min; 10/s", algorithm)
+        assert {limit.algorithm for limit in as_limits((60, 120), algorithm)} == {algorithm}
+
     def test_a_precision_needs_a_sliding_window(self):
         assert as_limits((60, 120, 1), "sliding_window") == (SlidingWindow(120, 60, 1),)
-        for algorithm in ("fixed_window", "token_bucket"):
+        for algorithm in ALGORITHMS.keys() - {"sliding_window"}:
             with pytest.raises(InvalidLimit, match="precision"):
                 as_limits((60, 120, 1), algorithm)
 

@@ -2,7 +2,9 @@
 
 #include <openssl/sha.h>
 
+#include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <set>
 #include <stdexcept>
 #include <utility>
@@ -47,19 +49,57 @@ std::string policy_table(const Plan& plan, std::string_view suffix) {
   return "{" + table + "}";
 }
 
-// What the script of a purpose is made of; the suffix tells which function of an algorithm it calls.
-std::string shaped_text(std::string_view purpose, std::string_view suffix,
-                        std::span<const Plan* const> plans) {
+// A fragment with others pasted into it, where a line names them: --[[ fetch ]]. Pasted and not called, because
+// every function costs a call something, even one that is not called.
+std::string expanded(std::string_view stem) {
+  constexpr std::string_view kOpen = "--[[ ";
+  constexpr std::string_view kClose = " ]]\n";
+  std::string text(fragment(stem));
+  for (std::size_t at = text.find(kOpen); at != std::string::npos; at = text.find(kOpen, at)) {
+    const std::size_t close = text.find(kClose, at);
+    const std::string name = text.substr(at + kOpen.size(), close - at - kOpen.size());
+    text.replace(at, close + kClose.size() - at, fragment(name));
+  }
+  return text;
+}
+
+std::string joined(std::initializer_list<std::string_view> stems) {
+  std::string text;
+  for (const std::string_view stem : stems) text += expanded(stem);
+  return text;
+}
+
+std::set<std::string_view> algorithms_of(std::span<const Plan* const> plans) {
   std::set<std::string_view> algorithms;
-  std::string policies;
   for (const Plan* plan : plans) {
     for (const PlannedLimit& planned : plan->limits()) algorithms.insert(planned.limit.algorithm_name());
-    policies += policy_table(*plan, suffix) + ", ";
   }
-  std::string text;
-  for (const std::string_view part : {"prelude", "penalty", "history"}) text += fragment(part);
-  for (const std::string_view algorithm : algorithms) text += fragment(algorithm);
-  return text + "local policies = {" + policies + "}\n" + std::string(fragment(purpose));
+  return algorithms;
+}
+
+std::string policies_table(std::span<const Plan* const> plans, std::string_view suffix) {
+  std::string policies;
+  for (const Plan* plan : plans) policies += policy_table(*plan, suffix) + ", ";
+  return "local policies = {" + policies + "}\n";
+}
+
+// What cannot be needed is left out: locks of a policy without a penalty, and refunds.
+std::string deciding_text(std::span<const Plan* const> plans) {
+  std::string text = joined({"prelude"});
+  if (std::ranges::any_of(plans, [](const Plan* plan) { return plan->penalty() != nullptr; })) {
+    text += fragment("penalty");
+  }
+  for (const std::string_view algorithm : algorithms_of(plans)) {
+    const std::string_view whole = fragment(algorithm);
+    text += whole.substr(0, whole.find("local function " + std::string(algorithm) + "_refund"));
+  }
+  return text + policies_table(plans, "") + expanded("decide");
+}
+
+std::string refunding_text(std::span<const Plan* const> plans) {
+  std::string text = joined({"prelude", "history"});
+  for (const std::string_view algorithm : algorithms_of(plans)) text += fragment(algorithm);
+  return text + policies_table(plans, "_refund") + expanded("refund");
 }
 
 }  // namespace
@@ -67,30 +107,29 @@ std::string shaped_text(std::string_view purpose, std::string_view suffix,
 Script::Script(std::string text) : text_(std::move(text)), sha1_(sha1_of(text_)) {}
 
 const Script& read_script() {
-  static const Script script(std::string(fragment("prelude")) + std::string(fragment("read")));
+  static const Script script(joined({"prelude", "read"}));
   return script;
 }
 
 const Script& lock_script() {
-  static const Script script(std::string(fragment("prelude")) + std::string(fragment("penalty")) +
-                             std::string(fragment("lock")));
+  static const Script script(joined({"prelude", "penalty", "lock"}));
   return script;
 }
 
-const Script& Scripts::deciding(std::span<const Plan* const> plans) { return made("decide", "", plans); }
-
-const Script& Scripts::refunding(std::span<const Plan* const> plans) {
-  return made("refund", "_refund", plans);
+const Script& Scripts::deciding(std::span<const Plan* const> plans) {
+  return made("decide:" + shape_of(plans), [&] { return deciding_text(plans); });
 }
 
-const Script& Scripts::made(std::string_view purpose, std::string_view suffix,
-                            std::span<const Plan* const> plans) {
-  const std::string shape = std::string(purpose) + ':' + shape_of(plans);
+const Script& Scripts::refunding(std::span<const Plan* const> plans) {
+  return made("refund:" + shape_of(plans), [&] { return refunding_text(plans); });
+}
+
+template <class Text>
+const Script& Scripts::made(const std::string& shape, const Text& text) {
   const std::lock_guard lock(mutex_);
   auto found = scripts_.find(shape);
   if (found == scripts_.end()) {
-    found =
-        scripts_.emplace(shape, std::make_unique<const Script>(shaped_text(purpose, suffix, plans))).first;
+    found = scripts_.emplace(shape, std::make_unique<const Script>(text())).first;
   }
   return *found->second;
 }

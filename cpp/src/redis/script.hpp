@@ -39,7 +39,8 @@ class Scripts {
   const Script& refunding(std::span<const Plan* const> plans);
 
  private:
-  const Script& made(std::string_view purpose, std::string_view suffix, std::span<const Plan* const> plans);
+  template <class Text>
+  const Script& made(const std::string& shape, const Text& text);
 
   std::mutex mutex_;
   std::map<std::string, std::unique_ptr<const Script>, std::less<>> scripts_;  // guarded by mutex_

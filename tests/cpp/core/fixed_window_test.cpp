@@ -65,10 +65,10 @@ TEST(FixedWindow, ClosesAtItsEndAndNotOneMicrosecondEarlier) {
 }
 
 TEST(FixedWindow, GrantsWhatIsLeftAndNeverLessThanNothing) {
-  static_assert(remaining(kThree, {7, 7 + kMinute, 1}) == 2);
-  static_assert(remaining(kThree, {7, 7 + kMinute, 3}) == 0);
-  static_assert(remaining(kThree, {7, 7 + kMinute, 9}) == 0);
-  static_assert(remaining(kThree, {}) == 3);
+  static_assert(remaining(kThree, {7, 7 + kMinute, 1}, 7) == 2);
+  static_assert(remaining(kThree, {7, 7 + kMinute, 3}, 7) == 0);
+  static_assert(remaining(kThree, {7, 7 + kMinute, 9}, 7) == 0);
+  static_assert(remaining(kThree, {}, 7) == 3);
 }
 
 TEST(FixedWindow, ShowsEveryFieldToTheMicrosecond) {
@@ -132,6 +132,8 @@ TEST(FixedWindow, IsBuiltFromNumbersInRangeOnly) {
   EXPECT_THROW(fixed_window(3, -1), InvalidLimit);
   EXPECT_THROW(fixed_window(3, kMaxPeriod + 1), InvalidLimit);
   EXPECT_THROW(FixedWindow::make(std::to_array<std::int64_t>({3, kMinute, 2})), InvalidLimit);
+  EXPECT_THROW(FixedWindow::make(std::to_array<std::int64_t>({3, kMinute, 3})), InvalidLimit);
+  EXPECT_THROW(FixedWindow::make(std::to_array<std::int64_t>({3, kMinute, -1})), InvalidLimit);
   EXPECT_THROW(FixedWindow::make(std::to_array<std::int64_t>({3, kMinute})), InvalidLimit);
 }
 

@@ -44,7 +44,7 @@ TEST(Limit, NamesTheArgumentAndTheValueThatIsWrong) {
   EXPECT_EQ(message_of("sliding_window", {1, 0, 0}), "per must be from 1 to 2^49 microseconds, got 0");
   EXPECT_EQ(message_of("sliding_window", {1, 100, 30}),
             "precision must be a whole part of the period, in microseconds, got 30");
-  EXPECT_EQ(message_of("token_bucket", {1, 1}), "token_bucket takes 4 numbers, got 2");
+  EXPECT_EQ(message_of("token_bucket", {1, 1}), "token_bucket takes 7 numbers, got 2");
 }
 
 TEST(Limit, TakesANameThatMayStandInAKey) {
@@ -58,7 +58,7 @@ TEST(Limit, PacksTheNumbersItsScriptReads) {
   EXPECT_EQ(fixed_window(3, kMinute).packed(), (std::vector<std::int64_t>{3, kMinute, 0}));
   EXPECT_EQ(epoch_window(3, kMinute).packed(), (std::vector<std::int64_t>{3, kMinute, 1}));
   EXPECT_EQ(sliding_window(3, kMinute).packed(), (std::vector<std::int64_t>{3, 1'200'000, 50}));
-  EXPECT_EQ(token_bucket(20, 10).packed(), (std::vector<std::int64_t>{20, 100'000, 1}));
+  EXPECT_EQ(token_bucket(20, 10).packed(), (std::vector<std::int64_t>{20, 0, 100'000, 1, 1, 0}));
 }
 
 TEST(Limit, KnowsHowManyCellsItsRecordHolds) {
@@ -92,7 +92,7 @@ TEST(Tag, ChangesWithAlgorithmPeriodPrecisionStartNameAndOrdinal) {
       sliding_window(3, 2 * kMinute, kSecond).tag(),
       sliding_window(3, kMinute, 0, "a").tag(),
       token_bucket(3, 1).tag(),
-      Limit("token_bucket", std::to_array<std::int64_t>({3, kMinute, 1, 1})).tag(),
+      Limit("token_bucket", std::to_array<std::int64_t>({3, kMinute, 1, 1, 1, 0, 0})).tag(),
   };
   EXPECT_EQ(tags.size(), 14U);
 }
@@ -102,7 +102,7 @@ TEST(Tag, IsTheSameInEveryProcessAndRelease) {
   EXPECT_EQ(fixed_window(3, kMinute).tag(), hash_of("fixed_window 60000000 0"));
   EXPECT_EQ(sliding_window(3, kMinute, kSecond, "a").tag(2),
             hash_of("sliding_window 60000000 1000000 name a number 2"));
-  EXPECT_EQ(token_bucket(3, 1).tag(), hash_of("token_bucket 1000000"));
+  EXPECT_EQ(token_bucket(3, 1).tag(), hash_of("token_bucket 1000000 1 0"));
 }
 
 TEST(HashOf, GivesTheKnownAnswersOfFnv1a) {

@@ -16,6 +16,7 @@ struct Shown {
   std::int64_t remaining;
   Micros retry_after;
   Micros reset_after;
+  Micros delay = 0;
   bool operator==(const Shown&) const = default;
 };
 
@@ -23,8 +24,9 @@ class LonePair {
  public:
   explicit LonePair(Limit limit) : limit_(std::move(limit)) {}
 
-  Shown hit(Micros reading, Cost cost = 1) {
-    const Examined pair = examined(reading, cost);
+  /// Refuses what would have to wait for longer than `patience`.
+  Shown hit(Micros reading, Cost cost = 1, Micros patience = kNever) {
+    const Examined pair = examined(reading, cost, patience);
     if (pair.verdict.status != Status::ok || cost == 0) return standing(pair);
     const Written written = charged(limit_, pair, cost);
     cells_.erase(cells_.begin(), cells_.begin() + std::ptrdiff_t(std::min(written.dropped, cells_.size())));
@@ -37,10 +39,24 @@ class LonePair {
 
   Shown peek(Micros reading, Cost cost = 0) const { return standing(examined(reading, cost)); }
   bool allows(Micros reading, Cost cost = 1) const { return peek(reading, cost).status == Status::ok; }
-  Examined examined(Micros reading, Cost cost) const {
-    if (!record_) return examine(limit_, nullptr, reading, cost);
-    const Found found{record_->expires_at, record_->header, Cells(cells_.data(), cells_.size())};
-    return examine(limit_, &found, reading, cost);
+  Examined examined(Micros reading, Cost cost, Micros patience = kNever) const {
+    if (!record_) return examine(limit_, nullptr, reading, cost, patience);
+    const Found found = as_found();
+    return examine(limit_, &found, reading, cost, patience);
+  }
+
+  /// What a receipt keeps of the latest charge.
+  Header receipt() const { return record_->header; }
+  /// Gives back a charge of `cost` that left behind what `receipt` told then; whether anything changed.
+  bool refund(Micros reading, const Header& receipt, Cost cost = 1) {
+    const auto left = given_back(limit_, as_found(), receipt, reading, cost);
+    if (!left) return false;
+    const bool changes = left->header != record_->header;
+    record_->header = left->header;
+    if (left->cell >= cells_.size()) return changes;
+    cells_[left->cell].count = left->cell_count;
+    if (left->cell_count == 0) cells_.erase(cells_.begin() + std::ptrdiff_t(left->cell));
+    return changes;
   }
 
   /// The record stays, the limit's numbers change.
@@ -50,8 +66,12 @@ class LonePair {
   const std::vector<Cell>& cells() const { return cells_; }
 
  private:
+  Found as_found() const {
+    return {record_->expires_at, record_->header, Cells(cells_.data(), cells_.size())};
+  }
   static Shown row(const Columns& columns) {
-    return {columns.status[0], columns.remaining[0], columns.retry_after[0], columns.reset_after[0]};
+    return {columns.status[0], columns.remaining[0], columns.retry_after[0], columns.reset_after[0],
+            columns.delay[0]};
   }
   Shown standing(const Examined& pair) const {
     Columns columns(1);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <ostream>
 #include <random>
 #include <string>
 
@@ -11,12 +12,16 @@
 namespace overlimit {
 namespace {
 
+using testing::bucket_of;
 using testing::fixed_window;
 using testing::kMinute;
 using testing::kSecond;
+using testing::leaky_bucket;
 using testing::LonePair;
 using testing::Shown;
+using testing::sliding_log;
 using testing::sliding_window;
+using testing::sliding_window_counter;
 using testing::token_bucket;
 
 TEST(Pair, IsDecidedAtItsOwnTimeWhenTheClockIsBehind) {
@@ -74,15 +79,22 @@ TEST(Pair, ChargedInItsOwnTimeKeepsItsExpiry) {
 }
 
 TEST(Pair, GrantsEverythingWhenNeverSeen) {
-  EXPECT_EQ(granted(fixed_window(3, kMinute), Header{}), 3);
-  EXPECT_EQ(granted(sliding_window(4, kMinute), Header{}), 4);
-  EXPECT_EQ(granted(token_bucket(5, 1), Header{}), 5);
+  EXPECT_EQ(LonePair(fixed_window(3, kMinute)).peek(7), (Shown{Status::ok, 3, 0, 0}));
+  EXPECT_EQ(LonePair(sliding_window(4, kMinute)).peek(7), (Shown{Status::ok, 4, 0, 0}));
+  EXPECT_EQ(LonePair(token_bucket(5, 1)).peek(7), (Shown{Status::ok, 5, 0, 0}));
+  EXPECT_EQ(LonePair(sliding_log(6, kMinute)).peek(7), (Shown{Status::ok, 6, 0, 0}));
+  EXPECT_EQ(LonePair(sliding_window_counter(7, kMinute)).peek(7), (Shown{Status::ok, 7, 0, 0}));
+  EXPECT_EQ(LonePair(leaky_bucket(3, kMinute, 5)).peek(7), (Shown{Status::ok, 8, 0, 0}));
 }
 
 TEST(Pair, KnowsTheMostItsLimitCanGrant) {
   EXPECT_EQ(most(fixed_window(3, kMinute)), 3);
   EXPECT_EQ(most(sliding_window(4, kMinute)), 4);
   EXPECT_EQ(most(token_bucket(5, 1)), 5);
+  EXPECT_EQ(most(bucket_of(5, 1, 1, 6)), 11);
+  EXPECT_EQ(most(sliding_log(6, kMinute)), 6);
+  EXPECT_EQ(most(sliding_window_counter(7, kMinute)), 7);
+  EXPECT_EQ(most(leaky_bucket(3, kMinute, 5)), 8);
 }
 
 TEST(Pair, OfAChargeHasAReceiptAndOneOfALookHasNone) {
@@ -99,7 +111,9 @@ TEST(Pair, OfAChargeHasAReceiptAndOneOfALookHasNone) {
 struct Candidate {
   const char* name;
   Limit limit;
+  bool overdraws = false;  // grants more than remains
 };
+void PrintTo(const Candidate& candidate, std::ostream* out) { *out << candidate.name; }
 
 class AnyPair : public ::testing::TestWithParam<Candidate> {
  protected:
@@ -141,8 +155,12 @@ TEST_P(AnyPair, IsBackToNeverSeenAfterExactlyItsResetAndNotOneMicrosecondEarlier
 TEST_P(AnyPair, AdmitsWhatRemainsAndNotOneMore) {
   for (int call = 0; call < 2'000; ++call, let_time_pass()) {
     const Shown shown = pair.hit(now, Cost(random() % 4));
-    ASSERT_TRUE(pair.allows(now, shown.remaining));
-    ASSERT_FALSE(pair.allows(now, shown.remaining + 1));
+    if (shown.remaining > 0) {
+      ASSERT_TRUE(pair.allows(now, shown.remaining));
+    }
+    if (!GetParam().overdraws) {
+      ASSERT_FALSE(pair.allows(now, shown.remaining + 1));
+    }
   }
 }
 
@@ -163,8 +181,13 @@ INSTANTIATE_TEST_SUITE_P(
                       Candidate{"epoch_window", testing::epoch_window(5, 1000)},
                       Candidate{"sliding_window", sliding_window(6, 1000, 50)},
                       Candidate{"coarse_sliding_window", sliding_window(6, 1000, 1000)},
-                      Candidate{"token_bucket",
-                                Limit("token_bucket", std::to_array<std::int64_t>({6, kSecond, 700, 3}))}),
+                      Candidate{"token_bucket", bucket_of(6, 700, 3)},
+                      Candidate{"token_bucket_with_debt", bucket_of(3, 700, 3, 4), true},
+                      Candidate{"interval_bucket", testing::interval_bucket(6, 2, 400)},
+                      Candidate{"epoch_interval_bucket", testing::interval_bucket(6, 3, 400, true)},
+                      Candidate{"sliding_log", sliding_log(6, 1000)},
+                      Candidate{"sliding_window_counter", sliding_window_counter(6, 1000)},
+                      Candidate{"leaky_bucket", leaky_bucket(2, 400, 3)}),
     [](const ::testing::TestParamInfo<Candidate>& candidate) { return std::string(candidate.param.name); });
 
 }  // namespace

@@ -36,7 +36,7 @@ std::set<Tag> tags_of(const Plan& plan) {
 TEST(Plan, IsOrderedByAlgorithmThenTag) {
   const Plan plan("p", {token_bucket(1, 1), sliding_window(1, kSecond), sliding_window(1, kMinute),
                         fixed_window(1, kMinute)});
-  EXPECT_EQ(plan.shape(), "fixed_window,sliding_window,sliding_window,token_bucket");
+  EXPECT_EQ(plan.shape(), "fixed_window 3,sliding_window 3,sliding_window 3,token_bucket 6,");
   EXPECT_LT(plan.limits()[1].tag, plan.limits()[2].tag);
 }
 
@@ -78,8 +78,8 @@ TEST(Plan, PacksTagAndNumbersOfEachLimitAsLittleEndianWords) {
   EXPECT_EQ(
       words_of(plan.packed()),
       (std::vector<std::int64_t>{static_cast<std::int64_t>(fixed_window(3, kMinute).tag()), 3, kMinute, 0,
-                                 static_cast<std::int64_t>(token_bucket(20, 10).tag()), 20, 100'000, 1}));
-  EXPECT_EQ(plan.packed().size(), 64U);
+                                 static_cast<std::int64_t>(token_bucket(20, 10).tag()), 20, 0, 100'000, 1, 1, 0}));
+  EXPECT_EQ(plan.packed().size(), 88U);
   EXPECT_EQ(plan.packed().substr(8, 8), std::string("\3\0\0\0\0\0\0\0", 8));
 }
 

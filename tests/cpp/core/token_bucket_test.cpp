@@ -9,17 +9,16 @@
 namespace overlimit {
 namespace {
 
+using testing::bucket_of;
+using testing::interval_bucket;
+using testing::kMinute;
 using testing::kSecond;
 using testing::LonePair;
 using testing::Shown;
 using testing::token_bucket;
 
 TokenBucket made(std::int64_t burst, Micros period, std::int64_t units, std::int64_t refill) {
-  return TokenBucket::make(std::to_array({burst, period, units, refill}));
-}
-
-Limit bucket_of(std::int64_t burst, std::int64_t units, std::int64_t refill) {
-  return {"token_bucket", std::to_array({burst, kSecond, units, refill})};
+  return TokenBucket::make(std::to_array<std::int64_t>({burst, period, units, refill, 1, 0, 0}));
 }
 
 // Ten tokens a second, twenty at most: one token is 100,000 units and one comes back every microsecond.

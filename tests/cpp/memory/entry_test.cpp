@@ -137,14 +137,14 @@ TEST_F(Records, GiveTheirRingsBack) {
 
 // An entry needs its records right behind it.
 struct EntryOfTwo {
-  Entry entry{{1, 2}, 0, 0, 2, false};
+  Entry entry{{1, 2}, 3, 0, 0, 2, false};
   Record records[2];
 };
 static_assert(sizeof(EntryOfTwo) == sizeof(Entry) + 2 * sizeof(Record));
 
 TEST(Entry, KnowsItsSize) {
   EXPECT_EQ(Entry::size_for(0), sizeof(Entry));
-  EXPECT_EQ((Entry{{1, 2}, 0, 0, 3, false}).size(), sizeof(Entry) + 3 * sizeof(Record));
+  EXPECT_EQ((Entry{{1, 2}, 3, 0, 0, 3, false}).size(), sizeof(Entry) + 3 * sizeof(Record));
 }
 
 TEST(Entry, ExpiresWithTheLastOfItsRecords) {
@@ -156,15 +156,15 @@ TEST(Entry, ExpiresWithTheLastOfItsRecords) {
 
 TEST(Entry, FitsLimitsWhoseTagsItBeginsWith) {
   const Plan plan("p", {fixed_window(1, kMinute), sliding_window(1, kMinute)});
-  const auto& limits = plan.limits();
-  EntryOfTwo two{.records = {{limits[0].tag, 0, {}, 0, 0, 0, 0}, {limits[1].tag, 0, {}, 0, 0, 0, 0}}};
-  EXPECT_TRUE(fits(two.entry, limits));
-  EXPECT_TRUE(fits(two.entry, std::span(limits).first(1)));
-  EXPECT_FALSE(fits(two.entry, std::span(limits).last(1)));
+  const std::span<const Tag> tags = plan.tags();
+  EntryOfTwo two{.records = {{tags[0], 0, {}, 0, 0, 0, 0}, {tags[1], 0, {}, 0, 0, 0, 0}}};
+  EXPECT_TRUE(fits(two.entry, tags));
+  EXPECT_TRUE(fits(two.entry, tags.first(1)));
+  EXPECT_FALSE(fits(two.entry, tags.last(1)));
   const Plan three("p", {fixed_window(1, kMinute), sliding_window(1, kMinute), token_bucket(1, 1)});
-  EXPECT_FALSE(fits(two.entry, three.limits()));
+  EXPECT_FALSE(fits(two.entry, three.tags()));
   std::swap(two.records[0], two.records[1]);
-  EXPECT_FALSE(fits(two.entry, limits));
+  EXPECT_FALSE(fits(two.entry, tags));
 }
 
 }  // namespace

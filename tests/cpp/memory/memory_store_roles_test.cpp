@@ -3,8 +3,8 @@
 
 #include <vector>
 
+#include "../calls.hpp"
 #include "../limits.hpp"
-#include "asking.hpp"
 #include "overlimit/memory_store.hpp"
 
 namespace overlimit {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "../calls.hpp"
 #include "../limits.hpp"
-#include "asking.hpp"
 #include "overlimit/memory_store.hpp"
 
 namespace overlimit {

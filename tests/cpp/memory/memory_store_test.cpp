@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "../calls.hpp"
 #include "../limits.hpp"
-#include "asking.hpp"
 
 namespace overlimit {
 namespace {

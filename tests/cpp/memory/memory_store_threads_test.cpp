@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "../calls.hpp"
 #include "../limits.hpp"
-#include "asking.hpp"
 #include "overlimit/memory_store.hpp"
 
 namespace overlimit {

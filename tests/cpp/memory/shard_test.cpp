@@ -30,8 +30,8 @@ class Shards : public ::testing::Test {
  protected:
   static constexpr std::size_t kBytes = 64 << 10;
 
-  Entry* insert(const KeyHash& key) { return shard.insert(key, plan.limits(), false); }
-  Entry* insert_cell(const KeyHash& key) { return shard.insert(key, plan.limits(), true); }
+  Entry* insert(const KeyHash& key) { return shard.insert(key, plan.digest(), plan.tags(), false); }
+  Entry* insert_cell(const KeyHash& key) { return shard.insert(key, plan.digest(), plan.tags(), true); }
   static Record* record_of(Entry& entry, const Limit& limit) {
     return std::ranges::find(entry.begin(), entry.end(), limit.tag(), &Record::tag);
   }
@@ -64,7 +64,7 @@ TEST_F(Shards, StartAnEntryWithAnEmptyRecordPerLimit) {
   EXPECT_EQ(entry.key, key_at(3));
   EXPECT_EQ(entry.birth, 0);
   EXPECT_EQ(entry.records, 1U);
-  EXPECT_TRUE(fits(entry, plan.limits()));
+  EXPECT_TRUE(fits(entry, plan.tags()));
   EXPECT_EQ(entry.begin()->expires_at, 0);
   EXPECT_EQ(entry.begin()->header, Header{});
 }
@@ -158,7 +158,7 @@ TEST_F(Shards, CountAKeyOnlyWhenThereAreBytesForIt) {
   const Region small_region(8 << 10);
   Shard small(std::span(small_region.data(), 8 << 10), kPlaces, many);
   std::size_t inserted = 0;
-  while (small.insert(key_at(inserted, inserted), plan.limits(), false) != nullptr) ++inserted;
+  while (small.insert(key_at(inserted, inserted), plan.digest(), plan.tags(), false) != nullptr) ++inserted;
   EXPECT_EQ(many.tracked, inserted);
   EXPECT_GT(inserted, 8192U / Entry::size_for(1) / 2);
   EXPECT_LT(inserted, 8192U / Entry::size_for(1));
@@ -170,15 +170,15 @@ TEST_F(Shards, AreFullWhenTheLastKeyFoundNoBytesUntilOneDoes) {
   Shard small(std::span(small_region.data(), 8 << 10), kPlaces, many);
   const Plan large("large", std::vector(16, fixed_window(5, kMinute)));
   std::uint64_t inserted = 0;
-  for (; small.insert(key_at(inserted, inserted), large.limits(), false) != nullptr; ++inserted) {
+  for (; small.insert(key_at(inserted, inserted), large.digest(), large.tags(), false) != nullptr; ++inserted) {
     ASSERT_FALSE(small.is_full());
   }
   EXPECT_TRUE(small.is_full());
-  small.insert(key_at(50), plan.limits(), true);
+  small.insert(key_at(50), plan.digest(), plan.tags(), true);
   EXPECT_TRUE(small.is_full()) << "a cell is no ordinary key";
   small.erase(small.find(key_at(0, 0)));
   EXPECT_TRUE(small.is_full());
-  EXPECT_NE(small.insert(key_at(51), plan.limits(), false), nullptr);
+  EXPECT_NE(small.insert(key_at(51), plan.digest(), plan.tags(), false), nullptr);
   EXPECT_FALSE(small.is_full());
 }
 
@@ -189,7 +189,7 @@ TEST_F(Shards, HaveAllTheirRoomAgainWhenTheyAreEmpty) {
   const Plan large("large", std::vector(16, fixed_window(5, kMinute)));
   const auto fill = [&](const Plan& policy) {
     std::uint64_t inserted = 0;
-    while (small.insert(key_at(inserted, inserted), policy.limits(), false) != nullptr) ++inserted;
+    while (small.insert(key_at(inserted, inserted), policy.digest(), policy.tags(), false) != nullptr) ++inserted;
     for (std::uint64_t i = 0; i < inserted; ++i) small.erase(small.find(key_at(i, i)));
     return inserted;
   };
@@ -208,7 +208,7 @@ class Conforming : public Shards {
 
   Entry* entry = make();
   Entry* make() {
-    Entry* made = shard.insert(key_at(3), before.limits(), false);
+    Entry* made = shard.insert(key_at(3), before.digest(), before.tags(), false);
     made->birth = 17;
     made->sweep_at = 18;
     Record& window = *record_of(*made, fixed);
@@ -221,8 +221,8 @@ class Conforming : public Shards {
 
 TEST_F(Conforming, KeepsTheStateOfKnownTags) {
   const Plan after("p", {other, sliding});
-  entry = shard.conform(entry, after.limits(), 200);
-  EXPECT_TRUE(fits(*entry, after.limits()));
+  entry = shard.conform(entry, after.tags(), 200);
+  EXPECT_TRUE(fits(*entry, after.tags()));
   EXPECT_EQ(cells(*record_of(*entry, sliding)),
             (std::vector<Cell>{{0, 10}, {1, 10}, {2, 10}, {3, 10}, {4, 10}}));
   EXPECT_EQ(record_of(*entry, sliding)->header, (Header{5, 1, 0}));
@@ -230,7 +230,7 @@ TEST_F(Conforming, KeepsTheStateOfKnownTags) {
 }
 
 TEST_F(Conforming, KeepsWhatTheEntryIs) {
-  entry = shard.conform(entry, Plan("p", {sliding}).limits(), 200);
+  entry = shard.conform(entry, Plan("p", {sliding}).tags(), 200);
   EXPECT_EQ(shard.find(key_at(3)), entry);
   EXPECT_EQ(entry->key, key_at(3));
   EXPECT_EQ(entry->birth, 17);
@@ -241,18 +241,18 @@ TEST_F(Conforming, KeepsWhatTheEntryIs) {
 
 TEST_F(Conforming, CarriesForeignRecordsUntilTheyExpire) {
   const Plan after("p", {sliding});
-  entry = shard.conform(entry, after.limits(), 99);
+  entry = shard.conform(entry, after.tags(), 99);
   ASSERT_EQ(entry->records, 2U);
   EXPECT_EQ(entry->begin()->tag, sliding.tag()) << "the policy's own come first";
   EXPECT_EQ(record_of(*entry, fixed)->header, (Header{1, 2, 3}));
-  entry = shard.conform(entry, after.limits(), 100);
+  entry = shard.conform(entry, after.tags(), 100);
   EXPECT_EQ(entry->records, 1U);
 }
 
 TEST_F(Conforming, FindsACarriedRecordAgainWhenTheOldPolicyReturns) {
-  entry = shard.conform(entry, Plan("p", {other}).limits(), 50);
+  entry = shard.conform(entry, Plan("p", {other}).tags(), 50);
   EXPECT_EQ(entry->records, 3U);
-  entry = shard.conform(entry, before.limits(), 50);
+  entry = shard.conform(entry, before.tags(), 50);
   EXPECT_EQ(record_of(*entry, fixed)->header, (Header{1, 2, 3}));
   EXPECT_EQ(cells(*record_of(*entry, sliding)).size(), 5U);
 }
@@ -260,24 +260,24 @@ TEST_F(Conforming, FindsACarriedRecordAgainWhenTheOldPolicyReturns) {
 TEST_F(Conforming, LosesNoMemory) {
   const Plan after("p", {other});
   for (int round = 0; round < 10'000; ++round) {
-    entry = shard.conform(entry, after.limits(), 1'000);
+    entry = shard.conform(entry, after.tags(), 1'000);
     ASSERT_EQ(entry->records, 1U);
     for (int at = 0; at < 5; ++at) charge(*record_of(*entry, other), at, 10);
-    entry = shard.conform(entry, before.limits(), 1'000);
+    entry = shard.conform(entry, before.tags(), 1'000);
     for (int at = 0; at < 5; ++at) charge(*record_of(*entry, sliding), at, 10);
     ASSERT_EQ(cells(*record_of(*entry, sliding)).size(), 5U);
   }
 }
 
 TEST_F(Conforming, KeepsAnOverflowCellOne) {
-  Entry* cell = shard.insert(key_at(9), before.limits(), true);
-  EXPECT_TRUE(shard.conform(cell, Plan("p", {sliding}).limits(), 200)->overflow);
+  Entry* cell = shard.insert(key_at(9), before.digest(), before.tags(), true);
+  EXPECT_TRUE(shard.conform(cell, Plan("p", {sliding}).tags(), 200)->overflow);
   EXPECT_TRUE(shard.overflows());
 }
 
 class Copying : public Conforming {
  protected:
-  Entry* from = shard.insert(key_at(40), before.limits(), true);
+  Entry* from = shard.insert(key_at(40), before.digest(), before.tags(), true);
   void SetUp() override {
     Record& window = *record_of(*from, fixed);
     window.header = {7, 8, 9};
@@ -289,7 +289,8 @@ class Copying : public Conforming {
 };
 
 TEST_F(Copying, StartsAnEntryFromWhatAnotherOneHolds) {
-  Entry& to = *shard.insert(key_at(41), Plan("p", {sliding}).limits(), false);
+  const Plan one("p", {sliding});
+  Entry& to = *shard.insert(key_at(41), one.digest(), one.tags(), false);
   shard.copy_records(to, *from);
   EXPECT_EQ(to.begin()->header, (Header{5, 1, 101}));
   EXPECT_EQ(to.begin()->expires_at, 104);
@@ -299,7 +300,7 @@ TEST_F(Copying, StartsAnEntryFromWhatAnotherOneHolds) {
 }
 
 TEST_F(Copying, LeavesTheOtherOneItsCells) {
-  Entry& to = *shard.insert(key_at(41), before.limits(), false);
+  Entry& to = *shard.insert(key_at(41), before.digest(), before.tags(), false);
   shard.copy_records(to, *from);
   shard.erase(&to);
   EXPECT_EQ(cells(*record_of(*from, sliding)).size(), 5U);
@@ -307,7 +308,7 @@ TEST_F(Copying, LeavesTheOtherOneItsCells) {
 }
 
 TEST_F(Copying, CountsEveryChargeUntilItLeavesEvenWithoutRoomForCells) {
-  Entry& to = *shard.insert(key_at(41), before.limits(), false);
+  Entry& to = *shard.insert(key_at(41), before.digest(), before.tags(), false);
   while (shard.arena().allocate(Arena::kGranule, Arena::Purpose::vital) != 0) {
   }
   shard.copy_records(to, *from);

@@ -33,7 +33,7 @@ class Encoding : public ::testing::Test {
 constexpr std::int64_t kEnforce = 0;
 
 // Where the policies begin in the argument of a call with so many charges, counted from 1.
-constexpr std::int64_t parts_after(std::int64_t charges) { return 17 + 32 * charges; }
+constexpr std::int64_t parts_after(std::int64_t charges) { return 25 + 32 * charges; }
 
 TEST_F(Encoding, HasAKeyPerCharge) {
   EXPECT_EQ(encoded({{&fixed, "a"}, {&bucket, "b"}}).keys,
@@ -42,7 +42,7 @@ TEST_F(Encoding, HasAKeyPerCharge) {
 
 TEST_F(Encoding, PacksClockSlackChargesAndPolicies) {
   EXPECT_EQ(encoded({{&fixed, "a", 3}}).arguments,
-            packed({-1, 1'000, 1, parts_after(1), 3, kEnforce}) + fixed.packed());
+            packed({-1, 1'000, kNever, 1, parts_after(1), 3, kEnforce}) + fixed.packed());
 }
 
 TEST_F(Encoding, KeepsStateLongerTheLessItKnowsTheClock) {
@@ -60,7 +60,7 @@ TEST_F(Encoding, NumbersPoliciesByTheirShapesAndSendsEachOnce) {
   const std::int64_t first = parts_after(3);
   const std::int64_t second = first + std::int64_t(fixed.packed().size());
   EXPECT_EQ(call.arguments,
-            packed({-1, 1'000, 1, first, 1, kEnforce, 2, second, 2, kEnforce, 1, first, 3, kEnforce}) +
+            packed({-1, 1'000, kNever, 1, first, 1, kEnforce, 2, second, 2, kEnforce, 1, first, 3, kEnforce}) +
                 fixed.packed() + bucket.packed());
 }
 
@@ -70,7 +70,7 @@ TEST_F(Encoding, MakesNoNewScriptForAnotherOrderOfCharges) {
   EXPECT_EQ(one.script, other.script);
   const std::int64_t first = parts_after(2);
   const std::int64_t second = first + std::int64_t(fixed.packed().size());
-  EXPECT_EQ(other.arguments, packed({-1, 1'000, 2, second, 2, kEnforce, 1, first, 1, kEnforce}) +
+  EXPECT_EQ(other.arguments, packed({-1, 1'000, kNever, 2, second, 2, kEnforce, 1, first, 1, kEnforce}) +
                                  fixed.packed() + bucket.packed());
 }
 
@@ -81,9 +81,9 @@ TEST_F(Encoding, MakesNoNewScriptForMoreIdentifiers) {
 TEST_F(Encoding, NumbersTwoPoliciesOfOneShapeApart) {
   const Plan other("other", {fixed_window(9, kMinute)});
   const std::string arguments = encoded({{&fixed, "a"}, {&other, "b"}}).arguments;
-  const bool fixed_first = arguments.substr(16, 8) == packed({1});
-  EXPECT_EQ(arguments.substr(48, 8), packed({fixed_first ? 2 : 1}));
-  EXPECT_EQ(arguments.substr(80),
+  const bool fixed_first = arguments.substr(24, 8) == packed({1});
+  EXPECT_EQ(arguments.substr(56, 8), packed({fixed_first ? 2 : 1}));
+  EXPECT_EQ(arguments.substr(88),
             fixed_first ? fixed.packed() + other.packed() : other.packed() + fixed.packed());
 }
 
@@ -94,7 +94,7 @@ TEST_F(Encoding, SendsRoles) {
   const ScriptCall fitting =
       encoded({{&fixed, "a", 2}, {&fixed, "b", 7, Role::shadow}, {&fixed, "c", 2, Role::on_refusal}});
   EXPECT_EQ(fitting.arguments,
-            packed({-1, 1'000, 1, parts_after(3), 2, 0, 1, parts_after(3), 7, 1, 1, parts_after(3), 1, 2}) +
+            packed({-1, 1'000, kNever, 1, parts_after(3), 2, 0, 1, parts_after(3), 7, 1, 1, parts_after(3), 1, 2}) +
                 fixed.packed());
 }
 
@@ -103,7 +103,7 @@ TEST_F(Encoding, OnlyReadsForAPeekACostOfZeroAndWhatNeverFits) {
        {encoded({{&fixed, "a"}}, Mode::peek), encoded({{&fixed, "a", 0}}), encoded({{&fixed, "a", 6}}),
         encoded({{&bucket, "a", 1}, {&fixed, "b", INT64_MAX}})}) {
     EXPECT_EQ(call.script, &read_script());
-    EXPECT_EQ(call.arguments, packed({-1, 1'000}));
+    EXPECT_EQ(call.arguments, packed({-1, 1'000, kNever}));
   }
 }
 

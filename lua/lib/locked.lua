@@ -1,0 +1,9 @@
+  -- A lock is the last record. state: start, finish, mark (twice the levels taken, plus 1 if it was set by hand).
+  -- instant: when it is judged; nil: there is none, or it is forgotten.
+  local instant, finish, mark, forgotten_at
+  if sub(value, -RECORD - STATE, 7 - RECORD - STATE) == LOCK then
+    local start
+    forgotten_at, start, finish, mark = unpack('<i8i8i8i8', value, stop - STATE - 8)
+    local ours = min(start, finish, mark) >= 0 and max(finish, mark) < EXACT and start < MAX_TIME
+    instant = ours and forgotten_at > now and max(now, start) or nil
+  end

@@ -1,0 +1,112 @@
+"""A quota per period, with an answer that tells when it's just used up."""
+
+from __future__ import annotations
+
+import enum
+
+from overlimit.clocks import ClockLike
+from overlimit.errors import InvalidLimit
+from overlimit.limiter import Limiter
+from overlimit.limits import FixedWindow
+from overlimit.limits.calendars import CalendarUnit
+from overlimit.limits.quantities import Seconds, count, micros, shown
+from overlimit.recipes.default_names import default_name
+from overlimit.stores import Store
+
+__all__ = ["PeriodLimit", "PeriodState"]
+
+_UTC = "UTC"
+_CALENDAR_UNITS: dict[int, CalendarUnit] = {
+    1_000_000: "second",
+    60_000_000: "minute",
+    3_600_000_000: "hour",
+    86_400_000_000: "day",
+    604_800_000_000: "week",
+}
+
+
+class PeriodState(enum.IntEnum):
+    """What ``PeriodLimit.take`` answers; ``ALLOWED`` and ``HIT_QUOTA`` have passed."""
+
+    UNKNOWN = 0
+    """No store has decided. ``take`` doesn't answer so: where the store cannot answer it raises StoreError."""
+    ALLOWED = 1
+    """Passed, and more may follow."""
+    HIT_QUOTA = 2
+    """Passed as the last one of its period."""
+    OVER_QUOTA = 3
+    """Refused: the quota of the period is used up."""
+
+
+class PeriodLimit:
+    """At most ``quota`` per period, one period after the other.
+
+    Parameters
+    ----------
+    period
+        The length of a period in seconds.
+    quota
+        The most that one period lets pass; 0 refuses everything.
+    align
+        False: a key's period starts with its first call that passes. True: periods are the seconds, minutes,
+        hours, days or weeks (from Monday on) of a calendar, for a ``period`` of 1, 60, 3600, 86400 or 604800
+        seconds. A day lasts from midnight to midnight, 23 or 25 hours when clocks change.
+    timezone
+        The IANA name of the calendar's time zone; only with ``align``.
+    store, clock
+        As for ``Limiter``.
+    name
+        The policy's name, which is part of the state's key. Default: ``period_limit.`` and the numbers.
+
+    Raises InvalidLimit (a ValueError) for arguments that cannot be. Thread-safe.
+
+    Source: periodlimit of go-zero, with its ``Align``.
+    """
+
+    def __init__(
+        self,
+        period: Seconds,
+        quota: int,
+        *,
+        align: bool = False,
+        timezone: str = _UTC,
+        store: str | Store = "memory://",
+        clock: ClockLike | None = None,
+        name: str | None = None,
+    ) -> None:
+        window = _window(period, count(quota, "quota"), align, timezone)
+        if name is None:
+            name = default_name("period_limit", window.limit, *_what_repeats(window))
+        self._limiter = Limiter(window, name=name, store=store, clock=clock)
+
+    def take(self, key: str | bytes, /) -> PeriodState:
+        """Take one of the key's quota for its present period, and tell how it stands then.
+
+        Raises ValueError or TypeError for what is no key, StoreError when the store cannot answer.
+        """
+        decision = self._limiter.hit(key)
+        if not decision:
+            return PeriodState.OVER_QUOTA
+        return PeriodState.ALLOWED if decision.remaining else PeriodState.HIT_QUOTA
+
+    def __repr__(self) -> str:
+        return f"<PeriodLimit {self._limiter.limits[0]!r}, name={self._limiter.name!r}>"
+
+
+def _window(period: Seconds, quota: int, align: bool, timezone: str) -> FixedWindow:
+    if not isinstance(align, bool):
+        raise InvalidLimit(f"align must be True or False, not {shown(align)}")
+    period_us = micros(period, "period")
+    if not align and timezone != _UTC:
+        raise InvalidLimit(f"timezone means nothing without align=True: {shown(timezone)}")
+    if not align:
+        return FixedWindow(quota, period)
+    if period_us not in _CALENDAR_UNITS:
+        raise InvalidLimit(
+            f"period must be 1, 60, 3600, 86400 or 604800 seconds with align=True, not {shown(period)}"
+        )
+    return FixedWindow(quota, _CALENDAR_UNITS[period_us], start="calendar", timezone=timezone)
+
+
+def _what_repeats(window: FixedWindow) -> tuple[object, ...]:
+    return (window.per, window.timezone) if window.start == "calendar" else (window.per,)

@@ -1,0 +1,62 @@
+"""One token bucket that everybody shares."""
+
+from __future__ import annotations
+
+from overlimit.clocks import ClockLike
+from overlimit.limiter import Limiter
+from overlimit.limits import TokenBucket
+from overlimit.limits.quantities import Rate
+from overlimit.recipes.default_names import default_name
+from overlimit.stores import Store
+
+__all__ = ["TokenLimiter"]
+
+_EVERYBODY = "everybody"
+
+
+class TokenLimiter:
+    """At most ``burst`` at once, and ``rate`` per second in the long run, of all callers together.
+
+    There is one bucket per name, full at first. For a bucket per user take ``Limiter`` with ``TokenBucket``.
+
+    Parameters
+    ----------
+    rate
+        Tokens per second.
+    burst
+        The size of the bucket.
+    store, clock
+        As for ``Limiter``.
+    name
+        The policy's name, which is part of the state's key. Default: ``token_limiter.`` and both numbers.
+
+    Raises InvalidLimit for numbers that cannot be. Thread-safe.
+
+    Source: tokenlimit of go-zero.
+    """
+
+    def __init__(
+        self,
+        rate: Rate,
+        burst: int,
+        *,
+        store: str | Store = "memory://",
+        clock: ClockLike | None = None,
+        name: str | None = None,
+    ) -> None:
+        self._bucket = TokenBucket(rate, per=1, burst=burst)
+        if name is None:
+            name = default_name("token_limiter", self._bucket.rate, self._bucket.burst)
+        self._limiter = Limiter(self._bucket, name=name, store=store, clock=clock)
+
+    def allow(self, n: int = 1) -> bool:
+        """Whether ``n`` tokens were there; they are taken then, and none are otherwise.
+
+        Raises ValueError or TypeError for an ``n`` that is negative or no whole number, StoreError when the
+        store cannot answer.
+        """
+        return self._limiter.hit(_EVERYBODY, cost=n).allowed
+
+    def __repr__(self) -> str:
+        bucket = self._bucket
+        return f"TokenLimiter({bucket.rate!r}, {bucket.burst}, name={self._limiter.name!r})"

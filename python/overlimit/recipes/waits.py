@@ -1,0 +1,64 @@
+"""The wait as the one answer."""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from overlimit.limits.quantities import Seconds, shown
+
+if TYPE_CHECKING:
+    from overlimit._core import Decision
+
+__all__ = ["wait_time"]
+
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def wait_time(decision: Decision, unit: Seconds = 1) -> int:
+    """Return how long to wait before the same call can pass: one number that says it all.
+
+    Parameters
+    ----------
+    decision
+        What ``hit``, ``peek`` or ``hit_all`` answered.
+    unit
+        What to count in, in seconds: 1 for seconds, 0.001 for milliseconds.
+
+    Returns
+    -------
+    int
+        0 when the call has passed, -1 when it never can, else the whole units after which it can: rounded up,
+        without rounding errors.
+
+    Raises
+    ------
+    ValueError, TypeError
+        The unit is zero, negative or not finite; or no number.
+
+    Source: the return value of kaciras' RedisTokenBucket.
+    """
+    length = _exact(unit)
+    if decision.allowed:
+        return 0
+    if math.isinf(decision.retry_after):
+        return -1
+    return math.ceil(Fraction(round(decision.retry_after * 1_000_000), 1_000_000) / length)
+
+
+def _exact(unit: Seconds) -> Fraction:
+    """Return a unit as it's written: the float 0.1 is one tenth."""
+    if isinstance(unit, bool) or not isinstance(unit, int | float | Fraction | Decimal | timedelta):
+        raise TypeError(f"unit must be a number of seconds, not {shown(unit)}")
+    if isinstance(unit, timedelta):
+        unit = Fraction(unit // _MICROSECOND, 1_000_000)
+    try:
+        length = Fraction(float.__repr__(unit) if isinstance(unit, float) else unit)
+    except (OverflowError, ValueError):
+        length = Fraction(0)
+    if length <= 0:
+        raise ValueError(f"unit must be a finite number of seconds above 0, not {shown(unit)}")
+    return length

@@ -1,0 +1,122 @@
+"""Limits that fill with what is spent and drain with time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from .algorithm import Algorithm, rounded_up
+
+
+@dataclass(frozen=True)
+class Bucket:
+    used: int
+    last: int
+    units: int
+
+
+class TokenBucket(Algorithm):
+    """``refill`` units come back at the end of every ``every`` microseconds; 1 is continuous."""
+
+    def __init__(
+        self, burst: int, period: int, units: int, refill: int, every: int = 1, start: int = 0, debt: int = 0
+    ) -> None:
+        self.burst, self.period, self.units, self.refill = burst, period, units, refill
+        self.every, self.start, self.debt = every, start, debt
+        self.most = burst + debt
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        return ("token_bucket", self.period, self.every, self.start)
+
+    def time_of(self, state: Bucket) -> int:
+        return state.last
+
+    def at(self, state: Bucket, now: int) -> Bucket | None:
+        if self.refill == 0:
+            return None
+        refills = (now - state.last) // self.every
+        used = self._rescaled(state) - refills * self.refill
+        return Bucket(used, state.last + refills * self.every, self.units) if used > 0 else None
+
+    def used(self, state: Bucket, now: int) -> int:
+        return state.used
+
+    def fits(self, state: Bucket | None, now: int, cost: int) -> bool:
+        return self._need(state, now, cost) <= 0
+
+    def remaining(self, state: Bucket | None, now: int) -> int:
+        return max(0, (self.burst * self.units - int(self._used(state, now))) // self.units)
+
+    def retry(self, state: Bucket, now: int, cost: int) -> int:
+        return state.last + rounded_up(self._need(state, now, cost), self.refill) * self.every - now
+
+    def reset(self, state: Bucket, now: int) -> int:
+        return state.last + rounded_up(state.used, self.refill) * self.every - now
+
+    def charged(self, state: Bucket | None, now: int, cost: int) -> Bucket:
+        if state is None:
+            phase = now // self.every * self.every if self.start == 1 else now
+            return Bucket(cost * self.units, phase, self.units)
+        return replace(state, used=state.used + cost * self.units)
+
+    def refunded(self, state: Bucket, now: int, after: Bucket, cost: int) -> Bucket:
+        """In the record's own units, rounded to the safe side: ``after`` is in those of this limit."""
+        drained = max(0, now - after.last) // self.every * self.refill
+        back = min(cost * self.units, max(0, after.used - drained)) * state.units // self.units
+        return replace(state, used=max(0, state.used - back))
+
+    def _need(self, state: Bucket | None, now: int, cost: int) -> int:
+        used = int(self._used(state, now))
+        most = (self.burst + self.debt) * self.units
+        return max(used - self.burst * self.units, used + cost * self.units - most)
+
+    def _rescaled(self, state: Bucket) -> int:
+        return rounded_up(state.used * self.units, state.units)
+
+
+@dataclass(frozen=True)
+class Queue:
+    start: int
+    count: int
+
+
+class LeakyBucket(Algorithm):
+    def __init__(self, rate: int, period: int, capacity: int) -> None:
+        self.rate, self.period, self.capacity = rate, period, capacity
+        self.most = capacity + rate
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        return ("leaky_bucket", self.period)
+
+    def time_of(self, state: Queue) -> int:
+        return state.start
+
+    def at(self, state: Queue, now: int) -> Queue | None:
+        if self.rate == 0:
+            return None
+        periods = (now - state.start) // self.period
+        count = state.count - periods * self.rate
+        return Queue(state.start + periods * self.period, count) if count > 0 else None
+
+    def used(self, state: Queue, now: int) -> int:
+        return state.count
+
+    def retry(self, state: Queue, now: int, cost: int) -> int:
+        return state.start + rounded_up(state.count + cost - self.most, self.rate) * self.period - now
+
+    def reset(self, state: Queue, now: int) -> int:
+        return state.start + rounded_up(state.count, self.rate) * self.period - now
+
+    def delay(self, state: Queue | None, now: int) -> int:
+        if state is None or state.count <= self.rate:
+            return 0
+        return state.start + (rounded_up(state.count, self.rate) - 1) * self.period - now
+
+    def charged(self, state: Queue | None, now: int, cost: int) -> Queue:
+        return Queue(now, cost) if state is None else replace(state, count=state.count + cost)
+
+    def refunded(self, state: Queue, now: int, after: Queue, cost: int) -> Queue:
+        drained = max(0, now - after.start) // self.period * self.rate
+        back = min(cost, max(0, after.count - drained))
+        return replace(state, count=max(0, state.count - back))

@@ -1,0 +1,109 @@
+"""A policy as a caller sees it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from .answer import OracleDecision
+from .call import Charge, Judged, hit_all, peek_all
+from .pair import Pair
+from .penalty import Penalty, locked_by_hand
+from .plain import algorithm_of
+from .records import Key, Record, Records
+
+Identifier = str | bytes
+
+
+@dataclass
+class Oracle:
+    """A policy and its records. Pass another oracle's ``records`` to share a store with it."""
+
+    limits: tuple[Any, ...]
+    name: str = "default"
+    records: Records = field(default_factory=Records)
+    penalty: Any = None
+
+    def hit(
+        self, now: int, identifiers: list[Identifier], cost: int = 1, patience: int | None = None
+    ) -> OracleDecision:
+        return hit_all(now, self._charges(identifiers, cost), cost=cost, patience=patience)
+
+    def peek(self, now: int, identifiers: list[Identifier], cost: int = 1) -> OracleDecision:
+        return peek_all(now, self._charges(identifiers, cost), cost=cost)
+
+    def refund(self, now: int, decision: OracleDecision) -> None:
+        """Give back what the decision charged, of whatever policy, where and as far as it still counts."""
+        while decision.receipts:
+            receipt = decision.receipts.pop()
+            record = receipt.records.live(receipt.key, now)
+            if record is None or receipt.birth != receipt.records.birth_of(receipt.key):
+                continue
+            clamped = max(now, receipt.algorithm.time_of(record.state))
+            state = receipt.algorithm.refunded(record.state, clamped, receipt.after, receipt.cost)
+            receipt.records.write(receipt.key, Record(record.expires_at, state))
+
+    def lock(self, now: int, identifier: Identifier, length: int) -> None:
+        key, record = self.lock_of(now, identifier)
+        clamped = now if record is None else max(now, record.state.start)
+        self.records.write(key, locked_by_hand(record, clamped, length))
+
+    def reset(self, identifiers: list[Identifier]) -> None:
+        self.records.drop({self._owner(identifier) for identifier in identifiers})
+
+    def reset_all(self) -> None:
+        self.records.drop({owner for owner in self.records.births if owner[0] == self.name})
+
+    def update(self, limits: tuple[Any, ...]) -> None:
+        self.limits = limits
+
+    def is_behind(self, now: int, identifiers: list[Identifier]) -> bool:
+        """Whether the clock is before the stored time of any record that the call reads."""
+        judged = [Judged(charge, now) for charge in self._charges(identifiers, 0)]
+        return any(instant > now for each in judged for instant in (each.now, *[p.now for p in each.pairs]))
+
+    @property
+    def settled_from(self) -> int:
+        """The instant from which answers are certain again.
+
+        A store may drop a record that a call has found expired. Should the clock then jump back to before
+        that expiry, the record may be there or not.
+        """
+        return max(self.records.seen_expired.values(), default=0)
+
+    @property
+    def penalty_numbers(self) -> Penalty | None:
+        return None if self.penalty is None else Penalty(*self.penalty._numbers)
+
+    def lock_of(self, now: int, identifier: Identifier) -> tuple[Key, Record | None]:
+        key = (*self._owner(identifier), "penalty")
+        return key, self.records.live(key, now)
+
+    def pairs_of(
+        self, now: int, identifier: Identifier, cost: int, patience: int | None = None
+    ) -> list[Pair]:
+        pairs = []
+        alike: Counter[Key] = Counter()
+        for limit in self.limits:
+            algorithm = algorithm_of(limit)
+            tag = (*algorithm.identity, limit.name)
+            key = (*self._owner(identifier), *tag, alike[tag])
+            record = self.records.live(key, now)
+            clamped = now if record is None else max(now, algorithm.time_of(record.state))
+            pairs.append(Pair(identifier, limit, self.name, algorithm, key, record, clamped, cost, patience))
+            alike[tag] += 1
+        return pairs
+
+    def _charges(self, identifiers: list[Identifier], cost: int) -> list[Charge]:
+        firsts: dict[bytes, Identifier] = {}
+        for identifier in identifiers:
+            firsts.setdefault(as_bytes(identifier), identifier)
+        return [Charge(self, identifier, cost) for identifier in firsts.values()]
+
+    def _owner(self, identifier: Identifier) -> Key:
+        return (self.name, as_bytes(identifier))
+
+
+def as_bytes(identifier: Identifier) -> bytes:
+    return identifier if isinstance(identifier, bytes) else identifier.encode("utf-8", "surrogatepass")

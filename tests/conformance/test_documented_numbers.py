@@ -1,0 +1,195 @@
+"""What docs/algorithms.md says in numbers: bounds on what is admitted, and sizes of what is kept."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import NamedTuple
+
+import pytest
+
+from overlimit import (
+    FixedWindow,
+    LeakyBucket,
+    Limit,
+    Limiter,
+    Penalty,
+    SlidingLog,
+    SlidingWindow,
+    SlidingWindowCounter,
+    TokenBucket,
+)
+
+TICK = 0.125
+"""All of the traffic comes at multiples of this, which floats add without error."""
+
+
+class Bound(NamedTuple):
+    """The most that an interval of ``length`` seconds (its end excluded) admits, as the page says."""
+
+    limit: Limit
+    most: Callable[[float], float]
+
+
+PER = 2.0
+LENGTHS = (PER, 2.5, 5.0)
+BOUNDS = [
+    Bound(FixedWindow(5, PER), lambda t: 5 * (math.ceil(t / PER) + 1) - 1),
+    Bound(FixedWindow(5, PER, start="epoch"), lambda t: 5 * (math.ceil(t / PER) + 1)),
+    Bound(SlidingWindow(5, PER, precision=0.5), lambda t: 5 * math.ceil(t / PER)),
+    Bound(SlidingLog(5, PER), lambda t: 5 * math.ceil(t / PER)),
+    Bound(SlidingWindowCounter(5, PER), lambda t: 2 * 5 * math.ceil(t / PER) - 1),
+    Bound(TokenBucket(3, PER, burst=4), lambda t: math.floor(4 + 3 * t / PER)),
+    Bound(TokenBucket(3, PER, burst=4, refill="interval"), lambda t: 4 + 3 * math.ceil(t / PER)),
+    Bound(
+        TokenBucket(3, PER, burst=4, refill="interval", start="epoch"), lambda t: 4 + 3 * math.ceil(t / PER)
+    ),
+    Bound(TokenBucket(3, PER, burst=4, debt=6), lambda t: math.floor(4 + 6 + 3 * t / PER)),
+    Bound(LeakyBucket(3, PER, capacity=4), lambda t: 4 + 3 + 3 * math.ceil(t / PER)),
+]
+EACH_BOUND = pytest.mark.parametrize("bound", BOUNDS, ids=lambda bound: bound.limit.label)
+
+
+def admitted(limiter: Limiter, clock, calls) -> list[tuple[float, int]]:
+    """Make calls of (instant, cost); return those that were admitted."""
+    passed = []
+    start = clock.now()
+    for instant, cost in calls:
+        clock.set(start + instant)
+        if limiter.hit("a", cost=cost):
+            passed.append((instant, cost))
+    return passed
+
+
+def most_in(log: list[tuple[float, int]], length: float) -> int:
+    """The most that was spent in an interval of this length, its end excluded."""
+    return max(sum(cost for at, cost in log if start <= at < start + length) for start, _ in log)
+
+
+def random_calls(source: random.Random) -> Iterator[tuple[float, int]]:
+    instant = 0.0
+    for _ in range(150):
+        instant += TICK * source.choice([0, 0, 0, 0, 1, 1, 2, 5, 15, 16, 17])
+        yield instant, source.choice([1, 1, 1, 2, 3, 9])
+
+
+class TestBounds:
+    @EACH_BOUND
+    @pytest.mark.parametrize("seed", range(12))
+    def test_no_interval_admits_more_than_the_page_says(self, build, clock, bound, seed):
+        log = admitted(build(bound.limit), clock, random_calls(random.Random(seed)))
+        assert len(log) >= 20
+        for length in LENGTHS:
+            assert most_in(log, length) <= bound.most(length)
+
+    def test_a_fixed_window_from_the_first_call_reaches_its_bound(self, build, clock):
+        log = admitted(build(FixedWindow(5, 2)), clock, [(0, 1), (1.875, 4), (2, 5)])
+        assert most_in(log, 2) == 9
+
+    def test_an_aligned_window_reaches_its_bound(self, build, clock):
+        log = admitted(build(FixedWindow(5, 2, start="epoch")), clock, [(1.875, 5), (2, 5)])
+        assert most_in(log, 2) == 10
+
+    def test_of_one_per_window_from_the_first_call_no_interval_has_two(self, build, clock):
+        log = admitted(build(FixedWindow(1, 2)), clock, [(TICK * i, 1) for i in range(200)])
+        assert [at for at, _ in log] == [2.0 * i for i in range(13)]
+
+    def test_a_sliding_window_gives_its_limit_every_period_and_block(self, build, clock):
+        log = admitted(build(SlidingWindow(5, 2, precision=0.5)), clock, [(TICK * i, 5) for i in range(200)])
+        assert [at for at, _ in log] == [2.5 * i for i in range(10)]
+
+    def test_a_sliding_log_gives_its_limit_every_period(self, build, clock):
+        log = admitted(build(SlidingLog(5, 2)), clock, [(TICK * i, 5) for i in range(200)])
+        assert [at for at, _ in log] == [2.0 * i for i in range(13)]
+
+    def test_a_sliding_window_counter_comes_close_to_twice_its_limit(self, build, clock):
+        calls = [(1.999, 1000), *((2 + 0.001 * i, 1) for i in range(1999))]
+        assert 1900 < most_in(admitted(build(SlidingWindowCounter(1000, 2)), clock, calls), 2) < 2000
+
+    def test_a_token_bucket_admits_its_burst_and_the_refill(self, build, clock):
+        log = admitted(build(TokenBucket(4, 2, burst=4)), clock, [(TICK * i, 1) for i in range(16) for _ in "abcde"])
+        assert most_in(log, 2) == 7
+        assert len(log) == 7
+
+    def test_a_bucket_refilled_by_the_interval_reaches_its_bound(self, build, clock):
+        calls = [(0, 1), (1.875, 3), (2, 3), (4, 3)]
+        log = admitted(build(TokenBucket(3, 2, burst=4, refill="interval")), clock, calls)
+        assert most_in(log, 2) == 6
+        assert most_in(log, 2.25) == 9
+
+    def test_a_bucket_with_debt_reaches_its_bound(self, build, clock):
+        log = admitted(build(TokenBucket(1, 2, burst=4, debt=6)), clock, [(0, 4), (0, 6), (0, 1), (11.875, 1)])
+        assert most_in(log, 2) == 10
+
+    def test_a_leaky_bucket_reaches_its_bound(self, build, clock):
+        calls = [(0, 1), (1.875, 6), (2, 3), (2, 1)]
+        assert most_in(admitted(build(LeakyBucket(3, 2, capacity=4)), clock, calls), 2) == 9
+
+    def test_from_a_leaky_bucket_its_rate_proceeds_in_each_period(self, build, clock):
+        limiter, start = build(LeakyBucket(3, 2, capacity=4)), clock.now()
+        source, leaving = random.Random(3), []
+        assert limiter.hit("other")
+        for _ in range(300):
+            decision = limiter.hit("a")
+            if decision:
+                leaving.append(clock.now() - start + decision.delay)
+            clock.advance(TICK * source.choice([0, 0, 1, 2, 9]))
+        assert len(leaving) >= 100
+        assert max(sum(at <= later < at + 2 for later in leaving) for at in leaving) <= 2 * 3
+        assert sum(leaving[0] <= at < leaving[0] + 2 for at in leaving) == 3
+
+
+class TestSizesInRedis:
+    @pytest.fixture
+    def size_after(self, redis_server, redis_store, clock, prefix):
+        """Return the size of the value of one identifier after calls, so many seconds apart."""
+
+        def size(limit: Limit, calls: int, apart: float = 1.0, **options) -> int:
+            limiter = Limiter(limit, store=redis_store, clock=clock, **options)
+            for _ in range(calls):
+                limiter.hit("a")
+                clock.advance(apart)
+            with closing(redis_server.client()) as raw:
+                return raw.strlen(f"{prefix}1:default:a")
+
+        return size
+
+    @pytest.mark.parametrize(
+        "limit",
+        [
+            FixedWindow(9, 60),
+            FixedWindow(9, 60, start="epoch"),
+            FixedWindow(9, "day", start="calendar"),
+            SlidingWindowCounter(9, 60),
+            TokenBucket(9, 60),
+            TokenBucket(9, 60, refill="interval"),
+            TokenBucket(9, 60, debt=9),
+            LeakyBucket(9, 60, 9),
+        ],
+        ids=lambda limit: limit.label,
+    )
+    def test_a_limit_without_history_takes_52_bytes(self, size_after, limit):
+        assert size_after(limit, calls=7) == 52
+
+    @pytest.mark.parametrize(("calls", "size"), [(1, 52), (2, 68), (51, 852), (200, 852)])
+    def test_a_sliding_window_takes_16_bytes_for_each_older_block(self, size_after, calls, size):
+        assert size_after(SlidingWindow(9999, per=50), calls) == size
+
+    def test_the_finest_sliding_window_takes_65_kilobytes(self, size_after):
+        assert size_after(SlidingWindow(9999, per=4096, precision=1), calls=4200) == 65_588
+
+    @pytest.mark.parametrize(("calls", "size"), [(1, 52), (2, 68), (100, 1636), (200, 1636)])
+    def test_a_sliding_log_takes_16_bytes_for_each_older_entry(self, size_after, calls, size):
+        assert size_after(SlidingLog(100, per=1000), calls) == size
+
+    def test_the_largest_sliding_log_takes_160_kilobytes(self, size_after):
+        assert size_after(SlidingLog(10_000, per=86_400), calls=10_000) == 160_036
+
+    def test_calls_within_a_microsecond_share_an_entry(self, size_after):
+        assert size_after(SlidingLog(100, per=1000), calls=50, apart=0) == 52
+
+    def test_a_lock_takes_44_bytes_more_once_it_is_set(self, size_after):
+        assert size_after(FixedWindow(1, 60), calls=1, penalty=Penalty(600)) == 52
+        assert size_after(FixedWindow(1, 60), calls=1, penalty=Penalty(600)) == 96
