@@ -12,7 +12,7 @@ PORT ?= 8000
 
 SOURCES := $(shell find cpp lua cmake -type f) CMakeLists.txt pyproject.toml
 
-.PHONY: help demo serve test lint test-cpp test-python bench docs wheel tidy format clean
+.PHONY: help demo serve test lint test-cpp test-python prove bench docs wheel tidy format clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -41,6 +41,9 @@ test-dev test-asan test-tsan: test-%: $(DONE)/packages
 
 test-python: $(DONE)/package ## The Python tests, on memory and on real redis-servers
 	$(BIN)/python -m pytest
+
+prove: $(DONE)/package ## Random lives on the model, memory and Redis: ten times the steps of the tests, with counts
+	PROVE=10 $(BIN)/python -m pytest tests/conformance/test_state_machine.py
 
 bench: $(DONE)/package ## First figures, side by side with others
 	cmake --preset release >/dev/null

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from typing import Protocol, TypeAlias, runtime_checkable
@@ -26,13 +27,14 @@ class ManualClock(_core.ManualClock):
     """A clock that stands still until it is told to move: for tests and simulations.
 
     It keeps whole microseconds; ``start`` is in seconds since the Unix epoch. Moving it wakes who waits in
-    ``Limiter.acquire``. Thread-safe. Raises ValueError for an instant outside [0, 2**53 - 2**50) microseconds.
+    ``Limiter.acquire``. Thread-safe. Raises ValueError for an instant outside [0, 2**53 - 2**50)
+    microseconds.
     """
 
     def __init__(self, start: float = 0.0) -> None:
         """Build a clock that reads ``start``."""
         super().__init__(start)
-        self._watchers: set[threading.Event] = set()
+        self._watchers: dict[threading.Event, int] = {}
 
     def advance(self, seconds: float, /) -> None:
         """Move by so many seconds; a negative number moves back."""
@@ -45,11 +47,14 @@ class ManualClock(_core.ManualClock):
         self._wake()
 
     def _watch(self, event: threading.Event) -> None:
-        self._watchers.add(event)
+        self._watchers[event] = os.getpid()
 
     def _unwatch(self, event: threading.Event) -> None:
-        self._watchers.discard(event)
+        self._watchers.pop(event, None)
 
     def _wake(self) -> None:
-        for event in tuple(self._watchers):
-            event.set()
+        """Wake who waits in this process; of those in a parent an event is left, perhaps locked for ever."""
+        own = os.getpid()
+        for event, process in self._watchers.copy().items():
+            if process == own:
+                event.set()

@@ -1,12 +1,13 @@
 """Waiting for a limit: ``Limiter.acquire``.
 
 Who waits sleeps until the exact instant at which the limiter said to come back, or until something happens in
-this process that may let it in earlier: something was given back, or the one before it has gone. Among those who
+this process that may let it in earlier: something was given back, or one before it has gone. Among those who
 wait with one limiter for a common identifier, the first come is the first served.
 """
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import threading
@@ -15,38 +16,57 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from overlimit import _core
 from overlimit.clocks import ManualClock
+from overlimit.errors import StoreError
 from overlimit.limits import LeakyBucket
 
 if TYPE_CHECKING:
     from overlimit._core import Decision, Store
+    from overlimit.details import Detail
     from overlimit.limiter import Limiter
 
 __all__ = ["acquire", "tell_waiters"]
 
-_LONGEST_US = 2**49
+_log = logging.getLogger("overlimit")
+
+_END_US = 2**53 - 2**50
 
 
 def acquire(limiter: Limiter, identifiers: tuple[str | bytes, ...], cost: int, timeout: float) -> Decision:
     """Wait until a hit is allowed and its delay is over; see ``Limiter.acquire``."""
+    longest = _timeout_us(timeout)
     watch = _watch_of(limiter)
-    turn = _Turn(limiter, identifiers, cost, watch, watch.now() + _timeout_us(timeout))
-    with turn:
-        decision = turn.decision()
-    if decision.delay > 0:
+    turn = _Turn(limiter, identifiers, cost, watch, watch.now() + longest)
+    decision = None
+    try:
         try:
-            watch.wait(_Call(), watch.now() + _us(decision.delay))
-        except BaseException:
-            limiter.refund(decision)
-            raise
+            turn.join()
+            decision = turn.decision()
+        finally:
+            turn.leave()
+        if decision.delay > 0:
+            watch.wait(_Call(), watch.time_of(decision) + _us(decision.delay))
+    except BaseException:
+        if decision is not None:
+            _give_back(limiter, decision)
+        raise
     return decision
 
 
 def tell_waiters(store: Store) -> None:
     """Let everybody who waits for a limiter on this store try again now."""
-    with _lock:
-        for turn in _queues.get(store, ()):
+    with _waiting.lock:
+        for turn in _waiting.queues.get(store, ()):
             turn.call.give()
+
+
+def _give_back(limiter: Limiter, decision: Decision) -> None:
+    """Refund a caller that was interrupted; why it was is what it's told, whatever the store says."""
+    try:
+        limiter.refund(decision)
+    except StoreError:
+        _log.warning("an interrupted acquire could not give back what it was charged", exc_info=True)
 
 
 class _Call:
@@ -62,13 +82,22 @@ class _Call:
 
 
 class _Watch:
-    """A limiter's clock in whole microseconds, and how to sleep by it."""
+    """A limiter's clock in whole microseconds, and how to sleep by it; without one a steady clock."""
 
-    def __init__(self, now: Callable[[], float], manual: ManualClock | None) -> None:
+    def __init__(self, now: Callable[[], float] | None, manual: ManualClock | None) -> None:
         self._now, self._manual = now, manual
 
     def now(self) -> int:
-        return _us(self._now())
+        if self._now is None:
+            return time.monotonic_ns() // 1_000
+        reading = self._now()
+        if not 0 <= reading < _END_US / 1e6:
+            raise ValueError(f"clock: {reading!r} seconds are outside [0, 2^53 - 2^50) microseconds")
+        return _us(reading)
+
+    def time_of(self, decision: Decision) -> int:
+        """When a decision just made was made."""
+        return self.now() if self._now is None else _us(decision.time)
 
     def wait(self, call: _Call, until: int) -> None:
         """Return at an instant, or earlier when there are news."""
@@ -86,12 +115,13 @@ class _Watch:
 def _watch_of(limiter: Limiter) -> _Watch:
     clock = limiter.clock
     if clock is None:
-        return _Watch(time.monotonic, None)
-    return _Watch(getattr(clock, "now", clock), clock if isinstance(clock, ManualClock) else None)
+        return _Watch(None, None)
+    owner = getattr(clock, "__self__", clock)  # of clock.now, given as a callable
+    return _Watch(getattr(clock, "now", clock), owner if isinstance(owner, ManualClock) else None)
 
 
 class _Turn:
-    """One caller in the queue of a store; a context that joins and leaves it."""
+    """One caller in the queue of a store."""
 
     def __init__(
         self, limiter: Limiter, identifiers: tuple[str | bytes, ...], cost: int, watch: _Watch, deadline: int
@@ -100,66 +130,105 @@ class _Turn:
         self._limiter, self._identifiers, self._cost = limiter, identifiers, cost
         self._watch, self._deadline = watch, deadline
         self._keys = {_bytes_of(identifier) for identifier in identifiers}
+        self._queue: list[_Turn] = []
 
-    def __enter__(self) -> _Turn:
-        with _lock:
-            self._queue = _queues.setdefault(self._limiter.store, [])
+    def join(self) -> None:
+        with _waiting.lock:
+            self._queue = _waiting.queues.setdefault(self._limiter.store, [])
             self._queue.append(self)
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        with _lock:
-            self._queue.remove(self)
+    def leave(self) -> None:
+        with _waiting.lock:
+            if self in self._queue:
+                self._queue.remove(self)
             for turn in self._queue:
-                turn.call.give()
+                if turn._competes_with(self):
+                    turn.call.give()
 
     def decision(self) -> Decision:
         """The admission, or the refusal as soon as it's certain that the deadline cannot be met."""
         while True:
             self.call.news = False
             left = self._deadline - self._watch.now()
-            if left <= 0 or self._is_first():
-                decision = self._limiter._hit_within(
-                    *self._identifiers, cost=self._cost, patience=max(0, left) / 1e6
-                )
-                if decision or self._is_vain(decision, left):
-                    return decision
-                until = self._watch.now() + _us(decision.retry_after)
-            else:
-                decision = self._limiter.peek(*self._identifiers, cost=self._cost)
-                if not decision and _us(decision.retry_after) > left:
-                    return decision
-                until = self._deadline
-            self._watch.wait(self.call, until)
+            if left > 0 and not self._is_first():
+                foreseen = self._foresee()
+                if not self._is_vain(foreseen):
+                    self._watch.wait(self.call, self._deadline)
+                    continue
+                if not foreseen:
+                    return foreseen
+            decision = self._limiter._hit_within(
+                *self._identifiers, cost=self._cost, patience=max(0, left) / 1e6
+            )
+            if decision or left <= 0 or self._is_vain(decision):
+                return decision
+            self._watch.wait(self.call, self._watch.time_of(decision) + _us(decision.retry_after))
+
+    def _competes_with(self, other: _Turn) -> bool:
+        return self._limiter is other._limiter and not self._keys.isdisjoint(other._keys)
 
     def _is_first(self) -> bool:
         """Whether nobody who came earlier waits with this limiter for one of these identifiers."""
-        with _lock:
-            earlier = self._queue[: self._queue.index(self)]
-        return not any(turn._limiter is self._limiter and turn._keys & self._keys for turn in earlier)
+        with _waiting.lock:
+            for turn in self._queue:
+                if turn is self:
+                    break
+                if turn._competes_with(self):
+                    return False
+        return True
 
-    def _is_vain(self, refusal: Decision, left: int) -> bool:
-        """Whether waiting does not help: it takes too long, or it's the delay afterwards that does."""
-        if left <= 0 or _us(refusal.retry_after) > left:
+    def _foresee(self) -> Decision:
+        """What a hit would answer that sets no lock: waiting is no violation."""
+        limiter = self._limiter
+        if limiter.penalty is None:
+            return limiter.peek(*self._identifiers, cost=self._cost)
+        unpunished = _core.Limiter(limiter.name, limiter.limits, limiter.store, limiter.clock)
+        return unpunished.peek(*self._identifiers, cost=self._cost)
+
+    def _is_vain(self, decision: Decision) -> bool:
+        """Whether it's certain that the caller cannot go on before its deadline, its delay included."""
+        if decision.status == "never":
             return True
-        if not any(isinstance(limit, LeakyBucket) for limit in self._limiter.limits):
+        left = self._deadline - self._watch.time_of(decision)
+        if decision:
+            return _us(decision.delay) > left
+        if _us(decision.retry_after) > left:
+            return True
+        if decision.status != "over":
             return False
-        return bool(self._limiter.peek(*self._identifiers, cost=self._cost))
+        return any(
+            _us_through_queue(detail, detail.limit, self._cost) > left
+            for detail in decision.details
+            if not detail.allowed and isinstance(detail.limit, LeakyBucket)
+        )
 
 
-# Who waits for a limiter on each store, in the order of their coming; guarded by the lock.
-_queues: weakref.WeakKeyDictionary[Store, list[_Turn]] = weakref.WeakKeyDictionary()
-_lock = threading.Lock()
+class _Waiting:
+    """Who waits for a limiter on each store, in the order of their coming; guarded by the lock."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.queues: weakref.WeakKeyDictionary[Store, list[_Turn]] = weakref.WeakKeyDictionary()
+
+    def forget_parent(self) -> None:
+        """Start anew in a forked child: those who wait in the parent aren't here."""
+        self.lock = threading.Lock()
+        for queue in self.queues.values():
+            queue.clear()
 
 
-def _forget_parent() -> None:
-    """Start anew in a forked child: those who wait in the parent aren't here."""
-    global _lock
-    _lock = threading.Lock()
-    _queues.clear()
+_waiting = _Waiting()
+os.register_at_fork(after_in_child=_waiting.forget_parent)
 
 
-os.register_at_fork(after_in_child=_forget_parent)
+def _us_through_queue(refused: Detail, bucket: LeakyBucket, cost: int) -> int:
+    """The least time in which a refused caller can be through the queue."""
+    if cost <= refused.remaining:
+        return _END_US  # there is room for it: that it would wait too long is why it's refused
+    period_us = _us(bucket.per)
+    behind_those_there = _us(refused.retry_after) + bucket.capacity // bucket.rate * period_us
+    as_the_only_one = _us(refused.reset_after) + (-(-cost // bucket.rate) - 1) * period_us
+    return min(behind_those_there, as_the_only_one)
 
 
 def _bytes_of(identifier: str | bytes) -> bytes:
@@ -175,4 +244,8 @@ def _timeout_us(timeout: float) -> int:
 
 
 def _us(seconds: float) -> int:
-    return _LONGEST_US if math.isinf(seconds) else min(round(seconds * 1_000_000), _LONGEST_US)
+    """Seconds in microseconds, to the nearest; what is beyond all bounds is as good as the bound."""
+    if seconds >= _END_US / 1e6:
+        return _END_US
+    whole = math.floor(seconds)
+    return whole * 1_000_000 + round((seconds - whole) * 1_000_000)

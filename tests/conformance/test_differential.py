@@ -4,66 +4,17 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from overlimit import FixedWindow, Limiter, ManualClock, MemoryStore, SlidingWindow, TokenBucket
+from overlimit import Limiter, ManualClock, MemoryStore
 
 from .answers import answer_of, expected_of
 from .oracle import Oracle, OracleDecision
-
-START_US = 1_700_000_000_000_000
-LAST_US = 4_000_000_000_000_000  # float seconds tell microseconds apart well beyond this
-SECOND_US = 1_000_000
-
-periods_us = st.sampled_from([1, 2, 7, 1_000, 50_000, 999_983, SECOND_US, 10 * SECOND_US, 3_600 * SECOND_US])
-long_periods_us = st.sampled_from([86_400 * SECOND_US, 2**49])
-counts = st.sampled_from([1, 2, 3, 3, 4, 4, 5, 5, 6, 7, 8, 9, 0])
-identifiers = st.sampled_from(["ip:1", b"ip:1", "user:é", "\ud800"])
-costs = st.sampled_from([*[1] * 10, *[2] * 5, 3, 3, 4, 0, 0, 9, 2**53, 2**64])
-
-
-def in_seconds(us: int) -> Fraction:
-    return Fraction(us, SECOND_US)
-
-
-@st.composite
-def sliding_windows(draw: Any) -> SlidingWindow:
-    period = draw(periods_us | long_periods_us)
-    dividing = [n for n in (1, 2, 3, 5, 50, 64, 1000, 4096) if period % n == 0]
-    blocks = draw(st.none() | st.sampled_from(dividing))
-    return SlidingWindow(draw(counts), in_seconds(period), blocks and in_seconds(period // blocks))
-
-
-rates = st.one_of(st.integers(1, 9), st.sampled_from([0.29, Fraction(1, 3), 1e-3, 1000, 12.5]))
-
-
-limits = st.one_of(
-    st.builds(
-        FixedWindow,
-        counts,
-        (periods_us | long_periods_us).map(in_seconds),
-        st.sampled_from(["first", "epoch"]),
-    ),
-    sliding_windows(),
-    st.builds(TokenBucket, rates, periods_us.map(in_seconds), st.none() | counts),
-    st.builds(TokenBucket, st.integers(0, 3), periods_us.map(in_seconds)),
-)
-
-
-@st.composite
-def renumbered(draw: Any, limit: Any) -> Any:
-    """The same limit, in the sense that it keeps its records, with other numbers."""
-    if isinstance(limit, TokenBucket):
-        return TokenBucket(draw(rates), Fraction(limit._numbers[1], SECOND_US), draw(counts))
-    if isinstance(limit, SlidingWindow):
-        return SlidingWindow(draw(counts), *map(in_seconds, limit._numbers[1:]))
-    return FixedWindow(draw(counts), in_seconds(limit._numbers[1]), limit.start)
-
+from .strategies import LAST_US, START_US, costs, durations_of, identifiers, limits, moves, renumbered
 
 @dataclass(frozen=True)
 class Step:
@@ -75,15 +26,6 @@ class Step:
     move_us: int
     waits: bool  # after a refusal: come back a microsecond too early, then in time
     version: int  # which of the policies calls
-
-
-def moves(us: list[int]) -> st.SearchStrategy[int]:
-    """Durations worth moving by: none, tiny, around these windows and blocks, huge; ahead and back."""
-    times, off = st.integers(0, 2), st.integers(-1, 1)
-    near = st.builds(lambda us, times, off: us * times + off, st.sampled_from(us), times, off)
-    ahead = st.one_of(st.just(0), st.integers(0, 3), near, st.integers(0, 2 * max(us)))
-    anywhere = st.one_of(ahead, ahead.map(lambda move: -move), st.integers(-START_US, START_US))
-    return st.one_of(st.just(0), ahead, ahead, anywhere)
 
 
 Trace = tuple[list[tuple[Any, ...]], list[Step]]
@@ -102,10 +44,6 @@ def changing_traces(draw: Any) -> Trace:
     policy = tuple(draw(st.lists(limits, min_size=1, max_size=3)))
     other = tuple(draw(renumbered(limit)) for limit in policy)
     return [policy, other], draw(steps_of([policy, other], moves(durations_of(policy)).map(abs)))
-
-
-def durations_of(policy: tuple[Any, ...]) -> list[int]:
-    return [us for limit in policy for us in limit._numbers[1:3] if us > 0]
 
 
 def steps_of(policies: list[Any], moves_us: st.SearchStrategy[int]) -> st.SearchStrategy[list[Step]]:

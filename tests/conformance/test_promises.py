@@ -9,7 +9,16 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from overlimit import FixedWindow, Limiter, ManualClock, SlidingWindow, TokenBucket
+from overlimit import (
+    FixedWindow,
+    LeakyBucket,
+    Limiter,
+    ManualClock,
+    SlidingLog,
+    SlidingWindow,
+    SlidingWindowCounter,
+    TokenBucket,
+)
 
 START_US = 1_700_000_000_123_457
 names = map("promise-{}".format, itertools.count())
@@ -114,6 +123,124 @@ def test_a_fixed_window_admits_its_limit_in_each_window_and_no_less(store, most,
     for time, cost, before in refusals:
         opened = max(start for start in starts if start <= time)
         assert admitted(log[:before], opened, time) + cost > most
+
+
+@relaxed
+@given(most=st.integers(3, 12), period=periods_us, arrivals=traffic)
+def test_a_log_admits_exactly_its_limit_in_any_interval(store, most, period, arrivals):
+    log, refusals = drive(store, SlidingLog(most, within(period)), arrivals)
+    assert all(admitted(log, start, start + period - 1) <= most for start, _ in log)
+    for time, cost, before in refusals:
+        assert admitted(log[:before], time - period + 1, time) + cost > most
+
+
+@relaxed
+@given(most=st.integers(3, 12), period=periods_us, arrivals=traffic)
+def test_a_window_counter_admits_its_limit_in_each_window_and_at_most_twice_that_in_any_interval(
+    store, most, period, arrivals
+):
+    log, refusals = drive(store, SlidingWindowCounter(most, within(period)), arrivals)
+    for start, _ in log:
+        window = start - start % period
+        assert admitted(log, window, window + period - 1) <= most
+        assert admitted(log, start, start + period - 1) <= 2 * most
+    for time, cost, before in refusals:
+        assert admitted(log[:before], time - time % period - period, time) + cost > most
+
+
+@relaxed
+@given(
+    rate=st.integers(1, 6),
+    period=periods_us,
+    burst=st.integers(3, 12),
+    start=st.sampled_from(["first", "epoch"]),
+    arrivals=traffic,
+)
+def test_a_bucket_of_intervals_never_admits_more_than_its_burst_and_the_intervals_begun(
+    store, rate, period, burst, start, arrivals
+):
+    limit = TokenBucket(rate, within(period), burst, refill="interval", start=start)
+    log, refusals = drive(store, limit, arrivals)
+    for first, _ in log:
+        for last, _ in log:
+            intervals = -(-max(0, last - first) // period)
+            assert admitted(log, first, last) <= burst + rate * intervals
+    for time, cost, before in refusals:
+        assert any(
+            admitted(log[:before], first, time) + cost > burst + rate * ((time - first) // period)
+            for first, _ in log[:before]
+        )
+
+
+@relaxed
+@given(
+    rate=st.integers(1, 9),
+    period=periods_us,
+    burst=st.integers(3, 12),
+    debt=st.integers(1, 9),
+    arrivals=traffic,
+)
+def test_a_bucket_with_debt_never_admits_more_than_burst_debt_and_rate(
+    store, rate, period, burst, debt, arrivals
+):
+    log, refusals = drive(store, TokenBucket(rate, within(period), burst, debt=debt), arrivals)
+    per_us = Fraction(rate, period)
+    for first, _ in log:
+        for last, _ in log:
+            assert admitted(log, first, last) <= burst + debt + per_us * max(0, last - first)
+    for time, cost, before in refusals:
+        assert any(
+            admitted(log[:before], first, time) + cost > burst + per_us * (time - first)
+            for first, _ in log[:before]
+        )
+
+
+@relaxed
+@given(rate=st.integers(1, 6), period=periods_us, capacity=st.integers(3, 12), arrivals=traffic)
+def test_a_leaky_bucket_lets_its_rate_go_per_period_and_holds_its_capacity(
+    store, rate, period, capacity, arrivals
+):
+    clock = ManualClock(start=START_US / 1e6)
+    limit = LeakyBucket(rate, within(period), capacity)
+    limiter = Limiter(limit, name=next(names), store=store, clock=clock)
+    now, gone, log = START_US, [], []
+    for gap, _ in arrivals:
+        now += gap
+        clock.set(now / 1e6)
+        decision = limiter.hit("a")
+        if decision:
+            gone.append(now + round(decision.delay * 1e6))
+            log.append((now, 1))
+        else:
+            waiting = sum(instant > now for instant in gone)
+            assert waiting >= capacity - rate
+            assert any(
+                admitted(log, first, now) + 1 > capacity + rate * (1 + (now - first) // period)
+                for first, _ in log
+            )
+    assert gone == sorted(gone)
+    for first in gone:
+        assert sum(first <= instant < first + period for instant in gone) <= 2 * rate
+    for first, _ in log:
+        for last, _ in log:
+            intervals = -(-max(0, last - first) // period)
+            assert admitted(log, first, last) <= capacity + rate * (1 + intervals)
+
+
+@relaxed
+@given(most=st.integers(3, 12), arrivals=st.lists(st.integers(0, 40_000), min_size=1, max_size=80))
+def test_a_calendar_window_admits_its_limit_in_each_natural_day_and_no_less(store, most, arrivals):
+    gaps = [(gap * 1_000_000, 1) for gap in arrivals]
+    limit = FixedWindow(most, "day", start="calendar", timezone="Asia/Kolkata")
+    log, refusals = drive(store, limit, gaps)
+
+    def day(us: int) -> int:
+        return (us // 1_000_000 + 5 * 3600 + 1800) // 86_400
+
+    for today in {day(time) for time, _ in log}:
+        assert sum(cost for time, cost in log if day(time) == today) <= most
+    for time, _, before in refusals:
+        assert sum(cost for at, cost in log[:before] if day(at) == day(time)) == most
 
 
 def test_a_greedy_caller_gets_all_that_a_bucket_promises(store):

@@ -29,7 +29,7 @@ class PeriodState(enum.IntEnum):
     """What ``PeriodLimit.take`` answers; ``ALLOWED`` and ``HIT_QUOTA`` have passed."""
 
     UNKNOWN = 0
-    """No store has decided. ``take`` doesn't answer so: where the store cannot answer it raises StoreError."""
+    """No store has decided. ``take`` doesn't answer so: a store that cannot answer raises StoreError."""
     ALLOWED = 1
     """Passed, and more may follow."""
     HIT_QUOTA = 2

@@ -123,6 +123,33 @@ TEST(FixedWindow, WorksAtTheEndOfTime) {
   EXPECT_EQ(pair.hit(kMaxTime - 1), (Shown{Status::over, 0, kMaxPeriod, kMaxPeriod}));
 }
 
+TEST(FixedWindow, GivesBackToTheWindowThatWasCharged) {
+  LonePair pair(fixed_window(5, kMinute));
+  pair.hit(7, 2);
+  const Header receipt = pair.receipt();
+  pair.hit(8, 2);
+  EXPECT_TRUE(pair.refund(9, receipt, 2));
+  EXPECT_EQ(pair.peek(9), (Shown{Status::ok, 3, 0, kMinute - 2}));
+  pair.hit(kMinute + 7, 4);
+  EXPECT_FALSE(pair.refund(kMinute + 8, receipt, 2));
+  EXPECT_EQ(pair.peek(kMinute + 8).remaining, 1);
+}
+
+TEST(FixedWindow, GivesBackNoMoreThanItCounts) {
+  LonePair pair(fixed_window(5, kMinute));
+  pair.hit(7, 2);
+  pair.refund(8, pair.receipt(), 2);
+  pair.refund(8, pair.receipt(), 2);
+  EXPECT_EQ(pair.record()->header, (Header{7, 7 + kMinute, 0})) << "and the window does not move";
+}
+
+TEST(FixedWindow, GivesNothingBackWhenItIsOver) {
+  LonePair pair(fixed_window(5, kMinute));
+  pair.hit(7, 2);
+  EXPECT_TRUE(pair.refund(kMinute + 6, pair.receipt()));
+  EXPECT_FALSE(pair.refund(kMinute + 7, pair.receipt()));
+}
+
 TEST(FixedWindow, IsBuiltFromNumbersInRangeOnly) {
   EXPECT_NO_THROW(fixed_window(0, 1));
   EXPECT_NO_THROW(fixed_window(kExact - 1, kMaxPeriod));

@@ -175,6 +175,43 @@ TEST_P(AnyPair, ChangesNothingWhenItRefusesOrSpendsNothing) {
   }
 }
 
+TEST_P(AnyPair, GivesBackAllOfAChargeAtOnce) {
+  for (int call = 0; call < 1'000; ++call, let_time_pass()) {
+    const Shown before = pair.peek(now);
+    const auto cost = Cost(1 + random() % 3);
+    if (before.status != Status::ok || pair.hit(now, cost).status != Status::ok) continue;
+    ASSERT_TRUE(pair.refund(now, pair.receipt(), cost));
+    ASSERT_EQ(pair.peek(now).remaining, before.remaining);
+    pair.hit(now, cost);
+  }
+}
+
+// Without the charge a bucket that refills at intervals may begin another phase, and grant later.
+class AnyPairWithoutPhase : public AnyPair {};
+
+TEST_P(AnyPairWithoutPhase, GrantsNeverMoreForARefundThanWithoutTheCharge) {
+  for (unsigned seed = 0; seed < 300; ++seed) {
+    random.seed(seed);
+    LonePair without(GetParam().limit);
+    LonePair with(GetParam().limit);
+    with.hit(now, 1);
+    without.hit(now, 1);
+    with.hit(now += Micros(random() % 300), 2);
+    const Header receipt = with.receipt();
+    for (int call = 0; call < 3; ++call) {
+      now += Micros(random() % 300);
+      const auto cost = Cost(1 + random() % 2);
+      if (with.allows(now, cost) && without.allows(now, cost)) {
+        with.hit(now, cost);
+        without.hit(now, cost);
+      }
+    }
+    with.refund(now, receipt, 2);
+    ASSERT_LE(with.peek(now).remaining, without.peek(now).remaining) << seed;
+    now += 10'000;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Algorithms, AnyPair,
     ::testing::Values(Candidate{"fixed_window", fixed_window(5, 1000)},
@@ -188,6 +225,17 @@ INSTANTIATE_TEST_SUITE_P(
                       Candidate{"sliding_log", sliding_log(6, 1000)},
                       Candidate{"sliding_window_counter", sliding_window_counter(6, 1000)},
                       Candidate{"leaky_bucket", leaky_bucket(2, 400, 3)}),
+    [](const ::testing::TestParamInfo<Candidate>& candidate) { return std::string(candidate.param.name); });
+
+INSTANTIATE_TEST_SUITE_P(
+    Algorithms, AnyPairWithoutPhase,
+    ::testing::Values(Candidate{"fixed_window", fixed_window(5, 1000)},
+                      Candidate{"epoch_window", testing::epoch_window(5, 1000)},
+                      Candidate{"sliding_window", sliding_window(6, 1000, 50)},
+                      Candidate{"token_bucket", bucket_of(6, 700, 3)},
+                      Candidate{"token_bucket_with_debt", bucket_of(3, 700, 3, 4)},
+                      Candidate{"sliding_log", sliding_log(6, 1000)},
+                      Candidate{"sliding_window_counter", sliding_window_counter(6, 1000)}),
     [](const ::testing::TestParamInfo<Candidate>& candidate) { return std::string(candidate.param.name); });
 
 }  // namespace

@@ -75,10 +75,10 @@ TEST(Plan, DoesNotNumberLimitsThatHaveNames) {
 
 TEST(Plan, PacksTagAndNumbersOfEachLimitAsLittleEndianWords) {
   const Plan plan("p", {token_bucket(20, 10), fixed_window(3, kMinute)});
-  EXPECT_EQ(
-      words_of(plan.packed()),
-      (std::vector<std::int64_t>{static_cast<std::int64_t>(fixed_window(3, kMinute).tag()), 3, kMinute, 0,
-                                 static_cast<std::int64_t>(token_bucket(20, 10).tag()), 20, 0, 100'000, 1, 1, 0}));
+  EXPECT_EQ(words_of(plan.packed()),
+            (std::vector<std::int64_t>{static_cast<std::int64_t>(fixed_window(3, kMinute).tag()), 3, kMinute,
+                                       0, static_cast<std::int64_t>(token_bucket(20, 10).tag()), 20, 0,
+                                       100'000, 1, 1, 0}));
   EXPECT_EQ(plan.packed().size(), 88U);
   EXPECT_EQ(plan.packed().substr(8, 8), std::string("\3\0\0\0\0\0\0\0", 8));
 }
@@ -115,6 +115,29 @@ TEST(Plan, HasANameThatMayStandInAKey) {
   for (const std::string& name : std::vector<std::string>{"", std::string(65, 'p'), "a:b", "a#b"}) {
     EXPECT_THROW(Plan(name, {fixed_window(1, kMinute)}), InvalidLimit) << name;
   }
+}
+
+TEST(Plan, WithAPenaltyHasOneMoreRecordAndNumbersBehindTheOthers) {
+  const Plan without("p", {fixed_window(3, kMinute)});
+  const Plan with("p", {fixed_window(3, kMinute)}, Penalty{{5, 6}, true, 7});
+  EXPECT_EQ(std::vector(with.tags().begin(), with.tags().end()),
+            (std::vector<Tag>{fixed_window(3, kMinute).tag(), kLockTag}));
+  EXPECT_EQ(with.size(), 1U) << "which is no limit";
+  EXPECT_EQ(with.packed().substr(0, 32), without.packed());
+  EXPECT_EQ(words_of(with.packed().substr(32)), (std::vector<std::int64_t>{2, 1, 5, 7, 6, 7}));
+  EXPECT_EQ(with.shape(), without.shape() + "penalty");
+  EXPECT_EQ(without.penalty(), nullptr);
+  EXPECT_EQ(with.penalty()->levels, (std::vector<Micros>{5, 6}));
+}
+
+TEST(Plan, HasTheShapeOfAPenaltyWhateverItsLevels) {
+  EXPECT_EQ(Plan("p", {fixed_window(3, kMinute)}, Penalty{{5}}).shape(),
+            Plan("p", {fixed_window(3, kMinute)}, Penalty{{5, 6, 7}, true}).shape());
+}
+
+TEST(Plan, HasAPenaltyThatCanBe) {
+  EXPECT_THROW(Plan("p", {fixed_window(3, kMinute)}, Penalty{{}}), InvalidLimit);
+  EXPECT_THROW(Plan("p", {fixed_window(3, kMinute)}, Penalty{{0}}), InvalidLimit);
 }
 
 }  // namespace

@@ -99,5 +99,59 @@ TEST_F(Settling, SpendsWhenAnyChargeButAMetaLimitCosts) {
   EXPECT_FALSE(spends(std::to_array({free, meta})));
 }
 
+TEST_F(Settling, PunishesARefusalThatSpendsAndCouldEverFit) {
+  const auto punishes = [&](std::vector<Judged> judged) { return settled(judged).punishes; };
+  EXPECT_TRUE(punishes({{Role::enforce, Status::over}}));
+  EXPECT_TRUE(punishes({{Role::enforce, Status::locked}})) << "where locks extend";
+  EXPECT_TRUE(punishes({{Role::enforce, Status::ok}, {Role::on_refusal, Status::over}}));
+  EXPECT_FALSE(punishes({{Role::enforce, Status::ok}}));
+  EXPECT_FALSE(punishes({{Role::enforce, Status::never}}));
+  EXPECT_FALSE(punishes({{Role::enforce, Status::over}, {Role::enforce, Status::never}}));
+  EXPECT_FALSE(punishes({{Role::enforce, Status::over, 0}}));
+  EXPECT_FALSE(punishes({{Role::shadow, Status::over}}));
+}
+
+// What a call does to the lock of one of its charges.
+class Sanctioning : public Settling {
+ protected:
+  std::optional<Micros> lock_end(Role role, Status own, Status status, Cost cost = 1,
+                                 const std::optional<LockRecord>& lock = std::nullopt) {
+    const Charge charge{&strict, "x", cost, role};
+    const Settlement settlement{.status = status, .passes = false, .punishes = true};
+    const auto set = sanction(settlement, charge, own, lock, 1'000);
+    return set ? std::optional(set->lock.end) : std::nullopt;
+  }
+  const LockRecord held{{500, 1'100, 2}, 2'000};
+  const Plan strict{"s", {fixed_window(1, kMinute)}, Penalty{{100, 400}, true}};
+};
+
+TEST_F(Sanctioning, LocksWhoIsOverInACallThatIsOver) {
+  EXPECT_EQ(lock_end(Role::enforce, Status::over, Status::over), 1'100);
+  EXPECT_EQ(lock_end(Role::on_refusal, Status::over, Status::over), 1'100);
+  EXPECT_EQ(lock_end(Role::enforce, Status::ok, Status::over), std::nullopt);
+  EXPECT_EQ(lock_end(Role::shadow, Status::over, Status::over), std::nullopt);
+  EXPECT_EQ(lock_end(Role::enforce, Status::over, Status::over, 0), std::nullopt);
+}
+
+TEST_F(Sanctioning, LocksNobodyInACallThatIsLockedOrNever) {
+  EXPECT_EQ(lock_end(Role::enforce, Status::over, Status::locked), std::nullopt);
+  EXPECT_EQ(lock_end(Role::enforce, Status::over, Status::never), std::nullopt);
+  EXPECT_EQ(lock_end(Role::enforce, Status::never, Status::never), std::nullopt);
+}
+
+TEST_F(Sanctioning, ExtendsTheLockOfWhoIsLockedInACallThatIsLocked) {
+  EXPECT_EQ(lock_end(Role::enforce, Status::locked, Status::locked, 1, held), 1'100);
+  EXPECT_EQ(lock_end(Role::enforce, Status::locked, Status::over, 1, held), std::nullopt);
+  EXPECT_EQ(lock_end(Role::enforce, Status::locked, Status::locked, 0, held), std::nullopt);
+  EXPECT_EQ(lock_end(Role::shadow, Status::locked, Status::locked, 1, held), std::nullopt);
+}
+
+TEST_F(Sanctioning, DoesNothingInACallThatDoesNotPunishOrAPolicyWithoutPenalty) {
+  const Charge charge{&strict, "x"};
+  const Charge lenient{&plan, "x"};
+  EXPECT_FALSE(sanction({.status = Status::over}, charge, Status::over, std::nullopt, 0));
+  EXPECT_FALSE(sanction({.status = Status::over, .punishes = true}, lenient, Status::over, std::nullopt, 0));
+}
+
 }  // namespace
 }  // namespace overlimit

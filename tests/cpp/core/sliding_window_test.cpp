@@ -92,6 +92,26 @@ TEST_F(ThreeInTenSeconds, ALoweredLimitRefusesEvenACostOfZero) {
   EXPECT_EQ(pair.hit(11'000'000, 0), (Shown{Status::ok, 0, 0, 9'000'000}));
 }
 
+TEST_F(ThreeInTenSeconds, GivesBackToTheBlockThatWasCharged) {
+  EXPECT_TRUE(pair.refund(10'000'000, {5, 1, 2}));
+  EXPECT_EQ(pair.cells(), (std::vector<Cell>{{0, 1}})) << "an empty block goes";
+  EXPECT_EQ(pair.peek(10'000'000), (Shown{Status::ok, 1, 0, 10'000'000}));
+  EXPECT_FALSE(pair.refund(10'000'000, {5, 1, 2}));
+}
+
+TEST_F(ThreeInTenSeconds, ResetsWithTheNewestBlockThatStillCounts) {
+  EXPECT_TRUE(pair.refund(10'000'000, pair.receipt()));
+  EXPECT_EQ(pair.record()->header, (Header{9, 0, 2}));
+  EXPECT_EQ(pair.peek(10'000'000).reset_after, 6'000'000);
+  EXPECT_EQ(pair.peek(10'000'000, 2).retry_after, 1'000'000);
+  EXPECT_EQ(pair.peek(10'000'000, 3).retry_after, 6'000'000);
+}
+
+TEST_F(ThreeInTenSeconds, IsAsNeverSeenOnceAllIsGivenBack) {
+  for (const std::int64_t block : {9, 5, 0}) EXPECT_TRUE(pair.refund(10'000'000, {block, 1, 1}));
+  EXPECT_EQ(pair.peek(10'000'000), (Shown{Status::ok, 3, 0, 0}));
+}
+
 TEST(SlidingWindow, ChargesOfOneBlockShareACounter) {
   LonePair pair(sliding_window(9, 10 * kSecond, kSecond));
   pair.hit(3'000'000, 2);

@@ -157,6 +157,129 @@ TEST(TokenBucket, ForgetsWhatWasUsedWhenItsRateBecomesNone) {
   EXPECT_EQ(pair.hit(0, 1), (Shown{Status::never, 0, kNever, 0}));
 }
 
+// Two tokens at once every second, five at most, in a phase of its own.
+class TwoEverySecond : public ::testing::Test {
+ protected:
+  LonePair pair{interval_bucket(5, 2, kSecond)};
+};
+
+TEST_F(TwoEverySecond, RefillsWholeIntervalsFromItsFirstChargeOn) {
+  EXPECT_EQ(pair.hit(300, 5), (Shown{Status::ok, 0, 0, 3 * kSecond}));
+  EXPECT_EQ(pair.peek(kSecond + 299, 1), (Shown{Status::over, 0, 1, 2 * kSecond + 1}));
+  EXPECT_EQ(pair.peek(kSecond + 300).remaining, 2);
+  EXPECT_EQ(pair.peek(2 * kSecond + 299).remaining, 2);
+  EXPECT_EQ(pair.peek(2 * kSecond + 300).remaining, 4);
+  EXPECT_EQ(pair.peek(3 * kSecond + 300), (Shown{Status::ok, 5, 0, 0}));
+}
+
+TEST_F(TwoEverySecond, WaitsForTheIntervalThatBringsItsCost) {
+  pair.hit(0, 5);
+  EXPECT_EQ(pair.peek(100, 2).retry_after, kSecond - 100);
+  EXPECT_EQ(pair.peek(100, 3).retry_after, 2 * kSecond - 100);
+  EXPECT_EQ(pair.peek(100, 5).retry_after, 3 * kSecond - 100);
+}
+
+TEST_F(TwoEverySecond, KeepsItsPhaseWhileTokensAreMissing) {
+  pair.hit(0, 5);
+  pair.hit(kSecond + 700);
+  EXPECT_EQ(pair.record()->header, (Header{4, kSecond, 1}));
+}
+
+TEST_F(TwoEverySecond, StartsItsPhaseAnewWhenItWasFull) {
+  pair.hit(0, 1);
+  pair.hit(kSecond + 700);
+  EXPECT_EQ(pair.record()->header, (Header{1, kSecond + 700, 1}));
+}
+
+TEST_F(TwoEverySecond, MayBeInThePhaseOfTheEpoch) {
+  pair.change(interval_bucket(5, 2, kSecond, true));
+  pair.hit(kSecond + 900'000, 5);
+  EXPECT_EQ(pair.record()->header, (Header{5, kSecond, 1}));
+  EXPECT_EQ(pair.peek(kSecond + 900'000, 1).retry_after, 100'000);
+  EXPECT_EQ(pair.peek(2 * kSecond).remaining, 2);
+}
+
+TEST_F(TwoEverySecond, GivesBackWhatHasNotComeBackAnyway) {
+  pair.hit(0, 5);
+  const Header receipt = pair.receipt();
+  EXPECT_TRUE(pair.refund(kSecond, receipt, 5));
+  EXPECT_EQ(pair.peek(kSecond), (Shown{Status::ok, 5, 0, 0}));
+  pair.hit(kSecond, 4);
+  pair.refund(kSecond, receipt, 5);
+  EXPECT_EQ(pair.record()->header[0], 1) << "three of the five";
+}
+
+// Ten tokens a second, ten at most and ten more on credit.
+class InDebt : public ::testing::Test {
+ protected:
+  LonePair pair{bucket_of(10, 100'000, 1, 10)};
+};
+
+TEST_F(InDebt, LetsABigRequestGoAtOnceAndLaterOnesPay) {
+  EXPECT_EQ(pair.hit(0, 20), (Shown{Status::ok, 0, 0, 2 * kSecond}));
+  EXPECT_EQ(pair.hit(0), (Shown{Status::over, 0, kSecond, 2 * kSecond}));
+  EXPECT_FALSE(pair.allows(kSecond - 1));
+  EXPECT_TRUE(pair.allows(kSecond, 10)) << "out of debt, and ten on credit again";
+  EXPECT_FALSE(pair.allows(kSecond, 11));
+}
+
+TEST_F(InDebt, RefusesEvenACostOfZero) {
+  pair.hit(0, 15);
+  EXPECT_EQ(pair.hit(0, 0), (Shown{Status::over, 0, 500'000, 1'500'000}));
+  EXPECT_TRUE(pair.allows(500'000, 0));
+}
+
+TEST_F(InDebt, NeverAdmitsMoreThanBurstAndDebt) {
+  EXPECT_EQ(pair.hit(0, 21), (Shown{Status::never, 10, kNever, 0}));
+  EXPECT_EQ(pair.hit(0, 20).status, Status::ok);
+}
+
+TEST_F(InDebt, WaitsUntilItIsOutOfDebtAndTheCostFits) {
+  pair.hit(0, 10);
+  EXPECT_TRUE(pair.allows(0, 10)) << "not in debt yet";
+  EXPECT_EQ(pair.peek(0, 11).retry_after, 100'000);
+  EXPECT_EQ(pair.peek(0, 20).retry_after, kSecond);
+}
+
+TEST_F(InDebt, WithoutLimitTakesAnyRequestAtOnce) {
+  constexpr std::int64_t kMost = (kExact - 1) / 100'000;
+  pair.change(bucket_of(10, 100'000, 1, kMost - 10));
+  EXPECT_EQ(pair.hit(0, kMost).status, Status::ok);
+  EXPECT_EQ(pair.hit(0, 1).retry_after, (kMost - 10) * 100'000);
+}
+
+TEST(TokenBucket, GivesBackWhatHasNotComeBackAnyway) {
+  LonePair pair(token_bucket(20, 10));
+  pair.hit(0, 10);
+  const Header receipt = pair.receipt();
+  EXPECT_TRUE(pair.refund(400'000, receipt, 10));
+  EXPECT_EQ(pair.peek(400'000).remaining, 20);
+  pair.hit(400'000, 20);
+  pair.refund(400'000, receipt, 10);
+  EXPECT_EQ(pair.peek(400'000).remaining, 6) << "six of the ten had not come back";
+  EXPECT_FALSE(pair.refund(kMinute, receipt, 10)) << "all has";
+}
+
+TEST(TokenBucket, GivesBackOnlyItsOwnChargeOfAllThatWasUsedThen) {
+  LonePair pair(token_bucket(20, 10));
+  pair.hit(0, 10);
+  pair.hit(0, 3);
+  EXPECT_TRUE(pair.refund(kSecond, pair.receipt(), 3));
+  EXPECT_EQ(pair.peek(kSecond).remaining, 20);
+}
+
+TEST(TokenBucket, GivesBackInTheUnitsOfTheRecordRoundedDown) {
+  LonePair pair(bucket_of(20, 10, 1));
+  pair.hit(0, 2);
+  const Header receipt = pair.receipt();
+  pair.change(bucket_of(20, 3, 1));
+  pair.hit(0, 5);
+  EXPECT_EQ(pair.record()->header, (Header{21, 0, 3}));
+  pair.change(bucket_of(20, 10, 1));
+  EXPECT_TRUE(pair.refund(5, receipt, 2));
+  EXPECT_EQ(pair.record()->header, (Header{17, 0, 3})) << "15 tenths are four thirds and a bit";
+}
+
 TEST(TokenBucket, IsBuiltFromNumbersInRangeOnly) {
   EXPECT_NO_THROW(made(1, 1, kExact - 1, kExact - 1));
   EXPECT_NO_THROW(made(kExact - 1, kMaxPeriod, 1, 1));
@@ -170,7 +293,21 @@ TEST(TokenBucket, IsBuiltFromNumbersInRangeOnly) {
   EXPECT_THROW(made(1, kSecond, 1, kExact), InvalidLimit);
   EXPECT_THROW(made(2, kSecond, kExact / 2, 1), InvalidLimit) << "2^53 units in all";
   EXPECT_THROW(made(1, kSecond, 1, 0), InvalidLimit) << "a burst that would never come back";
-  EXPECT_THROW(TokenBucket::make(std::to_array<std::int64_t>({1, kSecond, 1})), InvalidLimit);
+  EXPECT_THROW(TokenBucket::make(std::to_array<std::int64_t>({1, kSecond, 1, 1})), InvalidLimit);
+}
+
+TEST(TokenBucket, HasIntervalsOfItsPeriodOrNoneAndAStartOnlyWithThem) {
+  const auto make = [](Micros every, std::int64_t start, std::int64_t debt) {
+    return TokenBucket::make(std::to_array<std::int64_t>({5, kSecond, 1, 2, every, start, debt}));
+  };
+  EXPECT_NO_THROW(make(1, 0, 0));
+  EXPECT_NO_THROW(make(kSecond, 1, 3));
+  EXPECT_THROW(make(2, 0, 0), InvalidLimit);
+  EXPECT_THROW(make(1, 1, 0), InvalidLimit);
+  EXPECT_THROW(make(kSecond, 2, 0), InvalidLimit);
+  EXPECT_THROW(make(kSecond, 0, -1), InvalidLimit);
+  EXPECT_NO_THROW(make(kSecond, 0, kExact - 6));
+  EXPECT_THROW(make(kSecond, 0, kExact - 5), InvalidLimit);
 }
 
 }  // namespace

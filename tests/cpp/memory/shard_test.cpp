@@ -170,7 +170,8 @@ TEST_F(Shards, AreFullWhenTheLastKeyFoundNoBytesUntilOneDoes) {
   Shard small(std::span(small_region.data(), 8 << 10), kPlaces, many);
   const Plan large("large", std::vector(16, fixed_window(5, kMinute)));
   std::uint64_t inserted = 0;
-  for (; small.insert(key_at(inserted, inserted), large.digest(), large.tags(), false) != nullptr; ++inserted) {
+  for (; small.insert(key_at(inserted, inserted), large.digest(), large.tags(), false) != nullptr;
+       ++inserted) {
     ASSERT_FALSE(small.is_full());
   }
   EXPECT_TRUE(small.is_full());
@@ -189,7 +190,8 @@ TEST_F(Shards, HaveAllTheirRoomAgainWhenTheyAreEmpty) {
   const Plan large("large", std::vector(16, fixed_window(5, kMinute)));
   const auto fill = [&](const Plan& policy) {
     std::uint64_t inserted = 0;
-    while (small.insert(key_at(inserted, inserted), policy.digest(), policy.tags(), false) != nullptr) ++inserted;
+    while (small.insert(key_at(inserted, inserted), policy.digest(), policy.tags(), false) != nullptr)
+      ++inserted;
     for (std::uint64_t i = 0; i < inserted; ++i) small.erase(small.find(key_at(i, i)));
     return inserted;
   };

@@ -13,7 +13,7 @@
 namespace overlimit::testing {
 namespace {
 
-std::unique_ptr<Store> in_memory() { return std::make_unique<MemoryStore>(100'000, 16 << 20); }
+std::unique_ptr<Store> in_memory() { return std::make_unique<MemoryStore>(); }
 
 INSTANTIATE_TEST_SUITE_P(InMemory, Refunds, ::testing::Values(&in_memory));
 INSTANTIATE_TEST_SUITE_P(InMemory, Locks, ::testing::Values(&in_memory));

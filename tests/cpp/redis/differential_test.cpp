@@ -103,7 +103,8 @@ class Histories : public ::testing::TestWithParam<Candidate> {
 
   void hit_or_peek() {
     const std::vector<Charge> charges = some_charges();
-    if (std::ranges::none_of(charges, [](const Charge& c) { return c.role == Role::enforce && c.cost > 0; })) return;  // TODO
+    if (std::ranges::none_of(charges, [](const Charge& c) { return c.role == Role::enforce && c.cost > 0; }))
+      return;  // TODO
     Call call{charges, below(6) == 0 ? Mode::peek : Mode::consume, now, false};
     if (below(6) == 0) call.patience = Micros(below(1'500));
     note("call", call);
@@ -201,16 +202,19 @@ INSTANTIATE_TEST_SUITE_P(
         Candidate{"SlidingLogs", {{sliding_log(6, 1'000)}, {sliding_log(9, 1'000)}, {sliding_log(2, 1'000)}}},
         Candidate{"SlidingWindowCounters",
                   {{sliding_window_counter(6, 997)}, {sliding_window_counter(9, 997)}}},
-        Candidate{"TokenBuckets",
-                  {{bucket_of(6, 700, 3)}, {bucket_of(4, 700, 3)}, {bucket_of(6, 997, 7)}, {bucket_of(6, 11, 1)}}},
+        Candidate{
+            "TokenBuckets",
+            {{bucket_of(6, 700, 3)}, {bucket_of(4, 700, 3)}, {bucket_of(6, 997, 7)}, {bucket_of(6, 11, 1)}}},
         Candidate{"TokenBucketsInDebt", {{bucket_of(4, 300, 1, 5)}, {bucket_of(2, 300, 1, 9)}}},
         Candidate{"BucketsOfLargeNumbers",
-                  {{bucket_of(6, kExact / 10, kExact / 2'000)}, {bucket_of(6, kExact / 10 - 1, 4'503'599'627'369)},
+                  {{bucket_of(6, kExact / 10, kExact / 2'000)},
+                   {bucket_of(6, kExact / 10 - 1, 4'503'599'627'369)},
                    {bucket_of(7, 3, 1)}}},
         Candidate{"IntervalBuckets", {{interval_bucket(6, 2, 400)}, {interval_bucket(5, 3, 400)}}},
         Candidate{"EpochIntervalBuckets",
                   {{interval_bucket(6, 2, 400, true)}, {interval_bucket(5, 3, 400, true, 4)}}},
-        Candidate{"LeakyBuckets", {{leaky_bucket(2, 400, 5)}, {leaky_bucket(1, 400, 5)}, {leaky_bucket(3, 400, 0)}}},
+        Candidate{"LeakyBuckets",
+                  {{leaky_bucket(2, 400, 5)}, {leaky_bucket(1, 400, 5)}, {leaky_bucket(3, 400, 0)}}},
         Candidate{"MixedPolicies",
                   {{fixed_window(9, 1'000), sliding_log(7, 700), bucket_of(6, 300, 1)},
                    {bucket_of(6, 300, 1), sliding_window_counter(9, 900)},
@@ -219,19 +223,25 @@ INSTANTIATE_TEST_SUITE_P(
         Candidate{"AlwaysPenalizedWindows",
                   {{fixed_window(5, 1'000)}, {fixed_window(7, 1'000)}},
                   {kPenalties.begin() + 1, kPenalties.end()}},
-        Candidate{"PenalizedMixtures",
-                  {{sliding_log(5, 900), leaky_bucket(2, 300, 3)}, {sliding_log(5, 900), bucket_of(5, 300, 1)}},
-                  kPenalties},
+        Candidate{
+            "PenalizedMixtures",
+            {{sliding_log(5, 900), leaky_bucket(2, 300, 3)}, {sliding_log(5, 900), bucket_of(5, 300, 1)}},
+            kPenalties},
         Candidate{"LimitsOfNothing",
-                  {{fixed_window(0, 1'000)}, {sliding_log(0, 1'000)}, {leaky_bucket(0, 1'000, 0)},
-                   {bucket_of(0, 1, 0)}, {sliding_window_counter(0, 1'000)}, {fixed_window(3, 1'000)}}},
-        Candidate{"TheEndOfTime",
-                  {{fixed_window(9, kMaxPeriod), sliding_log(9, kMaxPeriod), sliding_window_counter(30, kMaxPeriod),
-                    leaky_bucket(3, kMaxPeriod, 10), interval_bucket(9, 1, kMaxPeriod),
-                    sliding_window(20, kMaxPeriod, kMaxPeriod / 4'096), bucket_of(9, kExact / 10, 1)},
-                   {fixed_window(5, 100)}},
-                  {std::nullopt, Penalty{{kMaxPeriod, 5}, false, kMaxPeriod}},
-                  kMaxTime - 100'000}),
+                  {{fixed_window(0, 1'000)},
+                   {sliding_log(0, 1'000)},
+                   {leaky_bucket(0, 1'000, 0)},
+                   {bucket_of(0, 1, 0)},
+                   {sliding_window_counter(0, 1'000)},
+                   {fixed_window(3, 1'000)}}},
+        Candidate{
+            "TheEndOfTime",
+            {{fixed_window(9, kMaxPeriod), sliding_log(9, kMaxPeriod), sliding_window_counter(30, kMaxPeriod),
+              leaky_bucket(3, kMaxPeriod, 10), interval_bucket(9, 1, kMaxPeriod),
+              sliding_window(20, kMaxPeriod, kMaxPeriod / 4'096), bucket_of(9, kExact / 10, 1)},
+             {fixed_window(5, 100)}},
+            {std::nullopt, Penalty{{kMaxPeriod, 5}, false, kMaxPeriod}},
+            kMaxTime - 100'000}),
     [](const ::testing::TestParamInfo<Candidate>& candidate) { return std::string(candidate.param.name); });
 
 }  // namespace

@@ -67,7 +67,9 @@ TEST_P(CalendarWindows, AreRefundedLikeAnyWindow) {
 
 TEST_P(CalendarWindows, OfAnotherCalendarAreOtherLimits) {
   const auto days = std::make_shared<const Calendar>(
-      Calendar{"days", [](Micros now) { return Bounds{now / 24 * 24, now / 24 * 24 + 24, now / 24 * 24 + 48}; }});
+      Calendar{"days", [](Micros now) {
+                 return Bounds{now / 24 * 24, now / 24 * 24 + 24, now / 24 * 24 + 48};
+               }});
   hit(plan, {"a"}, 130, 2);
   EXPECT_TRUE(hit(Plan("p", {calendar_window(2, days)}), {"a"}, 130).allowed());
   EXPECT_FALSE(hit(plan, {"a"}, 130).allowed());

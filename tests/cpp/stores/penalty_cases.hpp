@@ -107,7 +107,7 @@ TEST_P(Penalties, ShowInAPeekAsTheHitWouldSetThem) {
 }
 
 TEST_P(Penalties, AreTheOnlyThingARefusalWrites) {
-  const Plan two("two", {fixed_window(1, kTen), fixed_window(9, kTen)}, Penalty{{kSecond}});
+  const Plan two("two", {fixed_window(1, kTen), sliding_log(9, kTen)}, Penalty{{kSecond}});
   hit(two, {"a"}, 0);
   for (int i = 0; i < 3; ++i) hit(two, {"a", "b"}, 100);
   EXPECT_EQ(peek(two, {"a"}, 2 * kSecond, 0).columns.remaining, (std::vector<std::int64_t>{0, 8}));
@@ -207,13 +207,20 @@ TEST_P(Penalties, AreForgottenByAReset) {
   EXPECT_TRUE(hit(plan, {"a"}, kTen).allowed()) << "the first level again";
 }
 
-TEST_P(Penalties, LockWhoWouldHaveToWaitLongerThanTheirPatience) {
-  const Plan queue("q", {leaky_bucket(1, kSecond, 5)}, Penalty{{kMinute}});
+TEST_P(Penalties, AreNotForWhoWaitsForATurn) {
+  const Plan queue("q", {leaky_bucket(1, kSecond, 2)}, Penalty{{kMinute}, true});
   const std::vector<Charge> charges{{&queue, "a", 3}};
-  const Answer impatient = ask(*store, {charges, Mode::consume, 0, true, kSecond});
-  EXPECT_EQ(impatient.status(), Status::over);
-  EXPECT_EQ(impatient.decision.retry_after, kMinute);
-  EXPECT_EQ(hit(queue, {"a"}, 5).status(), Status::locked);
+  const auto wait_for = [&](Micros patience) {
+    return ask(*store, {charges, Mode::consume, 0, true, patience});
+  };
+  EXPECT_EQ(wait_for(kSecond).decision.retry_after, kSecond) << "two seconds are too long";
+  EXPECT_TRUE(wait_for(2 * kSecond).allowed());
+  EXPECT_EQ(wait_for(kMinute).decision.retry_after, 3 * kSecond) << "the queue is full";
+  EXPECT_EQ(peek(queue, {"a"}, 0, 0).status(), Status::ok);
+  EXPECT_EQ(hit(queue, {"a"}, 0, 3).decision.retry_after, kMinute);
+  EXPECT_EQ(ask(*store, {charges, Mode::consume, kSecond, true, kMinute}).decision.retry_after,
+            kMinute - kSecond)
+      << "nor does it extend a lock";
 }
 
 }  // namespace overlimit::testing

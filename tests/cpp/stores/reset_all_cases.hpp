@@ -40,7 +40,8 @@ TEST_P(ResetAll, TouchesNoOtherPolicyWhateverItIsCalled) {
   hit(plan, {"p"}, 0);
   store->reset_all(plan, {});
   for (const Plan& other : others) {
-    for (const std::string_view name : {std::string_view("p"), std::string_view("p:p"), std::string_view(long_one)}) {
+    for (const std::string_view name :
+         {std::string_view("p"), std::string_view("p:p"), std::string_view(long_one)}) {
       EXPECT_FALSE(hit(other, {name}, 0).allowed()) << other.policy();
     }
   }

@@ -1,0 +1,125 @@
+#include "overlimit/calendar.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "../limits.hpp"
+#include "overlimit/errors.hpp"
+#include "overlimit/plan.hpp"
+#include "overlimit/store.hpp"
+
+namespace overlimit {
+namespace {
+
+using testing::calendar_window;
+using testing::fixed_window;
+using testing::kMinute;
+
+// Periods of a thousand microseconds, and how often somebody asked for one.
+class Thousands : public ::testing::Test {
+ protected:
+  std::atomic<int> asked = 0;
+  const std::shared_ptr<const Calendar> calendar =
+      std::make_shared<const Calendar>(Calendar{"thousand", [this](Micros now) {
+                                                  ++asked;
+                                                  const Micros start = now / 1'000 * 1'000;
+                                                  return Bounds{start, start + 1'000, start + 2'000};
+                                                }});
+  const Limit limit = calendar_window(3, calendar);
+  const Plan plan{"p", {limit, fixed_window(9, kMinute)}};
+};
+
+TEST_F(Thousands, GoWithWindowsThatStartWithThemAndWithNothingElse) {
+  const auto window = [&](Micros period, int start, bool with) {
+    return Limit("fixed_window", std::to_array<std::int64_t>({3, period, start}), std::nullopt,
+                 with ? calendar : nullptr);
+  };
+  EXPECT_NO_THROW(window(0, 2, true));
+  EXPECT_THROW(window(0, 2, false), InvalidLimit);
+  EXPECT_THROW(window(1, 2, true), InvalidLimit);
+  EXPECT_THROW(window(1, 0, true), InvalidLimit);
+  EXPECT_THROW(window(1, 1, true), InvalidLimit);
+  EXPECT_THROW(Limit("sliding_log", std::to_array<std::int64_t>({3, 1}), std::nullopt, calendar),
+               InvalidLimit);
+}
+
+TEST_F(Thousands, AreAskedWhenALimitIsDatedAndNotBefore) {
+  EXPECT_TRUE(limit.has_calendar());
+  EXPECT_EQ(asked, 0);
+  EXPECT_EQ(limit.dated(2'500).packed(), (std::vector<std::int64_t>{3, 0, 2, 2'000, 3'000, 4'000}));
+  EXPECT_EQ(asked, 1);
+}
+
+TEST_F(Thousands, HoldForTheCurrentPeriodAndTheNext) {
+  const Limit dated = limit.dated(2'500);
+  EXPECT_FALSE(dated.holds_at(1'999));
+  EXPECT_TRUE(dated.holds_at(2'000));
+  EXPECT_TRUE(dated.holds_at(3'999));
+  EXPECT_FALSE(dated.holds_at(4'000));
+  EXPECT_TRUE(fixed_window(3, kMinute).holds_at(0));
+}
+
+TEST_F(Thousands, MakeATagByTheirIdentity) {
+  const auto other = std::make_shared<const Calendar>(Calendar{"other", calendar->bounds_at});
+  EXPECT_EQ(limit.tag(), limit.dated(77).tag());
+  EXPECT_EQ(limit.tag(), hash_of("fixed_window 0 2 calendar thousand"));
+  EXPECT_NE(limit.tag(), calendar_window(3, other).tag());
+}
+
+TEST_F(Thousands, DateAPlanOnceForAsLongAsItHolds) {
+  const auto first = plan.dated(2'500);
+  EXPECT_EQ(plan.dated(2'000), first);
+  EXPECT_EQ(plan.dated(3'999), first) << "the next period is known too";
+  EXPECT_EQ(asked, 1);
+  const auto second = plan.dated(4'000);
+  EXPECT_NE(second, first);
+  EXPECT_NE(plan.dated(1'999), second);
+  EXPECT_EQ(asked, 3);
+}
+
+TEST_F(Thousands, LeaveADatedPlanWhatItWasButForItsNumbers) {
+  const auto dated = plan.dated(2'500);
+  EXPECT_TRUE(plan.has_calendar());
+  EXPECT_FALSE(dated->has_calendar()) << "it needs no further dating";
+  EXPECT_EQ(dated->shape(), plan.shape());
+  EXPECT_EQ(dated->digest(), plan.digest());
+  EXPECT_EQ(dated->packed().size(), plan.packed().size());
+  EXPECT_NE(dated->packed(), plan.packed());
+  EXPECT_TRUE(std::ranges::equal(dated->tags(), plan.tags()));
+  EXPECT_FALSE(Plan("p", {fixed_window(9, kMinute)}).has_calendar());
+}
+
+TEST_F(Thousands, DateTheChargesOfACallThatFollowThem) {
+  const Plan timeless("t", {fixed_window(9, kMinute)});
+  const std::vector<Charge> charges{{&plan, "a", 2}, {&timeless, "b"}, {&plan, "c"}};
+  const DatedCharges dated(charges, 2'500);
+  EXPECT_EQ(dated.charges()[0].plan, plan.dated(2'500).get());
+  EXPECT_EQ(dated.charges()[0].cost, 2);
+  EXPECT_EQ(dated.charges()[1].plan, &timeless);
+  EXPECT_EQ(dated.charges()[2].plan, dated.charges()[0].plan);
+  EXPECT_TRUE(dated.holds_at(3'999));
+  EXPECT_FALSE(dated.holds_at(4'000));
+}
+
+TEST_F(Thousands, MayBeAskedByManyThreadsAtOnce) {
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&, thread] {
+      for (Micros now = 0; now < 200'000; now += 70 + thread) {
+        const auto dated = plan.dated(now);
+        if (!dated->holds_at(now) || dated->size() != 2) ++wrong;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+}  // namespace
+}  // namespace overlimit

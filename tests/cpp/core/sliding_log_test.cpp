@@ -1,0 +1,157 @@
+#include "overlimit/algorithms/sliding_log.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+#include "../limits.hpp"
+#include "lone_pair.hpp"
+#include "overlimit/errors.hpp"
+
+namespace overlimit {
+namespace {
+
+using testing::kMinute;
+using testing::kSecond;
+using testing::LonePair;
+using testing::Shown;
+using testing::sliding_log;
+
+// Three in ten seconds, all spent.
+class ThreeEntries : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    pair.hit(100);
+    pair.hit(200);
+    pair.hit(5 * kSecond);
+  }
+  LonePair pair{sliding_log(3, 10 * kSecond)};
+};
+
+TEST_F(ThreeEntries, LeaveExactlyOnePeriodAfterTheirInstant) {
+  EXPECT_FALSE(pair.allows(10 * kSecond + 99));
+  EXPECT_TRUE(pair.allows(10 * kSecond + 100));
+  EXPECT_FALSE(pair.allows(10 * kSecond + 199, 2));
+  EXPECT_TRUE(pair.allows(10 * kSecond + 200, 2));
+}
+
+TEST_F(ThreeEntries, ShowEveryFieldToTheMicrosecond) {
+  EXPECT_EQ(pair.peek(6 * kSecond, 1), (Shown{Status::over, 0, 4 * kSecond + 100, 9 * kSecond}));
+  EXPECT_EQ(pair.peek(6 * kSecond, 2).retry_after, 4 * kSecond + 200);
+  EXPECT_EQ(pair.peek(6 * kSecond, 3).retry_after, 9 * kSecond);
+  EXPECT_EQ(pair.peek(10 * kSecond + 100), (Shown{Status::ok, 1, 0, 5 * kSecond - 100}));
+  EXPECT_EQ(pair.peek(15 * kSecond - 1), (Shown{Status::ok, 2, 0, 1}));
+  EXPECT_EQ(pair.peek(15 * kSecond), (Shown{Status::ok, 3, 0, 0}));
+}
+
+TEST_F(ThreeEntries, AreKeptOldestFirstTheNewestInTheHeader) {
+  EXPECT_EQ(pair.cells(), (std::vector<Cell>{{100, 1}, {200, 1}}));
+  EXPECT_EQ(pair.record()->header, (Header{5 * kSecond, 1, 3}));
+  pair.hit(10 * kSecond + 150);
+  EXPECT_EQ(pair.cells(), (std::vector<Cell>{{200, 1}, {5 * kSecond, 1}}));
+}
+
+TEST_F(ThreeEntries, AreJudgedAtTheNewestWhenTheClockGoesBack) {
+  EXPECT_EQ(pair.hit(0), (Shown{Status::over, 0, 5 * kSecond + 100, 10 * kSecond}));
+  pair.change(sliding_log(4, 10 * kSecond));
+  pair.hit(0);
+  EXPECT_EQ(pair.record()->header, (Header{5 * kSecond, 2, 4})) << "one entry per instant";
+}
+
+TEST_F(ThreeEntries, RefuseEvenACostOfZeroUnderALoweredLimit) {
+  pair.change(sliding_log(2, 10 * kSecond));
+  EXPECT_EQ(pair.hit(6 * kSecond, 0).retry_after, 4 * kSecond + 100);
+  EXPECT_TRUE(pair.allows(10 * kSecond + 100, 0));
+}
+
+TEST_F(ThreeEntries, AreRemovedByARefund) {
+  EXPECT_TRUE(pair.refund(6 * kSecond, {200, 1, 2}));
+  EXPECT_EQ(pair.cells(), (std::vector<Cell>{{100, 1}}));
+  EXPECT_EQ(pair.peek(6 * kSecond), (Shown{Status::ok, 1, 0, 9 * kSecond}));
+  EXPECT_FALSE(pair.refund(6 * kSecond, {200, 1, 2})) << "there is nothing left of it";
+}
+
+TEST_F(ThreeEntries, StayWhenTheNewestIsRefunded) {
+  EXPECT_TRUE(pair.refund(6 * kSecond, pair.receipt()));
+  EXPECT_EQ(pair.record()->header, (Header{5 * kSecond, 0, 2}));
+  EXPECT_EQ(pair.peek(6 * kSecond, 1), (Shown{Status::ok, 1, 0, 9 * kSecond})) << "the newest is a time";
+  EXPECT_EQ(pair.peek(6 * kSecond, 2), (Shown{Status::over, 1, 4 * kSecond + 100, 9 * kSecond}));
+  pair.hit(7 * kSecond);
+  EXPECT_EQ(pair.cells(), (std::vector<Cell>{{100, 1}, {200, 1}})) << "an empty entry is not kept";
+}
+
+TEST(SlidingLog, GivesBackPartOfAnEntryOfSeveralCharges) {
+  LonePair pair(sliding_log(9, kMinute));
+  pair.hit(5, 2);
+  pair.hit(5, 3);
+  const Header receipt = pair.receipt();
+  pair.hit(6);
+  EXPECT_TRUE(pair.refund(7, receipt, 3));
+  EXPECT_EQ(pair.cells(), (std::vector<Cell>{{5, 2}}));
+  EXPECT_EQ(pair.peek(7).remaining, 6);
+}
+
+TEST(SlidingLog, GivesNothingBackOfWhatHasLeft) {
+  LonePair pair(sliding_log(9, kMinute));
+  pair.hit(0, 2);
+  const Header receipt = pair.receipt();
+  pair.hit(kMinute, 3);
+  EXPECT_FALSE(pair.refund(kMinute, receipt, 2));
+  EXPECT_EQ(pair.peek(kMinute).remaining, 6);
+}
+
+TEST(SlidingLog, NeverAdmitsACostAboveItsLimit) {
+  LonePair pair(sliding_log(3, kMinute));
+  EXPECT_EQ(pair.hit(0, 4), (Shown{Status::never, 3, kNever, 0}));
+  EXPECT_EQ(pair.hit(0, INT64_MAX).status, Status::never);
+  EXPECT_EQ(pair.hit(0, 3).status, Status::ok);
+}
+
+TEST(SlidingLog, KeepsNoMoreEntriesThanItsLimit) {
+  LonePair pair(sliding_log(10'000, kSecond));
+  for (Micros now = 0; now < 30'000; ++now) pair.hit(now);
+  EXPECT_EQ(pair.cells().size(), 9'999U);
+  EXPECT_EQ(pair.peek(30'000, 1).retry_after, kSecond - 30'000);
+}
+
+TEST(SlidingLog, WorksAtTheEndOfTime) {
+  LonePair pair(sliding_log(1, kMaxPeriod));
+  EXPECT_EQ(pair.hit(kMaxTime - 1), (Shown{Status::ok, 0, 0, kMaxPeriod}));
+  EXPECT_EQ(pair.hit(kMaxTime - 1), (Shown{Status::over, 0, kMaxPeriod, kMaxPeriod}));
+}
+
+// Random traffic against a list of everything that was ever admitted.
+TEST(SlidingLog, AdmitsExactlyWhenTheChargesOfThePeriodLeaveRoom) {
+  std::mt19937 random(4);
+  LonePair pair(sliding_log(7, 1000));
+  std::vector<Cell> admitted;
+  int refused = 0;
+  Micros now = 0;
+  for (int call = 0; call < 20'000; ++call) {
+    now += Micros(random() % 120);
+    const auto cost = Cost(random() % 4);
+    std::int64_t counted = 0;
+    for (const Cell& charge : admitted) counted += charge.at > now - 1000 ? charge.count : 0;
+    const bool fits = counted + cost <= 7;
+    ASSERT_EQ(pair.hit(now, cost).status, fits ? Status::ok : Status::over) << now;
+    if (fits && cost > 0) admitted.push_back({now, cost});
+    if (admitted.size() > 20) admitted.erase(admitted.begin());
+    refused += fits ? 0 : 1;
+  }
+  EXPECT_GT(refused, 5'000);
+  EXPECT_LT(refused, 15'000);
+}
+
+TEST(SlidingLog, IsBuiltFromNumbersInRangeOnly) {
+  EXPECT_NO_THROW(sliding_log(0, 1));
+  EXPECT_NO_THROW(sliding_log(10'000, kMaxPeriod));
+  EXPECT_THROW(sliding_log(-1, kMinute), InvalidLimit);
+  EXPECT_THROW(sliding_log(10'001, kMinute), InvalidLimit);
+  EXPECT_THROW(sliding_log(1, 0), InvalidLimit);
+  EXPECT_THROW(sliding_log(1, kMaxPeriod + 1), InvalidLimit);
+  EXPECT_THROW(SlidingLog::make(std::to_array<std::int64_t>({1, kMinute, 0})), InvalidLimit);
+}
+
+}  // namespace
+}  // namespace overlimit
