@@ -40,12 +40,9 @@ struct Written {
 
 namespace detail {
 
-template <class Limited>
-using StandingOf = std::optional<Standing<typename Limited::State>>;
-
 // An admitted cost whose turn comes later than the caller would wait.
 template <class Limited>
-Verdict patient(const Limited& limit, const StandingOf<Limited>& standing, Micros now, Cost cost,
+Verdict patient(const Limited& limit, const Left<Limited>& standing, Micros now, Cost cost,
                 Micros patience) {
   const Micros wait = delay(limit, charge(limit, standing, now, cost).state, now);
   return wait <= patience ? kAdmitted : over(wait - patience);
@@ -55,7 +52,7 @@ template <class Limited>
 Examined examine(const Limited& limit, const Found* found, Micros reading, Cost cost, Micros patience) {
   Examined pair;
   pair.now = reading;
-  StandingOf<Limited> standing;
+  Left<Limited> standing;
   Cells cells;
   if (found != nullptr && found->expires_at > reading) {
     const auto state = std::bit_cast<typename Limited::State>(found->header);
@@ -83,7 +80,7 @@ Examined examine(const Limited& limit, const Found* found, Micros reading, Cost 
 
 template <class Limited>
 Written charged(const Limited& limit, const Examined& pair, Cost cost) {
-  StandingOf<Limited> standing;
+  Left<Limited> standing;
   if (pair.standing) standing = {std::bit_cast<typename Limited::State>(pair.header), pair.dropped};
   const auto after = charge(limit, standing, pair.now, cost);
   return {std::bit_cast<Header>(after.state), after.dropped, after.pushed,

@@ -49,16 +49,14 @@ constexpr Micros clamp(const FixedWindow& window, const FixedWindow::State& stat
   return window.has(state) ? state.start : kMaxTime;
 }
 
-constexpr std::optional<Standing<FixedWindow::State>> advance(const FixedWindow&,
-                                                              const FixedWindow::State& state, const Cells&,
-                                                              Micros now) {
+constexpr Left<FixedWindow> advance(const FixedWindow&, const FixedWindow::State& state, const Cells&,
+                                    Micros now) {
   if (now >= state.end) return std::nullopt;
   return Standing<FixedWindow::State>{state};
 }
 
-constexpr Verdict admit(const FixedWindow& window,
-                        const std::optional<Standing<FixedWindow::State>>& standing, const Cells&, Micros now,
-                        Cost cost) {
+constexpr Verdict admit(const FixedWindow& window, const Left<FixedWindow>& standing, const Cells&,
+                        Micros now, Cost cost) {
   if (cost > window.limit) return kNeverAdmitted;
   if (!standing || cost <= window.limit - standing->state.count) return kAdmitted;
   return over(standing->state.end - now);
@@ -74,17 +72,14 @@ constexpr FixedWindow::State opened(const FixedWindow& window, Micros now) {
   return {start, start + window.period, 0};
 }
 
-constexpr Charged<FixedWindow::State> charge(const FixedWindow& window,
-                                             const std::optional<Standing<FixedWindow::State>>& standing,
-                                             Micros now, Cost cost) {
+constexpr After<FixedWindow> charge(const FixedWindow& window, const Left<FixedWindow>& standing, Micros now,
+                                    Cost cost) {
   const FixedWindow::State state = standing ? standing->state : opened(window, now);
   return {{state.start, state.end, state.count + cost}};
 }
 
-constexpr std::optional<Refunded<FixedWindow::State>> refund(const FixedWindow&,
-                                                             const FixedWindow::State& state, const Cells&,
-                                                             const FixedWindow::State& then, Micros,
-                                                             Cost cost) {
+constexpr Repaid<FixedWindow> refund(const FixedWindow&, const FixedWindow::State& state, const Cells&,
+                                     const FixedWindow::State& then, Micros, Cost cost) {
   if (state.start != then.start) return std::nullopt;
   return Refunded<FixedWindow::State>{{state.start, state.end, std::max<Cost>(0, state.count - cost)}};
 }

@@ -44,35 +44,30 @@ static_assert(kIsState<LeakyBucket::State>);
 
 constexpr Micros clamp(const LeakyBucket&, const LeakyBucket::State& state) { return state.start; }
 
-constexpr std::optional<Standing<LeakyBucket::State>> advance(const LeakyBucket& bucket,
-                                                              const LeakyBucket::State& state, const Cells&,
-                                                              Micros now) {
+constexpr Left<LeakyBucket> advance(const LeakyBucket& bucket, const LeakyBucket::State& state, const Cells&,
+                                    Micros now) {
   const std::int64_t left = state.count - bucket.drained(state.start, now);
   if (left <= 0 || bucket.rate == 0) return std::nullopt;
   return Standing<LeakyBucket::State>{{now - (now - state.start) % bucket.period, left, 0}};
 }
 
-constexpr Verdict admit(const LeakyBucket& bucket,
-                        const std::optional<Standing<LeakyBucket::State>>& standing, const Cells&, Micros now,
-                        Cost cost) {
+constexpr Verdict admit(const LeakyBucket& bucket, const Left<LeakyBucket>& standing, const Cells&,
+                        Micros now, Cost cost) {
   if (cost > bucket.most()) return kNeverAdmitted;
   if (!standing) return kAdmitted;
   const std::int64_t need = standing->state.count - (bucket.most() - cost);
   return need <= 0 ? kAdmitted : over(bucket.drained_at(standing->state.start, need) - now);
 }
 
-constexpr Charged<LeakyBucket::State> charge(const LeakyBucket&,
-                                             const std::optional<Standing<LeakyBucket::State>>& standing,
-                                             Micros now, Cost cost) {
+constexpr After<LeakyBucket> charge(const LeakyBucket&, const Left<LeakyBucket>& standing, Micros now,
+                                    Cost cost) {
   if (!standing) return {{now, cost, 0}};
   return {{standing->state.start, standing->state.count + cost, 0}};
 }
 
 /// What of the charge is still in the queue: it came last.
-constexpr std::optional<Refunded<LeakyBucket::State>> refund(const LeakyBucket& bucket,
-                                                             const LeakyBucket::State& state, const Cells&,
-                                                             const LeakyBucket::State& then, Micros now,
-                                                             Cost cost) {
+constexpr Repaid<LeakyBucket> refund(const LeakyBucket& bucket, const LeakyBucket::State& state, const Cells&,
+                                     const LeakyBucket::State& then, Micros now, Cost cost) {
   const std::int64_t left = std::max<std::int64_t>(0, then.count - bucket.drained(then.start, now));
   return Refunded<LeakyBucket::State>{
       {state.start, std::max<std::int64_t>(0, state.count - std::min(cost, left)), 0}};

@@ -32,26 +32,23 @@ struct SlidingLog {
 
 constexpr Micros clamp(const SlidingLog&, const SlidingLog::State& state) { return state.newest; }
 
-inline std::optional<Standing<SlidingLog::State>> advance(const SlidingLog& log,
-                                                          const SlidingLog::State& state, const Cells& cells,
-                                                          Micros now) {
+inline Left<SlidingLog> advance(const SlidingLog& log, const SlidingLog::State& state, const Cells& cells,
+                                Micros now) {
   return history::advance(log, state, cells, now);
 }
 
-inline Verdict admit(const SlidingLog& log, const std::optional<Standing<SlidingLog::State>>& standing,
-                     const Cells& cells, Micros now, Cost cost) {
+inline Verdict admit(const SlidingLog& log, const Left<SlidingLog>& standing, const Cells& cells, Micros now,
+                     Cost cost) {
   return history::admit(log, standing, cells, now, cost);
 }
 
-inline Charged<SlidingLog::State> charge(const SlidingLog& log,
-                                         const std::optional<Standing<SlidingLog::State>>& standing,
-                                         Micros now, Cost cost) {
+inline After<SlidingLog> charge(const SlidingLog& log, const Left<SlidingLog>& standing, Micros now,
+                                Cost cost) {
   return history::charge(log, standing, now, cost);
 }
 
-inline std::optional<Refunded<SlidingLog::State>> refund(const SlidingLog&, const SlidingLog::State& state,
-                                                         const Cells& cells, const SlidingLog::State& then,
-                                                         Micros, Cost cost) {
+inline Repaid<SlidingLog> refund(const SlidingLog&, const SlidingLog::State& state, const Cells& cells,
+                                 const SlidingLog::State& then, Micros, Cost cost) {
   return history::refund(state, cells, then, cost);
 }
 

@@ -41,29 +41,23 @@ constexpr Micros clamp(const SlidingWindow& window, const SlidingWindow::State& 
   return product(state.newest, window.precision);
 }
 
-inline std::optional<Standing<SlidingWindow::State>> advance(const SlidingWindow& window,
-                                                             const SlidingWindow::State& state,
-                                                             const Cells& cells, Micros now) {
+inline Left<SlidingWindow> advance(const SlidingWindow& window, const SlidingWindow::State& state,
+                                   const Cells& cells, Micros now) {
   return history::advance(window, state, cells, now);
 }
 
-inline Verdict admit(const SlidingWindow& window,
-                     const std::optional<Standing<SlidingWindow::State>>& standing, const Cells& cells,
+inline Verdict admit(const SlidingWindow& window, const Left<SlidingWindow>& standing, const Cells& cells,
                      Micros now, Cost cost) {
   return history::admit(window, standing, cells, now, cost);
 }
 
-inline Charged<SlidingWindow::State> charge(const SlidingWindow& window,
-                                            const std::optional<Standing<SlidingWindow::State>>& standing,
-                                            Micros now, Cost cost) {
+inline After<SlidingWindow> charge(const SlidingWindow& window, const Left<SlidingWindow>& standing,
+                                   Micros now, Cost cost) {
   return history::charge(window, standing, now, cost);
 }
 
-inline std::optional<Refunded<SlidingWindow::State>> refund(const SlidingWindow&,
-                                                            const SlidingWindow::State& state,
-                                                            const Cells& cells,
-                                                            const SlidingWindow::State& then, Micros,
-                                                            Cost cost) {
+inline Repaid<SlidingWindow> refund(const SlidingWindow&, const SlidingWindow::State& state,
+                                    const Cells& cells, const SlidingWindow::State& then, Micros, Cost cost) {
   return history::refund(state, cells, then, cost);
 }
 

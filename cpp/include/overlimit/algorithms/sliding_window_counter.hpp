@@ -47,9 +47,9 @@ constexpr Micros clamp(const SlidingWindowCounter& counter, const SlidingWindowC
   return state.start % counter.period == 0 ? state.start : kMaxTime;
 }
 
-inline std::optional<Standing<SlidingWindowCounter::State>> advance(const SlidingWindowCounter& counter,
-                                                                    const SlidingWindowCounter::State& state,
-                                                                    const Cells&, Micros now) {
+inline Left<SlidingWindowCounter> advance(const SlidingWindowCounter& counter,
+                                          const SlidingWindowCounter::State& state, const Cells&,
+                                          Micros now) {
   const Micros start = now - now % counter.period;
   SlidingWindowCounter::State here{start, 0, 0};
   if (start == state.start) here = state;
@@ -82,28 +82,24 @@ inline Micros fits_at(const SlidingWindowCounter& counter, const SlidingWindowCo
   return counter.fits(after, end - 1, cost) ? first_fit(counter, after, next, end - 1, cost) : end;
 }
 
-inline Verdict admit(const SlidingWindowCounter& counter,
-                     const std::optional<Standing<SlidingWindowCounter::State>>& standing, const Cells&,
-                     Micros now, Cost cost) {
+inline Verdict admit(const SlidingWindowCounter& counter, const Left<SlidingWindowCounter>& standing,
+                     const Cells&, Micros now, Cost cost) {
   if (cost > counter.limit) return kNeverAdmitted;
   if (!standing || counter.fits(standing->state, now, cost)) return kAdmitted;
   return over(fits_at(counter, standing->state, now, cost) - now);
 }
 
-inline Charged<SlidingWindowCounter::State> charge(
-    const SlidingWindowCounter& counter, const std::optional<Standing<SlidingWindowCounter::State>>& standing,
-    Micros now, Cost cost) {
+inline After<SlidingWindowCounter> charge(const SlidingWindowCounter& counter,
+                                          const Left<SlidingWindowCounter>& standing, Micros now, Cost cost) {
   if (!standing) return {{now - now % counter.period, 0, cost}};
   const SlidingWindowCounter::State& state = standing->state;
   return {{state.start, state.previous, state.current + cost}};
 }
 
 /// The window that was charged may be the current one by now, or the previous.
-inline std::optional<Refunded<SlidingWindowCounter::State>> refund(const SlidingWindowCounter& counter,
-                                                                   const SlidingWindowCounter::State& state,
-                                                                   const Cells&,
-                                                                   const SlidingWindowCounter::State& then,
-                                                                   Micros, Cost cost) {
+inline Repaid<SlidingWindowCounter> refund(const SlidingWindowCounter& counter,
+                                           const SlidingWindowCounter::State& state, const Cells&,
+                                           const SlidingWindowCounter::State& then, Micros, Cost cost) {
   SlidingWindowCounter::State left = state;
   if (state.start == then.start) {
     left.current = std::max<Cost>(0, state.current - cost);

@@ -97,6 +97,15 @@ struct Refunded {
   std::int64_t cell_count = 0;
 };
 
+/// The same of a limit by its type: what is left of its record, if anything is; the record after a charge,
+/// and after a refund, if that changes anything.
+template <class Limited>
+using Left = std::optional<Standing<typename Limited::State>>;
+template <class Limited>
+using After = Charged<typename Limited::State>;
+template <class Limited>
+using Repaid = std::optional<Refunded<typename Limited::State>>;
+
 /// Most algorithms let go at once who they admit.
 template <class Limited, class State>
 constexpr Micros delay(const Limited&, const State&, Micros) {

@@ -58,17 +58,16 @@ static_assert(kIsState<TokenBucket::State>);
 
 constexpr Micros clamp(const TokenBucket&, const TokenBucket::State& state) { return state.last; }
 
-inline std::optional<Standing<TokenBucket::State>> advance(const TokenBucket& bucket,
-                                                           const TokenBucket::State& state, const Cells&,
-                                                           Micros now) {
+inline Left<TokenBucket> advance(const TokenBucket& bucket, const TokenBucket::State& state, const Cells&,
+                                 Micros now) {
   const std::int64_t used = state.units == bucket.units ? state.used : bucket.rescaled(state);
   const std::int64_t left = used - bucket.refilled(state.last, now);
   if (left <= 0 || bucket.refill == 0) return std::nullopt;
   return Standing<TokenBucket::State>{{left, now - (now - state.last) % bucket.every, bucket.units}};
 }
 
-inline Verdict admit(const TokenBucket& bucket, const std::optional<Standing<TokenBucket::State>>& standing,
-                     const Cells&, Micros now, Cost cost) {
+inline Verdict admit(const TokenBucket& bucket, const Left<TokenBucket>& standing, const Cells&, Micros now,
+                     Cost cost) {
   if (cost > bucket.most()) return kNeverAdmitted;
   if (!standing) return kAdmitted;
   const auto& [used, last, units] = standing->state;
@@ -76,9 +75,8 @@ inline Verdict admit(const TokenBucket& bucket, const std::optional<Standing<Tok
   return need <= 0 ? kAdmitted : over(bucket.refilled_at(last, need) - now);
 }
 
-inline Charged<TokenBucket::State> charge(const TokenBucket& bucket,
-                                          const std::optional<Standing<TokenBucket::State>>& standing,
-                                          Micros now, Cost cost) {
+inline After<TokenBucket> charge(const TokenBucket& bucket, const Left<TokenBucket>& standing, Micros now,
+                                 Cost cost) {
   if (standing) {
     const TokenBucket::State& state = standing->state;
     return {{state.used + cost * bucket.units, state.last, bucket.units}};
@@ -88,10 +86,8 @@ inline Charged<TokenBucket::State> charge(const TokenBucket& bucket,
 }
 
 /// What of the charge has not drained yet: it lay on top of what was used before it.
-inline std::optional<Refunded<TokenBucket::State>> refund(const TokenBucket& bucket,
-                                                          const TokenBucket::State& state, const Cells&,
-                                                          const TokenBucket::State& then, Micros now,
-                                                          Cost cost) {
+inline Repaid<TokenBucket> refund(const TokenBucket& bucket, const TokenBucket::State& state, const Cells&,
+                                  const TokenBucket::State& then, Micros now, Cost cost) {
   const std::int64_t left = std::max<std::int64_t>(0, then.used - bucket.refilled(then.last, now));
   const std::int64_t given = bucket.counted_in(state, std::min(cost * bucket.units, left));
   return Refunded<TokenBucket::State>{
