@@ -1,4 +1,4 @@
-"""The counter and the interval token bucket of a 2019 article: their traces, and each of their known flaws."""
+"""The counter and the interval token bucket of a 2019 article: their traces, and each known flaw."""
 
 from __future__ import annotations
 
@@ -125,8 +125,8 @@ class TestIntervalTokenBucket:
         for step in range(100):
             at(step / 10 + 60 * (step % 2))
             admitted += passed(limiter, 30)
-        # 10 at first; 10 of a full bucket at 60.1 s; then, as the clock that is ahead moves on to 69.9 s, 5 at
-        # 62.1 s, 64.1 s, 66.1 s and 68.1 s. The clock that is behind changes nothing.
+        # 10 at first; 10 of a full bucket at 60.1 s; then, as the clock that is ahead moves on to 69.9 s,
+        # 5 at 62.1 s, 64.1 s, 66.1 s and 68.1 s. The clock that is behind changes nothing.
         assert admitted == 10 + 10 + 4 * 5
 
 

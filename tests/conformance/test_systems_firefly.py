@@ -158,6 +158,7 @@ class TestRefusals:
 
     def test_become_one_retry_after_header_that_suffices_for_all_rules(self, clock):
         import flask
+
         from overlimit.flask import RateLimit
 
         app = flask.Flask("test")

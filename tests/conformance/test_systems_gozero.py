@@ -126,7 +126,7 @@ class TestTokenLimiter:
     ):
         assert Limiter(TokenBucket(rate, burst=burst), store=redis_store).hit(ID, cost=burst)
         with closing(redis_server.client()) as raw:
-            assert 500 <= raw.pttl(f"{prefix}1:default:{ID}") <= 3000
+            assert 0 < raw.pttl(f"{prefix}1:default:{ID}") <= 3000
 
     def test_nothing_asked_is_refused_while_more_is_used_than_the_limit_now_allows(self, build, at):
         assert build(TokenBucket(1, burst=9)).hit(ID, cost=9)

@@ -172,7 +172,7 @@ class TestTimeToLive:
         limiter = Limiter(TokenBucket(rate, burst=10), store=redis_store)
         for _ in range(5):
             reset = limiter.hit(ID).reset_after
-            assert max(1, reset) * 1000 <= raw.pttl(f"{prefix}1:default:{ID}") <= reset * 1000 + 2000
+            assert max(1, reset * 1000) <= raw.pttl(f"{prefix}1:default:{ID}") <= reset * 1000 + 2000
 
     @pytest.mark.parametrize("rate", [1_000_000, 3_000_000])
     def test_of_a_bucket_that_refills_within_a_microsecond_does_not_delete_it(self, store, rate):

@@ -1,4 +1,4 @@
-"""The documentation holds: its examples run and print what it says, its links lead somewhere.
+"""The documentation holds: its examples run and print what it says, its links and tests are there.
 
 Each ``python`` block runs on its own, in a process of its own; a ``text`` block right below is its output.
 """
@@ -22,6 +22,9 @@ BLOCK = re.compile(r"^```python\n(?P<code>.*?)^```\n(?:\n```text\n(?P<output>.*?
 LINK = re.compile(r"\]\((?!https?://)(?P<target>[^)#]*)(?:#(?P<heading>[^)]+))?\)")
 HEADING = re.compile(r"^#+ (.+)$", re.M)
 FENCED = re.compile(r"^```.*?^```$", re.M | re.S)
+NAMED_TEST = re.compile(r"tests/\w+(?:/\w+)*\.py(?:::\w+)+")
+FLAW_TABLE = re.compile(r"^\| flaw \| instead \| test \|\n\|[ -|]+\n(?P<rows>(?:^\|.*\n)+)", re.M)
+COMES_LATER = "comes with the failure rules of the Redis client"
 
 
 class Example(NamedTuple):
@@ -70,6 +73,36 @@ def test_no_example_is_overlooked():
     for page in PAGES_WITH_EXAMPLES:
         assert len(examples_of(page)) == text_of(page).count("```python") >= 4
     assert len([example for example in EXAMPLES if example.output]) >= 10
+
+
+def collected_from(files: set[str]) -> set[str]:
+    """Return the names of the tests in these files, and of their classes, as pytest would run them."""
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *sorted(files)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        cwd=ROOT,
+    )
+    assert run.returncode == 0, run.stdout
+    tests = {line.partition("[")[0] for line in run.stdout.splitlines() if "::" in line}
+    return tests | {test.rpartition("::")[0] for test in tests}
+
+
+def test_every_test_that_a_page_names_exists():
+    named = {test for page in PAGES for test in NAMED_TEST.findall(text_of(page))}
+    assert len(named) >= 60
+    assert named - collected_from({test.partition("::")[0] for test in named}) == set()
+
+
+def test_every_flaw_of_a_documented_system_has_a_test_or_says_that_it_has_none():
+    tables = [table["rows"].splitlines() for table in FLAW_TABLE.finditer(text_of("docs/systems.md"))]
+    assert [len(rows) for rows in tables] == [8, 14, 8, 11, 13]
+    rows = [row for table in tables for row in table]
+    without = [row for row in rows if not NAMED_TEST.search(row)]
+    assert all(COMES_LATER in row for row in without)
+    assert len(without) == 2
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <functional>
 #include <latch>
+#include <memory>
 #include <random>
 #include <string>
 #include <thread>
@@ -139,6 +140,42 @@ TEST(Threads, MayResetAndChangePoliciesMeanwhile) {
     const auto used = 1'000'000 - peek(store, before, {std::to_string(i)}, 500, 0).columns.remaining[1];
     EXPECT_EQ(used, 6 * 50) << "the sliding window they have in common";
   }
+}
+
+TEST(Threads, MayRefundLockAndForgetMeanwhile) {
+  MemoryStore store(100, 1 << 20);
+  const Plan plan("p", {sliding_log(50, kMinute), token_bucket(50, 1)}, Penalty{{1'000, 5'000}, true});
+  const Plan other("q", {fixed_window(1'000'000, kMinute)});
+  in_threads(6, [&](std::ptrdiff_t thread) {
+    for (int i = 0; i < 400; ++i) {
+      const std::string name = std::to_string((i + thread) % 5);
+      const Charge charge{&plan, name, 1};
+      const Call call{std::span(&charge, 1), Mode::consume, i * 100, true};
+      const auto answer = ask(store, call);
+      if (i % 3 == 0) store.refund(call, answer.columns.receipt, {});
+      if (i % 50 == 7) store.lock(call, 100, {});
+      if (thread == 0 && i % 40 == 0) store.reset_all(plan, {});
+      hit(store, other, {"counted"}, 0);
+    }
+  });
+  EXPECT_EQ(peek(store, other, {"counted"}, 0, 0).decision.remaining, 1'000'000 - 6 * 400);
+}
+
+TEST(Threads, OfOnePlanFollowItsCalendarTogether) {
+  MemoryStore store;
+  const auto calendar =
+      std::make_shared<const Calendar>(Calendar{"hundred", [](Micros now) {
+                                                  const Micros start = now / 100 * 100;
+                                                  return Bounds{start, start + 100, start + 200};
+                                                }});
+  const Plan plan("p", {testing::calendar_window(5, calendar)});
+  std::atomic<int> admitted = 0;
+  in_threads(6, [&](std::ptrdiff_t) {
+    for (Micros now = 0; now < 10'000; now += 10) {
+      admitted += hit(store, plan, {std::to_string(now / 100)}, now).allowed() ? 1 : 0;
+    }
+  });
+  EXPECT_EQ(admitted, 5 * 100);
 }
 
 }  // namespace

@@ -141,6 +141,45 @@ TEST_F(Answers, OfACountedRefusalTellHowLongTheMetaLimitTakes) {
   EXPECT_EQ(columns.retry_after[2], 2 * kMinute);
 }
 
+TEST_F(Answers, OfAViolationTellHowLongItLocks) {
+  const Plan strict("p", {fixed_window(5, kMinute)}, Penalty{{2 * kMinute, 5 * kMinute}});
+  const std::vector<Charge> charges{{&strict, "x", 2}};
+  const std::string window = window_record(4);
+  read(charges, array_of({packed({200, 1, 77}), value_of(77, {window})}));
+  EXPECT_EQ(columns.status[0], Status::over);
+  EXPECT_EQ(columns.remaining[0], 0);
+  EXPECT_EQ(columns.retry_after[0], 2 * kMinute);
+  const std::string lock = record_of(kLockTag, 300, packed({100, 150, 2}));
+  read(charges, array_of({packed({200, 1, 77}), value_of(77, {window, lock})}));
+  EXPECT_EQ(columns.retry_after[0], 5 * kMinute) << "the next level";
+  expect_script_error(charges, array_of({packed({200, 0}), value_of(77, {window})}));
+}
+
+TEST_F(Answers, OfALockedKeyTellHowLongItStillIs) {
+  const std::string lock = record_of(kLockTag, 2 * kMinute, packed({100, 2 * kMinute, 1}));
+  read(one, array_of({packed({200, 0}), value_of(77, {window_record(1), bucket_record(1), lock})}));
+  EXPECT_EQ(columns.status, (std::vector{Status::locked, Status::locked}));
+  EXPECT_EQ(columns.remaining, (std::vector<std::int64_t>{0, 0}));
+  EXPECT_EQ(columns.retry_after, (std::vector<Micros>{2 * kMinute - 200, 2 * kMinute - 200}));
+}
+
+TEST_F(Answers, TakeALockOfAnyOtherFormForNone) {
+  for (const std::string& lock : {record_of(kLockTag, 2 * kMinute, packed({100, -1, 1})),
+                                  record_of(kLockTag, 200, packed({100, 2 * kMinute, 1})),
+                                  record_of(kLockTag, 2 * kMinute, packed({kMaxTime, kMaxTime + 1, 1})),
+                                  record_of(kLockTag, 2 * kMinute, packed({100, 2 * kMinute, 1, 5, 5}))}) {
+    read({{&plan, "x", 0}}, array_of({packed({200, 0}), value_of(77, {lock})}));
+    EXPECT_EQ(columns.status[0], Status::ok);
+  }
+}
+
+TEST_F(Answers, MayBeAnInstantThatNoCalendarReached) {
+  EXPECT_EQ(out_of_bounds(Reply::string(packed({200}))), 200);
+  EXPECT_EQ(out_of_bounds(Reply::string(packed({200, 77}))), std::nullopt);
+  EXPECT_EQ(out_of_bounds(Reply::nil()), std::nullopt);
+  EXPECT_EQ(out_of_bounds(array_of({packed({200})})), std::nullopt);
+}
+
 TEST_F(Answers, ThatContradictTheEngineAreErrors) {
   expect_script_error(one, array_of({packed({200, 1, 77}), found(4, 1)}));
   expect_script_error(one, array_of({packed({200, 0}), found(1, 1)}));

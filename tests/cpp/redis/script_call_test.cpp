@@ -59,9 +59,9 @@ TEST_F(Encoding, NumbersPoliciesByTheirShapesAndSendsEachOnce) {
   const ScriptCall call = encoded({{&fixed, "a", 1}, {&bucket, "b", 2}, {&fixed, "c", 3}});
   const std::int64_t first = parts_after(3);
   const std::int64_t second = first + std::int64_t(fixed.packed().size());
-  EXPECT_EQ(call.arguments,
-            packed({-1, 1'000, kNever, 1, first, 1, kEnforce, 2, second, 2, kEnforce, 1, first, 3, kEnforce}) +
-                fixed.packed() + bucket.packed());
+  EXPECT_EQ(call.arguments, packed({-1, 1'000, kNever, 1, first, 1, kEnforce, 2, second, 2, kEnforce, 1,
+                                    first, 3, kEnforce}) +
+                                fixed.packed() + bucket.packed());
 }
 
 TEST_F(Encoding, MakesNoNewScriptForAnotherOrderOfCharges) {
@@ -93,9 +93,9 @@ TEST_F(Encoding, SendsRoles) {
   EXPECT_EQ(call.script, &read_script()) << "seven never fit";
   const ScriptCall fitting =
       encoded({{&fixed, "a", 2}, {&fixed, "b", 7, Role::shadow}, {&fixed, "c", 2, Role::on_refusal}});
-  EXPECT_EQ(fitting.arguments,
-            packed({-1, 1'000, kNever, 1, parts_after(3), 2, 0, 1, parts_after(3), 7, 1, 1, parts_after(3), 1, 2}) +
-                fixed.packed());
+  EXPECT_EQ(fitting.arguments, packed({-1, 1'000, kNever, 1, parts_after(3), 2, 0, 1, parts_after(3), 7, 1, 1,
+                                       parts_after(3), 1, 2}) +
+                                   fixed.packed());
 }
 
 TEST_F(Encoding, OnlyReadsForAPeekACostOfZeroAndWhatNeverFits) {
@@ -126,6 +126,39 @@ TEST_F(Encoding, MayChargeWhenSomethingIsSpentAndEverythingCanFit) {
   EXPECT_FALSE(may({{&fixed, "a", 0}, {&fixed, "b", 0}}));
   EXPECT_FALSE(may({{&fixed, "a", 1}, {&fixed, "b", 6}}));
   EXPECT_TRUE(may({{&fixed, "a", 1}, {&fixed, "b", 6, Role::shadow}}));
+}
+
+TEST_F(Encoding, SendsHowLongACallerWouldWait) {
+  const std::vector<Charge> charges{{&fixed, "a"}};
+  const ScriptCall call = script_call({charges, Mode::consume, 77, true, 500}, "ol", scripts);
+  EXPECT_EQ(call.arguments.substr(0, 24), packed({77, 60'000, 500}));
+}
+
+TEST_F(Encoding, SendsTheNumbersOfAPenaltyBehindThoseOfTheLimits) {
+  const Plan strict("strict", {fixed_window(5, kMinute)}, Penalty{{8, 9}, true});
+  const std::string arguments = encoded({{&strict, "a"}}).arguments;
+  EXPECT_EQ(arguments.substr(56), fixed.packed() + packed({2, 1, 8, 8, 9, 9}));
+}
+
+TEST_F(Encoding, OfARefundSendsReceiptsInASecondArgument) {
+  const std::vector<Charge> charges{{&fixed, "a", 3}, {&bucket, "b", 2}};
+  const std::vector<Receipt> receipts{{7, {1, 2, 3}}, {8, {4, 5, 6}}};
+  const ScriptCall call = refund_call({charges, Mode::consume, 77, true}, receipts, "ol", scripts);
+  EXPECT_EQ(call.keys, (std::vector<std::string>{"ol1:fixed:a", "ol1:bucket:b"}));
+  const std::int64_t first = parts_after(2);
+  const std::int64_t second = first + std::int64_t(fixed.packed().size());
+  EXPECT_EQ(call.arguments,
+            packed({77, 60'000, kNever, 1, first, 3, 0, 2, second, 2, 0}) + fixed.packed() + bucket.packed());
+  EXPECT_EQ(call.receipts, packed({7, 1, 2, 3, 8, 4, 5, 6}));
+  EXPECT_TRUE(call.evalsha().starts_with("*7\r\n")) << "the name, the hash, 2, two keys and two arguments";
+}
+
+TEST_F(Encoding, OfALockSendsItsDurationAndNoPolicy) {
+  const std::vector<Charge> charges{{&fixed, "a"}, {&fixed, "b"}};
+  const ScriptCall call = lock_call({charges, Mode::consume, 77, true}, 123, "ol");
+  EXPECT_EQ(call.script, &lock_script());
+  EXPECT_EQ(call.keys.size(), 2U);
+  EXPECT_EQ(call.arguments, packed({77, 60'000, kNever, 123}));
 }
 
 }  // namespace

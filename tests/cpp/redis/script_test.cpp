@@ -119,14 +119,43 @@ TEST(ReadScript, WritesNothing) {
   EXPECT_FALSE(holds(script, "local policies"));
 }
 
-// The fragments of every script, one after another.
+TEST(LockScript, IsTheSameForEveryPolicy) {
+  const Script& script = lock_script();
+  EXPECT_EQ(&script, &lock_script());
+  EXPECT_FALSE(holds(script, "local policies"));
+}
+
+TEST_F(Deciding, IsAnotherScriptWithAPenaltyWhateverItsLevels) {
+  const Script& without = of(Plan("p", {fixed_window(1, kMinute)}));
+  const Script& with = of(Plan("p", {fixed_window(1, kMinute)}, Penalty{{1, 2, 3}}));
+  EXPECT_NE(&with, &without);
+  EXPECT_EQ(&with, &of(Plan("q", {fixed_window(1, kMinute)}, Penalty{{4}, true, 5})));
+  EXPECT_TRUE(holds(with, "local policies = {{fixed_window, 32, penalty = 32}, }\n"));
+}
+
+TEST_F(Deciding, IsAnotherScriptThanOneThatRefunds) {
+  const Plan plan("p", {fixed_window(1, kMinute), token_bucket(1, 1)});
+  const Plan* const plans[] = {&plan};
+  const Script& refunding = scripts.refunding(plans);
+  EXPECT_NE(&refunding, &of(plan));
+  EXPECT_EQ(&refunding, &scripts.refunding(plans));
+  EXPECT_TRUE(
+      holds(refunding, "local policies = {{fixed_window_refund, 32, token_bucket_refund, 56, }, }\n"));
+}
+
+// Texts with every fragment in them.
 class EveryScript : public ::testing::Test {
  protected:
   static std::vector<std::string> texts() {
     static Scripts scripts;
-    const Plan plan("p", {fixed_window(1, kMinute), sliding_window(1, kMinute), token_bucket(1, 1)});
+    const Plan plan("p",
+                    {fixed_window(1, kMinute), sliding_window(1, kMinute), token_bucket(1, 1),
+                     testing::sliding_log(1, kMinute), testing::sliding_window_counter(1, kMinute),
+                     testing::leaky_bucket(1, kMinute, 1)},
+                    Penalty{{1}});
     const Plan* const plans[] = {&plan};
-    return {read_script().text(), scripts.deciding(plans).text()};
+    return {read_script().text(), lock_script().text(), scripts.deciding(plans).text(),
+            scripts.refunding(plans).text()};
   }
 };
 

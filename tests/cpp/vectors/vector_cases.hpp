@@ -171,9 +171,12 @@ class VectorPlayer {
     }
   }
 
+  // A decision is given back once, which is up to who asks the store.
   void refund(const std::string& label) {
-    const Asked& asked = answers_.at(label);
-    store_.refund(call_of(asked.charges), asked.answer.columns.receipt, {});
+    const auto found = answers_.find(label);
+    if (found == answers_.end()) return;
+    store_.refund(call_of(found->second.charges), found->second.answer.columns.receipt, {});
+    answers_.erase(found);
   }
 
   void reset(const Json& step) { store_.reset(plan_of(step), identifiers_of(step), {}); }

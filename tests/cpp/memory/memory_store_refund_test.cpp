@@ -1,0 +1,150 @@
+// Refunds, locks and resets where keys share cells, and histories are rings.
+#include <gtest/gtest.h>
+
+#include <new>
+#include <string>
+#include <vector>
+
+#include "../calls.hpp"
+#include "../limits.hpp"
+#include "overlimit/memory_store.hpp"
+
+namespace overlimit {
+namespace {
+
+using testing::Answer;
+using testing::charges_of;
+using testing::fixed_window;
+using testing::hit;
+using testing::kMinute;
+using testing::kSecond;
+using testing::peek;
+using testing::sliding_log;
+
+// Two keys are tracked, everybody else shares a cell.
+class SharedCells : public ::testing::Test {
+ protected:
+  void SetUp() override { ASSERT_TRUE(hit(store, plan, {"first", "second"}, 0).allowed()); }
+
+  std::int64_t left(std::string_view identifier, Micros now = 0) {
+    return peek(store, plan, {identifier}, now, 0).decision.remaining;
+  }
+  void refund(std::initializer_list<std::string_view> identifiers, const Answer& answer, Cost cost,
+              Micros now = 0) {
+    store.refund({charges_of(plan, identifiers, cost), Mode::consume, now, true}, answer.columns.receipt, {});
+  }
+  void lock(std::string_view identifier, Micros now = 0) {
+    store.lock({charges_of(plan, {identifier}, 1), Mode::consume, now, true}, kSecond, {});
+  }
+  void reset(std::string_view identifier) {
+    const std::string_view identifiers[] = {identifier};
+    store.reset(plan, identifiers, {});
+  }
+
+  MemoryStore store{2, MemoryStore::kMinBytes};
+  const Plan plan{"p", {fixed_window(9, kMinute)}};
+};
+
+TEST_F(SharedCells, AreGivenBackWhatTheyWereCharged) {
+  const Answer of_x = hit(store, plan, {"x"}, 0, 3);
+  hit(store, plan, {"y"}, 0, 2);
+  refund({"x"}, of_x, 3);
+  EXPECT_EQ(left("x"), 7);
+  EXPECT_EQ(left("z"), 7);
+}
+
+TEST_F(SharedCells, AreGivenBackEachPartOfACallOfSeveral) {
+  const Answer both = hit(store, plan, {"x", "y"}, 0, 2);
+  EXPECT_EQ(left("z"), 5);
+  refund({"x", "y"}, both, 2);
+  EXPECT_EQ(left("z"), 9);
+}
+
+TEST_F(SharedCells, AreGivenBackWhenTheKeyHasRoomOfItsOwnByNow) {
+  const Answer of_x = hit(store, plan, {"x"}, 0, 3);
+  reset("first");
+  hit(store, plan, {"x"}, 0, 1);
+  refund({"x"}, of_x, 3);
+  EXPECT_EQ(left("x"), 5) << "what it took over counts on";
+  EXPECT_EQ(left("y"), 9) << "the cell gets back what the cell was charged";
+}
+
+TEST_F(SharedCells, AreNotGivenBackWhatATrackedKeyWasCharged) {
+  const Answer of_first = hit(store, plan, {"first"}, 0, 3);
+  hit(store, plan, {"x"}, 0, 4);
+  reset("first");
+  hit(store, plan, {"y"}, 0, 1);
+  refund({"first"}, of_first, 3);
+  EXPECT_EQ(left("z"), 5);
+}
+
+TEST_F(SharedCells, CannotBeLockedForOneOfThem) {
+  EXPECT_THROW(lock("x"), std::bad_alloc);
+  EXPECT_TRUE(hit(store, plan, {"y"}, 0).allowed());
+  lock("first");
+  EXPECT_EQ(hit(store, plan, {"first"}, 0).status(), Status::locked);
+}
+
+TEST_F(SharedCells, LockNobodyForTheirCompany) {
+  const Plan strict("strict", {fixed_window(1, kSecond)}, Penalty{{kMinute}});
+  EXPECT_TRUE(hit(store, strict, {"x"}, 0).allowed());
+  EXPECT_EQ(hit(store, strict, {"y"}, 0).decision.retry_after, kSecond);
+  EXPECT_TRUE(hit(store, strict, {"y"}, kSecond).allowed());
+}
+
+TEST_F(SharedCells, AreForgottenWithTheWholePolicy) {
+  const Plan other("q", {fixed_window(9, kMinute)});
+  hit(store, plan, {"x"}, 0, 5);
+  hit(store, other, {"x"}, 0, 5);
+  store.reset_all(plan, {});
+  EXPECT_EQ(store.size(), 0U);
+  EXPECT_EQ(left("x"), 9);
+  EXPECT_EQ(left("first"), 9);
+  EXPECT_FALSE(hit(store, other, {"y"}, 0, 5).allowed()) << "but not those of others";
+}
+
+TEST(RefundedRings, LoseTheRightEntryWhereverItLies) {
+  constexpr std::int64_t kEntries = 8;
+  const Plan plan("p", {sliding_log(kEntries, 1'000)});
+  for (Micros turn = 0; turn < 2 * kEntries; ++turn) {
+    for (Micros removed = 0; removed < kEntries; ++removed) {
+      MemoryStore store;
+      std::vector<Answer> answers;
+      const Micros first = 100 * turn;  // so that the ring has turned so far
+      for (Micros now = 0; now < first + 100 * kEntries; now += 100) {
+        answers.push_back(hit(store, plan, {"a"}, now));
+      }
+      const Micros now = first + 100 * kEntries;
+      const std::size_t given = answers.size() - std::size_t(kEntries - removed);
+      store.refund({charges_of(plan, {"a"}, 1), Mode::consume, now, true}, answers[given].columns.receipt,
+                   {});
+      for (Micros entry = 0; entry < kEntries; ++entry) {
+        const Micros leaves_at = first + 100 * entry + 1'000;
+        const auto after = peek(store, plan, {"a"}, leaves_at, 0).decision.remaining;
+        const auto before = peek(store, plan, {"a"}, leaves_at - 1, 0).decision.remaining;
+        ASSERT_EQ(after - before, entry == removed ? 0 : 1) << turn << ' ' << removed << ' ' << entry;
+      }
+    }
+  }
+}
+
+TEST(LockedKeys, KeepTheirRecordsWhenThePolicyHasNoPenalty) {
+  MemoryStore store;
+  const Plan plan("p", {fixed_window(9, kMinute), sliding_log(9, kMinute)});
+  for (Micros now = 0; now < 5; ++now) hit(store, plan, {"a"}, now);
+  store.lock({charges_of(plan, {"a"}, 1), Mode::consume, 5, true}, 10, {});
+  EXPECT_EQ(hit(store, plan, {"a"}, 14).status(), Status::locked);
+  EXPECT_EQ(peek(store, plan, {"a"}, 15, 0).columns.remaining, (std::vector<std::int64_t>{4, 4}));
+  EXPECT_EQ(store.size(), 1U);
+}
+
+TEST(LockedKeys, AreTrackedForAsLongAsTheLockIsRemembered) {
+  MemoryStore store(2, MemoryStore::kMinBytes);
+  const Plan plan("p", {fixed_window(9, kSecond)});
+  store.lock({charges_of(plan, {"a"}, 1), Mode::consume, 0, true}, kMinute, {});
+  for (Micros now = 0; now < kMinute; now += kSecond) hit(store, plan, {"b", std::to_string(now)}, now);
+  EXPECT_EQ(hit(store, plan, {"a"}, kMinute - 1).status(), Status::locked);
+}
+
+}  // namespace
+}  // namespace overlimit
