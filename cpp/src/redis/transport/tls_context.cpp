@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <new>
 #include <string>
+#include <utility>
 
 #include "redis/transport/fork_gate.hpp"
 #include "redis/transport/tls_failure.hpp"
@@ -55,7 +56,7 @@ void TlsContext::Free::operator()(SSL_CTX* context) const noexcept {
   SSL_CTX_free(context);
 }
 
-TlsContext::TlsContext(const Endpoint& endpoint) : endpoint_(endpoint), context_(new_context()) {
+TlsContext::TlsContext(Endpoint endpoint) : endpoint_(std::move(endpoint)), context_(new_context()) {
   const OutsideForks outside;
   if (!context_) throw std::bad_alloc();
   ERR_clear_error();

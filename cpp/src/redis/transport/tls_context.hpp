@@ -16,7 +16,7 @@ class TlsContext {
  public:
   /// Reads the files; `endpoint.tls` is set. Throws StoreConfigError naming the option that is wrong,
   /// std::bad_alloc.
-  explicit TlsContext(const Endpoint& endpoint);
+  explicit TlsContext(Endpoint endpoint);
 
   [[nodiscard]] SSL_CTX* get() const noexcept { return context_.get(); }
   [[nodiscard]] const Endpoint& endpoint() const noexcept { return endpoint_; }
