@@ -8,7 +8,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -27,9 +27,16 @@ PATIENCE = 10.0
 class RedisServer:
     """A redis-server of our own, on a unix socket and a free TCP port, that keeps nothing on disk."""
 
-    def __init__(self, *, password: str | None = None, port: int | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        password: str | None = None,
+        port: int | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> None:
         self.password = password
         self.port = port or free_port()
+        self._options = options or {}
         self._directory = tempfile.TemporaryDirectory(prefix="overlimit-")
         self.socket_path = Path(self._directory.name) / "redis.sock"
         self._process = subprocess.Popen(
@@ -54,6 +61,7 @@ class RedisServer:
         }
         if self.password is not None:
             options["requirepass"] = self.password
+        options |= self._options
         return [part for option, value in options.items() for part in (f"--{option}", value)]
 
     def _await_answer(self) -> None:
@@ -101,6 +109,35 @@ class RedisServer:
         self._directory.cleanup()
 
 
+class TlsRedisServer(RedisServer):
+    """A redis-server that also listens with TLS, as ``localhost`` and ``127.0.0.1``.
+
+    ``certificate`` is one of tests/make-certificates; ``tls_auth_clients="yes"`` asks for the client's.
+    """
+
+    def __init__(
+        self,
+        certificates: Path,
+        *,
+        certificate: str = "server",
+        tls_auth_clients: str = "no",
+        password: str | None = None,
+    ) -> None:
+        self.tls_port = free_port()
+        self.ca = str(certificates / "ca.pem")
+        options = {
+            "tls-port": str(self.tls_port),
+            "tls-cert-file": str(certificates / f"{certificate}.pem"),
+            "tls-key-file": str(certificates / f"{certificate}.key"),
+            "tls-ca-cert-file": self.ca,
+            "tls-auth-clients": tls_auth_clients,
+        }
+        super().__init__(password=password, options=options)
+
+    def tls_url(self, db: int = 0, *, host: str = "localhost") -> str:
+        return f"rediss://{self.credentials}{host}:{self.tls_port}/{db}"
+
+
 def installed_redis_server() -> str:
     path = shutil.which("redis-server")
     if path is None:
@@ -128,6 +165,34 @@ def start_redis() -> Iterator[Callable[..., RedisServer]]:
 
         def start(**options: Any) -> RedisServer:
             server = RedisServer(**options)
+            servers.callback(server.stop)
+            return server
+
+        yield start
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a directory with what tests/make-certificates makes."""
+    directory = tmp_path_factory.mktemp("certificates")
+    subprocess.run([Path(__file__).parent / "make-certificates", directory], check=True)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def tls_server(certificates: Path) -> Iterator[TlsRedisServer]:
+    server = TlsRedisServer(certificates)
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def start_tls_redis(certificates: Path) -> Iterator[Callable[..., TlsRedisServer]]:
+    """Return a function that starts another: ``start_tls_redis(certificate=..., tls_auth_clients=...)``."""
+    with ExitStack() as servers:
+
+        def start(**options: Any) -> TlsRedisServer:
+            server = TlsRedisServer(certificates, **options)
             servers.callback(server.stop)
             return server
 

@@ -32,19 +32,43 @@ inline void bind_memory_store(pybind11::module_& module) {
 }
 
 #ifdef OVERLIMIT_LINKS_REDIS
+inline void bind_tls_options(pybind11::module_& module) {
+  namespace py = pybind11;
+  py::class_<redis::TlsOptions>(module, "TlsOptions", "How overlimit.RedisStore talks TLS.")
+      .def(py::init([](std::string ca_file, std::string ca_directory, std::string ca_data,
+                       std::string certificate_file, std::string key_file, std::string key_password,
+                       bool verify, bool check_hostname) {
+             return redis::TlsOptions{std::move(ca_file),
+                                      std::move(ca_directory),
+                                      std::move(ca_data),
+                                      std::move(certificate_file),
+                                      std::move(key_file),
+                                      std::move(key_password),
+                                      verify,
+                                      check_hostname};
+           }),
+           py::kw_only(), py::arg("ca_file"), py::arg("ca_directory"), py::arg("ca_data"),
+           py::arg("certificate_file"), py::arg("key_file"), py::arg("key_password"), py::arg("verify"),
+           py::arg("check_hostname"));
+}
+
 inline void bind_redis_store(pybind11::module_& module) {
   namespace py = pybind11;
   py::class_<RedisStore, Store, std::shared_ptr<RedisStore>>(module, "RedisStore",
                                                              "The core of overlimit.RedisStore.")
       .def(py::init([](std::string host, std::uint16_t port, std::string unix_path, std::string username,
-                       std::string password, int database, std::string prefix, Micros timeout_us) {
-             redis::Endpoint endpoint{std::move(host),     port,    std::move(unix_path), std::move(username),
-                                      std::move(password), database};
+                       std::string password, int database, const redis::TlsOptions* tls, std::string prefix,
+                       Micros timeout_us) {
+             redis::Endpoint endpoint{
+                 std::move(host), port, std::move(unix_path), std::move(username), std::move(password),
+                 database,        {}};
+             if (tls != nullptr) endpoint.tls = *tls;
              return std::make_shared<RedisStore>(std::move(endpoint),
                                                  RedisStore::Options{std::move(prefix), timeout_us});
            }),
            py::kw_only(), py::arg("host"), py::arg("port"), py::arg("unix_path"), py::arg("username"),
-           py::arg("password"), py::arg("database"), py::arg("prefix"), py::arg("timeout_us"))
+           py::arg("password"), py::arg("database"), py::arg("tls").none(true), py::arg("prefix"),
+           py::arg("timeout_us"))
       .def("close", &RedisStore::close, "Close this process's connections; a later call opens new ones.");
 }
 #endif
@@ -54,6 +78,7 @@ inline void bind_stores(pybind11::module_& module) {
                                                   "Where state lives and decisions are made.");
   bind_memory_store(module);
 #ifdef OVERLIMIT_LINKS_REDIS
+  bind_tls_options(module);
   bind_redis_store(module);
 #endif
 }

@@ -37,6 +37,20 @@ class MemoryStore(Store):
     def __len__(self) -> int: ...
     def __bool__(self) -> bool: ...
 
+class TlsOptions:
+    def __init__(
+        self,
+        *,
+        ca_file: str,
+        ca_directory: str,
+        ca_data: str,
+        certificate_file: str,
+        key_file: str,
+        key_password: str,
+        verify: bool,
+        check_hostname: bool,
+    ) -> None: ...
+
 class RedisStore(Store):
     def __init__(
         self,
@@ -47,6 +61,7 @@ class RedisStore(Store):
         username: str,
         password: str,
         database: SupportsIndex,
+        tls: TlsOptions | None,
         prefix: str,
         timeout_us: SupportsIndex,
     ) -> None: ...

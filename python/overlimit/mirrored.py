@@ -12,6 +12,7 @@ import time
 from collections.abc import Hashable, Sequence
 from typing import Any, cast
 
+from overlimit._tls import taken_over
 from overlimit.clocks import ClockLike
 from overlimit.errors import InvalidLimit
 from overlimit.limiter import Limiter
@@ -39,8 +40,8 @@ def over_limit(
 ) -> bool:
     """Whether one more request exceeds ``limit`` in the epoch-aligned window of ``duration`` seconds.
 
-    ``conn`` is a redis-py client (its address, database and credentials are used, never its connections),
-    a URL or a store. ``identifiers`` are by default those of the current Flask request.
+    ``conn`` is a redis-py client (its address, database, credentials and TLS options are used, never its
+    connections), a URL or a store. ``identifiers`` are by default those of the current Flask request.
     """
     return over_limit_multi(conn, [(duration, limit)], identifiers=identifiers, clock=clock, name=name)
 
@@ -131,8 +132,6 @@ def _store_of(conn: Any, clock: ClockLike | None) -> Store:
         return as_store(conn, clock)
     address = pool.connection_kwargs
     username, password = _credentials(address)
-    if issubclass(pool.connection_class, _ssl_connections()):
-        raise ValueError("over_limit: TLS connections are not supported; give a client without TLS")
     return _redis_store(
         str(address.get("path") or ""),
         str(address.get("host") or "localhost"),
@@ -140,6 +139,7 @@ def _store_of(conn: Any, clock: ClockLike | None) -> Store:
         int(address.get("db") or 0),
         username,
         password,
+        tuple(taken_over(address).items()) if _has_tls(pool.connection_class) else None,
     )
 
 
@@ -151,21 +151,29 @@ def _credentials(address: dict[str, Any]) -> tuple[str, str]:
     return (str(username[0]) if username else ""), str(password)
 
 
-def _ssl_connections() -> tuple[type, ...]:
-    import redis.connection
-
-    return (redis.connection.SSLConnection,)
+def _has_tls(connection_class: type) -> bool:
+    """By name, which redis-py's asyncio and sentinel clients and valkey-py's share."""
+    return any(base.__name__ == "SSLConnection" for base in connection_class.__mro__)
 
 
 @functools.lru_cache(maxsize=64)
-def _redis_store(path: str, host: str, port: int, database: int, username: str, password: str) -> RedisStore:
+def _redis_store(
+    path: str,
+    host: str,
+    port: int,
+    database: int,
+    username: str,
+    password: str,
+    tls: tuple[tuple[str, Any], ...] | None,
+) -> RedisStore:
     from urllib.parse import quote
 
     user = f"{quote(username, safe='')}:{quote(password, safe='')}@" if username or password else ""
     if path:
         return RedisStore(f"unix://{user}{quote(path)}?db={database}")
     shown = f"[{host}]" if ":" in host else host
-    return RedisStore(f"redis://{user}{shown}:{port}/{database}")
+    scheme = "redis" if tls is None else "rediss"
+    return RedisStore(f"{scheme}://{user}{shown}:{port}/{database}", **dict(tls or ()))
 
 
 def _request_identifiers() -> Sequence[Identifier]:

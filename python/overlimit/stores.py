@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import types
 import urllib.parse
 import weakref
@@ -10,12 +11,15 @@ from typing import Any, TypeAlias
 
 from overlimit import _core
 from overlimit._core import MemoryStore
+from overlimit._tls import TLS_DEFAULTS, refuse_tls_options, tls_options
 
 __all__ = ["MemoryStore", "RedisStore", "Store", "as_store"]
 
 Store: TypeAlias = "_core.Store"
 
-_SCHEMES = ("redis", "valkey", "unix")
+_TLS_SCHEMES = ("rediss", "valkeys")
+_SCHEMES = ("redis", "valkey", *_TLS_SCHEMES, "unix")
+_OPTIONS = ("timeout", "prefix", *TLS_DEFAULTS)
 _MAX_DATABASE = 2**31 - 1
 
 
@@ -26,27 +30,69 @@ class RedisStore(_core.RedisStore):
     ----------
     url
         ``redis://[user[:password]@]host[:port][/db]`` or ``unix://[user:password@]/path[?db=N]``;
-        ``valkey://`` is the same as ``redis://``. Every keyword below may also be a query option of it.
+        ``rediss://`` is with TLS; ``valkey://`` and ``valkeys://`` are the same as ``redis://`` and
+        ``rediss://``. Every keyword below may also be a query option of it.
     timeout
-        The deadline of one whole call (resolve, connect, log in, send, reply), in seconds.
+        The deadline of one whole call (resolve, connect, TLS, log in, send, reply), in seconds.
     prefix
         What every key begins with: ``[A-Za-z0-9_.-]{1,64}``.
+    ssl_ca_certs, ssl_ca_path, ssl_ca_data
+        The CAs to trust instead of the system's: a PEM file, a directory as ``openssl rehash`` makes it, PEM
+        text.
+    ssl_cert_reqs
+        ``"required"``: the server's certificate must be of such a CA. ``"none"``: any will do, for any host.
+    ssl_check_hostname
+        Whether the certificate must be for the URL's host name or address.
+    ssl_certfile, ssl_keyfile, ssl_password
+        The certificate to show the server and its key (by default in the same file), PEM files; the
+        password if the key is encrypted.
 
-    Building a store connects to nothing and never fails because a server is down. Thread-safe; a forked
-    child opens connections of its own. Raises ValueError for a URL or an option that cannot be.
+    Building a store connects to nothing, reads none of the files and never fails because a server is down.
+    Thread-safe; a forked child opens connections of its own. Raises ValueError for a URL or an option that
+    cannot be.
     """
 
-    def __init__(self, url: str, *, timeout: float = 0.1, prefix: str = "ol") -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        timeout: float = 0.1,
+        prefix: str = "ol",
+        ssl_ca_certs: str | os.PathLike[str] | None = None,
+        ssl_ca_path: str | os.PathLike[str] | None = None,
+        ssl_ca_data: str | None = None,
+        ssl_cert_reqs: str = "required",
+        ssl_check_hostname: bool = True,
+        ssl_certfile: str | os.PathLike[str] | None = None,
+        ssl_keyfile: str | os.PathLike[str] | None = None,
+        ssl_password: str | None = None,
+    ) -> None:
+        keywords = {
+            "timeout": timeout,
+            "prefix": prefix,
+            "ssl_ca_certs": ssl_ca_certs,
+            "ssl_ca_path": ssl_ca_path,
+            "ssl_ca_data": ssl_ca_data,
+            "ssl_cert_reqs": ssl_cert_reqs,
+            "ssl_check_hostname": ssl_check_hostname,
+            "ssl_certfile": ssl_certfile,
+            "ssl_keyfile": ssl_keyfile,
+            "ssl_password": ssl_password,
+        }
         address = _address(url)
         if not isinstance(prefix, str):
             raise TypeError(f"prefix must be a str, not {type(prefix).__name__}")
         if isinstance(timeout, bool | str):
             raise TypeError(f"timeout must be a number of seconds, not {timeout!r}")
-        options = {"timeout": timeout, "prefix": prefix} | address.pop("options")
-        self._description = _described(address)
-        self._arguments = (url, timeout, prefix)
+        options = keywords | address.pop("options")
+        has_tls = address.pop("has_tls")
+        if not has_tls:
+            refuse_tls_options(options)
+        self._description = _described(address, has_tls)
+        self._arguments = (url, keywords)
         super().__init__(
             **address,
+            tls=tls_options(options) if has_tls else None,
             prefix=options["prefix"],
             timeout_us=_timeout_us(options["timeout"]),
         )
@@ -55,12 +101,11 @@ class RedisStore(_core.RedisStore):
         return f"RedisStore({self._description!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        url, timeout, prefix = self._arguments
-        return _rebuilt, (url, timeout, prefix)
+        return _rebuilt, self._arguments
 
 
-def _rebuilt(url: str, timeout: float, prefix: str) -> RedisStore:
-    return RedisStore(url, timeout=timeout, prefix=prefix)
+def _rebuilt(url: str, keywords: dict[str, Any]) -> RedisStore:
+    return RedisStore(url, **keywords)
 
 
 def _timeout_us(timeout: float | str) -> int:
@@ -77,12 +122,14 @@ def _address(url: str) -> dict[str, Any]:
     """Take a URL apart; no message repeats a part of it that may belong to a password."""
     parts = _split(url)
     query = dict(urllib.parse.parse_qsl(parts.query, keep_blank_values=True))
-    options = {name: query.pop(name) for name in ("timeout", "prefix") if name in query}
+    options = {name: query.pop(name) for name in _OPTIONS if name in query}
     on_socket = parts.scheme == "unix"
     database = _database(query.pop("db", None), "" if on_socket else parts.path.strip("/"))
     if query:
         unknown = sorted(query)[0]
-        raise ValueError(f"unknown option {unknown!r} in the store's URL; there are db, prefix and timeout")
+        raise ValueError(
+            f"unknown option {unknown!r} in the store's URL; there are db, {', '.join(sorted(_OPTIONS))}"
+        )
     if on_socket and not parts.path:
         raise ValueError("a unix:// URL names a path, as in unix:///run/redis.sock")
     return {
@@ -92,6 +139,7 @@ def _address(url: str) -> dict[str, Any]:
         "username": urllib.parse.unquote(parts.username or ""),
         "password": urllib.parse.unquote(parts.password or ""),
         "database": database,
+        "has_tls": parts.scheme in _TLS_SCHEMES,
         "options": options,
     }
 
@@ -100,12 +148,10 @@ def _split(url: str) -> urllib.parse.SplitResult:
     if not isinstance(url, str):
         raise TypeError(f"a store's URL is a str, not {type(url).__name__}")
     parts = urllib.parse.urlsplit(url)
-    if parts.scheme in ("rediss", "valkeys"):
-        raise ValueError(f"{parts.scheme}:// is not supported: connections are without TLS")
     if parts.scheme not in _SCHEMES or not url.startswith(f"{parts.scheme}://"):
         raise ValueError(
-            "a store's URL looks like 'memory://', 'redis://host:6379/0', 'valkey://host:6379/0' or "
-            "'unix:///path'; this one begins otherwise"
+            "a store's URL looks like 'memory://', 'redis://host:6379/0', 'valkey://host:6379/0', "
+            "'rediss://host:6379/0' (with TLS) or 'unix:///path'; this one begins otherwise"
         )
     if "@" in f"{parts.path}?{parts.query}#{parts.fragment}":
         raise ValueError(
@@ -134,11 +180,11 @@ def _port(parts: urllib.parse.SplitResult) -> int:
         ) from None
 
 
-def _described(address: dict[str, Any]) -> str:
+def _described(address: dict[str, Any], has_tls: bool) -> str:
     if address["unix_path"]:
         return f"unix://{address['unix_path']}?db={address['database']}"
     host = f"[{address['host']}]" if ":" in address["host"] else address["host"]
-    return f"redis://{host}:{address['port']}/{address['database']}"
+    return f"{'rediss' if has_tls else 'redis'}://{host}:{address['port']}/{address['database']}"
 
 
 _default_memory: list[MemoryStore] = []

@@ -39,6 +39,15 @@ inline std::int64_t integer(Connections& connections, std::initializer_list<std:
   return call(connections, command).as_integer();
 }
 
+/// Whether so many different questions in turn each got its own answer.
+inline bool echoes(Connections& connections, const std::string& name, int times) {
+  for (int i = 0; i < times; ++i) {
+    const std::string word = name + std::to_string(i);
+    if (text(connections, {"ECHO", word}) != word) return false;
+  }
+  return true;
+}
+
 template <typename Error>
 std::optional<Error> error_of(const std::function<void()>& action) {
   try {

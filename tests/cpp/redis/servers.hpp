@@ -199,12 +199,12 @@ class Proxy {
 
   bool forward(Link& link) {
     char buffer[4096];
-    const Socket::Transfer request = link.client.receive(buffer, sizeof buffer);
-    if (request.end || request.error != 0) return false;
+    const Transfer request = link.client.receive(buffer, sizeof buffer);
+    if (request.end || request.error) return false;
     if (request.count > 0) (void)link.server.send({buffer, request.count});
-    const Socket::Transfer reply = link.server.receive(buffer, sizeof buffer);
+    const Transfer reply = link.server.receive(buffer, sizeof buffer);
     link.replies.append(buffer, reply.count);
-    return (!reply.end && reply.error == 0) ? send_back(link) : false;
+    return (!reply.end && !reply.error) ? send_back(link) : false;
   }
 
   bool send_back(Link& link) {

@@ -10,47 +10,22 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "connections_fixture.hpp"
+#include "forks.hpp"
 #include "overlimit/errors.hpp"
 #include "signals.hpp"
 
 namespace overlimit::redis::transport {
 namespace {
 
-/// Runs `body` in a child; whether it returned true there.
-bool in_child(const std::function<bool()>& body) {
-  const pid_t pid = ::fork();
-  if (pid == 0) {
-    bool good = false;
-    try {
-      good = body();
-    } catch (const std::exception& error) {
-      std::fprintf(stderr, "in the child: %s\n", error.what());
-    }
-    ::_exit(good ? 0 : 1);
-  }
-  int status = -1;
-  ::waitpid(pid, &status, 0);
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
 std::ptrdiff_t open_descriptors() {
   return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
                        std::filesystem::directory_iterator());
-}
-
-bool echoes(Connections& connections, const std::string& name, int times) {
-  for (int i = 0; i < times; ++i) {
-    const std::string word = name + std::to_string(i);
-    if (text(connections, {"ECHO", word}) != word) return false;
-  }
-  return true;
 }
 
 TEST_F(ConnectionsTest, AChildUsesConnectionsOfItsOwn) {

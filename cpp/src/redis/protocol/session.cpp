@@ -14,6 +14,12 @@ namespace {
 constexpr int kPatienceInTimeouts = 4;
 constexpr std::chrono::seconds kLeastPatience{1};
 
+constexpr std::string_view kCheck = "check the server and the network";
+constexpr std::string_view kCheckInTheClear =
+    "check the server and the network, and whether it wants TLS (rediss://)";
+constexpr std::string_view kCheckTls =
+    "check the server and the network, and that it speaks TLS on this port (redis:// goes without)";
+
 }  // namespace
 
 Session::Session(const Endpoint& endpoint) : endpoint_(endpoint) { handshake(); }
@@ -126,9 +132,16 @@ void Session::fail(Request& request) {
   const bool left = has_left(request);
   request.state = State::ended;
   if (refused_) raise_error_reply(*refused_, endpoint_);
-  throw StoreUnavailable("lost the connection to redis at " + endpoint_.describe() + ": " + *broken_ +
-                             "; check the server and the network",
+  throw StoreUnavailable("lost the connection to redis at " + endpoint_.describe() + ": " + *broken_ + "; " +
+                             std::string(advice()),
                          left);
+}
+
+/// A server in the clear keeps silent at a TLS handshake, one with TLS cuts the connection at anything else.
+std::string_view Session::advice() const noexcept {
+  if (!endpoint_.unix_path.empty()) return kCheck;
+  if (endpoint_.tls) return sent_ == 0 ? kCheckTls : kCheck;
+  return broken_ && last_received_ == Instant::min() ? kCheckInTheClear : kCheck;
 }
 
 void Session::abandon(Ticket ticket) noexcept {

@@ -65,6 +65,9 @@ class Session {
   /// Whether bytes of an outstanding request may have left.
   [[nodiscard]] bool may_have_left(Ticket ticket) const noexcept;
 
+  /// What to check when this connection gives no answer. A view of a literal.
+  [[nodiscard]] std::string_view advice() const noexcept;
+
   /// False once the session broke or its handshake was refused: it serves no new request.
   [[nodiscard]] bool alive() const noexcept;
   /// Abandoned requests whose replies have not come.

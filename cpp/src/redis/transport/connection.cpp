@@ -1,9 +1,6 @@
 #include "redis/transport/connection.hpp"
 
-#include <poll.h>
-
 #include <string>
-#include <system_error>
 #include <utility>
 
 #include "overlimit/errors.hpp"
@@ -22,15 +19,16 @@ Connection::Connection(std::shared_ptr<Dialer> dialer, std::shared_ptr<OpenDescr
     : dialer_(std::move(dialer)), open_descriptors_(std::move(open)) {}
 
 protocol::Reply Connection::call(std::string_view request, const Deadline& deadline,
-                                 const Interrupted& interrupted) {
+                                 const Interrupted& interrupted) try {
   if (!is_usable()) open(deadline, interrupted);
   const protocol::Ticket ticket = session_->submit(request, Clock::now(), deadline.at());
-  try {
-    return exchange(ticket, deadline, interrupted);
-  } catch (...) {
-    if (session_ && !session_->alive()) close();
-    throw;
-  }
+  return exchange(ticket, deadline, interrupted);
+} catch (const StoreConfigError&) {
+  close();
+  throw;
+} catch (...) {
+  if (session_ && !session_->alive()) close();
+  throw;
 }
 
 /// Reads late replies and notices here whether the server has closed meanwhile: nothing of the coming
@@ -43,14 +41,14 @@ bool Connection::is_usable() {
 
 void Connection::open(const Deadline& deadline, const Interrupted& interrupted) {
   close();
-  socket_ = dialer_->dial(deadline, interrupted);
-  listed_ = open_descriptors_->add(socket_.fd());
+  stream_ = dialer_->dial(deadline, interrupted);
+  listed_ = open_descriptors_->add(stream_->fd());
   session_.emplace(dialer_->endpoint());
 }
 
 void Connection::close() noexcept {
   if (listed_ != nullptr) OpenDescriptors::remove(std::exchange(listed_, nullptr));
-  socket_ = Socket();
+  stream_.reset();
   session_.reset();
 }
 
@@ -60,22 +58,23 @@ protocol::Reply Connection::exchange(protocol::Ticket ticket, const Deadline& de
     send_outgoing();
     if (std::optional<protocol::Reply> reply = session_->take(ticket)) return std::move(*reply);
     wait(ticket, deadline, interrupted);
-    receive_once();
+    (void)receive_once();
   }
 }
 
 void Connection::wait(protocol::Ticket ticket, const Deadline& deadline, const Interrupted& interrupted) {
   const bool left = session_->may_have_left(ticket);
-  const short events = session_->outgoing().empty() ? POLLIN : POLLIN | POLLOUT;
+  const std::string_view advice = session_->advice();
   try {
-    if (wait_for(socket_.fd(), events, deadline, interrupted)) return;
+    if (wait_for(stream_->fd(), stream_->events(!session_->outgoing().empty()), deadline, interrupted))
+      return;
   } catch (...) {
     give_up(ticket);
     throw;
   }
   give_up(ticket);
-  throw StoreTimeout("redis at " + dialer_->endpoint().describe() +
-                         " did not answer within the timeout; check its load and the network",
+  throw StoreTimeout("redis at " + dialer_->endpoint().describe() + " did not answer within the timeout; " +
+                         std::string(advice),
                      left);
 }
 
@@ -91,21 +90,21 @@ void Connection::give_up(protocol::Ticket ticket) noexcept {
 
 void Connection::send_outgoing() {
   while (!session_->outgoing().empty()) {
-    const Socket::Transfer transfer = socket_.send(session_->outgoing());
+    const Transfer transfer = stream_->send(session_->outgoing());
     session_->sent(transfer.count);
-    if (transfer.error != 0) {
+    if (transfer.error) {
       receive_all();  // a server that refuses a connection says why before it closes
-      session_->lost(std::system_category().message(transfer.error));
+      session_->lost(transfer.error.message());
     }
     if (transfer.count == 0) return;
   }
 }
 
 bool Connection::receive_once() {
-  const Socket::Transfer transfer = socket_.receive(buffer_.data(), buffer_.size());
+  const Transfer transfer = stream_->receive(buffer_.data(), buffer_.size());
   if (transfer.count > 0) session_->feed({buffer_.data(), transfer.count}, Clock::now());
   if (transfer.end) session_->lost("the server closed it");
-  if (transfer.error != 0) session_->lost(std::system_category().message(transfer.error));
+  if (transfer.error) session_->lost(transfer.error.message());
   return transfer.count > 0;
 }
 

@@ -12,7 +12,7 @@
 #include "redis/protocol/session.hpp"
 #include "redis/transport/dialer.hpp"
 #include "redis/transport/open_descriptors.hpp"
-#include "redis/transport/socket.hpp"
+#include "redis/transport/stream.hpp"
 #include "redis/transport/wait.hpp"
 
 namespace overlimit::redis::transport {
@@ -33,24 +33,22 @@ class Connection {
   void close() noexcept;
 
  private:
-  static constexpr std::size_t kBufferSize = 16 * 1024;
-
   [[nodiscard]] bool is_usable();
   void open(const Deadline& deadline, const Interrupted& interrupted);
   [[nodiscard]] protocol::Reply exchange(protocol::Ticket ticket, const Deadline& deadline,
                                          const Interrupted& interrupted);
   void wait(protocol::Ticket ticket, const Deadline& deadline, const Interrupted& interrupted);
   void send_outgoing();
-  bool receive_once();
+  [[nodiscard]] bool receive_once();
   void receive_all();
   void give_up(protocol::Ticket ticket) noexcept;
 
   const std::shared_ptr<Dialer> dialer_;
   const std::shared_ptr<OpenDescriptors> open_descriptors_;
-  Socket socket_;
+  std::unique_ptr<Stream> stream_;
   OpenDescriptors::Entry* listed_ = nullptr;
-  std::optional<protocol::Session> session_;  // there only while socket_ is open
-  std::array<char, kBufferSize> buffer_;
+  std::optional<protocol::Session> session_;  // there only while stream_ is
+  std::array<char, Stream::kLeastBuffer> buffer_;
 };
 
 }  // namespace overlimit::redis::transport

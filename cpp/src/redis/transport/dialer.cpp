@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "overlimit/errors.hpp"
+#include "redis/transport/plain_stream.hpp"
+#include "redis/transport/tls_stream.hpp"
 
 namespace overlimit::redis::transport {
 namespace {
@@ -116,7 +118,20 @@ Attempt connect_any(const std::vector<Address>& addresses, const Deadline& deadl
 Dialer::Dialer(Endpoint endpoint)
     : endpoint_(std::move(endpoint)), resolver_(endpoint_.host, endpoint_.port) {}
 
-Socket Dialer::dial(const Deadline& deadline, const Interrupted& interrupted) {
+std::unique_ptr<Stream> Dialer::dial(const Deadline& deadline, const Interrupted& interrupted) {
+  if (!is_tls()) return std::make_unique<PlainStream>(connect(deadline, interrupted));
+  std::shared_ptr<TlsContext> context = tls_context();
+  return std::make_unique<TlsStream>(connect(deadline, interrupted), std::move(context));
+}
+
+/// Files that were replaced, as certificates are, are read again once a connection has failed.
+std::shared_ptr<TlsContext> Dialer::tls_context() {
+  const std::lock_guard lock(mutex_);
+  if (!tls_context_ || tls_context_->is_doubted()) tls_context_ = std::make_shared<TlsContext>(endpoint_);
+  return tls_context_;
+}
+
+Socket Dialer::connect(const Deadline& deadline, const Interrupted& interrupted) {
   Attempt attempt = endpoint_.unix_path.empty()
                         ? connect_any(resolver_.resolve(deadline, interrupted), deadline, interrupted)
                         : connect_unix(unix_address(endpoint_.unix_path), deadline, interrupted);

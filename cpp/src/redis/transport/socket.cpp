@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <system_error>
 
 namespace overlimit::redis::transport {
 namespace {
@@ -24,9 +25,10 @@ ssize_t uninterrupted(Attempt attempt) {
   return result;
 }
 
-Socket::Transfer transfer_of(ssize_t result) {
-  if (result >= 0) return {static_cast<std::size_t>(result)};
-  return {0, would_block(errno) ? 0 : errno};
+Transfer transfer_of(ssize_t result) {
+  if (result >= 0) return {static_cast<std::size_t>(result), {}, false};
+  if (would_block(errno)) return {};
+  return {0, {errno, std::system_category()}, false};
 }
 
 }  // namespace
@@ -35,11 +37,11 @@ Socket::~Socket() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-Socket::Transfer Socket::send(std::string_view bytes) const noexcept {
+Transfer Socket::send(std::string_view bytes) const noexcept {
   return transfer_of(uninterrupted([&] { return ::send(fd_, bytes.data(), bytes.size(), kFlags); }));
 }
 
-Socket::Transfer Socket::receive(char* buffer, std::size_t size) const noexcept {
+Transfer Socket::receive(char* buffer, std::size_t size) const noexcept {
   const ssize_t result = uninterrupted([&] { return ::recv(fd_, buffer, size, kFlags); });
   Transfer transfer = transfer_of(result);
   transfer.end = result == 0;

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <utility>
 
+#include "redis/transport/transfer.hpp"
+
 namespace overlimit::redis::transport {
 
 /// Owns a descriptor and closes it with close(2) alone, which leaves a copy in another process undisturbed.
@@ -25,13 +27,6 @@ class Socket {
   /// -1 when there is none.
   [[nodiscard]] int fd() const noexcept { return fd_; }
   [[nodiscard]] bool is_open() const noexcept { return fd_ >= 0; }
-
-  /// What one attempt to send or receive came to.
-  struct Transfer {
-    std::size_t count = 0;
-    int error = 0;     ///< an errno, 0 for none; would-block is not an error but a count of 0
-    bool end = false;  ///< the peer has closed its side; only of receive()
-  };
 
   [[nodiscard]] Transfer send(std::string_view bytes) const noexcept;
   /// `size` > 0.

@@ -1,0 +1,48 @@
+// What all TLS connections to one endpoint have in common.
+#pragma once
+
+#include <openssl/ssl.h>
+
+#include <atomic>
+#include <memory>
+
+#include "overlimit/redis_endpoint.hpp"
+
+namespace overlimit::redis::transport {
+
+/// Trust, our own certificate, and the rules: TLS 1.2 or newer, no renegotiation, the host checked against
+/// the alternative names of the certificate (never its subject). Thread-safe.
+class TlsContext {
+ public:
+  /// Reads the files; `endpoint.tls` is set. Throws StoreConfigError naming the option that is wrong,
+  /// std::bad_alloc.
+  explicit TlsContext(Endpoint endpoint);
+
+  [[nodiscard]] SSL_CTX* get() const noexcept { return context_.get(); }
+  [[nodiscard]] const Endpoint& endpoint() const noexcept { return endpoint_; }
+
+  /// A connection failed in a way that other files may cure: the next one should read them again.
+  void doubt() noexcept { doubted_.store(true); }
+  [[nodiscard]] bool is_doubted() const noexcept { return doubted_.load(); }
+
+ private:
+  struct Free {
+    void operator()(SSL_CTX* context) const noexcept;
+  };
+
+  void set_rules();
+  void set_trust(const TlsOptions& options);
+  void trust_files(const TlsOptions& options);
+  void trust_data(const std::string& pem);
+  void expect_host();
+  void set_certificate(const TlsOptions& options);
+
+  const Endpoint endpoint_;
+  const std::unique_ptr<SSL_CTX, Free> context_;
+  std::atomic<bool> doubted_{false};
+};
+
+/// Whether a host is an address instead of a name.
+[[nodiscard]] bool is_address(const std::string& host) noexcept;
+
+}  // namespace overlimit::redis::transport

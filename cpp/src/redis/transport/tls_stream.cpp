@@ -1,0 +1,87 @@
+#include "redis/transport/tls_stream.hpp"
+
+#include <openssl/err.h>
+
+#include <new>
+#include <string>
+#include <utility>
+
+#include "redis/transport/fork_gate.hpp"
+#include "redis/transport/tls_failure.hpp"
+
+namespace overlimit::redis::transport {
+namespace {
+
+SSL* new_session(const TlsContext& context) {
+  const OutsideForks outside;
+  return SSL_new(context.get());
+}
+
+}  // namespace
+
+TlsStream::TlsStream(Socket socket, std::shared_ptr<TlsContext> context)
+    : context_(std::move(context)), wire_{std::move(socket), {}, false}, session_(new_session(*context_)) {
+  const OutsideForks outside;
+  if (!session_) throw std::bad_alloc();
+  BIO* bio = new_socket_bio(wire_);
+  SSL_set_bio(session_.get(), bio, bio);
+  SSL_set_connect_state(session_.get());
+  const std::string& host = context_->endpoint().host;
+  if (!is_address(host) && SSL_set_tlsext_host_name(session_.get(), host.c_str()) != 1) {
+    raise_unusable("the host name", context_->endpoint());
+  }
+}
+
+void TlsStream::Free::operator()(SSL* session) const noexcept {
+  const OutsideForks outside;
+  SSL_free(session);
+}
+
+Transfer TlsStream::send(std::string_view bytes) {
+  const OutsideForks outside;
+  ERR_clear_error();
+  Transfer transfer;
+  const int result = SSL_write_ex(session_.get(), bytes.data(), bytes.size(), &transfer.count);
+  return result == 1 ? transfer : no_bytes(result, sending_awaits_);
+}
+
+Transfer TlsStream::receive(char* buffer, std::size_t size) {
+  const OutsideForks outside;
+  ERR_clear_error();
+  Transfer transfer;
+  const int result = SSL_read_ex(session_.get(), buffer, size, &transfer.count);
+  if (result != 1) return no_bytes(result, receiving_awaits_);
+  heard_ = true;
+  return transfer;
+}
+
+short TlsStream::events(bool to_send) const noexcept {
+  return static_cast<short>(to_send ? receiving_awaits_ | sending_awaits_ : receiving_awaits_);
+}
+
+Transfer TlsStream::no_bytes(int result, short& awaited) {
+  const int kind = SSL_get_error(session_.get(), result);
+  if (kind == SSL_ERROR_WANT_READ || kind == SSL_ERROR_WANT_WRITE) {
+    awaited = kind == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT;
+    return {};
+  }
+  const std::error_code error = take_tls_error();
+  raise_if_misconfigured(error);
+  if (kind == SSL_ERROR_ZERO_RETURN || wire_.end) return {0, {}, true};
+  if (wire_.error) return {0, wire_.error, false};
+  return {0, error ? error : std::make_error_code(std::errc::io_error), false};
+}
+
+void TlsStream::raise_if_misconfigured(std::error_code error) {
+  if (heard_ || advice_on(error).empty()) return;
+  const bool by_us = !SSL_is_init_finished(session_.get());
+  if (!by_us && !is_alert(error)) return;
+  context_->doubt();
+  const long verified = SSL_get_verify_result(session_.get());
+  if (by_us && !is_alert(error) && context_->endpoint().tls->verify && verified != X509_V_OK) {
+    raise_untrusted(verified, context_->endpoint());
+  }
+  raise_misconfigured(error, context_->endpoint());
+}
+
+}  // namespace overlimit::redis::transport

@@ -1,0 +1,296 @@
+"""Stores with TLS, and over_limit with redis-py clients that have it."""
+
+from __future__ import annotations
+
+import pickle
+import ssl
+import subprocess
+import sys
+import textwrap
+from urllib.parse import quote
+
+import pytest
+
+from overlimit import Limiter, RedisStore, StoreConfigError, StoreTimeout, StoreUnavailable, over_limit
+
+AMPLE = 10.0
+
+
+def answers(store):
+    return bool(Limiter("5/minute", store=store).hit("a"))
+
+
+class TestStores:
+    @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
+    def test_one_decides_under_tls(self, tls_server, prefix, host):
+        url = tls_server.tls_url(db=3, host=host)
+        limiter = Limiter(
+            "2/minute", store=RedisStore(url, timeout=AMPLE, prefix=prefix, ssl_ca_certs=tls_server.ca)
+        )
+        assert [bool(limiter.hit("a")) for _ in range(3)] == [True, True, False]
+        with tls_server.client(db=3) as client:
+            assert client.exists(f"{prefix}1:default:a") == 1
+
+    def test_every_option_may_be_in_the_url(self, start_tls_redis, certificates):
+        server = start_tls_redis(tls_auth_clients="yes", certificate="elsewhere", password="pass/word")
+        options = {
+            "timeout": AMPLE,
+            "ssl_ca_certs": server.ca,
+            "ssl_check_hostname": "no",
+            "ssl_cert_reqs": "required",
+            "ssl_certfile": certificates / "client.pem",
+            "ssl_keyfile": certificates / "locked.key",
+            "ssl_password": "pass phrase",
+        }
+        url = server.tls_url().replace("pass/word", "pass%2Fword")
+        store = RedisStore(url + "?" + "&".join(f"{name}={quote(str(options[name]))}" for name in options))
+        assert answers(store)
+
+    def test_keywords_may_be_paths_and_pickle(self, start_tls_redis, certificates):
+        server = start_tls_redis(tls_auth_clients="yes")
+        store = RedisStore(
+            server.tls_url(),
+            timeout=AMPLE,
+            ssl_ca_certs=certificates / "ca.pem",
+            ssl_certfile=certificates / "client.pem",
+            ssl_keyfile=certificates / "client.key",
+        )
+        assert answers(store)
+        assert answers(pickle.loads(pickle.dumps(store)))
+
+    def test_the_ca_may_be_a_text_or_a_directory(self, tls_server, certificates):
+        for ca in (
+            {"ssl_ca_data": (certificates / "ca.pem").read_text()},
+            {"ssl_ca_path": certificates / "ca"},
+        ):
+            assert answers(RedisStore(tls_server.tls_url(), timeout=AMPLE, **ca))
+
+    def test_the_system_s_cas_are_trusted_by_default(self, tls_server):
+        script = """
+            import sys
+            from overlimit import Limiter
+            print(bool(Limiter("5/minute", store=sys.argv[1]).hit("a")))
+        """
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(script), tls_server.tls_url() + "?timeout=10"],
+            env={"SSL_CERT_FILE": tls_server.ca},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout.split() == ["True"]
+
+    @pytest.mark.parametrize(
+        ("certificate", "options", "message"),
+        [
+            ("server", {"ssl_ca_certs": "other-ca.pem"}, "self-signed.*ssl_ca_certs"),
+            ("server", {}, "certificate.*ssl_ca_certs"),
+            ("elsewhere", {"ssl_ca_certs": "ca.pem"}, "hostname mismatch.*ssl_check_hostname"),
+            ("expired", {"ssl_ca_certs": "ca.pem"}, "expired"),
+            ("server", {"ssl_ca_certs": "missing.pem"}, "ssl_ca_certs.*missing.pem.*No such file"),
+        ],
+    )
+    def test_a_server_that_cannot_be_trusted_is_a_config_error(
+        self, start_tls_redis, certificates, certificate, options, message
+    ):
+        server = start_tls_redis(certificate=certificate, password="secret")
+        options = {name: certificates / file for name, file in options.items()}
+        store = RedisStore(server.tls_url(), timeout=AMPLE, **options)
+        with pytest.raises(StoreConfigError, match=message) as caught:
+            answers(store)
+        assert not caught.value.maybe_charged
+        assert "secret" not in str(caught.value)
+
+    def test_without_verification_anyone_is_trusted(self, start_tls_redis):
+        server = start_tls_redis(certificate="expired")
+        assert answers(RedisStore(server.tls_url(), timeout=AMPLE, ssl_cert_reqs="none"))
+
+    def test_a_server_that_wants_a_certificate_says_so(self, start_tls_redis):
+        server = start_tls_redis(tls_auth_clients="yes")
+        store = RedisStore(server.tls_url(), timeout=AMPLE, ssl_ca_certs=server.ca)
+        with pytest.raises(StoreConfigError, match="ssl_certfile"):
+            answers(store)
+
+    def test_tls_where_there_is_none_and_none_where_there_is(self, tls_server):
+        with pytest.raises(StoreTimeout, match="redis://"):
+            answers(RedisStore(f"rediss://localhost:{tls_server.port}"))
+        with pytest.raises(StoreUnavailable, match="rediss://"):
+            answers(RedisStore(f"redis://localhost:{tls_server.tls_port}", timeout=AMPLE))
+
+    def test_options_without_tls_are_a_value_error(self, redis_server):
+        for url in (redis_server.tcp_url(), redis_server.unix_url()):
+            with pytest.raises(ValueError, match=r"ssl_check_hostname.*rediss://"):
+                RedisStore(url, ssl_check_hostname=False)
+
+    @pytest.mark.parametrize("value", [5, b"ca.pem"])
+    def test_a_file_of_another_type_is_a_type_error(self, value):
+        with pytest.raises(TypeError, match="ssl_ca_certs"):
+            RedisStore("rediss://localhost", ssl_ca_certs=value)
+
+    def test_threads_may_be_in_a_call_when_the_process_ends(self, tls_server):
+        script = """
+            import sys, threading, time
+            from overlimit import Limiter, RedisStore
+            store = RedisStore(sys.argv[1], timeout=10, ssl_ca_certs=sys.argv[2])
+            limiter = Limiter("1000000/minute", store=store)
+            def hit():
+                while True:
+                    limiter.hit("a")
+                    store.close()
+            for _ in range(4):
+                threading.Thread(target=hit, daemon=True).start()
+            time.sleep(0.3)
+        """
+        for _ in range(5):
+            done = subprocess.run(
+                [sys.executable, "-c", textwrap.dedent(script), tls_server.tls_url(), tls_server.ca],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert (done.returncode, done.stderr) == (0, "")
+
+    def test_parent_and_child_both_decide_after_a_fork(self, tls_server, prefix):
+        script = """
+            import os, sys
+            from overlimit import Limiter, RedisStore
+            store = RedisStore(sys.argv[1], timeout=10, ssl_ca_certs=sys.argv[2], prefix=sys.argv[3])
+            limiter = Limiter("1000/minute", store=store)
+            limiter.hit("a")
+            child = os.fork()
+            for _ in range(200):
+                limiter.hit("a")
+            if child == 0:
+                os._exit(0)
+            assert os.wait()[1] == 0
+            print(limiter.peek("a", cost=0).remaining)
+        """
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(script), tls_server.tls_url(), tls_server.ca, prefix],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout.split() == ["599"]
+
+
+class TestClients:
+    @pytest.fixture
+    def connect(self, tls_server):
+        """Return a function that makes a redis-py client of the server; closed with the test."""
+        import redis
+
+        clients = []
+
+        def connect(**options):
+            options = {"port": tls_server.tls_port, "ssl": True, "ssl_ca_certs": tls_server.ca, **options}
+            clients.append(redis.Redis(**options))
+            return clients[-1]
+
+        yield connect
+        for client in clients:
+            client.close()
+
+    def test_one_lends_its_options_and_not_its_connections(self, connect, prefix, tls_server):
+        client = connect(db=2)
+        answers = [over_limit(client, 3600, 2, identifiers=prefix) for _ in range(3)]
+        assert answers == [False, False, True]
+        assert connections_of(client) == 0
+        with tls_server.client(db=2) as behind:
+            assert behind.exists(f"ol1:over_limit.3600:{prefix}") == 1
+
+    def test_one_in_use_is_left_as_it_is(self, connect, prefix):
+        client = connect()
+        assert client.ping()
+        before = client.connection_pool._available_connections[:]
+        assert not over_limit(client, 3600, 1, identifiers=prefix)
+        assert client.connection_pool._available_connections == before
+        assert connections_of(client) == 1
+
+    def test_one_from_a_url(self, tls_server, prefix):
+        import redis
+
+        url = f"{tls_server.tls_url()}?ssl_ca_certs={quote(tls_server.ca)}"
+        with redis.from_url(url) as client:
+            assert not over_limit(client, 3600, 1, identifiers=prefix)
+        with redis.from_url(tls_server.tls_url() + "?ssl_cert_reqs=none") as client:
+            assert over_limit(client, 3600, 1, identifiers=prefix)
+
+    @pytest.mark.parametrize("cert_reqs", ["required", "optional", ssl.CERT_REQUIRED, ssl.CERT_OPTIONAL])
+    def test_one_that_verifies_is_taken_at_its_word(self, connect, certificates, cert_reqs):
+        client = connect(ssl_cert_reqs=cert_reqs, ssl_ca_certs=str(certificates / "other-ca.pem"))
+        with pytest.raises(StoreConfigError, match="ssl_ca_certs"):
+            over_limit(client, 3600, 1, identifiers="a")
+
+    @pytest.mark.parametrize("cert_reqs", ["none", None, ssl.CERT_NONE])
+    def test_one_that_does_not_verify_is_taken_at_its_word(self, connect, prefix, cert_reqs):
+        client = connect(ssl_cert_reqs=cert_reqs, ssl_ca_certs=None)
+        assert not over_limit(client, 3600, 1, identifiers=prefix)
+
+    def test_a_host_name_is_checked_unless_the_client_does_not(self, start_tls_redis, connect):
+        server = start_tls_redis(certificate="elsewhere")
+        with pytest.raises(StoreConfigError, match="hostname mismatch"):
+            over_limit(connect(port=server.tls_port), 3600, 1, identifiers="a")
+        lenient = connect(port=server.tls_port, ssl_check_hostname=False)
+        assert not over_limit(lenient, 3600, 1, identifiers="a")
+
+    def test_a_ca_as_data_or_directory(self, connect, certificates, prefix):
+        text = (certificates / "ca.pem").read_text()
+        for ca in ({"ssl_ca_data": text}, {"ssl_ca_path": str(certificates / "ca")}):
+            client = connect(ssl_ca_certs=None, **ca)
+            assert not over_limit(client, 3600, 2, identifiers=prefix)
+
+    def test_one_with_a_certificate_and_a_password(self, start_tls_redis, connect, certificates):
+        server = start_tls_redis(tls_auth_clients="yes", password="se:c@ret/")
+        client = connect(
+            port=server.tls_port,
+            password="se:c@ret/",
+            ssl_certfile=str(certificates / "client.pem"),
+            ssl_keyfile=str(certificates / "locked.key"),
+            ssl_password="pass phrase",
+        )
+        assert [over_limit(client, 3600, 1, identifiers="a") for _ in range(2)] == [False, True]
+
+    def test_one_of_an_acl_user(self, start_tls_redis, connect):
+        server = start_tls_redis()
+        with server.client() as admin:
+            admin.acl_setuser(
+                "limiter", enabled=True, passwords="+secret", keys="ol1:*", commands=["+@all"], reset=True
+            )
+        client = connect(port=server.tls_port, username="limiter", password="secret")
+        assert not over_limit(client, 3600, 1, identifiers="a")
+        wrong = connect(port=server.tls_port, username="limiter", password="wrong")
+        with pytest.raises(StoreConfigError, match="WRONGPASS"):
+            over_limit(wrong, 3600, 1, identifiers="a")
+
+    @pytest.mark.parametrize(
+        "option",
+        [
+            {"ssl_ciphers": "DEFAULT"},
+            {"ssl_min_version": ssl.TLSVersion.TLSv1_3},
+            {"ssl_validate_ocsp": True},
+            {"ssl_include_verify_flags": [ssl.VerifyFlags.VERIFY_CRL_CHECK_LEAF]},
+            {"ssl_ca_data": b"DER"},
+            {"ssl_password": lambda: "secret"},
+            {"ssl_cert_reqs": "perhaps"},
+        ],
+    )
+    def test_an_option_that_cannot_be_honoured_is_a_value_error_that_names_it(self, connect, option):
+        [name] = option
+        with pytest.raises(ValueError, match=name):
+            over_limit(connect(**option), 3600, 1, identifiers="a")
+
+    def test_tls_1_2_as_the_least_version_is_what_there_is_anyway(self, connect, prefix):
+        client = connect(ssl_min_version=ssl.TLSVersion.TLSv1_2)
+        assert not over_limit(client, 3600, 1, identifiers=prefix)
+
+    def test_an_asyncio_client_lends_its_options_too(self, tls_server, prefix):
+        import redis.asyncio
+
+        client = redis.asyncio.Redis(port=tls_server.tls_port, ssl=True, ssl_ca_certs=tls_server.ca)
+        assert not over_limit(client, 3600, 1, identifiers=prefix)
+
+
+def connections_of(client):
+    pool = client.connection_pool
+    return len(pool._available_connections) + len(pool._in_use_connections)
