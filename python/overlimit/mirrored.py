@@ -130,6 +130,8 @@ def _store_of(conn: Any, clock: ClockLike | None) -> Store:
     pool = getattr(conn, "connection_pool", None)
     if pool is None:
         return as_store(conn, clock)
+    if "Sentinel" in type(pool).__name__:
+        raise ValueError("over_limit takes no client of a Sentinel: give one of the master, or a store")
     address = pool.connection_kwargs
     username, password = _credentials(address)
     return _redis_store(

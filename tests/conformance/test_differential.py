@@ -16,6 +16,7 @@ from .answers import answer_of, expected_of
 from .oracle import Oracle, OracleDecision
 from .strategies import LAST_US, START_US, costs, durations_of, identifiers, limits, moves, renumbered
 
+
 @dataclass(frozen=True)
 class Step:
     """Move the clock, then call."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+import redis.sentinel
 
 import overlimit
 from overlimit import (
@@ -188,3 +189,9 @@ def test_identifiers_are_those_of_the_flask_request_by_default(store, clock):
     assert over_limit(store, 60, 1, identifiers="ip:203.0.113.7", clock=clock)
     assert over_limit(store, 60, 1, identifiers="user:42", clock=clock)
     assert not over_limit(store, 60, 1, identifiers="user:43", clock=clock)
+
+
+def test_a_client_of_a_sentinel_is_refused_rather_than_taken_for_localhost():
+    client = redis.sentinel.Sentinel([("127.0.0.1", 1)]).master_for("mymaster")
+    with pytest.raises(ValueError, match="Sentinel"):
+        over_limit(client, identifiers="user:42")

@@ -12,7 +12,13 @@ from typing import Any
 
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from overlimit import Limit, Limiter, ManualClock, MemoryStore, Penalty, RedisStore, hit_all
 
@@ -67,7 +73,11 @@ class Life(RuleBasedStateMachine):
             self.oracles[name] = oracle
             self.limiters[name] = [
                 Limiter(
-                    list(oracle.limits), name=oracle.name, store=store, clock=self.clock, penalty=oracle.penalty
+                    list(oracle.limits),
+                    name=oracle.name,
+                    store=store,
+                    clock=self.clock,
+                    penalty=oracle.penalty,
                 )
                 for store in self.stores
             ]
