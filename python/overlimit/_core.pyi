@@ -76,7 +76,9 @@ class ManualClock:
 
 @final
 class Policy:
-    def __new__(cls, name: str, limits: tuple[LimitValue, ...], penalty: Penalty | None = ..., /) -> Policy: ...
+    def __new__(
+        cls, name: str, limits: tuple[LimitValue, ...], penalty: Penalty | None = ..., /
+    ) -> Policy: ...
     @property
     def name(self) -> str: ...
     @property

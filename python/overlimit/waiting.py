@@ -223,12 +223,15 @@ os.register_at_fork(after_in_child=_waiting.forget_parent)
 
 def _us_through_queue(refused: Detail, bucket: LeakyBucket, cost: int) -> int:
     """The least time in which a refused caller can be through the queue."""
-    if cost <= refused.remaining:
-        return _END_US  # there is room for it: that it would wait too long is why it's refused
-    period_us = _us(bucket.per)
-    behind_those_there = _us(refused.retry_after) + bucket.capacity // bucket.rate * period_us
-    as_the_only_one = _us(refused.reset_after) + (-(-cost // bucket.rate) - 1) * period_us
-    return min(behind_those_there, as_the_only_one)
+    room, rate, period_us = refused.remaining, bucket.rate, _us(bucket.per)
+    if cost <= room:
+        return _END_US  # it's refused because it would wait too long
+    # Who is let in stands behind these; of a queue without any room only the least length is certain.
+    gone = -((room - cost) // rate) * rate
+    ahead = max(0, bucket.quota - room - gone if room else bucket.capacity + 1 - cost)
+    behind_them = _us(refused.retry_after) + ((ahead + cost - 1) // rate) * period_us
+    as_the_only_one = _us(refused.reset_after) + ((cost - 1) // rate) * period_us
+    return min(behind_them, as_the_only_one)
 
 
 def _bytes_of(identifier: str | bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""What random traces are made of: limits of every algorithm, penalties, identifiers, costs and moves in time."""
+"""What random traces are made of: limits of every algorithm, penalties, identifiers, costs and moves."""
 
 from __future__ import annotations
 
@@ -90,22 +90,30 @@ penalties = st.builds(
 @st.composite
 def renumbered(draw: Any, limit: Limit) -> Limit:
     """The same limit, in the sense that it keeps its records, with other numbers."""
-    if isinstance(limit, TokenBucket) and limit.refill == "continuous":
-        return TokenBucket(draw(rates), _period(limit), draw(counts.filter(bool)), debt=draw(debts))
     if isinstance(limit, TokenBucket):
-        size = draw(counts)
-        return TokenBucket(draw(st.integers(1, 5)), _period(limit), size, limit.refill, 0, limit.start)
+        return draw(_renumbered_bucket(limit))
+    if isinstance(limit, FixedWindow):
+        return draw(_renumbered_window(limit))
     if isinstance(limit, LeakyBucket):
         return LeakyBucket(draw(st.integers(1, 4)), _period(limit), draw(counts))
     if isinstance(limit, SlidingWindow):
         return SlidingWindow(draw(counts), *map(in_seconds, limit._numbers[1:]))
-    if isinstance(limit, FixedWindow) and limit.start == "calendar":
-        return FixedWindow(
-            draw(counts), limit.per, "calendar", timezone=limit.timezone, week_start=limit.week_start
-        )
-    if isinstance(limit, FixedWindow):
-        return FixedWindow(draw(counts), _period(limit), limit.start)
     return type(limit)(draw(counts), _period(limit))
+
+
+@st.composite
+def _renumbered_bucket(draw: Any, limit: TokenBucket) -> TokenBucket:
+    if limit.refill == "continuous":
+        return TokenBucket(draw(rates), _period(limit), draw(counts.filter(bool)), debt=draw(debts))
+    return TokenBucket(draw(st.integers(1, 5)), _period(limit), draw(counts), limit.refill, 0, limit.start)
+
+
+@st.composite
+def _renumbered_window(draw: Any, limit: FixedWindow) -> FixedWindow:
+    if limit.start == "calendar":
+        zone = {"timezone": limit.timezone, "week_start": limit.week_start}
+        return FixedWindow(draw(counts), limit.per, "calendar", **zone)
+    return FixedWindow(draw(counts), _period(limit), limit.start)
 
 
 def _period(limit: Limit) -> Fraction:

@@ -8,13 +8,13 @@ from typing import ParamSpec, TypeVar
 from flask import Flask
 
 from overlimit import Decision
+from overlimit.clocks import ClockLike
 from overlimit.flask.app_state import AppState
 from overlimit.flask.current import this_app, this_request
 from overlimit.flask.decorator import limiting
 from overlimit.flask.ledger import ledger_of
 from overlimit.flask.settings import UNSET, Headers, Settings, Unset
 from overlimit.http.plan import Identify
-from overlimit.clocks import ClockLike
 from overlimit.limits import LimitsLike
 from overlimit.stores import Store
 

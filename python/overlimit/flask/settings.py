@@ -6,8 +6,8 @@ import dataclasses
 from enum import Enum
 from typing import Any, Final, Literal
 
-from overlimit.http.plan import Identify
 from overlimit.clocks import ClockLike
+from overlimit.http.plan import Identify
 from overlimit.limits import LimitsLike, as_limits
 from overlimit.stores import Store
 
