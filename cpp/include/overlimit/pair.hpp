@@ -42,8 +42,7 @@ namespace detail {
 
 // An admitted cost whose turn comes later than the caller would wait.
 template <class Limited>
-Verdict patient(const Limited& limit, const Left<Limited>& standing, Micros now, Cost cost,
-                Micros patience) {
+Verdict patient(const Limited& limit, const Left<Limited>& standing, Micros now, Cost cost, Micros patience) {
   const Micros wait = delay(limit, charge(limit, standing, now, cost).state, now);
   return wait <= patience ? kAdmitted : over(wait - patience);
 }

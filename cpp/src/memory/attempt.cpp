@@ -41,17 +41,14 @@ Micros next_birth(std::atomic<Micros>& births, Micros now) {
 }  // namespace
 
 void Attempt::run(const Rows& rows, std::atomic<Micros>& births) {
-  for (Target& target : targets_) {
-    target.shard->sweep(readings_.real_now,
-                        target.shard->is_full() ? target.shard->places_when_full() : kPlacesPerCall);
-  }
+  make_room();
   for (Target& target : targets_) locate(target);
   if (targets_.size() > 1) share_costs();
   for (Target& target : targets_) examine(target);
   const Settlement settlement = settle(call_.charges, [&](std::size_t i) { return targets_[i].verdict; });
   for (Target& target : targets_) {
     if (asked_by(*target.charge) == 0 || !settlement.charges(target.charge->role, target.verdict)) {
-      refuse(target, settlement, rows);
+      refuse(target, settlement, rows, births);
     } else if (call_.mode == Mode::peek) {
       std::size_t row = target.first;
       for (const PlannedLimit& planned : limits_of(target))
@@ -61,6 +58,13 @@ void Attempt::run(const Rows& rows, std::atomic<Micros>& births) {
     }
   }
   tidy();
+}
+
+void Attempt::make_room() {
+  for (Target& target : targets_) {
+    target.shard->sweep(readings_.real_now,
+                        target.shard->is_full() ? target.shard->places_when_full() : kPlacesPerCall);
+  }
 }
 
 void Attempt::locate(Target& target) {
@@ -135,9 +139,14 @@ void Attempt::charge(Target& target, const Rows& rows, std::atomic<Micros>& birt
     ++record;
   }
   keep(target);
+  mark_charged(target);
+}
+
+// Who shares its overflow cell is charged with it.
+void Attempt::mark_charged(Target& target) {
   target.charged = true;
-  if (!entry.overflow) return;
-  for (Target& other : targets_) other.charged = other.charged || other.entry == &entry;
+  if (!target.entry->overflow) return;
+  for (Target& other : targets_) other.charged = other.charged || other.entry == target.entry;
 }
 
 Written Attempt::show_as_charged(const Target& target, const Limit& limit, const Rows& rows, std::size_t row,
@@ -152,7 +161,8 @@ Written Attempt::show_as_charged(const Target& target, const Limit& limit, const
   return written;
 }
 
-void Attempt::refuse(Target& target, const Settlement& settlement, const Rows& rows) {
+void Attempt::refuse(Target& target, const Settlement& settlement, const Rows& rows,
+                     std::atomic<Micros>& births) {
   auto set = sanction(settlement, *target.charge, target.verdict, target.lock, readings_.now);
   if (target.lock_record == nullptr || !may_punish(call_)) set.reset();
   const std::optional<LockRecord>& lock = set ? set : target.lock;
@@ -163,13 +173,15 @@ void Attempt::refuse(Target& target, const Settlement& settlement, const Rows& r
     if (left > 0) show_locked(std::min(target.verdict, Status::locked), left, rows, row);
     ++row;
   }
-  if (set && call_.mode == Mode::consume) write_lock(target, *set);
+  if (set && call_.mode == Mode::consume) write_lock(target, *set, births);
 }
 
-void Attempt::write_lock(Target& target, const LockRecord& lock) {
+void Attempt::write_lock(Target& target, const LockRecord& lock, std::atomic<Micros>& births) {
+  if (target.entry->birth == 0) target.entry->birth = next_birth(births, readings_.now);
   target.lock_record->header = std::bit_cast<Header>(lock.lock);
   target.lock_record->expires_at = lock.expires_at;
   keep(target);
+  mark_charged(target);
 }
 
 void Attempt::keep(Target& target) {
@@ -186,21 +198,32 @@ Entry* Attempt::charged_entry(const Target& target, Micros birth) {
 }
 
 void Attempt::refund(std::span<const Receipt> receipts) {
-  for (const Target& target : targets_) {
-    std::size_t pair = target.first;
-    for (const PlannedLimit& planned : limits_of(target)) {
-      const Receipt& receipt = receipts[pair++];
-      Entry* const entry = receipt.birth == 0 ? nullptr : charged_entry(target, receipt.birth);
-      Record* const record = entry == nullptr ? nullptr : entry->find(planned.tag);
-      if (record == nullptr) continue;
-      const auto left = given_back(planned.limit, found_in(target, *record), receipt.after, readings_.now,
-                                   asked_by(*target.charge));
-      if (left) commit(target.shard->arena(), *record, *left);
-    }
+  for (Target& target : targets_) {
+    const Micros birth = receipts[target.first].birth;
+    target.cost = asked_by(*target.charge);
+    target.entry = birth == 0 ? nullptr : charged_entry(target, birth);
+  }
+  share_costs();
+  for (Target& target : targets_) {
+    if (target.entry != nullptr && !target.charged) give_back(target, receipts);
   }
 }
 
+void Attempt::give_back(Target& target, std::span<const Receipt> receipts) {
+  std::size_t pair = target.first;
+  for (const PlannedLimit& planned : limits_of(target)) {
+    const Receipt& receipt = receipts[pair++];
+    Record* const record = target.entry->find(planned.tag);
+    if (record == nullptr) continue;
+    const auto left =
+        given_back(planned.limit, found_in(target, *record), receipt.after, readings_.now, target.cost);
+    if (left) commit(target.shard->arena(), *record, *left);
+  }
+  mark_charged(target);
+}
+
 void Attempt::lock(Micros duration, std::atomic<Micros>& births) {
+  make_room();
   for (Target& target : targets_) {
     const Plan& plan = *target.charge->plan;
     target.cost = 1;
@@ -211,8 +234,7 @@ void Attempt::lock(Micros duration, std::atomic<Micros>& births) {
     if (plan.penalty() == nullptr) tags.push_back(kLockTag);
     if (!fits(*target.entry, tags)) target.entry = target.shard->conform(target.entry, tags, readings_.now);
     find_lock(target);
-    if (target.entry->birth == 0) target.entry->birth = next_birth(births, readings_.now);
-    write_lock(target, locked_by_hand(target.lock, readings_.now, duration));
+    write_lock(target, locked_by_hand(target.lock, readings_.now, duration), births);
   }
 }
 

@@ -76,8 +76,11 @@ class Attempt {
   void charge(Target& target, const Rows& rows, std::atomic<Micros>& births);
   Written show_as_charged(const Target& target, const Limit& limit, const Rows& rows, std::size_t row,
                           Micros birth);
-  void refuse(Target& target, const Settlement& settlement, const Rows& rows);
-  void write_lock(Target& target, const LockRecord& lock);
+  void refuse(Target& target, const Settlement& settlement, const Rows& rows, std::atomic<Micros>& births);
+  void write_lock(Target& target, const LockRecord& lock, std::atomic<Micros>& births);
+  void give_back(Target& target, std::span<const Receipt> receipts);
+  void mark_charged(Target& target);
+  void make_room();
   void keep(Target& target);
   Entry* charged_entry(const Target& target, Micros birth);
   void tidy();

@@ -61,10 +61,8 @@ class FoundAnswer {
     check(settlement);
     std::size_t row = 0;
     for (std::size_t k = 0; k < call_.charges.size(); ++k) {
-      const Charge& charge = call_.charges[k];
-      const bool charges = asked_by(charge) > 0 && settlement.charges(charge.role, verdicts_[k]);
-      for (const PlannedLimit& planned : charge.plan->limits()) {
-        if (charges) {
+      for (const PlannedLimit& planned : call_.charges[k].plan->limits()) {
+        if (charges(k, settlement)) {
           show_as_charged(planned, k, rows, row);
         } else {
           show_refused(planned, k, settlement, rows, row);
@@ -82,9 +80,16 @@ class FoundAnswer {
 
   // The script and the engine settle alike, or one of them is wrong.
   void check(const Settlement& settlement) const {
-    bool expected = settlement.passes || settlement.counts_refusal;
-    for (std::size_t k = 0; k < call_.charges.size(); ++k) expected = expected || set_lock(k, settlement);
+    bool expected = false;
+    for (std::size_t k = 0; k < call_.charges.size(); ++k) {
+      expected = expected || charges(k, settlement) || set_lock(k, settlement);
+    }
     if (was_charged() != (expected && may_charge(call_))) not_ours();
+  }
+
+  [[nodiscard]] bool charges(std::size_t k, const Settlement& settlement) const {
+    const Charge& charge = call_.charges[k];
+    return asked_by(charge) > 0 && settlement.charges(charge.role, verdicts_[k]);
   }
 
   [[nodiscard]] std::optional<LockRecord> set_lock(std::size_t k, const Settlement& settlement) const {

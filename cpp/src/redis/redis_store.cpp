@@ -55,15 +55,16 @@ struct RedisStore::Core {
   Micros decide(const Call& call, const Rows& rows, const Interrupted& interrupted) {
     const Deadline until = deadline();
     Micros now = call.now ? checked_instant(*call.now) : system_now();
-    for (int attempts = 0;; ++attempts) {
+    for (int attempts = 0; attempts < 2; ++attempts) {
       const DatedCharges dated(call.charges, now);
       Call decided = call;
       decided.charges = dated.charges();
       const Reply reply = run(redis::script_call(decided, options.prefix, scripts), until, interrupted);
       const std::optional<Micros> elsewhere = redis::out_of_bounds(reply);
-      if (!elsewhere || attempts == 1) return redis::read_answer(call, reply, rows);
+      if (!elsewhere) return redis::read_answer(call, reply, rows);
       now = *elsewhere;
     }
+    throw ScriptError("the server's clock is in none of the periods that its calendar has around it", false);
   }
 
   Reply checked_reply(Reply reply) const {

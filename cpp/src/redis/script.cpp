@@ -49,8 +49,8 @@ std::string policy_table(const Plan& plan, std::string_view suffix) {
   return "{" + table + "}";
 }
 
-// A fragment with others pasted into it, where a line names them: --[[ fetch ]]. Pasted and not called, because
-// every function costs a call something, even one that is not called.
+// A fragment with others pasted into it, where a line names them: --[[ fetch ]]. Pasted and not called,
+// because every function costs a call something, even one that is not called.
 std::string expanded(std::string_view stem) {
   constexpr std::string_view kOpen = "--[[ ";
   constexpr std::string_view kClose = " ]]\n";

@@ -20,6 +20,7 @@ using testing::kMinute;
 using testing::kSecond;
 using testing::peek;
 using testing::sliding_log;
+using testing::token_bucket;
 
 // Two keys are tracked, everybody else shares a cell.
 class SharedCells : public ::testing::Test {
@@ -104,24 +105,24 @@ TEST_F(SharedCells, AreForgottenWithTheWholePolicy) {
 }
 
 TEST(RefundedRings, LoseTheRightEntryWhereverItLies) {
-  constexpr std::int64_t kEntries = 8;
-  const Plan plan("p", {sliding_log(kEntries, 1'000)});
+  constexpr Micros kEntries = 8;
+  constexpr Micros kStep = 100;
+  constexpr Micros kPeriod = kEntries * kStep;
+  const Plan plan("p", {sliding_log(kEntries, kPeriod)});
   for (Micros turn = 0; turn < 2 * kEntries; ++turn) {
     for (Micros removed = 0; removed < kEntries; ++removed) {
       MemoryStore store;
       std::vector<Answer> answers;
-      const Micros first = 100 * turn;  // so that the ring has turned so far
-      for (Micros now = 0; now < first + 100 * kEntries; now += 100) {
-        answers.push_back(hit(store, plan, {"a"}, now));
+      for (Micros entry = 0; entry < turn + kEntries; ++entry) {
+        answers.push_back(hit(store, plan, {"a"}, kStep * entry));
       }
-      const Micros now = first + 100 * kEntries;
-      const std::size_t given = answers.size() - std::size_t(kEntries - removed);
-      store.refund({charges_of(plan, {"a"}, 1), Mode::consume, now, true}, answers[given].columns.receipt,
-                   {});
+      const Micros now = kStep * (turn + kEntries - 1);
+      store.refund({charges_of(plan, {"a"}, 1), Mode::consume, now, true},
+                   answers[std::size_t(turn + removed)].columns.receipt, {});
       for (Micros entry = 0; entry < kEntries; ++entry) {
-        const Micros leaves_at = first + 100 * entry + 1'000;
-        const auto after = peek(store, plan, {"a"}, leaves_at, 0).decision.remaining;
+        const Micros leaves_at = kStep * (turn + entry) + kPeriod;
         const auto before = peek(store, plan, {"a"}, leaves_at - 1, 0).decision.remaining;
+        const auto after = peek(store, plan, {"a"}, leaves_at, 0).decision.remaining;
         ASSERT_EQ(after - before, entry == removed ? 0 : 1) << turn << ' ' << removed << ' ' << entry;
       }
     }
@@ -144,6 +145,39 @@ TEST(LockedKeys, AreTrackedForAsLongAsTheLockIsRemembered) {
   store.lock({charges_of(plan, {"a"}, 1), Mode::consume, 0, true}, kMinute, {});
   for (Micros now = 0; now < kMinute; now += kSecond) hit(store, plan, {"b", std::to_string(now)}, now);
   EXPECT_EQ(hit(store, plan, {"a"}, kMinute - 1).status(), Status::locked);
+}
+
+// Only one key is tracked; everybody else begins in the cell that they share.
+class OneKeyOfItsOwn : public ::testing::Test {
+ protected:
+  MemoryStore store{1, MemoryStore::kMinBytes};
+};
+
+TEST_F(OneKeyOfItsOwn, IsLockedByTheHitThatMakesIt) {
+  const Plan plan{"p", {fixed_window(2, kMinute)}, Penalty{{2 * kMinute}}};
+  hit(store, plan, {"first"}, 0);
+  hit(store, plan, {"x"}, 0, 2);
+  const std::string_view first[] = {"first"};
+  store.reset(plan, first, {});
+  EXPECT_EQ(hit(store, plan, {"x"}, 0).status(), Status::over);
+  EXPECT_EQ(hit(store, plan, {"x"}, 1).status(), Status::locked);
+  EXPECT_EQ(hit(store, plan, {"x"}, 2 * kMinute).status(), Status::ok);
+}
+
+TEST_F(OneKeyOfItsOwn, IsLockedByHandOnceTheOthersHaveExpired) {
+  const Plan plan{"p", {fixed_window(9, kSecond)}};
+  hit(store, plan, {"first"}, 0);
+  store.lock({charges_of(plan, {"second"}, 1), Mode::consume, 10 * kMinute, true}, kSecond, {});
+  EXPECT_EQ(hit(store, plan, {"second"}, 10 * kMinute).status(), Status::locked);
+}
+
+TEST_F(OneKeyOfItsOwn, LeavesTheOthersACellThatIsGivenBackNoMoreThanIsLeft) {
+  const Plan plan{"p", {token_bucket(20, 1)}};
+  hit(store, plan, {"first"}, 0, 19);
+  const Answer both = hit(store, plan, {"x", "y"}, 0, 3);  // 6 used
+  hit(store, plan, {"z"}, 4 * kSecond, 10);                // 4 drained, 12 used
+  store.refund({charges_of(plan, {"x", "y"}, 3), Mode::consume, 4 * kSecond, true}, both.columns.receipt, {});
+  EXPECT_EQ(peek(store, plan, {"z"}, 4 * kSecond, 0).decision.remaining, 10);
 }
 
 }  // namespace

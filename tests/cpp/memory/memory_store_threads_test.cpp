@@ -144,7 +144,8 @@ TEST(Threads, MayResetAndChangePoliciesMeanwhile) {
 
 TEST(Threads, MayRefundLockAndForgetMeanwhile) {
   MemoryStore store(100, 1 << 20);
-  const Plan plan("p", {sliding_log(50, kMinute), token_bucket(50, 1)}, Penalty{{1'000, 5'000}, true});
+  const Plan plan("p", {testing::sliding_log(50, kMinute), token_bucket(50, 1)},
+                  Penalty{{1'000, 5'000}, true});
   const Plan other("q", {fixed_window(1'000'000, kMinute)});
   in_threads(6, [&](std::ptrdiff_t thread) {
     for (int i = 0; i < 400; ++i) {
@@ -172,7 +173,9 @@ TEST(Threads, OfOnePlanFollowItsCalendarTogether) {
   std::atomic<int> admitted = 0;
   in_threads(6, [&](std::ptrdiff_t) {
     for (Micros now = 0; now < 10'000; now += 10) {
-      admitted += hit(store, plan, {std::to_string(now / 100)}, now).allowed() ? 1 : 0;
+      const std::string name = std::to_string(now / 100);
+      const Charge charge{&plan, name, 1};
+      admitted += ask(store, {std::span(&charge, 1), Mode::consume, now}).allowed() ? 1 : 0;
     }
   });
   EXPECT_EQ(admitted, 5 * 100);

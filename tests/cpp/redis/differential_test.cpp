@@ -103,8 +103,6 @@ class Histories : public ::testing::TestWithParam<Candidate> {
 
   void hit_or_peek() {
     const std::vector<Charge> charges = some_charges();
-    if (std::ranges::none_of(charges, [](const Charge& c) { return c.role == Role::enforce && c.cost > 0; }))
-      return;  // TODO
     Call call{charges, below(6) == 0 ? Mode::peek : Mode::consume, now, false};
     if (below(6) == 0) call.patience = Micros(below(1'500));
     note("call", call);

@@ -39,9 +39,9 @@ using testing::sliding_window_counter;
 class RedisStores : public ::testing::Test {
  protected:
   /// By the server's clock.
-  Answer ask_now(const Plan& plan, std::initializer_list<std::string_view> identifiers, Cost cost = 1,
+  Answer ask_now(const Plan& policy, std::initializer_list<std::string_view> identifiers, Cost cost = 1,
                  Mode mode = Mode::consume) {
-    return ask(*store, {charges_of(plan, identifiers, cost), mode});
+    return ask(*store, {charges_of(policy, identifiers, cost), mode});
   }
   std::int64_t ttl(std::string_view key) { return integer(live.admin(), {"PTTL", key}); }
 
