@@ -21,6 +21,8 @@ PyTypeObject* manual_clock_type = nullptr;
 
 ManualClock& clock_of(PyObject* self) { return reinterpret_cast<ManualClockObject*>(self)->clock; }
 
+PyObject* as_object(PyTypeObject* type) { return reinterpret_cast<PyObject*>(type); }
+
 PyObject* create(PyTypeObject* type, PyObject*, PyObject*) {
   PyObject* self = type->tp_alloc(type, 0);
   if (self != nullptr) new (&clock_of(self)) ManualClock();
@@ -105,8 +107,12 @@ bool add_manual_clock(PyObject* module) {
   return manual_clock_type != nullptr && PyModule_AddType(module, manual_clock_type) == 0;
 }
 
+// A subclass may tell the time its own way.
 ManualClock* manual_clock_in(PyObject* object) {
-  return PyObject_TypeCheck(object, manual_clock_type) ? &clock_of(object) : nullptr;
+  if (!PyObject_TypeCheck(object, manual_clock_type)) return nullptr;
+  const Object theirs = Object::steal(checked(PyObject_GetAttrString(as_object(Py_TYPE(object)), "now")));
+  const Object ours = Object::steal(checked(PyObject_GetAttrString(as_object(manual_clock_type), "now")));
+  return theirs.get() == ours.get() ? &clock_of(object) : nullptr;
 }
 
 }  // namespace overlimit::python

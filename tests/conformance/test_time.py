@@ -150,6 +150,13 @@ class TestClocks:
 
         assert build(FixedWindow(1, 10), clock=Clock()).hit("a").time == 1_234.5
 
+    def test_a_manual_clock_that_overrides_now_is_asked(self, build):
+        class Ahead(ManualClock):
+            def now(self) -> float:
+                return super().now() + 5
+
+        assert build(FixedWindow(3, 10), clock=Ahead(1000.0)).hit("a").time == 1005.0
+
     def test_a_clock_may_return_whole_seconds(self, build):
         assert build(FixedWindow(1, 10), clock=lambda: 1_234).hit("a").time == 1_234.0
 
