@@ -2,16 +2,17 @@
 -- state: start, finish, count.
 local function fixed_window(at, cost, start, finish, count)
   local limit, period, kind = unpack('<i8i8i8', args, at)
-  if start and (start >= MAX_TIME or finish <= start or kind < 2 and finish - start ~= period) then start = nil end
+  local first, middle, last
+  if kind == 2 then first, middle, last = unpack('<i8i8i8', args, at + 24) end
+  local length = start and finish - start
+  local ours = start and (kind == 2 and length > 0 and length <= last - first or length == period)
+  if not ours or start >= latest then start = nil end
   local instant = start and max(now, start) or now
   if not start or instant >= finish then
+    if kind == 2 and (instant < first or instant >= last) then return '' end
     count, start = 0, kind == 1 and instant - instant % period or instant
-    finish = start + period
-    if kind == 2 then
-      local first, middle, last = unpack('<i8i8i8', args, at + 24)
-      if instant < first or instant >= last then return '' end
-      start, finish = instant < middle and first or middle, instant < middle and middle or last
-    end
+    if kind == 2 then start = instant < middle and first or middle end
+    finish = kind == 2 and (instant < middle and middle or last) or start + period
   end
   if cost > limit - count then return end
   return pack('<i8i8i8', start, finish, count + cost), '', finish

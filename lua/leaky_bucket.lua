@@ -1,7 +1,7 @@
 -- Leaky bucket. numbers: rate, period, capacity. state: start of the period, count, 0.
 local function leaky_bucket(at, cost, start, count)
   local rate, period, capacity = unpack('<i8i8i8', args, at)
-  if start and start >= MAX_TIME then start = nil end
+  if start and start >= latest then start = nil end
   local instant = start and max(now, start) or now
   if start and rate > 0 then
     count = count - floor((instant - start) / period) * rate

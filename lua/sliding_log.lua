@@ -2,24 +2,22 @@
 -- cells: the older entries that still count, oldest first, as (instant, count).
 local function sliding_log(at, cost, newest, count, total, value, cell, stop)
   local limit, period = unpack('<i8i8', args, at)
-  if newest and newest >= MAX_TIME then newest = nil end
+  if newest and newest >= latest then newest = nil end
   local instant = max(now, newest or 0)
-  local gone, cells = instant - period, ''
-  if newest and newest > gone then
-    while cell < stop do
-      local entry, counted = unpack('<i8i8', value, cell)
-      if entry > gone then break end
-      total, cell = total - counted, cell + CELL
-    end
-    if cost > limit - total then return end
-    cells = sub(value, cell, stop - 1)
-    if newest < instant then
-      if count > 0 then cells = cells .. pack('<i8i8', newest, count) end
-      count = 0
-    end
-  else
-    if cost > limit then return end
-    count, total = 0, 0
+  local oldest = instant - period + 1
+  local live = newest and newest >= oldest
+  while live and cell < stop do
+    local from, counted = unpack('<i8i8', value, cell)
+    if from >= oldest then break end
+    live = counted >= 0 and counted <= total - count -- a total that does not hold the cells is none of ours
+    total, cell = total - counted, cell + CELL
+  end
+  if not live then count, total, cell = 0, 0, stop end
+  if cost > limit - total then return end
+  local cells = sub(value, cell, stop - 1)
+  if live and newest < instant then
+    if count > 0 then cells = cells .. pack('<i8i8', newest, count) end
+    count = 0
   end
   return pack('<i8i8i8', instant, count + cost, total + cost), cells, instant + period
 end

@@ -1,7 +1,7 @@
 -- Sliding window counter. numbers: limit, period. state: start of the current window, previous, current.
 local function sliding_window_counter(at, cost, start, previous, current)
   local limit, period = unpack('<i8i8', args, at)
-  if start and (start >= MAX_TIME or start % period ~= 0) then start = nil end
+  if start and (start >= latest or start % period ~= 0) then start = nil end
   local instant = start and max(now, start) or now
   local window = instant - instant % period
   if not start or window > start + period then

@@ -24,7 +24,7 @@ end
 
 local function token_bucket(at, cost, used, last, old_units)
   local burst, debt, units, refill, every, epoch = unpack('<i8i8i8i8i8i8', args, at)
-  if last and last >= MAX_TIME then last = nil end
+  if last and last >= latest then last = nil end
   local instant = last and max(now, last) or now
   if last and refill > 0 then
     if old_units ~= units then

@@ -23,6 +23,10 @@ double seconds_from(Micros duration) {
 Micros micros_from(PyObject* seconds, const char* what) {
   double value = PyFloat_AsDouble(seconds);
   if (value == -1.0 && PyErr_Occurred() != nullptr) {
+    if (PyErr_ExceptionMatches(PyExc_TypeError) != 0) {
+      PyErr_Format(PyExc_TypeError, "%s must be a number of seconds, not %.100s", what,
+                   Py_TYPE(seconds)->tp_name);
+    }
     if (PyErr_ExceptionMatches(PyExc_OverflowError) == 0) throw PythonError{};
     PyErr_Clear();
     value = std::numeric_limits<double>::infinity();

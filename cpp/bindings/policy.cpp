@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "errors.hpp"
@@ -42,16 +43,24 @@ std::optional<Penalty> penalty_from(PyObject* penalty) {
   return compiled;
 }
 
+// With what follows a NUL; a lone surrogate is no UTF-8, and nothing that a name may have.
+std::string text_of(PyObject* name) {
+  Py_ssize_t size = 0;
+  const char* text = PyUnicode_AsUTF8AndSize(name, &size);
+  if (text != nullptr) return {text, static_cast<std::size_t>(size)};
+  PyErr_Clear();
+  const Object shown = Object::steal(checked(PyObject_ASCII(name)));
+  return PyUnicode_AsUTF8(shown.get());
+}
+
 std::unique_ptr<Plan> compile(PyObject* name, PyObject* limits, PyObject* penalty) {
-  const char* text = PyUnicode_AsUTF8(name);
-  if (text == nullptr) throw PythonError{};
   std::vector<Limit> compiled;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(limits); ++i) {
     PyObject* const limit = PyTuple_GET_ITEM(limits, i);
     const Object core = Object::steal(checked(PyObject_GetAttrString(limit, "_core_limit")));
     compiled.push_back(limit_from(core.get()));
   }
-  return std::make_unique<Plan>(text, compiled, penalty_from(penalty));
+  return std::make_unique<Plan>(text_of(name), compiled, penalty_from(penalty));
 }
 
 PyObject* create(PyTypeObject*, PyObject* arguments, PyObject*) {

@@ -32,7 +32,7 @@ for k = 1, #KEYS do
       size, expires = unpack('<I4i8', value, first + 8)
       if first == place then place = first + RECORD + size end
       if expires > now and size >= STATE and (size - STATE) % CELL == 0 then
-        a, b, c = unpack('<i8i8i8', value, first + RECORD)
+        latest, a, b, c = min(MAX_TIME, expires), unpack('<i8i8i8', value, first + RECORD)
         if min(a, b, c) < 0 or max(a, b, c) >= EXACT then a, b, c = nil, nil, nil end
       end
     end

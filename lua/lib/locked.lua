@@ -2,8 +2,9 @@
   -- instant: when it is judged; nil: there is none, or it is forgotten.
   local instant, finish, mark, forgotten_at
   if sub(value, -RECORD - STATE, 7 - RECORD - STATE) == LOCK then
-    local start
-    forgotten_at, start, finish, mark = unpack('<i8i8i8i8', value, stop - STATE - 8)
-    local ours = min(start, finish, mark) >= 0 and max(finish, mark) < EXACT and start < MAX_TIME
+    local size, start
+    size, forgotten_at, start, finish, mark = unpack('<I4i8i8i8i8', value, stop - STATE - 12)
+    local ours = size == STATE and min(start, finish, mark) >= 0 and max(finish, mark) < EXACT
+    ours = ours and start < min(MAX_TIME, forgotten_at)
     instant = ours and forgotten_at > now and max(now, start) or nil
   end

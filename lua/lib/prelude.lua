@@ -6,6 +6,7 @@ local EXACT, MAX_TIME = 2^53, 2^53 - 2^50
 local HEAD, RECORD, STATE, CELL, LOCK = 8, 20, 24, 16, 'penalty\0'
 local args = ARGV[1]
 local now, slack_ms, patience = unpack('<i8i8i8', args)
+local latest -- from here on a record's own time is one that it cannot have
 local injected = now >= 0
 if not injected then
   local time = redis.call('TIME')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import types
 import urllib.parse
 import weakref
@@ -21,6 +22,7 @@ _TLS_SCHEMES = ("rediss", "valkeys")
 _SCHEMES = ("redis", "valkey", *_TLS_SCHEMES, "unix")
 _OPTIONS = ("timeout", "prefix", *TLS_DEFAULTS)
 _MAX_DATABASE = 2**31 - 1
+_PREFIX = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 class RedisStore(_core.RedisStore):
@@ -82,6 +84,8 @@ class RedisStore(_core.RedisStore):
         address = _address(url)
         if not isinstance(prefix, str):
             raise TypeError(f"prefix must be a str, not {type(prefix).__name__}")
+        if not _PREFIX.fullmatch(prefix):
+            raise ValueError(f"prefix must be 1 to 64 characters of A-Z a-z 0-9 _ . -, not {prefix!r}")
         if isinstance(timeout, bool | str):
             raise TypeError(f"timeout must be a number of seconds, not {timeout!r}")
         options = keywords | address.pop("options")

@@ -234,8 +234,11 @@ def _us_through_queue(refused: Detail, bucket: LeakyBucket, cost: int) -> int:
     return min(behind_them, as_the_only_one)
 
 
-def _bytes_of(identifier: str | bytes) -> bytes:
-    return identifier.encode("utf-8", "surrogatepass") if isinstance(identifier, str) else identifier
+def _bytes_of(identifier: object) -> bytes:
+    """Return what tells identifiers apart; what is none is refused by the hit that follows."""
+    if isinstance(identifier, str):
+        return identifier.encode("utf-8", "surrogatepass")
+    return identifier if isinstance(identifier, bytes) else b""
 
 
 def _timeout_us(timeout: float) -> int:

@@ -10,14 +10,18 @@ import pytest
 from overlimit import FixedWindow, SlidingWindow, TokenBucket
 from overlimit.errors import InvalidLimit
 
+from .all_algorithms import CALENDAR, in_debt, of_each_algorithm
 from .answers import answer_of
 
 THREE = [FixedWindow(3, 60), SlidingWindow(3, 60), TokenBucket(3, 60)]
-EACH = pytest.mark.parametrize("limit", THREE, ids=lambda limit: limit.algorithm)
+PLAIN = of_each_algorithm(3, per=60) | CALENDAR
+ALL = PLAIN | in_debt(3, debt=2, per=60)
+EACH = pytest.mark.parametrize("limit", ALL.values(), ids=ALL)
+EACH_WITHOUT_DEBT = pytest.mark.parametrize("limit", PLAIN.values(), ids=PLAIN)
 
 
 class TestAllOrNothing:
-    @EACH
+    @EACH_WITHOUT_DEBT
     def test_a_refusal_for_one_identifier_charges_no_other(self, build, limit):
         limiter = build(limit)
         for _ in range(3):
@@ -109,7 +113,7 @@ class TestCost:
         assert limiter.hit("a", cost=3)
         assert limiter.hit("a", cost=0).remaining == 0
 
-    @EACH
+    @EACH_WITHOUT_DEBT
     @pytest.mark.parametrize("cost", [4, 2**31, 2**53, 2**53 + 1, 2**63, 2**64, 10**30])
     def test_a_cost_above_the_limit_never_passes(self, build, limit, cost):
         limiter = build(limit)
@@ -119,6 +123,14 @@ class TestCost:
         assert refused.remaining == 2
         assert refused.reset_after > 0
         assert limiter.hit("a", cost=2)
+
+    @pytest.mark.parametrize("limit", in_debt(3, debt=2, per=60).values(), ids=in_debt(3, debt=2, per=60))
+    @pytest.mark.parametrize("cost", [6, 2**53, 2**64])
+    def test_a_cost_above_the_tokens_and_the_debt_never_passes(self, build, limit, cost):
+        limiter = build(limit)
+        refused = limiter.hit("a", cost=cost)
+        assert (refused.status, refused.retry_after) == ("never", math.inf)
+        assert limiter.hit("a", cost=5)
 
     def test_never_wins_over_over_and_binds(self, build):
         limiter = build([FixedWindow(5, 60), FixedWindow(2, 10)])
@@ -162,7 +174,7 @@ class TestPeek:
 
 
 class TestReset:
-    @EACH
+    @EACH_WITHOUT_DEBT
     def test_forgets_the_identifiers_given_and_no_other(self, build, limit):
         limiter = build(limit)
         limiter.hit("a", "b", "c", cost=3)

@@ -9,8 +9,14 @@ import pytest
 
 from overlimit import FixedWindow, Limiter, ManualClock, SlidingWindow, TokenBucket
 
-LIMITS = [FixedWindow(3, 10), FixedWindow(3, 10, "epoch"), SlidingWindow(3, 10, 1), TokenBucket(3, 10)]
-EACH = pytest.mark.parametrize("limit", LIMITS, ids=["first", "epoch", "sliding", "bucket"])
+from .all_algorithms import CALENDAR, in_debt, of_each_algorithm
+
+PLAIN = of_each_algorithm(3, per=10) | CALENDAR
+ALL = PLAIN | in_debt(2, debt=1, per=10)  # these admit 3 too, but begin with 2 remaining
+EACH = pytest.mark.parametrize("limit", ALL.values(), ids=ALL)
+EACH_WITHOUT_DEBT = pytest.mark.parametrize("limit", PLAIN.values(), ids=PLAIN)
+TEN_SECONDS = {name: limit for name, limit in ALL.items() if name not in CALENDAR}
+EACH_OF_TEN_SECONDS = pytest.mark.parametrize("limit", TEN_SECONDS.values(), ids=TEN_SECONDS)
 LAST_INSTANT = (2**53 - 2**50) / 1e6
 BAD_READINGS = [math.nan, math.inf, -math.inf, -1e-6, -1.0, LAST_INSTANT + 1e-5, 1e10, 1e300]
 
@@ -25,7 +31,7 @@ class TestClockThatJumpsBack:
             at(seconds)
             assert limiter.hit("a").status == "over"
 
-    @EACH
+    @EACH_WITHOUT_DEBT
     def test_burns_nothing(self, build, at, limit):
         limiter = build(limit)
         at(100)
@@ -33,10 +39,10 @@ class TestClockThatJumpsBack:
         at(0)
         assert limiter.hit("a").remaining == 1
         assert limiter.hit("a").remaining == 0
-        at(111)
+        at(101 + 2 * limit.window)
         assert sum(bool(limiter.hit("a")) for _ in range(5)) == 3
 
-    @EACH
+    @EACH_OF_TEN_SECONDS
     def test_waits_no_longer_than_a_clock_standing_at_the_stored_time(self, build, at, limit):
         limiter = build(limit)
         at(100)
@@ -46,7 +52,7 @@ class TestClockThatJumpsBack:
         behind = limiter.peek("a")
         assert behind.retry_after == standing.retry_after
         assert behind.reset_after == standing.reset_after
-        assert 0 < behind.retry_after <= 11
+        assert 0 < behind.retry_after <= 2 * limit.window
 
     @EACH
     def test_decision_time_is_the_reading_itself(self, build, at, limit):
@@ -56,14 +62,14 @@ class TestClockThatJumpsBack:
         at(40.000001)
         assert limiter.hit("a").time == 1_700_000_040.000001
 
-    @EACH
+    @EACH_WITHOUT_DEBT
     def test_clamps_each_identifier_to_its_own_time_only(self, build, at, limit):
         limiter = build(limit)
-        at(100)
+        at(10 * limit.window)
         limiter.hit("ahead")
-        at(40)
+        at(4 * limit.window)
         limiter.hit("behind", cost=3)
-        at(51)
+        at(6 * limit.window + 1)
         rows = limiter.peek("ahead", "behind", cost=0).details
         assert [row.remaining for row in rows] == [2, 3]
 

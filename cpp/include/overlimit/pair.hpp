@@ -56,7 +56,7 @@ Examined examine(const Limited& limit, const Found* found, Micros reading, Cost 
   if (found != nullptr && found->expires_at > reading) {
     const auto state = std::bit_cast<typename Limited::State>(found->header);
     const Micros at_least = clamp(limit, state);
-    if (at_least < kMaxTime) {
+    if (at_least < std::min(kMaxTime, found->expires_at)) {
       cells = found->cells;
       pair.now = std::max(reading, at_least);
       standing = advance(limit, state, cells, pair.now);
@@ -90,7 +90,7 @@ Written charged(const Limited& limit, const Examined& pair, Cost cost) {
 
 /// Judges `cost` on the record found, or on none (nullptr). A record whose expiry, as written, is not after
 /// the call's reading is as if it were not there; so nobody waits longer than until that expiry.
-/// Nor is a record whose own time no clock can read.
+/// Nor is a record whose own time no clock can read, or which had expired before that.
 inline Examined examine(const Limit& limit, const Found* found, Micros reading, Cost cost,
                         Micros patience = kNever) {
   return std::visit(
@@ -137,7 +137,7 @@ inline std::optional<GivenBack> given_back(const Limit& limit, const Found& foun
         using State = typename std::decay_t<decltype(limited)>::State;
         const auto state = std::bit_cast<State>(found.header);
         const Micros at_least = clamp(limited, state);
-        if (at_least >= kMaxTime) return std::nullopt;
+        if (at_least >= std::min(kMaxTime, found.expires_at)) return std::nullopt;
         const auto after = refund(limited, state, found.cells, std::bit_cast<State>(then),
                                   std::max(reading, at_least), cost);
         if (!after) return std::nullopt;

@@ -55,7 +55,7 @@ inline constexpr std::uint64_t kLockTag =
 /// The record as found, unless it is forgotten or none of ours.
 inline std::optional<LockRecord> remembered(Micros expires_at, const Header& header, Micros reading) {
   const auto lock = std::bit_cast<Lock>(header);
-  if (expires_at <= reading || lock.start >= kMaxTime) return std::nullopt;
+  if (expires_at <= std::max(reading, lock.start) || lock.start >= kMaxTime) return std::nullopt;
   return LockRecord{lock, expires_at};
 }
 

@@ -132,8 +132,8 @@ class FoundAnswer {
   }
 
   [[nodiscard]] std::optional<LockRecord> lock_in(const Value& value) const {
-    const std::optional<Found> found = value.find(kLockTag);
-    if (!found || found->cells.size() > 0) return std::nullopt;
+    const std::optional<Found> found = value.lock();
+    if (!found) return std::nullopt;
     return remembered(found->expires_at, found->header, now());
   }
 

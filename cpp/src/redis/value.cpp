@@ -1,13 +1,18 @@
 #include "redis/value.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
+
+#include "overlimit/penalty.hpp"
 
 namespace overlimit::redis {
 namespace {
 
 constexpr std::size_t kHead = 8;
 constexpr std::size_t kRecordHead = 20;
+// The state of a record that cannot hold one.
+constexpr Header kNone{-1, -1, -1};
 
 static_assert(std::endian::native == std::endian::little, "records are read as they lie in memory");
 
@@ -50,24 +55,29 @@ Value::Value(std::string_view bytes) {
   for (std::size_t at = kHead; at < bytes.size();) {
     const std::size_t size = size_at(bytes, at + 8);
     const std::size_t first = at + kRecordHead;
+    records_.push_back({static_cast<Tag>(int64_at(bytes, at)), int64_at(bytes, at + 12), kNone, {}});
     if (size >= sizeof(Header) && (size - sizeof(Header)) % sizeof(Cell) == 0) {
-      records_.push_back({static_cast<Tag>(int64_at(bytes, at)), int64_at(bytes, at + 12),
-                          header_at(bytes, first),
-                          cells_in(bytes.substr(first + sizeof(Header), size - sizeof(Header)))});
+      records_.back().header = header_at(bytes, first);
+      records_.back().cells = cells_in(bytes.substr(first + sizeof(Header), size - sizeof(Header)));
     }
     at = first + size;
   }
 }
 
+std::optional<Found> Value::lock() const {
+  if (records_.empty() || records_.back().tag != kLockTag || !records_.back().cells.empty())
+    return std::nullopt;
+  return found_in(records_.back());
+}
+
 std::optional<Found> Value::find(Tag tag) const {
-  for (const Record& record : records_) {
-    if (record.tag != tag) continue;
-    for (const std::int64_t number : record.header) {
-      if (!is_exact(number)) return std::nullopt;
-    }
-    return Found{record.expires_at, record.header, Cells(record.cells.data(), record.cells.size())};
-  }
-  return std::nullopt;
+  const auto record = std::ranges::find(records_, tag, &Record::tag);
+  return record == records_.end() ? std::nullopt : found_in(*record);
+}
+
+std::optional<Found> Value::found_in(const Record& record) {
+  if (!std::ranges::all_of(record.header, is_exact)) return std::nullopt;
+  return Found{record.expires_at, record.header, Cells(record.cells.data(), record.cells.size())};
 }
 
 }  // namespace overlimit::redis

@@ -18,6 +18,8 @@ class Value {
   [[nodiscard]] Micros birth() const { return birth_; }
   /// The record of a tag, or nothing. It borrows from this value.
   [[nodiscard]] std::optional<Found> find(Tag tag) const;
+  /// The lock, which is the last record, or nothing.
+  [[nodiscard]] std::optional<Found> lock() const;
 
  private:
   struct Record {
@@ -26,6 +28,8 @@ class Value {
     Header header;
     std::vector<Cell> cells;
   };
+
+  static std::optional<Found> found_in(const Record& record);
 
   Micros birth_ = 0;
   std::vector<Record> records_;

@@ -1,6 +1,7 @@
 // What sliding windows and logs have in common: cells that count until they leave, oldest first, the newest
 // of them in the header together with the total of all. A limit with a history says which cell an instant
-// falls into (`cell_of`) and when a cell leaves (`leaves_at`).
+// falls into (`cell_of`), which is the oldest that counts (`oldest`), and when a cell leaves (`leaves_at`). A
+// total that does not hold the cells is none of ours.
 #pragma once
 
 #include <algorithm>
@@ -21,11 +22,13 @@ static_assert(kIsState<State>);
 template <class Limited>
 std::optional<Standing<State>> advance(const Limited& limit, const State& state, const Cells& cells,
                                        Micros now) {
-  if (limit.leaves_at(state.newest) <= now) return std::nullopt;
+  const std::int64_t oldest = limit.oldest(now);
+  if (state.newest < oldest) return std::nullopt;
   Standing<State> standing{state};
-  while (standing.dropped < cells.size() && limit.leaves_at(cells[standing.dropped].at) <= now) {
-    standing.state.total -= cells[standing.dropped].count;
-    ++standing.dropped;
+  for (; standing.dropped < cells.size() && cells[standing.dropped].at < oldest; ++standing.dropped) {
+    const std::int64_t gone = cells[standing.dropped].count;
+    if (gone < 0 || gone > standing.state.total - state.count) return std::nullopt;
+    standing.state.total -= gone;
   }
   return standing;
 }
@@ -35,8 +38,8 @@ template <class Limited>
 Micros until_gone(const Limited& limit, const Standing<State>& standing, const Cells& cells, Micros now,
                   std::int64_t excess) {
   for (std::size_t i = standing.dropped; i < cells.size(); ++i) {
-    excess -= cells[i].count;
-    if (excess <= 0) return limit.leaves_at(cells[i].at) - now;
+    excess -= std::clamp<std::int64_t>(cells[i].count, 0, excess);
+    if (excess == 0) return limit.leaves_at(cells[i].at) - now;
   }
   return limit.leaves_at(standing.state.newest) - now;
 }

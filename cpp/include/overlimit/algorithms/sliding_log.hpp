@@ -27,6 +27,7 @@ struct SlidingLog {
   [[nodiscard]] constexpr Cost most() const { return limit; }
   [[nodiscard]] std::int64_t max_cells() const { return limit; }
   [[nodiscard]] constexpr Micros cell_of(Micros now) const { return now; }
+  [[nodiscard]] constexpr std::int64_t oldest(Micros now) const { return now - period + 1; }
   [[nodiscard]] constexpr Micros leaves_at(Micros entry) const { return later(entry, period); }
 };
 

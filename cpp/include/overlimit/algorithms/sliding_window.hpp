@@ -31,6 +31,7 @@ struct SlidingWindow {
   [[nodiscard]] constexpr Cost most() const { return limit; }
   [[nodiscard]] std::int64_t max_cells() const { return blocks; }
   [[nodiscard]] constexpr std::int64_t cell_of(Micros now) const { return now / precision; }
+  [[nodiscard]] constexpr std::int64_t oldest(Micros now) const { return now / precision - blocks; }
   /// When a block leaves the window: it counts until `blocks` whole blocks have passed after it.
   [[nodiscard]] constexpr Micros leaves_at(std::int64_t block) const {
     return product(later(block, blocks + 1), precision);

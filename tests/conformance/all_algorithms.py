@@ -1,0 +1,44 @@
+"""One limit of every algorithm, and of every way in which it can be set up."""
+
+from __future__ import annotations
+
+from overlimit import (
+    FixedWindow,
+    LeakyBucket,
+    Limit,
+    SlidingLog,
+    SlidingWindow,
+    SlidingWindowCounter,
+    TokenBucket,
+)
+
+
+def of_each_algorithm(most: int, per: int) -> dict[str, Limit]:
+    """Return limits that admit ``most`` at once, and as much again within two periods, by what they are."""
+    return {
+        "fixed_window": FixedWindow(most, per),
+        "epoch": FixedWindow(most, per, "epoch"),
+        "sliding_window": SlidingWindow(most, per),
+        "sliding_log": SlidingLog(most, per),
+        "sliding_window_counter": SlidingWindowCounter(most, per),
+        "token_bucket": TokenBucket(most, per),
+        "interval": TokenBucket(most, per, refill="interval"),
+        "epoch_interval": TokenBucket(most, per, refill="interval", start="epoch"),
+        "leaky_bucket": LeakyBucket(most, per, 0),
+        "queue": LeakyBucket(1, per / most, most - 1),
+    }
+
+
+CALENDAR: dict[str, Limit] = {
+    "calendar": FixedWindow(3, "hour", "calendar", timezone="America/St_Johns"),
+    "calendar_day": FixedWindow(3, "day", "calendar", timezone="Europe/Berlin"),
+}
+"""Windows of a calendar, which admit 3; their lengths are their own."""
+
+
+def in_debt(burst: int, debt: int, per: int) -> dict[str, Limit]:
+    """Return buckets of ``burst`` tokens, and as many per period, that may be overdrawn by ``debt``."""
+    return {
+        "debt": TokenBucket(burst, per, debt=debt),
+        "interval_debt": TokenBucket(burst, per, refill="interval", debt=debt),
+    }

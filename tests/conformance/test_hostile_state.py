@@ -1,0 +1,306 @@
+"""Values in Redis that someone else wrote, cut or damaged: no lasting error, no lock-out, never unlimited."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from overlimit import Limiter, ManualClock, Penalty, SlidingLog, SlidingWindow, TokenBucket
+
+from .all_algorithms import CALENDAR, in_debt, of_each_algorithm
+
+START = 1_700_000_000
+LAST_US = 2**53 - 2**50
+PLAIN = of_each_algorithm(3, per=60) | CALENDAR
+ALL = PLAIN | in_debt(2, debt=1, per=60)  # these admit 3 too
+EACH = pytest.mark.parametrize("limit", ALL.values(), ids=ALL)
+EACH_WITHOUT_DEBT = pytest.mark.parametrize("limit", PLAIN.values(), ids=PLAIN)
+HISTORIES = pytest.mark.parametrize(
+    "limit", [SlidingWindow(3, 60), SlidingLog(3, 60)], ids=lambda limit: limit.algorithm
+)
+
+OWN_TIME_IS_FREE = ("sliding_window", "sliding_log", "token_bucket", "leaky_bucket")
+
+HEAD, RECORD = 8, 20
+STATE = HEAD + RECORD
+LOCK = b"penalty\0"
+
+
+@pytest.fixture
+def raw(redis_server):
+    with closing(redis_server.client()) as client:
+        yield client
+
+
+@pytest.fixture
+def key(prefix):
+    """The key of identifier "a" in the policy "default"."""
+    return f"{prefix}1:default:a"
+
+
+@pytest.fixture
+def build(redis_store, clock):
+    def limiter(limits, **options):
+        return Limiter(limits, **{"store": redis_store, "clock": clock, **options})
+
+    return limiter
+
+
+def damaged(value: bytes) -> Iterator[bytes]:
+    """Yield the value with each of its bytes in turn flipped in one bit, in all bits, and set to extremes."""
+    for place, byte in enumerate(value):
+        for other in sorted({byte ^ 1, byte ^ 0x10, byte ^ 0xFF, 0x00, 0x7F, 0x80} - {byte}):
+            yield value[:place] + bytes([other]) + value[place + 1 :]
+
+
+def int64_at(value: bytes, place: int) -> int:
+    return int.from_bytes(value[place : place + 8], "little", signed=True)
+
+
+def own_time_us(limit: Any, value: bytes) -> int:
+    """The instant that a value of this one limit is from, as it says itself."""
+    number = int64_at(value, STATE + 8 if limit.algorithm == "token_bucket" else STATE)
+    return number * limit._numbers[2] if limit.algorithm == "sliding_window" else number
+
+
+def wait_for(clock: ManualClock, us: int) -> bool:
+    """Move the clock to an instant, if that is later and a clock may read it."""
+    if us >= LAST_US:
+        return False
+    clock.set(max(clock.now(), us / 1e6))
+    return True
+
+
+def shown(decision: Any) -> tuple[Any, ...]:
+    fields = ("status", "remaining", "retry_after", "reset_after", "delay")
+    return tuple(getattr(decision, field) for field in fields)
+
+
+class TestForeign:
+    @EACH
+    @pytest.mark.parametrize("kind", ["text", "list", "hash", "set", "zset", "stream"])
+    def test_a_value_of_another_kind_is_as_if_absent_and_is_overwritten(self, build, raw, key, limit, kind):
+        write = {
+            "text": lambda: raw.set(key, "1"),
+            "list": lambda: raw.rpush(key, "x"),
+            "hash": lambda: raw.hset(key, "x", "y"),
+            "set": lambda: raw.sadd(key, "x"),
+            "zset": lambda: raw.zadd(key, {"x": 1}),
+            "stream": lambda: raw.xadd(key, {"x": "y"}),
+        }
+        limiter = build(limit)
+        write[kind]()
+        assert limiter.peek("a", cost=0).remaining == limit.quota
+        assert limiter.hit("a", cost=0)
+        assert raw.type(key) != b"none", "who charges nothing writes nothing"
+        assert [bool(limiter.hit("a")) for _ in range(5)] == [True] * 3 + [False] * 2
+        assert raw.type(key) == b"string"
+        assert raw.pttl(key) > 0
+
+    @EACH
+    @pytest.mark.parametrize("kind", ["text", "list"])
+    def test_locks_refunds_and_resets_meet_a_foreign_value_too(self, build, raw, key, limit, kind):
+        limiter = build(limit)
+        decision = limiter.hit("a")
+
+        def spoil() -> None:
+            raw.delete(key)
+            raw.set(key, "nonsense") if kind == "text" else raw.rpush(key, "x")
+
+        spoil()
+        limiter.refund(decision)
+        assert limiter.peek("a", cost=0).remaining == limit.quota
+        spoil()
+        limiter.lock("a", 5)
+        assert limiter.hit("a").retry_after == 5.0
+        spoil()
+        limiter.reset("a")
+        assert not raw.exists(key)
+        assert limiter.hit("a")
+
+    @EACH
+    def test_a_value_under_another_version_of_the_format_is_another_key(self, build, raw, key, prefix, limit):
+        limiter = build(limit)
+        limiter.hit("a", cost=3)
+        raw.rename(key, f"{prefix}2:default:a")
+        assert [bool(limiter.hit("a")) for _ in range(5)] == [True] * 3 + [False] * 2
+        assert raw.exists(f"{prefix}2:default:a")
+
+    @EACH
+    def test_a_value_copied_to_another_policy_counts_there_if_it_has_the_limit(
+        self, build, raw, key, prefix, limit
+    ):
+        build(limit).hit("a", cost=2)
+        alike, unlike = build(limit, name="alike"), build(TokenBucket(3, 77), name="unlike")
+        for name in ("alike", "unlike"):
+            raw.copy(key, f"{prefix}1:{name}:a")
+        assert sum(bool(alike.hit("a")) for _ in range(5)) == 1
+        assert sum(bool(unlike.hit("a")) for _ in range(5)) == 3
+        assert sum(bool(build(limit).hit("a")) for _ in range(5)) == 1
+
+
+class TestDamaged:
+    @EACH
+    def test_a_value_cut_short_anywhere_is_as_if_absent(self, build, raw, key, limit, clock):
+        limiter = build(limit, penalty=Penalty(7))
+        limiter.hit("a", cost=2)
+        limiter.lock("a", 1)
+        clock.advance(1)
+        value = raw.get(key)
+        for length in range(len(value)):
+            if length == len(value) - RECORD - 24:
+                continue  # exactly the lock is gone: a value of ours
+            raw.set(key, value[:length])
+            admitted = [bool(limiter.hit("a")) for _ in range(4)]
+            assert admitted == [True, True, True, False], f"cut to {length} of {len(value)} bytes"
+
+    @EACH
+    def test_garbage_is_as_if_absent(self, build, raw, key, limit):
+        limiter, source = build(limit), random.Random(7)
+        for length in range(0, 150, 3):
+            raw.set(key, source.randbytes(length))
+            assert [bool(limiter.hit("a")) for _ in range(4)] == [True, True, True, False]
+
+    @EACH
+    def test_one_damaged_byte_is_never_an_error_and_never_admits_more(self, build, raw, key, limit, clock):
+        limiter = build(limit)
+        limiter.hit("a")
+        clock.advance(7)
+        limiter.hit("a")
+        for value in damaged(raw.get(key)):
+            raw.set(key, value, keepttl=True)
+            decisions = []
+            for _ in range(5):
+                foretold = limiter.peek("a")
+                decisions.append(limiter.hit("a"))
+                if limit.algorithm != "sliding_window":  # see test_a_peek_reads_a_damaged_block_as_a_hit_does
+                    assert shown(foretold) == shown(decisions[-1])
+            assert sum(map(bool, decisions)) <= 3
+            assert not decisions[-1]
+            assert all(0 <= decision.remaining <= limit.quota for decision in decisions)
+            assert raw.pttl(key) > 0
+
+    @EACH
+    def test_one_damaged_byte_locks_nobody_out(self, build, raw, key, limit, clock):
+        """A damaged time is one of a clock that was ahead: from that instant on, the longest wait frees."""
+        limiter = build(limit)
+        limiter.hit("a")
+        clock.advance(7)
+        limiter.hit("a")
+        standing = clock.now()
+        for value in damaged(raw.get(key)):
+            clock.set(standing)
+            raw.set(key, value)
+            for _ in range(5):
+                limiter.hit("a")
+            if wait_for(clock, max(own_time_us(limit, value), START * 1_000_000) + round(3e6 * limit.window)):
+                assert limiter.hit("a"), value
+
+    @pytest.mark.parametrize(
+        "limit", [limit for limit in ALL.values() if limit.algorithm in OWN_TIME_IS_FREE], ids=repr
+    )
+    def test_who_is_refused_because_of_a_damaged_byte_is_told_to_wait(self, build, raw, key, limit):
+        limiter = build(limit)
+        limiter.hit("a", cost=3)
+        for value in damaged(raw.get(key)):
+            raw.set(key, value)
+            decision = limiter.hit("a")
+            assert decision or decision.retry_after >= 1e-6
+            assert decision.reset_after >= 0
+
+    @HISTORIES
+    def test_one_damaged_byte_admits_no_more_once_old_blocks_leave_either(
+        self, build, raw, key, limit, clock
+    ):
+        limiter = build(limit)
+        limiter.hit("a")
+        clock.advance(7)
+        limiter.hit("a", cost=2)
+        standing = clock.now()
+        for value in damaged(raw.get(key)):
+            clock.set(standing)
+            raw.set(key, value)
+            clock.set(START + 63)
+            decisions = [limiter.hit("a") for _ in range(6)]
+            assert sum(map(bool, decisions)) <= 3
+            assert all(0 <= decision.remaining <= 3 for decision in decisions)
+
+    def test_a_peek_reads_a_damaged_block_as_a_hit_does(self, build, raw, key, clock):
+        limiter = build(SlidingWindow(3, 60))
+        limiter.hit("a")
+        clock.advance(7)
+        limiter.hit("a", cost=2)
+        for value in damaged(raw.get(key)):
+            raw.set(key, value)
+            assert shown(limiter.peek("a")) == shown(limiter.hit("a"))
+
+    def test_one_damaged_byte_of_a_lock_is_never_an_error_and_never_a_lock_for_ever(
+        self, build, raw, key, clock
+    ):
+        limiter = build(TokenBucket(3, 1), penalty=Penalty([2, 4]))
+        limiter.hit("a", cost=3)
+        assert limiter.hit("a").retry_after == 2.0
+        value = raw.get(key)
+        assert value[-44:-36] == LOCK
+        for changed in damaged(value):
+            clock.set(START)
+            raw.set(key, changed)
+            for _ in range(5):
+                assert limiter.peek("a", cost=0).remaining <= 3
+                limiter.hit("a")
+            begun = max(int64_at(changed, len(changed) - 24), own_time_us(TokenBucket(3, 1), changed))
+            if wait_for(clock, max(begun, START * 1_000_000) + 30_000_000):
+                assert limiter.hit("a"), changed
+
+    def test_a_lock_that_is_not_the_last_record_is_never_an_error(self, build, raw, key):
+        limiter = build(TokenBucket(3, 60), penalty=Penalty(60))
+        limiter.hit("a", cost=3)
+        assert limiter.hit("a").retry_after == 60.0
+        value = raw.get(key)
+        record, lock = value[HEAD:-44], value[-44:]
+        raw.set(key, value[:HEAD] + lock + record)
+        for _ in range(3):
+            assert shown(limiter.peek("a")) == shown(limiter.hit("a"))
+            assert not limiter.hit("a")
+
+
+class TestWithoutTimeToLive:
+    @EACH_WITHOUT_DEBT
+    def test_a_key_that_lost_it_keeps_counting(self, build, raw, key, limit):
+        limiter = build(limit)
+        limiter.hit("a")
+        assert raw.persist(key)
+        assert limiter.peek("a", cost=0).remaining == 2
+        assert limiter.hit("a", cost=2)
+        assert limiter.hit("a").status == "over"
+
+    @EACH
+    def test_a_key_that_lost_it_gets_one_with_the_next_expiry(self, build, raw, key, limit, clock):
+        limiter = build(limit)
+        limiter.hit("a")
+        assert raw.persist(key)
+        clock.advance(3 * limit.window)
+        assert limiter.hit("a")
+        assert 0 < raw.pttl(key) <= (2 * limit.window + 31 * 86_400 + 3_600) * 1000
+
+    def test_a_lock_gives_a_key_that_lost_it_one(self, build, raw, key):
+        limiter = build(TokenBucket(1, 60), penalty=Penalty(5))
+        limiter.hit("a")
+        assert raw.persist(key)
+        assert limiter.hit("a").status == "over"
+        assert raw.pttl(key) >= 60_000
+        assert raw.persist(key)
+        limiter.lock("a", 5)
+        assert raw.pttl(key) >= 60_000
+
+    def test_a_refund_leaves_a_key_without_as_it_is(self, build, raw, key):
+        limiter = build(SlidingWindow(3, 60))
+        decision = limiter.hit("a")
+        assert raw.persist(key)
+        limiter.refund(decision)
+        assert limiter.peek("a", cost=0).remaining == 3
+        assert raw.pttl(key) == -1

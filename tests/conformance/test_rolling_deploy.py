@@ -1,0 +1,335 @@
+"""Old and new code side by side: each limit keeps its state or begins anew, and no more than that passes."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from overlimit import (
+    FixedWindow,
+    LeakyBucket,
+    Limit,
+    Limiter,
+    MemoryStore,
+    Penalty,
+    SlidingLog,
+    SlidingWindow,
+    SlidingWindowCounter,
+    TokenBucket,
+)
+
+Change = tuple[Limit, Limit]  # before and after; each admits as much as its quota at once
+
+KEEPS: dict[str, Change] = {
+    "the number of a fixed window": (FixedWindow(3, 60), FixedWindow(5, 60)),
+    "the number of an aligned window": (FixedWindow(3, 60, "epoch"), FixedWindow(5, 60, "epoch")),
+    "the number of a calendar's window": (
+        FixedWindow(3, "day", "calendar", timezone="Asia/Kolkata"),
+        FixedWindow(5, "day", "calendar", timezone="Asia/Kolkata"),
+    ),
+    "the number of a sliding window": (SlidingWindow(3, 60), SlidingWindow(5, 60)),
+    "a precision written out": (SlidingWindow(3, 60), SlidingWindow(5, 60, 1.2)),
+    "the number of a log": (SlidingLog(3, 60), SlidingLog(5, 60)),
+    "the number of a counter": (SlidingWindowCounter(3, 60), SlidingWindowCounter(5, 60)),
+    "a burst": (TokenBucket(1, 60, burst=3), TokenBucket(1, 60, burst=5)),
+    "a rate": (TokenBucket(1, 60, burst=3), TokenBucket(7, 60, burst=5)),
+    "a rate in smaller units": (TokenBucket(1, 60, burst=3), TokenBucket(0.29, 60, burst=5)),
+    "rate and burst of intervals": (
+        TokenBucket(1, 60, 3, refill="interval"),
+        TokenBucket(2, 60, 5, refill="interval"),
+    ),
+    "a capacity": (LeakyBucket(1, 60, 2), LeakyBucket(1, 60, 4)),
+    "the rate of a queue": (LeakyBucket(1, 60, 2), LeakyBucket(3, 60, 2)),
+    "the numbers of a limit with a name": (FixedWindow(3, 60, name="x"), FixedWindow(5, 60, name="x")),
+}
+
+BEGINS_ANEW: dict[str, Change] = {
+    "the period of a fixed window": (FixedWindow(3, 60), FixedWindow(5, 61)),
+    "the start of a window": (FixedWindow(3, 60), FixedWindow(5, 60, "epoch")),
+    "a window that follows a calendar": (FixedWindow(3, 3600, "epoch"), FixedWindow(5, "hour", "calendar")),
+    "the timezone": (
+        FixedWindow(3, "day", "calendar"),
+        FixedWindow(5, "day", "calendar", timezone="Europe/Berlin"),
+    ),
+    "the day a week begins with": (
+        FixedWindow(3, "week", "calendar"),
+        FixedWindow(5, "week", "calendar", week_start=6),
+    ),
+    "the unit of a calendar": (FixedWindow(3, "day", "calendar"), FixedWindow(5, "week", "calendar")),
+    "the period of a sliding window": (SlidingWindow(3, 60), SlidingWindow(5, 120)),
+    "the precision": (SlidingWindow(3, 60, 60), SlidingWindow(5, 60, 30)),
+    "the period of a log": (SlidingLog(3, 60), SlidingLog(5, 61)),
+    "the period of a counter": (SlidingWindowCounter(3, 60), SlidingWindowCounter(5, 61)),
+    "the period of a bucket": (TokenBucket(3, 60), TokenBucket(5, 61)),
+    "the refill": (TokenBucket(3, 60), TokenBucket(5, 60, refill="interval")),
+    "the start of intervals": (
+        TokenBucket(3, 60, refill="interval"),
+        TokenBucket(5, 60, refill="interval", start="epoch"),
+    ),
+    "the period of a queue": (LeakyBucket(1, 60, 2), LeakyBucket(1, 61, 4)),
+    "the algorithm": (FixedWindow(3, 60), SlidingLog(5, 60)),
+    "the kind of bucket": (TokenBucket(3, 60), LeakyBucket(5, 60, 0)),
+    "the kind of sliding window": (SlidingWindow(3, 60), SlidingWindowCounter(5, 60)),
+    "a name given": (FixedWindow(3, 60), FixedWindow(5, 60, name="x")),
+    "a name changed": (SlidingWindow(3, 60, name="x"), SlidingWindow(5, 60, name="y")),
+}
+
+PROGRAM = """
+    import pickle, sys
+    from overlimit import Limiter, ManualClock, RedisStore
+
+    while True:
+        try:
+            request = pickle.load(sys.stdin.buffer)
+        except EOFError:
+            break
+        where, limits, options, now, call, arguments, cost = request
+        limiter = Limiter(limits, store=RedisStore(**where), clock=ManualClock(now), **options)
+        pickle.dump(getattr(limiter, call)(*arguments, cost=cost), sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+"""
+
+
+class Code:
+    """A policy as some code has it, asked with ``hit`` and ``peek``."""
+
+    def __init__(self, ask: Callable[[str, tuple[str, ...], int], Any]) -> None:
+        self._ask = ask
+
+    def hit(self, *identifiers: str, cost: int = 1) -> Any:
+        return self._ask("hit", identifiers or ("a",), cost)
+
+    def remaining(self, row: int = 0) -> int:
+        remaining: int = self._ask("peek", ("a",), 0).details[row].remaining
+        return remaining
+
+    def admitted_of(self, hits: int) -> int:
+        return sum(bool(self.hit()) for _ in range(hits))
+
+
+@pytest.fixture(scope="module")
+def processes() -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Return two other processes, each of which answers for limiters of its own."""
+    with ExitStack() as stack:
+        children = []
+        for _ in range(2):
+            command = [sys.executable, "-c", textwrap.dedent(PROGRAM)]
+            child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            children.append(stack.enter_context(child))
+            stack.callback(child.stdin.close)
+        yield children
+
+
+@pytest.fixture(
+    params=["memory objects", "memory update", "redis objects", "redis update", "redis processes"]
+)
+def deploy(request, clock, prefix, redis_server):
+    """Return a function that returns a policy as old and as new code have it."""
+    kind, how = request.param.split(" ")
+    store = MemoryStore() if kind == "memory" else request.getfixturevalue("redis_store")
+    where = {"url": redis_server.unix_url(), "timeout": 10.0, "prefix": prefix}
+
+    def as_objects(limits: list[Limit], options: dict[str, Any], _: int) -> Code:
+        limiter = Limiter(limits, store=store, clock=clock, **options)
+        return Code(lambda call, who, cost: getattr(limiter, call)(*who, cost=cost))
+
+    one = Limiter("1/s", store=store, clock=clock)
+
+    def by_update(limits: list[Limit], options: dict[str, Any], _: int) -> Code:
+        def ask(call: str, who: tuple[str, ...], cost: int) -> Any:
+            one.update(limits)
+            return getattr(one, call)(*who, cost=cost)
+
+        return Code(ask)
+
+    def as_processes(limits: list[Limit], options: dict[str, Any], number: int) -> Code:
+        child = request.getfixturevalue("processes")[number]
+
+        def ask(call: str, who: tuple[str, ...], cost: int) -> Any:
+            child.stdin.write(pickle.dumps((where, limits, options, clock.now(), call, who, cost)))
+            child.stdin.flush()
+            return pickle.load(child.stdout)
+
+        return Code(ask)
+
+    make = {"objects": as_objects, "update": by_update, "processes": as_processes}[how]
+
+    def deployed(old: list[Limit], new: list[Limit], *penalties: Penalty | None) -> tuple[Code, Code]:
+        options = [{"penalty": penalty} for penalty in penalties or (None, None)]
+        return make(old, options[0], 0), make(new, options[1], 1)
+
+    return deployed
+
+
+class TestOneLimit:
+    @pytest.mark.parametrize("change", KEEPS.values(), ids=KEEPS)
+    @pytest.mark.parametrize("direction", [1, -1], ids=["there", "back"])
+    def test_a_changed_number_applies_to_the_state_at_once(self, deploy, change, direction):
+        before, after = change[::direction]
+        old, new = deploy([before], [after])
+        assert old.hit(cost=2)
+        assert new.remaining() == after.quota - 2
+        assert new.admitted_of(10) == after.quota - 2
+        assert old.admitted_of(10) == max(0, before.quota - after.quota)
+        assert new.remaining() == old.remaining() == 0
+
+    @pytest.mark.parametrize("change", BEGINS_ANEW.values(), ids=BEGINS_ANEW)
+    @pytest.mark.parametrize("direction", [1, -1], ids=["there", "back"])
+    def test_another_limit_begins_anew_and_both_keep_their_own(self, deploy, change, direction):
+        before, after = change[::direction]
+        old, new = deploy([before], [after])
+        assert old.hit(cost=2)
+        assert new.remaining() == after.quota
+        assert new.admitted_of(10) == after.quota
+        assert old.admitted_of(10) == before.quota - 2
+        assert new.admitted_of(3) == old.admitted_of(3) == 0
+
+    def test_a_debt_allowed_or_forbidden_leaves_what_was_used(self, deploy):
+        old, new = deploy([TokenBucket(3, 60)], [TokenBucket(3, 60, debt=2)])
+        assert old.hit(cost=3)
+        assert new.hit(cost=2)
+        assert new.hit().retry_after == 40.0  # 5 used: two tokens must come back before nothing is owed
+        assert old.hit().retry_after == 60.0  # and one more before there is one to take
+
+    def test_a_refusal_by_a_lowered_limit_lasts_until_usage_has_gone(self, deploy, clock):
+        old, new = deploy([SlidingLog(5, 60)], [SlidingLog(2, 60)])
+        for _ in range(5):
+            assert old.hit()
+            clock.advance(1)
+        assert new.hit().retry_after == 58.0  # the fourth, of 3 s, leaves at 63 s; now is 5 s
+        clock.advance(58)
+        assert new.admitted_of(5) == 1
+
+    def test_units_that_do_not_divide_round_usage_up(self, deploy, clock):
+        # 6,000,000,000 units per token, of which 29 come back per us, become 60,000,000 and 1.
+        old, new = deploy([TokenBucket(0.29, 60, burst=3)], [TokenBucket(1, 60, burst=3)])
+        assert old.hit()
+        clock.advance(1e-6)
+        assert old.hit()  # 11,999,999,971 units used are 119,999,999.71 of the new ones
+        assert new.hit().remaining == 0
+        assert new.hit().retry_after == 60.0
+
+    def test_time_counts_at_the_rate_of_who_asks_until_the_expiry_as_written(self, deploy, clock):
+        old, new = deploy([TokenBucket(1, 60, burst=3)], [TokenBucket(3, 60, burst=3)])
+        assert old.hit(cost=3)
+        clock.advance(20)
+        assert (old.remaining(), new.remaining()) == (0, 1)
+        assert new.hit()
+        clock.advance(60 - 1e-6)
+        assert (old.remaining(), new.remaining()) == (0, 2)
+        clock.advance(1e-6)
+        assert (old.remaining(), new.remaining()) == (3, 3)
+
+
+class TestSeveralLimits:
+    def test_a_limit_that_is_added_counts_from_then_on_and_the_others_stay(self, deploy):
+        kept, added = FixedWindow(5, 60), SlidingWindow(2, 60)
+        old, new = deploy([kept], [added, kept])
+        assert old.hit(cost=2)
+        assert [new.remaining(0), new.remaining(1)] == [2, 3]
+        assert new.hit()
+        assert old.hit()
+        assert [new.remaining(0), new.remaining(1), old.remaining()] == [1, 1, 1]
+        assert new.admitted_of(5) == 1
+        assert old.admitted_of(5) == 0
+
+    def test_a_limit_that_is_removed_is_kept_for_the_code_that_has_it(self, deploy, clock):
+        kept, removed = TokenBucket(9, 3600), FixedWindow(2, 60)
+        old, new = deploy([kept, removed], [kept])
+        assert old.hit(cost=2)
+        assert new.admitted_of(3) == 3
+        assert old.admitted_of(3) == 0
+        clock.advance(59)
+        assert new.hit()
+        assert old.admitted_of(3) == 0
+        clock.advance(1)
+        assert old.admitted_of(3) == 2
+
+    def test_reordered_limits_keep_their_state(self, deploy):
+        limits = [SlidingLog(9, 60), FixedWindow(7, 60), TokenBucket(8, 60), LeakyBucket(1, 60, 5)]
+        old, new = deploy(limits, limits[::-1])
+        assert old.hit(cost=2)
+        assert new.hit()
+        assert [old.remaining(i) for i in range(4)] == [6, 4, 5, 3]
+        assert [new.remaining(i) for i in range(4)] == [3, 5, 4, 6]
+
+    def test_equal_limits_are_told_apart_by_their_order(self, deploy):
+        old, new = deploy([FixedWindow(9, 60), FixedWindow(4, 60)], [FixedWindow(9, 60)])
+        assert old.hit(cost=3)
+        assert new.hit(cost=3)
+        assert [old.remaining(0), old.remaining(1)] == [3, 1]
+
+    def test_everything_at_once_loses_nothing(self, deploy):
+        old, new = deploy(
+            [FixedWindow(3, 60), SlidingWindow(5, 60), TokenBucket(4, 60), LeakyBucket(1, 60, 8)],
+            [LeakyBucket(2, 60, 8), SlidingLog(2, 60), TokenBucket(9, 60), FixedWindow(6, 60)],
+        )
+        for _ in range(2):
+            assert old.hit()
+            assert new.hit()
+        assert [new.remaining(i) for i in range(4)] == [6, 0, 5, 2]
+        assert [old.remaining(i) for i in range(4)] == [0, 3, 0, 5]
+
+    def test_identifiers_of_one_call_may_come_from_old_and_new_code(self, deploy):
+        old, new = deploy([FixedWindow(3, 60)], [FixedWindow(3, 60), SlidingWindow(3, 60)])
+        assert old.hit("a")
+        assert new.hit("b")
+        assert new.hit("a", "b", cost=2)
+        assert not old.hit("a")
+        assert not old.hit("b")
+
+
+@pytest.mark.parametrize("deploy", ["memory objects", "redis objects", "redis processes"], indirect=True)
+class TestPenalties:
+    LIMITS = (FixedWindow(1, 1),)
+
+    def test_a_lock_holds_for_all_code_whatever_its_levels(self, deploy, clock):
+        old, new = deploy([*self.LIMITS], [*self.LIMITS], Penalty([8]), Penalty([2, 4]))
+        assert old.hit()
+        assert old.hit().retry_after == 8.0
+        assert new.hit().status == "locked"
+        clock.advance(8 - 1e-6)
+        assert new.hit().retry_after == 1e-6
+        clock.advance(1e-6)
+        assert new.hit()
+        assert new.hit().retry_after == 4.0  # its second level
+        assert old.hit().status == "locked"
+
+    def test_a_level_beyond_the_last_is_the_last(self, deploy, clock):
+        old, new = deploy([*self.LIMITS], [*self.LIMITS], Penalty([2, 4, 8]), Penalty([3]))
+        for level in (2.0, 4.0, 8.0):
+            old.hit()
+            assert old.hit().retry_after == level
+            clock.advance(level)
+        new.hit()
+        assert new.hit().retry_after == 3.0
+        clock.advance(3)
+        old.hit()
+        assert old.hit().retry_after == 4.0  # the lock set last was of level one
+
+    def test_code_without_a_penalty_obeys_a_lock_and_sets_none(self, deploy, clock):
+        old, new = deploy([*self.LIMITS], [*self.LIMITS], Penalty([8]), None)
+        old.hit()
+        assert old.hit().retry_after == 8.0
+        assert new.hit().status == "locked"
+        clock.advance(8)
+        assert new.hit()
+        assert new.hit().retry_after == 1.0
+        clock.advance(1)
+        assert new.hit()
+
+    def test_a_charge_by_code_without_a_penalty_keeps_the_level(self, deploy, clock):
+        old, new = deploy([*self.LIMITS], [SlidingLog(5, 60)], Penalty([2, 4]), None)
+        old.hit()
+        assert old.hit().retry_after == 2.0
+        clock.advance(2)
+        assert new.hit()
+        old.hit()
+        assert old.hit().retry_after == 4.0
