@@ -107,10 +107,10 @@ struct GivenCharge {
 GivenCharge parse_charge(PyObject* charge) {
   GivenCharge given;
   if (!PyTuple_Check(charge)) {
-    PyErr_SetString(PyExc_TypeError, "a charge is a tuple (limiter, identifier, cost)");
+    PyErr_SetString(PyExc_TypeError, "a charge is a tuple (limiter, identifier[, cost])");
     throw PythonError{};
   }
-  if (PyArg_ParseTuple(charge, "OO|O;a charge is a tuple (limiter, identifier, cost)", &given.limiter,
+  if (PyArg_ParseTuple(charge, "OO|O;a charge is a tuple (limiter, identifier[, cost])", &given.limiter,
                        &given.identifier, &given.cost) == 0) {
     throw PythonError{};
   }

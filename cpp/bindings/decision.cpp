@@ -28,6 +28,8 @@ struct DecisionObject {
 };
 
 constexpr std::size_t kRowBytes = sizeof(Receipt) + 4 * sizeof(std::int64_t) + sizeof(Status);
+// Without the receipts, which come first: what is compared and pickled.
+constexpr std::size_t kPickledRowBytes = kRowBytes - sizeof(Receipt);
 
 PyTypeObject* decision_type = nullptr;
 std::array<PyObject*, 4> status_names{};
@@ -132,6 +134,53 @@ PyObject* get_details(PyObject* self, void*) {
   });
 }
 
+bool is_same(const Decision& one, const Decision& other) {
+  return one.status == other.status && one.remaining == other.remaining &&
+         one.retry_after == other.retry_after && one.reset_after == other.reset_after &&
+         one.delay == other.delay && one.binding == other.binding;
+}
+
+bool are_equal(PyObject* one, PyObject* other) {
+  const int equal = PyObject_RichCompareBool(one, other, Py_EQ);
+  if (equal < 0) throw PythonError{};
+  return equal == 1;
+}
+
+bool have_same_subjects(DecisionObject& one, DecisionObject& other) {
+  const auto same = [](const Subject& mine, const Subject& theirs) {
+    return mine.cost == theirs.cost && are_equal(mine.identifier, theirs.identifier) &&
+           are_equal(name_of(mine.policy), name_of(theirs.policy)) &&
+           are_equal(limits_of(mine.policy), limits_of(theirs.policy));
+  };
+  return std::ranges::equal(subjects_of(one), subjects_of(other), same);
+}
+
+bool have_same_rows(DecisionObject& one, DecisionObject& other) {
+  const std::size_t bytes = one.row_count * kPickledRowBytes;
+  return one.row_count == other.row_count &&
+         std::memcmp(rows_in(one).remaining.data(), rows_in(other).remaining.data(), bytes) == 0;
+}
+
+// Decisions are values: what can be given back of one is no part of it.
+PyObject* compare(PyObject* self, PyObject* other, int operation) {
+  if ((operation != Py_EQ && operation != Py_NE) || !PyObject_TypeCheck(other, decision_type)) {
+    Py_RETURN_NOTIMPLEMENTED;
+  }
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    DecisionObject& mine = of(self);
+    DecisionObject& theirs = of(other);
+    const bool equal = mine.time == theirs.time && is_same(mine.answer, theirs.answer) &&
+                       have_same_rows(mine, theirs) && have_same_subjects(mine, theirs);
+    return PyBool_FromLong(equal == (operation == Py_EQ));
+  });
+}
+
+Py_hash_t hash(PyObject* self) {
+  const DecisionObject& decision = of(self);
+  const auto value = static_cast<Py_hash_t>(decision.time * 31 + decision.answer.remaining);
+  return value == -1 ? -2 : value;
+}
+
 int is_allowed(PyObject* self) { return of(self).answer.status == Status::ok ? 1 : 0; }
 
 PyObject* represent(PyObject* self) {
@@ -149,8 +198,6 @@ PyObject* represent_html(PyObject* self, PyObject*) {
   const Object module = Object::steal(PyImport_ImportModule("overlimit._display"));
   return module ? PyObject_CallMethod(module.get(), "decision_html", "O", self) : nullptr;
 }
-
-constexpr std::size_t kPickledRowBytes = kRowBytes - sizeof(Receipt);
 
 Object bytes_of(const void* data, std::size_t size) {
   return Object::steal(checked(PyBytes_FromStringAndSize(static_cast<const char*>(data), Py_ssize_t(size))));
@@ -260,6 +307,8 @@ PyType_Slot slots[] = {
     {Py_tp_doc, const_cast<char*>("The answer to a call; a value. A refusal is not an error.")},
     {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
     {Py_tp_repr, reinterpret_cast<void*>(represent)},
+    {Py_tp_richcompare, reinterpret_cast<void*>(compare)},
+    {Py_tp_hash, reinterpret_cast<void*>(hash)},
     {Py_nb_bool, reinterpret_cast<void*>(is_allowed)},
     {Py_tp_getset, properties},
     {Py_tp_methods, methods},

@@ -75,16 +75,11 @@ PyObject* reset_all(PyObject* self, PyObject*) {
 
 PyObject* lock(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
-    if (count != 2) {
-      PyErr_Format(PyExc_TypeError, "lock takes an identifier and seconds, got %zd arguments", count);
-      throw PythonError{};
-    }
+    if (count != 2) raise_value_error("_lock takes an identifier and microseconds");
     const Binding& binding = binding_of(self);
-    const Micros duration = micros_from(arguments[1], "seconds");
-    if (duration < 0 || duration > kMaxPeriod) {
-      PyErr_Format(PyExc_ValueError, "seconds must be from 0 to 2**49 microseconds, not %R", arguments[1]);
-      throw PythonError{};
-    }
+    const Micros duration = PyLong_AsLongLong(arguments[1]);
+    if (PyErr_Occurred() != nullptr) throw PythonError{};
+    if (duration < 1 || duration > kMaxPeriod) raise_value_error("a lock lasts from 1 to 2**49 microseconds");
     const OneIdentifier one(binding, arguments[0]);
     const Call call = call_of(binding, one.charges());
     with_store(*binding.store,
@@ -230,24 +225,27 @@ PyMethodDef methods[] = {
     {"hit", as_c_function(hit), METH_FASTCALL | METH_KEYWORDS,
      "hit($self, /, *identifiers, cost=1)\n--\n\nDecide whether these identifiers may spend this cost, and "
      "charge it if they may.\n\nEvery limit is checked for every identifier; if any refuses, nothing is "
-     "charged. "
-     "Identifiers are\nstr or bytes, 1 to 16 of them, duplicates counting once; cost is an integer >= 0.\n\n"
-     "Raises ValueError or TypeError for a wrong argument and StoreError when the store cannot answer."},
+     "charged.\n\nParameters\n----------\nidentifiers : str or bytes\n    Who is limited, such as "
+     "'user:42': 1 to 16 of them, duplicates counting once.\ncost : int\n    What the call spends, 0 or "
+     "more; 0 "
+     "asks and charges nothing.\n\nReturns\n-------\nDecision\n    Truthy when the call may pass. A refusal "
+     "is "
+     "not an exception.\n\nRaises\n------\nValueError, TypeError\n    A wrong argument; nothing was "
+     "charged.\nStoreError\n    The store cannot answer, within its timeout."},
     {"_hit_within", as_c_function(hit_within), METH_FASTCALL | METH_KEYWORDS,
      "_hit_within($self, /, *identifiers, cost=1, patience=inf)\n--\n\nA hit that is refused when its delay "
      "would be longer than patience seconds."},
     {"peek", as_c_function(peek), METH_FASTCALL | METH_KEYWORDS,
-     "peek($self, /, *identifiers, cost=1)\n--\n\nWhat hit() would answer now; nothing is charged."},
+     "peek($self, /, *identifiers, cost=1)\n--\n\nReturn the Decision that hit() would give now; nothing is "
+     "charged.\n\nSo remaining is what would be left after such a hit; cost=0 shows the present."},
     {"refund", refund, METH_O,
      "refund($self, decision, /)\n--\n\nGive back what a decision charged, once, where it was charged.\n\n"
      "What no longer counts isn't given back: a window that is over, what has drained from a bucket, or "
      "state\n"
      "that was reset since. A decision that charged nothing, or was refunded or pickled, has no effect.\n\n"
      "Raises ValueError for a decision of other policies and StoreError when the store cannot answer."},
-    {"lock", as_c_function(lock), METH_FASTCALL,
-     "lock($self, identifier, seconds, /)\n--\n\nRefuse an identifier for so many seconds from now, whatever "
-     "it did; 0 lifts a lock.\n\nWorks without a Penalty; with one its level stays as it was. Hits don't "
-     "extend it."},
+    {"_lock", as_c_function(lock), METH_FASTCALL,
+     "_lock($self, identifier, microseconds, /)\n--\n\nRefuse an identifier for so long from now."},
     {"reset", as_c_function(reset), METH_FASTCALL,
      "reset($self, /, *identifiers)\n--\n\nForget everything of these identifiers in this policy, locks and "
      "levels too."},

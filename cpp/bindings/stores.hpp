@@ -13,6 +13,16 @@
 
 namespace overlimit::python {
 
+/// A size, or the nearest there is: what is out of range is for the store to refuse.
+inline std::size_t size_from(const pybind11::int_& number, const char* argument) {
+  int overflow = 0;
+  const long long size = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
+  if (overflow > 0 || size > (1LL << 48)) {
+    throw pybind11::value_error(std::string(argument) + " must be at most 2**48");
+  }
+  return overflow < 0 || size < 0 ? 0 : static_cast<std::size_t>(size);
+}
+
 inline void bind_memory_store(pybind11::module_& module) {
   namespace py = pybind11;
   py::class_<MemoryStore, Store, std::shared_ptr<MemoryStore>>(
@@ -20,8 +30,11 @@ inline void bind_memory_store(pybind11::module_& module) {
       "A store in this process's memory, of bounded size.\n\n"
       "Past max_keys keys or max_bytes bytes it never forgives: keys it does not know then share overflow\n"
       "cells that count what all of them spend.")
-      .def(py::init<std::size_t, std::size_t>(), py::arg("max_keys") = 1'000'000,
-           py::arg("max_bytes") = std::size_t{256} << 20)
+      .def(py::init([](const py::int_& max_keys, const py::int_& max_bytes) {
+             return std::make_shared<MemoryStore>(size_from(max_keys, "max_keys"),
+                                                  size_from(max_bytes, "max_bytes"));
+           }),
+           py::arg("max_keys") = 1'000'000, py::arg("max_bytes") = std::size_t{256} << 20)
       .def("__len__", &MemoryStore::size)
       .def("__repr__",
            [](const MemoryStore& store) {

@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from overlimit import _core, waiting
 from overlimit.clocks import ClockLike
+from overlimit.errors import InvalidLimit
 from overlimit.limits import Limit, as_limits
+from overlimit.limits.quantities import Seconds, micros, shown
+from overlimit.names import KEY_NAME_RULE, is_key_name
 from overlimit.penalty import Penalty
 from overlimit.stores import Store, as_store
 
@@ -63,7 +66,7 @@ class Limiter(_core.Limiter):
         on_decision: Callable[[Decision], object] | None = None,
     ) -> None:
         given = as_limits(limits, algorithm)
-        _check(penalty, on_decision)
+        _check(name, penalty, on_decision)
         super().__init__(name, given, as_store(store, clock), clock, penalty, on_decision)
         self._algorithm = algorithm
         _warn_of_other_limits(self.store, name, given)
@@ -120,12 +123,14 @@ class Limiter(_core.Limiter):
         super().reset_all()
         waiting.tell_waiters(self.store)
 
-    def lock(self, identifier: str | bytes, seconds: float, /) -> None:
-        """Refuse an identifier for so many seconds from now, whatever it did; 0 lifts a lock.
+    def lock(self, identifier: str | bytes, seconds: Seconds, /) -> None:
+        """Refuse an identifier for so many seconds from now, whatever it did; a microsecond lifts a lock.
 
-        Works without a Penalty; with one, the level stays as it was. Hits don't extend the lock.
+        Works without a Penalty; with one, the level stays as it was. Hits don't extend the lock. Raises
+        InvalidLimit for what is no duration from 1 microsecond to 2**49, StoreError when the store cannot
+        answer, and MemoryError when a store in memory is full.
         """
-        super().lock(identifier, seconds)
+        super()._lock(identifier, micros(seconds, "seconds"))
         waiting.tell_waiters(self.store)
 
     def update(self, limits: LimitsLike) -> None:
@@ -160,7 +165,11 @@ def _rebuilt(limits: tuple[Limit, ...], options: dict[str, Any]) -> Limiter:
     return Limiter(list(limits), **options)
 
 
-def _check(penalty: object, on_decision: object) -> None:
+def _check(name: object, penalty: object, on_decision: object) -> None:
+    if not isinstance(name, str):
+        raise TypeError(f"name must be a str, not {type(name).__name__}")
+    if not is_key_name(name):
+        raise InvalidLimit(f"name must be {KEY_NAME_RULE}, not {shown(name)}")
     if penalty is not None and not isinstance(penalty, Penalty):
         raise TypeError(f"penalty must be a Penalty or None, not {type(penalty).__name__}")
     if on_decision is not None and not callable(on_decision):

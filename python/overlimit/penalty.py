@@ -41,8 +41,8 @@ class Penalty(Value):
         extend:
             Whether a hit while locked makes the lock last for its whole time again, from that hit on.
         forget_after:
-            Seconds from the end of a lock until the next violation starts at the first level again; 0: as
-            soon as the lock ends. Default: as long as that lock's level.
+            Seconds from the end of a lock until the next violation starts at the first level again. Default:
+            as long as that lock's level.
 
         Raises
         ------
@@ -51,7 +51,7 @@ class Penalty(Value):
         """
         if not isinstance(extend, bool):
             raise InvalidLimit(f"extend must be True or False, not {shown(extend)}")
-        forget_us = None if forget_after is None else micros(forget_after, "forget_after", least_us=0)
+        forget_us = None if forget_after is None else micros(forget_after, "forget_after")
         object.__setattr__(self, "_numbers", (_levels_us(levels), extend, forget_us))
 
     @property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import types
 import urllib.parse
 import weakref
@@ -13,6 +12,7 @@ from typing import Any, TypeAlias
 from overlimit import _core
 from overlimit._core import MemoryStore
 from overlimit._tls import TLS_DEFAULTS, refuse_tls_options, tls_options
+from overlimit.names import KEY_NAME_RULE, is_key_name
 
 __all__ = ["MemoryStore", "RedisStore", "Store", "as_store"]
 
@@ -22,7 +22,6 @@ _TLS_SCHEMES = ("rediss", "valkeys")
 _SCHEMES = ("redis", "valkey", *_TLS_SCHEMES, "unix")
 _OPTIONS = ("timeout", "prefix", *TLS_DEFAULTS)
 _MAX_DATABASE = 2**31 - 1
-_PREFIX = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 class RedisStore(_core.RedisStore):
@@ -84,15 +83,16 @@ class RedisStore(_core.RedisStore):
         address = _address(url)
         if not isinstance(prefix, str):
             raise TypeError(f"prefix must be a str, not {type(prefix).__name__}")
-        if not _PREFIX.fullmatch(prefix):
-            raise ValueError(f"prefix must be 1 to 64 characters of A-Z a-z 0-9 _ . -, not {prefix!r}")
         if isinstance(timeout, bool | str):
             raise TypeError(f"timeout must be a number of seconds, not {timeout!r}")
         options = keywords | address.pop("options")
+        if not is_key_name(options["prefix"]):
+            raise ValueError(f"prefix must be {KEY_NAME_RULE}, not {options['prefix']!r}")
         has_tls = address.pop("has_tls")
         if not has_tls:
             refuse_tls_options(options)
         self._description = _described(address, has_tls)
+        self._shown = {name: options[name] for name in ("timeout", "prefix")}
         self._arguments = (url, keywords)
         super().__init__(
             **address,
@@ -102,7 +102,10 @@ class RedisStore(_core.RedisStore):
         )
 
     def __repr__(self) -> str:
-        return f"RedisStore({self._description!r})"
+        usual = {"timeout": 0.1, "prefix": "ol"}
+        unusual = {name: value for name, value in self._shown.items() if value != usual[name]}
+        options = [f"{name}={value!r}" for name, value in unusual.items()]
+        return f"RedisStore({', '.join([repr(self._description), *options])})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuilt, self._arguments

@@ -83,7 +83,7 @@ penalties = st.builds(
     Penalty,
     st.lists(lock_times, min_size=1, max_size=3),
     extend=st.booleans(),
-    forget_after=st.none() | st.just(0) | lock_times,
+    forget_after=st.none() | lock_times,
 )
 
 

@@ -110,7 +110,7 @@ class TestLevels:
             clock.advance(locks[-1])
         assert locks == [2.0, 4.0, 8.0, 8.0, 8.0]
 
-    @pytest.mark.parametrize(("forget_after", "wait"), [(None, 2), (0, 0), (7.5, 7.5)])
+    @pytest.mark.parametrize(("forget_after", "wait"), [(None, 2), (1e-6, 1e-6), (7.5, 7.5)])
     def test_they_are_forgotten_in_time_and_no_microsecond_earlier(self, build, at, forget_after, wait):
         limiter = build(FixedWindow(1, 60), penalty=Penalty([2, 4], forget_after=forget_after))
         limiter.hit("a")
@@ -199,14 +199,17 @@ class TestByHand:
         for seconds in (30, 10, 0.000001, 50):
             limiter.lock("a", seconds)
             assert limiter.peek("a", cost=0).retry_after == seconds
-        limiter.lock("a", 0)
+        limiter.lock("a", 1e-6)
+        assert not limiter.hit("a")
+        at(1e-6)
         assert limiter.hit("a")
 
-    def test_0_lifts_the_lock_of_a_penalty_and_keeps_its_level(self, build, at):
+    def test_a_microsecond_lifts_the_lock_of_a_penalty_and_keeps_its_level(self, build, at):
         limiter = build(ONE, penalty=Penalty([2, 4, 8]))
         violate(limiter)
         at(1)
-        limiter.lock("a", 0)
+        limiter.lock("a", 1e-6)
+        at(1.000001)
         assert limiter.hit("a")
         assert violate(limiter).retry_after == 4.0
 

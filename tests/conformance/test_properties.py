@@ -16,7 +16,8 @@ from overlimit import Limit, Limiter, ManualClock
 
 from .answers import answer_of
 from .oracle.plain import algorithm_of
-from .strategies import LAST_US, START_US, durations_of, limits, moves
+from .strategies import LAST_US, START_US, durations_of, moves
+from .strategies import limits as any_limits
 
 WHO = ("ip:1", "user:é")
 TWINS = map("twin-{}".format, itertools.count())
@@ -40,6 +41,8 @@ def keeps_a_phase(limit: Limit) -> bool:
     )
 
 
+# Close to 2^53 a window counter's doubles don't tell one unit of cost from none.
+limits = any_limits.filter(lambda limit: limit.quota < 2**50)
 policies = st.lists(limits, min_size=1, max_size=3).map(tuple)
 policies_without_debt = st.lists(limits.filter(lambda limit: not in_debt(limit)), min_size=1, max_size=3).map(
     tuple

@@ -172,7 +172,7 @@ class Life(RuleBasedStateMachine):
             limiter.refund(answer)
         self.look(name)
 
-    @rule(name=names, who=identifiers, us=st.sampled_from([0, 1, 1_000, 1_000_000, 60_000_000]))
+    @rule(name=names, who=identifiers, us=st.sampled_from([1, 2, 1_000, 1_000_000, 60_000_000]))
     def lock(self, name: str, who: Any, us: int) -> None:
         self.seen["lock"] += 1
         self.oracles[name].lock(self.now, who, us)

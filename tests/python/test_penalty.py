@@ -21,7 +21,7 @@ EXAMPLES = [
     Penalty(60),
     Penalty([2, 4, 8]),
     Penalty([0.5, Fraction(1, 4)], extend=True),
-    Penalty(timedelta(minutes=5), forget_after=0),
+    Penalty(timedelta(minutes=5), forget_after=3),
     Penalty([60, 3600], True, timedelta(days=1)),
 ]
 EACH = pytest.mark.parametrize("penalty", EXAMPLES, ids=repr)
@@ -52,7 +52,7 @@ class TestValue:
     def test_repr_is_short(self):
         assert repr(Penalty([60])) == "Penalty(60)"
         assert repr(Penalty((2.0, 4, timedelta(seconds=8)))) == "Penalty([2, 4, 8])"
-        assert repr(Penalty(0.5, True, 0)) == "Penalty(0.5, extend=True, forget_after=0)"
+        assert repr(Penalty(0.5, True, 3)) == "Penalty(0.5, extend=True, forget_after=3)"
 
     @EACH
     def test_pickles_and_copies_to_an_equal_penalty(self, penalty):
@@ -136,10 +136,15 @@ class TestOtherArguments:
         with pytest.raises(InvalidLimit, match=r"^forget_after "):
             Penalty(1, forget_after=wrong)
 
+    @pytest.mark.parametrize("wrong", [0, 0.0, 4e-7, timedelta(0)])
+    def test_levels_are_not_forgotten_at_once(self, wrong):
+        with pytest.raises(InvalidLimit, match=r"^forget_after "):
+            Penalty(1, forget_after=wrong)
+
     @pytest.mark.parametrize(
-        ("forget_after", "us"), [(0, 0), (4e-7, 0), (0.5, 500_000), (timedelta(1), 86_400 * 10**6)]
+        ("forget_after", "us"), [(1e-6, 1), (0.5, 500_000), (timedelta(1), 86_400 * 10**6)]
     )
-    def test_levels_may_be_forgotten_at_once_or_later(self, forget_after, us):
+    def test_levels_may_be_forgotten_soon_or_later(self, forget_after, us):
         assert Penalty(1, forget_after=forget_after)._numbers[2] == us
 
     @pytest.mark.parametrize("wrong", [0, 1, None, "yes", [True]])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,13 +11,12 @@ from overlimit._core import Limit as CoreLimit
 from overlimit.errors import InvalidLimit
 from overlimit.limits.quantities import Seconds, shown
 from overlimit.limits.value import Value
+from overlimit.names import KEY_NAME_RULE, is_key_name
 
 if TYPE_CHECKING:
     from overlimit._core import Calendar as CoreCalendar
 
 __all__ = ["Limit", "Terms"]
-
-_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 @dataclass(frozen=True)
@@ -85,8 +83,8 @@ class Limit(Value):
 
     def _seal(self, numbers: tuple[int, ...], name: str | None, calendar: CoreCalendar | None = None) -> None:
         """Set the value, once, at the end of a constructor."""
-        if name is not None and not (isinstance(name, str) and _NAME.fullmatch(name)):
-            raise InvalidLimit(f"name must be 1 to 64 characters of A-Z a-z 0-9 _ . -, not {shown(name)}")
+        if name is not None and not (isinstance(name, str) and is_key_name(name)):
+            raise InvalidLimit(f"name must be {KEY_NAME_RULE}, not {shown(name)}")
         object.__setattr__(self, "_core_limit", CoreLimit(self.algorithm, numbers, name, calendar))
         object.__setattr__(self, "_numbers", numbers)
         object.__setattr__(self, "_name", name)

@@ -53,18 +53,14 @@ def count(value: object, argument: str, most: int = MOST) -> int:
     return number
 
 
-def micros(value: object, argument: str, least_us: int = 1) -> int:
-    """Return ``value`` seconds in microseconds, rounded to the nearest; else raise InvalidLimit.
-
-    The answer is from ``least_us``, which is 1 or 0, to ``LONGEST_US``.
-    """
+def micros(value: object, argument: str) -> int:
+    """Return ``value`` seconds in microseconds, 1 to ``LONGEST_US``, rounded; else raise InvalidLimit."""
     if isinstance(value, timedelta):
         us = value // _MICROSECOND
     else:
         us = round(_exact(value, argument, "a number of seconds or a timedelta") * 1_000_000)
-    if us < least_us:
-        least = "at least one microsecond" if least_us else "0 or more seconds"
-        raise InvalidLimit(f"{argument} must be {least}, not {shown(value)}")
+    if us < 1:
+        raise InvalidLimit(f"{argument} must be at least one microsecond, not {shown(value)}")
     if us > LONGEST_US:
         raise InvalidLimit(
             f"{argument} must be at most 2**49 microseconds (562949953.421312 s), not {shown(value)}"
