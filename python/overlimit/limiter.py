@@ -142,7 +142,7 @@ class Limiter(_core.Limiter):
         """
         given = as_limits(limits, self._algorithm)
         super()._set_limits(given)
-        _named.setdefault(self.store, {})[self.name] = frozenset(given)
+        _named.setdefault(self.store, {})[self.name] = given
         waiting.tell_waiters(self.store)
 
     def __repr__(self) -> str:
@@ -198,16 +198,18 @@ def warn_of_fork(name: str) -> None:
         )
 
 
-_named: weakref.WeakKeyDictionary[Store, dict[str, frozenset[Limit]]] = weakref.WeakKeyDictionary()
+_named: weakref.WeakKeyDictionary[Store, dict[str, tuple[Limit, ...]]] = weakref.WeakKeyDictionary()
 
 
 def _warn_of_other_limits(store: Store, name: str, limits: tuple[Limit, ...]) -> None:
     known = _named.setdefault(store, {})
-    earlier = known.setdefault(name, frozenset(limits))
-    if earlier != frozenset(limits):
+    earlier = known.setdefault(name, limits)
+    if frozenset(earlier) != frozenset(limits):
         _log.warning(
-            "two limiters named %r on one store have different limits: those alike in algorithm and period "
-            "share their counts; give one of the limiters another name=",
+            "two limiters named %r on one store have different limits, %r and %r: those alike in algorithm and "
+            "period share their counts; give one of the limiters another name=",
             name,
+            list(earlier),
+            list(limits),
         )
-        known[name] = frozenset(limits)
+        known[name] = limits

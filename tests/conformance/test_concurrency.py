@@ -9,14 +9,31 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from overlimit import FixedWindow, Limiter, SlidingWindow, TokenBucket
+from overlimit import (
+    FixedWindow,
+    LeakyBucket,
+    Limiter,
+    SlidingLog,
+    SlidingWindow,
+    SlidingWindowCounter,
+    TokenBucket,
+    hit_all,
+)
 
 THREADS = 32
 HITS = 10
 ROUNDS = 100
 
 # Nothing may come free while a round runs, however slow the machine.
-LIMITS = [FixedWindow(5, 86_400), SlidingWindow(5, 86_400), TokenBucket(5, 86_400)]
+LIMITS = [
+    FixedWindow(5, 86_400),
+    SlidingWindow(5, 86_400),
+    SlidingLog(5, 86_400),
+    SlidingWindowCounter(5, 86_400),
+    TokenBucket(5, 86_400),
+    TokenBucket(3, 86_400, burst=5, refill="interval"),
+    LeakyBucket(3, 86_400, capacity=2),
+]
 
 
 def hit_together(calls) -> list[int]:
@@ -60,6 +77,30 @@ def test_threads_that_name_identifiers_in_opposite_order_neither_hang_nor_oversp
 def test_threads_with_limiters_of_their_own_share_one_policy(store):
     limiters = [Limiter(LIMITS, name="shared", store=store) for _ in range(THREADS)]
     assert hit_together(lambda thread, turn: limiters[thread].hit(f"id:{turn}")) == [5] * ROUNDS
+
+
+def test_calls_over_the_same_keys_in_opposite_orders_do_not_wait_for_each_other(store):
+    first, second = (Limiter("1000000/day", name=name, store=store) for name in ("first", "second"))
+
+    def call(thread: int, turn: int) -> object:
+        charges = [(first, "a"), (second, "b"), (first, f"c:{turn % 7}")]
+        return hit_all(charges if thread % 2 else charges[::-1])
+
+    assert hit_together(call) == [THREADS * HITS] * ROUNDS
+    assert first.peek("a", cost=0).remaining == 1_000_000 - THREADS * HITS * ROUNDS
+
+
+def test_what_threads_give_back_can_be_taken_again_and_no_more(store):
+    limiter = Limiter(LIMITS, store=store)
+
+    def work(thread: int) -> None:
+        for _ in range(HITS):
+            decision = limiter.hit("a")
+            limiter.refund(decision)
+
+    with ThreadPoolExecutor(THREADS) as threads:
+        list(threads.map(work, range(THREADS)))
+    assert sum(bool(limiter.hit("a")) for _ in range(20)) == 5
 
 
 WORKER = """
