@@ -206,8 +206,8 @@ def _warn_of_other_limits(store: Store, name: str, limits: tuple[Limit, ...]) ->
     earlier = known.setdefault(name, limits)
     if frozenset(earlier) != frozenset(limits):
         _log.warning(
-            "two limiters named %r on one store have different limits, %r and %r: those alike in algorithm and "
-            "period share their counts; give one of the limiters another name=",
+            "two limiters named %r on one store have different limits, %r and %r: those alike in algorithm "
+            "and period share their counts; give one of the limiters another name=",
             name,
             list(earlier),
             list(limits),
