@@ -31,12 +31,19 @@ class Calendar:
         return first_instant_of(first, self.timezone), first_instant_of(following, self.timezone)
 
     def _short_period_of(self, now: int, length: int) -> tuple[int, int]:
-        """With the offset in force at ``now``, whatever it was or will be."""
+        """With the offset in force at ``now``, and no further than that is in force."""
         offset = wall_clock(now, self.timezone).utcoffset()
         assert offset is not None
         shift = offset // MICROSECOND
         start = (now + shift) // length * length - shift
-        return start, start + length
+        before, after = range(start, now + 1), range(now, start + length)
+
+        def has_offset(at: int) -> bool:
+            return wall_clock(at, self.timezone).utcoffset() == offset
+
+        in_force_from = before[bisect_left(before, True, key=has_offset)]
+        in_force_for = bisect_left(after, True, key=lambda at: not has_offset(at))
+        return in_force_from, now + in_force_for
 
     def _first_day(self, day: date) -> date:
         if self.unit == "week":
