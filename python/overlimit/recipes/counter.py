@@ -48,7 +48,7 @@ class Counter:
             name = default_name("counter", self._window.limit, self._window.per)
         self._limiter = Limiter(self._window, name=name, store=store, clock=clock)
 
-    def hit(self, key: str | bytes, /) -> int:
+    def hit(self, key: str | bytes) -> int:
         """Return how many have passed in the key's window, this one included; -1 when it's refused.
 
         Raises ValueError or TypeError for what is no key, StoreError when the store cannot answer.

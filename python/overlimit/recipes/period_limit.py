@@ -67,9 +67,9 @@ class PeriodLimit:
         self,
         period: Seconds,
         quota: int,
-        *,
         align: bool = False,
         timezone: str = _UTC,
+        *,
         store: str | Store = "memory://",
         clock: ClockLike | None = None,
         name: str | None = None,
@@ -79,7 +79,7 @@ class PeriodLimit:
             name = default_name("period_limit", window.limit, *_what_repeats(window))
         self._limiter = Limiter(window, name=name, store=store, clock=clock)
 
-    def take(self, key: str | bytes, /) -> PeriodState:
+    def take(self, key: str | bytes) -> PeriodState:
         """Take one of the key's quota for its present period, and tell how it stands then.
 
         Raises ValueError or TypeError for what is no key, StoreError when the store cannot answer.
