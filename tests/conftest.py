@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import shutil
 import socket
@@ -14,8 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from overlimit import Limiter, ManualClock, MemoryStore, RedisStore
+
+# The same examples in every run, and other ones each time in `make prove`.
+settings.register_profile("tests", derandomize="PROVE" not in os.environ, database=None)
+settings.load_profile("tests")
 
 START = 1_700_000_000
 """Where the clock of a test starts, in seconds since the epoch."""

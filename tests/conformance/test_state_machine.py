@@ -150,7 +150,8 @@ class Life(RuleBasedStateMachine):
     def come_back_in_time(self, name: str, who: list[Any], cost: int) -> None:
         """retry_after is exact for a caller alone whose clock is not behind."""
         refused = self.ask("peek", name, who, cost)
-        would_lock = refused.status == "over" and self.oracles[name].penalty is not None
+        penalty = self.oracles[name].penalty
+        would_lock = penalty is not None and (refused.status == "over" or penalty.extend)
         if refused.status not in ("over", "locked") or would_lock:
             return
         if self.oracles[name].is_behind(self.now, who) or self.now + refused.retry_after > LAST_US:
