@@ -185,7 +185,7 @@ class Life(RuleBasedStateMachine):
         """The same limits with other numbers, in another order, perhaps with a new one or without one."""
         oracle = self.oracles[name]
         changed = [data.draw(renumbered(limit)) for limit in data.draw(st.permutations(oracle.limits))]
-        if data.draw(st.booleans()):
+        if len(changed) < 5 and data.draw(st.booleans()):
             changed.append(data.draw(limits))
         elif len(changed) > 1 and data.draw(st.booleans()):
             changed.pop()
