@@ -28,6 +28,7 @@ struct Examined {
   Header header{};          ///< what is left
   std::size_t dropped = 0;  ///< oldest cells that no longer count
   Micros expires_at = 0;    ///< when the record is gone, never later than as written
+  Micros delay = 0;         ///< how long who is admitted, now or when told to come back, then waits
 };
 
 /// What to write after a charge.
@@ -40,11 +41,33 @@ struct Written {
 
 namespace detail {
 
-// An admitted cost whose turn comes later than the caller would wait.
+/// A record's own time, unless it is none of ours: it has expired, or cannot have been written so.
 template <class Limited>
-Verdict patient(const Limited& limit, const Left<Limited>& standing, Micros now, Cost cost, Micros patience) {
-  const Micros wait = delay(limit, charge(limit, standing, now, cost).state, now);
-  return wait <= patience ? kAdmitted : over(wait - patience);
+std::optional<Micros> own_time(const Limited& limit, const typename Limited::State& state, const Found& found,
+                               Micros reading) {
+  if (found.expires_at <= reading) return std::nullopt;
+  const Micros own = clamp(limit, state);
+  if (own >= std::min(kMaxTime, found.expires_at)) return std::nullopt;
+  return own;
+}
+
+template <class Limited>
+Micros delay_of(const Limited& limit, const typename Limited::State& state, Micros now) {
+  if constexpr (Delaying<Limited>) return delay(limit, state, now);
+  return 0;
+}
+
+/// How long who comes back as told then waits for its turn. One who would wait longer than it is willing to
+/// is refused until that has become less.
+template <class Limited>
+void queue(const Limited& limit, const Left<Limited>& standing, const Cells& cells, Cost cost,
+           Micros patience, Examined& pair) {
+  const Micros at = pair.now + pair.verdict.retry_after;
+  const Left<Limited> then = standing ? advance(limit, standing->state, cells, at) : std::nullopt;
+  pair.delay = delay(limit, charge(limit, then, at, cost).state, at);
+  if (pair.verdict.status != Status::ok || pair.delay <= patience) return;
+  pair.verdict = over(pair.delay - patience);
+  pair.delay = patience;
 }
 
 template <class Limited>
@@ -53,26 +76,26 @@ Examined examine(const Limited& limit, const Found* found, Micros reading, Cost 
   pair.now = reading;
   Left<Limited> standing;
   Cells cells;
-  if (found != nullptr && found->expires_at > reading) {
+  if (found != nullptr) {
     const auto state = std::bit_cast<typename Limited::State>(found->header);
-    const Micros at_least = clamp(limit, state);
-    if (at_least < std::min(kMaxTime, found->expires_at)) {
+    if (const std::optional<Micros> own = own_time(limit, state, *found, reading)) {
       cells = found->cells;
-      pair.now = std::max(reading, at_least);
+      pair.now = std::max(reading, *own);
       standing = advance(limit, state, cells, pair.now);
     }
   }
   pair.verdict = admit(limit, standing, cells, pair.now, cost);
-  if (patience != kNever && pair.verdict.status == Status::ok) {
-    pair.verdict = patient(limit, standing, pair.now, cost, patience);
+  if (standing) {
+    pair.standing = true;
+    pair.header = std::bit_cast<Header>(standing->state);
+    pair.dropped = standing->dropped;
+    pair.expires_at = std::min(found->expires_at, expires_at(limit, standing->state, cells));
+    if (pair.verdict.status == Status::over) {
+      pair.verdict.retry_after = std::min(pair.verdict.retry_after, found->expires_at - pair.now);
+    }
   }
-  if (!standing) return pair;
-  pair.standing = true;
-  pair.header = std::bit_cast<Header>(standing->state);
-  pair.dropped = standing->dropped;
-  pair.expires_at = std::min(found->expires_at, expires_at(limit, standing->state, cells));
-  if (pair.verdict.status == Status::over) {
-    pair.verdict.retry_after = std::min(pair.verdict.retry_after, found->expires_at - pair.now);
+  if constexpr (Delaying<Limited>) {
+    if (pair.verdict.status != Status::never) queue(limit, standing, cells, cost, patience, pair);
   }
   return pair;
 }
@@ -131,15 +154,14 @@ struct GivenBack {
 /// Gives back a charge of `cost` that led to the state `then`; nothing when nothing of it is left.
 inline std::optional<GivenBack> given_back(const Limit& limit, const Found& found, const Header& then,
                                            Micros reading, Cost cost) {
-  if (found.expires_at <= reading) return std::nullopt;
   return std::visit(
       [&](const auto& limited) -> std::optional<GivenBack> {
         using State = typename std::decay_t<decltype(limited)>::State;
         const auto state = std::bit_cast<State>(found.header);
-        const Micros at_least = clamp(limited, state);
-        if (at_least >= std::min(kMaxTime, found.expires_at)) return std::nullopt;
-        const auto after = refund(limited, state, found.cells, std::bit_cast<State>(then),
-                                  std::max(reading, at_least), cost);
+        const std::optional<Micros> own = detail::own_time(limited, state, found, reading);
+        if (!own) return std::nullopt;
+        const auto after =
+            refund(limited, state, found.cells, std::bit_cast<State>(then), std::max(reading, *own), cost);
         if (!after) return std::nullopt;
         return GivenBack{std::bit_cast<Header>(after->state), after->cell, after->cell_count};
       },
@@ -153,11 +175,10 @@ inline void show_standing(const Limit& limit, const Examined& pair, const Rows& 
       [&](const auto& limited) {
         const auto state = std::bit_cast<typename std::decay_t<decltype(limited)>::State>(header);
         rows.remaining[row] = remaining(limited, state, pair.now);
-        rows.delay[row] =
-            pair.standing && pair.verdict.status == Status::ok ? delay(limited, state, pair.now) : 0;
       },
       limit.algorithm());
   rows.status[row] = pair.verdict.status;
+  rows.delay[row] = pair.delay;
   rows.retry_after[row] = pair.verdict.retry_after;
   rows.reset_after[row] = pair.standing ? std::max<Micros>(0, pair.expires_at - pair.now) : 0;
   rows.receipt[row] = {};
@@ -173,6 +194,16 @@ inline void show_locked(Status status, Micros left, const Rows& rows, std::size_
   rows.delay[row] = 0;
 }
 
+/// Fills a row for a pair that is not charged, of an identifier that is under this lock, if any; its charge
+/// is judged `own`.
+inline void show_refused(const Limit& limit, const Examined& pair, Status own,
+                         const std::optional<LockRecord>& lock, Micros reading, const Rows& rows,
+                         std::size_t row) {
+  show_standing(limit, pair, rows, row);
+  const Micros left = lock ? lock->left(reading) : 0;
+  if (left > 0) show_locked(std::min(own, Status::locked), left, rows, row);
+}
+
 /// Fills a row for a pair that was charged at this reading, under a key of this birth.
 inline void show_charged(const Limit& limit, const Header& after, Micros reading, Micros birth,
                          const Rows& rows, std::size_t row) {
@@ -183,7 +214,7 @@ inline void show_charged(const Limit& limit, const Header& after, Micros reading
         const Micros now = std::max(reading, clamp(limited, state));
         rows.remaining[row] = remaining(limited, state, now);
         rows.reset_after[row] = expires_at(limited, state, Cells{}) - now;
-        rows.delay[row] = delay(limited, state, now);
+        rows.delay[row] = detail::delay_of(limited, state, now);
       },
       limit.algorithm());
   rows.status[row] = Status::ok;

@@ -15,7 +15,7 @@ struct Settlement {
   Status status = Status::ok;   ///< of the call
   bool passes = true;           ///< every enforced charge passes, and every meta limit has room for a refusal
   bool counts_refusal = false;  ///< the enforced ones answer `over`, and that is charged to the meta limits
-  bool punishes = false;        ///< the call is refused and spends something that could ever be granted
+  bool punishes = false;        ///< the call is refused, and that may set locks
 
   /// Whether a charge with this role and this verdict of its own is written.
   [[nodiscard]] bool charges(Role role, Status own) const {
@@ -33,12 +33,10 @@ inline bool spends(std::span<const Charge> charges) {
       charges, [](const Charge& charge) { return charge.role != Role::on_refusal && charge.cost > 0; });
 }
 
-/// Whether a refusal of this call may lock anybody: who waits for a turn does no wrong by asking.
-inline bool may_punish(const Call& call) { return call.patience == kNever; }
-
 /// Settles a call by the verdicts on its charges; `verdict_of(i)` is the worst status of charge i.
 template <class VerdictOf>
-Settlement settle(std::span<const Charge> charges, const VerdictOf& verdict_of) {
+Settlement settle(const Call& call, const VerdictOf& verdict_of) {
+  const std::span<const Charge> charges = call.charges;
   std::array<Status, 3> worst{};
   std::array<bool, 3> present{};
   for (std::size_t i = 0; i < charges.size(); ++i) {
@@ -53,7 +51,9 @@ Settlement settle(std::span<const Charge> charges, const VerdictOf& verdict_of) 
   settlement.passes = enforced == Status::ok && meta_fits;
   const bool spending = spends(charges);
   settlement.counts_refusal = present[2] && meta_fits && enforced == Status::over && spending;
-  settlement.punishes = !settlement.passes && enforced != Status::never && spending;
+  // Who waits for its turn does no wrong by asking.
+  settlement.punishes =
+      !settlement.passes && enforced != Status::never && spending && call.patience == kNever;
   return settlement;
 }
 

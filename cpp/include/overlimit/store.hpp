@@ -2,13 +2,10 @@
 // memory and Redis are two of them. Folding rows into a Decision is decision.hpp, the same for every store.
 #pragma once
 
-#include <algorithm>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
-#include <vector>
 
 #include "overlimit/algorithms/step.hpp"
 #include "overlimit/plan.hpp"
@@ -62,7 +59,7 @@ struct Rows {
   std::span<std::int64_t> remaining;  ///< cost units still granted, after the call
   std::span<Micros> retry_after;      ///< 0 | until this pair would admit | kNever
   std::span<Micros> reset_after;      ///< until the record is back to "never seen"
-  std::span<Micros> delay;            ///< how long an admitted caller must wait before it proceeds
+  std::span<Micros> delay;            ///< how long who is admitted, now or after retry_after, then waits
   std::span<Receipt> receipt;
 };
 
@@ -107,36 +104,6 @@ class Store {
 
   /// Whether a call may wait for somebody else, so that callers release what others need meanwhile.
   [[nodiscard]] virtual bool waits() const = 0;
-};
-
-/// The charges of a call with plans that decide at an instant: where a plan follows a calendar, the dated
-/// one.
-class DatedCharges {
- public:
-  /// May ask the calendar (see Plan::dated).
-  DatedCharges(std::span<const Charge> charges, Micros now) : charges_(charges) {
-    if (std::ranges::none_of(charges, [](const Charge& charge) { return charge.plan->has_calendar(); }))
-      return;
-    own_.assign(charges.begin(), charges.end());
-    for (Charge& charge : own_) {
-      if (!charge.plan->has_calendar()) continue;
-      plans_.push_back(charge.plan->dated(now));
-      charge.plan = plans_.back().get();
-    }
-    charges_ = own_;
-  }
-  DatedCharges(const DatedCharges&) = delete;
-  DatedCharges& operator=(const DatedCharges&) = delete;
-
-  [[nodiscard]] std::span<const Charge> charges() const { return charges_; }
-  [[nodiscard]] bool holds_at(Micros now) const {
-    return std::ranges::all_of(plans_, [&](const auto& plan) { return plan->holds_at(now); });
-  }
-
- private:
-  std::span<const Charge> charges_;
-  std::vector<Charge> own_;
-  std::vector<std::shared_ptr<const Plan>> plans_;
 };
 
 /// The pairs of a call.

@@ -45,7 +45,7 @@ void Attempt::run(const Rows& rows, std::atomic<Micros>& births) {
   for (Target& target : targets_) locate(target);
   if (targets_.size() > 1) share_costs();
   for (Target& target : targets_) examine(target);
-  const Settlement settlement = settle(call_.charges, [&](std::size_t i) { return targets_[i].verdict; });
+  const Settlement settlement = settle(call_, [&](std::size_t i) { return targets_[i].verdict; });
   for (Target& target : targets_) {
     if (asked_by(*target.charge) == 0 || !settlement.charges(target.charge->role, target.verdict)) {
       refuse(target, settlement, rows, births);
@@ -164,13 +164,11 @@ Written Attempt::show_as_charged(const Target& target, const Limit& limit, const
 void Attempt::refuse(Target& target, const Settlement& settlement, const Rows& rows,
                      std::atomic<Micros>& births) {
   auto set = sanction(settlement, *target.charge, target.verdict, target.lock, readings_.now);
-  if (target.lock_record == nullptr || !may_punish(call_)) set.reset();
+  if (target.lock_record == nullptr) set.reset();
   const std::optional<LockRecord>& lock = set ? set : target.lock;
-  const Micros left = lock ? lock->left(readings_.now) : 0;
   std::size_t row = target.first;
   for (const PlannedLimit& planned : limits_of(target)) {
-    show_standing(planned.limit, examined_[row], rows, row);
-    if (left > 0) show_locked(std::min(target.verdict, Status::locked), left, rows, row);
+    show_refused(planned.limit, examined_[row], target.verdict, lock, readings_.now, rows, row);
     ++row;
   }
   if (set && call_.mode == Mode::consume) write_lock(target, *set, births);

@@ -71,7 +71,6 @@ class Attempt {
   Entry* entry_for_unknown(Target& target);
   void share_costs();
   void find_lock(Target& target);
-  void examine_all();
   void examine(Target& target);
   void charge(Target& target, const Rows& rows, std::atomic<Micros>& births);
   Written show_as_charged(const Target& target, const Limit& limit, const Rows& rows, std::size_t row,

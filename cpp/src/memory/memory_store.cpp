@@ -7,6 +7,7 @@
 
 #include "memory/attempt.hpp"
 #include "memory/region.hpp"
+#include "overlimit/dated_call.hpp"
 #include "overlimit/room.hpp"
 
 namespace overlimit {
@@ -69,7 +70,7 @@ struct MemoryStore::Table {
 
   /// Calls action(attempt) with the shards of these charges locked.
   template <class Action>
-  void attempt(const Call& call, const Readings& readings, const Action& action);
+  void attempt(const Call& asked, const Readings& readings, const Action& action);
 
   std::size_t max_bytes;
   memory::Region region;
@@ -109,7 +110,9 @@ class ShardLocks {
 }  // namespace
 
 template <class Action>
-void MemoryStore::Table::attempt(const Call& call, const Readings& readings, const Action& action) {
+void MemoryStore::Table::attempt(const Call& asked, const Readings& readings, const Action& action) {
+  const DatedCall dated(asked, readings.now);
+  const Call& call = *dated;
   Room<Target, kMaxCharges> room;
   if (call.charges.size() > kMaxCharges) {
     throw std::invalid_argument("a call has at most 64 charges, got " + std::to_string(call.charges.size()));
@@ -142,10 +145,7 @@ void MemoryStore::decide(std::span<const Call> calls, const Rows& rows, std::spa
   for (std::size_t i = 0; i < calls.size(); ++i) {
     const std::size_t pairs = pairs_of(calls[i].charges);
     const Readings readings = readings_of(calls[i]);
-    const DatedCharges dated(calls[i].charges, readings.now);
-    Call call = calls[i];
-    call.charges = dated.charges();
-    table_->attempt(call, readings, [&](memory::Attempt& attempt) {
+    table_->attempt(calls[i], readings, [&](memory::Attempt& attempt) {
       attempt.run(rows_of(rows, first, pairs), table_->births);
     });
     times[i] = readings.now;

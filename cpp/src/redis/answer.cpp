@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "overlimit/dated_call.hpp"
 #include "overlimit/errors.hpp"
 #include "overlimit/pair.hpp"
 #include "overlimit/settlement.hpp"
@@ -57,15 +58,16 @@ class FoundAnswer {
   [[nodiscard]] Micros now() const { return int64_at(head_, 0); }
 
   void show(const Rows& rows) const {
-    const Settlement settlement = settle(call_.charges, [&](std::size_t k) { return verdicts_[k]; });
+    const Settlement settlement = settle(call_, [&](std::size_t k) { return verdicts_[k]; });
     check(settlement);
     std::size_t row = 0;
     for (std::size_t k = 0; k < call_.charges.size(); ++k) {
+      const std::optional<LockRecord> set = set_lock(k, settlement);
       for (const PlannedLimit& planned : call_.charges[k].plan->limits()) {
         if (charges(k, settlement)) {
           show_as_charged(planned, k, rows, row);
         } else {
-          show_refused(planned, k, settlement, rows, row);
+          show_refused(planned.limit, pairs_[row], verdicts_[k], set ? set : locks_[k], now(), rows, row);
         }
         ++row;
       }
@@ -93,18 +95,7 @@ class FoundAnswer {
   }
 
   [[nodiscard]] std::optional<LockRecord> set_lock(std::size_t k, const Settlement& settlement) const {
-    if (!may_punish(call_)) return std::nullopt;
     return sanction(settlement, call_.charges[k], verdicts_[k], locks_[k], now());
-  }
-
-  void show_refused(const PlannedLimit& planned, std::size_t k, const Settlement& settlement,
-                    const Rows& rows, std::size_t row) const {
-    show_standing(planned.limit, pairs_[row], rows, row);
-    const std::optional<LockRecord> set = set_lock(k, settlement);
-    const std::optional<LockRecord>& lock = set ? set : locks_[k];
-    if (lock && lock->left(now()) > 0) {
-      show_locked(std::min(verdicts_[k], Status::locked), lock->left(now()), rows, row);
-    }
   }
 
   void show_as_charged(const PlannedLimit& planned, std::size_t k, const Rows& rows, std::size_t row) const {
@@ -152,17 +143,14 @@ std::optional<Micros> out_of_bounds(const protocol::Reply& reply) {
   return int64_at(reply.as_text(), 0);
 }
 
-Micros read_answer(const Call& call, const protocol::Reply& reply, const Rows& rows) {
-  if (reply.is_string() && writes_every_charge(call)) return read_charged(call, reply.as_text(), rows);
-  if (!reply.is_array()) not_ours();
-  const std::span<const protocol::Reply> parts = reply.as_array();
-  if (parts.size() != call.charges.size() + 1 || !parts[0].is_string()) not_ours();
-  const std::string_view head = parts[0].as_text();
-  if (head.size() < 2 * kWord) not_ours();
-  const DatedCharges dated(call.charges, int64_at(head, 0));
-  Call decided = call;
-  decided.charges = dated.charges();
-  const FoundAnswer answer(decided, head, parts.subspan(1));
+Micros read_answer(const Call& asked, const protocol::Reply& reply, const Rows& rows) {
+  const bool is_charged = reply.is_string() && writes_every_charge(asked);
+  if (!is_charged && (!reply.is_array() || reply.as_array().size() != asked.charges.size() + 1)) not_ours();
+  const protocol::Reply& first = is_charged ? reply : reply.as_array()[0];
+  if (!first.is_string() || first.as_text().size() < 2 * kWord) not_ours();
+  const DatedCall dated(asked, int64_at(first.as_text(), 0));
+  if (is_charged) return read_charged(*dated, first.as_text(), rows);
+  const FoundAnswer answer(*dated, first.as_text(), reply.as_array().subspan(1));
   answer.show(rows);
   return answer.now();
 }

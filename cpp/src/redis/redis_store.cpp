@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "overlimit/dated_call.hpp"
 #include "overlimit/errors.hpp"
 #include "overlimit/limit.hpp"
 #include "redis/answer.hpp"
@@ -56,10 +57,8 @@ struct RedisStore::Core {
     const Deadline until = deadline();
     Micros now = call.now ? checked_instant(*call.now) : system_now();
     for (int attempts = 0; attempts < 2; ++attempts) {
-      const DatedCharges dated(call.charges, now);
-      Call decided = call;
-      decided.charges = dated.charges();
-      const Reply reply = run(redis::script_call(decided, options.prefix, scripts), until, interrupted);
+      const DatedCall dated(call, now);
+      const Reply reply = run(redis::script_call(*dated, options.prefix, scripts), until, interrupted);
       const std::optional<Micros> elsewhere = redis::out_of_bounds(reply);
       if (!elsewhere) return redis::read_answer(call, reply, rows);
       now = *elsewhere;

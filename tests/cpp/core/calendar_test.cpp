@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "../limits.hpp"
+#include "overlimit/dated_call.hpp"
 #include "overlimit/errors.hpp"
 #include "overlimit/plan.hpp"
-#include "overlimit/store.hpp"
 
 namespace overlimit {
 namespace {
@@ -97,13 +97,12 @@ TEST_F(Thousands, LeaveADatedPlanWhatItWasButForItsNumbers) {
 TEST_F(Thousands, DateTheChargesOfACallThatFollowThem) {
   const Plan timeless("t", {fixed_window(9, kMinute)});
   const std::vector<Charge> charges{{&plan, "a", 2}, {&timeless, "b"}, {&plan, "c"}};
-  const DatedCharges dated(charges, 2'500);
-  EXPECT_EQ(dated.charges()[0].plan, plan.dated(2'500).get());
-  EXPECT_EQ(dated.charges()[0].cost, 2);
-  EXPECT_EQ(dated.charges()[1].plan, &timeless);
-  EXPECT_EQ(dated.charges()[2].plan, dated.charges()[0].plan);
-  EXPECT_TRUE(dated.holds_at(3'999));
-  EXPECT_FALSE(dated.holds_at(4'000));
+  const DatedCall dated(Call{charges}, 2'500);
+  const std::span<const Charge> of_the_day = (*dated).charges;
+  EXPECT_EQ(of_the_day[0].plan, plan.dated(2'500).get());
+  EXPECT_EQ(of_the_day[0].cost, 2);
+  EXPECT_EQ(of_the_day[1].plan, &timeless);
+  EXPECT_EQ(of_the_day[2].plan, of_the_day[0].plan);
 }
 
 TEST_F(Thousands, MayBeAskedByManyThreadsAtOnce) {

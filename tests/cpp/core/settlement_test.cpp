@@ -22,7 +22,7 @@ class Settling : public ::testing::Test {
   Settlement settled(const std::vector<Judged>& judged) {
     std::vector<Charge> charges;
     for (const Judged& one : judged) charges.push_back({&plan, "x", one.cost, one.role});
-    return settle(std::span<const Charge>(charges), [&](std::size_t i) { return judged[i].verdict; });
+    return settle(Call{charges}, [&](std::size_t i) { return judged[i].verdict; });
   }
   const Plan plan{"p", {fixed_window(1, kMinute)}};
 };

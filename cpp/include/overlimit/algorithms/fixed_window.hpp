@@ -16,8 +16,6 @@ namespace overlimit {
 
 struct FixedWindow {
   static constexpr std::string_view kName = "fixed_window";
-  /// No natural period is longer.
-  static constexpr Micros kLongestMonth = Micros{32} * 86'400'000'000;
   enum class Start : std::uint8_t { first, epoch, calendar };
 
   /// The window [start, end) and what was charged in it.
@@ -40,13 +38,11 @@ struct FixedWindow {
   [[nodiscard]] std::vector<std::int64_t> packed() const;
   [[nodiscard]] constexpr Cost most() const { return limit; }
   [[nodiscard]] std::int64_t max_cells() const { return 0; }
-  /// Natural periods differ in length, but none is longer than two of its kind.
-  [[nodiscard]] constexpr Micros longest() const {
-    return bounds[2] > 0 ? bounds[2] - bounds[0] : kLongestMonth;
-  }
+  /// Whether it can have opened such a window. Natural periods differ in length, but none is longer than two
+  /// of its kind.
   [[nodiscard]] constexpr bool has(const State& state) const {
     const Micros length = state.end - state.start;
-    return start == Start::calendar ? length > 0 && length <= longest() : length == period;
+    return start == Start::calendar ? length > 0 && length <= bounds[2] - bounds[0] : length == period;
   }
 };
 static_assert(kIsState<FixedWindow::State>);

@@ -4,16 +4,18 @@
 // clock, a lock or I/O; all arithmetic is on integers that stay below 2^53. `now` is the instant at which the
 // pair is decided: the call's reading, but never before `clamp`. docs/semantics.md has the rules.
 //
-//   clamp(limit, state)                         -> the record's own time; kMaxTime: the record is none of
-//   ours advance(limit, state, cells, now)           -> what is left of the record at now; nullopt: as if
-//   never seen admit(limit, standing, cells, now, cost)    -> Verdict charge(limit, standing, now, cost) ->
-//   Charged, the record after an admitted cost > 0 refund(limit, state, cells, then, now, cost) -> Refunded,
-//   the record once what is left of a charge that led
-//                                                  to the state `then` is given back; nullopt: nothing is
-//                                                  left
-//   remaining(limit, state, now)                -> cost units the limit still grants
-//   expires_at(limit, state, cells)             -> the instant at which the record is back to "never seen"
-//   delay(limit, state, now)                    -> how long who was just charged waits; 0 unless defined
+// clang-format off
+//   clamp(limit, state)                       -> the record's own time; kMaxTime: the record is none of ours
+//   advance(limit, state, cells, now)         -> what is left of it at now; nullopt: as if never seen
+//   admit(limit, standing, cells, now, cost)  -> Verdict
+//   charge(limit, standing, now, cost)        -> Charged, the record after an admitted cost > 0
+//   refund(limit, state, cells, then, now, cost)
+//                                             -> Refunded, the record once what is left of a charge that led to
+//                                                the state `then` is given back; nullopt: nothing is left
+//   remaining(limit, state, now)              -> cost units the limit still grants
+//   expires_at(limit, state, cells)           -> the instant at which the record is back to "never seen"
+//   delay(limit, state, now)                  -> how long who was just charged waits; only where some do
+// clang-format on
 //
 // A State is a trivially copyable header of three int64, the same bytes in memory and in Redis. Algorithms
 // that keep a history (sliding windows and logs) also have cells: an array, oldest first, of bounded length;
@@ -21,6 +23,7 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -106,11 +109,11 @@ using After = Charged<typename Limited::State>;
 template <class Limited>
 using Repaid = std::optional<Refunded<typename Limited::State>>;
 
-/// Most algorithms let go at once who they admit.
-template <class Limited, class State>
-constexpr Micros delay(const Limited&, const State&, Micros) {
-  return 0;
-}
+/// Whether an algorithm makes those wait whom it admits; most let them go at once.
+template <class Limited>
+concept Delaying = requires(const Limited& limit, const typename Limited::State& state) {
+  { delay(limit, state, Micros{}) } -> std::same_as<Micros>;
+};
 
 template <class State>
 inline constexpr bool kIsState = std::is_trivially_copyable_v<State> && sizeof(State) == sizeof(Header);
