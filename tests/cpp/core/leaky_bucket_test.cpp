@@ -26,7 +26,7 @@ TEST_F(TwoASecond, LetsItsRateGoAtOnceAndTheRestWait) {
   EXPECT_EQ(pair.hit(20), (Shown{Status::ok, 3, 0, 2 * kSecond - 10, kSecond - 10}));
   EXPECT_EQ(pair.hit(30), (Shown{Status::ok, 2, 0, 2 * kSecond - 20, kSecond - 20}));
   EXPECT_EQ(pair.hit(30, 2), (Shown{Status::ok, 0, 0, 3 * kSecond - 20, 2 * kSecond - 20}));
-  EXPECT_EQ(pair.hit(30), (Shown{Status::over, 0, kSecond - 20, 3 * kSecond - 20}));
+  EXPECT_EQ(pair.hit(30), (Shown{Status::over, 0, kSecond - 20, 3 * kSecond - 20, 2 * kSecond}));
 }
 
 TEST_F(TwoASecond, DrainsInWholePeriodsFromItsFirstRequestOn) {
@@ -66,7 +66,7 @@ TEST_F(TwoASecond, NeverAdmitsACostAboveRateAndCapacity) {
 
 TEST_F(TwoASecond, RefusesWhoHasLessPatienceThanTheDelay) {
   pair.hit(0, 2);
-  EXPECT_EQ(pair.hit(100, 3, 2 * kSecond - 101), (Shown{Status::over, 4, 1, kSecond - 100}));
+  EXPECT_EQ(pair.hit(100, 3, 2 * kSecond - 101), (Shown{Status::over, 4, 1, kSecond - 100, 2 * kSecond - 101}));
   EXPECT_EQ(pair.hit(100, 3, kSecond).retry_after, kSecond - 100);
   EXPECT_EQ(pair.hit(100, 3, 2 * kSecond - 100).delay, 2 * kSecond - 100);
 }
@@ -79,7 +79,7 @@ TEST_F(TwoASecond, AdmitsTheImpatientWhoHasNotToWait) {
 
 TEST_F(TwoASecond, NeitherMintsNorBurnsWhenTheClockGoesBack) {
   pair.hit(kSecond, 5);
-  EXPECT_EQ(pair.peek(0, 2), (Shown{Status::over, 1, kSecond, 3 * kSecond}));
+  EXPECT_EQ(pair.peek(0, 2), (Shown{Status::over, 1, kSecond, 3 * kSecond, 2 * kSecond}));
   EXPECT_EQ(pair.hit(0).delay, 2 * kSecond);
 }
 
