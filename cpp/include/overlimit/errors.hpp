@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "overlimit/time.hpp"
+
 namespace overlimit {
 
 /// A limit that cannot exist: names the argument and the value.
@@ -15,14 +17,17 @@ class InvalidLimit : public std::invalid_argument {
 };
 
 /// A store could not answer. `maybe_charged`: bytes may have left and no reply came, so the call may or
-/// may not have been executed; such a call is never replayed.
+/// may not have been executed; such a call is never replayed. `retry_after`: how long until it's worth asking
+/// again; 0: unknown.
 class StoreError : public std::runtime_error {
  public:
-  explicit StoreError(const std::string& what, bool maybe_charged = false)
-      : std::runtime_error(what), maybe_charged_(maybe_charged) {}
+  explicit StoreError(const std::string& what, bool maybe_charged = false, Micros retry_after = 0)
+      : std::runtime_error(what), retry_after_(retry_after), maybe_charged_(maybe_charged) {}
   [[nodiscard]] bool maybe_charged() const noexcept { return maybe_charged_; }
+  [[nodiscard]] Micros retry_after() const noexcept { return retry_after_; }
 
  private:
+  Micros retry_after_;
   bool maybe_charged_;
 };
 
@@ -48,6 +53,13 @@ class ScriptError : public StoreError {
 class StoreConfigError : public StoreError {
  public:
   using StoreError::StoreError;
+};
+
+/// The identifiers of one call lie in several slots of a cluster: the caller's mistake, which no outage
+/// excuses. Python sees a StoreConfigError.
+class CrossSlot : public StoreConfigError {
+ public:
+  using StoreConfigError::StoreConfigError;
 };
 
 /// A wait was ended by whoever asked to be told of interruptions (store.hpp: Interrupted). The outcome of

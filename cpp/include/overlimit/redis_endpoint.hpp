@@ -36,6 +36,8 @@ struct Endpoint {
   std::string password;
   int database = 0;
   std::optional<TlsOptions> tls;  ///< none: in the clear
+  /// Refuse a server that is a replica when the connection is opened.
+  bool must_be_master = false;
 
   bool operator==(const Endpoint&) const = default;
 

@@ -70,6 +70,10 @@ inline Rows rows_of(const Rows& rows, std::size_t first, std::size_t count) {
           rows.delay.subspan(first, count),       rows.receipt.subspan(first, count)};
 }
 
+/// Whether a store is asked at all. open: calls fail at once, but for one probe at a time; half_open: a probe
+/// is under way.
+enum class Breaker : std::uint8_t { closed, open, half_open };
+
 /// Called when a wait is interrupted; true ends the wait.
 using Interrupted = std::function<bool()>;
 
@@ -104,6 +108,12 @@ class Store {
 
   /// Whether a call may wait for somebody else, so that callers release what others need meanwhile.
   [[nodiscard]] virtual bool waits() const = 0;
+
+  /// How it stands with the store's failures; one that cannot fail is closed.
+  [[nodiscard]] virtual Breaker breaker() const { return Breaker::closed; }
+
+  /// The longest that a call takes; 0: it doesn't wait.
+  [[nodiscard]] virtual Micros timeout() const { return 0; }
 };
 
 /// The pairs of a call.

@@ -66,7 +66,8 @@ TEST_F(TwoASecond, NeverAdmitsACostAboveRateAndCapacity) {
 
 TEST_F(TwoASecond, RefusesWhoHasLessPatienceThanTheDelay) {
   pair.hit(0, 2);
-  EXPECT_EQ(pair.hit(100, 3, 2 * kSecond - 101), (Shown{Status::over, 4, 1, kSecond - 100, 2 * kSecond - 101}));
+  EXPECT_EQ(pair.hit(100, 3, 2 * kSecond - 101),
+            (Shown{Status::over, 4, 1, kSecond - 100, 2 * kSecond - 101}));
   EXPECT_EQ(pair.hit(100, 3, kSecond).retry_after, kSecond - 100);
   EXPECT_EQ(pair.hit(100, 3, 2 * kSecond - 100).delay, 2 * kSecond - 100);
 }

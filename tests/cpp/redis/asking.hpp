@@ -12,6 +12,7 @@
 #include <string_view>
 #include <thread>
 
+#include "overlimit/errors.hpp"
 #include "redis/protocol/request.hpp"
 #include "redis/transport/connections.hpp"
 
@@ -37,6 +38,14 @@ inline std::string text(Connections& connections, std::initializer_list<std::str
 
 inline std::int64_t integer(Connections& connections, std::initializer_list<std::string_view> command) {
   return call(connections, command).as_integer();
+}
+
+inline bool answers(Connections& connections) {
+  try {
+    return text(connections, {"PING"}) == "PONG";
+  } catch (const StoreError&) {
+    return false;
+  }
 }
 
 /// Whether so many different questions in turn each got its own answer.

@@ -126,6 +126,8 @@ class Server {
       try {
         (void)call(connections, {"PING"});
         return true;
+      } catch (const StoreConfigError&) {
+        return true;  // it wants a password
       } catch (const StoreUnavailable&) {
         return false;
       }

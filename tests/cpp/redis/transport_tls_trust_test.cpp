@@ -170,7 +170,7 @@ TEST_F(TlsTest, ReadsReplacedFilesAgainAfterAFailure) {
   Connections connections(endpoint);
   (void)refusal(connections);
   std::filesystem::copy_file(file("ca.pem"), ca, std::filesystem::copy_options::overwrite_existing);
-  EXPECT_EQ(text(connections, {"PING"}), "PONG");
+  EXPECT_TRUE(eventually([&] { return answers(connections); }));
 }
 
 TEST_F(TlsTest, ReadsAReplacedCertificateOfOursAgainAfterARefusal) {
@@ -187,7 +187,7 @@ TEST_F(TlsTest, ReadsAReplacedCertificateOfOursAgainAfterARefusal) {
   constexpr auto kOverwrite = std::filesystem::copy_options::overwrite_existing;
   std::filesystem::copy_file(file("client.pem"), certificate, kOverwrite);
   std::filesystem::copy_file(file("client.key"), key, kOverwrite);
-  EXPECT_EQ(text(connections, {"PING"}), "PONG");
+  EXPECT_TRUE(eventually([&] { return answers(connections); }));
 }
 
 TEST_F(TlsTest, SaysThatAServerInTheClearKeepsSilent) {

@@ -61,54 +61,45 @@ class SignalsBlocked {
 
 }  // namespace
 
-/// One question, shared by the thread that asks it and all who wait. `event` becomes readable, for good,
-/// once `found` is there.
-struct Resolver::Lookup {
-  Lookup() : event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-    if (event < 0) throw std::system_error(errno, std::system_category(), "eventfd");
-  }
-  Lookup(const Lookup&) = delete;
-  Lookup& operator=(const Lookup&) = delete;
-  ~Lookup() { ::close(event); }
+Lookup::Lookup() : event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (event_ < 0) throw std::system_error(errno, std::system_category(), "eventfd");
+}
 
-  void run(const std::string& host, const std::string& port) noexcept {
-    try {
-      found = ask(host, port);
-    } catch (const std::bad_alloc&) {
-      found = {EAI_MEMORY, {}};
-    }
-    done.store(true, std::memory_order_release);
-    ::eventfd_write(event, 1);
-  }
+Lookup::~Lookup() {
+  if (event_ >= 0) ::close(event_);
+}
 
-  const int event;
-  std::atomic<bool> done{false};
-  Found found;  // written before `done`, read after
-};
+void Lookup::run(const std::string& host, const std::string& port) noexcept {
+  try {
+    Found found = ask(host, port);
+    error_ = found.error;
+    addresses_ = std::move(found.addresses);
+  } catch (const std::bad_alloc&) {
+    error_ = EAI_MEMORY;
+  }
+  done_.store(true, std::memory_order_release);
+  ::eventfd_write(event_, 1);
+}
+
+const std::vector<Address>& Lookup::addresses(const std::string& host) const {
+  if (error_ == 0) return addresses_;
+  throw StoreUnavailable("cannot resolve the redis host " + host + ": " + ::gai_strerror(error_) +
+                         "; check the name in the URL");
+}
 
 Resolver::Resolver(std::string host, std::uint16_t port)
     : host_(std::move(host)), port_(std::to_string(port)) {}
 
-std::vector<Address> Resolver::resolve(const Deadline& deadline, const Interrupted& interrupted) {
+std::shared_ptr<const Lookup> Resolver::look_up() {
   Found found = ask(host_, port_, host_ == "localhost" ? 0 : AI_NUMERICHOST);
-  if (found.error == EAI_NONAME) {
-    const std::shared_ptr<Lookup> lookup = lookup_in_thread();
-    if (!wait_for(lookup->event, POLLIN, deadline, interrupted)) {
-      throw StoreTimeout("resolving the redis host " + host_ +
-                         " took longer than the timeout; check the name server");
-    }
-    lookup->done.wait(false, std::memory_order_acquire);
-    found = lookup->found;
-  }
-  if (found.error == 0) return std::move(found.addresses);
-  throw StoreUnavailable("cannot resolve the redis host " + host_ + ": " + ::gai_strerror(found.error) +
-                         "; check the name in the URL");
+  if (found.error == 0) return std::make_shared<const Lookup>(std::move(found.addresses));
+  return lookup_in_thread();
 }
 
-std::shared_ptr<Resolver::Lookup> Resolver::lookup_in_thread() try {
+std::shared_ptr<const Lookup> Resolver::lookup_in_thread() try {
   const std::lock_guard lock(mutex_);
   std::shared_ptr<Lookup> lookup = running_.lock();
-  if (lookup && !lookup->done.load(std::memory_order_acquire)) return lookup;
+  if (lookup && !lookup->is_done()) return lookup;
   lookup = std::make_shared<Lookup>();
   const SignalsBlocked blocked;
   std::thread([lookup, host = host_, port = port_] { lookup->run(host, port); }).detach();

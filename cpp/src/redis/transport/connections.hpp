@@ -1,54 +1,35 @@
-// The connections of one process to one Redis server: what the store talks through.
+// The connections to one Redis server, through forks.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <string_view>
 
 #include "overlimit/redis_endpoint.hpp"
-#include "redis/protocol/reply.hpp"
-#include "redis/transport/deadline.hpp"
-#include "redis/transport/wait.hpp"
+#include "redis/transport/node.hpp"
+#include "redis/transport/per_process.hpp"
 
 namespace overlimit::redis::transport {
 
-/// One connection per thread that calls, opened by its first call and closed when the thread ends. A
-/// connection that was lost is opened again by the next call. A child of fork() gets connections of its
-/// own; the parent's are left undisturbed.
-///
-/// Thread-safe; only the destructor must not run during a call. Threads may outlive it.
+/// The node of an endpoint in whatever process it is used. A child of fork() gets connections of its own; the
+/// parent's are left undisturbed. Thread-safe; only the destructor must not run during a call.
 class Connections {
  public:
   /// Connects to nothing.
   explicit Connections(Endpoint endpoint);
-  Connections(const Connections&) = delete;
-  Connections& operator=(const Connections&) = delete;
-  ~Connections();
 
-  /// Sends one encoded request and waits for its reply, connecting first where needed, all before the
-  /// deadline. An error reply is returned like any other; failures.hpp knows its meaning.
-  ///
-  /// Throws StoreTimeout, StoreUnavailable (cannot connect, or lost the connection), StoreConfigError
-  /// (refused credentials or database), and WaitInterrupted or what interrupted() throws. maybe_charged is
-  /// true exactly when bytes of the request may have left and no reply says that it was not executed. A
-  /// request of which bytes left is never sent again.
+  /// See Node::call, close and breaker.
   [[nodiscard]] protocol::Reply call(std::string_view request, const Deadline& deadline,
-                                     const Interrupted& interrupted = {});
-
-  /// Closes this process's connections, those with a call under way when that ends. A later call opens
-  /// new ones.
-  void close();
+                                     const Interrupted& interrupted = {}) {
+    return (*node_)->call({request, {}}, deadline, interrupted);
+  }
+  void close() { (*node_)->close(); }
+  [[nodiscard]] protocol::Breaker::State breaker() { return (*node_)->breaker(); }
 
   [[nodiscard]] const Endpoint& endpoint() const noexcept { return endpoint_; }
 
  private:
-  class Process;
-
-  [[nodiscard]] Process& process();
-  [[nodiscard]] Process& renew(Process* of_parent);
-
   const Endpoint endpoint_;
-  std::atomic<Process*> process_;  // owned, unless it is of a parent process
+  PerProcess<std::shared_ptr<Node>> node_;
 };
 
 }  // namespace overlimit::redis::transport

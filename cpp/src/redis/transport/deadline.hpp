@@ -14,6 +14,7 @@ class Deadline {
   /// A timeout of zero or less has passed already; one of more than a year is a year.
   explicit Deadline(std::chrono::microseconds timeout)
       : at_(Clock::now() + std::clamp(timeout, -kLongest, kLongest)) {}
+  explicit Deadline(Clock::time_point at) noexcept : at_(at) {}
 
   [[nodiscard]] Clock::time_point at() const noexcept { return at_; }
   [[nodiscard]] bool passed() const noexcept { return Clock::now() >= at_; }
@@ -26,8 +27,6 @@ class Deadline {
 
  private:
   static constexpr std::chrono::microseconds kLongest = std::chrono::hours{24 * 365};
-
-  explicit Deadline(Clock::time_point at) noexcept : at_(at) {}
 
   Clock::time_point at_;
 };

@@ -9,26 +9,23 @@
 #include "redis/transport/socket.hpp"
 #include "redis/transport/stream.hpp"
 #include "redis/transport/tls_context.hpp"
-#include "redis/transport/wait.hpp"
 
 namespace overlimit::redis::transport {
 
-/// Thread-safe. Nothing is connected or resolved until dial().
+/// What all attempts to connect to one endpoint share. Thread-safe. Nothing is connected, resolved or read
+/// before it is asked for.
 class Dialer {
  public:
   explicit Dialer(Endpoint endpoint);
 
   [[nodiscard]] const Endpoint& endpoint() const noexcept { return endpoint_; }
+  [[nodiscard]] Resolver& resolver() noexcept { return resolver_; }
 
-  /// A connected stream, under TLS where the endpoint asks for it (the handshake is the stream's). The
-  /// addresses of a host are tried in turn, each with its share of the time left. Throws StoreUnavailable
-  /// (refused, unreachable, no such host), StoreTimeout, StoreConfigError (a unix path that is none, a file
-  /// for TLS that cannot be used), WaitInterrupted; nothing was sent then.
-  [[nodiscard]] std::unique_ptr<Stream> dial(const Deadline& deadline, const Interrupted& interrupted);
+  /// A connected socket as a stream, under TLS where the endpoint asks for it (the handshake is the
+  /// stream's). Throws StoreConfigError for a file for TLS that cannot be used.
+  [[nodiscard]] std::unique_ptr<Stream> stream_over(Socket socket);
 
  private:
-  [[nodiscard]] bool is_tls() const noexcept { return endpoint_.tls && endpoint_.unix_path.empty(); }
-  [[nodiscard]] Socket connect(const Deadline& deadline, const Interrupted& interrupted);
   [[nodiscard]] std::shared_ptr<TlsContext> tls_context();
 
   const Endpoint endpoint_;

@@ -1,17 +1,26 @@
 #include "redis/transport/open_descriptors.hpp"
 
-#include <sys/stat.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <memory>
+#include <new>
 
 namespace overlimit::redis::transport {
 namespace {
 
-/// 0 for what is not a socket.
-ino_t inode_of(int fd) {
-  struct stat status {};
-  return ::fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode) ? status.st_ino : 0;
+// Never destroyed: connections may be closed while the process ends.
+OpenDescriptors& list_of_process() {
+  static auto& list = *new OpenDescriptors();
+  return list;
+}
+
+void close_in_child() { list_of_process().close_all(); }
+
+bool register_handler() {
+  (void)list_of_process();
+  if (::pthread_atfork(nullptr, nullptr, close_in_child) != 0) throw std::bad_alloc();
+  return true;
 }
 
 }  // namespace
@@ -25,7 +34,6 @@ OpenDescriptors::~OpenDescriptors() {
 
 OpenDescriptors::Entry* OpenDescriptors::add(int fd) {
   Entry* entry = reserve();
-  entry->inode = inode_of(fd);
   entry->fd.store(fd);
   return entry;
 }
@@ -46,8 +54,13 @@ OpenDescriptors::Entry* OpenDescriptors::reserve() {
 void OpenDescriptors::close_all() noexcept {
   for (Entry* entry = first_.load(); entry != nullptr; entry = entry->next) {
     const int fd = entry->fd.exchange(kNone);
-    if (fd >= 0 && inode_of(fd) == entry->inode) ::close(fd);
+    if (fd >= 0) ::close(fd);
   }
+}
+
+OpenDescriptors& open_descriptors() {
+  [[maybe_unused]] static const bool registered = register_handler();
+  return list_of_process();
 }
 
 }  // namespace overlimit::redis::transport

@@ -1,20 +1,17 @@
-// The descriptors of one process's connections, readable in a child right after fork().
+// The descriptors of this process's connections, which a forked child closes at once.
 #pragma once
-
-#include <sys/types.h>
 
 #include <atomic>
 
 namespace overlimit::redis::transport {
 
-/// A list without locks, since another thread may be changing it at the moment of the fork. Its entries
-/// are reused and freed with the list. Thread-safe.
+/// A list without locks, since a child must be able to read it. Its entries are reused and freed with the
+/// list. Thread-safe.
 class OpenDescriptors {
  public:
   class Entry {
     friend class OpenDescriptors;
     std::atomic<int> fd{kNone};
-    ino_t inode = 0;  // of the socket; meant only while fd is one
     Entry* next = nullptr;
   };
 
@@ -23,13 +20,13 @@ class OpenDescriptors {
   OpenDescriptors& operator=(const OpenDescriptors&) = delete;
   ~OpenDescriptors();
 
-  /// Lists an open descriptor. The entry is valid until it is removed.
+  /// Lists an open descriptor, with no fork() between its opening and this (fork_gate.hpp). The entry is
+  /// valid until it is removed.
   [[nodiscard]] Entry* add(int fd);
-  /// To be called before the descriptor is closed: its number may be another file's right after.
+  /// To be called before the descriptor is closed, with no fork() in between.
   static void remove(Entry* entry) noexcept { entry->fd.store(kNone); }
 
   /// In a child: closes its copies of all descriptors, which leaves the parent's connections undisturbed.
-  /// A number that means another file by now, as after a daemon closed all it inherited, is left alone.
   void close_all() noexcept;
 
  private:
@@ -40,5 +37,8 @@ class OpenDescriptors {
 
   std::atomic<Entry*> first_{nullptr};
 };
+
+/// The list of this process. Throws std::bad_alloc, the first time.
+[[nodiscard]] OpenDescriptors& open_descriptors();
 
 }  // namespace overlimit::redis::transport

@@ -19,9 +19,9 @@ class PlainStream final : public Stream {
   [[nodiscard]] Transfer receive(char* buffer, std::size_t size) override {
     return socket_.receive(buffer, size);
   }
-  [[nodiscard]] short events(bool to_send) const noexcept override {
-    return to_send ? POLLIN | POLLOUT : POLLIN;
-  }
+  [[nodiscard]] short receiving_events() const noexcept override { return POLLIN; }
+  [[nodiscard]] short sending_events() const noexcept override { return POLLOUT; }
+  void shut_down() const noexcept override { socket_.shut_down(); }
 
  private:
   Socket socket_;

@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <system_error>
 
+#include "redis/transport/fork_gate.hpp"
+
 namespace overlimit::redis::transport {
 namespace {
 
@@ -33,8 +35,21 @@ Transfer transfer_of(ssize_t result) {
 
 }  // namespace
 
+Socket Socket::of_this_process(int family) {
+  const OutsideForks outside;
+  Socket socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (socket.is_open()) socket.listed_ = open_descriptors().add(socket.fd_);
+  return socket;
+}
+
 Socket::~Socket() {
-  if (fd_ >= 0) ::close(fd_);
+  if (listed_ == nullptr) {
+    if (fd_ >= 0) ::close(fd_);
+    return;
+  }
+  const OutsideForks outside;
+  OpenDescriptors::remove(listed_);
+  ::close(fd_);
 }
 
 Transfer Socket::send(std::string_view bytes) const noexcept {
@@ -47,5 +62,7 @@ Transfer Socket::receive(char* buffer, std::size_t size) const noexcept {
   transfer.end = result == 0;
   return transfer;
 }
+
+void Socket::shut_down() const noexcept { ::shutdown(fd_, SHUT_RDWR); }
 
 }  // namespace overlimit::redis::transport

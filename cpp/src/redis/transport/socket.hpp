@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "redis/transport/open_descriptors.hpp"
 #include "redis/transport/transfer.hpp"
 
 namespace overlimit::redis::transport {
@@ -15,9 +16,14 @@ class Socket {
  public:
   Socket() noexcept = default;
   explicit Socket(int fd) noexcept : fd_(fd) {}
-  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  /// A stream socket that a forked child does not keep; not open when the system has none, which errno tells.
+  [[nodiscard]] static Socket of_this_process(int family);
+  Socket(Socket&& other) noexcept
+      : fd_(std::exchange(other.fd_, -1)), listed_(std::exchange(other.listed_, nullptr)) {}
   Socket& operator=(Socket&& other) noexcept {
-    Socket old(std::exchange(fd_, std::exchange(other.fd_, -1)));
+    Socket old(std::move(*this));
+    fd_ = std::exchange(other.fd_, -1);
+    listed_ = std::exchange(other.listed_, nullptr);
     return *this;
   }
   Socket(const Socket&) = delete;
@@ -31,9 +37,12 @@ class Socket {
   [[nodiscard]] Transfer send(std::string_view bytes) const noexcept;
   /// `size` > 0.
   [[nodiscard]] Transfer receive(char* buffer, std::size_t size) const noexcept;
+  /// Ends it both ways, which whoever waits for it notices.
+  void shut_down() const noexcept;
 
  private:
   int fd_ = -1;
+  OpenDescriptors::Entry* listed_ = nullptr;
 };
 
 }  // namespace overlimit::redis::transport

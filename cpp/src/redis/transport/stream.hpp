@@ -10,7 +10,7 @@ namespace overlimit::redis::transport {
 
 /// Nothing here waits, raises SIGPIPE or speaks to the peer unasked: what a stream has to agree on with its
 /// peer first, it does within the first attempts to send and receive. Destroying one is close(2) alone, which
-/// leaves a copy in another process undisturbed. Not thread-safe.
+/// leaves a copy in another process undisturbed. One thread may send while another receives.
 class Stream {
  public:
   /// Of what receive() is given, so that nothing it could have returned stays behind, unseen by poll(2).
@@ -32,9 +32,12 @@ class Stream {
   /// `size` is kLeastBuffer at least.
   [[nodiscard]] virtual Transfer receive(char* buffer, std::size_t size) = 0;
 
-  /// The poll(2) events to wait for before the next attempt to receive, and to send if there is something
-  /// `to_send`.
-  [[nodiscard]] virtual short events(bool to_send) const noexcept = 0;
+  /// The poll(2) events to wait for before the next attempt to receive, and to send.
+  [[nodiscard]] virtual short receiving_events() const noexcept = 0;
+  [[nodiscard]] virtual short sending_events() const noexcept = 0;
+
+  /// Ends it both ways, which whoever waits for it notices.
+  virtual void shut_down() const noexcept = 0;
 };
 
 }  // namespace overlimit::redis::transport

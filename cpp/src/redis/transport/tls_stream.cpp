@@ -39,27 +39,28 @@ void TlsStream::Free::operator()(SSL* session) const noexcept {
 
 Transfer TlsStream::send(std::string_view bytes) {
   const OutsideForks outside;
+  const std::lock_guard lock(mutex_);
   ERR_clear_error();
   Transfer transfer;
   const int result = SSL_write_ex(session_.get(), bytes.data(), bytes.size(), &transfer.count);
-  return result == 1 ? transfer : no_bytes(result, sending_awaits_);
+  if (result != 1) return no_bytes(result, sending_awaits_);
+  sending_awaits_ = POLLOUT;
+  return transfer;
 }
 
 Transfer TlsStream::receive(char* buffer, std::size_t size) {
   const OutsideForks outside;
+  const std::lock_guard lock(mutex_);
   ERR_clear_error();
   Transfer transfer;
   const int result = SSL_read_ex(session_.get(), buffer, size, &transfer.count);
   if (result != 1) return no_bytes(result, receiving_awaits_);
+  receiving_awaits_ = POLLIN;
   heard_ = true;
   return transfer;
 }
 
-short TlsStream::events(bool to_send) const noexcept {
-  return static_cast<short>(to_send ? receiving_awaits_ | sending_awaits_ : receiving_awaits_);
-}
-
-Transfer TlsStream::no_bytes(int result, short& awaited) {
+Transfer TlsStream::no_bytes(int result, std::atomic<short>& awaited) {
   const int kind = SSL_get_error(session_.get(), result);
   if (kind == SSL_ERROR_WANT_READ || kind == SSL_ERROR_WANT_WRITE) {
     awaited = kind == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT;

@@ -4,7 +4,9 @@
 #include <openssl/ssl.h>
 #include <poll.h>
 
+#include <atomic>
 #include <memory>
+#include <mutex>
 
 #include "redis/transport/socket_bio.hpp"
 #include "redis/transport/stream.hpp"
@@ -23,21 +25,24 @@ class TlsStream final : public Stream {
   [[nodiscard]] int fd() const noexcept override { return wire_.socket.fd(); }
   [[nodiscard]] Transfer send(std::string_view bytes) override;
   [[nodiscard]] Transfer receive(char* buffer, std::size_t size) override;
-  [[nodiscard]] short events(bool to_send) const noexcept override;
+  [[nodiscard]] short receiving_events() const noexcept override { return receiving_awaits_.load(); }
+  [[nodiscard]] short sending_events() const noexcept override { return sending_awaits_.load(); }
+  void shut_down() const noexcept override { wire_.socket.shut_down(); }
 
  private:
   struct Free {
     void operator()(SSL* session) const noexcept;
   };
 
-  [[nodiscard]] Transfer no_bytes(int result, short& awaited);
+  [[nodiscard]] Transfer no_bytes(int result, std::atomic<short>& awaited);
   void raise_if_misconfigured(std::error_code error);
 
   const std::shared_ptr<TlsContext> context_;
+  std::mutex mutex_;  // of all below: sending and receiving have one state in TLS
   Wire wire_;
   const std::unique_ptr<SSL, Free> session_;
-  short receiving_awaits_ = POLLIN;  // what the last attempt stopped for: either may need both directions
-  short sending_awaits_ = POLLOUT;
+  std::atomic<short> receiving_awaits_{POLLIN};  // what the last attempt stopped for: either may need both
+  std::atomic<short> sending_awaits_{POLLOUT};
   bool heard_ = false;  // something of Redis came; until then the server may still refuse our certificate
 };
 

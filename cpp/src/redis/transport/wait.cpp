@@ -7,8 +7,6 @@
 #include <ctime>
 #include <new>
 
-#include "overlimit/errors.hpp"
-
 namespace overlimit::redis::transport {
 namespace {
 
@@ -20,15 +18,13 @@ timespec timespec_of(Deadline::Clock::duration duration) {
 
 }  // namespace
 
-bool wait_for(int fd, short events, const Deadline& deadline, const Interrupted& interrupted) {
-  for (;;) {
-    pollfd polled{fd, events, 0};
-    const timespec remaining = timespec_of(deadline.remaining());
-    const int ready = ::ppoll(&polled, 1, &remaining, nullptr);
-    if (ready >= 0) return ready > 0;
-    if (errno != EINTR) throw std::bad_alloc();
-    if (interrupted && interrupted()) throw WaitInterrupted();
-  }
+Woken wait_for(int fd, short events, const Deadline& deadline) {
+  pollfd polled{fd, events, 0};
+  const timespec remaining = timespec_of(deadline.remaining());
+  const int ready = ::ppoll(&polled, 1, &remaining, nullptr);
+  if (ready >= 0) return ready > 0 ? Woken::by_event : Woken::by_deadline;
+  if (errno != EINTR) throw std::bad_alloc();
+  return Woken::by_signal;
 }
 
 }  // namespace overlimit::redis::transport

@@ -1,6 +1,7 @@
-// Waiting for a descriptor: the only place of the transport that sleeps.
+// Waiting: the only places of the transport that sleep are wait_for() and Bell::wait().
 #pragma once
 
+#include <cstdint>
 #include <functional>
 
 #include "redis/transport/deadline.hpp"
@@ -11,9 +12,12 @@ namespace overlimit::redis::transport {
 /// store's (store.hpp).
 using Interrupted = std::function<bool()>;
 
-/// Whether one of the poll(2) `events` of `fd`, or its failure, came before the deadline. Looks at least
-/// once, even when the deadline has passed. Throws WaitInterrupted, what interrupted() throws, and
-/// std::bad_alloc when the system has no memory to wait with.
-[[nodiscard]] bool wait_for(int fd, short events, const Deadline& deadline, const Interrupted& interrupted);
+/// What ended a wait.
+enum class Woken : std::uint8_t { by_event, by_deadline, by_signal };
+
+/// Waits until one of the poll(2) `events` of `fd`, or its failure; without a descriptor (-1) for the
+/// deadline alone. Looks at least once, even when the deadline has passed. Throws std::bad_alloc when the
+/// system has no memory to wait with.
+[[nodiscard]] Woken wait_for(int fd, short events, const Deadline& deadline);
 
 }  // namespace overlimit::redis::transport

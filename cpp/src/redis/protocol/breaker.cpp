@@ -1,0 +1,95 @@
+#include "redis/protocol/breaker.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace overlimit::redis::protocol {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kLeastOutcomes = 20;
+constexpr Breaker::Duration kFirstPause = 100ms;
+constexpr double kLeastJitter = 0.8;
+
+/// Who presents wrong credentials again and again may be locked out.
+constexpr Breaker::Duration first_pause(Breaker::Kind kind) {
+  return kind == Breaker::Kind::misconfigured ? 3 * kFirstPause : kFirstPause;
+}
+
+constexpr Breaker::Duration longest_pause(Breaker::Kind kind) {
+  return kind == Breaker::Kind::silent ? 2s : 1s;
+}
+
+std::int64_t second_of(Breaker::Instant now) {
+  return std::chrono::floor<std::chrono::seconds>(now.time_since_epoch()).count();
+}
+
+}  // namespace
+
+Breaker::Outcomes& Breaker::outcomes_at(Instant now) noexcept {
+  const std::int64_t second = second_of(now);
+  Outcomes& outcomes = seconds_[static_cast<std::size_t>(second) % seconds_.size()];
+  if (outcomes.second != second) outcomes = {second, 0, 0};
+  return outcomes;
+}
+
+void Breaker::succeeded(Instant now) noexcept { ++outcomes_at(now).succeeded; }
+
+void Breaker::failed(Instant now, const Cause& cause) {
+  ++outcomes_at(now).failed;
+  if (state_ == State::closed && fails_too_often(now)) open(now, Kind::silent, cause);
+}
+
+bool Breaker::fails_too_often(Instant now) const noexcept {
+  const std::int64_t oldest = second_of(now) - static_cast<std::int64_t>(seconds_.size());
+  int succeeded = 0;
+  int failed = 0;
+  for (const Outcomes& outcomes : seconds_) {
+    if (outcomes.second <= oldest) continue;
+    succeeded += outcomes.succeeded;
+    failed += outcomes.failed;
+  }
+  return succeeded + failed >= kLeastOutcomes && failed >= succeeded;
+}
+
+void Breaker::open(Instant now, Kind kind, Cause cause) {
+  cause_ = std::move(cause);
+  if (state_ != State::closed) return;
+  state_ = State::open;
+  pause_ = Duration::zero();
+  pause(now, kind);
+}
+
+void Breaker::probe_failed(Instant now, Kind kind, Cause cause) {
+  cause_ = std::move(cause);
+  state_ = State::open;
+  pause(now, kind);
+}
+
+void Breaker::probe_succeeded() noexcept {
+  state_ = State::closed;
+  seconds_ = {};
+  cause_.reset();
+}
+
+void Breaker::pause(Instant now, Kind kind) noexcept {
+  pause_ = std::clamp(2 * pause_, first_pause(kind), longest_pause(kind));
+  next_probe_ = now + std::chrono::duration_cast<Duration>(pause_ * jitter());
+}
+
+Breaker::Duration Breaker::until_probe(Instant now) const noexcept {
+  return state_ == State::open ? std::max(Duration::zero(), next_probe_ - now) : Duration::zero();
+}
+
+/// Between kLeastJitter and 1 (splitmix64).
+double Breaker::jitter() noexcept {
+  std::uint64_t mixed = random_ += 0x9E3779B97F4A7C15U;
+  mixed = (mixed ^ (mixed >> 30U)) * 0xBF58476D1CE4E5B9U;
+  mixed = (mixed ^ (mixed >> 27U)) * 0x94D049BB133111EBU;
+  mixed ^= mixed >> 31U;
+  constexpr double kOfAll = 1.0 / 9007199254740992.0;
+  return kLeastJitter + (1 - kLeastJitter) * static_cast<double>(mixed >> 11U) * kOfAll;
+}
+
+}  // namespace overlimit::redis::protocol

@@ -1,0 +1,73 @@
+// When to stop asking a server that fails, and when to try again.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+#include "redis/protocol/cause.hpp"
+
+namespace overlimit::redis::protocol {
+
+/// Opens as soon as the server is known to be gone (a connection was declared dead, or could not be made),
+/// and when half of at least 20 calls of the last 10 seconds failed. While it is open calls fail at once, but
+/// for one probe at a time; it closes when a probe is answered. The pause before a probe begins with 100 ms
+/// and doubles, up to one second where the server refuses, two where it keeps silent.
+///
+/// Reads no clock. Not thread-safe.
+class Breaker {
+ public:
+  using Instant = std::chrono::steady_clock::time_point;
+  using Duration = Instant::duration;
+  enum class State : std::uint8_t { closed, open, half_open };
+  enum class Kind : std::uint8_t { refused, silent, misconfigured };
+
+  /// `seed` makes the pauses of many processes differ.
+  explicit Breaker(std::uint64_t seed) noexcept : random_(seed) {}
+
+  [[nodiscard]] State state() const noexcept { return state_; }
+  /// Why it opened. Only while it is not closed.
+  [[nodiscard]] const Cause& cause() const { return *cause_; }
+
+  /// A call got an answer.
+  void succeeded(Instant now) noexcept;
+  /// A call got none in time, or that the server cannot serve; `cause` is kept if that opens it.
+  void failed(Instant now, const Cause& cause);
+  /// The server is gone.
+  void open(Instant now, Kind kind, Cause cause);
+
+  /// Whether a probe may be sent now.
+  [[nodiscard]] bool is_probe_due(Instant now) const noexcept {
+    return state_ == State::open && now >= next_probe_;
+  }
+  /// How long until then.
+  [[nodiscard]] Duration until_probe(Instant now) const noexcept;
+  void probe_began() noexcept { state_ = State::half_open; }
+  void probe_failed(Instant now, Kind kind, Cause cause);
+  void probe_succeeded() noexcept;
+
+  /// How long a probe may take.
+  static constexpr std::chrono::seconds kProbeTimeout{2};
+
+ private:
+  struct Outcomes {
+    std::int64_t second = -1;
+    int succeeded = 0;
+    int failed = 0;
+  };
+
+  [[nodiscard]] Outcomes& outcomes_at(Instant now) noexcept;
+  [[nodiscard]] bool fails_too_often(Instant now) const noexcept;
+  void pause(Instant now, Kind kind) noexcept;
+  [[nodiscard]] double jitter() noexcept;
+
+  State state_ = State::closed;
+  std::array<Outcomes, 10> seconds_{};
+  std::optional<Cause> cause_;
+  Duration pause_{};
+  Instant next_probe_{};
+  std::uint64_t random_;
+};
+
+}  // namespace overlimit::redis::protocol

@@ -1,0 +1,152 @@
+#include "redis/transport/dialing.hpp"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "overlimit/errors.hpp"
+
+namespace overlimit::redis::transport {
+namespace {
+
+// A peer that vanished without a word is noticed by the kernel after half a minute at the latest.
+constexpr int kKeepaliveIdleSeconds = 15;
+constexpr int kKeepaliveIntervalSeconds = 5;
+constexpr int kKeepaliveProbes = 3;
+constexpr int kUserTimeoutMs = 30'000;
+
+constexpr std::chrono::milliseconds kNextTryOfAFullSocket{1};
+
+/// Options tune the connection; one that the system lacks is no reason to fail.
+void set_option(const Socket& socket, int level, int name, int value) {
+  ::setsockopt(socket.fd(), level, name, &value, sizeof value);
+}
+
+void tune(const Socket& socket) {
+  set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
+#ifdef __linux__
+  set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, kKeepaliveIdleSeconds);
+  set_option(socket, IPPROTO_TCP, TCP_KEEPINTVL, kKeepaliveIntervalSeconds);
+  set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, kKeepaliveProbes);
+  set_option(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, kUserTimeoutMs);
+#endif
+}
+
+/// A port in the ephemeral range on which nobody listens may be given to the connecting socket itself,
+/// which then talks to itself.
+bool is_connected_to_itself(const Socket& socket) {
+  Address local;
+  Address peer;
+  local.size = peer.size = sizeof local.storage;
+  ::getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&local.storage), &local.size);
+  ::getpeername(socket.fd(), reinterpret_cast<sockaddr*>(&peer.storage), &peer.size);
+  return local.storage.ss_family != AF_UNIX && local.size == peer.size &&
+         std::memcmp(&local.storage, &peer.storage, local.size) == 0;
+}
+
+int pending_error(const Socket& socket) {
+  int error = 0;
+  socklen_t size = sizeof error;
+  ::getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &error, &size);
+  return error;
+}
+
+bool is_ready(const Socket& socket) {
+  pollfd polled{socket.fd(), POLLOUT, 0};
+  return ::poll(&polled, 1, 0) > 0;
+}
+
+}  // namespace
+
+Dialing::Dialing(std::shared_ptr<Dialer> dialer, const Deadline& deadline)
+    : dialer_(std::move(dialer)), deadline_(deadline) {}
+
+std::unique_ptr<Stream> Dialing::step() {
+  if (addresses_.empty() && !find_addresses()) return nullptr;
+  Progress progress = socket_.is_open() ? go_on() : Progress::failed;
+  while (progress == Progress::failed) {
+    if (!try_next()) fail();
+    progress = connect_to(addresses_[tried_ - 1]);
+  }
+  if (progress == Progress::pending) return nullptr;
+  return dialer_->stream_over(std::move(socket_));
+}
+
+bool Dialing::find_addresses() {
+  const std::string& path = dialer_->endpoint().unix_path;
+  if (!path.empty()) {
+    addresses_.push_back(unix_address(path));
+    return true;
+  }
+  if (!lookup_) lookup_ = dialer_->resolver().look_up();
+  if (lookup_->is_done()) {
+    addresses_ = lookup_->addresses(dialer_->resolver().host());
+    return true;
+  }
+  if (!deadline_.passed()) return false;
+  throw StoreTimeout("resolving the redis host " + dialer_->resolver().host() +
+                     " took longer than the timeout; check the name server");
+}
+
+bool Dialing::try_next() {
+  if (tried_ == addresses_.size() || deadline_.passed()) return false;
+  until_ = deadline_.share(static_cast<int>(addresses_.size() - tried_));
+  ++tried_;
+  return true;
+}
+
+Dialing::Progress Dialing::connect_to(const Address& address) {
+  socket_ = Socket::of_this_process(address.storage.ss_family);
+  if (!socket_.is_open()) {
+    error_ = errno;
+    return Progress::failed;
+  }
+  if (address.storage.ss_family != AF_UNIX) tune(socket_);
+  return go_on();
+}
+
+Dialing::Progress Dialing::go_on() {
+  const Address& address = addresses_[tried_ - 1];
+  error_ = ::connect(socket_.fd(), address.get(), address.size) == 0 ? 0 : errno;
+  is_full_ = error_ == EAGAIN;
+  if (error_ == EINPROGRESS || error_ == EALREADY || error_ == EINTR) {
+    error_ = is_ready(socket_) ? pending_error(socket_) : EAGAIN;
+  }
+  if (error_ == 0 || error_ == EISCONN) {
+    if (!is_connected_to_itself(socket_)) return Progress::connected;
+    error_ = ECONNREFUSED;
+  }
+  if (error_ == EAGAIN && !until_.passed()) return Progress::pending;
+  if (error_ == EAGAIN) error_ = ETIMEDOUT;
+  socket_ = Socket();
+  return Progress::failed;
+}
+
+Woken Dialing::wait(const Deadline& deadline) const {
+  if (addresses_.empty()) return wait_for(lookup_->event(), POLLIN, deadline);
+  const Deadline until = deadline.at() < until_.at() ? deadline : until_;
+  if (!is_full_) return wait_for(socket_.fd(), POLLOUT, until);
+  const Deadline next(kNextTryOfAFullSocket);
+  const Woken woken = wait_for(-1, 0, next.at() < until.at() ? next : until);
+  return woken == Woken::by_deadline ? Woken::by_event : woken;
+}
+
+void Dialing::fail() const {
+  const std::string where = "redis at " + dialer_->endpoint().describe();
+  if (error_ == ETIMEDOUT && deadline_.passed()) {
+    throw StoreTimeout("connecting to " + where +
+                       " took longer than the timeout; check the server and the network");
+  }
+  throw StoreUnavailable("cannot connect to " + where + ": " + std::system_category().message(error_) +
+                         "; check that the server is running and the address is right");
+}
+
+}  // namespace overlimit::redis::transport

@@ -1,0 +1,315 @@
+#include "redis/transport/line.hpp"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "overlimit/errors.hpp"
+#include "redis/transport/bell.hpp"
+
+namespace overlimit::redis::transport {
+
+using protocol::Breaker;
+using protocol::Cause;
+using protocol::Instant;
+using protocol::Reply;
+using protocol::Ticket;
+
+namespace {
+
+using Clock = Deadline::Clock;
+using namespace std::chrono_literals;
+
+// How many pieces may be sent before the first is answered, by the time a reply takes: on a long way waiting
+// costs more than many small packets do, on a short one it is the other way round.
+constexpr auto kRoundTripPerFlush = 25us;
+constexpr std::int64_t kLeastFlushes = 2;
+constexpr std::int64_t kMostFlushes = 64;
+constexpr int kRoundTripsRemembered = 1024;
+
+/// The error of an action, if it is one of the store's.
+template <class Action>
+std::optional<Cause> failure_of(const Action& action) {
+  try {
+    action();
+  } catch (const StoreError& error) {
+    return Cause::of(error);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+/// Where a caller waits.
+class Line::Seat {
+ public:
+  Bell bell;
+  bool is_away = false;  // runs code of its own and cannot read for others
+};
+
+/// A caller's presence on a line, given up however it ends, but in a child that was forked meanwhile.
+class Line::Visit {
+ public:
+  Visit(Line& line, Turn& turn, const Request& request, const Deadline& deadline)
+      : line_(line), turn_(turn), seat_(line.take_seat()) {
+    const Instant now = Clock::now();
+    if (!request.before.empty()) line_.session_.submit_unheard(request.before, now, deadline.at());
+    ticket_ = line_.session_.submit(request.bytes, now, deadline.at(), &seat_);
+    if (line_.in_flight() == 1) alone_since_ = now;
+    ++line_.callers_;
+  }
+  Visit(const Visit&) = delete;
+  Visit& operator=(const Visit&) = delete;
+  ~Visit() {
+    if (!turn_.is_held()) return;
+    if (!is_over_) line_.session_.abandon(ticket_);
+    if (line_.reader_ == &seat_) line_.hand_over(turn_);
+    if (!line_.alive()) line_.wake_all(turn_);
+    line_.free_seats_.push_back(&seat_);
+    --line_.callers_;
+  }
+
+  [[nodiscard]] Seat& seat() noexcept { return seat_; }
+  [[nodiscard]] Ticket ticket() const noexcept { return ticket_; }
+
+  [[nodiscard]] std::optional<Reply> take() {
+    std::optional<Reply> reply = line_.session_.take(ticket_);
+    if (!reply) return reply;
+    is_over_ = true;
+    if (alone_since_) line_.note_round_trip(Clock::now() - *alone_since_);
+    return reply;
+  }
+
+ private:
+  Line& line_;
+  Turn& turn_;
+  Seat& seat_;
+  Ticket ticket_{};
+  std::optional<Instant> alone_since_;  // when it was the only one under way
+  bool is_over_ = false;
+};
+
+Line::Line(std::shared_ptr<Dialer> dialer, const Deadline& deadline)
+    : dialer_(std::move(dialer)),
+      greeted_by_(deadline),
+      dialing_(std::make_unique<Dialing>(dialer_, deadline)),
+      session_(dialer_->endpoint(), Clock::now(), deadline.at()),
+      pumping_(seats_.emplace_back()) {}
+
+Line::~Line() = default;
+
+Line::Seat& Line::take_seat() {
+  if (free_seats_.empty()) return seats_.emplace_back();
+  Seat& seat = *free_seats_.back();
+  free_seats_.pop_back();
+  seat.bell.hush();
+  seat.is_away = false;
+  return seat;
+}
+
+Reply Line::call(Turn& turn, const Request& request, const Deadline& deadline,
+                 const Interrupted& interrupted) {
+  Visit visit(*this, turn, request, deadline);
+  Woken woken = Woken::by_event;
+  for (;;) {
+    flush(turn);
+    if (std::optional<Reply> reply = visit.take()) return std::move(*reply);
+    if (woken == Woken::by_deadline && deadline.passed()) time_out(turn, visit.ticket());
+    woken = wait(turn, visit.seat(), deadline);
+    if (woken == Woken::by_signal) ask(turn, visit.seat(), interrupted);
+  }
+}
+
+Ticket Line::submit(std::string_view request, const Deadline& deadline) {
+  return session_.submit(request, Clock::now(), deadline.at(), nullptr);
+}
+
+void Line::pump(Turn& turn) {
+  if (reader_ != nullptr) return;
+  reader_ = &pumping_;
+  (void)read(turn, Deadline(0us));
+  hand_over(turn);
+  flush(turn);
+}
+
+void Line::flush(Turn& turn) {
+  while (stream_ && !writing_ && !is_deaf_ && alive() && session_.has_outgoing() &&
+         (session_.is_mid_flush() || session_.outstanding_flushes() < window())) {
+    const std::string_view bytes = session_.outgoing();
+    const std::size_t offered = bytes.size();
+    Transfer transfer;
+    std::optional<Cause> failure;
+    writing_ = true;
+    turn.without([&] { failure = failure_of([&] { transfer = stream_->send(bytes); }); });
+    writing_ = false;
+    session_.sent(transfer.count);
+    if (failure) return break_off(turn, std::move(*failure));
+    // Whoever refuses to hear has perhaps said why: the reader will find that, or the end.
+    is_deaf_ = static_cast<bool>(transfer.error);
+    stuck_ = transfer.count < offered;
+    if (stuck_) return;
+  }
+}
+
+Woken Line::wait(Turn& turn, Seat& seat, const Deadline& deadline) {
+  if (reader_ == nullptr) reader_ = &seat;
+  if (reader_ == &seat) return read(turn, deadline);
+  if (stuck_ && !is_deaf_ && stream_) return wait_to_send(turn, deadline);
+  Woken woken = Woken::by_event;
+  turn.waiting([&] { woken = seat.bell.wait(deadline); });
+  return woken;
+}
+
+Woken Line::wait_to_send(Turn& turn, const Deadline& deadline) {
+  const auto events = static_cast<short>(stream_->receiving_events() | stream_->sending_events());
+  Woken woken = Woken::by_event;
+  turn.waiting([&] { woken = wait_for(stream_->fd(), events, deadline); });
+  return woken;
+}
+
+Woken Line::read(Turn& turn, const Deadline& deadline) {
+  if (dialing_) return dial(turn, deadline);
+  const Deadline until = earliest(deadline);
+  const bool sends = stuck_ && !is_deaf_;
+  const auto events =
+      static_cast<short>(stream_->receiving_events() | (sends ? stream_->sending_events() : 0));
+  Transfer transfer;
+  std::optional<Cause> failure;
+  Woken woken = Woken::by_event;
+  turn.waiting([&] {
+    woken = wait_for(stream_->fd(), events, until);
+    if (woken != Woken::by_event) return;
+    failure = failure_of([&] { transfer = stream_->receive(buffer_.data(), buffer_.size()); });
+  });
+  if (failure) {
+    break_off(turn, std::move(*failure));
+  } else {
+    absorb(turn, transfer);
+  }
+  if (woken == Woken::by_deadline) look_at_clock(turn);
+  return woken;
+}
+
+Woken Line::dial(Turn& turn, const Deadline& deadline) {
+  const Deadline until = earliest(deadline);
+  std::unique_ptr<Stream> stream;
+  std::optional<Cause> failure;
+  Woken woken = Woken::by_event;
+  turn.waiting([&] {
+    failure = failure_of([&] { stream = dialing_->step(); });
+    if (!failure && !stream) woken = dialing_->wait(until);
+  });
+  if (failure) break_off(turn, std::move(*failure));
+  if (stream) {
+    stream_ = std::move(stream);
+    dialing_.reset();
+  }
+  if (woken == Woken::by_deadline) look_at_clock(turn);
+  return woken;
+}
+
+void Line::absorb(Turn& turn, const Transfer& transfer) {
+  waiters_.clear();
+  if (transfer.count > 0) session_.feed({buffer_.data(), transfer.count}, Clock::now(), waiters_);
+  for (protocol::Waiter waiter : waiters_) {
+    auto* const seat = static_cast<Seat*>(waiter);
+    if (seat != nullptr && seat != reader_) turn.wake(seat->bell);
+  }
+  if (transfer.end) session_.lost("the server closed it");
+  if (transfer.error) session_.lost(transfer.error.message());
+  if (!alive()) wake_all(turn);
+}
+
+/// To the one who waits longest, who is woken before those that only have to take their replies.
+void Line::hand_over(Turn& turn) {
+  reader_ = nullptr;
+  waiters_.clear();
+  session_.waiting(waiters_);
+  const auto next = std::ranges::find_if(waiters_, [](protocol::Waiter waiter) {
+    return waiter != nullptr && !static_cast<Seat*>(waiter)->is_away;
+  });
+  if (next == waiters_.end()) return;
+  reader_ = static_cast<Seat*>(*next);
+  turn.wake_first(reader_->bell);
+}
+
+void Line::wake_all(Turn& turn) {
+  waiters_.clear();
+  session_.waiting(waiters_);
+  for (protocol::Waiter waiter : waiters_) {
+    if (waiter != nullptr) turn.wake(static_cast<Seat*>(waiter)->bell);
+  }
+  // Whoever is the reader may be waiting for the stream.
+  if (stream_ && reader_ != nullptr) stream_->shut_down();
+}
+
+Deadline Line::earliest(const Deadline& deadline) const {
+  Instant at = std::min(deadline.at(), session_.silent_at());
+  if (!greeted()) at = std::min(at, greeted_by_.at());
+  return Deadline(at);
+}
+
+void Line::look_at_clock(Turn& turn) {
+  if (!alive()) return;
+  const std::string where = "redis at " + dialer_->endpoint().describe();
+  if (!greeted() && greeted_by_.passed()) {
+    is_silent_ = true;
+    const std::string what = dialing_ ? "connecting to " + where + " took longer than the timeout"
+                                      : where + " did not greet back within the timeout";
+    return break_off(turn, Cause::of(StoreTimeout(what + "; " + std::string(session_.advice()))));
+  }
+  if (Clock::now() < session_.silent_at()) return;
+  is_silent_ = true;
+  break_off(turn, Cause::unavailable(where + " kept silent for so long that the connection was given up; " +
+                                     std::string(session_.advice())));
+}
+
+void Line::break_off(Turn& turn, Cause cause) {
+  session_.lost(std::move(cause));
+  wake_all(turn);
+}
+
+/// Lets others read meanwhile, also a call from within that code.
+void Line::ask(Turn& turn, Seat& seat, const Interrupted& interrupted) {
+  if (!interrupted) return;
+  seat.is_away = true;
+  if (reader_ == &seat) hand_over(turn);
+  bool ends = false;
+  turn.waiting([&] { ends = interrupted(); });
+  if (!turn.is_held()) {
+    throw StoreUnavailable("the process forked during a call to redis; its parent goes on with that call",
+                           true);
+  }
+  seat.is_away = false;
+  if (ends) throw WaitInterrupted();
+}
+
+void Line::time_out(Turn& turn, Ticket ticket) {
+  look_at_clock(turn);
+  if (!alive()) (void)session_.take(ticket);
+  throw StoreTimeout("redis at " + dialer_->endpoint().describe() + " did not answer within the timeout; " +
+                         std::string(session_.advice()),
+                     session_.may_have_left(ticket));
+}
+
+void Line::note_round_trip(Clock::duration taken) noexcept {
+  const bool forgets = ++round_trips_ % kRoundTripsRemembered == 0;
+  shortest_round_trip_ = forgets ? taken : std::min(shortest_round_trip_, taken);
+}
+
+std::size_t Line::window() const noexcept {
+  return static_cast<std::size_t>(
+      std::clamp<std::int64_t>(shortest_round_trip_ / kRoundTripPerFlush, kLeastFlushes, kMostFlushes));
+}
+
+std::optional<Breaker::Kind> Line::verdict() const noexcept {
+  if (alive()) return std::nullopt;
+  if (is_silent_ || cause().is_timeout()) return Breaker::Kind::silent;
+  if (greeted()) return std::nullopt;
+  return cause().is_config() ? Breaker::Kind::misconfigured : Breaker::Kind::refused;
+}
+
+}  // namespace overlimit::redis::transport

@@ -1,0 +1,203 @@
+#include "redis/transport/node.hpp"
+
+#include <chrono>
+#include <random>
+#include <string>
+#include <utility>
+
+#include "overlimit/errors.hpp"
+#include "redis/protocol/failures.hpp"
+#include "redis/transport/per_process.hpp"
+
+namespace overlimit::redis::transport {
+
+using protocol::Breaker;
+using protocol::Cause;
+using protocol::Failure;
+using protocol::Reply;
+
+namespace {
+
+using Clock = Deadline::Clock;
+using namespace std::chrono_literals;
+
+constexpr std::size_t kMostInFlight = 8192;
+/// With more calls on the first line sending them together is cheaper than another line.
+constexpr std::size_t kMostBesideSpares = 3;
+constexpr auto kNextSpareAfterFailure = 10s;
+constexpr int kMostLinesPerCall = 3;
+constexpr std::string_view kPing = "*1\r\n$4\r\nPING\r\n";
+
+bool cannot_serve(const Reply& reply) {
+  if (!reply.is_error()) return false;
+  const protocol::Meaning meaning = protocol::meaning_of(reply.as_text());
+  return meaning.failure == Failure::unavailable && meaning.retryable;
+}
+
+Cause cause_of(const Reply& reply, const Endpoint& endpoint) {
+  try {
+    protocol::raise_error_reply(reply.as_text(), endpoint);
+  } catch (const StoreError& error) {
+    return Cause::of(error);
+  }
+}
+
+/// Another line may carry it: nothing of it left, and this one was no more than closed, or a spare.
+bool may_go_again(const StoreError& error, const Line& line) {
+  return !error.maybe_charged() && !line.alive() && !line.verdict();
+}
+
+}  // namespace
+
+Node::Node(const Endpoint& endpoint)
+    : dialer_(std::make_shared<Dialer>(endpoint)), breaker_(std::random_device{}()) {}
+
+Reply Node::call(const Request& request, const Deadline& deadline, const Interrupted& interrupted) {
+  if (deadline.passed()) {
+    throw StoreTimeout("the timeout had passed before redis at " + endpoint().describe() + " was asked");
+  }
+  for (int lines = 1;; ++lines) {
+    Kept<Line> line;
+    Turn turn(mutex_);
+    pass_breaker(turn);
+    line = line_for(turn, deadline);
+    try {
+      Reply reply = line->call(turn, request, deadline, interrupted);
+      note(reply);
+      return reply;
+    } catch (const StoreError& error) {
+      if (!turn.is_held()) throw;
+      forget_lost();
+      if (lines < kMostLinesPerCall && may_go_again(error, *line)) continue;
+      breaker_.failed(Clock::now(), Cause::of(error));
+      throw;
+    }
+  }
+}
+
+void Node::note(const Reply& reply) {
+  if (cannot_serve(reply)) {
+    breaker_.failed(Clock::now(), cause_of(reply, endpoint()));
+  } else {
+    breaker_.succeeded(Clock::now());
+  }
+}
+
+Node::LinePointer Node::line_for(Turn& turn, const Deadline& deadline) {
+  const LinePointer first = first_line(turn, deadline);
+  if (first->in_flight() >= kMostInFlight) {
+    throw StoreUnavailable("redis at " + endpoint().describe() + " owes " +
+                           std::to_string(first->in_flight()) + " replies: too many calls are under way");
+  }
+  if (first->callers() > 0 && first->callers() <= kMostBesideSpares && first->greeted()) {
+    if (LinePointer spare = spare_line(deadline)) return spare;
+  }
+  return first;
+}
+
+/// An idle one may have been closed by the server: nothing of the coming request has been sent yet.
+Node::LinePointer Node::first_line(Turn& turn, const Deadline& deadline) {
+  if (const LinePointer idle = lines_[0]; idle && idle->callers() == 0) idle->pump(turn);
+  forget_lost();
+  if (!lines_[0]) lines_[0] = std::make_shared<Line>(dialer_, deadline);
+  return lines_[0];
+}
+
+Node::LinePointer Node::spare_line(const Deadline& deadline) {
+  for (std::size_t i = 1; i < lines_.size(); ++i) {
+    if (lines_[i] && lines_[i]->callers() == 0) return lines_[i];
+    if (lines_[i]) continue;
+    if (Clock::now() < no_spares_before_) return nullptr;
+    return lines_[i] = std::make_shared<Line>(dialer_, deadline);
+  }
+  return nullptr;
+}
+
+void Node::forget_lost() {
+  for (LinePointer& line : lines_) {
+    if (line && !line->alive()) forget(line);
+  }
+}
+
+void Node::forget(LinePointer& line) {
+  const LinePointer lost = std::exchange(line, nullptr);
+  const std::optional<Breaker::Kind> kind = lost->verdict();
+  if (!kind) return;
+  if (&line != lines_.data() && !lost->greeted()) {
+    no_spares_before_ = Clock::now() + kNextSpareAfterFailure;
+  } else if (probe_) {
+    end_probe(*kind, lost->cause());
+  } else {
+    breaker_.open(Clock::now(), *kind, lost->cause());
+  }
+}
+
+void Node::pass_breaker(Turn& turn) {
+  if (breaker_.state() == Breaker::State::closed) return;
+  if (breaker_.is_probe_due(Clock::now())) begin_probe();
+  look_at_probe(turn);
+  if (breaker_.state() == Breaker::State::closed) return;
+  breaker_.cause().raise_again(
+      std::chrono::duration_cast<std::chrono::microseconds>(breaker_.until_probe(Clock::now())));
+}
+
+void Node::begin_probe() {
+  const Deadline until(Breaker::kProbeTimeout);
+  forget_lost();
+  if (lines_[0]) {
+    probe_ = Probe{lines_[0], lines_[0]->submit(kPing, until), until};
+  } else {
+    lines_[0] = std::make_shared<Line>(dialer_, until);
+    probe_ = Probe{lines_[0], std::nullopt, until};
+  }
+  breaker_.probe_began();
+}
+
+void Node::look_at_probe(Turn& turn) {
+  if (!probe_) return;
+  const LinePointer line = probe_->line;
+  line->pump(turn);
+  if (!probe_ || probe_->line != line) return;
+  if (!line->alive()) {
+    const Breaker::Kind kind = line->verdict().value_or(Breaker::Kind::refused);
+    const Cause cause = line->cause();
+    end_probe(kind, cause);
+    forget_lost();
+  } else if (is_answered()) {
+    probe_.reset();
+    breaker_.probe_succeeded();
+  } else if (probe_ && probe_->until.passed()) {
+    if (probe_->ticket) line->abandon(*probe_->ticket);
+    end_probe(Breaker::Kind::silent, Cause(breaker_.cause()));
+  }
+}
+
+/// A server that answers anything but that it cannot serve is back.
+bool Node::is_answered() {
+  Line& line = *probe_->line;
+  if (!probe_->ticket) return line.greeted();
+  const std::optional<Reply> reply = line.take(*probe_->ticket);
+  if (!reply) return false;
+  if (!cannot_serve(*reply)) return true;
+  end_probe(Breaker::Kind::refused, cause_of(*reply, endpoint()));
+  return false;
+}
+
+void Node::end_probe(Breaker::Kind kind, const Cause& cause) {
+  probe_.reset();
+  breaker_.probe_failed(Clock::now(), kind, cause);
+}
+
+void Node::close() {
+  std::array<LinePointer, 3> closed;
+  const std::lock_guard lock(mutex_);
+  closed.swap(lines_);
+  if (probe_) end_probe(Breaker::Kind::refused, Cause(breaker_.cause()));
+}
+
+Breaker::State Node::breaker() const {
+  const std::lock_guard lock(mutex_);
+  return breaker_.state();
+}
+
+}  // namespace overlimit::redis::transport
