@@ -88,6 +88,16 @@ std::span<PyObject* const> identifiers_in(PyObject* const* arguments, Py_ssize_t
   return {arguments, static_cast<std::size_t>(count)};
 }
 
+PyObject* ask_within(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names,
+                     Mode mode) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    const Keywords keywords = parse_keywords(arguments + count, names, true);
+    const Micros patience =
+        keywords.patience == nullptr ? kNever : micros_from(keywords.patience, "patience");
+    return ask(self, identifiers_in(arguments, count), mode, patience, keywords.cost).release();
+  });
+}
+
 void check_same_store(const Binding& first, const Binding& other) {
   if (first.store != other.store) {
     raise_value_error("hit_all decides in one store: these limiters are on different ones");
@@ -163,12 +173,7 @@ PyObject* hit(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyOb
 }
 
 PyObject* hit_within(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    const Keywords keywords = parse_keywords(arguments + count, names, true);
-    const Micros patience =
-        keywords.patience == nullptr ? kNever : micros_from(keywords.patience, "patience");
-    return ask(self, identifiers_in(arguments, count), Mode::consume, patience, keywords.cost).release();
-  });
+  return ask_within(self, arguments, count, names, Mode::consume);
 }
 
 PyObject* peek(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
@@ -176,6 +181,10 @@ PyObject* peek(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyO
     const Keywords keywords = parse_keywords(arguments + count, names, false);
     return ask(self, identifiers_in(arguments, count), Mode::peek, kNever, keywords.cost).release();
   });
+}
+
+PyObject* peek_within(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
+  return ask_within(self, arguments, count, names, Mode::peek);
 }
 
 PyObject* hit_all(PyObject*, PyObject* charges) {

@@ -12,6 +12,7 @@ bool prepare_deciding();
 PyObject* hit(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
 PyObject* hit_within(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
 PyObject* peek(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
+PyObject* peek_within(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
 
 /// A function of the module, METH_O.
 PyObject* hit_all(PyObject* module, PyObject* charges);

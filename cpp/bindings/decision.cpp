@@ -91,6 +91,16 @@ PyObject* get_remaining(PyObject* self, void*) { return PyLong_FromLongLong(of(s
 PyObject* get_retry_after(PyObject* self, void*) { return seconds(of(self).answer.retry_after); }
 PyObject* get_reset_after(PyObject* self, void*) { return seconds(of(self).answer.reset_after); }
 PyObject* get_delay(PyObject* self, void*) { return seconds(of(self).answer.delay); }
+// A row that can never pass has no delay to add.
+PyObject* get_ready_after(PyObject* self, void*) {
+  const Rows rows = rows_in(of(self));
+  Micros ready = 0;
+  for (std::size_t row = 0; row < of(self).row_count; ++row) {
+    const Micros retry = rows.retry_after[row];
+    ready = std::max(ready, retry == kNever ? kNever : retry + rows.delay[row]);
+  }
+  return seconds(ready);
+}
 PyObject* get_time(PyObject* self, void*) { return seconds(of(self).time); }
 PyObject* get_cost(PyObject* self, void*) { return Py_NewRef(of(self).cost); }
 PyObject* get_source(PyObject*, void*) { return Py_NewRef(source_store); }
@@ -290,6 +300,9 @@ PyGetSetDef properties[] = {
     {"reset_after", get_reset_after, nullptr,
      "Seconds until the binding pair is as if it had never been seen.", nullptr},
     {"delay", get_delay, nullptr, "Seconds the caller must wait before it proceeds; 0.0 when refused.",
+     nullptr},
+    {"_ready_after", get_ready_after, nullptr,
+     "Seconds until the caller can be through: retry_after, and the delay then; math.inf for never.",
      nullptr},
     {"cost", get_cost, nullptr, "What was asked for.", nullptr},
     {"time", get_time, nullptr, "When it was decided, in seconds since the Unix epoch.", nullptr},

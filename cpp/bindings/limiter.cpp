@@ -238,6 +238,9 @@ PyMethodDef methods[] = {
     {"peek", as_c_function(peek), METH_FASTCALL | METH_KEYWORDS,
      "peek($self, /, *identifiers, cost=1)\n--\n\nReturn the Decision that hit() would give now; nothing is "
      "charged.\n\nSo remaining is what would be left after such a hit; cost=0 shows the present."},
+    {"_peek_within", as_c_function(peek_within), METH_FASTCALL | METH_KEYWORDS,
+     "_peek_within($self, /, *identifiers, cost=1, patience=inf)\n--\n\nReturn the Decision that "
+     "_hit_within() would give now; nothing is charged."},
     {"refund", refund, METH_O,
      "refund($self, decision, /)\n--\n\nGive back what a decision charged, once, where it was charged.\n\n"
      "What no longer counts isn't given back: a window that is over, what has drained from a bucket, or "

@@ -16,14 +16,11 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from overlimit import _core
 from overlimit.clocks import ManualClock
 from overlimit.errors import StoreError
-from overlimit.limits import LeakyBucket
 
 if TYPE_CHECKING:
     from overlimit._core import Decision, Store
-    from overlimit.details import Detail
     from overlimit.limiter import Limiter
 
 __all__ = ["acquire", "tell_waiters"]
@@ -151,18 +148,20 @@ class _Turn:
             self.call.news = False
             left = self._deadline - self._watch.now()
             if left > 0 and not self._is_first():
-                foreseen = self._foresee()
+                foreseen = self._ask(self._limiter._peek_within, left)
                 if not self._is_vain(foreseen):
                     self._watch.wait(self.call, self._deadline)
                     continue
                 if not foreseen:
                     return foreseen
-            decision = self._limiter._hit_within(
-                *self._identifiers, cost=self._cost, patience=max(0, left) / 1e6
-            )
+            decision = self._ask(self._limiter._hit_within, left)
             if decision or left <= 0 or self._is_vain(decision):
                 return decision
             self._watch.wait(self.call, self._watch.time_of(decision) + _us(decision.retry_after))
+
+    def _ask(self, question: Callable[..., Decision], left: int) -> Decision:
+        patience = min(max(0, left), _END_US) / 1e6
+        return question(*self._identifiers, cost=self._cost, patience=patience)
 
     def _competes_with(self, other: _Turn) -> bool:
         return self._limiter is other._limiter and not self._keys.isdisjoint(other._keys)
@@ -177,30 +176,11 @@ class _Turn:
                     return False
         return True
 
-    def _foresee(self) -> Decision:
-        """What a hit would answer that sets no lock: waiting is no violation."""
-        limiter = self._limiter
-        if limiter.penalty is None:
-            return limiter.peek(*self._identifiers, cost=self._cost)
-        unpunished = _core.Limiter(limiter.name, limiter.limits, limiter.store, limiter.clock)
-        return unpunished.peek(*self._identifiers, cost=self._cost)
-
     def _is_vain(self, decision: Decision) -> bool:
         """Whether it's certain that the caller cannot go on before its deadline, its delay included."""
         if decision.status == "never":
             return True
-        left = self._deadline - self._watch.time_of(decision)
-        if decision:
-            return _us(decision.delay) > left
-        if _us(decision.retry_after) > left:
-            return True
-        if decision.status != "over":
-            return False
-        return any(
-            _us_through_queue(detail, detail.limit, self._cost) > left
-            for detail in decision.details
-            if not detail.allowed and isinstance(detail.limit, LeakyBucket)
-        )
+        return _us(decision._ready_after) > self._deadline - self._watch.time_of(decision)
 
 
 class _Waiting:
@@ -219,19 +199,6 @@ class _Waiting:
 
 _waiting = _Waiting()
 os.register_at_fork(after_in_child=_waiting.forget_parent)
-
-
-def _us_through_queue(refused: Detail, bucket: LeakyBucket, cost: int) -> int:
-    """The least time in which a refused caller can be through the queue."""
-    room, rate, period_us = refused.remaining, bucket.rate, _us(bucket.per)
-    if cost <= room:
-        return _END_US  # it's refused because it would wait too long
-    # Who is let in stands behind these; of a queue without any room only the least length is certain.
-    gone = -((room - cost) // rate) * rate
-    ahead = max(0, bucket.quota - room - gone if room else bucket.capacity + 1 - cost)
-    behind_them = _us(refused.retry_after) + ((ahead + cost - 1) // rate) * period_us
-    as_the_only_one = _us(refused.reset_after) + ((cost - 1) // rate) * period_us
-    return min(behind_them, as_the_only_one)
 
 
 def _bytes_of(identifier: object) -> bytes:
