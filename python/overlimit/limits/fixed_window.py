@@ -8,8 +8,8 @@ from typing import ClassVar, Literal
 from overlimit._core import Calendar as CoreCalendar
 from overlimit.errors import InvalidLimit
 from overlimit.limits.calendars import Calendar, CalendarUnit
-from overlimit.limits.limit import Limit, Terms
-from overlimit.limits.quantities import Seconds, count, duration_label, micros, seconds, shown
+from overlimit.limits.per_period import LimitPerPeriod
+from overlimit.limits.quantities import Seconds, count, micros, shown
 
 __all__ = ["FixedWindow"]
 
@@ -18,7 +18,7 @@ _TIMEZONE = "UTC"
 _MONDAY = 0
 
 
-class FixedWindow(Limit):
+class FixedWindow(LimitPerPeriod):
     """At most ``limit`` in each window of ``per`` seconds, or in each hour, day, ... of a calendar.
 
     Cheap, and simple to explain; around a boundary between two windows up to twice the limit may pass.
@@ -80,20 +80,10 @@ class FixedWindow(Limit):
         object.__setattr__(self, "_calendar", calendar)
         self._seal((most, period_us, _STARTS.index(start)), name, handle)
 
-    @classmethod
-    def from_terms(cls, terms: Terms) -> FixedWindow:
-        """Build the window that a text or a tuple describes; it starts at the first call."""
-        return cls(terms.limit, terms.per)
-
     @property
-    def limit(self) -> int:
-        """The most that one window admits."""
-        return self._numbers[0]
-
-    @property
-    def per(self) -> float | CalendarUnit:
+    def per(self) -> float | CalendarUnit:  # type: ignore[override]  # only calendars have units
         """The length of a window in seconds; of a calendar's window, its unit such as ``"day"``."""
-        return self._calendar.unit if self._calendar else seconds(self._numbers[1])
+        return self._calendar.unit if self._calendar else super().per
 
     @property
     def start(self) -> str:
@@ -111,28 +101,24 @@ class FixedWindow(Limit):
         return self._calendar.week_start if self._calendar else _MONDAY
 
     @property
-    def quota(self) -> int:
-        """The limit."""
-        return self.limit
-
-    @property
     def window(self) -> float:
         """Seconds from the start of a window to its end.
 
         A calendar's day counts as 24 hours and its month as 31 days; one in which clocks go back is longer.
         """
-        return (self._calendar.longest_us if self._calendar else self._numbers[1]) / 1e6
+        return (self._calendar.longest_us if self._calendar else self._period_us) / 1e6
 
     def _description(self) -> str:
         if not self._calendar:
-            return f"{self.limit}-per-{duration_label(self._numbers[1])}"
+            return super()._description()
         zone = "" if self.timezone == _TIMEZONE else "-" + self.timezone.replace("/", ".").replace("+", "_")
         return f"{self.limit}-per-{self.per}{zone}"
 
     def _arguments(self) -> tuple[tuple[object, ...], Mapping[str, object]]:
         defaults = {"start": "first", "timezone": _TIMEZONE, "week_start": _MONDAY}
         others = {key: getattr(self, key) for key in defaults if getattr(self, key) != defaults[key]}
-        return (self.limit,), {"per": self.per} | others
+        positional, by_name = super()._arguments()
+        return positional, {**by_name, **others}
 
     def _identity(self) -> tuple[object, ...]:
         return *super()._identity(), self._calendar

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
-from overlimit.limits.limit import Limit, Terms
-from overlimit.limits.quantities import Seconds, count, duration_label, micros, seconds
+from overlimit.limits.per_period import LimitPerPeriod
+from overlimit.limits.quantities import Seconds, count, micros
 
 __all__ = ["SlidingLog"]
 
 _MOST_ENTRIES = 10_000
 
 
-class SlidingLog(Limit):
+class SlidingLog(LimitPerPeriod):
     """At most ``limit`` in any interval of ``per`` seconds, exactly.
 
     Every admitted call is kept with its time and cost for ``per`` seconds: nothing is more precise, and
@@ -49,33 +48,7 @@ class SlidingLog(Limit):
         """
         self._seal((count(limit, "limit", _MOST_ENTRIES), micros(per, "per")), name)
 
-    @classmethod
-    def from_terms(cls, terms: Terms) -> SlidingLog:
-        """Build the log that a text or a tuple describes."""
-        return cls(terms.limit, terms.per)
-
-    @property
-    def limit(self) -> int:
-        """The most that any interval admits."""
-        return self._numbers[0]
-
-    @property
-    def per(self) -> float:
-        """The length of the interval in seconds."""
-        return seconds(self._numbers[1])
-
-    @property
-    def quota(self) -> int:
-        """The limit."""
-        return self.limit
-
     @property
     def window(self) -> float:
         """Seconds until an entry no longer counts: ``per``."""
-        return self._numbers[1] / 1e6
-
-    def _description(self) -> str:
-        return f"{self.limit}-per-{duration_label(self._numbers[1])}"
-
-    def _arguments(self) -> tuple[tuple[object, ...], Mapping[str, object]]:
-        return (self.limit,), {"per": self.per}
+        return self._period_us / 1e6

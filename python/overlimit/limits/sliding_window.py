@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from overlimit.errors import InvalidLimit
-from overlimit.limits.limit import Limit, Terms
-from overlimit.limits.quantities import Seconds, count, duration_label, micros, seconds, shown
+from overlimit.limits.limit import Terms
+from overlimit.limits.per_period import LimitPerPeriod
+from overlimit.limits.quantities import Seconds, count, micros, seconds, shown
 
 __all__ = ["SlidingWindow"]
 
@@ -15,7 +16,7 @@ _DEFAULT_BLOCKS = 50
 _MOST_BLOCKS = 4096
 
 
-class SlidingWindow(Limit):
+class SlidingWindow(LimitPerPeriod):
     """At most ``limit`` in any interval of ``per`` seconds, whatever the traffic.
 
     Time is cut in blocks of ``precision`` seconds, and what a block admitted counts until the whole block is
@@ -63,37 +64,20 @@ class SlidingWindow(Limit):
         return cls(terms.limit, terms.per, terms.precision)
 
     @property
-    def limit(self) -> int:
-        """The most that any interval admits."""
-        return self._numbers[0]
-
-    @property
-    def per(self) -> float:
-        """The length of the interval in seconds."""
-        return seconds(self._numbers[1])
-
-    @property
     def precision(self) -> float:
         """The length of a block in seconds, the default resolved."""
         return seconds(self._numbers[2])
 
     @property
-    def quota(self) -> int:
-        """The limit."""
-        return self.limit
-
-    @property
     def window(self) -> float:
         """Seconds from the start of a block until it no longer counts: ``per`` and one block."""
-        return (self._numbers[1] + self._numbers[2]) / 1e6
-
-    def _description(self) -> str:
-        return f"{self.limit}-per-{duration_label(self._numbers[1])}"
+        return (self._period_us + self._numbers[2]) / 1e6
 
     def _arguments(self) -> tuple[tuple[object, ...], Mapping[str, object]]:
-        _, period_us, precision_us = self._numbers
-        default = precision_us == _default_precision_us(period_us)
-        return (self.limit,), {"per": self.per} | ({} if default else {"precision": self.precision})
+        positional, by_name = super()._arguments()
+        if self._numbers[2] == _default_precision_us(self._period_us):
+            return positional, by_name
+        return positional, {**by_name, "precision": self.precision}
 
 
 def _precision_us(precision: Seconds | None, period_us: int) -> int:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
-from overlimit.limits.limit import Limit, Terms
-from overlimit.limits.quantities import Seconds, count, duration_label, micros, seconds
+from overlimit.limits.per_period import LimitPerPeriod
+from overlimit.limits.quantities import Seconds, count, micros
 
 __all__ = ["SlidingWindowCounter"]
 
 
-class SlidingWindowCounter(Limit):
+class SlidingWindowCounter(LimitPerPeriod):
     """About ``limit`` in an interval of ``per`` seconds: an approximation in two counters.
 
     Windows are aligned to whole multiples of ``per`` since 1970-01-01 UTC. What the window before admitted
@@ -47,33 +46,7 @@ class SlidingWindowCounter(Limit):
         """
         self._seal((count(limit, "limit"), micros(per, "per")), name)
 
-    @classmethod
-    def from_terms(cls, terms: Terms) -> SlidingWindowCounter:
-        """Build the counter that a text or a tuple describes."""
-        return cls(terms.limit, terms.per)
-
-    @property
-    def limit(self) -> int:
-        """About the most that an interval admits; no window of its own admits more."""
-        return self._numbers[0]
-
-    @property
-    def per(self) -> float:
-        """The length of a window in seconds."""
-        return seconds(self._numbers[1])
-
-    @property
-    def quota(self) -> int:
-        """The limit."""
-        return self.limit
-
     @property
     def window(self) -> float:
         """Seconds from the start of a window until it no longer counts: twice ``per``."""
-        return 2 * self._numbers[1] / 1e6
-
-    def _description(self) -> str:
-        return f"{self.limit}-per-{duration_label(self._numbers[1])}"
-
-    def _arguments(self) -> tuple[tuple[object, ...], Mapping[str, object]]:
-        return (self.limit,), {"per": self.per}
+        return 2 * self._period_us / 1e6

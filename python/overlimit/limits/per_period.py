@@ -1,0 +1,54 @@
+"""What limits of so many per period have in common; their numbers begin with these two."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import TypeVar
+
+from overlimit.limits.limit import Limit, Terms
+from overlimit.limits.quantities import Seconds, duration_label, seconds
+
+__all__ = ["LimitPerPeriod"]
+
+_Self = TypeVar("_Self", bound="LimitPerPeriod")
+
+
+class LimitPerPeriod(Limit):
+    """At most, or about, ``limit`` per ``per`` seconds; what that means is the algorithm's."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def __init__(self, limit: int, per: Seconds) -> None:
+        """Build the limit from its numbers."""
+
+    @classmethod
+    def from_terms(cls: type[_Self], terms: Terms) -> _Self:
+        """Build the limit that a text or a tuple describes."""
+        return cls(terms.limit, terms.per)
+
+    @property
+    def limit(self) -> int:
+        """The most that is admitted per period, as the class says, in cost units."""
+        return self._numbers[0]
+
+    @property
+    def per(self) -> float:
+        """The length of the period in seconds."""
+        return seconds(self._period_us)
+
+    @property
+    def quota(self) -> int:
+        """The limit."""
+        return self.limit
+
+    @property
+    def _period_us(self) -> int:
+        return self._numbers[1]
+
+    def _description(self) -> str:
+        return f"{self.limit}-per-{duration_label(self._period_us)}"
+
+    def _arguments(self) -> tuple[tuple[object, ...], Mapping[str, object]]:
+        return (self.limit,), {"per": self.per}
