@@ -3,23 +3,10 @@
 local function sliding_window(at, cost, newest, count, total, value, cell, stop)
   local limit, precision, blocks = unpack('<i8i8i8', args, at)
   if newest and newest * precision >= latest then newest = nil end
-  local block = max(floor(now / precision), newest or 0)
-  local oldest = block - blocks
-  local live = newest and newest >= oldest
-  while live and cell < stop do
-    local from, counted = unpack('<i8i8', value, cell)
-    if from >= oldest then break end
-    live = counted >= 0 and counted <= total - count -- a total that does not hold the cells is none of ours
-    total, cell = total - counted, cell + CELL
-  end
-  if not live then count, total, cell = 0, 0, stop end
-  if cost > limit - total then return end
-  local cells = sub(value, cell, stop - 1)
-  if live and newest < block then
-    if count > 0 then cells = cells .. pack('<i8i8', newest, count) end
-    count = 0
-  end
-  return pack('<i8i8i8', block, count + cost, total + cost), cells, (block + blocks + 1) * precision
+  local current = max(floor(now / precision), newest or 0)
+  local oldest = current - blocks
+--[[ kept ]]
+  return pack('<i8i8i8', current, count + cost, total + cost), cells, (current + blocks + 1) * precision
 end
 
 local function sliding_window_refund(at, cost, receipt, newest, count, total, value, cell, stop)

@@ -90,7 +90,7 @@ std::string deciding_text(std::span<const Plan* const> plans) {
     text += fragment("penalty");
   }
   for (const std::string_view algorithm : algorithms_of(plans)) {
-    const std::string_view whole = fragment(algorithm);
+    const std::string whole = expanded(algorithm);
     text += whole.substr(0, whole.find("local function " + std::string(algorithm) + "_refund"));
   }
   return text + policies_table(plans, "") + expanded("decide");
@@ -98,7 +98,7 @@ std::string deciding_text(std::span<const Plan* const> plans) {
 
 std::string refunding_text(std::span<const Plan* const> plans) {
   std::string text = joined({"prelude", "history"});
-  for (const std::string_view algorithm : algorithms_of(plans)) text += fragment(algorithm);
+  for (const std::string_view algorithm : algorithms_of(plans)) text += expanded(algorithm);
   return text + policies_table(plans, "_refund") + expanded("refund");
 }
 

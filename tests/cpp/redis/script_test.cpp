@@ -166,6 +166,10 @@ TEST_F(EveryScript, NeverPassesNumbersThroughText) {
   }
 }
 
+TEST_F(EveryScript, HasAllFragmentsPasted) {
+  for (const std::string& text : texts()) EXPECT_EQ(text.find("--[[ "), std::string::npos);
+}
+
 TEST_F(EveryScript, IsPlainTextWithUnixLines) {
   for (const std::string& text : texts()) {
     EXPECT_EQ(text.find('\r'), std::string::npos);
