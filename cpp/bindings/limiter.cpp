@@ -242,21 +242,13 @@ PyMethodDef methods[] = {
      "_peek_within($self, /, *identifiers, cost=1, patience=inf)\n--\n\nReturn the Decision that "
      "_hit_within() would give now; nothing is charged."},
     {"refund", refund, METH_O,
-     "refund($self, decision, /)\n--\n\nGive back what a decision charged, once, where it was charged.\n\n"
-     "What no longer counts isn't given back: a window that is over, what has drained from a bucket, or "
-     "state\n"
-     "that was reset since. A decision that charged nothing, or was refunded or pickled, has no effect.\n\n"
-     "Raises ValueError for a decision of other policies and StoreError when the store cannot answer."},
+     "refund($self, decision, /)\n--\n\nGive back what a decision charged, once, where it was charged."},
     {"_lock", as_c_function(lock), METH_FASTCALL,
      "_lock($self, identifier, microseconds, /)\n--\n\nRefuse an identifier for so long from now."},
     {"reset", as_c_function(reset), METH_FASTCALL,
-     "reset($self, /, *identifiers)\n--\n\nForget everything of these identifiers in this policy, locks and "
-     "levels too."},
+     "reset($self, /, *identifiers)\n--\n\nForget everything of these identifiers in this policy."},
     {"reset_all", reset_all, METH_NOARGS,
-     "reset_all($self, /)\n--\n\nForget everything of all identifiers in this policy, locks and levels "
-     "too.\n\n"
-     "Calls may come in between. On Redis all keys of the database are looked at, some thousand per round\n"
-     "trip, each of which has the store's timeout."},
+     "reset_all($self, /)\n--\n\nForget everything of all identifiers in this policy."},
     {"_set_limits", set_limits, METH_O, "_set_limits($self, limits, /)\n--\n\nReplace the limits."},
     {nullptr, nullptr, 0, nullptr}};
 
