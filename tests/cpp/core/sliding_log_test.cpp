@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <random>
 #include <vector>
 
 #include "../limits.hpp"
@@ -101,13 +100,6 @@ TEST(SlidingLog, GivesNothingBackOfWhatHasLeft) {
   EXPECT_EQ(pair.peek(kMinute).remaining, 6);
 }
 
-TEST(SlidingLog, NeverAdmitsACostAboveItsLimit) {
-  LonePair pair(sliding_log(3, kMinute));
-  EXPECT_EQ(pair.hit(0, 4), (Shown{Status::never, 3, kNever, 0}));
-  EXPECT_EQ(pair.hit(0, INT64_MAX).status, Status::never);
-  EXPECT_EQ(pair.hit(0, 3).status, Status::ok);
-}
-
 TEST(SlidingLog, KeepsNoMoreEntriesThanItsLimit) {
   LonePair pair(sliding_log(10'000, kSecond));
   for (Micros now = 0; now < 30'000; ++now) pair.hit(now);
@@ -119,28 +111,6 @@ TEST(SlidingLog, WorksAtTheEndOfTime) {
   LonePair pair(sliding_log(1, kMaxPeriod));
   EXPECT_EQ(pair.hit(kMaxTime - 1), (Shown{Status::ok, 0, 0, kMaxPeriod}));
   EXPECT_EQ(pair.hit(kMaxTime - 1), (Shown{Status::over, 0, kMaxPeriod, kMaxPeriod}));
-}
-
-// Random traffic against a list of everything that was ever admitted.
-TEST(SlidingLog, AdmitsExactlyWhenTheChargesOfThePeriodLeaveRoom) {
-  std::mt19937 random(4);
-  LonePair pair(sliding_log(7, 1000));
-  std::vector<Cell> admitted;
-  int refused = 0;
-  Micros now = 0;
-  for (int call = 0; call < 20'000; ++call) {
-    now += Micros(random() % 120);
-    const auto cost = Cost(random() % 4);
-    std::int64_t counted = 0;
-    for (const Cell& charge : admitted) counted += charge.at > now - 1000 ? charge.count : 0;
-    const bool fits = counted + cost <= 7;
-    ASSERT_EQ(pair.hit(now, cost).status, fits ? Status::ok : Status::over) << now;
-    if (fits && cost > 0) admitted.push_back({now, cost});
-    if (admitted.size() > 20) admitted.erase(admitted.begin());
-    refused += fits ? 0 : 1;
-  }
-  EXPECT_GT(refused, 5'000);
-  EXPECT_LT(refused, 15'000);
 }
 
 TEST(SlidingLog, IsBuiltFromNumbersInRangeOnly) {

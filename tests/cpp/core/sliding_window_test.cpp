@@ -120,13 +120,6 @@ TEST(SlidingWindow, ChargesOfOneBlockShareACounter) {
   EXPECT_EQ(pair.record()->header, (Header{3, 5, 5}));
 }
 
-TEST(SlidingWindow, NeverAdmitsACostAboveItsLimit) {
-  LonePair pair(sliding_window(3, kMinute));
-  EXPECT_EQ(pair.hit(0, 4), (Shown{Status::never, 3, kNever, 0}));
-  EXPECT_EQ(pair.hit(0, INT64_MAX).status, Status::never);
-  EXPECT_EQ(pair.hit(0, 3).status, Status::ok);
-}
-
 TEST(SlidingWindow, OneBlockMayBeTheWholePeriod) {
   LonePair pair(sliding_window(1, kMinute, kMinute));
   EXPECT_EQ(pair.hit(kMinute - 1), (Shown{Status::ok, 0, 0, kMinute + 1}));
@@ -150,29 +143,6 @@ TEST(SlidingWindow, WorksAtTheEndOfTime) {
   EXPECT_EQ(shown.status, Status::ok);
   EXPECT_GE(shown.reset_after, kMaxPeriod);
   EXPECT_LT(pair.record()->expires_at, kExact);
-}
-
-// Random traffic against a count of everything that was ever admitted.
-TEST(SlidingWindow, AdmitsExactlyWhenTheBlocksOfOnePeriodAndTheCurrentOneLeaveRoom) {
-  std::mt19937 random(1);
-  constexpr std::int64_t kLimit = 7;
-  LonePair pair(sliding_window(kLimit, 1000, 100));
-  std::vector<Cell> admitted;
-  int refused = 0;
-  Micros now = 0;
-  for (int call = 0; call < 20'000; ++call) {
-    now += Micros(random() % 120);
-    const auto cost = Cost(random() % 4);
-    std::int64_t counted = 0;
-    for (const Cell& charge : admitted) counted += charge.at / 100 >= now / 100 - 10 ? charge.count : 0;
-    const bool fits = counted + cost <= kLimit;
-    ASSERT_EQ(pair.hit(now, cost).status, fits ? Status::ok : Status::over) << now;
-    if (fits && cost > 0) admitted.push_back({now, cost});
-    if (admitted.size() > 50) admitted.erase(admitted.begin());
-    refused += fits ? 0 : 1;
-  }
-  EXPECT_GT(refused, 5'000);
-  EXPECT_LT(refused, 15'000);
 }
 
 TEST(SlidingWindow, AdmitsNoMoreThanItsLimitInAnyIntervalOfOnePeriod) {
