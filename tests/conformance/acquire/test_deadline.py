@@ -1,0 +1,147 @@
+"""Waiting is never in vain: who cannot be served in time is refused at once."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from overlimit import FixedWindow, SlidingWindow, TokenBucket
+
+from .waiters import EACH, PATIENCE, queued, still_waits
+
+
+@EACH
+def test_a_timeout_one_microsecond_too_short_is_refused_at_once_and_charges_nothing(build, told, limit):
+    limiter = build(limit, on_decision=told)
+    limiter.hit("a")
+    before = repr(limiter.peek("a", "b", cost=0).details)
+    retry_us = round(limiter.peek("a").retry_after * 1e6)
+    refusal = limiter.acquire("a", "b", timeout=(retry_us - 1) / 1e6)
+    assert (refusal.status, refusal.retry_after) == ("over", retry_us / 1e6)
+    assert repr(limiter.peek("a", "b", cost=0).details) == before
+    assert len(told.rest()) == 2
+
+
+@EACH
+def test_a_timeout_that_is_just_enough_is_enough(build, at, enqueue, limit):
+    limiter = build(limit)
+    limiter.hit("a")
+    retry = limiter.peek("a").retry_after
+    caller = enqueue(limiter, "a", timeout=retry)
+    at(retry)
+    assert caller.result(PATIENCE)
+
+
+def test_0_asks_once(build):
+    limiter = build(FixedWindow(1, 60))
+    assert limiter.acquire("a", timeout=0)
+    assert limiter.acquire("a", timeout=0).status == "over"
+    assert limiter.acquire("a", timeout=0.0, cost=0)
+
+
+def test_it_is_5_seconds_by_default(build, at, enqueue):
+    limiter = build(FixedWindow(1, 5))
+    limiter.hit("a")
+    caller = enqueue(limiter, "a")
+    at(5)
+    assert caller.result(PATIENCE)
+    longer = build(FixedWindow(1, 5.000001), name="longer")
+    longer.hit("a")
+    assert not longer.acquire("a")
+
+
+@pytest.mark.parametrize("timeout", [0, 5.0, math.inf, 10**400])
+def test_what_can_never_pass_is_refused_at_once(build, timeout):
+    limiter = build([FixedWindow(3, 60), SlidingWindow(5, 60)])
+    refusal = limiter.acquire("a", cost=4, timeout=timeout)
+    assert (refusal.status, refusal.retry_after) == ("never", math.inf)
+
+
+def test_infinity_waits_as_long_as_it_takes(build, clock, enqueue):
+    limiter = build(FixedWindow(1, 86_400 * 365))
+    limiter.hit("a")
+    callers = [enqueue(limiter, "a", timeout=math.inf), enqueue(limiter, "a", timeout=10**400)]
+    clock.advance(86_400 * 365)
+    assert callers[0].result(PATIENCE)
+    clock.advance(86_400 * 365)
+    assert callers[1].result(PATIENCE)
+
+
+def test_infinity_outlasts_a_clock_that_goes_back_by_decades(build, clock, enqueue):
+    limiter = build(FixedWindow(1, 10))
+    limiter.hit("a")
+    caller = enqueue(limiter, "a", timeout=math.inf)
+    clock.set(0)
+    assert still_waits(caller)
+    limiter.reset("a")
+    assert caller.result(PATIENCE)
+
+
+@pytest.mark.parametrize("timeout", [-1, -1e-9, -math.inf, math.nan, -(10**400)])
+def test_a_negative_timeout_or_none_at_all_is_a_value_error(build, told, timeout):
+    limiter = build(FixedWindow(1, 60), on_decision=told)
+    with pytest.raises(ValueError, match="timeout"):
+        limiter.acquire("a", timeout=timeout)
+    assert told.rest() == []
+    assert limiter.peek("a", cost=0).remaining == 1
+
+
+@pytest.mark.parametrize("timeout", [True, False, None, "5", [5]])
+def test_what_is_no_number_is_a_type_error(build, timeout):
+    limiter = build(FixedWindow(1, 60))
+    with pytest.raises(TypeError, match="timeout"):
+        limiter.acquire("a", timeout=timeout)
+    assert limiter.peek("a", cost=0).remaining == 1
+
+
+@pytest.mark.parametrize(
+    ("identifiers", "cost", "error"),
+    [
+        ((), 1, ValueError),
+        (("",), 1, ValueError),
+        ((5,), 1, TypeError),
+        (([],), 1, TypeError),
+        (("a",), -1, ValueError),
+        (("a",), 1.5, TypeError),
+        (("a",), True, TypeError),
+    ],
+)
+def test_other_wrong_arguments_are_the_errors_of_hit_and_leave_no_trace(build, identifiers, cost, error):
+    limiter = build(FixedWindow(1, 60))
+    with pytest.raises(error):
+        limiter.acquire(*identifiers, cost=cost)
+    assert queued(limiter) == 0
+    assert limiter.peek("a", cost=0).remaining == 1
+
+
+@pytest.mark.parametrize("reading", [math.nan, math.inf, -1.0, 1e30])
+def test_a_clock_that_reads_nonsense_is_named(build, reading):
+    with pytest.raises(ValueError, match="clock"):
+        build(FixedWindow(1, 60), clock=lambda: reading).acquire("a")
+
+
+def test_who_is_overtaken_so_that_it_cannot_be_met_is_refused_then(build, at, enqueue):
+    limiter = build(TokenBucket(1, per=1, burst=2))
+    limiter.hit("a", cost=2)
+    caller = enqueue(limiter, "a", cost=2, timeout=2.5)
+    at(1)
+    assert limiter.hit("a")
+    at(2)
+    assert caller.result(PATIENCE).status == "over"
+    assert limiter.peek("a", cost=0).remaining == 1
+
+
+def test_a_clock_that_goes_back_shortens_nothing(build, at, call, told):
+    limiter = build(FixedWindow(1, 10), on_decision=told)
+    at(100)
+    limiter.hit("a")
+    caller = call(limiter.acquire, "a", timeout=50)
+    told.next()
+    told.next()
+    at(50)
+    assert still_waits(caller)
+    at(109.999999)
+    assert still_waits(caller)
+    at(110)
+    assert caller.result(PATIENCE)

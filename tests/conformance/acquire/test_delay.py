@@ -1,0 +1,140 @@
+"""The delay of a leaky bucket is waited for too, and foreseen."""
+
+from __future__ import annotations
+
+import itertools
+from concurrent.futures import wait
+
+import pytest
+
+from overlimit import LeakyBucket
+
+from .waiters import PATIENCE, queued, still_waits, until
+
+
+def seconds_through_queue(rate, capacity, used, cost):
+    """Count the ticks of a leaky bucket until a caller is let in, and then until it's its turn."""
+    ticks = 0
+    while used + cost > rate + capacity:
+        used, ticks = max(0, used - rate), ticks + 1
+    return ticks + (used + cost - 1) // rate
+
+
+class Like:
+    """Equals a Decision of one status."""
+
+    def __init__(self, status):
+        self._status = status
+
+    def __eq__(self, decision):
+        return decision.status == self._status
+
+    def __repr__(self):
+        return f"<Decision {self._status}>"
+
+    __hash__ = None
+
+
+LIKE_OK, LIKE_OVER = Like("ok"), Like("over")
+
+
+@pytest.fixture
+def limiter(build, told):
+    return build(LeakyBucket(1, per=1, capacity=5), on_decision=told)
+
+
+def test_is_slept_to_the_microsecond(limiter, clock, at, call, told):
+    limiter.hit("a", cost=3)
+    told.next()
+    caller = call(lambda: (limiter.acquire("a", timeout=60), clock.now()))
+    assert told.next().delay == 3.0
+    at(2.999999)
+    assert still_waits(caller)
+    at(3)
+    decision, returned = caller.result(PATIENCE)
+    assert (decision.allowed, decision.delay, decision.time) == (True, 3.0, 1_700_000_000)
+    assert returned == 1_700_000_003
+    assert told.rest() == []
+
+
+def test_who_sleeps_it_is_out_of_the_queue(limiter, at, call, told):
+    limiter.hit("a")
+    told.next()
+    callers = [call(limiter.acquire, "a", timeout=60) for _ in range(3)]
+    assert sorted(told.next().delay for _ in range(3)) == [1.0, 2.0, 3.0]
+    until(lambda: queued(limiter) == 0)
+    for second in (1, 2, 3):
+        at(second - 0.000001)
+        assert sum(map(still_waits, callers)) == 4 - second
+        at(second)
+        until(lambda done=second: sum(caller.done() for caller in callers) == done)
+
+
+def test_beyond_the_deadline_is_refused_at_once_and_charges_nothing(limiter, at, call):
+    limiter.hit("a", cost=3)
+    before = repr(limiter.peek("a", cost=0).details)
+    refusal = limiter.acquire("a", timeout=2.999999)
+    assert (refusal.status, refusal.delay) == ("over", 0.0)
+    assert repr(limiter.peek("a", cost=0).details) == before
+    caller = call(limiter.acquire, "a", timeout=3)
+    at(3)
+    assert caller.result(PATIENCE).delay == 3.0
+
+
+def test_after_a_full_queue_is_foreseen(limiter, at, enqueue):
+    limiter.hit("a", cost=6)
+    assert limiter.acquire("a", timeout=5.999999).status == "over"
+    caller = enqueue(limiter, "a", timeout=6)
+    at(1)
+    until(lambda: queued(limiter) == 0)
+    assert limiter.peek("a").status == "over"
+    at(5.999999)
+    assert still_waits(caller)
+    at(6)
+    assert caller.result(PATIENCE).delay == 5.0
+
+
+def test_of_who_stands_behind_others_is_foreseen(limiter, at, enqueue):
+    limiter.hit("a", cost=6)
+    ahead = enqueue(limiter, "a", cost=2, timeout=60)
+    assert limiter.acquire("a", timeout=5.999999).status == "over"
+    at(2)
+    until(lambda: queued(limiter) == 0)
+    at(7)
+    assert ahead.result(PATIENCE)
+
+
+def test_does_not_deceive_who_can_still_go(limiter, at, enqueue, told):
+    limiter.hit("a", cost=6)
+    told.next()
+    caller = enqueue(limiter, "a", timeout=6)
+    assert told.next().status == "over"
+    limiter.reset("a")
+    assert caller.result(PATIENCE).delay == 0.0
+
+
+@pytest.mark.parametrize("rate", [1, 2, 3])
+@pytest.mark.parametrize("capacity", [0, 1, 4, 5])
+def test_is_foreseen_exactly_whatever_the_queue(build, clock, at, call, told, rate, capacity):
+    most = rate + capacity
+    for used, cost in itertools.product(range(1, most + 1), repeat=2):
+        at(0)
+        bucket = LeakyBucket(rate, per=1, capacity=capacity)
+        limiter = build(bucket, name=f"n{used}.{cost}", on_decision=told)
+        limiter.hit("a", cost=used)
+        needed = seconds_through_queue(rate, capacity, used, cost)
+
+        def attempt(timeout, limiter=limiter, cost=cost):
+            return limiter.acquire("a", cost=cost, timeout=timeout), clock.now()
+
+        if needed:
+            assert attempt(needed - 0.000001) == (LIKE_OVER, 1_700_000_000)
+        told.rest()
+        caller = call(attempt, needed)
+        while not (decision := told.next()):
+            clock.advance(decision.retry_after)
+        if decision.delay > 0:
+            at(needed - 0.000001)
+            assert not wait([caller], timeout=0.001).done
+            at(needed)
+        assert caller.result(PATIENCE) == (LIKE_OK, 1_700_000_000 + needed)

@@ -1,0 +1,129 @@
+"""Waiting lasts until the exact instant, and no microsecond longer."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from overlimit import FixedWindow, Limiter, SlidingLog, TokenBucket
+
+from .waiters import A_MOMENT, EACH, PATIENCE, queued, still_waits
+
+
+def test_what_is_allowed_at_once_does_not_wait(build, told):
+    decision = build(FixedWindow(3, 60), on_decision=told).acquire("a", "b", cost=2)
+    assert (decision.allowed, decision.remaining, decision.cost) == (True, 1, 2)
+    assert [bool(each) for each in told.rest()] == [True]
+
+
+@EACH
+def test_who_has_to_wait_is_admitted_at_the_instant_and_no_microsecond_earlier(
+    build, clock, at, call, told, limit
+):
+    limiter = build(limit, on_decision=told)
+    start = clock.now()
+    limiter.hit("a")
+    told.next()
+    caller = call(limiter.acquire, "a", timeout=100)
+    refusal = told.next()
+    assert not refusal
+    at(round(refusal.retry_after * 1e6 - 1) / 1e6)
+    assert still_waits(caller)
+    at(refusal.retry_after)
+    decision = caller.result(PATIENCE)
+    assert decision
+    assert decision.time == pytest.approx(start + refusal.retry_after, abs=1e-9)
+    assert [bool(each) for each in told.rest()] == [True], "nobody asks before the time has come"
+    assert queued(limiter) == 0
+
+
+def test_a_clock_that_moves_in_small_steps_wakes_nobody_too_early(build, clock, call, told):
+    limiter = build(FixedWindow(1, 10), on_decision=told)
+    limiter.hit("a")
+    caller = call(limiter.acquire, "a", timeout=100)
+    told.next()
+    assert not told.next()
+    for _ in range(99):
+        clock.advance(0.1)
+    assert still_waits(caller)
+    clock.advance(0.1)
+    assert caller.result(PATIENCE)
+    assert [bool(each) for each in told.rest()] == [True]
+
+
+@pytest.mark.parametrize("repeat", range(20))
+def test_a_clock_that_moves_while_it_is_asked_makes_nobody_sleep_too_long(build, clock, call, repeat):
+    limiter = build(FixedWindow(1, 10))
+    limiter.hit("a")
+    caller = call(limiter.acquire, "a", timeout=100)
+    clock.advance(10)
+    assert caller.result(PATIENCE)
+
+
+def test_a_clock_given_as_a_bound_method_wakes_too(build, clock, at, call, told):
+    limiter = build(FixedWindow(1, 10), clock=clock.now, on_decision=told)
+    limiter.hit("a")
+    caller = call(limiter.acquire, "a", timeout=100)
+    told.next()
+    told.next()
+    at(10)
+    assert caller.result(A_MOMENT * 20)
+
+
+def test_the_longest_of_several_waits_counts(build, at, call, told):
+    limiter = build([FixedWindow(1, 5), SlidingLog(1, 9), TokenBucket(1, per=7)], on_decision=told)
+    limiter.hit("a")
+    caller = call(limiter.acquire, "a", "b", timeout=100)
+    told.next()
+    assert told.next().retry_after == 9.0
+    at(8.999999)
+    assert still_waits(caller)
+    at(9)
+    assert caller.result(PATIENCE)
+    assert limiter.peek("b", cost=0).remaining == 0
+
+
+def test_who_is_overtaken_by_a_hit_waits_on(build, at, enqueue):
+    limiter = build(TokenBucket(1, per=1, burst=2))
+    limiter.hit("a", cost=2)
+    caller = enqueue(limiter, "a", cost=2, timeout=100)
+    at(1)
+    assert limiter.hit("a")
+    at(2.999999)
+    assert still_waits(caller)
+    at(3)
+    assert caller.result(PATIENCE)
+
+
+def test_by_real_time_it_waits_as_long_as_it_must(store):
+    limiter = Limiter(SlidingLog(1, 0.2), store=store)
+    begun = time.monotonic()
+    decisions = [limiter.acquire("a", timeout=PATIENCE) for _ in range(4)]
+    assert 0.6 <= time.monotonic() - begun < 5
+    assert all(later.time - earlier.time >= 0.2 for earlier, later in itertools.pairwise(decisions))
+
+
+def test_by_a_clock_that_is_a_function_too(store):
+    limiter = Limiter(SlidingLog(1, 0.2), store=store, clock=time.time)
+    begun = time.monotonic()
+    assert all(limiter.acquire("a", timeout=PATIENCE) for _ in range(3))
+    assert 0.4 <= time.monotonic() - begun < 5
+
+
+def test_others_go_on_meanwhile(store):
+    limiter, counted, over = Limiter(FixedWindow(1, 0.5), store=store), [0], threading.Event()
+
+    def count():
+        while not over.is_set():
+            counted[0] += 1
+
+    with ThreadPoolExecutor(1) as pool:
+        limiter.hit("a")
+        pool.submit(count)
+        assert limiter.acquire("a", timeout=PATIENCE)
+        over.set()
+    assert counted[0] > 10_000

@@ -1,0 +1,118 @@
+"""Waiting ends with Ctrl-C, and is not inherited by a forked child."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+
+from .waiters import PATIENCE
+
+
+def run(program, *arguments):
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(program), *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.fixture(params=["memory", "redis"])
+def url(request, redis_server, prefix):
+    """The store of a child process."""
+    return (
+        "memory://" if request.param == "memory" else f"{redis_server.unix_url()}&timeout=10&prefix={prefix}"
+    )
+
+
+INTERRUPTED = """
+    import signal, sys, threading, time, traceback
+    from overlimit import LeakyBucket, Limiter, waiting
+
+    url, capacity = sys.argv[1:]
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    limiter = Limiter(LeakyBucket(1, per=3600, capacity=int(capacity)), store=url)
+    limiter.hit("a")
+    main = threading.main_thread().ident
+
+    def is_asleep():
+        names = [frame.f_code.co_name for frame, _ in traceback.walk_stack(sys._current_frames()[main])]
+        return names[0] == "wait" and "acquire" in names
+
+    def report():
+        while not is_asleep():
+            time.sleep(0.001)
+        print("asleep", flush=True)
+
+    threading.Thread(target=report, daemon=True).start()
+    try:
+        limiter.acquire("a", timeout=10_000)
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+        left = limiter.peek("a", cost=0).remaining
+        waiters = sum(map(len, waiting._waiting.queues.values()))
+        print(left, waiters, bool(limiter.acquire("b", timeout=0)))
+"""
+
+
+@pytest.mark.parametrize(("capacity", "left"), [("0", 0), ("5", 5)], ids=["in the queue", "in its delay"])
+def test_ctrl_c_interrupts_gives_back_the_charge_and_leaves_the_queue(url, capacity, left):
+    with run(INTERRUPTED, url, capacity) as child:
+        try:
+            assert child.stdout.readline() == "asleep\n", child.stderr.read()
+            sent = time.monotonic()
+            child.send_signal(signal.SIGINT)
+            assert child.stdout.readline() == "interrupted\n"
+            assert time.monotonic() - sent < 0.5
+            assert child.stdout.readline() == f"{left} 0 True\n"
+            assert child.wait(PATIENCE) == 0
+        finally:
+            child.kill()
+
+
+FORKED = """
+    import os, signal, sys, threading, time, warnings
+    from overlimit import FixedWindow, Limiter, ManualClock, waiting
+
+    warnings.simplefilter("ignore")
+    clock = ManualClock(1_700_000_000)
+    limiter = Limiter(FixedWindow(1, 10), store=sys.argv[1], clock=clock)
+    limiter.hit("a")
+    acquire = lambda: limiter.acquire("a", timeout=100)
+    waiters = [threading.Thread(target=acquire) for _ in range(3)]
+    for waiter in waiters:
+        waiter.start()
+    while len(clock._watchers) < 3:
+        time.sleep(0.001)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        clock.advance(1000)
+        limiter.reset("a")
+        assert limiter.acquire("a", timeout=5), "there is nobody before it"
+        assert not limiter.acquire("a", timeout=5)
+        limiter.reset("a")
+        os._exit(7)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    clock.advance(1000)
+    for waiter in waiters:
+        waiter.join(20)
+    print([waiter.is_alive() for waiter in waiters])
+"""
+
+
+def test_a_forked_child_waits_behind_nobody_and_moves_its_own_clock(url):
+    with run(FORKED, url) as child:
+        try:
+            output, errors = child.communicate(timeout=60)
+        finally:
+            child.kill()
+    warned = "which a forked process does not share" in errors
+    assert output == "7\n[False, False, False]\n", errors
+    assert warned == url.startswith("memory"), errors

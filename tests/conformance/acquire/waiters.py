@@ -1,0 +1,65 @@
+"""What the tests of waiting share: who waits, what it was told, and each limit to wait for."""
+
+from __future__ import annotations
+
+import queue
+import time
+from concurrent.futures import wait
+
+import pytest
+
+from overlimit import (
+    FixedWindow,
+    LeakyBucket,
+    SlidingLog,
+    SlidingWindow,
+    SlidingWindowCounter,
+    TokenBucket,
+    waiting,
+)
+
+PATIENCE = 20.0
+A_MOMENT = 0.05  # how long something is watched that should not happen
+ONE_PER_10_S = [
+    FixedWindow(1, 10),
+    SlidingWindow(1, 10),
+    SlidingLog(1, 10),
+    SlidingWindowCounter(1, 10),
+    TokenBucket(1, per=10),
+    TokenBucket(1, per=10, refill="interval"),
+    LeakyBucket(1, per=10, capacity=0),
+]
+EACH = pytest.mark.parametrize("limit", ONE_PER_10_S, ids=repr)
+
+
+def queued(limiter):
+    """Return how many wait for limiters on this one's store."""
+    return len(waiting._waiting.queues.get(limiter.store, ()))
+
+
+def until(condition):
+    """Come back as soon as a condition holds; fail when it doesn't for long."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, "what was waited for did not happen"
+        time.sleep(0.001)
+
+
+def still_waits(caller):
+    return not wait([caller], timeout=A_MOMENT).done
+
+
+class Told:
+    """What ``on_decision`` was told, in order."""
+
+    def __init__(self):
+        self._decisions = queue.Queue()
+
+    def __call__(self, decision):
+        self._decisions.put(decision)
+
+    def next(self):
+        return self._decisions.get(timeout=PATIENCE)
+
+    def rest(self):
+        return [self._decisions.get_nowait() for _ in range(self._decisions.qsize())]
