@@ -313,62 +313,27 @@ class TestChangesOfClocks:
         assert shown(*week) == ["2024-03-30T23:00:00Z", "2024-04-06T22:00:00Z", "2024-04-13T22:00:00Z"]
 
     @pytest.mark.parametrize(
-        ("unit", "zone", "now", "bounds"),
+        ("zone", "day", "time", "bounds"),
         [
-            pytest.param(
-                "hour", "Asia/Kolkata", "2024-01-01T12:00:00Z",
-                ["2024-01-01T11:30:00Z", "2024-01-01T12:30:00Z", "2024-01-01T13:30:00Z"],
-                id="an offset of five and a half hours",
-            ),
-            pytest.param(
-                "minute", "Asia/Kolkata", "2024-01-01T12:00:30Z",
-                ["2024-01-01T12:00:00Z", "2024-01-01T12:01:00Z", "2024-01-01T12:02:00Z"],
-                id="minutes are those of UTC",
-            ),
-            pytest.param(
-                "hour", "Europe/Berlin", "2024-10-27T00:30:00Z",
-                ["2024-10-27T00:00:00Z", "2024-10-27T01:00:00Z", "2024-10-27T02:00:00Z"],
-                id="an hour that comes twice is two hours",
-            ),
-            pytest.param(
-                "hour", "Australia/Lord_Howe", "2024-06-01T12:00:00Z",
-                ["2024-06-01T11:30:00Z", "2024-06-01T12:30:00Z", "2024-06-01T13:30:00Z"],
-                id="by ten and a half hours in winter",
-            ),
-            pytest.param(
-                "hour", "Australia/Lord_Howe", "2024-12-01T12:00:00Z",
-                ["2024-12-01T12:00:00Z", "2024-12-01T13:00:00Z", "2024-12-01T14:00:00Z"],
-                id="by eleven in summer",
-            ),
-            pytest.param(
-                "hour", "Australia/Lord_Howe", "2023-09-30T15:00:00Z",
-                ["2023-09-30T14:30:00Z", "2023-09-30T15:30:00Z", "2023-09-30T16:00:00Z"],
-                id="half an hour is left of the hour in which clocks skip half",
-            ),
-            pytest.param(
-                "hour", "Asia/Pyongyang", "2018-05-04T14:45:00Z",
-                ["2018-05-04T14:30:00Z", "2018-05-04T15:00:00Z", "2018-05-04T16:00:00Z"],
-                id="an hour that is cut short",
-            ),
-            pytest.param(
-                "hour", "Australia/Lord_Howe", "2023-09-30T15:45:00Z",
-                ["2023-09-30T15:30:00Z", "2023-09-30T16:00:00Z", "2023-09-30T17:00:00Z"],
-                id="the half that is left, from within",
-            ),
-            pytest.param(
-                "hour", "Australia/Lord_Howe", "2023-04-01T15:10:00Z",
-                ["2023-04-01T15:00:00Z", "2023-04-01T15:30:00Z", "2023-04-01T16:30:00Z"],
-                id="half an hour that clocks show again",
-            ),
-            pytest.param(
-                "minute", "Africa/Monrovia", "1972-01-07T00:44:29Z",
-                ["1972-01-07T00:43:30Z", "1972-01-07T00:44:30Z", "1972-01-07T00:45:00Z"],
-                id="an offset with seconds in it",
-            ),
+            ("Asia/Kolkata", "2024-01-01", "12:00", "11:30 12:30 13:30"),  # five and a half hours ahead
+            ("Europe/Berlin", "2024-10-27", "00:30", "00:00 01:00 02:00"),  # what comes twice is two
+            ("Australia/Lord_Howe", "2024-06-01", "12:00", "11:30 12:30 13:30"),  # in winter
+            ("Australia/Lord_Howe", "2024-12-01", "12:00", "12:00 13:00 14:00"),  # in summer
+            ("Australia/Lord_Howe", "2023-09-30", "15:00", "14:30 15:30 16:00"),  # half is skipped next
+            ("Australia/Lord_Howe", "2023-09-30", "15:45", "15:30 16:00 17:00"),  # the half that is left
+            ("Australia/Lord_Howe", "2023-04-01", "15:10", "15:00 15:30 16:30"),  # a half shown again
+            ("Asia/Pyongyang", "2018-05-04", "14:45", "14:30 15:00 16:00"),  # an hour that is cut short
         ],
-    )  # fmt: skip
-    def test_count_for_hours_and_shorter_by_the_offset_in_force(self, unit, zone, now, bounds):
-        assert shown(*Calendar(unit, zone, 0).periods(us(now))) == bounds
+    )
+    def test_count_for_hours_by_the_offset_in_force(self, zone, day, time, bounds):
+        expected = [us(f"{day}T{bound}:00Z") for bound in bounds.split()]
+        assert Calendar("hour", zone, 0).periods(us(f"{day}T{time}:00Z")) == tuple(expected)
+
+    def test_count_for_minutes_only_with_seconds_in_the_offset(self):
+        kolkata = Calendar("minute", "Asia/Kolkata", 0).periods(us("2024-01-01T12:00:30Z"))
+        assert shown(*kolkata) == ["2024-01-01T12:00:00Z", "2024-01-01T12:01:00Z", "2024-01-01T12:02:00Z"]
+        monrovia = Calendar("minute", "Africa/Monrovia", 0).periods(us("1972-01-07T00:44:29Z"))
+        assert shown(*monrovia) == ["1972-01-07T00:43:30Z", "1972-01-07T00:44:30Z", "1972-01-07T00:45:00Z"]
 
 
 class TestCalendar:
