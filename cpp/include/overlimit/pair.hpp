@@ -58,16 +58,20 @@ Micros delay_of(const Limited& limit, const typename Limited::State& state, Micr
 }
 
 /// How long who comes back as told then waits for its turn. One who would wait longer than it is willing to
-/// is refused until that has become less.
+/// is refused until that has become less, or the record is gone.
 template <class Limited>
-void queue(const Limited& limit, const Left<Limited>& standing, const Cells& cells, Cost cost,
+void queue(const Limited& limit, const Left<Limited>& standing, const Cells& cells, Micros gone_at, Cost cost,
            Micros patience, Examined& pair) {
-  const Micros at = pair.now + pair.verdict.retry_after;
-  const Left<Limited> then = standing ? advance(limit, standing->state, cells, at) : std::nullopt;
-  pair.delay = delay(limit, charge(limit, then, at, cost).state, at);
+  const auto wait = [&] {
+    const Micros at = pair.now + pair.verdict.retry_after;
+    const bool stands = standing && at < gone_at;
+    const Left<Limited> then = stands ? advance(limit, standing->state, cells, at) : std::nullopt;
+    return delay(limit, charge(limit, then, at, cost).state, at);
+  };
+  pair.delay = wait();
   if (pair.verdict.status != Status::ok || pair.delay <= patience) return;
-  pair.verdict = over(pair.delay - patience);
-  pair.delay = patience;
+  pair.verdict = over(std::min(pair.delay - patience, gone_at - pair.now));
+  pair.delay = wait();
 }
 
 template <class Limited>
@@ -95,7 +99,8 @@ Examined examine(const Limited& limit, const Found* found, Micros reading, Cost 
     }
   }
   if constexpr (Delaying<Limited>) {
-    if (pair.verdict.status != Status::never) queue(limit, standing, cells, cost, patience, pair);
+    const Micros gone_at = standing ? found->expires_at : kNever;
+    if (pair.verdict.status != Status::never) queue(limit, standing, cells, gone_at, cost, patience, pair);
   }
   return pair;
 }

@@ -72,6 +72,15 @@ TEST_F(TwoASecond, RefusesWhoHasLessPatienceThanTheDelay) {
   EXPECT_EQ(pair.hit(100, 3, 2 * kSecond - 100).delay, 2 * kSecond - 100);
 }
 
+TEST_F(TwoASecond, TellsTheImpatientToComeBackNoLaterThanWhenTheRecordIsGone) {
+  pair.hit(0, 2);
+  EXPECT_EQ(pair.hit(0, 3, 0), (Shown{Status::over, 4, kSecond, kSecond, kSecond}));
+  pair.hit(0, 3);
+  pair.expire_at(kSecond);
+  EXPECT_EQ(pair.peek(0, 4), (Shown{Status::over, 1, kSecond, kSecond, kSecond}));
+  EXPECT_EQ(pair.hit(0, 1, kSecond), (Shown{Status::over, 1, kSecond, kSecond, 0}));
+}
+
 TEST_F(TwoASecond, AdmitsTheImpatientWhoHasNotToWait) {
   EXPECT_EQ(pair.hit(0, 2, 0).status, Status::ok);
   EXPECT_EQ(pair.hit(0, 1, 0).retry_after, kSecond);
