@@ -40,12 +40,15 @@ class Collected {
   }
   void drop_newest() { --size_; }
 
-  /// Whether the newest charge calls other limits by the name of an earlier one's.
+  /// Whether the newest charge calls other limits by the name of an earlier one's, or other ones that decide
+  /// in their place.
   [[nodiscard]] bool contradicts() const {
-    const Plan& newest = *charges_[size_ - 1].plan;
-    return std::any_of(charges_.data(), charges_.data() + size_ - 1, [&](const Charge& earlier) {
-      return earlier.plan != &newest && earlier.plan->policy() == newest.policy() &&
-             earlier.plan->packed() != newest.packed();
+    const Subject& newest = subjects_[size_ - 1];
+    return std::any_of(subjects_.data(), subjects_.data() + size_ - 1, [&](const Subject& earlier) {
+      return earlier.policy != newest.policy &&
+             plan_of(earlier.policy).policy() == plan_of(newest.policy).policy() &&
+             (!have_same_numbers(earlier.policy, newest.policy) ||
+              !have_same_numbers(stand_in_of(earlier.policy), stand_in_of(newest.policy)));
     });
   }
 
@@ -66,6 +69,10 @@ class Collected {
   [[nodiscard]] const Subject* subjects() const { return subjects_.data(); }
 
  private:
+  static bool have_same_numbers(PyObject* policy, PyObject* other) {
+    return plan_of(policy).packed() == plan_of(other).packed();
+  }
+
   std::size_t size_ = 0;
   IdentifierBytes bytes_;
   Room<Subject, kMaxCharges> subjects_;

@@ -4,12 +4,13 @@
 #include <span>
 #include <vector>
 
+#include "asking.hpp"
 #include "clock.hpp"
 #include "collected.hpp"
 #include "decision.hpp"
 #include "errors.hpp"
 #include "limiter.hpp"
-#include "waits.hpp"
+#include "on_error.hpp"
 
 namespace overlimit::python {
 namespace {
@@ -44,18 +45,22 @@ Keywords parse_keywords(PyObject* const* values, PyObject* names, bool takes_pat
   return keywords;
 }
 
-Object decided(Binding& binding, const Collected& collected, Mode mode, Micros patience, PyObject* cost) {
-  notice_fork(binding);
+Object decided(std::span<Binding* const> asking, const Collected& collected, Mode mode, Micros patience,
+               PyObject* cost) {
   collected.check_cells();
-  Call call = call_of(binding, collected.charges());
+  Call call = call_of(*asking.front(), collected.charges());
   call.mode = mode;
   call.patience = patience;
   NewDecision decision(collected.subjects(), collected.size(), pairs_of(call.charges));
   const Rows rows = decision.rows();
   const std::span<Micros> time(&decision.time(), 1);
-  with_store(*binding.store, [&](const Interrupted& interrupted) {
-    binding.store->decide({&call, 1}, rows, time, interrupted);
-  });
+  try {
+    ask_store(asking, [&](Store& store, const Interrupted& interrupted) {
+      store.decide({&call, 1}, rows, time, interrupted);
+    });
+  } catch (const StoreError& error) {
+    return decided_without_store(error, asking, call, collected, cost);
+  }
   return Object::steal(decision.finish(fold(call.charges, rows), cost));
 }
 
@@ -79,7 +84,8 @@ Object ask(PyObject* self, std::span<PyObject* const> identifiers, Mode mode, Mi
     if (collected.repeats()) collected.drop_newest();
     if (collected.size() > kMaxIdentifiers) raise_value_error("a call names at most 16 identifiers");
   }
-  Object decision = decided(binding, collected, mode, patience, cost);
+  Binding* const asking[] = {&binding};
+  Object decision = decided(asking, collected, mode, patience, cost);
   if (mode == Mode::consume) announce(Object::borrow(binding.on_decision.get()), decision);
   return decision;
 }
@@ -127,31 +133,32 @@ GivenCharge parse_charge(PyObject* charge) {
   return given;
 }
 
-/// The charges of hit_all, and the limiters they come from. Keeps the policies alive; borrows the rest.
+/// The charges of hit_all, and the limiters they come from, each once. Keeps the policies alive; borrows the
+/// rest.
 struct CollectedAll {
   Collected charges;
   std::vector<Object> policies;
-  std::vector<PyObject*> limiters;
+  std::vector<Binding*> asking;
   Object cost = Object::steal(checked(PyLong_FromLong(0)));
 
   void add(const GivenCharge& given) {
     Binding& binding = binding_of(given.limiter);
-    if (!limiters.empty()) check_same_store(binding_of(limiters[0]), binding);
-    limiters.push_back(given.limiter);
+    if (!asking.empty()) check_same_store(*asking.front(), binding);
+    if (std::ranges::find(asking, &binding) == asking.end()) asking.push_back(&binding);
     policies.push_back(Object::borrow(binding.policy.get()));
     charges.add(policies.back().get(), given.identifier, cost_of(given.cost));
     if (charges.repeats()) raise_value_error("the same policy and identifier occur twice");
     if (charges.contradicts()) {
-      raise_value_error("two limiters of one name have different limits: give one of them another name=");
+      raise_value_error(
+          "two limiters of one name have different limits or local shares: give one of them another name=");
     }
     cost = Object::steal(checked(PyNumber_Add(cost.get(), given.cost)));
   }
 
   /// Each of those who want to know, once.
   void announce(const Object& decision) const {
-    for (auto limiter = limiters.begin(); limiter != limiters.end(); ++limiter) {
-      if (std::find(limiters.begin(), limiter, *limiter) != limiter) continue;
-      python::announce(Object::borrow(binding_of(*limiter).on_decision.get()), decision);
+    for (const Binding* binding : asking) {
+      python::announce(Object::borrow(binding->on_decision.get()), decision);
     }
   }
 };
@@ -195,9 +202,9 @@ PyObject* hit_all(PyObject*, PyObject* charges) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given.get()); ++i) {
       collected.add(parse_charge(PyTuple_GET_ITEM(given.get(), i)));
     }
-    if (collected.limiters.empty()) raise_value_error("name at least one charge");
-    Object decision = decided(binding_of(collected.limiters[0]), collected.charges, Mode::consume, kNever,
-                              collected.cost.get());
+    if (collected.asking.empty()) raise_value_error("name at least one charge");
+    Object decision =
+        decided(collected.asking, collected.charges, Mode::consume, kNever, collected.cost.get());
     collected.announce(decision);
     return decision.release();
   });

@@ -11,6 +11,7 @@ bool prepare_deciding();
 /// Methods of Limiter, METH_FASTCALL | METH_KEYWORDS.
 PyObject* hit(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
 PyObject* hit_within(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
+PyObject* peek_within(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
 PyObject* peek(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
 PyObject* peek_within(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
 

@@ -24,6 +24,7 @@ struct DecisionObject {
   PyObject* cost;
   std::size_t subject_count;
   std::size_t row_count;
+  Source source;
   bool claimed;  // what was charged has been given back
 };
 
@@ -33,7 +34,7 @@ constexpr std::size_t kPickledRowBytes = kRowBytes - sizeof(Receipt);
 
 PyTypeObject* decision_type = nullptr;
 std::array<PyObject*, 4> status_names{};
-PyObject* source_store = nullptr;
+std::array<PyObject*, 3> source_names{};
 
 DecisionObject& of(PyObject* self) { return *reinterpret_cast<DecisionObject*>(self); }
 
@@ -94,7 +95,7 @@ PyObject* get_delay(PyObject* self, void*) { return seconds(of(self).answer.dela
 // A row that can never pass has no delay to add.
 PyObject* get_ready_after(PyObject* self, void*) {
   const Rows rows = rows_in(of(self));
-  Micros ready = 0;
+  Micros ready = of(self).answer.retry_after;
   for (std::size_t row = 0; row < of(self).row_count; ++row) {
     const Micros retry = rows.retry_after[row];
     ready = std::max(ready, retry == kNever ? kNever : retry + rows.delay[row]);
@@ -103,11 +104,13 @@ PyObject* get_ready_after(PyObject* self, void*) {
 }
 PyObject* get_time(PyObject* self, void*) { return seconds(of(self).time); }
 PyObject* get_cost(PyObject* self, void*) { return Py_NewRef(of(self).cost); }
-PyObject* get_source(PyObject*, void*) { return Py_NewRef(source_store); }
+PyObject* get_source(PyObject* self, void*) { return Py_NewRef(source_names[std::size_t(of(self).source)]); }
 PyObject* get_limit(PyObject* self, void*) {
+  if (of(self).source == Source::error) return Py_NewRef(Py_None);
   return limit_object(owner_of(of(self), of(self).answer.binding));
 }
 PyObject* get_identifier(PyObject* self, void*) {
+  if (of(self).source == Source::error) return Py_NewRef(Py_None);
   return Py_NewRef(owner_of(of(self), of(self).answer.binding).subject->identifier);
 }
 
@@ -128,6 +131,7 @@ Object detail(const Object& type, const Rows& rows, const RowOwner& owner, std::
 PyObject* get_details(PyObject* self, void*) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     DecisionObject& decision = of(self);
+    if (decision.source == Source::error) return checked(PyTuple_New(0));
     const Rows rows = rows_in(decision);
     const Object type = detail_class();
     Object details = Object::steal(checked(PyTuple_New(Py_ssize_t(decision.row_count))));
@@ -179,8 +183,9 @@ PyObject* compare(PyObject* self, PyObject* other, int operation) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     DecisionObject& mine = of(self);
     DecisionObject& theirs = of(other);
-    const bool equal = mine.time == theirs.time && is_same(mine.answer, theirs.answer) &&
-                       have_same_rows(mine, theirs) && have_same_subjects(mine, theirs);
+    const bool equal = mine.source == theirs.source && mine.time == theirs.time &&
+                       is_same(mine.answer, theirs.answer) && have_same_rows(mine, theirs) &&
+                       have_same_subjects(mine, theirs);
     return PyBool_FromLong(equal == (operation == Py_EQ));
   });
 }
@@ -191,6 +196,8 @@ Py_hash_t hash(PyObject* self) {
   return value == -1 ? -2 : value;
 }
 
+constexpr std::array kShownSources{"", ", source='local'", ", source='error'"};
+
 int is_allowed(PyObject* self) { return of(self).answer.status == Status::ok ? 1 : 0; }
 
 PyObject* represent(PyObject* self) {
@@ -199,9 +206,9 @@ PyObject* represent(PyObject* self) {
   const Object limit = Object::steal(get_limit(self, nullptr));
   const Object identifier = Object::steal(get_identifier(self, nullptr));
   if (!remaining || !retry || !limit || !identifier) return nullptr;
-  return PyUnicode_FromFormat("<Decision %U: remaining=%R, retry_after=%R, limit=%R, identifier=%R>",
+  return PyUnicode_FromFormat("<Decision %U: remaining=%R, retry_after=%R, limit=%R, identifier=%R%s>",
                               status_names[std::size_t(of(self).answer.status)], remaining.get(), retry.get(),
-                              limit.get(), identifier.get());
+                              limit.get(), identifier.get(), kShownSources[std::size_t(of(self).source)]);
 }
 
 PyObject* represent_html(PyObject* self, PyObject*) {
@@ -234,8 +241,9 @@ PyObject* reduce(PyObject* self, PyObject*) {
     const Object answer = bytes_of(&decision.answer, sizeof decision.answer);
     const Object rows = bytes_of(rows_in(decision).remaining.data(), decision.row_count * kPickledRowBytes);
     const Object restore = Object::steal(checked(PyObject_GetAttrString(self, "_restored")));
-    return checked(Py_BuildValue("O(OOLOO)", restore.get(), subjects.get(), decision.cost,
-                                 static_cast<long long>(decision.time), answer.get(), rows.get()));
+    return checked(Py_BuildValue("O(OOLOOi)", restore.get(), subjects.get(), decision.cost,
+                                 static_cast<long long>(decision.time), answer.get(), rows.get(),
+                                 static_cast<int>(decision.source)));
   });
 }
 
@@ -254,6 +262,20 @@ std::vector<Subject> pickled_subjects(PyObject* pairs) {
   return subjects;
 }
 
+Source pickled_source(int number) {
+  if (number < 0 || number >= int(source_names.size())) {
+    PyErr_SetString(PyExc_ValueError, "this Decision was pickled by another version of overlimit");
+    throw PythonError{};
+  }
+  return Source(number);
+}
+
+std::size_t row_count_of(const std::vector<Subject>& subjects) {
+  std::size_t count = 0;
+  for (const Subject& subject : subjects) count += plan_of(subject.policy).size();
+  return count;
+}
+
 PyObject* restored(PyObject*, PyObject* arguments) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     PyObject* pairs = nullptr;
@@ -261,19 +283,21 @@ PyObject* restored(PyObject*, PyObject* arguments) {
     PyObject* answer = nullptr;
     PyObject* rows = nullptr;
     long long time = 0;
-    if (!PyArg_ParseTuple(arguments, "O!OLSS", &PyTuple_Type, &pairs, &cost, &time, &answer, &rows)) {
+    int number = 0;
+    if (!PyArg_ParseTuple(arguments, "O!OLSSi", &PyTuple_Type, &pairs, &cost, &time, &answer, &rows,
+                          &number)) {
       throw PythonError{};
     }
     const std::vector<Subject> subjects = pickled_subjects(pairs);
-    std::size_t row_count = 0;
-    for (const Subject& subject : subjects) row_count += plan_of(subject.policy).size();
+    const Source source = pickled_source(number);
+    const std::size_t row_count = source == Source::error ? 0 : row_count_of(subjects);
     NewDecision decision(subjects.data(), subjects.size(), row_count);
     Decision folded;
     copy_bytes(answer, &folded, sizeof folded);
     copy_bytes(rows, decision.rows().remaining.data(), row_count * kPickledRowBytes);
     std::ranges::fill(decision.rows().receipt, Receipt{});
     decision.time() = time;
-    return decision.finish(folded, cost);
+    return decision.finish(folded, cost, source);
   });
 }
 
@@ -295,8 +319,9 @@ PyGetSetDef properties[] = {
      "The smallest over all pairs of what a limit still grants after this call, in cost units.", nullptr},
     {"retry_after", get_retry_after, nullptr,
      "Seconds until this same call could succeed: 0.0 if allowed, math.inf for never.", nullptr},
-    {"limit", get_limit, nullptr, "The limit that binds.", nullptr},
-    {"identifier", get_identifier, nullptr, "The identifier that binds, as it was given.", nullptr},
+    {"limit", get_limit, nullptr, "The limit that binds; None when nobody has decided.", nullptr},
+    {"identifier", get_identifier, nullptr,
+     "The identifier that binds, as it was given; None when nobody has decided.", nullptr},
     {"reset_after", get_reset_after, nullptr,
      "Seconds until the binding pair is as if it had never been seen.", nullptr},
     {"delay", get_delay, nullptr, "Seconds the caller must wait before it proceeds; 0.0 when refused.",
@@ -306,7 +331,9 @@ PyGetSetDef properties[] = {
      nullptr},
     {"cost", get_cost, nullptr, "What was asked for.", nullptr},
     {"time", get_time, nullptr, "When it was decided, in seconds since the Unix epoch.", nullptr},
-    {"source", get_source, nullptr, "Who decided: \"store\".", nullptr},
+    {"source", get_source, nullptr,
+     "Who decided: \"store\", \"local\" (this process, while the store failed) or \"error\" (nobody did).",
+     nullptr},
     {"details", get_details, nullptr, "One record per (identifier, limit), in the order given.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
@@ -339,10 +366,12 @@ DecisionObject& checked_decision(PyObject* object) {
 }
 
 bool add_names() {
-  constexpr std::array kNames{"ok", "over", "locked", "never"};
-  std::ranges::transform(kNames, status_names.begin(), PyUnicode_InternFromString);
-  source_store = PyUnicode_InternFromString("store");
-  return source_store != nullptr && std::ranges::find(status_names, nullptr) == status_names.end();
+  constexpr std::array kStatuses{"ok", "over", "locked", "never"};
+  constexpr std::array kSources{"store", "local", "error"};
+  std::ranges::transform(kStatuses, status_names.begin(), PyUnicode_InternFromString);
+  std::ranges::transform(kSources, source_names.begin(), PyUnicode_InternFromString);
+  return std::ranges::find(status_names, nullptr) == status_names.end() &&
+         std::ranges::find(source_names, nullptr) == source_names.end();
 }
 
 }  // namespace
@@ -375,8 +404,9 @@ Rows NewDecision::rows() const { return rows_in(of(decision_)); }
 
 Micros& NewDecision::time() const { return of(decision_).time; }
 
-PyObject* NewDecision::finish(const Decision& answer, PyObject* cost) {
+PyObject* NewDecision::finish(const Decision& answer, PyObject* cost, Source source) {
   of(decision_).answer = answer;
+  of(decision_).source = source;
   of(decision_).cost = Py_NewRef(cost);
   return std::exchange(decision_, nullptr);
 }
@@ -384,7 +414,7 @@ PyObject* NewDecision::finish(const Decision& answer, PyObject* cost) {
 Charged claim(PyObject* decision) {
   DecisionObject& charged = checked_decision(decision);
   if (charged.answer.status != Status::ok || std::exchange(charged.claimed, true)) return {};
-  return {subjects_of(charged), rows_in(charged).receipt};
+  return {subjects_of(charged), rows_in(charged).receipt, charged.source};
 }
 
 void put_back(PyObject* decision) { of(decision).claimed = false; }

@@ -5,6 +5,7 @@
 #include <Python.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "overlimit/decision.hpp"
@@ -18,13 +19,18 @@ struct Subject {
   Cost cost;
 };
 
+/// Who has decided: the store; this process alone, while the store failed; nobody, and what is to happen then
+/// was the answer.
+enum class Source : std::uint8_t { store, local, error };
+
 /// Adds the type to the module; false with a Python exception set.
 bool add_decision(PyObject* module);
 
 /// A decision in the making: room for its subjects and rows, which the store then fills.
 class NewDecision {
  public:
-  /// Takes references of its own to the subjects. MemoryError is thrown as PythonError.
+  /// Takes references of its own to the subjects. Without rows it's one that nobody has decided. MemoryError
+  /// is thrown as PythonError.
   NewDecision(const Subject* subjects, std::size_t subject_count, std::size_t row_count);
   NewDecision(const NewDecision&) = delete;
   NewDecision& operator=(const NewDecision&) = delete;
@@ -33,7 +39,7 @@ class NewDecision {
   [[nodiscard]] Rows rows() const;
   Micros& time() const;
   /// Completes it: a new reference. `cost` is what the caller asked for.
-  PyObject* finish(const Decision& answer, PyObject* cost);
+  PyObject* finish(const Decision& answer, PyObject* cost, Source source = Source::store);
 
  private:
   PyObject* decision_;
@@ -43,6 +49,7 @@ class NewDecision {
 struct Charged {
   std::span<const Subject> subjects;
   std::span<const Receipt> receipts;
+  Source source;
 };
 
 /// Claims what a decision has charged, to give it back; nothing to claim: no subjects. What is claimed is

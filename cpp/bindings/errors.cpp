@@ -5,6 +5,7 @@
 #include <new>
 #include <stdexcept>
 
+#include "clock.hpp"
 #include "object.hpp"
 
 namespace overlimit::python {
@@ -25,10 +26,11 @@ void set_store_error(const char* name, const StoreError& error) {
   if (!type) return;
   const Object instance = Object::steal(PyObject_CallFunction(type.get(), "s", error.what()));
   if (!instance) return;
-  if (PyObject_SetAttrString(instance.get(), "maybe_charged", error.maybe_charged() ? Py_True : Py_False) ==
-      0) {
-    PyErr_SetObject(type.get(), instance.get());
-  }
+  const Object retry_after = Object::steal(PyFloat_FromDouble(seconds_from(error.retry_after())));
+  if (!retry_after || PyObject_SetAttrString(instance.get(), "retry_after", retry_after.get()) < 0) return;
+  PyObject* const maybe_charged = error.maybe_charged() ? Py_True : Py_False;
+  if (PyObject_SetAttrString(instance.get(), "maybe_charged", maybe_charged) < 0) return;
+  PyErr_SetObject(type.get(), instance.get());
 }
 
 void translate() {

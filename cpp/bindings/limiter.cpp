@@ -1,21 +1,23 @@
 #include "limiter.hpp"
 
 #include <pthread.h>
-#include <structmember.h>
 
 #include <atomic>
 #include <cstddef>
 #include <span>
 #include <vector>
 
+#include "asking.hpp"
 #include "collected.hpp"
 #include "deciding.hpp"
 #include "decision.hpp"
 #include "errors.hpp"
 #include "handles.hpp"
 #include "identifiers.hpp"
+#include "on_error.hpp"
 #include "overlimit/errors.hpp"
 #include "policy.hpp"
+#include "stats.hpp"
 #include "waits.hpp"
 
 namespace overlimit::python {
@@ -26,7 +28,6 @@ std::atomic<unsigned> forks{0};
 
 struct LimiterObject {
   PyObject_HEAD Binding* binding;
-  PyObject* store;
 };
 
 PyTypeObject* limiter_type = nullptr;
@@ -47,17 +48,31 @@ class OneIdentifier {
   Collected collected_;
 };
 
+// One limiter asks.
+template <class Action>
+void ask_store(Binding& binding, const Action& action) {
+  Binding* const asking[] = {&binding};
+  python::ask_store(asking, action);
+}
+
+// Whether decisions of this limiter may have been made in this process in the place of its store.
+bool has_stand_in(const Binding& binding) {
+  return binding.on_error == OnError::local && binding.store->waits();
+}
+
 PyObject* reset(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     if (count == 0) raise_value_error("name at least one identifier");
-    const Binding& binding = binding_of(self);
+    Binding& binding = binding_of(self);
     const Object policy = Object::borrow(binding.policy.get());
     IdentifierBytes bytes;
     std::vector<std::string_view> identifiers;
     for (Py_ssize_t i = 0; i < count; ++i) identifiers.push_back(bytes.view(arguments[i]));
-    with_store(*binding.store, [&](const Interrupted& interrupted) {
-      binding.store->reset(plan_of(policy.get()), identifiers, interrupted);
-    });
+    const auto forget = [&](Store& store, const Interrupted& interrupted) {
+      store.reset(plan_of(policy.get()), identifiers, interrupted);
+    };
+    ask_store(binding, forget);
+    if (has_stand_in(binding)) forget(*stand_in_store(binding), kInterrupted);
     return Py_NewRef(Py_None);
   });
 }
@@ -69,6 +84,7 @@ PyObject* reset_all(PyObject* self, PyObject*) {
     without_gil([&](const Interrupted& interrupted) {
       binding.store->reset_all(plan_of(policy.get()), interrupted);
     });
+    if (has_stand_in(binding)) stand_in_store(binding)->reset_all(plan_of(policy.get()), kInterrupted);
     return Py_NewRef(Py_None);
   });
 }
@@ -76,55 +92,85 @@ PyObject* reset_all(PyObject* self, PyObject*) {
 PyObject* lock(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     if (count != 2) raise_value_error("_lock takes an identifier and microseconds");
-    const Binding& binding = binding_of(self);
+    Binding& binding = binding_of(self);
     const Micros duration = PyLong_AsLongLong(arguments[1]);
     if (PyErr_Occurred() != nullptr) throw PythonError{};
     if (duration < 1 || duration > kMaxPeriod) raise_value_error("a lock lasts from 1 to 2**49 microseconds");
     const OneIdentifier one(binding, arguments[0]);
     const Call call = call_of(binding, one.charges());
-    with_store(*binding.store,
-               [&](const Interrupted& interrupted) { binding.store->lock(call, duration, interrupted); });
+    ask_store(binding,
+              [&](Store& store, const Interrupted& interrupted) { store.lock(call, duration, interrupted); });
     return Py_NewRef(Py_None);
   });
 }
 
-void give_back(const Binding& binding, const Charged& charged) {
+void give_back(Binding& binding, const Charged& charged) {
   Collected collected;
   for (const Subject& subject : charged.subjects) {
     collected.add(subject.policy, subject.identifier, subject.cost);
   }
   const Call call = call_of(binding, collected.charges());
-  with_store(*binding.store, [&](const Interrupted& interrupted) {
-    binding.store->refund(call, charged.receipts, interrupted);
-  });
+  const auto refund = [&](Store& store, const Interrupted& interrupted) {
+    store.refund(call, charged.receipts, interrupted);
+  };
+  if (charged.source == Source::local) {
+    refund(*stand_in_store(binding), kInterrupted);
+  } else {
+    ask_store(binding, refund);
+  }
+}
+
+// A refund that failed is worth an error only to those who want to hear of any.
+void give_back_or_log(Binding& binding, PyObject* decision, const Charged& charged) {
+  try {
+    give_back(binding, charged);
+  } catch (const StoreError& error) {
+    if (!error.maybe_charged()) put_back(decision);
+    if (binding.on_error == OnError::raise || dynamic_cast<const CrossSlot*>(&error) != nullptr) throw;
+    Binding* const asking[] = {&binding};
+    log_failure(error, asking, binding.on_error);
+  }
 }
 
 PyObject* refund(PyObject* self, PyObject* decision) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
-    const Binding& binding = binding_of(self);
+    Binding& binding = binding_of(self);
     if (!is_about(decision, name_of(binding.policy.get()))) {
       raise_value_error("this decision is about other policies: refund it with a limiter that made it");
     }
     const Charged charged = claim(decision);
     const auto was_charged = [](const Receipt& receipt) { return receipt.birth > 0; };
     if (std::any_of(charged.receipts.begin(), charged.receipts.end(), was_charged)) {
-      try {
-        give_back(binding, charged);
-      } catch (const StoreError& error) {
-        if (!error.maybe_charged()) put_back(decision);
-        throw;
-      }
+      give_back_or_log(binding, decision, charged);
     }
     return Py_NewRef(Py_None);
   });
 }
 
-// Calls under way go on with the policy they began with.
-PyObject* set_limits(PyObject* self, PyObject* limits) {
+PyObject* stats(PyObject* self, PyObject*) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
-    if (!PyTuple_Check(limits)) raise_value_error("limits must be a tuple");
     Binding& binding = binding_of(self);
-    Object policy = new_policy(name_of(binding.policy.get()), limits, penalty_of(binding.policy.get()));
+    notice_fork(binding);
+    return stats_dict(binding.stats, binding.store->breaker());
+  });
+}
+
+// The policy of these limits; `local_limits` are those of its stand-in, the same tuple for none of its own.
+Object policy_of(PyObject* name, PyObject* limits, PyObject* penalty, PyObject* local_limits) {
+  if (local_limits == Py_None || local_limits == limits) return new_policy(name, limits, penalty);
+  if (!PyTuple_Check(local_limits)) raise_value_error("local_limits must be a tuple");
+  return new_policy(name, limits, penalty, new_policy(name, local_limits, penalty));
+}
+
+// Calls under way go on with the policy they began with.
+PyObject* set_limits(PyObject* self, PyObject* arguments) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    PyObject* limits = nullptr;
+    PyObject* local_limits = nullptr;
+    if (!PyArg_ParseTuple(arguments, "O!O", &PyTuple_Type, &limits, &local_limits)) throw PythonError{};
+    Binding& binding = binding_of(self);
+    PyObject* const old = binding.policy.get();
+    Object policy = policy_of(name_of(old), limits, penalty_of(old), local_limits);
     binding.store->prepare(plan_of(policy.get()));
     binding.policy = std::move(policy);
     return Py_NewRef(Py_None);
@@ -133,25 +179,34 @@ PyObject* set_limits(PyObject* self, PyObject* limits) {
 
 int initialise(PyObject* self, PyObject* arguments, PyObject* keywords) {
   return guarded(-1, [&] {
-    static const char* names[] = {"name", "limits", "store", "clock", "penalty", "on_decision", nullptr};
+    static const char* names[] = {"name",        "limits",   "store",        "clock", "penalty",
+                                  "on_decision", "on_error", "local_limits", nullptr};
     PyObject* name = nullptr;
     PyObject* limits = nullptr;
     PyObject* store = nullptr;
     PyObject* clock = Py_None;
     PyObject* penalty = Py_None;
     PyObject* on_decision = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "UO!O|OOO:Limiter", const_cast<char**>(names),
-                                     &name, &PyTuple_Type, &limits, &store, &clock, &penalty, &on_decision)) {
+    PyObject* on_error = nullptr;
+    PyObject* local_limits = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "UO!O|OOOOO:Limiter", const_cast<char**>(names),
+                                     &name, &PyTuple_Type, &limits, &store, &clock, &penalty, &on_decision,
+                                     &on_error, &local_limits)) {
       throw PythonError{};
     }
     LimiterObject& limiter = of(self);
     if (limiter.binding != nullptr) raise_value_error("a Limiter is initialised once");
-    auto binding =
-        std::make_unique<Binding>(Binding{new_policy(name, limits, penalty), store_from(store),
-                                          ClockSource(clock), Object::borrow(on_decision), forks.load()});
+    auto binding = std::make_unique<Binding>(Binding{
+        .policy = policy_of(name, limits, penalty, local_limits),
+        .store_object = Object::borrow(store),
+        .store = store_from(store),
+        .clock = ClockSource(clock),
+        .on_decision = Object::borrow(on_decision),
+        .on_error = on_error == nullptr ? OnError::raise : on_error_from(on_error),
+        .forks = forks.load(),
+    });
     binding->store->prepare(plan_of(binding->policy.get()));
     limiter.binding = binding.release();
-    limiter.store = Py_NewRef(store);
     return 0;
   });
 }
@@ -159,9 +214,9 @@ int initialise(PyObject* self, PyObject* arguments, PyObject* keywords) {
 int traverse(PyObject* self, visitproc visit, void* arg) {
   LimiterObject& limiter = of(self);
   Py_VISIT(Py_TYPE(self));
-  Py_VISIT(limiter.store);
   if (limiter.binding != nullptr) {
     Py_VISIT(limiter.binding->policy.get());
+    Py_VISIT(limiter.binding->store_object.get());
     Py_VISIT(limiter.binding->clock.object());
     Py_VISIT(limiter.binding->on_decision.get());
   }
@@ -170,8 +225,8 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
 
 int clear(PyObject* self) {
   LimiterObject& limiter = of(self);
-  Py_CLEAR(limiter.store);
   if (limiter.binding != nullptr) {
+    limiter.binding->store_object = Object::borrow(Py_None);
     limiter.binding->clock.clear();
     limiter.binding->on_decision = Object::borrow(Py_None);
   }
@@ -183,7 +238,6 @@ void destroy(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   LimiterObject& limiter = of(self);
   delete limiter.binding;
-  Py_XDECREF(limiter.store);
   type->tp_free(self);
   Py_DECREF(type);
 }
@@ -203,6 +257,15 @@ PyObject* get_limits(PyObject* self, void*) {
 
 PyObject* get_penalty(PyObject* self, void*) {
   return property(self, [](const Binding& binding) { return penalty_of(binding.policy.get()); });
+}
+
+PyObject* get_store(PyObject* self, void*) {
+  return property(self, [](const Binding& binding) { return binding.store_object.get(); });
+}
+
+PyObject* get_on_error(PyObject* self, void*) {
+  return guarded(static_cast<PyObject*>(nullptr),
+                 [&] { return PyUnicode_InternFromString(name_of(binding_of(self).on_error)); });
 }
 
 PyObject* get_clock(PyObject* self, void*) {
@@ -231,10 +294,13 @@ PyMethodDef methods[] = {
      "asks and charges nothing.\n\nReturns\n-------\nDecision\n    Truthy when the call may pass. A refusal "
      "is "
      "not an exception.\n\nRaises\n------\nValueError, TypeError\n    A wrong argument; nothing was "
-     "charged.\nStoreError\n    The store cannot answer, within its timeout."},
+     "charged.\nStoreError\n    The store cannot answer, within its timeout, and on_error is 'raise'."},
     {"_hit_within", as_c_function(hit_within), METH_FASTCALL | METH_KEYWORDS,
      "_hit_within($self, /, *identifiers, cost=1, patience=inf)\n--\n\nA hit that is refused when its delay "
      "would be longer than patience seconds."},
+    {"_peek_within", as_c_function(peek_within), METH_FASTCALL | METH_KEYWORDS,
+     "_peek_within($self, /, *identifiers, cost=1, patience=inf)\n--\n\nWhat _hit_within() would answer "
+     "now."},
     {"peek", as_c_function(peek), METH_FASTCALL | METH_KEYWORDS,
      "peek($self, /, *identifiers, cost=1)\n--\n\nReturn the Decision that hit() would give now; nothing is "
      "charged.\n\nSo remaining is what would be left after such a hit; cost=0 shows the present."},
@@ -249,31 +315,39 @@ PyMethodDef methods[] = {
      "reset($self, /, *identifiers)\n--\n\nForget everything of these identifiers in this policy."},
     {"reset_all", reset_all, METH_NOARGS,
      "reset_all($self, /)\n--\n\nForget everything of all identifiers in this policy."},
-    {"_set_limits", set_limits, METH_O, "_set_limits($self, limits, /)\n--\n\nReplace the limits."},
+    {"stats", stats, METH_NOARGS,
+     "stats($self, /)\n--\n\nReturn how this limiter has got on with its store, in this process, as a new "
+     "dict.\n\n"
+     "calls: how often the store was asked to decide, refund, lock or reset; errors: how many of these "
+     "failed, "
+     "by\nkind; timeouts: of these the deadlines missed; local: decisions made in this process instead; "
+     "breaker:\n'closed', 'open' or 'half_open'; latency: an upper bound in seconds -> how many calls took "
+     "that long and\nlonger than the bound before, the last one being inf; counted for stores that wait "
+     "only."},
+    {"_set_limits", set_limits, METH_VARARGS,
+     "_set_limits($self, limits, local_limits, /)\n--\n\nReplace the limits."},
     {nullptr, nullptr, 0, nullptr}};
-
-PyMemberDef members[] = {
-    {"store", T_OBJECT_EX, offsetof(LimiterObject, store), READONLY, "The store that decides."},
-    {nullptr, 0, 0, 0, nullptr}};
 
 PyGetSetDef properties[] = {
     {"name", get_name, nullptr, "The policy's name; it is part of the key.", nullptr},
     {"limits", get_limits, nullptr, "The limits, in the order given.", nullptr},
     {"penalty", get_penalty, nullptr, "The penalty, or None.", nullptr},
+    {"store", get_store, nullptr, "The store that decides.", nullptr},
+    {"on_error", get_on_error, nullptr,
+     "What a call answers when the store fails: \"raise\", \"allow\", \"deny\" or \"local\".", nullptr},
     {"clock", get_clock, nullptr, "The clock, or None for the store's own.", nullptr},
     {"on_decision", get_on_decision, nullptr, "Who is told of every decision, or None.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 PyType_Slot slots[] = {
-    {Py_tp_doc,
-     const_cast<char*>("Limiter(name, limits, store, clock=None, penalty=None, on_decision=None)\n--\n\n"
-                       "The core of overlimit.Limiter.")},
+    {Py_tp_doc, const_cast<char*>("Limiter(name, limits, store, clock=None, penalty=None, on_decision=None, "
+                                  "on_error='raise', local_limits=None)\n--\n\n"
+                                  "The core of overlimit.Limiter.")},
     {Py_tp_init, reinterpret_cast<void*>(initialise)},
     {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
     {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
     {Py_tp_clear, reinterpret_cast<void*>(clear)},
     {Py_tp_methods, methods},
-    {Py_tp_members, members},
     {Py_tp_getset, properties},
     {0, nullptr}};
 
@@ -313,6 +387,7 @@ Binding& binding_of(PyObject* limiter) {
 void notice_fork(Binding& binding) {
   if (binding.forks == forks.load(std::memory_order_relaxed)) return;
   binding.forks = forks.load(std::memory_order_relaxed);
+  binding.stats = {};
   if (binding.store->waits()) return;
   const Object module = Object::steal(checked(PyImport_ImportModule("overlimit.limiter")));
   Object::steal(

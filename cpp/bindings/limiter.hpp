@@ -7,17 +7,24 @@
 
 #include "clock.hpp"
 #include "object.hpp"
+#include "on_error.hpp"
 #include "overlimit/store.hpp"
+#include "stats.hpp"
 
 namespace overlimit::python {
 
-/// What a limiter is bound to. Made once by __init__; only the policy changes later, with update.
+/// What a limiter is bound to. Made once by __init__; later only the policy changes, with update, and what is
+/// counted.
 struct Binding {
   Object policy;
-  std::shared_ptr<Store> store;
+  Object store_object;
+  std::shared_ptr<Store> store;  ///< the one inside the object
   ClockSource clock;
   Object on_decision;  ///< None: nobody is told
-  unsigned forks;      ///< of this process when it was made, or last noticed
+  OnError on_error;
+  unsigned forks;  ///< of this process when it was made, or last noticed
+  Stats stats{};
+  bool is_cut_off = false;  ///< the store failed when last asked, and that was not raised
 };
 
 /// Adds the type and the functions to the module; false with a Python exception set.
@@ -27,7 +34,8 @@ bool add_limiter(PyObject* module);
 /// none, thrown as PythonError.
 Binding& binding_of(PyObject* limiter);
 
-/// Warns, once per process, of a limiter in memory that was made before this process forked.
+/// In a limiter that was made before this process forked: counts anew, and warns, once per process, if its
+/// state is in memory.
 void notice_fork(Binding& binding);
 
 /// A call of these charges, asked now by the limiter's clock.

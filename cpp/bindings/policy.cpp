@@ -19,6 +19,7 @@ struct PolicyObject {
   PyObject* name;
   PyObject* limits;
   PyObject* penalty;
+  PyObject* stand_in;  // nullptr: the policy itself
 };
 
 PyTypeObject* policy_type = nullptr;
@@ -81,6 +82,7 @@ void destroy(PyObject* self) {
   Py_XDECREF(of(self).name);
   Py_XDECREF(of(self).limits);
   Py_XDECREF(of(self).penalty);
+  Py_XDECREF(of(self).stand_in);
   PyObject_Free(self);
   Py_DECREF(type);
 }
@@ -116,7 +118,7 @@ bool add_policy(PyObject* module) {
   return policy_type != nullptr && PyModule_AddType(module, policy_type) == 0;
 }
 
-Object new_policy(PyObject* name, PyObject* limits, PyObject* penalty) {
+Object new_policy(PyObject* name, PyObject* limits, PyObject* penalty, Object stand_in) {
   std::unique_ptr<Plan> plan = compile(name, limits, penalty);
   auto* policy = PyObject_New(PolicyObject, policy_type);
   Object object = Object::steal(checked(reinterpret_cast<PyObject*>(policy)));
@@ -124,6 +126,7 @@ Object new_policy(PyObject* name, PyObject* limits, PyObject* penalty) {
   policy->name = Py_NewRef(name);
   policy->limits = Py_NewRef(limits);
   policy->penalty = Py_NewRef(penalty);
+  policy->stand_in = stand_in.release();
   return object;
 }
 
@@ -139,5 +142,8 @@ const Plan& plan_of(PyObject* policy) { return *of(policy).plan; }
 PyObject* limits_of(PyObject* policy) { return of(policy).limits; }
 PyObject* name_of(PyObject* policy) { return of(policy).name; }
 PyObject* penalty_of(PyObject* policy) { return of(policy).penalty; }
+PyObject* stand_in_of(PyObject* policy) {
+  return of(policy).stand_in == nullptr ? policy : of(policy).stand_in;
+}
 
 }  // namespace overlimit::python

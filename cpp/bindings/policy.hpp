@@ -12,9 +12,9 @@ namespace overlimit::python {
 /// Adds the type to the module; false with a Python exception set.
 bool add_policy(PyObject* module);
 
-/// A new policy of a str, a tuple of limits and a Penalty or None. InvalidLimit, or PythonError for wrong
-/// types.
-Object new_policy(PyObject* name, PyObject* limits, PyObject* penalty);
+/// A new policy of a str, a tuple of limits and a Penalty or None; `stand_in` is another policy, or nothing
+/// for the same. InvalidLimit, or PythonError for wrong types.
+Object new_policy(PyObject* name, PyObject* limits, PyObject* penalty, Object stand_in = {});
 
 /// The plan of an object that may be none: TypeError thrown as PythonError.
 const Plan& checked_plan(PyObject* object);
@@ -24,5 +24,9 @@ const Plan& plan_of(PyObject* policy);
 PyObject* limits_of(PyObject* policy);
 PyObject* name_of(PyObject* policy);
 PyObject* penalty_of(PyObject* policy);
+
+/// The policy that decides in its place while the store fails: of the same name, with the limits of this
+/// process's share (borrowed).
+PyObject* stand_in_of(PyObject* policy);
 
 }  // namespace overlimit::python

@@ -42,14 +42,4 @@ void without_gil(const Action& action) {
   action(kInterrupted);
 }
 
-/// Runs an action of the store, without the GIL if it may wait.
-template <class Action>
-void with_store(Store& store, const Action& action) {
-  if (store.waits()) {
-    without_gil(action);
-  } else {
-    action(kInterrupted);
-  }
-}
-
 }  // namespace overlimit::python

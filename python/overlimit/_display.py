@@ -26,7 +26,8 @@ def decision_html(decision: Decision) -> str:
         for detail in decision.details
     )
     head = "".join(f"<th>{column}</th>" for column in _COLUMNS)
-    return f"<b>{decision.status}</b><table><tr>{head}</tr>{rows}</table>"
+    source = "" if decision.source == "store" else f" ({decision.source})"
+    return f"<b>{decision.status}</b>{source}<table><tr>{head}</tr>{rows}</table>"
 
 
 def _row(*cells: object) -> str:

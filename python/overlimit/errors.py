@@ -25,10 +25,12 @@ class StoreError(OverlimitError):
     """The store could not answer.
 
     ``maybe_charged`` is True when the call may have been executed: bytes may have left and no reply came.
-    Such a call is never replayed.
+    Such a call is never replayed. ``retry_after`` is how many seconds it takes until it's worth asking again;
+    0.0: nobody knows.
     """
 
     maybe_charged: bool = False
+    retry_after: float = 0.0
 
 
 class StoreTimeout(StoreError, TimeoutError):

@@ -6,22 +6,26 @@ import logging
 import os
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from overlimit import _core, waiting
 from overlimit.clocks import ClockLike
 from overlimit.errors import InvalidLimit
 from overlimit.limits import Limit, as_limits
-from overlimit.limits.quantities import Seconds, micros, shown
+from overlimit.limits.quantities import Rate, Seconds, micros, neat, share_of_all, shown
 from overlimit.names import KEY_NAME_RULE, is_key_name
 from overlimit.penalty import Penalty
-from overlimit.stores import Store, as_store
+from overlimit.stand_ins import local_limits, stand_in_for
+from overlimit.stores import MemoryStore, Store, as_store
 
 if TYPE_CHECKING:
     from overlimit._core import Decision
     from overlimit.limits import LimitsLike
 
 __all__ = ["Limiter"]
+
+OnError: TypeAlias = Literal["raise", "allow", "deny", "local"]
 
 _log = logging.getLogger("overlimit")
 
@@ -46,6 +50,15 @@ class Limiter(_core.Limiter):
     clock
         Where the time comes from: an object with ``now()`` or a callable, in float seconds. By default the
         store's own clock.
+    on_error
+        What ``hit``, ``peek``, ``hit_all`` and ``acquire`` answer when the store fails. ``"raise"``: they
+        raise its StoreError. ``"allow"``: allowed. ``"deny"``: refused until the store is worth asking again.
+        ``"local"``: a memory store of this process decides, by the limits' ``local_share``, until the store
+        answers. ``Decision.source`` says who decided. Wrong arguments are errors in any case.
+    local_share
+        What part of its limits this process grants with ``on_error="local"``: above 0 and at most 1. Limits,
+        rates, bursts, capacities and debts are multiplied by it; the rate of a bucket that refills
+        continuously is kept exactly, other numbers are rounded down, to 1 at least.
     on_decision
         Called with the Decision after every hit, also those of ``acquire`` and ``hit_all``. What it raises is
         logged.
@@ -63,13 +76,24 @@ class Limiter(_core.Limiter):
         algorithm: str | None = None,
         penalty: Penalty | None = None,
         clock: ClockLike | None = None,
+        on_error: OnError = "raise",
+        local_share: Rate = 1.0,
         on_decision: Callable[[Decision], object] | None = None,
     ) -> None:
         given = as_limits(limits, algorithm)
         _check(name, penalty, on_decision)
-        super().__init__(name, given, as_store(store, clock), clock, penalty, on_decision)
+        self._share = share_of_all(local_share, "local_share")
+        own = local_limits(given, self._share)
+        super().__init__(name, given, as_store(store, clock), clock, penalty, on_decision, on_error, own)
         self._algorithm = algorithm
+        if on_error == "local" and not isinstance(self.store, MemoryStore):
+            stand_in_for(self.store)
         _warn_of_other_limits(self.store, name, given)
+
+    @property
+    def local_share(self) -> int | float | Fraction:
+        """What part of its limits this process grants with ``on_error="local"``."""
+        return neat(self._share)
 
     def acquire(self, *identifiers: str | bytes, cost: int = 1, timeout: float = 5.0) -> Decision:
         """Wait until these identifiers may spend this cost, charge it, and wait for its delay to be over.
@@ -94,7 +118,8 @@ class Limiter(_core.Limiter):
         Raises
         ------
         ValueError, TypeError, StoreError
-            As ``hit``; also for a timeout that's no number or negative.
+            As ``hit``, each of whose attempts follows ``on_error``; also for a timeout that's no number or
+            negative.
         """
         return waiting.acquire(self, identifiers, cost, timeout)
 
@@ -103,14 +128,20 @@ class Limiter(_core.Limiter):
 
         What no longer counts isn't given back: a window that is over, what has drained from a bucket, or
         state that was reset since. A decision that charged nothing, or was refunded or pickled before, has no
-        effect. Raises ValueError for a decision of other policies, StoreError when the store cannot answer;
-        after one that may have been carried out (``maybe_charged``) the decision counts as refunded.
+        effect. Raises ValueError for a decision of other policies, and StoreError when the store cannot
+        answer, which is only logged unless ``on_error`` is ``"raise"``; after one that may have been carried
+        out (``maybe_charged``) the decision counts as refunded. What this process has decided by itself is
+        given back in it.
         """
         super().refund(decision)
         waiting.tell_waiters(self.store)
 
     def reset(self, *identifiers: str | bytes) -> None:
-        """Forget everything of these identifiers in this policy, locks and levels too."""
+        """Forget everything of these identifiers in this policy, locks and levels too.
+
+        With ``on_error="local"`` also what this process has counted by itself. Raises StoreError when the
+        store cannot answer, whatever ``on_error`` is.
+        """
         super().reset(*identifiers)
         waiting.tell_waiters(self.store)
 
@@ -118,7 +149,7 @@ class Limiter(_core.Limiter):
         """Forget everything of all identifiers in this policy, locks and levels too.
 
         Other calls may come in between. On Redis all keys of the database are looked at, some thousand per
-        round trip, each of which has the store's timeout.
+        round trip, each of which has the store's timeout. Errors are those of ``reset``.
         """
         super().reset_all()
         waiting.tell_waiters(self.store)
@@ -128,7 +159,7 @@ class Limiter(_core.Limiter):
 
         Works without a Penalty; with one, the level stays as it was. Hits don't extend the lock. Raises
         InvalidLimit for what is no duration from 1 microsecond to 2**49, StoreError when the store cannot
-        answer, and MemoryError when a store in memory is full.
+        answer, whatever ``on_error`` is, and MemoryError when a store in memory is full.
         """
         super()._lock(identifier, micros(seconds, "seconds"))
         waiting.tell_waiters(self.store)
@@ -141,13 +172,18 @@ class Limiter(_core.Limiter):
         and begins empty. Raises InvalidLimit for limits that cannot be; the old ones then stay.
         """
         given = as_limits(limits, self._algorithm)
-        super()._set_limits(given)
+        super()._set_limits(given, local_limits(given, self._share))
         _named.setdefault(self.store, {})[self.name] = given
         waiting.tell_waiters(self.store)
 
     def __repr__(self) -> str:
         penalty = f", penalty={self.penalty!r}" if self.penalty else ""
-        return f"Limiter({list(self.limits)!r}, name={self.name!r}, store={self.store!r}{penalty})"
+        on_error = f", on_error={self.on_error!r}" if self.on_error != "raise" else ""
+        share = f", local_share={self.local_share!r}" if self._share != 1 else ""
+        return (
+            f"Limiter({list(self.limits)!r}, name={self.name!r}, store={self.store!r}"
+            f"{penalty}{on_error}{share})"
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         options = {
@@ -156,6 +192,8 @@ class Limiter(_core.Limiter):
             "algorithm": self._algorithm,
             "penalty": self.penalty,
             "clock": self.clock,
+            "on_error": self.on_error,
+            "local_share": self.local_share,
             "on_decision": self.on_decision,
         }
         return _rebuilt, (self.limits, options)

@@ -80,8 +80,8 @@ class TestEveryRecipe:
         with pytest.raises(ValueError, match="name"):
             call({"name": name})
 
-    @EACH
-    def test_raises_when_the_store_cannot_answer(self, call):
+    @pytest.mark.parametrize("call", LIMITERS[:3], ids=["counter", "period", "aligned"])
+    def test_raises_when_the_store_cannot_answer_unless_it_has_a_rescue(self, call):
         with pytest.raises(StoreError):
             call({"store": RedisStore("unix:///nowhere/redis.sock")})
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import ClassVar
 
 from overlimit.errors import InvalidLimit
 from overlimit.limits.limit import Limit, Terms
-from overlimit.limits.quantities import MOST, Seconds, count, duration_label, micros, seconds
+from overlimit.limits.quantities import MOST, Seconds, count, duration_label, micros, portion, seconds
 
 __all__ = ["LeakyBucket"]
 
@@ -88,6 +89,9 @@ class LeakyBucket(Limit):
 
     def _description(self) -> str:
         return f"{self.rate}-per-{duration_label(self._numbers[1])}-queue-{self.capacity}"
+
+    def _scaled_arguments(self, share: Fraction) -> Mapping[str, object]:
+        return {"rate": portion(self.rate, share), "capacity": portion(self.capacity, share)}
 
     def _arguments(self) -> tuple[tuple[object, ...], Mapping[str, object]]:
         return (self.rate,), {"per": self.per, "capacity": self.capacity}

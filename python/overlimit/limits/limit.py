@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 from overlimit._core import Limit as CoreLimit
@@ -63,6 +64,15 @@ class Limit(Value):
     def window(self) -> float:
         """Seconds after which a record whose quota was spent at one instant is as if never used."""
 
+    def scaled(self, share: Fraction) -> Limit:
+        """Return this limit for a share of the traffic, above 0 and up to 1: smaller numbers, same periods.
+
+        Whole numbers are rounded down, but stay at least 1 if they were. Raises InvalidLimit for what is too
+        small to be kept exactly.
+        """
+        _, by_name = self._call()
+        return type(self)(**{**by_name, **self._scaled_arguments(share)})
+
     @property
     def name(self) -> str | None:
         """The name given, which is part of what identifies the limit's state; None without one."""
@@ -76,6 +86,10 @@ class Limit(Value):
     @abstractmethod
     def _description(self) -> str:
         """Return the label of a limit without a name."""
+
+    @abstractmethod
+    def _scaled_arguments(self, share: Fraction) -> Mapping[str, object]:
+        """Return the constructor's arguments that are quantities, the positional ones among them, scaled."""
 
     @abstractmethod
     def _arguments(self) -> tuple[tuple[object, ...], Mapping[str, object]]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import TypeVar
 
 from overlimit.limits.limit import Limit, Terms
-from overlimit.limits.quantities import Seconds, duration_label, seconds
+from overlimit.limits.quantities import Seconds, duration_label, portion, seconds
 
 __all__ = ["LimitPerPeriod"]
 
@@ -49,6 +50,9 @@ class LimitPerPeriod(Limit):
 
     def _description(self) -> str:
         return f"{self.limit}-per-{duration_label(self._period_us)}"
+
+    def _scaled_arguments(self, share: Fraction) -> Mapping[str, object]:
+        return {"limit": portion(self.limit, share)}
 
     def _arguments(self) -> tuple[tuple[object, ...], Mapping[str, object]]:
         return (self.limit,), {"per": self.per}

@@ -23,8 +23,10 @@ __all__ = [
     "duration_label",
     "micros",
     "neat",
+    "portion",
     "rate_per_period",
     "seconds",
+    "share_of_all",
     "shown",
 ]
 
@@ -74,6 +76,19 @@ def rate_per_period(value: object, argument: str) -> Fraction:
     if rate < 0:
         raise InvalidLimit(f"{argument} must not be negative, not {shown(value)}")
     return rate
+
+
+def share_of_all(value: object, argument: str) -> Fraction:
+    """Return ``value``, a share above 0 and up to 1, as an exact fraction; else raise InvalidLimit."""
+    share = _exact(value, argument, "a number above 0 and at most 1")
+    if not 0 < share <= 1:
+        raise InvalidLimit(f"{argument} must be a number above 0 and at most 1, not {shown(value)}")
+    return share
+
+
+def portion(number: int, share: Fraction) -> int:
+    """Return a share of a whole number, rounded down; of one that isn't 0 at least 1."""
+    return max(number * share.numerator // share.denominator, min(number, 1))
 
 
 def seconds(us: int) -> float:

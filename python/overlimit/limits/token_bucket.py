@@ -17,6 +17,7 @@ from overlimit.limits.quantities import (
     duration_label,
     micros,
     neat,
+    portion,
     rate_per_period,
     seconds,
     shown,
@@ -164,6 +165,13 @@ class TokenBucket(Limit):
         plain = isinstance(rate, int) and rate <= MOST
         tokens = str(rate) if plain else f"{float(rate):.6g}".replace("+", "")
         return f"{tokens}-per-{duration_label(self._numbers[1])}-burst-{self.burst}"
+
+    def _scaled_arguments(self, share: Fraction) -> Mapping[str, object]:
+        return {
+            "rate": self._rate * share if self._refill == "continuous" else portion(int(self._rate), share),
+            "burst": portion(self.burst, share),
+            "debt": self._debt if _is_unbounded(self._debt) else portion(int(self._debt), share),
+        }
 
     def _arguments(self) -> tuple[tuple[object, ...], Mapping[str, object]]:
         burst = _default_burst(self._rate) if self._rate <= MOST else None

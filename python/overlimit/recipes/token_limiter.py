@@ -18,6 +18,8 @@ class TokenLimiter:
     """At most ``burst`` at once, and ``rate`` per second in the long run, of all callers together.
 
     There is one bucket per name, full at first. For a bucket per user take ``Limiter`` with ``TokenBucket``.
+    While the store fails, a bucket of this process decides instead, until the store answers; the next outage
+    finds it as this one left it.
 
     Parameters
     ----------
@@ -29,6 +31,9 @@ class TokenLimiter:
         As for ``Limiter``.
     name
         The policy's name, which is part of the state's key. Default: ``token_limiter.`` and both numbers.
+    local_share
+        What part of rate and burst the bucket of this process has, above 0 and at most 1: a fourth for each
+        of four processes lets no more pass while the store fails than while it answers.
 
     Raises InvalidLimit for numbers that cannot be. Thread-safe.
 
@@ -43,17 +48,19 @@ class TokenLimiter:
         store: str | Store = "memory://",
         clock: ClockLike | None = None,
         name: str | None = None,
+        local_share: Rate = 1.0,
     ) -> None:
         self._bucket = TokenBucket(rate, per=1, burst=burst)
         if name is None:
             name = default_name("token_limiter", self._bucket.rate, self._bucket.burst)
-        self._limiter = Limiter(self._bucket, name=name, store=store, clock=clock)
+        self._limiter = Limiter(
+            self._bucket, name=name, store=store, clock=clock, on_error="local", local_share=local_share
+        )
 
     def allow(self, n: int = 1) -> bool:
         """Whether ``n`` tokens were there; they are taken then, and none are otherwise.
 
-        Raises ValueError or TypeError for an ``n`` that is negative or no whole number, StoreError when the
-        store cannot answer.
+        Raises ValueError or TypeError for an ``n`` that is negative or no whole number.
         """
         return self._limiter.hit(_EVERYBODY, cost=n).allowed
 

@@ -1,0 +1,102 @@
+#include "on_error.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "collected.hpp"
+#include "decision.hpp"
+#include "handles.hpp"
+#include "limiter.hpp"
+#include "stats.hpp"
+#include "waits.hpp"
+
+namespace overlimit::python {
+namespace {
+
+constexpr std::array kNames{"allow", "local", "deny", "raise"};
+
+// Where neither the error nor the store says when to ask again.
+constexpr Micros kUsualPause = 100'000;
+
+OnError strictest(std::span<Binding* const> asking) {
+  OnError strictest = OnError::allow;
+  for (const Binding* binding : asking) strictest = std::max(strictest, binding->on_error);
+  return strictest;
+}
+
+Micros pause_after(const StoreError& error, const Store& store) {
+  const Micros pause = std::max(error.retry_after(), store.timeout());
+  return pause > 0 ? pause : kUsualPause;
+}
+
+Object undecided(const Decision& answer, const Call& call, const Collected& collected, PyObject* cost) {
+  NewDecision decision(collected.subjects(), collected.size(), 0);
+  decision.time() = call.now ? *call.now : system_now();
+  return Object::steal(decision.finish(answer, cost, Source::error));
+}
+
+Object decided_here(std::span<Binding* const> asking, Call call, const Collected& collected, PyObject* cost) {
+  const std::shared_ptr<Store> store = stand_in_store(*asking.front());
+  Collected charges;
+  for (std::size_t i = 0; i < collected.size(); ++i) {
+    const Subject& subject = collected.subjects()[i];
+    charges.add(stand_in_of(subject.policy), subject.identifier, subject.cost);
+  }
+  call.charges = charges.charges();
+  NewDecision decision(charges.subjects(), charges.size(), pairs_of(call.charges));
+  const Rows rows = decision.rows();
+  store->decide({&call, 1}, rows, {&decision.time(), 1}, kInterrupted);
+  for (Binding* binding : asking) ++binding->stats.local;
+  return Object::steal(decision.finish(fold(call.charges, rows), cost, Source::local));
+}
+
+Object log_module() { return Object::steal(checked(PyImport_ImportModule("overlimit.outages"))); }
+
+}  // namespace
+
+OnError on_error_from(PyObject* name) {
+  if (!PyUnicode_Check(name)) {
+    PyErr_Format(PyExc_TypeError, "on_error must be a str, not %.100s", Py_TYPE(name)->tp_name);
+    throw PythonError{};
+  }
+  for (std::size_t i = 0; i < kNames.size(); ++i) {
+    if (PyUnicode_CompareWithASCIIString(name, kNames[i]) == 0) return OnError(i);
+  }
+  PyErr_Format(PyExc_ValueError, "on_error must be 'raise', 'allow', 'deny' or 'local', not %R", name);
+  throw PythonError{};
+}
+
+const char* name_of(OnError on_error) { return kNames[std::size_t(on_error)]; }
+
+Object decided_without_store(const StoreError& error, std::span<Binding* const> asking, const Call& call,
+                             const Collected& collected, PyObject* cost) {
+  const OnError on_error = dynamic_cast<const CrossSlot*>(&error) ? OnError::raise : strictest(asking);
+  if (on_error == OnError::raise) throw;
+  log_failure(error, asking, on_error);
+  if (on_error == OnError::local) return decided_here(asking, call, collected, cost);
+  if (on_error == OnError::allow) return undecided({}, call, collected, cost);
+  const Micros pause = pause_after(error, *asking.front()->store);
+  return undecided({.status = Status::over, .retry_after = pause}, call, collected, cost);
+}
+
+void log_failure(const StoreError& error, std::span<Binding* const> asking, OnError on_error) {
+  for (Binding* binding : asking) binding->is_cut_off = true;
+  Object::steal(
+      checked(PyObject_CallMethod(log_module().get(), "failed", "Osss", asking.front()->store_object.get(),
+                                  name_of(failure_of(error)), name_of(on_error), error.what())));
+}
+
+void log_recovery(std::span<Binding* const> asking) {
+  for (Binding* binding : asking) binding->is_cut_off = false;
+  Object::steal(
+      checked(PyObject_CallMethod(log_module().get(), "answered", "O", asking.front()->store_object.get())));
+}
+
+std::shared_ptr<Store> stand_in_store(const Binding& binding) {
+  const Object module = Object::steal(checked(PyImport_ImportModule("overlimit.stand_ins")));
+  const Object store = Object::steal(
+      checked(PyObject_CallMethod(module.get(), "stand_in_for", "O", binding.store_object.get())));
+  return store_from(store.get());
+}
+
+}  // namespace overlimit::python

@@ -1,0 +1,39 @@
+// Limiter(on_error=...): what a call answers when its store fails.
+#pragma once
+
+#include <Python.h>
+
+#include <cstdint>
+#include <span>
+
+#include "object.hpp"
+#include "overlimit/errors.hpp"
+#include "overlimit/store.hpp"
+
+namespace overlimit::python {
+
+class Collected;
+struct Binding;
+
+/// From the most lenient to the strictest: where several limiters decide together, the strictest counts.
+enum class OnError : std::uint8_t { allow, local, deny, raise };
+
+/// Reads "allow", ...: TypeError for what is no str, ValueError for another one, thrown as PythonError.
+OnError on_error_from(PyObject* name);
+const char* name_of(OnError on_error);
+
+/// The decision on a call whose store has failed, as the limiters that asked want it; without any of its own
+/// the error goes on. To be called while the error is handled.
+Object decided_without_store(const StoreError& error, std::span<Binding* const> asking, const Call& call,
+                             const Collected& collected, PyObject* cost);
+
+/// Logs a failure that is not raised, and that the store is expected to answer again.
+void log_failure(const StoreError& error, std::span<Binding* const> asking, OnError on_error);
+
+/// Logs that the store answers these limiters again.
+void log_recovery(std::span<Binding* const> asking);
+
+/// Where this process decides while a store fails; the same for all limiters of one store.
+std::shared_ptr<Store> stand_in_store(const Binding& binding);
+
+}  // namespace overlimit::python

@@ -1,0 +1,41 @@
+// What a limiter counts of its questions to the store: of this limiter in this process. Read and written with
+// the GIL held, so that counting costs no lock and no atomic.
+#pragma once
+
+#include <Python.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "overlimit/errors.hpp"
+#include "overlimit/store.hpp"
+
+namespace overlimit::python {
+
+/// What kind of failure a StoreError is.
+enum class Failure : std::uint8_t { timeout, unavailable, config, script };
+inline constexpr std::size_t kFailures = 4;
+
+Failure failure_of(const StoreError& error);
+
+/// "timeout", ...: as stats() and the log call it.
+const char* name_of(Failure failure);
+
+/// The upper bounds of the latencies that are counted together; above the last one there is another place.
+inline constexpr std::array<Micros, 13> kLatencyBounds{
+    100, 200, 500, 1'000, 2'000, 5'000, 10'000, 20'000, 50'000, 100'000, 200'000, 500'000, 1'000'000};
+
+struct Stats {
+  std::uint64_t calls = 0;
+  std::uint64_t local = 0;
+  std::array<std::uint64_t, kFailures> errors{};
+  std::array<std::uint64_t, kLatencyBounds.size() + 1> latencies{};
+
+  void count_latency(Micros duration);
+};
+
+/// limiter.stats(): a new dict. PythonError when there's no memory.
+PyObject* stats_dict(const Stats& stats, Breaker breaker);
+
+}  // namespace overlimit::python

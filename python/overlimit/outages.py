@@ -1,0 +1,83 @@
+"""What the log says of stores that fail: enough to act on, and no more the more calls fail."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from overlimit._core import Store
+
+__all__ = ["answered", "failed"]
+
+_log = logging.getLogger("overlimit")
+
+_QUIET = 10.0
+"""Seconds from one message to the next about the same store and kind of failure."""
+
+
+@dataclass
+class _Report:
+    """The messages about one store and one kind of failure."""
+
+    last: float = -_QUIET
+    suppressed: int = 0
+
+    def is_due(self, now: float) -> bool:
+        return now - self.last >= _QUIET
+
+
+class _Outages:
+    """What has been said; guarded by the lock, which a log handler that hits a limiter may take again."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.reports: dict[tuple[str, str], _Report] = {}
+        self.announced: dict[str, int] = {}
+        """How many calls have failed in each outage that the log knows of."""
+
+    def forget_parent(self) -> None:
+        """Start with a lock that nobody holds in a forked child."""
+        self.lock = threading.RLock()
+
+    def note_failure(self, store: str, kind: str) -> int | None:
+        """Return how many failures went unsaid before one that is to be logged; None: say nothing."""
+        now = time.monotonic()
+        with self.lock:
+            report = self.reports.setdefault((store, kind), _Report())
+            if store in self.announced:
+                self.announced[store] += 1
+            if not report.is_due(now):
+                report.suppressed += 1
+                return None
+            self.announced.setdefault(store, 1)
+            suppressed, report.last, report.suppressed = report.suppressed, now, 0
+            return suppressed
+
+    def note_answer(self, store: str) -> int | None:
+        """Return how many calls have failed in an outage that was logged; None: say nothing."""
+        with self.lock:
+            return self.announced.pop(store, None)
+
+
+_outages = _Outages()
+os.register_at_fork(after_in_child=_outages.forget_parent)
+
+
+def failed(store: Store, kind: str, on_error: str, message: str) -> None:
+    """Log a failure that nobody raises, unless one of its kind was logged just now; the core calls this."""
+    suppressed = _outages.note_failure(repr(store), kind)
+    if suppressed is not None:
+        more = f" ({suppressed} more like it were not logged)" if suppressed else ""
+        _log.warning("%r fails (%s), so on_error=%r decides: %s%s", store, kind, on_error, message, more)
+
+
+def answered(store: Store) -> None:
+    """Log that a store answers again, once per outage that was logged; the core calls this."""
+    calls = _outages.note_answer(repr(store))
+    if calls is not None:
+        _log.warning("%r answers again, after %d failed calls", store, calls)
