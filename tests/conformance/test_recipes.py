@@ -553,6 +553,28 @@ class TestTokenLimiter:
         at(101)
         assert [limiter.allow(), limiter.allow()] == [True, False]
 
+    def test_is_rescued_by_a_bucket_of_this_process_when_the_store_fails(self, clock):
+        limiter = TokenLimiter(5, 10, store=RedisStore("unix:///nowhere/redis.sock"), clock=clock)
+        assert [limiter.allow() for _ in range(12)] == [True] * 10 + [False] * 2
+        clock.advance(0.2)
+        assert [limiter.allow(), limiter.allow()] == [True, False]
+        with pytest.raises(ValueError, match="cost"):
+            limiter.allow(-1)
+
+    def test_is_rescued_by_its_share(self, clock):
+        store = RedisStore("unix:///nowhere/redis.sock")
+        limiter = TokenLimiter(5, 10, store=store, clock=clock, local_share=0.25)
+        assert [limiter.allow() for _ in range(4)] == [True, True, False, False]
+        clock.advance(0.799999)
+        assert not limiter.allow()
+        clock.advance(0.000001)
+        assert [limiter.allow(), limiter.allow()] == [True, False]
+
+    @pytest.mark.parametrize("share", [0, -1, 1.5, math.nan, "1", None])
+    def test_a_share_that_cannot_be(self, make, share):
+        with pytest.raises(InvalidLimit, match="local_share"):
+            make(TokenLimiter, 1, 1, local_share=share)
+
     def test_there_is_one_bucket_per_name(self, make):
         assert make(TokenLimiter, 1, 1, name="one").allow()
         assert make(TokenLimiter, 1, 1, name="other").allow()

@@ -9,7 +9,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from overlimit import FixedWindow, InvalidLimit, Limiter, ManualClock, TokenBucket
+from overlimit import FixedWindow, InvalidLimit, Limiter, ManualClock, RedisStore, TokenBucket
+
+from .outages import eventually
 
 ID = "user:42"
 US = 1e-6
@@ -143,3 +145,42 @@ class TestTokenLimiter:
         with pytest.raises(ValueError, match="cost"):
             limiter.hit(ID, cost=n)
         assert limiter.peek(ID, cost=0).remaining == 0
+
+
+class TestTheRescue:
+    @pytest.fixture
+    def server(self, start_redis):
+        return start_redis()
+
+    @pytest.fixture
+    def limiter(self, server, clock):
+        store = RedisStore(server.tcp_url(), timeout=5.0)
+        return Limiter(TokenBucket(5, burst=10), store=store, clock=clock, on_error="local")
+
+    def test_goes_on_in_the_next_outage_where_this_one_ended(self, server, limiter, start_redis, clock):
+        server.stop()
+        assert (passed(limiter, 30), limiter.stats()["local"]) == (10, 30)
+        again = start_redis(port=server.port)
+        eventually(lambda: limiter.peek(ID).source, lambda source: source == "store")
+        again.stop()
+        before = limiter.stats()["local"]
+        assert passed(limiter, 30) == 0
+        clock.advance(1)
+        assert passed(limiter, 30) == 5
+        assert limiter.stats()["local"] - before == 60
+
+    def test_decides_the_call_that_fails_and_none_that_the_store_answers(self, server, limiter):
+        with closing(server.client()) as raw:
+            raw.config_set("maxmemory-policy", "noeviction")
+            sources = []
+            for bytes_left in (0, 1, 0, 1, 0):
+                raw.config_set("maxmemory", bytes_left)
+                sources.append(limiter.hit(ID).source)
+        assert sources == ["store", "local", "store", "local", "store"]
+        assert limiter.peek(ID, cost=0).remaining == 7
+
+    def test_is_not_called_by_an_argument_that_is_wrong(self, server, limiter):
+        server.stop()
+        with pytest.raises(ValueError, match="cost"):
+            limiter.hit(ID, cost=-1)
+        assert limiter.stats()["local"] == 0

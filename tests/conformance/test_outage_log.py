@@ -1,0 +1,139 @@
+"""What the log says of a store that fails and comes back: enough to act on, and no flood."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+
+import pytest
+
+from overlimit import Limiter, RedisStore, StoreError, hit_all, outages
+
+from .outages import eventually
+
+MODES = ["allow", "deny", "local"]
+
+
+@pytest.fixture
+def nowhere(prefix):
+    """Return a store that never answers, and that no other test has failed to reach."""
+    return RedisStore(f"unix:///nowhere/{prefix}.sock")
+
+
+@pytest.fixture
+def messages(caplog):
+    """Return a function that gives what was logged so far by overlimit."""
+    caplog.set_level(logging.DEBUG, logger="overlimit")
+    return lambda: [record.getMessage() for record in caplog.records if record.name == "overlimit"]
+
+
+class TestAFailure:
+    @pytest.mark.parametrize("on_error", MODES)
+    def test_is_told_once_with_the_store_the_reason_and_what_decides(self, nowhere, messages, on_error):
+        limiter = Limiter("3/minute", store=nowhere, on_error=on_error)
+        for _ in range(50):
+            limiter.hit("a")
+            limiter.peek("a")
+        (message,) = messages()
+        assert message.startswith(f"{nowhere!r} fails (unavailable), so on_error='{on_error}' decides: ")
+        assert "No such file" in message
+
+    def test_that_is_raised_speaks_for_itself(self, nowhere, messages):
+        limiter = Limiter("3/minute", store=nowhere)
+        for call in (lambda: limiter.hit("a"), lambda: limiter.reset("a"), lambda: limiter.lock("a", 1)):
+            with pytest.raises(StoreError):
+                call()
+        assert messages() == []
+
+    def test_is_told_once_for_all_limiters_of_a_store(self, nowhere, messages):
+        limiters = [Limiter("3/minute", name=on, store=nowhere, on_error=on) for on in MODES]
+        for limiter in limiters:
+            limiter.hit("a")
+        hit_all([(limiter, "a") for limiter in limiters])
+        assert len(messages()) == 1
+
+    def test_is_told_once_by_any_number_of_threads(self, nowhere, messages):
+        limiter = Limiter("3/minute", store=nowhere, on_error="allow")
+        threads = [threading.Thread(target=lambda: [limiter.hit("a") for _ in range(50)]) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(messages()) == 1
+
+    def test_is_told_for_each_store(self, nowhere, messages, prefix):
+        for store in (nowhere, RedisStore(f"unix:///elsewhere/{prefix}.sock")):
+            Limiter("3/minute", store=store, on_error="allow").hit("a")
+        assert len(messages()) == 2
+
+    def test_is_told_again_later_with_the_number_of_those_in_between(self, nowhere, messages, monkeypatch):
+        monkeypatch.setattr(outages, "_QUIET", 1.0)
+        limiter = Limiter("3/minute", store=nowhere, on_error="allow")
+        for _ in range(5):
+            limiter.hit("a")
+        assert len(messages()) == 1
+        time.sleep(1.1)
+        limiter.hit("a")
+        assert len(messages()) == 2
+        assert "more like it" not in messages()[0]
+        assert messages()[1].endswith("(4 more like it were not logged)")
+
+    def test_of_another_kind_is_told_at_once(self, start_redis, messages):
+        server = start_redis(password="old-secret")
+        store = RedisStore(server.tcp_url(), timeout=5.0)
+        limiter = Limiter("3/minute", store=store, on_error="allow")
+        assert limiter.hit("a").source == "store"
+        server.stop()
+        eventually(lambda: limiter.hit("a").source, lambda source: source == "error")
+        start_redis(password="new-secret", port=server.port)
+        eventually(lambda: limiter.hit("a") and limiter.stats()["errors"]["config"], bool)
+        kinds = [message.partition(" fails (")[2].partition(")")[0] for message in messages()]
+        assert kinds[0] == "unavailable"
+        assert "config" in kinds
+        assert len(set(kinds)) == len(kinds)
+        assert "secret" not in "".join(messages())
+
+
+class TestAnAnswer:
+    def test_after_a_failure_is_told_once_for_all_limiters(self, start_redis, messages):
+        server = start_redis()
+        store = RedisStore(server.tcp_url(), timeout=5.0)
+        limiters = [Limiter("9/minute", name=on, store=store, on_error=on) for on in MODES]
+        assert [limiter.hit("a").source for limiter in limiters] == ["store"] * 3
+        server.stop()
+        for limiter in limiters:
+            eventually(lambda limiter=limiter: limiter.hit("a").source, lambda source: source != "store")
+        assert len(messages()) == 1
+        start_redis(port=server.port)
+        for limiter in limiters:
+            eventually(lambda limiter=limiter: limiter.hit("a").source, lambda source: source == "store")
+        assert len(messages()) == 2
+        assert messages()[1].startswith(f"{store!r} answers again, after ")
+        failed = max(limiter.stats()["errors"]["unavailable"] for limiter in limiters)
+        total = sum(sum(limiter.stats()["errors"].values()) for limiter in limiters)
+        assert failed <= int(messages()[1].split()[-3]) <= total
+
+    def test_that_nobody_waited_for_is_nothing_to_tell(self, redis_store, messages):
+        limiter = Limiter("3/minute", store=redis_store, on_error="allow")
+        for _ in range(5):
+            assert limiter.hit("a").source == "store"
+        assert messages() == []
+
+    def test_after_an_error_that_was_raised_is_nothing_to_tell(self, start_redis, messages):
+        server = start_redis()
+        limiter = Limiter("9/minute", store=RedisStore(server.tcp_url(), timeout=5.0))
+        assert limiter.hit("a")
+        server.stop()
+        with pytest.raises(StoreError):
+            limiter.hit("a")
+        start_redis(port=server.port)
+
+        def is_back() -> bool:
+            try:
+                return bool(limiter.hit("a"))
+            except StoreError:
+                return False
+
+        eventually(is_back, bool)
+        assert messages() == []
