@@ -13,7 +13,8 @@ static_assert(!std::is_base_of_v<StoreError, WaitInterrupted>);
 
 template <class Error>
 class StoreErrors : public ::testing::Test {};
-using AllStoreErrors = ::testing::Types<StoreTimeout, StoreUnavailable, ScriptError, StoreConfigError>;
+using AllStoreErrors =
+    ::testing::Types<StoreTimeout, StoreUnavailable, ScriptError, StoreConfigError, CrossSlot>;
 TYPED_TEST_SUITE(StoreErrors, AllStoreErrors);
 
 TYPED_TEST(StoreErrors, AreStoreErrors) {
@@ -27,6 +28,16 @@ TYPED_TEST(StoreErrors, AreStoreErrors) {
 TYPED_TEST(StoreErrors, SayWhetherTheCallMayHaveBeenCharged) {
   EXPECT_FALSE(TypeParam("it said no").maybe_charged());
   EXPECT_TRUE(TypeParam("it said nothing", true).maybe_charged());
+}
+
+TYPED_TEST(StoreErrors, SayWhenToAskAgainIfThatIsKnown) {
+  EXPECT_EQ(TypeParam("it said no").retry_after(), 0);
+  EXPECT_EQ(TypeParam("it said later", false, 250'000).retry_after(), 250'000);
+}
+
+TEST(CrossSlot, IsAMatterOfConfiguration) {
+  static_assert(std::is_base_of_v<StoreConfigError, CrossSlot>);
+  EXPECT_THROW(throw CrossSlot("two slots"), StoreConfigError);
 }
 
 TEST(WaitInterrupted, SaysSo) { EXPECT_STREQ(WaitInterrupted().what(), "the wait was interrupted"); }

@@ -206,7 +206,12 @@ TEST_F(MemoryStores, TakeAnyBytesAsIdentifiers) {
   EXPECT_EQ(left(long_one + "x"), 3);
 }
 
-TEST_F(MemoryStores, DoNotWait) { EXPECT_FALSE(store.waits()); }
+TEST_F(MemoryStores, DoNotWait) {
+  EXPECT_FALSE(store.waits());
+  EXPECT_EQ(store.timeout(), 0);
+}
+
+TEST_F(MemoryStores, CannotFail) { EXPECT_EQ(store.breaker(), Breaker::closed); }
 
 TEST(MemoryStore, NeedsRoomForAKey) {
   EXPECT_THROW(MemoryStore(0), std::invalid_argument);
