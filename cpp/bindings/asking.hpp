@@ -8,6 +8,7 @@
 #include "limiter.hpp"
 #include "on_error.hpp"
 #include "overlimit/errors.hpp"
+#include "overlimit/store.hpp"
 #include "stats.hpp"
 #include "waits.hpp"
 

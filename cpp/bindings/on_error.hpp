@@ -4,6 +4,7 @@
 #include <Python.h>
 
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "object.hpp"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import pickle
+import signal
 import threading
 import time
 
@@ -178,6 +179,22 @@ class TestWhatIsNoFailure:
             call(limiter)
         assert not isinstance(caught.value, StoreError)
         assert limiter.stats()["calls"] == 0
+
+    @EACH
+    def test_an_interruption_is_none_and_comes_through_at_once(self, start_redis, on_error):
+        server = start_redis()
+        store = RedisStore(server.tcp_url(), timeout=60.0)
+        use(store)
+        limiter = Limiter("3/minute", store=store, on_error=on_error)
+        before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+        try:
+            with frozen(server):
+                signal.setitimer(signal.ITIMER_REAL, 0.2)
+                with pytest.raises(KeyboardInterrupt):
+                    limiter.hit("a")
+        finally:
+            signal.signal(signal.SIGALRM, before)
+        assert limiter.stats()["errors"] == {"timeout": 0, "unavailable": 0, "config": 0, "script": 0}
 
     @EACH
     def test_what_an_administrator_does_fails_loudly(self, on_error):
