@@ -137,7 +137,7 @@ class Session {
   std::size_t settled_ = 0;
   std::size_t ungranted_ = 0;          // replies to the greeting that have not come
   std::deque<std::uint64_t> flushes_;  // the last byte of each piece that left
-  Instant last_received_ = Instant::min();
+  Instant last_received_{};
   bool heard_ = false;  // anything at all
 
   std::optional<Cause> broken_;  // why nothing more will come

@@ -1,14 +1,11 @@
 #include "redis/transport/line.hpp"
 
-#include <poll.h>
-
 #include <algorithm>
 #include <chrono>
 #include <string>
 #include <utility>
 
 #include "overlimit/errors.hpp"
-#include "redis/transport/bell.hpp"
 
 namespace overlimit::redis::transport {
 
@@ -41,12 +38,21 @@ std::optional<Cause> failure_of(const Action& action) {
   return std::nullopt;
 }
 
+/// Until something can be received or sent.
+Woken wait_for_both(const Stream& stream, const Deadline& deadline) {
+  const auto events = static_cast<short>(stream.receiving_events() | stream.sending_events());
+  return wait_for(stream.fd(), events, deadline);
+}
+
 }  // namespace
 
 /// Where a caller waits.
 class Line::Seat {
  public:
-  Bell bell;
+  Seat(Belfry& hangs_in, Belfry::Bells its_bell) : belfry(hangs_in), bell(its_bell) {}
+
+  Belfry& belfry;
+  const Belfry::Bells bell;
   bool is_away = false;  // runs code of its own and cannot read for others
 };
 
@@ -97,17 +103,22 @@ Line::Line(std::shared_ptr<Dialer> dialer, const Deadline& deadline)
       greeted_by_(deadline),
       dialing_(std::make_unique<Dialing>(dialer_, deadline)),
       session_(dialer_->endpoint(), Clock::now(), deadline.at()),
-      pumping_(seats_.emplace_back()) {}
+      pumping_(new_seat()) {}
 
 Line::~Line() = default;
 
 Line::Seat& Line::take_seat() {
-  if (free_seats_.empty()) return seats_.emplace_back();
+  if (free_seats_.empty()) return new_seat();
   Seat& seat = *free_seats_.back();
   free_seats_.pop_back();
-  seat.bell.hush();
   seat.is_away = false;
   return seat;
+}
+
+Line::Seat& Line::new_seat() {
+  const auto bell = static_cast<unsigned>(seats_.size()) % Belfry::kBells;
+  if (bell == 0) belfries_.emplace_back();
+  return seats_.emplace_back(belfries_.back(), Belfry::Bells{1} << bell);
 }
 
 Reply Line::call(Turn& turn, const Request& request, const Deadline& deadline,
@@ -125,6 +136,11 @@ Reply Line::call(Turn& turn, const Request& request, const Deadline& deadline,
 
 Ticket Line::submit(std::string_view request, const Deadline& deadline) {
   return session_.submit(request, Clock::now(), deadline.at(), nullptr);
+}
+
+bool Line::is_readable() const {
+  return reader_ == nullptr && stream_ &&
+         wait_for(stream_->fd(), stream_->receiving_events(), Deadline(0us)) == Woken::by_event;
 }
 
 void Line::pump(Turn& turn) {
@@ -158,15 +174,15 @@ Woken Line::wait(Turn& turn, Seat& seat, const Deadline& deadline) {
   if (reader_ == nullptr) reader_ = &seat;
   if (reader_ == &seat) return read(turn, deadline);
   if (stuck_ && !is_deaf_ && stream_) return wait_to_send(turn, deadline);
+  const std::uint32_t since = seat.belfry.count();
   Woken woken = Woken::by_event;
-  turn.waiting([&] { woken = seat.bell.wait(deadline); });
+  turn.waiting([&] { woken = seat.belfry.wait(seat.bell, since, deadline); });
   return woken;
 }
 
 Woken Line::wait_to_send(Turn& turn, const Deadline& deadline) {
-  const auto events = static_cast<short>(stream_->receiving_events() | stream_->sending_events());
   Woken woken = Woken::by_event;
-  turn.waiting([&] { woken = wait_for(stream_->fd(), events, deadline); });
+  turn.waiting([&] { woken = wait_for_both(*stream_, deadline); });
   return woken;
 }
 
@@ -174,15 +190,16 @@ Woken Line::read(Turn& turn, const Deadline& deadline) {
   if (dialing_) return dial(turn, deadline);
   const Deadline until = earliest(deadline);
   const bool sends = stuck_ && !is_deaf_;
-  const auto events =
-      static_cast<short>(stream_->receiving_events() | (sends ? stream_->sending_events() : 0));
   Transfer transfer;
   std::optional<Cause> failure;
   Woken woken = Woken::by_event;
   turn.waiting([&] {
-    woken = wait_for(stream_->fd(), events, until);
-    if (woken != Woken::by_event) return;
-    failure = failure_of([&] { transfer = stream_->receive(buffer_.data(), buffer_.size()); });
+    failure = failure_of([&] {
+      if (sends) woken = wait_for_both(*stream_, until);
+      if (woken != Woken::by_event) return;
+      woken =
+          stream_->receive_within(buffer_.data(), buffer_.size(), sends ? Deadline(0us) : until, transfer);
+    });
   });
   if (failure) {
     break_off(turn, std::move(*failure));
@@ -216,7 +233,7 @@ void Line::absorb(Turn& turn, const Transfer& transfer) {
   if (transfer.count > 0) session_.feed({buffer_.data(), transfer.count}, Clock::now(), waiters_);
   for (protocol::Waiter waiter : waiters_) {
     auto* const seat = static_cast<Seat*>(waiter);
-    if (seat != nullptr && seat != reader_) turn.wake(seat->bell);
+    if (seat != nullptr && seat != reader_) turn.wake(seat->belfry, seat->bell);
   }
   if (transfer.end) session_.lost("the server closed it");
   if (transfer.error) session_.lost(transfer.error.message());
@@ -233,14 +250,15 @@ void Line::hand_over(Turn& turn) {
   });
   if (next == waiters_.end()) return;
   reader_ = static_cast<Seat*>(*next);
-  turn.wake_first(reader_->bell);
+  turn.wake_first(reader_->belfry, reader_->bell);
 }
 
 void Line::wake_all(Turn& turn) {
   waiters_.clear();
   session_.waiting(waiters_);
   for (protocol::Waiter waiter : waiters_) {
-    if (waiter != nullptr) turn.wake(static_cast<Seat*>(waiter)->bell);
+    const auto* const seat = static_cast<Seat*>(waiter);
+    if (seat != nullptr) turn.wake(seat->belfry, seat->bell);
   }
   // Whoever is the reader may be waiting for the stream.
   if (stream_ && reader_ != nullptr) stream_->shut_down();

@@ -12,6 +12,7 @@
 #include "redis/protocol/breaker.hpp"
 #include "redis/protocol/reply.hpp"
 #include "redis/protocol/session.hpp"
+#include "redis/transport/belfry.hpp"
 #include "redis/transport/dialing.hpp"
 #include "redis/transport/stream.hpp"
 #include "redis/transport/turn.hpp"
@@ -50,6 +51,8 @@ class Line {
   [[nodiscard]] std::optional<protocol::Reply> take(protocol::Ticket ticket) { return session_.take(ticket); }
   void abandon(protocol::Ticket ticket) { session_.abandon(ticket); }
 
+  /// Whether something came that nobody reads: late replies, or the end.
+  [[nodiscard]] bool is_readable() const;
   /// Does what can be done without waiting, unless another thread is at it.
   void pump(Turn& turn);
 
@@ -69,6 +72,7 @@ class Line {
   class Visit;
 
   [[nodiscard]] Seat& take_seat();
+  [[nodiscard]] Seat& new_seat();
   void flush(Turn& turn);
   [[nodiscard]] Woken wait(Turn& turn, Seat& seat, const Deadline& deadline);
   [[nodiscard]] Woken wait_to_send(Turn& turn, const Deadline& deadline);
@@ -91,7 +95,8 @@ class Line {
   std::unique_ptr<Stream> stream_;    // set once, when dialing_ is done
   protocol::Session session_;
 
-  std::deque<Seat> seats_;  // never freed before the line: a bell may be rung late
+  std::deque<Belfry> belfries_;  // never freed before the line: a bell may be rung late
+  std::deque<Seat> seats_;
   std::vector<Seat*> free_seats_;
   std::size_t callers_ = 0;
   Seat& pumping_;           // of a reader who doesn't wait

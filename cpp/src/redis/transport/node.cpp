@@ -97,7 +97,8 @@ Node::LinePointer Node::line_for(Turn& turn, const Deadline& deadline) {
 
 /// An idle one may have been closed by the server: nothing of the coming request has been sent yet.
 Node::LinePointer Node::first_line(Turn& turn, const Deadline& deadline) {
-  if (const LinePointer idle = lines_[0]; idle && idle->callers() == 0) idle->pump(turn);
+  if (const LinePointer idle = lines_[0]; idle && idle->callers() == 0 && idle->is_readable())
+    idle->pump(turn);
   forget_lost();
   if (!lines_[0]) lines_[0] = std::make_shared<Line>(dialer_, deadline);
   return lines_[0];

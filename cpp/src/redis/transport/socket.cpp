@@ -1,6 +1,8 @@
 #include "redis/transport/socket.hpp"
 
+#include <fcntl.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -61,6 +63,21 @@ Transfer Socket::receive(char* buffer, std::size_t size) const noexcept {
   Transfer transfer = transfer_of(result);
   transfer.end = result == 0;
   return transfer;
+}
+
+void Socket::wait_at_most(std::chrono::microseconds longest) const noexcept {
+  const timeval limit{static_cast<time_t>(longest.count() / 1'000'000),
+                      static_cast<suseconds_t>(longest.count() % 1'000'000)};
+  ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  ::fcntl(fd_, F_SETFL, ::fcntl(fd_, F_GETFL) & ~O_NONBLOCK);
+}
+
+Woken Socket::receive_waiting(char* buffer, std::size_t size, Transfer& transfer) const noexcept {
+  const ssize_t result = ::recv(fd_, buffer, size, MSG_NOSIGNAL);
+  if (result < 0 && errno == EINTR) return Woken::by_signal;
+  transfer = transfer_of(result);
+  transfer.end = result == 0;
+  return Woken::by_event;
 }
 
 void Socket::shut_down() const noexcept { ::shutdown(fd_, SHUT_RDWR); }

@@ -1,17 +1,19 @@
 // A connected stream socket.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <string_view>
 #include <utility>
 
 #include "redis/transport/open_descriptors.hpp"
 #include "redis/transport/transfer.hpp"
+#include "redis/transport/wait.hpp"
 
 namespace overlimit::redis::transport {
 
 /// Owns a descriptor and closes it with close(2) alone, which leaves a copy in another process undisturbed.
-/// Move-only. Nothing here waits or raises SIGPIPE.
+/// Move-only. Nothing raises SIGPIPE, and only receive_waiting() waits.
 class Socket {
  public:
   Socket() noexcept = default;
@@ -37,6 +39,10 @@ class Socket {
   [[nodiscard]] Transfer send(std::string_view bytes) const noexcept;
   /// `size` > 0.
   [[nodiscard]] Transfer receive(char* buffer, std::size_t size) const noexcept;
+  /// How long receive_waiting() waits; to be set before.
+  void wait_at_most(std::chrono::microseconds longest) const noexcept;
+  /// Waits for something to receive, for no longer than was set, and receives it. Never by_deadline.
+  [[nodiscard]] Woken receive_waiting(char* buffer, std::size_t size, Transfer& transfer) const noexcept;
   /// Ends it both ways, which whoever waits for it notices.
   void shut_down() const noexcept;
 

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <vector>
 
-#include "redis/transport/bell.hpp"
+#include "redis/transport/belfry.hpp"
 #include "redis/transport/fork_generation.hpp"
 
 namespace overlimit::redis::transport {
@@ -23,10 +23,14 @@ class Turn {
     ring();
   }
 
-  /// The bell, which must outlive this, is rung once nothing more urgent is to be done: at the end, or before
-  /// a wait.
-  void wake(Bell& bell) { bells_.push_back(&bell); }
-  void wake_first(Bell& bell) { bells_.insert(bells_.begin(), &bell); }
+  /// The bells, whose belfry must outlive this, are rung once nothing more urgent is to be done: at the end,
+  /// or before a wait.
+  void wake(Belfry& belfry, Belfry::Bells bells) {
+    if (peals_.empty() || peals_.back().belfry != &belfry) peals_.push_back({&belfry, 0});
+    peals_.back().bells |= bells;
+  }
+  /// Before the others.
+  void wake_first(Belfry& belfry, Belfry::Bells bells) { first_ = {&belfry, bells}; }
 
   /// Runs an action without the lock.
   template <class Action>
@@ -60,13 +64,21 @@ class Turn {
     std::uint64_t generation_ = fork_generation();
   };
 
+  struct Peal {
+    Belfry* belfry = nullptr;
+    Belfry::Bells bells = 0;
+  };
+
   void ring() {
-    for (Bell* bell : bells_) bell->ring();
-    bells_.clear();
+    if (first_.belfry != nullptr) first_.belfry->ring(first_.bells);
+    for (const Peal& peal : peals_) peal.belfry->ring(peal.bells);
+    first_ = {};
+    peals_.clear();
   }
 
   std::unique_lock<std::mutex> lock_;
-  std::vector<Bell*> bells_;
+  Peal first_;
+  std::vector<Peal> peals_;
 };
 
 }  // namespace overlimit::redis::transport

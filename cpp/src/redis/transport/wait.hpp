@@ -1,4 +1,4 @@
-// Waiting: the only places of the transport that sleep are wait_for() and Bell::wait().
+// Waiting: the only places of the transport that sleep are wait_for() and Belfry::wait().
 #pragma once
 
 #include <cstdint>
