@@ -1,0 +1,150 @@
+"""A Redis Cluster of our own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from .patience import PATIENCE, eventually
+from .redis_server import Options, RedisServer
+
+SLOTS = 16_384
+
+
+class Node(RedisServer):
+    """A server of a cluster."""
+
+    def __init__(self, *, options: Options, **more: Any) -> None:
+        cluster = {
+            "cluster-enabled": "yes",
+            "cluster-node-timeout": "1000",
+            "cluster-replica-validity-factor": "0",
+            "repl-diskless-sync-delay": "0",
+        }
+        super().__init__(options=cluster | dict(options), **more)
+        self.id = str(self.ask("CLUSTER", "MYID"), "ascii")
+
+    def state(self) -> str:
+        """Return ``"ok"`` or ``"fail"``, as it sees the cluster."""
+        return dict(line.split(b":") for line in self.ask("CLUSTER", "INFO").split())[
+            b"cluster_state"
+        ].decode()
+
+    def role(self) -> str:
+        return str(self.ask("ROLE")[0], "ascii")
+
+
+class Cluster:
+    """``masters`` servers with the slots shared evenly among them, and ``replicas`` of each.
+
+    A node that doesn't answer for a second counts as down. ``full_coverage``: whether the others then stop
+    too, as Redis does by default.
+    """
+
+    def __init__(
+        self,
+        *,
+        masters: int = 3,
+        replicas: int = 0,
+        password: str | None = None,
+        full_coverage: bool = False,
+        binary: str | None = None,
+    ) -> None:
+        self._servers = ExitStack()
+        options = {"cluster-require-full-coverage": "yes" if full_coverage else "no"}
+        try:
+            self.nodes = [
+                self._start(password=password, options=options, binary=binary)
+                for _ in range(masters * (1 + replicas))
+            ]
+            self.masters = self.nodes[:masters]
+            self._introduce()
+            self._share_slots()
+            self._follow(replicas)
+            eventually(self.is_ready)
+        except BaseException:
+            self.stop()
+            raise
+
+    def _start(self, **options: Any) -> Node:
+        node = Node(**options)
+        self._servers.callback(node.stop)
+        return node
+
+    def _introduce(self) -> None:
+        # Distinct epochs from the start: a tie would be broken only after a while, by moving slots about.
+        for epoch, node in enumerate(self.nodes, start=1):
+            node.ask("CLUSTER", "SET-CONFIG-EPOCH", epoch)
+        for node in self.nodes[1:]:
+            node.ask("CLUSTER", "MEET", "127.0.0.1", self.nodes[0].port)
+        eventually(self._all_know_all)
+
+    def _all_know_all(self) -> bool:
+        views = [node.ask("CLUSTER", "NODES") for node in self.nodes]
+        return all(view.count(b"\n") == len(self.nodes) and b"handshake" not in view for view in views)
+
+    def _share_slots(self) -> None:
+        bounds = [SLOTS * i // len(self.masters) for i in range(len(self.masters) + 1)]
+        for node, first, end in zip(self.masters, bounds, bounds[1:], strict=False):
+            node.ask("CLUSTER", "ADDSLOTSRANGE", first, end - 1)
+
+    def _follow(self, replicas: int) -> None:
+        for index, node in enumerate(self.nodes[len(self.masters) :]):
+            node.ask("CLUSTER", "REPLICATE", self.masters[index // replicas].id)
+
+    def is_ready(self) -> bool:
+        """Whether every node sees all slots served, and every replica follows."""
+        return all(node.state() == "ok" for node in self.nodes) and all(
+            node.ask("ROLE")[3] == b"connected" for node in self.nodes if node not in self.masters
+        )
+
+    def url(self, *, nodes: Sequence[Node] | None = None) -> str:
+        """Return the URL that names these nodes, by default all masters."""
+        named = ",".join(f"127.0.0.1:{node.port}" for node in nodes or self.masters)
+        return f"redis+cluster://{self.masters[0].credentials}{named}"
+
+    def slot_of(self, key: str) -> int:
+        return int(self.nodes[0].ask("CLUSTER", "KEYSLOT", key))
+
+    def owner_of(self, slot: int) -> Node:
+        """Return the master that says it serves the slot itself."""
+        return next(node for node in self.nodes if self._serves(node, slot))
+
+    def _serves(self, node: Node, slot: int) -> bool:
+        return node.is_running() and any(
+            first <= slot <= last and any(at[1] == node.port for at in serving[:1])
+            for first, last, *serving in node.ask("CLUSTER", "SLOTS")
+        )
+
+    @contextmanager
+    def migrating(self, slot: int, target: Node) -> Iterator[None]:
+        """Move a slot to another master: its keys inside the block, by ``move_key``; the slot at its end."""
+        source = self.owner_of(slot)
+        target.ask("CLUSTER", "SETSLOT", slot, "IMPORTING", source.id)
+        source.ask("CLUSTER", "SETSLOT", slot, "MIGRATING", target.id)
+        yield
+        for key in source.ask("CLUSTER", "GETKEYSINSLOT", slot, 1000):
+            self.move_key(key, source, target)
+        for node in (target, source, *(each for each in self.masters if each not in (target, source))):
+            if node.is_running():
+                node.ask("CLUSTER", "SETSLOT", slot, "NODE", target.id)
+
+    def move_key(self, key: str | bytes, source: Node, target: Node) -> None:
+        words = ["MIGRATE", "127.0.0.1", target.port, key, 0, int(PATIENCE * 1000)]
+        source.ask(*words, *([] if target.password is None else ["AUTH", target.password]))
+
+    def await_failover(self, killed: Node) -> Node:
+        """Wait until a replica of the master that was killed serves its slots, and return it."""
+        deadline = time.monotonic() + PATIENCE * 2
+        while time.monotonic() < deadline:
+            for node in self.nodes:
+                if node.is_running() and node not in self.masters and node.role() == "master":
+                    self.masters[self.masters.index(killed)] = node
+                    return node
+            time.sleep(0.02)
+        raise AssertionError("no replica took over")
+
+    def stop(self) -> None:
+        self._servers.close()

@@ -1,0 +1,122 @@
+"""A master, its replicas, and sentinels that watch over them."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any
+
+from .patience import PATIENCE, eventually
+from .redis_server import RedisServer
+
+SERVICE = "limits"
+
+_FASTER = {"info-period": 200, "ping-period": 100, "ask-period": 100, "publish-period": 200}
+_AT_ONCE = {"repl-diskless-sync-delay": "0"}
+
+
+class Sentinel(RedisServer):
+    """A sentinel; it keeps its configuration in a file that it rewrites."""
+
+    def __init__(self, master: RedisServer, *, quorum: int, down_after_ms: int) -> None:
+        self._watched, self._quorum, self._down_after_ms = master, quorum, down_after_ms
+        super().__init__()
+        for period, milliseconds in _FASTER.items():
+            self.ask("SENTINEL", "DEBUG", period, milliseconds)
+
+    def _arguments(self) -> list[str]:
+        lines = [
+            f"port {self.port}",
+            "bind 127.0.0.1",
+            f"unixsocket {self.socket_path}",
+            f"dir {self.directory}",
+            f"sentinel monitor {SERVICE} 127.0.0.1 {self._watched.port} {self._quorum}",
+            f"sentinel down-after-milliseconds {SERVICE} {self._down_after_ms}",
+            f"sentinel failover-timeout {SERVICE} 1000",
+        ]
+        if self._watched.password is not None:
+            lines.append(f"sentinel auth-pass {SERVICE} {self._watched.password}")
+        configuration = self.directory / "sentinel.conf"
+        if not configuration.exists():
+            configuration.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        return [str(configuration), "--sentinel"]
+
+    def master_port(self) -> int:
+        """Return the port of the server that it holds for the master."""
+        return int(self.ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE)[1])
+
+    def knows(self, *, replicas: int, sentinels: int) -> bool:
+        """Whether it has heard of so many replicas that are in step, and of so many other sentinels."""
+        seen = self.ask("SENTINEL", "REPLICAS", SERVICE)
+        in_step = [each for each in seen if each[each.index(b"master-link-status") + 1] == b"ok"]
+        return (len(in_step), len(self.ask("SENTINEL", "SENTINELS", SERVICE))) == (replicas, sentinels)
+
+
+class Sentinels:
+    """``replicas`` of a master, and ``sentinels`` that fail over once it was silent for ``down_after_ms``."""
+
+    def __init__(
+        self,
+        *,
+        replicas: int = 1,
+        sentinels: int = 1,
+        down_after_ms: int = 500,
+        password: str | None = None,
+        binary: str | None = None,
+    ) -> None:
+        self._servers = ExitStack()
+        try:
+            self.master = self._start(password=password, binary=binary)
+            self.replicas = [self._replica(binary) for _ in range(replicas)]
+            eventually(self._all_follow)
+            self.sentinels = [
+                self._sentinel(quorum=sentinels // 2 + 1, down_after_ms=down_after_ms)
+                for _ in range(sentinels)
+            ]
+            eventually(self._all_know_all)
+        except BaseException:
+            self.stop()
+            raise
+
+    def _start(self, **options: Any) -> RedisServer:
+        server = RedisServer(options=_AT_ONCE, **options)
+        self._servers.callback(server.stop)
+        return server
+
+    def _replica(self, binary: str | None) -> RedisServer:
+        return self._start(password=self.master.password, binary=binary, replica_of=self.master)
+
+    def _sentinel(self, **options: int) -> Sentinel:
+        sentinel = Sentinel(self.master, **options)
+        self._servers.callback(sentinel.stop)
+        return sentinel
+
+    def _all_follow(self) -> bool:
+        return all(each.ask("ROLE")[3] == b"connected" for each in self.replicas)
+
+    def _all_know_all(self) -> bool:
+        replicas, others = len(self.replicas), len(self.sentinels) - 1
+        return all(each.knows(replicas=replicas, sentinels=others) for each in self.sentinels)
+
+    @property
+    def url(self) -> str:
+        named = ",".join(f"127.0.0.1:{sentinel.port}" for sentinel in self.sentinels)
+        return f"redis+sentinel://{self.master.credentials}{named}/{SERVICE}"
+
+    def await_failover(self) -> RedisServer:
+        """Wait until every sentinel that runs names another master, and return that one."""
+        old = self.master
+        running = [sentinel for sentinel in self.sentinels if sentinel.is_running()]
+        eventually(lambda: all(each.master_port() != old.port for each in running), within=PATIENCE * 2)
+        self.master = next(each for each in self.replicas if each.port == running[0].master_port())
+        eventually(lambda: self.master.ask("ROLE")[0] == b"master")
+        self.replicas = [old, *(each for each in self.replicas if each is not self.master)]
+        return self.master
+
+    def fail_over(self) -> RedisServer:
+        """Have the first sentinel promote a replica now, the master being well, and wait for it."""
+        eventually(self._all_know_all, within=PATIENCE * 2)
+        self.sentinels[0].ask("SENTINEL", "FAILOVER", SERVICE)
+        return self.await_failover()
+
+    def stop(self) -> None:
+        self._servers.close()
