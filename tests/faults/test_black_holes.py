@@ -1,0 +1,126 @@
+"""Bytes vanish without a word, and come late when it is over."""
+
+from __future__ import annotations
+
+import statistics
+import time
+
+import pytest
+
+from overlimit import StoreTimeout
+from servers.patience import eventually
+
+from .answering import answers
+from .bounds import LATE, RECOVERY
+from .pending import FAILING_FAST, ON_ERROR
+
+TIMEOUT = 0.1
+
+
+@pytest.fixture(params=["replies", "both ways"])
+def swallow(request, proxy):
+    """Return a function that lets the network swallow."""
+    return proxy.hold_replies if request.param == "replies" else proxy.hold_all
+
+
+def seconds_of(call):
+    began = time.monotonic()
+    call()
+    return time.monotonic() - began
+
+
+@pytest.mark.parametrize("on", ["url", "unix_url"])
+def test_a_call_ends_at_its_timeout_and_may_have_been_charged(
+    proxy, limiter_at, ledger, counted, swallow, on
+):
+    limiter = limiter_at(getattr(proxy, on), timeout=TIMEOUT)
+    eventually(lambda: answers(limiter))
+    swallow()
+    outcomes = ledger.hit_times(3, limiter, "a")
+    assert all(isinstance(outcome, StoreTimeout) and outcome.maybe_charged for outcome in outcomes)
+    assert TIMEOUT <= min(ledger.seconds)
+    assert ledger.slowest < TIMEOUT + LATE
+    proxy.restore()
+    eventually(lambda: answers(limiter), within=RECOVERY)
+    ledger.assert_accounts_for(counted("a"))
+
+
+def test_one_before_the_first_call_charges_nothing_twice(proxy, limiter_at, ledger, counted, swallow):
+    swallow()
+    limiter = limiter_at(proxy.url, timeout=TIMEOUT)
+    ledger.hit_times(3, limiter, "a")
+    assert ledger.acknowledged == 0
+    assert ledger.slowest < TIMEOUT + LATE
+    proxy.restore()
+    eventually(lambda: answers(limiter), within=RECOVERY)
+    ledger.hit_times(5, limiter, "a")
+    ledger.assert_accounts_for(counted("a"))
+
+
+def test_threads_are_all_answered_in_time_and_their_late_replies_dropped(
+    proxy, limiter_at, ledger, counted, swallow
+):
+    limiter = limiter_at(proxy.url, timeout=TIMEOUT)
+    eventually(lambda: answers(limiter))
+    swallow()
+    ledger.hit_from_threads([limiter] * 8, "a", times=3)
+    assert ledger.acknowledged == 0
+    assert ledger.slowest < TIMEOUT + LATE
+    proxy.restore()
+    eventually(lambda: answers(limiter), within=RECOVERY)
+    patient = limiter_at(proxy.url)
+    assert [patient.hit("fresh").remaining for _ in range(20)] == list(range(999_999, 999_979, -1))
+    ledger.assert_accounts_for(counted("a"))
+
+
+@FAILING_FAST
+def test_calls_soon_fail_at_once_but_for_probes(proxy, limiter_at, ledger, counted, swallow):
+    limiter = limiter_at(proxy.url, timeout=TIMEOUT)
+    eventually(lambda: answers(limiter))
+    swallow()
+    ledger.hit_for(2.0, limiter, "a")
+    ledger.seconds = ledger.seconds[-1000:]
+    assert len(ledger.seconds) == 1000
+    assert ledger.median < 0.001
+    assert ledger.slowest < TIMEOUT + LATE
+    accepted = proxy.connections()
+    assert accepted <= 12
+    proxy.restore()
+    recovered = eventually(lambda: answers(limiter), within=RECOVERY)
+    assert recovered < RECOVERY
+    ledger.hit_times(20, limiter, "a")
+    assert ledger.acknowledged == 20
+    ledger.assert_accounts_for(counted("a"))
+
+
+@ON_ERROR
+def test_with_allow_nobody_waits_long_and_the_store_is_back_by_itself(
+    proxy, limiter_at, ledger, counted, swallow
+):
+    limiter = limiter_at(proxy.url, timeout=TIMEOUT, on_error="allow")
+    eventually(lambda: answers(limiter))
+    swallow()
+    first = ledger.hit(limiter, "a")
+    assert (first.allowed, first.source, first.retry_after) == (True, "error", 0.0)
+    assert ledger.seconds[0] < 0.3
+    eventually(lambda: limiter.hit("a").source == "error" and limiter.stats()["breaker"] == "open")
+    seconds = [seconds_of(lambda: ledger.hit(limiter, "a")) for _ in range(500)]
+    assert statistics.median(seconds) < 0.001
+    assert ledger.acknowledged == 0
+    proxy.restore()
+    eventually(lambda: answers(limiter), within=RECOVERY)
+    assert ledger.hit(limiter, "b").source == "store"
+
+
+@ON_ERROR
+def test_while_it_lasts_every_thread_is_let_through(proxy, limiter_at, ledger, swallow):
+    limiter = limiter_at(proxy.url, timeout=TIMEOUT, on_error="allow", limits="1/day")
+    eventually(lambda: answers(limiter))
+    swallow()
+    with ledger.hammering(limiter, "a"):
+        time.sleep(1.5)
+    assert (ledger.acknowledged, ledger.refused, ledger.errors) == (0, 0, [])
+    assert ledger.unknown > 1000
+    assert ledger.slowest < TIMEOUT + LATE
+    proxy.restore()
+    eventually(lambda: answers(limiter), within=RECOVERY)
