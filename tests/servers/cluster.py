@@ -21,7 +21,6 @@ class Node(RedisServer):
             "cluster-enabled": "yes",
             "cluster-node-timeout": "1000",
             "cluster-replica-validity-factor": "0",
-            "repl-diskless-sync-delay": "0",
         }
         super().__init__(options=cluster | dict(options), **more)
         self.id = str(self.ask("CLUSTER", "MYID"), "ascii")

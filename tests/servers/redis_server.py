@@ -63,6 +63,7 @@ class RedisServer:
             "dir": str(self.directory),
             "save": "",
             "appendonly": "no",
+            "repl-diskless-sync-delay": "0",
         }
         if self.password is not None:
             options |= {"requirepass": self.password, "masterauth": self.password}
@@ -72,14 +73,14 @@ class RedisServer:
         """Wait until the answer to a PING begins with one of ``answers``; none given: until it serves."""
         expected = answers or ("+PONG", "-NOAUTH")
         deadline = time.monotonic() + PATIENCE
-        while not self._ping().startswith(expected):
+        while not self.answer_to_ping().startswith(expected):
             if self._process.poll() is not None:
                 raise RuntimeError(f"{self._binary} ended at once with status {self._process.returncode}")
             if time.monotonic() > deadline:
                 raise RuntimeError(f"{self._binary} did not answer within {PATIENCE} s")
             time.sleep(0.01)
 
-    def _ping(self) -> str:
+    def answer_to_ping(self) -> str:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(1.0)
             try:

@@ -11,7 +11,6 @@ from .redis_server import RedisServer
 SERVICE = "limits"
 
 _FASTER = {"info-period": 200, "ping-period": 100, "ask-period": 100, "publish-period": 200}
-_AT_ONCE = {"repl-diskless-sync-delay": "0"}
 
 
 class Sentinel(RedisServer):
@@ -78,7 +77,7 @@ class Sentinels:
             raise
 
     def _start(self, **options: Any) -> RedisServer:
-        server = RedisServer(options=_AT_ONCE, **options)
+        server = RedisServer(**options)
         self._servers.callback(server.stop)
         return server
 

@@ -1,0 +1,145 @@
+"""The server answers, but not yet: it loads, is paused, busy, full of clients, or lacks replicas."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import suppress
+
+import pytest
+
+from overlimit import StoreTimeout, StoreUnavailable
+from servers.patience import eventually
+
+from .answering import answers
+from .bounds import LATE, RECOVERY
+from .pending import RETRYING
+
+TIMEOUT = 0.1
+
+
+def assert_unavailable(ledger, outcomes):
+    """None was charged, none waited beyond the timeout."""
+    assert all(isinstance(outcome, StoreUnavailable) for outcome in outcomes), outcomes
+    assert (ledger.acknowledged, ledger.unknown) == (0, 0)
+    assert ledger.slowest < TIMEOUT + LATE
+
+
+@pytest.fixture
+def loading(server):
+    """Kill the server and return a function that starts it with so many seconds of loading before it."""
+    server.ask("EVAL", "for i = 1, 2000 do redis.call('SET', 'filler:' .. i, string.rep('x', 100)) end", 0)
+    server.ask("SAVE")
+
+    def load(seconds):
+        server.kill()
+        delay = str(int(seconds * 1e6 / 2000))
+        server.restart(
+            awaiting=["-LOADING"], key_load_delay=delay, loading_process_events_interval_bytes="1024"
+        )
+
+    return load
+
+
+def test_one_that_loads_charges_nothing_and_is_used_once_it_has_loaded(
+    server, limiter_at, ledger, counted, loading
+):
+    limiter = limiter_at(server.tcp_url(), timeout=TIMEOUT)
+    eventually(lambda: answers(limiter))
+    loading(1.0)
+    assert_unavailable(ledger, ledger.hit_times(3, limiter, "a"))
+    server.await_answer("+PONG")
+    eventually(lambda: answers(limiter), within=RECOVERY)
+    ledger.hit_times(5, limiter, "a")
+    assert (ledger.acknowledged, counted("a")) == (5, 5)
+
+
+@RETRYING
+def test_a_patient_call_waits_until_it_has_loaded(server, limiter_at, ledger, counted, loading):
+    loading(1.0)
+    ledger.hit(limiter_at(server.tcp_url()), "a")
+    assert (ledger.acknowledged, counted("a")) == (1, 1)
+    assert 0.2 < ledger.slowest < 1.0 + RECOVERY
+
+
+def test_one_that_is_paused_keeps_calls_waiting_until_their_timeout(server, limiter_at, ledger, counted):
+    limiter, patient = limiter_at(server.tcp_url(), timeout=TIMEOUT), limiter_at(server.tcp_url())
+    eventually(lambda: answers(limiter))
+    server.ask("CLIENT", "PAUSE", 600, "ALL")
+    paused = time.monotonic()
+    outcomes = ledger.hit_times(2, limiter, "a")
+    assert all(isinstance(outcome, StoreTimeout) and outcome.maybe_charged for outcome in outcomes)
+    assert ledger.slowest < TIMEOUT + LATE
+    assert answers(patient)
+    assert 0.5 <= time.monotonic() - paused < 0.6 + RECOVERY
+    eventually(lambda: answers(limiter), within=RECOVERY)
+    ledger.assert_accounts_for(counted("a"))
+
+
+@pytest.fixture
+def busy(server):
+    """Keep the server busy with a script until the test ends; return a function that ends it before."""
+    server.ask("CONFIG", "SET", "lua-time-limit", 50)
+
+    def work():
+        with suppress(Exception):
+            server.ask("EVAL", "while true do end", 0)
+
+    script = threading.Thread(target=work)
+    script.start()
+    eventually(lambda: server.answer_to_ping().startswith("-BUSY"))
+
+    def end():
+        with suppress(Exception):
+            server.ask("SCRIPT", "KILL")
+        script.join()
+
+    yield end
+    end()
+
+
+def test_one_that_is_busy_charges_nothing(server, limiter_at, ledger, counted, busy):
+    limiter = limiter_at(server.tcp_url(), timeout=TIMEOUT)
+    assert_unavailable(ledger, ledger.hit_times(3, limiter, "a"))
+    busy()
+    eventually(lambda: answers(limiter), within=RECOVERY)
+    ledger.hit(limiter, "a")
+    assert (ledger.acknowledged, counted("a")) == (1, 1)
+
+
+def test_one_full_of_clients_charges_nothing_and_is_asked_seldom(server, limiter_at, ledger, counted):
+    limiter = limiter_at(server.tcp_url(), timeout=TIMEOUT)
+    with server.client() as only:
+        only.config_set("maxclients", 1)
+        outcomes = [ledger.hit(limiter, "a")]
+        until = time.monotonic() + 1.0
+        while time.monotonic() < until:
+            outcomes.append(ledger.hit(limiter, "a"))
+            time.sleep(0.01)
+        assert_unavailable(ledger, outcomes)
+        only.config_set("maxclients", 100)
+    eventually(lambda: answers(limiter), within=RECOVERY)
+    ledger.hit(limiter, "a")
+    assert (ledger.acknowledged, counted("a")) == (1, 1)
+
+
+def test_one_without_enough_replicas_charges_nothing(server, limiter_at, ledger, counted):
+    limiter = limiter_at(server.tcp_url(), timeout=TIMEOUT)
+    server.ask("CONFIG", "SET", "min-replicas-to-write", 1)
+    assert_unavailable(ledger, ledger.hit_times(3, limiter, "a"))
+    server.ask("CONFIG", "SET", "min-replicas-to-write", 0)
+    eventually(lambda: answers(limiter), within=RECOVERY)
+    assert counted("a") == 0
+
+
+@RETRYING
+def test_a_patient_call_waits_until_there_are_enough(server, limiter_at, ledger, counted):
+    server.ask("CONFIG", "SET", "min-replicas-to-write", 1)
+    limiter = limiter_at(server.tcp_url())
+    caller = threading.Thread(target=ledger.hit, args=(limiter, "a"))
+    caller.start()
+    time.sleep(0.2)
+    server.ask("CONFIG", "SET", "min-replicas-to-write", 0)
+    caller.join()
+    assert (ledger.acknowledged, counted("a")) == (1, 1)
+    assert ledger.slowest < RECOVERY
