@@ -1,0 +1,157 @@
+"""Signals that arrive while a call waits for a server that is stopped."""
+
+from __future__ import annotations
+
+import os
+import signal
+import statistics
+import threading
+import time
+from contextlib import contextmanager
+
+import pytest
+
+from overlimit import StoreTimeout
+from servers.patience import eventually
+
+from .answering import answers
+from .bounds import LATE, RECOVERY
+
+PROMPTLY = 0.15
+"""Seconds from a signal to the exception that its handler raises."""
+
+
+@contextmanager
+def signal_after(seconds, number):
+    """Send this process a signal during the block; yields a list that gets the time of sending."""
+    sent = []
+
+    def send():
+        sent.append(time.monotonic())
+        os.kill(os.getpid(), number)
+
+    timer = threading.Timer(seconds, send)
+    timer.start()
+    try:
+        yield sent
+    finally:
+        timer.cancel()
+        timer.join()
+
+
+@contextmanager
+def handled_by(number, handler):
+    before = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
+@pytest.fixture
+def stopped(server, limiter_at):
+    """A limiter with a timeout of 10 s, connected to a server that is stopped now."""
+    limiter = limiter_at(server.tcp_url())
+    assert answers(limiter)
+    server.pause()
+    return limiter
+
+
+def test_ctrl_c_ends_a_call_promptly_and_it_works_again(server, stopped, ledger, counted):
+    lags = []
+    for _ in range(5):
+        with signal_after(0.1, signal.SIGINT) as sent, pytest.raises(KeyboardInterrupt):
+            stopped.hit("a")
+        lags.append(time.monotonic() - sent[0])
+    assert min(lags) >= 0
+    assert statistics.median(lags) < PROMPTLY
+    server.resume()
+    eventually(lambda: answers(stopped), within=RECOVERY)
+    ledger.hit_times(5, stopped, "b")
+    assert ledger.acknowledged == 5
+    assert 0 <= counted("a") <= 5
+
+
+def test_ctrl_c_ends_nobody_elses_call(server, stopped, ledger, counted):
+    others = [threading.Thread(target=ledger.hit, args=(stopped, "others")) for _ in range(4)]
+    for other in others:
+        other.start()
+    with signal_after(0.2, signal.SIGINT), pytest.raises(KeyboardInterrupt):
+        stopped.hit("a")
+    assert all(other.is_alive() for other in others)
+    server.resume()
+    for other in others:
+        other.join()
+    assert (ledger.acknowledged, counted("others")) == (4, 4)
+    assert ledger.slowest < 5.0
+
+
+def test_ctrl_c_ends_a_call_that_follows_another_threads(server, stopped, ledger, counted):
+    leader = threading.Thread(target=ledger.hit, args=(stopped, "leader"))
+    leader.start()
+    time.sleep(0.1)
+    with signal_after(0.1, signal.SIGINT) as sent, pytest.raises(KeyboardInterrupt):
+        stopped.hit("follower")
+    assert time.monotonic() - sent[0] < PROMPTLY + LATE
+    server.resume()
+    leader.join()
+    assert (ledger.acknowledged, counted("leader")) == (1, 1)
+
+
+def test_a_handler_that_returns_ends_no_wait(server, stopped, ledger, counted):
+    heard = []
+
+    def resume_at_last(*_):
+        heard.append(time.monotonic())
+        if len(heard) == 5:
+            server.resume()
+
+    with handled_by(signal.SIGALRM, resume_at_last):
+        signal.setitimer(signal.ITIMER_REAL, 0.1, 0.1)
+        try:
+            ledger.hit(stopped, "a")
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    assert len(heard) >= 5
+    assert (ledger.acknowledged, counted("a")) == (1, 1)
+    assert 0.4 <= ledger.slowest < 3.0
+
+
+def test_nor_does_it_prolong_one(server, limiter_at, ledger):
+    limiter = limiter_at(server.tcp_url(), timeout=0.3)
+    eventually(lambda: answers(limiter))
+    server.pause()
+    with handled_by(signal.SIGALRM, lambda *_: None):
+        signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
+        try:
+            outcome = ledger.hit(limiter, "a")
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    assert isinstance(outcome, StoreTimeout)
+    assert 0.3 <= ledger.slowest < 0.3 + LATE
+
+
+def test_what_a_handler_raises_is_raised(stopped):
+    def refuse(*_):
+        raise LookupError("from the handler")
+
+    with (
+        handled_by(signal.SIGUSR1, refuse),
+        signal_after(0.1, signal.SIGUSR1),
+        pytest.raises(LookupError, match="from the handler"),
+    ):
+        stopped.hit("a")
+
+
+def test_a_handler_may_hit_itself(server, stopped, ledger, counted):
+    decisions = []
+
+    def hit_too(*_):
+        server.resume()
+        decisions.append(stopped.hit("handler"))
+
+    with handled_by(signal.SIGUSR1, hit_too), signal_after(0.1, signal.SIGUSR1):
+        ledger.hit(stopped, "a")
+    assert [decision.allowed for decision in decisions] == [True]
+    assert (ledger.acknowledged, counted("a"), counted("handler")) == (1, 1, 1)
+    assert ledger.slowest < 5.0
