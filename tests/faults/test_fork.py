@@ -1,0 +1,269 @@
+"""A process forks with connections open: parent and child are both right afterwards."""
+
+from __future__ import annotations
+
+import pytest
+
+from .programs import run_program
+
+# Python itself warns of a fork while there are other threads, from 3.12 on.
+AS_ERRORS = ("-W", "error")
+BUT_FOR_THREADS = (*AS_ERRORS, "-W", "ignore:This process:DeprecationWarning")
+
+BUILD = """
+url, prefix, server = sys.argv[1], sys.argv[2], int(sys.argv[3])
+limiter = Limiter("1000000/day", store=RedisStore(url, timeout=10, prefix=prefix))
+"""
+
+
+@pytest.fixture(params=["tcp_url", "unix_url"])
+def url(request, server):
+    return getattr(server, request.param)()
+
+
+@pytest.fixture
+def run(server, url, prefix, tmp_path):
+    """Return a function that runs a program which has a ``limiter`` and the ``server``'s pid."""
+
+    def program(text, *, options=AS_ERRORS):
+        return run_program(BUILD + text, url, prefix, str(server.pid), directory=tmp_path, options=options)
+
+    return program
+
+
+@pytest.fixture
+def used(server, limiter_at):
+    """Return a function that tells how many hits of an identifier the server has counted."""
+    limiter = limiter_at(server.unix_url(), limits="1000000/day")
+    return lambda identifier: 1_000_000 - limiter.peek(identifier, cost=0).remaining
+
+
+def received(server):
+    """Return how many connections the server has accepted so far, this question's included."""
+    stats = server.ask("INFO", "stats").decode().splitlines()
+    return next(
+        int(line.partition(":")[2]) for line in stats if line.startswith("total_connections_received")
+    )
+
+
+def test_while_idle_each_has_connections_of_its_own(run, used):
+    run("""
+limiter.hit("parent")
+parents = sockets()
+assert len(parents) == 1
+
+def work():
+    hit_in_order(limiter, "child", 20)
+    assert len(sockets()) == 1
+    assert not sockets() & parents
+
+child = in_child(work)
+hit_in_order(limiter, "parent", 20)
+ended(child)
+hit_in_order(limiter, "parent", 20)
+assert sockets() == parents
+""")
+    assert (used("parent"), used("child")) == (41, 20)
+
+
+def test_before_the_first_call_likewise(run, used):
+    run("""
+children = [in_child(lambda: hit_in_order(limiter, f"child {i}", 10)) for i in range(3)]
+hit_in_order(limiter, "parent", 10)
+for child in children:
+    ended(child)
+""")
+    assert [used(each) for each in ("parent", "child 0", "child 1", "child 2")] == [10] * 4
+
+
+def test_a_child_that_ends_or_closes_leaves_its_parents_connection_alone(run, server):
+    before = received(server)
+    run("""
+limiter.hit("parent")
+parents = sockets()
+
+def close():
+    limiter.store.close()
+
+def leave():
+    raise SystemExit
+
+for work in (close, lambda: None, lambda: sys.modules.clear()):
+    ended(in_child(work))
+    hit_in_order(limiter, "parent", 5)
+    assert sockets() == parents
+""")
+    # One more is this question's own.
+    assert received(server) == before + 2
+
+
+def test_during_a_call_of_another_thread_the_reply_is_the_parents(run, used):
+    run(
+        """
+limiter.hit("parent")
+os.kill(server, signal.SIGSTOP)
+decisions = []
+caller = threading.Thread(target=lambda: decisions.append(limiter.hit("parent")))
+caller.start()
+time.sleep(0.1)
+
+def work():
+    os.kill(server, signal.SIGCONT)
+    hit_in_order(limiter, "child", 50)
+
+child = in_child(work)
+caller.join()
+assert [each.remaining for each in decisions] == [999_998]
+hit_in_order(limiter, "parent", 50)
+ended(child)
+""",
+        options=BUT_FOR_THREADS,
+    )
+    assert (used("parent"), used("child")) == (52, 50)
+
+
+def test_while_threads_are_in_calls_no_child_hangs_and_nothing_is_lost(run, used):
+    printed = run(
+        """
+over, counts = threading.Event(), []
+
+def call():
+    hits = 0
+    while not over.is_set():
+        assert limiter.hit("parent").allowed
+        hits += 1
+    counts.append(hits)
+
+threads = [threading.Thread(target=call) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for i in range(20):
+    time.sleep(0.01)
+    ended(in_child(lambda: hit_in_order(limiter, f"child {i}", 10)))
+over.set()
+for thread in threads:
+    thread.join()
+print(sum(counts), len(counts))
+""",
+        options=BUT_FOR_THREADS,
+    )
+    hits, threads = map(int, printed.split())
+    assert threads == 4
+    assert used("parent") == hits > 100
+    assert [used(f"child {i}") for i in range(20)] == [10] * 20
+
+
+def test_a_fork_of_a_fork_of_a_fork_likewise(run, used):
+    run("""
+def descend(depth, ancestors):
+    hit_in_order(limiter, f"at {depth}", 5)
+    mine = sockets()
+    assert not mine & ancestors
+    if depth < 4:
+        child = in_child(lambda: descend(depth + 1, ancestors | mine))
+        hit_in_order(limiter, f"at {depth}", 5)
+        ended(child)
+    hit_in_order(limiter, f"at {depth}", 5)
+
+descend(0, set())
+""")
+    assert [used(f"at {depth}") for depth in range(5)] == [15, 15, 15, 15, 10]
+
+
+def test_a_fork_without_a_call_in_between_likewise(run, used):
+    run("""
+limiter.hit("grandparent")
+grandparents = sockets()
+
+def work():
+    hit_in_order(limiter, "grandchild", 5)
+    assert not sockets() & grandparents
+
+ended(in_child(lambda: ended(in_child(work))))
+hit_in_order(limiter, "grandparent", 5)
+assert sockets() == grandparents
+""")
+    assert (used("grandparent"), used("grandchild")) == (6, 5)
+
+
+def test_descriptors_do_not_grow_with_forks(run):
+    run("""
+limiter.hit("parent")
+before = descriptors()
+inside = []
+
+def work():
+    limiter.hit("child")
+    assert descriptors() <= before, descriptors()
+
+for _ in range(40):
+    ended(in_child(work))
+    limiter.hit("parent")
+assert descriptors() == before
+
+def descend(depth):
+    work()
+    if depth:
+        ended(in_child(lambda: descend(depth - 1)))
+
+descend(8)
+""")
+
+
+def test_a_limiter_built_in_the_child_shares_nothing_with_the_parents(run, used):
+    run("""
+limiter.hit("parent")
+parents = sockets()
+
+def work():
+    another = Limiter("1000000/day", store=RedisStore(url, timeout=10, prefix=prefix))
+    hit_in_order(another, "child", 10)
+    hit_in_order(limiter, "child", 10)
+    assert not sockets() & parents
+
+ended(in_child(work))
+hit_in_order(limiter, "parent", 5)
+""")
+    assert (used("parent"), used("child")) == (6, 20)
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_multiprocessing_admits_exactly_the_limit(server, prefix, tmp_path, method):
+    printed = run_program(
+        """
+import multiprocessing
+
+def work(limiter, admitted):
+    admitted.put(sum(limiter.hit("a").allowed for _ in range(30)))
+
+if __name__ == "__main__":
+    method, url, prefix = sys.argv[1:]
+    context = multiprocessing.get_context(method)
+    limiter = Limiter("80/day", store=RedisStore(url, timeout=10, prefix=prefix))
+    assert limiter.hit("a")
+    admitted = context.Queue()
+    workers = [context.Process(target=work, args=(limiter, admitted)) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    print(1 + sum(admitted.get(timeout=30) for _ in workers))
+    for worker in workers:
+        worker.join()
+        assert worker.exitcode == 0
+    assert not limiter.hit("a")
+        """,
+        method,
+        server.tcp_url(),
+        prefix,
+        directory=tmp_path,
+    )
+    assert printed.split() == ["80"]
+
+
+def test_no_call_leaves_a_thread_behind(run):
+    printed = run("""
+limiter.hit("parent")
+print(len(os.listdir("/proc/self/task")) - 1)
+ended(in_child(lambda: limiter.hit("child")))
+""")
+    # The one besides the main thread is the watchdog of these programs.
+    assert printed.split() == ["1"]
