@@ -9,10 +9,11 @@ JOBS ?= $(shell nproc)
 BIN := .venv/bin
 DONE := build/done
 PORT ?= 8000
+MINUTES ?= 5
 
 SOURCES := $(shell find cpp lua cmake -type f) CMakeLists.txt pyproject.toml
 
-.PHONY: help demo serve test lint test-cpp test-python prove bench docs wheel tidy format clean
+.PHONY: help demo serve test lint test-cpp test-python prove soak bench docs wheel tidy format clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -44,6 +45,9 @@ test-python: $(DONE)/package ## The Python tests, on memory and on real redis-se
 
 prove: $(DONE)/package ## Random lives on the model, memory and Redis: ten times the steps of the tests, with counts
 	PROVE=10 $(BIN)/python -m pytest tests/conformance/test_state_machine.py
+
+soak: $(DONE)/package ## Callers on a Redis that fails at random (MINUTES=5)
+	PYTHONPATH=tests $(BIN)/python -m soak --minutes $(MINUTES)
 
 bench: $(DONE)/package ## First figures, side by side with others
 	cmake --preset release >/dev/null

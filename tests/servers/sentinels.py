@@ -111,9 +111,13 @@ class Sentinels:
         self.replicas = [old, *(each for each in self.replicas if each is not self.master)]
         return self.master
 
+    def await_replicas(self) -> None:
+        """Wait until the sentinels know each replica, in step with the master."""
+        eventually(self._all_know_all, within=PATIENCE * 2)
+
     def fail_over(self) -> RedisServer:
         """Have the first sentinel promote a replica now, the master being well, and wait for it."""
-        eventually(self._all_know_all, within=PATIENCE * 2)
+        self.await_replicas()
         self.sentinels[0].ask("SENTINEL", "FAILOVER", SERVICE)
         return self.await_failover()
 

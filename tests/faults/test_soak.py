@@ -1,0 +1,93 @@
+"""``make soak``: a short run of it, and that it would notice."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from soak.verdict import Resources, Verdict
+from soak.worker import Tally
+
+from .pending import SENTINEL
+
+TESTS = Path(__file__).parents[1]
+
+
+def soak(*options):
+    return subprocess.run(
+        [sys.executable, "-m", "soak", *options],
+        env={**os.environ, "PYTHONPATH": str(TESTS)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=90,
+    )
+
+
+@pytest.mark.parametrize(
+    ("sentinels", "minutes"),
+    [("--no-sentinels", 0.2), pytest.param("--sentinels", 0.2, marks=SENTINEL)],
+)
+def test_a_short_run_is_as_promised(sentinels, minutes):
+    done = soak("--minutes", str(minutes), "--seed", "5", sentinels)
+    assert done.returncode == 0, done.stdout + done.stderr
+    figures = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+    assert int(figures["decisions"].split()[0]) > 1000
+    assert int(figures["faults"].split(":")[0]) >= 3
+    assert figures["over-admitted"] == "0"
+
+
+def test_it_says_what_it_can_be_told():
+    done = soak("--help")
+    assert done.returncode == 0
+    assert all(option in done.stdout for option in ("--minutes", "--processes", "--sentinels", "--seed"))
+
+
+class TestVerdict:
+    @pytest.fixture
+    def verdict(self):
+        return Verdict(limit=10, timeout=0.1)
+
+    def test_what_is_admitted_beyond_the_limit_is_wrong(self, verdict):
+        verdict.enter(Tally("server", 1, acknowledged=6))
+        verdict.enter(Tally("server", 1, acknowledged=4))
+        assert verdict.over_admissions() == 0
+        verdict.enter(Tally("server", 1, acknowledged=1))
+        verdict.close({})
+        assert verdict.over_admissions() == 1
+        assert verdict.complaints == ["1 admitted beyond the limit"]
+
+    def test_lost_keys_may_be_admitted_again_once(self, verdict):
+        verdict.note_loss("server", 1, 1)
+        verdict.enter(Tally("server", 1, acknowledged=20))
+        assert verdict.over_admissions() == 0
+        verdict.enter(Tally("server", 1, acknowledged=1))
+        verdict.enter(Tally("server", 2, acknowledged=12))
+        assert verdict.over_admissions() == 3
+
+    @pytest.mark.parametrize(("counted", "well"), [(7, False), (8, True), (10, True), (11, False)])
+    def test_counts_lie_between_what_is_known_and_what_may_be(self, verdict, counted, well):
+        verdict.enter(Tally("server", 1, acknowledged=8, unknown=2, failed=5))
+        verdict.compare("server", 1, counted)
+        assert (not verdict.complaints) == well
+
+    def test_a_late_answer_is_wrong(self, verdict):
+        verdict.enter(Tally("server", 1, acknowledged=1, slowest=1.2))
+        verdict.close({})
+        assert "took 1.20 s" in verdict.complaints[0]
+
+    def test_a_slow_recovery_is_wrong(self, verdict):
+        verdict.note_recovery("server killed", 2.9)
+        assert not verdict.complaints
+        verdict.note_recovery("server killed", None)
+        assert "server killed" in verdict.complaints[0]
+
+    def test_what_grows_and_never_shrinks_is_a_leak(self):
+        steady = Resources(descriptors=[10, 20, 10] * 10, memory_kb=[50_000, 60_000] * 15)
+        growing = Resources(descriptors=list(range(10, 40)), memory_kb=[50_000] * 30)
+        assert steady.leaks() == []
+        assert len(growing.leaks()) == 1
