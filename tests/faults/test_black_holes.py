@@ -94,6 +94,7 @@ def test_calls_soon_fail_at_once_but_for_probes(proxy, limiter_at, ledger, count
 
 
 @ON_ERROR
+@FAILING_FAST
 def test_with_allow_nobody_waits_long_and_the_store_is_back_by_itself(
     proxy, limiter_at, ledger, counted, swallow
 ):
@@ -113,6 +114,7 @@ def test_with_allow_nobody_waits_long_and_the_store_is_back_by_itself(
 
 
 @ON_ERROR
+@FAILING_FAST
 def test_while_it_lasts_every_thread_is_let_through(proxy, limiter_at, ledger, swallow):
     limiter = limiter_at(proxy.url, timeout=TIMEOUT, on_error="allow", limits="1/day")
     eventually(lambda: answers(limiter))

@@ -47,11 +47,15 @@ def test_one_that_loads_charges_nothing_and_is_used_once_it_has_loaded(
     limiter = limiter_at(server.tcp_url(), timeout=TIMEOUT)
     eventually(lambda: answers(limiter))
     loading(1.0)
-    assert_unavailable(ledger, ledger.hit_times(3, limiter, "a"))
+    outcomes = ledger.hit_times(3, limiter, "a")
+    # While it loads it looks after its clients only now and then: an answer may come too late.
+    assert all(isinstance(outcome, StoreUnavailable | StoreTimeout) for outcome in outcomes)
+    assert ledger.slowest < TIMEOUT + LATE
     server.await_answer("+PONG")
     eventually(lambda: answers(limiter), within=RECOVERY)
     ledger.hit_times(5, limiter, "a")
-    assert (ledger.acknowledged, counted("a")) == (5, 5)
+    assert ledger.acknowledged == 5
+    ledger.assert_accounts_for(counted("a"))
 
 
 @RETRYING

@@ -118,7 +118,17 @@ class Soak:
     def _await_answers(self, target: Target, *, within: float) -> float:
         """Wait until every worker of the target has had an answer from now on."""
         known = [(answered, answered.value) for _, answered in self._workers[target.name]]
-        return eventually(lambda: all(answered.value > before for answered, before in known), within=within)
+
+        def all_answered() -> bool:
+            self._check_workers(target)
+            return all(answered.value > before for answered, before in known)
+
+        return eventually(all_answered, within=within)
+
+    def _check_workers(self, target: Target) -> None:
+        for worker, _ in self._workers[target.name]:
+            if worker.exitcode is not None:
+                raise RuntimeError(f"a worker for {target.name} ended with {worker.exitcode}")
 
     def _finish(self) -> None:
         self._round.value = OVER
