@@ -120,7 +120,10 @@ def test_one_full_of_clients_charges_nothing_and_is_asked_seldom(server, limiter
         while time.monotonic() < until:
             outcomes.append(ledger.hit(limiter, "a"))
             time.sleep(0.01)
-        assert_unavailable(ledger, outcomes)
+        assert all(isinstance(outcome, StoreUnavailable) for outcome in outcomes)
+        assert ledger.slowest < TIMEOUT + LATE
+        # It hangs up right after its answer: a request that crosses with that may take the answer along.
+        assert ledger.unknown <= len(outcomes) // 10
         only.config_set("maxclients", 100)
     eventually(lambda: answers(limiter), within=RECOVERY)
     ledger.hit(limiter, "a")
