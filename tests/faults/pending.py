@@ -12,6 +12,5 @@ def _pending(reason: str) -> pytest.MarkDecorator:
 FAILING_FAST = _pending("an endpoint that is down isn't left alone between probes yet")
 RETRYING = _pending("answers such as LOADING aren't retried within the deadline yet")
 ONE_REGISTRY = _pending("connections belong to threads and stores yet, not to the process")
-ON_ERROR = _pending("Limiter has no on_error yet")
 SENTINEL = _pending("there are no redis+sentinel:// URLs yet")
 CLUSTER = _pending("there are no redis+cluster:// URLs yet")

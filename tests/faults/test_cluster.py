@@ -13,7 +13,7 @@ from servers.patience import eventually
 
 from .bounds import LATE, RECOVERY
 from .conftest import counted_at
-from .pending import CLUSTER, ON_ERROR
+from .pending import CLUSTER
 
 pytestmark = CLUSTER
 
@@ -77,7 +77,6 @@ class TestSlots:
         for node, identifier in zip(shared_cluster.masters, identifiers, strict=True):
             assert counted_at(limiter_at, node.unix_url())(identifier) == 0
 
-    @ON_ERROR
     def test_whatever_on_error_says(self, shared_cluster, limiter_at, on_each):
         for on_error in ("allow", "deny", "local"):
             limiter = limiter_at(shared_cluster.url(), on_error=on_error)

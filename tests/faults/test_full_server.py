@@ -6,8 +6,6 @@ import time
 
 from overlimit import StoreUnavailable
 
-from .pending import ON_ERROR
-
 
 def test_a_call_fails_at_once_with_nothing_charged(server, limiter_at, ledger, counted):
     limiter = limiter_at(server.tcp_url())
@@ -22,7 +20,6 @@ def test_a_call_fails_at_once_with_nothing_charged(server, limiter_at, ledger, c
     assert (ledger.acknowledged, counted("a"), counted("b")) == (2, 1, 1)
 
 
-@ON_ERROR
 def test_with_allow_it_is_let_through_at_once(server, limiter_at, ledger):
     limiter = limiter_at(server.tcp_url(), on_error="allow")
     limiter.hit("a")

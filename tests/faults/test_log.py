@@ -10,7 +10,6 @@ import pytest
 from servers.patience import eventually
 
 from .answering import answers
-from .pending import ON_ERROR
 
 TIMEOUT = 0.1
 
@@ -22,7 +21,6 @@ def messages(caplog):
     return lambda: [each.getMessage() for each in caplog.records if each.name.startswith("overlimit")]
 
 
-@ON_ERROR
 def test_a_kind_of_failure_is_told_once_in_a_while(proxy, limiter_at, ledger, messages):
     limiter = limiter_at(proxy.url, timeout=TIMEOUT, on_error="allow")
     assert answers(limiter)
@@ -34,7 +32,6 @@ def test_a_kind_of_failure_is_told_once_in_a_while(proxy, limiter_at, ledger, me
     assert any(str(proxy.port) in message for message in messages())
 
 
-@ON_ERROR
 def test_another_endpoint_is_told_of_too(proxy, start_redis, limiter_at, messages):
     other = start_redis()
     limiters = [limiter_at(url, timeout=TIMEOUT, on_error="deny") for url in (proxy.url, other.tcp_url())]
@@ -49,7 +46,6 @@ def test_another_endpoint_is_told_of_too(proxy, start_redis, limiter_at, message
     assert 2 <= len(messages()) <= 4
 
 
-@ON_ERROR
 def test_after_ten_seconds_it_is_told_again_with_how_many_were_not(server, limiter_at, messages):
     limiter = limiter_at(server.tcp_url(), timeout=TIMEOUT, on_error="deny")
     server.kill()
@@ -62,7 +58,6 @@ def test_after_ten_seconds_it_is_told_again_with_how_many_were_not(server, limit
     assert any(100 <= int(number) <= 300 for number in re.findall(r"\d+", messages()[-1]))
 
 
-@ON_ERROR
 @pytest.mark.parametrize("on_error", ["allow", "deny", "local"])
 def test_no_password_is_told(start_redis, limiter_at, messages, on_error):
     server = start_redis(password="s3cret")

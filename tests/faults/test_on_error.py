@@ -11,7 +11,6 @@ from servers.patience import eventually
 
 from .answering import answers
 from .bounds import LATE, RECOVERY
-from .pending import ON_ERROR
 
 TIMEOUT = 0.1
 LIMITS = "10/day"
@@ -57,7 +56,6 @@ def test_by_default_it_is_raised(proxy, limiter_at):
     eventually(admits, within=RECOVERY)
 
 
-@ON_ERROR
 def test_with_allow_all_pass_and_none_is_charged(proxy, four_used):
     limiter = four_used(on_error="allow")
     assert admitted(limiter, 50) == 50
@@ -65,7 +63,6 @@ def test_with_allow_all_pass_and_none_is_charged(proxy, four_used):
     assert admitted(limiter, 50) == 6
 
 
-@ON_ERROR
 def test_with_deny_none_passes_and_each_is_told_when_to_come_back(proxy, four_used):
     limiter = four_used(on_error="deny")
     for _ in range(20):
@@ -76,7 +73,6 @@ def test_with_deny_none_passes_and_each_is_told_when_to_come_back(proxy, four_us
     assert admitted(limiter, 50) == 6
 
 
-@ON_ERROR
 @pytest.mark.parametrize(("share", "locally"), [(1.0, 10), (0.5, 5), (0.05, 1)])
 def test_with_local_a_share_passes_and_its_count_outlives_the_outage(proxy, four_used, share, locally):
     limiter = four_used(on_error="local", local_share=share)
@@ -88,7 +84,6 @@ def test_with_local_a_share_passes_and_its_count_outlives_the_outage(proxy, four
     assert admitted(limiter, 50) == 0
 
 
-@ON_ERROR
 @pytest.mark.parametrize("on_error", ["allow", "deny", "local"])
 def test_threads_on_a_server_that_is_stopped_are_all_answered_in_time(server, limiter_at, ledger, on_error):
     limiter = limiter_at(server.tcp_url(), timeout=TIMEOUT, limits=LIMITS, on_error=on_error)
