@@ -12,7 +12,7 @@ from servers.patience import eventually
 
 from .answering import answers
 from .bounds import LATE, RECOVERY
-from .pending import FAILING_FAST
+from .pending import TELLING
 
 TIMEOUT = 0.1
 
@@ -73,7 +73,6 @@ def test_threads_are_all_answered_in_time_and_their_late_replies_dropped(
     ledger.assert_accounts_for(counted("a"))
 
 
-@FAILING_FAST
 def test_calls_soon_fail_at_once_but_for_probes(proxy, limiter_at, ledger, counted, swallow):
     limiter = limiter_at(proxy.url, timeout=TIMEOUT)
     eventually(lambda: answers(limiter))
@@ -93,7 +92,7 @@ def test_calls_soon_fail_at_once_but_for_probes(proxy, limiter_at, ledger, count
     ledger.assert_accounts_for(counted("a"))
 
 
-@FAILING_FAST
+@TELLING
 def test_with_allow_nobody_waits_long_and_the_store_is_back_by_itself(
     proxy, limiter_at, ledger, counted, swallow
 ):
@@ -112,7 +111,6 @@ def test_with_allow_nobody_waits_long_and_the_store_is_back_by_itself(
     assert ledger.hit(limiter, "b").source == "store"
 
 
-@FAILING_FAST
 def test_while_it_lasts_every_thread_is_let_through(proxy, limiter_at, ledger, swallow):
     limiter = limiter_at(proxy.url, timeout=TIMEOUT, on_error="allow", limits="1/day")
     eventually(lambda: answers(limiter))

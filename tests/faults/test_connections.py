@@ -7,8 +7,6 @@ import threading
 from overlimit import Limiter, RedisStore
 from servers.patience import eventually
 
-from .pending import ONE_REGISTRY
-
 MOST = 3
 
 
@@ -17,7 +15,6 @@ def tcp_connections(server):
     return sum(b"127.0.0.1" in line for line in server.ask("CLIENT", "LIST").splitlines())
 
 
-@ONE_REGISTRY
 def test_a_process_has_at_most_three_whatever_its_limiters_and_threads(server, ledger, prefix):
     stores = [RedisStore(server.tcp_url(), timeout=10 + i, prefix=f"{prefix}{i % 3}") for i in range(6)]
     limiters = [Limiter("1000000/day", store=store, name=f"n{i}") for i, store in enumerate(stores * 4)]
@@ -33,7 +30,6 @@ def test_a_process_has_at_most_three_whatever_its_limiters_and_threads(server, l
     assert (ledger.errors, ledger.acknowledged) == ([], 24 * 100)
 
 
-@ONE_REGISTRY
 def test_threads_that_come_and_go_leave_none_behind(server, limiter_at, ledger):
     limiter = limiter_at(server.tcp_url())
     for _ in range(10):

@@ -11,7 +11,6 @@ from overlimit import StoreConfigError
 from servers.patience import eventually
 
 from .answering import answers
-from .pending import FAILING_FAST
 
 MENDED = 2.0
 """Seconds after which a store is used whose credentials have become right."""
@@ -81,7 +80,6 @@ def test_it_works_soon_after_it_became_right(limiter, admin, ledger, wrong):
     assert limiter.peek("b", cost=0).remaining == 1_000_000 - 5
 
 
-@FAILING_FAST
 def test_a_storm_of_calls_is_no_storm_of_connections(limiter, admin, ledger):
     before = accepted(admin)
     with ledger.hammering(limiter, "a"):

@@ -12,7 +12,7 @@ from servers.patience import eventually
 
 from .answering import answers
 from .bounds import LATE, RECOVERY
-from .pending import FAILING_FAST
+from .pending import TELLING
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_refused_connections_fail_at_once_and_charge_nothing(proxy, limiter_at, 
     assert counted("a") == ledger.acknowledged == 10
 
 
-@FAILING_FAST
+@TELLING
 def test_one_that_refuses_is_asked_seldom(server, limiter_at, ledger):
     limiter = limiter_at(server.tcp_url())
     server.kill()

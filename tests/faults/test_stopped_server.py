@@ -13,7 +13,6 @@ from servers.patience import eventually
 
 from .answering import answers
 from .bounds import LATE, RECOVERY
-from .pending import FAILING_FAST
 
 TIMEOUT = 0.1
 
@@ -60,7 +59,6 @@ def test_a_patient_call_outlives_a_short_stop(server, limiter_at, ledger, counte
     assert 0.3 <= ledger.slowest < 3.0
 
 
-@FAILING_FAST
 def test_threads_soon_fail_at_once_and_come_back_by_themselves(server, limiter_at, ledger, counted):
     limiter = limiter_at(server.tcp_url(), timeout=TIMEOUT)
     eventually(lambda: answers(limiter))
