@@ -11,6 +11,8 @@ from contextlib import contextmanager
 
 from overlimit import Decision, Limiter, StoreError
 
+from .bounds import LATE, LATEST
+
 
 class Ledger:
     """The outcomes of calls of cost 1, and how long each took, from any number of threads.
@@ -88,6 +90,12 @@ class Ledger:
     @property
     def median(self) -> float:
         return statistics.median(self.seconds)
+
+    def assert_in_time(self, timeout: float) -> None:
+        """No call outlasted its timeout by much, and hardly any by more than a machine's noise."""
+        nine_of_ten = sorted(self.seconds)[int(0.9 * (len(self.seconds) - 1))]
+        assert nine_of_ten < timeout + LATE
+        assert self.slowest < timeout + LATEST
 
     def assert_accounts_for(self, counted: int) -> None:
         """The server charged what it acknowledged, and besides at most what nobody knows of."""

@@ -11,7 +11,7 @@ from overlimit import StoreTimeout
 from servers.patience import eventually
 
 from .answering import answers
-from .bounds import LATE, RECOVERY
+from .bounds import RECOVERY
 from .pending import TELLING
 
 TIMEOUT = 0.1
@@ -39,7 +39,7 @@ def test_a_call_ends_at_its_timeout_and_may_have_been_charged(
     outcomes = ledger.hit_times(3, limiter, "a")
     assert all(isinstance(outcome, StoreTimeout) and outcome.maybe_charged for outcome in outcomes)
     assert TIMEOUT <= min(ledger.seconds)
-    assert ledger.slowest < TIMEOUT + LATE
+    ledger.assert_in_time(TIMEOUT)
     proxy.restore()
     eventually(lambda: answers(limiter), within=RECOVERY)
     ledger.assert_accounts_for(counted("a"))
@@ -50,7 +50,7 @@ def test_one_before_the_first_call_charges_nothing_twice(proxy, limiter_at, ledg
     limiter = limiter_at(proxy.url, timeout=TIMEOUT)
     ledger.hit_times(3, limiter, "a")
     assert ledger.acknowledged == 0
-    assert ledger.slowest < TIMEOUT + LATE
+    ledger.assert_in_time(TIMEOUT)
     proxy.restore()
     eventually(lambda: answers(limiter), within=RECOVERY)
     ledger.hit_times(5, limiter, "a")
@@ -65,7 +65,7 @@ def test_threads_are_all_answered_in_time_and_their_late_replies_dropped(
     swallow()
     ledger.hit_from_threads([limiter] * 8, "a", times=3)
     assert ledger.acknowledged == 0
-    assert ledger.slowest < TIMEOUT + LATE
+    ledger.assert_in_time(TIMEOUT)
     proxy.restore()
     eventually(lambda: answers(limiter), within=RECOVERY)
     patient = limiter_at(proxy.url)
@@ -81,7 +81,7 @@ def test_calls_soon_fail_at_once_but_for_probes(proxy, limiter_at, ledger, count
     ledger.seconds = ledger.seconds[-1000:]
     assert len(ledger.seconds) == 1000
     assert ledger.median < 0.001
-    assert ledger.slowest < TIMEOUT + LATE
+    ledger.assert_in_time(TIMEOUT)
     accepted = proxy.connections()
     assert accepted <= 12
     proxy.restore()
@@ -102,7 +102,9 @@ def test_with_allow_nobody_waits_long_and_the_store_is_back_by_itself(
     first = ledger.hit(limiter, "a")
     assert (first.allowed, first.source, first.retry_after) == (True, "error", 0.0)
     assert ledger.seconds[0] < 0.3
-    eventually(lambda: limiter.hit("a").source == "error" and limiter.stats()["breaker"] == "open")
+    eventually(
+        lambda: limiter.hit("a").source == "error" and limiter.stats()["breaker"] == "open", within=4.0
+    )
     seconds = [seconds_of(lambda: ledger.hit(limiter, "a")) for _ in range(500)]
     assert statistics.median(seconds) < 0.001
     assert ledger.acknowledged == 0
@@ -119,6 +121,6 @@ def test_while_it_lasts_every_thread_is_let_through(proxy, limiter_at, ledger, s
         time.sleep(1.5)
     assert (ledger.acknowledged, ledger.refused, ledger.errors) == (0, 0, [])
     assert ledger.unknown > 1000
-    assert ledger.slowest < TIMEOUT + LATE
+    ledger.assert_in_time(TIMEOUT)
     proxy.restore()
     eventually(lambda: answers(limiter), within=RECOVERY)

@@ -10,7 +10,7 @@ from overlimit import StoreError, StoreUnavailable
 from servers.patience import eventually
 
 from .answering import answers
-from .bounds import LATE, RECOVERY
+from .bounds import RECOVERY
 from .pending import TELLING
 
 TIMEOUT = 0.1
@@ -94,5 +94,5 @@ def test_threads_on_a_server_that_is_stopped_are_all_answered_in_time(server, li
     ledger.hit_from_threads([limiter] * 6, "a", times=3)
     server.resume()
     assert (ledger.errors, ledger.acknowledged) == ([], 0)
-    assert ledger.slowest < TIMEOUT + LATE
+    ledger.assert_in_time(TIMEOUT)
     eventually(lambda: answers(limiter), within=RECOVERY)
