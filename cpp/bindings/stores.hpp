@@ -2,9 +2,13 @@
 #pragma once
 
 #include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "overlimit/memory_store.hpp"
 #ifdef OVERLIMIT_LINKS_REDIS
@@ -65,23 +69,52 @@ inline void bind_tls_options(pybind11::module_& module) {
            py::arg("check_hostname"));
 }
 
-inline void bind_redis_store(pybind11::module_& module) {
+inline void bind_redis_sites(pybind11::module_& module) {
   namespace py = pybind11;
-  py::class_<RedisStore, Store, std::shared_ptr<RedisStore>>(module, "RedisStore",
-                                                             "The core of overlimit.RedisStore.")
+  using Addresses = std::vector<std::pair<std::string, std::uint16_t>>;
+  static constexpr auto host_ports = [](const Addresses& addresses) {
+    std::vector<redis::HostPort> converted;
+    for (const auto& [host, port] : addresses) converted.push_back({host, port});
+    return converted;
+  };
+  py::class_<redis::Endpoint>(module, "Endpoint", "A Redis server, and as whom to talk to it.")
       .def(py::init([](std::string host, std::uint16_t port, std::string unix_path, std::string username,
-                       std::string password, int database, const redis::TlsOptions* tls, std::string prefix,
-                       Micros timeout_us) {
+                       std::string password, int database, const redis::TlsOptions* tls) {
              redis::Endpoint endpoint{
                  std::move(host), port, std::move(unix_path), std::move(username), std::move(password),
                  database,        {}};
              if (tls != nullptr) endpoint.tls = *tls;
-             return std::make_shared<RedisStore>(std::move(endpoint),
-                                                 RedisStore::Options{std::move(prefix), timeout_us});
+             return endpoint;
            }),
            py::kw_only(), py::arg("host"), py::arg("port"), py::arg("unix_path"), py::arg("username"),
-           py::arg("password"), py::arg("database"), py::arg("tls").none(true), py::arg("prefix"),
-           py::arg("timeout_us"))
+           py::arg("password"), py::arg("database"), py::arg("tls").none(true));
+  py::class_<redis::SentinelSite>(module, "SentinelSite", "The master that sentinels name.")
+      .def(py::init([](const Addresses& sentinels, std::string service, const redis::Endpoint& server) {
+        return redis::SentinelSite{host_ports(sentinels), std::move(service), server};
+      }));
+  py::class_<redis::ClusterSite>(module, "ClusterSite", "A Redis Cluster, by some of its nodes.")
+      .def(py::init([](const Addresses& seeds, const redis::Endpoint& server) {
+        return redis::ClusterSite{host_ports(seeds), server};
+      }));
+}
+
+inline HashTag hash_tag_from(const std::string& name) {
+  if (name == "policy") return HashTag::policy;
+  return name == "prefix" ? HashTag::prefix : HashTag::none;
+}
+
+inline void bind_redis_store(pybind11::module_& module) {
+  namespace py = pybind11;
+  py::class_<RedisStore, Store, std::shared_ptr<RedisStore>>(module, "RedisStore",
+                                                             "The core of overlimit.RedisStore.")
+      .def(py::init([](redis::Site site, std::string prefix, const std::string& hash_tag,
+                       bool hash_identifiers, Micros timeout_us) {
+             RedisStore::Keys keys{std::move(prefix), hash_tag_from(hash_tag), hash_identifiers};
+             return std::make_shared<RedisStore>(std::move(site),
+                                                 RedisStore::Options{std::move(keys), timeout_us});
+           }),
+           py::arg("site"), py::kw_only(), py::arg("prefix"), py::arg("hash_tag"),
+           py::arg("hash_identifiers"), py::arg("timeout_us"))
       .def("close", &RedisStore::close, "Close this process's connections; a later call opens new ones.");
 }
 #endif
@@ -92,6 +125,7 @@ inline void bind_stores(pybind11::module_& module) {
   bind_memory_store(module);
 #ifdef OVERLIMIT_LINKS_REDIS
   bind_tls_options(module);
+  bind_redis_sites(module);
   bind_redis_store(module);
 #endif
 }

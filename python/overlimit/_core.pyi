@@ -51,7 +51,7 @@ class TlsOptions:
         check_hostname: bool,
     ) -> None: ...
 
-class RedisStore(Store):
+class Endpoint:
     def __init__(
         self,
         *,
@@ -62,7 +62,24 @@ class RedisStore(Store):
         password: str,
         database: SupportsIndex,
         tls: TlsOptions | None,
+    ) -> None: ...
+
+class SentinelSite:
+    def __init__(
+        self, sentinels: Sequence[tuple[str, SupportsIndex]], service: str, server: Endpoint, /
+    ) -> None: ...
+
+class ClusterSite:
+    def __init__(self, seeds: Sequence[tuple[str, SupportsIndex]], server: Endpoint, /) -> None: ...
+
+class RedisStore(Store):
+    def __init__(
+        self,
+        site: Endpoint | SentinelSite | ClusterSite,
+        *,
         prefix: str,
+        hash_tag: Literal["none", "policy", "prefix"],
+        hash_identifiers: bool,
         timeout_us: SupportsIndex,
     ) -> None: ...
     def close(self) -> None: ...

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from overlimit import _core
+from overlimit._options import truth_of
 
 TLS_DEFAULTS: Mapping[str, Any] = {
     "ssl_ca_certs": None,
@@ -28,7 +29,6 @@ _TEXTS = {
     "ssl_keyfile": "key_file",
     "ssl_password": "key_password",
 }
-_TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _CERT_REQS = {None: "none", 0: "none", 1: "required", 2: "required", "optional": "required"}
 _TLS_1_2 = 0x0303
 
@@ -45,7 +45,7 @@ def tls_options(options: Mapping[str, Any]) -> _core.TlsOptions:
     return _core.TlsOptions(
         **{field: _text(name, options[name]) for name, field in _TEXTS.items()},
         verify=options["ssl_cert_reqs"] == "required",
-        check_hostname=_truth(options["ssl_check_hostname"]),
+        check_hostname=truth_of("ssl_check_hostname", options["ssl_check_hostname"]),
     )
 
 
@@ -86,10 +86,3 @@ def _text(name: str, value: Any) -> str:
     if not text or "\0" in text:
         raise ValueError(f"{name} must be neither empty nor hold a NUL")
     return text
-
-
-def _truth(value: Any) -> bool:
-    truth = _TRUTH.get(value.lower()) if isinstance(value, str) else value
-    if not isinstance(truth, bool):
-        raise ValueError(f"ssl_check_hostname must be True or False, not {value!r}")
-    return truth

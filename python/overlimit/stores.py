@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import types
-import urllib.parse
 import weakref
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from overlimit import _core
 from overlimit._core import MemoryStore
+from overlimit._options import hash_tag_of, timeout_us_of, truth_of
+from overlimit._redis_url import RedisUrl
 from overlimit._tls import TLS_DEFAULTS, refuse_tls_options, tls_options
 from overlimit.names import KEY_NAME_RULE, is_key_name
 
@@ -18,10 +19,8 @@ __all__ = ["MemoryStore", "RedisStore", "Store", "as_store"]
 
 Store: TypeAlias = "_core.Store"
 
-_TLS_SCHEMES = ("rediss", "valkeys")
-_SCHEMES = ("redis", "valkey", *_TLS_SCHEMES, "unix")
-_OPTIONS = ("timeout", "prefix", *TLS_DEFAULTS)
-_MAX_DATABASE = 2**31 - 1
+_KEY_DEFAULTS = {"timeout": 0.1, "prefix": "ol", "hash_tag": False, "hash_identifiers": False}
+_OPTIONS = (*_KEY_DEFAULTS, *TLS_DEFAULTS)
 
 
 class RedisStore(_core.RedisStore):
@@ -31,12 +30,21 @@ class RedisStore(_core.RedisStore):
     ----------
     url
         ``redis://[user[:password]@]host[:port][/db]`` or ``unix://[user:password@]/path[?db=N]``;
-        ``rediss://`` is with TLS; ``valkey://`` and ``valkeys://`` are the same as ``redis://`` and
-        ``rediss://``. Every keyword below may also be a query option of it.
+        ``redis+sentinel://[user:password@]host[:port],host[:port]/service[/db]``, where the hosts are
+        sentinels and user and password are for the master they name;
+        ``redis+cluster://[user:password@]host[:port],host[:port]``, where the hosts are some nodes of a
+        cluster. ``rediss`` instead of ``redis`` is with TLS; ``valkey`` and ``valkeys`` are the same as
+        ``redis`` and ``rediss``. Every keyword below may also be a query option of it.
     timeout
-        The deadline of one whole call (resolve, connect, TLS, log in, send, reply), in seconds.
+        The deadline of one whole call (resolve, connect, TLS, log in, send, reply, and asking others or once
+        more where that cannot charge twice), in seconds.
     prefix
         What every key begins with: ``[A-Za-z0-9_.-]{1,64}``.
+    hash_tag
+        What the keys of one call share in their names, for a cluster to keep them in one slot: nothing
+        (False), the policy (``"policy"`` or True) or all keys of the prefix (``"prefix"``).
+    hash_identifiers
+        Whether keys hold the SHA-256 of every identifier, not only of those longer than 256 bytes.
     ssl_ca_certs, ssl_ca_path, ssl_ca_data
         The CAs to trust instead of the system's: a PEM file, a directory as ``openssl rehash`` makes it, PEM
         text.
@@ -59,6 +67,8 @@ class RedisStore(_core.RedisStore):
         *,
         timeout: float = 0.1,
         prefix: str = "ol",
+        hash_tag: bool | Literal["policy", "prefix"] = False,
+        hash_identifiers: bool = False,
         ssl_ca_certs: str | os.PathLike[str] | None = None,
         ssl_ca_path: str | os.PathLike[str] | None = None,
         ssl_ca_data: str | None = None,
@@ -68,9 +78,11 @@ class RedisStore(_core.RedisStore):
         ssl_keyfile: str | os.PathLike[str] | None = None,
         ssl_password: str | None = None,
     ) -> None:
-        keywords = {
+        keywords: dict[str, Any] = {
             "timeout": timeout,
             "prefix": prefix,
+            "hash_tag": hash_tag,
+            "hash_identifiers": hash_identifiers,
             "ssl_ca_certs": ssl_ca_certs,
             "ssl_ca_path": ssl_ca_path,
             "ssl_ca_data": ssl_ca_data,
@@ -80,30 +92,29 @@ class RedisStore(_core.RedisStore):
             "ssl_keyfile": ssl_keyfile,
             "ssl_password": ssl_password,
         }
-        address = _address(url)
+        where = RedisUrl.read(url, _OPTIONS)
         if not isinstance(prefix, str):
             raise TypeError(f"prefix must be a str, not {type(prefix).__name__}")
         if isinstance(timeout, bool | str):
             raise TypeError(f"timeout must be a number of seconds, not {timeout!r}")
-        options = keywords | address.pop("options")
+        options = keywords | where.options
         if not is_key_name(options["prefix"]):
             raise ValueError(f"prefix must be {KEY_NAME_RULE}, not {options['prefix']!r}")
-        has_tls = address.pop("has_tls")
-        if not has_tls:
+        if not where.has_tls:
             refuse_tls_options(options)
-        self._description = _described(address, has_tls)
-        self._shown = {name: options[name] for name in ("timeout", "prefix")}
+        self._description = str(where)
+        self._shown = {name: options[name] for name in _KEY_DEFAULTS}
         self._arguments = (url, keywords)
         super().__init__(
-            **address,
-            tls=tls_options(options) if has_tls else None,
+            where.site(tls_options(options) if where.has_tls else None),
             prefix=options["prefix"],
-            timeout_us=_timeout_us(options["timeout"]),
+            hash_tag=hash_tag_of(options["hash_tag"]),
+            hash_identifiers=truth_of("hash_identifiers", options["hash_identifiers"]),
+            timeout_us=timeout_us_of(options["timeout"]),
         )
 
     def __repr__(self) -> str:
-        usual = {"timeout": 0.1, "prefix": "ol"}
-        unusual = {name: value for name, value in self._shown.items() if value != usual[name]}
+        unusual = {name: value for name, value in self._shown.items() if value != _KEY_DEFAULTS[name]}
         options = [f"{name}={value!r}" for name, value in unusual.items()]
         return f"RedisStore({', '.join([repr(self._description), *options])})"
 
@@ -113,85 +124,6 @@ class RedisStore(_core.RedisStore):
 
 def _rebuilt(url: str, keywords: dict[str, Any]) -> RedisStore:
     return RedisStore(url, **keywords)
-
-
-def _timeout_us(timeout: float | str) -> int:
-    try:
-        microseconds = round(float(timeout) * 1e6)
-    except (OverflowError, TypeError, ValueError):
-        raise ValueError(f"timeout must be a number of seconds above 0, got {timeout!r}") from None
-    if not 0 < microseconds < 1 << 49:
-        raise ValueError(f"timeout must be a number of seconds above 0, got {timeout!r}")
-    return microseconds
-
-
-def _address(url: str) -> dict[str, Any]:
-    """Take a URL apart; no message repeats a part of it that may belong to a password."""
-    parts = _split(url)
-    query = dict(urllib.parse.parse_qsl(parts.query, keep_blank_values=True))
-    options = {name: query.pop(name) for name in _OPTIONS if name in query}
-    on_socket = parts.scheme == "unix"
-    database = _database(query.pop("db", None), "" if on_socket else parts.path.strip("/"))
-    if query:
-        unknown = sorted(query)[0]
-        raise ValueError(
-            f"unknown option {unknown!r} in the store's URL; there are db, {', '.join(sorted(_OPTIONS))}"
-        )
-    if on_socket and not parts.path:
-        raise ValueError("a unix:// URL names a path, as in unix:///run/redis.sock")
-    return {
-        "host": parts.hostname or "localhost",
-        "port": _port(parts),
-        "unix_path": urllib.parse.unquote(parts.path) if on_socket else "",
-        "username": urllib.parse.unquote(parts.username or ""),
-        "password": urllib.parse.unquote(parts.password or ""),
-        "database": database,
-        "has_tls": parts.scheme in _TLS_SCHEMES,
-        "options": options,
-    }
-
-
-def _split(url: str) -> urllib.parse.SplitResult:
-    if not isinstance(url, str):
-        raise TypeError(f"a store's URL is a str, not {type(url).__name__}")
-    parts = urllib.parse.urlsplit(url)
-    if parts.scheme not in _SCHEMES or not url.startswith(f"{parts.scheme}://"):
-        raise ValueError(
-            "a store's URL looks like 'memory://', 'redis://host:6379/0', 'valkey://host:6379/0', "
-            "'rediss://host:6379/0' (with TLS) or 'unix:///path'; this one begins otherwise"
-        )
-    if "@" in f"{parts.path}?{parts.query}#{parts.fragment}":
-        raise ValueError(
-            "user and password in the store's URL must be percent-encoded, as by "
-            "urllib.parse.quote(password, safe='')"
-        )
-    return parts
-
-
-def _database(in_query: str | None, in_path: str) -> int:
-    if in_query is not None and in_path:
-        raise ValueError("the store's URL gives the database twice: in its path and as db=")
-    database = in_query or in_path or "0"
-    if not database.isdecimal() or int(database) > _MAX_DATABASE:
-        raise ValueError("the database in the store's URL must be a number, as in redis://host:6379/0")
-    return int(database)
-
-
-def _port(parts: urllib.parse.SplitResult) -> int:
-    try:
-        return parts.port or 6379
-    except ValueError:
-        raise ValueError(
-            "the port in the store's URL must be a number from 1 to 65535, and a password in it be "
-            "percent-encoded"
-        ) from None
-
-
-def _described(address: dict[str, Any], has_tls: bool) -> str:
-    if address["unix_path"]:
-        return f"unix://{address['unix_path']}?db={address['database']}"
-    host = f"[{address['host']}]" if ":" in address["host"] else address["host"]
-    return f"{'rediss' if has_tls else 'redis'}://{host}:{address['port']}/{address['database']}"
 
 
 _default_memory: list[MemoryStore] = []

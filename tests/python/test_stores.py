@@ -34,6 +34,12 @@ class TestUrls:
             ("valkeys://example.org:7000/5", "rediss://example.org:7000/5"),
             ("unix:///run/redis.sock?db=2", "unix:///run/redis.sock?db=2"),
             ("unix://user:secret@/run/redis.sock", "unix:///run/redis.sock?db=0"),
+            ("redis+sentinel://one,[::1]:5/cache", "redis+sentinel://one:26379,[::1]:5/cache/0"),
+            ("valkeys+sentinel://u:secret@one:1/cache/3", "rediss+sentinel://one:1/cache/3"),
+            ("redis+sentinel://one/cache?db=3", "redis+sentinel://one:26379/cache/3"),
+            ("redis+cluster://u:secret@one,two:7001", "redis+cluster://one:6379,two:7001"),
+            ("rediss+cluster://:secret@one/0", "rediss+cluster://one:6379"),
+            ("valkey+cluster://one/?db=0", "redis+cluster://one:6379"),
         ],
     )
     def test_a_store_shows_where_it_is_and_never_the_password(self, url, shown):
@@ -63,6 +69,26 @@ class TestUrls:
             ("redis://localhost?timeout=soon", "timeout"),
             ("redis://localhost?prefix=a:b", "prefix"),
             ("unix://", "path"),
+            ("redis://localhost:0", "port"),
+            ("redis://one:1,two:2/0", r"redis\+sentinel://.*redis\+cluster://"),
+            ("redis+sentinel://one:1,two:2", "service"),
+            ("redis+sentinel://one:1/my service/0", "service"),
+            ("redis+sentinel://one:1/cache/x", "number"),
+            ("redis+sentinel://one:1/cache/1?db=1", "twice"),
+            ("redis+sentinel://one:1,,two:2/cache", "host"),
+            ("redis+sentinel:///cache", "host"),
+            ("redis+sentinel://u:sec/ret@one/cache", "percent-encoded"),
+            ("redis+cluster://one:1/1", "database"),
+            ("redis+cluster://one:1?db=2", "database"),
+            ("redis+cluster://one:x", "port"),
+            ("redis+cluster://u:sec,ret@", "host"),
+            ("redis+cluster://one?tiemout=1", "tiemout"),
+            ("redis+sentinels://one/cache", "redis\\+sentinel://"),
+            ("unix+cluster:///run/redis.sock", "redis\\+cluster://"),
+            ("redis+://one", "redis://"),
+            ("redis+cluster://one?ssl_cert_reqs=none", "ssl_cert_reqs.*rediss://"),
+            ("redis://localhost?hash_tag=both", "hash_tag"),
+            ("redis://localhost?hash_identifiers=2", "hash_identifiers"),
         ],
     )
     def test_a_wrong_url_is_a_value_error_that_names_what_is_wrong(self, url, message):
@@ -87,8 +113,61 @@ class TestUrls:
         with redis_server.client() as client:
             assert client.exists(f"{prefix}1:default:a") == 1
 
-    def test_building_connects_to_nothing(self):
-        Limiter("5/minute", store="redis://127.0.0.1:1/0")
+    @pytest.mark.parametrize("site", ["redis://127.0.0.1:1/0", "redis+cluster://no-such-host.invalid:1"])
+    def test_building_connects_to_nothing(self, site):
+        Limiter("5/minute", store=site)
+
+    def test_options_of_keys_are_shown(self):
+        store = RedisStore("redis+cluster://one?hash_tag=prefix", hash_identifiers=True)
+        assert repr(store) == (
+            "RedisStore('redis+cluster://one:6379', hash_tag='prefix', hash_identifiers=True)"
+        )
+        assert repr(pickle.loads(pickle.dumps(store))) == repr(store)
+
+    @pytest.mark.parametrize("hash_tag", ["slot", 1.5, None, b"policy", ""])
+    def test_a_wrong_hash_tag(self, hash_tag):
+        with pytest.raises(ValueError, match="hash_tag"):
+            RedisStore("redis://localhost", hash_tag=hash_tag)
+
+    @pytest.mark.parametrize("hash_identifiers", ["often", 1, None])
+    def test_wrong_hash_identifiers(self, hash_identifiers):
+        with pytest.raises(ValueError, match="hash_identifiers"):
+            RedisStore("redis://localhost", hash_identifiers=hash_identifiers)
+
+
+class TestKeys:
+    SHA256_OF_A = "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb"
+
+    @pytest.mark.parametrize(
+        ("options", "key"),
+        [
+            ({}, "{prefix}1:api:a"),
+            ({"hash_tag": False}, "{prefix}1:api:a"),
+            ({"hash_tag": "policy"}, "{{{prefix}1:api}}:a"),
+            ({"hash_tag": True}, "{{{prefix}1:api}}:a"),
+            ({"hash_tag": "prefix"}, "{{{prefix}1}}:api:a"),
+            ({"hash_identifiers": True}, "{prefix}1:api#{a}"),
+            ({"hash_tag": "prefix", "hash_identifiers": True}, "{{{prefix}1}}:api#{a}"),
+        ],
+    )
+    def test_a_key_is_named_as_the_options_say(self, redis_server, prefix, options, key):
+        store = RedisStore(redis_server.unix_url(), timeout=10, prefix=prefix, **options)
+        limiter = Limiter("2/minute", store=store, name="api")
+        limiter.hit("a", "b")
+        with redis_server.client() as client:
+            assert client.exists(key.format(prefix=prefix, a=self.SHA256_OF_A)) == 1
+            limiter.reset("b")
+            assert len(client.keys(f"*{prefix}1*")) == 1
+            limiter.hit("x" * 300)
+            limiter.reset_all()
+            assert client.keys(f"*{prefix}1*") == []
+        assert limiter.peek("a", cost=0).remaining == 2
+
+    def test_options_of_keys_may_be_query_options(self, redis_server, prefix):
+        url = f"{redis_server.tcp_url()}?timeout=10&prefix={prefix}&hash_tag=true&hash_identifiers=yes"
+        Limiter("2/minute", store=url, name="api").hit("a")
+        with redis_server.client() as client:
+            assert client.exists(f"{{{prefix}1:api}}#{self.SHA256_OF_A}") == 1
 
 
 class TestSharing:

@@ -36,7 +36,7 @@ struct Endpoint {
   std::string password;
   int database = 0;
   std::optional<TlsOptions> tls;  ///< none: in the clear
-  /// Refuse a server that is a replica when the connection is opened.
+  /// Every new connection makes sure that the server is no replica, else it fails with StoreUnavailable.
   bool must_be_master = false;
 
   bool operator==(const Endpoint&) const = default;
@@ -44,8 +44,13 @@ struct Endpoint {
   /// "localhost:6379/0", "[::1]:6379/0" or "unix:/path?db=0", for messages: never the credentials.
   [[nodiscard]] std::string describe() const {
     if (!unix_path.empty()) return "unix:" + unix_path + "?db=" + std::to_string(database);
+    return host_port() + "/" + std::to_string(database);
+  }
+
+  /// "localhost:6379" or "[::1]:6379".
+  [[nodiscard]] std::string host_port() const {
     const bool is_ipv6 = host.find(':') != std::string::npos;
-    return (is_ipv6 ? "[" + host + "]" : host) + ":" + std::to_string(port) + "/" + std::to_string(database);
+    return (is_ipv6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
   }
 };
 

@@ -5,13 +5,21 @@
 #error "only targets that link overlimit_redis may include redis_store.hpp"
 #endif
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
-#include "overlimit/redis_endpoint.hpp"
+#include "overlimit/redis_site.hpp"
 #include "overlimit/store.hpp"
 
 namespace overlimit {
+
+/// What the keys of one call have in common in their names, for a Redis Cluster to keep them in one slot.
+enum class HashTag : std::uint8_t {
+  none,    ///< nothing: only calls of one identifier and policy work in a cluster
+  policy,  ///< the policy: calls of one policy work
+  prefix,  ///< all: any call works, and one node has all the keys
+};
 
 /// Thread-safe, and usable in a forked child at once, with connections of its own. Connects to nothing
 /// before the first call.
@@ -21,13 +29,20 @@ namespace overlimit {
 /// unless a call brings its own.
 class RedisStore final : public Store {
  public:
-  struct Options {
-    std::string prefix = "ol";  ///< of every key: [A-Za-z0-9_.-]{1,64}
-    Micros timeout = 100'000;   ///< the deadline of one whole call
+  /// How keys are named (lua/README.md).
+  struct Keys {
+    std::string prefix = "ol";  ///< [A-Za-z0-9_.-]{1,64}
+    HashTag hash_tag = HashTag::none;
+    bool hash_identifiers = false;  ///< not only those too long for a key
   };
 
-  /// Throws std::invalid_argument naming a wrong option.
-  RedisStore(redis::Endpoint endpoint, Options options);
+  struct Options {
+    Keys keys = {};
+    Micros timeout = 100'000;  ///< the deadline of one whole call
+  };
+
+  /// Throws std::invalid_argument naming a wrong option or site.
+  RedisStore(redis::Site site, Options options);
   ~RedisStore() override;
 
   void prepare(const Plan& plan) override;
@@ -40,6 +55,9 @@ class RedisStore final : public Store {
   /// Looks at all keys of the database, some thousand per round trip, each of which has the timeout.
   void reset_all(const Plan& plan, const Interrupted& interrupted) override;
   [[nodiscard]] bool waits() const override { return true; }
+  /// In a cluster that of the worst node.
+  [[nodiscard]] Breaker breaker() const override;
+  [[nodiscard]] Micros timeout() const override;
 
   /// Closes this process's connections; a later call opens new ones.
   void close();

@@ -15,21 +15,24 @@ std::string sha256_of(std::string_view text) {
   return hex(digest);
 }
 
-std::string start_of(std::string_view prefix, std::string_view policy) {
-  std::string start(prefix);
-  return start.append(1, kFormatVersion).append(1, ':').append(policy);
+std::string start_of(const RedisStore::Keys& keys, std::string_view policy) {
+  std::string start = keys.prefix + kFormatVersion;
+  if (keys.hash_tag == HashTag::prefix) start = "{" + start + "}";
+  start.append(1, ':').append(policy);
+  return keys.hash_tag == HashTag::policy ? "{" + start + "}" : start;
 }
 
 }  // namespace
 
-std::string key_of(std::string_view prefix, std::string_view policy, std::string_view identifier) {
-  std::string key = start_of(prefix, policy);
-  if (identifier.size() > kMaxPlainIdentifier) return key.append(1, '#').append(sha256_of(identifier));
+std::string key_of(const RedisStore::Keys& keys, std::string_view policy, std::string_view identifier) {
+  std::string key = start_of(keys, policy);
+  const bool is_hashed = keys.hash_identifiers || identifier.size() > kMaxPlainIdentifier;
+  if (is_hashed) return key.append(1, '#').append(sha256_of(identifier));
   return key.append(1, ':').append(identifier);
 }
 
-std::array<std::string, 2> patterns_of(std::string_view prefix, std::string_view policy) {
-  const std::string start = start_of(prefix, policy);
+std::array<std::string, 2> patterns_of(const RedisStore::Keys& keys, std::string_view policy) {
+  const std::string start = start_of(keys, policy);
   return {start + ":*", start + "#*"};
 }
 

@@ -5,16 +5,19 @@
 #include <string>
 #include <string_view>
 
+#include "overlimit/redis_store.hpp"
+
 namespace overlimit::redis {
 
 inline constexpr char kFormatVersion = '1';
 inline constexpr std::size_t kMaxPlainIdentifier = 256;
 
-/// `ol1:policy:identifier`; an identifier over kMaxPlainIdentifier bytes is `ol1:policy#` and its SHA-256
-/// in 64 lowercase hex digits. Prefix and policy cannot hold ':' or '#', so no two pairs share a key.
-std::string key_of(std::string_view prefix, std::string_view policy, std::string_view identifier);
+/// `ol1:policy:identifier`, with a hash tag `{ol1:policy}:identifier` or `{ol1}:policy:identifier`. An
+/// identifier over kMaxPlainIdentifier bytes, or any if all are to be hashed, is `ol1:policy#` and its
+/// SHA-256 in 64 lowercase hex digits. Prefix and policy cannot hold ':' or '#', so no two pairs share a key.
+std::string key_of(const RedisStore::Keys& keys, std::string_view policy, std::string_view identifier);
 
-/// The patterns that match all keys of a policy and no others.
-std::array<std::string, 2> patterns_of(std::string_view prefix, std::string_view policy);
+/// The patterns that match all keys of a policy and no others, hashed or not.
+std::array<std::string, 2> patterns_of(const RedisStore::Keys& keys, std::string_view policy);
 
 }  // namespace overlimit::redis

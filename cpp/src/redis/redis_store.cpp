@@ -1,8 +1,12 @@
 #include "overlimit/redis_store.hpp"
 
 #include <chrono>
+#include <map>
+#include <optional>
+#include <span>
 #include <stdexcept>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "overlimit/dated_call.hpp"
@@ -11,20 +15,29 @@
 #include "redis/answer.hpp"
 #include "redis/keys.hpp"
 #include "redis/protocol/failures.hpp"
+#include "redis/protocol/key_slot.hpp"
 #include "redis/protocol/request.hpp"
 #include "redis/script_call.hpp"
-#include "redis/transport/connections.hpp"
+#include "redis/transport/deployment.hpp"
+#include "redis/transport/per_process.hpp"
 
 namespace overlimit {
 namespace {
 
 using redis::protocol::Failure;
 using redis::protocol::Reply;
+using redis::protocol::Slot;
 using redis::transport::Deadline;
 
+constexpr const char* kCrossSlot =
+    "the identifiers of this call are in several slots of the redis cluster; give the store "
+    "hash_tag=\"policy\", "
+    "or hash_tag=\"prefix\" for several policies in one call (hit_all, Flask)";
+
 RedisStore::Options checked(RedisStore::Options options) {
-  if (!is_key_name(options.prefix)) {
-    throw std::invalid_argument("prefix must match [A-Za-z0-9_.-]{1,64}, got '" + options.prefix + "'");
+  const std::string& prefix = options.keys.prefix;
+  if (!is_key_name(prefix)) {
+    throw std::invalid_argument("prefix must match [A-Za-z0-9_.-]{1,64}, got '" + prefix + "'");
   }
   if (options.timeout <= 0 || options.timeout > kMaxPeriod) {
     throw std::invalid_argument("timeout must be above 0 seconds, got " + std::to_string(options.timeout) +
@@ -37,18 +50,40 @@ bool is_missing_script(const Reply& reply) {
   return reply.is_error() && redis::protocol::meaning_of(reply.as_text()).failure == Failure::no_script;
 }
 
+std::string encoded(const std::vector<std::string>& words) {
+  std::string request;
+  redis::protocol::append_request(request, std::vector<std::string_view>(words.begin(), words.end()));
+  return request;
+}
+
 }  // namespace
 
 struct RedisStore::Core {
-  Core(redis::Endpoint where, Options how)
-      : endpoint(std::move(where)), options(checked(std::move(how))), connections(endpoint) {}
+  using Servers = std::shared_ptr<redis::transport::Deployment>;
+
+  Core(redis::Site where, Options how)
+      : site(std::move(where)),
+        options(checked(std::move(how))),
+        deployment([this] { return std::make_unique<Servers>(redis::transport::deployment_of(site)); }) {}
 
   [[nodiscard]] Deadline deadline() const { return Deadline(std::chrono::microseconds(options.timeout)); }
 
+  /// Of a call with these keys; none when keys have no slots. Throws CrossSlot.
+  [[nodiscard]] std::optional<Slot> slot_of(std::span<const std::string> keys) {
+    if (!(**deployment).has_slots()) return std::nullopt;
+    const Slot slot = redis::protocol::key_slot(keys.front());
+    for (const std::string& key : keys) {
+      if (redis::protocol::key_slot(key) != slot) throw CrossSlot(kCrossSlot);
+    }
+    return slot;
+  }
+
   // A server that was restarted or flushed its scripts did not execute the call: send the text along.
   Reply run(const redis::ScriptCall& script, const Deadline& until, const Interrupted& interrupted) {
-    Reply reply = connections.call(script.evalsha(), until, interrupted);
-    if (is_missing_script(reply)) reply = connections.call(script.eval(), until, interrupted);
+    const std::optional<Slot> slot = slot_of(script.keys);
+    redis::transport::Deployment& servers = **deployment;
+    Reply reply = servers.call(script.evalsha(), slot, until, interrupted);
+    if (is_missing_script(reply)) reply = servers.call(script.eval(), slot, until, interrupted);
     return checked_reply(std::move(reply));
   }
 
@@ -58,7 +93,7 @@ struct RedisStore::Core {
     Micros now = call.now ? checked_instant(*call.now) : system_now();
     for (int attempts = 0; attempts < 2; ++attempts) {
       const DatedCall dated(call, now);
-      const Reply reply = run(redis::script_call(*dated, options.prefix, scripts), until, interrupted);
+      const Reply reply = run(redis::script_call(*dated, options.keys, scripts), until, interrupted);
       const std::optional<Micros> elsewhere = redis::out_of_bounds(reply);
       if (!elsewhere) return redis::read_answer(call, reply, rows);
       now = *elsewhere;
@@ -66,15 +101,19 @@ struct RedisStore::Core {
     throw ScriptError("the server's clock is in none of the periods that its calendar has around it", false);
   }
 
-  Reply checked_reply(Reply reply) const {
-    if (reply.is_error()) redis::protocol::raise_error_reply(reply.as_text(), endpoint);
-    return reply;
-  }
-
-  Reply command(const std::vector<std::string>& words, const Interrupted& interrupted) {
-    std::string request;
-    redis::protocol::append_request(request, std::vector<std::string_view>(words.begin(), words.end()));
-    return checked_reply(connections.call(request, deadline(), interrupted));
+  // A command on keys that need not be dropped together: one request per slot.
+  void drop(std::string_view command, const std::vector<std::string>& keys, const Interrupted& interrupted) {
+    redis::transport::Deployment& servers = **deployment;
+    std::map<std::optional<Slot>, std::vector<std::string>> requests;
+    for (const std::string& key : keys) {
+      const std::span<const std::string> alone(&key, 1);
+      std::vector<std::string>& words = requests[slot_of(alone)];
+      if (words.empty()) words.emplace_back(command);
+      words.push_back(key);
+    }
+    for (const auto& [slot, words] : requests) {
+      (void)checked_reply(servers.call(encoded(words), slot, deadline(), interrupted));
+    }
   }
 
   // Drops the keys of one page of a SCAN and returns the cursor of the next.
@@ -82,20 +121,35 @@ struct RedisStore::Core {
     if (!page.is_array() || page.as_array().size() != 2 || !page.as_array()[1].is_array()) {
       throw ScriptError("SCAN answered what it never should: is the server changing replies?", true);
     }
-    std::vector<std::string> words{"UNLINK"};
-    for (const Reply& key : page.as_array()[1].as_array()) words.emplace_back(key.as_text());
-    if (words.size() > 1) command(words, interrupted);
+    std::vector<std::string> keys;
+    for (const Reply& key : page.as_array()[1].as_array()) keys.emplace_back(key.as_text());
+    drop("UNLINK", keys, interrupted);
     return std::string(page.as_array()[0].as_text());
   }
 
-  redis::Endpoint endpoint;
-  Options options;
-  redis::transport::Connections connections;
+  void drop_all(const redis::transport::Deployment::Server& server, const std::string& pattern,
+                const Interrupted& interrupted) {
+    std::string cursor = "0";
+    do {
+      const std::string request = encoded({"SCAN", cursor, "MATCH", pattern, "COUNT", "1000"});
+      cursor = drop(checked_reply(server(request, deadline(), interrupted)), interrupted);
+    } while (cursor != "0");
+  }
+
+  [[nodiscard]] Reply checked_reply(Reply reply) const {
+    if (!reply.is_error()) return reply;
+    const std::string who = std::visit([](const auto& each) { return redis::describe(each); }, site);
+    redis::protocol::raise_error_reply(reply.as_text(), who);
+  }
+
+  const redis::Site site;
+  const Options options;
+  redis::transport::PerProcess<Servers> deployment;
   redis::Scripts scripts;
 };
 
-RedisStore::RedisStore(redis::Endpoint endpoint, Options options)
-    : core_(std::make_unique<Core>(std::move(endpoint), std::move(options))) {}
+RedisStore::RedisStore(redis::Site site, Options options)
+    : core_(std::make_unique<Core>(std::move(site), std::move(options))) {}
 
 RedisStore::~RedisStore() = default;
 
@@ -115,34 +169,46 @@ void RedisStore::decide(std::span<const Call> calls, const Rows& rows, std::span
 }
 
 void RedisStore::refund(const Call& call, std::span<const Receipt> receipts, const Interrupted& interrupted) {
-  core_->run(redis::refund_call(call, receipts, core_->options.prefix, core_->scripts), core_->deadline(),
+  core_->run(redis::refund_call(call, receipts, core_->options.keys, core_->scripts), core_->deadline(),
              interrupted);
 }
 
 void RedisStore::lock(const Call& call, Micros duration, const Interrupted& interrupted) {
-  core_->run(redis::lock_call(call, duration, core_->options.prefix), core_->deadline(), interrupted);
+  core_->run(redis::lock_call(call, duration, core_->options.keys), core_->deadline(), interrupted);
 }
 
 void RedisStore::reset(const Plan& plan, std::span<const std::string_view> identifiers,
                        const Interrupted& interrupted) {
-  if (identifiers.empty()) return;
-  std::vector<std::string> words{"DEL"};
+  std::vector<std::string> keys;
   for (const std::string_view identifier : identifiers) {
-    words.push_back(redis::key_of(core_->options.prefix, plan.policy(), identifier));
+    keys.push_back(redis::key_of(core_->options.keys, plan.policy(), identifier));
   }
-  core_->command(words, interrupted);
+  core_->drop("DEL", keys, interrupted);
 }
 
 void RedisStore::reset_all(const Plan& plan, const Interrupted& interrupted) {
-  for (const std::string& pattern : redis::patterns_of(core_->options.prefix, plan.policy())) {
-    std::string cursor = "0";
-    do {
-      const Reply page = core_->command({"SCAN", cursor, "MATCH", pattern, "COUNT", "1000"}, interrupted);
-      cursor = core_->drop(page, interrupted);
-    } while (cursor != "0");
-  }
+  const auto drop_all = [&](const redis::transport::Deployment::Server& server) {
+    for (const std::string& pattern : redis::patterns_of(core_->options.keys, plan.policy())) {
+      core_->drop_all(server, pattern, interrupted);
+    }
+  };
+  (**core_->deployment).for_each_server(drop_all, core_->deadline(), interrupted);
 }
 
-void RedisStore::close() { core_->connections.close(); }
+void RedisStore::close() { (**core_->deployment).close(); }
+
+Breaker RedisStore::breaker() const {
+  switch ((**core_->deployment).breaker()) {
+    case redis::protocol::Breaker::State::closed:
+      return Breaker::closed;
+    case redis::protocol::Breaker::State::open:
+      return Breaker::open;
+    case redis::protocol::Breaker::State::half_open:
+      break;
+  }
+  return Breaker::half_open;
+}
+
+Micros RedisStore::timeout() const { return core_->options.timeout; }
 
 }  // namespace overlimit

@@ -70,13 +70,13 @@ bool ever_fits(const Charge& charge) {
 }
 
 // Clock and keys: what every script begins with.
-ScriptCall begun(const Script& script, const Call& call, std::string_view prefix) {
+ScriptCall begun(const Script& script, const Call& call, const RedisStore::Keys& keys) {
   ScriptCall encoded{&script, {}, {}, {}};
   append_int64(encoded.arguments, call.now.value_or(kServerClock));
   append_int64(encoded.arguments, slack_ms(call));
   append_int64(encoded.arguments, call.patience);
   for (const Charge& charge : call.charges) {
-    encoded.keys.push_back(key_of(prefix, charge.plan->policy(), charge.identifier));
+    encoded.keys.push_back(key_of(keys, charge.plan->policy(), charge.identifier));
   }
   return encoded;
 }
@@ -96,18 +96,18 @@ bool may_charge(const Call& call) {
   return call.mode == Mode::consume && spends(call.charges) && std::ranges::all_of(call.charges, ever_fits);
 }
 
-ScriptCall script_call(const Call& call, std::string_view prefix, Scripts& scripts) {
-  if (!may_charge(call)) return begun(read_script(), call, prefix);
+ScriptCall script_call(const Call& call, const RedisStore::Keys& keys, Scripts& scripts) {
+  if (!may_charge(call)) return begun(read_script(), call, keys);
   const std::vector<const Plan*> plans = numbered_plans(call);
-  ScriptCall encoded = begun(scripts.deciding(plans), call, prefix);
+  ScriptCall encoded = begun(scripts.deciding(plans), call, keys);
   append_policies(encoded.arguments, call, plans);
   return encoded;
 }
 
-ScriptCall refund_call(const Call& call, std::span<const Receipt> receipts, std::string_view prefix,
+ScriptCall refund_call(const Call& call, std::span<const Receipt> receipts, const RedisStore::Keys& keys,
                        Scripts& scripts) {
   const std::vector<const Plan*> plans = numbered_plans(call);
-  ScriptCall encoded = begun(scripts.refunding(plans), call, prefix);
+  ScriptCall encoded = begun(scripts.refunding(plans), call, keys);
   append_policies(encoded.arguments, call, plans);
   std::size_t pair = 0;
   for (const Charge& charge : call.charges) {
@@ -120,8 +120,8 @@ ScriptCall refund_call(const Call& call, std::span<const Receipt> receipts, std:
   return encoded;
 }
 
-ScriptCall lock_call(const Call& call, Micros duration, std::string_view prefix) {
-  ScriptCall encoded = begun(lock_script(), call, prefix);
+ScriptCall lock_call(const Call& call, Micros duration, const RedisStore::Keys& keys) {
+  ScriptCall encoded = begun(lock_script(), call, keys);
   append_int64(encoded.arguments, duration);
   return encoded;
 }

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "overlimit/redis_store.hpp"
 #include "overlimit/store.hpp"
 #include "redis/script.hpp"
 
@@ -27,13 +28,13 @@ struct ScriptCall {
 bool may_charge(const Call& call);
 
 /// Policies are numbered in the order of their shapes, so that the order of charges makes no new script.
-ScriptCall script_call(const Call& call, std::string_view prefix, Scripts& scripts);
+ScriptCall script_call(const Call& call, const RedisStore::Keys& keys, Scripts& scripts);
 
 /// Gives back the call's charges, of which these are the receipts.
-ScriptCall refund_call(const Call& call, std::span<const Receipt> receipts, std::string_view prefix,
+ScriptCall refund_call(const Call& call, std::span<const Receipt> receipts, const RedisStore::Keys& keys,
                        Scripts& scripts);
 
 /// Locks the identifiers of the call's charges.
-ScriptCall lock_call(const Call& call, Micros duration, std::string_view prefix);
+ScriptCall lock_call(const Call& call, Micros duration, const RedisStore::Keys& keys);
 
 }  // namespace overlimit::redis

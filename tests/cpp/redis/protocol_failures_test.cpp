@@ -20,68 +20,6 @@ std::string with_suffix_of_redis_7(std::string_view error) {
   return std::string(error) + " script: " + std::string(kSha) + ", on @user_script:1.";
 }
 
-TEST(Failures, ServersThatCannotServeNowAreRetryable) {
-  for (const std::string_view error :
-       {"LOADING Redis is loading the dataset in memory", "BUSY Redis is busy running a script.",
-        "MASTERDOWN Link with MASTER is down", "NOREPLICAS Not enough good replicas to write.",
-        "CLUSTERDOWN The cluster is down", "TRYAGAIN Multiple keys request during rehashing of slot",
-        "READONLY You can't write against a read only replica.", "ERR max number of clients reached"}) {
-    EXPECT_EQ(meaning_of(error).failure, Failure::unavailable) << error;
-    EXPECT_TRUE(meaning_of(error).retryable) << error;
-  }
-}
-
-TEST(Failures, AFullServerIsUnavailableAndNotRetried) {
-  const Meaning meaning = meaning_of("OOM command not allowed when used memory > 'maxmemory'.");
-  EXPECT_EQ(meaning.failure, Failure::unavailable);
-  EXPECT_FALSE(meaning.retryable);
-}
-
-TEST(Failures, WrongSettingsAreConfigErrors) {
-  for (const std::string_view error :
-       {"NOAUTH Authentication required.", "WRONGPASS invalid username-password pair or user is disabled.",
-        "NOPERM this user has no permissions to run the 'evalsha' command",
-        "CROSSSLOT Keys in request don't hash to the same slot", "MOVED 3999 127.0.0.1:6381",
-        "ERR AUTH <password> called without any password configured for the default user.",
-        "ERR DB index is out of range", "ERR SELECT is not allowed in cluster mode",
-        "DENIED Redis is running in protected mode"}) {
-    EXPECT_EQ(meaning_of(error).failure, Failure::config) << error;
-    EXPECT_FALSE(meaning_of(error).retryable) << error;
-  }
-}
-
-TEST(Failures, AnErrorInsideAScriptMeansWhatItMeansOutside) {
-  EXPECT_EQ(meaning_of(wrapped_by_redis_6("-READONLY You can't write")).failure, Failure::unavailable);
-  EXPECT_EQ(meaning_of(wrapped_by_redis_6("-OOM command not allowed")).failure, Failure::unavailable);
-  EXPECT_EQ(meaning_of(wrapped_by_redis_6("The user executing the script can't run this command")).failure,
-            Failure::config);
-  EXPECT_EQ(meaning_of(wrapped_by_redis_6("Lua script attempted to access a non local key")).failure,
-            Failure::config);
-  EXPECT_EQ(meaning_of(with_suffix_of_redis_7("READONLY You can't write")).failure, Failure::unavailable);
-  EXPECT_EQ(meaning_of(with_suffix_of_redis_7("NOPERM ACL failure in script")).failure, Failure::config);
-  EXPECT_EQ(meaning_of(with_suffix_of_redis_7("ERR Script attempted to access a non local key")).failure,
-            Failure::config);
-}
-
-TEST(Failures, AMissingScriptIsItsOwnCase) {
-  EXPECT_EQ(meaning_of("NOSCRIPT No matching script. Please use EVAL.").failure, Failure::no_script);
-}
-
-TEST(Failures, EverythingElseIsTheScripts) {
-  for (const std::string_view error :
-       {"ERR user_script:1: attempt to index nil", "WRONGTYPE Operation against a key",
-        "BUSYGROUP Consumer Group name already exists", "BUSYKEY exists", "", "E"}) {
-    EXPECT_EQ(meaning_of(error).failure, Failure::script) << error;
-    EXPECT_FALSE(meaning_of(error).retryable) << error;
-  }
-  EXPECT_EQ(meaning_of(wrapped_by_redis_6("attempt to index a nil value")).failure, Failure::script);
-}
-
-TEST(Failures, ACodeIsOnlyLookedForWhereServersPutIt) {
-  EXPECT_EQ(meaning_of("ERR the value LOADING is odd").failure, Failure::script);
-  EXPECT_EQ(meaning_of("ERR value-OOM is odd").failure, Failure::script);
-}
-
 Endpoint secret_endpoint() {
   Endpoint endpoint;
   endpoint.username = "alice";
@@ -100,6 +38,104 @@ std::string message_of(std::string_view error) {
     ADD_FAILURE() << "another type for " << error << ": " << other.what();
   }
   return {};
+}
+
+TEST(Failures, ServersThatCannotServeNowAreRetryable) {
+  for (const std::string_view error :
+       {"LOADING Redis is loading the dataset in memory", "BUSY Redis is busy running a script.",
+        "NOREPLICAS Not enough good replicas to write.", "CLUSTERDOWN The cluster is down",
+        "TRYAGAIN Multiple keys request during rehashing of slot", "ERR max number of clients reached"}) {
+    EXPECT_EQ(meaning_of(error).failure, Failure::unavailable) << error;
+    EXPECT_TRUE(meaning_of(error).retryable) << error;
+  }
+  for (const std::string_view error :
+       {"MASTERDOWN Link with MASTER is down", "READONLY You can't write against a read only replica."}) {
+    EXPECT_TRUE(is_from_replica(Reply::error(std::string(error)))) << error;
+    EXPECT_TRUE(is_worth_retrying(Reply::error(std::string(error)))) << error;
+    EXPECT_THROW(raise_error_reply(error, Endpoint()), StoreUnavailable);
+  }
+}
+
+TEST(Failures, OnlyServersThatServeNobodyAreOutOfService) {
+  for (const char* error :
+       {"LOADING Redis is loading", "BUSY Redis is busy", "MASTERDOWN Link with MASTER"}) {
+    EXPECT_TRUE(is_out_of_service(Reply::error(error))) << error;
+  }
+  for (const char* error : {"OOM command not allowed", "READONLY You can't write", "TRYAGAIN Multiple keys",
+                            "CLUSTERDOWN Hash slot not served", "NOSCRIPT No matching", "ERR what"}) {
+    EXPECT_FALSE(is_out_of_service(Reply::error(error))) << error;
+  }
+  EXPECT_FALSE(is_out_of_service(Reply::string("LOADING")));
+}
+
+TEST(Failures, AFullServerIsUnavailableAndNotRetried) {
+  const Meaning meaning = meaning_of("OOM command not allowed when used memory > 'maxmemory'.");
+  EXPECT_EQ(meaning.failure, Failure::unavailable);
+  EXPECT_FALSE(meaning.retryable);
+}
+
+TEST(Failures, WrongSettingsAreConfigErrors) {
+  for (const std::string_view error :
+       {"NOAUTH Authentication required.", "WRONGPASS invalid username-password pair or user is disabled.",
+        "NOPERM this user has no permissions to run the 'evalsha' command",
+        "CROSSSLOT Keys in request don't hash to the same slot",
+        "ERR This instance has cluster support disabled",
+        "ERR AUTH <password> called without any password configured for the default user.",
+        "ERR DB index is out of range", "ERR SELECT is not allowed in cluster mode",
+        "DENIED Redis is running in protected mode"}) {
+    EXPECT_EQ(meaning_of(error).failure, Failure::config) << error;
+    EXPECT_FALSE(meaning_of(error).retryable) << error;
+  }
+}
+
+TEST(Failures, AnErrorInsideAScriptMeansWhatItMeansOutside) {
+  EXPECT_EQ(meaning_of(wrapped_by_redis_6("-READONLY You can't write")).failure, Failure::replica);
+  EXPECT_EQ(meaning_of(wrapped_by_redis_6("-OOM command not allowed")).failure, Failure::unavailable);
+  EXPECT_EQ(meaning_of(wrapped_by_redis_6("The user executing the script can't run this command")).failure,
+            Failure::config);
+  EXPECT_EQ(meaning_of(wrapped_by_redis_6("Lua script attempted to access a non local key")).failure,
+            Failure::config);
+  EXPECT_EQ(meaning_of(with_suffix_of_redis_7("READONLY You can't write")).failure, Failure::replica);
+  EXPECT_EQ(meaning_of(with_suffix_of_redis_7("NOPERM ACL failure in script")).failure, Failure::config);
+  EXPECT_EQ(meaning_of(with_suffix_of_redis_7("ERR Script attempted to access a non local key")).failure,
+            Failure::config);
+}
+
+TEST(Failures, AMissingScriptIsItsOwnCase) {
+  EXPECT_EQ(meaning_of("NOSCRIPT No matching script. Please use EVAL.").failure, Failure::no_script);
+}
+
+TEST(Failures, RedirectionsAreTheirOwnCasesAndConfigErrorsToWhoFollowsNone) {
+  EXPECT_EQ(meaning_of("MOVED 3999 127.0.0.1:6381").failure, Failure::moved);
+  EXPECT_EQ(meaning_of("ASK 3999 127.0.0.1:6381").failure, Failure::ask);
+  EXPECT_EQ(meaning_of("MOVEDX 3999 127.0.0.1:6381").failure, Failure::script);
+  EXPECT_NE(message_of<StoreConfigError>("MOVED 3999 127.0.0.1:6381").find("redis+cluster://"),
+            std::string::npos);
+  message_of<StoreConfigError>("ASK 3999 127.0.0.1:6381");
+}
+
+TEST(Failures, OnlyServersThatCannotServeNowAreWorthAskingAgain) {
+  EXPECT_TRUE(is_worth_retrying(Reply::error("LOADING Redis is loading the dataset in memory")));
+  for (const std::string text : {"OOM command not allowed", "NOSCRIPT No matching script", "MOVED 1 a:1",
+                                 "NOAUTH Authentication required.", "ERR"}) {
+    EXPECT_FALSE(is_worth_retrying(Reply::error(text))) << text;
+  }
+  EXPECT_FALSE(is_worth_retrying(Reply::status("LOADING")));
+}
+
+TEST(Failures, EverythingElseIsTheScripts) {
+  for (const std::string_view error :
+       {"ERR user_script:1: attempt to index nil", "WRONGTYPE Operation against a key",
+        "BUSYGROUP Consumer Group name already exists", "BUSYKEY exists", "", "E"}) {
+    EXPECT_EQ(meaning_of(error).failure, Failure::script) << error;
+    EXPECT_FALSE(meaning_of(error).retryable) << error;
+  }
+  EXPECT_EQ(meaning_of(wrapped_by_redis_6("attempt to index a nil value")).failure, Failure::script);
+}
+
+TEST(Failures, ACodeIsOnlyLookedForWhereServersPutIt) {
+  EXPECT_EQ(meaning_of("ERR the value LOADING is odd").failure, Failure::script);
+  EXPECT_EQ(meaning_of("ERR value-OOM is odd").failure, Failure::script);
 }
 
 TEST(Failures, AreRaisedAsTheirTypeNamingTheEndpointAndWhatToDo) {

@@ -22,7 +22,7 @@ class Encoding : public ::testing::Test {
  protected:
   ScriptCall encoded(const std::vector<Charge>& charges, Mode mode = Mode::consume,
                      std::optional<Micros> now = std::nullopt, bool system_clock = false) {
-    return script_call({charges, mode, now, system_clock}, "ol", scripts);
+    return script_call({charges, mode, now, system_clock}, {"ol"}, scripts);
   }
 
   Scripts scripts;
@@ -130,7 +130,7 @@ TEST_F(Encoding, MayChargeWhenSomethingIsSpentAndEverythingCanFit) {
 
 TEST_F(Encoding, SendsHowLongACallerWouldWait) {
   const std::vector<Charge> charges{{&fixed, "a"}};
-  const ScriptCall call = script_call({charges, Mode::consume, 77, true, 500}, "ol", scripts);
+  const ScriptCall call = script_call({charges, Mode::consume, 77, true, 500}, {"ol"}, scripts);
   EXPECT_EQ(call.arguments.substr(0, 24), packed({77, 60'000, 500}));
 }
 
@@ -143,7 +143,7 @@ TEST_F(Encoding, SendsTheNumbersOfAPenaltyBehindThoseOfTheLimits) {
 TEST_F(Encoding, OfARefundSendsReceiptsInASecondArgument) {
   const std::vector<Charge> charges{{&fixed, "a", 3}, {&bucket, "b", 2}};
   const std::vector<Receipt> receipts{{7, {1, 2, 3}}, {8, {4, 5, 6}}};
-  const ScriptCall call = refund_call({charges, Mode::consume, 77, true}, receipts, "ol", scripts);
+  const ScriptCall call = refund_call({charges, Mode::consume, 77, true}, receipts, {"ol"}, scripts);
   EXPECT_EQ(call.keys, (std::vector<std::string>{"ol1:fixed:a", "ol1:bucket:b"}));
   const std::int64_t first = parts_after(2);
   const std::int64_t second = first + std::int64_t(fixed.packed().size());
@@ -155,7 +155,7 @@ TEST_F(Encoding, OfARefundSendsReceiptsInASecondArgument) {
 
 TEST_F(Encoding, OfALockSendsItsDurationAndNoPolicy) {
   const std::vector<Charge> charges{{&fixed, "a"}, {&fixed, "b"}};
-  const ScriptCall call = lock_call({charges, Mode::consume, 77, true}, 123, "ol");
+  const ScriptCall call = lock_call({charges, Mode::consume, 77, true}, 123, {"ol"});
   EXPECT_EQ(call.script, &lock_script());
   EXPECT_EQ(call.keys.size(), 2U);
   EXPECT_EQ(call.arguments, packed({77, 60'000, kNever, 123}));

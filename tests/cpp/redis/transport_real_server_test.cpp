@@ -98,8 +98,8 @@ TEST(RealServer, SaysWhyItCannotServe) {
   (void)call(connections, {"CONFIG", "SET", "min-replicas-to-write", "0"});
 
   (void)call(connections, {"REPLICAOF", "127.0.0.1", "1"});
-  EXPECT_EQ(meaning_of_reply(connections, {"EVAL", kWrite, "1", "a"}), Failure::unavailable);
-  EXPECT_EQ(meaning_of_reply(connections, {"SET", "a", "1"}), Failure::unavailable);
+  EXPECT_EQ(meaning_of_reply(connections, {"EVAL", kWrite, "1", "a"}), Failure::replica);
+  EXPECT_EQ(meaning_of_reply(connections, {"SET", "a", "1"}), Failure::replica);
 }
 
 TEST(RealServer, SaysThatItIsFull) {

@@ -16,32 +16,39 @@ struct Row {
 };
 
 constexpr Meaning retryable(std::string_view advice) { return {Failure::unavailable, true, advice}; }
+constexpr Meaning out_of_service(std::string_view advice) {
+  return {Failure::unavailable, true, advice, true};
+}
 constexpr Meaning unavailable(std::string_view advice) { return {Failure::unavailable, false, advice}; }
 constexpr Meaning config(std::string_view advice) { return {Failure::config, false, advice}; }
 
 constexpr std::string_view kGrant =
     "grant the user of the URL the keys of the prefix and the commands of the scripts";
 constexpr std::string_view kOneSlot =
-    "the identifiers of one call are in several slots: a single server has none";
-constexpr std::string_view kNotCluster = "the server is a node of a Redis Cluster: use a single server";
+    "the identifiers of one call are in several slots: give the store hash_tag=\"policy\" or "
+    "hash_tag=\"prefix\"";
+constexpr std::string_view kCluster =
+    "the server is a node of a Redis Cluster: begin the store's URL with redis+cluster://";
 
 constexpr Row kTable[] = {
     {"NOSCRIPT", false, {Failure::no_script, true, "send the text of the script"}},
-    {"LOADING", false, retryable("wait until the server has loaded its data")},
-    {"BUSY", false, retryable("find the script that blocks the server, SCRIPT KILL ends it")},
-    {"MASTERDOWN", false, retryable("the replica has lost its master: connect to the master")},
+    {"LOADING", false, out_of_service("wait until the server has loaded its data")},
+    {"BUSY", false, out_of_service("find the script that blocks the server, SCRIPT KILL ends it")},
+    {"MASTERDOWN",
+     false,
+     {Failure::replica, true, "the replica has lost its master: connect to the master", true}},
     {"NOREPLICAS", false, retryable("bring back the replicas that min-replicas-to-write asks for")},
     {"CLUSTERDOWN", false, retryable("check the cluster with CLUSTER INFO")},
     {"TRYAGAIN", false, retryable("wait until the slot has moved")},
-    {"READONLY", false, retryable("connect to the master, this server is a replica")},
+    {"READONLY", false, {Failure::replica, true, "connect to the master, this server is a replica"}},
     {"OOM", false, unavailable("raise maxmemory or set an eviction policy")},
     {"MISCONF", false, unavailable("the server cannot save to disk: see its log")},
     {"NOAUTH", false, config("give the password in the URL")},
     {"WRONGPASS", false, config("check user and password in the URL")},
     {"NOPERM", false, config(kGrant)},
     {"CROSSSLOT", false, config(kOneSlot)},
-    {"MOVED", false, config(kNotCluster)},
-    {"ASK", false, config(kNotCluster)},
+    {"MOVED", false, {Failure::moved, true, kCluster}},
+    {"ASK", false, {Failure::ask, true, kCluster}},
     {"DENIED", false, config("set a password or the bind addresses on the server")},
     {"max number of clients", true, retryable("raise maxclients or close idle clients")},
     {"non local key", true, config(kOneSlot)},
@@ -49,6 +56,8 @@ constexpr Row kTable[] = {
     {"DB index is out of range", true,
      config("choose a database the server has, see its setting `databases`")},
     {"SELECT is not allowed in cluster mode", true, config("use database 0")},
+    {"cluster support disabled", true,
+     config("the server is in no cluster: begin the store's URL with redis://")},
     {"ACL failure in script", true, config(kGrant)},
     {"The user executing the script can't", true, config(kGrant)},
 };
@@ -86,13 +95,39 @@ Meaning meaning_of(std::string_view error) noexcept {
   return row == std::ranges::end(kTable) ? kOther : row->meaning;
 }
 
-void raise_error_reply(std::string_view error, const Endpoint& endpoint, bool maybe_charged) {
+bool is_redirection(const Meaning& meaning) noexcept {
+  return meaning.failure == Failure::moved || meaning.failure == Failure::ask;
+}
+
+bool is_worth_retrying(const Reply& reply) noexcept {
+  if (!reply.is_error()) return false;
+  const Meaning meaning = meaning_of(reply.as_text());
+  return meaning.retryable &&
+         (meaning.failure == Failure::unavailable || meaning.failure == Failure::replica);
+}
+
+bool is_out_of_service(const Reply& reply) noexcept {
+  return reply.is_error() && meaning_of(reply.as_text()).is_for_all;
+}
+
+bool is_from_replica(const Reply& reply) noexcept {
+  return reply.is_error() && meaning_of(reply.as_text()).failure == Failure::replica;
+}
+
+void raise_error_reply(std::string_view error, std::string_view who) {
   const Meaning meaning = meaning_of(error);
-  const std::string what = "redis at " + endpoint.describe() + " answered \"" + std::string(quotable(error)) +
+  const std::string what = "redis at " + std::string(who) + " answered \"" + std::string(quotable(error)) +
                            "\"; " + std::string(meaning.advice);
-  if (meaning.failure == Failure::unavailable) throw StoreUnavailable(what, maybe_charged);
-  if (meaning.failure == Failure::config) throw StoreConfigError(what, maybe_charged);
-  throw ScriptError(what, maybe_charged);
+  if (meaning.failure == Failure::unavailable || meaning.failure == Failure::replica) {
+    throw StoreUnavailable(what);
+  }
+  if (meaning.advice == kOneSlot) throw CrossSlot(what);
+  if (meaning.failure == Failure::config || is_redirection(meaning)) throw StoreConfigError(what);
+  throw ScriptError(what);
+}
+
+void raise_error_reply(std::string_view error, const Endpoint& endpoint) {
+  raise_error_reply(error, endpoint.describe());
 }
 
 }  // namespace overlimit::redis::protocol

@@ -5,12 +5,16 @@
 #include <string_view>
 
 #include "overlimit/redis_endpoint.hpp"
+#include "redis/protocol/reply.hpp"
 
 namespace overlimit::redis::protocol {
 
 enum class Failure : std::uint8_t {
-  no_script,    ///< the script is not loaded; nothing was executed: send its text
+  no_script,  ///< the script is not loaded; nothing was executed: send its text
+  moved,      ///< nothing was executed: the slot is another node's (redirection.hpp)
+  ask,        ///< nothing was executed: the slot's key may be on another node already, which has to be asked
   unavailable,  ///< the server cannot serve now
+  replica,      ///< nothing was executed: another server is the master
   config,       ///< credentials, permissions, database or cluster layout are wrong
   script,       ///< everything else: the script or the command failed
 };
@@ -21,15 +25,26 @@ struct Meaning {
   bool retryable;
   /// What the operator should do.
   std::string_view advice;
+  /// The server would say so whatever it is asked.
+  bool is_for_all = false;
 };
 
 /// The meaning of the text of an error reply (without the leading '-'), also of one that a script passed
 /// on, whether wrapped in an ERR (Redis 6) or with a suffix (Redis 7).
 [[nodiscard]] Meaning meaning_of(std::string_view error) noexcept;
 
-/// Throws the error reply as StoreUnavailable, StoreConfigError or ScriptError. The message names the
-/// endpoint and what to do, and repeats neither credentials nor the arguments of the command.
-[[noreturn]] void raise_error_reply(std::string_view error, const Endpoint& endpoint,
-                                    bool maybe_charged = false);
+[[nodiscard]] bool is_redirection(const Meaning& meaning) noexcept;
+
+/// Whether it is the error of a server that cannot serve now and may after a while.
+[[nodiscard]] bool is_worth_retrying(const Reply& reply) noexcept;
+/// Whether it is the error of a server that serves nobody now.
+[[nodiscard]] bool is_out_of_service(const Reply& reply) noexcept;
+/// Whether it is the error of a replica: another server is the master.
+[[nodiscard]] bool is_from_replica(const Reply& reply) noexcept;
+
+/// Throws the error reply as StoreUnavailable, StoreConfigError or ScriptError. The message names who
+/// answered and what to do, and repeats neither credentials nor the arguments of the command.
+[[noreturn]] void raise_error_reply(std::string_view error, std::string_view who);
+[[noreturn]] void raise_error_reply(std::string_view error, const Endpoint& endpoint);
 
 }  // namespace overlimit::redis::protocol

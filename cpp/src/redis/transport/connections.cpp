@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "redis/transport/nodes.hpp"
-
 namespace overlimit::redis::transport {
 
 Connections::Connections(Endpoint endpoint)

@@ -20,7 +20,7 @@ class Connections {
   /// See Node::call, close and breaker.
   [[nodiscard]] protocol::Reply call(std::string_view request, const Deadline& deadline,
                                      const Interrupted& interrupted = {}) {
-    return (*node_)->call({request, {}}, deadline, interrupted);
+    return (*node_)->call({request}, deadline, interrupted);
   }
   void close() { (*node_)->close(); }
   [[nodiscard]] protocol::Breaker::State breaker() { return (*node_)->breaker(); }

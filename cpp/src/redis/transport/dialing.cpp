@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "overlimit/errors.hpp"
+#include "redis/transport/pause.hpp"
 
 namespace overlimit::redis::transport {
 namespace {
@@ -147,6 +148,15 @@ void Dialing::fail() const {
   }
   throw StoreUnavailable("cannot connect to " + where + ": " + std::system_category().message(error_) +
                          "; check that the server is running and the address is right");
+}
+
+std::unique_ptr<Stream> dialed(std::shared_ptr<Dialer> dialer, const Deadline& deadline,
+                               const Interrupted& interrupted) {
+  Dialing dialing(std::move(dialer), deadline);
+  for (;;) {
+    if (std::unique_ptr<Stream> stream = dialing.step()) return stream;
+    if (dialing.wait(deadline) == Woken::by_signal) heed_signal(interrupted);
+  }
 }
 
 }  // namespace overlimit::redis::transport

@@ -45,4 +45,8 @@ class Dialing {
   int error_ = 0;         // of the last address
 };
 
+/// Connects before the deadline. Throws as step() does, and as pause() (pause.hpp).
+[[nodiscard]] std::unique_ptr<Stream> dialed(std::shared_ptr<Dialer> dialer, const Deadline& deadline,
+                                             const Interrupted& interrupted);
+
 }  // namespace overlimit::redis::transport

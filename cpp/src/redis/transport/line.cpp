@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "overlimit/errors.hpp"
+#include "redis/transport/pause.hpp"
 
 namespace overlimit::redis::transport {
 
@@ -26,6 +27,7 @@ constexpr auto kRoundTripPerFlush = 25us;
 constexpr std::int64_t kLeastFlushes = 2;
 constexpr std::int64_t kMostFlushes = 64;
 constexpr int kRoundTripsRemembered = 1024;
+constexpr std::string_view kAsking = "*1\r\n$6\r\nASKING\r\n";
 
 /// The error of an action, if it is one of the store's.
 template <class Action>
@@ -62,7 +64,7 @@ class Line::Visit {
   Visit(Line& line, Turn& turn, const Request& request, const Deadline& deadline)
       : line_(line), turn_(turn), seat_(line.take_seat()) {
     const Instant now = Clock::now();
-    if (!request.before.empty()) line_.session_.submit_unheard(request.before, now, deadline.at());
+    if (request.asking == Asking::yes) line_.session_.submit_unheard(kAsking, now, deadline.at());
     ticket_ = line_.session_.submit(request.bytes, now, deadline.at(), &seat_);
     if (line_.in_flight() == 1) alone_since_ = now;
     ++line_.callers_;
@@ -292,17 +294,10 @@ void Line::break_off(Turn& turn, Cause cause) {
 
 /// Lets others read meanwhile, also a call from within that code.
 void Line::ask(Turn& turn, Seat& seat, const Interrupted& interrupted) {
-  if (!interrupted) return;
   seat.is_away = true;
   if (reader_ == &seat) hand_over(turn);
-  bool ends = false;
-  turn.waiting([&] { ends = interrupted(); });
-  if (!turn.is_held()) {
-    throw StoreUnavailable("the process forked during a call to redis; its parent goes on with that call",
-                           true);
-  }
+  turn.waiting([&] { heed_signal(interrupted); });
   seat.is_away = false;
-  if (ends) throw WaitInterrupted();
 }
 
 void Line::time_out(Turn& turn, Ticket ticket) {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -20,11 +21,14 @@
 
 namespace overlimit::redis::transport {
 
+/// Whether a request is preceded by ASKING, in one piece with it: a node of a cluster then answers for a slot
+/// that it is about to take over.
+enum class Asking : std::uint8_t { no, yes };
+
 /// An encoded request.
 struct Request {
   std::string_view bytes;
-  /// Sent right before it, in one piece with it; its reply is dropped. Empty: none.
-  std::string_view before = {};
+  Asking asking = Asking::no;
 };
 
 /// A connection from its first step to its loss; there is no second life. No thread belongs to it: of those

@@ -8,12 +8,12 @@
 #include "overlimit/errors.hpp"
 #include "redis/protocol/failures.hpp"
 #include "redis/transport/per_process.hpp"
+#include "redis/transport/registry.hpp"
 
 namespace overlimit::redis::transport {
 
 using protocol::Breaker;
 using protocol::Cause;
-using protocol::Failure;
 using protocol::Reply;
 
 namespace {
@@ -27,12 +27,6 @@ constexpr std::size_t kMostBesideSpares = 3;
 constexpr auto kNextSpareAfterFailure = 10s;
 constexpr int kMostLinesPerCall = 3;
 constexpr std::string_view kPing = "*1\r\n$4\r\nPING\r\n";
-
-bool cannot_serve(const Reply& reply) {
-  if (!reply.is_error()) return false;
-  const protocol::Meaning meaning = protocol::meaning_of(reply.as_text());
-  return meaning.failure == Failure::unavailable && meaning.retryable;
-}
 
 Cause cause_of(const Reply& reply, const Endpoint& endpoint) {
   try {
@@ -76,7 +70,7 @@ Reply Node::call(const Request& request, const Deadline& deadline, const Interru
 }
 
 void Node::note(const Reply& reply) {
-  if (cannot_serve(reply)) {
+  if (protocol::is_out_of_service(reply)) {
     breaker_.failed(Clock::now(), cause_of(reply, endpoint()));
   } else {
     breaker_.succeeded(Clock::now());
@@ -179,7 +173,7 @@ bool Node::is_answered() {
   if (!probe_->ticket) return line.greeted();
   const std::optional<Reply> reply = line.take(*probe_->ticket);
   if (!reply) return false;
-  if (!cannot_serve(*reply)) return true;
+  if (!protocol::is_out_of_service(*reply)) return true;
   end_probe(Breaker::Kind::refused, cause_of(*reply, endpoint()));
   return false;
 }
@@ -199,6 +193,10 @@ void Node::close() {
 Breaker::State Node::breaker() const {
   const std::lock_guard lock(mutex_);
   return breaker_.state();
+}
+
+std::shared_ptr<Node> node_of(const Endpoint& endpoint) {
+  return registry_of_process<Endpoint, Node>().of(endpoint, [&] { return std::make_shared<Node>(endpoint); });
 }
 
 }  // namespace overlimit::redis::transport

@@ -74,4 +74,8 @@ class Node {
   Deadline::Clock::time_point no_spares_before_{};
 };
 
+/// This process's node of an endpoint; it and its connections live as long as somebody holds it. Connects to
+/// nothing. Thread-safe.
+[[nodiscard]] std::shared_ptr<Node> node_of(const Endpoint& endpoint);
+
 }  // namespace overlimit::redis::transport

@@ -1,0 +1,29 @@
+// A Redis Cluster.
+#pragma once
+
+#include <utility>
+
+#include "redis/transport/cluster_nodes.hpp"
+#include "redis/transport/deployment.hpp"
+
+namespace overlimit::redis::transport {
+
+/// Each call goes to the node that serves its slot, and wherever that one sends it. A node that is down costs
+/// the calls of its own slots, nobody else's.
+class Cluster final : public Deployment {
+ public:
+  explicit Cluster(ClusterSite site) : nodes_(std::move(site)) {}
+
+  [[nodiscard]] bool has_slots() const noexcept override { return true; }
+  [[nodiscard]] protocol::Reply call(std::string_view request, std::optional<protocol::Slot> slot,
+                                     const Deadline& deadline, const Interrupted& interrupted) override;
+  void for_each_server(const std::function<void(const Server&)>& visit, const Deadline& deadline,
+                       const Interrupted& interrupted) override;
+  void close() override { nodes_.close(); }
+  [[nodiscard]] protocol::Breaker::State breaker() override { return nodes_.breaker(); }
+
+ private:
+  ClusterNodes nodes_;
+};
+
+}  // namespace overlimit::redis::transport

@@ -1,0 +1,48 @@
+// What one caller at a time does for all of them, and not too often.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+
+#include "redis/transport/deadline.hpp"
+
+namespace overlimit::redis::transport {
+
+/// After a turn the next one is due in kShortest; after each that was of no use, twice as late as before, up
+/// to kLongest; both jittered. Thread-safe, without a lock.
+class Errand {
+ public:
+  static constexpr std::chrono::milliseconds kShortest{100};
+  static constexpr std::chrono::milliseconds kLongest{1'000};
+
+  /// The caller's turn while this lives, if it is.
+  class Hold {
+   public:
+    explicit Hold(Errand& errand) : errand_(errand.take() ? &errand : nullptr) {}
+    Hold(const Hold&) = delete;
+    Hold& operator=(const Hold&) = delete;
+    ~Hold() {
+      if (errand_ != nullptr) errand_->give_back(useful_);
+    }
+    explicit operator bool() const noexcept { return errand_ != nullptr; }
+    void was_useful() noexcept { useful_ = true; }
+
+   private:
+    Errand* const errand_;
+    bool useful_ = false;
+  };
+
+  [[nodiscard]] bool is_taken() const noexcept { return taken_.load(); }
+
+ private:
+  using Clock = Deadline::Clock;
+
+  [[nodiscard]] bool take() noexcept;
+  void give_back(bool useful) noexcept;
+
+  std::atomic<bool> taken_{false};
+  std::atomic<Clock::time_point> due_{Clock::time_point::min()};
+  std::chrono::milliseconds interval_ = kShortest;  // of whose turn it is
+};
+
+}  // namespace overlimit::redis::transport

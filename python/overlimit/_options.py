@@ -1,0 +1,42 @@
+"""Options of a store, which its URL may give as text."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+__all__ = ["hash_tag_of", "timeout_us_of", "truth_of"]
+
+_TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+_HASH_TAGS: dict[Any, Literal["none", "policy", "prefix"]] = {
+    False: "none",
+    True: "policy",
+    "policy": "policy",
+    "prefix": "prefix",
+}
+
+
+def truth_of(name: str, value: Any) -> bool:
+    """Return a bool, given as one or as a word for it; raises ValueError naming the option."""
+    truth = _TRUTH.get(value.lower()) if isinstance(value, str) else value
+    if not isinstance(truth, bool):
+        raise ValueError(f"{name} must be True or False, not {value!r}")
+    return truth
+
+
+def hash_tag_of(value: Any) -> Literal["none", "policy", "prefix"]:
+    """Return the core's word for ``hash_tag``; raises ValueError."""
+    given = _TRUTH.get(value.lower(), value) if isinstance(value, str) else value
+    if not isinstance(given, bool | str) or given not in _HASH_TAGS:
+        raise ValueError(f"hash_tag must be False, 'policy' (the same as True) or 'prefix', not {value!r}")
+    return _HASH_TAGS[given]
+
+
+def timeout_us_of(timeout: float | str) -> int:
+    """Return a timeout of seconds in microseconds; raises ValueError unless it is above 0."""
+    try:
+        microseconds = round(float(timeout) * 1e6)
+    except (OverflowError, TypeError, ValueError):
+        raise ValueError(f"timeout must be a number of seconds above 0, got {timeout!r}") from None
+    if not 0 < microseconds < 1 << 49:
+        raise ValueError(f"timeout must be a number of seconds above 0, got {timeout!r}")
+    return microseconds

@@ -1,0 +1,186 @@
+"""Where Redis lives, as a URL says it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any, Literal
+from urllib.parse import parse_qsl, unquote
+
+from overlimit import _core
+
+__all__ = ["RedisUrl"]
+
+Layout = Literal["single", "unix", "sentinel", "cluster"]
+
+_URL = re.compile(
+    r"(?P<scheme>[a-z+]+)://(?P<authority>[^/?#]*)(?P<path>[^?#]*)(\?(?P<query>[^#]*))?(#.*)?", re.DOTALL
+)
+_PLAIN_SCHEMES = ("redis", "valkey")
+_TLS_SCHEMES = ("rediss", "valkeys")
+_LAYOUTS: dict[str, Layout] = {"": "single", "sentinel": "sentinel", "cluster": "cluster"}
+_PORTS: dict[Layout, int] = {"single": 6379, "unix": 6379, "sentinel": 26379, "cluster": 6379}
+_HOST_PORT = re.compile(r"(\[(?P<ipv6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^\[\]:,\s]+))(:(?P<port>[0-9]{1,5}))?")
+_SERVICE = re.compile(r"[A-Za-z0-9._-]+")
+_MAX_DATABASE = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class RedisUrl:
+    """A store's URL, taken apart; its repr shows no password."""
+
+    layout: Layout
+    has_tls: bool
+    hosts: tuple[tuple[str, int], ...]
+    unix_path: str
+    service: str
+    database: int
+    username: str = field(repr=False)
+    password: str = field(repr=False)
+    options: dict[str, str] = field(repr=False)
+
+    @classmethod
+    def read(cls, url: str, option_names: Collection[str]) -> RedisUrl:
+        """Take a URL apart.
+
+        Raises ValueError or TypeError; no message repeats a part of the URL that may belong to a password.
+        """
+        scheme, authority, path, query = _parts(url)
+        layout, has_tls = _layout(scheme)
+        in_query, options = _query(query, option_names)
+        service, in_path = _service(path) if layout == "sentinel" else ("", path.strip("/"))
+        username, _, password = authority.rpartition("@")[0].partition(":")
+        return cls(
+            layout=layout,
+            has_tls=has_tls,
+            hosts=_hosts(authority.rpartition("@")[2], layout),
+            unix_path=_unix_path(path) if layout == "unix" else "",
+            service=service,
+            database=_database(in_query, "" if layout == "unix" else in_path, layout),
+            username=unquote(username),
+            password=unquote(password),
+            options=options,
+        )
+
+    def site(self, tls: _core.TlsOptions | None) -> Any:
+        """Return what the core calls this place."""
+        host, port = self.hosts[0]
+        server = _core.Endpoint(
+            host=host,
+            port=port,
+            unix_path=self.unix_path,
+            username=self.username,
+            password=self.password,
+            database=self.database,
+            tls=tls,
+        )
+        if self.layout == "sentinel":
+            return _core.SentinelSite(self.hosts, self.service, server)
+        return _core.ClusterSite(self.hosts, server) if self.layout == "cluster" else server
+
+    def __str__(self) -> str:
+        if self.layout == "unix":
+            return f"unix://{self.unix_path}?db={self.database}"
+        scheme = "rediss" if self.has_tls else "redis"
+        hosts = ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in self.hosts)
+        if self.layout == "cluster":
+            return f"{scheme}+cluster://{hosts}"
+        if self.layout == "sentinel":
+            return f"{scheme}+sentinel://{hosts}/{self.service}/{self.database}"
+        return f"{scheme}://{hosts}/{self.database}"
+
+
+def _parts(url: str) -> tuple[str, str, str, str]:
+    if not isinstance(url, str):
+        raise TypeError(f"a store's URL is a str, not {type(url).__name__}")
+    parts = _URL.fullmatch(url)
+    if parts is None:
+        raise ValueError(_looks_like())
+    scheme, authority, path, query = parts.group("scheme", "authority", "path", "query")
+    if "@" in url[parts.start("path") :]:
+        raise ValueError(
+            "user and password in the store's URL must be percent-encoded, as by "
+            "urllib.parse.quote(password, safe='')"
+        )
+    return scheme, authority, path, query or ""
+
+
+def _looks_like() -> str:
+    return (
+        "a store's URL looks like 'memory://', 'redis://host:6379/0', 'valkey://host:6379/0', "
+        "'rediss://host:6379/0' (with TLS), 'redis+sentinel://host:26379,host:26379/service/0', "
+        "'redis+cluster://host:6379,host:6379' or 'unix:///path'; this one begins otherwise"
+    )
+
+
+def _layout(scheme: str) -> tuple[Layout, bool]:
+    if scheme == "unix":
+        return "unix", False
+    base, plus, name = scheme.partition("+")
+    if base not in (*_PLAIN_SCHEMES, *_TLS_SCHEMES) or name not in _LAYOUTS or (plus and not name):
+        raise ValueError(_looks_like())
+    return _LAYOUTS[name], base in _TLS_SCHEMES
+
+
+def _query(query: str, option_names: Collection[str]) -> tuple[str | None, dict[str, str]]:
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    database = options.pop("db", None)
+    unknown = sorted(set(options) - set(option_names))
+    if unknown:
+        known = ", ".join(sorted(option_names))
+        raise ValueError(f"unknown option {unknown[0]!r} in the store's URL; there are db, {known}")
+    return database, options
+
+
+def _hosts(text: str, layout: Layout) -> tuple[tuple[str, int], ...]:
+    if layout == "unix" or (layout == "single" and not text):
+        return (("localhost", _PORTS[layout]),)
+    hosts = text.split(",")
+    if layout == "single" and len(hosts) > 1:
+        raise ValueError(
+            "several hosts in a store's URL are sentinels or nodes of a cluster: begin it with "
+            "redis+sentinel:// or redis+cluster://"
+        )
+    return tuple(_host_port(each, layout) for each in hosts)
+
+
+def _host_port(text: str, layout: Layout) -> tuple[str, int]:
+    default = _PORTS[layout]
+    if layout == "single" and text.startswith(":"):
+        text = "localhost" + text
+    parts = _HOST_PORT.fullmatch(text)
+    port = default if parts is None or parts["port"] is None else int(parts["port"])
+    if parts is None or not 0 < port < 1 << 16:
+        raise ValueError(
+            f"a host in the store's URL looks like host:{default} or [::1]:{default}, with a port from 1 to "
+            "65535; a password before it must be percent-encoded"
+        )
+    return (parts["ipv6"] or parts["host"]).lower(), port
+
+
+def _unix_path(path: str) -> str:
+    if not path:
+        raise ValueError("a unix:// URL names a path, as in unix:///run/redis.sock")
+    return unquote(path)
+
+
+def _service(path: str) -> tuple[str, str]:
+    service, _, database = path.strip("/").partition("/")
+    if _SERVICE.fullmatch(service) is None:
+        raise ValueError(
+            "the URL of sentinels names the service they watch, of A-Z a-z 0-9 . _ -, as in "
+            "redis+sentinel://host:26379,host:26379/mymaster/0"
+        )
+    return service, database
+
+
+def _database(in_query: str | None, in_path: str, layout: Layout) -> int:
+    if in_query is not None and in_path:
+        raise ValueError("the store's URL gives the database twice: in its path and as db=")
+    database = in_query or in_path or "0"
+    if not database.isdecimal() or int(database) > _MAX_DATABASE:
+        raise ValueError("the database in the store's URL must be a number, as in redis://host:6379/0")
+    if layout == "cluster" and int(database) != 0:
+        raise ValueError("a cluster has no database but 0: leave it out of the store's URL")
+    return int(database)

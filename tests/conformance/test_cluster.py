@@ -1,0 +1,329 @@
+"""A store in a Redis Cluster: every key on its node, wherever its slot moves."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from overlimit import Limiter, RedisStore, StoreConfigError, StoreError, StoreUnavailable, hit_all
+from servers.cluster import Cluster, Node
+from servers.patience import PATIENCE, eventually
+
+IDENTIFIERS = [f"id:{i}" for i in range(40)]
+RECOVERY = 3.0
+"""Seconds within which a node that is back, or has taken another's place, is used."""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    cluster = Cluster()
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture
+def store(cluster: Cluster, prefix: str) -> RedisStore:
+    return RedisStore(cluster.url(), timeout=PATIENCE, prefix=prefix)
+
+
+def tagged(cluster: Cluster, prefix: str, hash_tag: str) -> RedisStore:
+    return RedisStore(f"{cluster.url()}?hash_tag={hash_tag}", timeout=PATIENCE, prefix=prefix)
+
+
+def keys_of(cluster: Cluster, prefix: str) -> list[int]:
+    """Return how many keys each master holds."""
+    return [len(node.ask("KEYS", f"*{prefix}1*")) for node in cluster.masters]
+
+
+def spent(limiter: Limiter, identifier: str) -> int:
+    decision = limiter.peek(identifier, cost=0)
+    return limiter.limits[0].limit - decision.remaining
+
+
+def owned_by(cluster: Cluster, node: Node, store_prefix: str) -> list[str]:
+    """Return the identifiers whose keys this node holds."""
+    slot = cluster.slot_of
+    return [each for each in IDENTIFIERS if cluster.owner_of(slot(f"{store_prefix}1:default:{each}")) is node]
+
+
+def seconds_until_admitted(limiter: Limiter, identifier: str) -> float:
+    def is_admitted() -> bool:
+        try:
+            return bool(limiter.hit(identifier))
+        except StoreError:
+            return False
+
+    return eventually(is_admitted)
+
+
+class TestSlots:
+    def test_every_key_is_counted_on_its_own_node(self, cluster, store, prefix):
+        limiter = Limiter("3/minute", store=store)
+        for identifier in IDENTIFIERS:
+            assert [bool(limiter.hit(identifier)) for _ in range(4)] == [True] * 3 + [False]
+        counts = keys_of(cluster, prefix)
+        assert sum(counts) == len(IDENTIFIERS)
+        assert min(counts) > 0
+
+    def test_identifiers_in_several_slots_are_refused_before_anything_is_sent(self, cluster, store, prefix):
+        limiter = Limiter("3/minute", store=store)
+        with pytest.raises(StoreConfigError, match="hash_tag") as caught:
+            limiter.hit("a", "b")
+        assert not caught.value.maybe_charged
+        assert keys_of(cluster, prefix) == [0, 0, 0]
+        limiter.hit("a")
+        limiter.lock("a", 60)
+        assert limiter.peek("a").status == "locked"
+
+    @pytest.mark.parametrize("hash_tag", ["policy", "true", "prefix"])
+    def test_with_a_hash_tag_they_are_one_call(self, cluster, prefix, hash_tag):
+        limiter = Limiter("3/minute", store=tagged(cluster, prefix, hash_tag))
+        assert limiter.hit("a", "b", "x" * 300, cost=2)
+        assert not limiter.hit("b", "c", cost=2)
+        assert [spent(limiter, each) for each in ("a", "b", "c", "x" * 300)] == [2, 2, 0, 2]
+
+    def test_several_policies_in_one_call_need_the_tag_of_the_prefix(self, cluster, prefix):
+        for hash_tag in ("policy", "prefix"):
+            store = tagged(cluster, prefix, hash_tag)
+            first, second = (Limiter("3/minute", store=store, name=name) for name in ("one", "two"))
+            if hash_tag == "policy":
+                with pytest.raises(StoreConfigError, match='hash_tag="prefix"'):
+                    hit_all([(first, "a"), (second, "b")])
+            else:
+                assert hit_all([(first, "a"), (second, "b")])
+                assert (spent(first, "a"), spent(second, "b")) == (1, 1)
+
+    def test_a_refund_goes_to_where_the_charge_was(self, store):
+        limiter = Limiter("3/minute", store=store)
+        decisions = [limiter.hit(identifier, cost=2) for identifier in IDENTIFIERS]
+        for decision in decisions:
+            limiter.refund(decision)
+        assert [spent(limiter, identifier) for identifier in IDENTIFIERS] == [0] * len(IDENTIFIERS)
+
+    def test_reset_takes_identifiers_of_any_slots(self, store):
+        limiter = Limiter("3/minute", store=store)
+        for identifier in IDENTIFIERS:
+            limiter.hit(identifier)
+        limiter.reset(*IDENTIFIERS[:16])
+        assert [spent(limiter, each) for each in IDENTIFIERS[:20]] == [0] * 16 + [1] * 4
+
+    @pytest.mark.parametrize("hash_tag", ["false", "policy", "prefix"])
+    def test_reset_all_forgets_one_policy_on_all_nodes(self, cluster, prefix, hash_tag):
+        store = tagged(cluster, prefix, hash_tag)
+        forgotten, kept = (Limiter("3/minute", store=store, name=name) for name in ("one", "other"))
+        for identifier in IDENTIFIERS:
+            forgotten.hit(identifier)
+            kept.hit(identifier)
+        forgotten.reset_all()
+        assert sum(keys_of(cluster, prefix)) == len(IDENTIFIERS)
+        assert [spent(forgotten, each) for each in IDENTIFIERS[:3]] == [0, 0, 0]
+        assert [spent(kept, each) for each in IDENTIFIERS[:3]] == [1, 1, 1]
+
+    def test_a_script_that_one_node_has_lost_is_sent_there_again(self, cluster, store):
+        limiter = Limiter("3/minute", store=store)
+        for identifier in IDENTIFIERS:
+            limiter.hit(identifier)
+        cluster.masters[1].ask("SCRIPT", "FLUSH")
+        for identifier in IDENTIFIERS:
+            assert limiter.hit(identifier).remaining == 1
+
+
+class TestAddresses:
+    def test_any_node_will_do_and_those_that_are_down_are_passed_over(self, cluster, prefix):
+        for node in cluster.nodes:
+            url = f"redis+cluster://127.0.0.1:1,127.0.0.1:{node.port}"
+            limiter = Limiter("3/minute", store=RedisStore(url, timeout=PATIENCE, prefix=prefix), name="any")
+            limiter.hit("a")
+        assert spent(limiter, "a") == len(cluster.nodes)
+
+    def test_nobody_there_is_unavailable_at_once(self, prefix):
+        limiter = Limiter("3/minute", store=RedisStore("redis+cluster://127.0.0.1:1", timeout=PATIENCE))
+        began = time.monotonic()
+        for _ in range(20):
+            with pytest.raises(StoreUnavailable) as caught:
+                limiter.hit("a")
+            assert not caught.value.maybe_charged
+        assert time.monotonic() - began < PATIENCE / 2
+
+    def test_a_server_outside_of_a_cluster_is_a_configuration_error(self, redis_server):
+        url = f"redis+cluster://127.0.0.1:{redis_server.port}"
+        with pytest.raises(StoreConfigError, match="redis://"):
+            Limiter("3/minute", store=RedisStore(url, timeout=PATIENCE)).hit("a")
+
+    def test_a_node_of_a_cluster_taken_for_a_server_is_a_configuration_error(self, cluster, prefix):
+        store = RedisStore(cluster.masters[0].tcp_url(), timeout=PATIENCE, prefix=prefix)
+        limiter = Limiter("3/minute", store=store)
+        [elsewhere, *_] = owned_by(cluster, cluster.masters[1], prefix)
+        with pytest.raises(StoreConfigError, match=r"redis\+cluster://"):
+            limiter.hit(elsewhere)
+
+    def test_password_and_copies(self, start_cluster, prefix):
+        cluster = start_cluster(password="s3cret", masters=2)
+        store = RedisStore(cluster.url(), timeout=PATIENCE, prefix=prefix)
+        for copied in (store, pickle.loads(pickle.dumps(store))):
+            limiter = Limiter("5/minute", store=copied)
+            for identifier in IDENTIFIERS[:10]:
+                assert limiter.hit(identifier)
+        assert spent(limiter, IDENTIFIERS[0]) == 2
+        wrong = RedisStore(cluster.url().replace("s3cret", "wr0ng"), timeout=PATIENCE)
+        with pytest.raises(StoreConfigError, match="WRONGPASS") as caught:
+            Limiter("5/minute", store=wrong).hit("a")
+        assert "wr0ng" not in str(caught.value)
+
+
+class TestMovingSlots:
+    def test_a_slot_that_has_moved_is_followed_and_its_count_with_it(self, cluster, store, prefix):
+        limiter = Limiter("10/minute", store=store)
+        slot = cluster.slot_of(f"{prefix}1:default:moving")
+        for target in (*cluster.masters, cluster.masters[0]):
+            limiter.hit("moving")
+            if cluster.owner_of(slot) is not target:
+                with cluster.migrating(slot, target):
+                    pass
+            limiter.hit("moving")
+        assert spent(limiter, "moving") == 8
+
+    def test_while_a_slot_moves_every_key_is_counted_where_it_is(self, cluster, prefix):
+        limiter = Limiter("10/minute", store=tagged(cluster, prefix, "policy"))
+        slot = cluster.slot_of(f"{{{prefix}1:default}}:x")
+        source = cluster.owner_of(slot)
+        target = next(node for node in cluster.masters if node is not source)
+        limiter.hit("stays")
+        limiter.hit("moves")
+        with cluster.migrating(slot, target):
+            cluster.move_key(f"{{{prefix}1:default}}:moves", source, target)
+            target.ask("SCRIPT", "FLUSH")
+            for identifier in ("stays", "moves", "new"):
+                assert limiter.hit(identifier)
+                assert limiter.hit(identifier, cost=2)
+        assert [spent(limiter, each) for each in ("stays", "moves", "new")] == [4, 4, 3]
+
+    def test_a_call_whose_keys_are_apart_waits_until_they_are_together(self, cluster, prefix):
+        url = f"{cluster.url()}?hash_tag=policy"
+        limiter = Limiter("10/minute", store=RedisStore(url, timeout=0.3, prefix=prefix))
+        patient = Limiter("10/minute", store=RedisStore(url, timeout=PATIENCE, prefix=prefix))
+        slot = cluster.slot_of(f"{{{prefix}1:default}}:x")
+        source = cluster.owner_of(slot)
+        target = next(node for node in cluster.masters if node is not source)
+        limiter.hit("stays", "moves")
+        with ThreadPoolExecutor(1) as pool:
+            with cluster.migrating(slot, target):
+                cluster.move_key(f"{{{prefix}1:default}}:moves", source, target)
+                with pytest.raises(StoreUnavailable, match="TRYAGAIN") as caught:
+                    limiter.hit("stays", "moves")
+                assert not caught.value.maybe_charged
+                waiting = pool.submit(patient.hit, "stays", "moves")
+                time.sleep(0.1)
+                assert not waiting.done()
+            assert waiting.result()
+        assert [spent(patient, each) for each in ("stays", "moves")] == [2, 2]
+
+    def test_no_count_is_lost_while_slots_move_under_many_threads(self, cluster, store, prefix):
+        limiter = Limiter("100000/minute", store=store)
+        slots = [cluster.slot_of(f"{prefix}1:default:{each}") for each in IDENTIFIERS[:6]]
+
+        def hit_them(times: int) -> int:
+            return sum(bool(limiter.hit(each)) for _ in range(times) for each in IDENTIFIERS[:6])
+
+        with ThreadPoolExecutor(4) as pool:
+            work = [pool.submit(hit_them, 100) for _ in range(4)]
+            for slot in slots:
+                target = next(node for node in cluster.masters if node is not cluster.owner_of(slot))
+                with cluster.migrating(slot, target):
+                    pass
+            admitted = sum(each.result() for each in work)
+        assert admitted == 4 * 6 * 100
+        assert [spent(limiter, each) for each in IDENTIFIERS[:6]] == [400] * 6
+
+
+class TestFailures:
+    def test_a_dead_node_costs_only_its_own_keys_and_is_used_when_it_is_back(self, start_cluster, prefix):
+        cluster = start_cluster()
+        limiter = Limiter("100/minute", store=RedisStore(cluster.url(), timeout=1.0, prefix=prefix))
+        dead, *alive = cluster.masters
+        lost = owned_by(cluster, dead, prefix)
+        kept = [each for each in IDENTIFIERS if each not in lost]
+        assert len(lost) > 2
+        assert len(kept) > 2
+        for identifier in IDENTIFIERS:
+            limiter.hit(identifier)
+        dead.kill()
+        for identifier in lost:
+            with pytest.raises(StoreError):
+                limiter.hit(identifier)
+        for identifier in kept:
+            assert limiter.hit(identifier).remaining == 98
+        dead.restart()
+        eventually(lambda: all(node.state() == "ok" for node in (dead, *alive)))
+        assert seconds_until_admitted(limiter, lost[0]) < RECOVERY
+        assert limiter.hit(kept[0]).remaining == 97
+
+    def test_two_of_three_nodes_may_hang_and_the_third_still_serves_in_time(self, start_cluster, prefix):
+        cluster = start_cluster()
+        limiter = Limiter("100/minute", store=RedisStore(cluster.url(), timeout=0.5, prefix=prefix))
+        first, second, alive = cluster.masters
+        theirs = [owned_by(cluster, node, prefix) for node in (first, second)]
+        kept = owned_by(cluster, alive, prefix)
+        for identifier in IDENTIFIERS:
+            limiter.hit(identifier)
+        first.pause()
+        second.pause()
+        for identifier in (theirs[0][0], theirs[1][0]):
+            with pytest.raises(StoreError):
+                limiter.hit(identifier)
+        for identifier in kept:
+            began = time.monotonic()
+            assert limiter.hit(identifier)
+            assert time.monotonic() - began < 0.5
+        first.resume()
+        second.resume()
+        for identifiers in theirs:
+            assert seconds_until_admitted(limiter, identifiers[-1]) < RECOVERY + 2
+
+    def test_a_replica_that_was_promoted_is_used(self, start_cluster, prefix):
+        cluster = start_cluster(replicas=1)
+        limiter = Limiter("100000/minute", store=RedisStore(cluster.url(), timeout=1.0, prefix=prefix))
+        killed = cluster.masters[0]
+        [lost, *_] = owned_by(cluster, killed, prefix)
+        limiter.hit(lost)
+        killed.kill()
+        with pytest.raises(StoreError):
+            limiter.hit(lost)
+        with ThreadPoolExecutor(1) as pool:
+            recovered = pool.submit(seconds_until_admitted, limiter, lost)
+            cluster.await_failover(killed)
+            promoted = time.monotonic()
+            recovered.result()
+        assert time.monotonic() - promoted < RECOVERY
+
+
+def test_a_forked_child_counts_on_the_same_nodes_with_connections_of_its_own(store):
+    limiter = Limiter("100/minute", store=store)
+    for identifier in IDENTIFIERS[:6]:
+        limiter.hit(identifier)
+    child = os.fork()
+    if child == 0:
+        good = all(limiter.hit(each).remaining == 98 for each in IDENTIFIERS[:6])
+        os._exit(0 if good else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert [limiter.hit(each).remaining for each in IDENTIFIERS[:6]] == [97] * 6
+
+
+def test_a_closed_store_opens_again(store):
+    limiter = Limiter("100/minute", store=store)
+    limiter.hit("a")
+    store.close()
+    assert limiter.hit("a").remaining == 98
+
+
+def test_threads_that_come_first_together_all_get_their_answers(cluster, prefix):
+    store = RedisStore(cluster.url(), timeout=PATIENCE, prefix=prefix)
+    limiter = Limiter("8/minute", store=store)
+    hit: Callable[[int], bool] = lambda i: bool(limiter.hit(IDENTIFIERS[i % 2]))  # noqa: E731
+    with ThreadPoolExecutor(16) as pool:
+        assert sum(pool.map(hit, range(32))) == 16

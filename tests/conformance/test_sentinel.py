@@ -1,0 +1,251 @@
+"""A store behind sentinels: the master they name decides, and nobody else."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from overlimit import Limiter, RedisStore, StoreConfigError, StoreError, StoreUnavailable
+from servers.patience import PATIENCE, eventually
+from servers.redis_server import RedisServer
+from servers.sentinels import SERVICE, Sentinels
+
+RECOVERY = 3.0
+"""Seconds within which a new master serves."""
+MANY = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def watched() -> Iterator[Sentinels]:
+    watched = Sentinels(sentinels=2)
+    yield watched
+    watched.stop()
+
+
+@pytest.fixture
+def limiter_at(prefix: str) -> Callable[..., Limiter]:
+    """Return a function that builds a limiter on a URL."""
+
+    def build(url: str, timeout: float = PATIENCE) -> Limiter:
+        return Limiter(f"{MANY}/day", store=RedisStore(url, timeout=timeout, prefix=prefix), name="api")
+
+    return build
+
+
+def counted(server: RedisServer, prefix: str, identifier: str = "a") -> int:
+    """Return what this server itself counts."""
+    limiter = Limiter(
+        f"{MANY}/day", store=RedisStore(server.tcp_url(), timeout=PATIENCE, prefix=prefix), name="api"
+    )
+    return MANY - limiter.peek(identifier, cost=0).remaining
+
+
+def is_admitted(limiter: Limiter) -> bool:
+    try:
+        return bool(limiter.hit("a"))
+    except StoreError:
+        return False
+
+
+def addresses(watched: Sentinels) -> list[str]:
+    return [f"127.0.0.1:{sentinel.port}" for sentinel in watched.sentinels]
+
+
+class TestFinding:
+    def test_the_master_counts(self, watched, limiter_at, prefix):
+        limiter = limiter_at(watched.url)
+        assert [limiter.hit("a").remaining for _ in range(3)] == [MANY - 1, MANY - 2, MANY - 3]
+        assert counted(watched.master, prefix) == 3
+
+    def test_the_database_is_the_urls(self, watched, limiter_at, prefix):
+        limiter_at(f"{watched.url}/3").hit("a")
+        assert counted(watched.master, prefix) == 0
+        assert watched.master.client(db=3).exists(f"{prefix}1:api:a") == 1
+
+    def test_sentinels_that_are_down_are_passed_over(self, watched, limiter_at):
+        for order in (["127.0.0.1:1", *addresses(watched)], [*addresses(watched), "127.0.0.1:1"]):
+            limiter = limiter_at(f"redis+sentinel://{','.join(order)}/{SERVICE}")
+            assert all(limiter.hit("a") for _ in range(20))
+
+    def test_a_sentinel_that_hangs_is_passed_over_within_the_deadline(self, watched, limiter_at):
+        limiter = limiter_at(watched.url, timeout=1.0)
+        watched.sentinels[0].pause()
+        try:
+            began = time.monotonic()
+            assert limiter.hit("a")
+            assert time.monotonic() - began < 1.0
+        finally:
+            watched.sentinels[0].resume()
+
+    def test_nobody_there_is_unavailable_at_once(self, limiter_at):
+        limiter = limiter_at(f"redis+sentinel://127.0.0.1:1,127.0.0.1:2/{SERVICE}")
+        began = time.monotonic()
+        for _ in range(20):
+            with pytest.raises(StoreUnavailable) as caught:
+                limiter.hit("a")
+            assert not caught.value.maybe_charged
+        assert time.monotonic() - began < PATIENCE / 2
+
+    def test_a_service_they_do_not_know_is_a_configuration_error(self, watched, limiter_at):
+        url = f"redis+sentinel://{','.join(addresses(watched))}/other"
+        with pytest.raises(StoreConfigError, match="'other'"):
+            limiter_at(url).hit("a")
+
+    def test_a_server_that_is_no_sentinel_is_a_configuration_error(self, redis_server, limiter_at):
+        with pytest.raises(StoreConfigError, match="sentinel"):
+            limiter_at(f"redis+sentinel://127.0.0.1:{redis_server.port}/{SERVICE}").hit("a")
+
+    def test_sentinels_that_were_not_up_yet_are_asked_again(self, start_sentinels, limiter_at):
+        watched = start_sentinels()
+        [sentinel] = watched.sentinels
+        limiter = limiter_at(watched.url)
+        sentinel.kill()
+        with pytest.raises(StoreUnavailable):
+            limiter.hit("a")
+        sentinel.restart()
+        assert eventually(lambda: is_admitted(limiter)) < RECOVERY
+
+    def test_copies_and_forked_children_find_it_themselves(self, watched, limiter_at, prefix):
+        limiter = limiter_at(watched.url)
+        limiter.hit("a")
+        assert pickle.loads(pickle.dumps(limiter)).hit("a")
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if limiter.hit("a").remaining == MANY - 3 else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        limiter.hit("a")
+        limiter.store.close()
+        limiter.hit("a")
+        assert counted(watched.master, prefix) == 5
+
+    def test_threads_that_come_first_together_find_it_together(self, watched, limiter_at, prefix):
+        limiter = limiter_at(watched.url)
+        with ThreadPoolExecutor(16) as pool:
+            assert all(pool.map(limiter.hit, ["a"] * 64))
+        assert counted(watched.master, prefix) == 64
+
+    def test_it_holds_one_connection_to_each_sentinel(self, watched, limiter_at):
+        def clients() -> list[int]:
+            return [len(each.ask("CLIENT", "LIST").splitlines()) for each in watched.sentinels]
+
+        before = clients()
+        limiter = limiter_at(watched.url)
+
+        def listens_to_all() -> bool:
+            limiter.hit("a")
+            return clients() == [count + 1 for count in before]
+
+        eventually(listens_to_all)
+        for _ in range(20):
+            limiter.hit("a")
+        assert clients() == [count + 1 for count in before]
+        limiter.store.close()
+        eventually(lambda: clients() == before)
+
+
+def test_the_password_is_the_masters_and_never_shown(start_sentinels, limiter_at):
+    watched = start_sentinels(password="s3cret")
+    limiter = limiter_at(watched.url)
+    assert limiter.hit("a")
+    assert "s3cret" not in repr(limiter.store)
+    with pytest.raises(StoreConfigError, match="WRONGPASS") as caught:
+        limiter_at(watched.url.replace("s3cret", "wr0ng")).hit("a")
+    assert "wr0ng" not in str(caught.value)
+
+
+class TestFailover:
+    def test_the_new_master_counts_as_soon_as_the_switch_is_announced(
+        self, start_sentinels, limiter_at, prefix
+    ):
+        watched = start_sentinels()
+        limiter = limiter_at(watched.url, timeout=1.0)
+        for _ in range(5):
+            limiter.hit("a")
+        with watched.sentinels[0].client() as client, client.pubsub() as announcements:
+            announcements.subscribe("+switch-master")
+            new = watched.fail_over()
+            eventually(lambda: (announcements.get_message(timeout=1.0) or {}).get("type") == "message")
+        before = counted(new, prefix)
+        for _ in range(50):
+            assert limiter.hit("a")
+        assert counted(new, prefix) == before + 50
+
+    def test_no_decision_is_acknowledged_by_an_old_master_that_wakes_up(
+        self, start_sentinels, limiter_at, prefix
+    ):
+        watched = start_sentinels(sentinels=3)
+        old = watched.master
+        limiter = limiter_at(watched.url, timeout=0.2)
+        over = threading.Event()
+        acknowledged: list[float] = []
+
+        def hammer() -> None:
+            while not over.is_set():
+                if is_admitted(limiter):
+                    acknowledged.append(time.monotonic())
+
+        with ThreadPoolExecutor(4) as pool:
+            work = [pool.submit(hammer) for _ in range(4)]
+            try:
+                eventually(lambda: len(acknowledged) > 50)
+                old.pause()
+                new = watched.await_failover()
+                switched = time.monotonic()
+                eventually(lambda: acknowledged[-1] > switched)
+                assert time.monotonic() - switched < RECOVERY
+                before, known = counted(new, prefix), len(acknowledged)
+                old.resume()
+                time.sleep(1.0)
+            finally:
+                over.set()
+        for each in work:
+            each.result()
+        gained = counted(new, prefix) - before
+        assert 0 <= (len(acknowledged) - known) - gained <= 4, "all but calls under way at the reading"
+
+    def test_a_master_that_was_killed_is_replaced_within_seconds(self, start_sentinels, limiter_at):
+        watched = start_sentinels(sentinels=3)
+        limiter = limiter_at(watched.url, timeout=0.2)
+        limiter.hit("a")
+        watched.master.kill()
+        with ThreadPoolExecutor(1) as pool:
+            recovered = pool.submit(eventually, lambda: is_admitted(limiter), within=3 * PATIENCE)
+            watched.await_failover()
+            switched = time.monotonic()
+            recovered.result()
+        assert time.monotonic() - switched < RECOVERY
+
+    def test_the_master_goes_on_when_all_sentinels_are_gone(self, start_sentinels, limiter_at, prefix):
+        watched = start_sentinels(sentinels=2)
+        limiter = limiter_at(watched.url)
+        limiter.hit("a")
+        for sentinel in watched.sentinels:
+            sentinel.kill()
+        for _ in range(50):
+            assert limiter.hit("a")
+        assert counted(watched.master, prefix) == 51
+
+    def test_a_switch_while_no_sentinel_was_heard_is_learned_by_asking(
+        self, start_sentinels, limiter_at, prefix
+    ):
+        watched = start_sentinels()
+        [sentinel] = watched.sentinels
+        limiter = limiter_at(watched.url, timeout=1.0)
+        limiter.hit("a")
+        sentinel.kill()
+        limiter.hit("a")
+        sentinel.restart()
+        new = watched.fail_over()
+        switched = time.monotonic()
+
+        def is_counted_by_the_new() -> bool:
+            return is_admitted(limiter) and counted(new, prefix) > 2
+
+        eventually(is_counted_by_the_new)
+        assert time.monotonic() - switched < RECOVERY

@@ -1,0 +1,132 @@
+// Asking a server again that could not serve, and how often.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+
+#include "deployments.hpp"
+#include "overlimit/errors.hpp"
+#include "redis/transport/backoff.hpp"
+#include "redis/transport/errand.hpp"
+#include "signals.hpp"
+
+namespace overlimit::redis::transport {
+namespace {
+
+using Clock = Deadline::Clock;
+
+class SingleServers : public ::testing::Test {
+ protected:
+  void write_only_with_replicas(const char* least) {
+    (void)call(admin_, {"CONFIG", "SET", "min-replicas-to-write", least});
+  }
+
+  Server server_;
+  Connections admin_{server_.unix_socket()};
+  const std::shared_ptr<Deployment> deployment_ = deployment_of(server_.tcp());
+};
+
+TEST_F(SingleServers, AreAskedAgainUntilTheyCanServe) {
+  write_only_with_replicas("1");
+  std::thread healer([&] {
+    std::this_thread::sleep_for(100ms);
+    write_only_with_replicas("0");
+  });
+  EXPECT_EQ(integer(*deployment_, {"INCR", "key"}), 1);
+  healer.join();
+}
+
+TEST_F(SingleServers, SayWhatIsWrongWhenThatLastsToTheDeadline) {
+  write_only_with_replicas("1");
+  const auto before = Clock::now();
+  const Reply reply = call(*deployment_, {"INCR", "key"}, 300ms);
+  const auto took = Clock::now() - before;
+  ASSERT_TRUE(reply.is_error());
+  EXPECT_EQ(reply.as_text().substr(0, 10), "NOREPLICAS");
+  EXPECT_LT(took, 300ms + kGrace);
+  EXPECT_GT(took, 100ms) << "it was not the first answer";
+}
+
+TEST_F(SingleServers, AreNotAskedAgainForErrorsThatStay) {
+  (void)call(*deployment_, {"LPUSH", "list", "x"});
+  const auto before = Clock::now();
+  EXPECT_TRUE(call(*deployment_, {"INCR", "list"}).is_error());
+  EXPECT_LT(Clock::now() - before, kGrace);
+}
+
+TEST(Backoffs, EndBeforeTheDeadline) {
+  Backoff backoff;
+  const Deadline deadline(200ms);
+  int pauses = 0;
+  while (backoff.pause(deadline, {})) ++pauses;
+  EXPECT_FALSE(deadline.remaining() > 110ms) << "no pause is longer than 100 ms";
+  EXPECT_GE(pauses, 2);
+}
+
+TEST(Backoffs, DrawEvenlyUpToTheirBound) {
+  auto least = 1000us;
+  auto most = 0us;
+  for (int i = 0; i < 1000; ++i) {
+    const auto drawn = jittered(1000us);
+    least = std::min(least, drawn);
+    most = std::max(most, drawn);
+  }
+  EXPECT_GE(least, 0us);
+  EXPECT_LT(least, 50us);
+  EXPECT_GT(most, 950us);
+  EXPECT_LE(most, 1000us);
+}
+
+TEST(Errands, AreOnesAtATimeAndNotTooSoon) {
+  Errand errand;
+  {
+    const Errand::Hold first(errand);
+    EXPECT_TRUE(first);
+    EXPECT_TRUE(errand.is_taken());
+    EXPECT_FALSE(Errand::Hold(errand));
+  }
+  EXPECT_FALSE(errand.is_taken());
+  EXPECT_FALSE(Errand::Hold(errand)) << "somebody just had it";
+  EXPECT_TRUE(eventually([&] { return bool(Errand::Hold(errand)); }));
+}
+
+TEST(Errands, ComeLessOftenWhileTheyAreOfNoUse) {
+  const auto took = [](bool useful) {
+    Errand errand;
+    const auto before = Clock::now();
+    for (int turns = 0; turns < 4;) {
+      Errand::Hold hold(errand);
+      if (hold && useful) hold.was_useful();
+      if (hold) ++turns;
+      std::this_thread::sleep_for(1ms);
+    }
+    return Clock::now() - before;
+  };
+  EXPECT_GE(took(true), 3 * Errand::kShortest / 2);
+  EXPECT_GE(took(false), (2 + 4 + 8) * Errand::kShortest / 2);
+}
+
+TEST(Errands, AreOnlyOneThreadsAtATime) {
+  Errand errand;
+  std::atomic<int> holders{0};
+  std::atomic<int> most{0};
+  std::atomic<int> turns{0};
+  in_threads(4, [&](int) {
+    const Deadline deadline(300ms);
+    while (!deadline.passed()) {
+      Errand::Hold hold(errand);
+      if (!hold) continue;
+      hold.was_useful();
+      most.store(std::max(most.load(), holders.fetch_add(1) + 1));
+      ++turns;
+      holders.fetch_sub(1);
+    }
+  });
+  EXPECT_EQ(most.load(), 1);
+  EXPECT_GE(turns.load(), 2);
+  EXPECT_LE(turns.load(), 7) << "in 300 ms, one each 50 to 100 ms";
+}
+
+}  // namespace
+}  // namespace overlimit::redis::transport
