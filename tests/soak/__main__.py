@@ -49,11 +49,14 @@ class Soak:
             faults = [threading.Thread(target=self._torment, args=(target,)) for target in self._targets]
             for thread in faults:
                 thread.start()
-            while time.monotonic() - began < self._arguments.minutes * 60:
-                self._next_second(began)
-            self._over.set()
-            for thread in faults:
-                thread.join()
+            try:
+                while time.monotonic() - began < self._arguments.minutes * 60:
+                    self._next_second(began)
+            finally:
+                # Before the servers are stopped: a fault may be about to start one again.
+                self._over.set()
+                for thread in faults:
+                    thread.join()
             self._finish()
         return not self.verdict.complaints
 
