@@ -12,7 +12,6 @@ from servers.patience import eventually
 
 from .answering import answers
 from .bounds import RECOVERY
-from .pending import TELLING
 
 TIMEOUT = 0.1
 
@@ -92,7 +91,6 @@ def test_calls_soon_fail_at_once_but_for_probes(proxy, limiter_at, ledger, count
     ledger.assert_accounts_for(counted("a"))
 
 
-@TELLING
 def test_with_allow_nobody_waits_long_and_the_store_is_back_by_itself(
     proxy, limiter_at, ledger, counted, swallow
 ):

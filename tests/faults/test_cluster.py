@@ -13,9 +13,6 @@ from servers.patience import eventually
 
 from .bounds import RECOVERY
 from .conftest import counted_at
-from .pending import CLUSTER
-
-pytestmark = CLUSTER
 
 TIMEOUT = 0.5
 

@@ -12,7 +12,6 @@ from servers.patience import eventually
 
 from .answering import answers
 from .bounds import LATE, RECOVERY
-from .pending import TELLING
 
 
 @pytest.fixture
@@ -83,7 +82,6 @@ def test_refused_connections_fail_at_once_and_charge_nothing(proxy, limiter_at, 
     assert counted("a") == ledger.acknowledged == 10
 
 
-@TELLING
 def test_one_that_refuses_is_asked_seldom(server, limiter_at, ledger):
     limiter = limiter_at(server.tcp_url())
     server.kill()

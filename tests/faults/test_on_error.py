@@ -11,7 +11,6 @@ from servers.patience import eventually
 
 from .answering import answers
 from .bounds import RECOVERY
-from .pending import TELLING
 
 TIMEOUT = 0.1
 LIMITS = "10/day"
@@ -64,7 +63,6 @@ def test_with_allow_all_pass_and_none_is_charged(proxy, four_used):
     assert admitted(limiter, 50) == 6
 
 
-@TELLING
 def test_with_deny_none_passes_and_each_is_told_when_to_come_back(proxy, four_used):
     limiter = four_used(on_error="deny")
     for _ in range(20):

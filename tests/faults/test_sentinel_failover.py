@@ -14,9 +14,6 @@ from servers.patience import PATIENCE, eventually
 from .answering import answers
 from .bounds import RECOVERY
 from .conftest import counted_at
-from .pending import SENTINEL
-
-pytestmark = SENTINEL
 
 TIMEOUT = 0.5
 

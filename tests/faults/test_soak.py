@@ -12,8 +12,6 @@ import pytest
 from soak.verdict import Resources, Verdict
 from soak.worker import Tally
 
-from .pending import SENTINEL
-
 TESTS = Path(__file__).parents[1]
 
 
@@ -30,7 +28,7 @@ def soak(*options):
 
 @pytest.mark.parametrize(
     ("sentinels", "minutes"),
-    [("--no-sentinels", 0.1), pytest.param("--sentinels", 0.25, marks=SENTINEL)],
+    [("--no-sentinels", 0.1), ("--sentinels", 0.25)],
 )
 def test_a_short_run_is_as_promised(sentinels, minutes):
     done = soak("--minutes", str(minutes), "--seed", "5", sentinels)

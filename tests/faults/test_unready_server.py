@@ -13,7 +13,6 @@ from servers.patience import eventually
 
 from .answering import answers
 from .bounds import RECOVERY
-from .pending import RETRYING
 
 TIMEOUT = 0.1
 
@@ -58,7 +57,6 @@ def test_one_that_loads_charges_nothing_and_is_used_once_it_has_loaded(
     ledger.assert_accounts_for(counted("a"))
 
 
-@RETRYING
 def test_a_patient_call_waits_until_it_has_loaded(server, limiter_at, ledger, counted, loading):
     loading(1.0)
     ledger.hit(limiter_at(server.tcp_url()), "a")
@@ -139,7 +137,6 @@ def test_one_without_enough_replicas_charges_nothing(server, limiter_at, ledger,
     assert counted("a") == 0
 
 
-@RETRYING
 def test_a_patient_call_waits_until_there_are_enough(server, limiter_at, ledger, counted):
     server.ask("CONFIG", "SET", "min-replicas-to-write", 1)
     limiter = limiter_at(server.tcp_url())

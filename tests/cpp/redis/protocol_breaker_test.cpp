@@ -90,8 +90,24 @@ TEST_F(BreakerTest, ClosesAndForgetsWhenAProbeIsAnswered) {
   breaker_.probe_began();
   breaker_.probe_succeeded();
   EXPECT_EQ(breaker_.state(), State::closed);
-  fail(19);
+  succeed(1);
+  fail(18);
   EXPECT_EQ(breaker_.state(), State::closed);
+}
+
+TEST_F(BreakerTest, OpensAgainForLongerWhenTheFirstCallAfterAProbeFails) {
+  fail(20);
+  EXPECT_LE(breaker_.until_probe(kStart), 100ms);
+  breaker_.probe_began();
+  breaker_.probe_succeeded();
+  fail(1);
+  EXPECT_EQ(breaker_.state(), State::open);
+  EXPECT_GT(breaker_.until_probe(kStart), 150ms);
+  breaker_.probe_began();
+  breaker_.probe_succeeded();
+  succeed(1);
+  breaker_.open(kStart, Kind::refused, cause_);
+  EXPECT_LE(breaker_.until_probe(kStart), 100ms) << "a call had succeeded";
 }
 
 TEST_F(BreakerTest, TellsHowLongUntilTheNextProbe) {

@@ -78,7 +78,6 @@ TEST(Failures, WrongSettingsAreConfigErrors) {
   for (const std::string_view error :
        {"NOAUTH Authentication required.", "WRONGPASS invalid username-password pair or user is disabled.",
         "NOPERM this user has no permissions to run the 'evalsha' command",
-        "CROSSSLOT Keys in request don't hash to the same slot",
         "ERR This instance has cluster support disabled",
         "ERR AUTH <password> called without any password configured for the default user.",
         "ERR DB index is out of range", "ERR SELECT is not allowed in cluster mode",
@@ -94,11 +93,17 @@ TEST(Failures, AnErrorInsideAScriptMeansWhatItMeansOutside) {
   EXPECT_EQ(meaning_of(wrapped_by_redis_6("The user executing the script can't run this command")).failure,
             Failure::config);
   EXPECT_EQ(meaning_of(wrapped_by_redis_6("Lua script attempted to access a non local key")).failure,
-            Failure::config);
+            Failure::cross_slot);
   EXPECT_EQ(meaning_of(with_suffix_of_redis_7("READONLY You can't write")).failure, Failure::replica);
   EXPECT_EQ(meaning_of(with_suffix_of_redis_7("NOPERM ACL failure in script")).failure, Failure::config);
   EXPECT_EQ(meaning_of(with_suffix_of_redis_7("ERR Script attempted to access a non local key")).failure,
-            Failure::config);
+            Failure::cross_slot);
+}
+
+TEST(Failures, KeysInSeveralSlotsAreTheCallersMistake) {
+  constexpr std::string_view kError = "CROSSSLOT Keys in request don't hash to the same slot";
+  EXPECT_EQ(meaning_of(kError).failure, Failure::cross_slot);
+  EXPECT_THROW(raise_error_reply(kError, Endpoint()), CrossSlot);
 }
 
 TEST(Failures, AMissingScriptIsItsOwnCase) {

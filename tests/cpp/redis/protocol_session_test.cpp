@@ -198,12 +198,23 @@ TEST_F(SessionTest, GoesOnWithAUserWhoMayNotPing) {
   EXPECT_TRUE(session.greeted());
 }
 
-TEST_F(SessionTest, DoesNotGreetAServerThatCannotServeYet) {
+TEST_F(SessionTest, TellsOfAServerThatServesNobodyYet) {
   Driven session;
-  const Ticket ticket = session.submit("one");
   session.send_all();
   session.feed(std::string(kHello) + "-LOADING Redis is loading the dataset in memory\r\n");
-  EXPECT_FALSE(failure_of<StoreUnavailable>(session, ticket).maybe_charged());
+  EXPECT_TRUE(session.greeted());
+  ASSERT_TRUE(session.out_of_service());
+  EXPECT_NE(session.out_of_service()->what().find("LOADING"), std::string::npos);
+  EXPECT_FALSE(plain_.out_of_service());
+}
+
+TEST_F(SessionTest, ForgivesNothingButAForbiddenPing) {
+  Driven session(with_login());
+  const Ticket ticket = session.submit("one");
+  session.send_all();
+  session.feed(std::string(kHello) +
+               "-NOPERM this user has no permissions to run the 'select' command\r\n+PONG\r\n");
+  EXPECT_FALSE(failure_of<StoreConfigError>(session, ticket).maybe_charged());
 }
 
 TEST_F(SessionTest, TellsWhetherBytesOfARequestHadLeftWhenTheConnectionWasLost) {

@@ -34,11 +34,14 @@ Breaker::Outcomes& Breaker::outcomes_at(Instant now) noexcept {
   return outcomes;
 }
 
-void Breaker::succeeded(Instant now) noexcept { ++outcomes_at(now).succeeded; }
+void Breaker::succeeded(Instant now) noexcept {
+  ++outcomes_at(now).succeeded;
+  is_on_trial_ = false;
+}
 
 void Breaker::failed(Instant now, const Cause& cause) {
   ++outcomes_at(now).failed;
-  if (state_ == State::closed && fails_too_often(now)) open(now, Kind::silent, cause);
+  if (state_ == State::closed && (is_on_trial_ || fails_too_often(now))) open(now, Kind::silent, cause);
 }
 
 bool Breaker::fails_too_often(Instant now) const noexcept {
@@ -57,7 +60,7 @@ void Breaker::open(Instant now, Kind kind, Cause cause) {
   cause_ = std::move(cause);
   if (state_ != State::closed) return;
   state_ = State::open;
-  pause_ = Duration::zero();
+  if (!is_on_trial_) pause_ = Duration::zero();
   pause(now, kind);
 }
 
@@ -69,6 +72,7 @@ void Breaker::probe_failed(Instant now, Kind kind, Cause cause) {
 
 void Breaker::probe_succeeded() noexcept {
   state_ = State::closed;
+  is_on_trial_ = true;
   seconds_ = {};
   cause_.reset();
 }

@@ -13,7 +13,8 @@ namespace overlimit::redis::protocol {
 /// Opens as soon as the server is known to be gone (a connection was declared dead, or could not be made),
 /// and when half of at least 20 calls of the last 10 seconds failed. While it is open calls fail at once, but
 /// for one probe at a time; it closes when a probe is answered. The pause before a probe begins with 100 ms
-/// and doubles, up to one second where the server refuses, two where it keeps silent.
+/// and doubles, up to one second where the server refuses, two where it keeps silent. If the first call after
+/// a probe fails, it opens again and the pause goes on to double: a server may answer, but always too late.
 ///
 /// Reads no clock. Not thread-safe.
 class Breaker {
@@ -66,6 +67,7 @@ class Breaker {
   std::array<Outcomes, 10> seconds_{};
   std::optional<Cause> cause_;
   Duration pause_{};
+  bool is_on_trial_ = false;  // closed by a probe, and no call has succeeded yet
   Instant next_probe_{};
   std::uint64_t random_;
 };

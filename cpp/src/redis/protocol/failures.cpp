@@ -46,12 +46,12 @@ constexpr Row kTable[] = {
     {"NOAUTH", false, config("give the password in the URL")},
     {"WRONGPASS", false, config("check user and password in the URL")},
     {"NOPERM", false, config(kGrant)},
-    {"CROSSSLOT", false, config(kOneSlot)},
+    {"CROSSSLOT", false, {Failure::cross_slot, false, kOneSlot}},
     {"MOVED", false, {Failure::moved, true, kCluster}},
     {"ASK", false, {Failure::ask, true, kCluster}},
     {"DENIED", false, config("set a password or the bind addresses on the server")},
     {"max number of clients", true, retryable("raise maxclients or close idle clients")},
-    {"non local key", true, config(kOneSlot)},
+    {"non local key", true, {Failure::cross_slot, false, kOneSlot}},
     {"without any password configured", true, config("remove the password from the URL")},
     {"DB index is out of range", true,
      config("choose a database the server has, see its setting `databases`")},
@@ -121,13 +121,21 @@ void raise_error_reply(std::string_view error, std::string_view who) {
   if (meaning.failure == Failure::unavailable || meaning.failure == Failure::replica) {
     throw StoreUnavailable(what);
   }
-  if (meaning.advice == kOneSlot) throw CrossSlot(what);
+  if (meaning.failure == Failure::cross_slot) throw CrossSlot(what);
   if (meaning.failure == Failure::config || is_redirection(meaning)) throw StoreConfigError(what);
   throw ScriptError(what);
 }
 
 void raise_error_reply(std::string_view error, const Endpoint& endpoint) {
   raise_error_reply(error, endpoint.describe());
+}
+
+Cause cause_of(const Reply& error, const Endpoint& endpoint) {
+  try {
+    raise_error_reply(error.as_text(), endpoint);
+  } catch (const StoreError& raised) {
+    return Cause::of(raised);
+  }
 }
 
 }  // namespace overlimit::redis::protocol

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "overlimit/redis_endpoint.hpp"
+#include "redis/protocol/cause.hpp"
 #include "redis/protocol/reply.hpp"
 
 namespace overlimit::redis::protocol {
@@ -15,6 +16,7 @@ enum class Failure : std::uint8_t {
   ask,        ///< nothing was executed: the slot's key may be on another node already, which has to be asked
   unavailable,  ///< the server cannot serve now
   replica,      ///< nothing was executed: another server is the master
+  cross_slot,   ///< nothing was executed: the keys of the call are in several slots of a cluster
   config,       ///< credentials, permissions, database or cluster layout are wrong
   script,       ///< everything else: the script or the command failed
 };
@@ -42,9 +44,11 @@ struct Meaning {
 /// Whether it is the error of a replica: another server is the master.
 [[nodiscard]] bool is_from_replica(const Reply& reply) noexcept;
 
-/// Throws the error reply as StoreUnavailable, StoreConfigError or ScriptError. The message names who
-/// answered and what to do, and repeats neither credentials nor the arguments of the command.
+/// Throws the error reply as StoreUnavailable, CrossSlot, StoreConfigError or ScriptError. The message names
+/// who answered and what to do, and repeats neither credentials nor the arguments of the command.
 [[noreturn]] void raise_error_reply(std::string_view error, std::string_view who);
 [[noreturn]] void raise_error_reply(std::string_view error, const Endpoint& endpoint);
+/// What it would throw.
+[[nodiscard]] Cause cause_of(const Reply& error, const Endpoint& endpoint);
 
 }  // namespace overlimit::redis::protocol

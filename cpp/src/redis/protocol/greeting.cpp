@@ -38,22 +38,13 @@ StoreConfigError too_old(std::string_view version, const Endpoint& endpoint) {
                           "; overlimit needs Redis 6.2 or Valkey 7.2 at least");
 }
 
-/// A user may lack the permission to PING and all the same be served.
-bool is_no_matter(std::string_view error) { return error.starts_with("NOPERM"); }
-
-Cause cause_of_error(std::string_view error, const Endpoint& endpoint) {
-  if (error.starts_with("ERR unknown command")) return Cause::of(too_old("older than 6", endpoint));
-  try {
-    raise_error_reply(error, endpoint);
-  } catch (const StoreError& raised) {
-    return Cause::of(raised);
-  }
-}
-
 }  // namespace
 
 std::optional<Cause> objection_to(const Reply& reply, const Endpoint& endpoint) {
-  if (reply.is_error() && !is_no_matter(reply.as_text())) return cause_of_error(reply.as_text(), endpoint);
+  if (reply.is_error()) {
+    const bool is_unknown = reply.as_text().starts_with("ERR unknown command");
+    return is_unknown ? Cause::of(too_old("older than 6", endpoint)) : cause_of(reply, endpoint);
+  }
   if (!reply.is_array()) return std::nullopt;
   const std::string_view version = field(reply, "version");
   if (!is_new_enough(version)) return Cause::of(too_old("version '" + std::string(version) + "'", endpoint));

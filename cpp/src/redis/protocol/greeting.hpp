@@ -9,8 +9,8 @@
 
 namespace overlimit::redis::protocol {
 
-/// Why this server must not be used, from its reply to HELLO, SELECT or PING, if so: it refused, is older
-/// than Redis 6.2, or a replica where the endpoint wants a master.
+/// Why this server must not be used, from its reply to HELLO or SELECT, if so: it refused, is older than
+/// Redis 6.2, or a replica where the endpoint wants a master.
 [[nodiscard]] std::optional<Cause> objection_to(const Reply& reply, const Endpoint& endpoint);
 
 }  // namespace overlimit::redis::protocol

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "overlimit/errors.hpp"
+#include "redis/protocol/failures.hpp"
 #include "redis/protocol/greeting.hpp"
 #include "redis/protocol/request.hpp"
 
@@ -108,11 +109,13 @@ void Session::settle(Reply reply, std::vector<Waiter>& answered) {
 }
 
 void Session::settle_greeting(const Reply& reply) {
-  --ungranted_;
-  if (std::optional<Cause> objection = objection_to(reply, endpoint_)) {
-    ++ungranted_;
-    lost(std::move(*objection));
+  const bool is_to_ping = ungranted_ == 1;
+  if (is_to_ping) {
+    if (is_out_of_service(reply)) out_of_service_ = cause_of(reply, endpoint_);
+  } else if (std::optional<Cause> objection = objection_to(reply, endpoint_)) {
+    return lost(std::move(*objection));
   }
+  --ungranted_;
 }
 
 void Session::forget_ended() noexcept {

@@ -32,8 +32,8 @@ using Waiter = void*;
 ///
 /// Redis answers in order, so the n-th reply belongs to the n-th request. An abandoned request keeps its
 /// place: its reply is read and dropped and never reaches another caller. A greeting goes first: HELLO, which
-/// logs in and tells who the server is, SELECT if the endpoint asks for a database, and PING, which a server
-/// that cannot serve yet refuses. Requests follow only once it is granted, so that nothing is ever executed
+/// logs in and tells who the server is, SELECT if the endpoint asks for a database, and PING, which tells
+/// whether it serves anybody. Requests follow only once it is granted, so that nothing is ever executed
 /// as the wrong user, in the wrong database or by a server that is too old; if it is refused, every request
 /// fails with that.
 ///
@@ -89,6 +89,8 @@ class Session {
   [[nodiscard]] bool alive() const noexcept { return !broken_; }
   /// Whether the server has granted the greeting.
   [[nodiscard]] bool greeted() const noexcept { return ungranted_ == 0; }
+  /// What the server answered to the PING of its greeting, if that was that it serves nobody now.
+  [[nodiscard]] const std::optional<Cause>& out_of_service() const noexcept { return out_of_service_; }
   /// Why it broke.
   [[nodiscard]] const Cause& cause() const { return *broken_; }
   /// Requests whose replies have not come, the abandoned ones included.
@@ -140,6 +142,7 @@ class Session {
   Instant last_received_{};
   bool heard_ = false;  // anything at all
 
+  std::optional<Cause> out_of_service_;
   std::optional<Cause> broken_;  // why nothing more will come
 };
 

@@ -145,12 +145,13 @@ bool Line::is_readable() const {
          wait_for(stream_->fd(), stream_->receiving_events(), Deadline(0us)) == Woken::by_event;
 }
 
-void Line::pump(Turn& turn) {
-  if (reader_ != nullptr) return;
+bool Line::pump(Turn& turn, const Deadline& deadline) {
+  if (reader_ != nullptr) return false;
   reader_ = &pumping_;
-  (void)read(turn, Deadline(0us));
+  (void)read(turn, deadline);
   hand_over(turn);
   flush(turn);
+  return true;
 }
 
 void Line::flush(Turn& turn) {

@@ -57,8 +57,8 @@ class Line {
 
   /// Whether something came that nobody reads: late replies, or the end.
   [[nodiscard]] bool is_readable() const;
-  /// Does what can be done without waiting, unless another thread is at it.
-  void pump(Turn& turn);
+  /// Connects, sends and receives what can be before the deadline; false when another thread is at it.
+  bool pump(Turn& turn, const Deadline& deadline);
 
   [[nodiscard]] bool alive() const noexcept { return session_.alive(); }
   [[nodiscard]] bool greeted() const noexcept { return session_.greeted(); }
@@ -66,6 +66,9 @@ class Line {
   [[nodiscard]] std::size_t callers() const noexcept { return callers_; }
   /// Requests without a reply, the greeting and the abandoned ones included.
   [[nodiscard]] std::size_t in_flight() const noexcept { return session_.unanswered(); }
+  [[nodiscard]] const std::optional<protocol::Cause>& out_of_service() const noexcept {
+    return session_.out_of_service();
+  }
   /// Why it is lost.
   [[nodiscard]] const protocol::Cause& cause() const { return session_.cause(); }
   /// What its loss says of the server: nothing when it was merely closed, or lives.

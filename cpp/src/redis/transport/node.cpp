@@ -26,15 +26,9 @@ constexpr std::size_t kMostInFlight = 8192;
 constexpr std::size_t kMostBesideSpares = 3;
 constexpr auto kNextSpareAfterFailure = 10s;
 constexpr int kMostLinesPerCall = 3;
+/// "At once" is less than a millisecond.
+constexpr auto kMomentForProbe = 500us;
 constexpr std::string_view kPing = "*1\r\n$4\r\nPING\r\n";
-
-Cause cause_of(const Reply& reply, const Endpoint& endpoint) {
-  try {
-    protocol::raise_error_reply(reply.as_text(), endpoint);
-  } catch (const StoreError& error) {
-    return Cause::of(error);
-  }
-}
 
 /// Another line may carry it: nothing of it left, and this one was no more than closed, or a spare.
 bool may_go_again(const StoreError& error, const Line& line) {
@@ -71,7 +65,7 @@ Reply Node::call(const Request& request, const Deadline& deadline, const Interru
 
 void Node::note(const Reply& reply) {
   if (protocol::is_out_of_service(reply)) {
-    breaker_.failed(Clock::now(), cause_of(reply, endpoint()));
+    breaker_.failed(Clock::now(), protocol::cause_of(reply, endpoint()));
   } else {
     breaker_.succeeded(Clock::now());
   }
@@ -92,7 +86,7 @@ Node::LinePointer Node::line_for(Turn& turn, const Deadline& deadline) {
 /// An idle one may have been closed by the server: nothing of the coming request has been sent yet.
 Node::LinePointer Node::first_line(Turn& turn, const Deadline& deadline) {
   if (const LinePointer idle = lines_[0]; idle && idle->callers() == 0 && idle->is_readable())
-    idle->pump(turn);
+    idle->pump(turn, Deadline(0us));
   forget_lost();
   if (!lines_[0]) lines_[0] = std::make_shared<Line>(dialer_, deadline);
   return lines_[0];
@@ -127,10 +121,17 @@ void Node::forget(LinePointer& line) {
   }
 }
 
+/// Who sends the probe gives it the moment in which a server nearby answers, so that even a process that
+/// calls seldom finds its way back at once; all others only look.
 void Node::pass_breaker(Turn& turn) {
   if (breaker_.state() == Breaker::State::closed) return;
-  if (breaker_.is_probe_due(Clock::now())) begin_probe();
-  look_at_probe(turn);
+  Deadline until(0us);
+  if (breaker_.is_probe_due(Clock::now())) {
+    begin_probe();
+    until = Deadline(kMomentForProbe);
+  }
+  while (look_at_probe(turn, until) && probe_ && !until.passed()) {
+  }
   if (breaker_.state() == Breaker::State::closed) return;
   breaker_.cause().raise_again(
       std::chrono::duration_cast<std::chrono::microseconds>(breaker_.until_probe(Clock::now())));
@@ -148,15 +149,14 @@ void Node::begin_probe() {
   breaker_.probe_began();
 }
 
-void Node::look_at_probe(Turn& turn) {
-  if (!probe_) return;
+bool Node::look_at_probe(Turn& turn, const Deadline& until) {
+  if (!probe_) return false;
   const LinePointer line = probe_->line;
-  line->pump(turn);
-  if (!probe_ || probe_->line != line) return;
+  const bool looked = line->pump(turn, until);
+  if (!probe_ || probe_->line != line) return false;
   if (!line->alive()) {
     const Breaker::Kind kind = line->verdict().value_or(Breaker::Kind::refused);
-    const Cause cause = line->cause();
-    end_probe(kind, cause);
+    end_probe(kind, Cause(line->cause()));
     forget_lost();
   } else if (is_answered()) {
     probe_.reset();
@@ -165,16 +165,20 @@ void Node::look_at_probe(Turn& turn) {
     if (probe_->ticket) line->abandon(*probe_->ticket);
     end_probe(Breaker::Kind::silent, Cause(breaker_.cause()));
   }
+  return looked;
 }
 
-/// A server that answers anything but that it cannot serve is back.
+/// A server that answers anything but that it serves nobody is back.
 bool Node::is_answered() {
   Line& line = *probe_->line;
-  if (!probe_->ticket) return line.greeted();
+  if (!probe_->ticket) {
+    if (!line.greeted() || !line.out_of_service()) return line.greeted();
+    end_probe(Breaker::Kind::refused, Cause(*line.out_of_service()));
+    return false;
+  }
   const std::optional<Reply> reply = line.take(*probe_->ticket);
-  if (!reply) return false;
-  if (!protocol::is_out_of_service(*reply)) return true;
-  end_probe(Breaker::Kind::refused, cause_of(*reply, endpoint()));
+  if (!reply || !protocol::is_out_of_service(*reply)) return reply.has_value();
+  end_probe(Breaker::Kind::refused, protocol::cause_of(*reply, endpoint()));
   return false;
 }
 

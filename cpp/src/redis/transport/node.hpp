@@ -19,7 +19,7 @@ namespace overlimit::redis::transport {
 
 /// All calls go over one line; up to two more are used while few are under way on the first. A lost line is
 /// replaced by the next call. While the breaker is open calls fail at once; probes are sent and their answers
-/// looked for by those calls, none of which waits for them.
+/// looked for by those calls, none of which waits for longer than half a millisecond.
 ///
 /// Thread-safe. Belongs to one process: a child must neither use nor destroy its parent's.
 class Node {
@@ -59,7 +59,7 @@ class Node {
   [[nodiscard]] LinePointer spare_line(const Deadline& deadline);
   void pass_breaker(Turn& turn);
   void begin_probe();
-  void look_at_probe(Turn& turn);
+  bool look_at_probe(Turn& turn, const Deadline& until);
   [[nodiscard]] bool is_answered();
   void end_probe(protocol::Breaker::Kind kind, const protocol::Cause& cause);
   void note(const protocol::Reply& reply);
