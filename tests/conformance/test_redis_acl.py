@@ -1,4 +1,4 @@
-"""The user that docs/usage.md tells an operator to make can do all that a limiter does, and nothing else."""
+"""The user that an operator is told to make can do all that a limiter does, and nothing else."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pytest
 
 from overlimit import Limiter, Penalty, RedisStore, StoreConfigError
 
-USAGE = Path(__file__).parents[2] / "docs" / "usage.md"
+DOCS = Path(__file__).parents[2] / "docs"
 LINE = re.compile(r"^ +ACL SETUSER limiter on >password (.*)$", re.MULTILINE)
 
 
-@pytest.fixture
-def user_url(redis_server):
-    rules = LINE.search(USAGE.read_text())
+@pytest.fixture(params=["usage.md", "operations.md"])
+def user_url(request, redis_server):
+    rules = LINE.search((DOCS / request.param).read_text(encoding="utf-8"))
     assert rules is not None
     with closing(redis_server.client()) as admin:
         admin.execute_command("ACL", "SETUSER", "limiter", "on", ">password", *rules[1].split())

@@ -14,7 +14,13 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES_WITH_EXAMPLES = ("README.md", "docs/algorithms.md", "docs/systems.md", "docs/usage.md")
+PAGES_WITH_EXAMPLES = (
+    "README.md",
+    "docs/algorithms.md",
+    "docs/operations.md",
+    "docs/systems.md",
+    "docs/usage.md",
+)
 DOCS = sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))
 PAGES = ("README.md", "CONTRIBUTING.md", *DOCS)
 REDIS_URL = re.compile(r"redis://localhost:6379/0(\?[^\"`]*)?")
