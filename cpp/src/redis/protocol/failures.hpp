@@ -38,6 +38,7 @@ struct Meaning {
 [[nodiscard]] bool is_redirection(const Meaning& meaning) noexcept;
 
 /// Whether it is the error of a server that cannot serve now and may after a while.
+[[nodiscard]] bool is_worth_retrying(const Meaning& meaning) noexcept;
 [[nodiscard]] bool is_worth_retrying(const Reply& reply) noexcept;
 /// Whether it is the error of a server that serves nobody now.
 [[nodiscard]] bool is_out_of_service(const Reply& reply) noexcept;

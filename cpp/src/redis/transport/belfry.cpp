@@ -30,11 +30,12 @@ void Belfry::ring(Bells bells) noexcept {
 
 /// The steady clock is CLOCK_MONOTONIC, which this operation counts by.
 Woken Belfry::wait(Bells bells, std::uint32_t since, const Deadline& deadline) noexcept {
-  const timespec until = timespec_of(deadline.at());
+  const Deadline end = end_of_wait(deadline);
+  const timespec until = timespec_of(end.at());
   if (::syscall(SYS_futex, &rung_, FUTEX_WAIT_BITSET_PRIVATE, since, &until, nullptr, bells) == 0) {
     return Woken::by_event;
   }
-  if (errno == ETIMEDOUT) return Woken::by_deadline;
+  if (errno == ETIMEDOUT) return at_end_of_wait(end, deadline);
   return errno == EINTR ? Woken::by_signal : Woken::by_event;
 }
 

@@ -62,7 +62,7 @@ class Journey {
       follow(meaning.failure, protocol::redirection_of(error, node_->address));
       return true;
     }
-    if (!meaning.retryable || !backoff_.pause(deadline_, interrupted_)) return false;
+    if (!protocol::is_worth_retrying(meaning) || !backoff_.pause(deadline_, interrupted_)) return false;
     turn_to_owner();
     return true;
   }

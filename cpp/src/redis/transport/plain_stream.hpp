@@ -13,7 +13,9 @@ namespace overlimit::redis::transport {
 
 class PlainStream final : public Stream {
  public:
-  explicit PlainStream(Socket socket) noexcept : socket_(std::move(socket)) { socket_.wait_at_most(kSlice); }
+  explicit PlainStream(Socket socket) noexcept : socket_(std::move(socket)) {
+    socket_.wait_at_most(kLongestWait);
+  }
 
   [[nodiscard]] int fd() const noexcept override { return socket_.fd(); }
   [[nodiscard]] Transfer send(std::string_view bytes) override { return socket_.send(bytes); }
@@ -23,7 +25,7 @@ class PlainStream final : public Stream {
   /// In one system call, where the deadline is far enough.
   [[nodiscard]] Woken receive_within(char* buffer, std::size_t size, const Deadline& deadline,
                                      Transfer& transfer) override {
-    if (deadline.remaining() < kSlice) return Stream::receive_within(buffer, size, deadline, transfer);
+    if (deadline.remaining() < kLongestWait) return Stream::receive_within(buffer, size, deadline, transfer);
     return socket_.receive_waiting(buffer, size, transfer);
   }
   [[nodiscard]] short receiving_events() const noexcept override { return POLLIN; }
@@ -31,8 +33,6 @@ class PlainStream final : public Stream {
   void shut_down() const noexcept override { socket_.shut_down(); }
 
  private:
-  static constexpr std::chrono::milliseconds kSlice{20};
-
   Socket socket_;
 };
 

@@ -74,7 +74,7 @@ void Socket::wait_at_most(std::chrono::microseconds longest) const noexcept {
 
 Woken Socket::receive_waiting(char* buffer, std::size_t size, Transfer& transfer) const noexcept {
   const ssize_t result = ::recv(fd_, buffer, size, MSG_NOSIGNAL);
-  if (result < 0 && errno == EINTR) return Woken::by_signal;
+  if (result < 0 && (errno == EINTR || would_block(errno))) return Woken::by_signal;
   transfer = transfer_of(result);
   transfer.end = result == 0;
   return Woken::by_event;

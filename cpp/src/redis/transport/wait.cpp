@@ -20,9 +20,10 @@ timespec timespec_of(Deadline::Clock::duration duration) {
 
 Woken wait_for(int fd, short events, const Deadline& deadline) {
   pollfd polled{fd, events, 0};
-  const timespec remaining = timespec_of(deadline.remaining());
+  const Deadline end = end_of_wait(deadline);
+  const timespec remaining = timespec_of(end.remaining());
   const int ready = ::ppoll(&polled, 1, &remaining, nullptr);
-  if (ready >= 0) return ready > 0 ? Woken::by_event : Woken::by_deadline;
+  if (ready >= 0) return ready > 0 ? Woken::by_event : at_end_of_wait(end, deadline);
   if (errno != EINTR) throw std::bad_alloc();
   return Woken::by_signal;
 }
