@@ -99,11 +99,13 @@ bool is_redirection(const Meaning& meaning) noexcept {
   return meaning.failure == Failure::moved || meaning.failure == Failure::ask;
 }
 
-bool is_worth_retrying(const Reply& reply) noexcept {
-  if (!reply.is_error()) return false;
-  const Meaning meaning = meaning_of(reply.as_text());
+bool is_worth_retrying(const Meaning& meaning) noexcept {
   return meaning.retryable &&
          (meaning.failure == Failure::unavailable || meaning.failure == Failure::replica);
+}
+
+bool is_worth_retrying(const Reply& reply) noexcept {
+  return reply.is_error() && is_worth_retrying(meaning_of(reply.as_text()));
 }
 
 bool is_out_of_service(const Reply& reply) noexcept {
