@@ -34,7 +34,9 @@ class Journey {
     for (;;) {
       try {
         Reply reply = ask(request);
-        if (!reply.is_error() || !goes_on(reply.as_text())) return reply;
+        if (reply.is_error() && goes_on(reply.as_text())) continue;
+        node_->node->gave_up_at(reply);
+        return reply;
       } catch (const StoreUnavailable& unavailable) {
         if (unavailable.maybe_charged()) throw;
         turn_to_successor();

@@ -51,7 +51,7 @@ Reply Node::call(const Request& request, const Deadline& deadline, const Interru
     line = line_for(turn, deadline);
     try {
       Reply reply = line->call(turn, request, deadline, interrupted);
-      note(reply);
+      if (!protocol::is_out_of_service(reply)) breaker_.succeeded(Clock::now());
       return reply;
     } catch (const StoreError& error) {
       if (!turn.is_held()) throw;
@@ -63,12 +63,11 @@ Reply Node::call(const Request& request, const Deadline& deadline, const Interru
   }
 }
 
-void Node::note(const Reply& reply) {
-  if (protocol::is_out_of_service(reply)) {
-    breaker_.failed(Clock::now(), protocol::cause_of(reply, endpoint()));
-  } else {
-    breaker_.succeeded(Clock::now());
-  }
+void Node::gave_up_at(const Reply& reply) {
+  if (!protocol::is_out_of_service(reply)) return;
+  const Cause cause = protocol::cause_of(reply, endpoint());
+  const std::lock_guard lock(mutex_);
+  breaker_.failed(Clock::now(), cause);
 }
 
 Node::LinePointer Node::line_for(Turn& turn, const Deadline& deadline) {

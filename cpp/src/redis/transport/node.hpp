@@ -39,6 +39,10 @@ class Node {
   [[nodiscard]] protocol::Reply call(const Request& request, const Deadline& deadline,
                                      const Interrupted& interrupted);
 
+  /// Counts a call as failed that got no better answer than this, though it was asked again. Replies of
+  /// servers that serve nobody count neither way by themselves.
+  void gave_up_at(const protocol::Reply& reply);
+
   /// Closes the connections, those with calls under way when these end. A later call opens new ones.
   void close();
 
@@ -62,7 +66,6 @@ class Node {
   bool look_at_probe(Turn& turn, const Deadline& until);
   [[nodiscard]] bool is_answered();
   void end_probe(protocol::Breaker::Kind kind, const protocol::Cause& cause);
-  void note(const protocol::Reply& reply);
   void forget_lost();
   void forget(LinePointer& line);
 

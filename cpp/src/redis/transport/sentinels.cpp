@@ -53,7 +53,10 @@ Reply Sentinels::call(std::string_view request, std::optional<protocol::Slot> /*
     try {
       std::optional<Reply> reply = acknowledged(master, master.node->call({request}, deadline, interrupted));
       if (reply && !protocol::is_worth_retrying(*reply)) return std::move(*reply);
-      if (reply && !backoff.pause(deadline, interrupted)) return std::move(*reply);
+      if (reply && !backoff.pause(deadline, interrupted)) {
+        master.node->gave_up_at(*reply);
+        return std::move(*reply);
+      }
       master = this->master(deadline, interrupted);
     } catch (const StoreTimeout&) {
       is_doubted_.store(true);

@@ -13,7 +13,9 @@ Reply SingleServer::call(std::string_view request, std::optional<protocol::Slot>
   for (;;) {
     Reply reply = node_->call({request}, deadline, interrupted);
     if (protocol::is_from_replica(reply)) leave_replica();
-    if (!protocol::is_worth_retrying(reply) || !backoff.pause(deadline, interrupted)) return reply;
+    if (protocol::is_worth_retrying(reply) && backoff.pause(deadline, interrupted)) continue;
+    node_->gave_up_at(reply);
+    return reply;
   }
 }
 
