@@ -1,22 +1,27 @@
 -- Fixed window. numbers: limit, period, start (0 first, 1 epoch, 2 calendar), a calendar's bounds around now.
 -- state: start, finish, count.
-local function fixed_window(at, cost, start, finish, count)
-  local limit, period, kind = unpack('<i8i8i8', args, at)
-  local first, middle, last
-  if kind == 2 then first, middle, last = unpack('<i8i8i8', args, at + 24) end
-  local length = start and finish - start
-  local ours = start and (kind == 2 and length > 0 and length <= last - first or length == period)
+local own, limit, period, kind = unpack('<c8i8i8i8', args, at)
+--[[ record ]]
+local start, finish, count, low, middle, high = a, b, c
+if kind == 2 then low, middle, high = unpack('<i8i8i8', args, at + 32) end
+if start then
+  local length = finish - start
+  local ours = length == period or kind == 2 and length > 0 and length <= high - low
   if not ours or start >= latest then start = nil end
-  local instant = start and max(now, start) or now
-  if not start or instant >= finish then
-    if kind == 2 and (instant < first or instant >= last) then return '' end
-    count, start = 0, kind == 1 and instant - instant % period or instant
-    if kind == 2 then start = instant < middle and first or middle end
-    finish = kind == 2 and (instant < middle and middle or last) or start + period
-  end
-  if cost > limit - count then return end
-  return pack('<i8i8i8', start, finish, count + cost), '', finish
 end
+local instant = start and start > now and start or now
+if not start or instant >= finish then
+  if kind == 2 then
+    if instant < low or instant >= high then return 'O' .. pack('<i8', now) end
+    start, finish = instant < middle and low or middle, instant < middle and middle or high
+  else
+    start = kind == 1 and instant - instant % period or instant
+    finish = start + period
+  end
+  count = 0
+end
+if cost > limit - count then break end
+a, b, c, expiry = start, finish, count + cost, finish
 
 local function fixed_window_refund(at, cost, receipt, start, finish, count)
   local charged = unpack('<i8', ARGV[2], receipt)

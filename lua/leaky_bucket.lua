@@ -1,19 +1,20 @@
 -- Leaky bucket. numbers: rate, period, capacity. state: start of the period, count, 0.
-local function leaky_bucket(at, cost, start, count)
-  local rate, period, capacity = unpack('<i8i8i8', args, at)
-  if start and start >= latest then start = nil end
-  local instant = start and max(now, start) or now
-  if start and rate > 0 then
-    count = count - floor((instant - start) / period) * rate
-    start = instant - (instant - start) % period
-  end
-  if not start or rate == 0 or count <= 0 then start, count = instant, 0 end
-  if count > capacity + rate - cost then return end
-  count = count + cost
-  local gone = min(start + ceil(count / rate) * period, EXACT - 1)
-  if count > rate and gone - period - instant > patience then return end
-  return pack('<i8i8i8', start, count, 0), '', gone
+local own, rate, period, capacity = unpack('<c8i8i8i8', args, at)
+--[[ record ]]
+local start, count = a, b
+if start and start >= latest then start = nil end
+local instant = start and start > now and start or now
+if start and rate > 0 then
+  local part = (instant - start) % period
+  count = count - (instant - start - part) / period * rate
+  start = instant - part
 end
+if not start or rate == 0 or count <= 0 then start, count = instant, 0 end
+if count > capacity + rate - cost then break end
+count = count + cost
+local gone = math.min(start + math.ceil(count / rate) * period, EXACT - 1)
+if count > rate and gone - period - instant > unpack('<i8', args, PATIENCE_AT) then break end
+a, b, c, expiry = start, count, 0, gone
 
 local function leaky_bucket_refund(at, cost, receipt, start, count)
   local rate, period = unpack('<i8i8', args, at)

@@ -1,6 +1,7 @@
   -- birth: when the key came to be, by the server's clock.
-  local birth = sub(value, 1, HEAD)
-  if birth == '' then
+  if stop == 1 then
     local time = injected and redis.call('TIME')
     birth = pack('<i8', time and time[1] * 1000000 + time[2] or now)
+  elseif not birth then
+    birth = string.sub(value, 1, HEAD)
   end

@@ -1,10 +1,11 @@
 -- Reads a call's keys and changes nothing: the answer to a peek is worked out by who asked.
 -- KEYS      one per charge
--- ARGV[1]   now, slack_ms, patience
--- returns   {now, 0; the value of each key as found or nil}
-local reply = {pack('<i8i8', now, 0)}
+-- ARGV[1]   slack_ms, patience, now
+-- returns   'F', now; per key its value as found, and before each but the last its size
+--[[ now ]]
+local answer = 'F' .. pack('<i8', now)
 for k = 1, #KEYS do
---[[ fetch ]]
-  reply[k + 1] = found
+--[[ get ]]
+  answer = answer .. (k < #KEYS and pack('<I4', #found) or '') .. found
 end
-return reply
+return answer

@@ -1,12 +1,12 @@
 -- Gives back what a call has charged, as far as it still counts.
 -- KEYS      one per charge
--- ARGV[1]   now, slack_ms, patience; per charge the number of its policy, where that policy's part begins, its
+-- ARGV[1]   slack_ms, patience, now; per charge the number of its policy, where that policy's part begins, its
 --           cost and its role; per policy and limit its tag and numbers
 -- ARGV[2]   per charge the birth of its key, and per limit the state right after the charge
 -- returns   the number of keys that changed
 local receipt, changed = 1, 0
 for k = 1, #KEYS do
-  local number, at, cost = unpack('<i8i8i8', args, 32 * k - 7)
+  local number, at, cost = unpack('<i8i8i8', args, REST_AT + 32 * (k - 1))
   local policy = policies[number]
 --[[ fetch ]]
   local born_then = value ~= '' and sub(value, 1, HEAD) == sub(ARGV[2], receipt, receipt + HEAD - 1)
@@ -33,7 +33,7 @@ for k = 1, #KEYS do
     end
     receipt, at = receipt + STATE, at + policy[j + 1]
   end
-  if found and value ~= found and value ~= '' then
+  if value ~= found and value ~= '' then
     redis.call('SET', KEYS[k], value, 'KEEPTTL')
     changed = changed + 1
   end

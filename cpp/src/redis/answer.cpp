@@ -1,6 +1,7 @@
 #include "redis/answer.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "overlimit/dated_call.hpp"
@@ -14,6 +15,14 @@ namespace overlimit::redis {
 namespace {
 
 constexpr std::size_t kWord = sizeof(std::int64_t);
+// Every answer begins with its kind and now.
+constexpr std::size_t kKindAndNow = 1 + kWord;
+// What a charged record has between its tag and its state: its size and when it expires.
+constexpr std::size_t kRecordHead = sizeof(std::uint32_t) + kWord;
+constexpr char kCharged = 'C';
+constexpr char kOutOfBounds = 'O';
+constexpr char kFound = 'F';
+constexpr char kFoundAndWritten = 'W';
 
 [[noreturn]] void not_ours() {
   throw ScriptError("the script answered what it never should: is the server changing replies?", true);
@@ -24,38 +33,62 @@ bool writes_every_charge(const Call& call) {
          std::ranges::all_of(call.charges, [](const Charge& charge) { return asked_by(charge) > 0; });
 }
 
-// Everything was charged: now, then per charge its key's birth and the states as charged.
-Micros read_charged(const Call& call, std::string_view reply, const Rows& rows) {
-  const std::size_t expected = kWord * (1 + call.charges.size()) + sizeof(Header) * pairs_of(call.charges);
-  if (reply.size() != expected) not_ours();
-  const Micros now = int64_at(reply, 0);
-  std::size_t at = kWord;
+Micros now_of(std::string_view answer) { return int64_at(answer, 1); }
+
+// Everything was charged: per charge its key's birth, and per limit its record's head and state.
+void read_charged(const Call& call, std::string_view answer, const Rows& rows) {
+  const std::size_t records = (kRecordHead + sizeof(Header)) * pairs_of(call.charges);
+  if (answer.size() != kKindAndNow + kWord * call.charges.size() + records) not_ours();
+  std::size_t at = kKindAndNow;
   std::size_t row = 0;
   for (const Charge& charge : call.charges) {
-    const Micros birth = int64_at(reply, at);
+    const Micros birth = int64_at(answer, at);
     at += kWord;
     for (const PlannedLimit& planned : charge.plan->limits()) {
-      const Header header{int64_at(reply, at), int64_at(reply, at + kWord), int64_at(reply, at + 2 * kWord)};
-      show_charged(planned.limit, header, now, birth, rows, row++);
+      at += kRecordHead;
+      const Header header{int64_at(answer, at), int64_at(answer, at + kWord),
+                          int64_at(answer, at + 2 * kWord)};
+      show_charged(planned.limit, header, now_of(answer), birth, rows, row++);
       at += sizeof(Header);
     }
   }
-  return now;
 }
+
+// The parts of an answer of what was found, each taken from its front. An answer that ends early is none of
+// ours.
+class Parts {
+ public:
+  explicit Parts(std::string_view rest) : rest_(rest) {}
+
+  std::string_view next(std::size_t size) {
+    if (size > rest_.size()) not_ours();
+    const std::string_view part = rest_.substr(0, size);
+    rest_.remove_prefix(size);
+    return part;
+  }
+  std::string_view next_sized() {
+    std::uint32_t size = 0;
+    std::memcpy(&size, next(sizeof size).data(), sizeof size);
+    return next(size);
+  }
+  [[nodiscard]] std::string_view rest() const { return rest_; }
+
+ private:
+  std::string_view rest_;
+};
 
 // The values as found, and whether they were charged after that.
 class FoundAnswer {
  public:
-  FoundAnswer(const Call& call, std::string_view head, std::span<const protocol::Reply> values)
-      : call_(call), head_(head) {
-    if (was_charged() && head_.size() != kWord * (2 + call.charges.size())) not_ours();
-    for (const protocol::Reply& value : values) {
-      values_.emplace_back(value.is_string() ? value.as_text() : std::string_view{});
-    }
+  FoundAnswer(const Call& call, std::string_view answer)
+      : call_(call), now_(now_of(answer)), was_charged_(answer[0] == kFoundAndWritten) {
+    Parts parts(answer.substr(kKindAndNow));
+    const std::size_t charges = call.charges.size();
+    births_ = parts.next(was_charged_ ? kWord * charges : 0);
+    for (std::size_t k = 0; k + 1 < charges; ++k) values_.emplace_back(parts.next_sized());
+    values_.emplace_back(parts.rest());
     examine_all();
   }
-
-  [[nodiscard]] Micros now() const { return int64_at(head_, 0); }
 
   void show(const Rows& rows) const {
     const Settlement settlement = settle(call_, [&](std::size_t k) { return verdicts_[k]; });
@@ -67,7 +100,7 @@ class FoundAnswer {
         if (charges(k, settlement)) {
           show_as_charged(planned, k, rows, row);
         } else {
-          show_refused(planned.limit, pairs_[row], verdicts_[k], set ? set : locks_[k], now(), rows, row);
+          show_refused(planned.limit, pairs_[row], verdicts_[k], set ? set : locks_[k], now_, rows, row);
         }
         ++row;
       }
@@ -75,10 +108,7 @@ class FoundAnswer {
   }
 
  private:
-  [[nodiscard]] bool was_charged() const { return int64_at(head_, kWord) == 1; }
-  [[nodiscard]] Micros birth(std::size_t k) const {
-    return was_charged() ? int64_at(head_, kWord * (2 + k)) : 0;
-  }
+  [[nodiscard]] Micros birth(std::size_t k) const { return was_charged_ ? int64_at(births_, kWord * k) : 0; }
 
   // The script and the engine settle alike, or one of them is wrong.
   void check(const Settlement& settlement) const {
@@ -86,7 +116,7 @@ class FoundAnswer {
     for (std::size_t k = 0; k < call_.charges.size(); ++k) {
       expected = expected || charges(k, settlement) || set_lock(k, settlement);
     }
-    if (was_charged() != (expected && may_charge(call_))) not_ours();
+    if (was_charged_ != (expected && may_charge(call_))) not_ours();
   }
 
   [[nodiscard]] bool charges(std::size_t k, const Settlement& settlement) const {
@@ -95,13 +125,13 @@ class FoundAnswer {
   }
 
   [[nodiscard]] std::optional<LockRecord> set_lock(std::size_t k, const Settlement& settlement) const {
-    return sanction(settlement, call_.charges[k], verdicts_[k], locks_[k], now());
+    return sanction(settlement, call_.charges[k], verdicts_[k], locks_[k], now_);
   }
 
   void show_as_charged(const PlannedLimit& planned, std::size_t k, const Rows& rows, std::size_t row) const {
     const Charge& charge = call_.charges[k];
     const Written written = charged(planned.limit, pairs_[row], asked_by(charge));
-    show_charged(planned.limit, written.header, now(), birth(k), rows, row);
+    show_charged(planned.limit, written.header, now_, birth(k), rows, row);
     if (charge.role != Role::on_refusal) return;
     const std::optional<Found> found = values_[k].find(planned.tag);
     rows.retry_after[row] =
@@ -111,10 +141,10 @@ class FoundAnswer {
   void examine_all() {
     for (std::size_t k = 0; k < call_.charges.size(); ++k) {
       locks_.push_back(lock_in(values_[k]));
-      Status worst = locks_[k] && locks_[k]->holds(now()) ? Status::locked : Status::ok;
+      Status worst = locks_[k] && locks_[k]->holds(now_) ? Status::locked : Status::ok;
       for (const PlannedLimit& planned : call_.charges[k].plan->limits()) {
         const std::optional<Found> found = values_[k].find(planned.tag);
-        pairs_.push_back(examine(planned.limit, found ? &*found : nullptr, now(), asked_by(call_.charges[k]),
+        pairs_.push_back(examine(planned.limit, found ? &*found : nullptr, now_, asked_by(call_.charges[k]),
                                  call_.patience));
         worst = std::max(worst, pairs_.back().verdict.status);
       }
@@ -125,11 +155,13 @@ class FoundAnswer {
   [[nodiscard]] std::optional<LockRecord> lock_in(const Value& value) const {
     const std::optional<Found> found = value.lock();
     if (!found) return std::nullopt;
-    return remembered(found->expires_at, found->header, now());
+    return remembered(found->expires_at, found->header, now_);
   }
 
   const Call& call_;
-  std::string_view head_;
+  Micros now_;
+  bool was_charged_;
+  std::string_view births_;
   std::vector<Value> values_;
   std::vector<Examined> pairs_;
   std::vector<std::optional<LockRecord>> locks_;  // per charge, as far as remembered
@@ -139,20 +171,24 @@ class FoundAnswer {
 }  // namespace
 
 std::optional<Micros> out_of_bounds(const protocol::Reply& reply) {
-  if (!reply.is_string() || reply.as_text().size() != kWord) return std::nullopt;
-  return int64_at(reply.as_text(), 0);
+  if (!reply.is_string() || reply.as_text().size() != kKindAndNow || reply.as_text()[0] != kOutOfBounds) {
+    return std::nullopt;
+  }
+  return now_of(reply.as_text());
 }
 
 Micros read_answer(const Call& asked, const protocol::Reply& reply, const Rows& rows) {
-  const bool is_charged = reply.is_string() && writes_every_charge(asked);
-  if (!is_charged && (!reply.is_array() || reply.as_array().size() != asked.charges.size() + 1)) not_ours();
-  const protocol::Reply& first = is_charged ? reply : reply.as_array()[0];
-  if (!first.is_string() || first.as_text().size() < 2 * kWord) not_ours();
-  const DatedCall dated(asked, int64_at(first.as_text(), 0));
-  if (is_charged) return read_charged(*dated, first.as_text(), rows);
-  const FoundAnswer answer(*dated, first.as_text(), reply.as_array().subspan(1));
-  answer.show(rows);
-  return answer.now();
+  if (!reply.is_string() || reply.as_text().size() < kKindAndNow) not_ours();
+  const std::string_view answer = reply.as_text();
+  const DatedCall dated(asked, now_of(answer));
+  if (answer[0] == kCharged && writes_every_charge(asked)) {
+    read_charged(*dated, answer, rows);
+  } else if (answer[0] == kFound || answer[0] == kFoundAndWritten) {
+    FoundAnswer(*dated, answer).show(rows);
+  } else {
+    not_ours();
+  }
+  return now_of(answer);
 }
 
 }  // namespace overlimit::redis

@@ -153,10 +153,7 @@ RedisStore::RedisStore(redis::Site site, Options options)
 
 RedisStore::~RedisStore() = default;
 
-void RedisStore::prepare(const Plan& plan) {
-  const Plan* const plans[] = {&plan};
-  core_->scripts.deciding(plans);
-}
+void RedisStore::prepare(const Plan& plan) { core_->scripts.single(plan); }
 
 void RedisStore::decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
                         const Interrupted& interrupted) {

@@ -30,12 +30,15 @@ const Script& read_script();
 /// The script that locks keys by hand.
 const Script& lock_script();
 
-/// The scripts that depend on a shape: the policies' algorithms and nothing else, so that their number is
-/// bounded by the program's policies and never by its traffic. Thread-safe.
+/// The scripts that depend on a shape: the policies' algorithms and whether they have penalties, so that
+/// their number is bounded by the program's policies and never by its traffic. Thread-safe.
 class Scripts {
  public:
-  /// Policies in the order the call numbers them. The reference stays valid.
-  const Script& deciding(std::span<const Plan* const> plans);
+  /// Decides a call of one charge, which is enforced. The reference stays valid, as do the others.
+  const Script& single(const Plan& plan);
+  /// Decides any call. Policies in the order the call numbers them.
+  const Script& several(std::span<const Plan* const> plans);
+  /// Gives back what a call has charged.
   const Script& refunding(std::span<const Plan* const> plans);
 
  private:

@@ -72,9 +72,9 @@ bool ever_fits(const Charge& charge) {
 // Clock and keys: what every script begins with.
 ScriptCall begun(const Script& script, const Call& call, const RedisStore::Keys& keys) {
   ScriptCall encoded{&script, {}, {}, {}};
-  append_int64(encoded.arguments, call.now.value_or(kServerClock));
   append_int64(encoded.arguments, slack_ms(call));
   append_int64(encoded.arguments, call.patience);
+  append_int64(encoded.arguments, call.now.value_or(kServerClock));
   for (const Charge& charge : call.charges) {
     encoded.keys.push_back(key_of(keys, charge.plan->policy(), charge.identifier));
   }
@@ -84,6 +84,14 @@ ScriptCall begun(const Script& script, const Call& call, const RedisStore::Keys&
 void append_policies(std::string& bytes, const Call& call, std::span<const Plan* const> plans) {
   for (const Charge& charge : call.charges) append_charge(bytes, charge, plans, call.charges.size());
   for (const Plan* plan : plans) bytes += plan->packed();
+}
+
+ScriptCall single_call(const Call& call, const RedisStore::Keys& keys, Scripts& scripts) {
+  const Charge& charge = call.charges[0];
+  ScriptCall encoded = begun(scripts.single(*charge.plan), call, keys);
+  append_int64(encoded.arguments, asked_by(charge));
+  encoded.arguments += charge.plan->packed();
+  return encoded;
 }
 
 }  // namespace
@@ -98,8 +106,10 @@ bool may_charge(const Call& call) {
 
 ScriptCall script_call(const Call& call, const RedisStore::Keys& keys, Scripts& scripts) {
   if (!may_charge(call)) return begun(read_script(), call, keys);
+  if (call.charges.size() == 1 && call.charges[0].role == Role::enforce)
+    return single_call(call, keys, scripts);
   const std::vector<const Plan*> plans = numbered_plans(call);
-  ScriptCall encoded = begun(scripts.deciding(plans), call, keys);
+  ScriptCall encoded = begun(scripts.several(plans), call, keys);
   append_policies(encoded.arguments, call, plans);
   return encoded;
 }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <initializer_list>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,12 +24,14 @@ using testing::record_of;
 using testing::token_bucket;
 using testing::value_of;
 
-Reply array_of(std::vector<std::optional<std::string>> elements) {
-  std::vector<Reply> replies;
-  for (std::optional<std::string>& element : elements) {
-    replies.push_back(element ? Reply::string(std::move(*element)) : Reply::nil());
-  }
-  return Reply::array(std::move(replies));
+Reply answer(char kind, std::initializer_list<std::int64_t> numbers, const std::string& rest) {
+  return Reply::string(kind + packed(numbers) + rest);
+}
+
+// A value that another one follows.
+std::string sized(const std::string& value) {
+  const std::string size = packed({static_cast<std::int64_t>(value.size())});
+  return size.substr(0, 4) + value;
 }
 
 // A window of 5 a minute and a bucket of 20 at ten a second, asked for x.
@@ -57,14 +60,19 @@ class Answers : public ::testing::Test {
     return value_of(77, {window_record(in_window), bucket_record(in_bucket)});
   }
 
+  // Of each limit its record's size, when it expires, and its state.
+  static std::string charged_states() {
+    return record_of(0, 100 + kMinute, packed({100, 100 + kMinute, 3})).substr(8) +
+           record_of(0, 400'200, packed({400'000, 200, 100'000})).substr(8);
+  }
+
   const Plan plan{"p", {fixed_window(5, kMinute), token_bucket(20, 10)}};
   const std::vector<Charge> one{{&plan, "x", 2}};
   Columns columns{0};
 };
 
-TEST_F(Answers, ThatAreCompactTellEverythingOfACharge) {
-  const std::string compact = packed({200, 77, 100, 100 + kMinute, 3, 400'000, 200, 100'000});
-  EXPECT_EQ(read(one, Reply::string(compact)), 200);
+TEST_F(Answers, OfAChargeTellEverythingOfIt) {
+  EXPECT_EQ(read(one, answer('C', {200, 77}, charged_states())), 200);
   EXPECT_EQ(columns.status, (std::vector{Status::ok, Status::ok}));
   EXPECT_EQ(columns.remaining, (std::vector<std::int64_t>{2, 16}));
   EXPECT_EQ(columns.retry_after, (std::vector<Micros>{0, 0}));
@@ -73,24 +81,24 @@ TEST_F(Answers, ThatAreCompactTellEverythingOfACharge) {
   EXPECT_EQ(columns.receipt[1].after, (Header{400'000, 200, 100'000}));
 }
 
-TEST_F(Answers, ThatAreCompactHaveTheBirthOfEachKey) {
-  const std::string states = packed({100, 100 + kMinute, 3, 400'000, 200, 100'000});
-  read({{&plan, "x", 2}, {&plan, "y", 2}}, Reply::string(packed({200, 77}) + states + packed({88}) + states));
+TEST_F(Answers, OfAChargeHaveTheBirthOfEachKey) {
+  read({{&plan, "x", 2}, {&plan, "y", 2}},
+       answer('C', {200, 77}, charged_states() + packed({88}) + charged_states()));
   EXPECT_EQ(columns.receipt[1].birth, 77);
   EXPECT_EQ(columns.receipt[2].birth, 88);
 }
 
-TEST_F(Answers, ThatAreCompactAreOfExactlyOneSize) {
-  const std::string compact = packed({200, 77, 100, 100 + kMinute, 3, 400'000, 200, 100'000});
-  for (std::size_t size = 0; size < compact.size(); ++size) {
-    expect_script_error(one, Reply::string(compact.substr(0, size)));
+TEST_F(Answers, OfAChargeAreOfExactlyOneSize) {
+  const std::string whole = 'C' + packed({200, 77}) + charged_states();
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    expect_script_error(one, Reply::string(whole.substr(0, size)));
   }
-  expect_script_error(one, Reply::string(compact + "x"));
-  expect_script_error(one, Reply::string(compact), Mode::peek);
+  expect_script_error(one, Reply::string(whole + "x"));
+  expect_script_error(one, Reply::string(whole), Mode::peek);
 }
 
 TEST_F(Answers, OfARefusalExplainWhatWasFound) {
-  EXPECT_EQ(read(one, array_of({packed({200, 0}), found(4, 1)})), 200);
+  EXPECT_EQ(read(one, answer('F', {200}, found(4, 1))), 200);
   EXPECT_EQ(columns.status, (std::vector{Status::over, Status::ok}));
   EXPECT_EQ(columns.remaining, (std::vector<std::int64_t>{1, 19}));
   EXPECT_EQ(columns.retry_after, (std::vector<Micros>{kMinute - 100, 0}));
@@ -99,31 +107,31 @@ TEST_F(Answers, OfARefusalExplainWhatWasFound) {
 }
 
 TEST_F(Answers, OfAPeekShowWhatAHitWouldShow) {
-  EXPECT_EQ(read(one, array_of({packed({200, 0}), found(1, 1)}), Mode::peek), 200);
+  EXPECT_EQ(read(one, answer('F', {200}, found(1, 1)), Mode::peek), 200);
   EXPECT_EQ(columns.remaining, (std::vector<std::int64_t>{2, 17}));
   EXPECT_EQ(columns.receipt[0].birth, 0);
 }
 
 TEST_F(Answers, OfAKeyThatIsNotThereAreThoseOfOneNeverSeen) {
-  read({{&plan, "x", 0}}, array_of({packed({200, 0}), std::nullopt}));
+  read({{&plan, "x", 0}}, answer('F', {200}, ""));
   EXPECT_EQ(columns.status, (std::vector{Status::ok, Status::ok}));
   EXPECT_EQ(columns.remaining, (std::vector<std::int64_t>{5, 20}));
   EXPECT_EQ(columns.reset_after, (std::vector<Micros>{0, 0}));
 }
 
 TEST_F(Answers, TakeAForeignValueForNone) {
-  read({{&plan, "x", 0}}, array_of({packed({200, 0}), "something else entirely"}));
+  read({{&plan, "x", 0}}, answer('F', {200}, "something else entirely"));
   EXPECT_EQ(columns.remaining, (std::vector<std::int64_t>{5, 20}));
 }
 
 TEST_F(Answers, OfNeverAreForeverWhateverWasFound) {
-  read({{&plan, "x", 6}}, array_of({packed({200, 0}), found(1, 1)}));
+  read({{&plan, "x", 6}}, answer('F', {200}, found(1, 1)));
   EXPECT_EQ(columns.status, (std::vector{Status::never, Status::ok}));
   EXPECT_EQ(columns.retry_after[0], kNever);
 }
 
 TEST_F(Answers, OfACallThatPartlyCostsTellWhatWasCharged) {
-  read({{&plan, "x", 2}, {&plan, "y", 0}}, array_of({packed({200, 1, 77, 88}), found(1, 1), std::nullopt}));
+  read({{&plan, "x", 2}, {&plan, "y", 0}}, answer('W', {200, 77, 88}, sized(found(1, 1))));
   EXPECT_EQ(columns.remaining, (std::vector<std::int64_t>{2, 17, 5, 20}));
   EXPECT_EQ(columns.receipt[0].birth, 77);
   EXPECT_EQ(columns.receipt[0].after, (Header{100, 100 + kMinute, 3}));
@@ -133,7 +141,7 @@ TEST_F(Answers, OfACallThatPartlyCostsTellWhatWasCharged) {
 TEST_F(Answers, OfACountedRefusalTellHowLongTheMetaLimitTakes) {
   const Plan meta("meta", {fixed_window(1, 2 * kMinute)});
   const std::vector<Charge> charges{{&plan, "x", 2}, {&meta, "x", 1, Role::on_refusal}};
-  read(charges, array_of({packed({200, 1, 77, 88}), found(4, 1), std::nullopt}));
+  read(charges, answer('W', {200, 77, 88}, sized(found(4, 1))));
   EXPECT_EQ(columns.status, (std::vector{Status::over, Status::ok, Status::ok}));
   EXPECT_EQ(columns.receipt[0].birth, 0);
   EXPECT_EQ(columns.receipt[2].birth, 88);
@@ -145,19 +153,19 @@ TEST_F(Answers, OfAViolationTellHowLongItLocks) {
   const Plan strict("p", {fixed_window(5, kMinute)}, Penalty{{2 * kMinute, 5 * kMinute}});
   const std::vector<Charge> charges{{&strict, "x", 2}};
   const std::string window = window_record(4);
-  read(charges, array_of({packed({200, 1, 77}), value_of(77, {window})}));
+  read(charges, answer('W', {200, 77}, value_of(77, {window})));
   EXPECT_EQ(columns.status[0], Status::over);
   EXPECT_EQ(columns.remaining[0], 0);
   EXPECT_EQ(columns.retry_after[0], 2 * kMinute);
   const std::string lock = record_of(kLockTag, 300, packed({100, 150, 2}));
-  read(charges, array_of({packed({200, 1, 77}), value_of(77, {window, lock})}));
+  read(charges, answer('W', {200, 77}, value_of(77, {window, lock})));
   EXPECT_EQ(columns.retry_after[0], 5 * kMinute) << "the next level";
-  expect_script_error(charges, array_of({packed({200, 0}), value_of(77, {window})}));
+  expect_script_error(charges, answer('F', {200}, value_of(77, {window})));
 }
 
 TEST_F(Answers, OfALockedKeyTellHowLongItStillIs) {
   const std::string lock = record_of(kLockTag, 2 * kMinute, packed({100, 2 * kMinute, 1}));
-  read(one, array_of({packed({200, 0}), value_of(77, {window_record(1), bucket_record(1), lock})}));
+  read(one, answer('F', {200}, value_of(77, {window_record(1), bucket_record(1), lock})));
   EXPECT_EQ(columns.status, (std::vector{Status::locked, Status::locked}));
   EXPECT_EQ(columns.remaining, (std::vector<std::int64_t>{0, 0}));
   EXPECT_EQ(columns.retry_after, (std::vector<Micros>{2 * kMinute - 200, 2 * kMinute - 200}));
@@ -168,36 +176,44 @@ TEST_F(Answers, TakeALockOfAnyOtherFormForNone) {
                                   record_of(kLockTag, 200, packed({100, 2 * kMinute, 1})),
                                   record_of(kLockTag, 2 * kMinute, packed({kMaxTime, kMaxTime + 1, 1})),
                                   record_of(kLockTag, 2 * kMinute, packed({100, 2 * kMinute, 1, 5, 5}))}) {
-    read({{&plan, "x", 0}}, array_of({packed({200, 0}), value_of(77, {lock})}));
+    read({{&plan, "x", 0}}, answer('F', {200}, value_of(77, {lock})));
     EXPECT_EQ(columns.status[0], Status::ok);
   }
 }
 
 TEST_F(Answers, MayBeAnInstantThatNoCalendarReached) {
-  EXPECT_EQ(out_of_bounds(Reply::string(packed({200}))), 200);
-  EXPECT_EQ(out_of_bounds(Reply::string(packed({200, 77}))), std::nullopt);
+  EXPECT_EQ(out_of_bounds(answer('O', {200}, "")), 200);
+  EXPECT_EQ(out_of_bounds(answer('F', {200}, "")), std::nullopt);
+  EXPECT_EQ(out_of_bounds(answer('O', {200, 77}, "")), std::nullopt);
   EXPECT_EQ(out_of_bounds(Reply::nil()), std::nullopt);
-  EXPECT_EQ(out_of_bounds(array_of({packed({200})})), std::nullopt);
 }
 
 TEST_F(Answers, ThatContradictTheEngineAreErrors) {
-  expect_script_error(one, array_of({packed({200, 1, 77}), found(4, 1)}));
-  expect_script_error(one, array_of({packed({200, 0}), found(1, 1)}));
-  expect_script_error(one, array_of({packed({200, 1, 77}), found(1, 1)}), Mode::peek);
+  expect_script_error(one, answer('W', {200, 77}, found(4, 1)));
+  expect_script_error(one, answer('F', {200}, found(1, 1)));
+  expect_script_error(one, answer('W', {200, 77}, found(1, 1)), Mode::peek);
 }
 
 TEST_F(Answers, OfAnyOtherFormAreErrors) {
   expect_script_error(one, Reply::nil());
   expect_script_error(one, Reply::integer(1));
   expect_script_error(one, Reply::status("OK"));
-  expect_script_error(one, array_of({}));
-  expect_script_error(one, array_of({packed({200, 0})}));
-  expect_script_error(one, array_of({packed({200, 0}), std::nullopt, std::nullopt}));
-  expect_script_error(one, array_of({std::nullopt, found(4, 1)}));
-  expect_script_error(one, array_of({packed({200}), found(4, 1)}));
-  expect_script_error(one, array_of({"", found(4, 1)}));
-  expect_script_error(one, array_of({packed({200, 1}), found(1, 1)}));
-  expect_script_error(one, array_of({packed({200, 1, 77, 88}), found(1, 1)}));
+  expect_script_error(one, Reply::string(""));
+  expect_script_error(one, Reply::string("F"));
+  expect_script_error(one, answer('X', {200}, found(4, 1)));
+  expect_script_error(one, answer('O', {200}, ""));
+  std::vector<Reply> elements;
+  elements.push_back(answer('F', {200}, found(4, 1)));
+  expect_script_error(one, Reply::array(std::move(elements)));
+}
+
+TEST_F(Answers, OfSeveralKeysAreErrorsWhenTheyEndEarly) {
+  const std::vector<Charge> two{{&plan, "x", 2}, {&plan, "y", 0}};
+  const std::string whole = 'W' + packed({200, 77, 88}) + sized(found(1, 1));
+  EXPECT_EQ(read(two, Reply::string(whole)), 200);
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    expect_script_error(two, Reply::string(whole.substr(0, size)));
+  }
 }
 
 }  // namespace

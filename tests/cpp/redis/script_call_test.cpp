@@ -31,6 +31,7 @@ class Encoding : public ::testing::Test {
 };
 
 constexpr std::int64_t kEnforce = 0;
+constexpr std::int64_t kShadow = 1;
 
 // Where the policies begin in the argument of a call with so many charges, counted from 1.
 constexpr std::int64_t parts_after(std::int64_t charges) { return 25 + 32 * charges; }
@@ -40,26 +41,30 @@ TEST_F(Encoding, HasAKeyPerCharge) {
             (std::vector<std::string>{"ol1:fixed:a", "ol1:bucket:b"}));
 }
 
-TEST_F(Encoding, PacksClockSlackChargesAndPolicies) {
-  EXPECT_EQ(encoded({{&fixed, "a", 3}}).arguments,
-            packed({-1, 1'000, kNever, 1, parts_after(1), 3, kEnforce}) + fixed.packed());
+TEST_F(Encoding, PacksSlackClockCostAndPolicyOfASingleCharge) {
+  EXPECT_EQ(encoded({{&fixed, "a", 3}}).arguments, packed({1'000, kNever, -1, 3}) + fixed.packed());
+}
+
+TEST_F(Encoding, PacksRolesOfASingleChargeThatIsNotEnforced) {
+  EXPECT_EQ(encoded({{&fixed, "a", 3, Role::shadow}}).arguments,
+            packed({1'000, kNever, -1, 1, parts_after(1), 3, kShadow}) + fixed.packed());
 }
 
 TEST_F(Encoding, KeepsStateLongerTheLessItKnowsTheClock) {
   const auto head = [&](std::optional<Micros> now, bool system_clock) {
-    return encoded({{&fixed, "a"}}, Mode::consume, now, system_clock).arguments.substr(0, 16);
+    return encoded({{&fixed, "a"}}, Mode::consume, now, system_clock).arguments.substr(0, 24);
   };
-  EXPECT_EQ(head(std::nullopt, false), packed({-1, 1'000}));
-  EXPECT_EQ(head(77, true), packed({77, 60'000}));
-  EXPECT_EQ(head(77, false), packed({77, 3'600'000}));
-  EXPECT_EQ(head(0, false), packed({0, 3'600'000}));
+  EXPECT_EQ(head(std::nullopt, false), packed({1'000, kNever, -1}));
+  EXPECT_EQ(head(77, true), packed({60'000, kNever, 77}));
+  EXPECT_EQ(head(77, false), packed({3'600'000, kNever, 77}));
+  EXPECT_EQ(head(0, false), packed({3'600'000, kNever, 0}));
 }
 
 TEST_F(Encoding, NumbersPoliciesByTheirShapesAndSendsEachOnce) {
   const ScriptCall call = encoded({{&fixed, "a", 1}, {&bucket, "b", 2}, {&fixed, "c", 3}});
   const std::int64_t first = parts_after(3);
   const std::int64_t second = first + std::int64_t(fixed.packed().size());
-  EXPECT_EQ(call.arguments, packed({-1, 1'000, kNever, 1, first, 1, kEnforce, 2, second, 2, kEnforce, 1,
+  EXPECT_EQ(call.arguments, packed({1'000, kNever, -1, 1, first, 1, kEnforce, 2, second, 2, kEnforce, 1,
                                     first, 3, kEnforce}) +
                                 fixed.packed() + bucket.packed());
 }
@@ -70,12 +75,13 @@ TEST_F(Encoding, MakesNoNewScriptForAnotherOrderOfCharges) {
   EXPECT_EQ(one.script, other.script);
   const std::int64_t first = parts_after(2);
   const std::int64_t second = first + std::int64_t(fixed.packed().size());
-  EXPECT_EQ(other.arguments, packed({-1, 1'000, kNever, 2, second, 2, kEnforce, 1, first, 1, kEnforce}) +
+  EXPECT_EQ(other.arguments, packed({1'000, kNever, -1, 2, second, 2, kEnforce, 1, first, 1, kEnforce}) +
                                  fixed.packed() + bucket.packed());
 }
 
 TEST_F(Encoding, MakesNoNewScriptForMoreIdentifiers) {
-  EXPECT_EQ(encoded({{&fixed, "a"}}).script, encoded({{&fixed, "a"}, {&fixed, "b"}, {&fixed, "c"}}).script);
+  const ScriptCall two = encoded({{&fixed, "a"}, {&fixed, "b"}});
+  EXPECT_EQ(two.script, encoded({{&fixed, "a"}, {&fixed, "b"}, {&fixed, "c"}}).script);
 }
 
 TEST_F(Encoding, NumbersTwoPoliciesOfOneShapeApart) {
@@ -93,7 +99,7 @@ TEST_F(Encoding, SendsRoles) {
   EXPECT_EQ(call.script, &read_script()) << "seven never fit";
   const ScriptCall fitting =
       encoded({{&fixed, "a", 2}, {&fixed, "b", 7, Role::shadow}, {&fixed, "c", 2, Role::on_refusal}});
-  EXPECT_EQ(fitting.arguments, packed({-1, 1'000, kNever, 1, parts_after(3), 2, 0, 1, parts_after(3), 7, 1, 1,
+  EXPECT_EQ(fitting.arguments, packed({1'000, kNever, -1, 1, parts_after(3), 2, 0, 1, parts_after(3), 7, 1, 1,
                                        parts_after(3), 1, 2}) +
                                    fixed.packed());
 }
@@ -103,7 +109,7 @@ TEST_F(Encoding, OnlyReadsForAPeekACostOfZeroAndWhatNeverFits) {
        {encoded({{&fixed, "a"}}, Mode::peek), encoded({{&fixed, "a", 0}}), encoded({{&fixed, "a", 6}}),
         encoded({{&bucket, "a", 1}, {&fixed, "b", INT64_MAX}})}) {
     EXPECT_EQ(call.script, &read_script());
-    EXPECT_EQ(call.arguments, packed({-1, 1'000, kNever}));
+    EXPECT_EQ(call.arguments, packed({1'000, kNever, -1}));
   }
 }
 
@@ -131,13 +137,13 @@ TEST_F(Encoding, MayChargeWhenSomethingIsSpentAndEverythingCanFit) {
 TEST_F(Encoding, SendsHowLongACallerWouldWait) {
   const std::vector<Charge> charges{{&fixed, "a"}};
   const ScriptCall call = script_call({charges, Mode::consume, 77, true, 500}, {"ol"}, scripts);
-  EXPECT_EQ(call.arguments.substr(0, 24), packed({77, 60'000, 500}));
+  EXPECT_EQ(call.arguments.substr(0, 24), packed({60'000, 500, 77}));
 }
 
 TEST_F(Encoding, SendsTheNumbersOfAPenaltyBehindThoseOfTheLimits) {
   const Plan strict("strict", {fixed_window(5, kMinute)}, Penalty{{8, 9}, true});
   const std::string arguments = encoded({{&strict, "a"}}).arguments;
-  EXPECT_EQ(arguments.substr(56), fixed.packed() + packed({2, 1, 8, 8, 9, 9}));
+  EXPECT_EQ(arguments.substr(32), fixed.packed() + packed({2, 1, 8, 8, 9, 9}));
 }
 
 TEST_F(Encoding, OfARefundSendsReceiptsInASecondArgument) {
@@ -148,7 +154,7 @@ TEST_F(Encoding, OfARefundSendsReceiptsInASecondArgument) {
   const std::int64_t first = parts_after(2);
   const std::int64_t second = first + std::int64_t(fixed.packed().size());
   EXPECT_EQ(call.arguments,
-            packed({77, 60'000, kNever, 1, first, 3, 0, 2, second, 2, 0}) + fixed.packed() + bucket.packed());
+            packed({60'000, kNever, 77, 1, first, 3, 0, 2, second, 2, 0}) + fixed.packed() + bucket.packed());
   EXPECT_EQ(call.receipts, packed({7, 1, 2, 3, 8, 4, 5, 6}));
   EXPECT_TRUE(call.evalsha().starts_with("*7\r\n")) << "the name, the hash, 2, two keys and two arguments";
 }
@@ -158,7 +164,7 @@ TEST_F(Encoding, OfALockSendsItsDurationAndNoPolicy) {
   const ScriptCall call = lock_call({charges, Mode::consume, 77, true}, 123, {"ol"});
   EXPECT_EQ(call.script, &lock_script());
   EXPECT_EQ(call.keys.size(), 2U);
-  EXPECT_EQ(call.arguments, packed({77, 60'000, kNever, 123}));
+  EXPECT_EQ(call.arguments, packed({60'000, kNever, 77, 123}));
 }
 
 }  // namespace

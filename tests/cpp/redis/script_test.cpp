@@ -31,13 +31,10 @@ TEST(Script, IsKnownByTheSha1OfItsText) {
 
 class Deciding : public ::testing::Test {
  protected:
-  const Script& of(const Plan& plan) {
-    const Plan* const plans[] = {&plan};
-    return scripts.deciding(plans);
-  }
+  const Script& of(const Plan& plan) { return scripts.single(plan); }
   const Script& of(const Plan& one, const Plan& other) {
     const Plan* const plans[] = {&one, &other};
-    return scripts.deciding(plans);
+    return scripts.several(plans);
   }
   Scripts scripts;
 };
@@ -69,20 +66,31 @@ TEST_F(Deciding, DoesNotConfuseOnePolicyOfTwoLimitsWithTwoOfOne) {
   EXPECT_NE(&of(fixed, sliding), &of(both));
 }
 
-TEST_F(Deciding, HoldsOnlyTheAlgorithmsItNeeds) {
-  const Script& script = of(Plan("p", {sliding_window(1, kMinute)}));
-  EXPECT_TRUE(holds(script, "local function sliding_window("));
-  EXPECT_FALSE(holds(script, "local function fixed_window("));
-  EXPECT_FALSE(holds(script, "local function token_bucket("));
-  EXPECT_FALSE(holds(script, "token_bucket, "));
+TEST_F(Deciding, IsAnotherScriptForSeveralCharges) {
+  const Plan plan("p", {fixed_window(1, kMinute)});
+  const Plan* const plans[] = {&plan};
+  EXPECT_NE(&scripts.several(plans), &of(plan));
+  EXPECT_EQ(&scripts.several(plans), &scripts.several(plans));
 }
 
-TEST_F(Deciding, HoldsEachAlgorithmOnce) {
+TEST_F(Deciding, HoldsOnlyTheAlgorithmsItNeeds) {
+  const Script& script = of(Plan("p", {sliding_window(1, kMinute)}));
+  EXPECT_TRUE(holds(script, "-- Sliding window."));
+  EXPECT_FALSE(holds(script, "-- Fixed window."));
+  EXPECT_FALSE(holds(script, "-- Token bucket."));
+}
+
+TEST_F(Deciding, HasAStepPerLimitWhereItsNumbersAre) {
   const Script& script = of(Plan("p", {sliding_window(1, kMinute), sliding_window(1, kSecond)}));
-  const std::string definition = "local function sliding_window(";
-  EXPECT_NE(script.text().find(definition), std::string::npos);
-  EXPECT_EQ(script.text().find(definition), script.text().rfind(definition));
-  EXPECT_TRUE(holds(script, "local policies = {{sliding_window, 32, sliding_window, 32, }, }\n"));
+  EXPECT_TRUE(holds(script, "do\nlocal at = part + 0\n-- Sliding window."));
+  EXPECT_TRUE(holds(script, "do\nlocal at = part + 32\n-- Sliding window."));
+  EXPECT_FALSE(holds(script, "local at = part + 64"));
+}
+
+TEST_F(Deciding, MakesNoFunctions) {
+  const Plan plan("p", {sliding_window(1, kMinute), token_bucket(1, 1)}, Penalty{{1}});
+  EXPECT_FALSE(holds(of(plan), "function"));
+  EXPECT_FALSE(holds(of(plan, Plan("q", {fixed_window(1, kMinute)})), "function"));
 }
 
 TEST_F(Deciding, HoldsNeitherNamesNorNumbersOfAPolicy) {
@@ -130,7 +138,8 @@ TEST_F(Deciding, IsAnotherScriptWithAPenaltyWhateverItsLevels) {
   const Script& with = of(Plan("p", {fixed_window(1, kMinute)}, Penalty{{1, 2, 3}}));
   EXPECT_NE(&with, &without);
   EXPECT_EQ(&with, &of(Plan("q", {fixed_window(1, kMinute)}, Penalty{{4}, true, 5})));
-  EXPECT_TRUE(holds(with, "local policies = {{fixed_window, 32, penalty = 32}, }\n"));
+  EXPECT_TRUE(holds(with, "penalty = part + 32\n"));
+  EXPECT_FALSE(holds(without, "penalty ="));
 }
 
 TEST_F(Deciding, IsAnotherScriptThanOneThatRefunds) {
@@ -154,8 +163,8 @@ class EveryScript : public ::testing::Test {
                      testing::leaky_bucket(1, kMinute, 1)},
                     Penalty{{1}});
     const Plan* const plans[] = {&plan};
-    return {read_script().text(), lock_script().text(), scripts.deciding(plans).text(),
-            scripts.refunding(plans).text()};
+    return {read_script().text(), scripts.single(plan).text(), lock_script().text(),
+            scripts.several(plans).text(), scripts.refunding(plans).text()};
   }
 };
 

@@ -1,0 +1,2 @@
+local now = unpack('<i8', args, NOW_AT)
+--[[ clock ]]

@@ -1,0 +1,24 @@
+-- Decides a call of one charge, which is enforced, and charges it.
+-- KEYS[1]
+-- ARGV[1]   slack_ms, patience, now, cost; per limit its tag and numbers, then the numbers of the penalty
+-- returns   'C', now, the key's birth, per limit 12 bytes of its record's head and its state: it was charged
+--           'O', now: a calendar does not reach now, and nothing was written
+--           'F', now, the key's value as found: nothing was written
+--           'W', now, the key's birth, its value as found: it was locked
+local k, part, role = 1, REST_AT + 8, ENFORCE
+local now, cost = unpack('<i8i8', args, NOW_AT)
+--[[ clock ]]
+--[[ charge ]]
+if admits and not locked then
+  if ttl then
+    redis.call('SET', KEYS[1], records, 'PX', ttl)
+  else
+    redis.call('SET', KEYS[1], records, 'KEEPTTL')
+  end
+  return 'C' .. pack('<i8', now) .. charged
+end
+if locking then
+  redis.call('SET', KEYS[1], locking, 'PX', locking_ttl)
+  return 'W' .. pack('<i8', now) .. birth .. found
+end
+return 'F' .. pack('<i8', now) .. found
