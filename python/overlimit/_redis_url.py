@@ -110,7 +110,7 @@ def _looks_like() -> str:
     return (
         "a store's URL looks like 'memory://', 'redis://host:6379/0', 'valkey://host:6379/0', "
         "'rediss://host:6379/0' (with TLS), 'redis+sentinel://host:26379,host:26379/service/0', "
-        "'redis+cluster://host:6379,host:6379' or 'unix:///path'; this one begins otherwise"
+        "'redis+cluster://host:6379,host:6379' or 'unix:///path'; this one is none of them"
     )
 
 

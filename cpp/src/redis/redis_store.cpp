@@ -29,10 +29,20 @@ using redis::protocol::Reply;
 using redis::protocol::Slot;
 using redis::transport::Deadline;
 
-constexpr const char* kCrossSlot =
-    "the identifiers of this call are in several slots of the redis cluster; give the store "
-    "hash_tag=\"policy\", "
-    "or hash_tag=\"prefix\" for several policies in one call (hit_all, Flask)";
+/// What would help, by what the store has already.
+CrossSlot cross_slot(HashTag has) {
+  const std::string what = "the identifiers of this call are in several slots of the redis cluster; ";
+  if (has == HashTag::policy) {
+    return CrossSlot(
+        what +
+        "for several policies in one call (hit_all, Flask) give the store hash_tag=\"prefix\", in a "
+        "URL ?hash_tag=prefix");
+  }
+  return CrossSlot(
+      what +
+      "give the store hash_tag=\"policy\", or hash_tag=\"prefix\" for several policies in one call "
+      "(hit_all, Flask), in a URL ?hash_tag=policy");
+}
 
 RedisStore::Options checked(RedisStore::Options options) {
   const std::string& prefix = options.keys.prefix;
@@ -73,7 +83,7 @@ struct RedisStore::Core {
     if (!(**deployment).has_slots()) return std::nullopt;
     const Slot slot = redis::protocol::key_slot(keys.front());
     for (const std::string& key : keys) {
-      if (redis::protocol::key_slot(key) != slot) throw CrossSlot(kCrossSlot);
+      if (redis::protocol::key_slot(key) != slot) throw cross_slot(options.keys.hash_tag);
     }
     return slot;
   }

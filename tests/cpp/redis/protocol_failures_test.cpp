@@ -56,12 +56,12 @@ TEST(Failures, ServersThatCannotServeNowAreRetryable) {
   }
 }
 
-TEST(Failures, OnlyServersThatServeNobodyAreOutOfService) {
-  for (const char* error :
-       {"LOADING Redis is loading", "BUSY Redis is busy", "MASTERDOWN Link with MASTER"}) {
+TEST(Failures, OnlyServersThatServeNoHitAreOutOfService) {
+  for (const char* error : {"LOADING Redis is loading", "BUSY Redis is busy", "MASTERDOWN Link with MASTER",
+                            "READONLY You can't write", "NOREPLICAS Not enough good replicas"}) {
     EXPECT_TRUE(is_out_of_service(Reply::error(error))) << error;
   }
-  for (const char* error : {"OOM command not allowed", "READONLY You can't write", "TRYAGAIN Multiple keys",
+  for (const char* error : {"OOM command not allowed", "TRYAGAIN Multiple keys",
                             "CLUSTERDOWN Hash slot not served", "NOSCRIPT No matching", "ERR what"}) {
     EXPECT_FALSE(is_out_of_service(Reply::error(error))) << error;
   }

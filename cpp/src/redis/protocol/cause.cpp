@@ -25,9 +25,19 @@ void Cause::raise(bool maybe_charged) const {
   throw StoreUnavailable(what_, maybe_charged);
 }
 
+namespace {
+
+std::string seconds(Micros duration) {
+  const std::string tenths = std::to_string((duration + 99'999) / 100'000);
+  return tenths.size() > 1 ? tenths.substr(0, tenths.size() - 1) + "." + tenths.back() : "0." + tenths;
+}
+
+}  // namespace
+
 void Cause::raise_again(std::chrono::microseconds until_next) const {
   const Micros wait = std::max<Micros>(1, until_next.count());
-  const std::string what = what_ + "; it is not asked again before a probe is answered";
+  const std::string what =
+      what_ + "; calls fail at once until a probe is answered, the next one in " + seconds(wait) + " s";
   if (kind_ == Kind::config) throw StoreConfigError(what, false, wait);
   throw StoreUnavailable(what, false, wait);
 }

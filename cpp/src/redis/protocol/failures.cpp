@@ -23,7 +23,9 @@ constexpr Meaning unavailable(std::string_view advice) { return {Failure::unavai
 constexpr Meaning config(std::string_view advice) { return {Failure::config, false, advice}; }
 
 constexpr std::string_view kGrant =
-    "grant the user of the URL the keys of the prefix and the commands of the scripts";
+    "grant the user of the URL what the documentation's page Operations lists under Permissions: the keys of "
+    "the "
+    "prefix and nine commands";
 constexpr std::string_view kOneSlot =
     "the identifiers of one call are in several slots: give the store hash_tag=\"policy\" or "
     "hash_tag=\"prefix\"";
@@ -37,11 +39,11 @@ constexpr Row kTable[] = {
     {"MASTERDOWN",
      false,
      {Failure::replica, true, "the replica has lost its master: connect to the master", true}},
-    {"NOREPLICAS", false, retryable("bring back the replicas that min-replicas-to-write asks for")},
+    {"NOREPLICAS", false, out_of_service("bring back the replicas that min-replicas-to-write asks for")},
     {"CLUSTERDOWN", false, retryable("check the cluster with CLUSTER INFO")},
     {"TRYAGAIN", false, retryable("wait until the slot has moved")},
-    {"READONLY", false, {Failure::replica, true, "connect to the master, this server is a replica"}},
-    {"OOM", false, unavailable("raise maxmemory or set an eviction policy")},
+    {"READONLY", false, {Failure::replica, true, "connect to the master, this server is a replica", true}},
+    {"OOM", false, unavailable("raise maxmemory, or find what fills it: a limiter's keys expire")},
     {"MISCONF", false, unavailable("the server cannot save to disk: see its log")},
     {"NOAUTH", false, config("give the password in the URL")},
     {"WRONGPASS", false, config("check user and password in the URL")},

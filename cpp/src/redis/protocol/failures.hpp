@@ -27,7 +27,7 @@ struct Meaning {
   bool retryable;
   /// What the operator should do.
   std::string_view advice;
-  /// The server would say so whatever it is asked.
+  /// The server would say so to every hit.
   bool is_for_all = false;
 };
 
@@ -40,7 +40,7 @@ struct Meaning {
 /// Whether it is the error of a server that cannot serve now and may after a while.
 [[nodiscard]] bool is_worth_retrying(const Meaning& meaning) noexcept;
 [[nodiscard]] bool is_worth_retrying(const Reply& reply) noexcept;
-/// Whether it is the error of a server that serves nobody now.
+/// Whether it is the error of a server that serves no hit now.
 [[nodiscard]] bool is_out_of_service(const Reply& reply) noexcept;
 /// Whether it is the error of a replica: another server is the master.
 [[nodiscard]] bool is_from_replica(const Reply& reply) noexcept;

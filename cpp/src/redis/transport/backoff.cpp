@@ -25,7 +25,7 @@ bool Backoff::pause(const Deadline& deadline, const Interrupted& interrupted) {
   if (duration >= deadline.remaining()) return false;
   bound_ = std::min(2 * bound_, kMostBound);
   transport::pause(duration, interrupted);
-  return true;
+  return !deadline.passed();
 }
 
 std::chrono::microseconds jittered(std::chrono::microseconds most) {
