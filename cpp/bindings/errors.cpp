@@ -24,7 +24,9 @@ void set_error(const char* name, const char* message) {
 void set_store_error(const char* name, const StoreError& error) {
   const Object type = error_class(name);
   if (!type) return;
-  const Object instance = Object::steal(PyObject_CallFunction(type.get(), "s", error.what()));
+  const Object message = text_of(error.what());
+  const Object instance =
+      Object::steal(message ? PyObject_CallFunctionObjArgs(type.get(), message.get(), nullptr) : nullptr);
   if (!instance) return;
   const Object retry_after = Object::steal(PyFloat_FromDouble(seconds_from(error.retry_after())));
   if (!retry_after || PyObject_SetAttrString(instance.get(), "retry_after", retry_after.get()) < 0) return;

@@ -3,6 +3,7 @@
 
 #include <Python.h>
 
+#include <cstring>
 #include <utility>
 
 namespace overlimit::python {
@@ -51,6 +52,13 @@ struct PythonError {};
 inline PyObject* checked(PyObject* object) {
   if (object == nullptr) throw PythonError{};
   return object;
+}
+
+/// A message as a str; what a server said in it may be no UTF-8, or cut within a character. Empty: a Python
+/// exception is set.
+inline Object text_of(const char* message) {
+  return Object::steal(
+      PyUnicode_DecodeUTF8(message, static_cast<Py_ssize_t>(std::strlen(message)), "replace"));
 }
 
 }  // namespace overlimit::python

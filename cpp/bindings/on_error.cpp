@@ -81,9 +81,10 @@ Object decided_without_store(const StoreError& error, std::span<Binding* const> 
 
 void log_failure(const StoreError& error, std::span<Binding* const> asking, OnError on_error) {
   for (Binding* binding : asking) binding->is_cut_off = true;
+  const Object message = text_of(error.what());
   Object::steal(
-      checked(PyObject_CallMethod(log_module().get(), "failed", "Osss", asking.front()->store_object.get(),
-                                  name_of(failure_of(error)), name_of(on_error), error.what())));
+      checked(PyObject_CallMethod(log_module().get(), "failed", "OssO", asking.front()->store_object.get(),
+                                  name_of(failure_of(error)), name_of(on_error), checked(message.get()))));
 }
 
 void log_recovery(std::span<Binding* const> asking) {

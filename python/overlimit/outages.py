@@ -17,12 +17,12 @@ __all__ = ["answered", "failed"]
 _log = logging.getLogger("overlimit")
 
 _QUIET = 10.0
-"""Seconds from one message to the next about the same store and kind of failure."""
+"""Seconds from one message to the next about the same endpoint and kind of failure."""
 
 
 @dataclass
 class _Report:
-    """The messages about one store and one kind of failure."""
+    """The messages about one endpoint and one kind of failure."""
 
     last: float = -_QUIET
     suppressed: int = 0
@@ -68,9 +68,14 @@ _outages = _Outages()
 os.register_at_fork(after_in_child=_outages.forget_parent)
 
 
+def _endpoint(store: Store) -> str:
+    """Return where a store is, whatever its options."""
+    return str(getattr(store, "endpoint", repr(store)))
+
+
 def failed(store: Store, kind: str, on_error: str, message: str) -> None:
     """Log a failure that nobody raises, unless one of its kind was logged just now; the core calls this."""
-    suppressed = _outages.note_failure(repr(store), kind)
+    suppressed = _outages.note_failure(_endpoint(store), kind)
     if suppressed is not None:
         more = f" ({suppressed} more like it were not logged)" if suppressed else ""
         _log.warning("%r fails (%s), so on_error=%r decides: %s%s", store, kind, on_error, message, more)
@@ -78,6 +83,6 @@ def failed(store: Store, kind: str, on_error: str, message: str) -> None:
 
 def answered(store: Store) -> None:
     """Log that a store answers again, once per outage that was logged; the core calls this."""
-    calls = _outages.note_answer(repr(store))
+    calls = _outages.note_answer(_endpoint(store))
     if calls is not None:
         _log.warning("%r answers again, after %d failed calls", store, calls)

@@ -113,6 +113,11 @@ class RedisStore(_core.RedisStore):
             timeout_us=timeout_us_of(options["timeout"]),
         )
 
+    @property
+    def endpoint(self) -> str:
+        """Where it is, as a URL without credentials and options."""
+        return self._description
+
     def __repr__(self) -> str:
         unusual = {name: value for name, value in self._shown.items() if value != _KEY_DEFAULTS[name]}
         options = [f"{name}={value!r}" for name, value in unusual.items()]

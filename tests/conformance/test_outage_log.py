@@ -62,7 +62,14 @@ class TestAFailure:
             thread.join()
         assert len(messages()) == 1
 
-    def test_is_told_for_each_store(self, nowhere, messages, prefix):
+    def test_is_told_once_for_all_stores_at_one_endpoint(self, messages, prefix):
+        url = f"unix:///elsewhere/{prefix}.sock"
+        for timeout in (0.1, 0.2, 0.3):
+            store = RedisStore(url, timeout=timeout, prefix=f"p{timeout}")
+            Limiter("3/minute", store=store, on_error="allow").hit("a")
+        assert len(messages()) == 1
+
+    def test_is_told_for_each_endpoint(self, nowhere, messages, prefix):
         for store in (nowhere, RedisStore(f"unix:///elsewhere/{prefix}.sock")):
             Limiter("3/minute", store=store, on_error="allow").hit("a")
         assert len(messages()) == 2
