@@ -17,38 +17,42 @@ STRANGE = {
 }
 
 
-@pytest.fixture
-def answering():
-    """Return a function that starts a server which greets and then answers everything with this error."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        connections = []
+def serve(listener, error):
+    """Greet one client and answer everything with this error, until the client has gone."""
+    connection, _ = listener.accept()
+    with connection:
+        connection.recv(4096)
+        connection.sendall(GREETING)
+        while connection.recv(1 << 16):
+            connection.sendall(b"-" + error + b"\r\n")
 
-        def serve(error):
-            connection, _ = listener.accept()
-            connections.append(connection)
-            connection.recv(4096)
-            connection.sendall(GREETING)
-            while connection.recv(1 << 16):
-                connection.sendall(b"-" + error + b"\r\n")
+
+@pytest.fixture
+def store_at():
+    """Return a function that gives a store on a server which answers everything with this error."""
+    stores, servers = [], []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def start(error):
-            threading.Thread(target=serve, args=(error,), daemon=True).start()
-            return f"redis://127.0.0.1:{listener.getsockname()[1]}"
+            servers.append(threading.Thread(target=serve, args=(listener, error)))
+            servers[-1].start()
+            stores.append(RedisStore(f"redis://127.0.0.1:{listener.getsockname()[1]}", timeout=5.0))
+            return stores[-1]
 
         yield start
-        for connection in connections:
-            connection.shutdown(socket.SHUT_RDWR)
-            connection.close()
+        for store in stores:
+            store.close()
+        for server in servers:
+            server.join()
 
 
 @pytest.mark.parametrize("error", STRANGE.values(), ids=STRANGE)
 class TestStrange:
-    def test_errors_are_raised_as_store_errors(self, answering, error):
-        limiter = Limiter("3/minute", store=RedisStore(answering(error), timeout=5.0))
+    def test_errors_are_raised_as_store_errors(self, store_at, error):
+        limiter = Limiter("3/minute", store=store_at(error))
         with pytest.raises(StoreError, match=error[:3].decode()):
             limiter.hit("a")
 
-    def test_errors_are_covered_by_on_error(self, answering, error):
-        store = RedisStore(answering(error), timeout=5.0)
-        limiter = Limiter("3/minute", store=store, on_error="local")
+    def test_errors_are_covered_by_on_error(self, store_at, error):
+        limiter = Limiter("3/minute", store=store_at(error), on_error="local")
         assert [bool(limiter.hit("a")) for _ in range(4)] == [True, True, True, False]
