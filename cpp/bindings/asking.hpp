@@ -48,7 +48,7 @@ void ask_store(std::span<Binding* const> asking, const Action& action) {
       action(store, kInterrupted);
     }
   } catch (const StoreError& error) {
-    for (Binding* binding : asking) ++binding->stats.errors[std::size_t(failure_of(error))];
+    for (Binding* binding : asking) ++binding->stats.errors[std::size_t(error.kind())];
     throw;
   }
   const auto was_cut_off = [](const Binding* binding) { return binding->is_cut_off; };

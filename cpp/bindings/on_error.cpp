@@ -84,7 +84,7 @@ void log_failure(const StoreError& error, std::span<Binding* const> asking, OnEr
   const Object message = text_of(error.what());
   Object::steal(
       checked(PyObject_CallMethod(log_module().get(), "failed", "OssO", asking.front()->store_object.get(),
-                                  name_of(failure_of(error)), name_of(on_error), checked(message.get()))));
+                                  name_of(error.kind()), name_of(on_error), checked(message.get()))));
 }
 
 void log_recovery(std::span<Binding* const> asking) {

@@ -9,7 +9,8 @@
 namespace overlimit::python {
 namespace {
 
-constexpr std::array<const char*, kFailures> kFailureNames{"timeout", "unavailable", "config", "script"};
+constexpr std::array<const char*, kKindsOfFailure> kFailureNames{"timeout", "unavailable", "config",
+                                                                 "script"};
 constexpr std::array kBreakerNames{"closed", "open", "half_open"};
 
 void set(const Object& dict, const char* key, Object value) {
@@ -20,7 +21,7 @@ Object number(std::uint64_t count) { return Object::steal(PyLong_FromUnsignedLon
 
 Object errors_dict(const Stats& stats) {
   Object dict = Object::steal(checked(PyDict_New()));
-  for (std::size_t i = 0; i < kFailures; ++i) set(dict, kFailureNames[i], number(stats.errors[i]));
+  for (std::size_t i = 0; i < kKindsOfFailure; ++i) set(dict, kFailureNames[i], number(stats.errors[i]));
   return dict;
 }
 
@@ -41,14 +42,7 @@ Object latency_dict(const Stats& stats) {
 
 }  // namespace
 
-Failure failure_of(const StoreError& error) {
-  if (dynamic_cast<const StoreTimeout*>(&error) != nullptr) return Failure::timeout;
-  if (dynamic_cast<const StoreConfigError*>(&error) != nullptr) return Failure::config;
-  if (dynamic_cast<const ScriptError*>(&error) != nullptr) return Failure::script;
-  return Failure::unavailable;
-}
-
-const char* name_of(Failure failure) { return kFailureNames[std::size_t(failure)]; }
+const char* name_of(StoreError::Kind failure) { return kFailureNames[std::size_t(failure)]; }
 
 void Stats::count_latency(Micros duration) {
   const auto bound = std::ranges::lower_bound(kLatencyBounds, duration);
@@ -59,7 +53,7 @@ PyObject* stats_dict(const Stats& stats, Breaker breaker) {
   Object dict = Object::steal(checked(PyDict_New()));
   set(dict, "calls", number(stats.calls));
   set(dict, "errors", errors_dict(stats));
-  set(dict, "timeouts", number(stats.errors[std::size_t(Failure::timeout)]));
+  set(dict, "timeouts", number(stats.errors[std::size_t(StoreError::Kind::timeout)]));
   set(dict, "local", number(stats.local));
   set(dict, "breaker", Object::steal(PyUnicode_FromString(kBreakerNames[std::size_t(breaker)])));
   set(dict, "latency", latency_dict(stats));

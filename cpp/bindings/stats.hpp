@@ -13,14 +13,10 @@
 
 namespace overlimit::python {
 
-/// What kind of failure a StoreError is.
-enum class Failure : std::uint8_t { timeout, unavailable, config, script };
-inline constexpr std::size_t kFailures = 4;
-
-Failure failure_of(const StoreError& error);
+inline constexpr std::size_t kKindsOfFailure = 4;
 
 /// "timeout", ...: as stats() and the log call it.
-const char* name_of(Failure failure);
+const char* name_of(StoreError::Kind failure);
 
 /// The upper bounds of the latencies that are counted together; above the last one there is another place.
 inline constexpr std::array<Micros, 13> kLatencyBounds{
@@ -29,7 +25,7 @@ inline constexpr std::array<Micros, 13> kLatencyBounds{
 struct Stats {
   std::uint64_t calls = 0;
   std::uint64_t local = 0;
-  std::array<std::uint64_t, kFailures> errors{};
+  std::array<std::uint64_t, kKindsOfFailure> errors{};
   std::array<std::uint64_t, kLatencyBounds.size() + 1> latencies{};
 
   void count_latency(Micros duration);

@@ -2,6 +2,7 @@
 // classes of the same name. Messages say what was wrong and what to do, and never hold a password.
 #pragma once
 
+#include <cstdint>
 #include <exception>
 #include <stdexcept>
 #include <string>
@@ -21,8 +22,11 @@ class InvalidLimit : public std::invalid_argument {
 /// again; 0: unknown.
 class StoreError : public std::runtime_error {
  public:
+  enum class Kind : std::uint8_t { timeout, unavailable, config, script };
+
   explicit StoreError(const std::string& what, bool maybe_charged = false, Micros retry_after = 0)
       : std::runtime_error(what), retry_after_(retry_after), maybe_charged_(maybe_charged) {}
+  [[nodiscard]] virtual Kind kind() const noexcept = 0;
   [[nodiscard]] bool maybe_charged() const noexcept { return maybe_charged_; }
   [[nodiscard]] Micros retry_after() const noexcept { return retry_after_; }
 
@@ -35,24 +39,28 @@ class StoreError : public std::runtime_error {
 class StoreTimeout : public StoreError {
  public:
   using StoreError::StoreError;
+  [[nodiscard]] Kind kind() const noexcept override { return Kind::timeout; }
 };
 
 /// No connection, a lost one, or a server that says it cannot serve now.
 class StoreUnavailable : public StoreError {
  public:
   using StoreError::StoreError;
+  [[nodiscard]] Kind kind() const noexcept override { return Kind::unavailable; }
 };
 
 /// A script failed or answered what it never should.
 class ScriptError : public StoreError {
  public:
   using StoreError::StoreError;
+  [[nodiscard]] Kind kind() const noexcept override { return Kind::script; }
 };
 
 /// The configuration is wrong: credentials, permissions, cluster slots.
 class StoreConfigError : public StoreError {
  public:
   using StoreError::StoreError;
+  [[nodiscard]] Kind kind() const noexcept override { return Kind::config; }
 };
 
 /// The identifiers of one call lie in several slots of a cluster: the caller's mistake, which no outage

@@ -12,9 +12,9 @@
 #include <string_view>
 #include <thread>
 
+#include "connections.hpp"
 #include "overlimit/errors.hpp"
 #include "redis/protocol/request.hpp"
-#include "redis/transport/connections.hpp"
 
 namespace overlimit::redis::transport {
 

@@ -79,21 +79,12 @@ void Breaker::probe_succeeded() noexcept {
 
 void Breaker::pause(Instant now, Kind kind) noexcept {
   pause_ = std::clamp(2 * pause_, first_pause(kind), longest_pause(kind));
-  next_probe_ = now + std::chrono::duration_cast<Duration>(pause_ * jitter());
+  const double jitter = std::uniform_real_distribution(kLeastJitter, 1.0)(random_);
+  next_probe_ = now + std::chrono::duration_cast<Duration>(pause_ * jitter);
 }
 
 Breaker::Duration Breaker::until_probe(Instant now) const noexcept {
   return state_ == State::open ? std::max(Duration::zero(), next_probe_ - now) : Duration::zero();
-}
-
-/// Between kLeastJitter and 1 (splitmix64).
-double Breaker::jitter() noexcept {
-  std::uint64_t mixed = random_ += 0x9E3779B97F4A7C15U;
-  mixed = (mixed ^ (mixed >> 30U)) * 0xBF58476D1CE4E5B9U;
-  mixed = (mixed ^ (mixed >> 27U)) * 0x94D049BB133111EBU;
-  mixed ^= mixed >> 31U;
-  constexpr double kOfAll = 1.0 / 9007199254740992.0;
-  return kLeastJitter + (1 - kLeastJitter) * static_cast<double>(mixed >> 11U) * kOfAll;
 }
 
 }  // namespace overlimit::redis::protocol

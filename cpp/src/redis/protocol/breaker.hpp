@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <random>
 
 #include "redis/protocol/cause.hpp"
 
@@ -25,7 +26,7 @@ class Breaker {
   enum class Kind : std::uint8_t { refused, silent, misconfigured };
 
   /// `seed` makes the pauses of many processes differ.
-  explicit Breaker(std::uint64_t seed) noexcept : random_(seed) {}
+  explicit Breaker(std::minstd_rand::result_type seed) : random_(seed) {}
 
   [[nodiscard]] State state() const noexcept { return state_; }
   /// Why it opened. Only while it is not closed.
@@ -61,7 +62,6 @@ class Breaker {
   [[nodiscard]] Outcomes& outcomes_at(Instant now) noexcept;
   [[nodiscard]] bool fails_too_often(Instant now) const noexcept;
   void pause(Instant now, Kind kind) noexcept;
-  [[nodiscard]] double jitter() noexcept;
 
   State state_ = State::closed;
   std::array<Outcomes, 10> seconds_{};
@@ -69,7 +69,7 @@ class Breaker {
   Duration pause_{};
   bool is_on_trial_ = false;  // closed by a probe, and no call has succeeded yet
   Instant next_probe_{};
-  std::uint64_t random_;
+  std::minstd_rand random_;
 };
 
 }  // namespace overlimit::redis::protocol

@@ -4,13 +4,6 @@
 
 namespace overlimit::redis::protocol {
 
-Cause Cause::of(const StoreError& error) {
-  if (dynamic_cast<const StoreConfigError*>(&error) != nullptr) return {Kind::config, error.what()};
-  if (dynamic_cast<const ScriptError*>(&error) != nullptr) return {Kind::script, error.what()};
-  if (dynamic_cast<const StoreTimeout*>(&error) != nullptr) return {Kind::timeout, error.what()};
-  return {Kind::unavailable, error.what()};
-}
-
 void Cause::raise(bool maybe_charged) const {
   switch (kind_) {
     case Kind::timeout:

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <chrono>
-#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -15,7 +14,7 @@ class Cause {
  public:
   /// Of a lost or refused connection.
   [[nodiscard]] static Cause unavailable(std::string what) { return {Kind::unavailable, std::move(what)}; }
-  [[nodiscard]] static Cause of(const StoreError& error);
+  [[nodiscard]] static Cause of(const StoreError& error) { return {error.kind(), error.what()}; }
 
   [[nodiscard]] const std::string& what() const noexcept { return what_; }
   [[nodiscard]] bool is_config() const noexcept { return kind_ == Kind::config; }
@@ -26,7 +25,7 @@ class Cause {
   [[noreturn]] void raise_again(std::chrono::microseconds until_next) const;
 
  private:
-  enum class Kind : std::uint8_t { timeout, unavailable, config, script };
+  using Kind = StoreError::Kind;
 
   Cause(Kind kind, std::string what) : kind_(kind), what_(std::move(what)) {}
 

@@ -23,9 +23,8 @@ constexpr Meaning unavailable(std::string_view advice) { return {Failure::unavai
 constexpr Meaning config(std::string_view advice) { return {Failure::config, false, advice}; }
 
 constexpr std::string_view kGrant =
-    "grant the user of the URL what the documentation's page Operations lists under Permissions: the keys of "
-    "the "
-    "prefix and nine commands";
+    "grant the user of the URL what the documentation's page Operations lists under Permissions: the keys "
+    "of the prefix and nine commands";
 constexpr std::string_view kOneSlot =
     "the identifiers of one call are in several slots: give the store hash_tag=\"policy\" or "
     "hash_tag=\"prefix\"";
@@ -54,7 +53,6 @@ constexpr Row kTable[] = {
     {"DENIED", false, config("set a password or the bind addresses on the server")},
     {"max number of clients", true, retryable("raise maxclients or close idle clients")},
     {"non local key", true, {Failure::cross_slot, false, kOneSlot}},
-    {"without any password configured", true, config("remove the password from the URL")},
     {"DB index is out of range", true,
      config("choose a database the server has, see its setting `databases`")},
     {"SELECT is not allowed in cluster mode", true, config("use database 0")},

@@ -111,7 +111,7 @@ void ClusterNodes::refresh(const Deadline& deadline, const Interrupted& interrup
       if (generation != fork_generation()) throw;
       failure = as_unsent();
       node->is_doubted.store(true);
-      if (dynamic_cast<const StoreConfigError*>(&error) != nullptr) break;  // they all have the same users
+      if (error.kind() == StoreError::Kind::config) break;  // they all have the same users
     }
   }
   const std::lock_guard lock(mutex_);

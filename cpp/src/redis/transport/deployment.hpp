@@ -23,7 +23,7 @@ namespace overlimit::redis::transport {
 /// waits. To be used in one process only: a forked child makes another, and never destroys this one.
 class Deployment {
  public:
-  /// One server: answers an encoded request before the deadline, or throws as Connections::call does.
+  /// One server: answers an encoded request before the deadline, or throws as Node::call does.
   using Server =
       std::function<protocol::Reply(std::string_view request, const Deadline&, const Interrupted&)>;
 
@@ -36,7 +36,7 @@ class Deployment {
   [[nodiscard]] virtual bool has_slots() const noexcept = 0;
 
   /// Sends one encoded request to the server of the slot (none: keys have no slots) and returns its reply,
-  /// an error reply only if nothing could be done about it before the deadline. Throws as Connections::call
+  /// an error reply only if nothing could be done about it before the deadline. Throws as Node::call
   /// does.
   [[nodiscard]] virtual protocol::Reply call(std::string_view request, std::optional<protocol::Slot> slot,
                                              const Deadline& deadline, const Interrupted& interrupted) = 0;

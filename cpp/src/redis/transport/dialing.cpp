@@ -60,11 +60,6 @@ int pending_error(const Socket& socket) {
   return error;
 }
 
-bool is_ready(const Socket& socket) {
-  pollfd polled{socket.fd(), POLLOUT, 0};
-  return ::poll(&polled, 1, 0) > 0;
-}
-
 }  // namespace
 
 Dialing::Dialing(std::shared_ptr<Dialer> dialer, const Deadline& deadline)
@@ -119,7 +114,7 @@ Dialing::Progress Dialing::go_on() {
   error_ = ::connect(socket_.fd(), address.get(), address.size) == 0 ? 0 : errno;
   is_full_ = error_ == EAGAIN;
   if (error_ == EINPROGRESS || error_ == EALREADY || error_ == EINTR) {
-    error_ = is_ready(socket_) ? pending_error(socket_) : EAGAIN;
+    error_ = is_ready(socket_.fd(), POLLOUT) ? pending_error(socket_) : EAGAIN;
   }
   if (error_ == 0 || error_ == EISCONN) {
     if (!is_connected_to_itself(socket_)) return Progress::connected;

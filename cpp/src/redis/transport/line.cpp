@@ -141,8 +141,7 @@ Ticket Line::submit(std::string_view request, const Deadline& deadline) {
 }
 
 bool Line::is_readable() const {
-  return reader_ == nullptr && stream_ &&
-         wait_for(stream_->fd(), stream_->receiving_events(), Deadline(0us)) == Woken::by_event;
+  return reader_ == nullptr && stream_ && is_ready(stream_->fd(), stream_->receiving_events());
 }
 
 bool Line::pump(Turn& turn, const Deadline& deadline) {

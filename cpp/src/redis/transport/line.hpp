@@ -50,7 +50,7 @@ class Line {
   [[nodiscard]] protocol::Reply call(Turn& turn, const Request& request, const Deadline& deadline,
                                      const Interrupted& interrupted);
 
-  /// Sends a request for whose reply nobody waits; what became of it is asked of `session`.
+  /// Sends a request for whose reply nobody waits; take() tells what became of it.
   [[nodiscard]] protocol::Ticket submit(std::string_view request, const Deadline& deadline);
   [[nodiscard]] std::optional<protocol::Reply> take(protocol::Ticket ticket) { return session_.take(ticket); }
   void abandon(protocol::Ticket ticket) { session_.abandon(ticket); }

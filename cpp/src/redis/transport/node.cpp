@@ -30,9 +30,10 @@ constexpr int kMostLinesPerCall = 3;
 constexpr auto kMomentForProbe = 500us;
 constexpr std::string_view kPing = "*1\r\n$4\r\nPING\r\n";
 
-/// Another line may carry it: nothing of it left, and this one was no more than closed, or a spare.
-bool may_go_again(const StoreError& error, const Line& line) {
-  return !error.maybe_charged() && !line.alive() && !line.verdict();
+/// Another line may carry it: nothing of it left, and this one was no more than closed, or could not be had
+/// beside the first.
+bool may_go_again(const StoreError& error, const Line& line, bool is_spare) {
+  return !error.maybe_charged() && !line.alive() && (is_spare || !line.verdict());
 }
 
 }  // namespace
@@ -49,6 +50,7 @@ Reply Node::call(const Request& request, const Deadline& deadline, const Interru
     Turn turn(mutex_);
     pass_breaker(turn);
     line = line_for(turn, deadline);
+    const bool is_spare = &*line != lines_[0].get();
     try {
       Reply reply = line->call(turn, request, deadline, interrupted);
       if (!protocol::is_out_of_service(reply)) breaker_.succeeded(Clock::now());
@@ -56,7 +58,7 @@ Reply Node::call(const Request& request, const Deadline& deadline, const Interru
     } catch (const StoreError& error) {
       if (!turn.is_held()) throw;
       forget_lost();
-      if (lines < kMostLinesPerCall && may_go_again(error, *line)) continue;
+      if (lines < kMostLinesPerCall && may_go_again(error, *line, is_spare)) continue;
       breaker_.failed(Clock::now(), Cause::of(error));
       throw;
     }

@@ -28,4 +28,9 @@ Woken wait_for(int fd, short events, const Deadline& deadline) {
   return Woken::by_signal;
 }
 
+bool is_ready(int fd, short events) noexcept {
+  pollfd polled{fd, events, 0};
+  return ::poll(&polled, 1, 0) > 0;
+}
+
 }  // namespace overlimit::redis::transport

@@ -25,6 +25,9 @@ enum class Woken : std::uint8_t { by_event, by_deadline, by_signal };
 /// system has no memory to wait with.
 [[nodiscard]] Woken wait_for(int fd, short events, const Deadline& deadline);
 
+/// Without waiting: whether one of the `events` of `fd`, or its failure, has come.
+[[nodiscard]] bool is_ready(int fd, short events) noexcept;
+
 /// The end of a wait that may last until the deadline.
 [[nodiscard]] inline Deadline end_of_wait(const Deadline& deadline) {
   return Deadline(std::min(deadline.at(), Deadline::Clock::now() + kLongestWait));

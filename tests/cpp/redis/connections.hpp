@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string_view>
+#include <utility>
 
 #include "overlimit/redis_endpoint.hpp"
 #include "redis/transport/node.hpp"
@@ -15,7 +16,9 @@ namespace overlimit::redis::transport {
 class Connections {
  public:
   /// Connects to nothing.
-  explicit Connections(Endpoint endpoint);
+  explicit Connections(Endpoint endpoint)
+      : endpoint_(std::move(endpoint)),
+        node_([this] { return std::make_unique<std::shared_ptr<Node>>(node_of(endpoint_)); }) {}
 
   /// See Node::call, close and breaker.
   [[nodiscard]] protocol::Reply call(std::string_view request, const Deadline& deadline,
