@@ -23,10 +23,10 @@ namespace overlimit::python {
 /// Borrows policies and identifiers: they must outlive it.
 class Collected {
  public:
-  void add(PyObject* policy, PyObject* identifier, Cost cost) {
+  void add(PyObject* policy, PyObject* identifier, Cost cost, Role role = Role::enforce) {
     if (size_ == kMaxCharges) raise_value_error("a call has at most 64 charges");
-    subjects_.put(size_, policy, identifier, cost);
-    charges_.put(size_, &plan_of(policy), bytes_.view(identifier), cost, Role::enforce);
+    subjects_.put(size_, policy, identifier, cost, role);
+    charges_.put(size_, &plan_of(policy), bytes_.view(identifier), cost, role);
     ++size_;
   }
 

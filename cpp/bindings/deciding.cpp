@@ -113,23 +113,31 @@ void check_same_store(const Binding& first, const Binding& other) {
   }
 }
 
-/// A charge as hit_all is given it: (limiter, identifier[, cost]). All borrowed.
+/// A charge as it is given: (limiter, identifier[, cost[, role]]). All borrowed.
 struct GivenCharge {
   PyObject* limiter = nullptr;
   PyObject* identifier = nullptr;
   PyObject* cost = one;
+  Role role = Role::enforce;
 };
 
-GivenCharge parse_charge(PyObject* charge) {
-  GivenCharge given;
-  if (!PyTuple_Check(charge)) {
+Role role_from(PyObject* number) {
+  const long role = PyLong_AsLong(number);
+  if (role == -1 && PyErr_Occurred() != nullptr) throw PythonError{};
+  if (role < 0 || role > long(Role::on_refusal)) raise_value_error("a role is 0, 1 or 2");
+  return Role(role);
+}
+
+/// `most`: how many members a charge may have.
+GivenCharge parse_charge(PyObject* charge, Py_ssize_t most) {
+  const Py_ssize_t size = PyTuple_Check(charge) ? PyTuple_GET_SIZE(charge) : 0;
+  if (size < 2 || size > most) {
     PyErr_SetString(PyExc_TypeError, "a charge is a tuple (limiter, identifier[, cost])");
     throw PythonError{};
   }
-  if (PyArg_ParseTuple(charge, "OO|O;a charge is a tuple (limiter, identifier[, cost])", &given.limiter,
-                       &given.identifier, &given.cost) == 0) {
-    throw PythonError{};
-  }
+  GivenCharge given{PyTuple_GET_ITEM(charge, 0), PyTuple_GET_ITEM(charge, 1)};
+  if (size > 2) given.cost = PyTuple_GET_ITEM(charge, 2);
+  if (size > 3) given.role = role_from(PyTuple_GET_ITEM(charge, 3));
   return given;
 }
 
@@ -146,13 +154,13 @@ struct CollectedAll {
     if (!asking.empty()) check_same_store(*asking.front(), binding);
     if (std::ranges::find(asking, &binding) == asking.end()) asking.push_back(&binding);
     policies.push_back(Object::borrow(binding.policy.get()));
-    charges.add(policies.back().get(), given.identifier, cost_of(given.cost));
+    charges.add(policies.back().get(), given.identifier, cost_of(given.cost), given.role);
     if (charges.repeats()) raise_value_error("the same policy and identifier occur twice");
     if (charges.contradicts()) {
       raise_value_error(
           "two limiters of one name have different limits or local shares: give one of them another name=");
     }
-    cost = Object::steal(checked(PyNumber_Add(cost.get(), given.cost)));
+    if (given.role != Role::on_refusal) cost = Object::steal(checked(PyNumber_Add(cost.get(), given.cost)));
   }
 
   /// Each of those who want to know, once.
@@ -162,6 +170,21 @@ struct CollectedAll {
     }
   }
 };
+
+PyObject* decide_all(PyObject* charges, Py_ssize_t most_members, Mode mode) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    // A tuple of our own: it keeps limiters and identifiers alive, whatever happens to the caller's list.
+    const Object given = Object::steal(checked(PySequence_Tuple(charges)));
+    CollectedAll collected;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given.get()); ++i) {
+      collected.add(parse_charge(PyTuple_GET_ITEM(given.get(), i), most_members));
+    }
+    if (collected.asking.empty()) raise_value_error("name at least one charge");
+    Object decision = decided(collected.asking, collected.charges, mode, kNever, collected.cost.get());
+    if (mode == Mode::consume) collected.announce(decision);
+    return decision.release();
+  });
+}
 
 }  // namespace
 
@@ -194,20 +217,10 @@ PyObject* peek_within(PyObject* self, PyObject* const* arguments, Py_ssize_t cou
   return ask_within(self, arguments, count, names, Mode::peek);
 }
 
-PyObject* hit_all(PyObject*, PyObject* charges) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    // A tuple of our own: it keeps limiters and identifiers alive, whatever happens to the caller's list.
-    const Object given = Object::steal(checked(PySequence_Tuple(charges)));
-    CollectedAll collected;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given.get()); ++i) {
-      collected.add(parse_charge(PyTuple_GET_ITEM(given.get(), i)));
-    }
-    if (collected.asking.empty()) raise_value_error("name at least one charge");
-    Object decision =
-        decided(collected.asking, collected.charges, Mode::consume, kNever, collected.cost.get());
-    collected.announce(decision);
-    return decision.release();
-  });
-}
+PyObject* hit_all(PyObject*, PyObject* charges) { return decide_all(charges, 3, Mode::consume); }
+
+PyObject* hit_in_roles(PyObject*, PyObject* charges) { return decide_all(charges, 4, Mode::consume); }
+
+PyObject* peek_in_roles(PyObject*, PyObject* charges) { return decide_all(charges, 4, Mode::peek); }
 
 }  // namespace overlimit::python

@@ -11,11 +11,13 @@ bool prepare_deciding();
 /// Methods of Limiter, METH_FASTCALL | METH_KEYWORDS.
 PyObject* hit(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
 PyObject* hit_within(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
-PyObject* peek_within(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
 PyObject* peek(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
 PyObject* peek_within(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
 
-/// A function of the module, METH_O.
+/// Functions of the module, METH_O. Those in roles take a fourth member of a charge, the number of its role:
+/// 0 enforce, 1 shadow, 2 on_refusal.
 PyObject* hit_all(PyObject* module, PyObject* charges);
+PyObject* hit_in_roles(PyObject* module, PyObject* charges);
+PyObject* peek_in_roles(PyObject* module, PyObject* charges);
 
 }  // namespace overlimit::python

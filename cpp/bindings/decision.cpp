@@ -114,6 +114,19 @@ PyObject* get_identifier(PyObject* self, void*) {
   return Py_NewRef(owner_of(of(self), of(self).answer.binding).subject->identifier);
 }
 
+// Its rows say so only where it was used up before.
+PyObject* get_refused_by_meta(PyObject* self, void*) {
+  const Rows rows = rows_in(of(self));
+  std::size_t row = 0;
+  for (const Subject& subject : subjects_of(of(self))) {
+    if (of(self).row_count == 0) break;
+    for (std::size_t limits = plan_of(subject.policy).size(); limits > 0; --limits, ++row) {
+      if (subject.role == Role::on_refusal && rows.status[row] != Status::ok) Py_RETURN_TRUE;
+    }
+  }
+  Py_RETURN_FALSE;
+}
+
 Object detail_class() {
   const Object module = Object::steal(checked(PyImport_ImportModule("overlimit.details")));
   return Object::steal(checked(PyObject_GetAttrString(module.get(), "Detail")));
@@ -220,11 +233,13 @@ Object bytes_of(const void* data, std::size_t size) {
   return Object::steal(checked(PyBytes_FromStringAndSize(static_cast<const char*>(data), Py_ssize_t(size))));
 }
 
+[[noreturn]] void raise_other_version() {
+  PyErr_SetString(PyExc_ValueError, "this Decision was pickled by another version of overlimit");
+  throw PythonError{};
+}
+
 void copy_bytes(PyObject* bytes, void* target, std::size_t size) {
-  if (PyBytes_GET_SIZE(bytes) != Py_ssize_t(size)) {
-    PyErr_SetString(PyExc_ValueError, "this Decision was pickled by another version of overlimit");
-    throw PythonError{};
-  }
+  if (PyBytes_GET_SIZE(bytes) != Py_ssize_t(size)) raise_other_version();
   std::memcpy(target, PyBytes_AS_STRING(bytes), size);
 }
 
@@ -235,8 +250,8 @@ PyObject* reduce(PyObject* self, PyObject*) {
     const Object subjects = Object::steal(checked(PyTuple_New(Py_ssize_t(decision.subject_count))));
     for (Py_ssize_t i = 0; const Subject& subject : subjects_of(decision)) {
       PyTuple_SET_ITEM(subjects.get(), i++,
-                       checked(Py_BuildValue("OOL", subject.policy, subject.identifier,
-                                             static_cast<long long>(subject.cost))));
+                       checked(Py_BuildValue("OOLi", subject.policy, subject.identifier,
+                                             static_cast<long long>(subject.cost), int(subject.role))));
     }
     const Object answer = bytes_of(&decision.answer, sizeof decision.answer);
     const Object rows = bytes_of(rows_in(decision).remaining.data(), decision.row_count * kPickledRowBytes);
@@ -247,26 +262,31 @@ PyObject* reduce(PyObject* self, PyObject*) {
   });
 }
 
+Role pickled_role(int number) {
+  if (number < 0 || number > int(Role::on_refusal)) raise_other_version();
+  return Role(number);
+}
+
 std::vector<Subject> pickled_subjects(PyObject* pairs) {
   std::vector<Subject> subjects;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(pairs); ++i) {
     Subject subject{};
     long long cost = 0;
-    if (!PyArg_ParseTuple(PyTuple_GET_ITEM(pairs, i), "OOL", &subject.policy, &subject.identifier, &cost)) {
+    int role = 0;
+    if (!PyArg_ParseTuple(PyTuple_GET_ITEM(pairs, i), "OOLi", &subject.policy, &subject.identifier, &cost,
+                          &role)) {
       throw PythonError{};
     }
     checked_plan(subject.policy);
     subject.cost = cost;
+    subject.role = pickled_role(role);
     subjects.push_back(subject);
   }
   return subjects;
 }
 
 Source pickled_source(int number) {
-  if (number < 0 || number >= int(source_names.size())) {
-    PyErr_SetString(PyExc_ValueError, "this Decision was pickled by another version of overlimit");
-    throw PythonError{};
-  }
+  if (number < 0 || number >= int(source_names.size())) raise_other_version();
   return Source(number);
 }
 
@@ -301,6 +321,29 @@ PyObject* restored(PyObject*, PyObject* arguments) {
   });
 }
 
+std::vector<Charge> all_enforced(std::span<const Subject> subjects) {
+  std::vector<Charge> charges;
+  for (const Subject& subject : subjects) {
+    const Role role = subject.role == Role::on_refusal ? Role::on_refusal : Role::enforce;
+    charges.push_back({&plan_of(subject.policy), {}, subject.cost, role});
+  }
+  return charges;
+}
+
+PyObject* with_shadows_enforced(PyObject* self, PyObject*) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    DecisionObject& decision = of(self);
+    if (decision.source == Source::error) return Py_NewRef(self);
+    NewDecision enforced(subjects_of(decision).data(), decision.subject_count, decision.row_count);
+    std::memcpy(enforced.rows().remaining.data(), rows_in(decision).remaining.data(),
+                decision.row_count * kPickledRowBytes);
+    std::ranges::fill(enforced.rows().receipt, Receipt{});
+    enforced.time() = decision.time;
+    const Decision answer = fold(all_enforced(subjects_of(decision)), enforced.rows());
+    return enforced.finish(answer, decision.cost, decision.source);
+  });
+}
+
 void destroy(PyObject* self) {
   for (const Subject& subject : subjects_of(of(self))) {
     Py_DECREF(subject.policy);
@@ -329,6 +372,8 @@ PyGetSetDef properties[] = {
     {"_ready_after", get_ready_after, nullptr,
      "Seconds until the caller can be through: retry_after, and the delay then; math.inf for never.",
      nullptr},
+    {"_refused_by_meta", get_refused_by_meta, nullptr, "Whether a limit of the role on_refusal was used up.",
+     nullptr},
     {"cost", get_cost, nullptr, "What was asked for.", nullptr},
     {"time", get_time, nullptr, "When it was decided, in seconds since the Unix epoch.", nullptr},
     {"source", get_source, nullptr,
@@ -340,6 +385,8 @@ PyGetSetDef properties[] = {
 PyMethodDef methods[] = {
     {"__reduce__", reduce, METH_NOARGS, nullptr},
     {"_restored", restored, METH_VARARGS | METH_STATIC, nullptr},
+    {"_with_shadows_enforced", with_shadows_enforced, METH_NOARGS,
+     "What the answer would have been had its shadow limits been enforced; it can't be refunded."},
     {"_repr_html_", represent_html, METH_NOARGS, "The decision as a table, for notebooks."},
     {nullptr, nullptr, 0, nullptr}};
 
@@ -418,6 +465,11 @@ Charged claim(PyObject* decision) {
 }
 
 void put_back(PyObject* decision) { of(decision).claimed = false; }
+
+Answered answered(PyObject* decision) {
+  DecisionObject& found = checked_decision(decision);
+  return {subjects_of(found), rows_in(found)};
+}
 
 bool is_about(PyObject* decision, PyObject* policy_name) {
   const std::span<Subject> subjects = subjects_of(checked_decision(decision));

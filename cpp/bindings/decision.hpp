@@ -12,11 +12,13 @@
 
 namespace overlimit::python {
 
-/// Who was asked about: a policy and an identifier as the caller gave it, and what it would spend.
+/// Who was asked about: a policy and an identifier as the caller gave it, what it would spend, and in which
+/// role.
 struct Subject {
   PyObject* policy;
   PyObject* identifier;
   Cost cost;
+  Role role;
 };
 
 /// Who has decided: the store; this process alone, while the store failed; nobody, and what is to happen then
@@ -59,5 +61,13 @@ void put_back(PyObject* decision);
 
 /// Whether a decision is about this policy, by name.
 bool is_about(PyObject* decision, PyObject* policy_name);
+
+/// What a decision answered, as long as it lives: its subjects, and a row per subject and limit, each
+/// subject's in canonical order. TypeError for what is no Decision, thrown as PythonError.
+struct Answered {
+  std::span<const Subject> subjects;
+  Rows rows;
+};
+Answered answered(PyObject* decision);
 
 }  // namespace overlimit::python

@@ -17,6 +17,7 @@
 #include "on_error.hpp"
 #include "overlimit/errors.hpp"
 #include "policy.hpp"
+#include "rate_field.hpp"
 #include "stats.hpp"
 #include "waits.hpp"
 
@@ -107,7 +108,7 @@ PyObject* lock(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
 void give_back(Binding& binding, const Charged& charged) {
   Collected collected;
   for (const Subject& subject : charged.subjects) {
-    collected.add(subject.policy, subject.identifier, subject.cost);
+    collected.add(subject.policy, subject.identifier, subject.cost, subject.role);
   }
   const Call call = call_of(binding, collected.charges());
   const auto refund = [&](Store& store, const Interrupted& interrupted) {
@@ -119,6 +120,40 @@ void give_back(Binding& binding, const Charged& charged) {
     ask_store(binding, refund);
   }
 }
+
+bool is_any(std::span<const Receipt> receipts) {
+  return std::ranges::any_of(receipts, [](const Receipt& receipt) { return receipt.birth > 0; });
+}
+
+/// What was charged to some of the subjects, by their places.
+class ChargedPart {
+ public:
+  ChargedPart(const Charged& whole, PyObject* places) : source_(whole.source) {
+    std::size_t first = 0;
+    for (std::size_t place = 0; place < whole.subjects.size(); ++place) {
+      const std::size_t rows = plan_of(whole.subjects[place].policy).size();
+      if (contains(places, place)) add(whole.subjects[place], whole.receipts.subspan(first, rows));
+      first += rows;
+    }
+  }
+  [[nodiscard]] Charged get() const { return {subjects_, receipts_, source_}; }
+
+ private:
+  static bool contains(PyObject* places, std::size_t place) {
+    const Object number = Object::steal(checked(PyLong_FromSize_t(place)));
+    const int found = PySequence_Contains(places, number.get());
+    if (found < 0) throw PythonError{};
+    return found == 1;
+  }
+  void add(const Subject& subject, std::span<const Receipt> receipts) {
+    subjects_.push_back(subject);
+    receipts_.insert(receipts_.end(), receipts.begin(), receipts.end());
+  }
+
+  std::vector<Subject> subjects_;
+  std::vector<Receipt> receipts_;
+  Source source_;
+};
 
 // A refund that failed is worth an error only to those who want to hear of any.
 void give_back_or_log(Binding& binding, PyObject* decision, const Charged& charged) {
@@ -139,10 +174,16 @@ PyObject* refund(PyObject* self, PyObject* decision) {
       raise_value_error("this decision is about other policies: refund it with a limiter that made it");
     }
     const Charged charged = claim(decision);
-    const auto was_charged = [](const Receipt& receipt) { return receipt.birth > 0; };
-    if (std::any_of(charged.receipts.begin(), charged.receipts.end(), was_charged)) {
-      give_back_or_log(binding, decision, charged);
-    }
+    if (is_any(charged.receipts)) give_back_or_log(binding, decision, charged);
+    return Py_NewRef(Py_None);
+  });
+}
+
+PyObject* refund_part(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    if (count != 2) raise_value_error("_refund_part takes a decision and places of its charges");
+    const ChargedPart part(claim(arguments[0]), arguments[1]);
+    if (is_any(part.get().receipts)) give_back_or_log(binding_of(self), arguments[0], part.get());
     return Py_NewRef(Py_None);
   });
 }
@@ -298,9 +339,6 @@ PyMethodDef methods[] = {
     {"_hit_within", as_c_function(hit_within), METH_FASTCALL | METH_KEYWORDS,
      "_hit_within($self, /, *identifiers, cost=1, patience=inf)\n--\n\nA hit that is refused when its delay "
      "would be longer than patience seconds."},
-    {"_peek_within", as_c_function(peek_within), METH_FASTCALL | METH_KEYWORDS,
-     "_peek_within($self, /, *identifiers, cost=1, patience=inf)\n--\n\nWhat _hit_within() would answer "
-     "now."},
     {"peek", as_c_function(peek), METH_FASTCALL | METH_KEYWORDS,
      "peek($self, /, *identifiers, cost=1)\n--\n\nReturn the Decision that hit() would give now; nothing is "
      "charged.\n\nSo remaining is what would be left after such a hit; cost=0 shows the present."},
@@ -309,6 +347,9 @@ PyMethodDef methods[] = {
      "_hit_within() would give now; nothing is charged."},
     {"refund", refund, METH_O,
      "refund($self, decision, /)\n--\n\nGive back what a decision charged, once, where it was charged."},
+    {"_refund_part", as_c_function(refund_part), METH_FASTCALL,
+     "_refund_part($self, decision, places, /)\n--\n\nGive back what a decision charged to some of its "
+     "charges, by their places; no more of it can be given back then."},
     {"_lock", as_c_function(lock), METH_FASTCALL,
      "_lock($self, identifier, microseconds, /)\n--\n\nRefuse an identifier for so long from now."},
     {"reset", as_c_function(reset), METH_FASTCALL,
@@ -360,6 +401,16 @@ PyMethodDef functions[] = {
      "tuples on one store.\n\nAll or nothing, in one step and at one instant; at most 64 charges. Raises "
      "ValueError for limiters\non different stores or clocks, or for a policy and identifier that occur "
      "twice."},
+    {"_hit_in_roles", hit_in_roles, METH_O,
+     "_hit_in_roles(charges, /)\n--\n\nhit_all whose charges may say their role in a fourth place: 0 "
+     "enforce, "
+     "1 shadow, 2 on_refusal."},
+    {"_peek_in_roles", peek_in_roles, METH_O,
+     "_peek_in_roles(charges, /)\n--\n\nWhat _hit_in_roles would answer now."},
+    {"_rate_field", as_c_function(rate_field), METH_FASTCALL,
+     "_rate_field(decision, keys, /)\n--\n\nFormat what is left: per policy a tuple of one key per limit, "
+     "each "
+     "followed by its state, or None for a policy that is not shown."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace

@@ -40,7 +40,7 @@ Object decided_here(std::span<Binding* const> asking, Call call, const Collected
   Collected charges;
   for (std::size_t i = 0; i < collected.size(); ++i) {
     const Subject& subject = collected.subjects()[i];
-    charges.add(stand_in_of(subject.policy), subject.identifier, subject.cost);
+    charges.add(stand_in_of(subject.policy), subject.identifier, subject.cost, subject.role);
   }
   call.charges = charges.charges();
   NewDecision decision(charges.subjects(), charges.size(), pairs_of(call.charges));
