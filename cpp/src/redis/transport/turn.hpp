@@ -14,7 +14,7 @@ namespace overlimit::redis::transport {
 /// never taken again, since another thread may have held it.
 class Turn {
  public:
-  explicit Turn(std::mutex& mutex) : lock_(mutex) {}
+  explicit Turn(std::mutex& mutex) : lock_(mutex, std::defer_lock) { acquire(); }
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
   ~Turn() {
@@ -56,7 +56,7 @@ class Turn {
     Break(const Break&) = delete;
     Break& operator=(const Break&) = delete;
     ~Break() {
-      if (generation_ == fork_generation()) turn_.lock_.lock();
+      if (generation_ == fork_generation()) turn_.acquire();
     }
 
    private:
@@ -68,6 +68,15 @@ class Turn {
     Belfry* belfry = nullptr;
     Belfry::Bells bells = 0;
   };
+
+  /// Whoever holds it will let go of it within a microsecond, mostly: sleeping takes longer.
+  void acquire() {
+    constexpr int kAttempts = 50;
+    for (int i = 0; i < kAttempts; ++i) {
+      if (lock_.try_lock()) return;
+    }
+    lock_.lock();
+  }
 
   void ring() {
     if (first_.belfry != nullptr) first_.belfry->ring(first_.bells);
