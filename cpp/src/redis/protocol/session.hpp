@@ -95,6 +95,8 @@ class Session {
   [[nodiscard]] const Cause& cause() const { return *broken_; }
   /// Requests whose replies have not come, the abandoned ones included.
   [[nodiscard]] std::size_t unanswered() const noexcept { return requests_.size() - settled_; }
+  /// When bytes came last; the clock's epoch before the first.
+  [[nodiscard]] Instant last_received() const noexcept { return last_received_; }
   /// When nothing will have been received for too long while the oldest request waited: for four times the
   /// time its caller gave it, at least one second. The peer is gone or hangs then.
   [[nodiscard]] Instant silent_at() const noexcept;

@@ -27,6 +27,9 @@ constexpr auto kRoundTripPerFlush = 25us;
 constexpr std::int64_t kLeastFlushes = 2;
 constexpr std::int64_t kMostFlushes = 64;
 constexpr int kRoundTripsRemembered = 1024;
+// So soon after a reply nobody looks whether the connection was closed: a client that has the server close it
+// needs a round trip for that, which takes longer.
+constexpr auto kFresh = 10us;
 constexpr std::string_view kAsking = "*1\r\n$6\r\nASKING\r\n";
 
 /// The error of an action, if it is one of the store's.
@@ -141,7 +144,8 @@ Ticket Line::submit(std::string_view request, const Deadline& deadline) {
 }
 
 bool Line::is_readable() const {
-  return reader_ == nullptr && stream_ && is_ready(stream_->fd(), stream_->receiving_events());
+  return reader_ == nullptr && stream_ && Clock::now() - session_.last_received() > kFresh &&
+         is_ready(stream_->fd(), stream_->receiving_events());
 }
 
 bool Line::pump(Turn& turn, const Deadline& deadline) {

@@ -55,7 +55,7 @@ class Line {
   [[nodiscard]] std::optional<protocol::Reply> take(protocol::Ticket ticket) { return session_.take(ticket); }
   void abandon(protocol::Ticket ticket) { session_.abandon(ticket); }
 
-  /// Whether something came that nobody reads: late replies, or the end.
+  /// Whether something came that nobody reads: late replies, or the end. Not asked right after a reply.
   [[nodiscard]] bool is_readable() const;
   /// Connects, sends and receives what can be before the deadline; false when another thread is at it.
   bool pump(Turn& turn, const Deadline& deadline);
