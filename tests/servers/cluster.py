@@ -49,14 +49,12 @@ class Cluster:
         replicas: int = 0,
         password: str | None = None,
         full_coverage: bool = False,
-        binary: str | None = None,
     ) -> None:
         self._servers = ExitStack()
         options = {"cluster-require-full-coverage": "yes" if full_coverage else "no"}
         try:
             self.nodes = [
-                self._start(password=password, options=options, binary=binary)
-                for _ in range(masters * (1 + replicas))
+                self._start(password=password, options=options) for _ in range(masters * (1 + replicas))
             ]
             self.masters = self.nodes[:masters]
             self._introduce()
@@ -87,7 +85,7 @@ class Cluster:
     def _share_slots(self) -> None:
         bounds = [SLOTS * i // len(self.masters) for i in range(len(self.masters) + 1)]
         for node, first, end in zip(self.masters, bounds, bounds[1:], strict=False):
-            node.ask("CLUSTER", "ADDSLOTSRANGE", first, end - 1)
+            node.ask("CLUSTER", "ADDSLOTS", *range(first, end))
 
     def _follow(self, replicas: int) -> None:
         for index, node in enumerate(self.nodes[len(self.masters) :]):

@@ -22,9 +22,9 @@ Options = Mapping[str, str | Sequence[str]]
 class RedisServer:
     """A redis-server of our own, on a unix socket and a free TCP port, that keeps nothing on disk.
 
-    ``options`` are those of redis.conf, a sequence where one takes several words; ``binary`` is the program,
-    ``redis-server`` of the path or any that takes the same options, such as ``valkey-server``; ``replica_of``
-    the server to follow. Once built, it answers.
+    ``options`` are those of redis.conf, a sequence where one takes several words; ``replica_of`` is the
+    server to follow. Once built, it answers. The environment variable ``REDIS_SERVER`` names the program, by
+    default ``redis-server`` of the path; any that takes the same options will do, such as ``valkey-server``.
     """
 
     def __init__(
@@ -33,12 +33,11 @@ class RedisServer:
         password: str | None = None,
         port: int | None = None,
         options: Options | None = None,
-        binary: str | None = None,
         replica_of: RedisServer | None = None,
     ) -> None:
         self.password = password
         self.port = port or free_port()
-        self._binary = installed(binary or "redis-server")
+        self._binary = installed(os.environ.get("REDIS_SERVER", "redis-server"))
         self._options = dict(options or {}) | _following(replica_of)
         self._directory = tempfile.TemporaryDirectory(prefix="overlimit-")
         self.directory = Path(self._directory.name)

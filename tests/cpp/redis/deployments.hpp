@@ -122,11 +122,11 @@ class SentinelServer {
     std::ofstream(path) << "port " << port_ << "\nbind 127.0.0.1\ndir " << directory_ << "\nlogfile "
                         << directory_ << "/log\nsentinel monitor watched 127.0.0.1 " << master_port
                         << " 1\nsentinel down-after-milliseconds watched 2000\n";
-    std::string program = "redis-server";
+    std::string program = redis_server();
     std::string option = "--sentinel";
     char* const arguments[] = {program.data(), path.data(), option.data(), nullptr};
-    if (::posix_spawnp(&pid_, "redis-server", nullptr, nullptr, arguments, environ) != 0) {
-      throw std::runtime_error("no redis-server");
+    if (::posix_spawnp(&pid_, arguments[0], nullptr, nullptr, arguments, environ) != 0) {
+      throw std::runtime_error("no " + program);
     }
   }
   SentinelServer(const SentinelServer&) = delete;

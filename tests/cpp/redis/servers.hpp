@@ -63,6 +63,12 @@ class Listener {
 
 inline std::uint16_t free_port() { return Listener().port(); }
 
+/// The program, REDIS_SERVER of the environment or the one of the path.
+inline std::string redis_server() {
+  const char* const named = std::getenv("REDIS_SERVER");
+  return named == nullptr ? "redis-server" : named;
+}
+
 /// A redis-server of its own, on a unix socket and a port, stopped by its pid.
 class Server {
  public:
@@ -70,29 +76,17 @@ class Server {
     std::string pattern = (std::filesystem::temp_directory_path() / "overlimit-XXXXXX").string();
     if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no directory");
     directory_ = pattern;
-    std::vector<std::string> words{"redis-server",
-                                   "--port",
-                                   std::to_string(port_),
-                                   "--bind",
-                                   "127.0.0.1",
-                                   "--unixsocket",
-                                   socket_path(),
-                                   "--dir",
-                                   directory_,
-                                   "--save",
-                                   "",
-                                   "--daemonize",
-                                   "no",
-                                   "--logfile",
-                                   directory_ + "/log",
-                                   "--enable-debug-command",
-                                   "yes"};
+    std::vector<std::string> words{redis_server(), "--port",    std::to_string(port_),
+                                   "--bind",       "127.0.0.1", "--unixsocket",
+                                   socket_path(),  "--dir",     directory_,
+                                   "--save",       "",          "--daemonize",
+                                   "no",           "--logfile", directory_ + "/log"};
     words.insert(words.end(), options.begin(), options.end());
     std::vector<char*> arguments;
     for (std::string& word : words) arguments.push_back(word.data());
     arguments.push_back(nullptr);
-    if (::posix_spawnp(&pid_, "redis-server", nullptr, nullptr, arguments.data(), environ) != 0) {
-      throw std::runtime_error("no redis-server");
+    if (::posix_spawnp(&pid_, arguments[0], nullptr, nullptr, arguments.data(), environ) != 0) {
+      throw std::runtime_error("no " + redis_server());
     }
     wait_until_it_answers();
   }

@@ -65,6 +65,8 @@ class Journey {
       return true;
     }
     if (!protocol::is_worth_retrying(meaning) || !backoff_.pause(deadline_, interrupted_)) return false;
+    // The nodes agree: Redis 6 answers ASK for keys that are apart, and the one to ask then TRYAGAIN.
+    redirections_ = 0;
     turn_to_owner();
     return true;
   }
