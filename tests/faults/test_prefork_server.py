@@ -48,7 +48,7 @@ def is_up(port: int) -> bool:
         return False
 
 
-@pytest.fixture(params=["sync", "gthread --threads 4", "gevent"])
+@pytest.fixture(params=["sync", "gthread --threads 4"])
 def port(request, server, prefix, tmp_path):
     (tmp_path / "app.py").write_text(APP, encoding="utf-8")
     port = free_port()
