@@ -6,6 +6,7 @@ import logging
 import os
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -34,7 +35,8 @@ class _Report:
 class _Outages:
     """What has been said; guarded by the lock, which a log handler that hits a limiter may take again."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock = clock
         self.lock = threading.RLock()
         self.reports: dict[tuple[str, str], _Report] = {}
         self.announced: dict[str, int] = {}
@@ -46,7 +48,7 @@ class _Outages:
 
     def note_failure(self, store: str, kind: str) -> int | None:
         """Return how many failures went unsaid before one that is to be logged; None: say nothing."""
-        now = time.monotonic()
+        now = self.clock()
         with self.lock:
             report = self.reports.setdefault((store, kind), _Report())
             if store in self.announced:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -11,6 +9,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+
+from servers.redis_server import RedisServer
 
 PATIENCE = 20.0
 """Seconds that a store may take to notice that its server is back; it takes 3 at most."""
@@ -31,14 +31,13 @@ def refused() -> Iterator[str]:
 
 
 @contextmanager
-def frozen(server: Any) -> Iterator[None]:
+def frozen(server: RedisServer) -> Iterator[None]:
     """Stop a server in its tracks: it takes connections and requests, and answers none until the end."""
-    pid = server._process.pid
-    os.kill(pid, signal.SIGSTOP)
+    server.pause()
     try:
         yield
     finally:
-        os.kill(pid, signal.SIGCONT)
+        server.resume()
 
 
 def eventually(ask: Callable[[], Any], is_done: Callable[[Any], bool]) -> Any:

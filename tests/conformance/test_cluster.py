@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -49,6 +50,12 @@ def owned_by(cluster: Cluster, node: Node, store_prefix: str) -> list[str]:
     """Return the identifiers whose keys this node holds."""
     slot = cluster.slot_of
     return [each for each in IDENTIFIERS if cluster.owner_of(slot(f"{store_prefix}1:default:{each}")) is node]
+
+
+def times_refused(node: Node) -> int:
+    """Return how often this node has answered that the keys of a call are apart."""
+    counts = re.search(rb"errorstat_TRYAGAIN:count=(\d+)", node.ask("INFO", "errorstats"))
+    return int(counts[1]) if counts else 0
 
 
 def seconds_until_admitted(limiter: Limiter, identifier: str) -> float:
@@ -217,8 +224,9 @@ class TestMovingSlots:
                 with pytest.raises(StoreUnavailable, match="TRYAGAIN") as caught:
                     limiter.hit("stays", "moves")
                 assert not caught.value.maybe_charged
+                refusals = times_refused(source)
                 waiting = pool.submit(patient.hit, "stays", "moves")
-                time.sleep(0.1)
+                eventually(lambda: times_refused(source) >= refusals + 3)
                 assert not waiting.done()
             assert waiting.result()
         assert [spent(patient, each) for each in ("stays", "moves")] == [2, 2]

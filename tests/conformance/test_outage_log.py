@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 
 import pytest
 
-from overlimit import Limiter, RedisStore, StoreError, hit_all, outages
+from overlimit import Limiter, ManualClock, RedisStore, StoreError, hit_all, outages
 
 from .outages import eventually
 
@@ -74,17 +73,22 @@ class TestAFailure:
             Limiter("3/minute", store=store, on_error="allow").hit("a")
         assert len(messages()) == 2
 
-    def test_is_told_again_later_with_the_number_of_those_in_between(self, nowhere, messages, monkeypatch):
-        monkeypatch.setattr(outages, "_QUIET", 1.0)
+    def test_is_told_again_after_ten_seconds_with_the_number_of_those_in_between(
+        self, nowhere, messages, monkeypatch
+    ):
+        clock = ManualClock(start=0)
+        monkeypatch.setattr(outages, "_outages", outages._Outages(clock.now))
         limiter = Limiter("3/minute", store=nowhere, on_error="allow")
         for _ in range(5):
             limiter.hit("a")
+        clock.advance(9.999)
+        limiter.hit("a")
         assert len(messages()) == 1
-        time.sleep(1.1)
+        clock.advance(0.001)
         limiter.hit("a")
         assert len(messages()) == 2
         assert "more like it" not in messages()[0]
-        assert messages()[1].endswith("(4 more like it were not logged)")
+        assert messages()[1].endswith("(5 more like it were not logged)")
 
     def test_of_another_kind_is_told_at_once(self, start_redis, messages):
         server = start_redis(password="old-secret")

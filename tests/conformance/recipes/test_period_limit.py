@@ -1,0 +1,145 @@
+"""The limit per period: its document's own traces, and none of the flaws that were found in it."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections import Counter as Tally
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from overlimit import InvalidLimit
+from overlimit.recipes import PeriodLimit, PeriodState
+
+START = 1_700_000_000
+ALLOWED, HIT_QUOTA, OVER_QUOTA = PeriodState.ALLOWED, PeriodState.HIT_QUOTA, PeriodState.OVER_QUOTA
+
+
+@pytest.fixture
+def berlin(clock):
+    """Return a function that moves the clock to a local time in Berlin."""
+
+    def move(*when, microseconds=0):
+        local = datetime.datetime(*when, tzinfo=ZoneInfo("Europe/Berlin"))
+        clock.set(int(local.timestamp()))
+        clock.advance(microseconds / 1e6)
+
+    return move
+
+
+class TestPeriodLimit:
+    @pytest.mark.parametrize("align", [False, True])
+    def test_100_takes_of_a_quota_of_5(self, make, align):
+        limiter = make(PeriodLimit, 60, 5, align=align)
+        taken = [limiter.take("a") for _ in range(100)]
+        assert taken == [ALLOWED] * 4 + [HIT_QUOTA] + [OVER_QUOTA] * 95
+        assert Tally(limiter.take("b") for _ in range(100)) == {ALLOWED: 4, HIT_QUOTA: 1, OVER_QUOTA: 95}
+
+    def test_a_quota_of_1_is_hit_at_once_and_one_of_0_is_over(self, make):
+        one, none = make(PeriodLimit, 60, 1), make(PeriodLimit, 60, 0)
+        assert [one.take("a"), one.take("a")] == [HIT_QUOTA, OVER_QUOTA]
+        assert [none.take("a"), none.take("a")] == [OVER_QUOTA, OVER_QUOTA]
+
+    def test_the_states_are_the_published_numbers(self):
+        assert {state.name: int(state) for state in PeriodState} == {
+            "UNKNOWN": 0,
+            "ALLOWED": 1,
+            "HIT_QUOTA": 2,
+            "OVER_QUOTA": 3,
+        }
+
+    def test_a_period_starts_with_the_first_take(self, make, at):
+        limiter = make(PeriodLimit, 60, 1)
+        at(30)
+        assert limiter.take("a") == HIT_QUOTA
+        at(89.999999)
+        assert limiter.take("a") == OVER_QUOTA
+        at(90)
+        assert limiter.take("a") == HIT_QUOTA
+
+    def test_a_period_of_one_and_a_half_seconds_is_that(self, make, at):
+        limiter = make(PeriodLimit, 1.5, 2)
+        assert [limiter.take("a") for _ in range(3)] == [ALLOWED, HIT_QUOTA, OVER_QUOTA]
+        at(1.499999)
+        assert limiter.take("a") == OVER_QUOTA
+        at(1.5)
+        assert limiter.take("a") == ALLOWED
+
+    @pytest.mark.parametrize(
+        ("period", "inside", "end"),
+        [
+            (1, (2023, 5, 17, 14, 30, 12), (2023, 5, 17, 14, 30, 13)),
+            (60, (2023, 5, 17, 14, 30, 12), (2023, 5, 17, 14, 31)),
+            (3600, (2023, 5, 17, 14, 30, 12), (2023, 5, 17, 15)),
+            (86400, (2023, 5, 17, 14, 30, 12), (2023, 5, 18)),
+            (604800, (2023, 5, 17, 14, 30, 12), (2023, 5, 22)),  # a Wednesday; Monday the 22nd
+            (86400, (2023, 3, 26, 0, 0, 0), (2023, 3, 27)),  # of 23 hours
+            (86400, (2023, 10, 29, 0, 0, 0), (2023, 10, 30)),  # of 25 hours
+            (604800, (2023, 10, 28, 23, 0, 0), (2023, 10, 30)),
+        ],
+    )
+    def test_an_aligned_period_ends_on_the_local_calendar(self, make, berlin, period, inside, end):
+        limiter = make(PeriodLimit, period, 1, align=True, timezone="Europe/Berlin")
+        berlin(*inside)
+        assert [limiter.take("a"), limiter.take("a")] == [HIT_QUOTA, OVER_QUOTA]
+        berlin(*end, microseconds=-1)
+        assert limiter.take("a") == OVER_QUOTA
+        berlin(*end)
+        assert [limiter.take("a"), limiter.take("a")] == [HIT_QUOTA, OVER_QUOTA]
+
+    def test_hours_that_are_repeated_are_two_hours(self, make, clock):
+        limiter = make(PeriodLimit, 3600, 1, align=True, timezone="Europe/Berlin")
+        first = int(datetime.datetime(2023, 10, 29, 0, 0, tzinfo=datetime.timezone.utc).timestamp())
+        taken = []
+        for quarter in range(8):
+            clock.set(first + 900 * quarter)
+            taken.append(limiter.take("a"))
+        assert taken == ([HIT_QUOTA] + [OVER_QUOTA] * 3) * 2
+
+    def test_the_calendar_is_utc_by_default(self, make, at):
+        limiter = make(PeriodLimit, 86400, 1, align=True)
+        day = -(-START // 86400) * 86400 - START
+        at(day - 1)
+        assert limiter.take("a") == HIT_QUOTA
+        at(day - 0.000001)
+        assert limiter.take("a") == OVER_QUOTA
+        at(day)
+        assert limiter.take("a") == HIT_QUOTA
+
+    @pytest.mark.parametrize("period", [2, 59, 61, 1.5, 7200, 604801, 2592000])
+    def test_other_periods_have_no_calendar(self, make, period):
+        assert make(PeriodLimit, period, 1).take("a") == HIT_QUOTA
+        with pytest.raises(ValueError, match="period"):
+            make(PeriodLimit, period, 1, align=True)
+
+    @pytest.mark.parametrize("align", [False, True])
+    @pytest.mark.parametrize("period", [0, -1, 1e-7, math.nan, math.inf, True, "day", None])
+    def test_a_period_that_cannot_be(self, make, period, align):
+        with pytest.raises(InvalidLimit, match="period"):
+            make(PeriodLimit, period, 1, align=align)
+
+    @pytest.mark.parametrize("quota", [-1, 1.5, True, "5", None])
+    def test_a_quota_that_cannot_be(self, make, quota):
+        with pytest.raises(InvalidLimit, match="quota"):
+            make(PeriodLimit, 60, quota)
+
+    def test_time_zones_that_mean_nothing(self, make):
+        with pytest.raises(InvalidLimit, match="timezone"):
+            make(PeriodLimit, 60, 1, timezone="Europe/Berlin")
+        with pytest.raises(InvalidLimit, match="timezone"):
+            make(PeriodLimit, 60, 1, align=True, timezone="Nowhere/At_All")
+        with pytest.raises(InvalidLimit, match="align"):
+            make(PeriodLimit, 60, 1, align="yes")
+
+    @pytest.mark.parametrize("align", [False, True])
+    def test_a_clock_that_goes_back_neither_grants_nor_takes(self, make, at, align):
+        limiter = make(PeriodLimit, 60, 2, align=align)
+        at(600)
+        assert limiter.take("a") == ALLOWED
+        at(0)
+        assert [limiter.take("a"), limiter.take("a")] == [HIT_QUOTA, OVER_QUOTA]
+        at(599)
+        assert limiter.take("a") == OVER_QUOTA
+        at(660)
+        assert limiter.take("a") == ALLOWED
