@@ -13,7 +13,7 @@ using Kind = Breaker::Kind;
 
 constexpr Breaker::Instant kStart{1000s};
 
-class BreakerTest : public testing::Test {
+class BreakerTest : public ::testing::Test {
  protected:
   void fail(int times, Breaker::Instant now = kStart) {
     for (int i = 0; i < times; ++i) breaker_.failed(now, cause_);

@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Instant kStart{1000s};
+constexpr Instant kOpened{1000s};
 constexpr auto kTimeout = 100ms;
 
 constexpr std::string_view kHello = "*4\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$5\r\n7.0.1\r\n";
@@ -23,13 +23,13 @@ constexpr std::string_view kGranted = "+PONG\r\n";
 /// A session, driven by a test.
 class Driven : public Session {
  public:
-  explicit Driven(const Endpoint& endpoint = {}) : Session(endpoint, kStart, kStart + kTimeout) {}
+  explicit Driven(const Endpoint& endpoint = {}) : Session(endpoint, kOpened, kOpened + kTimeout) {}
 
   Ticket submit(std::string_view request, Waiter waiter = nullptr) {
-    return Session::submit(request, kStart, kStart + kTimeout, waiter);
+    return Session::submit(request, kOpened, kOpened + kTimeout, waiter);
   }
   void send_all() { sent(outgoing().size()); }
-  void feed(std::string_view bytes, Instant now = kStart) { Session::feed(bytes, now, answered); }
+  void feed(std::string_view bytes, Instant now = kOpened) { Session::feed(bytes, now, answered); }
   Driven& greet() {
     send_all();
     feed(std::string(kHello) + std::string(kGranted));
@@ -40,7 +40,7 @@ class Driven : public Session {
   std::vector<Waiter> answered;
 };
 
-class SessionTest : public testing::Test {
+class SessionTest : public ::testing::Test {
  protected:
   SessionTest() { plain_.greet(); }
 
@@ -327,26 +327,26 @@ TEST_F(SessionTest, TellsWhoWasAnsweredAndWhoWaitsInTheirOrder) {
 }
 
 TEST_F(SessionTest, IsSilentAfterOneSecondForAShortTimeout) {
-  EXPECT_FALSE(plain_.silent(kStart + 1h));
+  EXPECT_FALSE(plain_.silent(kOpened + 1h));
   const Ticket one = plain_.submit("one");
   plain_.send_all();
   plain_.abandon(one);
-  EXPECT_FALSE(plain_.silent(kStart + 999ms));
-  EXPECT_TRUE(plain_.silent(kStart + 1s));
+  EXPECT_FALSE(plain_.silent(kOpened + 999ms));
+  EXPECT_TRUE(plain_.silent(kOpened + 1s));
 }
 
 TEST_F(SessionTest, IsSilentAfterFourTimeoutsForALongOne) {
-  (void)plain_.Session::submit("one", kStart, kStart + 500ms, nullptr);
-  EXPECT_FALSE(plain_.silent(kStart + 1999ms));
-  EXPECT_TRUE(plain_.silent(kStart + 2s));
+  (void)plain_.Session::submit("one", kOpened, kOpened + 500ms, nullptr);
+  EXPECT_FALSE(plain_.silent(kOpened + 1999ms));
+  EXPECT_TRUE(plain_.silent(kOpened + 2s));
 }
 
 TEST_F(SessionTest, IsNotSilentWhileAnythingComes) {
   (void)plain_.submit("one");
   (void)plain_.submit("two");
-  plain_.feed(":1\r\n", kStart + 900ms);
-  EXPECT_FALSE(plain_.silent(kStart + 1899ms));
-  EXPECT_TRUE(plain_.silent(kStart + 1900ms));
+  plain_.feed(":1\r\n", kOpened + 900ms);
+  EXPECT_FALSE(plain_.silent(kOpened + 1899ms));
+  EXPECT_TRUE(plain_.silent(kOpened + 1900ms));
 }
 
 }  // namespace
