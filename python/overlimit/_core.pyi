@@ -187,17 +187,13 @@ def hit_all(
 ) -> Decision: ...
 def _hit_in_roles(
     charges: Iterable[
-        tuple[Limiter, str | bytes]
-        | tuple[Limiter, str | bytes, int]
-        | tuple[Limiter, str | bytes, int, int]
+        tuple[Limiter, str | bytes] | tuple[Limiter, str | bytes, int] | tuple[Limiter, str | bytes, int, int]
     ],
     /,
 ) -> Decision: ...
 def _peek_in_roles(
     charges: Iterable[
-        tuple[Limiter, str | bytes]
-        | tuple[Limiter, str | bytes, int]
-        | tuple[Limiter, str | bytes, int, int]
+        tuple[Limiter, str | bytes] | tuple[Limiter, str | bytes, int] | tuple[Limiter, str | bytes, int, int]
     ],
     /,
 ) -> Decision: ...
