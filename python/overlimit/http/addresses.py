@@ -1,7 +1,7 @@
 """Whose address a request comes from: behind trusted proxies, and grouped by network.
 
-Texts are read with the standard library's ``ipaddress``. An IPv4 address within IPv6 (``::ffff:192.0.2.1``) is
-that IPv4 address everywhere, and an address is never known by its zone (``fe80::1%eth0``).
+Texts are read with the standard library's ``ipaddress``. An IPv4 address within IPv6 (``::ffff:192.0.2.1``)
+is that IPv4 address everywhere, and an address is never known by its zone (``fe80::1%eth0``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _REMEMBERED = 4096
-_LONGEST_HOP = 128
+_LONGEST_REMEMBERED = 256
 _IPV6_BITS = 128
 _PORT = re.compile(r"(:[0-9]{1,5})?")
 
@@ -32,8 +32,8 @@ class Proxies:
     Parameters
     ----------
     trusted
-        How many proxies every request passes, or the addresses and networks (CIDR) of all of them. With 0, and
-        with an empty list, ``X-Forwarded-For`` is ignored.
+        How many proxies every request passes, or the addresses and networks (CIDR) of all of them. With 0,
+        and with an empty list, ``X-Forwarded-For`` is ignored.
 
     Raises
     ------
@@ -41,11 +41,12 @@ class Proxies:
         ``trusted`` is neither; the message says ``trusted_proxies``.
     """
 
-    __slots__ = ("_behind",)
+    __slots__ = ("_find", "_remembered")
 
     def __init__(self, trusted: int | Sequence[str] = 0) -> None:
         """Build it from a number or from addresses and networks."""
-        self._behind = _by_count(trusted) if isinstance(trusted, int) else _by_network(trusted)
+        self._find = _by_count(trusted) if isinstance(trusted, int) else _by_network(trusted)
+        self._remembered = lru_cache(_REMEMBERED)(self._find) if self._find else None
 
     def client(self, peer: str | None, forwarded_for: str | Sequence[str] | None) -> str | None:
         """Return the right-most address that is no trusted proxy's, or ``peer`` as it was given.
@@ -60,31 +61,32 @@ class Proxies:
         Each proxy adds to the right of the header whom it was asked by, and the peer is the last hop; what
         stands to the left of what trusted proxies added is the client's invention and is never returned.
 
-        With n proxies it is the n-th entry from the right. A header of fewer entries did not pass them all: then
-        it's the peer, who cannot lie about its address. Such requests share the count of the proxy that
+        With n proxies it is the n-th entry from the right. A header of fewer entries did not pass them all:
+        then it's the peer, who cannot lie about its address. Such requests share the count of the proxy that
         they came in at; with any entry of such a header they could choose one.
 
         With networks the hops are followed from the peer to the left for as long as they are trusted. When
-        all of them are, it's the left-most: a host within the trusted networks. A peer without an address is in
-        no network: behind a Unix socket give a number.
+        all of them are, it's the left-most: a host within the trusted networks. A peer without an address is
+        in no network: behind a Unix socket give a number.
 
-        An entry may have a port, brackets, quotes or a zone. One that is no address (``unknown``, ``_hidden``)
-        ends the search: it's the hop to its right, which reported it. Never raises.
+        An entry may have a port, brackets, quotes or a zone. One that is no address (``unknown``,
+        ``_hidden``) ends the search: it's the hop to its right, which reported it. Never raises.
         """
-        if not forwarded_for or self._behind is None:
+        if not forwarded_for or self._find is None or self._remembered is None:
             return peer
         if not isinstance(forwarded_for, str):
             forwarded_for = ",".join(forwarded_for)
-        return self._behind(peer, forwarded_for)
+        find = self._remembered if len(forwarded_for) <= _LONGEST_REMEMBERED else self._find
+        return find(peer, forwarded_for)
 
 
 @lru_cache(_REMEMBERED)
 def grouped(address: str | None, ipv6_prefix: int = 64) -> str:
     """Return under which text an address is counted: one person has a whole IPv6 network.
 
-    IPv4 is the address, IPv6 its network, as in ``2001:db8:1:2::/64``, or with a prefix of 128 the address. What
-    is no address stays as it is; None and the empty text are `UNKNOWN`. The results of the last few thousand
-    addresses are kept.
+    IPv4 is the address, IPv6 its network, as in ``2001:db8:1:2::/64``, or with a prefix of 128 the address.
+    What is no address stays as it is; None and the empty text are `UNKNOWN`. The results of the last few
+    thousand addresses are kept.
 
     Raises ValueError or TypeError for an ``ipv6_prefix`` outside 1 to 128.
     """
@@ -119,7 +121,7 @@ def _by_count(number: int) -> _Finder | None:
         hops = forwarded_for.split(",")[-number:]
         if len(hops) < number:
             return peer
-        return next((text for text in map(_normal, hops) if text), peer)
+        return next((str(address) for address in map(_address, hops) if address is not None), peer)
 
     return client if number else None
 
@@ -127,16 +129,12 @@ def _by_count(number: int) -> _Finder | None:
 def _by_network(trusted: object) -> _Finder | None:
     networks = tuple(map(_network, _members(trusted)))
 
-    @lru_cache(_REMEMBERED)
-    def trusts(hop: str) -> bool:
-        return any(ipaddress.ip_address(hop) in network for network in networks)
-
     def client(peer: str | None, forwarded_for: str) -> str | None:
-        nearest, text = peer, _normal(peer or "")
+        nearest, address = peer, _address(peer or "")
         hops = reversed(forwarded_for.split(","))
-        while text is not None and trusts(text):
-            text = _normal(next(hops, ""))
-            nearest = text or nearest
+        while address is not None and any(address in network for network in networks):
+            address = _address(next(hops, ""))
+            nearest = nearest if address is None else str(address)
         return nearest
 
     return client if networks else None
@@ -159,19 +157,6 @@ def _network(member: object) -> Network:
     if isinstance(network, ipaddress.IPv6Network) and network.network_address.ipv4_mapped is not None:
         raise ValueError(f"trusted_proxies: write {member!r} as the IPv4 network that it is")
     return network
-
-
-def _normal(hop: str) -> str | None:
-    """Return an entry of the header as the text of its address; None when it is none."""
-    # What is too long to be an address must not fill the memory of the few thousand that are remembered.
-    hop = hop.strip()
-    return _text(hop) if len(hop) <= _LONGEST_HOP else None
-
-
-@lru_cache(_REMEMBERED)
-def _text(hop: str) -> str | None:
-    address = _address(hop)
-    return None if address is None else str(address)
 
 
 def _address(hop: str) -> Address | None:

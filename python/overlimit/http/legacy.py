@@ -1,7 +1,7 @@
 """The ``X-RateLimit-*`` fields that were common before the IETF draft.
 
-No document defines them. Here they are those of one limit, the one that binds: its quota, what is left, and at
-which second of the Unix epoch that changes.
+No document defines them. Here they are those of one limit, the one that binds: its quota, what is left, and
+at which second of the Unix epoch that changes.
 """
 
 from __future__ import annotations
@@ -61,12 +61,15 @@ class Answer(Protocol):
         """When it was decided, since the Unix epoch."""
 
 
-def legacy_fields(decision: Answer, names: HeaderNames = HeaderNames()) -> list[tuple[str, str]]:
+_USUAL_NAMES = HeaderNames()
+
+
+def legacy_fields(decision: Answer, names: HeaderNames = _USUAL_NAMES) -> list[tuple[str, str]]:
     """Return the fields of the limit that binds, as (name, value); none when no store answered.
 
-    Reset is in seconds since the Unix epoch, rounded up: after a refusal when the same request passes, else when
-    the limit is as if never used. It's absent when waiting cannot help. ``Retry-After`` is not among them: it
-    belongs to every refusal, whatever fields are sent.
+    Reset is in seconds since the Unix epoch, rounded up: after a refusal when the same request passes, else
+    when the limit is as if never used. It's absent when waiting cannot help. ``Retry-After`` is not among
+    them: it belongs to every refusal, whatever fields are sent.
     """
     if decision.limit is None:
         return []

@@ -1,6 +1,7 @@
 """What stands in the body of a refusal: the same facts for programs and for people.
 
-Nothing in it tells who was asked for or which store was: a detail, and the names that the response's header shows.
+Nothing in it tells who was asked for or which store was: a detail, and the names that the response's header
+shows.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ __all__ = ["MEDIA_TYPES", "Problem", "explained", "quota_exceeded", "store_faile
 MEDIA_TYPES = ("application/problem+json", "application/json", "text/html")
 """What a body may be, the first for whoever names none or takes anything.
 
-Among equally welcome ones the earlier is right. So a request without ``Accept`` or with ``*/*`` (curl, ``fetch``)
-gets the first, one that asks for JSON gets JSON, and a browser, which prefers it, ``text/html``.
+Among equally welcome ones the earlier is right. So a request without ``Accept`` or with ``*/*`` (curl,
+``fetch``) gets the first, one that asks for JSON gets JSON, and a browser, which prefers it, ``text/html``.
 """
 
 _HTML = "text/html"
@@ -26,7 +27,7 @@ _QUOTA_EXCEEDED = "https://iana.org/assignments/http-problem-types#quota-exceede
 
 @dataclass(frozen=True)
 class Problem:
-    """A refusal as problem details (RFC 9457); without a ``type`` the status says it all (``about:blank``)."""
+    """A refusal as problem details (RFC 9457); without a ``type`` it means what its status means."""
 
     status: HTTPStatus
     title: str
@@ -71,8 +72,8 @@ def quota_exceeded(detail: str, violated_policies: Iterable[str] = ()) -> Proble
     violated_policies
         The names under which the header shows what refused; the same name twice is there once.
 
-    Source: the problem type of draft-ietf-httpapi-ratelimit-headers-10, section 5.1. It has no member for a time:
-    that is ``Retry-After``.
+    Source: the problem type of draft-ietf-httpapi-ratelimit-headers-10, section 5.1. It has no member for a
+    time: that is ``Retry-After``.
     """
     return Problem(
         status=HTTPStatus.TOO_MANY_REQUESTS,
@@ -90,7 +91,7 @@ def store_failed(detail: str = "Whether this request is within its limits cannot
 
 
 def explained(retry_after: int | None) -> str:
-    """Say in a sentence what a refusal means; ``retry_after`` is in seconds, None when waiting cannot help."""
+    """Say in a sentence what a refusal means; ``retry_after`` in seconds, None when waiting cannot help."""
     if retry_after is None:
         return "The rate limit here never admits this request."
     return f"Too many requests: the next one is admitted in {retry_after} second{'s' * (retry_after != 1)}."
