@@ -10,7 +10,7 @@ namespace overlimit::redis {
 namespace {
 
 constexpr std::size_t kHead = 8;
-constexpr std::size_t kRecordHead = 20;
+constexpr std::size_t kTagAndHead = 20;
 // The state of a record that cannot hold one.
 constexpr Header kNone{-1, -1, -1};
 
@@ -25,7 +25,7 @@ std::uint32_t size_at(std::string_view bytes, std::size_t place) {
 bool is_value(std::string_view bytes) {
   if (bytes.size() < kHead) return false;
   std::size_t at = kHead;
-  while (at + kRecordHead <= bytes.size()) at += kRecordHead + size_at(bytes, at + 8);
+  while (at + kTagAndHead <= bytes.size()) at += kTagAndHead + size_at(bytes, at + 8);
   return at == bytes.size();
 }
 
@@ -54,7 +54,7 @@ Value::Value(std::string_view bytes) {
   birth_ = int64_at(bytes, 0);
   for (std::size_t at = kHead; at < bytes.size();) {
     const std::size_t size = size_at(bytes, at + 8);
-    const std::size_t first = at + kRecordHead;
+    const std::size_t first = at + kTagAndHead;
     records_.push_back({static_cast<Tag>(int64_at(bytes, at)), int64_at(bytes, at + 12), kNone, {}});
     if (size >= sizeof(Header) && (size - sizeof(Header)) % sizeof(Cell) == 0) {
       records_.back().header = header_at(bytes, first);

@@ -7,11 +7,11 @@
 namespace overlimit::redis::protocol {
 namespace {
 
-const HostPort kAsked{"10.0.0.1", 7000};
+const HostPort kRedirecting{"10.0.0.1", 7000};
 
 TEST(Redirection, SaysWhichSlotIsWhere) {
   for (const std::string_view error : {"MOVED 3999 127.0.0.1:6381", "ASK 3999 127.0.0.1:6381"}) {
-    const auto redirection = redirection_of(error, kAsked);
+    const auto redirection = redirection_of(error, kRedirecting);
     ASSERT_TRUE(redirection.has_value());
     EXPECT_EQ(redirection->slot, 3999);
     EXPECT_EQ(redirection->to, (HostPort{"127.0.0.1", 6381}));
@@ -19,12 +19,13 @@ TEST(Redirection, SaysWhichSlotIsWhere) {
 }
 
 TEST(Redirection, TakesNamesAndIpv6) {
-  EXPECT_EQ(redirection_of("MOVED 0 node-1.example:1", kAsked)->to, (HostPort{"node-1.example", 1}));
-  EXPECT_EQ(redirection_of("MOVED 16383 2001:db8::1:65535", kAsked)->to, (HostPort{"2001:db8::1", 65535}));
+  EXPECT_EQ(redirection_of("MOVED 0 node-1.example:1", kRedirecting)->to, (HostPort{"node-1.example", 1}));
+  EXPECT_EQ(redirection_of("MOVED 16383 2001:db8::1:65535", kRedirecting)->to,
+            (HostPort{"2001:db8::1", 65535}));
 }
 
 TEST(Redirection, ToNoHostIsToTheOneThatWasAsked) {
-  EXPECT_EQ(redirection_of("MOVED 1 :7001", kAsked)->to, (HostPort{"10.0.0.1", 7001}));
+  EXPECT_EQ(redirection_of("MOVED 1 :7001", kRedirecting)->to, (HostPort{"10.0.0.1", 7001}));
 }
 
 TEST(Redirection, ThatIsMalformedIsNone) {
@@ -49,7 +50,7 @@ TEST(Redirection, ThatIsMalformedIsNone) {
                                        ":1",
                                        " :1",
                                        "  :1"}) {
-    EXPECT_FALSE(redirection_of(error, kAsked).has_value()) << error;
+    EXPECT_FALSE(redirection_of(error, kRedirecting).has_value()) << error;
   }
 }
 

@@ -16,8 +16,6 @@ namespace {
 using protocol::Reply;
 using protocol::SlotMap;
 
-constexpr std::chrono::milliseconds kPollInterval{1};
-
 std::string slots_request() {
   std::string request;
   protocol::append_request(request, {"CLUSTER", "SLOTS"});
@@ -86,7 +84,7 @@ void ClusterNodes::await_map(const Deadline& deadline, const Interrupted& interr
   while (!is_mapped()) {
     if (deadline.passed())
       throw StoreTimeout("the redis cluster's slots could not be learned within the timeout");
-    pause(kPollInterval, interrupted);
+    pause(Errand::kPollInterval, interrupted);
   }
 }
 

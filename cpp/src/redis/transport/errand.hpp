@@ -14,6 +14,8 @@ class Errand {
  public:
   static constexpr std::chrono::milliseconds kShortest{100};
   static constexpr std::chrono::milliseconds kLongest{1'000};
+  /// How often those look who wait for what another caller is doing.
+  static constexpr std::chrono::milliseconds kPollInterval{1};
 
   /// The caller's turn while this lives, if it is.
   class Hold {

@@ -17,7 +17,7 @@ OpenDescriptors& list_of_process() {
 
 void close_in_child() { list_of_process().close_all(); }
 
-bool register_handler() {
+bool close_in_children() {
   (void)list_of_process();
   if (::pthread_atfork(nullptr, nullptr, close_in_child) != 0) throw std::bad_alloc();
   return true;
@@ -59,7 +59,7 @@ void OpenDescriptors::close_all() noexcept {
 }
 
 OpenDescriptors& open_descriptors() {
-  [[maybe_unused]] static const bool registered = register_handler();
+  [[maybe_unused]] static const bool registered = close_in_children();
   return list_of_process();
 }
 

@@ -23,7 +23,6 @@ constexpr std::chrono::seconds kRetryInterval{5};
 /// Of a call, to open one more connection to a sentinel.
 constexpr int kShareToListen = 4;
 constexpr std::chrono::milliseconds kLongestToListen{25};
-constexpr std::chrono::milliseconds kPollInterval{1};
 
 Endpoint sentinel_endpoint(const HostPort& address, const SentinelSite& site) {
   Endpoint endpoint;
@@ -119,7 +118,7 @@ Sentinels::Master Sentinels::master(const Deadline& deadline, const Interrupted&
     }
     if (deadline.passed())
       throw StoreTimeout("no sentinel named the master of '" + site_.service + "' in time");
-    pause(kPollInterval, interrupted);
+    pause(Errand::kPollInterval, interrupted);
   }
 }
 
