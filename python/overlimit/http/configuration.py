@@ -1,0 +1,266 @@
+"""The ``RATELIMIT_*`` keys of an app's configuration: those of Flask-Limiter 4.1, and our own.
+
+Values may be texts, as they come from environment variables. A value that cannot be is a ValueError that
+names its key.
+"""
+
+from __future__ import annotations
+
+import difflib
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+from overlimit import _core
+from overlimit._options import truth_of
+from overlimit.http.addresses import Proxies, checked_ipv6_prefix
+from overlimit.http.legacy import HeaderNames, checked_header_name
+from overlimit.http.storage_urls import store_url
+from overlimit.http.strategies import algorithm_of
+from overlimit.limits.registry import algorithm_named
+
+__all__ = ["HEADERS", "KEYS", "ON_ERROR", "read"]
+
+HEADERS = ("draft", "legacy", "both", None)
+"""Which fields a response carries."""
+
+ON_ERROR = ("raise", "allow", "deny", "local")
+"""What is done when the store fails."""
+
+Options: TypeAlias = dict[str, object]
+Read: TypeAlias = Callable[[str, Any], Options]
+"""Turns a key and its value into options."""
+
+_T = TypeVar("_T")
+
+_PREFIX = "RATELIMIT_"
+_SWITCH = {"on": True, "off": False}
+
+
+def read(config: Mapping[str, Any]) -> Options:
+    """Return the options that the ``RATELIMIT_*`` keys of ``config`` set, by name, and no others.
+
+    A key whose value is None is not set, but for ``RATELIMIT_HEADERS``. Where two keys speak of the same
+    option our own counts (``RATELIMIT_ALGORITHM``, ``RATELIMIT_HEADERS``, ``RATELIMIT_ON_ERROR``), and a
+    fallback in memory counts more than ``RATELIMIT_SWALLOW_ERRORS``.
+
+    The options are those of a RateLimit, and three more: ``strategy``, which ``algorithm`` stands for (None
+    when the algorithm itself was named); ``header_names``, a `HeaderNames`; ``request_identifier``, the
+    function that names what a request asks for. Limits are returned as they are. A ``store`` may hold a
+    password.
+
+    Warns of each ``RATELIMIT_*`` key that is none, naming the nearest that is one.
+
+    Raises
+    ------
+    ValueError
+        A value cannot be; the message names its key, and shows no part of a URL.
+    """
+    _warn_of_unknown(config)
+    given = {key: config[key] for key in KEYS if _is_set(config, key)}
+    options: Options = {}
+    for key, value in given.items():
+        if key in _SINGLE:
+            options.update(_SINGLE[key](key, value))
+    return options | _header_names(given) | _store(given)
+
+
+def _is_set(config: Mapping[str, Any], key: str) -> bool:
+    return key in config and (config[key] is not None or key == "RATELIMIT_HEADERS")
+
+
+def _warn_of_unknown(config: Mapping[str, Any]) -> None:
+    for key in config:
+        if isinstance(key, str) and key.startswith(_PREFIX) and key not in KEYS:
+            nearest = difflib.get_close_matches(key, KEYS, n=1)
+            hint = f"; did you mean {nearest[0]}?" if nearest else ""
+            warnings.warn(f"{key} is no key of the configuration and has no effect{hint}", stacklevel=3)
+
+
+def _option(name: str, check: Callable[[str, Any], object]) -> Read:
+    """Set one option to the checked value."""
+    return lambda key, value: {name: check(key, value)}
+
+
+def _nothing(check: Callable[[str, Any], object]) -> Read:
+    """Check the value, which has no effect here."""
+
+    def checked(key: str, value: Any) -> Options:
+        check(key, value)
+        return {}
+
+    return checked
+
+
+def _named(key: str, value: Any, check: Callable[[Any], _T]) -> _T:
+    """Check a value; an error names the key."""
+    try:
+        return check(value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{key}: {error}") from None
+
+
+def _as_is(_key: str, value: Any) -> object:
+    return value
+
+
+def _truth(key: str, value: Any) -> bool:
+    if isinstance(value, int) and value in (0, 1):
+        return bool(value)
+    if not isinstance(value, str):
+        return truth_of(key, value)
+    word = value.strip().lower()
+    return _SWITCH[word] if word in _SWITCH else truth_of(key, word)
+
+
+def _text(key: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{key} must be a text, not {value!r}")
+    return value
+
+
+def _function(key: str, value: Any) -> Callable[..., object]:
+    if not callable(value):
+        raise ValueError(f"{key} must be a function, not {value!r}")
+    return value  # type: ignore[no-any-return]
+
+
+def _number(key: str, value: Any) -> int:
+    number = int(value) if isinstance(value, str) and value.strip().isdecimal() else value
+    if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+        raise ValueError(f"{key} must be a whole number that is not negative, not {value!r}")
+    return number
+
+
+def _cost(key: str, value: Any) -> object:
+    return value if callable(value) else _number(key, value)
+
+
+def _one_of(key: str, value: object, known: Sequence[str | None]) -> str | None:
+    asked = None if value == "none" else value
+    for word in known:
+        if asked == word:
+            return word
+    raise ValueError(f"{key} must be one of {', '.join(map(repr, known))}, not {value!r}")
+
+
+def _headers(key: str, value: Any) -> str | None:
+    return _one_of(key, value, HEADERS)
+
+
+def _headers_enabled(key: str, value: Any) -> str | None:
+    return "both" if _truth(key, value) else None
+
+
+def _on_error(key: str, value: Any) -> str | None:
+    return _one_of(key, value, ON_ERROR)
+
+
+def _swallow_errors(key: str, value: Any) -> str:
+    return "allow" if _truth(key, value) else "raise"
+
+
+def _fallback(_key: str, value: Any) -> Options:
+    return {"in_memory_fallback": value, "on_error": "local"} if value else {}
+
+
+def _fallback_enabled(key: str, value: Any) -> Options:
+    return {"on_error": "local"} if _truth(key, value) else {}
+
+
+def _strategy(key: str, value: Any) -> Options:
+    return {"strategy": value, "algorithm": _named(key, value, algorithm_of)}
+
+
+def _algorithm(key: str, value: Any) -> Options:
+    return {"strategy": None, "algorithm": _named(key, value, algorithm_named).algorithm}
+
+
+def _retry_after_value(key: str, value: Any) -> None:
+    if _one_of(key, value, ("delta-seconds", "http-date")) == "http-date":
+        warnings.warn(f"{key}: Retry-After is in seconds here, never a date", stacklevel=4)
+
+
+def _trusted_proxies(key: str, value: Any) -> int | list[str]:
+    trusted = value
+    if isinstance(value, str):
+        trusted = int(value) if value.strip().isdecimal() else [part.strip() for part in value.split(",")]
+    _named(key, trusted, Proxies)
+    return trusted if isinstance(trusted, int) else list(trusted)
+
+
+def _ipv6_prefix(key: str, value: Any) -> int:
+    return _named(key, _number(key, value), checked_ipv6_prefix)
+
+
+_SINGLE: dict[str, Read] = {
+    "RATELIMIT_ENABLED": _option("enabled", _truth),
+    "RATELIMIT_KEY_FUNC": _option("identifiers", _function),
+    "RATELIMIT_KEY_PREFIX": _option("key_prefix", _text),
+    "RATELIMIT_REQUEST_IDENTIFIER": _option("request_identifier", _function),
+    "RATELIMIT_DEFAULT": _option("default_limits", _as_is),
+    "RATELIMIT_DEFAULTS_PER_METHOD": _option("default_limits_per_method", _truth),
+    "RATELIMIT_DEFAULTS_EXEMPT_WHEN": _option("default_limits_exempt_when", _function),
+    "RATELIMIT_DEFAULTS_DEDUCT_WHEN": _option("default_limits_deduct_when", _function),
+    "RATELIMIT_DEFAULTS_COST": _option("default_limits_cost", _cost),
+    "RATELIMIT_APPLICATION": _option("application_limits", _as_is),
+    "RATELIMIT_APPLICATION_PER_METHOD": _option("application_limits_per_method", _truth),
+    "RATELIMIT_APPLICATION_EXEMPT_WHEN": _option("application_limits_exempt_when", _function),
+    "RATELIMIT_APPLICATION_DEDUCT_WHEN": _option("application_limits_deduct_when", _function),
+    "RATELIMIT_APPLICATION_COST": _option("application_limits_cost", _cost),
+    "RATELIMIT_META": _option("meta_limits", _as_is),
+    "RATELIMIT_ON_BREACH_CALLBACK": _option("on_breach", _function),
+    "RATELIMIT_ON_META_BREACH_CALLBACK": _option("on_meta_breach", _function),
+    "RATELIMIT_FAIL_ON_FIRST_BREACH": _nothing(_truth),
+    "RATELIMIT_STRATEGY": _strategy,
+    "RATELIMIT_ALGORITHM": _algorithm,
+    "RATELIMIT_HEADERS_ENABLED": _option("headers", _headers_enabled),
+    "RATELIMIT_HEADERS": _option("headers", _headers),
+    "RATELIMIT_HEADER_RETRY_AFTER_VALUE": _nothing(_retry_after_value),
+    "RATELIMIT_SWALLOW_ERRORS": _option("on_error", _swallow_errors),
+    "RATELIMIT_IN_MEMORY_FALLBACK_ENABLED": _fallback_enabled,
+    "RATELIMIT_IN_MEMORY_FALLBACK": _fallback,
+    "RATELIMIT_ON_ERROR": _option("on_error", _on_error),
+    "RATELIMIT_SHADOW": _option("shadow", _truth),
+    "RATELIMIT_TRUSTED_PROXIES": _option("trusted_proxies", _trusted_proxies),
+    "RATELIMIT_IPV6_PREFIX": _option("ipv6_prefix", _ipv6_prefix),
+}
+"""What each key says by itself; of two that set the same option the later one counts."""
+
+_HEADER_NAMES = {
+    "RATELIMIT_HEADER_LIMIT": "limit",
+    "RATELIMIT_HEADER_REMAINING": "remaining",
+    "RATELIMIT_HEADER_RESET": "reset",
+    "RATELIMIT_HEADER_RETRY_AFTER": "retry_after",
+}
+_STORAGE_URI = "RATELIMIT_STORAGE_URI"
+_STORAGE_OPTIONS = "RATELIMIT_STORAGE_OPTIONS"
+
+KEYS = (*_SINGLE, *_HEADER_NAMES, _STORAGE_URI, _STORAGE_OPTIONS)
+"""Every key there is."""
+
+
+def _header_names(given: Mapping[str, Any]) -> Options:
+    names = {
+        field: _named(key, given[key], checked_header_name)
+        for key, field in _HEADER_NAMES.items()
+        if key in given
+    }
+    return {"header_names": HeaderNames(**names)} if names else {}
+
+
+def _store(given: Mapping[str, Any]) -> Options:
+    uri, options = given.get(_STORAGE_URI), given.get(_STORAGE_OPTIONS, {})
+    if not isinstance(options, Mapping):
+        raise ValueError(f"{_STORAGE_OPTIONS} must be a dict, not {type(options).__name__}")
+    if uri is None or isinstance(uri, _core.Store):
+        _warn_of_lost(options)
+        return {} if uri is None else {"store": uri}
+    if not isinstance(uri, str):
+        raise ValueError(f"{_STORAGE_URI} must be a URL or a store, not {type(uri).__name__}")
+    return {"store": _named(_STORAGE_URI, uri, lambda text: store_url(text, options))}
+
+
+def _warn_of_lost(options: Mapping[str, Any]) -> None:
+    if options:
+        warnings.warn(f"{_STORAGE_OPTIONS} has no effect without a URL in {_STORAGE_URI}", stacklevel=4)

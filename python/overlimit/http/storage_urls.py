@@ -1,0 +1,159 @@
+"""From a storage URL and its options, as the ``limits`` package takes them, to the URL of a store."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, quote, urlencode
+
+from overlimit._options import truth_of
+from overlimit._tls import TLS_DEFAULTS
+
+__all__ = ["store_url"]
+
+_SCHEMES = {"redis+unix": "unix", "valkey+unix": "unix"}
+_WITH_TLS = {"redis": "rediss", "valkey": "valkeys"}
+_ELSEWHERE = ("memcached", "mongodb", "mongodb+srv", "etcd")
+_CERT_REQS = {None: "none", 0: "none", 1: "required", 2: "required", "optional": "required"}
+_DEFAULT_TIMEOUT = 0.1
+
+_OWN = frozenset({"timeout", "prefix", "hash_tag", "hash_identifiers", *TLS_DEFAULTS})
+_TRANSLATED = frozenset(
+    {
+        "username",
+        "password",
+        "db",
+        "ssl",
+        "service_name",
+        "key_prefix",
+        "socket_timeout",
+        "socket_connect_timeout",
+    }
+)
+
+
+def store_url(uri: str, options: Mapping[str, Any] | None = None) -> str:
+    """Return the URL of the store that a storage URL and its options mean; it may hold a password.
+
+    Parameters
+    ----------
+    uri
+        ``memory://`` or any URL of ``RedisStore``; ``redis+unix://`` and ``valkey+unix://`` are its
+        ``unix://``, and ``async+`` in front means nothing.
+    options
+        ``username``, ``password``, ``db``, ``ssl``, ``service_name`` (of sentinels), ``key_prefix`` and
+        whatever else ``RedisStore`` takes. ``socket_timeout`` becomes its ``timeout``, the deadline of the
+        whole call; ``socket_connect_timeout`` can only shorten that, since connecting is a part of the call.
+        The query of the URL may hold the same options; what the URL says comes first. None of them means
+        anything to ``memory://``.
+
+    An option without effect is named in a warning. Raises ValueError for a kind of store that there is not,
+    for a ``connection_pool`` and for a value that cannot be; no message repeats a URL or a password.
+    """
+    place = _Place.read(uri)
+    if place.scheme in _ELSEWHERE:
+        raise ValueError(f"there is no store for {place.scheme}://; use redis://, valkey:// or memory://")
+    if place.scheme == "memory":
+        return "memory://"
+    if place.is_torn:
+        return str(place)
+    given = _given(options or {}) | dict(parse_qsl(place.query, keep_blank_values=True))
+    return str(place.completed(given)._replace(query=_query(place, given)))
+
+
+class _Place(NamedTuple):
+    """A URL in its parts, as they are written."""
+
+    scheme: str
+    authority: str
+    path: str
+    query: str
+
+    @classmethod
+    def read(cls, uri: str) -> _Place:
+        scheme, separator, rest = uri.strip().partition("://")
+        if not separator:
+            raise ValueError("a storage URL looks like redis://localhost:6379/0 or memory://")
+        scheme = scheme.lower().removeprefix("async+")
+        before, _, query = rest.partition("?")
+        authority, slash, path = before.partition("/")
+        return cls(_SCHEMES.get(scheme, scheme), authority, slash + path, query)
+
+    @property
+    def is_torn(self) -> bool:
+        """Whether a password that is not percent-encoded fell into several parts: ``RedisStore`` says so."""
+        return "@" in self.path or "@" in self.query
+
+    @property
+    def has_database(self) -> bool:
+        """Whether the path ends with the number of a database."""
+        if self.scheme == "unix":
+            return False
+        _, _, database = self.path.strip("/").rpartition("/")
+        return database.isdecimal()
+
+    def completed(self, options: Mapping[str, Any]) -> _Place:
+        """Add what options say of the place and the URL does not."""
+        credentials, _, hosts = self.authority.rpartition("@")
+        username, _, password = credentials.partition(":")
+        username = username or quote(str(options.get("username", "")), safe="")
+        password = password or quote(str(options.get("password", "")), safe="")
+        known = f"{username}:{password}@" if username or password else ""
+        return self._replace(
+            scheme=_secured(self.scheme) if truth_of("ssl", options.get("ssl", False)) else self.scheme,
+            authority=known + hosts,
+            path=self.path if self.path.strip("/") else f"/{options.get('service_name', '')}".rstrip("/"),
+        )
+
+    def __str__(self) -> str:
+        query = f"?{self.query}" if self.query else ""
+        return f"{self.scheme}://{self.authority}{self.path}{query}"
+
+
+def _secured(scheme: str) -> str:
+    server, plus, layout = scheme.partition("+")
+    return _WITH_TLS.get(server, server) + plus + layout
+
+
+def _given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is set; only to ``ssl_cert_reqs`` None is a value."""
+    if "connection_pool" in options:
+        raise ValueError("a connection_pool has no effect here: write where it connects to into the URL")
+    return {name: value for name, value in options.items() if value is not None or name == "ssl_cert_reqs"}
+
+
+def _query(place: _Place, options: Mapping[str, Any]) -> str:
+    """Return the options that ``RedisStore`` reads from its URL; warn of those without effect."""
+    others = sorted(set(options) - _OWN - _TRANSLATED)
+    if others:
+        warnings.warn(f"storage options that have no effect here: {', '.join(others)}", stacklevel=3)
+    query = {name: _written(name, value) for name, value in options.items() if name in _OWN}
+    if "db" in options and not place.has_database:
+        query["db"] = str(options["db"])
+    if "key_prefix" in options:
+        query.setdefault("prefix", str(options["key_prefix"]))
+    if "socket_timeout" in options or "socket_connect_timeout" in options:
+        query.setdefault("timeout", str(_timeout(options)))
+    return urlencode(query, quote_via=quote, safe="/")
+
+
+def _timeout(options: Mapping[str, Any]) -> float:
+    whole = _seconds("socket_timeout", options.get("socket_timeout", _DEFAULT_TIMEOUT))
+    return min(whole, _seconds("socket_connect_timeout", options.get("socket_connect_timeout", whole)))
+
+
+def _seconds(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be a number of seconds, not {value!r}") from None
+
+
+def _written(name: str, value: Any) -> str:
+    if name == "ssl_cert_reqs":
+        return str(_CERT_REQS.get(value, value))
+    if isinstance(value, bool):
+        return str(value).lower()
+    return os.fspath(value) if isinstance(value, os.PathLike) else str(value)

@@ -1,0 +1,222 @@
+"""The keys of a configuration, as options."""
+
+from __future__ import annotations
+
+import pytest
+
+from overlimit import MemoryStore
+from overlimit.http.configuration import KEYS, read
+from overlimit.http.legacy import HeaderNames
+
+
+def who():
+    return "somebody"
+
+
+def one(key, value):
+    return read({f"RATELIMIT_{key}": value})
+
+
+def test_what_is_not_set_is_no_option():
+    assert read({}) == {}
+    assert read(dict.fromkeys(set(KEYS) - {"RATELIMIT_HEADERS"})) == {}
+    assert read({"SECRET_KEY": "x", "RATELIMIT": 5, 7: 8}) == {}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "options"),
+    [
+        ("ENABLED", False, {"enabled": False}),
+        ("KEY_FUNC", who, {"identifiers": who}),
+        ("KEY_PREFIX", "app", {"key_prefix": "app"}),
+        ("REQUEST_IDENTIFIER", who, {"request_identifier": who}),
+        ("DEFAULT", "5/minute", {"default_limits": "5/minute"}),
+        ("DEFAULT", ["5/minute", who], {"default_limits": ["5/minute", who]}),
+        ("DEFAULTS_PER_METHOD", True, {"default_limits_per_method": True}),
+        ("DEFAULTS_EXEMPT_WHEN", who, {"default_limits_exempt_when": who}),
+        ("DEFAULTS_DEDUCT_WHEN", who, {"default_limits_deduct_when": who}),
+        ("DEFAULTS_COST", 3, {"default_limits_cost": 3}),
+        ("DEFAULTS_COST", "3", {"default_limits_cost": 3}),
+        ("DEFAULTS_COST", who, {"default_limits_cost": who}),
+        ("APPLICATION", "5/minute", {"application_limits": "5/minute"}),
+        ("APPLICATION_PER_METHOD", "yes", {"application_limits_per_method": True}),
+        ("APPLICATION_EXEMPT_WHEN", who, {"application_limits_exempt_when": who}),
+        ("APPLICATION_DEDUCT_WHEN", who, {"application_limits_deduct_when": who}),
+        ("APPLICATION_COST", 0, {"application_limits_cost": 0}),
+        ("META", "5/hour", {"meta_limits": "5/hour"}),
+        ("ON_BREACH_CALLBACK", who, {"on_breach": who}),
+        ("ON_META_BREACH_CALLBACK", who, {"on_meta_breach": who}),
+        ("FAIL_ON_FIRST_BREACH", True, {}),
+        ("HEADER_RETRY_AFTER_VALUE", "delta-seconds", {}),
+        ("STRATEGY", "fixed-window", {"strategy": "fixed-window", "algorithm": "fixed_window"}),
+        ("STRATEGY", "moving-window", {"strategy": "moving-window", "algorithm": "sliding_log"}),
+        (
+            "STRATEGY",
+            "sliding-window-counter",
+            {"strategy": "sliding-window-counter", "algorithm": "sliding_window_counter"},
+        ),
+        ("ALGORITHM", "token_bucket", {"strategy": None, "algorithm": "token_bucket"}),
+        ("HEADERS_ENABLED", True, {"headers": "both"}),
+        ("HEADERS_ENABLED", "false", {"headers": None}),
+        ("HEADERS", "legacy", {"headers": "legacy"}),
+        ("HEADERS", "draft", {"headers": "draft"}),
+        ("HEADERS", None, {"headers": None}),
+        ("HEADERS", "none", {"headers": None}),
+        ("SWALLOW_ERRORS", True, {"on_error": "allow"}),
+        ("SWALLOW_ERRORS", False, {"on_error": "raise"}),
+        ("IN_MEMORY_FALLBACK_ENABLED", True, {"on_error": "local"}),
+        ("IN_MEMORY_FALLBACK_ENABLED", False, {}),
+        ("IN_MEMORY_FALLBACK", "1/minute", {"in_memory_fallback": "1/minute", "on_error": "local"}),
+        ("IN_MEMORY_FALLBACK", [], {}),
+        ("ON_ERROR", "deny", {"on_error": "deny"}),
+        ("SHADOW", "1", {"shadow": True}),
+        ("TRUSTED_PROXIES", 2, {"trusted_proxies": 2}),
+        ("TRUSTED_PROXIES", "2", {"trusted_proxies": 2}),
+        ("TRUSTED_PROXIES", ("10.0.0.0/8",), {"trusted_proxies": ["10.0.0.0/8"]}),
+        ("TRUSTED_PROXIES", "10.0.0.0/8, ::1", {"trusted_proxies": ["10.0.0.0/8", "::1"]}),
+        ("IPV6_PREFIX", "56", {"ipv6_prefix": 56}),
+        ("STORAGE_URI", "redis+unix:///run/r.sock", {"store": "unix:///run/r.sock"}),
+    ],
+)
+def test_each_key_sets_its_option(key, value, options):
+    assert one(key, value) == options
+
+
+@pytest.mark.parametrize("word", ["true", "True", "TRUE", "yes", "1", "on", " true ", 1, True])
+def test_a_word_for_true_is_true(word):
+    assert one("ENABLED", word) == {"enabled": True}
+
+
+@pytest.mark.parametrize("word", ["false", "False", "no", "0", "off", 0, False])
+def test_a_word_for_false_is_false(word):
+    assert one("ENABLED", word) == {"enabled": False}
+
+
+@pytest.mark.parametrize("key", ["ENABLED", "APPLICATION_PER_METHOD", "HEADERS_ENABLED", "SWALLOW_ERRORS"])
+@pytest.mark.parametrize("value", ["maybe", "", "2", 2, 1.0, [], b"true", who])
+def test_what_is_neither_true_nor_false_is_an_error(key, value):
+    with pytest.raises(ValueError, match=f"RATELIMIT_{key}"):
+        one(key, value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("KEY_FUNC", "get_remote_address"),
+        ("KEY_PREFIX", 5),
+        ("DEFAULTS_EXEMPT_WHEN", True),
+        ("DEFAULTS_COST", -1),
+        ("DEFAULTS_COST", "-1"),
+        ("DEFAULTS_COST", 1.5),
+        ("APPLICATION_COST", True),
+        ("ON_BREACH_CALLBACK", "log"),
+        ("REQUEST_IDENTIFIER", "endpoint"),
+        ("STRATEGY", "fixed-window-elastic-expiry"),
+        ("STRATEGY", "fixed_window"),
+        ("ALGORITHM", "moving-window"),
+        ("HEADERS", "all"),
+        ("HEADERS", ""),
+        ("HEADERS", True),
+        ("HEADERS", ["draft"]),
+        ("HEADER_LIMIT", "X Limit"),
+        ("HEADER_RETRY_AFTER", "a\r\nb"),
+        ("HEADER_RETRY_AFTER_VALUE", "minutes"),
+        ("ON_ERROR", "ignore"),
+        ("ON_ERROR", "none"),
+        ("TRUSTED_PROXIES", -1),
+        ("TRUSTED_PROXIES", True),
+        ("TRUSTED_PROXIES", "nginx"),
+        ("TRUSTED_PROXIES", ["10.0.0.1/8"]),
+        ("IPV6_PREFIX", 0),
+        ("IPV6_PREFIX", "129"),
+        ("IPV6_PREFIX", True),
+        ("STORAGE_URI", "memcached://h:1"),
+        ("STORAGE_URI", 5),
+        ("STORAGE_OPTIONS", "timeout=1"),
+    ],
+)
+def test_nonsense_is_an_error_that_names_the_key(key, value):
+    with pytest.raises(ValueError, match=f"RATELIMIT_{key}"):
+        one(key, value)
+
+
+def test_an_unknown_strategy_is_answered_with_the_three():
+    with pytest.raises(ValueError, match=r"fixed-window.*moving-window.*sliding-window-counter"):
+        one("STRATEGY", "leaky")
+
+
+@pytest.mark.parametrize(
+    ("key", "nearest"),
+    [
+        ("RATELIMIT_DEFAULTS", "RATELIMIT_DEFAULT"),
+        ("RATELIMIT_STORAGE_URL", "RATELIMIT_STORAGE_URI"),
+        ("RATELIMIT_HEADER_ENABLED", "RATELIMIT_HEADERS_ENABLED"),
+        ("RATELIMIT_DEFAULT_COST", "RATELIMIT_DEFAULTS_COST"),
+    ],
+)
+def test_an_unknown_key_is_answered_with_the_nearest(key, nearest):
+    with pytest.warns(UserWarning, match=rf"{key} .*did you mean {nearest}\?") as caught:
+        assert read({key: "5/minute"}) == {}
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+
+
+def test_a_key_like_no_other_is_named_alone():
+    with pytest.warns(UserWarning, match="RATELIMIT_QQQQQQQQQQQQQQQQQQQQQQQQQ.*no effect$"):
+        one("QQQQQQQQQQQQQQQQQQQQQQQQQ", 1)
+
+
+def test_a_date_in_retry_after_is_answered_with_a_warning():
+    with pytest.warns(UserWarning, match="RATELIMIT_HEADER_RETRY_AFTER_VALUE"):
+        assert one("HEADER_RETRY_AFTER_VALUE", "http-date") == {}
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_our_own_key_counts_where_two_say_the_same(order):
+    config = {
+        "RATELIMIT_STRATEGY": "moving-window",
+        "RATELIMIT_ALGORITHM": "leaky_bucket",
+        "RATELIMIT_HEADERS_ENABLED": True,
+        "RATELIMIT_HEADERS": "draft",
+        "RATELIMIT_SWALLOW_ERRORS": True,
+        "RATELIMIT_IN_MEMORY_FALLBACK_ENABLED": True,
+        "RATELIMIT_ON_ERROR": "deny",
+    }
+    assert read(dict(list(config.items())[::order])) == {
+        "strategy": None,
+        "algorithm": "leaky_bucket",
+        "headers": "draft",
+        "on_error": "deny",
+    }
+
+
+def test_a_fallback_in_memory_counts_more_than_swallowing():
+    config = {"RATELIMIT_IN_MEMORY_FALLBACK": "1/minute", "RATELIMIT_SWALLOW_ERRORS": True}
+    assert read(config) == {"in_memory_fallback": "1/minute", "on_error": "local"}
+
+
+def test_names_of_headers_are_set_one_by_one():
+    config = {"RATELIMIT_HEADER_LIMIT": "X-L", "RATELIMIT_HEADER_RETRY_AFTER": "X-Retry"}
+    assert read(config) == {"header_names": HeaderNames(limit="X-L", retry_after="X-Retry")}
+
+
+def test_storage_options_are_part_of_the_store():
+    config = {
+        "RATELIMIT_STORAGE_URI": "redis://h",
+        "RATELIMIT_STORAGE_OPTIONS": {"password": "p", "socket_timeout": 1},
+    }
+    assert read(config) == {"store": "redis://:p@h?timeout=1.0"}
+
+
+@pytest.mark.parametrize("store", [None, MemoryStore()])
+def test_storage_options_without_a_url_are_answered_with_a_warning(store):
+    config = {"RATELIMIT_STORAGE_URI": store, "RATELIMIT_STORAGE_OPTIONS": {"socket_timeout": 1}}
+    with pytest.warns(UserWarning, match="RATELIMIT_STORAGE_OPTIONS has no effect"):
+        assert read(config) == ({} if store is None else {"store": store})
+
+
+@pytest.mark.parametrize("uri", ["memcached://u:secret@h", "secret", "mongodb://u:secret@h"])
+def test_no_error_shows_a_password(uri):
+    with pytest.raises(ValueError, match="RATELIMIT_STORAGE_URI") as caught:
+        one("STORAGE_URI", uri)
+    assert "secret" not in str(caught.value)
