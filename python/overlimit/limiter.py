@@ -88,7 +88,7 @@ class Limiter(_core.Limiter):
         self._algorithm = algorithm
         if on_error == "local" and not isinstance(self.store, MemoryStore):
             stand_in_for(self.store)
-        _warn_of_other_limits(self.store, name, given)
+        self._compare_with_namesakes()
 
     @property
     def local_share(self) -> int | float | Fraction:
@@ -175,6 +175,10 @@ class Limiter(_core.Limiter):
         super()._set_limits(given, local_limits(given, self._share))
         _named.setdefault(self.store, {})[self.name] = given
         waiting.tell_waiters(self.store)
+
+    def _compare_with_namesakes(self) -> None:
+        """Warn if another limiter of this name on this store has other limits."""
+        _warn_of_other_limits(self.store, self.name, self.limits)
 
     def __repr__(self) -> str:
         penalty = f", penalty={self.penalty!r}" if self.penalty else ""

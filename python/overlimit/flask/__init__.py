@@ -3,8 +3,20 @@
 from __future__ import annotations
 
 from overlimit.flask.decorator import rate_limit
-from overlimit.flask.exceeded import RateLimitExceeded
+from overlimit.flask.exceeded import RateLimitExceeded, StoreFailed
+from overlimit.flask.exemptions import ExemptionScope
 from overlimit.flask.extension import RateLimit
 from overlimit.flask.identifiers import get_identifiers
+from overlimit.flask.signals import rate_limited
+from overlimit.http.legacy import HeaderNames
 
-__all__ = ["RateLimit", "RateLimitExceeded", "get_identifiers", "rate_limit"]
+__all__ = [
+    "ExemptionScope",
+    "HeaderNames",
+    "RateLimit",
+    "RateLimitExceeded",
+    "StoreFailed",
+    "get_identifiers",
+    "rate_limit",
+    "rate_limited",
+]

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import threading
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from flask import Flask, Request
+from flask import Flask, Request, Response
 
+from overlimit.flask.batch import Batch
 from overlimit.flask.bindings import Bindings
-from overlimit.flask.compiling import call_batches, route_batches
-from overlimit.flask.current import this_request
+from overlimit.flask.compiling import block_batches, call_batches, route_batches
+from overlimit.flask.current import EXTENSION, this_request
 from overlimit.flask.layer import Layer
-from overlimit.flask.ledger import Batch, ledger_of
+from overlimit.flask.ledger import ledger_if_any, ledger_of
 from overlimit.flask.marks import Mark
 from overlimit.flask.routes import View, find_route
 from overlimit.flask.settings import Settings
+from overlimit.http.options import LimitOptions
+from overlimit.http.plan import MOST_PLANS
 
 if TYPE_CHECKING:
     from overlimit.flask.extension import RateLimit
 
 __all__ = ["AppState", "RoutePlan"]
 
-_EXTENSION = "overlimit"
 _creating = threading.Lock()
 
 
@@ -41,28 +44,30 @@ _NO_VIEW = RoutePlan(None, frozenset(), view_decides=False, batches=())
 class AppState:
     """The RateLimits of one app and its plans; safe for threads.
 
-    A plan is compiled at the first request that needs it and kept until a RateLimit is registered or the view
-    of its endpoint is replaced.
+    A plan is compiled at the first request that needs it and kept until a RateLimit is registered or told of
+    an exemption, or the view of its endpoint is replaced.
     """
 
     def __init__(self, app: Flask) -> None:
         """Take over the dispatching of the app; `of` makes one per app."""
+        self.app = app
         self.bindings = Bindings(app.name, app.config)
-        self._app = app
         self._routes: dict[tuple[str, str], RoutePlan] = {}
-        self._calls: WeakKeyDictionary[Layer, dict[str, tuple[Batch, ...]]] = WeakKeyDictionary()
+        self._calls: WeakKeyDictionary[Layer, dict[tuple[str, str], tuple[Batch, ...]]] = WeakKeyDictionary()
+        self._block_batches = lru_cache(MOST_PLANS)(self._compile_block)
         self._compiling = threading.RLock()
         _decide_at_dispatch(app, self)
+        _finish_responses(app)
 
     @classmethod
     def of(cls, app: Flask) -> AppState:
         """Return the state of the app, made at first use."""
-        state: AppState | None = app.extensions.get(_EXTENSION)
+        state: AppState | None = app.extensions.get(EXTENSION)
         if state is None:
             with _creating:
-                state = app.extensions.get(_EXTENSION)
+                state = app.extensions.get(EXTENSION)
                 if state is None:
-                    state = app.extensions[_EXTENSION] = cls(app)
+                    state = app.extensions[EXTENSION] = cls(app)
         return state
 
     def register(self, limiter: RateLimit, settings: Settings) -> None:
@@ -71,17 +76,62 @@ class AppState:
         Raises
         ------
         InvalidLimit
-            A default or application limit is malformed.
+            A limit in the configuration is malformed.
+        ValueError, TypeError
+            Another key of the configuration has a value that cannot be.
         """
         with self._compiling:
             self.bindings.register(limiter, settings)
+            self.forget_plans()
+
+    def forget_plans(self) -> None:
+        """Compile everything anew when it is needed next."""
+        with self._compiling:
             self._routes.clear()
             self._calls.clear()
+            self._block_batches.cache_clear()
+
+    def enforce(self, layer: Layer, asked: Request) -> None:
+        """Decide the request if that is up to this decorator.
+
+        Raises
+        ------
+        RateLimitExceeded, StoreFailed
+            The request is refused.
+        """
+        plan = self._route_plan(asked)
+        if layer.marks[0] not in plan.marks:
+            ledger_of(asked).decide(self._call_batches(layer, asked))
+        elif layer.innermost:
+            ledger_of(asked).decide_route(plan.batches)
+
+    def enforce_block(self, options: LimitOptions, limiter: RateLimit | None, asked: Request) -> None:
+        """Decide the request by the limits of a ``with`` block.
+
+        Raises
+        ------
+        RateLimitExceeded, StoreFailed
+            The request is refused.
+        """
+        batches = self._block_batches(options, limiter, asked.endpoint or "", asked.method)
+        ledger_of(asked).decide(batches)
+
+    def enforce_before_view(self, asked: Request) -> None:
+        """Decide the request if none of our decorators is on the way to its view.
+
+        Raises
+        ------
+        RateLimitExceeded, StoreFailed
+            The request is refused.
+        """
+        plan = self._route_plan(asked)
+        if plan.batches and not plan.view_decides:
+            ledger_of(asked).decide_route(plan.batches)
 
     def _route_plan(self, asked: Request) -> RoutePlan:
         """Return the plan for the endpoint and method of a request."""
         endpoint, method = asked.endpoint, asked.method
-        view = None if endpoint is None else self._app.view_functions.get(endpoint)
+        view = None if endpoint is None else self.app.view_functions.get(endpoint)
         if view is None or endpoint is None:
             return _NO_VIEW
         plan = self._routes.get((endpoint, method))
@@ -90,46 +140,26 @@ class AppState:
                 plan = self._routes[endpoint, method] = self._compile(endpoint, view, method)
         return plan
 
-    def _call_batches(self, layer: Layer, endpoint: str) -> tuple[Batch, ...]:
+    def _call_batches(self, layer: Layer, asked: Request) -> tuple[Batch, ...]:
         """Return what decides a decorated function that a request calls beside its view."""
-        known = self._calls.get(layer, {})
-        batches = known.get(endpoint)
+        key = asked.endpoint or "", asked.method
+        batches = self._calls.get(layer, {}).get(key)
         if batches is None:
             with self._compiling:
-                batches = call_batches(self.bindings, layer, endpoint)
-                self._calls.setdefault(layer, {})[endpoint] = batches
+                batches = call_batches(self.bindings, layer, *key)
+                self._calls.setdefault(layer, {})[key] = batches
         return batches
 
-    def enforce(self, layer: Layer, asked: Request) -> None:
-        """Decide the request if that is up to this decorator.
-
-        Raises
-        ------
-        RateLimitExceeded
-            The request is refused.
-        """
-        plan = self._route_plan(asked)
-        if layer.marks[0] not in plan.marks:
-            ledger_of(asked).decide(self._call_batches(layer, asked.endpoint or ""))
-        elif layer.innermost:
-            ledger_of(asked).decide_route(plan.batches)
-
-    def enforce_before_view(self, asked: Request) -> None:
-        """Decide the request if none of our decorators is on the way to its view.
-
-        Raises
-        ------
-        RateLimitExceeded
-            The request is refused.
-        """
-        plan = self._route_plan(asked)
-        if plan.batches and not plan.view_decides:
-            ledger_of(asked).decide_route(plan.batches)
-
     def _compile(self, endpoint: str, view: View, method: str) -> RoutePlan:
-        route = find_route(self._app, endpoint, view, method)
+        route = find_route(self.app, endpoint, view, method)
         marks = frozenset(mark for _, mark in route.labelled)
         return RoutePlan(view, marks, route.view_decides, route_batches(self.bindings, route))
+
+    def _compile_block(
+        self, options: LimitOptions, limiter: RateLimit | None, endpoint: str, method: str
+    ) -> tuple[Batch, ...]:
+        with self._compiling:
+            return block_batches(self.bindings, Mark(options, limiter), endpoint, method)
 
 
 def _decide_at_dispatch(app: Flask, state: AppState) -> None:
@@ -144,3 +174,21 @@ def _decide_at_dispatch(app: Flask, state: AppState) -> None:
         return dispatch(*args)
 
     app.dispatch_request = decide_then_dispatch  # type: ignore[method-assign]
+
+
+def _finish_responses(app: Flask) -> None:
+    process = app.process_response
+
+    # The after_request hooks see the header fields and may change them; whether a request counts is found out
+    # behind them, from the response that leaves.
+    def process_between(response: Response) -> Response:
+        asked = this_request()
+        ledger = None if asked is None else ledger_if_any(asked)
+        if ledger is None:
+            return process(response)
+        ledger.add_fields(response)
+        response = process(response)
+        ledger.give_back(response)
+        return response
+
+    app.process_response = process_between  # type: ignore[method-assign]

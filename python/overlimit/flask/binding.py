@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
-from overlimit import Limiter, MemoryStore
-from overlimit.flask.identifiers import get_identifiers
-from overlimit.flask.marks import Mark
+from overlimit import MemoryStore
+from overlimit.flask.exemptions import Exemptions
+from overlimit.flask.identifiers import Addresses, identifiers_from
 from overlimit.flask.settings import Settings
-from overlimit.http.plan import Identify, Rule
-from overlimit.http.policy_names import Kind, policy_name, shown_name
-from overlimit.limits import LimitsLike
-from overlimit.stores import as_store
+from overlimit.http.legacy import HeaderNames
+from overlimit.http.making import Maker, Origin
+from overlimit.http.options import LimitOptions
+from overlimit.http.rules import Choice, Role
+from overlimit.stores import Store, as_store
+
+if TYPE_CHECKING:
+    from overlimit.flask.extension import RateLimit
 
 __all__ = ["Binding"]
 
@@ -19,54 +24,89 @@ __all__ = ["Binding"]
 class Binding:
     """Makes the rules of one RateLimit for one app; ``prefix`` starts the names of all its policies."""
 
-    def __init__(self, settings: Settings, prefix: str, memory: Callable[[], MemoryStore]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        prefix: str,
+        memory: Callable[[], MemoryStore],
+        limiter: RateLimit | None = None,
+    ) -> None:
         """Take complete settings whose limits have been checked; raises ValueError for a store's bad URL.
 
-        ``memory`` returns the app's own memory store.
+        ``memory`` returns the app's own memory store; ``limiter`` is None where a decorator has no RateLimit.
         """
-        self.enabled = settings.enabled
-        self.headers = settings.headers
+        self.limiter = limiter
+        self.settings = settings
         self.prefix = prefix
-        self._settings = settings
+        self.headers = settings.headers
+        self.header_names = settings.header_names or HeaderNames()
+        self.shadow = bool(settings.shadow)
+        self.exemptions = Exemptions() if limiter is None else limiter.exemptions
+        self.addresses = Addresses.of(settings.trusted_proxies, settings.ipv6_prefix)
         # Each app has counts of its own in memory, as it would in a process of its own.
         store = settings.store or "memory://"
-        self._store = memory() if store == "memory://" else as_store(store)
-        self._identify: Identify = settings.identifiers or get_identifiers
+        self.store: Store = memory() if store == "memory://" else as_store(store)
+        identify = settings.identifiers or identifiers_from(self.addresses)
+        replaced = bool(settings.fallback.parts)
+        self._rules = Maker(
+            self.store,
+            settings.clock,
+            prefix,
+            settings.limits,
+            identify,
+            "raise" if replaced else settings.on_error or "allow",
+            1.0 if settings.local_share is None else settings.local_share,
+            settings.on_breach,
+            settings.request_identifier,
+        )
+        self._meta_rules = self._rules._replace(on_breach=settings.on_meta_breach)
+        self._instead = self._rules._replace(store=MemoryStore(), on_error="allow") if replaced else None
 
     @property
     def shared(self) -> tuple[object, ...]:
         """What bindings must have in common to be decided in one call and shown alike."""
-        return id(self._store), id(self._settings.clock), self.headers, self.enabled
+        alone = id(self) if self._instead else None
+        return id(self.store), id(self.settings.clock), self.headers, self.shadow, alone
 
-    def application(self) -> tuple[Rule, ...]:
-        """Return the rule that counts the whole app, if there is one."""
-        return self._configured(self._settings.application_limits, "application")
+    @property
+    def enabled(self) -> bool:
+        """Whether it limits anything now."""
+        return self.settings.enabled is not False if self.limiter is None else self.limiter.is_enabled(self)
 
-    def default(self, endpoint: str) -> tuple[Rule, ...]:
-        """Return the rule of an endpoint without limits of its own, if there is one."""
-        return self._configured(self._settings.default_limits, "default", endpoint)
+    def concerns_this_request(self) -> bool:
+        """Tell whether it is enabled and none of its filters lets the request pass."""
+        limiter = self.limiter
+        if limiter is None:
+            return True
+        return limiter.is_enabled(self) and not any(passes() for passes in limiter.request_filters)
 
-    def decorated(self, mark: Mark, kind: Kind, *parts: str, shown: str) -> Rule:
-        """Return the rule of one decorator, shown under its own name or else ``shown``.
+    def choices(self, options: LimitOptions, origin: Origin) -> Iterator[Choice]:
+        """Yield the rules of a decorator.
 
         Raises
         ------
         InvalidLimit
             The decorator's text does not fit the algorithm of this RateLimit.
         """
-        limiter = self._limiter(mark.limits, mark.algorithm, kind, *parts)
-        return Rule(limiter, mark.identifiers or self._identify, shown_name(mark.name or shown))
+        return self._rules.choices(options, origin)
 
-    def _configured(self, limits: LimitsLike | None, kind: Kind, *parts: str) -> tuple[Rule, ...]:
-        if limits is None:
-            return ()
-        return (Rule(self._limiter(limits, None, kind, *parts), self._identify, kind),)
+    def meta_choices(self, options: LimitOptions, origin: Origin) -> Iterator[Choice]:
+        """Yield the rules of a decorator's meta limits."""
+        meta = LimitOptions(options.meta_limits, identifiers=options.identifiers, algorithm=options.algorithm)
+        return self._meta_rules.choices(meta, origin, Role.ON_REFUSAL)
 
-    def _limiter(self, limits: LimitsLike, algorithm: str | None, kind: Kind, *parts: str) -> Limiter:
-        return Limiter(
-            limits,
-            name=policy_name(kind, *parts, prefix=self.prefix),
-            store=self._store,
-            algorithm=algorithm or self._settings.algorithm,
-            clock=self._settings.clock,
-        )
+    def default(self, origin: Origin) -> Iterator[Choice]:
+        """Yield the rules of an endpoint whose limits nothing overrides."""
+        return self._rules.choices(self.settings.default, origin)
+
+    def application(self, origin: Origin) -> Iterator[Choice]:
+        """Yield the rules that count the whole app."""
+        return self._rules.choices(self.settings.application, origin)
+
+    def meta(self, origin: Origin) -> Iterator[Choice]:
+        """Yield the rules that count refusals."""
+        return self._meta_rules.choices(self.settings.meta, origin, Role.ON_REFUSAL)
+
+    def instead(self, origin: Origin) -> Iterator[Choice]:
+        """Yield the rules that replace all others while the store fails."""
+        return iter(()) if self._instead is None else self._instead.choices(self.settings.fallback, origin)

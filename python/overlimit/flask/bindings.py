@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from overlimit import MemoryStore
@@ -47,14 +47,15 @@ class Bindings:
         Raises
         ------
         InvalidLimit
-            A default or application limit is malformed.
+            A limit in the configuration is malformed.
+        ValueError, TypeError
+            Another key of the configuration has a value that cannot be.
         """
         complete = settings.completed(self._config)
-        complete.check_limits()
+        complete.check()
         taken = [binding.prefix for known, binding in self._known.items() if known is not limiter]
-        self._known[limiter] = Binding(
-            complete, _unused_prefix(complete.key_prefix or "", taken), self._own_memory
-        )
+        prefix = _unused_prefix(complete.key_prefix or "", taken)
+        self._known[limiter] = Binding(complete, prefix, self._own_memory, limiter)
 
     def acting_for(self, mark: Mark) -> Binding:
         """Return the binding that a decorator's limits go through.
@@ -73,6 +74,11 @@ class Bindings:
                 "call init_app(app) on it"
             )
         return binding
+
+    def check(self, marks: Iterable[Mark]) -> None:
+        """Raise RuntimeError if one of the marks is bound to a RateLimit that is not registered here."""
+        for mark in marks:
+            self.acting_for(mark)
 
     def _in_process(self) -> Binding:
         if self._fallback is None:

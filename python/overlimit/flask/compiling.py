@@ -1,40 +1,63 @@
-"""From the decorators of a route and the RateLimits of its app to the batches that decide a request."""
+"""From the limits put on an app, its blueprints and its routes to what may hold for a request to a route.
+
+docs/flask.md has the rules as tables.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from overlimit.flask.batch import Batch
 from overlimit.flask.binding import Binding
 from overlimit.flask.bindings import Bindings
+from overlimit.flask.exemptions import ExemptionScope
 from overlimit.flask.layer import Layer
-from overlimit.flask.ledger import Batch
+from overlimit.flask.marks import Mark, Marks, marks_of_blueprint
 from overlimit.flask.routes import Route, labelled
-from overlimit.http.plan import Plan, Rule
+from overlimit.http.making import Origin
+from overlimit.http.rules import Choice
 
-__all__ = ["call_batches", "route_batches"]
-
-Rules = dict[Binding, list[Rule]]
+__all__ = ["block_batches", "call_batches", "route_batches", "route_choices"]
 
 
 def route_batches(bindings: Bindings, route: Route) -> tuple[Batch, ...]:
-    """Compile a route: its own limits, or else the default ones, and those of the application.
+    """Compile a route.
 
     Raises
     ------
     RuntimeError
         The RateLimit of a bound decorator is not registered on the app.
+    InvalidLimit
+        Limits do not fit the algorithm of the RateLimit they go through.
     """
-    own: Rules = {}
-    for label, mark in route.labelled:
-        binding = bindings.acting_for(mark)
-        rule = binding.decorated(mark, "route", route.endpoint, label, shown=route.endpoint)
-        own.setdefault(binding, []).append(rule)
+    bindings.check(mark for _, mark in route.labelled)
+    choices = {binding: tuple(route_choices(bindings, binding, route)) for binding in bindings}
+    return _batches(choices, _origin(route, "fallback", route.endpoint))
+
+
+def route_choices(bindings: Bindings, binding: Binding, route: Route) -> Iterator[Choice]:
+    """Yield what may hold for a route through one RateLimit; the order is that of the header fields."""
     if not route.limited:
-        return ()
-    return _batches(
-        {by: [*(own.get(by) or by.default(route.endpoint)), *by.application()] for by in bindings}
-    )
+        return
+    exempt = binding.exemptions.of_route(route.view, [nest.blueprint for nest in route.nests])
+    own = [each for each in route.labelled if _holds(bindings, binding, route, each[1])]
+    for label, mark in own:
+        yield from binding.choices(mark.options, _origin(route, "route", route.endpoint, label))
+        yield from binding.meta_choices(mark.options, _origin(route, "meta-of", route.endpoint, label))
+    overridden = any(mark.options.override_defaults for _, mark in own)
+    if not overridden and ExemptionScope.DEFAULT not in binding.exemptions.of_view(route.view):
+        for nest, label, mark in _inherited(bindings, binding, route):
+            yield from binding.choices(mark.options, _origin(route, "blueprint", route.endpoint, nest, label))
+            overridden = overridden or mark.options.override_defaults
+    if not overridden and ExemptionScope.DEFAULT not in exempt:
+        yield from binding.default(_origin(route, "default", route.endpoint, shown="default"))
+    if ExemptionScope.APPLICATION not in exempt:
+        yield from binding.application(_origin(route, "application", shown="application"))
+    if ExemptionScope.META not in exempt:
+        yield from binding.meta(_origin(route, "meta", shown="meta"))
 
 
-def call_batches(bindings: Bindings, layer: Layer, endpoint: str) -> tuple[Batch, ...]:
+def call_batches(bindings: Bindings, layer: Layer, endpoint: str, method: str) -> tuple[Batch, ...]:
     """Compile the limits of a decorated function that a request calls beside its view: only its own.
 
     Raises
@@ -42,21 +65,62 @@ def call_batches(bindings: Bindings, layer: Layer, endpoint: str) -> tuple[Batch
     RuntimeError
         The RateLimit of a bound decorator is not registered on the app.
     """
-    own: Rules = {}
+    own: dict[Binding, tuple[Choice, ...]] = {}
     for label, mark in labelled(layer.marks):
-        binding = bindings.acting_for(mark)
-        rule = binding.decorated(mark, "call", endpoint, layer.name, label, shown=layer.shown)
-        own.setdefault(binding, []).append(rule)
-    return _batches(own)
+        if mark.options.holds_for(method):
+            origin = Origin("call", (endpoint, layer.name, label), layer.shown, endpoint, method)
+            _add(own, bindings, mark, origin)
+    return _batches(own, Origin("fallback", (endpoint,), layer.shown, endpoint, method))
 
 
-def _batches(rules: Rules) -> tuple[Batch, ...]:
-    """Join what one store can decide in one call, so that a refusal charges nothing of it."""
-    groups: dict[tuple[object, ...], Rules] = {}
-    for binding, its in rules.items():
-        if its:
-            groups.setdefault(binding.shared, {})[binding] = its
-    return tuple(
-        Batch(tuple(group), Plan([rule for its in group.values() for rule in its]))
-        for group in groups.values()
-    )
+def block_batches(bindings: Bindings, mark: Mark, endpoint: str, method: str) -> tuple[Batch, ...]:
+    """Compile the limits of a ``with`` block.
+
+    Raises
+    ------
+    RuntimeError
+        The RateLimit of a bound decorator is not registered on the app.
+    """
+    own: dict[Binding, tuple[Choice, ...]] = {}
+    if mark.options.holds_for(method):
+        label = mark.options.name or "; ".join(map(_shown_part, mark.options.parts))
+        _add(own, bindings, mark, Origin("with", (endpoint, label), endpoint, endpoint, method))
+    return _batches(own, Origin("fallback", (endpoint,), endpoint, endpoint, method))
+
+
+def _holds(bindings: Bindings, binding: Binding, route: Route, mark: Mark) -> bool:
+    return mark.options.holds_for(route.method) and bindings.acting_for(mark) is binding
+
+
+def _inherited(bindings: Bindings, binding: Binding, route: Route) -> Iterator[tuple[str, str, Mark]]:
+    """Yield the limits of the blueprints around a route, outwards up to the first that overrides."""
+    for nest in route.nests:
+        marks: Marks = marks_of_blueprint(nest.blueprint)
+        here = [each for each in labelled(marks) if _holds(bindings, binding, route, each[1])]
+        yield from ((nest.name, label, mark) for label, mark in here)
+        if any(mark.options.override_defaults for _, mark in here):
+            return
+        if ExemptionScope.ANCESTORS in binding.exemptions.of_blueprint(nest.blueprint):
+            return
+
+
+def _origin(route: Route, kind: str, *parts: str, shown: str | None = None) -> Origin:
+    return Origin(kind, parts, shown or route.endpoint, route.endpoint, route.method)
+
+
+def _add(own: dict[Binding, tuple[Choice, ...]], bindings: Bindings, mark: Mark, origin: Origin) -> None:
+    binding = bindings.acting_for(mark)
+    own[binding] = (*own.get(binding, ()), *binding.choices(mark.options, origin))
+
+
+def _batches(choices: dict[Binding, tuple[Choice, ...]], fallback: Origin) -> tuple[Batch, ...]:
+    """Join what one store can decide in one call, so that a refusal charges nothing of it; shadows last."""
+    groups: dict[tuple[object, ...], dict[Binding, tuple[Choice, ...]]] = {}
+    for binding in sorted(choices, key=lambda binding: binding.shadow):
+        if choices[binding]:
+            groups.setdefault(binding.shared, {})[binding] = choices[binding]
+    return tuple(Batch(group, tuple(next(iter(group)).instead(fallback))) for group in groups.values())
+
+
+def _shown_part(part: object) -> str:
+    return part if isinstance(part, str) else getattr(part, "__qualname__", None) or repr(part)

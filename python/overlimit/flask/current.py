@@ -10,7 +10,10 @@ if TYPE_CHECKING:
     from flask.ctx import _AppCtxGlobals
     from werkzeug.local import LocalProxy
 
-__all__ = ["these_globals", "this_app", "this_request"]
+__all__ = ["EXTENSION", "these_globals", "this_app", "this_request"]
+
+EXTENSION = "overlimit"
+"""The key of ``app.extensions`` under which the state of an app is kept."""
 
 _globals = cast("LocalProxy[_AppCtxGlobals]", g)
 _app = cast("LocalProxy[Flask]", current_app)

@@ -1,91 +1,207 @@
-"""``rate_limit``: limits on a view, or on any function called in a request."""
+"""``rate_limit``: limits on a view, on a blueprint, on any function called in a request, or on a block."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar, cast, overload
 
-from flask import Flask, request_started
+from flask import Blueprint, Flask, request_started
 
+from overlimit import Decision, InvalidLimit
 from overlimit.flask.app_state import AppState
 from overlimit.flask.current import this_app, this_request
 from overlimit.flask.layer import Layer
-from overlimit.flask.marks import MARKS, Mark, leave_mark
-from overlimit.http.plan import Identify
-from overlimit.limits import LimitsLike, as_limits
+from overlimit.flask.marks import MARKS, Mark, leave_mark, mark_blueprint
+from overlimit.http.options import LimitOptions, LimitsValue, ReadLimits, Scope, methods_of, parts_of
+from overlimit.http.rules import Cost, Identify
+from overlimit.limiter import OnError
+from overlimit.limits import as_limits
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from overlimit.flask.extension import RateLimit
 
-__all__ = ["limiting", "rate_limit"]
+__all__ = ["LimitKeywords", "Limited", "SharedKeywords", "limiting", "rate_limit"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+B = TypeVar("B", bound=Blueprint)
 
 
-def rate_limit(
-    value: LimitsLike,
-    *,
-    identifiers: Identify | None = None,
-    algorithm: str | None = None,
-    name: str | None = None,
-) -> Callable[[Callable[P, R]], Callable[P, R]]:
+class SharedKeywords(TypedDict, total=False):
+    """What every kind of limit takes by name; see `rate_limit`."""
+
+    identifiers: Identify | None
+    key_func: Identify | None
+    per_method: bool
+    methods: Iterable[str] | None
+    error_message: str | Callable[[], str] | None
+    exempt_when: Callable[[], object] | None
+    override_defaults: bool
+    deduct_when: Callable[[Any], object] | None
+    on_breach: Callable[[Decision], object] | None
+    cost: Cost
+    meta_limits: LimitsValue | None
+    algorithm: str | None
+    name: str | None
+    shadow: bool
+    on_error: OnError | None
+
+
+class LimitKeywords(SharedKeywords, total=False):
+    """What a limit takes by name that spans no routes."""
+
+    scope: Scope | None
+
+
+class Limited:
+    """Limits to be put on something: as a decorator on a view, a function or a blueprint, or as a context."""
+
+    def __init__(self, options: LimitOptions, limiter: RateLimit | None) -> None:
+        """Keep the options; ``limiter`` is the RateLimit they are bound to."""
+        self._options = options
+        self._limiter = limiter
+
+    @overload
+    def __call__(self, target: B) -> B: ...
+    @overload
+    def __call__(self, target: Callable[P, R]) -> Callable[P, R]: ...
+    def __call__(self, target: Any) -> Any:
+        """Limit a view, a function that a request calls, or all views of a blueprint."""
+        # One mark per decorated thing: a decorator may be kept and used for several.
+        mark = Mark(self._options, self._limiter)
+        if isinstance(target, Blueprint):
+            mark_blueprint(target, mark)
+            return target
+        if isinstance(target, type):
+            raise TypeError(f"{target.__name__} is a class: put the limit into its decorators = [...]")
+        if not callable(target):
+            raise TypeError(f"a limit is put on a function or a blueprint, not on {target!r}")
+        return _limited(target, mark)
+
+    def __enter__(self) -> None:
+        """Charge the current request, if there is one.
+
+        Raises
+        ------
+        RateLimitExceeded, StoreFailed
+            It is refused.
+        """
+        asked = this_request()
+        if asked is not None and asked.method != "OPTIONS":
+            AppState.of(this_app()).enforce_block(self._options, self._limiter, asked)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Do nothing: what is charged stays charged."""
+
+
+def rate_limit(value: LimitsValue, **options: Unpack[LimitKeywords]) -> Limited:
     """Limit a view through the current app's first RateLimit, or else through one in the process's memory.
 
-    Stacked decorators are all checked, together with the application's limits, in one step: a refused request
-    is charged nowhere. Counts are kept per endpoint. Below ``@app.route`` the request is decided when the
-    innermost decorator is called; above it, when Flask is about to call the view. Any other decorated
-    function is limited by itself whenever a request calls it. Outside a request nothing is limited.
+    Stacked decorators are all checked, together with the limits of blueprints and of the application, in one
+    step: a refused request is charged nowhere. Counts are kept per endpoint. Below ``@app.route`` the request
+    is decided when the innermost decorator is called; above it, when Flask is about to call the view. Any
+    other decorated function is limited by itself whenever a request calls it. On a blueprint it holds for
+    each of its routes, and for those of the blueprints nested in it. ``with rate_limit(...):`` charges the
+    request there. Outside a request nothing is limited.
 
     Parameters
     ----------
     value
-        Limits as text (``"10/second; 120/minute"``), a limit, or a list of them.
+        Limits as text (``"10/second; 120/minute"``), a limit, a function without parameters that returns
+        one of these for the current request (``""``: no limit), or a list of them.
     identifiers
-        Returns who sends the request; by default what the RateLimit says, or `get_identifiers`.
+        Returns who sends the request; by default what the RateLimit says, or `get_identifiers`. ``key_func``
+        means the same.
+    per_method
+        Whether each HTTP method has counts of its own.
+    methods
+        The HTTP methods it holds for; None: all but OPTIONS, which is never limited.
+    error_message
+        The description of a refusal, or a function without parameters that returns it.
+    exempt_when
+        A function without parameters; where it returns true the request is not limited by this.
+    override_defaults
+        Whether this replaces the default limits, and on a view those of its blueprints, on a blueprint those
+        of the ones it is nested in.
+    deduct_when
+        Given the response: whether the request counts. It is charged before the view, and given back if not.
+    on_breach
+        Called with the Decision of a refusal by this limit; a response it returns is the answer.
+    cost
+        What a request spends, or a function without parameters that returns it.
+    scope
+        Divides the counts of the endpoint: a text, or a function that returns one, given the endpoint.
+    meta_limits
+        Limits of how often one may be refused: when they are used up every request here is refused.
     algorithm
         The algorithm that limits given as text follow; by default the RateLimit's.
     name
         The name shown in header fields, by default the endpoint.
+    shadow
+        Whether it only counts, logs what it would have refused, and refuses nothing.
+    on_error
+        What happens when the store fails: ``"allow"``, ``"deny"`` (503), ``"local"`` or ``"raise"``; by
+        default what the RateLimit says. Of all limits of a request the strictest counts.
 
     Raises
     ------
     InvalidLimit
         ``value`` is malformed; raised here and not at a request.
+    ValueError, TypeError
+        An option cannot be.
     """
-    return limiting(value, limiter=None, identifiers=identifiers, algorithm=algorithm, name=name)
+    return limiting(value, None, options)
 
 
 def limiting(
-    value: LimitsLike,
-    *,
+    value: LimitsValue,
     limiter: RateLimit | None,
-    identifiers: Identify | None,
-    algorithm: str | None,
-    name: str | None,
-) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Make the decorator; ``limiter`` is the RateLimit it is bound to.
+    keywords: LimitKeywords,
+    *,
+    read: ReadLimits = as_limits,
+    is_shared: bool = False,
+) -> Limited:
+    """Check the options of a decorator bound to ``limiter``, which reads limits so, and make it.
 
     Raises
     ------
     InvalidLimit
         ``value`` is malformed.
+    ValueError, TypeError
+        An option cannot be.
     """
-    if callable(value):
+    if inspect.isfunction(value) and inspect.signature(value).parameters:
         raise TypeError("rate_limit takes limits: write @rate_limit('10/second')")
-    as_limits(value, algorithm)
-    if name is not None and not isinstance(name, str):
-        raise TypeError(f"name must be a str, not {name!r}")
-
-    def decorate(target: Callable[P, R]) -> Callable[P, R]:
-        if isinstance(target, type):
-            raise TypeError(f"{target.__name__} is a class: put the limit into its decorators = [...]")
-        # One mark per decorated function: a decorator may be kept and used for several.
-        return _limited(target, Mark(value, limiter, identifiers, algorithm, name))
-
-    return decorate
+    given = dict(keywords)
+    if value is None:
+        raise InvalidLimit("limits must be given: a text such as '10/second', a limit, or a list of these")
+    unknown = given.keys() - LimitKeywords.__annotations__.keys()
+    if unknown:
+        raise TypeError(
+            f"a limit has no option {min(unknown)!r}; it has {', '.join(LimitKeywords.__annotations__)}"
+        )
+    by_alias = given.pop("key_func", None)
+    if by_alias is not None and given.get("identifiers") is not None:
+        raise TypeError("identifiers and key_func are the same: give one of them")
+    options = LimitOptions(
+        parts_of(value),
+        is_shared=is_shared,
+        **{  # type: ignore[arg-type]
+            **given,
+            "identifiers": given.get("identifiers") or by_alias,
+            "methods": methods_of(given.get("methods")),
+            "meta_limits": parts_of(given.get("meta_limits")),  # type: ignore[arg-type]
+        },
+    )
+    options.check(read)
+    return Limited(options, limiter)
 
 
 def _limited(target: Callable[P, R], mark: Mark) -> Callable[P, R]:

@@ -1,28 +1,77 @@
-"""The exception that refuses a request."""
+"""The exceptions that refuse a request."""
 
 from __future__ import annotations
 
-from werkzeug.exceptions import TooManyRequests
+import math
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from flask import Request, Response
+from werkzeug.exceptions import HTTPException, ServiceUnavailable, TooManyRequests
 
 from overlimit import Decision
 from overlimit.http.fields import retry_after_seconds
+from overlimit.http.refusals import MEDIA_TYPES, Problem, explained, quota_exceeded, store_failed
 
-__all__ = ["RateLimitExceeded"]
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIEnvironment
+
+__all__ = ["RateLimitExceeded", "StoreFailed"]
 
 
-class RateLimitExceeded(TooManyRequests):
-    """429 with the decision that refused; its ``Retry-After`` is absent when waiting cannot help."""
+class _Refusal(HTTPException):
+    """Answers in the media type that the request accepts: problem details, JSON or HTML."""
 
     decision: Decision
+    _problem: Problem
+
+    def get_response(  # type: ignore[override]
+        self, environ: WSGIEnvironment | None = None, scope: dict[str, object] | None = None
+    ) -> Response:
+        """Return the response of ``on_breach``, or else one that the request accepts."""
+        if self.response is not None:
+            return self.response  # type: ignore[return-value]
+        media_type = _accepted(environ)
+        response = Response(self._problem.body(media_type), self.code, content_type=media_type)
+        seconds = retry_after_seconds(self.decision)
+        if seconds is not None:
+            response.retry_after = seconds
+        response.vary.add("Accept")
+        return response
+
+
+class RateLimitExceeded(_Refusal, TooManyRequests):
+    """429 with the decision that refused; its ``Retry-After`` is absent when waiting cannot help."""
+
+    def __init__(
+        self,
+        decision: Decision,
+        description: str | None = None,
+        response: Response | None = None,
+        violated: Iterable[str] = (),
+    ) -> None:
+        """Refuse because of ``decision``, which ``violated`` these policies; a ``response`` is the answer."""
+        seconds = retry_after_seconds(decision)
+        super().__init__(description or explained(seconds), response, retry_after=seconds)
+        self.decision = decision
+        self._problem = quota_exceeded(self.description or "", violated)
+        if response is not None:
+            # It is the answer then, and no error handler's business.
+            self.code = None  # type: ignore[assignment]
+
+
+class StoreFailed(_Refusal, ServiceUnavailable):
+    """503 with the decision of ``on_error="deny"``: the store failed, and nothing may pass without it."""
 
     def __init__(self, decision: Decision) -> None:
-        """Refuse because of ``decision``."""
-        seconds = retry_after_seconds(decision)
-        super().__init__(_description(seconds), retry_after=seconds)
+        """Refuse because nobody decided."""
+        super().__init__(retry_after=max(1, math.ceil(decision.retry_after)))
         self.decision = decision
+        self._problem = store_failed()
+        self.description = self._problem.detail
 
 
-def _description(seconds: int | None) -> str:
-    if seconds is None:
-        return "The rate limit here never admits this request."
-    return f"Too many requests: the next one is admitted in {seconds} second{'s' if seconds > 1 else ''}."
+def _accepted(environ: WSGIEnvironment | None) -> str:
+    if environ is None:
+        return MEDIA_TYPES[0]
+    return Request(environ).accept_mimetypes.best_match(MEDIA_TYPES, MEDIA_TYPES[0])

@@ -2,32 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakSet
 
-from flask import Flask
+from flask import Blueprint, Flask
 
 from overlimit import Decision
 from overlimit.clocks import ClockLike
 from overlimit.flask.app_state import AppState
+from overlimit.flask.binding import Binding
 from overlimit.flask.current import this_app, this_request
-from overlimit.flask.decorator import limiting
+from overlimit.flask.decorator import Limited, LimitKeywords, SharedKeywords, limiting
+from overlimit.flask.exemptions import ALL_LIMITS, Exemptions, ExemptionScope
 from overlimit.flask.ledger import ledger_of
 from overlimit.flask.settings import UNSET, Headers, Settings, Unset
-from overlimit.http.plan import Identify
-from overlimit.limits import LimitsLike
+from overlimit.http.legacy import HeaderNames
+from overlimit.http.options import LimitsValue, Scope, check_callable
+from overlimit.http.rules import Cost, Identify
+from overlimit.limiter import OnError
 from overlimit.stores import Store
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __all__ = ["RateLimit"]
 
-P = ParamSpec("P")
-R = TypeVar("R")
+T = TypeVar("T", bound="Callable[..., Any] | Blueprint")
+F = TypeVar("F", bound=Callable[[], object])
 
 
 class RateLimit:
     """Limits the requests of one or more apps; what is of one app is in ``app.extensions["overlimit"]``.
 
-    An option that is not given here is read from the app's configuration.
+    An option that is not given here is read from the app's configuration, by the name in brackets. Limits are
+    a text, a limit, a function without parameters that returns one of these for the current request, or a
+    list of them.
 
     Parameters
     ----------
@@ -35,9 +46,20 @@ class RateLimit:
         Calls `init_app` at once.
     default_limits
         Hold for each route that has no decorator, counted per endpoint (RATELIMIT_DEFAULT).
+    default_limits_per_method, default_limits_exempt_when, default_limits_deduct_when, default_limits_cost
+        As for `rate_limit` (RATELIMIT_DEFAULTS_PER_METHOD and so on).
     application_limits
-        Hold for all routes, counted together (RATELIMIT_APPLICATION).
-    identifiers
+        Hold for all routes, counted together (RATELIMIT_APPLICATION); the options as above.
+    meta_limits
+        How often one may be refused: each refusal spends one, and when they are used up every request is
+        refused (RATELIMIT_META).
+    in_memory_fallback
+        Replaces all limits, in the memory of this process, while the store fails
+        (RATELIMIT_IN_MEMORY_FALLBACK).
+    on_breach, on_meta_breach
+        Called with the Decision of a refusal, by a meta limit or any other; a response it returns is the
+        answer.
+    identifiers, key_func
         Returns who sends the current request: one identifier or several, all of them limited;
         called once per request. No identity is the shared one, ``anonymous``. Default: `get_identifiers`.
     store
@@ -45,54 +67,109 @@ class RateLimit:
     clock
         Drives every limit; default: the time of the store.
     algorithm
-        What limits given as text follow.
+        What limits given as text follow (RATELIMIT_STRATEGY, RATELIMIT_ALGORITHM).
     key_prefix
         Keeps apart what shares a store (RATELIMIT_KEY_PREFIX); default: none.
     enabled
         False lets everything pass (RATELIMIT_ENABLED); default: True.
     headers
-        ``"draft"``, the default, sends the fields of the IETF draft, None sends none
-        (RATELIMIT_HEADERS_ENABLED).
+        ``"draft"``, the default, sends the fields of the IETF draft, ``"legacy"`` X-RateLimit-*, ``"both"``
+        both, None sends none (RATELIMIT_HEADERS, RATELIMIT_HEADERS_ENABLED).
+    header_names
+        The names of the ``"legacy"`` fields (RATELIMIT_HEADER_LIMIT and so on).
+    on_error
+        What happens when the store fails: ``"allow"`` (the default), ``"deny"`` (503), ``"local"`` (this
+        process decides, by ``local_share`` of the limits) or ``"raise"`` (RATELIMIT_ON_ERROR).
+    local_share
+        As for ``Limiter``.
+    shadow
+        Whether everything is counted, headers are left out and nothing is refused (RATELIMIT_SHADOW).
+    trusted_proxies
+        How many proxies, or which addresses and networks, are believed about the client's address
+        (RATELIMIT_TRUSTED_PROXIES); default: none, ``X-Forwarded-For`` is ignored.
+    ipv6_prefix
+        How many bits of an IPv6 address make one client (RATELIMIT_IPV6_PREFIX); default: 64.
 
     Raises
     ------
     InvalidLimit
         A limit is malformed.
+    ValueError, TypeError
+        Another option cannot be.
     """
 
     def __init__(
         self,
         app: Flask | None = None,
         *,
-        default_limits: LimitsLike | None = None,
-        application_limits: LimitsLike | None = None,
+        default_limits: LimitsValue | None = None,
+        default_limits_per_method: bool | None = None,
+        default_limits_exempt_when: Callable[[], object] | None = None,
+        default_limits_deduct_when: Callable[[Any], object] | None = None,
+        default_limits_cost: Cost | None = None,
+        application_limits: LimitsValue | None = None,
+        application_limits_per_method: bool | None = None,
+        application_limits_exempt_when: Callable[[], object] | None = None,
+        application_limits_deduct_when: Callable[[Any], object] | None = None,
+        application_limits_cost: Cost | None = None,
+        meta_limits: LimitsValue | None = None,
+        in_memory_fallback: LimitsValue | None = None,
+        on_breach: Callable[[Decision], object] | None = None,
+        on_meta_breach: Callable[[Decision], object] | None = None,
         identifiers: Identify | None = None,
+        key_func: Identify | None = None,
         store: str | Store | None = None,
         clock: ClockLike | None = None,
         algorithm: str | None = None,
         key_prefix: str | None = None,
         enabled: bool | None = None,
         headers: Headers | Unset = UNSET,
+        header_names: HeaderNames | None = None,
+        on_error: OnError | None = None,
+        local_share: float | None = None,
+        shadow: bool | None = None,
+        trusted_proxies: int | Sequence[str] | None = None,
+        ipv6_prefix: int | None = None,
     ) -> None:
         """Keep the options; nothing is connected to."""
-        if headers not in (UNSET, "draft", None):
-            raise ValueError(f"headers is 'draft' or None, not {headers!r}")
         if app is not None and not isinstance(app, Flask):
             raise TypeError(f"app must be a Flask app, not {app!r}; limits are given as default_limits=...")
-        if identifiers is not None and not callable(identifiers):
-            raise TypeError(f"identifiers must be a function without parameters, not {identifiers!r}")
+        if identifiers is not None and key_func is not None:
+            raise TypeError("identifiers and key_func are the same: give one of them")
         self._settings = Settings(
             default_limits=default_limits,
+            default_limits_per_method=default_limits_per_method,
+            default_limits_exempt_when=default_limits_exempt_when,
+            default_limits_deduct_when=default_limits_deduct_when,
+            default_limits_cost=default_limits_cost,
             application_limits=application_limits,
-            identifiers=identifiers,
+            application_limits_per_method=application_limits_per_method,
+            application_limits_exempt_when=application_limits_exempt_when,
+            application_limits_deduct_when=application_limits_deduct_when,
+            application_limits_cost=application_limits_cost,
+            meta_limits=meta_limits,
+            in_memory_fallback=in_memory_fallback,
+            on_breach=on_breach,
+            on_meta_breach=on_meta_breach,
+            identifiers=identifiers or key_func,
             store=store,
             clock=clock,
             algorithm=algorithm,
             key_prefix=key_prefix,
             enabled=enabled,
             headers=headers,
+            header_names=header_names,
+            on_error=on_error,
+            local_share=local_share,
+            shadow=shadow,
+            trusted_proxies=trusted_proxies,
+            ipv6_prefix=ipv6_prefix,
         )
-        self._settings.check_limits()
+        self._settings.check()
+        self._enabled: bool | None = None
+        self._states: WeakSet[AppState] = WeakSet()
+        self.exemptions = Exemptions()
+        self.request_filters: list[Callable[[], object]] = []
         if app is not None:
             self.init_app(app)
 
@@ -103,35 +180,90 @@ class RateLimit:
         ------
         InvalidLimit
             A limit in the app's configuration is malformed.
+        ValueError, TypeError
+            Another key of the configuration has a value that cannot be.
         """
-        AppState.of(app).register(self, self._settings)
+        state = AppState.of(app)
+        state.register(self, self._settings)
+        self._states.add(state)
 
-    def limit(
-        self,
-        value: LimitsLike,
-        *,
-        identifiers: Identify | None = None,
-        algorithm: str | None = None,
-        name: str | None = None,
-    ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-        """Limit a view or a function as `rate_limit` does, through this RateLimit.
+    def limit(self, value: LimitsValue, **options: Unpack[LimitKeywords]) -> Limited:
+        """Limit a view, a blueprint, a function or a block as `rate_limit` does, through this RateLimit.
 
         Raises
         ------
         InvalidLimit
             ``value`` is malformed.
+        ValueError, TypeError
+            An option cannot be.
         """
-        return limiting(
-            value,
-            limiter=self,
-            identifiers=identifiers,
-            algorithm=algorithm or self._settings.algorithm,
-            name=name,
-        )
+        return limiting(value, self, options, read=self._settings.limits)
+
+    def shared_limit(self, value: LimitsValue, scope: Scope, **options: Unpack[SharedKeywords]) -> Limited:
+        """Limit all that it is put on together: ``scope`` names the count, or returns that for an endpoint.
+
+        Raises
+        ------
+        InvalidLimit
+            ``value`` is malformed.
+        ValueError, TypeError
+            An option cannot be.
+        """
+        keywords: LimitKeywords = {**options, "scope": scope}
+        return limiting(value, self, keywords, read=self._settings.limits, is_shared=True)
+
+    def exempt(self, obj: T | None = None, *, flags: ExemptionScope = ALL_LIMITS) -> Any:
+        """Leave a view or the views of a blueprint alone, as far as the flags say; also as a decorator.
+
+        The limits that a decorator puts on the view itself stay. A blueprint's exemption is for those nested
+        in it only with ``DESCENDENTS``.
+        """
+        if obj is None:
+            return lambda target: self.exempt(target, flags=flags)
+        if not isinstance(flags, ExemptionScope):
+            raise TypeError(f"flags must be an ExemptionScope, not {flags!r}")
+        self.exemptions.add(obj, flags)
+        for state in self._states:
+            state.forget_plans()
+        return obj
+
+    def request_filter(self, function: F) -> F:
+        """Let requests pass uncounted for which the function, which takes no argument, returns true."""
+        check_callable("request_filter", function, 0)
+        self.request_filters.append(function)
+        return function
+
+    @property
+    def enabled(self) -> bool:
+        """Whether anything is limited; may be set at any time, for all apps."""
+        if self._enabled is not None:
+            return self._enabled
+        bindings = [state.bindings.get(self) for state in self._states]
+        return all(self.is_enabled(binding) for binding in bindings if binding is not None)
+
+    @enabled.setter
+    def enabled(self, enabled: bool) -> None:
+        self._enabled = bool(enabled)
+
+    @contextmanager
+    def disabled(self) -> Iterator[None]:
+        """Limit nothing within a ``with`` block, in any thread: for tests."""
+        before, self._enabled = self._enabled, False
+        try:
+            yield
+        finally:
+            self._enabled = before
+
+    def is_enabled(self, binding: Binding) -> bool:
+        """Tell whether it limits the app of a binding."""
+        return binding.settings.enabled is not False if self._enabled is None else self._enabled
 
     @property
     def current_decision(self) -> Decision | None:
-        """The latest decision on the current request; None when there is none. A refused one is falsy."""
+        """The latest decision on the current request; None when there is none. A refused one is falsy.
+
+        Where nothing but shadow limits would have refused, it is the refusal.
+        """
         asked = this_request()
         binding = None if asked is None else AppState.of(this_app()).bindings.get(self)
         return None if asked is None or binding is None else ledger_of(asked).decision(binding)

@@ -3,26 +3,77 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from overlimit.flask.current import these_globals, this_app, this_request
+from flask import Request
 
-__all__ = ["get_identifiers"]
+from overlimit.flask.current import EXTENSION, these_globals, this_app, this_request
+from overlimit.http.addresses import Proxies, checked_ipv6_prefix, grouped
+from overlimit.http.rules import Identify
+
+__all__ = ["Addresses", "get_identifiers", "identifiers_from"]
+
+_IPV6_PREFIX = 64
+
+
+class Addresses(NamedTuple):
+    """Under which text an app counts the address of a request."""
+
+    proxies: Proxies
+    ipv6_prefix: int
+
+    @classmethod
+    def of(cls, trusted_proxies: int | Sequence[str] | None, ipv6_prefix: int | None) -> Addresses:
+        """Read the two options; None: no proxy, networks of 64 bits.
+
+        Raises
+        ------
+        ValueError, TypeError
+            One of them cannot be.
+        """
+        prefix = _IPV6_PREFIX if ipv6_prefix is None else checked_ipv6_prefix(ipv6_prefix)
+        return cls(Proxies(trusted_proxies or 0), prefix)
+
+    def of_client(self, asked: Request) -> str:
+        """Return the address of who sent a request, an IPv6 one as its network."""
+        forwarded_for = asked.environ.get("HTTP_X_FORWARDED_FOR")
+        return grouped(self.proxies.client(asked.remote_addr, forwarded_for), self.ipv6_prefix)
+
+
+_ANY_APP = Addresses.of(None, None)
 
 
 def get_identifiers() -> list[str]:
     """Return ``["ip:" + address]``, and ``"user:" + id`` when a user is logged in.
 
-    The user is ``g.user``, else Flask-Login's ``current_user``. A str or int is the id itself. Any other
-    object counts when its ``is_authenticated`` (attribute or method; missing means yes) is true; its id is
-    ``get_id()`` or ``id``. The address is ``request.remote_addr``.
+    The address is that of the client behind the ``trusted_proxies`` of the app's first RateLimit, an IPv6 one
+    as its network. The user is ``g.user``, else Flask-Login's ``current_user``. A str or int is the id
+    itself. Any other object counts when its ``is_authenticated`` (attribute or method; missing means yes) is
+    true; its id is ``get_id()`` or ``id``.
     """
+    return _identifiers(_addresses_of_app())
+
+
+def identifiers_from(addresses: Addresses) -> Identify:
+    """Return what `get_identifiers` would be with these addresses."""
+    return lambda: _identifiers(addresses)
+
+
+def _identifiers(addresses: Addresses) -> list[str]:
     asked = this_request()
-    address = asked.remote_addr if asked is not None else None
+    address = addresses.of_client(asked) if asked is not None else "unknown"
     user = _user()
     identifier = user if type(user) is str else _user_id(user)
     if identifier is None or identifier == "":
-        return [f"ip:{address or 'unknown'}"]
-    return [f"ip:{address or 'unknown'}", f"user:{identifier}"]
+        return [f"ip:{address}"]
+    return [f"ip:{address}", f"user:{identifier}"]
+
+
+def _addresses_of_app() -> Addresses:
+    state = this_app().extensions.get(EXTENSION) if this_request() is not None else None
+    first = None if state is None else next(iter(state.bindings), None)
+    return _ANY_APP if first is None else first.addresses
 
 
 def _user() -> object:

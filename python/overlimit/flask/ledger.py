@@ -1,48 +1,43 @@
-"""What was decided in one request, and the header fields its response gets for that."""
+"""What was decided in one request, what of it is given back, and the header fields its response gets."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from flask import Request, Response, after_this_request
+from flask import Request, Response
 
 from overlimit import Decision
+from overlimit.flask.batch import Batch, Verdict
 from overlimit.flask.binding import Binding
-from overlimit.flask.exceeded import RateLimitExceeded
-from overlimit.http.fields import POLICY, RATE, RETRY_AFTER, given_seconds, retry_after_seconds
-from overlimit.http.plan import People, Plan, Ruling, header_fields
+from overlimit.flask.refusing import note_in_shadow, refuse
+from overlimit.http.fields import POLICY, RATE, given_seconds, retry_after_seconds
+from overlimit.http.legacy import legacy_fields
+from overlimit.http.plan import People, header_fields
 
-__all__ = ["Batch", "Ledger", "ledger_of"]
+__all__ = ["Ledger", "ledger_if_any", "ledger_of"]
 
 # On the request, since several requests may share one g when an app context was pushed around them.
 _ATTRIBUTE = "_overlimit_ledger"
 
 
-class Batch(NamedTuple):
-    """What is checked in one call to a store, by one RateLimit or by several that share it."""
-
-    bindings: tuple[Binding, ...]
-    plan: Plan
-
-
 class Ledger:
-    """The decisions of one request in the order they were made."""
+    """The verdicts on one request in the order they were given."""
 
-    __slots__ = ("_people", "_route_decided", "_rulings")
+    __slots__ = ("_people", "_refused", "_route_decided", "_verdicts")
 
     def __init__(self) -> None:
         """Start with nothing decided."""
         self._route_decided = False
+        self._refused: Verdict | None = None
         self._people: People = {}
-        self._rulings: list[tuple[tuple[Binding, ...], Ruling]] = []
+        self._verdicts: list[Verdict] = []
 
     def decide_route(self, batches: Sequence[Batch]) -> None:
         """Decide the request as a whole, however often it comes by.
 
         Raises
         ------
-        RateLimitExceeded
+        RateLimitExceeded, StoreFailed
             It is refused.
         """
         if not self._route_decided:
@@ -50,43 +45,68 @@ class Ledger:
             self.decide(batches)
 
     def decide(self, batches: Sequence[Batch]) -> None:
-        """Charge the request, store by store, up to the first that refuses.
+        """Charge the request, store by store, up to the first that refuses: then nothing stays charged.
 
         Raises
         ------
-        RateLimitExceeded
-            One refused; it has charged nothing.
+        RateLimitExceeded, StoreFailed
+            One refused.
         """
-        for bindings, plan in batches:
-            if not bindings[0].enabled:
+        before = len(self._verdicts)
+        for batch in batches:
+            verdict = batch.decide(self._people)
+            if verdict is None:
                 continue
-            if not self._rulings:
-                after_this_request(self._add_headers)
-            ruling = plan.decide(self._people)
-            self._rulings.append((bindings, ruling))
-            if not ruling.decision:
-                raise RateLimitExceeded(ruling.decision)
+            self._verdicts.append(verdict)
+            if verdict.ruling.decision:
+                if verdict.ruling.refused_in_shadow:
+                    note_in_shadow(verdict)
+            elif verdict.enforced:
+                self._refused = verdict
+                for earlier in self._verdicts[before:-1]:
+                    earlier.ruling.refund()
+                refuse(verdict)
+            else:
+                note_in_shadow(verdict)
 
     def decision(self, binding: Binding) -> Decision | None:
-        """Return the latest decision that went through a binding."""
-        return next((ruling.decision for by, ruling in reversed(self._rulings) if binding in by), None)
+        """Return the latest decision that went through a binding, shadow limits included."""
+        for verdict in reversed(self._verdicts):
+            if binding in verdict.bindings:
+                return verdict.ruling.shown_decision
+        return None
 
-    def _add_headers(self, response: Response) -> Response:
-        shown = [ruling for by, ruling in self._rulings if by[0].headers is not None]
-        if shown:
-            response.headers[POLICY], response.headers[RATE] = header_fields(shown)
-        if response.status_code == 429:
-            self._add_retry_after(response)
-        return response
+    def give_back(self, response: Response) -> None:
+        """Give back what does not count, seeing the response."""
+        for verdict in self._verdicts:
+            if verdict.ruling.plan.returnable and verdict.ruling.decision:
+                verdict.ruling.give_back(response)
 
-    def _add_retry_after(self, response: Response) -> None:
-        refused = [ruling.decision for _, ruling in self._rulings if not ruling.decision]
-        seconds = retry_after_seconds(refused[-1]) if refused else None
+    def add_fields(self, response: Response) -> None:
+        """Add the header fields."""
+        self._add_rate_fields(response)
+        if self._refused is not None and response.status_code in (429, 503):
+            self._add_retry_after(response, self._refused)
+
+    def _add_rate_fields(self, response: Response) -> None:
+        shown = [verdict for verdict in self._verdicts if _is_shown(verdict)]
+        draft = [verdict.ruling for verdict in shown if verdict.bindings[0].headers != "legacy"]
+        if draft:
+            response.headers[POLICY], response.headers[RATE] = header_fields(draft)
+        legacy = [verdict for verdict in shown if verdict.bindings[0].headers != "draft"]
+        if legacy:
+            binding = min(legacy, key=_strictness)
+            for name, value in legacy_fields(binding.ruling.decision, binding.bindings[0].header_names):
+                response.headers[name] = value
+
+    def _add_retry_after(self, response: Response, refused: Verdict) -> None:
+        name = refused.bindings[0].header_names.retry_after
+        seconds = retry_after_seconds(refused.ruling.decision)
         if seconds is None:
             return
-        given = given_seconds(response.headers.get(RETRY_AFTER), refused[-1].time)
+        given = given_seconds(response.headers.get(name), refused.ruling.decision.time)
         if given is None or given < seconds:
-            response.headers[RETRY_AFTER] = str(seconds)
+            response.headers[name] = str(seconds)
 
 
 def ledger_of(asked: Request) -> Ledger:
@@ -96,3 +116,19 @@ def ledger_of(asked: Request) -> Ledger:
         ledger = Ledger()
         setattr(asked, _ATTRIBUTE, ledger)
     return ledger
+
+
+def ledger_if_any(asked: Request) -> Ledger | None:
+    """Return the ledger of a request in which anything was decided."""
+    return getattr(asked, _ATTRIBUTE, None)
+
+
+def _is_shown(verdict: Verdict) -> bool:
+    if verdict.bindings[0].headers is None or not verdict.enforced:
+        return False
+    return bool(verdict.ruling.plan.items) and verdict.ruling.decision.source != "error"
+
+
+def _strictness(verdict: Verdict) -> tuple[bool, int]:
+    decision = verdict.ruling.decision
+    return decision.allowed, decision.remaining

@@ -1,4 +1,4 @@
-"""What a decorator leaves on a function, and how it is found again on a registered view."""
+"""What a decorator leaves on a function or a blueprint, and how it is found again."""
 
 from __future__ import annotations
 
@@ -6,45 +6,45 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from flask import has_request_context
+from flask import Blueprint, has_request_context
 
-from overlimit.http.plan import Identify
-from overlimit.limits import LimitsLike
+from overlimit.http.options import LimitOptions
 
 if TYPE_CHECKING:
     from overlimit.flask.extension import RateLimit
 
-__all__ = ["MARKS", "Mark", "Marks", "leave_mark", "marks_above", "marks_of"]
+__all__ = [
+    "MARKS",
+    "Mark",
+    "Marks",
+    "leave_mark",
+    "mark_blueprint",
+    "marks_above",
+    "marks_of",
+    "marks_of_blueprint",
+    "wrapped_chain",
+]
 
 MARKS = "__overlimit__"
 """The attribute with a function's marks; ``functools.wraps`` hands it on to the decorators above."""
 
 
 class Mark:
-    """The limits of one decorator; each is one of its own, whatever its values."""
+    """The limits that one decorator puts on one thing; each is one of its own, whatever its options."""
 
-    __slots__ = ("algorithm", "identifiers", "limiter", "limits", "name")
+    __slots__ = ("limiter", "options")
 
-    def __init__(
-        self,
-        limits: LimitsLike,
-        limiter: RateLimit | None,
-        identifiers: Identify | None,
-        algorithm: str | None,
-        name: str | None,
-    ) -> None:
-        """Keep the options of a decorator; ``limiter`` is None for the module's ``rate_limit``."""
-        self.limits = limits
+    def __init__(self, options: LimitOptions, limiter: RateLimit | None) -> None:
+        """Keep the options; ``limiter`` is None for the module's ``rate_limit``."""
+        self.options = options
         self.limiter = limiter
-        self.identifiers = identifiers
-        self.algorithm = algorithm
-        self.name = name
 
 
 Marks = tuple[Mark, ...]
-"""Marks of one function, those of the innermost decorator first."""
+"""Marks of one thing, those of the innermost decorator first."""
 
 _above: WeakKeyDictionary[Callable[..., Any], Marks] = WeakKeyDictionary()
+_on_blueprints: WeakKeyDictionary[Blueprint, Marks] = WeakKeyDictionary()
 
 
 def marks_of(function: object) -> Marks:
@@ -56,7 +56,7 @@ def marks_of(function: object) -> Marks:
 def leave_mark(target: Callable[..., Any], mark: Mark) -> Marks:
     """Note a decorator above ``target`` and return all marks of the function it makes."""
     # No route is made during a request, and what is decorated then, each time anew, must not pile up.
-    for function in () if has_request_context() else _wrapped_chain(target):
+    for function in () if has_request_context() else wrapped_chain(target):
         try:
             _above[function] = (*_above.get(function, ()), mark)
         except TypeError:  # cannot be referred to weakly, so it is nothing that @app.route returns
@@ -72,7 +72,18 @@ def marks_above(function: Callable[..., Any]) -> Marks:
         return ()
 
 
-def _wrapped_chain(function: Any) -> Iterator[Callable[..., Any]]:
+def mark_blueprint(blueprint: Blueprint, mark: Mark) -> None:
+    """Note limits for all views of a blueprint."""
+    _on_blueprints[blueprint] = (*marks_of_blueprint(blueprint), mark)
+
+
+def marks_of_blueprint(blueprint: Blueprint) -> Marks:
+    """Return the marks of a blueprint itself."""
+    return _on_blueprints.get(blueprint, ())
+
+
+def wrapped_chain(function: Any) -> Iterator[Callable[..., Any]]:
+    """Yield a function and what ``functools.wraps`` says it wraps, from the outside to the inside."""
     while function is not None:
         yield function
         function = getattr(function, "__wrapped__", None)

@@ -1,30 +1,40 @@
-"""From a registered view to the marks that hold for it."""
+"""From a registered view to what concerns it: its marks and the blueprints it lies in."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, cast
 
-from flask import Flask
+from flask import Blueprint, Flask
 
 from overlimit.flask.marks import Mark, Marks, marks_above, marks_of
 from overlimit.http.policy_names import distinct
 
-__all__ = ["Route", "View", "find_route", "labelled"]
+__all__ = ["Nest", "Route", "View", "find_route", "labelled", "routes_of"]
 
 View = Callable[..., Any]
 Labelled = tuple[tuple[str, Mark], ...]
 
 
+class Nest(NamedTuple):
+    """A blueprint around a route, by the name it is registered under."""
+
+    name: str
+    blueprint: Blueprint
+
+
 class Route(NamedTuple):
-    """An endpoint, for one HTTP method, and the decorators' limits on it.
+    """An endpoint, for one HTTP method, the decorators' limits on it and its blueprints, innermost first.
 
     ``view_decides``: a call of the view passes through a decorator, which then decides the request.
-    ``limited`` is False for static files.
+    ``limited`` is False for static files without a decorator.
     """
 
     endpoint: str
+    method: str
+    view: View
     labelled: Labelled
+    nests: tuple[Nest, ...]
     view_decides: bool
     limited: bool
 
@@ -34,14 +44,39 @@ def find_route(app: Flask, endpoint: str, view: View, method: str) -> Route:
     name, handler = _method_handler(view, method)
     on_view, on_handler = marks_of(view), marks_of(handler)
     found = (*labelled((*on_view, *marks_above(view))), *labelled(on_handler, f"{name}."))
-    decides = bool(on_view or on_handler)
-    return Route(endpoint, found, decides, limited=bool(found) or not _is_static(app, endpoint))
+    return Route(
+        endpoint,
+        method,
+        view,
+        found,
+        tuple(_nests(app, endpoint)),
+        view_decides=bool(on_view or on_handler),
+        limited=bool(found) or not _is_static(app, endpoint),
+    )
+
+
+def routes_of(app: Flask) -> Iterator[Route]:
+    """Yield every route of an app, by endpoint and method; OPTIONS, which nothing limits, is left out."""
+    found = {(rule.endpoint, method) for rule in app.url_map.iter_rules() for method in rule.methods or ()}
+    for endpoint, method in sorted(found):
+        view = app.view_functions.get(endpoint)
+        if view is not None and method not in ("OPTIONS", "HEAD"):
+            yield find_route(app, endpoint, view, method)
 
 
 def labelled(marks: Marks, start: str = "") -> Labelled:
-    """Tell the marks of one function apart: by their name, or else by their place from the inside."""
-    labels = distinct(mark.name or f"{start}{number}" for number, mark in enumerate(marks, 1))
+    """Tell the marks of one thing apart: by their name, or else by their place from the inside."""
+    labels = distinct(mark.options.name or f"{start}{number}" for number, mark in enumerate(marks, 1))
     return tuple(zip(labels, marks, strict=True))
+
+
+def _nests(app: Flask, endpoint: str) -> Iterator[Nest]:
+    name = endpoint.rpartition(".")[0]
+    while name:
+        blueprint = app.blueprints.get(name)
+        if blueprint is not None:
+            yield Nest(name, cast(Blueprint, blueprint))
+        name = name.rpartition(".")[0]
 
 
 def _method_handler(view: View, method: str) -> tuple[str, object]:

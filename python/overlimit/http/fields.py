@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from email.utils import parsedate_to_datetime
 from typing import NamedTuple, Protocol
 
@@ -15,10 +15,8 @@ __all__ = [
     "RATE",
     "RETRY_AFTER",
     "Item",
-    "Row",
     "given_seconds",
     "policy_field",
-    "rate_state",
     "retry_after_seconds",
 ]
 
@@ -43,26 +41,6 @@ class Item(NamedTuple):
         return f'"{escaped}"'
 
 
-class Row(Protocol):
-    """What one limit answered for one identifier; times in seconds."""
-
-    @property
-    def allowed(self) -> bool:
-        """Whether this pair let the request pass."""
-
-    @property
-    def remaining(self) -> int:
-        """What the limit still grants the identifier."""
-
-    @property
-    def retry_after(self) -> float:
-        """Seconds until this pair allows the same request."""
-
-    @property
-    def reset_after(self) -> float:
-        """Seconds until nothing is left of what was spent."""
-
-
 class Refusal(Protocol):
     """The one thing Retry-After needs of a decision."""
 
@@ -76,28 +54,6 @@ def policy_field(items: Iterable[Item]) -> str:
     return ", ".join(
         f"{item.key};q={min(item.quota, _LARGEST_INTEGER)};w={math.ceil(item.window)}" for item in items
     )
-
-
-def rate_state(rows: Sequence[Row]) -> str:
-    """Format what stands behind ``r=`` of one item: what its limit answered for each identifier.
-
-    ``r`` is the smallest remaining. ``t`` is the longest retry_after when the limit refused anyone, else the
-    reset_after of who has least left, in seconds rounded up; it is absent when waiting cannot help.
-    """
-    shown = rows[0]
-    left = shown.remaining
-    for row in rows:
-        if not row.allowed:
-            return _refused_state(rows)
-        if row.remaining < left or (row.remaining == left and row.reset_after > shown.reset_after):
-            shown, left = row, row.remaining
-    return f"{left if left < _LARGEST_INTEGER else _LARGEST_INTEGER};t={math.ceil(shown.reset_after)}"
-
-
-def _refused_state(rows: Sequence[Row]) -> str:
-    left = min(row.remaining for row in rows)
-    seconds = max(row.retry_after for row in rows)
-    return f"{left}" if seconds == math.inf else f"{left};t={math.ceil(seconds)}"
 
 
 def retry_after_seconds(decision: Refusal) -> int | None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
-from typing import Literal, get_args
 
-__all__ = ["Kind", "distinct", "policy_name", "shown_name"]
+__all__ = ["distinct", "policy_name", "shown_name"]
 
-Kind = Literal["application", "default", "route", "call"]
-
-_KINDS = frozenset(get_args(Kind))
+# The first words of all kinds: a prefix that begins so could be taken for one.
+_KINDS = frozenset(
+    {"application", "blueprint", "call", "default", "fallback", "meta", "route", "shared", "with"}
+)
 _LONGEST = 64
 _HASH_DIGITS = 16
 _SEPARATOR = "--"
@@ -23,7 +23,7 @@ _NAME = re.compile(rf"[A-Za-z0-9_.-]{{1,{_LONGEST}}}")
 _SLOT = re.compile(r"[A-Za-z0-9_.]+(?:-[A-Za-z0-9_.]+)*")
 
 
-def policy_name(kind: Kind, *parts: str, prefix: str = "") -> str:
+def policy_name(kind: str, *parts: str, prefix: str = "") -> str:
     """Name a policy of one origin.
 
     Each kind comes with a fixed number of ``parts``, so no two origins share a name. What would not match
@@ -32,7 +32,8 @@ def policy_name(kind: Kind, *parts: str, prefix: str = "") -> str:
     slots = (prefix, kind, *parts) if prefix else (kind, *parts)
     name = _SEPARATOR.join(slots)
     plain = len(name) <= _LONGEST and all(map(_SLOT.fullmatch, slots))
-    return name if plain and prefix not in _KINDS else _hashed(name, (prefix, kind, *parts))
+    reads_as_kind = prefix.partition("-")[0] in _KINDS
+    return name if plain and not reads_as_kind else _hashed(name, (prefix, kind, *parts))
 
 
 def shown_name(text: str) -> str:

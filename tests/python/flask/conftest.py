@@ -11,7 +11,7 @@ from werkzeug.test import TestResponse
 
 from overlimit import ManualClock, MemoryStore, RedisStore
 from overlimit.flask import RateLimit
-from overlimit.http import plan
+from overlimit.http.plan import People, Plan, Ruling
 
 
 class Site:
@@ -57,11 +57,18 @@ def make_site(store: MemoryStore | RedisStore, clock: ManualClock) -> Callable[.
 def store_calls(monkeypatch: pytest.MonkeyPatch) -> list[list[tuple[Any, ...]]]:
     """Return the charges of each call to a store, as they come."""
     calls: list[list[tuple[Any, ...]]] = []
-    hit_all = plan.hit_all
+    decide = Plan.decide
 
-    def noted(charges: list[tuple[Any, ...]]) -> Any:
-        calls.append(charges)
-        return hit_all(charges)
+    def noted(plan: Plan, people: People) -> Ruling:
+        ruling = decide(plan, people)
+        calls.append(
+            [
+                (rule.limiter, identifier, rule.cost)
+                for rule in plan.rules
+                for identifier in people[rule.identify]
+            ]
+        )
+        return ruling
 
-    monkeypatch.setattr(plan, "hit_all", noted)
+    monkeypatch.setattr(Plan, "decide", noted)
     return calls

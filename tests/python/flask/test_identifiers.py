@@ -26,7 +26,7 @@ def visit():
 
 def test_the_address_comes_first(visit):
     assert visit() == ["ip:192.0.2.7"]
-    assert visit(REMOTE_ADDR="2001:db8::1") == ["ip:2001:db8::1"]
+    assert visit(REMOTE_ADDR="2001:db8::1") == ["ip:2001:db8::/64"]
 
 
 def test_a_forwarded_address_is_not_believed(visit):

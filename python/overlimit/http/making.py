@@ -1,0 +1,149 @@
+"""From the options of a limit and where it is put to the rules that hold there."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
+from typing import NamedTuple
+
+from overlimit import Decision, Limiter
+from overlimit.clocks import ClockLike
+from overlimit.http.options import Dynamic, LimitOptions, ReadLimits, is_dynamic
+from overlimit.http.plan import MOST_PLANS
+from overlimit.http.policy_names import policy_name, shown_name
+from overlimit.http.rules import Choice, Identify, Role, Rule, Terms
+from overlimit.limiter import OnError
+from overlimit.limits import Limit, LimitsLike
+from overlimit.stores import Store
+
+__all__ = ["Maker", "Origin"]
+
+
+class Origin(NamedTuple):
+    """Where a limit is put: what its counts are kept by, and its name in header fields."""
+
+    kind: str
+    """What sort of place it is; each has a fixed number of ``parts``."""
+    parts: tuple[str, ...]
+    """Of a limit that counts per endpoint the first one is the endpoint."""
+    shown: str
+    endpoint: str
+    method: str
+
+
+class _VaryingLimiter(Limiter):
+    """One of those that a limit which depends on the request has had: others of its name are meant."""
+
+    def _compare_with_namesakes(self) -> None:
+        """Say nothing of them."""
+
+
+class Maker(NamedTuple):
+    """Makes the rules of one RateLimit: what they have in common unless their options say otherwise."""
+
+    store: Store
+    clock: ClockLike | None
+    prefix: str
+    read: ReadLimits
+    identify: Identify
+    on_error: OnError
+    local_share: float
+    on_breach: Callable[[Decision], object] | None
+    request_identifier: Callable[[], str] | None
+    """Says instead of the endpoint what a request asks for."""
+
+    def choices(self, options: LimitOptions, origin: Origin, role: Role = Role.ENFORCE) -> Iterator[Choice]:
+        """Yield a rule, or a function that makes one during a request, for each policy of these options.
+
+        Raises
+        ------
+        InvalidLimit
+            The limits do not fit the algorithm.
+        """
+        if options.per_method:
+            origin = origin._replace(kind=f"{origin.kind}-by-method", parts=(*origin.parts, origin.method))
+        for number, part in enumerate(options.parts):
+            place = origin
+            if number:
+                place = origin._replace(kind=f"{origin.kind}-member", parts=(*origin.parts, str(number)))
+            yield _Making(self, options, place, role).choice(part)
+
+
+class _Place(NamedTuple):
+    """What is found out of a count's name during a request."""
+
+    scope: str | None = None
+    instead_of_endpoint: str | None = None
+
+
+class _Making(NamedTuple):
+    """All that is known of a rule before the request."""
+
+    maker: Maker
+    options: LimitOptions
+    origin: Origin
+    role: Role
+
+    def choice(self, value: LimitsLike | Dynamic) -> Choice:
+        scope = self.options.scope
+        if is_dynamic(value) or callable(scope) or self.options.exempt_when or self._request_identifier():
+            # Kept, since a limiter costs more than a request; bounded, since a request may choose the scope.
+            return partial(self._choose, lru_cache(MOST_PLANS)(partial(self._rule, _VaryingLimiter)), value)
+        return self._rule(Limiter, value, _Place(scope))
+
+    def _choose(self, rule: Callable[[LimitsLike, _Place], Rule], value: LimitsLike | Dynamic) -> Rule | None:
+        exempt_when, scope = self.options.exempt_when, self.options.scope
+        if exempt_when is not None and exempt_when():
+            return None
+        limits = value() if is_dynamic(value) else value
+        if limits is None or limits == "":
+            return None
+        found = str(scope(self.origin.endpoint)) if callable(scope) else scope
+        identifier = self._request_identifier()
+        instead = None if identifier is None else str(identifier())
+        return rule(tuple(limits) if isinstance(limits, list) else limits, _Place(found, instead))
+
+    def _request_identifier(self) -> Callable[[], str] | None:
+        return self.maker.request_identifier if self.origin.parts else None
+
+    def _rule(self, kind: type[Limiter], value: LimitsLike, place: _Place) -> Rule:
+        options, maker = self.options, self.maker
+        limits = maker.read(value, options.algorithm)
+        limiter = kind(
+            limits,
+            name=self._policy_name(limits, place),
+            store=maker.store,
+            clock=maker.clock,
+            on_error=options.on_error or maker.on_error,
+            local_share=maker.local_share,
+        )
+        hooks = tuple(hook for hook in (maker.on_breach, options.on_breach) if hook is not None)
+        return Rule(
+            limiter,
+            options.identifiers or maker.identify,
+            shown_name(options.name or self.origin.shown),
+            Role.SHADOW if options.shadow and self.role is Role.ENFORCE else self.role,
+            options.cost,
+            Terms(options.deduct_when, hooks, options.error_message),
+        )
+
+    def _policy_name(self, limits: tuple[Limit, ...], place: _Place) -> str:
+        kind, parts = self.origin.kind, self.origin.parts
+        if self.options.is_shared:
+            kind, parts = self._shared(limits, place.scope or "")
+        elif place.instead_of_endpoint is not None:
+            kind, parts = f"{kind}-of", (place.instead_of_endpoint, *parts[1:])
+        if place.scope is not None and not self.options.is_shared:
+            kind, parts = f"{kind}-scoped", (*parts, place.scope)
+        return policy_name(kind, *parts, prefix=self.maker.prefix)
+
+    # Limits of one scope that count differently may hold side by side, for the same identifiers.
+    def _shared(self, limits: tuple[Limit, ...], scope: str) -> tuple[str, tuple[str, ...]]:
+        by = self.options.identifiers
+        who = "" if by is None else f"{by.__module__}.{getattr(by, '__qualname__', type(by).__qualname__)}"
+        what = (who, *sorted(str(limit._core_limit.tag) for limit in limits))
+        parts = (scope, hashlib.sha256(ascii(what).encode()).hexdigest()[:8])
+        if not self.options.per_method:
+            return "shared", parts
+        return "shared-by-method", (*parts, self.origin.method)

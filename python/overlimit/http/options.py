@@ -1,0 +1,151 @@
+"""The options of one limit as a decorator or a configuration gives them, checked before anything else."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
+
+from overlimit import Decision, InvalidLimit
+from overlimit.http.rules import Cost, Identify
+from overlimit.limiter import OnError
+from overlimit.limits import Limit, LimitsLike, as_limits
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+__all__ = [
+    "Dynamic",
+    "LimitOptions",
+    "LimitsValue",
+    "ReadLimits",
+    "Scope",
+    "check_callable",
+    "is_dynamic",
+    "methods_of",
+    "parts_of",
+]
+
+Dynamic: TypeAlias = Callable[[], LimitsLike | None]
+"""Says during a request which limits hold; ``""`` and None: none."""
+
+LimitsValue: TypeAlias = LimitsLike | Dynamic | list[Any]
+"""Limits, a function that names them during a request, or a list of these."""
+
+ReadLimits: TypeAlias = Callable[[LimitsLike, str | None], tuple[Limit, ...]]
+"""Reads limits, texts as an algorithm if one is named."""
+
+Scope: TypeAlias = str | Callable[[str], str]
+"""What a count is divided by, or a function that says so, given the endpoint."""
+
+
+@dataclasses.dataclass(frozen=True)
+class LimitOptions:
+    """What is said about one limit."""
+
+    parts: tuple[LimitsLike | Dynamic, ...]
+    """The limits, by what is counted as one policy; see `parts_of`."""
+    identifiers: Identify | None = None
+    per_method: bool = False
+    methods: frozenset[str] | None = None
+    error_message: str | Callable[[], str] | None = None
+    exempt_when: Callable[[], object] | None = None
+    override_defaults: bool = True
+    deduct_when: Callable[[Any], object] | None = None
+    on_breach: Callable[[Decision], object] | None = None
+    cost: Cost = 1
+    scope: Scope | None = None
+    is_shared: bool = False
+    meta_limits: tuple[LimitsLike | Dynamic, ...] = ()
+    algorithm: str | None = None
+    name: str | None = None
+    shadow: bool = False
+    on_error: OnError | None = None
+
+    def holds_for(self, method: str) -> bool:
+        """Tell whether it concerns requests with this HTTP method."""
+        return self.methods is None or method in self.methods
+
+    def check(self, read: ReadLimits = as_limits) -> None:
+        """Check everything; ``read`` is what makes limits of texts.
+
+        Raises
+        ------
+        InvalidLimit
+            The limits are malformed.
+        ValueError, TypeError
+            Another option cannot be.
+        """
+        for part in (*self.parts, *self.meta_limits):
+            if not is_dynamic(part):
+                read(part, self.algorithm)
+        check_callable("identifiers", self.identifiers, 0)
+        check_callable("exempt_when", self.exempt_when, 0)
+        check_callable("deduct_when", self.deduct_when, 1)
+        check_callable("on_breach", self.on_breach, 1)
+        if callable(self.error_message):
+            check_callable("error_message", self.error_message, 0)
+        _check_cost(self.cost)
+        _check_name(self.name)
+        if self.on_error is not None and self.on_error not in get_args(OnError):
+            raise ValueError(f"on_error is one of {', '.join(get_args(OnError))}, not {self.on_error!r}")
+        if self.scope is not None and not isinstance(self.scope, str):
+            check_callable("scope", self.scope, 1)
+
+
+def methods_of(methods: object) -> frozenset[str] | None:
+    """Return HTTP methods in capitals; None: all."""
+    if methods is None:
+        return None
+    if isinstance(methods, str):
+        raise TypeError(f"methods is a list of HTTP methods, as in methods=[{methods!r}]")
+    return frozenset(str(method).upper() for method in methods)  # type: ignore[attr-defined]
+
+
+def parts_of(value: LimitsValue | None) -> tuple[LimitsLike | Dynamic, ...]:
+    """Return limits by what is counted as one policy: all that is fixed, then each function."""
+    if value is None:
+        return ()
+    if not isinstance(value, list):
+        return (value,)
+    fixed = tuple(member for member in value if not is_dynamic(member))
+    functions = tuple(member for member in value if is_dynamic(member))
+    return (fixed, *functions) if fixed or not functions else functions
+
+
+def check_callable(name: str, given: object, parameters: int) -> None:
+    """Raise TypeError unless it's None or can be called with so many arguments."""
+    if given is None:
+        return
+    shape = "a function of one argument" if parameters else "a function without parameters"
+    if not callable(given):
+        raise TypeError(f"{name} must be {shape}, not {given!r}")
+    try:
+        inspect.signature(given).bind(*(None,) * parameters)
+    except TypeError as error:
+        raise TypeError(f"{name} must be {shape}: {given!r} says {error}") from None
+    except ValueError:  # built in, and tells nothing of itself
+        return
+
+
+def is_dynamic(value: LimitsLike | Dynamic) -> TypeIs[Dynamic]:
+    """Tell a function that names limits during a request."""
+    return callable(value) and not isinstance(value, Limit)
+
+
+def _check_cost(cost: object) -> None:
+    if callable(cost):
+        return check_callable("cost", cost, 0)
+    if isinstance(cost, bool) or not isinstance(cost, int):
+        raise TypeError(f"cost must be a whole number or a function that returns one, not {cost!r}")
+    if cost < 0:
+        raise ValueError(f"cost must be 0 or more, not {cost}")
+    return None
+
+
+def _check_name(name: object) -> None:
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"name must be a str, not {name!r}")
+    if name == "":
+        raise InvalidLimit("name must not be empty")

@@ -1,0 +1,65 @@
+"""Rules: one policy each, who is charged under it, in which role, and what else was said about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from overlimit import Decision, Limiter
+from overlimit.http.fields import Item
+
+__all__ = ["NO_TERMS", "Choice", "Cost", "Identify", "Role", "Rule", "Terms"]
+
+Identify = Callable[[], object]
+"""Returns who sends the current request: one identifier, or an iterable of them."""
+
+Cost = int | Callable[[], int]
+"""What a request spends, or a function without parameters that says so during the request."""
+
+
+class Role(IntEnum):
+    """What a charge does to the call it is part of; the numbers are those of the engine."""
+
+    ENFORCE = 0
+    """Refuses when its limit does."""
+    SHADOW = 1
+    """Is evaluated and charged like the enforced ones, and never refuses."""
+    ON_REFUSAL = 2
+    """A meta limit: charged when the enforced ones refuse; refuses everything once it is used up."""
+
+
+class Terms(NamedTuple):
+    """What was said about a limit beside its numbers; None: nothing."""
+
+    deduct_when: Callable[[Any], object] | None = None
+    """Given the response: whether the request counts."""
+    on_breach: tuple[Callable[[Decision], object], ...] = ()
+    """Called with a refusal, one after the other; each may return a response, and the last one counts."""
+    error_message: str | Callable[[], str] | None = None
+    """The refusal's description."""
+
+
+NO_TERMS = Terms()
+
+
+class Rule(NamedTuple):
+    """One policy of a plan, who is charged under it, and the name it is shown under."""
+
+    limiter: Limiter
+    identify: Identify
+    name: str
+    role: Role = Role.ENFORCE
+    cost: Cost = 1
+    terms: Terms = NO_TERMS
+
+    def items(self) -> Iterator[Item]:
+        """Yield one header item per limit: a policy of one limit shows exactly its name."""
+        limits = self.limiter.limits
+        for limit in limits:
+            name = self.name if len(limits) == 1 else f"{self.name}:{limit.label}"
+            yield Item(name, limit.quota, limit.window)
+
+
+Choice = Rule | Callable[[], Rule | None]
+"""A rule, or a function that says during a request which one holds, if any."""
