@@ -99,11 +99,12 @@ class AppState:
         RateLimitExceeded, StoreFailed
             The request is refused.
         """
+        ledger = ledger_of(asked)
         plan = self._route_plan(asked)
         if layer.marks[0] not in plan.marks:
-            ledger_of(asked).decide(self._call_batches(layer, asked))
+            ledger.decide(self._call_batches(layer, asked))
         elif layer.innermost:
-            ledger_of(asked).decide_route(plan.batches)
+            ledger.decide_route(plan.batches)
 
     def enforce_block(self, options: LimitOptions, limiter: RateLimit | None, asked: Request) -> None:
         """Decide the request by the limits of a ``with`` block.

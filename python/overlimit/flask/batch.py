@@ -19,6 +19,8 @@ class Verdict(NamedTuple):
 
     bindings: tuple[Binding, ...]
     ruling: Ruling
+    is_shown: bool
+    """Whether the header fields tell of it."""
 
     @property
     def enforced(self) -> bool:
@@ -29,7 +31,7 @@ class Verdict(NamedTuple):
 class Batch:
     """What may hold for a route, by RateLimit, all on one store."""
 
-    __slots__ = ("_choices", "_fallback", "_only", "_outage", "_planner_of", "bindings")
+    __slots__ = ("_choices", "_fallback", "_only", "_outage", "_planner_of", "_shows", "bindings")
 
     def __init__(self, choices: dict[Binding, tuple[Choice, ...]], fallback: tuple[Choice, ...] = ()) -> None:
         """Compile what is the same for each request; ``fallback`` holds instead while the store fails."""
@@ -39,6 +41,7 @@ class Batch:
         self._planner_of = lru_cache(maxsize=None)(self._planner)
         self._only = self._planner(self.bindings) if len(choices) == 1 else None
         self._outage = False
+        self._shows = self.bindings[0].headers is not None and not self.bindings[0].shadow
 
     def decide(self, people: People) -> Verdict | None:
         """Charge a request; None when nothing holds for it.
@@ -50,15 +53,21 @@ class Batch:
         InvalidLimit, ValueError, TypeError
             A function returned what cannot be.
         """
-        active = tuple(binding for binding in self.bindings if binding.concerns_this_request())
+        active = self._active()
         if not active:
             return None
         plan = (self._only or self._planner_of(active)).plan()
         if plan is None:
             return None
         if self._fallback is None:
-            return Verdict(active, plan.decide(people))
+            return self._verdict(active, plan.decide(people))
         return self._decide_or_fall_back(active, plan, self._fallback, people)
+
+    def _active(self) -> tuple[Binding, ...]:
+        bindings = self.bindings
+        if len(bindings) == 1:
+            return bindings if bindings[0].concerns_this_request() else ()
+        return tuple(binding for binding in bindings if binding.concerns_this_request())
 
     def _decide_or_fall_back(
         self, active: tuple[Binding, ...], plan: Plan, fallback: Planner, people: People
@@ -70,11 +79,15 @@ class Batch:
             self._outage = True
             outages.failed(store, _kind_of(error), "local", str(error))
             instead = fallback.plan()
-            return None if instead is None else Verdict(active, instead.decide(people))
+            return None if instead is None else self._verdict(active, instead.decide(people))
         if self._outage:
             self._outage = False
             outages.answered(store)
-        return Verdict(active, ruling)
+        return self._verdict(active, ruling)
+
+    def _verdict(self, active: tuple[Binding, ...], ruling: Ruling) -> Verdict:
+        shown = self._shows and ruling.decision.source != "error" and bool(ruling.plan.items)
+        return Verdict(active, ruling, shown)
 
     def _planner(self, bindings: tuple[Binding, ...]) -> Planner:
         return Planner(choice for binding in bindings for choice in self._choices[binding])

@@ -11,7 +11,7 @@ from overlimit.flask.identifiers import Addresses, identifiers_from
 from overlimit.flask.settings import Settings
 from overlimit.http.legacy import HeaderNames
 from overlimit.http.making import Maker, Origin
-from overlimit.http.options import LimitOptions
+from overlimit.http.options import LimitOptions, text_of
 from overlimit.http.rules import Choice, Role
 from overlimit.stores import Store, as_store
 
@@ -41,6 +41,7 @@ class Binding:
         self.headers = settings.headers
         self.header_names = settings.header_names or HeaderNames()
         self.shadow = bool(settings.shadow)
+        self.enabled_by_settings = settings.enabled is not False
         self.exemptions = Exemptions() if limiter is None else limiter.exemptions
         self.addresses = Addresses.of(settings.trusted_proxies, settings.ipv6_prefix)
         # Each app has counts of its own in memory, as it would in a process of its own.
@@ -71,29 +72,31 @@ class Binding:
     @property
     def enabled(self) -> bool:
         """Whether it limits anything now."""
-        return self.settings.enabled is not False if self.limiter is None else self.limiter.is_enabled(self)
+        return self.limiter is None or self.limiter.is_enabled(self)
 
     def concerns_this_request(self) -> bool:
         """Tell whether it is enabled and none of its filters lets the request pass."""
         limiter = self.limiter
         if limiter is None:
             return True
-        return limiter.is_enabled(self) and not any(passes() for passes in limiter.request_filters)
+        filters = limiter.request_filters
+        return limiter.is_enabled(self) and not (filters and any(passes() for passes in filters))
 
     def choices(self, options: LimitOptions, origin: Origin) -> Iterator[Choice]:
-        """Yield the rules of a decorator.
+        """Yield the rules of a decorator, and of its meta limits, which count for the whole app.
 
         Raises
         ------
         InvalidLimit
             The decorator's text does not fit the algorithm of this RateLimit.
         """
-        return self._rules.choices(options, origin)
-
-    def meta_choices(self, options: LimitOptions, origin: Origin) -> Iterator[Choice]:
-        """Yield the rules of a decorator's meta limits."""
-        meta = LimitOptions(options.meta_limits, identifiers=options.identifiers, algorithm=options.algorithm)
-        return self._meta_rules.choices(meta, origin, Role.ON_REFUSAL)
+        yield from self._rules.choices(options, origin)
+        if options.meta_limits:
+            meta = LimitOptions(
+                options.meta_limits, identifiers=options.identifiers, algorithm=options.algorithm
+            )
+            place = origin._replace(kind="meta-of", parts=(text_of(options.meta_limits),), shown="meta")
+            yield from self._meta_rules.choices(meta, place, Role.ON_REFUSAL)
 
     def default(self, origin: Origin) -> Iterator[Choice]:
         """Yield the rules of an endpoint whose limits nothing overrides."""

@@ -15,6 +15,7 @@ from overlimit.flask.layer import Layer
 from overlimit.flask.marks import Mark, Marks, marks_of_blueprint
 from overlimit.flask.routes import Route, labelled
 from overlimit.http.making import Origin
+from overlimit.http.options import text_of
 from overlimit.http.rules import Choice
 
 __all__ = ["block_batches", "call_batches", "route_batches", "route_choices"]
@@ -43,7 +44,6 @@ def route_choices(bindings: Bindings, binding: Binding, route: Route) -> Iterato
     own = [each for each in route.labelled if _holds(bindings, binding, route, each[1])]
     for label, mark in own:
         yield from binding.choices(mark.options, _origin(route, "route", route.endpoint, label))
-        yield from binding.meta_choices(mark.options, _origin(route, "meta-of", route.endpoint, label))
     overridden = any(mark.options.override_defaults for _, mark in own)
     if not overridden and ExemptionScope.DEFAULT not in binding.exemptions.of_view(route.view):
         for nest, label, mark in _inherited(bindings, binding, route):
@@ -83,7 +83,7 @@ def block_batches(bindings: Bindings, mark: Mark, endpoint: str, method: str) ->
     """
     own: dict[Binding, tuple[Choice, ...]] = {}
     if mark.options.holds_for(method):
-        label = mark.options.name or "; ".join(map(_shown_part, mark.options.parts))
+        label = mark.options.name or text_of(mark.options.parts)
         _add(own, bindings, mark, Origin("with", (endpoint, label), endpoint, endpoint, method))
     return _batches(own, Origin("fallback", (endpoint,), endpoint, endpoint, method))
 
@@ -120,7 +120,3 @@ def _batches(choices: dict[Binding, tuple[Choice, ...]], fallback: Origin) -> tu
         if choices[binding]:
             groups.setdefault(binding.shared, {})[binding] = choices[binding]
     return tuple(Batch(group, tuple(next(iter(group)).instead(fallback))) for group in groups.values())
-
-
-def _shown_part(part: object) -> str:
-    return part if isinstance(part, str) else getattr(part, "__qualname__", None) or repr(part)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from flask import Flask, Request, current_app, g, has_request_context, request
+from flask import Flask, Request, current_app, g, request
 
 if TYPE_CHECKING:
     from flask.ctx import _AppCtxGlobals
@@ -22,7 +22,10 @@ _request = cast("LocalProxy[Request]", request)
 
 def this_request() -> Request | None:
     """Return the request being handled, or None outside of one."""
-    return _request._get_current_object() if has_request_context() else None
+    try:
+        return _request._get_current_object()
+    except RuntimeError:
+        return None
 
 
 def this_app() -> Flask:

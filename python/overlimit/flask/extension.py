@@ -256,7 +256,7 @@ class RateLimit:
 
     def is_enabled(self, binding: Binding) -> bool:
         """Tell whether it limits the app of a binding."""
-        return binding.settings.enabled is not False if self._enabled is None else self._enabled
+        return binding.enabled_by_settings if self._enabled is None else self._enabled
 
     @property
     def current_decision(self) -> Decision | None:

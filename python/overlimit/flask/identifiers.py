@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 from flask import Request
 
 from overlimit.flask.current import EXTENSION, these_globals, this_app, this_request
-from overlimit.http.addresses import Proxies, checked_ipv6_prefix, grouped
+from overlimit.http.addresses import UNKNOWN, Proxies, checked_ipv6_prefix, grouped
+from overlimit.http.identities import Distinct
 from overlimit.http.rules import Identify
 
 __all__ = ["Addresses", "get_identifiers", "identifiers_from"]
@@ -37,8 +39,11 @@ class Addresses(NamedTuple):
 
     def of_client(self, asked: Request) -> str:
         """Return the address of who sent a request, an IPv6 one as its network."""
+        address = asked.remote_addr
         forwarded_for = asked.environ.get("HTTP_X_FORWARDED_FOR")
-        return grouped(self.proxies.client(asked.remote_addr, forwarded_for), self.ipv6_prefix)
+        if forwarded_for is not None:
+            address = self.proxies.client(address, forwarded_for)
+        return grouped(address, self.ipv6_prefix)
 
 
 _ANY_APP = Addresses.of(None, None)
@@ -52,33 +57,28 @@ def get_identifiers() -> list[str]:
     itself. Any other object counts when its ``is_authenticated`` (attribute or method; missing means yes) is
     true; its id is ``get_id()`` or ``id``.
     """
-    return _identifiers(_addresses_of_app())
+    return list(_identifiers(_addresses_of_app()))
 
 
 def identifiers_from(addresses: Addresses) -> Identify:
     """Return what `get_identifiers` would be with these addresses."""
-    return lambda: _identifiers(addresses)
+    return partial(_identifiers, addresses)
 
 
-def _identifiers(addresses: Addresses) -> list[str]:
+def _identifiers(addresses: Addresses) -> Distinct:
     asked = this_request()
-    address = addresses.of_client(asked) if asked is not None else "unknown"
-    user = _user()
-    identifier = user if type(user) is str else _user_id(user)
+    address = addresses.of_client(asked) if asked is not None else UNKNOWN
+    user = these_globals().get("user")
+    identifier = user if type(user) is str else _user_id(_flask_login_user() if user is None else user)
     if identifier is None or identifier == "":
-        return [f"ip:{address}"]
-    return [f"ip:{address}", f"user:{identifier}"]
+        return Distinct((f"ip:{address}",))
+    return Distinct((f"ip:{address}", f"user:{identifier}"))
 
 
 def _addresses_of_app() -> Addresses:
     state = this_app().extensions.get(EXTENSION) if this_request() is not None else None
     first = None if state is None else next(iter(state.bindings), None)
     return _ANY_APP if first is None else first.addresses
-
-
-def _user() -> object:
-    user = these_globals().get("user")
-    return _flask_login_user() if user is None else user
 
 
 def _flask_login_user() -> object:

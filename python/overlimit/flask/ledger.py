@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NoReturn
 
 from flask import Request, Response
+from werkzeug.datastructures import Headers
 
 from overlimit import Decision
 from overlimit.flask.batch import Batch, Verdict
 from overlimit.flask.binding import Binding
-from overlimit.flask.refusing import note_in_shadow, refuse
+from overlimit.flask.refusing import note_if_in_shadow, refuse
 from overlimit.http.fields import POLICY, RATE, given_seconds, retry_after_seconds
 from overlimit.http.legacy import legacy_fields
 from overlimit.http.plan import People, header_fields
@@ -23,11 +25,12 @@ _ATTRIBUTE = "_overlimit_ledger"
 class Ledger:
     """The verdicts on one request in the order they were given."""
 
-    __slots__ = ("_people", "_refused", "_route_decided", "_verdicts")
+    __slots__ = ("_people", "_refused", "_returns", "_route_decided", "_verdicts")
 
     def __init__(self) -> None:
         """Start with nothing decided."""
         self._route_decided = False
+        self._returns = False
         self._refused: Verdict | None = None
         self._people: People = {}
         self._verdicts: list[Verdict] = []
@@ -58,16 +61,18 @@ class Ledger:
             if verdict is None:
                 continue
             self._verdicts.append(verdict)
-            if verdict.ruling.decision:
-                if verdict.ruling.refused_in_shadow:
-                    note_in_shadow(verdict)
-            elif verdict.enforced:
-                self._refused = verdict
-                for earlier in self._verdicts[before:-1]:
-                    earlier.ruling.refund()
-                refuse(verdict)
-            else:
-                note_in_shadow(verdict)
+            ruling = verdict.ruling
+            self._returns = self._returns or bool(ruling.plan.returnable)
+            if not ruling.decision and verdict.enforced:
+                self._refuse(verdict, before)
+            if ruling.plan.has_shadows or not ruling.decision:
+                note_if_in_shadow(verdict)
+
+    def _refuse(self, verdict: Verdict, before: int) -> NoReturn:
+        self._refused = verdict
+        for earlier in self._verdicts[before:-1]:
+            earlier.ruling.refund()
+        refuse(verdict)
 
     def decision(self, binding: Binding) -> Decision | None:
         """Return the latest decision that went through a binding, shadow limits included."""
@@ -78,26 +83,17 @@ class Ledger:
 
     def give_back(self, response: Response) -> None:
         """Give back what does not count, seeing the response."""
-        for verdict in self._verdicts:
-            if verdict.ruling.plan.returnable and verdict.ruling.decision:
+        for verdict in self._verdicts if self._returns else ():
+            if verdict.ruling.decision:
                 verdict.ruling.give_back(response)
 
     def add_fields(self, response: Response) -> None:
         """Add the header fields."""
-        self._add_rate_fields(response)
+        shown = [verdict for verdict in self._verdicts if verdict.is_shown]
+        if shown:
+            _set(response.headers, _rate_fields(shown))
         if self._refused is not None and response.status_code in (429, 503):
             self._add_retry_after(response, self._refused)
-
-    def _add_rate_fields(self, response: Response) -> None:
-        shown = [verdict for verdict in self._verdicts if _is_shown(verdict)]
-        draft = [verdict.ruling for verdict in shown if verdict.bindings[0].headers != "legacy"]
-        if draft:
-            response.headers[POLICY], response.headers[RATE] = header_fields(draft)
-        legacy = [verdict for verdict in shown if verdict.bindings[0].headers != "draft"]
-        if legacy:
-            binding = min(legacy, key=_strictness)
-            for name, value in legacy_fields(binding.ruling.decision, binding.bindings[0].header_names):
-                response.headers[name] = value
 
     def _add_retry_after(self, response: Response, refused: Verdict) -> None:
         name = refused.bindings[0].header_names.retry_after
@@ -123,12 +119,30 @@ def ledger_if_any(asked: Request) -> Ledger | None:
     return getattr(asked, _ATTRIBUTE, None)
 
 
-def _is_shown(verdict: Verdict) -> bool:
-    if verdict.bindings[0].headers is None or not verdict.enforced:
-        return False
-    return bool(verdict.ruling.plan.items) and verdict.ruling.decision.source != "error"
+def _rate_fields(shown: Sequence[Verdict]) -> list[tuple[str, str]]:
+    # Those of one RateLimit agree; several on one app may not.
+    fields: list[tuple[str, str]] = []
+    draft = [verdict.ruling for verdict in shown if verdict.bindings[0].headers != "legacy"]
+    if draft:
+        policy, rate = header_fields(draft)
+        fields = [(POLICY, policy), (RATE, rate)]
+    legacy = [verdict for verdict in shown if verdict.bindings[0].headers != "draft"]
+    if legacy:
+        strictest = min(legacy, key=_room)
+        fields += legacy_fields(strictest.ruling.decision, strictest.bindings[0].header_names)
+    return fields
 
 
-def _strictness(verdict: Verdict) -> tuple[bool, int]:
+def _room(verdict: Verdict) -> tuple[bool, int]:
     decision = verdict.ruling.decision
     return decision.allowed, decision.remaining
+
+
+# Most responses have none of the fields: adding them costs half of replacing what may be there.
+def _set(headers: Headers, fields: Sequence[tuple[str, str]]) -> None:
+    present = {name.lower() for name, _ in headers}
+    for name, value in fields:
+        if name.lower() in present:
+            headers.set(name, value)
+        else:
+            headers.add(name, value)

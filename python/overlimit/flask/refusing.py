@@ -15,7 +15,7 @@ from overlimit.flask.signals import rate_limited
 from overlimit.http.plan import Ruling
 from overlimit.http.rules import Role, Rule
 
-__all__ = ["note_in_shadow", "refuse"]
+__all__ = ["note_if_in_shadow", "refuse"]
 
 _log = logging.getLogger("overlimit")
 
@@ -41,8 +41,10 @@ def refuse(verdict: Verdict) -> NoReturn:
     raise RateLimitExceeded(decision, _error_message(ruling, rules), response, violated)
 
 
-def note_in_shadow(verdict: Verdict) -> None:
+def note_if_in_shadow(verdict: Verdict) -> None:
     """Log a refusal that changes nothing, and send the signal."""
+    if verdict.ruling.decision and not verdict.ruling.refused_in_shadow:
+        return
     decision = verdict.ruling.shown_decision
     _log.info("would have been refused, were it not in shadow: %r", decision)
     rate_limited.send(this_app(), decision=decision)

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["ANONYMOUS", "Identifiers", "as_identifiers"]
+__all__ = ["ANONYMOUS", "Distinct", "Identifiers", "as_identifiers"]
 
 ANONYMOUS = "anonymous"
 """Who has no identity shares this one, and is limited like any other."""
 
 Identifiers = tuple[str | bytes, ...]
+
+
+class Distinct(tuple[str, ...]):
+    """Identifiers that are known to be neither empty nor alike."""
+
+    __slots__ = ()
 
 
 def as_identifiers(found: object) -> Identifiers:
@@ -23,6 +29,8 @@ def as_identifiers(found: object) -> Identifiers:
     TypeError
         ``found`` is neither a str, bytes or None nor an iterable of these.
     """
+    if type(found) is Distinct:
+        return found
     if type(found) is list and _are_plain(found):
         return tuple(found)
     known: dict[bytes, str | bytes] = {}

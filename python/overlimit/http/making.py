@@ -105,7 +105,8 @@ class _Making(NamedTuple):
         return rule(tuple(limits) if isinstance(limits, list) else limits, _Place(found, instead))
 
     def _request_identifier(self) -> Callable[[], str] | None:
-        return self.maker.request_identifier if self.origin.parts else None
+        counts_per_endpoint = self.origin.parts[:1] == (self.origin.endpoint,)
+        return self.maker.request_identifier if counts_per_endpoint else None
 
     def _rule(self, kind: type[Limiter], value: LimitsLike, place: _Place) -> Rule:
         options, maker = self.options, self.maker

@@ -25,6 +25,7 @@ __all__ = [
     "is_dynamic",
     "methods_of",
     "parts_of",
+    "text_of",
 ]
 
 Dynamic: TypeAlias = Callable[[], LimitsLike | None]
@@ -112,6 +113,13 @@ def parts_of(value: LimitsValue | None) -> tuple[LimitsLike | Dynamic, ...]:
     fixed = tuple(member for member in value if not is_dynamic(member))
     functions = tuple(member for member in value if is_dynamic(member))
     return (fixed, *functions) if fixed or not functions else functions
+
+
+def text_of(parts: tuple[LimitsLike | Dynamic, ...]) -> str:
+    """Describe limits: texts as they are, functions by their names."""
+    return "; ".join(
+        part if isinstance(part, str) else getattr(part, "__qualname__", None) or repr(part) for part in parts
+    )
 
 
 def check_callable(name: str, given: object, parameters: int) -> None:

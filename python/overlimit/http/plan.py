@@ -29,14 +29,24 @@ Charge = tuple[Limiter, str | bytes, int, int]
 class Plan:
     """The rules of one route on one store, with everything that is the same for each request worked out."""
 
-    __slots__ = ("_charged", "_hit_alone", "items", "keys", "policy_field", "returnable", "roles", "rules")
+    __slots__ = (
+        "_charged",
+        "_hit_alone",
+        "has_shadows",
+        "items",
+        "keys",
+        "policy_field",
+        "returnable",
+        "rules",
+    )
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         """Compile the rules, at least one; of those that count under one name only the first."""
         self.rules = tuple({rule.limiter.name: rule for rule in reversed(tuple(rules))}.values())[::-1]
-        self.roles = frozenset(rule.role for rule in self.rules)
+        roles = {rule.role for rule in self.rules}
+        self.has_shadows = Role.SHADOW in roles
         self._charged = tuple((rule.limiter, rule.identify, rule.cost, int(rule.role)) for rule in self.rules)
-        alone = len(self.rules) == 1 and self.roles == {Role.ENFORCE}
+        alone = len(self.rules) == 1 and roles == {Role.ENFORCE}
         self._hit_alone = self.rules[0].limiter.hit if alone else None
         self.items = renamed(item for rule in self.rules if _is_shown(rule) for item in rule.items())
         self.keys = keys_of(self.rules, self.items)
@@ -92,7 +102,7 @@ class Ruling(NamedTuple):
     @property
     def refused_in_shadow(self) -> bool:
         """Whether a shadow limit, and nothing else, would have refused."""
-        if Role.SHADOW not in self.plan.roles or not self.decision:
+        if not (self.plan.has_shadows and self.decision):
             return False
         return any(rule.role is Role.SHADOW for rule in self.refusing())
 
