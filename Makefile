@@ -21,7 +21,7 @@ help: ## Show this list
 demo: $(DONE)/package ## Watch a real Flask app refuse real requests
 	$(BIN)/python examples/demo.py
 
-serve: $(DONE)/package ## Leave the example app up (PORT=8000)
+serve: $(DONE)/package ## Leave the example app and its page up (PORT=8000)
 	$(BIN)/python examples/demo.py --serve --port $(PORT)
 
 test: lint test-cpp test-python ## Everything: lint, C++ tests plain and under sanitizers, Python tests

@@ -87,7 +87,7 @@ class Visitors:
 
     def _request(self, burst: Burst) -> None:
         with closing(self._connect(burst.address)) as connection:
-            connection.request("GET", "/", headers={"X-User": burst.user})
+            connection.request("GET", "/hello", headers={"X-User": burst.user})
             answer = connection.getresponse()
             if answer.status not in (200, 429):
                 raise ClaimFailed(f"the app answers with 200 or 429; seen: {answer.status} {answer.reason}")
@@ -187,7 +187,7 @@ def wait(burst: Burst) -> None:
 def run_demo(store: str) -> None:
     with example_server(store) as port:
         visitors = Visitors(port)
-        print(f"the example app serves http://127.0.0.1:{port}/ under 10/second; 120/minute; 240/hour")
+        print(f"the example app serves http://127.0.0.1:{port}/hello under 10/second; 120/minute; 240/hour")
         one_address_binds_both_users(visitors)
         refused_user_costs_others_nothing(visitors)
         storm_admits_no_more(visitors)
@@ -212,7 +212,7 @@ def example_server(store: str) -> Iterator[int]:
 
 
 def serve(port: int) -> None:
-    """Serve the example app until interrupted."""
+    """Serve the example app and its page until interrupted."""
     from werkzeug.serving import make_server
 
     sys.path.insert(0, str(Path(__file__).parent))
@@ -222,7 +222,7 @@ def serve(port: int) -> None:
     server = make_server("127.0.0.1", port, app, threaded=True)
     url = f"{READY}{server.server_port}/".removeprefix("serving on ")
     print(f"serving on {url}", flush=True)
-    print(f"try: curl -i -H 'X-User: alice' {url}   (Ctrl-C stops)", flush=True)
+    print(f"open it in a browser, or try: curl -i -H 'X-User: alice' {url}hello   (Ctrl-C stops)", flush=True)
     server.serve_forever()  # returns at Ctrl-C
 
 

@@ -102,7 +102,7 @@ def test_the_example_app_answers_over_a_socket(example_app):
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
-        answers = [get(server.server_port, "/", "ann") for _ in range(11)]
+        answers = [get(server.server_port, "/hello", "ann") for _ in range(11)]
     finally:
         server.shutdown()
         thread.join()
@@ -115,7 +115,7 @@ def test_the_example_app_answers_over_a_socket(example_app):
 
 def test_the_example_app_explains_a_refusal(example_app):
     client = example_app.test_client()
-    answers = [client.get("/", headers={"X-User": "ben"}) for _ in range(40)]
+    answers = [client.get("/hello", headers={"X-User": "ben"}) for _ in range(40)]
     refusals = [answer for answer in answers if answer.status_code == 429]
     assert 1 <= len(refusals) <= 30
     assert refusals[0].json["identifier"] == "ip:127.0.0.1"

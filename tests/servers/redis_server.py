@@ -177,11 +177,11 @@ class TlsRedisServer(RedisServer):
         return f"rediss://{self.credentials}{host}:{self.tls_port}/{db}"
 
 
-def installed(program: str) -> str:
+def installed(program: str, *, package: str = "redis-server") -> str:
     """Return the path of a program; RuntimeError, naming what to install, when there is none."""
     path = shutil.which(program)
     if path is None:
-        raise RuntimeError(f"{program} is not installed: these tests need a real one (Debian: redis-server)")
+        raise RuntimeError(f"{program} is not installed: these tests need a real one (Debian: {package})")
     return path
 
 
