@@ -1,0 +1,62 @@
+"""A gunicorn of our own that serves an app from several worker processes."""
+
+from __future__ import annotations
+
+import http.client
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+
+from .patience import PATIENCE, eventually
+from .ports import free_port
+
+
+class Gunicorn:
+    """Four workers with four threads each; ``app`` is as on gunicorn's command line, found in ``directory``.
+
+    Once built, ``health`` answers with 200. What the app and its workers say is in ``log``.
+    """
+
+    def __init__(
+        self, app: str, directory: Path, *, health: str, log: Path, environment: Mapping[str, str]
+    ) -> None:
+        self.port = free_port()
+        self.log = log
+        self._health = health
+        options = f"--workers 4 --threads 4 --bind 127.0.0.1:{self.port} --graceful-timeout 2"
+        with log.open("wb") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "gunicorn", *options.split(), app],
+                cwd=directory,
+                env={"PATH": "", **environment},
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+        try:
+            eventually(self._answers, within=3 * PATIENCE)
+        except BaseException:
+            self.stop()
+            raise
+
+    def _answers(self) -> bool:
+        if self._process.poll() is not None:
+            raise RuntimeError(
+                f"gunicorn ended with status {self._process.returncode}: {self.log.read_text()}"
+            )
+        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)) as connection:
+            try:
+                connection.request("GET", self._health)
+                return connection.getresponse().status == 200
+            except OSError:
+                return False
+
+    def stop(self) -> None:
+        """End it and its workers; harmless when it has ended already."""
+        self._process.terminate()
+        try:
+            self._process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
