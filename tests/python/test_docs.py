@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[2]
 PAGES_WITH_EXAMPLES = (
     "README.md",
     "docs/algorithms.md",
+    "docs/migrating.md",
     "docs/operations.md",
     "docs/systems.md",
     "docs/usage.md",

@@ -1,14 +1,14 @@
-"""Clients of an HTTP server: threads, each with a connection of its own that it keeps."""
+"""Clients of an HTTP server, in several threads and over several connections."""
 
 from __future__ import annotations
 
 import http.client
 import json
-import threading
 import time
 from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from queue import Queue
 from typing import Any, NamedTuple
 
 from .patience import PATIENCE
@@ -28,44 +28,55 @@ class Answer(NamedTuple):
 
 
 class Clients:
-    """Eight of them; what one method asks for is shared among them."""
+    """Eight threads with as many connections, which are kept; whoever asks takes the next free one."""
 
-    THREADS = 8
-
-    def __init__(self, port: int) -> None:
-        self._port = port
-        self._own = threading.local()
-        self._pool = ThreadPoolExecutor(self.THREADS)
+    def __init__(self, port: int, *, at_once: int = 8) -> None:
+        self._pool = ThreadPoolExecutor(at_once)
+        self._connections: Queue[_Connection] = Queue()
+        for _ in range(at_once):
+            self._connections.put(_Connection(port))
 
     def ask(self, path: str, **options: Any) -> Answer:
-        """Send one request from this thread."""
-        return self._send(path, **options)
+        """Send one request: ``method=``, ``headers=`` and ``body=`` besides the path."""
+        connection = self._connections.get()
+        try:
+            return connection.ask(path, **options)
+        finally:
+            self._connections.put(connection)
 
     def ask_often(self, path: str, times: int, **options: Any) -> list[Answer]:
         """Send so many requests from all threads at once."""
-        return list(self._pool.map(lambda _: self._send(path, **options), range(times)))
+        return list(self._pool.map(lambda _: self.ask(path, **options), range(times)))
 
     def statuses(self, path: str, times: int, **options: Any) -> Counter[int]:
         """Return how often each status came back."""
         return Counter(answer.status for answer in self.ask_often(path, times, **options))
 
-    def _send(
+    def close(self) -> None:
+        self._pool.shutdown()
+        while not self._connections.empty():
+            self._connections.get().close()
+
+
+class _Connection:
+    IDLE = 1.0
+    """Seconds after which a new one is opened; gunicorn ends those that were idle for two."""
+
+    def __init__(self, port: int) -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+        self._used = 0.0
+
+    def ask(
         self, path: str, *, method: str = "GET", headers: Mapping[str, str] | None = None, body: bytes = b""
     ) -> Answer:
         began = time.monotonic()
-        connection = self._connection()
-        connection.request(method, path, body, dict(headers or {}))
-        response = connection.getresponse()
-        return Answer(response.status, response.headers, response.read(), time.monotonic() - began)
-
-    def _connection(self) -> http.client.HTTPConnection:
-        # gunicorn ends a connection that was idle for two seconds.
-        now = time.monotonic()
-        if now - getattr(self._own, "used", 0.0) > 1.0:
-            self._own.connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE)
-        self._own.used = now
-        connection: http.client.HTTPConnection = self._own.connection
-        return connection
+        if began - self._used > self.IDLE:
+            self.close()
+        self._connection.request(method, path, body, dict(headers or {}))
+        response = self._connection.getresponse()
+        content = response.read()
+        self._used = time.monotonic()
+        return Answer(response.status, response.headers, content, self._used - began)
 
     def close(self) -> None:
-        self._pool.shutdown()
+        self._connection.close()
