@@ -15,7 +15,7 @@ import asyncio
 import hmac
 import logging
 import os
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from flask import Blueprint, Flask, Response, abort, g, json, jsonify, request
 from flask.typing import ResponseReturnValue
@@ -60,7 +60,6 @@ limiter = RateLimit(
     meta_limits="100/hour",
     on_meta_breach=shut_out,
     store=STORE,
-    on_error=os.environ.get("OVERLIMIT_ON_ERROR", "allow"),
     trusted_proxies=1,
     key_prefix="shop",
 )
@@ -196,9 +195,9 @@ limiter.shared_limit("5/minute", scope="admin", identifiers=customer_name, overr
 class Orders(MethodView):
     """Reading stands under the plan, ordering under a limit of its own too."""
 
-    decorators = (
-        limiter.limit("3/minute", methods=["POST"], identifiers=customer_name, override_defaults=False),
-    )
+    decorators: ClassVar = [
+        limiter.limit("3/minute", methods=["POST"], identifiers=customer_name, override_defaults=False)
+    ]
 
     def get(self) -> ResponseReturnValue:
         return jsonify(orders=[])
@@ -258,6 +257,7 @@ def note_refusal(_app: Flask, decision: Decision, **_: object) -> None:
 def create_app() -> Flask:
     logging.basicConfig(level=logging.INFO)
     app = Flask(__name__)
+    app.config["RATELIMIT_ON_ERROR"] = os.environ.get("OVERLIMIT_ON_ERROR", "allow")
     limiter.init_app(app)
     rate_limited.connect(note_refusal, app)
     app.register_blueprint(shop)
