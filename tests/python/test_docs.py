@@ -1,6 +1,7 @@
 """The documentation holds: its examples run and print what it says, its links and tests are there.
 
 Each ``python`` block runs on its own, in a process of its own; a ``text`` block right below is its output.
+One that defines tests is run by pytest.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ from typing import NamedTuple
 
 import pytest
 
+from overlimit.http import configuration
+
 ROOT = Path(__file__).parents[2]
 PAGES_WITH_EXAMPLES = (
     "README.md",
     "docs/algorithms.md",
+    "docs/flask.md",
     "docs/migrating.md",
     "docs/operations.md",
     "docs/systems.md",
@@ -30,6 +34,7 @@ LINK = re.compile(r"\]\((?!https?://)(?P<target>[^)#]*)(?:#(?P<heading>[^)]+))?\
 HEADING = re.compile(r"^#+ (.+)$", re.M)
 FENCED = re.compile(r"^```.*?^```$", re.M | re.S)
 NAMED_TEST = re.compile(r"tests/\w+(?:/\w+)*\.py(?:::\w+)+")
+TEST = re.compile(r"^def test_", re.M)
 FLAW_TABLE = re.compile(r"^\| flaw \| instead \| test \|\n\|[ -|]+\n(?P<rows>(?:^\|.*\n)+)", re.M)
 
 
@@ -81,6 +86,11 @@ def test_no_example_is_overlooked():
     assert len([example for example in EXAMPLES if example.output]) >= 10
 
 
+def test_every_key_of_the_configuration_is_in_the_page_on_flask():
+    named = set(re.findall(r"`(RATELIMIT_\w+)`", text_of("docs/flask.md")))
+    assert named == set(configuration.KEYS)
+
+
 def collected_from(files: set[str]) -> set[str]:
     """Return the names of the tests in these files, and of their classes, as pytest would run them."""
     run = subprocess.run(
@@ -122,10 +132,17 @@ def on_real_redis(start_redis):
     return substituted
 
 
+def command_for(code: str, directory: Path) -> list[str]:
+    if not TEST.search(code):
+        return ["-c", code]
+    (directory / "test_example.py").write_text(code, encoding="utf-8")
+    return ["-m", "pytest", "-q", "-p", "no:cacheprovider", "test_example.py"]
+
+
 @pytest.mark.parametrize("example", EXAMPLES, ids=[example.place for example in EXAMPLES])
 def test_an_example_runs_on_its_own_and_prints_what_the_page_says(example, on_real_redis, tmp_path):
     run = subprocess.run(
-        [sys.executable, "-W", "error", "-c", on_real_redis(example.code)],
+        [sys.executable, "-W", "error", *command_for(on_real_redis(example.code), tmp_path)],
         capture_output=True,
         text=True,
         timeout=60,
