@@ -10,9 +10,9 @@ from overlimit.flask.exemptions import Exemptions
 from overlimit.flask.identifiers import Addresses, identifiers_from
 from overlimit.flask.settings import Settings
 from overlimit.http.legacy import HeaderNames
-from overlimit.http.making import Maker, Origin
+from overlimit.http.making import Maker, Origin, Placed
 from overlimit.http.options import LimitOptions, text_of
-from overlimit.http.rules import Choice, Role
+from overlimit.http.rules import Role
 from overlimit.stores import Store, as_store
 
 if TYPE_CHECKING:
@@ -82,34 +82,28 @@ class Binding:
         filters = limiter.request_filters
         return limiter.is_enabled(self) and not (filters and any(passes() for passes in filters))
 
-    def choices(self, options: LimitOptions, origin: Origin) -> Iterator[Choice]:
-        """Yield the rules of a decorator, and of its meta limits, which count for the whole app.
-
-        Raises
-        ------
-        InvalidLimit
-            The decorator's text does not fit the algorithm of this RateLimit.
-        """
-        yield from self._rules.choices(options, origin)
+    def decorated(self, options: LimitOptions, origin: Origin) -> Iterator[Placed]:
+        """Yield the limits of a decorator, and its meta limits, which count for the whole app."""
+        yield from self._rules.place(options, origin)
         if options.meta_limits:
             meta = LimitOptions(
                 options.meta_limits, identifiers=options.identifiers, algorithm=options.algorithm
             )
             place = origin._replace(kind="meta-of", parts=(text_of(options.meta_limits),), shown="meta")
-            yield from self._meta_rules.choices(meta, place, Role.ON_REFUSAL)
+            yield from self._meta_rules.place(meta, place, Role.ON_REFUSAL)
 
-    def default(self, origin: Origin) -> Iterator[Choice]:
-        """Yield the rules of an endpoint whose limits nothing overrides."""
-        return self._rules.choices(self.settings.default, origin)
+    def default(self, origin: Origin) -> Iterator[Placed]:
+        """Yield the limits of an endpoint whose limits nothing overrides."""
+        return self._rules.place(self.settings.default, origin)
 
-    def application(self, origin: Origin) -> Iterator[Choice]:
-        """Yield the rules that count the whole app."""
-        return self._rules.choices(self.settings.application, origin)
+    def application(self, origin: Origin) -> Iterator[Placed]:
+        """Yield the limits that count the whole app."""
+        return self._rules.place(self.settings.application, origin)
 
-    def meta(self, origin: Origin) -> Iterator[Choice]:
-        """Yield the rules that count refusals."""
-        return self._meta_rules.choices(self.settings.meta, origin, Role.ON_REFUSAL)
+    def meta(self, origin: Origin) -> Iterator[Placed]:
+        """Yield the limits that count refusals."""
+        return self._meta_rules.place(self.settings.meta, origin, Role.ON_REFUSAL)
 
-    def instead(self, origin: Origin) -> Iterator[Choice]:
-        """Yield the rules that replace all others while the store fails."""
-        return iter(()) if self._instead is None else self._instead.choices(self.settings.fallback, origin)
+    def instead(self, origin: Origin) -> Iterator[Placed]:
+        """Yield the limits that replace all others while the store fails."""
+        return iter(()) if self._instead is None else self._instead.place(self.settings.fallback, origin)

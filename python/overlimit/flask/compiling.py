@@ -14,11 +14,11 @@ from overlimit.flask.exemptions import ExemptionScope
 from overlimit.flask.layer import Layer
 from overlimit.flask.marks import Mark, Marks, marks_of_blueprint
 from overlimit.flask.routes import Route, labelled
-from overlimit.http.making import Origin
+from overlimit.http.making import Origin, Placed
 from overlimit.http.options import text_of
 from overlimit.http.rules import Choice
 
-__all__ = ["block_batches", "call_batches", "route_batches", "route_choices"]
+__all__ = ["block_batches", "call_batches", "check_marks", "placed_limits", "route_batches"]
 
 
 def route_batches(bindings: Bindings, route: Route) -> tuple[Batch, ...]:
@@ -31,23 +31,41 @@ def route_batches(bindings: Bindings, route: Route) -> tuple[Batch, ...]:
     InvalidLimit
         Limits do not fit the algorithm of the RateLimit they go through.
     """
-    bindings.check(mark for _, mark in route.labelled)
-    choices = {binding: tuple(route_choices(bindings, binding, route)) for binding in bindings}
+    check_marks(bindings, route)
+    choices = {
+        binding: tuple(placed.choice() for placed in placed_limits(bindings, binding, route))
+        for binding in bindings
+    }
     return _batches(choices, _origin(route, "fallback", route.endpoint))
 
 
-def route_choices(bindings: Bindings, binding: Binding, route: Route) -> Iterator[Choice]:
+def check_marks(bindings: Bindings, route: Route) -> None:
+    """See to it that all limits of a route, inherited ones too, have a RateLimit to go through.
+
+    Raises
+    ------
+    RuntimeError
+        The RateLimit of a bound decorator is not registered on the app.
+    """
+    bindings.check(mark for _, mark in route.labelled)
+    for nest in route.nests:
+        bindings.check(marks_of_blueprint(nest.blueprint))
+
+
+def placed_limits(bindings: Bindings, binding: Binding, route: Route) -> Iterator[Placed]:
     """Yield what may hold for a route through one RateLimit; the order is that of the header fields."""
     if not route.limited:
         return
     exempt = binding.exemptions.of_route(route.view, [nest.blueprint for nest in route.nests])
     own = [each for each in route.labelled if _holds(bindings, binding, route, each[1])]
     for label, mark in own:
-        yield from binding.choices(mark.options, _origin(route, "route", route.endpoint, label))
+        yield from binding.decorated(mark.options, _origin(route, "route", route.endpoint, label))
     overridden = any(mark.options.override_defaults for _, mark in own)
     if not overridden and ExemptionScope.DEFAULT not in binding.exemptions.of_view(route.view):
         for nest, label, mark in _inherited(bindings, binding, route):
-            yield from binding.choices(mark.options, _origin(route, "blueprint", route.endpoint, nest, label))
+            yield from binding.decorated(
+                mark.options, _origin(route, "blueprint", route.endpoint, nest, label)
+            )
             overridden = overridden or mark.options.override_defaults
     if not overridden and ExemptionScope.DEFAULT not in exempt:
         yield from binding.default(_origin(route, "default", route.endpoint, shown="default"))
@@ -110,7 +128,8 @@ def _origin(route: Route, kind: str, *parts: str, shown: str | None = None) -> O
 
 def _add(own: dict[Binding, tuple[Choice, ...]], bindings: Bindings, mark: Mark, origin: Origin) -> None:
     binding = bindings.acting_for(mark)
-    own[binding] = (*own.get(binding, ()), *binding.choices(mark.options, origin))
+    placed = binding.decorated(mark.options, origin)
+    own[binding] = (*own.get(binding, ()), *(each.choice() for each in placed))
 
 
 def _batches(choices: dict[Binding, tuple[Choice, ...]], fallback: Origin) -> tuple[Batch, ...]:
@@ -119,4 +138,8 @@ def _batches(choices: dict[Binding, tuple[Choice, ...]], fallback: Origin) -> tu
     for binding in sorted(choices, key=lambda binding: binding.shadow):
         if choices[binding]:
             groups.setdefault(binding.shared, {})[binding] = choices[binding]
-    return tuple(Batch(group, tuple(next(iter(group)).instead(fallback))) for group in groups.values())
+    return tuple(Batch(group, _instead(next(iter(group)), fallback)) for group in groups.values())
+
+
+def _instead(binding: Binding, origin: Origin) -> tuple[Choice, ...]:
+    return tuple(placed.choice() for placed in binding.instead(origin))

@@ -74,6 +74,7 @@ class Limited:
         """Limit a view, a function that a request calls, or all views of a blueprint."""
         # One mark per decorated thing: a decorator may be kept and used for several.
         mark = Mark(self._options, self._limiter)
+        request_started.connect(_find_limits)
         if isinstance(target, Blueprint):
             mark_blueprint(target, mark)
             return target
@@ -209,7 +210,6 @@ def _limited(target: Callable[P, R], mark: Mark) -> Callable[P, R]:
     wrapper = (_async_wrapper if inspect.iscoroutinefunction(target) else _wrapper)(target, layer)
     setattr(wrapper, MARKS, leave_mark(target, mark))
     layer.belongs_to(wrapper)
-    request_started.connect(_find_lost_decorators)
     return wrapper
 
 
@@ -241,6 +241,7 @@ def _enforce(layer: Layer) -> None:
         AppState.of(this_app()).enforce(layer, asked)
 
 
-def _find_lost_decorators(app: Flask, **_: object) -> None:
-    # An app without RateLimit has nothing else that would notice a decorator above @app.route.
+def _find_limits(app: Flask, **_: object) -> None:
+    # An app without RateLimit has nothing else that would notice a decorator above @app.route, or one on a
+    # blueprint.
     AppState.of(app)

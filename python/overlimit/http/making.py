@@ -14,10 +14,10 @@ from overlimit.http.plan import MOST_PLANS
 from overlimit.http.policy_names import policy_name, shown_name
 from overlimit.http.rules import Choice, Identify, Role, Rule, Terms
 from overlimit.limiter import OnError
-from overlimit.limits import Limit, LimitsLike
+from overlimit.limits import Limit, LimitsLike, as_limits
 from overlimit.stores import Store
 
-__all__ = ["Maker", "Origin"]
+__all__ = ["Maker", "Origin", "Placed"]
 
 
 class Origin(NamedTuple):
@@ -53,21 +53,15 @@ class Maker(NamedTuple):
     request_identifier: Callable[[], str] | None
     """Says instead of the endpoint what a request asks for."""
 
-    def choices(self, options: LimitOptions, origin: Origin, role: Role = Role.ENFORCE) -> Iterator[Choice]:
-        """Yield a rule, or a function that makes one during a request, for each policy of these options.
-
-        Raises
-        ------
-        InvalidLimit
-            The limits do not fit the algorithm.
-        """
+    def place(self, options: LimitOptions, origin: Origin, role: Role = Role.ENFORCE) -> Iterator[Placed]:
+        """Yield what each policy of these options is where it is put."""
         if options.per_method:
             origin = origin._replace(kind=f"{origin.kind}-by-method", parts=(*origin.parts, origin.method))
         for number, part in enumerate(options.parts):
             place = origin
             if number:
                 place = origin._replace(kind=f"{origin.kind}-member", parts=(*origin.parts, str(number)))
-            yield _Making(self, options, place, role).choice(part)
+            yield Placed(self, options, place, role, part)
 
 
 class _Place(NamedTuple):
@@ -77,32 +71,79 @@ class _Place(NamedTuple):
     instead_of_endpoint: str | None = None
 
 
-class _Making(NamedTuple):
-    """All that is known of a rule before the request."""
+_MakeRule = Callable[[LimitsLike, _Place], Rule]
+
+
+class Placed(NamedTuple):
+    """One policy where it is put: all that is known of its rule before the request."""
 
     maker: Maker
     options: LimitOptions
     origin: Origin
     role: Role
+    value: LimitsLike | Dynamic
 
-    def choice(self, value: LimitsLike | Dynamic) -> Choice:
-        scope = self.options.scope
+    def choice(self) -> Choice:
+        """Return the rule, or a function that makes it during a request.
+
+        Raises
+        ------
+        InvalidLimit
+            The limits do not fit the algorithm.
+        """
+        value, scope = self.value, self.options.scope
         if is_dynamic(value) or callable(scope) or self.options.exempt_when or self._request_identifier():
             # Kept, since a limiter costs more than a request; bounded, since a request may choose the scope.
-            return partial(self._choose, lru_cache(MOST_PLANS)(partial(self._rule, _VaryingLimiter)), value)
+            return partial(self._choose, lru_cache(MOST_PLANS)(partial(self._rule, _VaryingLimiter)))
         return self._rule(Limiter, value, _Place(scope))
 
-    def _choose(self, rule: Callable[[LimitsLike, _Place], Rule], value: LimitsLike | Dynamic) -> Rule | None:
-        exempt_when, scope = self.options.exempt_when, self.options.scope
-        if exempt_when is not None and exempt_when():
-            return None
-        limits = value() if is_dynamic(value) else value
+    @property
+    def shown(self) -> str:
+        """The name it has in header fields."""
+        return shown_name(self.options.name or self.origin.shown)
+
+    @property
+    def limits(self) -> tuple[Limit, ...] | None:
+        """The limits; None when a function names them during a request."""
+        return None if is_dynamic(self.value) else self.maker.read(self.value, self.options.algorithm)
+
+    def rule_now(self) -> Rule | None:
+        """Return the rule as it is at this moment, whatever ``exempt_when`` would say; None: no limit.
+
+        Functions that need a request raise here what they raise without one.
+        """
+        return self._found(partial(self._rule, _VaryingLimiter))
+
+    def policy_name_now(self) -> str:
+        """Return the name its counts have at this moment; functions raise what they raise."""
+        if self.options.is_shared:
+            rule = self.rule_now()
+            if rule is None:
+                raise LookupError("no limit holds now, and the name of a shared count tells how it counts")
+            return rule.limiter.name
+        return self._policy_name((), self._place())
+
+    def forget(self, identifier: str) -> None:
+        """Give an identifier a fresh start where this counts at this moment, whatever the limits are.
+
+        Functions raise what they raise; StoreError: the store cannot answer.
+        """
+        self._limiter(_VaryingLimiter, as_limits("1/second"), self.policy_name_now()).reset(identifier)
+
+    def _choose(self, rule: _MakeRule) -> Rule | None:
+        exempt_when = self.options.exempt_when
+        return None if exempt_when is not None and exempt_when() else self._found(rule)
+
+    def _found(self, rule: _MakeRule) -> Rule | None:
+        limits = self.value() if is_dynamic(self.value) else self.value
         if limits is None or limits == "":
             return None
+        return rule(tuple(limits) if isinstance(limits, list) else limits, self._place())
+
+    def _place(self) -> _Place:
+        scope, identifier = self.options.scope, self._request_identifier()
         found = str(scope(self.origin.endpoint)) if callable(scope) else scope
-        identifier = self._request_identifier()
-        instead = None if identifier is None else str(identifier())
-        return rule(tuple(limits) if isinstance(limits, list) else limits, _Place(found, instead))
+        return _Place(found, None if identifier is None else str(identifier()))
 
     def _request_identifier(self) -> Callable[[], str] | None:
         counts_per_endpoint = self.origin.parts[:1] == (self.origin.endpoint,)
@@ -111,22 +152,25 @@ class _Making(NamedTuple):
     def _rule(self, kind: type[Limiter], value: LimitsLike, place: _Place) -> Rule:
         options, maker = self.options, self.maker
         limits = maker.read(value, options.algorithm)
-        limiter = kind(
-            limits,
-            name=self._policy_name(limits, place),
-            store=maker.store,
-            clock=maker.clock,
-            on_error=options.on_error or maker.on_error,
-            local_share=maker.local_share,
-        )
+        limiter = self._limiter(kind, limits, self._policy_name(limits, place))
         hooks = tuple(hook for hook in (maker.on_breach, options.on_breach) if hook is not None)
         return Rule(
             limiter,
             options.identifiers or maker.identify,
-            shown_name(options.name or self.origin.shown),
+            self.shown,
             Role.SHADOW if options.shadow and self.role is Role.ENFORCE else self.role,
             options.cost,
             Terms(options.deduct_when, hooks, options.error_message),
+        )
+
+    def _limiter(self, kind: type[Limiter], limits: tuple[Limit, ...], name: str) -> Limiter:
+        return kind(
+            limits,
+            name=name,
+            store=self.maker.store,
+            clock=self.maker.clock,
+            on_error=self.options.on_error or self.maker.on_error,
+            local_share=self.maker.local_share,
         )
 
     def _policy_name(self, limits: tuple[Limit, ...], place: _Place) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
 from overlimit import Decision, Limiter
 from overlimit.http.fields import Item
+from overlimit.limits import Limit
 
-__all__ = ["NO_TERMS", "Choice", "Cost", "Identify", "Role", "Rule", "Terms"]
+__all__ = ["NO_TERMS", "Choice", "Cost", "Identify", "Role", "Rule", "Terms", "items_of"]
 
 Identify = Callable[[], object]
 """Returns who sends the current request: one identifier, or an iterable of them."""
@@ -54,11 +55,15 @@ class Rule(NamedTuple):
     terms: Terms = NO_TERMS
 
     def items(self) -> Iterator[Item]:
-        """Yield one header item per limit: a policy of one limit shows exactly its name."""
-        limits = self.limiter.limits
-        for limit in limits:
-            name = self.name if len(limits) == 1 else f"{self.name}:{limit.label}"
-            yield Item(name, limit.quota, limit.window)
+        """Yield one header item per limit."""
+        return items_of(self.name, self.limiter.limits)
+
+
+def items_of(name: str, limits: Sequence[Limit]) -> Iterator[Item]:
+    """Yield one item per limit: a policy of one limit shows exactly its name."""
+    for limit in limits:
+        shown = name if len(limits) == 1 else f"{name}:{limit.label}"
+        yield Item(shown, limit.quota, limit.window)
 
 
 Choice = Rule | Callable[[], Rule | None]

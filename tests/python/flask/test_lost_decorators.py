@@ -133,3 +133,20 @@ def test_a_decorator_between_two_routes_limits_both(make_site):
 
     assert site.ask("/below", 2) == [200, 429]
     assert site.ask("/above", 2) == [200, 429]
+
+
+def test_a_limit_on_a_blueprint_is_enforced_without_a_rate_limit():
+    app, pages = Flask("bare"), Blueprint("pages", __name__)
+    rate_limit("1/minute")(pages)
+    pages.get("/")(lambda: "ok")
+    app.register_blueprint(pages)
+    client = app.test_client()
+    assert [client.get("/").status_code for _ in range(2)] == [200, 429]
+
+
+def test_a_bound_limit_on_a_blueprint_of_an_app_that_lacks_the_rate_limit_is_an_error():
+    app, pages = Flask("bare"), Blueprint("pages", __name__)
+    RateLimit().limit("1/minute")(pages)
+    pages.get("/")(lambda: "ok")
+    app.register_blueprint(pages)
+    assert app.test_client().get("/").status_code == 500
