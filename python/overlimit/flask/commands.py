@@ -1,0 +1,151 @@
+"""``flask limits``: what limits an app has, how an identifier stands under them, and its fresh start."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from functools import wraps
+from typing import ParamSpec
+
+import click
+from flask import Flask
+from flask.cli import with_appcontext
+
+from overlimit.errors import OverlimitError
+from overlimit.flask.binding import Binding
+from overlimit.flask.current import this_app
+from overlimit.flask.descriptions import described_entries
+from overlimit.flask.inventory import entries_of, limiting_bindings
+from overlimit.flask.reports import listing, resets, standings
+from overlimit.flask.standings import policies_of, standing
+from overlimit.http.addresses import grouped
+from overlimit.http.identities import ANONYMOUS
+from overlimit.stores import MemoryStore
+
+__all__ = ["limits"]
+
+P = ParamSpec("P")
+
+
+@click.group()
+def limits() -> None:
+    """Show the rate limits of the app, and reset them for an identifier."""
+
+
+def _command(run: Callable[P, None]) -> Callable[P, None]:
+    """Run within the app, and say in one line what went wrong."""
+
+    @with_appcontext
+    @wraps(run)
+    def reported(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            run(*args, **kwargs)
+        except (OverlimitError, RuntimeError) as error:
+            raise click.ClickException(" ".join(str(error).split())) from None
+
+    return reported
+
+
+_as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+_identifier = click.argument("identifier")
+
+
+@limits.command("list", short_help="List the limits of all routes.")
+@_as_json
+@_command
+def list_limits(as_json: bool) -> None:
+    """List the limits of every route, and the routes that nothing protects.
+
+    No store is asked, and no function of the app is called: limits that one names during a request are listed
+    by the name of the function. Static files, and limits of plain functions and of with blocks, are not
+    listed.
+    """
+    app = this_app()
+    bindings = _bindings(app)
+    entries = described_entries(entries_of(app))
+    if as_json:
+        _print_json(entries)
+    else:
+        _print(listing(bindings, entries))
+
+
+@limits.command("check", short_help="Show what an identifier has left.")
+@_identifier
+@_as_json
+@_command
+def check_identifier(identifier: str, as_json: bool) -> None:
+    """Show what IDENTIFIER has left under every limit of the app; nothing is charged.
+
+    IDENTIFIER is written as it is counted: ip:203.0.113.7, ip:2001:db8:1:2::/64 or user:42, unless the app
+    has identifiers of its own. Limits that a function names are shown as it names them now; what cannot be
+    known without a request is listed without numbers.
+    """
+    app = this_app()
+    _warn(_bindings(app), identifier)
+    found = [each for policy in policies_of(entries_of(app)) for each in standing(policy, identifier)]
+    if as_json:
+        _print_json(found)
+    else:
+        _print(standings(identifier, found))
+
+
+@limits.command("reset", short_help="Give an identifier a fresh start.")
+@_identifier
+@_as_json
+@_command
+def reset_identifier(identifier: str, as_json: bool) -> None:
+    """Give IDENTIFIER a fresh start under all limits of the app, locks included, without asking.
+
+    IDENTIFIER is written as it is counted: ip:203.0.113.7, ip:2001:db8:1:2::/64 or user:42, unless the app
+    has identifiers of its own. Limits whose scope is known only during a request, and those of plain
+    functions and of with blocks, stay as they are.
+    """
+    app = this_app()
+    _warn(_bindings(app), identifier)
+    policies = policies_of(entries_of(app))
+    for policy in policies:
+        if policy.name is not None:
+            policy.held.placed.forget(identifier)
+    done = [policy.shown for policy in policies if policy.name is not None]
+    left = [policy.shown for policy in policies if policy.name is None]
+    if as_json:
+        _print_json({"identifier": identifier, "reset": done, "not_reset": left})
+    else:
+        _print(resets(identifier, done, left))
+
+
+def _bindings(app: Flask) -> tuple[Binding, ...]:
+    bindings = limiting_bindings(app)
+    if not bindings:
+        raise click.ClickException(
+            f"nothing limits {app.name!r}: it has no RateLimit, and no route of it has a rate_limit"
+        )
+    return bindings
+
+
+def _warn(bindings: Iterable[Binding], identifier: str) -> None:
+    """Say on stderr what may make the answer another than the one that was asked for."""
+    if not identifier:
+        raise click.BadParameter(f"an identifier is not empty; who has none is counted as {ANONYMOUS}")
+    for hint in dict.fromkeys(hint for binding in bindings for hint in _hints(binding, identifier)):
+        click.echo(f"Hint: {hint}", err=True)
+
+
+def _hints(binding: Binding, identifier: str) -> Iterator[str]:
+    if isinstance(binding.store, MemoryStore):
+        yield "memory:// is of one process: what a running server counts there is not seen here, nor reset"
+    if binding.settings.identifiers is not None or identifier == ANONYMOUS:
+        return
+    kind, _, address = identifier.partition(":")
+    if kind not in ("ip", "user") or not address:
+        yield "this app counts addresses as ip:ADDRESS and users as user:ID"
+    elif kind == "ip" and (counted := grouped(address, binding.addresses.ipv6_prefix)) != address:
+        yield f"this address is counted as ip:{counted}"
+
+
+def _print(lines: Iterable[str]) -> None:
+    click.echo("\n".join(lines))
+
+
+def _print_json(found: object) -> None:
+    click.echo(json.dumps(found, indent=2))

@@ -1,0 +1,93 @@
+"""What ``flask limits`` prints for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from overlimit.flask.binding import Binding
+from overlimit.flask.columns import aligned
+from overlimit.flask.descriptions import Description, seconds, store_shown
+
+__all__ = ["listing", "resets", "standings"]
+
+_LIST_HEAD = ("ENDPOINT", "METHODS", "RULE", "NAME", "LIMIT", "QUOTA", "WINDOW", "ALGORITHM", "KIND", "NOTES")
+_CHECK_HEAD = ("POLICY", "NAME", "LIMIT", "REMAINING", "RETRY AFTER", "RESET AFTER", "STATUS", "NOTES")
+_UNKNOWN = "known only during a request"
+
+
+def listing(bindings: Iterable[Binding], entries: list[Description]) -> Iterator[str]:
+    """Yield the stores, a table of all limits and the routes that nothing protects."""
+    yield from map(_binding_line, bindings)
+    rows = [row for entry in entries for row in _rows(entry)]
+    if rows:
+        yield ""
+        yield from aligned([_LIST_HEAD, *rows])
+    bare = [_where(entry) for entry in entries if not entry["protected"]]
+    yield ""
+    yield "Unprotected (no limit can refuse a request):" if bare else "Every route is protected."
+    yield from (f"  {line}" for line in aligned(bare))
+
+
+def _binding_line(binding: Binding) -> str:
+    prefix = f", key prefix {binding.prefix}" if binding.prefix else ""
+    shadow = ", in shadow: refuses nothing" if binding.shadow else ""
+    disabled = "" if binding.enabled else ", disabled"
+    return f"Store: {store_shown(binding.store)}{prefix}{shadow}{disabled}"
+
+
+def _rows(entry: Description) -> Iterator[tuple[str, ...]]:
+    where = _where(entry)
+    for limit in entry["limits"]:
+        yield *where, limit["name"], *_numbers(limit), limit["kind"], "; ".join(_notes(limit))
+        where = "", "", ""
+
+
+def _numbers(limit: Description) -> tuple[str, str, str, str]:
+    if limit["limit"] is None:
+        return "(dynamic)", "-", "-", "-"
+    return limit["limit"], str(limit["quota"]), seconds(limit["window"]), limit["algorithm"]
+
+
+def _notes(limit: Description) -> Iterator[str]:
+    if limit["dynamic"]:
+        yield f"limit is {limit['dynamic']}"
+    if limit["scope"] is not None:
+        yield f"scope {limit['scope']}"
+    if limit["cost"] != 1:
+        yield f"cost {limit['cost']}"
+    if limit["per_method"]:
+        yield "per method"
+    if limit["shadow"]:
+        yield "shadow"
+    if limit["exempt_when"]:
+        yield f"exempt when {limit['exempt_when']}"
+
+
+def _where(entry: Description) -> tuple[str, str, str]:
+    return entry["endpoint"], ",".join(entry["methods"]), entry["rule"]
+
+
+def standings(identifier: str, found: list[Description]) -> Iterator[str]:
+    """Yield a table of how an identifier stands under each limit."""
+    yield f"Limits of {identifier}:"
+    rows = [_standing_row(each) for each in found]
+    yield from aligned([_CHECK_HEAD, *rows])
+
+
+def _standing_row(found: Description) -> tuple[str, ...]:
+    notes = "; ".join(_notes(found))
+    if found["limit"] is None:
+        return found["policy"] or "-", found["name"], "-", "-", "-", "-", _UNKNOWN, notes
+    retry = "never" if found["retry_after"] is None else seconds(found["retry_after"])
+    left = f"{found['remaining']} of {found['quota']}"
+    reset = seconds(found["reset_after"])
+    return found["policy"], found["name"], found["limit"], left, retry, reset, found["status"], notes
+
+
+def resets(identifier: str, done: list[str], left: list[str]) -> Iterator[str]:
+    """Yield the names of the policies that were reset, and of those that could not be."""
+    yield f"{identifier} has a fresh start under {len(done)} policies:"
+    yield from (f"  {name}" for name in done)
+    if left:
+        yield f"Not reset, as where they count is {_UNKNOWN}:"
+        yield from (f"  {name}" for name in left)

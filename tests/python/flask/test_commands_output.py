@@ -1,0 +1,310 @@
+"""What ``flask limits`` says of dynamic, shared, shadow and conditional limits, of stores and of mistakes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from overlimit import Limiter, RedisStore
+from servers.patience import PATIENCE
+
+IMPORTS = """
+import os
+from flask import Blueprint, Flask, current_app, request
+from overlimit.flask import RateLimit, rate_limit
+"""
+
+SHOP = f"""{IMPORTS}
+app = Flask("shop", static_folder="static")
+limiter = RateLimit(app, store=os.environ.get("STORE"), key_prefix="shop", application_limits="50/hour",
+                    meta_limits="5/day", algorithm="fixed_window")
+
+
+def plan():
+    return "4/minute"
+
+
+def asked():
+    return request.args["limit"]
+
+
+@app.route("/orders", methods=["GET", "POST"])
+@app.get("/all-orders")
+@limiter.limit("3/hour; 9/day", cost=2, name="orders")
+@limiter.limit("8/minute", methods=["POST"], exempt_when=lambda: False)
+def orders():
+    return "ok"
+
+
+@app.get("/dynamic")
+@limiter.limit(plan)
+@limiter.limit(asked, name="asked")
+@limiter.limit("7/day", scope=lambda endpoint: request.path, name="divided")
+def dynamic():
+    return "ok"
+
+
+@app.get("/shared")
+@limiter.exempt
+@limiter.shared_limit(plan, "both", shadow=True)
+def shared():
+    return "ok"
+"""
+
+
+class Done(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Callable[..., Done]:
+    """Return a function that writes an app and runs Python on it, by default ``flask limits``."""
+
+    def execute(app: str, *arguments: str, program: str | None = None, **environment: str) -> Done:
+        (tmp_path / "shop.py").write_text(app)
+        flask = ["-m", "flask", "--app", "shop", "limits"]
+        done = subprocess.run(
+            [sys.executable, *(flask if program is None else ["-c", program]), *arguments],
+            cwd=tmp_path,
+            env=os.environ | environment,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    return execute
+
+
+def limits_of(done: Done, endpoint: str, rule: str, method: str) -> list[dict[str, Any]]:
+    (entry,) = (
+        each
+        for each in done.json
+        if (each["endpoint"], each["rule"]) == (endpoint, rule) and method in each["methods"]
+    )
+    return entry["limits"]
+
+
+def test_list_tells_everything_said_about_a_limit(run):
+    done = run(SHOP, "list", "--json")
+    first = limits_of(done, "orders", "/orders", "GET")[0]
+    assert first == {
+        "name": "orders:3-per-3600s",
+        "limit": "3-per-3600s",
+        "quota": 3,
+        "window": 3600,
+        "algorithm": "fixed_window",
+        "kind": "route",
+        "scope": None,
+        "cost": 2,
+        "per_method": False,
+        "shadow": False,
+        "dynamic": None,
+        "exempt_when": None,
+        "store": "memory://",
+    }
+    assert {each["kind"] for each in limits_of(done, "orders", "/orders", "GET")} == {
+        "route",
+        "application",
+        "meta",
+    }
+
+
+def test_list_tells_methods_and_url_rules_with_other_limits_apart(run):
+    done = run(SHOP, "list", "--json")
+    found = [(each["rule"], each["methods"]) for each in done.json if each["endpoint"] == "orders"]
+    assert found == [("/all-orders", ["GET"]), ("/orders", ["GET"]), ("/orders", ["POST"])]
+    conditional = [
+        each["exempt_when"] for each in limits_of(done, "orders", "/orders", "POST") if each["exempt_when"]
+    ]
+    assert conditional == ["shop.<lambda>()"]
+
+
+def test_list_names_functions_and_calls_none(run):
+    app = SHOP.replace('return "4/minute"', "raise SystemExit('called')")
+    done = run(app, "list", "--json")
+    assert done.status == 0, done.err
+    dynamic = limits_of(done, "dynamic", "/dynamic", "GET")
+    assert {each["dynamic"] for each in dynamic} == {"shop.plan()", "shop.asked()", None}
+    assert {each["scope"] for each in dynamic} == {"shop.<lambda>()", None}
+    assert "called" not in run(app, "list").out
+
+
+def test_list_shows_unprotected_routes_by_themselves(run):
+    _, _, unprotected = run(SHOP, "list").out.partition("Unprotected")
+    assert [line.split() for line in unprotected.splitlines()[1:]] == [["shared", "GET", "/shared"]]
+
+
+def test_a_shared_limit_in_shadow_protects_nothing_and_is_listed(run):
+    (limit,) = limits_of(run(SHOP, "list", "--json"), "shared", "/shared", "GET")
+    assert (limit["kind"], limit["scope"], limit["shadow"]) == ("shared", "both", True)
+
+
+@pytest.mark.parametrize("option", ["shadow=True", "enabled=False"])
+def test_nothing_is_protected_by_a_rate_limit_that_refuses_nothing(run, option):
+    app = f"{IMPORTS}app = Flask('shop', static_folder=None)\napp.get('/')(lambda: 'ok')\n"
+    done = run(f"{app}RateLimit(app, default_limits='5/hour', {option})\n", "list", "--json")
+    assert [each["protected"] for each in done.json] == [False]
+
+
+def test_check_shows_each_policy_once_and_what_only_a_request_tells_without_numbers(run):
+    done = run(SHOP, "check", "ip:192.0.2.1", "--json")
+    assert done.status == 0, done.err
+    found = {(each["name"], each["limit"]): each for each in done.json}
+    assert len(found) == len(done.json) == 9
+    assert found["application", "50-per-3600s"]["endpoints"] == ["dynamic", "orders"]
+    assert found["dynamic", "4-per-60s"]["remaining"] == 4
+    assert found["shared", "4-per-60s"]["shadow"] is True
+    unknown = {name for name, limit in found if limit is None}
+    assert unknown == {"asked", "divided"}
+    assert {found[name, None]["remaining"] for name in unknown} == {None}
+
+
+def test_check_of_an_address_or_user_gives_no_hint_about_identifiers(run):
+    for identifier in ("ip:192.0.2.1", "ip:2001:db8::/64", "user:42", "anonymous"):
+        assert "counted as" not in run(SHOP, "check", identifier).err
+        assert "counts addresses" not in run(SHOP, "check", identifier).err
+
+
+def test_check_hints_at_how_identifiers_are_written(run):
+    assert "ip:ADDRESS" in run(SHOP, "check", "192.0.2.1").err
+    assert "ip:2001:db8::/64" in run(SHOP, "check", "ip:2001:db8::1").err
+    assert "memory://" in run(SHOP, "check", "192.0.2.1").err
+
+
+def test_an_empty_identifier_is_a_usage_error(run):
+    done = run(SHOP, "check", "")
+    assert done.status == 2
+    assert "anonymous" in done.err
+
+
+VISIT = """
+import shop, sys
+client = shop.app.test_client()
+print([client.get(sys.argv[1]).status_code for _ in range(int(sys.argv[2]))])
+"""
+
+
+@pytest.fixture
+def guarded(start_redis, prefix: str) -> str:
+    """Return the URL of a Redis with a password."""
+    server = start_redis(password="s3cret")
+    return f"redis://:s3cret@127.0.0.1:{server.port}/0?timeout=10&prefix={prefix}"
+
+
+def test_check_and_reset_reach_a_redis_with_a_password_and_show_none(run, guarded):
+    assert run(SHOP, "/orders", "2", program=VISIT, STORE=guarded).out == "[200, 429]\n"
+
+    checked = run(SHOP, "check", "ip:127.0.0.1", "--json", STORE=guarded)
+    found = {each["name"]: each for each in checked.json}
+    assert found["orders:3-per-3600s"]["remaining"] == 1
+    assert found["orders:3-per-3600s"]["status"] == "over"
+    assert 3590 < found["orders:3-per-3600s"]["retry_after"] <= 3600
+    assert found["orders:9-per-86400s"]["status"] == "ok"
+    assert found["application"]["remaining"] == 49
+    assert found["meta"]["remaining"] == 4
+
+    commands = (["list"], ["check", "ip:127.0.0.1"], ["reset", "ip:127.0.0.1"])
+    everything = [checked, *(run(SHOP, *command, STORE=guarded) for command in commands)]
+    assert [done.status for done in everything] == [0, 0, 0, 0]
+    assert all("s3cret" not in done.out + done.err for done in everything)
+    again = run(SHOP, "check", "ip:127.0.0.1", "--json", STORE=guarded)
+    assert all(each["remaining"] in (each["quota"], None) for each in again.json)
+
+
+def test_reset_reaches_a_limit_that_only_a_request_names(run, guarded):
+    app = SHOP.replace('scope=lambda endpoint: request.path, name="divided"', 'name="divided"')
+    assert run(app, "/dynamic?limit=1/day", "2", program=VISIT, STORE=guarded).out == "[200, 429]\n"
+    done = run(app, "reset", "ip:127.0.0.1", "--json", STORE=guarded)
+    assert "shop--route--dynamic--asked" in done.json["reset"]
+    assert done.json["not_reset"] == []
+    assert run(app, "/dynamic?limit=1/day", "2", program=VISIT, STORE=guarded).out == "[200, 429]\n"
+
+
+def test_reset_tells_what_it_could_not_reach(run):
+    done = run(SHOP, "reset", "user:42")
+    assert done.status == 0
+    assert done.out.splitlines()[-1].split() == ["divided"]
+
+
+def test_check_shows_and_reset_lifts_a_lock(run, guarded):
+    Limiter("1/hour", name="shop--application", store=RedisStore(guarded)).lock("user:42", 60)
+
+    def locked() -> set[str]:
+        done = run(SHOP, "check", "user:42", "--json", STORE=guarded)
+        return {each["name"] for each in done.json if each["locked"]}
+
+    assert locked() == {"application"}
+    run(SHOP, "reset", "user:42", STORE=guarded)
+    assert locked() == set()
+
+
+def test_reset_leaves_others_and_the_rest_of_the_store_alone(run, guarded):
+    other = Limiter("9/hour", name="orders", store=RedisStore(guarded))
+    other.hit("ip:127.0.0.1")
+    run(SHOP, "/orders", "1", program=VISIT, STORE=guarded)
+    run(SHOP, "reset", "ip:192.0.2.7", STORE=guarded)
+    found = run(SHOP, "check", "ip:127.0.0.1", "--json", STORE=guarded).json
+    assert next(each["remaining"] for each in found if each["name"] == "application") == 49
+    run(SHOP, "reset", "ip:127.0.0.1", STORE=guarded)
+    assert other.peek("ip:127.0.0.1", cost=0).remaining == 8
+
+
+@pytest.mark.parametrize("command", ["check", "reset"])
+def test_a_wrong_password_is_one_line_without_it(run, guarded, command):
+    done = run(SHOP, command, "user:42", STORE=guarded.replace("s3cret", "wr0ng"))
+    assert done.status == 1
+    assert done.err.startswith("Error: ")
+    assert len(done.err.splitlines()) == 1
+    assert "wr0ng" not in done.out + done.err
+
+
+def test_decorators_of_an_app_without_rate_limit_are_found(run):
+    app = f"""{IMPORTS}
+app = Flask("shop", static_folder=None)
+pages = Blueprint("pages", __name__)
+rate_limit("3/hour")(pages)
+pages.get("/")(lambda: "ok")
+app.register_blueprint(pages)
+"""
+    (entry,) = run(app, "list", "--json").json
+    assert entry["protected"] is True
+    assert [each["kind"] for each in entry["limits"]] == ["blueprint"]
+
+
+@pytest.mark.parametrize("command", [["list"], ["check", "user:42"], ["reset", "user:42"]])
+def test_an_app_that_nothing_limits_is_told_so(run, command):
+    done = run("from flask import Flask\napp = Flask('shop')\n", *command)
+    assert done.status == 1
+    assert "has no RateLimit" in done.err
+    assert "Traceback" not in done.err
+
+
+def test_a_rate_limit_that_the_app_lacks_is_one_line(run):
+    app = f"{IMPORTS}app = Flask('shop')\napp.get('/')(RateLimit().limit('5/hour')(lambda: 'ok'))\n"
+    done = run(app, "list")
+    assert done.status == 1
+    assert "init_app(app)" in done.err
+    assert "Traceback" not in done.err
+
+
+def test_help_says_how_identifiers_are_written(run):
+    for command in ("check", "reset"):
+        text = run(SHOP, command, "--help").out
+        assert "ip:203.0.113.7" in text
+        assert "user:42" in text
+    assert "--json" in run(SHOP, "list", "--help").out
