@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from flask import Flask, Request, Response
@@ -14,8 +14,9 @@ from overlimit.flask.bindings import Bindings
 from overlimit.flask.compiling import block_batches, call_batches, route_batches
 from overlimit.flask.current import EXTENSION, this_request
 from overlimit.flask.layer import Layer
-from overlimit.flask.ledger import ledger_if_any, ledger_of
+from overlimit.flask.ledger import ledger_if_any, new_ledger
 from overlimit.flask.marks import Mark
+from overlimit.flask.route_plan import NO_PLAN, RoutePlan
 from overlimit.flask.routes import View, find_route
 from overlimit.flask.settings import Settings
 from overlimit.http.options import LimitOptions
@@ -24,21 +25,9 @@ from overlimit.http.plan import MOST_PLANS
 if TYPE_CHECKING:
     from overlimit.flask.extension import RateLimit
 
-__all__ = ["AppState", "RoutePlan"]
+__all__ = ["AppState"]
 
 _creating = threading.Lock()
-
-
-class RoutePlan(NamedTuple):
-    """What decides a request to one endpoint, and where."""
-
-    view: View | None
-    marks: frozenset[Mark]
-    view_decides: bool
-    batches: tuple[Batch, ...]
-
-
-_NO_VIEW = RoutePlan(None, frozenset(), view_decides=False, batches=())
 
 
 class AppState:
@@ -99,12 +88,11 @@ class AppState:
         RateLimitExceeded, StoreFailed
             The request is refused.
         """
-        ledger = ledger_of(asked)
-        plan = self._route_plan(asked)
-        if layer.marks[0] not in plan.marks:
+        ledger = ledger_if_any(asked) or new_ledger(asked, self._route_plan(asked))
+        if layer.marks[0] not in ledger.plan.marks:
             ledger.decide(self._call_batches(layer, asked))
         elif layer.innermost:
-            ledger.decide_route(plan.batches)
+            ledger.decide_route()
 
     def enforce_block(self, options: LimitOptions, limiter: RateLimit | None, asked: Request) -> None:
         """Decide the request by the limits of a ``with`` block.
@@ -114,8 +102,8 @@ class AppState:
         RateLimitExceeded, StoreFailed
             The request is refused.
         """
-        batches = self._block_batches(options, limiter, asked.endpoint or "", asked.method)
-        ledger_of(asked).decide(batches)
+        ledger = ledger_if_any(asked) or new_ledger(asked, self._route_plan(asked))
+        ledger.decide(self._block_batches(options, limiter, asked.endpoint or "", asked.method))
 
     def enforce_before_view(self, asked: Request) -> None:
         """Decide the request if none of our decorators is on the way to its view.
@@ -126,15 +114,17 @@ class AppState:
             The request is refused.
         """
         plan = self._route_plan(asked)
-        if plan.batches and not plan.view_decides:
-            ledger_of(asked).decide_route(plan.batches)
+        if plan.batches:
+            ledger = ledger_if_any(asked) or new_ledger(asked, plan)
+            if not plan.view_decides:
+                ledger.decide_route()
 
     def _route_plan(self, asked: Request) -> RoutePlan:
         """Return the plan for the endpoint and method of a request."""
         endpoint, method = asked.endpoint, asked.method
         view = None if endpoint is None else self.app.view_functions.get(endpoint)
         if view is None or endpoint is None:
-            return _NO_VIEW
+            return NO_PLAN
         plan = self._routes.get((endpoint, method))
         if plan is None or plan.view is not view:
             with self._compiling:

@@ -14,6 +14,7 @@ from overlimit import Decision, InvalidLimit
 from overlimit.flask.app_state import AppState
 from overlimit.flask.current import this_app, this_request
 from overlimit.flask.layer import Layer
+from overlimit.flask.ledger import ledger_if_any
 from overlimit.flask.marks import MARKS, Mark, leave_mark, mark_blueprint
 from overlimit.http.options import LimitOptions, LimitsValue, ReadLimits, Scope, methods_of, parts_of
 from overlimit.http.rules import Cost, Identify
@@ -237,8 +238,13 @@ def _async_wrapper(target: Callable[P, R], layer: Layer) -> Callable[P, R]:
 
 def _enforce(layer: Layer) -> None:
     asked = this_request()
-    if asked is not None and asked.method != "OPTIONS":
+    if asked is None or asked.method == "OPTIONS":
+        return
+    ledger = ledger_if_any(asked)
+    if ledger is None or layer.marks[0] not in ledger.plan.marks:
         AppState.of(this_app()).enforce(layer, asked)
+    elif layer.innermost:
+        ledger.decide_route()
 
 
 def _find_limits(app: Flask, **_: object) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 from flask import Request
@@ -17,6 +17,7 @@ from overlimit.http.rules import Identify
 __all__ = ["Addresses", "get_identifiers", "identifiers_from"]
 
 _IPV6_PREFIX = 64
+_REMEMBERED = 4096
 
 
 class Addresses(NamedTuple):
@@ -70,9 +71,12 @@ def _identifiers(addresses: Addresses) -> Distinct:
     address = addresses.of_client(asked) if asked is not None else UNKNOWN
     user = these_globals().get("user")
     identifier = user if type(user) is str else _user_id(_flask_login_user() if user is None else user)
-    if identifier is None or identifier == "":
-        return Distinct((f"ip:{address}",))
-    return Distinct((f"ip:{address}", f"user:{identifier}"))
+    return _named(address, None if identifier is None else str(identifier))
+
+
+@lru_cache(_REMEMBERED)
+def _named(address: str, user: str | None) -> Distinct:
+    return Distinct((f"ip:{address}", f"user:{user}")) if user else Distinct((f"ip:{address}",))
 
 
 def _addresses_of_app() -> Addresses:

@@ -12,11 +12,12 @@ from overlimit import Decision
 from overlimit.flask.batch import Batch, Verdict
 from overlimit.flask.binding import Binding
 from overlimit.flask.refusing import note_if_in_shadow, refuse
+from overlimit.flask.route_plan import RoutePlan
 from overlimit.http.fields import POLICY, RATE, given_seconds, retry_after_seconds
 from overlimit.http.legacy import legacy_fields
 from overlimit.http.plan import People, header_fields
 
-__all__ = ["Ledger", "ledger_if_any", "ledger_of"]
+__all__ = ["Ledger", "ledger_if_any", "new_ledger"]
 
 # On the request, since several requests may share one g when an app context was pushed around them.
 _ATTRIBUTE = "_overlimit_ledger"
@@ -25,17 +26,18 @@ _ATTRIBUTE = "_overlimit_ledger"
 class Ledger:
     """The verdicts on one request in the order they were given."""
 
-    __slots__ = ("_people", "_refused", "_returns", "_route_decided", "_verdicts")
+    __slots__ = ("_people", "_refused", "_returns", "_route_decided", "_verdicts", "plan")
 
-    def __init__(self) -> None:
-        """Start with nothing decided."""
+    def __init__(self, plan: RoutePlan) -> None:
+        """Start with nothing decided of a request that goes to a route with this plan."""
+        self.plan = plan
         self._route_decided = False
         self._returns = False
         self._refused: Verdict | None = None
         self._people: People = {}
         self._verdicts: list[Verdict] = []
 
-    def decide_route(self, batches: Sequence[Batch]) -> None:
+    def decide_route(self) -> None:
         """Decide the request as a whole, however often it comes by.
 
         Raises
@@ -45,7 +47,7 @@ class Ledger:
         """
         if not self._route_decided:
             self._route_decided = True
-            self.decide(batches)
+            self.decide(self.plan.batches)
 
     def decide(self, batches: Sequence[Batch]) -> None:
         """Charge the request, store by store, up to the first that refuses: then nothing stays charged.
@@ -70,8 +72,11 @@ class Ledger:
 
     def _refuse(self, verdict: Verdict, before: int) -> NoReturn:
         self._refused = verdict
-        for earlier in self._verdicts[before:-1]:
+        for place in range(before, len(self._verdicts) - 1):
+            earlier = self._verdicts[place]
             earlier.ruling.refund()
+            # What it says is left is less than is there now.
+            self._verdicts[place] = earlier._replace(is_shown=False)
         refuse(verdict)
 
     def decision(self, binding: Binding) -> Decision | None:
@@ -105,12 +110,10 @@ class Ledger:
             response.headers[name] = str(seconds)
 
 
-def ledger_of(asked: Request) -> Ledger:
-    """Return the ledger of a request, made at first use."""
-    ledger: Ledger | None = getattr(asked, _ATTRIBUTE, None)
-    if ledger is None:
-        ledger = Ledger()
-        setattr(asked, _ATTRIBUTE, ledger)
+def new_ledger(asked: Request, plan: RoutePlan) -> Ledger:
+    """Give a request its ledger."""
+    ledger = Ledger(plan)
+    setattr(asked, _ATTRIBUTE, ledger)
     return ledger
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from overlimit import Decision, Limiter
 from overlimit.clocks import ClockLike
-from overlimit.http.options import Dynamic, LimitOptions, ReadLimits, is_dynamic
+from overlimit.http.options import Dynamic, LimitOptions, ReadLimits, counted_method, is_dynamic
 from overlimit.http.plan import MOST_PLANS
 from overlimit.http.policy_names import policy_name, shown_name
 from overlimit.http.rules import Choice, Identify, Role, Rule, Terms
@@ -56,7 +56,8 @@ class Maker(NamedTuple):
     def place(self, options: LimitOptions, origin: Origin, role: Role = Role.ENFORCE) -> Iterator[Placed]:
         """Yield what each policy of these options is where it is put."""
         if options.per_method:
-            origin = origin._replace(kind=f"{origin.kind}-by-method", parts=(*origin.parts, origin.method))
+            parts = (*origin.parts, counted_method(origin.method))
+            origin = origin._replace(kind=f"{origin.kind}-by-method", parts=parts)
         for number, part in enumerate(options.parts):
             place = origin
             if number:
@@ -187,8 +188,8 @@ class Placed(NamedTuple):
     def _shared(self, limits: tuple[Limit, ...], scope: str) -> tuple[str, tuple[str, ...]]:
         by = self.options.identifiers
         who = "" if by is None else f"{by.__module__}.{getattr(by, '__qualname__', type(by).__qualname__)}"
-        what = (who, *sorted(str(limit._core_limit.tag) for limit in limits))
+        what = (who, self.options.shadow, *sorted(str(limit._core_limit.tag) for limit in limits))
         parts = (scope, hashlib.sha256(ascii(what).encode()).hexdigest()[:8])
         if not self.options.per_method:
             return "shared", parts
-        return "shared-by-method", (*parts, self.origin.method)
+        return "shared-by-method", (*parts, counted_method(self.origin.method))

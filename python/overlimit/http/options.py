@@ -22,6 +22,7 @@ __all__ = [
     "ReadLimits",
     "Scope",
     "check_callable",
+    "counted_method",
     "is_dynamic",
     "methods_of",
     "parts_of",
@@ -65,8 +66,8 @@ class LimitOptions:
     on_error: OnError | None = None
 
     def holds_for(self, method: str) -> bool:
-        """Tell whether it concerns requests with this HTTP method."""
-        return self.methods is None or method in self.methods
+        """Tell whether it concerns requests with this HTTP method; HEAD is asked of who answers GET."""
+        return self.methods is None or method in self.methods or counted_method(method) in self.methods
 
     def check(self, read: ReadLimits = as_limits) -> None:
         """Check everything; ``read`` is what makes limits of texts.
@@ -93,6 +94,11 @@ class LimitOptions:
             raise ValueError(f"on_error is one of {', '.join(get_args(OnError))}, not {self.on_error!r}")
         if self.scope is not None and not isinstance(self.scope, str):
             check_callable("scope", self.scope, 1)
+
+
+def counted_method(method: str) -> str:
+    """Return the HTTP method that a request counts as: what HEAD asks for is a GET without its body."""
+    return "GET" if method == "HEAD" else method
 
 
 def methods_of(methods: object) -> frozenset[str] | None:

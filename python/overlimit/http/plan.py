@@ -41,8 +41,12 @@ class Plan:
     )
 
     def __init__(self, rules: Iterable[Rule]) -> None:
-        """Compile the rules, at least one; of those that count under one name only the first."""
-        self.rules = tuple({rule.limiter.name: rule for rule in reversed(tuple(rules))}.values())[::-1]
+        """Compile the rules, at least one; of those that count under one name only the strictest."""
+        by_name: dict[str, Rule] = {}
+        for rule in rules:
+            known = by_name.setdefault(rule.limiter.name, rule)
+            by_name[rule.limiter.name] = min(known, rule, key=_quotas)
+        self.rules = tuple(by_name.values())
         roles = {rule.role for rule in self.rules}
         self.has_shadows = Role.SHADOW in roles
         self._charged = tuple((rule.limiter, rule.identify, rule.cost, int(rule.role)) for rule in self.rules)
@@ -182,6 +186,10 @@ def renamed(items: Iterable[Item]) -> tuple[Item, ...]:
     given = tuple(items)
     names = distinct(item.name for item in given)
     return tuple(item._replace(name=name) for item, name in zip(given, names, strict=True))
+
+
+def _quotas(rule: Rule) -> list[int]:
+    return [limit.quota for limit in rule.limiter.limits]
 
 
 def _is_shown(rule: Rule) -> bool:
