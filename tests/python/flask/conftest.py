@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 from flask import Flask, g, request
+from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
 from overlimit import ManualClock, MemoryStore, RedisStore
@@ -28,11 +30,46 @@ class Site:
     def _load_user() -> None:
         g.user = request.headers.get("X-User")
 
-    def open(self, path: str, *, user: str = "", ip: str = "192.0.2.1", method: str = "GET") -> TestResponse:
-        headers = {"X-User": user} if user else {}
-        return self.app.test_client().open(
-            path, method=method, headers=headers, environ_overrides={"REMOTE_ADDR": ip}
+    def open(self, path: str, **options: Any) -> TestResponse:
+        """Send a request: ``user=``, ``ip=``, ``method=``, ``headers=``."""
+        return self._send(self.app.test_client(), path, **options)
+
+    def decision(self, path: str, **options: Any) -> Any:
+        """Send a request and return its ``current_decision``."""
+        with self.app.test_client() as client:
+            self._send(client, path, **options)
+            return self.limiter.current_decision
+
+    def quotas(self, path: str, **options: Any) -> list[int]:
+        """Send a request and return the quota of each limit that was evaluated, in ascending order."""
+        decision = self.decision(path, **options)
+        return [] if decision is None else sorted(detail.limit.quota for detail in decision.details)
+
+    @staticmethod
+    def _send(
+        client: FlaskClient,
+        path: str,
+        *,
+        user: str = "",
+        ip: str = "192.0.2.1",
+        method: str = "GET",
+        headers: Mapping[str, str] = MappingProxyType({}),
+    ) -> TestResponse:
+        named = {"X-User": user} if user else {}
+        return client.open(
+            path, method=method, headers={**headers, **named}, environ_overrides={"REMOTE_ADDR": ip}
         )
+
+    def route(self, path: str, *decorators: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+        """Add a view that answers ``ok``, with the decorators below the route, the first one outermost.
+
+        Its endpoint is the path, unless the options say otherwise.
+        """
+        view: Callable[..., Any] = _answer_ok()
+        for decorator in reversed(decorators):
+            view = decorator(view)
+        self.app.add_url_rule(path, **{"endpoint": path.strip("/") or "index", "view_func": view, **options})
+        return view
 
     def ask(self, path: str, times: int, **options: Any) -> list[int]:
         """Return the status codes of so many requests."""
@@ -43,12 +80,31 @@ class Site:
         return statuses
 
 
+def _answer_ok() -> Callable[..., str]:
+    return lambda **arguments: "ok"
+
+
 @pytest.fixture
 def make_site(store: MemoryStore | RedisStore, clock: ManualClock) -> Callable[..., Site]:
     """Return ``Site`` with the store and the clock of this test."""
 
     def make(**options: Any) -> Site:
         return Site(**{"store": store, "clock": clock, **options})
+
+    return make
+
+
+@pytest.fixture
+def make_app(
+    store: MemoryStore | RedisStore, clock: ManualClock
+) -> Callable[..., tuple[Flask, dict[str, Any]]]:
+    """Return a function: an app with a view at ``/`` and that configuration, and options for its RateLimit."""
+
+    def make(**config: Any) -> tuple[Flask, dict[str, Any]]:
+        app = Flask("configured")
+        app.config.update(config)
+        app.add_url_rule("/", "index", _answer_ok(), methods=["GET", "POST"])
+        return app, {"store": store, "clock": clock, "algorithm": "fixed_window"}
 
     return make
 

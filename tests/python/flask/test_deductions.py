@@ -1,0 +1,195 @@
+"""What is charged only when the response says so."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from flask import Blueprint, abort, request
+
+
+def failed(response) -> bool:
+    return response.status_code >= 400
+
+
+def answer():
+    """Answer with the status that the request asks for."""
+    status = int(request.headers.get("X-Status", "200"))
+    return ("ok", 200) if status == 200 else abort(status)
+
+
+@pytest.fixture
+def make_login(make_site):
+    """Return a function that makes a site whose ``/`` answers as asked under limits."""
+
+    def make(*limits, **options):
+        site = make_site(**options)
+        view = answer
+        for value, more in reversed(limits):
+            view = site.limiter.limit(value, **more)(view)
+        site.app.add_url_rule("/", "index", view)
+        return site
+
+    return make
+
+
+def ask(site, *statuses, path="/"):
+    return [site.open(path, headers={"X-Status": str(status)}).status_code for status in statuses]
+
+
+def test_only_what_counts_is_charged(make_login, clock):
+    site = make_login(("2/minute", {"deduct_when": failed}))
+    assert ask(site, *[200] * 10) == [200] * 10
+    assert ask(site, 401, 200, 401, 200, 401) == [401, 200, 401, 429, 429]
+    clock.advance(60)
+    assert ask(site, 200, 401, 401, 200) == [200, 401, 401, 429]
+
+
+def test_a_refund_concerns_only_the_limit_with_the_condition(make_login, clock):
+    site = make_login(("3/hour", {}), ("2/minute", {"deduct_when": failed}))
+    assert ask(site, 200, 200, 200, 200) == [200, 200, 200, 429]
+
+
+def test_two_conditions_are_weighed_apart(make_login, clock):
+    site = make_login(
+        ("1/second", {"deduct_when": lambda response: response.status_code == 200}),
+        ("1/minute", {"deduct_when": failed}),
+    )
+    assert ask(site, 200, 200) == [200, 429]
+    clock.advance(1)
+    assert ask(site, 400) == [400]
+    clock.advance(1)
+    assert ask(site, 200, 400) == [429, 429]
+    clock.advance(60)
+    assert ask(site, 200) == [200]
+
+
+def test_quota_is_reserved_while_the_view_runs(make_site):
+    site = make_site()
+    inside, go_on = threading.Semaphore(0), threading.Event()
+
+    @site.app.get("/")
+    @site.limiter.limit("2/minute", deduct_when=failed)
+    def slow():
+        inside.release()
+        assert go_on.wait(30)
+        return answer()
+
+    with ThreadPoolExecutor(2) as pool:
+        waiting = [pool.submit(ask, site, 200) for _ in range(2)]
+        for _ in waiting:
+            assert inside.acquire(timeout=30)
+        assert ask(site, 200, 200) == [429, 429]
+        go_on.set()
+        assert [each.result() for each in waiting] == [[200], [200]]
+    assert ask(site, 401, 401, 401) == [401, 401, 429]
+
+
+def test_of_ten_at_once_that_count_exactly_the_quota_passes(make_site):
+    site = make_site()
+    together = threading.Barrier(10)
+
+    @site.app.get("/")
+    @site.limiter.limit("2/minute", deduct_when=lambda response: response.status_code == 200)
+    def index():
+        return "ok"
+
+    def visit(_):
+        together.wait(30)
+        return ask(site, 200)[0]
+
+    with ThreadPoolExecutor(10) as pool:
+        assert sorted(pool.map(visit, range(10))) == [200] * 2 + [429] * 8
+
+
+def test_the_whole_cost_is_given_back(make_login):
+    site = make_login(("20/minute", {"cost": 15, "deduct_when": failed}))
+    assert ask(site, 200, 200, 400, 400) == [200, 200, 400, 429]
+
+
+def test_the_final_response_decides_behind_all_hooks(make_login):
+    site = make_login(("1/minute", {"deduct_when": failed}))
+
+    @site.app.after_request
+    def fail_late(response):
+        response.status_code = 418
+        return response
+
+    assert ask(site, 200, 200) == [418, 418]
+    site.app.after_request_funcs.clear()
+    assert ask(site, 200) == [429]
+
+
+def test_a_view_that_raises_counts_by_its_500(make_site):
+    site = make_site()
+
+    @site.app.get("/")
+    @site.limiter.limit("1/minute", deduct_when=lambda response: response.status_code == 500)
+    def broken():
+        raise LookupError
+
+    assert site.ask("/", 2) == [500, 429]
+
+
+def test_a_refused_request_is_not_asked_about(make_login):
+    asked = []
+
+    def condition(response):
+        asked.append(response.status_code)
+        return True
+
+    site = make_login(("2/minute", {"deduct_when": condition}))
+    assert ask(site, 200, 404, 200) == [200, 404, 429]
+    assert asked == [200, 404]
+
+
+def test_default_limits_may_count_failures_only(make_site):
+    site = make_site(default_limits="1/hour", default_limits_deduct_when=failed)
+    site.app.add_url_rule("/", "index", answer)
+    assert ask(site, 200, 200, 400, 200, 400) == [200, 200, 400, 429, 429]
+
+
+def test_application_limits_may_count_failures_only(make_site):
+    site = make_site(application_limits="2/minute", application_limits_deduct_when=failed)
+    site.app.add_url_rule("/", "index", answer)
+    assert ask(site, 200, 400, 200, 400, 200) == [200, 400, 200, 400, 429]
+    assert site.ask("/free", 1) == [429]
+
+
+def test_a_shared_limit_may_count_failures_only(make_site, clock):
+    site = make_site()
+    shared = site.limiter.shared_limit("2/minute", scope="failures", deduct_when=failed)
+    site.app.add_url_rule("/", "index", shared(answer))
+    pages = Blueprint("pages", __name__)
+    pages.add_url_rule("/", "index", answer)
+    shared(pages)
+    site.app.register_blueprint(pages, url_prefix="/pages")
+    assert ask(site, 200, 200, 400) + ask(site, 200, 400, path="/pages/") == [200, 200, 400, 200, 400]
+    assert ask(site, 200) + ask(site, 200, path="/pages/") == [429, 429]
+    clock.advance(60)
+    assert ask(site, 200) + ask(site, 200, path="/pages/") == [200, 200]
+
+
+def test_every_identity_gets_its_own_back(make_site):
+    site = make_site()
+    site.app.add_url_rule("/", "index", site.limiter.limit("1/minute", deduct_when=failed)(answer))
+    assert site.ask("/", 3, user="ann", ip="192.0.2.1") == [200] * 3
+    assert site.ask("/", 3, user="ann", ip="192.0.2.2") == [200] * 3
+    assert site.open("/", user="ann", headers={"X-Status": "401"}).status_code == 401
+    assert site.ask("/", 1, ip="192.0.2.1") + site.ask("/", 1, user="ann", ip="192.0.2.2") == [429, 429]
+
+
+def test_a_refund_given_after_the_window_takes_nothing_from_the_next(make_site, clock):
+    site = make_site()
+
+    @site.app.get("/")
+    @site.limiter.limit("1/minute", deduct_when=failed)
+    def index():
+        if "X-Slow" in request.headers:
+            clock.advance(60)
+            assert site.ask("/", 1) == [200]
+        return answer()
+
+    assert site.open("/", headers={"X-Slow": "1", "X-Status": "200"}).status_code == 200
+    assert ask(site, 400, 200) == [400, 429]

@@ -1,0 +1,170 @@
+"""Limits that are looked up for each request."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+from flask import g, request
+
+from overlimit import FixedWindow
+from overlimit.flask import rate_limit
+
+
+def plan_of_the_user() -> str:
+    return {"ann": "3/minute", "ben": "1/minute"}.get(g.user or "", "2/minute")
+
+
+def who() -> str:
+    return g.user or "nobody"
+
+
+@pytest.fixture
+def changing(make_site):
+    """Return a site whose ``/`` is limited by what ``site.text`` says."""
+    site = make_site(default_limits="1/hour")
+    site.text = "2/minute"
+    site.route("/", site.limiter.limit(lambda: site.text))
+    return site
+
+
+def test_each_caller_has_the_limit_of_its_plan(make_site):
+    site = make_site(identifiers=who)
+    site.route("/", rate_limit(plan_of_the_user))
+    statuses = [site.ask("/", 1, user=user)[0] for user in ("ann", "ben", "carl") * 4]
+    assert statuses == [200, 200, 200, 200, 429, 200, 200, 429, 429, 429, 429, 429]
+
+
+def test_a_changed_quota_keeps_the_count(changing):
+    assert changing.ask("/", 3) == [200, 200, 429]
+    changing.text = "5/minute"
+    assert changing.ask("/", 4) == [200] * 3 + [429]
+    changing.text = "1/minute"
+    assert changing.ask("/", 1) == [429]
+    changing.text = "6/minute"
+    assert changing.ask("/", 2) == [200, 429]
+
+
+def test_going_back_and_forth_mints_nothing(changing, clock):
+    statuses = []
+    for text in ("2/minute", "3/minute") * 3:
+        changing.text = text
+        statuses += changing.ask("/", 1)
+    assert statuses == [200, 200, 429, 200, 429, 429]
+    clock.advance(60)
+    assert changing.ask("/", 4) == [200] * 3 + [429]
+
+
+def test_another_period_is_a_new_limit(changing):
+    assert changing.ask("/", 3) == [200, 200, 429]
+    changing.text = "2/hour"
+    assert changing.ask("/", 3) == [200, 200, 429]
+
+
+@pytest.mark.parametrize("nothing", ["", None], ids=repr)
+def test_nothing_is_no_limit_for_this_request(changing, nothing):
+    changing.text = nothing
+    assert changing.ask("/", 3) == [200] * 3
+    changing.text = "2/minute"
+    assert changing.ask("/", 3) == [200, 200, 429]
+
+
+@pytest.mark.parametrize("text", ["5/sekunde", "often", 5, "5/minute;;x", b"5/minute"], ids=repr)
+@pytest.mark.parametrize("on_error", ["allow", "deny", "local", "raise"])
+def test_a_malformed_one_fails_the_request_and_charges_nothing(make_site, text, on_error):
+    site = make_site(application_limits="3/minute", on_error=on_error)
+    site.route("/", site.limiter.limit(lambda: text), site.limiter.limit("9/minute"))
+    assert site.ask("/", 2) == [500, 500]
+    assert site.ask("/free", 4) == [200] * 3 + [429]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [FixedWindow(2, per=60), ["2/minute", "9/hour"], "2/minute; 9/hour"],
+    ids=["limit", "list", "text"],
+)
+def test_it_may_return_whatever_a_limit_can_be_written_as(changing, value):
+    changing.text = value
+    assert changing.ask("/", 3) == [200, 200, 429]
+
+
+def test_it_is_asked_once_per_request(make_site):
+    site = make_site()
+    asked = []
+    site.route("/", site.limiter.limit(lambda: asked.append(1) or "2/minute"))
+    assert site.ask("/", 3, user="ann") == [200, 200, 429]
+    assert len(asked) == 3
+
+
+def test_it_is_asked_after_the_decorators_above(make_site):
+    site = make_site()
+
+    def with_plan(view):
+        @functools.wraps(view)
+        def wrapped(**arguments):
+            g.plan = "2/minute"
+            return view(**arguments)
+
+        return wrapped
+
+    site.route("/", with_plan, site.limiter.limit(lambda: g.plan))
+    assert site.ask("/", 3) == [200, 200, 429]
+
+
+def test_it_follows_the_algorithm_of_its_rate_limit(make_site, clock):
+    site = make_site(algorithm="token_bucket")
+    site.route("/", site.limiter.limit(lambda: "2/minute"))
+    assert site.ask("/", 3) == [200, 200, 429]
+    clock.advance(30)
+    assert site.ask("/", 2) == [200, 429]
+
+
+def test_static_and_dynamic_limits_are_stacked(make_site, clock):
+    site = make_site()
+    site.route("/", site.limiter.limit("3/hour"), site.limiter.limit(lambda: "2/minute"))
+    assert site.ask("/", 3) == [200, 200, 429]
+    clock.advance(60)
+    assert site.ask("/", 2) == [200, 429]
+
+
+def suspicious() -> str:
+    return "1/minute" if "X-Suspect" in request.headers else "2/minute"
+
+
+@pytest.mark.parametrize("wrap", [lambda limit: limit, lambda limit: [limit]], ids=["alone", "in a list"])
+@pytest.mark.parametrize("option", ["default_limits", "application_limits"])
+def test_the_limits_of_a_rate_limit_may_be_callables(make_site, option, wrap):
+    site = make_site(**{option: wrap(suspicious)})
+    assert site.ask("/free", 3) == [200, 200, 429]
+    assert site.ask("/free", 2, headers={"X-Suspect": "1"}, ip="192.0.2.2") == [200, 429]
+
+
+def test_a_list_may_mix_texts_limits_and_callables(make_site):
+    site = make_site(default_limits=["30/minute", FixedWindow(20, per=3600), lambda: "10/day"])
+    assert site.quotas("/free") == [10, 20, 30]
+
+
+def test_a_dynamic_shared_limit_keeps_one_count_for_its_routes(make_site):
+    site = make_site()
+    text = ["2/minute"]
+    shared = site.limiter.shared_limit(lambda: text[0], scope="s")
+    site.route("/a", shared)
+    site.route("/b", shared)
+    assert site.ask("/a", 1) + site.ask("/b", 2) == [200, 200, 429]
+    text[0] = "3/minute"
+    assert site.ask("/a", 2) == [200, 429]
+
+
+def test_the_header_shows_what_held_for_this_request(changing):
+    assert changing.open("/").headers["RateLimit-Policy"].endswith(";q=2;w=60")
+    changing.text = "7/minute"
+    headers = changing.open("/").headers
+    assert headers["RateLimit-Policy"].endswith(";q=7;w=60")
+    assert headers["RateLimit"].endswith(";r=5;t=60")
+
+
+def test_many_different_answers_leave_little_behind(make_site):
+    site = make_site()
+    numbers = iter(range(1, 2001))
+    site.route("/", site.limiter.limit(lambda: f"{next(numbers) + 5000}/minute"))
+    assert site.ask("/", 2000) == [200] * 2000

@@ -1,0 +1,296 @@
+"""What is exempt from which limits, told apart by their quota, and what nobody counts."""
+
+from __future__ import annotations
+
+import pytest
+from flask import Blueprint, request
+
+from overlimit import flask as extension
+from overlimit.flask import RateLimit
+
+A, D, ROUTE, PARENT, CHILD = 1000, 900, 500, 300, 200
+
+
+@pytest.fixture
+def site(make_site):
+    return make_site(application_limits=f"{A}/minute", default_limits=f"{D}/minute")
+
+
+def scope(flags):
+    """Return the ExemptionScope of flags as they are written: ``"DEFAULT|META"``."""
+    found = extension.ExemptionScope.NONE
+    for flag in flags.split("|"):
+        found |= extension.ExemptionScope[flag]
+    return found
+
+
+def exempt_with(site, flags):
+    """Return ``limiter.exempt`` with flags; None: as it is."""
+    return site.limiter.exempt if flags is None else site.limiter.exempt(flags=scope(flags))
+
+
+@pytest.mark.parametrize(
+    ("flags", "held"),
+    [
+        (None, []),
+        ("APPLICATION|DEFAULT|META", []),
+        ("NONE", [D, A]),
+        ("META", [D, A]),
+        ("APPLICATION", [D]),
+        ("DEFAULT", [A]),
+        ("APPLICATION|DEFAULT", []),
+        ("DEFAULT|META", [A]),
+        ("DESCENDENTS", [D, A]),
+    ],
+)
+def test_what_an_exempt_view_is_exempt_from(site, flags, held):
+    site.route("/", exempt_with(site, flags))
+    assert site.quotas("/") == held
+    assert site.quotas("/free") == [D, A]
+
+
+@pytest.mark.parametrize(
+    ("flags", "held"),
+    [(None, [ROUTE]), ("DEFAULT", [ROUTE, A]), ("APPLICATION", [ROUTE]), ("NONE", [ROUTE, A])],
+)
+@pytest.mark.parametrize("order", [1, -1], ids=["exempt above", "exempt below"])
+def test_an_exempt_view_keeps_its_own_decorated_limits(site, flags, held, order):
+    decorators = [exempt_with(site, flags), site.limiter.limit(f"{ROUTE}/minute")]
+    site.route("/", *decorators[::order])
+    assert site.quotas("/") == held
+
+
+@pytest.mark.parametrize(
+    ("flags", "held"),
+    [(None, []), ("DEFAULT", [A]), ("APPLICATION", [PARENT]), ("NONE", [PARENT, A])],
+)
+def test_an_exempt_view_is_free_from_its_blueprints_limits(site, flags, held):
+    pages = Blueprint("pages", __name__)
+    pages.get("/")(exempt_with(site, flags)(lambda: "ok"))
+    site.limiter.limit(f"{PARENT}/minute")(pages)
+    site.app.register_blueprint(pages)
+    assert site.quotas("/") == held
+
+
+@pytest.mark.parametrize(
+    ("flags", "in_parent", "in_child"),
+    [
+        ("APPLICATION|DEFAULT|META", [], [D, A]),
+        ("NONE", [D, A], [D, A]),
+        ("DEFAULT", [A], [D, A]),
+        ("APPLICATION", [D], [D, A]),
+        ("META", [D, A], [D, A]),
+        ("APPLICATION|DEFAULT|META|DESCENDENTS", [], []),
+        ("DEFAULT|DESCENDENTS", [A], [A]),
+        ("APPLICATION|DESCENDENTS", [D], [D]),
+        ("DESCENDENTS", [D, A], [D, A]),
+    ],
+)
+def test_an_exempt_blueprint_frees_nested_ones_only_with_descendents(site, flags, in_parent, in_child):
+    parent, child = Blueprint("parent", __name__), Blueprint("child", __name__)
+    parent.get("/parent")(lambda: "ok")
+    child.get("/child")(lambda: "ok")
+    site.limiter.exempt(parent, flags=scope(flags))
+    parent.register_blueprint(child)
+    site.app.register_blueprint(parent)
+    assert (site.quotas("/parent"), site.quotas("/child")) == (in_parent, in_child)
+
+
+@pytest.mark.parametrize(
+    ("flags", "held"),
+    [
+        ("NONE", [PARENT, A]),
+        ("ANCESTORS", [D, A]),
+        ("DEFAULT", [A]),
+        ("ANCESTORS|DEFAULT", [A]),
+        ("ANCESTORS|APPLICATION", [D]),
+        ("ANCESTORS|APPLICATION|DEFAULT|META", []),
+        ("APPLICATION", [PARENT]),
+    ],
+)
+def test_what_a_nested_blueprint_is_exempt_from_of_its_ancestors(site, flags, held):
+    parent, child = Blueprint("parent", __name__), Blueprint("child", __name__)
+    child.get("/child")(lambda: "ok")
+    site.limiter.limit(f"{PARENT}/minute")(parent)
+    site.limiter.exempt(child, flags=scope(flags))
+    parent.register_blueprint(child)
+    site.app.register_blueprint(parent)
+    assert site.quotas("/child") == held
+
+
+@pytest.mark.parametrize(
+    ("flags", "held"),
+    [
+        ("APPLICATION|DEFAULT|META", [CHILD]),
+        ("DEFAULT", [CHILD, A]),
+        ("APPLICATION", [CHILD]),
+        ("ANCESTORS", [CHILD, A]),
+    ],
+)
+def test_an_exempt_blueprint_keeps_its_own_limits(site, flags, held):
+    child = Blueprint("child", __name__)
+    child.get("/child")(lambda: "ok")
+    site.limiter.limit(f"{CHILD}/minute")(child)
+    site.limiter.exempt(child, flags=scope(flags))
+    site.app.register_blueprint(child)
+    assert site.quotas("/child") == held
+
+
+@pytest.fixture
+def woods(make_site):
+    """Return a site with two trees of blueprints, exempt and limited in many ways."""
+    site = make_site(application_limits="5/day", default_limits="1/minute")
+    names = ["n1", "n1_1", "n1_1_1", "n1_1_2", "n2", "n2_1", "n2_1_1"]
+    tree = {name: Blueprint(name, __name__) for name in names}
+    for name, blueprint in tree.items():
+        blueprint.get(f"/{name}")(lambda: "ok")
+    exempt, limit = site.limiter.exempt, site.limiter.limit
+    exempt(tree["n1"], flags=scope("DEFAULT|APPLICATION|DESCENDENTS"))
+    limit("2/minute")(tree["n1_1"])
+    exempt(tree["n1_1_1"], flags=scope("ANCESTORS"))
+    limit("3/minute")(tree["n1_1_2"])
+    limit("2/minute")(tree["n2"])
+    exempt(tree["n2_1"], flags=scope("DEFAULT|APPLICATION"))
+    limit("3/minute")(tree["n2_1"])
+    exempt(tree["n2_1_1"], flags=scope("ANCESTORS"))
+    for name in reversed(names):
+        tree.get(name.rpartition("_")[0], site.app).register_blueprint(tree[name])
+    return site
+
+
+@pytest.mark.parametrize(
+    ("name", "held"),
+    [
+        ("n1", []),
+        ("n1_1", [2]),
+        ("n1_1_1", []),
+        ("n1_1_2", [3]),
+        ("n2", [2, 5]),
+        ("n2_1", [3]),
+        ("n2_1_1", [1, 5]),
+    ],
+)
+def test_exemptions_and_limits_of_a_tree_of_blueprints(woods, name, held):
+    assert woods.quotas(f"/{name}") == held
+
+
+def test_a_bare_decorator_and_a_called_one_return_a_working_view(site):
+    site.route("/bare", site.limiter.exempt)
+    site.route("/called", site.limiter.exempt())
+    assert site.ask("/bare", 2) + site.ask("/called", 2) == [200] * 4
+
+
+def test_an_exemption_above_the_route_holds(site):
+    @site.limiter.exempt
+    @site.app.get("/")
+    def index():
+        return "ok"
+
+    assert site.quotas("/") == []
+
+
+def test_an_exemption_concerns_one_rate_limit_only(site, store, clock):
+    other = RateLimit(site.app, default_limits="2/minute", store=store, clock=clock, algorithm="fixed_window")
+    site.route("/", site.limiter.exempt)
+    site.route("/other", other.exempt)
+    assert site.ask("/", 3) == [200, 200, 429]
+    assert site.quotas("/other") == [D, A]
+
+
+def test_a_skipped_request_spends_nothing(make_site):
+    site = make_site(application_limits="2/minute", default_limits="2/minute")
+    site.route("/", site.limiter.exempt)
+    assert site.ask("/", 5) == [200] * 5
+    assert site.ask("/free", 3) == [200, 200, 429]
+
+
+@pytest.fixture
+def filtered(make_site):
+    site = make_site(application_limits="2/minute", default_limits="2/minute")
+
+    @site.limiter.request_filter
+    def from_inside():
+        return request.headers.get("X-Internal") == "yes"
+
+    return site
+
+
+def test_a_filtered_request_passes_uncounted(filtered):
+    filtered.route("/", filtered.limiter.limit("1/minute"))
+    assert filtered.ask("/", 4, headers={"X-Internal": "yes"}) == [200] * 4
+    assert filtered.ask("/free", 4, headers={"X-Internal": "yes"}) == [200] * 4
+    assert filtered.decision("/", headers={"X-Internal": "yes"}) is None
+    assert filtered.ask("/", 2) + filtered.ask("/free", 2) == [200, 429, 200, 429]
+    assert filtered.ask("/", 1, headers={"X-Internal": "yes"}) == [200]
+
+
+def test_any_filter_that_is_true_suffices(filtered):
+    filtered.limiter.request_filter(lambda: "X-Probe" in request.headers)
+    assert filtered.ask("/free", 3, headers={"X-Probe": "1"}) == [200] * 3
+    assert filtered.ask("/free", 3, headers={"X-Internal": "yes"}) == [200] * 3
+    assert filtered.ask("/free", 3, headers={"X-Internal": "no"}) == [200, 200, 429]
+
+
+def test_a_filter_stays_usable_as_a_function(filtered):
+    def always():
+        return True
+
+    assert filtered.limiter.request_filter(always) is always
+
+
+def test_a_filtered_request_gets_no_rate_fields(filtered):
+    assert "RateLimit" in filtered.open("/free").headers
+    assert "RateLimit" not in filtered.open("/free", headers={"X-Internal": "yes"}).headers
+
+
+def test_default_limits_may_be_skipped_for_a_request(make_site):
+    site = make_site(
+        default_limits=f"{D}/minute",
+        default_limits_exempt_when=lambda: "X-Exempt" in request.headers,
+        application_limits=f"{A}/minute",
+    )
+    assert site.quotas("/free", headers={"X-Exempt": "1"}) == [A]
+    assert site.quotas("/free") == [D, A]
+
+
+def test_application_limits_may_be_skipped_for_a_request(make_site):
+    site = make_site(
+        default_limits=f"{D}/minute",
+        application_limits=f"{A}/minute",
+        application_limits_exempt_when=lambda: "X-Exempt" in request.headers,
+    )
+    assert site.quotas("/free", headers={"X-Exempt": "1"}) == [D]
+    assert site.quotas("/free") == [D, A]
+
+
+def test_a_skipped_limit_spends_nothing(make_site):
+    site = make_site()
+    skipped = site.limiter.limit("1/minute", exempt_when=lambda: "X-Exempt" in request.headers)
+    site.route("/", skipped, site.limiter.limit("3/minute"))
+    assert site.ask("/", 2, headers={"X-Exempt": "1"}) == [200, 200]
+    assert site.ask("/", 2) == [200, 429]
+    assert site.ask("/", 1, headers={"X-Exempt": "1"}) == [429]
+
+
+def test_a_condition_that_fails_is_an_error_of_the_app_and_charges_nothing(make_site):
+    site = make_site()
+    broken = [True]
+
+    def condition():
+        if broken:
+            raise LookupError
+        return False
+
+    site.route("/", site.limiter.limit("2/minute", exempt_when=condition))
+    assert site.ask("/", 3) == [500] * 3
+    broken.clear()
+    assert site.ask("/", 3) == [200, 200, 429]
+
+
+def test_exemption_scopes_are_flags():
+    assert scope("APPLICATION|DEFAULT|META") & scope("META") == scope("META")
+    assert not scope("NONE")
+    assert (
+        len({scope(name).value for name in ("APPLICATION", "DEFAULT", "META", "DESCENDENTS", "ANCESTORS")})
+        == 5
+    )

@@ -1,0 +1,178 @@
+"""Limits on how often a caller may be refused."""
+
+from __future__ import annotations
+
+import pytest
+from flask import Response
+
+from overlimit import flask as extension
+
+
+def test_refusals_use_up_a_meta_limit_and_then_nothing_passes_until_it_is_free_again(make_site, at):
+    site = make_site(default_limits="2/second", meta_limits="2/minute")
+    assert site.ask("/free", 3) == [200, 200, 429]
+    at(1)
+    assert site.ask("/free", 3) == [200, 200, 429]
+    at(2)
+    assert site.ask("/free", 3) == [429] * 3
+    at(59.999999)
+    assert site.ask("/free", 1) == [429]
+    at(60)
+    assert site.ask("/free", 3) == [200, 200, 429]
+
+
+def test_a_refusal_by_a_meta_limit_spends_nothing_of_it_nor_of_the_others(make_site, at):
+    site = make_site(default_limits="2/hour", application_limits="6/day", meta_limits="1/minute")
+    assert site.ask("/free", 9) == [200, 200] + [429] * 7
+    for hour in range(1, 3):
+        at(3600 * hour)
+        assert site.ask("/free", 2) == [200, 200]
+    at(3600 * 3)
+    assert site.ask("/free", 2) == [429, 429]
+
+
+def test_the_wait_of_a_refusal_is_the_one_after_it_was_spent(make_site, at):
+    site = make_site(default_limits="1/second", meta_limits="2/minute")
+    assert site.ask("/free", 1) == [200]
+    assert site.open("/free").headers["Retry-After"] == "1"
+    at(1)
+    assert site.ask("/free", 1) == [200]
+    assert site.open("/free").headers["Retry-After"] == "59"
+    at(2.5)
+    assert site.open("/free").headers["Retry-After"] == "58"
+
+
+def test_refusals_anywhere_in_the_app_count_and_close_all_of_it(make_site):
+    site = make_site(default_limits="9/minute", meta_limits="3/hour")
+    site.route("/a", site.limiter.limit("1/minute"))
+    site.route("/b", site.limiter.limit("1/minute"))
+    assert site.ask("/a", 3) + site.ask("/free", 1) == [200, 429, 429, 200]
+    assert site.ask("/b", 2) == [200, 429]
+    assert site.ask("/free", 2) == [429, 429]
+
+
+def test_each_identity_has_its_own_refusals(make_site):
+    site = make_site(default_limits="1/minute", meta_limits="1/hour")
+    assert site.ask("/free", 3) == [200, 429, 429]
+    site.route("/a")
+    assert site.ask("/a", 1) == [429]
+    assert site.ask("/a", 2, ip="192.0.2.2") == [200, 429]
+
+
+def test_every_meta_limit_of_several_holds(make_site, at):
+    site = make_site(default_limits="1/second", meta_limits=["2/minute", "3/hour"])
+    for second in (0, 1):
+        at(second)
+        assert site.ask("/free", 2) == [200, 429]
+    at(2)
+    assert site.ask("/free", 1) == [429]
+    at(60)
+    assert site.ask("/free", 2) == [200, 429]
+    at(3599.999999)
+    assert site.ask("/free", 1) == [429]
+    at(3600)
+    assert site.ask("/free", 2) == [200, 429]
+
+
+def test_a_meta_limit_may_be_a_callable(make_site, at):
+    site = make_site(default_limits="1/second", meta_limits=lambda: "1/minute")
+    assert site.ask("/free", 2) == [200, 429]
+    at(1)
+    assert site.ask("/free", 1) == [429]
+    at(60)
+    assert site.ask("/free", 1) == [200]
+
+
+@pytest.mark.parametrize(
+    ("flags", "statuses"),
+    [
+        (None, [200, 200]),
+        ("META", [200, 429]),
+        ("DEFAULT", [429, 429]),
+        ("APPLICATION", [429, 429]),
+    ],
+)
+def test_who_is_refused_too_often_still_reaches_what_is_exempt_from_meta_limits(make_site, flags, statuses):
+    site = make_site(default_limits="1/minute", meta_limits="1/hour")
+    exempt = site.limiter.exempt
+    site.route("/exempt", exempt(flags=extension.ExemptionScope[flags]) if flags else exempt)
+    assert site.ask("/free", 2) == [200, 429]
+    assert site.ask("/exempt", 2) == statuses
+
+
+def test_refusals_of_what_is_exempt_from_meta_limits_spend_none(make_site):
+    site = make_site(default_limits="1/minute", meta_limits="1/hour")
+    site.route("/a", site.limiter.exempt(flags=extension.ExemptionScope.META))
+    assert site.ask("/a", 4) == [200] + [429] * 3
+    assert site.ask("/free", 2) == [200, 429]
+
+
+def test_a_meta_limit_of_one_decorator_counts_its_refusals_only(make_site, at):
+    site = make_site(default_limits="9/second")
+    site.route("/", site.limiter.limit("1/second", meta_limits="2/day"))
+    for second in (0, 1):
+        at(second)
+        assert site.ask("/", 2) == [200, 429]
+    at(2)
+    assert site.ask("/", 2) == [429, 429]
+    assert site.ask("/free", 2) == [200, 200]
+    at(86400)
+    assert site.ask("/", 2) == [200, 429]
+
+
+def test_a_request_that_never_fits_spends_no_meta_limit(make_site):
+    site = make_site(meta_limits="1/hour")
+    site.route("/", site.limiter.limit("2/minute", cost=3))
+    site.route("/other", site.limiter.limit("1/minute"))
+    assert site.ask("/", 3) == [429] * 3
+    assert site.ask("/other", 1) == [200]
+
+
+def test_meta_limits_are_not_shown(make_site):
+    site = make_site(default_limits="1/minute", meta_limits="5/hour", headers="both")
+    assert site.open("/free").headers["RateLimit-Policy"] == '"default";q=1;w=60'
+    refused = site.open("/free").headers
+    assert (refused["RateLimit"], refused["X-RateLimit-Limit"]) == ('"default";r=0;t=60', "1")
+
+
+def test_on_meta_breach_answers_a_refusal_by_a_meta_limit_only(make_site, at):
+    seen = []
+
+    def answer(decision):
+        seen.append(decision)
+        return Response("some tea?", status=429)
+
+    site = make_site(
+        default_limits="1/second",
+        meta_limits="1/minute",
+        on_breach=lambda decision: Response("slowly", status=429),
+        on_meta_breach=answer,
+    )
+    assert [site.open("/free").text for _ in range(2)] == ["free", "slowly"]
+    assert seen == []
+    at(1)
+    response = site.open("/free")
+    assert (response.status_code, response.text, response.headers["Retry-After"]) == (429, "some tea?", "59")
+    (decision,) = seen
+    assert (decision.allowed, decision.status, decision.limit.quota) == (False, "over", 1)
+    assert decision.limit.window == 60
+    assert decision.retry_after == 59
+
+
+def test_without_on_meta_breach_it_is_an_ordinary_refusal(make_site, at):
+    site = make_site(default_limits="1/second", meta_limits="1/minute")
+    site.ask("/free", 2)
+    at(1)
+    assert site.open("/free", headers={"Accept": "application/problem+json"}).json["status"] == 429
+
+
+def test_apps_with_another_prefix_have_meta_limits_of_their_own(make_site):
+    first, second, third = (
+        make_site(default_limits="1/minute", meta_limits="1/hour", key_prefix=prefix)
+        for prefix in ("a", "b", "b")
+    )
+    for site in (first, second, third):
+        site.route("/other")
+    assert first.ask("/free", 2) + first.ask("/other", 1) == [200, 429, 429]
+    assert second.ask("/free", 2) == [200, 429]
+    assert third.ask("/other", 1) == [429]

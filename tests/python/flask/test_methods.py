@@ -1,0 +1,83 @@
+"""Limits that hold for some HTTP methods, or count each method apart."""
+
+from __future__ import annotations
+
+import pytest
+
+METHODS = ["GET", "POST", "PUT"]
+
+
+def test_per_method_counts_each_method_apart(make_site):
+    site = make_site()
+    site.route("/", site.limiter.limit("1/minute", per_method=True), methods=METHODS)
+    for method in METHODS:
+        assert site.ask("/", 2, method=method) == [200, 429]
+
+
+def test_otherwise_all_methods_count_together(make_site):
+    site = make_site()
+    site.route("/", site.limiter.limit("2/minute"), methods=METHODS)
+    assert [site.ask("/", 1, method=method) for method in METHODS] == [[200], [200], [429]]
+
+
+@pytest.mark.parametrize("named", [["GET"], ["get"], ("Get", "OPTIONS")], ids=str)
+def test_a_limit_for_some_methods_leaves_the_others_to_the_defaults(make_site, named):
+    site = make_site(default_limits="2/minute", application_limits="100/minute")
+    site.route("/", site.limiter.limit("1/minute", methods=named), methods=METHODS)
+    assert site.quotas("/") == [1, 100]
+    assert site.ask("/", 1) == [429]
+    assert site.quotas("/", method="POST") == [2, 100]
+    assert site.ask("/", 2, method="PUT") == [200, 429]
+
+
+def test_options_named_explicitly_are_still_exempt(make_site):
+    site = make_site()
+    site.route("/", site.limiter.limit("1/minute", methods=["GET", "OPTIONS"]), methods=["GET", "OPTIONS"])
+    assert site.ask("/", 4, method="OPTIONS") == [200] * 4
+    assert site.ask("/", 2) == [200, 429]
+
+
+def test_methods_and_per_method_go_together(make_site):
+    site = make_site()
+    limit = site.limiter.limit("1/minute", methods=["POST", "PUT"], per_method=True)
+    site.route("/", limit, methods=METHODS)
+    assert site.ask("/", 3) == [200] * 3
+    assert site.ask("/", 2, method="POST") + site.ask("/", 2, method="PUT") == [200, 429, 200, 429]
+
+
+@pytest.mark.parametrize("methods", ["GET", [], [5]], ids=str)
+def test_methods_that_are_no_list_of_methods_are_an_error(make_site, methods):
+    with pytest.raises((TypeError, ValueError), match="methods"):
+        make_site().limiter.limit("1/minute", methods=methods)
+
+
+def test_default_limits_per_method_count_each_endpoint_and_method_apart(make_site):
+    site = make_site(default_limits="1/minute", default_limits_per_method=True)
+    site.route("/a", methods=METHODS)
+    site.route("/b", methods=METHODS)
+    for path in ("/a", "/b"):
+        for method in METHODS:
+            assert site.ask(path, 2, method=method) == [200, 429]
+
+
+def test_application_limits_per_method_count_all_endpoints_of_a_method_together(make_site):
+    site = make_site(application_limits="2/minute", application_limits_per_method=True)
+    site.route("/a", methods=METHODS)
+    site.route("/b", methods=METHODS)
+    for method in METHODS:
+        assert site.ask("/a", 1, method=method) + site.ask("/b", 2, method=method) == [200, 200, 429]
+        assert site.ask("/a", 1, method=method) == [429]
+
+
+def test_a_limit_of_one_method_beside_defaults_per_method(make_site, clock):
+    site = make_site(default_limits="2/minute", default_limits_per_method=True)
+    limit = site.limiter.limit("1/second", override_defaults=False, methods=["GET"])
+    site.route("/", limit, methods=["GET", "PUT"])
+    assert site.ask("/", 2) == [200, 429]
+    assert site.ask("/", 3, method="PUT") == [200, 200, 429]
+    clock.advance(1)
+    assert site.ask("/", 1) == [200]
+    clock.advance(1)
+    assert site.ask("/", 1) + site.ask("/", 1, method="PUT") == [429, 429]
+    clock.advance(58)
+    assert site.ask("/", 1) + site.ask("/", 1, method="PUT") == [200, 200]

@@ -1,0 +1,127 @@
+"""Limits that count and log but refuse nobody."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from overlimit.flask import RateLimit, rate_limit
+
+
+@pytest.fixture
+def log(caplog):
+    caplog.set_level(logging.INFO, logger="overlimit")
+    return caplog
+
+
+@pytest.mark.parametrize("free", [False, True], ids=["bound", "free"])
+def test_a_shadow_limit_refuses_nobody_and_says_whom_it_would_have(make_site, log, free):
+    site = make_site()
+    limit = rate_limit if free else site.limiter.limit
+    site.route("/", limit("2/minute", shadow=True))
+    decisions = [site.decision("/") for _ in range(4)]
+    assert [decision.allowed for decision in decisions] == [True, True, False, False]
+    assert site.ask("/", 3) == [200] * 3
+    infos = [each for each in log.records if each.levelno == logging.INFO and each.name == "overlimit"]
+    assert len(infos) == 5
+
+
+def test_a_shadow_limit_counts_like_a_real_one(make_site, clock):
+    site = make_site()
+    site.route("/", site.limiter.limit("1/minute", shadow=True))
+    assert [site.decision("/").allowed for _ in range(3)] == [True, False, False]
+    clock.advance(60)
+    assert [site.decision("/").allowed for _ in range(2)] == [True, False]
+
+
+def test_a_real_limit_beside_it_is_charged_whatever_it_says(make_site):
+    site = make_site()
+    site.route("/", site.limiter.limit("1/minute", shadow=True), site.limiter.limit("3/minute"))
+    assert site.ask("/", 5) == [200] * 3 + [429] * 2
+
+
+def test_what_a_real_limit_refuses_charges_no_shadow_limit(make_site, clock):
+    site = make_site()
+    site.route("/", site.limiter.limit("3/hour", shadow=True), site.limiter.limit("1/minute"))
+    assert site.ask("/", 8) == [200] + [429] * 7
+    for _ in range(2):
+        clock.advance(60)
+        assert site.decision("/").allowed
+    clock.advance(60)
+    assert not site.decision("/").allowed
+
+
+def test_only_shadow_limits_make_a_passing_decision_falsy(make_site):
+    site = make_site()
+    site.route("/", site.limiter.limit("1/minute", shadow=True), site.limiter.limit("5/minute"))
+    passed, would_not = site.decision("/"), site.decision("/")
+    assert (passed.allowed, would_not.allowed) == (True, False)
+    assert site.ask("/", 1) == [200]
+
+
+def test_shadow_limits_are_not_shown(make_site):
+    site = make_site(headers="both")
+    site.route("/", site.limiter.limit("9/minute", name="real"), site.limiter.limit("1/minute", shadow=True))
+    for left in (8, 7):
+        headers = site.open("/").headers
+        assert headers["RateLimit-Policy"] == '"real";q=9;w=60'
+        assert headers["RateLimit"] == f'"real";r={left};t=60'
+        assert (headers["X-RateLimit-Limit"], headers["X-RateLimit-Remaining"]) == ("9", str(left))
+        assert "Retry-After" not in headers
+
+
+def test_a_route_under_shadow_limits_alone_shows_nothing(make_site):
+    site = make_site(headers="both")
+    site.route("/", site.limiter.limit("1/minute", shadow=True))
+    assert not [name for name, _ in site.open("/").headers if "ratelimit" in name.lower()]
+
+
+def test_a_shadow_rate_limit_refuses_nobody(make_site, log):
+    site = make_site(default_limits="2/minute", application_limits="3/minute", shadow=True)
+    site.route("/", site.limiter.limit("1/minute"))
+    assert [site.decision("/free").allowed for _ in range(3)] == [True, True, False]
+    assert [site.decision("/").allowed for _ in range(2)] == [True, False]
+    assert site.ask("/", 3) + site.ask("/free", 3) == [200] * 6
+    assert len([each for each in log.records if each.levelno == logging.INFO]) == 8
+
+
+def test_a_shadow_rate_limit_charges_as_if_it_were_real(make_site, store, clock):
+    shadow = make_site(application_limits="5/minute", key_prefix="same", shadow=True)
+    shadow.route("/", shadow.limiter.limit("2/minute"))
+    assert shadow.ask("/", 9) == [200] * 9
+    real = make_site(application_limits="5/minute", key_prefix="same")
+    assert real.ask("/free", 4) == [200] * 3 + [429]
+
+
+def test_shadow_is_read_from_the_configuration(make_app):
+    app, options = make_app(RATELIMIT_SHADOW=True)
+    RateLimit(app, default_limits="1/minute", **options)
+    client = app.test_client()
+    assert [client.get("/").status_code for _ in range(3)] == [200] * 3
+
+
+def test_a_shadow_limit_runs_no_on_breach(make_site):
+    calls = []
+    site = make_site(on_breach=calls.append)
+    site.route("/", site.limiter.limit("1/minute", shadow=True, on_breach=calls.append))
+    assert site.ask("/", 3) == [200] * 3
+    assert calls == []
+
+
+def test_a_shadow_limit_spends_no_meta_limit(make_site):
+    site = make_site(default_limits="9/minute", meta_limits="1/hour")
+    site.route("/", site.limiter.limit("1/minute", shadow=True))
+    assert site.ask("/", 5) == [200] * 5
+    assert site.ask("/free", 1) == [200]
+
+
+def test_a_shadow_block_is_always_entered(make_site):
+    site = make_site()
+
+    @site.app.get("/")
+    def index():
+        with site.limiter.limit("1/minute", shadow=True):
+            return "ok"
+
+    assert site.ask("/", 3) == [200] * 3
