@@ -15,6 +15,8 @@ from overlimit import ManualClock, MemoryStore, RedisStore
 from overlimit.flask import RateLimit
 from overlimit.http.plan import People, Plan, Ruling
 
+Configured = tuple[Flask, dict[str, Any]]
+
 
 class Site:
     """An app with one RateLimit; ``/free`` has no decorator."""
@@ -95,12 +97,10 @@ def make_site(store: MemoryStore | RedisStore, clock: ManualClock) -> Callable[.
 
 
 @pytest.fixture
-def make_app(
-    store: MemoryStore | RedisStore, clock: ManualClock
-) -> Callable[..., tuple[Flask, dict[str, Any]]]:
-    """Return a function: an app with a view at ``/`` and that configuration, and options for its RateLimit."""
+def make_app(store: MemoryStore | RedisStore, clock: ManualClock) -> Callable[..., Configured]:
+    """Return a function that configures an app with a view at ``/``; options for its RateLimit come along."""
 
-    def make(**config: Any) -> tuple[Flask, dict[str, Any]]:
+    def make(**config: Any) -> Configured:
         app = Flask("configured")
         app.config.update(config)
         app.add_url_rule("/", "index", _answer_ok(), methods=["GET", "POST"])

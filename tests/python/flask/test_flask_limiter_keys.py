@@ -1,0 +1,264 @@
+"""The configuration of an app that used Flask-Limiter."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+
+import pytest
+from flask import Flask, Response, request
+
+from overlimit.flask import RateLimit
+
+
+def ask(app, times, path="/", **options):
+    client = app.test_client()
+    return [client.open(path, **options).status_code for _ in range(times)]
+
+
+@pytest.fixture
+def limited(make_app):
+    """Return a function that makes an app with that configuration and its RateLimit."""
+
+    def make(**config):
+        app, options = make_app(**config)
+        app.get("/other", endpoint="other")(lambda: "ok")
+        return app, RateLimit(app, **options)
+
+    return make
+
+
+def test_default_limits_with_their_suffixes(limited):
+    app, _ = limited(
+        RATELIMIT_DEFAULT="4/minute",
+        RATELIMIT_DEFAULTS_PER_METHOD=True,
+        RATELIMIT_DEFAULTS_COST=2,
+        RATELIMIT_DEFAULTS_EXEMPT_WHEN=lambda: "X-Exempt" in request.headers,
+        RATELIMIT_DEFAULTS_DEDUCT_WHEN=lambda response: "X-Free" not in request.headers,
+    )
+    assert ask(app, 3, headers={"X-Exempt": "1"}) == [200] * 3
+    assert ask(app, 3, headers={"X-Free": "1"}) == [200] * 3
+    assert ask(app, 3) == [200, 200, 429]
+    assert ask(app, 3, method="POST") == [200, 200, 429]
+
+
+def test_application_limits_with_their_suffixes(limited):
+    app, _ = limited(
+        RATELIMIT_APPLICATION="4/minute",
+        RATELIMIT_APPLICATION_PER_METHOD=True,
+        RATELIMIT_APPLICATION_COST=lambda: 2,
+        RATELIMIT_APPLICATION_EXEMPT_WHEN=lambda: "X-Exempt" in request.headers,
+        RATELIMIT_APPLICATION_DEDUCT_WHEN=lambda response: "X-Free" not in request.headers,
+    )
+    assert ask(app, 3, headers={"X-Exempt": "1"}) == [200] * 3
+    assert ask(app, 3, headers={"X-Free": "1"}) == [200] * 3
+    assert ask(app, 1) + ask(app, 2, "/other") == [200, 200, 429]
+    assert ask(app, 3, method="POST") == [200, 200, 429]
+
+
+def test_meta_limits_and_their_callback(limited):
+    app, _ = limited(
+        RATELIMIT_DEFAULT="1/minute",
+        RATELIMIT_META="1/hour",
+        RATELIMIT_ON_BREACH_CALLBACK=lambda decision: Response("breach", status=429),
+        RATELIMIT_ON_META_BREACH_CALLBACK=lambda decision: Response("meta", status=429),
+    )
+    client = app.test_client()
+    assert [client.get("/").text for _ in range(3)] == ["ok", "breach", "meta"]
+
+
+def test_the_key_function(limited):
+    app, _ = limited(RATELIMIT_DEFAULT="1/minute", RATELIMIT_KEY_FUNC=lambda: request.headers["X-Key"])
+    for key in ("a", "b"):
+        assert ask(app, 2, headers={"X-Key": key}) == [200, 429]
+
+
+def test_key_func_is_an_alias_of_identifiers(make_app):
+    app, options = make_app()
+    RateLimit(app, default_limits="1/minute", key_func=lambda: request.headers["X-Key"], **options)
+    for key in ("a", "b"):
+        assert ask(app, 2, headers={"X-Key": key}) == [200, 429]
+
+
+def test_key_func_and_identifiers_together_are_an_error():
+    with pytest.raises(TypeError, match="key_func"):
+        RateLimit(key_func=lambda: "a", identifiers=lambda: "a")
+
+
+@pytest.mark.parametrize("enabled", [False, "false", "0"], ids=repr)
+def test_enabled_switches_off(limited, enabled):
+    app, _ = limited(RATELIMIT_DEFAULT="1/minute", RATELIMIT_ENABLED=enabled)
+    assert ask(app, 3) == [200] * 3
+
+
+@pytest.mark.parametrize("enabled", [True, "true", "1"], ids=repr)
+def test_enabled_switches_on(limited, enabled):
+    app, _ = limited(RATELIMIT_DEFAULT="1/minute", RATELIMIT_ENABLED=enabled)
+    assert ask(app, 2) == [200, 429]
+
+
+def test_enabled_that_is_neither_is_an_error_that_names_the_key(make_app):
+    app, options = make_app(RATELIMIT_ENABLED="perhaps")
+    with pytest.raises(ValueError, match="RATELIMIT_ENABLED"):
+        RateLimit(app, **options)
+
+
+@pytest.mark.parametrize(
+    ("value", "legacy", "draft"), [(True, True, True), (False, False, False), (None, False, True)]
+)
+def test_headers_enabled_chooses_the_fields(limited, value, legacy, draft):
+    config = {} if value is None else {"RATELIMIT_HEADERS_ENABLED": value}
+    app, _ = limited(RATELIMIT_DEFAULT="1/minute", **config)
+    headers = app.test_client().get("/").headers
+    assert ("X-RateLimit-Limit" in headers, "RateLimit" in headers) == (legacy, draft)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "algorithm"),
+    [
+        ("fixed-window", "FixedWindow"),
+        ("moving-window", "SlidingLog"),
+        ("sliding-window-counter", "SlidingWindowCounter"),
+    ],
+)
+def test_a_strategy_is_one_of_our_algorithms(make_app, strategy, algorithm):
+    app, options = make_app(RATELIMIT_STRATEGY=strategy, RATELIMIT_DEFAULT="2/minute")
+    del options["algorithm"]
+    limiter = RateLimit(app, **options)
+    with app.test_client() as client:
+        client.get("/")
+        assert type(limiter.current_decision.limit).__name__ == algorithm
+    assert ask(app, 2) == [200, 429]
+
+
+def test_an_unknown_strategy_is_an_error_that_names_the_known_ones(make_app):
+    app, options = make_app(RATELIMIT_STRATEGY="guess")
+    del options["algorithm"]
+    with pytest.raises(ValueError, match=r"fixed-window.*moving-window.*sliding-window-counter"):
+        RateLimit(app, **options)
+
+
+def test_a_moving_window_over_ten_thousand_becomes_a_sliding_window_with_a_note(make_app, caplog):
+    app, options = make_app(RATELIMIT_STRATEGY="moving-window", RATELIMIT_DEFAULT="10001/minute; 9/minute")
+    del options["algorithm"]
+    with caplog.at_level(logging.INFO, logger="overlimit"):
+        limiter = RateLimit(app, **options)
+        with app.test_client() as client:
+            client.get("/")
+            kinds = {d.limit.quota: type(d.limit).__name__ for d in limiter.current_decision.details}
+    assert kinds == {10001: "SlidingWindow", 9: "SlidingLog"}
+    assert "moving-window" in caplog.text
+
+
+def test_fail_on_first_breach_has_no_effect(make_app):
+    for value in (True, False):
+        app, options = make_app(
+            RATELIMIT_FAIL_ON_FIRST_BREACH=value,
+            RATELIMIT_KEY_PREFIX=f"p{value}",
+            RATELIMIT_DEFAULT="2/minute",
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            RateLimit(app, **options)
+        assert ask(app, 3) == [200, 200, 429]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("RATELIMIT_STORAGE_OPTIONS", {}),
+        ("RATELIMIT_REQUEST_IDENTIFIER", lambda: "x"),
+        ("RATELIMIT_IN_MEMORY_FALLBACK_ENABLED", True),
+        ("RATELIMIT_IN_MEMORY_FALLBACK", "5/minute"),
+        ("RATELIMIT_SWALLOW_ERRORS", True),
+        ("RATELIMIT_HEADER_LIMIT", "X-Limit"),
+        ("RATELIMIT_HEADER_RETRY_AFTER_VALUE", "delta-seconds"),
+        ("RATELIMIT_ENABLED", True),
+    ],
+)
+def test_known_keys_do_not_warn(make_app, key, value):
+    app, options = make_app(**{key: value})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        RateLimit(app, **options)
+
+
+@pytest.mark.parametrize("key", ["RATELIMIT_DEFALT", "RATELIMIT_DEFAULT_PER_METHOD", "RATELIMIT_X"])
+def test_unknown_keys_warn(make_app, key):
+    app, options = make_app(**{key: "1/minute"})
+    with pytest.warns(UserWarning, match=key):
+        RateLimit(app, **options)
+
+
+def test_other_keys_of_the_app_do_not_warn(make_app):
+    app, options = make_app(RATE="x", MY_RATELIMIT_X="y")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        RateLimit(app, **options)
+
+
+@pytest.mark.parametrize("scheme", ["unix", "redis+unix", "valkey+unix", "redis"])
+def test_their_storage_urls_work(redis_server, prefix, scheme, clock):
+    place = f"127.0.0.1:{redis_server.port}/0" if scheme == "redis" else f"{redis_server.socket_path}"
+    app = Flask("stored")
+    app.get("/", endpoint="index")(lambda: "ok")
+    app.config["RATELIMIT_STORAGE_URI"] = f"{scheme}://{place}"
+    app.config["RATELIMIT_KEY_PREFIX"] = prefix
+    limiter = RateLimit(
+        app, default_limits="2/minute", clock=clock, algorithm="fixed_window", on_error="raise"
+    )
+    with app.test_client() as client:
+        client.get("/")
+        assert limiter.current_decision.source == "store"
+    assert ask(app, 2) == [200, 429]
+    assert redis_server.ask("KEYS", f"*{prefix}*")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "memcached://localhost:11211",
+        "mongodb://localhost:27017",
+        "mongodb+srv://me:s3cret@example.org",
+        "etcd://x",
+    ],
+)
+def test_storages_we_do_not_have_are_a_clear_error(make_app, url):
+    app, options = make_app(RATELIMIT_STORAGE_URI=url)
+    del options["store"]
+    with pytest.raises(ValueError, match=r"redis") as caught:
+        RateLimit(app, **options)
+    assert "s3cret" not in str(caught.value)
+
+
+def test_valkeys_is_a_url_with_tls(make_app):
+    app, options = make_app(RATELIMIT_STORAGE_URI="valkeys://localhost:6379/0")
+    del options["store"]
+    RateLimit(app, default_limits="1/minute", **options)
+
+
+def test_options_go_before_the_configuration(make_app):
+    app, options = make_app(
+        RATELIMIT_DEFAULT="9/minute",
+        RATELIMIT_DEFAULTS_COST=9,
+        RATELIMIT_META="1/minute",
+        RATELIMIT_ENABLED=False,
+        RATELIMIT_HEADERS_ENABLED=True,
+        RATELIMIT_STRATEGY="moving-window",
+    )
+    limiter = RateLimit(
+        app,
+        default_limits="2/second",
+        default_limits_cost=1,
+        meta_limits="5/minute",
+        enabled=True,
+        headers=None,
+        **options,
+    )
+    with app.test_client() as client:
+        response = client.get("/")
+        assert type(limiter.current_decision.limit).__name__ == "FixedWindow"
+        assert "X-RateLimit-Limit" not in response.headers
+    assert ask(app, 3) == [200, 429, 429]
+    options["clock"].advance(1)
+    assert ask(app, 1) == [200]

@@ -1,0 +1,111 @@
+"""Switching limits off and on while the app runs."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from overlimit.flask import RateLimit, rate_limit
+
+
+def test_limits_can_be_switched_off_and_on_at_run_time(make_site):
+    site = make_site(default_limits="2/minute")
+    assert site.ask("/free", 3) == [200, 200, 429]
+    site.limiter.enabled = False
+    assert not site.limiter.enabled
+    assert site.ask("/free", 5) == [200] * 5
+    assert "RateLimit" not in site.open("/free").headers
+    site.limiter.enabled = True
+    assert site.limiter.enabled
+    assert site.ask("/free", 1) == [429]
+
+
+@pytest.mark.parametrize("way", ["option", "configuration"])
+def test_what_was_switched_off_when_it_was_made_can_be_switched_on(make_app, way):
+    app, options = make_app(**({"RATELIMIT_ENABLED": False} if way == "configuration" else {}))
+    limiter = RateLimit(
+        app, default_limits="1/minute", **options, **({"enabled": False} if way == "option" else {})
+    )
+    app.get("/own", endpoint="own")(limiter.limit("1/hour")(lambda: "ok"))
+    client = app.test_client()
+    assert [client.get(path).status_code for path in ("/", "/own") * 3] == [200] * 6
+    limiter.enabled = True
+    assert [client.get(path).status_code for path in ("/", "/own") * 2] == [200, 200, 429, 429]
+
+
+def test_nothing_is_spent_while_switched_off(make_site):
+    site = make_site(default_limits="2/minute")
+    site.limiter.enabled = False
+    assert site.ask("/free", 5) == [200] * 5
+    site.limiter.enabled = True
+    assert site.ask("/free", 3) == [200, 200, 429]
+
+
+def test_disabled_holds_for_a_block_and_gives_the_limiter_back(make_site):
+    site = make_site(default_limits="1/minute")
+    site.route("/own", rate_limit("1/minute"))
+    with site.limiter.disabled():
+        assert site.ask("/free", 3) + site.ask("/own", 3) == [200] * 6
+    assert site.ask("/free", 2) + site.ask("/own", 2) == [200, 429] * 2
+
+
+def test_disabled_ends_with_an_exception_too(make_site):
+    site = make_site(default_limits="1/minute")
+    with pytest.raises(LookupError), site.limiter.disabled():
+        raise LookupError
+    assert site.ask("/free", 2) == [200, 429]
+
+
+def test_disabled_blocks_may_be_nested(make_site):
+    site = make_site(default_limits="1/minute")
+    with site.limiter.disabled():
+        with site.limiter.disabled():
+            assert site.ask("/free", 2) == [200, 200]
+        assert site.ask("/free", 2) == [200, 200]
+    assert site.ask("/free", 2) == [200, 429]
+
+
+def test_disabled_leaves_a_disabled_limiter_as_it_was(make_site):
+    site = make_site(default_limits="1/minute", enabled=False)
+    with site.limiter.disabled():
+        pass
+    assert site.ask("/free", 3) == [200] * 3
+
+
+def test_only_this_rate_limit_is_switched_off(make_site, store, clock):
+    site = make_site(default_limits="1/minute")
+    other = RateLimit(site.app, default_limits="3/minute", store=store, clock=clock, algorithm="fixed_window")
+    with site.limiter.disabled():
+        assert site.ask("/free", 4) == [200] * 3 + [429]
+    with other.disabled():
+        assert site.ask("/free", 2) == [200, 429]
+
+
+def test_it_is_off_for_other_threads_too(make_site):
+    site = make_site(default_limits="1/minute")
+    statuses = []
+    with site.limiter.disabled():
+        thread = threading.Thread(target=lambda: statuses.extend(site.ask("/free", 3)))
+        thread.start()
+        thread.join()
+    assert statuses == [200] * 3
+
+
+def test_blocks_of_code_are_entered_while_switched_off(make_site):
+    site = make_site()
+
+    @site.app.get("/")
+    def index():
+        with site.limiter.limit("1/minute"):
+            return "ok"
+
+    with site.limiter.disabled():
+        assert site.ask("/", 3) == [200] * 3
+    assert site.ask("/", 2) == [200, 429]
+
+
+def test_there_is_no_decision_while_switched_off(make_site):
+    site = make_site(default_limits="1/minute")
+    with site.limiter.disabled():
+        assert site.decision("/free") is None
