@@ -13,10 +13,14 @@ def failed(response) -> bool:
     return response.status_code >= 400
 
 
-def answer():
-    """Answer with the status that the request asks for."""
-    status = int(request.headers.get("X-Status", "200"))
-    return ("ok", 200) if status == 200 else abort(status)
+def make_view():
+    """Return a view that answers with the status that the request asks for."""
+
+    def answer():
+        status = int(request.headers.get("X-Status", "200"))
+        return ("ok", 200) if status == 200 else abort(status)
+
+    return answer
 
 
 @pytest.fixture
@@ -25,7 +29,7 @@ def make_login(make_site):
 
     def make(*limits, **options):
         site = make_site(**options)
-        view = answer
+        view = make_view()
         for value, more in reversed(limits):
             view = site.limiter.limit(value, **more)(view)
         site.app.add_url_rule("/", "index", view)
@@ -67,14 +71,14 @@ def test_two_conditions_are_weighed_apart(make_login, clock):
 
 def test_quota_is_reserved_while_the_view_runs(make_site):
     site = make_site()
-    inside, go_on = threading.Semaphore(0), threading.Event()
+    inside, go_on, view = threading.Semaphore(0), threading.Event(), make_view()
 
     @site.app.get("/")
     @site.limiter.limit("2/minute", deduct_when=failed)
     def slow():
         inside.release()
         assert go_on.wait(30)
-        return answer()
+        return view()
 
     with ThreadPoolExecutor(2) as pool:
         waiting = [pool.submit(ask, site, 200) for _ in range(2)]
@@ -146,13 +150,13 @@ def test_a_refused_request_is_not_asked_about(make_login):
 
 def test_default_limits_may_count_failures_only(make_site):
     site = make_site(default_limits="1/hour", default_limits_deduct_when=failed)
-    site.app.add_url_rule("/", "index", answer)
+    site.app.add_url_rule("/", "index", make_view())
     assert ask(site, 200, 200, 400, 200, 400) == [200, 200, 400, 429, 429]
 
 
 def test_application_limits_may_count_failures_only(make_site):
     site = make_site(application_limits="2/minute", application_limits_deduct_when=failed)
-    site.app.add_url_rule("/", "index", answer)
+    site.app.add_url_rule("/", "index", make_view())
     assert ask(site, 200, 400, 200, 400, 200) == [200, 400, 200, 400, 429]
     assert site.ask("/free", 1) == [429]
 
@@ -160,9 +164,9 @@ def test_application_limits_may_count_failures_only(make_site):
 def test_a_shared_limit_may_count_failures_only(make_site, clock):
     site = make_site()
     shared = site.limiter.shared_limit("2/minute", scope="failures", deduct_when=failed)
-    site.app.add_url_rule("/", "index", shared(answer))
+    site.app.add_url_rule("/", "index", shared(make_view()))
     pages = Blueprint("pages", __name__)
-    pages.add_url_rule("/", "index", answer)
+    pages.add_url_rule("/", "index", make_view())
     shared(pages)
     site.app.register_blueprint(pages, url_prefix="/pages")
     assert ask(site, 200, 200, 400) + ask(site, 200, 400, path="/pages/") == [200, 200, 400, 200, 400]
@@ -173,7 +177,7 @@ def test_a_shared_limit_may_count_failures_only(make_site, clock):
 
 def test_every_identity_gets_its_own_back(make_site):
     site = make_site()
-    site.app.add_url_rule("/", "index", site.limiter.limit("1/minute", deduct_when=failed)(answer))
+    site.app.add_url_rule("/", "index", site.limiter.limit("1/minute", deduct_when=failed)(make_view()))
     assert site.ask("/", 3, user="ann", ip="192.0.2.1") == [200] * 3
     assert site.ask("/", 3, user="ann", ip="192.0.2.2") == [200] * 3
     assert site.open("/", user="ann", headers={"X-Status": "401"}).status_code == 401
@@ -182,6 +186,7 @@ def test_every_identity_gets_its_own_back(make_site):
 
 def test_a_refund_given_after_the_window_takes_nothing_from_the_next(make_site, clock):
     site = make_site()
+    view = make_view()
 
     @site.app.get("/")
     @site.limiter.limit("1/minute", deduct_when=failed)
@@ -189,7 +194,7 @@ def test_a_refund_given_after_the_window_takes_nothing_from_the_next(make_site, 
         if "X-Slow" in request.headers:
             clock.advance(60)
             assert site.ask("/", 1) == [200]
-        return answer()
+        return view()
 
     assert site.open("/", headers={"X-Slow": "1", "X-Status": "200"}).status_code == 200
     assert ask(site, 400, 200) == [400, 429]

@@ -101,7 +101,7 @@ def test_an_exempt_blueprint_frees_nested_ones_only_with_descendents(site, flags
     [
         ("NONE", [PARENT, A]),
         ("ANCESTORS", [D, A]),
-        ("DEFAULT", [A]),
+        ("DEFAULT", [PARENT, A]),
         ("ANCESTORS|DEFAULT", [A]),
         ("ANCESTORS|APPLICATION", [D]),
         ("ANCESTORS|APPLICATION|DEFAULT|META", []),

@@ -53,8 +53,8 @@ def test_refusals_anywhere_in_the_app_count_and_close_all_of_it(make_site):
 
 def test_each_identity_has_its_own_refusals(make_site):
     site = make_site(default_limits="1/minute", meta_limits="1/hour")
-    assert site.ask("/free", 3) == [200, 429, 429]
     site.route("/a")
+    assert site.ask("/free", 3) == [200, 429, 429]
     assert site.ask("/a", 1) == [429]
     assert site.ask("/a", 2, ip="192.0.2.2") == [200, 429]
 
@@ -118,6 +118,39 @@ def test_a_meta_limit_of_one_decorator_counts_its_refusals_only(make_site, at):
     assert site.ask("/free", 2) == [200, 200]
     at(86400)
     assert site.ask("/", 2) == [200, 429]
+
+
+def test_refusals_of_a_block_and_of_a_function_count_too(make_site):
+    site = make_site(meta_limits="2/hour")
+    site.route("/other", site.limiter.limit("9/minute"))
+
+    @site.limiter.limit("1/minute")
+    def step():
+        return "ok"
+
+    @site.app.get("/block")
+    def block():
+        with site.limiter.limit("1/minute"):
+            return "ok"
+
+    site.app.add_url_rule("/function", "function", lambda: f"it is {step()}")
+    assert site.ask("/block", 2) + site.ask("/function", 1) + site.ask("/other", 1) == [200, 429, 200, 200]
+    assert site.ask("/function", 1) + site.ask("/other", 1) == [429, 429]
+
+
+def test_a_block_has_meta_limits_of_its_own(make_site, at):
+    site = make_site()
+
+    @site.app.get("/block")
+    def block():
+        with site.limiter.limit("1/second", meta_limits="1/hour"):
+            return "ok"
+
+    assert site.ask("/block", 2) == [200, 429]
+    at(1)
+    assert site.ask("/block", 1) == [429]
+    at(3600)
+    assert site.ask("/block", 1) == [200]
 
 
 def test_a_request_that_never_fits_spends_no_meta_limit(make_site):

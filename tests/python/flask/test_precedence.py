@@ -54,7 +54,7 @@ def held(make_site):
                 for limit in limits(marks):
                     limit(scaffold)
         scaffold.add_url_rule("/", "view", view, methods=["GET", "POST"])
-        for outer, inner in zip([site.app, *chain], chain, strict=False):
+        for outer, inner in reversed(list(zip([site.app, *chain], chain, strict=False))):
             outer.register_blueprint(inner)
         return site.quotas("/", method=method)
 

@@ -85,8 +85,8 @@ def test_a_shared_limit_replaces_the_default_ones(make_site):
 def test_a_shared_limit_spans_routes_and_blueprints(make_site):
     site = make_site()
     pages = Blueprint("pages", __name__)
-    pages.get("/one")(lambda: "one")
-    pages.get("/two")(lambda: "two")
+    for name in ("one", "two"):
+        pages.add_url_rule(f"/{name}", name, lambda: "ok")
     shared = site.limiter.shared_limit("3/minute", scope="reports")
     shared(pages)
     site.app.register_blueprint(pages, url_prefix="/pages")
