@@ -74,7 +74,7 @@ def test_an_address_is_read_however_a_proxy_writes_it(make_site, forwarded, clie
 
 
 @pytest.mark.parametrize(
-    ("prefix", "address", "client"),
+    ("ipv6_prefix", "address", "client"),
     [
         (None, "2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
         (64, "2001:db8:1:2::", "2001:db8:1:2::/64"),
@@ -85,8 +85,8 @@ def test_an_address_is_read_however_a_proxy_writes_it(make_site, forwarded, clie
         (None, "192.0.2.1", "192.0.2.1"),
     ],
 )
-def test_ipv6_addresses_count_by_their_network(make_site, prefix, address, client):
-    options = {} if prefix is None else {"ipv6_prefix": prefix}
+def test_ipv6_addresses_count_by_their_network(make_site, ipv6_prefix, address, client):
+    options = {} if ipv6_prefix is None else {"ipv6_prefix": ipv6_prefix}
     site = make_site(default_limits="9/minute", **options)
     assert identity(site, address) == f"ip:{client}"
 
