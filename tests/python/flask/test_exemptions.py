@@ -294,3 +294,9 @@ def test_exemption_scopes_are_flags():
         len({scope(name).value for name in ("APPLICATION", "DEFAULT", "META", "DESCENDENTS", "ANCESTORS")})
         == 5
     )
+
+
+@pytest.mark.parametrize("what", ["pages", 5, 1.5], ids=repr)
+def test_only_views_and_blueprints_can_be_exempt(make_site, what):
+    with pytest.raises(TypeError, match="function or a blueprint"):
+        make_site().limiter.exempt(what)

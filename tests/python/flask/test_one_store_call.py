@@ -45,7 +45,9 @@ def site(make_site, store):
     view = keeping("300/minute", meta_limits="800/day")(lambda: "ok")
     view = keeping(lambda: "200/minute", cost=2, scope=lambda endpoint: "s")(view)
     view = keeping("1/second", shadow=True)(view)
-    pages.get("/full", endpoint="full")(limiter.shared_limit("100/minute", scope="all", override_defaults=False)(view))
+    pages.get("/full", endpoint="full")(
+        limiter.shared_limit("100/minute", scope="all", override_defaults=False)(view)
+    )
     pages.get("/tight", endpoint="tight")(limiter.limit("2/hour")(lambda: "ok"))
     site.app.register_blueprint(pages)
     refunded = {"deduct_when": lambda response: False}

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from typing import Any
-
 from flask import Blueprint, Flask, Response
 from typing_extensions import assert_type
 
@@ -84,12 +81,10 @@ def on_breach(decision: Decision) -> Response | None:
 assert_type(free(1, name="a"), str)
 assert_type(bound(1), dict[str, int])
 assert_type(shared(1), int)
-assert_type(asynchronous(1), Coroutine[Any, Any, str])
 assert_type(exempt(1), str)
 assert_type(partly_exempt(1), str)
 assert_type(from_inside(), bool)
 assert_type(Item().get(1), str)
-assert_type(Item().post(1), Coroutine[Any, Any, bytes])
 assert_type(limiter.current_decision, Decision | None)
 assert_type(limiter.enabled, bool)
 assert_type(get_identifiers(), list[str])
@@ -101,6 +96,12 @@ assert_type(limiter.exempt(pages), Blueprint)
 def handler(error: RateLimitExceeded) -> str:
     assert_type(error.decision, Decision)
     return str(error.description)
+
+
+async def coroutines() -> None:
+    assert_type(await asynchronous(1), str)
+    assert_type(await Item().post(1), bytes)
+    await asynchronous("one")  # type: ignore[arg-type]
 
 
 def blocks() -> None:
