@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from flask import Blueprint
+from flask import Blueprint, Flask
 
-from overlimit.flask import rate_limit
+from overlimit.flask import RateLimit, rate_limit
 
 
 def make_blueprint(name: str, *paths: str) -> Blueprint:
@@ -110,6 +110,22 @@ def test_a_free_decorator_limits_a_blueprint_too(make_site):
     site = make_site(default_limits="1/minute")
     site.app.register_blueprint(rate_limit("2/minute")(make_blueprint("pages", "a")))
     assert site.ask("/pages/a", 3) == [200, 200, 429]
+
+
+def test_a_free_decorator_limits_a_blueprint_of_an_app_without_any_rate_limit():
+    app = Flask("plain")
+    app.register_blueprint(rate_limit("2/hour")(make_blueprint("pages", "a")))
+    client = app.test_client()
+    assert [client.get("/pages/a").status_code for _ in range(3)] == [200, 200, 429]
+
+
+def test_a_blueprint_limited_by_a_rate_limit_without_this_app_is_an_error():
+    app = Flask("forgotten")
+    limiter = RateLimit()
+    app.register_blueprint(limiter.limit("2/hour")(make_blueprint("pages", "a")))
+    assert app.test_client().get("/pages/a").status_code == 500
+    limiter.init_app(app)
+    assert [app.test_client().get("/pages/a").status_code for _ in range(3)] == [200, 200, 429]
 
 
 def test_blueprints_of_one_name_in_two_apps_are_limited_apart(make_site):

@@ -96,6 +96,17 @@ def test_an_exempt_blueprint_frees_nested_ones_only_with_descendents(site, flags
     assert (site.quotas("/parent"), site.quotas("/child")) == (in_parent, in_child)
 
 
+def test_a_blueprint_exempt_with_its_descendants_hands_down_no_limits_of_its_own(site):
+    parent, child = Blueprint("parent", __name__), Blueprint("child", __name__)
+    parent.get("/parent")(lambda: "ok")
+    child.get("/child")(lambda: "ok")
+    site.limiter.limit(f"{PARENT}/minute")(parent)
+    site.limiter.exempt(parent, flags=scope("DEFAULT|DESCENDENTS"))
+    parent.register_blueprint(child)
+    site.app.register_blueprint(parent)
+    assert (site.quotas("/parent"), site.quotas("/child")) == ([PARENT, A], [A])
+
+
 @pytest.mark.parametrize(
     ("flags", "held"),
     [

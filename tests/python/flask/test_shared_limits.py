@@ -109,6 +109,20 @@ def test_a_skipped_shared_limit_is_still_spent_elsewhere(make_site):
     assert site.ask("/b", 1, headers={"X-Exempt": "yes"}) == [200]
 
 
+def test_shared_limits_of_one_scope_for_different_identities_both_hold(make_site):
+    site = make_site()
+
+    def by(header):
+        return site.limiter.shared_limit("1/minute", scope="s", identifiers=lambda: request.headers[header])
+
+    site.route("/", by("X-Tenant"), by("X-Key"))
+    first = {"X-Tenant": "t1", "X-Key": "k1"}
+    assert site.ask("/", 2, headers=first) == [200, 429]
+    assert site.ask("/", 1, headers=first | {"X-Tenant": "t2"}) == [429]
+    assert site.ask("/", 1, headers=first | {"X-Key": "k2"}) == [429]
+    assert site.ask("/", 1, headers={"X-Tenant": "t2", "X-Key": "k2"}) == [200]
+
+
 def test_a_scope_divides_the_limit_of_one_route(make_site):
     site = make_site()
 
