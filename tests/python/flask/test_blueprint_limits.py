@@ -128,6 +128,12 @@ def test_a_blueprint_limited_by_a_rate_limit_without_this_app_is_an_error():
     assert [app.test_client().get("/pages/a").status_code for _ in range(3)] == [200, 200, 429]
 
 
+def test_an_endpoint_with_a_dot_that_is_no_blueprints_has_the_default_limits(make_site):
+    site = make_site(default_limits="2/minute")
+    site.route("/dotted", endpoint="not.a.blueprint")
+    assert site.ask("/dotted", 3) == [200, 200, 429]
+
+
 def test_blueprints_of_one_name_in_two_apps_are_limited_apart(make_site):
     first, second = make_site(key_prefix="first"), make_site(key_prefix="second")
     for site, quota in ((first, 1), (second, 2)):

@@ -144,6 +144,13 @@ def test_a_list_may_mix_texts_limits_and_callables(make_site):
     assert site.quotas("/free") == [10, 20, 30]
 
 
+def test_a_decorators_list_may_mix_them_too(make_site):
+    site = make_site()
+    site.route("/", site.limiter.limit(["30/minute; 40/hour", FixedWindow(20, per=3600), lambda: "10/day"]))
+    assert site.quotas("/") == [10, 20, 30, 40]
+    assert site.ask("/", 10) == [200] * 9 + [429]
+
+
 def test_a_dynamic_shared_limit_keeps_one_count_for_its_routes(make_site):
     site = make_site()
     text = ["2/minute"]
