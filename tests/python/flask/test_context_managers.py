@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 from flask import request
 
@@ -146,6 +148,11 @@ def test_outside_a_request_a_block_is_not_limited(make_site):
 
 def test_blocks_made_anew_in_each_request_do_not_pile_up(make_site):
     site = make_site()
-    around(site, "/a", lambda: site.limiter.limit("2000/minute"))
-    assert site.ask("/a", 1500) == [200] * 1500
-    assert site.decision("/a").remaining == 499
+    around(site, "/a", lambda: site.limiter.limit(lambda: "2000/minute", cost=lambda: 1))
+    assert site.ask("/a", 600) == [200] * 600
+    gc.collect()
+    before = len(gc.get_objects())
+    assert site.ask("/a", 600) == [200] * 600
+    gc.collect()
+    assert len(gc.get_objects()) - before < 600
+    assert site.decision("/a").remaining == 799
