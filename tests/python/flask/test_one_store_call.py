@@ -104,6 +104,18 @@ def test_reading_the_decision_asks_nothing_more(site, commands):
 
 
 @only_redis
+def test_rate_limits_of_one_store_that_show_different_fields_are_one_evalsha(
+    make_site, store, clock, commands
+):
+    site = make_site(default_limits="50/minute", headers="draft")
+    other = RateLimit(site.app, default_limits="2/minute", store=store, clock=clock, headers="both")
+    assert site.ask("/free", 1) == [200]
+    assert commands(lambda: site.ask("/free", 3)) == {"evalsha": 3}
+    other.enabled = False
+    assert site.decision("/free").remaining == 47
+
+
+@only_redis
 def test_a_request_under_two_stores_asks_each_once(make_site, store, clock, start_redis, prefix):
     site = make_site(default_limits="50/minute")
     other = start_redis()

@@ -217,11 +217,12 @@ def test_a_refund_that_fails_does_not_fail_the_request(make_remote, proxy):
     assert ask(app, 1, "/") == [200]
 
 
-def test_a_shadow_limit_survives_a_failing_store(make_remote, proxy):
-    app, limiter = make_remote()
+@pytest.mark.parametrize("on_error", ["allow", "deny", "local"])
+def test_a_shadow_limit_refuses_nobody_while_the_store_fails(make_remote, proxy, on_error):
+    app, limiter = make_remote(on_error=on_error)
     app.get("/")(limiter.limit("2/hour", shadow=True)(lambda: "ok"))
     proxy.refuse()
-    assert ask(app, 3, "/") == [200] * 3
+    assert ask(app, 4, "/") == [200] * 4
 
 
 def test_no_password_is_shown(start_redis, caplog):
