@@ -17,7 +17,7 @@ from overlimit.flask.layer import Layer
 from overlimit.flask.ledger import ledger_if_any, new_ledger
 from overlimit.flask.marks import Mark
 from overlimit.flask.route_plan import NO_PLAN, RoutePlan
-from overlimit.flask.routes import View, find_route
+from overlimit.flask.routes import Route, View, find_route, no_route
 from overlimit.flask.settings import Settings
 from overlimit.http.options import LimitOptions
 from overlimit.http.plan import MOST_PLANS
@@ -137,7 +137,7 @@ class AppState:
         batches = self._calls.get(layer, {}).get(key)
         if batches is None:
             with self._compiling:
-                batches = call_batches(self.bindings, layer, *key)
+                batches = call_batches(self.bindings, layer, self._route(*key))
                 self._calls.setdefault(layer, {})[key] = batches
         return batches
 
@@ -150,7 +150,11 @@ class AppState:
         self, options: LimitOptions, limiter: RateLimit | None, endpoint: str, method: str
     ) -> tuple[Batch, ...]:
         with self._compiling:
-            return block_batches(self.bindings, Mark(options, limiter), endpoint, method)
+            return block_batches(self.bindings, Mark(options, limiter), self._route(endpoint, method))
+
+    def _route(self, endpoint: str, method: str) -> Route:
+        view = self.app.view_functions.get(endpoint)
+        return no_route(endpoint, method) if view is None else find_route(self.app, endpoint, view, method)
 
 
 def _decide_at_dispatch(app: Flask, state: AppState) -> None:

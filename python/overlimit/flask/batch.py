@@ -20,7 +20,7 @@ class Verdict(NamedTuple):
     bindings: tuple[Binding, ...]
     ruling: Ruling
     is_shown: bool
-    """Whether the header fields tell of it."""
+    """Whether header fields tell of it."""
 
     @property
     def enforced(self) -> bool:
@@ -31,7 +31,7 @@ class Verdict(NamedTuple):
 class Batch:
     """What may hold for a route, by RateLimit, all on one store."""
 
-    __slots__ = ("_choices", "_fallback", "_only", "_outage", "_planner_of", "_shows", "bindings")
+    __slots__ = ("_choices", "_fallback", "_only", "_outage", "_planner_of", "bindings")
 
     def __init__(self, choices: dict[Binding, tuple[Choice, ...]], fallback: tuple[Choice, ...] = ()) -> None:
         """Compile what is the same for each request; ``fallback`` holds instead while the store fails."""
@@ -41,7 +41,6 @@ class Batch:
         self._planner_of = lru_cache(maxsize=None)(self._planner)
         self._only = self._planner(self.bindings) if len(choices) == 1 else None
         self._outage = False
-        self._shows = self.bindings[0].headers is not None and not self.bindings[0].shadow
 
     def decide(self, people: People) -> Verdict | None:
         """Charge a request; None when nothing holds for it.
@@ -60,7 +59,7 @@ class Batch:
         if plan is None:
             return None
         if self._fallback is None:
-            return self._verdict(active, plan.decide(people))
+            return _verdict(active, plan.decide(people))
         return self._decide_or_fall_back(active, plan, self._fallback, people)
 
     def _active(self) -> tuple[Binding, ...]:
@@ -79,18 +78,18 @@ class Batch:
             self._outage = True
             outages.failed(store, _kind_of(error), "local", str(error))
             instead = fallback.plan()
-            return None if instead is None else self._verdict(active, instead.decide(people))
+            return None if instead is None else _verdict(active, instead.decide(people))
         if self._outage:
             self._outage = False
             outages.answered(store)
-        return self._verdict(active, ruling)
-
-    def _verdict(self, active: tuple[Binding, ...], ruling: Ruling) -> Verdict:
-        shown = self._shows and ruling.decision.source != "error" and bool(ruling.plan.items)
-        return Verdict(active, ruling, shown)
+        return _verdict(active, ruling)
 
     def _planner(self, bindings: tuple[Binding, ...]) -> Planner:
         return Planner(choice for binding in bindings for choice in self._choices[binding])
+
+
+def _verdict(active: tuple[Binding, ...], ruling: Ruling) -> Verdict:
+    return Verdict(active, ruling, not active[0].shadow and ruling.decision.source != "error")
 
 
 def _kind_of(error: StoreError) -> str:

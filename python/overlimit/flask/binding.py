@@ -38,8 +38,8 @@ class Binding:
         self.limiter = limiter
         self.settings = settings
         self.prefix = prefix
-        self.headers = settings.headers
         self.header_names = settings.header_names or HeaderNames()
+        self.legacy_names = self.header_names if settings.headers in ("legacy", "both") else None
         self.shadow = bool(settings.shadow)
         self.enabled_by_settings = settings.enabled is not False
         self.exemptions = Exemptions() if limiter is None else limiter.exemptions
@@ -58,6 +58,7 @@ class Binding:
             "raise" if replaced else settings.on_error or "allow",
             1.0 if settings.local_share is None else settings.local_share,
             settings.on_breach,
+            settings.headers in ("draft", "both") and not settings.shadow,
             settings.request_identifier,
         )
         self._meta_rules = self._rules._replace(on_breach=settings.on_meta_breach)
@@ -65,9 +66,9 @@ class Binding:
 
     @property
     def shared(self) -> tuple[object, ...]:
-        """What bindings must have in common to be decided in one call and shown alike."""
+        """What bindings must have in common to be decided in one call."""
         alone = id(self) if self._instead else None
-        return id(self.store), id(self.settings.clock), self.headers, self.shadow, alone
+        return id(self.store), id(self.settings.clock), self.shadow, alone
 
     @property
     def enabled(self) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from overlimit.flask.batch import Batch
 from overlimit.flask.binding import Binding
 from overlimit.flask.bindings import Bindings
-from overlimit.flask.exemptions import ExemptionScope
+from overlimit.flask.exemptions import HANDED_DOWN, ExemptionScope
 from overlimit.flask.layer import Layer
 from overlimit.flask.marks import Mark, Marks, marks_of_blueprint
 from overlimit.flask.routes import Route, labelled
@@ -56,12 +56,12 @@ def placed_limits(bindings: Bindings, binding: Binding, route: Route) -> Iterato
     """Yield what may hold for a route through one RateLimit; the order is that of the header fields."""
     if not route.limited:
         return
-    exempt = binding.exemptions.of_route(route.view, [nest.blueprint for nest in route.nests])
+    exempt = binding.exemptions.of_route(route)
     own = [each for each in route.labelled if _holds(bindings, binding, route, each[1])]
     for label, mark in own:
         yield from binding.decorated(mark.options, _origin(route, "route", route.endpoint, label))
     overridden = any(mark.options.override_defaults for _, mark in own)
-    if not overridden and ExemptionScope.DEFAULT not in binding.exemptions.of_view(route.view):
+    if not overridden and ExemptionScope.DEFAULT not in binding.exemptions.of_view(route):
         for nest, label, mark in _inherited(bindings, binding, route):
             yield from binding.decorated(
                 mark.options, _origin(route, "blueprint", route.endpoint, nest, label)
@@ -75,8 +75,8 @@ def placed_limits(bindings: Bindings, binding: Binding, route: Route) -> Iterato
         yield from binding.meta(_origin(route, "meta", shown="meta"))
 
 
-def call_batches(bindings: Bindings, layer: Layer, endpoint: str, method: str) -> tuple[Batch, ...]:
-    """Compile the limits of a decorated function that a request calls beside its view: only its own.
+def call_batches(bindings: Bindings, layer: Layer, route: Route) -> tuple[Batch, ...]:
+    """Compile the limits of a decorated function that a request calls beside its view, and meta limits.
 
     Raises
     ------
@@ -85,14 +85,18 @@ def call_batches(bindings: Bindings, layer: Layer, endpoint: str, method: str) -
     """
     own: dict[Binding, tuple[Choice, ...]] = {}
     for label, mark in labelled(layer.marks):
-        if mark.options.holds_for(method):
-            origin = Origin("call", (endpoint, layer.name, label), layer.shown, endpoint, method)
-            _add(own, bindings, mark, origin)
-    return _batches(own, Origin("fallback", (endpoint,), layer.shown, endpoint, method))
+        if mark.options.holds_for(route.method):
+            _add(
+                own,
+                bindings,
+                mark,
+                _origin(route, "call", route.endpoint, layer.name, label, shown=layer.shown),
+            )
+    return _batches(_with_meta(own, route), _origin(route, "fallback", route.endpoint, shown=layer.shown))
 
 
-def block_batches(bindings: Bindings, mark: Mark, endpoint: str, method: str) -> tuple[Batch, ...]:
-    """Compile the limits of a ``with`` block.
+def block_batches(bindings: Bindings, mark: Mark, route: Route) -> tuple[Batch, ...]:
+    """Compile the limits of a ``with`` block, and meta limits.
 
     Raises
     ------
@@ -100,10 +104,18 @@ def block_batches(bindings: Bindings, mark: Mark, endpoint: str, method: str) ->
         The RateLimit of a bound decorator is not registered on the app.
     """
     own: dict[Binding, tuple[Choice, ...]] = {}
-    if mark.options.holds_for(method):
+    if mark.options.holds_for(route.method):
         label = mark.options.name or text_of(mark.options.parts)
-        _add(own, bindings, mark, Origin("with", (endpoint, label), endpoint, endpoint, method))
-    return _batches(own, Origin("fallback", (endpoint,), endpoint, endpoint, method))
+        _add(own, bindings, mark, _origin(route, "with", route.endpoint, label))
+    return _batches(_with_meta(own, route), _origin(route, "fallback", route.endpoint))
+
+
+def _with_meta(own: dict[Binding, tuple[Choice, ...]], route: Route) -> dict[Binding, tuple[Choice, ...]]:
+    for binding in own:
+        if ExemptionScope.META not in binding.exemptions.of_route(route):
+            meta = binding.meta(_origin(route, "meta", shown="meta"))
+            own[binding] += tuple(placed.choice() for placed in meta)
+    return own
 
 
 def _holds(bindings: Bindings, binding: Binding, route: Route, mark: Mark) -> bool:
@@ -112,13 +124,16 @@ def _holds(bindings: Bindings, binding: Binding, route: Route, mark: Mark) -> bo
 
 def _inherited(bindings: Bindings, binding: Binding, route: Route) -> Iterator[tuple[str, str, Mark]]:
     """Yield the limits of the blueprints around a route, outwards up to the first that overrides."""
-    for nest in route.nests:
+    for depth, nest in enumerate(route.nests):
+        exempt = binding.exemptions.of_blueprint(nest.blueprint)
+        if depth and HANDED_DOWN in exempt:
+            continue
         marks: Marks = marks_of_blueprint(nest.blueprint)
         here = [each for each in labelled(marks) if _holds(bindings, binding, route, each[1])]
         yield from ((nest.name, label, mark) for label, mark in here)
         if any(mark.options.override_defaults for _, mark in here):
             return
-        if ExemptionScope.ANCESTORS in binding.exemptions.of_blueprint(nest.blueprint):
+        if ExemptionScope.ANCESTORS in exempt:
             return
 
 

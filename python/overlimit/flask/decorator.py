@@ -78,6 +78,8 @@ class Limited:
         request_started.connect(_find_limits)
         if isinstance(target, Blueprint):
             mark_blueprint(target, mark)
+            if self._limiter is not None:
+                self._limiter.forget_plans()
             return target
         if isinstance(target, type):
             raise TypeError(f"{target.__name__} is a class: put the limit into its decorators = [...]")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 from weakref import WeakSet
 
 from flask import Blueprint, Flask
@@ -212,7 +212,11 @@ class RateLimit:
         keywords: LimitKeywords = {**options, "scope": scope}
         return limiting(value, self, keywords, read=self._settings.limits, is_shared=True)
 
-    def exempt(self, obj: T | None = None, *, flags: ExemptionScope = ALL_LIMITS) -> Any:
+    @overload
+    def exempt(self, obj: None = None, *, flags: ExemptionScope = ALL_LIMITS) -> Callable[[T], T]: ...
+    @overload
+    def exempt(self, obj: T, *, flags: ExemptionScope = ALL_LIMITS) -> T: ...
+    def exempt(self, obj: Any = None, *, flags: ExemptionScope = ALL_LIMITS) -> Any:
         """Leave a view or the views of a blueprint alone, as far as the flags say; also as a decorator.
 
         The limits that a decorator puts on the view itself stay. A blueprint's exemption is for those nested
@@ -220,12 +224,14 @@ class RateLimit:
         """
         if obj is None:
             return lambda target: self.exempt(target, flags=flags)
-        if not isinstance(flags, ExemptionScope):
-            raise TypeError(f"flags must be an ExemptionScope, not {flags!r}")
         self.exemptions.add(obj, flags)
+        self.forget_plans()
+        return obj
+
+    def forget_plans(self) -> None:
+        """Compile the limits of its apps anew: what holds where has changed."""
         for state in self._states:
             state.forget_plans()
-        return obj
 
     def request_filter(self, function: F) -> F:
         """Let requests pass uncounted for which the function, which takes no argument, returns true."""

@@ -59,25 +59,33 @@ class Ledger:
         """
         before = len(self._verdicts)
         for batch in batches:
-            verdict = batch.decide(self._people)
+            try:
+                verdict = batch.decide(self._people)
+            except Exception:
+                self._refund_from(before)
+                raise
             if verdict is None:
                 continue
             self._verdicts.append(verdict)
             ruling = verdict.ruling
             self._returns = self._returns or bool(ruling.plan.returnable)
-            if not ruling.decision and verdict.enforced:
+            if ruling.decision and not ruling.plan.has_shadows:
+                continue
+            if ruling.refused and verdict.enforced:
                 self._refuse(verdict, before)
-            if ruling.plan.has_shadows or not ruling.decision:
-                note_if_in_shadow(verdict)
+            note_if_in_shadow(verdict)
 
     def _refuse(self, verdict: Verdict, before: int) -> NoReturn:
-        self._refused = verdict
-        for place in range(before, len(self._verdicts) - 1):
-            earlier = self._verdicts[place]
-            earlier.ruling.refund()
-            # What it says is left is less than is there now.
-            self._verdicts[place] = earlier._replace(is_shown=False)
+        self._refused = self._verdicts.pop()
+        self._refund_from(before)
+        self._verdicts.append(verdict)
         refuse(verdict)
+
+    def _refund_from(self, place: int) -> None:
+        for earlier in self._verdicts[place:]:
+            earlier.ruling.refund()
+        # What they say is left is less than is there now.
+        self._verdicts[place:] = [earlier._replace(is_shown=False) for earlier in self._verdicts[place:]]
 
     def decision(self, binding: Binding) -> Decision | None:
         """Return the latest decision that went through a binding, shadow limits included."""
@@ -123,16 +131,15 @@ def ledger_if_any(asked: Request) -> Ledger | None:
 
 
 def _rate_fields(shown: Sequence[Verdict]) -> list[tuple[str, str]]:
-    # Those of one RateLimit agree; several on one app may not.
     fields: list[tuple[str, str]] = []
-    draft = [verdict.ruling for verdict in shown if verdict.bindings[0].headers != "legacy"]
+    draft = [verdict.ruling for verdict in shown if verdict.ruling.plan.items]
     if draft:
         policy, rate = header_fields(draft)
         fields = [(POLICY, policy), (RATE, rate)]
-    legacy = [verdict for verdict in shown if verdict.bindings[0].headers != "draft"]
-    if legacy:
-        strictest = min(legacy, key=_room)
-        fields += legacy_fields(strictest.ruling.decision, strictest.bindings[0].header_names)
+    for verdict in sorted((each for each in shown if each.ruling.plan.enforces), key=_room):
+        for binding in verdict.bindings:
+            if binding.legacy_names is not None:
+                return fields + legacy_fields(verdict.ruling.decision, binding.legacy_names)
     return fields
 
 

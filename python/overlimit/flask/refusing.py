@@ -43,9 +43,10 @@ def refuse(verdict: Verdict) -> NoReturn:
 
 def note_if_in_shadow(verdict: Verdict) -> None:
     """Log a refusal that changes nothing, and send the signal."""
-    if verdict.ruling.decision and not verdict.ruling.refused_in_shadow:
+    ruling = verdict.ruling
+    if not ruling.refused_in_shadow and not (ruling.refused and ruling.decision.source != "error"):
         return
-    decision = verdict.ruling.shown_decision
+    decision = ruling.shown_decision
     _log.info("would have been refused, were it not in shadow: %r", decision)
     rate_limited.send(this_app(), decision=decision)
 

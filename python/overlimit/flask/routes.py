@@ -10,7 +10,7 @@ from flask import Blueprint, Flask
 from overlimit.flask.marks import Mark, Marks, marks_above, marks_of
 from overlimit.http.policy_names import distinct
 
-__all__ = ["Nest", "Route", "View", "find_route", "labelled", "routes_of"]
+__all__ = ["Nest", "Route", "View", "find_route", "labelled", "no_route", "routes_of"]
 
 View = Callable[..., Any]
 Labelled = tuple[tuple[str, Mark], ...]
@@ -32,7 +32,8 @@ class Route(NamedTuple):
 
     endpoint: str
     method: str
-    view: View
+    handlers: tuple[View, ...]
+    """The view, and the method of a class view that answers."""
     labelled: Labelled
     nests: tuple[Nest, ...]
     view_decides: bool
@@ -47,12 +48,17 @@ def find_route(app: Flask, endpoint: str, view: View, method: str) -> Route:
     return Route(
         endpoint,
         method,
-        view,
+        (view,) if handler is None else (view, handler),
         found,
         tuple(_nests(app, endpoint)),
         view_decides=bool(on_view or on_handler),
         limited=bool(found) or not _is_static(app, endpoint),
     )
+
+
+def no_route(endpoint: str, method: str) -> Route:
+    """Return what a request has that goes to no view, as a hook sees it."""
+    return Route(endpoint, method, (), (), (), view_decides=False, limited=False)
 
 
 def routes_of(app: Flask) -> Iterator[Route]:
@@ -79,7 +85,7 @@ def _nests(app: Flask, endpoint: str) -> Iterator[Nest]:
         name = name.rpartition(".")[0]
 
 
-def _method_handler(view: View, method: str) -> tuple[str, object]:
+def _method_handler(view: View, method: str) -> tuple[str, View | None]:
     """Return the method of a class view that answers, behind its name."""
     view_class = getattr(view, "view_class", None)
     name = method.lower()

@@ -53,7 +53,7 @@ class Settings:
     on_breach: Callable[[Decision], object] | None = None
     on_meta_breach: Callable[[Decision], object] | None = None
     identifiers: Identify | None = None
-    store: str | Store | None = None
+    store: str | Store | None = dataclasses.field(default=None, repr=False)
     clock: ClockLike | None = None
     algorithm: str | None = None
     strategy: str | None = None
@@ -67,6 +67,9 @@ class Settings:
     shadow: bool | None = None
     trusted_proxies: int | Sequence[str] | None = None
     ipv6_prefix: int | None = None
+    _checked: dict[LimitsLike, tuple[Limit, ...]] = dataclasses.field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def check(self) -> None:
         """Check what can be checked without the app.
@@ -79,7 +82,7 @@ class Settings:
             Another option cannot be.
         """
         for options in (self.default, self.application, self.meta, self.fallback):
-            options.check(self.limits)
+            options.check(self._checking)
         check_callable("identifiers", self.identifiers, 0)
         check_callable("on_breach", self.on_breach, 1)
         check_callable("on_meta_breach", self.on_meta_breach, 1)
@@ -91,6 +94,10 @@ class Settings:
             checked_header_name(name)
         Proxies(0 if self.trusted_proxies is None else self.trusted_proxies)
         checked_ipv6_prefix(64 if self.ipv6_prefix is None else self.ipv6_prefix)
+
+    def _checking(self, value: LimitsLike, algorithm: str | None) -> tuple[Limit, ...]:
+        limits = self._checked[value] = self.limits(value, algorithm)
+        return limits
 
     def completed(self, config: Mapping[str, Any]) -> Settings:
         """Fill what is not set from the ``RATELIMIT_*`` keys, and the rest from the defaults.
@@ -104,7 +111,7 @@ class Settings:
         given = {
             field.name: value
             for field in dataclasses.fields(self)
-            if (value := getattr(self, field.name)) is not None or field.name == "headers"
+            if (field.init and (value := getattr(self, field.name)) is not None) or field.name == "headers"
         }
         if given["headers"] is UNSET:
             del given["headers"]
@@ -121,8 +128,13 @@ class Settings:
             They are malformed.
         """
         if algorithm is None and self.strategy is not None:
-            return limits_under(self.strategy, value)
+            return self._under(self.strategy, value)
         return as_limits(value, algorithm or self.algorithm)
+
+    # What is compiled was checked before: what there is to be said of it is said once.
+    def _under(self, strategy: str, value: LimitsLike) -> tuple[Limit, ...]:
+        known = self._checked.get(value)
+        return limits_under(strategy, value) if known is None else known
 
     @property
     def default(self) -> LimitOptions:

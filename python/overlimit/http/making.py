@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, partial
 from typing import NamedTuple
 
@@ -50,6 +50,7 @@ class Maker(NamedTuple):
     on_error: OnError
     local_share: float
     on_breach: Callable[[Decision], object] | None
+    in_fields: bool
     request_identifier: Callable[[], str] | None
     """Says instead of the endpoint what a request asks for."""
 
@@ -162,6 +163,7 @@ class Placed(NamedTuple):
             Role.SHADOW if options.shadow and self.role is Role.ENFORCE else self.role,
             options.cost,
             Terms(options.deduct_when, hooks, options.error_message),
+            maker.in_fields,
         )
 
     def _limiter(self, kind: type[Limiter], limits: tuple[Limit, ...], name: str) -> Limiter:
@@ -186,10 +188,28 @@ class Placed(NamedTuple):
 
     # Limits of one scope that count differently may hold side by side, for the same identifiers.
     def _shared(self, limits: tuple[Limit, ...], scope: str) -> tuple[str, tuple[str, ...]]:
-        by = self.options.identifiers
-        who = "" if by is None else f"{by.__module__}.{getattr(by, '__qualname__', type(by).__qualname__)}"
-        what = (who, self.options.shadow, *sorted(str(limit._core_limit.tag) for limit in limits))
+        what = (
+            _told_apart(self.options.identifiers),
+            self.options.shadow,
+            *sorted(str(limit._core_limit.tag) for limit in limits),
+        )
         parts = (scope, hashlib.sha256(ascii(what).encode()).hexdigest()[:8])
         if not self.options.per_method:
             return "shared", parts
         return "shared-by-method", (*parts, counted_method(self.origin.method))
+
+
+def _told_apart(identify: Identify | None) -> str:
+    """Return what a function is called in every process and was made with; of a lambda its code, too."""
+    if identify is None:
+        return ""
+    name = f"{identify.__module__}.{getattr(identify, '__qualname__', type(identify).__qualname__)}"
+    made_with = _plain(cell.cell_contents for cell in getattr(identify, "__closure__", None) or ())
+    code = getattr(identify, "__code__", None)
+    if code is None or "<lambda>" not in name:
+        return f"{name} {made_with}"
+    return f"{name} {made_with} {code.co_code!r} {code.co_names!r} {_plain(code.co_consts)}"
+
+
+def _plain(values: Iterable[object]) -> list[object]:
+    return [value for value in values if isinstance(value, (str, bytes, int, float))]

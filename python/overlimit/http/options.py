@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from overlimit import Decision, InvalidLimit
@@ -107,7 +107,10 @@ def methods_of(methods: object) -> frozenset[str] | None:
         return None
     if isinstance(methods, str):
         raise TypeError(f"methods is a list of HTTP methods, as in methods=[{methods!r}]")
-    return frozenset(str(method).upper() for method in methods)  # type: ignore[attr-defined]
+    found = frozenset(methods) if isinstance(methods, Iterable) else frozenset()
+    if not found or not all(isinstance(method, str) for method in found):
+        raise TypeError(f"methods must be a list of HTTP methods, as in ['POST'], not {methods!r}")
+    return frozenset(method.upper() for method in found)
 
 
 def parts_of(value: LimitsValue | None) -> tuple[LimitsLike | Dynamic, ...]:

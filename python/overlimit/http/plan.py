@@ -32,6 +32,7 @@ class Plan:
     __slots__ = (
         "_charged",
         "_hit_alone",
+        "enforces",
         "has_shadows",
         "items",
         "keys",
@@ -41,14 +42,15 @@ class Plan:
     )
 
     def __init__(self, rules: Iterable[Rule]) -> None:
-        """Compile the rules, at least one; of those that count under one name only the strictest."""
-        by_name: dict[str, Rule] = {}
+        """Compile the rules, at least one; of those that share a count only the strictest."""
+        by_count: dict[tuple[str, Identify], Rule] = {}
         for rule in rules:
-            known = by_name.setdefault(rule.limiter.name, rule)
-            by_name[rule.limiter.name] = min(known, rule, key=_quotas)
-        self.rules = tuple(by_name.values())
+            count = rule.limiter.name, rule.identify
+            by_count[count] = min(by_count.get(count, rule), rule, key=_quotas)
+        self.rules = tuple(by_count.values())
         roles = {rule.role for rule in self.rules}
         self.has_shadows = Role.SHADOW in roles
+        self.enforces = Role.ENFORCE in roles
         self._charged = tuple((rule.limiter, rule.identify, rule.cost, int(rule.role)) for rule in self.rules)
         alone = len(self.rules) == 1 and roles == {Role.ENFORCE}
         self._hit_alone = self.rules[0].limiter.hit if alone else None
@@ -104,9 +106,16 @@ class Ruling(NamedTuple):
         return self.decision._with_shadows_enforced() if self.refused_in_shadow else self.decision
 
     @property
+    def refused(self) -> bool:
+        """Whether the request is refused; shadow limits alone refuse nobody."""
+        if self.decision:
+            return False
+        return self.plan.enforces or self.decision._refused_by_meta
+
+    @property
     def refused_in_shadow(self) -> bool:
         """Whether a shadow limit, and nothing else, would have refused."""
-        if not (self.plan.has_shadows and self.decision):
+        if not self.plan.has_shadows or self.refused:
             return False
         return any(rule.role is Role.SHADOW for rule in self.refusing())
 
@@ -193,7 +202,7 @@ def _quotas(rule: Rule) -> list[int]:
 
 
 def _is_shown(rule: Rule) -> bool:
-    return rule.role is Role.ENFORCE
+    return rule.role is Role.ENFORCE and rule.in_fields
 
 
 def _named(people: People, identify: Identify) -> Identifiers:

@@ -53,6 +53,8 @@ class Rule(NamedTuple):
     role: Role = Role.ENFORCE
     cost: Cost = 1
     terms: Terms = NO_TERMS
+    in_fields: bool = True
+    """Whether the ``RateLimit`` fields tell of it, if it's enforced."""
 
     def items(self) -> Iterator[Item]:
         """Yield one header item per limit."""
