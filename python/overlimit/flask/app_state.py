@@ -12,7 +12,7 @@ from flask import Flask, Request, Response
 from overlimit.flask.batch import Batch
 from overlimit.flask.bindings import Bindings
 from overlimit.flask.compiling import block_batches, call_batches, route_batches
-from overlimit.flask.current import EXTENSION, this_request
+from overlimit.flask.current import EXTENSION, current_request
 from overlimit.flask.layer import Layer
 from overlimit.flask.ledger import ledger_if_any, new_ledger
 from overlimit.flask.marks import Mark
@@ -121,9 +121,12 @@ class AppState:
 
     def _route_plan(self, asked: Request) -> RoutePlan:
         """Return the plan for the endpoint and method of a request."""
-        endpoint, method = asked.endpoint, asked.method
-        view = None if endpoint is None else self.app.view_functions.get(endpoint)
-        if view is None or endpoint is None:
+        rule, method = asked.url_rule, asked.method
+        if rule is None:
+            return NO_PLAN
+        endpoint = rule.endpoint
+        view = self.app.view_functions.get(endpoint)
+        if view is None:
             return NO_PLAN
         plan = self._routes.get((endpoint, method))
         if plan is None or plan.view is not view:
@@ -163,8 +166,8 @@ def _decide_at_dispatch(app: Flask, state: AppState) -> None:
     # Wrapped on the app: the one place behind every before_request hook, whenever hook and view are made,
     # and inside what turns exceptions into responses.
     def decide_then_dispatch(*args: Any) -> Any:
-        asked = this_request()
-        if asked is not None and asked.method != "OPTIONS":
+        asked = current_request()
+        if asked.method != "OPTIONS":
             state.enforce_before_view(asked)
         return dispatch(*args)
 
@@ -177,8 +180,7 @@ def _finish_responses(app: Flask) -> None:
     # The after_request hooks see the header fields and may change them; whether a request counts is found out
     # behind them, from the response that leaves.
     def process_between(response: Response) -> Response:
-        asked = this_request()
-        ledger = None if asked is None else ledger_if_any(asked)
+        ledger = ledger_if_any(current_request())
         if ledger is None:
             return process(response)
         ledger.add_fields(response)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from overlimit import outages
 from overlimit.errors import ScriptError, StoreConfigError, StoreError, StoreTimeout
 from overlimit.flask.binding import Binding
+from overlimit.http.legacy import HeaderNames
 from overlimit.http.plan import People, Plan, Planner, Ruling
 from overlimit.http.rules import Choice
 
@@ -21,6 +22,8 @@ class Verdict(NamedTuple):
     ruling: Ruling
     is_shown: bool
     """Whether header fields tell of it."""
+    legacy_names: HeaderNames | None
+    """What the X-RateLimit fields that tell of it are called; None: there are none."""
 
     @property
     def enforced(self) -> bool:
@@ -31,7 +34,7 @@ class Verdict(NamedTuple):
 class Batch:
     """What may hold for a route, by RateLimit, all on one store."""
 
-    __slots__ = ("_choices", "_fallback", "_only", "_outage", "_planner_of", "bindings")
+    __slots__ = ("_choices", "_fallback", "_fixed", "_only", "_outage", "_planner_of", "bindings")
 
     def __init__(self, choices: dict[Binding, tuple[Choice, ...]], fallback: tuple[Choice, ...] = ()) -> None:
         """Compile what is the same for each request; ``fallback`` holds instead while the store fails."""
@@ -40,6 +43,7 @@ class Batch:
         self._fallback = Planner(fallback) if fallback else None
         self._planner_of = lru_cache(maxsize=None)(self._planner)
         self._only = self._planner(self.bindings) if len(choices) == 1 else None
+        self._fixed = self._only.fixed if self._only is not None and not fallback else None
         self._outage = False
 
     def decide(self, people: People) -> Verdict | None:
@@ -52,7 +56,12 @@ class Batch:
         InvalidLimit, ValueError, TypeError
             A function returned what cannot be.
         """
-        active = self._active()
+        if self._fixed is not None:
+            alone = self.bindings[0]
+            return (
+                _verdict(self.bindings, self._fixed.decide(people)) if alone.concerns_this_request() else None
+            )
+        active = tuple(binding for binding in self.bindings if binding.concerns_this_request())
         if not active:
             return None
         plan = (self._only or self._planner_of(active)).plan()
@@ -61,12 +70,6 @@ class Batch:
         if self._fallback is None:
             return _verdict(active, plan.decide(people))
         return self._decide_or_fall_back(active, plan, self._fallback, people)
-
-    def _active(self) -> tuple[Binding, ...]:
-        bindings = self.bindings
-        if len(bindings) == 1:
-            return bindings if bindings[0].concerns_this_request() else ()
-        return tuple(binding for binding in bindings if binding.concerns_this_request())
 
     def _decide_or_fall_back(
         self, active: tuple[Binding, ...], plan: Plan, fallback: Planner, people: People
@@ -89,7 +92,13 @@ class Batch:
 
 
 def _verdict(active: tuple[Binding, ...], ruling: Ruling) -> Verdict:
-    return Verdict(active, ruling, not active[0].shadow and ruling.decision.source != "error")
+    shown = not active[0].shadow and ruling.decision.source != "error"
+    names = active[0].legacy_names if len(active) == 1 else _first_names(active)
+    return Verdict(active, ruling, shown, names if ruling.plan.enforces else None)
+
+
+def _first_names(bindings: tuple[Binding, ...]) -> HeaderNames | None:
+    return next((each.legacy_names for each in bindings if each.legacy_names is not None), None)
 
 
 def _kind_of(error: StoreError) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from overlimit import MemoryStore
@@ -42,6 +42,10 @@ class Binding:
         self.legacy_names = self.header_names if settings.headers in ("legacy", "both") else None
         self.shadow = bool(settings.shadow)
         self.enabled_by_settings = settings.enabled is not False
+        self.enabled = self.enabled_by_settings
+        self.request_filters: Sequence[Callable[[], object]] = (
+            () if limiter is None else limiter.request_filters
+        )
         self.exemptions = Exemptions() if limiter is None else limiter.exemptions
         self.addresses = Addresses.of(settings.trusted_proxies, settings.ipv6_prefix)
         # Each app has counts of its own in memory, as it would in a process of its own.
@@ -70,18 +74,11 @@ class Binding:
         alone = id(self) if self._instead else None
         return id(self.store), id(self.settings.clock), self.shadow, alone
 
-    @property
-    def enabled(self) -> bool:
-        """Whether it limits anything now."""
-        return self.limiter is None or self.limiter.is_enabled(self)
-
     def concerns_this_request(self) -> bool:
         """Tell whether it is enabled and none of its filters lets the request pass."""
-        limiter = self.limiter
-        if limiter is None:
-            return True
-        filters = limiter.request_filters
-        return limiter.is_enabled(self) and not (filters and any(passes() for passes in filters))
+        if not self.request_filters:
+            return self.enabled
+        return self.enabled and not any(passes() for passes in self.request_filters)
 
     def decorated(self, options: LimitOptions, origin: Origin) -> Iterator[Placed]:
         """Yield the limits of a decorator, and its meta limits, which count for the whole app."""

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from flask.ctx import _AppCtxGlobals
     from werkzeug.local import LocalProxy
 
-__all__ = ["EXTENSION", "these_globals", "this_app", "this_request"]
+__all__ = ["EXTENSION", "current_globals", "current_request", "this_app", "this_request"]
 
 EXTENSION = "overlimit"
 """The key of ``app.extensions`` under which the state of an app is kept."""
@@ -20,10 +20,17 @@ _app = cast("LocalProxy[Flask]", current_app)
 _request = cast("LocalProxy[Request]", request)
 
 
+current_request = _request._get_current_object
+"""Return the request being handled; RuntimeError outside of one."""
+
+current_globals = _globals._get_current_object
+"""Return what ``flask.g`` stands for; RuntimeError without an app."""
+
+
 def this_request() -> Request | None:
     """Return the request being handled, or None outside of one."""
     try:
-        return _request._get_current_object()
+        return current_request()
     except RuntimeError:
         return None
 
@@ -37,14 +44,3 @@ def this_app() -> Flask:
         No app is active.
     """
     return _app._get_current_object()
-
-
-def these_globals() -> _AppCtxGlobals:
-    """Return what ``flask.g`` stands for.
-
-    Raises
-    ------
-    RuntimeError
-        No app is active.
-    """
-    return _globals._get_current_object()

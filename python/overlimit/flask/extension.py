@@ -186,6 +186,7 @@ class RateLimit:
         state = AppState.of(app)
         state.register(self, self._settings)
         self._states.add(state)
+        self._switch(self._enabled)
 
     def limit(self, value: LimitsValue, **options: Unpack[LimitKeywords]) -> Limited:
         """Limit a view, a blueprint, a function or a block as `rate_limit` does, through this RateLimit.
@@ -242,27 +243,36 @@ class RateLimit:
     @property
     def enabled(self) -> bool:
         """Whether anything is limited; may be set at any time, for all apps."""
-        if self._enabled is not None:
-            return self._enabled
-        bindings = [state.bindings.get(self) for state in self._states]
-        return all(self.is_enabled(binding) for binding in bindings if binding is not None)
+        return (
+            all(binding.enabled for binding in self._bindings()) if self._enabled is None else self._enabled
+        )
 
     @enabled.setter
     def enabled(self, enabled: bool) -> None:
-        self._enabled = bool(enabled)
+        self._switch(bool(enabled))
 
     @contextmanager
     def disabled(self) -> Iterator[None]:
         """Limit nothing within a ``with`` block, in any thread: for tests."""
-        before, self._enabled = self._enabled, False
+        before = self._enabled
+        self._switch(False)
         try:
             yield
         finally:
-            self._enabled = before
+            self._switch(before)
 
-    def is_enabled(self, binding: Binding) -> bool:
-        """Tell whether it limits the app of a binding."""
-        return binding.enabled_by_settings if self._enabled is None else self._enabled
+    def _switch(self, enabled: bool | None) -> None:
+        self._enabled = enabled
+        for binding in self._bindings():
+            self.switch(binding)
+
+    def switch(self, binding: Binding) -> None:
+        """Enable or disable a binding: as was set at run time, or else as its settings say."""
+        binding.enabled = binding.enabled_by_settings if self._enabled is None else self._enabled
+
+    def _bindings(self) -> list[Binding]:
+        bindings = [state.bindings.get(self) for state in self._states]
+        return [binding for binding in bindings if binding is not None]
 
     @property
     def current_decision(self) -> Decision | None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from flask import Request
 
-from overlimit.flask.current import EXTENSION, these_globals, this_app, this_request
+from overlimit.flask.current import EXTENSION, current_globals, current_request, this_app, this_request
 from overlimit.http.addresses import UNKNOWN, Proxies, checked_ipv6_prefix, grouped
 from overlimit.http.identities import Distinct
 from overlimit.http.rules import Identify
@@ -40,11 +40,10 @@ class Addresses(NamedTuple):
 
     def of_client(self, asked: Request) -> str:
         """Return the address of who sent a request, an IPv6 one as its network."""
-        address = asked.remote_addr
         forwarded_for = asked.environ.get("HTTP_X_FORWARDED_FOR")
-        if forwarded_for is not None:
-            address = self.proxies.client(address, forwarded_for)
-        return grouped(address, self.ipv6_prefix)
+        if forwarded_for is None:
+            return grouped(asked.remote_addr, self.ipv6_prefix)
+        return grouped(self.proxies.client(asked.remote_addr, forwarded_for), self.ipv6_prefix)
 
 
 _ANY_APP = Addresses.of(None, None)
@@ -67,9 +66,11 @@ def identifiers_from(addresses: Addresses) -> Identify:
 
 
 def _identifiers(addresses: Addresses) -> Distinct:
-    asked = this_request()
-    address = addresses.of_client(asked) if asked is not None else UNKNOWN
-    user = these_globals().get("user")
+    try:
+        address = addresses.of_client(current_request())
+    except RuntimeError:
+        address = UNKNOWN
+    user = current_globals().get("user")
     identifier = user if type(user) is str else _user_id(_flask_login_user() if user is None else user)
     return _named(address, None if identifier is None else str(identifier))
 

@@ -14,7 +14,7 @@ from overlimit.flask.binding import Binding
 from overlimit.flask.refusing import note_if_in_shadow, refuse
 from overlimit.flask.route_plan import RoutePlan
 from overlimit.http.fields import POLICY, RATE, given_seconds, retry_after_seconds
-from overlimit.http.legacy import legacy_fields
+from overlimit.http.legacy import HeaderNames, legacy_fields
 from overlimit.http.plan import People, header_fields
 
 __all__ = ["Ledger", "ledger_if_any", "new_ledger"]
@@ -136,10 +136,10 @@ def _rate_fields(shown: Sequence[Verdict]) -> list[tuple[str, str]]:
     if draft:
         policy, rate = header_fields(draft)
         fields = [(POLICY, policy), (RATE, rate)]
-    for verdict in sorted((each for each in shown if each.ruling.plan.enforces), key=_room):
-        for binding in verdict.bindings:
-            if binding.legacy_names is not None:
-                return fields + legacy_fields(verdict.ruling.decision, binding.legacy_names)
+    legacy = [verdict for verdict in shown if verdict.legacy_names is not None]
+    if legacy:
+        strictest = min(legacy, key=_room)
+        fields += legacy_fields(strictest.ruling.decision, strictest.legacy_names or HeaderNames())
     return fields
 
 

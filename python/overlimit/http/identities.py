@@ -29,8 +29,6 @@ def as_identifiers(found: object) -> Identifiers:
     TypeError
         ``found`` is neither a str, bytes or None nor an iterable of these.
     """
-    if type(found) is Distinct:
-        return found
     if type(found) is list and _are_plain(found):
         return tuple(found)
     known: dict[bytes, str | bytes] = {}

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from overlimit import Decision, Limiter, _core
 from overlimit.http.fields import Item, policy_field
-from overlimit.http.identities import Identifiers, as_identifiers
+from overlimit.http.identities import Distinct, Identifiers, as_identifiers
 from overlimit.http.policy_names import distinct
 from overlimit.http.rules import Choice, Identify, Role, Rule
 
@@ -146,10 +146,10 @@ class Planner:
     """From what may hold for a route on one store to the plan for a request."""
 
     def __init__(self, choices: Iterable[Choice]) -> None:
-        """Compile at once what is the same for each request."""
+        """Compile at once what is the same for each request: all of it, if ``fixed`` is there."""
         self._choices = tuple(choices)
         rules = tuple(choice for choice in self._choices if isinstance(choice, Rule))
-        self._fixed = Plan(rules) if rules and len(rules) == len(self._choices) else None
+        self.fixed = Plan(rules) if rules and len(rules) == len(self._choices) else None
         self._plan_of = lru_cache(MOST_PLANS)(Plan)
 
     def plan(self) -> Plan | None:
@@ -160,8 +160,8 @@ class Planner:
         InvalidLimit
             A callable returned what is no limit.
         """
-        if self._fixed is not None:
-            return self._fixed
+        if self.fixed is not None:
+            return self.fixed
         made = (choice if isinstance(choice, Rule) else choice() for choice in self._choices)
         rules = tuple(rule for rule in made if rule is not None)
         return self._plan_of(rules) if rules else None
@@ -206,5 +206,6 @@ def _is_shown(rule: Rule) -> bool:
 
 
 def _named(people: People, identify: Identify) -> Identifiers:
-    identifiers = people[identify] = as_identifiers(identify())
+    found = identify()
+    identifiers = people[identify] = found if type(found) is Distinct else as_identifiers(found)
     return identifiers
