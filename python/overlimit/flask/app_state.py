@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from flask import Flask, Request, Response
@@ -13,6 +14,7 @@ from overlimit.flask.batch import Batch
 from overlimit.flask.bindings import Bindings
 from overlimit.flask.compiling import block_batches, call_batches, route_batches
 from overlimit.flask.current import EXTENSION, current_request
+from overlimit.flask.exemptions import Exemptions
 from overlimit.flask.layer import Layer
 from overlimit.flask.ledger import ledger_if_any, new_ledger
 from overlimit.flask.marks import Mark
@@ -21,9 +23,6 @@ from overlimit.flask.routes import Route, View, find_route, no_route
 from overlimit.flask.settings import Settings
 from overlimit.http.options import LimitOptions
 from overlimit.http.plan import MOST_PLANS
-
-if TYPE_CHECKING:
-    from overlimit.flask.extension import RateLimit
 
 __all__ = ["AppState"]
 
@@ -59,7 +58,13 @@ class AppState:
                     state = app.extensions[EXTENSION] = cls(app)
         return state
 
-    def register(self, limiter: RateLimit, settings: Settings) -> None:
+    def register(
+        self,
+        limiter: object,
+        settings: Settings,
+        exemptions: Exemptions,
+        request_filters: Sequence[Callable[[], object]],
+    ) -> None:
         """Add a RateLimit.
 
         Raises
@@ -70,7 +75,7 @@ class AppState:
             Another key of the configuration has a value that cannot be.
         """
         with self._compiling:
-            self.bindings.register(limiter, settings)
+            self.bindings.register(limiter, settings, exemptions, request_filters)
             self.forget_plans()
 
     def forget_plans(self) -> None:
@@ -94,7 +99,7 @@ class AppState:
         elif layer.innermost:
             ledger.decide_route()
 
-    def enforce_block(self, options: LimitOptions, limiter: RateLimit | None, asked: Request) -> None:
+    def enforce_block(self, options: LimitOptions, limiter: object | None, asked: Request) -> None:
         """Decide the request by the limits of a ``with`` block.
 
         Raises
@@ -150,7 +155,7 @@ class AppState:
         return RoutePlan(view, marks, route.view_decides, route_batches(self.bindings, route))
 
     def _compile_block(
-        self, options: LimitOptions, limiter: RateLimit | None, endpoint: str, method: str
+        self, options: LimitOptions, limiter: object | None, endpoint: str, method: str
     ) -> tuple[Batch, ...]:
         with self._compiling:
             return block_batches(self.bindings, Mark(options, limiter), self._route(endpoint, method))

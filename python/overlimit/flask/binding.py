@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from overlimit import MemoryStore
 from overlimit.flask.exemptions import Exemptions
@@ -14,9 +13,6 @@ from overlimit.http.making import Maker, Origin, Placed
 from overlimit.http.options import LimitOptions, text_of
 from overlimit.http.rules import Role
 from overlimit.stores import Store, as_store
-
-if TYPE_CHECKING:
-    from overlimit.flask.extension import RateLimit
 
 __all__ = ["Binding"]
 
@@ -29,13 +25,13 @@ class Binding:
         settings: Settings,
         prefix: str,
         memory: Callable[[], MemoryStore],
-        limiter: RateLimit | None = None,
+        exemptions: Exemptions,
+        request_filters: Sequence[Callable[[], object]] = (),
     ) -> None:
         """Take complete settings whose limits have been checked; raises ValueError for a store's bad URL.
 
-        ``memory`` returns the app's own memory store; ``limiter`` is None where a decorator has no RateLimit.
+        ``memory`` returns the app's own memory store.
         """
-        self.limiter = limiter
         self.settings = settings
         self.prefix = prefix
         self.header_names = settings.header_names or HeaderNames()
@@ -43,10 +39,8 @@ class Binding:
         self.shadow = bool(settings.shadow)
         self.enabled_by_settings = settings.enabled is not False
         self.enabled = self.enabled_by_settings
-        self.request_filters: Sequence[Callable[[], object]] = (
-            () if limiter is None else limiter.request_filters
-        )
-        self.exemptions = Exemptions() if limiter is None else limiter.exemptions
+        self.request_filters = request_filters
+        self.exemptions = exemptions
         self.addresses = Addresses.of(settings.trusted_proxies, settings.ipv6_prefix)
         # Each app has counts of its own in memory, as it would in a process of its own.
         store = settings.store or "memory://"

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from overlimit import MemoryStore
 from overlimit.flask.binding import Binding
+from overlimit.flask.exemptions import Exemptions
 from overlimit.flask.marks import Mark
 from overlimit.flask.settings import Settings
 from overlimit.http.policy_names import distinct
-
-if TYPE_CHECKING:
-    from overlimit.flask.extension import RateLimit
 
 __all__ = ["Bindings"]
 
@@ -27,7 +24,7 @@ class Bindings:
         """Start without any; ``config`` is the app's."""
         self._app_name = app_name
         self._config = config
-        self._known: dict[RateLimit, Binding] = {}
+        self._known: dict[object, Binding] = {}
         self._fallback: Binding | None = None
         self._memory: MemoryStore | None = None
 
@@ -37,11 +34,17 @@ class Bindings:
         if self._fallback is not None and not self._known:
             yield self._fallback
 
-    def get(self, limiter: RateLimit) -> Binding | None:
+    def get(self, limiter: object) -> Binding | None:
         """Return what a RateLimit has in this app."""
         return self._known.get(limiter)
 
-    def register(self, limiter: RateLimit, settings: Settings) -> None:
+    def register(
+        self,
+        limiter: object,
+        settings: Settings,
+        exemptions: Exemptions,
+        request_filters: Sequence[Callable[[], object]],
+    ) -> None:
         """Add a RateLimit, or complete the settings anew of one that is there already.
 
         Raises
@@ -55,7 +58,7 @@ class Bindings:
         complete.check()
         taken = [binding.prefix for known, binding in self._known.items() if known is not limiter]
         prefix = _unused_prefix(complete.key_prefix or "", taken)
-        self._known[limiter] = Binding(complete, prefix, self._own_memory, limiter)
+        self._known[limiter] = Binding(complete, prefix, self._own_memory, exemptions, request_filters)
 
     def acting_for(self, mark: Mark) -> Binding:
         """Return the binding that a decorator's limits go through.
@@ -87,7 +90,7 @@ class Bindings:
                 "RateLimit(app, store=...) chooses where, RateLimit(app) keeps it and ends this hint.",
                 self._app_name,
             )
-            self._fallback = Binding(Settings().completed({}), "", MemoryStore)
+            self._fallback = Binding(Settings().completed({}), "", MemoryStore, Exemptions())
         return self._fallback
 
     def _own_memory(self) -> MemoryStore:

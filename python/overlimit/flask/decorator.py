@@ -24,7 +24,6 @@ from overlimit.limits import as_limits
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from overlimit.flask.extension import RateLimit
 
 __all__ = ["LimitKeywords", "Limited", "SharedKeywords", "limiting", "rate_limit"]
 
@@ -62,10 +61,13 @@ class LimitKeywords(SharedKeywords, total=False):
 class Limited:
     """Limits to be put on something: as a decorator on a view, a function or a blueprint, or as a context."""
 
-    def __init__(self, options: LimitOptions, limiter: RateLimit | None) -> None:
-        """Keep the options; ``limiter`` is the RateLimit they are bound to."""
+    def __init__(
+        self, options: LimitOptions, limiter: object | None, changed: Callable[[], None] | None
+    ) -> None:
+        """Keep the options; ``limiter`` is the RateLimit they are bound to, which is told of changes."""
         self._options = options
         self._limiter = limiter
+        self._changed = changed
 
     @overload
     def __call__(self, target: B) -> B: ...
@@ -78,8 +80,8 @@ class Limited:
         request_started.connect(_find_limits)
         if isinstance(target, Blueprint):
             mark_blueprint(target, mark)
-            if self._limiter is not None:
-                self._limiter.forget_plans()
+            if self._changed is not None:
+                self._changed()
             return target
         if isinstance(target, type):
             raise TypeError(f"{target.__name__} is a class: put the limit into its decorators = [...]")
@@ -166,13 +168,16 @@ def rate_limit(value: LimitsValue, **options: Unpack[LimitKeywords]) -> Limited:
 
 def limiting(
     value: LimitsValue,
-    limiter: RateLimit | None,
+    limiter: object | None,
     keywords: LimitKeywords,
     *,
     read: ReadLimits = as_limits,
     is_shared: bool = False,
+    changed: Callable[[], None] | None = None,
 ) -> Limited:
     """Check the options of a decorator bound to ``limiter``, which reads limits so, and make it.
+
+    ``changed`` is called when what limits a blueprint has changed.
 
     Raises
     ------
@@ -205,7 +210,7 @@ def limiting(
         },
     )
     options.check(read)
-    return Limited(options, limiter)
+    return Limited(options, limiter, changed)
 
 
 def _limited(target: Callable[P, R], mark: Mark) -> Callable[P, R]:

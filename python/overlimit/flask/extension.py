@@ -184,7 +184,7 @@ class RateLimit:
             Another key of the configuration has a value that cannot be.
         """
         state = AppState.of(app)
-        state.register(self, self._settings)
+        state.register(self, self._settings, self.exemptions, self.request_filters)
         self._states.add(state)
         self._switch(self._enabled)
 
@@ -198,7 +198,7 @@ class RateLimit:
         ValueError, TypeError
             An option cannot be.
         """
-        return limiting(value, self, options, read=self._settings.limits)
+        return limiting(value, self, options, read=self._settings.limits, changed=self.forget_plans)
 
     def shared_limit(self, value: LimitsValue, scope: Scope, **options: Unpack[SharedKeywords]) -> Limited:
         """Limit all that it is put on together: ``scope`` names the count, or returns that for an endpoint.
@@ -211,7 +211,14 @@ class RateLimit:
             An option cannot be.
         """
         keywords: LimitKeywords = {**options, "scope": scope}
-        return limiting(value, self, keywords, read=self._settings.limits, is_shared=True)
+        return limiting(
+            value,
+            self,
+            keywords,
+            read=self._settings.limits,
+            is_shared=True,
+            changed=self.forget_plans,
+        )
 
     @overload
     def exempt(self, obj: None = None, *, flags: ExemptionScope = ALL_LIMITS) -> Callable[[T], T]: ...

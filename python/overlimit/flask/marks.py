@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from flask import Blueprint, has_request_context
 
 from overlimit.http.options import LimitOptions
-
-if TYPE_CHECKING:
-    from overlimit.flask.extension import RateLimit
 
 __all__ = [
     "MARKS",
@@ -34,8 +31,8 @@ class Mark:
 
     __slots__ = ("limiter", "options")
 
-    def __init__(self, options: LimitOptions, limiter: RateLimit | None) -> None:
-        """Keep the options; ``limiter`` is None for the module's ``rate_limit``."""
+    def __init__(self, options: LimitOptions, limiter: object | None) -> None:
+        """Keep the options; ``limiter`` is the RateLimit, or None for the module's ``rate_limit``."""
         self.options = options
         self.limiter = limiter
 
