@@ -16,7 +16,7 @@ from overlimit.flask.compiling import block_batches, call_batches, route_batches
 from overlimit.flask.current import EXTENSION, current_request
 from overlimit.flask.exemptions import Exemptions
 from overlimit.flask.layer import Layer
-from overlimit.flask.ledger import ledger_if_any, new_ledger
+from overlimit.flask.ledger import LEDGER, Ledger, ledger_if_any, new_ledger
 from overlimit.flask.marks import Mark
 from overlimit.flask.route_plan import NO_PLAN, RoutePlan
 from overlimit.flask.routes import Route, View, find_route, no_route
@@ -185,12 +185,13 @@ def _finish_responses(app: Flask) -> None:
     # The after_request hooks see the header fields and may change them; whether a request counts is found out
     # behind them, from the response that leaves.
     def process_between(response: Response) -> Response:
-        ledger = ledger_if_any(current_request())
+        ledger: Ledger | None = getattr(current_request(), LEDGER, None)
         if ledger is None:
             return process(response)
         ledger.add_fields(response)
         response = process(response)
-        ledger.give_back(response)
+        if ledger.returns:
+            ledger.give_back(response)
         return response
 
     app.process_response = process_between  # type: ignore[method-assign]

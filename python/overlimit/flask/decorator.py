@@ -12,9 +12,9 @@ from flask import Blueprint, Flask, request_started
 
 from overlimit import Decision, InvalidLimit
 from overlimit.flask.app_state import AppState
-from overlimit.flask.current import this_app, this_request
+from overlimit.flask.current import current_request, this_app, this_request
 from overlimit.flask.layer import Layer
-from overlimit.flask.ledger import ledger_if_any
+from overlimit.flask.ledger import LEDGER, Ledger
 from overlimit.flask.marks import MARKS, Mark, leave_mark, mark_blueprint
 from overlimit.http.options import LimitOptions, LimitsValue, ReadLimits, Scope, methods_of, parts_of
 from overlimit.http.rules import Cost, Identify
@@ -244,10 +244,13 @@ def _async_wrapper(target: Callable[P, R], layer: Layer) -> Callable[P, R]:
 
 
 def _enforce(layer: Layer) -> None:
-    asked = this_request()
-    if asked is None or asked.method == "OPTIONS":
+    try:
+        asked = current_request()
+    except RuntimeError:
         return
-    ledger = ledger_if_any(asked)
+    if asked.method == "OPTIONS":
+        return
+    ledger: Ledger | None = getattr(asked, LEDGER, None)
     if ledger is None or layer.marks[0] not in ledger.plan.marks:
         AppState.of(this_app()).enforce(layer, asked)
     elif layer.innermost:

@@ -70,7 +70,7 @@ def _identifiers(addresses: Addresses) -> Distinct:
         address = addresses.of_client(current_request())
     except RuntimeError:
         address = UNKNOWN
-    user = current_globals().get("user")
+    user = getattr(current_globals(), "user", None)
     identifier = user if type(user) is str else _user_id(_flask_login_user() if user is None else user)
     return _named(address, None if identifier is None else str(identifier))
 

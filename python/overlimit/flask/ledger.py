@@ -17,22 +17,22 @@ from overlimit.http.fields import POLICY, RATE, given_seconds, retry_after_secon
 from overlimit.http.legacy import HeaderNames, legacy_fields
 from overlimit.http.plan import People, header_fields
 
-__all__ = ["Ledger", "ledger_if_any", "new_ledger"]
+__all__ = ["LEDGER", "Ledger", "ledger_if_any", "new_ledger"]
 
 # On the request, since several requests may share one g when an app context was pushed around them.
-_ATTRIBUTE = "_overlimit_ledger"
+LEDGER = "_overlimit_ledger"
 
 
 class Ledger:
     """The verdicts on one request in the order they were given."""
 
-    __slots__ = ("_people", "_refused", "_returns", "_route_decided", "_verdicts", "plan")
+    __slots__ = ("_people", "_refused", "_route_decided", "_verdicts", "plan", "returns")
 
     def __init__(self, plan: RoutePlan) -> None:
         """Start with nothing decided of a request that goes to a route with this plan."""
         self.plan = plan
         self._route_decided = False
-        self._returns = False
+        self.returns = False
         self._refused: Verdict | None = None
         self._people: People = {}
         self._verdicts: list[Verdict] = []
@@ -68,7 +68,7 @@ class Ledger:
                 continue
             self._verdicts.append(verdict)
             ruling = verdict.ruling
-            self._returns = self._returns or bool(ruling.plan.returnable)
+            self.returns = self.returns or bool(ruling.plan.returnable)
             if ruling.decision and not ruling.plan.has_shadows:
                 continue
             if ruling.refused and verdict.enforced:
@@ -96,15 +96,17 @@ class Ledger:
 
     def give_back(self, response: Response) -> None:
         """Give back what does not count, seeing the response."""
-        for verdict in self._verdicts if self._returns else ():
+        for verdict in self._verdicts:
             if verdict.ruling.decision:
                 verdict.ruling.give_back(response)
 
     def add_fields(self, response: Response) -> None:
         """Add the header fields."""
-        shown = [verdict for verdict in self._verdicts if verdict.is_shown]
-        if shown:
-            _set(response.headers, _rate_fields(shown))
+        verdicts = self._verdicts
+        if len(verdicts) != 1:
+            verdicts = [verdict for verdict in verdicts if verdict.is_shown]
+        if verdicts and verdicts[0].is_shown:
+            _set(response.headers, _rate_fields(verdicts))
         if self._refused is not None and response.status_code in (429, 503):
             self._add_retry_after(response, self._refused)
 
@@ -121,26 +123,34 @@ class Ledger:
 def new_ledger(asked: Request, plan: RoutePlan) -> Ledger:
     """Give a request its ledger."""
     ledger = Ledger(plan)
-    setattr(asked, _ATTRIBUTE, ledger)
+    setattr(asked, LEDGER, ledger)
     return ledger
 
 
 def ledger_if_any(asked: Request) -> Ledger | None:
     """Return the ledger of a request in which anything was decided."""
-    return getattr(asked, _ATTRIBUTE, None)
+    return getattr(asked, LEDGER, None)
 
 
 def _rate_fields(shown: Sequence[Verdict]) -> list[tuple[str, str]]:
-    fields: list[tuple[str, str]] = []
-    draft = [verdict.ruling for verdict in shown if verdict.ruling.plan.items]
-    if draft:
-        policy, rate = header_fields(draft)
-        fields = [(POLICY, policy), (RATE, rate)]
+    if len(shown) == 1 and shown[0].legacy_names is None:
+        return _draft_fields(shown)
     legacy = [verdict for verdict in shown if verdict.legacy_names is not None]
+    fields = _draft_fields([verdict for verdict in shown if verdict.ruling.plan.items])
     if legacy:
         strictest = min(legacy, key=_room)
         fields += legacy_fields(strictest.ruling.decision, strictest.legacy_names or HeaderNames())
     return fields
+
+
+def _draft_fields(shown: Sequence[Verdict]) -> list[tuple[str, str]]:
+    if not shown or not shown[0].ruling.plan.items:
+        return []
+    if len(shown) == 1:
+        policy, rate = header_fields((shown[0].ruling,))
+    else:
+        policy, rate = header_fields([verdict.ruling for verdict in shown])
+    return [(POLICY, policy), (RATE, rate)]
 
 
 def _room(verdict: Verdict) -> tuple[bool, int]:
@@ -150,7 +160,9 @@ def _room(verdict: Verdict) -> tuple[bool, int]:
 
 # Most responses have none of the fields: adding them costs half of replacing what may be there.
 def _set(headers: Headers, fields: Sequence[tuple[str, str]]) -> None:
-    present = {name.lower() for name, _ in headers}
+    present = set()
+    for name, _ in headers:
+        present.add(name.lower())
     for name, value in fields:
         if name.lower() in present:
             headers.set(name, value)
