@@ -6,7 +6,7 @@ from overlimit.flask.decorator import rate_limit
 from overlimit.flask.exceeded import RateLimitExceeded, StoreFailed
 from overlimit.flask.exemptions import ExemptionScope
 from overlimit.flask.extension import RateLimit
-from overlimit.flask.identifiers import get_identifiers
+from overlimit.flask.identifiers import get_address, get_identifiers
 from overlimit.flask.signals import rate_limited
 from overlimit.http.legacy import HeaderNames
 
@@ -16,6 +16,7 @@ __all__ = [
     "RateLimit",
     "RateLimitExceeded",
     "StoreFailed",
+    "get_address",
     "get_identifiers",
     "rate_limit",
     "rate_limited",

@@ -57,7 +57,10 @@ def placed_limits(bindings: Bindings, binding: Binding, route: Route) -> Iterato
     if not route.limited:
         return
     exempt = binding.exemptions.of_route(route)
-    own = [each for each in route.labelled if _holds(bindings, binding, route, each[1])]
+    if ExemptionScope.DEFAULT in binding.exemptions.of_view(route):
+        own: list[tuple[str, Mark]] = []
+    else:
+        own = [each for each in route.labelled if _holds(bindings, binding, route, each[1])]
     for label, mark in own:
         yield from binding.decorated(mark.options, _origin(route, "route", route.endpoint, label))
     overridden = any(mark.options.override_defaults for _, mark in own)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar, cast, overload
 
-from flask import Blueprint, Flask, request_started
+from flask import Blueprint, Flask, has_request_context, request_started
 
 from overlimit import Decision, InvalidLimit
 from overlimit.flask.app_state import AppState
@@ -80,14 +80,25 @@ class Limited:
         request_started.connect(_find_limits)
         if isinstance(target, Blueprint):
             mark_blueprint(target, mark)
-            if self._changed is not None:
-                self._changed()
+            self._tell_of_change()
             return target
         if isinstance(target, type):
             raise TypeError(f"{target.__name__} is a class: put the limit into its decorators = [...]")
         if not callable(target):
             raise TypeError(f"a limit is put on a function or a blueprint, not on {target!r}")
-        return _limited(target, mark)
+        limited = _limited(target, mark)
+        if not has_request_context():
+            self._tell_of_change()
+        return limited
+
+    def _tell_of_change(self) -> None:
+        if self._changed is not None:
+            self._changed()
+
+    @property
+    def __name__(self) -> str:
+        """Flask asks a view for it: what stands in its place is a decorator that was not called."""
+        raise AttributeError("a limit is no view: write @rate_limit('10/second'), not @rate_limit")
 
     def __enter__(self) -> None:
         """Charge the current request, if there is one.

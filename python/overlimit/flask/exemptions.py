@@ -23,7 +23,7 @@ class ExemptionScope(enum.Flag):
     APPLICATION = enum.auto()
     """The limits of the application."""
     DEFAULT = enum.auto()
-    """What routes have without a decorator: default limits, and those of blueprints."""
+    """Default limits; of a view also those of its decorators and of its blueprints."""
     META = enum.auto()
     """The meta limits."""
     DESCENDENTS = enum.auto()

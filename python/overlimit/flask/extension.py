@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 from weakref import WeakSet
 
@@ -167,14 +169,19 @@ class RateLimit:
         )
         self._settings.check()
         self._enabled: bool | None = None
+        self._suspended = 0
+        self._switching = threading.Lock()
         self._states: WeakSet[AppState] = WeakSet()
         self.exemptions = Exemptions()
         self.request_filters: list[Callable[[], object]] = []
         if app is not None:
             self.init_app(app)
 
-    def init_app(self, app: Flask) -> None:
+    def init_app(self, app: Flask, *, clock: ClockLike | None = None) -> None:
         """Limit an app. Several RateLimits on one app are asked in the order they were registered.
+
+        ``clock`` drives the limits of this app instead of the RateLimit's: in tests, a ``ManualClock``. A
+        second call for the same app settles everything anew.
 
         Raises
         ------
@@ -184,9 +191,11 @@ class RateLimit:
             Another key of the configuration has a value that cannot be.
         """
         state = AppState.of(app)
-        state.register(self, self._settings, self.exemptions, self.request_filters)
+        settings = self._settings if clock is None else replace(self._settings, clock=clock)
+        state.register(self, settings, self.exemptions, self.request_filters)
         self._states.add(state)
-        self._switch(self._enabled)
+        with self._switching:
+            self._switch()
 
     def limit(self, value: LimitsValue, **options: Unpack[LimitKeywords]) -> Limited:
         """Limit a view, a blueprint, a function or a block as `rate_limit` does, through this RateLimit.
@@ -198,7 +207,7 @@ class RateLimit:
         ValueError, TypeError
             An option cannot be.
         """
-        return limiting(value, self, options, read=self._settings.limits, changed=self.forget_plans)
+        return limiting(value, self, options, read=self._settings.limits, changed=self._forget_plans)
 
     def shared_limit(self, value: LimitsValue, scope: Scope, **options: Unpack[SharedKeywords]) -> Limited:
         """Limit all that it is put on together: ``scope`` names the count, or returns that for an endpoint.
@@ -217,7 +226,7 @@ class RateLimit:
             keywords,
             read=self._settings.limits,
             is_shared=True,
-            changed=self.forget_plans,
+            changed=self._forget_plans,
         )
 
     @overload
@@ -227,16 +236,16 @@ class RateLimit:
     def exempt(self, obj: Any = None, *, flags: ExemptionScope = ALL_LIMITS) -> Any:
         """Leave a view or the views of a blueprint alone, as far as the flags say; also as a decorator.
 
-        The limits that a decorator puts on the view itself stay. A blueprint's exemption is for those nested
-        in it only with ``DESCENDENTS``.
+        With ``DEFAULT`` a view is free from its own decorators too. A blueprint's exemption is for those
+        nested in it only with ``DESCENDENTS``.
         """
         if obj is None:
             return lambda target: self.exempt(target, flags=flags)
         self.exemptions.add(obj, flags)
-        self.forget_plans()
+        self._forget_plans()
         return obj
 
-    def forget_plans(self) -> None:
+    def _forget_plans(self) -> None:
         """Compile the limits of its apps anew: what holds where has changed."""
         for state in self._states:
             state.forget_plans()
@@ -256,26 +265,28 @@ class RateLimit:
 
     @enabled.setter
     def enabled(self, enabled: bool) -> None:
-        self._switch(bool(enabled))
+        with self._switching:
+            self._enabled = bool(enabled)
+            self._switch()
 
     @contextmanager
     def disabled(self) -> Iterator[None]:
-        """Limit nothing within a ``with`` block, in any thread: for tests."""
-        before = self._enabled
-        self._switch(False)
+        """Limit nothing within a ``with`` block, in any thread: for tests. Blocks may overlap."""
+        self._suspend(1)
         try:
             yield
         finally:
-            self._switch(before)
+            self._suspend(-1)
 
-    def _switch(self, enabled: bool | None) -> None:
-        self._enabled = enabled
+    def _suspend(self, more: int) -> None:
+        with self._switching:
+            self._suspended += more
+            self._switch()
+
+    def _switch(self) -> None:
         for binding in self._bindings():
-            self.switch(binding)
-
-    def switch(self, binding: Binding) -> None:
-        """Enable or disable a binding: as was set at run time, or else as its settings say."""
-        binding.enabled = binding.enabled_by_settings if self._enabled is None else self._enabled
+            wanted = binding.enabled_by_settings if self._enabled is None else self._enabled
+            binding.enabled = wanted and not self._suspended
 
     def _bindings(self) -> list[Binding]:
         bindings = [state.bindings.get(self) for state in self._states]

@@ -14,7 +14,7 @@ from overlimit.http.addresses import UNKNOWN, Proxies, checked_ipv6_prefix, grou
 from overlimit.http.identities import Distinct
 from overlimit.http.rules import Identify
 
-__all__ = ["Addresses", "get_identifiers", "identifiers_from"]
+__all__ = ["Addresses", "get_address", "get_identifiers", "identifiers_from"]
 
 _IPV6_PREFIX = 64
 _REMEMBERED = 4096
@@ -58,6 +58,16 @@ def get_identifiers() -> list[str]:
     true; its id is ``get_id()`` or ``id``.
     """
     return list(_identifiers(_addresses_of_app()))
+
+
+def get_address() -> str:
+    """Return the address that `get_identifiers` counts: for ``identifiers`` functions of one's own.
+
+    It is that of the client behind the ``trusted_proxies`` of the app's first RateLimit, an IPv6 one as its
+    network; ``unknown`` outside of a request and where there is none.
+    """
+    asked = this_request()
+    return UNKNOWN if asked is None else _addresses_of_app().of_client(asked)
 
 
 def identifiers_from(addresses: Addresses) -> Identify:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
+from types import NoneType
 from typing import Any, Final, Literal, get_args
 
-from overlimit import Decision
+from overlimit import Decision, InvalidLimit
 from overlimit.clocks import ClockLike
 from overlimit.http import configuration
 from overlimit.http.addresses import Proxies, checked_ipv6_prefix
@@ -17,6 +18,7 @@ from overlimit.http.rules import Cost, Identify
 from overlimit.http.strategies import limits_under
 from overlimit.limiter import OnError
 from overlimit.limits import Limit, LimitsLike, as_limits
+from overlimit.limits.registry import algorithm_named
 from overlimit.stores import Store
 
 __all__ = ["UNSET", "Headers", "Settings", "Unset"]
@@ -81,8 +83,17 @@ class Settings:
         ValueError, TypeError
             Another option cannot be.
         """
-        for options in (self.default, self.application, self.meta, self.fallback):
-            options.check(self._checking)
+        for name, options in {
+            "default_limits (RATELIMIT_DEFAULT)": self.default,
+            "application_limits (RATELIMIT_APPLICATION)": self.application,
+            "meta_limits (RATELIMIT_META)": self.meta,
+            "in_memory_fallback (RATELIMIT_IN_MEMORY_FALLBACK)": self.fallback,
+        }.items():
+            self._check_limits(name, options)
+        if self.algorithm is not None:
+            algorithm_named(self.algorithm)
+        if not isinstance(self.header_names, (HeaderNames, NoneType)):
+            raise TypeError(f"header_names is a HeaderNames, not {self.header_names!r}")
         check_callable("identifiers", self.identifiers, 0)
         check_callable("on_breach", self.on_breach, 1)
         check_callable("on_meta_breach", self.on_meta_breach, 1)
@@ -94,6 +105,12 @@ class Settings:
             checked_header_name(name)
         Proxies(0 if self.trusted_proxies is None else self.trusted_proxies)
         checked_ipv6_prefix(64 if self.ipv6_prefix is None else self.ipv6_prefix)
+
+    def _check_limits(self, name: str, options: LimitOptions) -> None:
+        try:
+            options.check(self._checking)
+        except InvalidLimit as error:
+            raise InvalidLimit(f"{name}: {error}") from None
 
     def _checking(self, value: LimitsLike, algorithm: str | None) -> tuple[Limit, ...]:
         limits = self._checked[value] = self.limits(value, algorithm)

@@ -97,12 +97,16 @@ class Placed(NamedTuple):
         if is_dynamic(value) or callable(scope) or self.options.exempt_when or self._request_identifier():
             # Kept, since a limiter costs more than a request; bounded, since a request may choose the scope.
             return partial(self._choose, lru_cache(MOST_PLANS)(partial(self._rule, _VaryingLimiter)))
-        return self._rule(Limiter, value, _Place(scope))
+        # Blocks are made during requests, as many as these like to name.
+        return self._rule(_VaryingLimiter if self.origin.kind == "with" else Limiter, value, _Place(scope))
 
     @property
     def shown(self) -> str:
         """The name it has in header fields."""
-        return shown_name(self.options.name or self.origin.shown)
+        scope = self.options.scope if self.options.is_shared else None
+        return shown_name(
+            self.options.name or (scope if isinstance(scope, str) and scope else self.origin.shown)
+        )
 
     @property
     def limits(self) -> tuple[Limit, ...] | None:

@@ -129,10 +129,21 @@ class Ruling(NamedTuple):
         self.plan.rules[0].limiter.refund(self.decision)
 
     def give_back(self, response: Any) -> None:
-        """Refund what does not count, seeing the response, in one call to the store."""
-        places = [place for index in self.plan.returnable for place in self._returned(index, response)]
+        """Refund what does not count, seeing the response, in one call to the store.
+
+        What ``deduct_when`` raises is raised once the others are heard and refunded.
+        """
+        places: list[int] = []
+        raised: Exception | None = None
+        for index in self.plan.returnable:
+            try:
+                places += self._returned(index, response)
+            except Exception as error:
+                raised = raised or error
         if places:
             self.plan.rules[0].limiter._refund_part(self.decision, places)
+        if raised is not None:
+            raise raised
 
     def _returned(self, index: int, response: Any) -> range:
         deduct_when = self.plan.rules[index].terms.deduct_when

@@ -18,7 +18,7 @@ from servers.patience import PATIENCE
 IMPORTS = """
 import os
 from flask import Blueprint, Flask, current_app, request
-from overlimit.flask import RateLimit, rate_limit
+from overlimit.flask import ExemptionScope, RateLimit, rate_limit
 """
 
 SHOP = f"""{IMPORTS}
@@ -52,7 +52,7 @@ def dynamic():
 
 
 @app.get("/shared")
-@limiter.exempt
+@limiter.exempt(flags=ExemptionScope.APPLICATION | ExemptionScope.META)
 @limiter.shared_limit(plan, "both", shadow=True)
 def shared():
     return "ok"
@@ -168,7 +168,7 @@ def test_check_shows_each_policy_once_and_what_only_a_request_tells_without_numb
     assert len(found) == len(done.json) == 9
     assert found["application", "50-per-3600s"]["endpoints"] == ["dynamic", "orders"]
     assert found["dynamic", "4-per-60s"]["remaining"] == 4
-    assert found["shared", "4-per-60s"]["shadow"] is True
+    assert found["both", "4-per-60s"]["shadow"] is True
     unknown = {name for name, limit in found if limit is None}
     assert unknown == {"asked", "divided"}
     assert {found[name, None]["remaining"] for name in unknown} == {None}

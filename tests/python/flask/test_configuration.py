@@ -127,3 +127,32 @@ def test_a_rate_limit_added_later_takes_over(clock):
     RateLimit(app, default_limits="1/minute", clock=clock)
     assert ask(app, 2, "/limited") == [200, 429]
     assert ask(app, 2) == [200, 429]
+
+
+@pytest.mark.parametrize("key", ["DEFAULT", "APPLICATION", "META", "IN_MEMORY_FALLBACK"])
+def test_a_malformed_limit_is_an_error_that_names_its_key(key):
+    app = Flask("site")
+    app.config[f"RATELIMIT_{key}"] = "5/minut"
+    with pytest.raises(InvalidLimit, match=f"RATELIMIT_{key}"):
+        RateLimit(app)
+
+
+def test_an_app_may_have_a_clock_of_its_own():
+    limiter = RateLimit(default_limits="1/minute", algorithm="fixed_window")
+    app, clock = Flask("site"), ManualClock(1_700_000_000)
+    app.get("/")(lambda: "ok")
+    limiter.init_app(app, clock=clock)
+    client = app.test_client()
+    assert [client.get("/").status_code for _ in range(2)] == [200, 429]
+    clock.advance(60)
+    assert client.get("/").status_code == 200
+
+
+def test_names_of_headers_are_checked_at_once():
+    with pytest.raises(TypeError, match="HeaderNames"):
+        RateLimit(header_names={"limit": "X-L"})
+
+
+def test_an_unknown_algorithm_is_an_error_at_once():
+    with pytest.raises(InvalidLimit, match="algorithm"):
+        RateLimit(algorithm="leaky")

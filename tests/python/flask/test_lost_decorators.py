@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 
+import pytest
 from flask import Blueprint, Flask
 
 from overlimit.flask import RateLimit, rate_limit
@@ -150,3 +151,13 @@ def test_a_bound_limit_on_a_blueprint_of_an_app_that_lacks_the_rate_limit_is_an_
     pages.get("/")(lambda: "ok")
     app.register_blueprint(pages)
     assert app.test_client().get("/").status_code == 500
+
+
+def test_a_decorator_that_was_not_called_is_an_error_that_says_so():
+    app = Flask("site")
+    with pytest.raises(AttributeError, match=r"rate_limit\('10/second'\)"):
+
+        @app.get("/")
+        @rate_limit
+        def index():
+            return "ok"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from overlimit.flask import RateLimit
+from overlimit.flask import RateLimit, get_address
 
 
 def identity(site, peer, *forwarded):
@@ -137,3 +137,12 @@ def test_two_rate_limits_may_trust_different_proxies(make_site, store, clock):
         )
         who = {detail.limit.quota: detail.identifier for detail in other.current_decision.details}
     assert who == {9: "ip:198.51.100.9", 8: "ip:10.0.0.1"}
+
+
+def test_functions_of_ones_own_may_ask_for_the_address(make_site):
+    site = make_site(
+        default_limits="9/minute", trusted_proxies=1, identifiers=lambda: f"tenant:{get_address()}"
+    )
+    assert identity(site, "10.0.0.1", "198.51.100.9") == "tenant:198.51.100.9"
+    assert identity(site, "10.0.0.1", "2001:db8::1") == "tenant:2001:db8::/64"
+    assert get_address() == "unknown"

@@ -1,0 +1,158 @@
+"""What is easily broken: switches that overlap, refunds that fail, threads at once, names of all kinds."""
+
+from __future__ import annotations
+
+import gc
+import re
+import threading
+import time
+from collections import Counter
+from itertools import chain
+from typing import Any
+
+import pytest
+
+from overlimit import FixedWindow, ManualClock, MemoryStore
+from overlimit.flask import RateLimit
+
+
+def at_once(count: int, work: Any) -> list[Any]:
+    """Call ``work(number)`` in so many threads that start together; return what they answer."""
+    barrier = threading.Barrier(count)
+    answers: list[Any] = [None] * count
+
+    def run(number: int) -> None:
+        barrier.wait()
+        answers[number] = work(number)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return answers
+
+
+def remaining(site: Any, path: str, **options: Any) -> dict[int, int]:
+    return {detail.limit.quota: detail.remaining for detail in site.decision(path, **options).details}
+
+
+def test_overlapping_disabled_blocks_leave_the_limits_on(make_site: Any) -> None:
+    """Blocks that overlap without being nested (two threads): when both have ended, limits hold again."""
+    limiter = make_site(default_limits="1/minute").limiter
+    first, second = limiter.disabled(), limiter.disabled()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    second.__exit__(None, None, None)
+    assert limiter.enabled
+
+
+def test_a_deduct_when_that_raises_keeps_no_other_limit_from_its_refund(make_site: Any) -> None:
+    site = make_site()
+    site.app.logger.disabled = True
+
+    def broken(response: Any) -> bool:
+        raise RuntimeError("broken")
+
+    site.route(
+        "/two",
+        site.limiter.limit("10/minute", deduct_when=broken, name="broken"),
+        site.limiter.limit("20/minute", deduct_when=lambda response: False, name="sound"),
+    )
+    assert site.ask("/two", 3) == [500, 500, 500]
+    assert remaining(site, "/two")[20] == 19  # its own charge alone: the three before were given back
+
+
+def test_a_limit_put_on_a_view_after_its_first_request_holds_or_is_an_error(make_site: Any) -> None:
+    """Never silently nothing: a blueprint's late limit holds, and so does a late ``exempt``."""
+    site = make_site(default_limits="9/minute")
+    view = site.route("/late")
+    site.ask("/late", 1)
+    try:
+        site.limiter.limit("1/minute")(view)
+    except (RuntimeError, AssertionError):
+        return
+    assert site.ask("/late", 2) == [200, 429]
+
+
+def test_blocks_whose_name_varies_by_request_do_not_pile_up(make_site: Any) -> None:
+    """As with ``scope=`` functions: what is kept of a name that isn't used any more is bounded."""
+    site = make_site()
+
+    def view(name: str) -> str:
+        with site.limiter.limit("5/minute", name=name):
+            return "ok"
+
+    site.app.add_url_rule("/<name>", "named", view)
+
+    def kept_after(start: int) -> int:
+        for number in range(start, start + 600):
+            assert site.open(f"/n{number}").status_code == 200
+        gc.collect()
+        return sum(type(thing) is FixedWindow for thing in gc.get_objects())
+
+    kept_after(0)
+    before = kept_after(600)
+    assert kept_after(1200) < before + 300
+
+
+def test_no_more_are_under_way_than_the_limit_has_left(make_site: Any) -> None:
+    site = make_site(application_limits="1000/minute")
+    lock, under_way, peak = threading.Lock(), [0], [0]
+
+    def view() -> str:
+        with lock:
+            under_way[0] += 1
+            peak[0] = max(peak[0], under_way[0])
+        time.sleep(0.002)
+        with lock:
+            under_way[0] -= 1
+        return "ok"
+
+    limit = site.limiter.limit("5/minute", deduct_when=lambda response: response.status_code != 200)
+    site.app.add_url_rule("/work", "work", limit(view))
+    answers = at_once(20, lambda number: site.ask("/work", 4))
+    admitted = sum(statuses.count(200) for statuses in answers)
+    assert peak[0] <= 5
+    assert remaining(site, "/work") == {5: 4, 1000: 1000 - admitted - 1}
+
+
+def test_two_stores_are_all_or_nothing_under_load(make_site: Any, clock: ManualClock) -> None:
+    site = make_site(default_limits="100/minute")
+    second = RateLimit(
+        site.app,
+        store=MemoryStore(),
+        clock=ManualClock(),
+        default_limits="5/minute",
+        algorithm="fixed_window",
+    )
+    answers = Counter(chain.from_iterable(at_once(12, lambda number: site.ask("/free", 4))))
+    assert answers == {200: 5, 429: 43}
+    second.enabled = False
+    assert remaining(site, "/free") == {100: 94}
+
+
+@pytest.mark.parametrize(
+    "endpoint", ['a"b', "back\\slash", "ü日", "a,b;c", "a\r\nX: y", "\ud800", "x" * 300, "default"]
+)
+def test_fields_are_structured_whatever_the_endpoint_is_called(make_site: Any, endpoint: str) -> None:
+    site = make_site(default_limits="10/minute", application_limits="100/minute; 100/minute")
+    site.route(
+        "/odd",
+        site.limiter.limit("5/minute; 100/minute", override_defaults=False),
+        site.limiter.limit("5/minute", override_defaults=False),
+        endpoint=endpoint,
+    )
+    for _ in range(6):
+        response = site.open("/odd")
+        item = r'"((?:[\x20-\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"'
+        for field, parameters in (
+            ("RateLimit-Policy", r";q=\d{1,15};w=\d{1,15}"),
+            ("RateLimit", r";r=\d{1,15}(?:;t=\d{1,15})?"),
+        ):
+            (line,) = response.headers.getlist(field)
+            assert re.fullmatch(f"{item}{parameters}(?:, {item}{parameters})*", line)
+            names = [found[0] for found in re.findall(f"{item}({parameters})", line)]
+            assert len(set(names)) == len(names) == 6
+    assert response.status_code == 429
