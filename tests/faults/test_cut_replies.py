@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from overlimit import StoreTimeout, StoreUnavailable
+from overlimit import StoreUnavailable
 from servers.patience import eventually
 
 from .answering import answers
@@ -53,5 +53,5 @@ def test_threads_whose_replies_are_cut_again_and_again_never_get_each_others(
             eventually(lambda before=before: ledger.acknowledged > before + 20, within=RECOVERY)
     assert ledger.acknowledged > 80
     assert ledger.unknown >= 1
-    assert all(isinstance(error, (StoreUnavailable, StoreTimeout)) for error in ledger.errors)
+    assert all(isinstance(error, StoreUnavailable) for error in ledger.errors)
     ledger.assert_accounts_for(counted("a"))

@@ -171,12 +171,14 @@ class _Pipe:
             await self._wait(came)
             if not data or self.budget == 0:
                 return
-            data = data if self.budget is None else data[: self.budget]
-            await self._write(data)
-            if self.budget is not None:
+            # What is cut off is lost, so that the connection must end, even if faults end meanwhile.
+            budget = self.budget
+            is_cut = budget is not None and budget <= len(data)
+            await self._write(data[:budget] if is_cut else data)
+            if is_cut:
+                return
+            if self.budget is not None and self.budget == budget:
                 self.budget -= len(data)
-                if self.budget == 0:
-                    return
 
     async def _wait(self, came: float) -> None:
         due = came + self._faults.delay[self._direction]
