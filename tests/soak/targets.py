@@ -121,7 +121,7 @@ class WatchedMaster(Target):
     def faults(self) -> dict[str, Fault]:
         return {
             "killed": self._killed,
-            "handed over": lambda: str(self.sentinels.fail_over()),
+            "handed over": self._handed_over,
             "stopped for long": self._stopped_for_long,
             "stopped": self._stopped,
             "a sentinel lost": self._sentinel_lost,
@@ -132,6 +132,11 @@ class WatchedMaster(Target):
         old.kill()
         self.sentinels.await_failover()
         old.restart()
+        self.sentinels.await_replicas()
+
+    def _handed_over(self) -> None:
+        self.sentinels.fail_over()
+        # Until the sentinels demote it, the old master counts for those that are connected to it.
         self.sentinels.await_replicas()
 
     def _stopped_for_long(self) -> None:
