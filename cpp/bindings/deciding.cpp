@@ -113,7 +113,7 @@ void check_same_store(const Binding& first, const Binding& other) {
   }
 }
 
-/// A charge as it is given: (limiter, identifier[, cost[, role]]). All borrowed.
+/// A charge as it is given. All borrowed.
 struct GivenCharge {
   PyObject* limiter = nullptr;
   PyObject* identifier = nullptr;
@@ -128,20 +128,19 @@ Role role_from(PyObject* number) {
   return Role(role);
 }
 
-/// `most`: how many members a charge may have.
-GivenCharge parse_charge(PyObject* charge, Py_ssize_t most) {
+/// (limiter, identifier[, cost])
+GivenCharge parse_charge(PyObject* charge) {
   const Py_ssize_t size = PyTuple_Check(charge) ? PyTuple_GET_SIZE(charge) : 0;
-  if (size < 2 || size > most) {
+  if (size < 2 || size > 3) {
     PyErr_SetString(PyExc_TypeError, "a charge is a tuple (limiter, identifier[, cost])");
     throw PythonError{};
   }
   GivenCharge given{PyTuple_GET_ITEM(charge, 0), PyTuple_GET_ITEM(charge, 1)};
   if (size > 2) given.cost = PyTuple_GET_ITEM(charge, 2);
-  if (size > 3) given.role = role_from(PyTuple_GET_ITEM(charge, 3));
   return given;
 }
 
-/// The charges of hit_all, and the limiters they come from, each once. Keeps the policies alive; borrows the
+/// The charges of a call, and the limiters they come from, each once. Keeps the policies alive; borrows the
 /// rest.
 struct CollectedAll {
   Collected charges;
@@ -171,19 +170,30 @@ struct CollectedAll {
   }
 };
 
-PyObject* decide_all(PyObject* charges, Py_ssize_t most_members, Mode mode) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    // A tuple of our own: it keeps limiters and identifiers alive, whatever happens to the caller's list.
-    const Object given = Object::steal(checked(PySequence_Tuple(charges)));
-    CollectedAll collected;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given.get()); ++i) {
-      collected.add(parse_charge(PyTuple_GET_ITEM(given.get(), i), most_members));
-    }
-    if (collected.asking.empty()) raise_value_error("name at least one charge");
-    Object decision = decided(collected.asking, collected.charges, mode, kNever, collected.cost.get());
-    if (mode == Mode::consume) collected.announce(decision);
-    return decision.release();
-  });
+Object decide_all(const CollectedAll& collected) {
+  if (collected.asking.empty()) raise_value_error("name at least one charge");
+  Object decision =
+      decided(collected.asking, collected.charges, Mode::consume, kNever, collected.cost.get());
+  collected.announce(decision);
+  return decision;
+}
+
+/// A rule (limiter, who, cost, role): charges each of the identifiers people[who] the cost, which may be a
+/// function that says it.
+void add_rule(CollectedAll& collected, PyObject* rule, PyObject* people, std::vector<Object>& kept) {
+  if (!PyTuple_Check(rule) || PyTuple_GET_SIZE(rule) != 4) {
+    raise_value_error("a rule is a tuple (limiter, who, cost, role)");
+  }
+  kept.push_back(Object::steal(checked(PyObject_GetItem(people, PyTuple_GET_ITEM(rule, 1)))));
+  PyObject* const identifiers = kept.back().get();
+  if (!PyTuple_Check(identifiers)) raise_value_error("people are tuples of identifiers");
+  PyObject* const cost = PyTuple_GET_ITEM(rule, 2);
+  const Object units =
+      PyCallable_Check(cost) != 0 ? Object::steal(checked(PyObject_CallNoArgs(cost))) : Object::borrow(cost);
+  const Role role = role_from(PyTuple_GET_ITEM(rule, 3));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(identifiers); ++i) {
+    collected.add({PyTuple_GET_ITEM(rule, 0), PyTuple_GET_ITEM(identifiers, i), units.get(), role});
+  }
 }
 
 }  // namespace
@@ -217,10 +227,28 @@ PyObject* peek_within(PyObject* self, PyObject* const* arguments, Py_ssize_t cou
   return ask_within(self, arguments, count, names, Mode::peek);
 }
 
-PyObject* hit_all(PyObject*, PyObject* charges) { return decide_all(charges, 3, Mode::consume); }
+PyObject* hit_all(PyObject*, PyObject* charges) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    // A tuple of our own: it keeps limiters and identifiers alive, whatever happens to the caller's list.
+    const Object given = Object::steal(checked(PySequence_Tuple(charges)));
+    CollectedAll collected;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given.get()); ++i) {
+      collected.add(parse_charge(PyTuple_GET_ITEM(given.get(), i)));
+    }
+    return decide_all(collected).release();
+  });
+}
 
-PyObject* hit_in_roles(PyObject*, PyObject* charges) { return decide_all(charges, 4, Mode::consume); }
-
-PyObject* peek_in_roles(PyObject*, PyObject* charges) { return decide_all(charges, 4, Mode::peek); }
+PyObject* hit_rules(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    if (count != 2 || !PyTuple_Check(arguments[0])) raise_value_error("_hit_rules takes a tuple and people");
+    std::vector<Object> identifiers;
+    CollectedAll collected;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments[0]); ++i) {
+      add_rule(collected, PyTuple_GET_ITEM(arguments[0], i), arguments[1], identifiers);
+    }
+    return decide_all(collected).release();
+  });
+}
 
 }  // namespace overlimit::python

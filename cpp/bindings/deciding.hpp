@@ -14,10 +14,8 @@ PyObject* hit_within(PyObject* self, PyObject* const* arguments, Py_ssize_t coun
 PyObject* peek(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
 PyObject* peek_within(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
 
-/// Functions of the module, METH_O. Those in roles take a fourth member of a charge, the number of its role:
-/// 0 enforce, 1 shadow, 2 on_refusal.
+/// Functions of the module, METH_O and METH_FASTCALL.
 PyObject* hit_all(PyObject* module, PyObject* charges);
-PyObject* hit_in_roles(PyObject* module, PyObject* charges);
-PyObject* peek_in_roles(PyObject* module, PyObject* charges);
+PyObject* hit_rules(PyObject* module, PyObject* const* arguments, Py_ssize_t count);
 
 }  // namespace overlimit::python

@@ -401,12 +401,10 @@ PyMethodDef functions[] = {
      "tuples on one store.\n\nAll or nothing, in one step and at one instant; at most 64 charges. Raises "
      "ValueError for limiters\non different stores or clocks, or for a policy and identifier that occur "
      "twice."},
-    {"_hit_in_roles", hit_in_roles, METH_O,
-     "_hit_in_roles(charges, /)\n--\n\nhit_all whose charges may say their role in a fourth place: 0 "
-     "enforce, "
-     "1 shadow, 2 on_refusal."},
-    {"_peek_in_roles", peek_in_roles, METH_O,
-     "_peek_in_roles(charges, /)\n--\n\nWhat _hit_in_roles would answer now."},
+    {"_hit_rules", as_c_function(hit_rules), METH_FASTCALL,
+     "_hit_rules(rules, people, /)\n--\n\nhit_all for rules (limiter, who, cost, role): each charges the "
+     "identifiers people[who]; a cost may be a function that says it, a role is 0 enforce, 1 shadow, 2 "
+     "on_refusal."},
     {"_rate_field", as_c_function(rate_field), METH_FASTCALL,
      "_rate_field(decision, keys, /)\n--\n\nFormat what is left: per policy a tuple of one key per limit, "
      "each "

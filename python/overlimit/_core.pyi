@@ -1,6 +1,6 @@
 """Types of the C++ core."""
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol, SupportsIndex, final
 
 from typing_extensions import disjoint_base
@@ -185,16 +185,9 @@ class Limiter:
 def hit_all(
     charges: Iterable[tuple[Limiter, str | bytes] | tuple[Limiter, str | bytes, int]], /
 ) -> Decision: ...
-def _hit_in_roles(
-    charges: Iterable[
-        tuple[Limiter, str | bytes] | tuple[Limiter, str | bytes, int] | tuple[Limiter, str | bytes, int, int]
-    ],
-    /,
-) -> Decision: ...
-def _peek_in_roles(
-    charges: Iterable[
-        tuple[Limiter, str | bytes] | tuple[Limiter, str | bytes, int] | tuple[Limiter, str | bytes, int, int]
-    ],
+def _hit_rules(
+    rules: tuple[tuple[Limiter, Any, int | Callable[[], int], int], ...],
+    people: Mapping[Any, tuple[str | bytes, ...]],
     /,
 ) -> Decision: ...
 def _rate_field(decision: Decision, keys: tuple[tuple[str, ...] | None, ...], /) -> str: ...

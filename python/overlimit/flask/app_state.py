@@ -16,7 +16,7 @@ from overlimit.flask.compiling import block_batches, call_batches, route_batches
 from overlimit.flask.current import EXTENSION, current_request
 from overlimit.flask.exemptions import Exemptions
 from overlimit.flask.layer import Layer
-from overlimit.flask.ledger import LEDGER, Ledger, ledger_if_any, new_ledger
+from overlimit.flask.ledger import Ledger, ledger_of
 from overlimit.flask.marks import Mark
 from overlimit.flask.route_plan import NO_PLAN, RoutePlan
 from overlimit.flask.routes import Route, View, find_route, no_route
@@ -37,15 +37,16 @@ class AppState:
     """
 
     def __init__(self, app: Flask) -> None:
-        """Take over the dispatching of the app; `of` makes one per app."""
+        """Stand before the dispatching of the app and around its responses; `of` makes one per app."""
         self.app = app
         self.bindings = Bindings(app.name, app.config)
         self._routes: dict[tuple[str, str], RoutePlan] = {}
         self._calls: WeakKeyDictionary[Layer, dict[tuple[str, str], tuple[Batch, ...]]] = WeakKeyDictionary()
         self._block_batches = lru_cache(MOST_PLANS)(self._compile_block)
         self._compiling = threading.RLock()
-        _decide_at_dispatch(app, self)
-        _finish_responses(app)
+        self._dispatch, self._process = app.dispatch_request, app.process_response
+        app.dispatch_request = self._decide_then_dispatch  # type: ignore[method-assign]
+        app.process_response = self._process_between  # type: ignore[method-assign]
 
     @classmethod
     def of(cls, app: Flask) -> AppState:
@@ -93,7 +94,7 @@ class AppState:
         RateLimitExceeded, StoreFailed
             The request is refused.
         """
-        ledger = ledger_if_any(asked) or new_ledger(asked, self._route_plan(asked))
+        ledger = self._ledger(asked)
         if layer.marks[0] not in ledger.plan.marks:
             ledger.decide(self._call_batches(layer, asked))
         elif layer.innermost:
@@ -107,22 +108,35 @@ class AppState:
         RateLimitExceeded, StoreFailed
             The request is refused.
         """
-        ledger = ledger_if_any(asked) or new_ledger(asked, self._route_plan(asked))
-        ledger.decide(self._block_batches(options, limiter, asked.endpoint or "", asked.method))
+        batches = self._block_batches(options, limiter, asked.endpoint or "", asked.method)
+        self._ledger(asked).decide(batches)
 
-    def enforce_before_view(self, asked: Request) -> None:
-        """Decide the request if none of our decorators is on the way to its view.
+    def _ledger(self, asked: Request) -> Ledger:
+        return ledger_of(asked) or Ledger.opened(asked, self._route_plan(asked))
 
-        Raises
-        ------
-        RateLimitExceeded, StoreFailed
-            The request is refused.
-        """
-        plan = self._route_plan(asked)
-        if plan.batches:
-            ledger = ledger_if_any(asked) or new_ledger(asked, plan)
-            if not plan.view_decides:
-                ledger.decide_route()
+    # Wrapped on the app: the one place behind every before_request hook, whenever hook and view are made,
+    # and inside what turns exceptions into responses.
+    def _decide_then_dispatch(self, *args: Any) -> Any:
+        asked = current_request()
+        if asked.method != "OPTIONS":
+            plan = self._route_plan(asked)
+            if plan.batches:
+                ledger = ledger_of(asked) or Ledger.opened(asked, plan)
+                if not plan.view_decides:
+                    ledger.decide_route()
+        return self._dispatch(*args)
+
+    # The after_request hooks see the header fields and may change them; whether a request counts is found out
+    # behind them, from the response that leaves.
+    def _process_between(self, response: Response) -> Response:
+        ledger = ledger_of(current_request())
+        if ledger is None:
+            return self._process(response)
+        ledger.add_fields(response)
+        response = self._process(response)
+        if ledger.returns:
+            ledger.give_back(response)
+        return response
 
     def _route_plan(self, asked: Request) -> RoutePlan:
         """Return the plan for the endpoint and method of a request."""
@@ -163,35 +177,3 @@ class AppState:
     def _route(self, endpoint: str, method: str) -> Route:
         view = self.app.view_functions.get(endpoint)
         return no_route(endpoint, method) if view is None else find_route(self.app, endpoint, view, method)
-
-
-def _decide_at_dispatch(app: Flask, state: AppState) -> None:
-    dispatch = app.dispatch_request
-
-    # Wrapped on the app: the one place behind every before_request hook, whenever hook and view are made,
-    # and inside what turns exceptions into responses.
-    def decide_then_dispatch(*args: Any) -> Any:
-        asked = current_request()
-        if asked.method != "OPTIONS":
-            state.enforce_before_view(asked)
-        return dispatch(*args)
-
-    app.dispatch_request = decide_then_dispatch  # type: ignore[method-assign]
-
-
-def _finish_responses(app: Flask) -> None:
-    process = app.process_response
-
-    # The after_request hooks see the header fields and may change them; whether a request counts is found out
-    # behind them, from the response that leaves.
-    def process_between(response: Response) -> Response:
-        ledger: Ledger | None = getattr(current_request(), LEDGER, None)
-        if ledger is None:
-            return process(response)
-        ledger.add_fields(response)
-        response = process(response)
-        if ledger.returns:
-            ledger.give_back(response)
-        return response
-
-    app.process_response = process_between  # type: ignore[method-assign]

@@ -2,48 +2,72 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
-from typing import NamedTuple
 
-from overlimit import outages
+from overlimit import Decision, outages
 from overlimit.errors import ScriptError, StoreConfigError, StoreError, StoreTimeout
 from overlimit.flask.binding import Binding
+from overlimit.http.identities import People
 from overlimit.http.legacy import HeaderNames
-from overlimit.http.plan import People, Plan, Planner, Ruling
+from overlimit.http.plan import Plan, Planner
 from overlimit.http.rules import Choice
+from overlimit.http.ruling import Ruling
 
-__all__ = ["Batch", "Verdict"]
+__all__ = ["Batch", "Bench", "Verdict"]
 
 
-class Verdict(NamedTuple):
-    """What one store answered to a request, and for which RateLimits."""
+class Bench:
+    """The RateLimits that decide a request together, and what they go by."""
 
-    bindings: tuple[Binding, ...]
-    ruling: Ruling
-    is_shown: bool
-    """Whether header fields tell of it."""
-    legacy_names: HeaderNames | None
-    """What the X-RateLimit fields that tell of it are called; None: there are none."""
+    __slots__ = ("bindings", "fixed", "legacy_names", "plan", "shadow")
+
+    def __init__(self, bindings: tuple[Binding, ...], choices: Iterable[Choice]) -> None:
+        """Take bindings on one store, at least one; either all of them or none are in shadow."""
+        planner = Planner(choices)
+        self.bindings = bindings
+        self.fixed = planner.fixed
+        self.plan = planner.plan
+        self.shadow = bindings[0].shadow
+        names = (each.legacy_names for each in bindings if each.legacy_names is not None)
+        self.legacy_names = next(names, None)
+
+
+class Verdict(Ruling):
+    """What one store answered to a request, and for which RateLimits; ``is_shown``: header fields tell of it."""
+
+    __slots__ = ("bench", "is_shown")
+
+    def __init__(self, plan: Plan, decision: Decision, bench: Bench) -> None:
+        """Keep all three."""
+        self.plan = plan
+        self.decision = decision
+        self.bench = bench
+        self.is_shown = not bench.shadow and decision.source != "error"
 
     @property
     def enforced(self) -> bool:
         """Whether a refusal counts."""
-        return not self.bindings[0].shadow
+        return not self.bench.shadow
+
+    @property
+    def legacy_names(self) -> HeaderNames | None:
+        """What the X-RateLimit fields that tell of it are called; None: there are none."""
+        return self.bench.legacy_names if self.plan.enforces else None
 
 
 class Batch:
     """What may hold for a route, by RateLimit, all on one store."""
 
-    __slots__ = ("_choices", "_fallback", "_fixed", "_only", "_outage", "_planner_of", "bindings")
+    __slots__ = ("_alone", "_bench_of", "_choices", "_fallback", "_outage", "bindings")
 
     def __init__(self, choices: dict[Binding, tuple[Choice, ...]], fallback: tuple[Choice, ...] = ()) -> None:
         """Compile what is the same for each request; ``fallback`` holds instead while the store fails."""
         self.bindings = tuple(choices)
         self._choices = choices
         self._fallback = Planner(fallback) if fallback else None
-        self._planner_of = lru_cache(maxsize=None)(self._planner)
-        self._only = self._planner(self.bindings) if len(choices) == 1 else None
-        self._fixed = self._only.fixed if self._only is not None and not fallback else None
+        self._bench_of = lru_cache(maxsize=None)(self._bench)
+        self._alone = self._bench(self.bindings) if len(choices) == 1 else None
         self._outage = False
 
     def decide(self, people: People) -> Verdict | None:
@@ -56,49 +80,39 @@ class Batch:
         InvalidLimit, ValueError, TypeError
             A function returned what cannot be.
         """
-        if self._fixed is not None:
-            alone = self.bindings[0]
-            return (
-                _verdict(self.bindings, self._fixed.decide(people)) if alone.concerns_this_request() else None
-            )
-        active = tuple(binding for binding in self.bindings if binding.concerns_this_request())
-        if not active:
-            return None
-        plan = (self._only or self._planner_of(active)).plan()
-        if plan is None:
+        bench = self._sitting()
+        plan = None if bench is None else bench.fixed or bench.plan()
+        if bench is None or plan is None:
             return None
         if self._fallback is None:
-            return _verdict(active, plan.decide(people))
-        return self._decide_or_fall_back(active, plan, self._fallback, people)
+            return Verdict(plan, plan.decide(people), bench)
+        return self._decide_or_fall_back(bench, plan, self._fallback, people)
+
+    def _sitting(self) -> Bench | None:
+        """Return those whom the current request concerns."""
+        if self._alone is not None:
+            return self._alone if self.bindings[0].concerns_this_request() else None
+        active = tuple(binding for binding in self.bindings if binding.concerns_this_request())
+        return self._bench_of(active) if active else None
 
     def _decide_or_fall_back(
-        self, active: tuple[Binding, ...], plan: Plan, fallback: Planner, people: People
+        self, bench: Bench, plan: Plan, fallback: Planner, people: People
     ) -> Verdict | None:
-        store = active[0].store
+        store = bench.bindings[0].store
         try:
-            ruling = plan.decide(people)
+            decision = plan.decide(people)
         except StoreError as error:
             self._outage = True
             outages.failed(store, _kind_of(error), "local", str(error))
             instead = fallback.plan()
-            return None if instead is None else _verdict(active, instead.decide(people))
+            return None if instead is None else Verdict(instead, instead.decide(people), bench)
         if self._outage:
             self._outage = False
             outages.answered(store)
-        return _verdict(active, ruling)
+        return Verdict(plan, decision, bench)
 
-    def _planner(self, bindings: tuple[Binding, ...]) -> Planner:
-        return Planner(choice for binding in bindings for choice in self._choices[binding])
-
-
-def _verdict(active: tuple[Binding, ...], ruling: Ruling) -> Verdict:
-    shown = not active[0].shadow and ruling.decision.source != "error"
-    names = active[0].legacy_names if len(active) == 1 else _first_names(active)
-    return Verdict(active, ruling, shown, names if ruling.plan.enforces else None)
-
-
-def _first_names(bindings: tuple[Binding, ...]) -> HeaderNames | None:
-    return next((each.legacy_names for each in bindings if each.legacy_names is not None), None)
+    def _bench(self, bindings: tuple[Binding, ...]) -> Bench:
+        return Bench(bindings, (choice for binding in bindings for choice in self._choices[binding]))
 
 
 def _kind_of(error: StoreError) -> str:

@@ -14,10 +14,11 @@ from overlimit import Decision, InvalidLimit
 from overlimit.flask.app_state import AppState
 from overlimit.flask.current import current_request, this_app, this_request
 from overlimit.flask.layer import Layer
-from overlimit.flask.ledger import LEDGER, Ledger
+from overlimit.flask.ledger import ledger_of
 from overlimit.flask.marks import MARKS, Mark, leave_mark, mark_blueprint
+from overlimit.http.identities import Identify
 from overlimit.http.options import LimitOptions, LimitsValue, ReadLimits, Scope, methods_of, parts_of
-from overlimit.http.rules import Cost, Identify
+from overlimit.http.rules import Cost
 from overlimit.limiter import OnError
 from overlimit.limits import as_limits
 
@@ -261,7 +262,7 @@ def _enforce(layer: Layer) -> None:
         return
     if asked.method == "OPTIONS":
         return
-    ledger: Ledger | None = getattr(asked, LEDGER, None)
+    ledger = ledger_of(asked)
     if ledger is None or layer.marks[0] not in ledger.plan.marks:
         AppState.of(this_app()).enforce(layer, asked)
     elif layer.innermost:

@@ -11,8 +11,7 @@ from flask import Request
 
 from overlimit.flask.current import EXTENSION, current_globals, current_request, this_app, this_request
 from overlimit.http.addresses import UNKNOWN, Proxies, checked_ipv6_prefix, grouped
-from overlimit.http.identities import Distinct
-from overlimit.http.rules import Identify
+from overlimit.http.identities import Distinct, Identify
 
 __all__ = ["Addresses", "get_address", "get_identifiers", "identifiers_from"]
 

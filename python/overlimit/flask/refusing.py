@@ -12,8 +12,8 @@ from overlimit.flask.batch import Verdict
 from overlimit.flask.current import this_app
 from overlimit.flask.exceeded import RateLimitExceeded, StoreFailed
 from overlimit.flask.signals import rate_limited
-from overlimit.http.plan import Ruling
 from overlimit.http.rules import Role, Rule
+from overlimit.http.ruling import Ruling
 
 __all__ = ["note_if_in_shadow", "refuse"]
 
@@ -30,23 +30,21 @@ def refuse(verdict: Verdict) -> NoReturn:
     StoreFailed
         The store failed, and ``on_error`` is ``"deny"``.
     """
-    ruling = verdict.ruling
-    decision = ruling.decision
+    decision = verdict.decision
     if decision.source == "error":
         raise StoreFailed(decision)
     rate_limited.send(this_app(), decision=decision)
-    rules = _speaking(ruling)
-    response = _response_of_hooks(ruling, rules)
+    rules = _speaking(verdict)
+    response = _response_of_hooks(verdict, rules)
     violated = [rule.name for rule in rules]
-    raise RateLimitExceeded(decision, _error_message(ruling, rules), response, violated)
+    raise RateLimitExceeded(decision, _error_message(verdict, rules), response, violated)
 
 
 def note_if_in_shadow(verdict: Verdict) -> None:
     """Log a refusal that changes nothing, and send the signal."""
-    ruling = verdict.ruling
-    if not ruling.refused_in_shadow and not (ruling.refused and ruling.decision.source != "error"):
+    if not verdict.refused_in_shadow and not (verdict.refused and verdict.decision.source != "error"):
         return
-    decision = ruling.shown_decision
+    decision = verdict.shown_decision
     _log.info("would have been refused, were it not in shadow: %r", decision)
     rate_limited.send(this_app(), decision=decision)
 

@@ -11,10 +11,11 @@ from typing import Any, Final, Literal, get_args
 from overlimit import Decision, InvalidLimit
 from overlimit.clocks import ClockLike
 from overlimit.http import configuration
+from overlimit.http.identities import Identify
 from overlimit.http.addresses import Proxies, checked_ipv6_prefix
 from overlimit.http.legacy import HeaderNames, checked_header_name
 from overlimit.http.options import LimitOptions, LimitsValue, check_callable, parts_of
-from overlimit.http.rules import Cost, Identify
+from overlimit.http.rules import Cost
 from overlimit.http.strategies import limits_under
 from overlimit.limiter import OnError
 from overlimit.limits import Limit, LimitsLike, as_limits

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-__all__ = ["ANONYMOUS", "Distinct", "Identifiers", "as_identifiers"]
+__all__ = ["ANONYMOUS", "Distinct", "Identifiers", "Identify", "People", "as_identifiers"]
 
 ANONYMOUS = "anonymous"
 """Who has no identity shares this one, and is limited like any other."""
 
 Identifiers = tuple[str | bytes, ...]
 
+Identify = Callable[[], object]
+"""Returns who sends the current request: one identifier, or an iterable of them."""
+
 
 class Distinct(tuple[str, ...]):
     """Identifiers that are known to be neither empty nor alike."""
 
     __slots__ = ()
+
+
+class People(dict[Identify, Identifiers]):
+    """Whom each callable names in one request; each is asked once, when that is first wanted to be known."""
+
+    __slots__ = ()
+
+    def __missing__(self, identify: Identify) -> Identifiers:
+        """Ask; TypeError for what can be no identifiers."""
+        found = identify()
+        identifiers = self[identify] = found if type(found) is Distinct else as_identifiers(found)
+        return identifiers
 
 
 def as_identifiers(found: object) -> Identifiers:

@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 from overlimit import Decision, Limiter
 from overlimit.clocks import ClockLike
+from overlimit.http.identities import Identify
 from overlimit.http.options import Dynamic, LimitOptions, ReadLimits, counted_method, is_dynamic
 from overlimit.http.plan import MOST_PLANS
 from overlimit.http.policy_names import policy_name, shown_name
-from overlimit.http.rules import Choice, Identify, Role, Rule, Terms
+from overlimit.http.rules import Choice, Role, Rule, Terms
 from overlimit.limiter import OnError
 from overlimit.limits import Limit, LimitsLike, as_limits
 from overlimit.stores import Store

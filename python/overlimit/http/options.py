@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from overlimit import Decision, InvalidLimit
-from overlimit.http.rules import Cost, Identify
+from overlimit.http.identities import Identify
+from overlimit.http.rules import Cost
 from overlimit.limiter import OnError
 from overlimit.limits import Limit, LimitsLike, as_limits
 

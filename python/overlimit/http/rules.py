@@ -8,12 +8,10 @@ from typing import Any, NamedTuple
 
 from overlimit import Decision, Limiter
 from overlimit.http.fields import Item
+from overlimit.http.identities import Identify
 from overlimit.limits import Limit
 
-__all__ = ["NO_TERMS", "Choice", "Cost", "Identify", "Role", "Rule", "Terms", "items_of"]
-
-Identify = Callable[[], object]
-"""Returns who sends the current request: one identifier, or an iterable of them."""
+__all__ = ["NO_TERMS", "Choice", "Cost", "Role", "Rule", "Terms", "items_of"]
 
 Cost = int | Callable[[], int]
 """What a request spends, or a function without parameters that says so during the request."""

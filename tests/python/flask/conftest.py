@@ -11,9 +11,10 @@ from flask import Flask, g, request
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-from overlimit import ManualClock, MemoryStore, RedisStore
+from overlimit import Decision, ManualClock, MemoryStore, RedisStore
 from overlimit.flask import RateLimit
-from overlimit.http.plan import People, Plan, Ruling
+from overlimit.http.identities import People
+from overlimit.http.plan import Plan
 
 Configured = tuple[Flask, dict[str, Any]]
 
@@ -115,8 +116,8 @@ def store_calls(monkeypatch: pytest.MonkeyPatch) -> list[list[tuple[Any, ...]]]:
     calls: list[list[tuple[Any, ...]]] = []
     decide = Plan.decide
 
-    def noted(plan: Plan, people: People) -> Ruling:
-        ruling = decide(plan, people)
+    def noted(plan: Plan, people: People) -> Decision:
+        decision = decide(plan, people)
         calls.append(
             [
                 (rule.limiter, identifier, rule.cost)
@@ -124,7 +125,7 @@ def store_calls(monkeypatch: pytest.MonkeyPatch) -> list[list[tuple[Any, ...]]]:
                 for identifier in people[rule.identify]
             ]
         )
-        return ruling
+        return decision
 
     monkeypatch.setattr(Plan, "decide", noted)
     return calls

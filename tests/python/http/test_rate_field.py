@@ -64,15 +64,16 @@ def test_each_limit_shows_who_binds(spent, identifiers):
         for limiter in limiters:
             limiter.hit(identifier, cost=cost)
         clock.advance(pause)
-    charges = [(limiter, identifier, 1) for limiter in limiters for identifier in identifiers]
-    decision = _core._hit_in_roles(charges)
+    rules = tuple((limiter, "all", 1, ENFORCE) for limiter in limiters)
+    decision = _core._hit_rules(rules, {"all": tuple(identifiers)})
     assert _core._rate_field(decision, keys(limiters)) == field(limiters, identifiers, decision)
 
 
 def test_what_is_not_shown_leaves_no_trace():
     store = MemoryStore()
     one, two, three = (Limiter("5/minute", name=name, store=store) for name in ("one", "two", "three"))
-    decision = _core._hit_in_roles([(one, "a", 1, SHADOW), (two, "a"), (three, "a", 1, ON_REFUSAL)])
+    rules = ((one, "all", 1, SHADOW), (two, "all", 1, ENFORCE), (three, "all", 1, ON_REFUSAL))
+    decision = _core._hit_rules(rules, {"all": ("a",)})
     assert _core._rate_field(decision, (None, ("two=",), None)).startswith("two=4;t=")
     assert _core._rate_field(decision, (None, None, None)) == ""
 
