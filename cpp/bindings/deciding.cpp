@@ -172,21 +172,53 @@ struct CollectedAll {
 
 Object decide_all(const CollectedAll& collected) {
   if (collected.asking.empty()) raise_value_error("name at least one charge");
-  Object decision =
-      decided(collected.asking, collected.charges, Mode::consume, kNever, collected.cost.get());
+  Object decision = decided(collected.asking, collected.charges, Mode::consume, kNever, collected.cost.get());
   collected.announce(decision);
   return decision;
 }
 
-/// A rule (limiter, who, cost, role): charges each of the identifiers people[who] the cost, which may be a
+/// Whom functions name during a request, each asked once, and what makes identifiers of what they return.
+struct People {
+  PyObject* known;
+  PyObject* read;
+
+  /// The tuple of whom `who` names.
+  [[nodiscard]] Object of(PyObject* who) const {
+    if (PyObject* const identifiers = PyDict_GetItemWithError(known, who)) {
+      return Object::borrow(identifiers);
+    }
+    if (PyErr_Occurred() != nullptr) throw PythonError{};
+    const Object found = Object::steal(checked(PyObject_CallNoArgs(who)));
+    Object identifiers = are_plain(found.get())
+                             ? Object::steal(checked(PySequence_Tuple(found.get())))
+                             : Object::steal(checked(PyObject_CallOneArg(read, found.get())));
+    if (!PyTuple_Check(identifiers.get())) raise_value_error("identifiers are read into a tuple");
+    if (PyDict_SetItem(known, who, identifiers.get()) < 0) throw PythonError{};
+    return identifiers;
+  }
+
+ private:
+  /// Whether there is nothing to be read: a list or tuple of different texts.
+  static bool are_plain(PyObject* found) {
+    if (!PyList_CheckExact(found) && !PyTuple_CheckExact(found)) return false;
+    const std::span members(PySequence_Fast_ITEMS(found), std::size_t(PySequence_Fast_GET_SIZE(found)));
+    for (auto member = members.begin(); member != members.end(); ++member) {
+      if (!PyUnicode_CheckExact(*member) || PyUnicode_GET_LENGTH(*member) == 0) return false;
+      const auto is_same = [&](PyObject* other) { return PyUnicode_Compare(*member, other) == 0; };
+      if (std::any_of(members.begin(), member, is_same)) return false;
+    }
+    return !members.empty() && members.size() <= kMaxIdentifiers;
+  }
+};
+
+/// A rule (limiter, who, cost, role): charges each of the identifiers of `who` the cost, which may be a
 /// function that says it.
-void add_rule(CollectedAll& collected, PyObject* rule, PyObject* people, std::vector<Object>& kept) {
+void add_rule(CollectedAll& collected, PyObject* rule, const People& people, std::vector<Object>& kept) {
   if (!PyTuple_Check(rule) || PyTuple_GET_SIZE(rule) != 4) {
     raise_value_error("a rule is a tuple (limiter, who, cost, role)");
   }
-  kept.push_back(Object::steal(checked(PyObject_GetItem(people, PyTuple_GET_ITEM(rule, 1)))));
+  kept.push_back(people.of(PyTuple_GET_ITEM(rule, 1)));
   PyObject* const identifiers = kept.back().get();
-  if (!PyTuple_Check(identifiers)) raise_value_error("people are tuples of identifiers");
   PyObject* const cost = PyTuple_GET_ITEM(rule, 2);
   const Object units =
       PyCallable_Check(cost) != 0 ? Object::steal(checked(PyObject_CallNoArgs(cost))) : Object::borrow(cost);
@@ -241,11 +273,14 @@ PyObject* hit_all(PyObject*, PyObject* charges) {
 
 PyObject* hit_rules(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
-    if (count != 2 || !PyTuple_Check(arguments[0])) raise_value_error("_hit_rules takes a tuple and people");
+    if (count != 3 || !PyTuple_Check(arguments[0]) || !PyDict_Check(arguments[2])) {
+      raise_value_error("_hit_rules takes a tuple of rules, a function and a dict");
+    }
+    const People people{.known = arguments[2], .read = arguments[1]};
     std::vector<Object> identifiers;
     CollectedAll collected;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments[0]); ++i) {
-      add_rule(collected, PyTuple_GET_ITEM(arguments[0], i), arguments[1], identifiers);
+      add_rule(collected, PyTuple_GET_ITEM(arguments[0], i), people, identifiers);
     }
     return decide_all(collected).release();
   });

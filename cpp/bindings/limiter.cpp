@@ -402,11 +402,11 @@ PyMethodDef functions[] = {
      "ValueError for limiters\non different stores or clocks, or for a policy and identifier that occur "
      "twice."},
     {"_hit_rules", as_c_function(hit_rules), METH_FASTCALL,
-     "_hit_rules(rules, people, /)\n--\n\nhit_all for rules (limiter, who, cost, role): each charges the "
-     "identifiers people[who]; a cost may be a function that says it, a role is 0 enforce, 1 shadow, 2 "
-     "on_refusal."},
+     "_hit_rules(rules, read, people, /)\n--\n\nhit_all for rules (limiter, who, cost, role): each charges "
+     "the identifiers people[who], or else those that read makes of who(); a cost may be a function that "
+     "says it, a role is 0 enforce, 1 shadow, 2 on_refusal."},
     {"_rate_field", as_c_function(rate_field), METH_FASTCALL,
-     "_rate_field(decision, keys, /)\n--\n\nFormat what is left: per policy a tuple of one key per limit, "
+     "_rate_field(keys, decision, /)\n--\n\nFormat what is left: per policy a tuple of one key per limit, "
      "each "
      "followed by its state, or None for a policy that is not shown."},
     {nullptr, nullptr, 0, nullptr}};

@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::int64_t kLargestInteger = 999'999'999'999'999;
 constexpr Micros kSecond = 1'000'000;
+constexpr std::size_t kUsualSize = 256;
 
 /// What one limit answered for all identifiers.
 struct State {
@@ -84,6 +85,7 @@ void append_group(std::string& text, const Group& group, const Rows& rows, PyObj
 std::string field_of(const Answered& answered, PyObject* keys) {
   const auto& subjects = answered.subjects;
   std::string text;
+  text.reserve(kUsualSize);
   Py_ssize_t policy = 0;
   std::size_t row = 0;
   for (std::size_t i = 0; i < subjects.size(); ++policy) {
@@ -102,10 +104,10 @@ std::string field_of(const Answered& answered, PyObject* keys) {
 
 PyObject* rate_field(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
-    if (count != 2 || !PyTuple_Check(arguments[1])) {
-      raise_value_error("_rate_field takes a decision and a tuple of keys");
+    if (count != 2 || !PyTuple_Check(arguments[0])) {
+      raise_value_error("_rate_field takes a tuple of keys and a decision");
     }
-    const std::string text = field_of(answered(arguments[0]), arguments[1]);
+    const std::string text = field_of(answered(arguments[1]), arguments[0]);
     return checked(PyUnicode_FromStringAndSize(text.data(), Py_ssize_t(text.size())));
   });
 }

@@ -1,6 +1,6 @@
 """Types of the C++ core."""
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any, Literal, Protocol, SupportsIndex, final
 
 from typing_extensions import disjoint_base
@@ -186,8 +186,9 @@ def hit_all(
     charges: Iterable[tuple[Limiter, str | bytes] | tuple[Limiter, str | bytes, int]], /
 ) -> Decision: ...
 def _hit_rules(
-    rules: tuple[tuple[Limiter, Any, int | Callable[[], int], int], ...],
-    people: Mapping[Any, tuple[str | bytes, ...]],
+    rules: tuple[tuple[Limiter, Callable[[], object], int | Callable[[], int], int], ...],
+    read: Callable[[object], tuple[str | bytes, ...]],
+    people: dict[Callable[[], object], tuple[str | bytes, ...]],
     /,
 ) -> Decision: ...
-def _rate_field(decision: Decision, keys: tuple[tuple[str, ...] | None, ...], /) -> str: ...
+def _rate_field(keys: tuple[tuple[str, ...] | None, ...], decision: Decision, /) -> str: ...

@@ -16,7 +16,7 @@ from overlimit.flask.compiling import block_batches, call_batches, route_batches
 from overlimit.flask.current import EXTENSION, current_request
 from overlimit.flask.exemptions import Exemptions
 from overlimit.flask.layer import Layer
-from overlimit.flask.ledger import Ledger, ledger_of
+from overlimit.flask.ledger import LEDGER, Ledger
 from overlimit.flask.marks import Mark
 from overlimit.flask.route_plan import NO_PLAN, RoutePlan
 from overlimit.flask.routes import Route, View, find_route, no_route
@@ -98,7 +98,7 @@ class AppState:
         if layer.marks[0] not in ledger.plan.marks:
             ledger.decide(self._call_batches(layer, asked))
         elif layer.innermost:
-            ledger.decide_route()
+            ledger.decide()
 
     def enforce_block(self, options: LimitOptions, limiter: object | None, asked: Request) -> None:
         """Decide the request by the limits of a ``with`` block.
@@ -112,7 +112,7 @@ class AppState:
         self._ledger(asked).decide(batches)
 
     def _ledger(self, asked: Request) -> Ledger:
-        return ledger_of(asked) or Ledger.opened(asked, self._route_plan(asked))
+        return getattr(asked, LEDGER, None) or Ledger(asked, self._route_plan(asked))
 
     # Wrapped on the app: the one place behind every before_request hook, whenever hook and view are made,
     # and inside what turns exceptions into responses.
@@ -121,15 +121,15 @@ class AppState:
         if asked.method != "OPTIONS":
             plan = self._route_plan(asked)
             if plan.batches:
-                ledger = ledger_of(asked) or Ledger.opened(asked, plan)
+                ledger = getattr(asked, LEDGER, None) or Ledger(asked, plan)
                 if not plan.view_decides:
-                    ledger.decide_route()
+                    ledger.decide()
         return self._dispatch(*args)
 
     # The after_request hooks see the header fields and may change them; whether a request counts is found out
     # behind them, from the response that leaves.
     def _process_between(self, response: Response) -> Response:
-        ledger = ledger_of(current_request())
+        ledger: Ledger | None = getattr(current_request(), LEDGER, None)
         if ledger is None:
             return self._process(response)
         ledger.add_fields(response)

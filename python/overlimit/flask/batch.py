@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from overlimit import Decision, outages
 from overlimit.errors import ScriptError, StoreConfigError, StoreError, StoreTimeout
 from overlimit.flask.binding import Binding
 from overlimit.http.identities import People
-from overlimit.http.legacy import HeaderNames
+from overlimit.http.legacy import HeaderNames, legacy_fields
 from overlimit.http.plan import Plan, Planner
 from overlimit.http.rules import Choice
-from overlimit.http.ruling import Ruling
+from overlimit.http.ruling import Ruling, rate_fields
 
-__all__ = ["Batch", "Bench", "Verdict"]
+__all__ = ["Batch", "Bench", "Verdict", "joint_fields"]
 
 
 class Bench:
@@ -36,24 +36,27 @@ class Bench:
 class Verdict(Ruling):
     """What one store answered to a request, and for which RateLimits; ``is_shown``: header fields tell of it."""
 
-    __slots__ = ("bench", "is_shown")
+    __slots__ = ("bench", "is_shown", "legacy_names")
 
     def __init__(self, plan: Plan, decision: Decision, bench: Bench) -> None:
-        """Keep all three."""
+        """Keep all three; ``legacy_names`` are None where no X-RateLimit fields tell of it."""
         self.plan = plan
         self.decision = decision
         self.bench = bench
         self.is_shown = not bench.shadow and decision.source != "error"
+        self.legacy_names = bench.legacy_names if plan.enforces else None
 
     @property
     def enforced(self) -> bool:
         """Whether a refusal counts."""
         return not self.bench.shadow
 
-    @property
-    def legacy_names(self) -> HeaderNames | None:
-        """What the X-RateLimit fields that tell of it are called; None: there are none."""
-        return self.bench.legacy_names if self.plan.enforces else None
+    def fields(self) -> list[tuple[str, str]]:
+        """Return the header fields that tell of this one alone."""
+        fields = self.plan.fields(self.decision)
+        if self.legacy_names is not None:
+            fields += legacy_fields(self.decision, self.legacy_names)
+        return fields
 
 
 class Batch:
@@ -80,9 +83,15 @@ class Batch:
         InvalidLimit, ValueError, TypeError
             A function returned what cannot be.
         """
-        bench = self._sitting()
-        plan = None if bench is None else bench.fixed or bench.plan()
-        if bench is None or plan is None:
+        binding = self.bindings[0]
+        if self._alone is None or binding.request_filters:
+            bench = self._sitting()
+        else:
+            bench = self._alone if binding.enabled else None
+        if bench is None:
+            return None
+        plan = bench.fixed or bench.plan()
+        if plan is None:
             return None
         if self._fallback is None:
             return Verdict(plan, plan.decide(people), bench)
@@ -90,8 +99,6 @@ class Batch:
 
     def _sitting(self) -> Bench | None:
         """Return those whom the current request concerns."""
-        if self._alone is not None:
-            return self._alone if self.bindings[0].concerns_this_request() else None
         active = tuple(binding for binding in self.bindings if binding.concerns_this_request())
         return self._bench_of(active) if active else None
 
@@ -113,6 +120,16 @@ class Batch:
 
     def _bench(self, bindings: tuple[Binding, ...]) -> Bench:
         return Bench(bindings, (choice for binding in bindings for choice in self._choices[binding]))
+
+
+def joint_fields(shown: Sequence[Verdict]) -> list[tuple[str, str]]:
+    """Return the header fields that tell of several: all policies, and of X-RateLimit the strictest."""
+    fields = rate_fields(shown)
+    legacy = [verdict for verdict in shown if verdict.legacy_names is not None]
+    if legacy:
+        strictest = min(legacy, key=lambda verdict: (verdict.decision.allowed, verdict.decision.remaining))
+        fields += legacy_fields(strictest.decision, strictest.legacy_names or HeaderNames())
+    return fields
 
 
 def _kind_of(error: StoreError) -> str:

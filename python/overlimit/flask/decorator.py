@@ -14,7 +14,7 @@ from overlimit import Decision, InvalidLimit
 from overlimit.flask.app_state import AppState
 from overlimit.flask.current import current_request, this_app, this_request
 from overlimit.flask.layer import Layer
-from overlimit.flask.ledger import ledger_of
+from overlimit.flask.ledger import LEDGER, Ledger
 from overlimit.flask.marks import MARKS, Mark, leave_mark, mark_blueprint
 from overlimit.http.identities import Identify
 from overlimit.http.options import LimitOptions, LimitsValue, ReadLimits, Scope, methods_of, parts_of
@@ -78,7 +78,8 @@ class Limited:
         """Limit a view, a function that a request calls, or all views of a blueprint."""
         # One mark per decorated thing: a decorator may be kept and used for several.
         mark = Mark(self._options, self._limiter)
-        request_started.connect(_find_limits)
+        if self._limiter is None:
+            request_started.connect(_find_limits)
         if isinstance(target, Blueprint):
             mark_blueprint(target, mark)
             self._tell_of_change()
@@ -234,12 +235,12 @@ def _limited(target: Callable[P, R], mark: Mark) -> Callable[P, R]:
 
 
 def _wrapper(target: Callable[P, R], layer: Layer) -> Callable[P, R]:
-    function = layer.function
+    function: Callable[P, R] = layer.function
 
     @functools.wraps(target)
     def limited(*args: P.args, **kwargs: P.kwargs) -> R:
         _enforce(layer)
-        return cast(R, function(*args, **kwargs))
+        return function(*args, **kwargs)
 
     return limited
 
@@ -262,11 +263,11 @@ def _enforce(layer: Layer) -> None:
         return
     if asked.method == "OPTIONS":
         return
-    ledger = ledger_of(asked)
+    ledger: Ledger | None = getattr(asked, LEDGER, None)
     if ledger is None or layer.marks[0] not in ledger.plan.marks:
         AppState.of(this_app()).enforce(layer, asked)
     elif layer.innermost:
-        ledger.decide_route()
+        ledger.decide()
 
 
 def _find_limits(app: Flask, **_: object) -> None:

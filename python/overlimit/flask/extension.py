@@ -18,7 +18,7 @@ from overlimit.flask.binding import Binding
 from overlimit.flask.current import this_app, this_request
 from overlimit.flask.decorator import Limited, LimitKeywords, SharedKeywords, limiting
 from overlimit.flask.exemptions import ALL_LIMITS, Exemptions, ExemptionScope
-from overlimit.flask.ledger import ledger_of
+from overlimit.flask.ledger import LEDGER, Ledger
 from overlimit.flask.settings import UNSET, Headers, Settings, Unset
 from overlimit.http.identities import Identify
 from overlimit.http.legacy import HeaderNames
@@ -301,5 +301,5 @@ class RateLimit:
         """
         asked = this_request()
         binding = None if asked is None else AppState.of(this_app()).bindings.get(self)
-        ledger = None if asked is None else ledger_of(asked)
+        ledger: Ledger | None = getattr(asked, LEDGER, None)
         return None if ledger is None or binding is None else ledger.decision(binding)

@@ -11,7 +11,7 @@ from flask import Request
 
 from overlimit.flask.current import EXTENSION, current_globals, current_request, this_app, this_request
 from overlimit.http.addresses import UNKNOWN, Proxies, checked_ipv6_prefix, grouped
-from overlimit.http.identities import Distinct, Identify
+from overlimit.http.identities import Identify
 
 __all__ = ["Addresses", "get_address", "get_identifiers", "identifiers_from"]
 
@@ -37,12 +37,12 @@ class Addresses(NamedTuple):
         prefix = _IPV6_PREFIX if ipv6_prefix is None else checked_ipv6_prefix(ipv6_prefix)
         return cls(Proxies(trusted_proxies or 0), prefix)
 
-    def of_client(self, asked: Request) -> str:
-        """Return the address of who sent a request, an IPv6 one as its network."""
+    def client(self, asked: Request) -> str | None:
+        """Return the address of who sent a request; None when it is not known."""
         forwarded_for = asked.environ.get("HTTP_X_FORWARDED_FOR")
         if forwarded_for is None:
-            return grouped(asked.remote_addr, self.ipv6_prefix)
-        return grouped(self.proxies.client(asked.remote_addr, forwarded_for), self.ipv6_prefix)
+            return asked.remote_addr
+        return self.proxies.client(asked.remote_addr, forwarded_for)
 
 
 _ANY_APP = Addresses.of(None, None)
@@ -66,7 +66,10 @@ def get_address() -> str:
     network; ``unknown`` outside of a request and where there is none.
     """
     asked = this_request()
-    return UNKNOWN if asked is None else _addresses_of_app().of_client(asked)
+    if asked is None:
+        return UNKNOWN
+    addresses = _addresses_of_app()
+    return grouped(addresses.client(asked), addresses.ipv6_prefix)
 
 
 def identifiers_from(addresses: Addresses) -> Identify:
@@ -74,19 +77,22 @@ def identifiers_from(addresses: Addresses) -> Identify:
     return partial(_identifiers, addresses)
 
 
-def _identifiers(addresses: Addresses) -> Distinct:
+def _identifiers(addresses: Addresses) -> tuple[str, ...]:
     try:
-        address = addresses.of_client(current_request())
+        address = addresses.client(current_request())
     except RuntimeError:
-        address = UNKNOWN
+        address = None
     user = getattr(current_globals(), "user", None)
-    identifier = user if type(user) is str else _user_id(_flask_login_user() if user is None else user)
-    return _named(address, None if identifier is None else str(identifier))
+    if type(user) is not str:
+        found = _user_id(_flask_login_user() if user is None else user)
+        user = None if found is None else str(found)
+    return _named(address, addresses.ipv6_prefix, user)
 
 
 @lru_cache(_REMEMBERED)
-def _named(address: str, user: str | None) -> Distinct:
-    return Distinct((f"ip:{address}", f"user:{user}")) if user else Distinct((f"ip:{address}",))
+def _named(address: str | None, ipv6_prefix: int, user: str | None) -> tuple[str, ...]:
+    shown = f"ip:{grouped(address, ipv6_prefix)}"
+    return (shown, f"user:{user}") if user else (shown,)
 
 
 def _addresses_of_app() -> Addresses:

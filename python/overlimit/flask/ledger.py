@@ -9,62 +9,46 @@ from flask import Request, Response
 from werkzeug.datastructures import Headers
 
 from overlimit import Decision
-from overlimit.flask.batch import Batch, Verdict
+from overlimit.flask.batch import Batch, Verdict, joint_fields
 from overlimit.flask.binding import Binding
 from overlimit.flask.refusing import note_if_in_shadow, refuse
 from overlimit.flask.route_plan import RoutePlan
-from overlimit.http.fields import POLICY, RATE, given_seconds, retry_after_seconds
+from overlimit.http.fields import given_seconds, retry_after_seconds
 from overlimit.http.identities import People
-from overlimit.http.legacy import HeaderNames, legacy_fields
-from overlimit.http.ruling import header_fields
 
-__all__ = ["Ledger", "ledger_of"]
+__all__ = ["LEDGER", "Ledger"]
 
-# On the request, since several requests may share one g when an app context was pushed around them.
 LEDGER = "_overlimit_ledger"
+"""The attribute of a request that holds its ledger: several requests may share one ``g``."""
 
 
 class Ledger:
     """The verdicts on one request in the order they were given."""
 
-    __slots__ = ("_people", "_refused", "_route_decided", "_verdicts", "plan", "returns")
+    __slots__ = ("_people", "_refused", "_undecided", "_verdicts", "plan", "returns")
 
-    def __init__(self, plan: RoutePlan) -> None:
-        """Start with nothing decided of a request that goes to a route with this plan."""
+    def __init__(self, asked: Request, plan: RoutePlan) -> None:
+        """Give a request that goes to a route with this plan its ledger, with nothing decided."""
+        setattr(asked, LEDGER, self)
         self.plan = plan
-        self._route_decided = False
+        self._undecided = plan.batches
         self.returns = False
         self._refused: Verdict | None = None
-        self._people = People()
+        self._people: People = {}
         self._verdicts: list[Verdict] = []
 
-    @classmethod
-    def opened(cls, asked: Request, plan: RoutePlan) -> Ledger:
-        """Give a request its ledger."""
-        ledger = cls(plan)
-        vars(asked)[LEDGER] = ledger
-        return ledger
-
-    def decide_route(self) -> None:
-        """Decide the request as a whole, however often it comes by.
-
-        Raises
-        ------
-        RateLimitExceeded, StoreFailed
-            It is refused.
-        """
-        if not self._route_decided:
-            self._route_decided = True
-            self.decide(self.plan.batches)
-
-    def decide(self, batches: Sequence[Batch]) -> None:
+    def decide(self, batches: Sequence[Batch] | None = None) -> None:
         """Charge the request, store by store, up to the first that refuses: then nothing stays charged.
+
+        ``batches`` are by default those of the route, which are decided once, however often it comes by.
 
         Raises
         ------
         RateLimitExceeded, StoreFailed
             One refused.
         """
+        if batches is None:
+            batches, self._undecided = self._undecided, ()
         before = len(self._verdicts)
         for batch in batches:
             try:
@@ -111,9 +95,13 @@ class Ledger:
 
     def add_fields(self, response: Response) -> None:
         """Add the header fields."""
-        shown = [verdict for verdict in self._verdicts if verdict.is_shown]
-        if shown:
-            _set(response.headers, _rate_fields(shown))
+        verdicts = self._verdicts
+        if len(verdicts) == 1:
+            verdict = verdicts[0]
+            if verdict.is_shown:
+                _set(response.headers, verdict.fields())
+        else:
+            _set(response.headers, joint_fields([verdict for verdict in verdicts if verdict.is_shown]))
         if self._refused is not None and response.status_code in (429, 503):
             self._add_retry_after(response, self._refused)
 
@@ -127,32 +115,14 @@ class Ledger:
             response.headers[name] = str(seconds)
 
 
-def ledger_of(asked: Request) -> Ledger | None:
-    """Return the ledger of a request, if it has one: anything may be limited in it then."""
-    return vars(asked).get(LEDGER)
-
-
-def _rate_fields(shown: Sequence[Verdict]) -> list[tuple[str, str]]:
-    policy, rate = header_fields(shown)
-    fields = [(POLICY, policy), (RATE, rate)] if policy else []
-    legacy = [verdict for verdict in shown if verdict.legacy_names is not None]
-    if legacy:
-        strictest = min(legacy, key=_room)
-        fields += legacy_fields(strictest.decision, strictest.legacy_names or HeaderNames())
-    return fields
-
-
-def _room(verdict: Verdict) -> tuple[bool, int]:
-    return verdict.decision.allowed, verdict.decision.remaining
-
-
-# Most responses have none of the fields: adding them costs half of replacing what may be there.
+# What Headers.add would look for, a line break, is in none of our values: looking costs as much as deciding.
 def _set(headers: Headers, fields: Sequence[tuple[str, str]]) -> None:
-    present = set()
-    for name, _ in headers:
-        present.add(name.lower())
+    present = headers._list
+    taken = []
+    for name, _ in present:
+        taken.append(name.lower())
     for name, value in fields:
-        if name.lower() in present:
+        if name.lower() in taken:
             headers.set(name, value)
         else:
-            headers.add(name, value)
+            present.append((name, value))

@@ -11,8 +11,8 @@ from typing import Any, Final, Literal, get_args
 from overlimit import Decision, InvalidLimit
 from overlimit.clocks import ClockLike
 from overlimit.http import configuration
-from overlimit.http.identities import Identify
 from overlimit.http.addresses import Proxies, checked_ipv6_prefix
+from overlimit.http.identities import Identify
 from overlimit.http.legacy import HeaderNames, checked_header_name
 from overlimit.http.options import LimitOptions, LimitsValue, check_callable, parts_of
 from overlimit.http.rules import Cost

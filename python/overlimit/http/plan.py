@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import lru_cache
+from collections.abc import Callable, Iterable
+from functools import lru_cache, partial
 
 from overlimit import Decision, _core
-from overlimit.http.fields import Item, policy_field
-from overlimit.http.identities import Identify, People
+from overlimit.http.fields import POLICY, RATE, Item, policy_field
+from overlimit.http.identities import Identify, People, as_identifiers
 from overlimit.http.policy_names import distinct
 from overlimit.http.rules import Choice, Role, Rule
 
-__all__ = ["MOST_PLANS", "Keys", "Plan", "Planner", "keys_of", "renamed"]
+__all__ = ["MOST_PLANS", "Plan", "Planner", "keys_of", "renamed"]
 
 MOST_PLANS = 256
 """How many of what depends on the request are kept: plans, and limiters of one decorator."""
@@ -21,15 +21,20 @@ Keys = tuple[tuple[str, ...] | None, ...]
 
 
 class Plan:
-    """The rules of one route on one store, with everything that is the same for each request worked out."""
+    """The rules of one route on one store, with everything that is the same for each request worked out.
+
+    ``decide`` charges a request in one call to the store. It raises StoreError when the store failed and a
+    policy's ``on_error`` says to raise that, ValueError or TypeError when a cost, or who is charged, is not
+    what it must be.
+    """
 
     __slots__ = (
-        "_charges",
+        "_policy_field",
+        "_rate_field",
+        "decide",
         "enforces",
         "has_shadows",
         "items",
-        "keys",
-        "policy_field",
         "returnable",
         "rules",
     )
@@ -44,23 +49,18 @@ class Plan:
         roles = {rule.role for rule in self.rules}
         self.has_shadows = Role.SHADOW in roles
         self.enforces = Role.ENFORCE in roles
-        self._charges = tuple((rule.limiter, rule.identify, rule.cost, int(rule.role)) for rule in self.rules)
+        charges = tuple((rule.limiter, rule.identify, rule.cost, int(rule.role)) for rule in self.rules)
+        self.decide: Callable[[People], Decision] = partial(_core._hit_rules, charges, as_identifiers)
         self.items = renamed(item for rule in self.rules if _is_shown(rule) for item in rule.items())
-        self.keys = keys_of(self.rules, self.items)
-        self.policy_field = policy_field(self.items)
+        self._policy_field = policy_field(self.items)
+        self._rate_field = partial(_core._rate_field, keys_of(self.rules, self.items))
         self.returnable = tuple(i for i, rule in enumerate(self.rules) if rule.terms.deduct_when is not None)
 
-    def decide(self, people: People) -> Decision:
-        """Charge one request in one call to the store.
-
-        Raises
-        ------
-        StoreError
-            The store failed, and a policy's ``on_error`` says to raise that.
-        ValueError, TypeError
-            A cost, or who is charged, is not what it must be.
-        """
-        return _core._hit_rules(self._charges, people)
+    def fields(self, decision: Decision) -> list[tuple[str, str]]:
+        """Return ``RateLimit-Policy`` and ``RateLimit`` for a decision of its own; none without items."""
+        return (
+            [(POLICY, self._policy_field), (RATE, self._rate_field(decision))] if self._policy_field else []
+        )
 
 
 class Planner:

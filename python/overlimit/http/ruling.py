@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from overlimit import Decision, _core
-from overlimit.http.fields import policy_field
+from overlimit.http.fields import POLICY, RATE, policy_field
 from overlimit.http.identities import People
 from overlimit.http.plan import Plan, keys_of, renamed
 from overlimit.http.rules import Role, Rule
 
-__all__ = ["Ruling", "header_fields"]
+__all__ = ["Ruling", "rate_fields"]
 
 
 class Ruling:
@@ -78,16 +78,15 @@ class Ruling:
         return range(first, first + len(people[rules[index].identify]))
 
 
-def header_fields(rulings: Sequence[Ruling]) -> tuple[str, str]:
-    """Format the values of ``RateLimit-Policy`` and ``RateLimit`` for all that ruled on one request."""
-    if len(rulings) == 1:
-        (ruling,) = rulings
-        return ruling.plan.policy_field, _core._rate_field(ruling.decision, ruling.plan.keys)
+def rate_fields(rulings: Sequence[Ruling]) -> list[tuple[str, str]]:
+    """Return ``RateLimit-Policy`` and ``RateLimit`` for all that ruled on one request; none without items."""
     items = renamed(item for ruling in rulings for item in ruling.plan.items)
+    if not items:
+        return []
     states = []
     first = 0
     for ruling in rulings:
         end = first + len(ruling.plan.items)
-        states.append(_core._rate_field(ruling.decision, keys_of(ruling.plan.rules, items[first:end])))
+        states.append(_core._rate_field(keys_of(ruling.plan.rules, items[first:end]), ruling.decision))
         first = end
-    return policy_field(items), ", ".join(filter(None, states))
+    return [(POLICY, policy_field(items)), (RATE, ", ".join(filter(None, states)))]

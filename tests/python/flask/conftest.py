@@ -11,10 +11,9 @@ from flask import Flask, g, request
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-from overlimit import Decision, ManualClock, MemoryStore, RedisStore
+from overlimit import Decision, ManualClock, MemoryStore, RedisStore, _core
 from overlimit.flask import RateLimit
 from overlimit.http.identities import People
-from overlimit.http.plan import Plan
 
 Configured = tuple[Flask, dict[str, Any]]
 
@@ -114,18 +113,18 @@ def make_app(store: MemoryStore | RedisStore, clock: ManualClock) -> Callable[..
 def store_calls(monkeypatch: pytest.MonkeyPatch) -> list[list[tuple[Any, ...]]]:
     """Return the charges of each call to a store, as they come."""
     calls: list[list[tuple[Any, ...]]] = []
-    decide = Plan.decide
+    hit_rules = _core._hit_rules
 
-    def noted(plan: Plan, people: People) -> Decision:
-        decision = decide(plan, people)
+    def noted(rules: Any, read: Any, people: People) -> Decision:
+        decision = hit_rules(rules, read, people)
         calls.append(
             [
-                (rule.limiter, identifier, rule.cost)
-                for rule in plan.rules
-                for identifier in people[rule.identify]
+                (limiter, identifier, cost)
+                for limiter, identify, cost, _ in rules
+                for identifier in people[identify]
             ]
         )
         return decision
 
-    monkeypatch.setattr(Plan, "decide", noted)
+    monkeypatch.setattr(_core, "_hit_rules", noted)
     return calls

@@ -64,32 +64,32 @@ def test_each_limit_shows_who_binds(spent, identifiers):
         for limiter in limiters:
             limiter.hit(identifier, cost=cost)
         clock.advance(pause)
-    rules = tuple((limiter, "all", 1, ENFORCE) for limiter in limiters)
-    decision = _core._hit_rules(rules, {"all": tuple(identifiers)})
-    assert _core._rate_field(decision, keys(limiters)) == field(limiters, identifiers, decision)
+    rules = tuple((limiter, lambda: identifiers, 1, ENFORCE) for limiter in limiters)
+    decision = _core._hit_rules(rules, tuple, {})
+    assert _core._rate_field(keys(limiters), decision) == field(limiters, identifiers, decision)
 
 
 def test_what_is_not_shown_leaves_no_trace():
     store = MemoryStore()
     one, two, three = (Limiter("5/minute", name=name, store=store) for name in ("one", "two", "three"))
-    rules = ((one, "all", 1, SHADOW), (two, "all", 1, ENFORCE), (three, "all", 1, ON_REFUSAL))
-    decision = _core._hit_rules(rules, {"all": ("a",)})
-    assert _core._rate_field(decision, (None, ("two=",), None)).startswith("two=4;t=")
-    assert _core._rate_field(decision, (None, None, None)) == ""
+    rules = ((one, str, 1, SHADOW), (two, str, 1, ENFORCE), (three, str, 1, ON_REFUSAL))
+    decision = _core._hit_rules(rules, tuple, {str: ("a",)})
+    assert _core._rate_field((None, ("two=",), None), decision).startswith("two=4;t=")
+    assert _core._rate_field((None, None, None), decision) == ""
 
 
 def test_integers_have_at_most_fifteen_digits():
     decision = Limiter(FixedWindow(2**52, 60), store=MemoryStore()).hit("a")
-    assert _core._rate_field(decision, (("r=",),)).startswith("r=999999999999999;t=")
+    assert _core._rate_field((("r=",),), decision).startswith("r=999999999999999;t=")
 
 
 def test_what_can_never_pass_has_no_time():
     decision = Limiter("5/minute", store=MemoryStore()).hit("a", cost=6)
-    assert _core._rate_field(decision, (("r=",),)) == "r=5"
+    assert _core._rate_field((("r=",),), decision) == "r=5"
 
 
 @pytest.mark.parametrize("wrong", [(), (("a=", "b="),), ("a=",), (5,)])
 def test_keys_that_do_not_fit_are_an_error(wrong):
     decision = Limiter("5/minute", store=MemoryStore()).hit("a")
     with pytest.raises((ValueError, TypeError)):
-        _core._rate_field(decision, wrong)
+        _core._rate_field(wrong, decision)
