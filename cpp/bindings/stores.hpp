@@ -33,7 +33,8 @@ inline void bind_memory_store(pybind11::module_& module) {
       module, "MemoryStore",
       "A store in this process's memory, of bounded size.\n\n"
       "Past max_keys keys or max_bytes bytes it never forgives: keys it does not know then share overflow\n"
-      "cells that count what all of them spend.")
+      "cells that count what all of them spend. Policies that are too many for that share those of others\n"
+      "with the same limits.")
       .def(py::init([](const py::int_& max_keys, const py::int_& max_bytes) {
              return std::make_shared<MemoryStore>(size_from(max_keys, "max_keys"),
                                                   size_from(max_bytes, "max_bytes"));

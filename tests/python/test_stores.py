@@ -279,6 +279,17 @@ class TestMemoryStore:
         assert max(admitted) <= 10 + 1
         assert len(store) <= 10
 
+    @pytest.mark.parametrize("bounds", [{"max_keys": 100}, {"max_bytes": 1 << 16}])
+    def test_ten_thousand_policies_past_the_bounds_are_each_admitted_their_limit_at_most(self, bounds):
+        store, clock = MemoryStore(**bounds), ManualClock(1000.0)
+        admitted = []
+        for number in range(10_000):
+            limiter = Limiter("3/minute", store=store, clock=clock, name=f"tenant.{number}")
+            admitted.append(sum(bool(limiter.hit("a")) for _ in range(4)))
+        assert max(admitted) == 3
+        assert 100 <= sum(count == 3 for count in admitted) < 10_000
+        assert len(store) <= bounds.get("max_keys", 1000)
+
 
 class TestLimiters:
     def test_a_second_limiter_of_the_same_name_with_other_limits_warns_once(self, caplog):

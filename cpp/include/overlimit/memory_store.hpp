@@ -17,7 +17,9 @@ namespace overlimit {
 ///
 /// Bounded without ever forgiving: past `max_keys` keys or `max_bytes` bytes, keys it does not know share
 /// overflow cells (one per policy and shard), which count what all of them spend; a key that becomes
-/// tracked later starts from what its cell holds. Resetting an identifier leaves the cells alone.
+/// tracked later starts from what its cell holds. Policies for which there is not even a cell share common
+/// ones, each with all whose limits have the very same numbers. Resetting an identifier leaves the cells
+/// alone, and resetting a policy the common ones.
 class MemoryStore final : public Store {
  public:
   static constexpr std::size_t kMinBytes = 64 << 10;

@@ -37,6 +37,9 @@ class Plan {
   [[nodiscard]] std::size_t size() const { return limits_.size(); }
   /// Two policies with the same name are one policy; this is a hash of the name.
   [[nodiscard]] std::uint64_t digest() const { return digest_; }
+  /// A hash of its limits and its penalty with all their numbers, whatever the name: policies alike in all of
+  /// that have the same. The calendar's bounds are none of them, so that it stays the same every day.
+  [[nodiscard]] std::uint64_t limits_digest() const { return limits_digest_; }
   [[nodiscard]] const Penalty* penalty() const { return penalty_ ? &*penalty_ : nullptr; }
   /// The records a key of this policy has, in order: those of its limits, then that of its penalty.
   [[nodiscard]] std::span<const Tag> tags() const { return tags_; }
@@ -72,6 +75,7 @@ class Plan {
   std::vector<Tag> tags_;
   std::shared_ptr<Dates> dates_;
   std::uint64_t digest_ = 0;
+  std::uint64_t limits_digest_ = 0;
   std::string shape_;
   std::string packed_;
   std::int64_t max_cells_ = 0;

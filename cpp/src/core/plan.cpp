@@ -42,6 +42,7 @@ Plan::Plan(std::string policy, const std::vector<Limit>& limits, std::optional<P
   if (std::ranges::any_of(limits_, follows_calendar)) dates_ = std::make_shared<Dates>();
   digest_ = hash_of(policy_);
   compile();
+  limits_digest_ = hash_of(packed_);
 }
 
 void Plan::compile() {

@@ -7,8 +7,14 @@
 
 namespace overlimit::memory {
 
-Arena::Arena(std::byte* base, std::size_t size)
-    : base_(base), granules_(size / kGranule), reserve_(granules_ / 8) {}
+Arena::Arena(std::byte* base, std::size_t size) : base_(base) {
+  const std::size_t granules = size / kGranule;
+  const std::size_t kept_back = granules / 8;
+  const std::size_t first = granules - kept_back;
+  const std::size_t second = first + kept_back / 2;
+  const std::size_t third = second + kept_back / 4;
+  parts_ = {Part{1, first}, Part{first, second}, Part{second, third}, Part{third, granules}};
+}
 
 std::size_t Arena::class_of(std::size_t granules) {
   if (granules <= kSmallClasses) return granules - 1;
@@ -21,84 +27,93 @@ std::size_t Arena::granules_in(std::size_t size_class) {
   return kSmallClasses << (size_class - kSmallClasses + 1);
 }
 
-Offset Arena::take_free(std::size_t size_class) {
-  const Offset block = free_[size_class];
-  if (block != 0) free_[size_class] = *at<Offset>(block);
+Arena::Part& Arena::part_of(Offset block) {
+  return *std::ranges::find_if(parts_, [&](const Part& part) { return block < part.end; });
+}
+
+Offset Arena::take_free(Part& part, std::size_t size_class) {
+  const Offset block = part.free[size_class];
+  if (block != 0) part.free[size_class] = *at<Offset>(block);
   return block;
 }
 
-Offset Arena::take_fresh(std::size_t granules, Purpose purpose) {
-  const std::size_t kept_back = purpose == Purpose::vital ? 0 : reserve_;
-  if (next_ + granules + kept_back > granules_) return 0;
-  const auto block = static_cast<Offset>(next_);
-  next_ += granules;
+Offset Arena::take_fresh(Part& part, std::size_t granules) {
+  if (part.next + granules > part.end) return 0;
+  const auto block = static_cast<Offset>(part.next);
+  part.next += granules;
   return block;
 }
 
 Offset Arena::allocate(std::size_t bytes, Purpose purpose) {
   const std::size_t size_class = class_of((bytes + kGranule - 1) / kGranule);
   if (size_class >= kClasses) return 0;
-  if (const Offset block = take_free(size_class)) return block;
-  if (const Offset block = take_fresh(granules_in(size_class), purpose)) return block;
-  if (const Offset block = cut_larger(size_class)) return block;
-  if (released_ < granules_ / kRejoinPart) return 0;
-  rejoin();
-  const Offset block = take_free(size_class);
-  return block != 0 ? block : cut_larger(size_class);
+  const Offset block = allocate_in(part_for(Purpose::ordinary), size_class);
+  if (block != 0 || purpose == Purpose::ordinary) return block;
+  return allocate_in(part_for(purpose), size_class);
 }
 
-Offset Arena::cut_larger(std::size_t size_class) {
+Offset Arena::allocate_in(Part& part, std::size_t size_class) {
+  if (const Offset block = take_free(part, size_class)) return block;
+  if (const Offset block = take_fresh(part, granules_in(size_class))) return block;
+  if (const Offset block = cut_larger(part, size_class)) return block;
+  if (part.released < (part.end - part.begin) / kRejoinPart) return 0;
+  rejoin(part);
+  const Offset block = take_free(part, size_class);
+  return block != 0 ? block : cut_larger(part, size_class);
+}
+
+Offset Arena::cut_larger(Part& part, std::size_t size_class) {
   const std::size_t granules = granules_in(size_class);
   for (std::size_t larger = size_class + 1; larger < kClasses; ++larger) {
-    const Offset block = take_free(larger);
+    const Offset block = take_free(part, larger);
     if (block == 0) continue;
-    release_run(block + granules, granules_in(larger) - granules);
+    release_run(part, block + granules, granules_in(larger) - granules);
     return block;
   }
   return 0;
 }
 
-void Arena::release_run(std::size_t first, std::size_t granules) {
+void Arena::release_run(Part& part, std::size_t first, std::size_t granules) {
   while (granules > 0) {
     const std::size_t largest = std::min(granules, granules_in(kClasses - 1));
     const std::size_t piece =
         largest < 2 * kSmallClasses ? std::min(largest, kSmallClasses) : std::bit_floor(largest);
-    put_free(static_cast<Offset>(first), class_of(piece));
+    put_free(part, static_cast<Offset>(first), class_of(piece));
     first += piece;
     granules -= piece;
   }
 }
 
 // Costs a sort of all free blocks, so it is done only once much has been released since the last time.
-void Arena::rejoin() {
+void Arena::rejoin(Part& part) {
   std::vector<std::pair<std::size_t, std::size_t>> runs;
   for (std::size_t size_class = 0; size_class < kClasses; ++size_class) {
-    while (const Offset block = take_free(size_class)) runs.emplace_back(block, granules_in(size_class));
+    while (const Offset block = take_free(part, size_class))
+      runs.emplace_back(block, granules_in(size_class));
   }
   std::ranges::sort(runs);
   for (std::size_t i = 0; i < runs.size();) {
     auto [first, granules] = runs[i];
     for (++i; i < runs.size() && runs[i].first == first + granules; ++i) granules += runs[i].second;
-    release_run(first, granules);
+    release_run(part, first, granules);
   }
-  released_ = 0;
+  part.released = 0;
 }
 
 void Arena::clear() {
-  next_ = 1;
-  released_ = 0;
-  free_ = {};
+  for (Part& part : parts_) part = {part.begin, part.end};
 }
 
 void Arena::release(Offset block, std::size_t bytes) {
   const std::size_t size_class = class_of((bytes + kGranule - 1) / kGranule);
-  released_ += granules_in(size_class);
-  put_free(block, size_class);
+  Part& part = part_of(block);
+  part.released += granules_in(size_class);
+  put_free(part, block, size_class);
 }
 
-void Arena::put_free(Offset block, std::size_t size_class) {
-  *at<Offset>(block) = free_[size_class];
-  free_[size_class] = block;
+void Arena::put_free(Part& part, Offset block, std::size_t size_class) {
+  *at<Offset>(block) = part.free[size_class];
+  part.free[size_class] = block;
 }
 
 }  // namespace overlimit::memory

@@ -14,8 +14,10 @@ using Offset = std::uint32_t;
 class Arena {
  public:
   static constexpr std::size_t kGranule = 32;
-  /// A part is kept back for what must not fail: overflow cells and grown entries.
-  enum class Purpose : std::uint8_t { ordinary, vital };
+  /// All but the ordinary have, once ordinary room is used up, a part of their own that nothing else gets
+  /// into: of the last eighth half for policies' cells, a quarter for common cells, a quarter for entries
+  /// that grow.
+  enum class Purpose : std::uint8_t { ordinary, policy_cell, common_cell, grown_entry };
 
   Arena(std::byte* base, std::size_t size);
 
@@ -39,23 +41,32 @@ class Arena {
   static constexpr std::size_t kSmallClasses = 32;  // multiples of a granule, then powers of two
   static constexpr std::size_t kClasses = kSmallClasses + 12;
   static constexpr std::size_t kRejoinPart =
-      8;  // of the arena that was released since free blocks were rejoined
+      8;  // of the part that was released since free blocks were rejoined
+
+  /// A run of granules whose blocks never mix with those of another.
+  struct Part {
+    std::size_t begin = 0;
+    std::size_t end = 0;
+    std::size_t next = begin;
+    std::size_t released = 0;  // granules, since free blocks were rejoined
+    std::array<Offset, kClasses>
+        free{};  // heads of the lists of free blocks, linked through their first word
+  };
 
   static std::size_t class_of(std::size_t granules);
   static std::size_t granules_in(std::size_t size_class);
-  Offset take_free(std::size_t size_class);
-  Offset take_fresh(std::size_t granules, Purpose purpose);
-  Offset cut_larger(std::size_t size_class);
-  void put_free(Offset block, std::size_t size_class);
-  void release_run(std::size_t first, std::size_t granules);
-  void rejoin();
+  Part& part_for(Purpose purpose) { return parts_[static_cast<std::size_t>(purpose)]; }
+  Part& part_of(Offset block);
+  Offset allocate_in(Part& part, std::size_t size_class);
+  Offset take_free(Part& part, std::size_t size_class);
+  static Offset take_fresh(Part& part, std::size_t granules);
+  Offset cut_larger(Part& part, std::size_t size_class);
+  void put_free(Part& part, Offset block, std::size_t size_class);
+  void release_run(Part& part, std::size_t first, std::size_t granules);
+  void rejoin(Part& part);
 
   std::byte* base_;
-  std::size_t granules_;
-  std::size_t reserve_;
-  std::size_t next_ = 1;
-  std::size_t released_ = 0;             // granules, since free blocks were rejoined
-  std::array<Offset, kClasses> free_{};  // heads of the lists of free blocks, linked through their first word
+  std::array<Part, 4> parts_;  // one per purpose, in the order of their granules
 };
 
 }  // namespace overlimit::memory

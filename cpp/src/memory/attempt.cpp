@@ -21,8 +21,11 @@ Found found_in(const Target& target, const Record& record) {
   return {record.expires_at, record.header, cells_of(target.shard->arena(), record)};
 }
 
-// Keys without room of their own share one cell per policy and shard.
-KeyHash cell_key(const Target& target) { return {0, target.charge->plan->digest()}; }
+// Keys without room of their own share one cell per policy and shard. Those of policies without room for that
+// share a common one, with all whose limits have the very same numbers: a limit that drains faster would
+// drain the usage of the others. The lowest byte, which finds no place, tells the two kinds apart.
+KeyHash policy_cell_key(const Plan& plan) { return {plan.digest() << 8, plan.digest()}; }
+KeyHash common_cell_key(const Plan& plan) { return {plan.limits_digest() << 8 | 1, plan.limits_digest()}; }
 
 // Alone, this cost would have fitted: it is the others in the cell who make it too much for ever.
 Verdict crowded(const Examined& pair) {
@@ -85,19 +88,41 @@ void Attempt::find_lock(Target& target) {
   target.lock = remembered(target.lock_record->expires_at, target.lock_record->header, readings_.now);
 }
 
-// A new entry starts from its overflow cell, if there is one: what was spent there may have been its own.
 // A peek finds room as a hit would, and gives it back.
 Entry* Attempt::entry_for_unknown(Target& target) {
-  Shard& shard = *target.shard;
-  Entry* cell = shard.overflows() ? shard.find(cell_key(target)) : nullptr;
-  if (target.cost == 0) return cell;
   const Plan& plan = *target.charge->plan;
-  Entry* entry = shard.insert(target.key, plan.digest(), plan.tags(), false);
-  if (entry == nullptr) {
-    return cell != nullptr ? cell : shard.insert(cell_key(target), plan.digest(), plan.tags(), true);
-  }
+  Entry* const cell = cell_for(target);
+  if (target.cost == 0) return cell;
+  if (Entry* own = start(target, {target.key, plan.digest()}, Arena::Purpose::ordinary, cell)) return own;
+  if (cell != nullptr && (cell->policy == plan.digest() || is_taken(target, *cell))) return cell;
+  const Holder policy{policy_cell_key(plan), plan.digest()};
+  if (Entry* made = start(target, policy, Arena::Purpose::policy_cell, cell)) return made;
+  if (cell != nullptr) return cell;
+  Entry* common = start(target, {common_cell_key(plan), kNoPolicy}, Arena::Purpose::common_cell, nullptr);
+  if (common == nullptr) throw std::bad_alloc();
+  return common;
+}
+
+// Where the keys of a policy spend that have no room of their own.
+Entry* Attempt::cell_for(const Target& target) {
+  if (!target.shard->overflows()) return nullptr;
+  Entry* const cell = target.shard->find(policy_cell_key(*target.charge->plan));
+  return cell != nullptr ? cell : target.shard->find(common_cell_key(*target.charge->plan));
+}
+
+// Whether another key of the policy spends there in this call, which a cell made now would never hear of.
+bool Attempt::is_taken(const Target& target, const Entry& cell) const {
+  return std::ranges::any_of(targets_, [&](const Target& other) {
+    return other.entry == &cell && other.charge->plan->digest() == target.charge->plan->digest();
+  });
+}
+
+// A new entry starts from the cell in use until now: what was spent there may have been its own.
+Entry* Attempt::start(Target& target, const Holder& holder, Arena::Purpose purpose, Entry* cell) {
+  Entry* entry = target.shard->insert(holder.key, holder.policy, target.charge->plan->tags(), purpose);
+  if (entry == nullptr) return nullptr;
   target.fresh = true;
-  if (cell != nullptr) shard.copy_records(*entry, *cell);
+  if (cell != nullptr) target.shard->copy_records(*entry, *cell);
   return entry;
 }
 
@@ -188,7 +213,8 @@ void Attempt::keep(Target& target) {
 }
 
 Entry* Attempt::charged_entry(const Target& target, Micros birth) {
-  for (const KeyHash& key : {target.key, cell_key(target)}) {
+  const Plan& plan = *target.charge->plan;
+  for (const KeyHash& key : {target.key, policy_cell_key(plan), common_cell_key(plan)}) {
     Entry* const entry = target.shard->find(key);
     if (entry != nullptr && entry->birth == birth) return entry;
   }
@@ -227,7 +253,10 @@ void Attempt::lock(Micros duration, std::atomic<Micros>& births) {
     target.cost = 1;
     target.entry = target.shard->find(target.key);
     if (target.entry == nullptr) target.entry = entry_for_unknown(target);
-    if (target.entry->overflow) throw std::bad_alloc();
+    if (target.entry->overflow) {
+      tidy();
+      throw std::bad_alloc();
+    }
     std::vector<Tag> tags(plan.tags().begin(), plan.tags().end());
     if (plan.penalty() == nullptr) tags.push_back(kLockTag);
     if (!fits(*target.entry, tags)) target.entry = target.shard->conform(target.entry, tags, readings_.now);

@@ -67,8 +67,17 @@ class Attempt {
   void lock(Micros duration, std::atomic<Micros>& births);
 
  private:
+  /// Who an entry is for.
+  struct Holder {
+    KeyHash key;
+    std::uint64_t policy;
+  };
+
   void locate(Target& target);
   Entry* entry_for_unknown(Target& target);
+  static Entry* cell_for(const Target& target);
+  [[nodiscard]] bool is_taken(const Target& target, const Entry& cell) const;
+  static Entry* start(Target& target, const Holder& holder, Arena::Purpose purpose, Entry* cell);
   void share_costs();
   void find_lock(Target& target);
   void examine(Target& target);

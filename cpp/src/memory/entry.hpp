@@ -23,10 +23,13 @@ struct Record {
   std::uint32_t length;
 };
 
-/// A key of a policy. `sweep_at` is in real time: the instant from which the entry may be dropped.
+/// The policy of a cell that belongs to none.
+inline constexpr std::uint64_t kNoPolicy = 0;
+
+/// A key of a policy, or a cell. `sweep_at` is in real time: the instant from which the entry may be dropped.
 struct Entry {
   KeyHash key;
-  std::uint64_t policy;  ///< the digest of its policy
+  std::uint64_t policy;  ///< the digest of its policy, or kNoPolicy
   Micros birth;
   Micros sweep_at;
   std::uint32_t records;

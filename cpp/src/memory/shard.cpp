@@ -45,22 +45,20 @@ Entry* Shard::make_entry(const KeyHash& key, std::uint64_t policy, std::span<con
   return entry;
 }
 
-Entry* Shard::insert(const KeyHash& key, std::uint64_t policy, std::span<const Tag> tags, bool overflow) {
-  if (overflow && used_ >= mask_) throw std::bad_alloc();
-  if (!overflow && (used_ >= most_used() || !census_.admit())) return nullptr;
-  const Arena::Purpose purpose = overflow ? Arena::Purpose::vital : Arena::Purpose::ordinary;
+Entry* Shard::insert(const KeyHash& key, std::uint64_t policy, std::span<const Tag> tags,
+                     Arena::Purpose purpose) {
+  const bool ordinary = purpose == Arena::Purpose::ordinary;
+  if (used_ >= most_used(purpose) || (ordinary && !census_.admit())) return nullptr;
   Entry* entry = make_entry(key, policy, tags, 0, purpose);
+  if (ordinary) starved_ = entry == nullptr;
   if (entry == nullptr) {
-    if (overflow) throw std::bad_alloc();
-    census_.leave();
-    starved_ = true;
+    if (ordinary) census_.leave();
     return nullptr;
   }
-  starved_ = starved_ && overflow;
-  entry->overflow = overflow;
+  entry->overflow = !ordinary;
   places_[place_of(key)] = {fingerprint(key), arena_.offset_of(entry)};
   ++used_;
-  cells_ += overflow ? 1 : 0;
+  cells_ += entry->overflow ? 1 : 0;
   return entry;
 }
 
@@ -69,7 +67,7 @@ Entry* Shard::conform(Entry* entry, std::span<const Tag> tags, Micros now) {
     return record.expires_at > now && std::ranges::find(tags, record.tag) == tags.end();
   };
   const auto extra = static_cast<std::size_t>(std::count_if(entry->begin(), entry->end(), is_foreign));
-  Entry* grown = make_entry(entry->key, entry->policy, tags, extra, Arena::Purpose::vital);
+  Entry* grown = make_entry(entry->key, entry->policy, tags, extra, Arena::Purpose::grown_entry);
   if (grown == nullptr) throw std::bad_alloc();
   grown->birth = entry->birth;
   grown->sweep_at = entry->sweep_at;

@@ -35,9 +35,9 @@ class Shard {
   /// The key's entry, or nullptr.
   Entry* find(const KeyHash& key);
 
-  /// A new entry for a key of this policy that has none, with empty records for these tags. It's findable at
-  /// once. nullptr when the table has no room for an ordinary key; std::bad_alloc when not even for a cell.
-  Entry* insert(const KeyHash& key, std::uint64_t policy, std::span<const Tag> tags, bool overflow);
+  /// A new entry for a key of this policy that has none, with empty records for these tags: a cell, unless
+  /// the purpose is ordinary. It's findable at once. nullptr when the table has no room for this purpose.
+  Entry* insert(const KeyHash& key, std::uint64_t policy, std::span<const Tag> tags, Arena::Purpose purpose);
 
   /// The entry with a record for each of these tags first, in their order, and after them those of others
   /// that have not expired. The entry may move. Throws std::bad_alloc.
@@ -53,7 +53,7 @@ class Shard {
 
   /// Whether the next unknown key would find no room.
   [[nodiscard]] bool is_full() const {
-    return starved_ || used_ >= most_used() ||
+    return starved_ || used_ >= most_used(Arena::Purpose::ordinary) ||
            census_.tracked.load(std::memory_order_relaxed) >= census_.max_keys;
   }
 
@@ -81,8 +81,11 @@ class Shard {
                     Arena::Purpose purpose);
   void free_entry(Offset offset, Entry& entry);
   void vacate(std::size_t place);
-  /// Of the places in the index; the last quarter is for overflow cells.
-  [[nodiscard]] std::size_t most_used() const { return mask_ - mask_ / 4; }
+  /// Of the places in the index; the last quarter is for cells, its last quarter for common ones.
+  [[nodiscard]] std::size_t most_used(Arena::Purpose purpose) const {
+    if (purpose == Arena::Purpose::ordinary) return mask_ - mask_ / 4;
+    return purpose == Arena::Purpose::policy_cell ? mask_ - mask_ / 16 : mask_;
+  }
 
   Census& census_;
   Place* places_;

@@ -34,6 +34,14 @@ class Thousands : public ::testing::Test {
   const Plan plan{"p", {limit, fixed_window(9, kMinute)}};
 };
 
+TEST_F(Thousands, ChangeTheNumbersOfAPlanButNotItsDigests) {
+  const auto before = plan.dated(500);
+  const auto after = plan.dated(2'500);
+  EXPECT_NE(before->packed(), after->packed());
+  EXPECT_EQ(before->limits_digest(), after->limits_digest());
+  EXPECT_EQ(before->digest(), after->digest());
+}
+
 TEST_F(Thousands, GoWithWindowsThatStartWithThemAndWithNothingElse) {
   const auto window = [&](Micros period, int start, bool with) {
     return Limit("fixed_window", std::to_array<std::int64_t>({3, period, start}), std::nullopt,

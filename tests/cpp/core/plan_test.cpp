@@ -103,6 +103,19 @@ TEST(Plan, HasADigestOfItsNameAlone) {
   EXPECT_EQ(plan.policy(), "p");
 }
 
+TEST(Plan, HasADigestOfItsLimitsWithAllTheirNumbersWhateverItsName) {
+  const Plan plan("p", {fixed_window(3, kMinute), token_bucket(2, 1)}, Penalty{{5, 6}});
+  EXPECT_EQ(plan.limits_digest(),
+            Plan("q", {token_bucket(2, 1), fixed_window(3, kMinute)}, Penalty{{5, 6}}).limits_digest());
+  for (const Plan& other : {Plan("p", {fixed_window(4, kMinute), token_bucket(2, 1)}, Penalty{{5, 6}}),
+                            Plan("p", {fixed_window(3, kMinute), token_bucket(2, 2)}, Penalty{{5, 6}}),
+                            Plan("p", {fixed_window(3, kMinute), token_bucket(2, 1)}, Penalty{{5, 7}}),
+                            Plan("p", {fixed_window(3, kMinute), token_bucket(2, 1)}),
+                            Plan("p", {fixed_window(3, kMinute)}, Penalty{{5, 6}})}) {
+    EXPECT_NE(other.limits_digest(), plan.limits_digest());
+  }
+}
+
 TEST(Plan, HasOneTo16Limits) {
   EXPECT_NO_THROW(Plan("p", std::vector(1, fixed_window(1, kMinute))));
   EXPECT_EQ(Plan("p", std::vector(16, fixed_window(1, kMinute))).size(), 16U);

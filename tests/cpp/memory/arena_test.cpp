@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <map>
 #include <random>
@@ -17,7 +18,9 @@ namespace {
 
 constexpr std::size_t kGranule = Arena::kGranule;
 constexpr auto kOrdinary = Arena::Purpose::ordinary;
-constexpr auto kVital = Arena::Purpose::vital;
+constexpr auto kPolicyCell = Arena::Purpose::policy_cell;
+constexpr auto kCommonCell = Arena::Purpose::common_cell;
+constexpr auto kGrownEntry = Arena::Purpose::grown_entry;
 
 // 1,024 granules, of which the first is never handed out and an eighth is kept back.
 class Arenas : public ::testing::Test {
@@ -61,8 +64,8 @@ TEST_F(Arenas, NeverHandOutNoBlockAsABlock) {
 }
 
 TEST_F(Arenas, RefuseWhatIsLargerThanAnyClass) {
-  EXPECT_EQ(arena.allocate(kGranules * kGranule, kVital), 0U);
-  EXPECT_EQ(arena.allocate(std::size_t{1} << 40, kVital), 0U);
+  EXPECT_EQ(arena.allocate(kGranules * kGranule, kGrownEntry), 0U);
+  EXPECT_EQ(arena.allocate(std::size_t{1} << 40, kGrownEntry), 0U);
   EXPECT_NE(arena.allocate(1, kOrdinary), 0U);
 }
 
@@ -79,10 +82,28 @@ TEST_F(Arenas, ReuseABlockForOthersOfItsClass) {
   EXPECT_NE(arena.allocate(3 * kGranule, kOrdinary), block);
 }
 
-TEST_F(Arenas, KeepAnEighthBackForWhatMustNotFail) {
+TEST_F(Arenas, KeepAnEighthBackForWhatIsNotOrdinary) {
   EXPECT_EQ(fill(kGranule, kOrdinary), kGranules - 1 - kReserve);
-  EXPECT_EQ(fill(kGranule, kVital), kReserve);
-  EXPECT_EQ(arena.allocate(1, kVital), 0U);
+  EXPECT_EQ(fill(kGranule, kPolicyCell), kReserve / 2);
+  EXPECT_EQ(fill(kGranule, kCommonCell), kReserve / 4);
+  EXPECT_EQ(fill(kGranule, kGrownEntry), kReserve / 4);
+}
+
+TEST_F(Arenas, GiveEverythingOrdinaryRoomFirst) {
+  EXPECT_EQ(fill(kGranule, kCommonCell), kGranules - 1 - kReserve + kReserve / 4);
+  EXPECT_EQ(arena.allocate(kGranule, kOrdinary), 0U);
+}
+
+TEST_F(Arenas, KeepAPartForItsPurposeWhenItsBlocksAreGivenBack) {
+  fill(kGranule, kOrdinary);
+  std::vector<Offset> cells;
+  while (const Offset block = arena.allocate(4 * kGranule, kCommonCell)) cells.push_back(block);
+  for (const Offset block : cells) arena.release(block, 4 * kGranule);
+  EXPECT_EQ(fill(kGranule, kOrdinary), 0U);
+  EXPECT_EQ(fill(kGranule, kPolicyCell), kReserve / 2);
+  EXPECT_EQ(fill(kGranule, kGrownEntry), kReserve / 4);
+  EXPECT_EQ(fill(4 * kGranule, kCommonCell), cells.size());
+  EXPECT_EQ(cells.size(), kReserve / 4 / 4);
 }
 
 TEST_F(Arenas, HaveRoomAgainForWhatWasGivenBack) {
@@ -95,7 +116,7 @@ TEST_F(Arenas, HaveRoomAgainForWhatWasGivenBack) {
 
 TEST_F(Arenas, SplitLargerBlocksWhenNothingElseIsLeft) {
   const Offset large = arena.allocate(100 * kGranule, kOrdinary);
-  fill(kGranule, kVital);
+  fill(kGranule, kOrdinary);
   arena.release(large, 100 * kGranule);
   std::set<Offset> pieces;
   while (const Offset piece = arena.allocate(3 * kGranule, kOrdinary)) {
@@ -187,11 +208,13 @@ TEST_F(Arenas, NeverHandOutTheSameByteTwiceNorWriteIntoABlock) {
     std::mt19937 random(seed);
     const Region own(kGranules * kGranule);
     Arena other(own.data(), kGranules * kGranule);
+    constexpr std::array kPurposes{kPolicyCell, kCommonCell, kGrownEntry};
     Blocks blocks(other);
     for (int step = 0; step < 3'000; ++step) {
       if (random() % 5 < 3) {
         const std::size_t largest = random() % 8 == 0 ? 4'000 : 300;
-        blocks.allocate(1 + random() % largest, random() % 4 == 0 ? kVital : kOrdinary, random);
+        blocks.allocate(1 + random() % largest, random() % 4 == 0 ? kPurposes[random() % 3] : kOrdinary,
+                        random);
       } else {
         blocks.release(random);
       }

@@ -26,7 +26,7 @@ class Records : public ::testing::Test {
   }
   // Leaves no room for a ring of any size.
   void fill_arena() {
-    while (arena.allocate(Arena::kGranule, Arena::Purpose::vital) != 0) {
+    while (arena.allocate(Arena::kGranule, Arena::Purpose::ordinary) != 0) {
     }
   }
   std::vector<Cell> cells() const {

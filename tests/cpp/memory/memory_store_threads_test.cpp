@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <deque>
 #include <functional>
 #include <latch>
 #include <memory>
@@ -116,6 +117,35 @@ TEST(Threads, OnAFullStoreAreAdmittedNoMoreThanTheKnownKeysAndTheCellGrant) {
   });
   EXPECT_EQ(admitted, 4 * 5 + 5);
   EXPECT_EQ(too_many, 0);
+}
+
+TEST(Threads, InACrowdOfPoliciesKeepNoMoreThanTheLimitOfEach) {
+  MemoryStore store(1'000'000, MemoryStore::kMinBytes);
+  std::deque<Plan> plans;
+  for (int i = 0; i < 2'000; ++i)
+    plans.emplace_back(std::to_string(i), std::vector{fixed_window(5, kMinute)});
+  std::vector<std::atomic<int>> kept(plans.size());
+  in_threads(6, [&](std::ptrdiff_t thread) {
+    std::mt19937 random(static_cast<unsigned>(thread));
+    for (int i = 0; i < 5'000; ++i) {
+      const std::size_t number = random() % plans.size();
+      const Charge charge{&plans[number], "x", 1};
+      const Call call{std::span(&charge, 1), Mode::consume, 0, true};
+      const auto answer = ask(store, call);
+      if (!answer.allowed()) continue;
+      if (random() % 3 == 0) {
+        store.refund(call, answer.columns.receipt, {});
+      } else {
+        ++kept[number];
+      }
+    }
+  });
+  int in_all = 0;
+  for (const std::atomic<int>& count : kept) {
+    EXPECT_LE(count, 5);
+    in_all += count;
+  }
+  EXPECT_GT(in_all, 1'000);
 }
 
 TEST(Threads, MayResetAndChangePoliciesMeanwhile) {

@@ -30,8 +30,12 @@ class Shards : public ::testing::Test {
  protected:
   static constexpr std::size_t kBytes = 64 << 10;
 
-  Entry* insert(const KeyHash& key) { return shard.insert(key, plan.digest(), plan.tags(), false); }
-  Entry* insert_cell(const KeyHash& key) { return shard.insert(key, plan.digest(), plan.tags(), true); }
+  Entry* insert(const KeyHash& key) {
+    return shard.insert(key, plan.digest(), plan.tags(), Arena::Purpose::ordinary);
+  }
+  Entry* insert_cell(const KeyHash& key) {
+    return shard.insert(key, plan.digest(), plan.tags(), Arena::Purpose::policy_cell);
+  }
   static Record* record_of(Entry& entry, const Limit& limit) {
     return std::ranges::find(entry.begin(), entry.end(), limit.tag(), &Record::tag);
   }
@@ -146,9 +150,11 @@ TEST_F(Shards, HaveRoomForOverflowCellsWhenTheyAreFull) {
   EXPECT_EQ(census.tracked, 32U);
 }
 
-TEST_F(Shards, RefuseACellOnlyWhenOnePlaceIsLeft) {
+TEST_F(Shards, KeepTheirLastPlacesButOneForCommonCells) {
   std::uint64_t cells = 0;
-  EXPECT_THROW(for (;; ++cells) insert_cell(key_at(cells)), std::bad_alloc);
+  while (insert_cell(key_at(cells)) != nullptr) ++cells;
+  EXPECT_EQ(cells, 60U);
+  while (shard.insert(key_at(cells), kNoPolicy, plan.tags(), Arena::Purpose::common_cell) != nullptr) ++cells;
   EXPECT_EQ(cells, 63U);
   EXPECT_EQ(shard.find(key_at(99, 99)), nullptr) << "a search still ends";
 }
@@ -158,7 +164,9 @@ TEST_F(Shards, CountAKeyOnlyWhenThereAreBytesForIt) {
   const Region small_region(8 << 10);
   Shard small(std::span(small_region.data(), 8 << 10), kPlaces, many);
   std::size_t inserted = 0;
-  while (small.insert(key_at(inserted, inserted), plan.digest(), plan.tags(), false) != nullptr) ++inserted;
+  while (small.insert(key_at(inserted, inserted), plan.digest(), plan.tags(), Arena::Purpose::ordinary) !=
+         nullptr)
+    ++inserted;
   EXPECT_EQ(many.tracked, inserted);
   EXPECT_GT(inserted, 8192U / Entry::size_for(1) / 2);
   EXPECT_LT(inserted, 8192U / Entry::size_for(1));
@@ -170,16 +178,17 @@ TEST_F(Shards, AreFullWhenTheLastKeyFoundNoBytesUntilOneDoes) {
   Shard small(std::span(small_region.data(), 8 << 10), kPlaces, many);
   const Plan large("large", std::vector(16, fixed_window(5, kMinute)));
   std::uint64_t inserted = 0;
-  for (; small.insert(key_at(inserted, inserted), large.digest(), large.tags(), false) != nullptr;
+  for (; small.insert(key_at(inserted, inserted), large.digest(), large.tags(), Arena::Purpose::ordinary) !=
+         nullptr;
        ++inserted) {
     ASSERT_FALSE(small.is_full());
   }
   EXPECT_TRUE(small.is_full());
-  small.insert(key_at(50), plan.digest(), plan.tags(), true);
+  small.insert(key_at(50), plan.digest(), plan.tags(), Arena::Purpose::policy_cell);
   EXPECT_TRUE(small.is_full()) << "a cell is no ordinary key";
   small.erase(small.find(key_at(0, 0)));
   EXPECT_TRUE(small.is_full());
-  EXPECT_NE(small.insert(key_at(51), plan.digest(), plan.tags(), false), nullptr);
+  EXPECT_NE(small.insert(key_at(51), plan.digest(), plan.tags(), Arena::Purpose::ordinary), nullptr);
   EXPECT_FALSE(small.is_full());
 }
 
@@ -190,7 +199,8 @@ TEST_F(Shards, HaveAllTheirRoomAgainWhenTheyAreEmpty) {
   const Plan large("large", std::vector(16, fixed_window(5, kMinute)));
   const auto fill = [&](const Plan& policy) {
     std::uint64_t inserted = 0;
-    while (small.insert(key_at(inserted, inserted), policy.digest(), policy.tags(), false) != nullptr)
+    while (small.insert(key_at(inserted, inserted), policy.digest(), policy.tags(),
+                        Arena::Purpose::ordinary) != nullptr)
       ++inserted;
     for (std::uint64_t i = 0; i < inserted; ++i) small.erase(small.find(key_at(i, i)));
     return inserted;
@@ -210,7 +220,7 @@ class Conforming : public Shards {
 
   Entry* entry = make();
   Entry* make() {
-    Entry* made = shard.insert(key_at(3), before.digest(), before.tags(), false);
+    Entry* made = shard.insert(key_at(3), before.digest(), before.tags(), Arena::Purpose::ordinary);
     made->birth = 17;
     made->sweep_at = 18;
     Record& window = *record_of(*made, fixed);
@@ -272,14 +282,14 @@ TEST_F(Conforming, LosesNoMemory) {
 }
 
 TEST_F(Conforming, KeepsAnOverflowCellOne) {
-  Entry* cell = shard.insert(key_at(9), before.digest(), before.tags(), true);
+  Entry* cell = shard.insert(key_at(9), before.digest(), before.tags(), Arena::Purpose::policy_cell);
   EXPECT_TRUE(shard.conform(cell, Plan("p", {sliding}).tags(), 200)->overflow);
   EXPECT_TRUE(shard.overflows());
 }
 
 class Copying : public Conforming {
  protected:
-  Entry* from = shard.insert(key_at(40), before.digest(), before.tags(), true);
+  Entry* from = shard.insert(key_at(40), before.digest(), before.tags(), Arena::Purpose::policy_cell);
   void SetUp() override {
     Record& window = *record_of(*from, fixed);
     window.header = {7, 8, 9};
@@ -292,7 +302,7 @@ class Copying : public Conforming {
 
 TEST_F(Copying, StartsAnEntryFromWhatAnotherOneHolds) {
   const Plan one("p", {sliding});
-  Entry& to = *shard.insert(key_at(41), one.digest(), one.tags(), false);
+  Entry& to = *shard.insert(key_at(41), one.digest(), one.tags(), Arena::Purpose::ordinary);
   shard.copy_records(to, *from);
   EXPECT_EQ(to.begin()->header, (Header{5, 1, 101}));
   EXPECT_EQ(to.begin()->expires_at, 104);
@@ -302,7 +312,7 @@ TEST_F(Copying, StartsAnEntryFromWhatAnotherOneHolds) {
 }
 
 TEST_F(Copying, LeavesTheOtherOneItsCells) {
-  Entry& to = *shard.insert(key_at(41), before.digest(), before.tags(), false);
+  Entry& to = *shard.insert(key_at(41), before.digest(), before.tags(), Arena::Purpose::ordinary);
   shard.copy_records(to, *from);
   shard.erase(&to);
   EXPECT_EQ(cells(*record_of(*from, sliding)).size(), 5U);
@@ -310,8 +320,8 @@ TEST_F(Copying, LeavesTheOtherOneItsCells) {
 }
 
 TEST_F(Copying, CountsEveryChargeUntilItLeavesEvenWithoutRoomForCells) {
-  Entry& to = *shard.insert(key_at(41), before.digest(), before.tags(), false);
-  while (shard.arena().allocate(Arena::kGranule, Arena::Purpose::vital) != 0) {
+  Entry& to = *shard.insert(key_at(41), before.digest(), before.tags(), Arena::Purpose::ordinary);
+  while (shard.arena().allocate(Arena::kGranule, Arena::Purpose::grown_entry) != 0) {
   }
   shard.copy_records(to, *from);
   const Record& copy = *record_of(to, sliding);

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from flask import Blueprint, request
+from flask import Blueprint, Flask, request
+
+from overlimit import MemoryStore
+from overlimit.flask import RateLimit
 
 
 def test_a_shared_limit_counts_its_routes_together(make_site):
@@ -147,3 +150,19 @@ def test_a_scope_that_is_not_the_endpoint_of_any_route_meets_none(make_site):
     site.route("/a", site.limiter.limit("1/minute"))
     site.route("/b", site.limiter.shared_limit("1/minute", scope="a"))
     assert site.ask("/a", 2) + site.ask("/b", 2) == [200, 429, 200, 429]
+
+
+def test_scopes_that_a_small_store_has_no_room_for_are_admitted_or_refused(clock):
+    app = Flask("crowded")
+    limiter = RateLimit(app, store=MemoryStore(max_bytes=65536), clock=clock)
+
+    @app.get("/<scope>")
+    @limiter.limit("1/minute", scope=lambda endpoint: request.view_args["scope"])
+    def view(scope):
+        return scope
+
+    client = app.test_client()
+    statuses = [client.get(f"/{number}").status_code for number in range(2000)]
+    assert set(statuses) == {200, 429}
+    assert 100 <= statuses.count(200) < 2000
+    assert client.get("/0").status_code == 429

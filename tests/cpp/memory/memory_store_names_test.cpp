@@ -1,0 +1,345 @@
+// A store that is crowded by the names of policies: those without even a cell share common ones.
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <new>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "../calls.hpp"
+#include "../limits.hpp"
+#include "overlimit/memory_store.hpp"
+
+namespace overlimit {
+namespace {
+
+using testing::Answer;
+using testing::ask;
+using testing::charges_of;
+using testing::fixed_window;
+using testing::hit;
+using testing::kMinute;
+using testing::kSecond;
+using testing::peek;
+using testing::sliding_log;
+using testing::sliding_window;
+using testing::token_bucket;
+
+constexpr Micros kHour = 60 * kMinute;
+
+Plan tenant(int number, const Limit& limit) { return {"tenant." + std::to_string(number), {limit}}; }
+
+struct Bounds {
+  std::size_t max_keys;
+  std::size_t max_bytes;
+};
+
+class ManyNames : public ::testing::TestWithParam<Bounds> {
+ protected:
+  MemoryStore store{GetParam().max_keys, GetParam().max_bytes};
+};
+
+INSTANTIATE_TEST_SUITE_P(On, ManyNames,
+                         ::testing::Values(Bounds{1'000'000, MemoryStore::kMinBytes},
+                                           Bounds{100, MemoryStore::kMinBytes}, Bounds{100, 16 << 20},
+                                           Bounds{4'096, 4 * MemoryStore::kMinBytes}),
+                         [](const auto& param) {
+                           return std::to_string(param.param.max_keys) + "Keys" +
+                                  std::to_string(param.param.max_bytes >> 10) + "KiB";
+                         });
+
+TEST_P(ManyNames, AreEachAdmittedTheirLimitAtMost) {
+  constexpr int kNames = 20'000;
+  int in_all = 0;
+  for (int name = 0; name < kNames; ++name) {
+    const Plan plan = tenant(name, fixed_window(5, kMinute));
+    int admitted = 0;
+    for (int call = 0; call < 6; ++call) admitted += hit(store, plan, {"x"}, 0).allowed() ? 1 : 0;
+    ASSERT_LE(admitted, 5) << name;
+    in_all += admitted;
+  }
+  EXPECT_GT(in_all, 5 * 300) << "known keys and cells have all of theirs";
+  EXPECT_LT(in_all, 5 * kNames);
+}
+
+TEST_P(ManyNames, GetRoomAgainWhenTimePasses) {
+  for (int name = 0; name < 10'000; ++name) hit(store, tenant(name, fixed_window(5, kMinute)), {"x"}, 0);
+  const Plan anybody("anybody", {fixed_window(5, kMinute)});
+  for (int call = 0; call < 1'000; ++call) peek(store, anybody, {std::to_string(call)}, kHour);
+  EXPECT_EQ(store.size(), 0U);
+  for (int name = 0; name < 50; ++name) {
+    const Plan plan = tenant(30'000 + name, fixed_window(5, kMinute));
+    EXPECT_TRUE(hit(store, plan, {"x"}, kHour, 5).allowed()) << name;
+    EXPECT_FALSE(hit(store, plan, {"x"}, kHour).allowed()) << name;
+  }
+}
+
+TEST_P(ManyNames, FindRoomInEveryWaveThoughOneKeyNeverGoes) {
+  const Plan pinned("pinned", {fixed_window(5, 100 * kHour)});
+  ASSERT_TRUE(hit(store, pinned, {"x"}, 0).allowed());
+  for (int wave = 0; wave < 20; ++wave) {
+    const Micros now = wave * kHour;
+    int admitted = 0;
+    for (int name = 0; name < 2'000; ++name) {
+      const Plan plan = tenant(name, fixed_window(2 + wave, kMinute));
+      admitted += hit(store, plan, {"x"}, now, 2).allowed() ? 1 : 0;
+    }
+    ASSERT_GT(admitted, 100) << wave;
+  }
+  EXPECT_EQ(peek(store, pinned, {"x"}, 19 * kHour, 0).decision.remaining, 4);
+}
+
+// All room is taken for an hour, by one key and the cells of many policies.
+class NoRoomForNames : public ::testing::Test {
+ protected:
+  static constexpr int kFillers = 2'000;
+
+  void SetUp() override {
+    for (int name = 0; name < kFillers; ++name) hit(store, filler(name), {"filler"}, 0);
+    ASSERT_EQ(store.size(), 1U);
+  }
+  static Plan filler(int number) {
+    return {"filler." + std::to_string(number), {fixed_window(1'000'000, kHour)}};
+  }
+  std::int64_t left(const Plan& plan, std::string_view identifier, Micros now = 0) {
+    return peek(store, plan, {identifier}, now, 0).decision.remaining;
+  }
+  void refund(const Plan& plan, std::string_view identifier, const Answer& answer, Cost cost) {
+    store.refund({charges_of(plan, {identifier}, cost), Mode::consume, 0, true}, answer.columns.receipt, {});
+  }
+  void make_room_for_a_key() { store.reset_all(filler(0), {}); }
+  void make_room_for_a_policy() { store.reset_all(filler(1), {}); }
+
+  MemoryStore store{1, MemoryStore::kMinBytes};
+  const Plan a{"a", {fixed_window(9, kMinute)}};
+  const Plan b{"b", {fixed_window(9, kMinute)}};
+  const Plan c{"c", {fixed_window(9, kMinute)}};
+  const Plan other{"other", {fixed_window(10, kMinute)}};
+};
+
+TEST_F(NoRoomForNames, ThoseOfTheSameNumbersShareACell) {
+  EXPECT_TRUE(hit(store, a, {"x"}, 0, 4).allowed());
+  EXPECT_TRUE(hit(store, b, {"y"}, 0, 4).allowed());
+  EXPECT_EQ(left(c, "z"), 1);
+  EXPECT_FALSE(hit(store, c, {"z"}, 0, 2).allowed());
+  EXPECT_TRUE(hit(store, c, {"z"}, 0).allowed());
+  EXPECT_FALSE(hit(store, a, {"x"}, 0).allowed());
+  EXPECT_TRUE(hit(store, a, {"x"}, kMinute, 9).allowed()) << "until the window is over";
+}
+
+TEST_F(NoRoomForNames, ThoseOfOtherNumbersAreNotChargedForThem) {
+  EXPECT_TRUE(hit(store, a, {"x"}, 0, 9).allowed());
+  for (const Plan& plan :
+       {other, Plan("d", {fixed_window(9, kSecond)}), Plan("e", {sliding_window(9, kMinute)}),
+        Plan("f", {fixed_window(9, kMinute)}, Penalty{{kMinute}}),
+        Plan("g", {fixed_window(9, kMinute), fixed_window(10, kMinute)}),
+        Plan("h", {fixed_window(9, kMinute, "named")})}) {
+    EXPECT_EQ(left(plan, "x"), 9 + (plan.policy() == "other" ? 1 : 0)) << plan.policy();
+    EXPECT_TRUE(hit(store, plan, {"x"}, 0, 9).allowed()) << plan.policy();
+  }
+  EXPECT_FALSE(hit(store, b, {"x"}, 0).allowed());
+}
+
+TEST_F(NoRoomForNames, AKeyThatGetsItsOwnStartsFromTheCommonCell) {
+  hit(store, a, {"x"}, 0, 6);
+  make_room_for_a_key();
+  EXPECT_TRUE(hit(store, a, {"x"}, 0, 3).allowed());
+  EXPECT_EQ(store.size(), 1U);
+  EXPECT_FALSE(hit(store, a, {"x"}, 0).allowed());
+  EXPECT_EQ(left(b, "y"), 3) << "the common cell was not charged with that";
+}
+
+TEST_F(NoRoomForNames, APolicyThatGetsItsOwnCellStartsFromTheCommonOne) {
+  hit(store, a, {"x"}, 0, 6);
+  make_room_for_a_policy();
+  EXPECT_TRUE(hit(store, a, {"y"}, 0, 2).allowed());
+  EXPECT_EQ(left(b, "z"), 3) << "the common cell was not charged with that";
+  EXPECT_TRUE(hit(store, b, {"z"}, 0, 3).allowed());
+  EXPECT_EQ(left(a, "x"), 1) << "nor is the policy's own with what others spend there since";
+  EXPECT_TRUE(hit(store, a, {"x"}, 0).allowed());
+  EXPECT_FALSE(hit(store, a, {"x"}, 0).allowed());
+}
+
+TEST_F(NoRoomForNames, APeekOrARefusalTakesNoRoomForGood) {
+  hit(store, a, {"x"}, 0, 6);
+  make_room_for_a_policy();
+  EXPECT_FALSE(hit(store, a, {"x"}, 0, 4).allowed());
+  EXPECT_TRUE(peek(store, b, {"x"}, 0, 3).allowed());
+  EXPECT_TRUE(hit(store, other, {"x"}, 0, 1).allowed());
+  EXPECT_TRUE(hit(store, c, {"x"}, 0, 3).allowed());
+  EXPECT_FALSE(hit(store, b, {"x"}, 0).allowed()) << "b and c spend in the common cell still";
+}
+
+TEST_F(NoRoomForNames, AllKeysOfAPolicyInOneCallGoTheSameWay) {
+  const Plan before("filler.2", {fixed_window(1'000'000, kHour)});
+  const Plan after("filler.2", {fixed_window(1'000'000, kHour), fixed_window(1'000'000, kMinute)});
+  const std::vector<Charge> charges{{&a, "x", 3}, {&after, "filler", 1}, {&a, "y", 2}};
+  ASSERT_TRUE(ask(store, {charges, Mode::consume, 0, true}).allowed());
+  int more = 0;
+  while (hit(store, a, {"x"}, 0).allowed()) ++more;
+  EXPECT_EQ(more, 9 - 5) << "though room for a cell came up in the middle of the call";
+}
+
+TEST_F(NoRoomForNames, ACallOfSeveralIsChargedOnce) {
+  const std::vector<Charge> charges{{&a, "x", 2}, {&b, "x", 3}, {&other, "x", 4}};
+  const Call call{charges, Mode::consume, 0, true};
+  const Answer answer = ask(store, call);
+  EXPECT_TRUE(answer.allowed());
+  EXPECT_EQ(left(c, "x"), 4);
+  EXPECT_EQ(left(other, "x"), 6);
+  EXPECT_EQ(ask(store, call).status(), Status::over) << "five where four are left";
+  store.refund(call, answer.columns.receipt, {});
+  EXPECT_EQ(left(c, "x"), 9);
+  EXPECT_EQ(left(other, "x"), 10);
+}
+
+TEST_F(NoRoomForNames, NobodyIsToldNeverForTheCompanyOfOthers) {
+  const std::vector<Charge> charges{{&a, "x", 5}, {&b, "x", 6}};
+  const Answer crowded = ask(store, {charges, Mode::consume, 0, true});
+  EXPECT_EQ(crowded.status(), Status::over);
+  EXPECT_GE(crowded.decision.retry_after, 1);
+  EXPECT_LT(crowded.decision.retry_after, kNever);
+  EXPECT_EQ(left(a, "x"), 9);
+}
+
+TEST_F(NoRoomForNames, TheCommonCellIsGivenBackWhatItWasCharged) {
+  const Answer of_a = hit(store, a, {"x"}, 0, 3);
+  const Answer of_b = hit(store, b, {"x"}, 0, 4);
+  refund(a, "x", of_a, 3);
+  EXPECT_EQ(left(c, "x"), 5);
+  refund(b, "x", of_b, 4);
+  EXPECT_EQ(left(c, "x"), 9);
+}
+
+TEST_F(NoRoomForNames, TheCommonCellIsGivenBackWhatItWasChargedWhenItsKeyHasLeft) {
+  const Answer spent = hit(store, a, {"x"}, 0, 3);
+  make_room_for_a_policy();
+  EXPECT_TRUE(hit(store, a, {"x"}, 0).allowed());
+  refund(a, "x", spent, 3);
+  EXPECT_EQ(left(a, "x"), 5) << "what it took over counts on";
+  EXPECT_EQ(left(b, "x"), 9);
+  make_room_for_a_key();
+  EXPECT_TRUE(hit(store, a, {"x"}, 0).allowed());
+  EXPECT_EQ(left(a, "x"), 4);
+  EXPECT_EQ(left(b, "x"), 9);
+}
+
+TEST_F(NoRoomForNames, TheCommonCellIsNotGivenBackWhatAnotherWasCharged) {
+  make_room_for_a_policy();
+  const Answer spent = hit(store, a, {"x"}, 0, 3);
+  hit(store, b, {"x"}, 0, 4);
+  store.reset_all(a, {});
+  EXPECT_TRUE(hit(store, c, {"x"}, 0).allowed()) << "which takes the room";
+  refund(a, "x", spent, 3);
+  EXPECT_EQ(left(b, "x"), 5);
+}
+
+TEST_F(NoRoomForNames, ResettingAPolicyLeavesTheCommonCell) {
+  hit(store, a, {"x"}, 0, 6);
+  store.reset_all(a, {});
+  EXPECT_EQ(left(a, "x"), 3);
+  EXPECT_EQ(left(b, "x"), 3);
+}
+
+TEST_F(NoRoomForNames, NobodyIsLockedForTheCompanyOfOthers) {
+  const Plan strict("strict", {fixed_window(1, kSecond)}, Penalty{{kMinute}});
+  const Plan as_strict("as.strict", {fixed_window(1, kSecond)}, Penalty{{kMinute}});
+  EXPECT_TRUE(hit(store, strict, {"x"}, 0).allowed());
+  EXPECT_EQ(hit(store, as_strict, {"y"}, 0).decision.retry_after, kSecond);
+  EXPECT_TRUE(hit(store, as_strict, {"y"}, kSecond).allowed());
+}
+
+TEST_F(NoRoomForNames, NobodyIsLockedByHand) {
+  hit(store, a, {"x"}, 0, 6);
+  make_room_for_a_policy();
+  const std::vector<Charge> charges = charges_of(a, {"x"}, 1);
+  EXPECT_THROW(store.lock({charges, Mode::consume, 0, true}, kSecond, {}), std::bad_alloc);
+  EXPECT_TRUE(hit(store, b, {"x"}, 0, 3).allowed());
+  EXPECT_FALSE(hit(store, b, {"x"}, 0).allowed());
+}
+
+TEST_F(NoRoomForNames, MoreNumbersThanThereIsRoomForAreAnErrorThatChargesNothing) {
+  const Plan first("first", {fixed_window(1'000, kMinute)});
+  int admitted = 0;
+  int errors = 0;
+  for (int limit = 2'000; limit < 2'100; ++limit) {
+    const Plan next("next", {fixed_window(limit, kMinute)});
+    const std::vector<Charge> charges{{&first, "x", 1}, {&next, "x", 1}};
+    try {
+      admitted += ask(store, {charges, Mode::consume, 0, true}).allowed() ? 1 : 0;
+    } catch (const std::bad_alloc&) {
+      ++errors;
+    }
+  }
+  EXPECT_GT(admitted, 8);
+  EXPECT_EQ(admitted + errors, 100);
+  EXPECT_EQ(left(first, "x"), 1'000 - admitted);
+}
+
+// The admissions of every key, by what it may have in a period.
+class Admissions {
+ public:
+  void add(const Plan& plan, std::string_view identifier, Micros now) {
+    times_[{plan.policy(), std::string(identifier)}].push_back(now);
+    ++count_;
+  }
+  void check(const std::string& policies, std::size_t limit, Micros period) const {
+    for (const auto& [key, times] : times_) {
+      if (!key.first.starts_with(policies)) continue;
+      for (std::size_t i = limit; i < times.size(); ++i) {
+        ASSERT_GE(times[i] - times[i - limit], period) << key.first << ' ' << key.second;
+      }
+    }
+  }
+  [[nodiscard]] std::size_t count() const { return count_; }
+
+ private:
+  std::map<std::pair<std::string, std::string>, std::vector<Micros>> times_;
+  std::size_t count_ = 0;
+};
+
+// Others take the room and leave it, so that names find their way from one cell to another and back.
+TEST(Crowds, OfNamesAreNeverAdmittedMoreThanEachAlone) {
+  std::deque<Plan> fillers;
+  for (int i = 0; i < 1'500; ++i) fillers.push_back(tenant(i, fixed_window(1'000, kMinute)));
+  std::deque<Plan> plans;
+  for (int i = 0; i < 20; ++i) {
+    const std::string number = std::to_string(i);
+    plans.emplace_back("window." + number, std::vector{sliding_window(3, 10 * kSecond)});
+    plans.emplace_back("log." + number, std::vector{sliding_log(4, 20 * kSecond)});
+    plans.emplace_back("both." + number, std::vector{sliding_log(3, 5 * kSecond), token_bucket(50, 10)});
+  }
+  for (unsigned seed = 0; seed < 6; ++seed) {
+    const std::size_t max_keys = seed % 2 == 0 ? 1 : 1'000'000;
+    MemoryStore store(max_keys, MemoryStore::kMinBytes);
+    std::mt19937 random(seed);
+    Admissions admissions;
+    Micros now = 0;
+    for (int step = 0; step < 40'000; ++step) {
+      now += Micros(random() % 20'000);
+      const Plan& filler = fillers[random() % fillers.size()];
+      if (random() % 2 == 0) hit(store, filler, {"filler"}, now);
+      if (random() % 8 == 0) store.reset_all(filler, {});
+      const Plan& plan = plans[random() % plans.size()];
+      const Plan& second = plans[random() % plans.size()];
+      std::vector<Charge> charges{{&plan, random() % 2 == 0 ? "x" : "y", 1}};
+      if (random() % 8 == 0) charges.push_back({&plan, "z", 1});
+      if (random() % 8 == 0 && &second != &plan) charges.push_back({&second, "x", 1});
+      const Mode mode = random() % 8 == 0 ? Mode::peek : Mode::consume;
+      if (!ask(store, {charges, mode, now, true}).allowed() || mode == Mode::peek) continue;
+      for (const Charge& charge : charges) admissions.add(*charge.plan, charge.identifier, now);
+    }
+    admissions.check("window", 3, 10 * kSecond);
+    admissions.check("log", 4, 20 * kSecond);
+    admissions.check("both", 3, 5 * kSecond);
+    EXPECT_GT(admissions.count(), 1'000U) << seed;
+    EXPECT_LE(store.size(), max_keys);
+  }
+}
+
+}  // namespace
+}  // namespace overlimit
