@@ -15,6 +15,7 @@ namespace overlimit::testing {
 
 inline constexpr Micros kSecond = 1'000'000;
 inline constexpr Micros kMinute = 60 * kSecond;
+inline constexpr Micros kHour = 60 * kMinute;
 
 /// Without a name: unnamed.
 inline Limit limit_of(std::string_view algorithm, std::span<const std::int64_t> numbers,

@@ -22,6 +22,7 @@ using testing::ask;
 using testing::charges_of;
 using testing::fixed_window;
 using testing::hit;
+using testing::kHour;
 using testing::kMinute;
 using testing::kSecond;
 using testing::peek;
@@ -29,24 +30,22 @@ using testing::sliding_log;
 using testing::sliding_window;
 using testing::token_bucket;
 
-constexpr Micros kHour = 60 * kMinute;
-
 Plan tenant(int number, const Limit& limit) { return {"tenant." + std::to_string(number), {limit}}; }
 
-struct Bounds {
+struct Size {
   std::size_t max_keys;
   std::size_t max_bytes;
 };
 
-class ManyNames : public ::testing::TestWithParam<Bounds> {
+class ManyNames : public ::testing::TestWithParam<Size> {
  protected:
   MemoryStore store{GetParam().max_keys, GetParam().max_bytes};
 };
 
 INSTANTIATE_TEST_SUITE_P(On, ManyNames,
-                         ::testing::Values(Bounds{1'000'000, MemoryStore::kMinBytes},
-                                           Bounds{100, MemoryStore::kMinBytes}, Bounds{100, 16 << 20},
-                                           Bounds{4'096, 4 * MemoryStore::kMinBytes}),
+                         ::testing::Values(Size{1'000'000, MemoryStore::kMinBytes},
+                                           Size{100, MemoryStore::kMinBytes}, Size{100, 16 << 20},
+                                           Size{4'096, 4 * MemoryStore::kMinBytes}),
                          [](const auto& param) {
                            return std::to_string(param.param.max_keys) + "Keys" +
                                   std::to_string(param.param.max_bytes >> 10) + "KiB";
@@ -313,13 +312,13 @@ TEST(Crowds, OfNamesAreNeverAdmittedMoreThanEachAlone) {
     plans.emplace_back("log." + number, std::vector{sliding_log(4, 20 * kSecond)});
     plans.emplace_back("both." + number, std::vector{sliding_log(3, 5 * kSecond), token_bucket(50, 10)});
   }
-  for (unsigned seed = 0; seed < 6; ++seed) {
+  for (unsigned seed = 0; seed < 4; ++seed) {
     const std::size_t max_keys = seed % 2 == 0 ? 1 : 1'000'000;
     MemoryStore store(max_keys, MemoryStore::kMinBytes);
     std::mt19937 random(seed);
     Admissions admissions;
     Micros now = 0;
-    for (int step = 0; step < 40'000; ++step) {
+    for (int step = 0; step < 20'000; ++step) {
       now += Micros(random() % 20'000);
       const Plan& filler = fillers[random() % fillers.size()];
       if (random() % 2 == 0) hit(store, filler, {"filler"}, now);
@@ -336,7 +335,7 @@ TEST(Crowds, OfNamesAreNeverAdmittedMoreThanEachAlone) {
     admissions.check("window", 3, 10 * kSecond);
     admissions.check("log", 4, 20 * kSecond);
     admissions.check("both", 3, 5 * kSecond);
-    EXPECT_GT(admissions.count(), 1'000U) << seed;
+    EXPECT_GT(admissions.count(), 500U) << seed;
     EXPECT_LE(store.size(), max_keys);
   }
 }

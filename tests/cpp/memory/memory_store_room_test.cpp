@@ -17,12 +17,11 @@ using testing::Answer;
 using testing::ask;
 using testing::fixed_window;
 using testing::hit;
+using testing::kHour;
 using testing::kMinute;
 using testing::kSecond;
 using testing::peek;
 using testing::sliding_window;
-
-constexpr Micros kHour = 60 * kMinute;
 
 std::string name_of(int number) { return "id:" + std::to_string(number); }
 
