@@ -47,9 +47,10 @@ Offset Arena::take_fresh(Part& part, std::size_t granules) {
 Offset Arena::allocate(std::size_t bytes, Purpose purpose) {
   const std::size_t size_class = class_of((bytes + kGranule - 1) / kGranule);
   if (size_class >= kClasses) return 0;
-  const Offset block = allocate_in(part_for(Purpose::ordinary), size_class);
-  if (block != 0 || purpose == Purpose::ordinary) return block;
-  return allocate_in(part_for(purpose), size_class);
+  for (auto parts = static_cast<std::size_t>(purpose) + 1; parts > 0; --parts) {
+    if (const Offset block = allocate_in(parts_[parts - 1], size_class)) return block;
+  }
+  return 0;
 }
 
 Offset Arena::allocate_in(Part& part, std::size_t size_class) {

@@ -14,10 +14,10 @@ using Offset = std::uint32_t;
 class Arena {
  public:
   static constexpr std::size_t kGranule = 32;
-  /// All but the ordinary have, once ordinary room is used up, a part of their own that nothing else gets
-  /// into: of the last eighth half for policies' cells, a quarter for common cells, a quarter for entries
-  /// that grow.
-  enum class Purpose : std::uint8_t { ordinary, policy_cell, common_cell, grown_entry };
+  /// The later, the less it may fail: each gets into the part kept for it and into those of all before it. Of
+  /// the last eighth half is kept for policies' cells, a quarter for entries that grow, a quarter for common
+  /// cells.
+  enum class Purpose : std::uint8_t { ordinary, policy_cell, grown_entry, common_cell };
 
   Arena(std::byte* base, std::size_t size);
 
@@ -55,7 +55,6 @@ class Arena {
 
   static std::size_t class_of(std::size_t granules);
   static std::size_t granules_in(std::size_t size_class);
-  Part& part_for(Purpose purpose) { return parts_[static_cast<std::size_t>(purpose)]; }
   Part& part_of(Offset block);
   Offset allocate_in(Part& part, std::size_t size_class);
   Offset take_free(Part& part, std::size_t size_class);
