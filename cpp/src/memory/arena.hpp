@@ -49,8 +49,8 @@ class Arena {
     std::size_t end = 0;
     std::size_t next = begin;
     std::size_t released = 0;  // granules, since free blocks were rejoined
-    std::array<Offset, kClasses>
-        free{};  // heads of the lists of free blocks, linked through their first word
+    // Heads of the lists of free blocks, which are linked through their first word.
+    std::array<Offset, kClasses> free{};
   };
 
   static std::size_t class_of(std::size_t granules);
