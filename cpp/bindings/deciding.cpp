@@ -1,6 +1,8 @@
 #include "deciding.hpp"
 
 #include <array>
+#include <cstddef>
+#include <memory_resource>
 #include <span>
 #include <vector>
 
@@ -142,18 +144,23 @@ GivenCharge parse_charge(PyObject* charge) {
 
 /// The charges of a call, and the limiters they come from, each once. Keeps the policies alive; borrows the
 /// rest.
-struct CollectedAll {
+class CollectedAll {
+  // For a few charges nothing is allocated.
+  std::array<std::byte, 512> room;
+  std::pmr::monotonic_buffer_resource memory{room.data(), room.size()};
+
+ public:
   Collected charges;
-  std::vector<Object> policies;
-  std::vector<Binding*> asking;
+  std::pmr::vector<Object> kept{&memory};
+  std::pmr::vector<Binding*> asking{&memory};
   Object cost = Object::steal(checked(PyLong_FromLong(0)));
 
   void add(const GivenCharge& given) {
     Binding& binding = binding_of(given.limiter);
     if (!asking.empty()) check_same_store(*asking.front(), binding);
     if (std::ranges::find(asking, &binding) == asking.end()) asking.push_back(&binding);
-    policies.push_back(Object::borrow(binding.policy.get()));
-    charges.add(policies.back().get(), given.identifier, cost_of(given.cost), given.role);
+    kept.push_back(Object::borrow(binding.policy.get()));
+    charges.add(kept.back().get(), given.identifier, cost_of(given.cost), given.role);
     if (charges.repeats()) raise_value_error("the same policy and identifier occur twice");
     if (charges.contradicts()) {
       raise_value_error(
@@ -213,12 +220,12 @@ struct People {
 
 /// A rule (limiter, who, cost, role): charges each of the identifiers of `who` the cost, which may be a
 /// function that says it.
-void add_rule(CollectedAll& collected, PyObject* rule, const People& people, std::vector<Object>& kept) {
+void add_rule(CollectedAll& collected, PyObject* rule, const People& people) {
   if (!PyTuple_Check(rule) || PyTuple_GET_SIZE(rule) != 4) {
     raise_value_error("a rule is a tuple (limiter, who, cost, role)");
   }
-  kept.push_back(people.of(PyTuple_GET_ITEM(rule, 1)));
-  PyObject* const identifiers = kept.back().get();
+  collected.kept.push_back(people.of(PyTuple_GET_ITEM(rule, 1)));
+  PyObject* const identifiers = collected.kept.back().get();
   PyObject* const cost = PyTuple_GET_ITEM(rule, 2);
   const Object units =
       PyCallable_Check(cost) != 0 ? Object::steal(checked(PyObject_CallNoArgs(cost))) : Object::borrow(cost);
@@ -277,10 +284,9 @@ PyObject* hit_rules(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
       raise_value_error("_hit_rules takes a tuple of rules, a function and a dict");
     }
     const People people{.known = arguments[2], .read = arguments[1]};
-    std::vector<Object> identifiers;
     CollectedAll collected;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments[0]); ++i) {
-      add_rule(collected, PyTuple_GET_ITEM(arguments[0], i), people, identifiers);
+      add_rule(collected, PyTuple_GET_ITEM(arguments[0], i), people);
     }
     return decide_all(collected).release();
   });

@@ -44,6 +44,7 @@ class AppState:
         self._calls: WeakKeyDictionary[Layer, dict[tuple[str, str], tuple[Batch, ...]]] = WeakKeyDictionary()
         self._block_batches = lru_cache(MOST_PLANS)(self._compile_block)
         self._compiling = threading.RLock()
+        self._views = app.view_functions
         self._dispatch, self._process = app.dispatch_request, app.process_response
         app.dispatch_request = self._decide_then_dispatch  # type: ignore[method-assign]
         app.process_response = self._process_between  # type: ignore[method-assign]
@@ -144,7 +145,7 @@ class AppState:
         if rule is None:
             return NO_PLAN
         endpoint = rule.endpoint
-        view = self.app.view_functions.get(endpoint)
+        view = self._views.get(endpoint)
         if view is None:
             return NO_PLAN
         plan = self._routes.get((endpoint, method))

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import lru_cache
+from typing import NamedTuple
 
 from overlimit import Decision, outages
 from overlimit.errors import ScriptError, StoreConfigError, StoreError, StoreTimeout
 from overlimit.flask.binding import Binding
 from overlimit.http.identities import People
-from overlimit.http.legacy import HeaderNames, legacy_fields
+from overlimit.http.legacy import HeaderNames
 from overlimit.http.plan import Plan, Planner
 from overlimit.http.rules import Choice
-from overlimit.http.ruling import Ruling, rate_fields
 
-__all__ = ["Batch", "Bench", "Verdict", "joint_fields"]
+__all__ = ["Batch", "Bench", "Verdict"]
 
 
 class Bench:
@@ -33,36 +33,31 @@ class Bench:
         self.legacy_names = next(names, None)
 
 
-class Verdict(Ruling):
-    """What one store answered to a request, and for which RateLimits; ``is_shown``: header fields tell of it."""
+class Verdict(NamedTuple):
+    """What one store answered to a request, by which plan, and for which RateLimits."""
 
-    __slots__ = ("bench", "is_shown", "legacy_names")
-
-    def __init__(self, plan: Plan, decision: Decision, bench: Bench) -> None:
-        """Keep all three; ``legacy_names`` are None where no X-RateLimit fields tell of it."""
-        self.plan = plan
-        self.decision = decision
-        self.bench = bench
-        self.is_shown = not bench.shadow and decision.source != "error"
-        self.legacy_names = bench.legacy_names if plan.enforces else None
+    bench: Bench
+    plan: Plan
+    decision: Decision
 
     @property
-    def enforced(self) -> bool:
-        """Whether a refusal counts."""
-        return not self.bench.shadow
+    def is_shown(self) -> bool:
+        """Whether header fields may tell of it."""
+        return not self.bench.shadow and self.decision.source != "error"
 
-    def fields(self) -> list[tuple[str, str]]:
-        """Return the header fields that tell of this one alone."""
-        fields = self.plan.fields(self.decision)
-        if self.legacy_names is not None:
-            fields += legacy_fields(self.decision, self.legacy_names)
-        return fields
+    @property
+    def legacy_names(self) -> HeaderNames | None:
+        """What the X-RateLimit fields that tell of it are called; None: there are none."""
+        return self.bench.legacy_names if self.plan.enforces else None
 
 
 class Batch:
-    """What may hold for a route, by RateLimit, all on one store."""
+    """What may hold for a route, by RateLimit, all on one store.
 
-    __slots__ = ("_alone", "_bench_of", "_choices", "_fallback", "_outage", "bindings")
+    ``settled`` is who decides by which plan, if that is the same for each request.
+    """
+
+    __slots__ = ("_bench_of", "_choices", "_fallback", "_outage", "bindings", "settled")
 
     def __init__(self, choices: dict[Binding, tuple[Choice, ...]], fallback: tuple[Choice, ...] = ()) -> None:
         """Compile what is the same for each request; ``fallback`` holds instead while the store fails."""
@@ -70,8 +65,8 @@ class Batch:
         self._choices = choices
         self._fallback = Planner(fallback) if fallback else None
         self._bench_of = lru_cache(maxsize=None)(self._bench)
-        self._alone = self._bench(self.bindings) if len(choices) == 1 else None
         self._outage = False
+        self.settled = None if fallback else self._settled()
 
     def decide(self, people: People) -> Verdict | None:
         """Charge a request; None when nothing holds for it.
@@ -83,24 +78,20 @@ class Batch:
         InvalidLimit, ValueError, TypeError
             A function returned what cannot be.
         """
-        binding = self.bindings[0]
-        if self._alone is None or binding.request_filters:
-            bench = self._sitting()
-        else:
-            bench = self._alone if binding.enabled else None
-        if bench is None:
-            return None
-        plan = bench.fixed or bench.plan()
-        if plan is None:
+        active = tuple(binding for binding in self.bindings if binding.concerns_this_request())
+        bench = self._bench_of(active) if active else None
+        plan = None if bench is None else bench.plan()
+        if bench is None or plan is None:
             return None
         if self._fallback is None:
-            return Verdict(plan, plan.decide(people), bench)
+            return Verdict(bench, plan, plan.decide(people))
         return self._decide_or_fall_back(bench, plan, self._fallback, people)
 
-    def _sitting(self) -> Bench | None:
-        """Return those whom the current request concerns."""
-        active = tuple(binding for binding in self.bindings if binding.concerns_this_request())
-        return self._bench_of(active) if active else None
+    def _settled(self) -> tuple[Bench, Plan] | None:
+        if not all(binding.enabled and not binding.request_filters for binding in self.bindings):
+            return None
+        bench = self._bench_of(self.bindings)
+        return None if bench.fixed is None else (bench, bench.fixed)
 
     def _decide_or_fall_back(
         self, bench: Bench, plan: Plan, fallback: Planner, people: People
@@ -112,24 +103,14 @@ class Batch:
             self._outage = True
             outages.failed(store, _kind_of(error), "local", str(error))
             instead = fallback.plan()
-            return None if instead is None else Verdict(instead, instead.decide(people), bench)
+            return None if instead is None else Verdict(bench, instead, instead.decide(people))
         if self._outage:
             self._outage = False
             outages.answered(store)
-        return Verdict(plan, decision, bench)
+        return Verdict(bench, plan, decision)
 
     def _bench(self, bindings: tuple[Binding, ...]) -> Bench:
         return Bench(bindings, (choice for binding in bindings for choice in self._choices[binding]))
-
-
-def joint_fields(shown: Sequence[Verdict]) -> list[tuple[str, str]]:
-    """Return the header fields that tell of several: all policies, and of X-RateLimit the strictest."""
-    fields = rate_fields(shown)
-    legacy = [verdict for verdict in shown if verdict.legacy_names is not None]
-    if legacy:
-        strictest = min(legacy, key=lambda verdict: (verdict.decision.allowed, verdict.decision.remaining))
-        fields += legacy_fields(strictest.decision, strictest.legacy_names or HeaderNames())
-    return fields
 
 
 def _kind_of(error: StoreError) -> str:

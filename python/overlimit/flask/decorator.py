@@ -261,11 +261,10 @@ def _enforce(layer: Layer) -> None:
         asked = current_request()
     except RuntimeError:
         return
-    if asked.method == "OPTIONS":
-        return
     ledger: Ledger | None = getattr(asked, LEDGER, None)
     if ledger is None or layer.marks[0] not in ledger.plan.marks:
-        AppState.of(this_app()).enforce(layer, asked)
+        if asked.method != "OPTIONS":
+            AppState.of(this_app()).enforce(layer, asked)
     elif layer.innermost:
         ledger.decide()
 

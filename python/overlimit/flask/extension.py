@@ -255,6 +255,7 @@ class RateLimit:
         """Let requests pass uncounted for which the function, which takes no argument, returns true."""
         check_callable("request_filter", function, 0)
         self.request_filters.append(function)
+        self._forget_plans()
         return function
 
     @property
@@ -288,6 +289,7 @@ class RateLimit:
         for binding in self._bindings():
             wanted = binding.enabled_by_settings if self._enabled is None else self._enabled
             binding.enabled = wanted and not self._suspended
+        self._forget_plans()
 
     def _bindings(self) -> list[Binding]:
         bindings = [state.bindings.get(self) for state in self._states]

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NoReturn
+from functools import partial
 
 from flask import Request, Response
 from werkzeug.datastructures import Headers
 
 from overlimit import Decision
-from overlimit.flask.batch import Batch, Verdict, joint_fields
+from overlimit.flask.batch import Batch, Verdict
 from overlimit.flask.binding import Binding
 from overlimit.flask.refusing import note_if_in_shadow, refuse
 from overlimit.flask.route_plan import RoutePlan
-from overlimit.http.fields import given_seconds, retry_after_seconds
+from overlimit.http.fields import POLICY, RATE, given_seconds, retry_after_seconds
 from overlimit.http.identities import People
+from overlimit.http.legacy import legacy_fields
+from overlimit.http.plan import rate_fields
 
 __all__ = ["LEDGER", "Ledger"]
 
@@ -22,20 +24,27 @@ LEDGER = "_overlimit_ledger"
 """The attribute of a request that holds its ledger: several requests may share one ``g``."""
 
 
+_OTHER_NAMES = frozenset({"Content-Length", "Content-Type", "Location", "Set-Cookie", "Vary"})
+"""What most responses have, and nothing else: none of these is a field of ours."""
+
+_verdict = partial(tuple.__new__, Verdict)
+
+
 class Ledger:
     """The verdicts on one request in the order they were given."""
 
-    __slots__ = ("_people", "_refused", "_undecided", "_verdicts", "plan", "returns")
+    __slots__ = ("_people", "_refused", "_taken_back", "_undecided", "_verdicts", "plan", "returns")
 
     def __init__(self, asked: Request, plan: RoutePlan) -> None:
         """Give a request that goes to a route with this plan its ledger, with nothing decided."""
         setattr(asked, LEDGER, self)
         self.plan = plan
-        self._undecided = plan.batches
         self.returns = False
-        self._refused: Verdict | None = None
+        self._undecided = plan.batches
         self._people: People = {}
         self._verdicts: list[Verdict] = []
+        self._taken_back: Sequence[Verdict] = ()
+        self._refused: Verdict | None = None
 
     def decide(self, batches: Sequence[Batch] | None = None) -> None:
         """Charge the request, store by store, up to the first that refuses: then nothing stays charged.
@@ -49,61 +58,79 @@ class Ledger:
         """
         if batches is None:
             batches, self._undecided = self._undecided, ()
-        before = len(self._verdicts)
+        verdicts = self._verdicts
+        before = len(verdicts)
         for batch in batches:
+            settled = batch.settled
             try:
-                verdict = batch.decide(self._people)
+                if settled is None:
+                    verdict = batch.decide(self._people)
+                else:
+                    bench, plan = settled
+                    verdict = _verdict((bench, plan, plan.decide(self._people)))
             except Exception:
-                self._refund_from(before)
+                self._take_back(before)
                 raise
             if verdict is None:
                 continue
-            self._verdicts.append(verdict)
-            plan = verdict.plan
+            verdicts.append(verdict)
+            _, plan, decision = verdict
             if plan.returnable:
                 self.returns = True
-            if verdict.decision and not plan.has_shadows:
-                continue
-            if verdict.refused and verdict.enforced:
-                self._refuse(verdict, before)
-            note_if_in_shadow(verdict)
+            if not decision or plan.has_shadows:
+                self._heed(verdict, before)
 
-    def _refuse(self, verdict: Verdict, before: int) -> NoReturn:
-        self._refused = self._verdicts.pop()
-        self._refund_from(before)
-        self._verdicts.append(verdict)
-        refuse(verdict)
+    def _heed(self, verdict: Verdict, before: int) -> None:
+        if verdict.plan.refuses(verdict.decision) and not verdict.bench.shadow:
+            self._take_back(before, but=1)
+            self._refused = verdict
+            refuse(verdict)
+        note_if_in_shadow(verdict)
 
-    def _refund_from(self, place: int) -> None:
-        for earlier in self._verdicts[place:]:
-            # What it says is left is less than will be there.
-            earlier.is_shown = False
-            earlier.refund()
+    def _take_back(self, before: int, *, but: int = 0) -> None:
+        """Refund the verdicts from a place on, but for so many of the last."""
+        taken = self._verdicts[before : len(self._verdicts) - but]
+        # What they say is left is less than will be there.
+        self._taken_back = (*self._taken_back, *taken)
+        for verdict in taken:
+            verdict.plan.refund(verdict.decision)
 
     def decision(self, binding: Binding) -> Decision | None:
         """Return the latest decision that went through a binding, shadow limits included."""
         for verdict in reversed(self._verdicts):
             if binding in verdict.bench.bindings:
-                return verdict.shown_decision
+                return verdict.plan.shown(verdict.decision)
         return None
 
     def give_back(self, response: Response) -> None:
         """Give back what does not count, seeing the response."""
-        for verdict in self._verdicts:
-            if verdict.decision:
-                verdict.give_back(response, self._people)
+        for _, plan, decision in self._verdicts:
+            if decision:
+                plan.give_back(decision, response, self._people)
 
     def add_fields(self, response: Response) -> None:
         """Add the header fields."""
-        verdicts = self._verdicts
-        if len(verdicts) == 1:
-            verdict = verdicts[0]
-            if verdict.is_shown:
-                _set(response.headers, verdict.fields())
-        else:
-            _set(response.headers, joint_fields([verdict for verdict in verdicts if verdict.is_shown]))
+        if len(self._verdicts) == 1 and not self._taken_back:
+            bench, plan, decision = self._verdicts[0]
+            if not bench.shadow and decision.source != "error":
+                policy = plan.policy_field
+                fields = [(POLICY, policy), (RATE, plan.rate_field(decision))] if policy else []
+                if bench.legacy_names is not None and plan.enforces:
+                    fields += legacy_fields(decision, bench.legacy_names)
+                _set(response.headers, fields)
+        elif self._verdicts:
+            _set(response.headers, self._fields_of_several())
         if self._refused is not None and response.status_code in (429, 503):
             self._add_retry_after(response, self._refused)
+
+    def _fields_of_several(self) -> list[tuple[str, str]]:
+        """Return all policies, and of X-RateLimit the strictest."""
+        shown = [each for each in self._verdicts if each.is_shown and each not in self._taken_back]
+        fields = rate_fields((plan, decision) for _, plan, decision in shown)
+        legacy = [(each.decision, each.legacy_names) for each in shown if each.legacy_names is not None]
+        if legacy:
+            fields += legacy_fields(*min(legacy, key=lambda each: (each[0].allowed, each[0].remaining)))
+        return fields
 
     def _add_retry_after(self, response: Response, refused: Verdict) -> None:
         name = refused.bench.bindings[0].header_names.retry_after
@@ -115,14 +142,14 @@ class Ledger:
             response.headers[name] = str(seconds)
 
 
-# What Headers.add would look for, a line break, is in none of our values: looking costs as much as deciding.
-def _set(headers: Headers, fields: Sequence[tuple[str, str]]) -> None:
+def _set(headers: Headers, fields: list[tuple[str, str]]) -> None:
     present = headers._list
-    taken = []
     for name, _ in present:
-        taken.append(name.lower())
+        if name not in _OTHER_NAMES:
+            break
+    else:
+        # What Headers.add looks for, a line break, is in none of our values: that costs as much as deciding.
+        present += fields
+        return
     for name, value in fields:
-        if name.lower() in taken:
-            headers.set(name, value)
-        else:
-            present.append((name, value))
+        headers.set(name, value)

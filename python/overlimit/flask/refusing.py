@@ -8,12 +8,12 @@ from typing import NoReturn
 
 from flask import Response
 
+from overlimit import Decision
 from overlimit.flask.batch import Verdict
 from overlimit.flask.current import this_app
 from overlimit.flask.exceeded import RateLimitExceeded, StoreFailed
 from overlimit.flask.signals import rate_limited
 from overlimit.http.rules import Role, Rule
-from overlimit.http.ruling import Ruling
 
 __all__ = ["note_if_in_shadow", "refuse"]
 
@@ -35,39 +35,39 @@ def refuse(verdict: Verdict) -> NoReturn:
         raise StoreFailed(decision)
     rate_limited.send(this_app(), decision=decision)
     rules = _speaking(verdict)
-    response = _response_of_hooks(verdict, rules)
+    response = _response_of_hooks(decision, rules)
     violated = [rule.name for rule in rules]
-    raise RateLimitExceeded(decision, _error_message(verdict, rules), response, violated)
+    raise RateLimitExceeded(decision, _error_message(decision, rules), response, violated)
 
 
 def note_if_in_shadow(verdict: Verdict) -> None:
     """Log a refusal that changes nothing, and send the signal."""
-    if not verdict.refused_in_shadow and not (verdict.refused and verdict.decision.source != "error"):
+    plan, decision = verdict.plan, verdict.decision
+    if not plan.refuses_in_shadow(decision) and not (plan.refuses(decision) and decision.source != "error"):
         return
-    decision = verdict.shown_decision
+    decision = plan.shown(decision)
     _log.info("would have been refused, were it not in shadow: %r", decision)
     rate_limited.send(this_app(), decision=decision)
 
 
-def _speaking(ruling: Ruling) -> list[Rule]:
+def _speaking(verdict: Verdict) -> list[Rule]:
     """Return the rules that refuse: meta limits if one is used up, else the enforced ones."""
-    role = Role.ON_REFUSAL if ruling.decision._refused_by_meta else Role.ENFORCE
-    return [rule for rule in ruling.refusing() if rule.role is role]
+    role = Role.ON_REFUSAL if verdict.decision._refused_by_meta else Role.ENFORCE
+    return [rule for rule in verdict.plan.refusing(verdict.decision) if rule.role is role]
 
 
-def _response_of_hooks(ruling: Ruling, rules: Sequence[Rule]) -> Response | None:
+def _response_of_hooks(decision: Decision, rules: Sequence[Rule]) -> Response | None:
     # Those of a RateLimit come first in each rule, and are told once; the last answer counts.
     hooks = dict.fromkeys(hook for rule in rules for hook in rule.terms.on_breach[:1])
     hooks |= dict.fromkeys(hook for rule in rules for hook in rule.terms.on_breach)
     answer = None
     for hook in hooks:
-        response = hook(ruling.decision)
+        response = hook(decision)
         answer = response if isinstance(response, Response) else answer
     return answer
 
 
-def _error_message(ruling: Ruling, rules: Sequence[Rule]) -> str | None:
-    decision = ruling.decision
+def _error_message(decision: Decision, rules: Sequence[Rule]) -> str | None:
     binding = [
         row.policy
         for row in decision.details

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
+from itertools import islice
+from typing import Any
 
 from overlimit import Decision, _core
 from overlimit.http.fields import POLICY, RATE, Item, policy_field
@@ -11,7 +13,7 @@ from overlimit.http.identities import Identify, People, as_identifiers
 from overlimit.http.policy_names import distinct
 from overlimit.http.rules import Choice, Role, Rule
 
-__all__ = ["MOST_PLANS", "Plan", "Planner", "keys_of", "renamed"]
+__all__ = ["MOST_PLANS", "Plan", "Planner", "rate_fields"]
 
 MOST_PLANS = 256
 """How many of what depends on the request are kept: plans, and limiters of one decorator."""
@@ -25,16 +27,17 @@ class Plan:
 
     ``decide`` charges a request in one call to the store. It raises StoreError when the store failed and a
     policy's ``on_error`` says to raise that, ValueError or TypeError when a cost, or who is charged, is not
-    what it must be.
+    what it must be. ``policy_field`` is the value of ``RateLimit-Policy``, empty without ``items``, and
+    ``rate_field`` formats that of ``RateLimit`` for a decision of its own.
     """
 
     __slots__ = (
-        "_policy_field",
-        "_rate_field",
         "decide",
         "enforces",
         "has_shadows",
         "items",
+        "policy_field",
+        "rate_field",
         "returnable",
         "rules",
     )
@@ -51,16 +54,57 @@ class Plan:
         self.enforces = Role.ENFORCE in roles
         charges = tuple((rule.limiter, rule.identify, rule.cost, int(rule.role)) for rule in self.rules)
         self.decide: Callable[[People], Decision] = partial(_core._hit_rules, charges, as_identifiers)
-        self.items = renamed(item for rule in self.rules if _is_shown(rule) for item in rule.items())
-        self._policy_field = policy_field(self.items)
-        self._rate_field = partial(_core._rate_field, keys_of(self.rules, self.items))
+        self.items = _renamed(item for rule in self.rules if _is_shown(rule) for item in rule.items())
+        self.policy_field = policy_field(self.items)
+        self.rate_field: Callable[[Decision], str] = partial(_core._rate_field, _keys(self.rules, self.items))
         self.returnable = tuple(i for i, rule in enumerate(self.rules) if rule.terms.deduct_when is not None)
 
-    def fields(self, decision: Decision) -> list[tuple[str, str]]:
-        """Return ``RateLimit-Policy`` and ``RateLimit`` for a decision of its own; none without items."""
-        return (
-            [(POLICY, self._policy_field), (RATE, self._rate_field(decision))] if self._policy_field else []
-        )
+    def refuses(self, decision: Decision) -> bool:
+        """Tell whether a decision of this plan refuses the request; shadow limits alone refuse nobody."""
+        return not decision and (self.enforces or decision._refused_by_meta)
+
+    def refuses_in_shadow(self, decision: Decision) -> bool:
+        """Tell whether a shadow limit, and nothing else, would have refused."""
+        if not self.has_shadows or self.refuses(decision):
+            return False
+        return any(rule.role is Role.SHADOW for rule in self.refusing(decision))
+
+    def shown(self, decision: Decision) -> Decision:
+        """Return the decision, or what shadow limits would have answered that alone would have refused."""
+        return decision._with_shadows_enforced() if self.refuses_in_shadow(decision) else decision
+
+    def refusing(self, decision: Decision) -> tuple[Rule, ...]:
+        """Return the rules that refused, shadow ones included."""
+        names = {row.policy for row in decision.details if not row.allowed}
+        return tuple(rule for rule in self.rules if rule.limiter.name in names)
+
+    def refund(self, decision: Decision) -> None:
+        """Give back everything."""
+        self.rules[0].limiter.refund(decision)
+
+    def give_back(self, decision: Decision, response: Any, people: People) -> None:
+        """Refund what does not count, seeing the response, in one call to the store; ``people`` were charged.
+
+        What ``deduct_when`` raises is raised once the others are heard and refunded.
+        """
+        places: list[int] = []
+        raised: Exception | None = None
+        for index in self.returnable:
+            try:
+                places += self._returned(index, response, people)
+            except Exception as error:
+                raised = raised or error
+        if places:
+            self.rules[0].limiter._refund_part(decision, places)
+        if raised is not None:
+            raise raised
+
+    def _returned(self, index: int, response: Any, people: People) -> range:
+        deduct_when = self.rules[index].terms.deduct_when
+        if deduct_when is None or deduct_when(response):
+            return range(0)
+        first = sum(len(people[rule.identify]) for rule in self.rules[:index])
+        return range(first, first + len(people[self.rules[index].identify]))
 
 
 class Planner:
@@ -88,7 +132,21 @@ class Planner:
         return self._plan_of(rules) if rules else None
 
 
-def keys_of(rules: Iterable[Rule], items: Iterable[Item]) -> Keys:
+def rate_fields(decided: Iterable[tuple[Plan, Decision]]) -> list[tuple[str, str]]:
+    """Return ``RateLimit-Policy`` and ``RateLimit`` for all that decided a request; none without items."""
+    shown = [(plan, decision) for plan, decision in decided if plan.items]
+    if not shown:
+        return []
+    items = _renamed(item for plan, _ in shown for item in plan.items)
+    left = iter(items)
+    states = [
+        _core._rate_field(_keys(plan.rules, islice(left, len(plan.items))), decision)
+        for plan, decision in shown
+    ]
+    return [(POLICY, policy_field(items)), (RATE, ", ".join(filter(None, states)))]
+
+
+def _keys(rules: Iterable[Rule], items: Iterable[Item]) -> Keys:
     """Return what stands before each state, by rule; ``items`` are those of the rules that are shown."""
     texts = iter([f"{item.key};r=" for item in items])
     return tuple(
@@ -96,7 +154,7 @@ def keys_of(rules: Iterable[Rule], items: Iterable[Item]) -> Keys:
     )
 
 
-def renamed(items: Iterable[Item]) -> tuple[Item, ...]:
+def _renamed(items: Iterable[Item]) -> tuple[Item, ...]:
     """Return the items with names that are unique within one header."""
     given = tuple(items)
     names = distinct(item.name for item in given)

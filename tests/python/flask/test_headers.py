@@ -9,8 +9,8 @@ from email.utils import format_datetime
 import pytest
 from flask import Response, make_response
 
-from overlimit import InvalidLimit, SlidingWindow
-from overlimit.flask import RateLimit, RateLimitExceeded, ledger, rate_limit
+from overlimit import InvalidLimit, SlidingWindow, _core
+from overlimit.flask import RateLimit, RateLimitExceeded, rate_limit
 
 FIELDS = ("RateLimit-Policy", "RateLimit", "Retry-After")
 
@@ -101,9 +101,9 @@ def test_any_name_makes_a_valid_header(make_site, name):
 
 def test_headers_are_formatted_once_per_request(make_site, monkeypatch):
     formatted = []
-    header_fields = ledger.header_fields
+    rate_field = _core._rate_field
     monkeypatch.setattr(
-        ledger, "header_fields", lambda shown: formatted.append(shown) or header_fields(shown)
+        _core, "_rate_field", lambda keys, decision: formatted.append(keys) or rate_field(keys, decision)
     )
     site = make_site(application_limits="100/minute")
     site.app.get("/")(rate_limit("1/minute")(lambda: "ok"))
