@@ -32,41 +32,43 @@ class Binding:
 
         ``memory`` returns the app's own memory store.
         """
+        given = settings.options
         self.settings = settings
         self.prefix = prefix
-        self.header_names = settings.header_names or HeaderNames()
-        self.legacy_names = self.header_names if settings.headers in ("legacy", "both") else None
-        self.shadow = bool(settings.shadow)
-        self.enabled_by_settings = settings.enabled is not False
+        self.header_names = given.get("header_names") or HeaderNames()
+        self.legacy_names = self.header_names if given.get("headers") in ("legacy", "both") else None
+        self.shadow = bool(given.get("shadow"))
+        self.enabled_by_settings = given.get("enabled") is not False
         self.enabled = self.enabled_by_settings
         self.request_filters = request_filters
         self.exemptions = exemptions
-        self.addresses = Addresses.of(settings.trusted_proxies, settings.ipv6_prefix)
+        self.addresses = Addresses.of(given.get("trusted_proxies"), given.get("ipv6_prefix"))
         # Each app has counts of its own in memory, as it would in a process of its own.
-        store = settings.store or "memory://"
+        store = given.get("store") or "memory://"
         self.store: Store = memory() if store == "memory://" else as_store(store)
-        identify = settings.identifiers or identifiers_from(self.addresses)
+        identify = given.get("identifiers") or identifiers_from(self.addresses)
+        share = given.get("local_share")
         replaced = bool(settings.fallback.parts)
         self._rules = Maker(
             self.store,
-            settings.clock,
+            given.get("clock"),
             prefix,
             settings.limits,
             identify,
-            "raise" if replaced else settings.on_error or "allow",
-            1.0 if settings.local_share is None else settings.local_share,
-            settings.on_breach,
-            settings.headers in ("draft", "both") and not settings.shadow,
-            settings.request_identifier,
+            "raise" if replaced else given.get("on_error") or "allow",
+            1.0 if share is None else share,
+            given.get("on_breach"),
+            given.get("headers") in ("draft", "both") and not self.shadow,
+            given.get("request_identifier"),
         )
-        self._meta_rules = self._rules._replace(on_breach=settings.on_meta_breach)
+        self._meta_rules = self._rules._replace(on_breach=given.get("on_meta_breach"))
         self._instead = self._rules._replace(store=MemoryStore(), on_error="allow") if replaced else None
 
     @property
     def shared(self) -> tuple[object, ...]:
         """What bindings must have in common to be decided in one call."""
         alone = id(self) if self._instead else None
-        return id(self.store), id(self.settings.clock), self.shadow, alone
+        return id(self.store), id(self.settings.options.get("clock")), self.shadow, alone
 
     def concerns_this_request(self) -> bool:
         """Tell whether it is enabled and none of its filters lets the request pass."""

@@ -57,7 +57,7 @@ class Bindings:
         complete = settings.completed(self._config)
         complete.check()
         taken = [binding.prefix for known, binding in self._known.items() if known is not limiter]
-        prefix = _unused_prefix(complete.key_prefix or "", taken)
+        prefix = _unused_prefix(complete.options.get("key_prefix") or "", taken)
         self._known[limiter] = Binding(complete, prefix, self._own_memory, exemptions, request_filters)
 
     def acting_for(self, mark: Mark) -> Binding:
@@ -90,7 +90,7 @@ class Bindings:
                 "RateLimit(app, store=...) chooses where, RateLimit(app) keeps it and ends this hint.",
                 self._app_name,
             )
-            self._fallback = Binding(Settings().completed({}), "", MemoryStore, Exemptions())
+            self._fallback = Binding(Settings({}).completed({}), "", MemoryStore, Exemptions())
         return self._fallback
 
     def _own_memory(self) -> MemoryStore:

@@ -134,7 +134,7 @@ def _warn(bindings: Iterable[Binding], identifier: str) -> None:
 def _hints(binding: Binding, identifier: str) -> Iterator[str]:
     if isinstance(binding.store, MemoryStore):
         yield "memory:// is of one process: what a running server counts there is not seen here, nor reset"
-    if binding.settings.identifiers is not None or identifier == ANONYMOUS:
+    if binding.settings.options.get("identifiers") is not None or identifier == ANONYMOUS:
         return
     kind, _, address = identifier.partition(":")
     if kind not in ("ip", "user") or not address:

@@ -10,6 +10,7 @@ from flask import Request, Response
 from werkzeug.exceptions import HTTPException, ServiceUnavailable, TooManyRequests
 
 from overlimit import Decision
+from overlimit.flask.counterparts import OF_ERROR, PointsToCounterparts
 from overlimit.http.fields import retry_after_seconds
 from overlimit.http.refusals import MEDIA_TYPES, Problem, explained, quota_exceeded, store_failed
 
@@ -40,8 +41,10 @@ class _Refusal(HTTPException):
         return response
 
 
-class RateLimitExceeded(_Refusal, TooManyRequests):
+class RateLimitExceeded(PointsToCounterparts, _Refusal, TooManyRequests):
     """429 with the decision that refused; its ``Retry-After`` is absent when waiting cannot help."""
+
+    _counterparts = OF_ERROR
 
     def __init__(
         self,

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 from weakref import WeakSet
 
 from flask import Blueprint, Flask
@@ -15,17 +14,15 @@ from overlimit import Decision
 from overlimit.clocks import ClockLike
 from overlimit.flask.app_state import AppState
 from overlimit.flask.binding import Binding
+from overlimit.flask.counterparts import OF_LIMITER, PointsToCounterparts, no_such_option
 from overlimit.flask.current import this_app, this_request
 from overlimit.flask.decorator import Limited, LimitKeywords, SharedKeywords, limiting
 from overlimit.flask.exemptions import ALL_LIMITS, Exemptions, ExemptionScope
 from overlimit.flask.ledger import LEDGER, Ledger
-from overlimit.flask.settings import UNSET, Headers, Settings, Unset
+from overlimit.flask.settings import AllOptions, Options, Settings
+from overlimit.flask.signatures import shows
 from overlimit.http.identities import Identify
-from overlimit.http.legacy import HeaderNames
 from overlimit.http.options import LimitsValue, Scope, check_callable
-from overlimit.http.rules import Cost
-from overlimit.limiter import OnError
-from overlimit.stores import Store
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -36,7 +33,14 @@ T = TypeVar("T", bound="Callable[..., Any] | Blueprint")
 F = TypeVar("F", bound=Callable[[], object])
 
 
-class RateLimit:
+class Keywords(Options, total=False):
+    """What a RateLimit takes by name."""
+
+    app: Flask | None
+    key_func: Identify | None
+
+
+class RateLimit(PointsToCounterparts):
     """Limits the requests of one or more apps; what is of one app is in ``app.extensions["overlimit"]``.
 
     An option that is not given here is read from the app's configuration, by the name in brackets. Limits are
@@ -98,76 +102,16 @@ class RateLimit:
     InvalidLimit
         A limit is malformed.
     ValueError, TypeError
-        Another option cannot be.
+        Another option cannot be, or there is none of this name.
     """
 
-    def __init__(
-        self,
-        app: Flask | None = None,
-        *,
-        default_limits: LimitsValue | None = None,
-        default_limits_per_method: bool | None = None,
-        default_limits_exempt_when: Callable[[], object] | None = None,
-        default_limits_deduct_when: Callable[[Any], object] | None = None,
-        default_limits_cost: Cost | None = None,
-        application_limits: LimitsValue | None = None,
-        application_limits_per_method: bool | None = None,
-        application_limits_exempt_when: Callable[[], object] | None = None,
-        application_limits_deduct_when: Callable[[Any], object] | None = None,
-        application_limits_cost: Cost | None = None,
-        meta_limits: LimitsValue | None = None,
-        in_memory_fallback: LimitsValue | None = None,
-        on_breach: Callable[[Decision], object] | None = None,
-        on_meta_breach: Callable[[Decision], object] | None = None,
-        identifiers: Identify | None = None,
-        key_func: Identify | None = None,
-        store: str | Store | None = None,
-        clock: ClockLike | None = None,
-        algorithm: str | None = None,
-        key_prefix: str | None = None,
-        enabled: bool | None = None,
-        headers: Headers | Unset = UNSET,
-        header_names: HeaderNames | None = None,
-        on_error: OnError | None = None,
-        local_share: float | None = None,
-        shadow: bool | None = None,
-        trusted_proxies: int | Sequence[str] | None = None,
-        ipv6_prefix: int | None = None,
-    ) -> None:
+    _counterparts = OF_LIMITER
+
+    @shows(Keywords)
+    def __init__(self, app: Flask | None = None, /, **options: Unpack[Keywords]) -> None:
         """Keep the options; nothing is connected to."""
-        if app is not None and not isinstance(app, Flask):
-            raise TypeError(f"app must be a Flask app, not {app!r}; limits are given as default_limits=...")
-        if identifiers is not None and key_func is not None:
-            raise TypeError("identifiers and key_func are the same: give one of them")
-        self._settings = Settings(
-            default_limits=default_limits,
-            default_limits_per_method=default_limits_per_method,
-            default_limits_exempt_when=default_limits_exempt_when,
-            default_limits_deduct_when=default_limits_deduct_when,
-            default_limits_cost=default_limits_cost,
-            application_limits=application_limits,
-            application_limits_per_method=application_limits_per_method,
-            application_limits_exempt_when=application_limits_exempt_when,
-            application_limits_deduct_when=application_limits_deduct_when,
-            application_limits_cost=application_limits_cost,
-            meta_limits=meta_limits,
-            in_memory_fallback=in_memory_fallback,
-            on_breach=on_breach,
-            on_meta_breach=on_meta_breach,
-            identifiers=identifiers or key_func,
-            store=store,
-            clock=clock,
-            algorithm=algorithm,
-            key_prefix=key_prefix,
-            enabled=enabled,
-            headers=headers,
-            header_names=header_names,
-            on_error=on_error,
-            local_share=local_share,
-            shadow=shadow,
-            trusted_proxies=trusted_proxies,
-            ipv6_prefix=ipv6_prefix,
-        )
+        app = _app_of(app, options)
+        self._settings = Settings(_options_of(options))
         self._settings.check()
         self._enabled: bool | None = None
         self._suspended = 0
@@ -192,7 +136,7 @@ class RateLimit:
             Another key of the configuration has a value that cannot be.
         """
         state = AppState.of(app)
-        settings = self._settings if clock is None else replace(self._settings, clock=clock)
+        settings = self._settings if clock is None else Settings({**self._settings.options, "clock": clock})
         state.register(self, settings, self.exemptions, self.request_filters)
         self._states.add(state)
         with self._switching:
@@ -305,3 +249,35 @@ class RateLimit:
         binding = None if asked is None else AppState.of(this_app()).bindings.get(self)
         ledger: Ledger | None = getattr(asked, LEDGER, None)
         return None if ledger is None or binding is None else ledger.decision(binding)
+
+
+def _app_of(first: Flask | None, options: Keywords) -> Flask | None:
+    """Return the app, given first or by name, out of the options."""
+    app = options.pop("app", None) if first is None else first
+    if isinstance(app, Flask) and "app" not in options:
+        return app
+    if callable(app):
+        raise TypeError("the first argument is the app: write RateLimit(app, identifiers=...) of a function")
+    if app is not None:
+        kind = type(app).__name__
+        raise TypeError(f"app must be a Flask app, not a {kind}; limits are given as default_limits=...")
+    return app
+
+
+def _options_of(options: Keywords) -> AllOptions:
+    """Return the options by the names they have here.
+
+    Raises
+    ------
+    TypeError
+        There is none of this name, or one is given under both of its names.
+    """
+    for name in options:
+        if name not in Keywords.__annotations__:
+            raise no_such_option(name, Keywords.__annotations__)
+    by_alias = options.pop("key_func", None)
+    if by_alias is None:
+        return cast(AllOptions, options)
+    if options.get("identifiers") is not None:
+        raise TypeError("identifiers and key_func are the same: give one of them")
+    return cast(AllOptions, {**options, "identifiers": by_alias})

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from enum import Enum
 from types import NoneType
-from typing import Any, Final, Literal, get_args
+from typing import Any, Literal, TypedDict, cast, get_args
 
 from overlimit import Decision, InvalidLimit
 from overlimit.clocks import ClockLike
@@ -22,57 +20,59 @@ from overlimit.limits import Limit, LimitsLike, as_limits
 from overlimit.limits.registry import algorithm_named
 from overlimit.stores import Store
 
-__all__ = ["UNSET", "Headers", "Settings", "Unset"]
+__all__ = ["AllOptions", "Headers", "Options", "Settings"]
 
 Headers = Literal["draft", "legacy", "both"] | None
 """The fields of the IETF draft, X-RateLimit-*, both, or none."""
 
 
-class Unset(Enum):
-    """The type of `UNSET`: not given, where None has a meaning of its own."""
+class Options(TypedDict, total=False):
+    """What a RateLimit takes by name and says what it means; None, but for ``headers``, is not set."""
 
-    UNSET = "unset"
+    default_limits: LimitsValue | None
+    default_limits_per_method: bool | None
+    default_limits_exempt_when: Callable[[], object] | None
+    default_limits_deduct_when: Callable[[Any], object] | None
+    default_limits_cost: Cost | None
+    application_limits: LimitsValue | None
+    application_limits_per_method: bool | None
+    application_limits_exempt_when: Callable[[], object] | None
+    application_limits_deduct_when: Callable[[Any], object] | None
+    application_limits_cost: Cost | None
+    meta_limits: LimitsValue | None
+    in_memory_fallback: LimitsValue | None
+    on_breach: Callable[[Decision], object] | None
+    on_meta_breach: Callable[[Decision], object] | None
+    identifiers: Identify | None
+    store: str | Store | None
+    clock: ClockLike | None
+    algorithm: str | None
+    key_prefix: str | None
+    enabled: bool | None
+    headers: Headers
+    header_names: HeaderNames | None
+    on_error: OnError | None
+    local_share: float | None
+    shadow: bool | None
+    trusted_proxies: int | Sequence[str] | None
+    ipv6_prefix: int | None
 
 
-UNSET: Final = Unset.UNSET
+class AllOptions(Options, total=False):
+    """The options, and those that only the configuration gives."""
+
+    strategy: str | None
+    request_identifier: Callable[[], str] | None
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The options of a RateLimit; None, or `UNSET` for ``headers``, is what nobody has set."""
+    """The options of a RateLimit."""
 
-    default_limits: LimitsValue | None = None
-    default_limits_per_method: bool | None = None
-    default_limits_exempt_when: Callable[[], object] | None = None
-    default_limits_deduct_when: Callable[[Any], object] | None = None
-    default_limits_cost: Cost | None = None
-    application_limits: LimitsValue | None = None
-    application_limits_per_method: bool | None = None
-    application_limits_exempt_when: Callable[[], object] | None = None
-    application_limits_deduct_when: Callable[[Any], object] | None = None
-    application_limits_cost: Cost | None = None
-    meta_limits: LimitsValue | None = None
-    in_memory_fallback: LimitsValue | None = None
-    on_breach: Callable[[Decision], object] | None = None
-    on_meta_breach: Callable[[Decision], object] | None = None
-    identifiers: Identify | None = None
-    store: str | Store | None = dataclasses.field(default=None, repr=False)
-    clock: ClockLike | None = None
-    algorithm: str | None = None
-    strategy: str | None = None
-    request_identifier: Callable[[], str] | None = None
-    key_prefix: str | None = None
-    enabled: bool | None = None
-    headers: Headers | Unset = UNSET
-    header_names: HeaderNames | None = None
-    on_error: OnError | None = None
-    local_share: float | None = None
-    shadow: bool | None = None
-    trusted_proxies: int | Sequence[str] | None = None
-    ipv6_prefix: int | None = None
-    _checked: dict[LimitsLike, tuple[Limit, ...]] = dataclasses.field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
+    def __init__(self, options: AllOptions) -> None:
+        """Keep what is set; a ``store`` may hold a password."""
+        given = {name: value for name, value in options.items() if value is not None or name == "headers"}
+        self.options = cast(AllOptions, given)
+        self._checked: dict[LimitsLike, tuple[Limit, ...]] = {}
 
     def check(self) -> None:
         """Check what can be checked without the app.
@@ -91,21 +91,33 @@ class Settings:
             "in_memory_fallback (RATELIMIT_IN_MEMORY_FALLBACK)": self.fallback,
         }.items():
             self._check_limits(name, options)
-        if self.algorithm is not None:
-            algorithm_named(self.algorithm)
-        if not isinstance(self.header_names, (HeaderNames, NoneType)):
-            raise TypeError(f"header_names is a HeaderNames, not {self.header_names!r}")
-        check_callable("identifiers", self.identifiers, 0)
-        check_callable("on_breach", self.on_breach, 1)
-        check_callable("on_meta_breach", self.on_meta_breach, 1)
-        if self.headers not in (UNSET, "draft", "legacy", "both", None):
-            raise ValueError(f"headers is 'draft', 'legacy', 'both' or None, not {self.headers!r}")
-        if self.on_error is not None and self.on_error not in get_args(OnError):
-            raise ValueError(f"on_error is one of {', '.join(get_args(OnError))}, not {self.on_error!r}")
-        for name in self.header_names or ():
+        self._check_functions()
+        self._check_choices()
+        self._check_addresses()
+
+    def _check_functions(self) -> None:
+        check_callable("identifiers", self.options.get("identifiers"), 0)
+        check_callable("on_breach", self.options.get("on_breach"), 1)
+        check_callable("on_meta_breach", self.options.get("on_meta_breach"), 1)
+
+    def _check_choices(self) -> None:
+        algorithm, on_error = self.options.get("algorithm"), self.options.get("on_error")
+        if algorithm is not None:
+            algorithm_named(algorithm)
+        headers, names = self.options.get("headers"), self.options.get("header_names")
+        if headers not in ("draft", "legacy", "both", None):
+            raise ValueError(f"headers is 'draft', 'legacy', 'both' or None, not {headers!r}")
+        if not isinstance(names, (HeaderNames, NoneType)):
+            raise TypeError(f"header_names is a HeaderNames, not {names!r}")
+        for name in names or ():
             checked_header_name(name)
-        Proxies(0 if self.trusted_proxies is None else self.trusted_proxies)
-        checked_ipv6_prefix(64 if self.ipv6_prefix is None else self.ipv6_prefix)
+        if on_error is not None and on_error not in get_args(OnError):
+            raise ValueError(f"on_error is one of {', '.join(get_args(OnError))}, not {on_error!r}")
+
+    def _check_addresses(self) -> None:
+        proxies, prefix = self.options.get("trusted_proxies"), self.options.get("ipv6_prefix")
+        Proxies(0 if proxies is None else proxies)
+        checked_ipv6_prefix(64 if prefix is None else prefix)
 
     def _check_limits(self, name: str, options: LimitOptions) -> None:
         try:
@@ -126,16 +138,9 @@ class Settings:
             A key has a value that cannot be.
         """
         found = {name: value for name, value in configuration.read(config).items() if value not in ("", [])}
-        given = {
-            field.name: value
-            for field in dataclasses.fields(self)
-            if (field.init and (value := getattr(self, field.name)) is not None) or field.name == "headers"
-        }
-        if given["headers"] is UNSET:
-            del given["headers"]
-        if "algorithm" in given:
+        if "algorithm" in self.options:
             found.pop("strategy", None)
-        return Settings(**{"headers": "draft", **found, **given})
+        return Settings(cast(AllOptions, {"headers": "draft", **found, **self.options}))
 
     def limits(self, value: LimitsLike, algorithm: str | None = None) -> tuple[Limit, ...]:
         """Read limits, texts as ``algorithm`` or else as what the settings say.
@@ -145,9 +150,10 @@ class Settings:
         InvalidLimit
             They are malformed.
         """
-        if algorithm is None and self.strategy is not None:
-            return self._under(self.strategy, value)
-        return as_limits(value, algorithm or self.algorithm)
+        strategy = self.options.get("strategy")
+        if algorithm is None and strategy is not None:
+            return self._under(strategy, value)
+        return as_limits(value, algorithm or self.options.get("algorithm"))
 
     # What is compiled was checked before: what there is to be said of it is said once.
     def _under(self, strategy: str, value: LimitsLike) -> tuple[Limit, ...]:
@@ -157,31 +163,33 @@ class Settings:
     @property
     def default(self) -> LimitOptions:
         """The limits of routes without limits of their own."""
+        cost = self.options.get("default_limits_cost")
         return LimitOptions(
-            parts_of(self.default_limits),
-            per_method=bool(self.default_limits_per_method),
-            exempt_when=self.default_limits_exempt_when,
-            deduct_when=self.default_limits_deduct_when,
-            cost=1 if self.default_limits_cost is None else self.default_limits_cost,
+            parts_of(self.options.get("default_limits")),
+            per_method=bool(self.options.get("default_limits_per_method")),
+            exempt_when=self.options.get("default_limits_exempt_when"),
+            deduct_when=self.options.get("default_limits_deduct_when"),
+            cost=1 if cost is None else cost,
         )
 
     @property
     def application(self) -> LimitOptions:
         """The limits of the whole app."""
+        cost = self.options.get("application_limits_cost")
         return LimitOptions(
-            parts_of(self.application_limits),
-            per_method=bool(self.application_limits_per_method),
-            exempt_when=self.application_limits_exempt_when,
-            deduct_when=self.application_limits_deduct_when,
-            cost=1 if self.application_limits_cost is None else self.application_limits_cost,
+            parts_of(self.options.get("application_limits")),
+            per_method=bool(self.options.get("application_limits_per_method")),
+            exempt_when=self.options.get("application_limits_exempt_when"),
+            deduct_when=self.options.get("application_limits_deduct_when"),
+            cost=1 if cost is None else cost,
         )
 
     @property
     def meta(self) -> LimitOptions:
         """The limits of how often one is refused."""
-        return LimitOptions(parts_of(self.meta_limits))
+        return LimitOptions(parts_of(self.options.get("meta_limits")))
 
     @property
     def fallback(self) -> LimitOptions:
         """What holds instead of all limits while the store fails."""
-        return LimitOptions(parts_of(self.in_memory_fallback))
+        return LimitOptions(parts_of(self.options.get("in_memory_fallback")))

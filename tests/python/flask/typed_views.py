@@ -114,3 +114,12 @@ free(1, title="a")  # type: ignore[call-arg]
 shared()  # type: ignore[call-arg]
 Item().get("one")  # type: ignore[arg-type]
 limiter.limit("5/minute", costs=2)  # type: ignore[call-arg]
+RateLimit(app=app, key_func=lambda: "me", headers=None)
+RateLimit(storage_uri="memory://")  # type: ignore[call-arg]
+RateLimit(shadow="yes")  # type: ignore[arg-type]
+RateLimit(lambda: "me")  # type: ignore[arg-type]
+limit = limiter.current_limit  # type: ignore[attr-defined]
+
+
+def old_handler(error: RateLimitExceeded) -> object:
+    return error.limit  # type: ignore[attr-defined]
