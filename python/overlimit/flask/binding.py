@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from overlimit import MemoryStore
 from overlimit.flask.exemptions import Exemptions
 from overlimit.flask.identifiers import Addresses, identifiers_from
 from overlimit.flask.settings import Settings
 from overlimit.http.legacy import HeaderNames
+from overlimit.http.made_names import MadeNames
 from overlimit.http.making import Maker, Origin, Placed
 from overlimit.http.options import LimitOptions, text_of
 from overlimit.http.rules import Role
@@ -60,9 +61,14 @@ class Binding:
             given.get("on_breach"),
             given.get("headers") in ("draft", "both") and not self.shadow,
             given.get("request_identifier"),
+            MadeNames(),
         )
         self._meta_rules = self._rules._replace(on_breach=given.get("on_meta_breach"))
-        self._instead = self._rules._replace(store=MemoryStore(), on_error="allow") if replaced else None
+        self._instead = (
+            self._rules._replace(store=MemoryStore(), on_error="allow", made=MadeNames())
+            if replaced
+            else None
+        )
 
     @property
     def shared(self) -> tuple[object, ...]:
@@ -75,6 +81,18 @@ class Binding:
         if not self.request_filters:
             return self.enabled
         return self.enabled and not any(passes() for passes in self.request_filters)
+
+    def forget_all(self, names: Iterable[str]) -> None:
+        """Give everybody a fresh start under policies of these names, and all that it has made lately.
+
+        Raises
+        ------
+        StoreError
+            The store cannot answer.
+        """
+        if self._instead is not None:
+            self._instead.forget_all(())
+        self._rules.forget_all(names)
 
     def decorated(self, options: LimitOptions, origin: Origin) -> Iterator[Placed]:
         """Yield the limits of a decorator, and its meta limits, which count for the whole app."""

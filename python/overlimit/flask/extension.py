@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 from weakref import WeakSet
 
-from flask import Blueprint, Flask
+from flask import Blueprint, Flask, has_app_context
 
 from overlimit import Decision
 from overlimit.clocks import ClockLike
@@ -22,6 +22,7 @@ from overlimit.flask.ledger import LEDGER, Ledger
 from overlimit.flask.settings import AllOptions, Options, Settings
 from overlimit.flask.signatures import shows
 from overlimit.http.identities import Identify
+from overlimit.flask.standings import forget_all
 from overlimit.http.options import LimitsValue, Scope, check_callable
 
 if TYPE_CHECKING:
@@ -204,7 +205,9 @@ class RateLimit(PointsToCounterparts):
 
     @property
     def enabled(self) -> bool:
-        """Whether anything is limited; may be set at any time, for all apps."""
+        """Whether anything is limited: False within `disabled`. May be set at any time, for all apps."""
+        if self._suspended:
+            return False
         return (
             all(binding.enabled for binding in self._bindings()) if self._enabled is None else self._enabled
         )
@@ -223,6 +226,36 @@ class RateLimit(PointsToCounterparts):
             yield
         finally:
             self._suspend(-1)
+
+    def reset(self) -> None:
+        """Forget what this RateLimit has counted on the current app; without one, on all its apps: for tests.
+
+        Everybody's counts, those of other processes in the same store too; no other key of the store is
+        touched. Counts whose names only a request tells (of a ``scope`` or limits that read it, of plain
+        functions and ``with`` blocks) are forgotten as far as this process has used them, the latest 1024
+        names; those of other processes stay. On Redis all keys of the database are looked at, once for each
+        policy.
+
+        Raises
+        ------
+        StoreError
+            The store cannot answer.
+        RuntimeError
+            The current app does not have this RateLimit, or not that of one of its decorators.
+        """
+        for state, binding in self._registered():
+            with state.app.app_context():
+                forget_all(state.app, binding)
+
+    def _registered(self) -> Iterator[tuple[AppState, Binding]]:
+        states = (AppState.of(this_app()),) if has_app_context() else tuple(self._states)
+        for state in states:
+            binding = state.bindings.get(self)
+            if binding is None:
+                raise RuntimeError(
+                    f"{state.app.name!r} does not have this RateLimit: call init_app(app) on it"
+                )
+            yield state, binding
 
     def _suspend(self, more: int) -> None:
         with self._switching:

@@ -1,4 +1,4 @@
-"""How one identifier stands under every limit of an app, and its fresh start."""
+"""How an identifier stands under every limit of an app, and fresh starts for all."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from flask import Flask
+
+from overlimit.flask.binding import Binding
 from overlimit.flask.descriptions import Description, terms_of
-from overlimit.flask.inventory import Entry, Held
+from overlimit.flask.inventory import Entry, Held, entries_of
 from overlimit.http.rules import Rule, items_of
 
-__all__ = ["Policy", "policies_of", "standing"]
+__all__ = ["Policy", "forget_all", "policies_of", "standing"]
 
 _UNMEASURED = dict.fromkeys(("limit", "quota", "remaining", "retry_after", "reset_after", "status", "locked"))
 
@@ -61,6 +64,22 @@ def standing(policy: Policy, identifier: str) -> Iterator[Description]:
         return
     for found in _measured(rule, identifier):
         yield {**found, **terms}
+
+
+def forget_all(app: Flask, binding: Binding) -> None:
+    """Give everybody a fresh start under all that one RateLimit counts on an app.
+
+    Of counts whose names only a request tells, those that this process has made lately.
+
+    Raises
+    ------
+    StoreError
+        The store cannot answer.
+    RuntimeError
+        The RateLimit of a bound decorator is not registered on the app.
+    """
+    policies = policies_of(entries_of(app))
+    binding.forget_all(each.name for each in policies if each.name and each.held.binding is binding)
 
 
 def _measured(rule: Rule, identifier: str) -> Iterator[Description]:

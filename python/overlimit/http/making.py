@@ -10,6 +10,7 @@ from typing import NamedTuple
 from overlimit import Decision, Limiter
 from overlimit.clocks import ClockLike
 from overlimit.http.identities import Identify
+from overlimit.http.made_names import MadeNames
 from overlimit.http.options import Dynamic, LimitOptions, ReadLimits, counted_method, is_dynamic
 from overlimit.http.plan import MOST_PLANS
 from overlimit.http.policy_names import policy_name, shown_name
@@ -54,6 +55,21 @@ class Maker(NamedTuple):
     in_fields: bool
     request_identifier: Callable[[], str] | None
     """Says instead of the endpoint what a request asks for."""
+    made: MadeNames
+    """The names of the policies it has made."""
+
+    def forget_all(self, names: Iterable[str]) -> None:
+        """Give everybody a fresh start under policies of these names, and under those it has made lately.
+
+        Raises
+        ------
+        StoreError
+            The store cannot answer.
+        """
+        for name in dict.fromkeys((*names, *self.made)):
+            # Of any limits: the name says what is forgotten, and "local" that this process forgets its part.
+            any_limits = as_limits("1/second")
+            _VaryingLimiter(any_limits, name=name, store=self.store, on_error="local").reset_all()
 
     def place(self, options: LimitOptions, origin: Origin, role: Role = Role.ENFORCE) -> Iterator[Placed]:
         """Yield what each policy of these options is where it is put."""
@@ -172,6 +188,7 @@ class Placed(NamedTuple):
         )
 
     def _limiter(self, kind: type[Limiter], limits: tuple[Limit, ...], name: str) -> Limiter:
+        self.maker.made.add(name)
         return kind(
             limits,
             name=name,

@@ -109,3 +109,25 @@ def test_there_is_no_decision_while_switched_off(make_site):
     site = make_site(default_limits="1/minute")
     with site.limiter.disabled():
         assert site.decision("/free") is None
+
+
+def test_it_says_that_it_is_off_within_a_disabled_block(make_site):
+    site = make_site(default_limits="1/minute")
+    for limiter in (site.limiter, RateLimit()):
+        assert limiter.enabled is True
+        with limiter.disabled():
+            assert limiter.enabled is False
+            with limiter.disabled():
+                pass
+            assert limiter.enabled is False
+        assert limiter.enabled is True
+
+
+def test_what_is_switched_within_a_disabled_block_holds_after_it(make_site):
+    site = make_site(default_limits="1/minute", enabled=False)
+    with site.limiter.disabled():
+        site.limiter.enabled = True
+        assert site.limiter.enabled is False
+        assert site.ask("/free", 2) == [200, 200]
+    assert site.limiter.enabled is True
+    assert site.ask("/free", 2) == [200, 429]

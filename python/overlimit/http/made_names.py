@@ -1,0 +1,33 @@
+"""The names of counts that a process has used."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+__all__ = ["MadeNames"]
+
+_MOST = 1024
+
+
+class MadeNames:
+    """The latest names, as many as a process may remember though requests make them up; safe for threads."""
+
+    def __init__(self) -> None:
+        """Start without any."""
+        self._names: dict[str, None] = {}
+        self._lock = threading.Lock()
+
+    def add(self, name: str) -> None:
+        """Note a name as the latest."""
+        with self._lock:
+            self._names.pop(name, None)
+            self._names[name] = None
+            if len(self._names) > _MOST:
+                del self._names[next(iter(self._names))]
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield what is known now, the oldest first."""
+        with self._lock:
+            known = tuple(self._names)
+        return iter(known)
