@@ -26,6 +26,9 @@ __all__ = ["limits"]
 
 P = ParamSpec("P")
 
+_NOT_ALL = 3
+"""The exit status of a reset that could not reach everything; 1 is an error, 2 one of usage."""
+
 
 @click.group()
 def limits() -> None:
@@ -56,9 +59,9 @@ _identifier = click.argument("identifier")
 def list_limits(as_json: bool) -> None:
     """List the limits of every route, and the routes that nothing protects.
 
-    No store is asked, and no function of the app is called: limits that one names during a request are listed
-    by the name of the function. Static files, and limits of plain functions and of with blocks, are not
-    listed.
+    No store is asked, and no function of the app is called: what one says during a request (limits, costs,
+    conditions, who is counted) is listed by the name of the function. Static files, and limits of plain
+    functions and of with blocks, are not listed.
     """
     app = this_app()
     bindings = _bindings(app)
@@ -97,8 +100,8 @@ def reset_identifier(identifier: str, as_json: bool) -> None:
     """Give IDENTIFIER a fresh start under all limits of the app, locks included, without asking.
 
     IDENTIFIER is written as it is counted: ip:203.0.113.7, ip:2001:db8:1:2::/64 or user:42, unless the app
-    has identifiers of its own. Limits whose scope is known only during a request, and those of plain
-    functions and of with blocks, stay as they are.
+    has identifiers of its own. Limits that count by what only a request tells stay as they are: they are
+    named, and the exit status is 3. So do those of plain functions and of with blocks.
     """
     app = this_app()
     _warn(_bindings(app), identifier)
@@ -112,6 +115,9 @@ def reset_identifier(identifier: str, as_json: bool) -> None:
         _print_json({"identifier": identifier, "reset": done, "not_reset": left})
     else:
         _print(resets(identifier, done, left))
+    if left:
+        click.echo(f"Not reset, as only a request tells where they count: {', '.join(left)}", err=True)
+        raise SystemExit(_NOT_ALL)
 
 
 def _bindings(app: Flask) -> tuple[Binding, ...]:

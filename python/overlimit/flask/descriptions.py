@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from overlimit.flask.binding import Binding
+from overlimit.flask.identifiers import get_identifiers
 from overlimit.flask.inventory import Entry, Held
 from overlimit.http.options import is_dynamic
-from overlimit.http.rules import items_of
+from overlimit.http.rules import Identify, items_of
 from overlimit.stores import Store
 
-__all__ = ["Description", "described_entries", "seconds", "store_shown", "terms_of"]
+__all__ = ["Description", "described_entries", "identifiers_shown", "seconds", "store_shown", "terms_of"]
 
 Description = dict[str, Any]
 """What JSON can say: of a route, or of a limit."""
@@ -32,12 +34,15 @@ def terms_of(held: Held) -> Description:
     placed, options = held.placed, held.placed.options
     return {
         "kind": _kind_of(held),
+        "identifiers": identifiers_shown(held.binding, options.identifiers),
+        "methods": None if options.methods is None else sorted(options.methods),
         "scope": _function_or_itself(options.scope),
         "cost": _function_or_itself(options.cost),
         "per_method": options.per_method,
         "shadow": held.in_shadow,
         "dynamic": _name_of(placed.value) if is_dynamic(placed.value) else None,
         "exempt_when": _function_or_itself(options.exempt_when),
+        "deduct_when": _function_or_itself(options.deduct_when),
         "store": store_shown(held.binding.store),
     }
 
@@ -78,6 +83,11 @@ def _name_of(function: object) -> str:
     """Return where a function is from and what it's called; never its repr, which may show what it holds."""
     of = function if hasattr(function, "__qualname__") else type(function)
     return f"{of.__module__}.{of.__qualname__}()"
+
+
+def identifiers_shown(binding: Binding, own: Identify | None = None) -> str:
+    """Return the name of what says who is counted: a limit's own function, or else that of its RateLimit."""
+    return _name_of(own or binding.settings.options.get("identifiers") or get_identifiers)
 
 
 def seconds(number: float) -> str:

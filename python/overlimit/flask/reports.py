@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 
 from overlimit.flask.binding import Binding
 from overlimit.flask.columns import aligned
-from overlimit.flask.descriptions import Description, seconds, store_shown
+from overlimit.flask.descriptions import Description, identifiers_shown, seconds, store_shown
 
 __all__ = ["listing", "resets", "standings"]
 
-_LIST_HEAD = ("ENDPOINT", "METHODS", "RULE", "NAME", "LIMIT", "QUOTA", "WINDOW", "ALGORITHM", "KIND", "NOTES")
-_CHECK_HEAD = ("POLICY", "NAME", "LIMIT", "REMAINING", "RETRY AFTER", "RESET AFTER", "STATUS", "NOTES")
+_LIST_HEAD = (
+    *("ENDPOINT", "METHODS", "RULE"),
+    *("NAME", "LIMIT", "QUOTA", "WINDOW", "ALGORITHM", "KIND", "OPTIONS"),
+)
+_CHECK_HEAD = ("POLICY", "NAME", "LIMIT", "REMAINING", "RETRY AFTER", "RESET AFTER", "STATUS", "OPTIONS")
 _UNKNOWN = "known only during a request"
 
 
-def listing(bindings: Iterable[Binding], entries: list[Description]) -> Iterator[str]:
+def listing(bindings: Collection[Binding], entries: list[Description]) -> Iterator[str]:
     """Yield the stores, a table of all limits and the routes that nothing protects."""
+    usual = {identifiers_shown(binding) for binding in bindings}
     yield from map(_binding_line, bindings)
-    rows = [row for entry in entries for row in _rows(entry)]
+    rows = [row for entry in entries for row in _rows(entry, usual)]
     if rows:
         yield ""
         yield from aligned([_LIST_HEAD, *rows])
@@ -32,13 +36,18 @@ def _binding_line(binding: Binding) -> str:
     prefix = f", key prefix {binding.prefix}" if binding.prefix else ""
     shadow = ", in shadow: refuses nothing" if binding.shadow else ""
     disabled = "" if binding.enabled else ", disabled"
-    return f"Store: {store_shown(binding.store)}{prefix}{shadow}{disabled}"
+    who = f", identifiers {identifiers_shown(binding)}"
+    return f"Store: {store_shown(binding.store)}{prefix}{who}{shadow}{disabled}"
 
 
-def _rows(entry: Description) -> Iterator[tuple[str, ...]]:
+def _rows(entry: Description, usual: Collection[str]) -> Iterator[tuple[str, ...]]:
+    """Yield a row per limit, which tells who is counted if that may be another than the reader thinks."""
     where = _where(entry)
     for limit in entry["limits"]:
-        yield *where, limit["name"], *_numbers(limit), limit["kind"], "; ".join(_notes(limit))
+        who = limit["identifiers"]
+        told = () if [who] == [*usual] else (f"identifiers {who}",)
+        options = "; ".join((*told, *_options(limit)))
+        yield *where, limit["name"], *_numbers(limit), limit["kind"], options
         where = "", "", ""
 
 
@@ -48,19 +57,23 @@ def _numbers(limit: Description) -> tuple[str, str, str, str]:
     return limit["limit"], str(limit["quota"]), seconds(limit["window"]), limit["algorithm"]
 
 
-def _notes(limit: Description) -> Iterator[str]:
+def _options(limit: Description) -> Iterator[str]:
     if limit["dynamic"]:
         yield f"limit is {limit['dynamic']}"
     if limit["scope"] is not None:
         yield f"scope {limit['scope']}"
     if limit["cost"] != 1:
         yield f"cost {limit['cost']}"
+    if limit["methods"] is not None:
+        yield f"methods {','.join(limit['methods'])}"
     if limit["per_method"]:
         yield "per method"
     if limit["shadow"]:
         yield "shadow"
     if limit["exempt_when"]:
         yield f"exempt when {limit['exempt_when']}"
+    if limit["deduct_when"]:
+        yield f"deduct when {limit['deduct_when']}"
 
 
 def _where(entry: Description) -> tuple[str, str, str]:
@@ -75,18 +88,19 @@ def standings(identifier: str, found: list[Description]) -> Iterator[str]:
 
 
 def _standing_row(found: Description) -> tuple[str, ...]:
-    notes = "; ".join(_notes(found))
+    options = "; ".join(_options(found))
     if found["limit"] is None:
-        return found["policy"] or "-", found["name"], "-", "-", "-", "-", _UNKNOWN, notes
+        return found["policy"] or "-", found["name"], "-", "-", "-", "-", _UNKNOWN, options
     retry = "never" if found["retry_after"] is None else seconds(found["retry_after"])
     left = f"{found['remaining']} of {found['quota']}"
     reset = seconds(found["reset_after"])
-    return found["policy"], found["name"], found["limit"], left, retry, reset, found["status"], notes
+    return found["policy"], found["name"], found["limit"], left, retry, reset, found["status"], options
 
 
 def resets(identifier: str, done: list[str], left: list[str]) -> Iterator[str]:
     """Yield the names of the policies that were reset, and of those that could not be."""
-    yield f"{identifier} has a fresh start under {len(done)} policies:"
+    policies = "1 policy" if len(done) == 1 else f"{len(done)} policies"
+    yield f"{identifier} has a fresh start under {policies}:"
     yield from (f"  {name}" for name in done)
     if left:
         yield f"Not reset, as where they count is {_UNKNOWN}:"

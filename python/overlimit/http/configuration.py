@@ -7,13 +7,13 @@ names its key.
 from __future__ import annotations
 
 import difflib
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from overlimit import _core
 from overlimit._options import truth_of
 from overlimit.http.addresses import Proxies, checked_ipv6_prefix
+from overlimit.http.callers import warn_caller
 from overlimit.http.legacy import HeaderNames, checked_header_name
 from overlimit.http.storage_urls import store_url
 from overlimit.http.strategies import algorithm_of
@@ -74,7 +74,7 @@ def _warn_of_unknown(config: Mapping[str, Any]) -> None:
         if isinstance(key, str) and key.startswith(_PREFIX) and key not in KEYS:
             nearest = difflib.get_close_matches(key, KEYS, n=1)
             hint = f"; did you mean {nearest[0]}?" if nearest else ""
-            warnings.warn(f"{key} is no key of the configuration and has no effect{hint}", stacklevel=3)
+            warn_caller(f"{key} is no key of the configuration and has no effect{hint}")
 
 
 def _option(name: str, check: Callable[[str, Any], object]) -> Read:
@@ -178,7 +178,7 @@ def _algorithm(key: str, value: Any) -> Options:
 
 def _retry_after_value(key: str, value: Any) -> None:
     if _one_of(key, value, ("delta-seconds", "http-date")) == "http-date":
-        warnings.warn(f"{key}: Retry-After is in seconds here, never a date", stacklevel=4)
+        warn_caller(f"{key}: Retry-After is in seconds here, never a date")
 
 
 def _trusted_proxies(key: str, value: Any) -> int | list[str]:
@@ -263,4 +263,4 @@ def _store(given: Mapping[str, Any]) -> Options:
 
 def _warn_of_lost(options: Mapping[str, Any]) -> None:
     if options:
-        warnings.warn(f"{_STORAGE_OPTIONS} has no effect without a URL in {_STORAGE_URI}", stacklevel=4)
+        warn_caller(f"{_STORAGE_OPTIONS} has no effect without a URL in {_STORAGE_URI}")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote, urlencode
 
 from overlimit._options import truth_of
 from overlimit._tls import TLS_DEFAULTS
+from overlimit.http.callers import warn_caller
 
 __all__ = ["store_url"]
 
@@ -128,7 +128,7 @@ def _query(place: _Place, options: Mapping[str, Any]) -> str:
     """Return the options that ``RedisStore`` reads from its URL; warn of those without effect."""
     others = sorted(set(options) - _OWN - _TRANSLATED)
     if others:
-        warnings.warn(f"storage options that have no effect here: {', '.join(others)}", stacklevel=3)
+        warn_caller(f"storage options that have no effect here: {', '.join(others)}")
     query = {name: _written(name, value) for name, value in options.items() if name in _OWN}
     if "db" in options and not place.has_database:
         query["db"] = str(options["db"])

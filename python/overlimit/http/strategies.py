@@ -6,6 +6,7 @@ import logging
 from types import MappingProxyType
 
 from overlimit.errors import InvalidLimit
+from overlimit.http.callers import frames_to_caller
 from overlimit.limits import (
     FixedWindow,
     Limit,
@@ -64,7 +65,11 @@ def _logs_or_windows(limits: LimitsLike) -> tuple[Limit, ...] | None:
     found = tuple(limit if id(limit) in given else _log_or_window(limit) for limit in windows)
     too_large = [limit for limit in found if id(limit) not in given and isinstance(limit, SlidingWindow)]
     for limit in too_large:
-        _log.warning("%s is too much for a log of every request: it is a sliding window instead", limit.label)
+        _log.warning(
+            "%s is too much for a log of every request: it is a sliding window instead",
+            limit.label,
+            stacklevel=frames_to_caller(),
+        )
     return found if too_large else None
 
 

@@ -109,12 +109,15 @@ def test_list_tells_everything_said_about_a_limit(run):
         "window": 3600,
         "algorithm": "fixed_window",
         "kind": "route",
+        "identifiers": "overlimit.flask.identifiers.get_identifiers()",
+        "methods": None,
         "scope": None,
         "cost": 2,
         "per_method": False,
         "shadow": False,
         "dynamic": None,
         "exempt_when": None,
+        "deduct_when": None,
         "store": "memory://",
     }
     assert {each["kind"] for each in limits_of(done, "orders", "/orders", "GET")} == {
@@ -220,7 +223,7 @@ def test_check_and_reset_reach_a_redis_with_a_password_and_show_none(run, guarde
 
     commands = (["list"], ["check", "ip:127.0.0.1"], ["reset", "ip:127.0.0.1"])
     everything = [checked, *(run(SHOP, *command, STORE=guarded) for command in commands)]
-    assert [done.status for done in everything] == [0, 0, 0, 0]
+    assert [done.status for done in everything] == [0, 0, 0, 3]
     assert all("s3cret" not in done.out + done.err for done in everything)
     again = run(SHOP, "check", "ip:127.0.0.1", "--json", STORE=guarded)
     assert all(each["remaining"] in (each["quota"], None) for each in again.json)
@@ -235,10 +238,76 @@ def test_reset_reaches_a_limit_that_only_a_request_names(run, guarded):
     assert run(app, "/dynamic?limit=1/day", "2", program=VISIT, STORE=guarded).out == "[200, 429]\n"
 
 
-def test_reset_tells_what_it_could_not_reach(run):
-    done = run(SHOP, "reset", "user:42")
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_reset_tells_what_it_could_not_reach_and_ends_with_a_status_of_its_own(run, form):
+    done = run(SHOP, "reset", "user:42", *form)
+    assert done.status == 3
+    assert "only a request tells where they count: divided" in done.err
+    if form:
+        assert done.json["not_reset"] == ["divided"]
+        assert len(done.json["reset"]) == 7
+    else:
+        assert "fresh start under 7 policies:" in done.out
+        assert done.out.splitlines()[-1].split() == ["divided"]
+
+
+def test_a_single_policy_is_said_to_be_one(run):
+    app = f"{IMPORTS}app = Flask('shop')\napp.get('/', endpoint='index')(lambda: 'ok')\n"
+    app += "RateLimit(app, default_limits='5/hour')\n"
+    done = run(app, "reset", "user:42")
     assert done.status == 0
-    assert done.out.splitlines()[-1].split() == ["divided"]
+    assert done.out.splitlines() == ["user:42 has a fresh start under 1 policy:", "  default--index"]
+
+
+OPTIONS = f"""{IMPORTS}
+app = Flask("shop", static_folder=None)
+limiter = RateLimit(app, default_limits="9/hour")
+
+
+def by_key():
+    return request.headers["X-Key"]
+
+
+def failed(response):
+    return response.status_code == 401
+
+
+@app.route("/login", methods=["GET", "POST"])
+@limiter.limit("5/hour", identifiers=by_key, methods=["POST", "PUT"], deduct_when=failed, cost=2)
+def login():
+    return "ok"
+
+
+@app.get("/free")
+def free():
+    return "ok"
+"""
+
+
+def test_list_shows_who_is_counted_and_on_what_conditions(run):
+    (limit,) = limits_of(run(OPTIONS, "list", "--json"), "login", "/login", "POST")
+    assert (limit["identifiers"], limit["methods"]) == ("shop.by_key()", ["POST", "PUT"])
+    assert (limit["deduct_when"], limit["cost"]) == ("shop.failed()", 2)
+
+
+def test_list_shows_in_its_table_the_options_that_are_unusual(run):
+    lines = run(OPTIONS, "list").out.splitlines()
+    assert lines[0] == "Store: memory://, identifiers overlimit.flask.identifiers.get_identifiers()"
+    login = next(line for line in lines if "login" in line and "POST" in line)
+    assert login.endswith("identifiers shop.by_key(); cost 2; methods POST,PUT; deduct when shop.failed()")
+    assert next(line for line in lines if "free" in line).endswith("default")
+
+
+def test_list_shows_who_is_counted_in_each_row_when_rate_limits_differ(run):
+    app = f"{OPTIONS}\nRateLimit(app, default_limits='7/hour', identifiers=by_key)\n"
+    told = [line.partition("identifiers ")[2] for line in run(app, "list").out.splitlines()]
+    theirs, ours = "overlimit.flask.identifiers.get_identifiers()", "shop.by_key()"
+    assert [each.partition(";")[0] for each in told if each] == [
+        *(theirs, ours),  # the stores of the two
+        *(theirs, ours),  # /free
+        *(theirs, ours),  # GET /login
+        *(ours, ours),  # POST /login
+    ]
 
 
 def test_check_shows_and_reset_lifts_a_lock(run, guarded):

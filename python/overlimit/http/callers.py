@@ -1,0 +1,26 @@
+"""Whose code led here: what a warning and a log record should point at."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+__all__ = ["frames_to_caller", "warn_caller"]
+
+_PACKAGE = __name__.partition(".")[0]
+
+
+def frames_to_caller() -> int:
+    """Return the ``stacklevel`` which, given by the function that asks, names the line outside this package.
+
+    That is the call of ``RateLimit(...)`` or ``init_app``, however deep what warns is.
+    """
+    level, frame = 1, sys._getframe(1)
+    while frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE and frame.f_back is not None:
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+def warn_caller(message: str) -> None:
+    """Warn of what the code that called this package has given it."""
+    warnings.warn(message, stacklevel=frames_to_caller())
