@@ -18,6 +18,7 @@ from overlimit.http.legacy import HeaderNames, checked_header_name
 from overlimit.http.storage_urls import store_url
 from overlimit.http.strategies import algorithm_of
 from overlimit.limits.registry import algorithm_named
+from overlimit.stores import as_store
 
 __all__ = ["HEADERS", "KEYS", "ON_ERROR", "read"]
 
@@ -258,7 +259,15 @@ def _store(given: Mapping[str, Any]) -> Options:
         return {} if uri is None else {"store": uri}
     if not isinstance(uri, str):
         raise ValueError(f"{_STORAGE_URI} must be a URL or a store, not {type(uri).__name__}")
-    return {"store": _named(_STORAGE_URI, uri, lambda text: store_url(text, options))}
+    key = f"{_STORAGE_URI} with {_STORAGE_OPTIONS}" if options else _STORAGE_URI
+    return {"store": _named(key, uri, lambda text: _checked_url(store_url(text, options)))}
+
+
+def _checked_url(url: str) -> str:
+    """Return the URL of a store that can be made."""
+    if url != "memory://":
+        as_store(url)
+    return url
 
 
 def _warn_of_lost(options: Mapping[str, Any]) -> None:

@@ -41,11 +41,12 @@ def store_url(uri: str, options: Mapping[str, Any] | None = None) -> str:
     ----------
     uri
         ``memory://`` or any URL of ``RedisStore``; ``redis+unix://`` and ``valkey+unix://`` are its
-        ``unix://``, and ``async+`` in front means nothing.
+        ``unix://``.
     options
         ``username``, ``password``, ``db``, ``ssl``, ``service_name`` (of sentinels), ``key_prefix`` and
         whatever else ``RedisStore`` takes. ``socket_timeout`` becomes its ``timeout``, the deadline of the
-        whole call; ``socket_connect_timeout`` can only shorten that, since connecting is a part of the call.
+        whole call (0.1 s if neither is given); ``socket_connect_timeout`` can only shorten that, since
+        connecting is a part of the call.
         The query of the URL may hold the same options; what the URL says comes first. None of them means
         anything to ``memory://``.
 
@@ -76,7 +77,12 @@ class _Place(NamedTuple):
         scheme, separator, rest = uri.strip().partition("://")
         if not separator:
             raise ValueError("a storage URL looks like redis://localhost:6379/0 or memory://")
-        scheme = scheme.lower().removeprefix("async+")
+        scheme = scheme.lower()
+        if scheme.startswith("async+"):
+            raise ValueError(
+                "a storage URL with async+ is for asyncio: leave async+ out, as in memory:// or "
+                "redis://localhost:6379/0"
+            )
         before, _, query = rest.partition("?")
         authority, slash, path = before.partition("/")
         return cls(_SCHEMES.get(scheme, scheme), authority, slash + path, query)

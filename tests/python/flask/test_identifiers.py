@@ -127,3 +127,38 @@ def test_a_decorator_may_limit_somebody_else(make_site, store_calls):
     site.app.get("/")(rate_limit("1/minute", identifiers=lambda: "tenant:1")(lambda: "ok"))
     assert site.ask("/", 1, ip="192.0.2.1") + site.ask("/", 1, ip="192.0.2.2") == [200, 429]
     assert [charge[1] for charge in store_calls[0]] == ["tenant:1", "ip:192.0.2.1"]
+
+
+def policies(number):
+    """Return limits that count each as one policy."""
+    return [lambda: "1/minute" for _ in range(number)]
+
+
+def test_sixteen_identifiers_under_four_policies_are_one_call(make_site):
+    who = [f"user:{number}" for number in range(16)]
+    site = make_site(default_limits=policies(4), identifiers=lambda: who)
+    assert site.ask("/free", 2) == [200, 429]
+
+
+@pytest.mark.parametrize("on_error", ["allow", "deny", "raise"])
+@pytest.mark.parametrize(
+    ("identifiers", "limits", "message"),
+    [
+        (17, policies(1), "at most 16 identifiers"),
+        (16, policies(5), "at most 64 charges"),
+        (2, policies(33), "at most 64 charges"),
+    ],
+)
+def test_a_call_that_is_too_large_is_an_error_that_charges_nothing(
+    make_site, on_error, identifiers, limits, message
+):
+    who = [f"user:{number}" for number in range(identifiers)]
+    site = make_site(default_limits=limits, identifiers=lambda: who, on_error=on_error)
+    answers = []
+    site.app.register_error_handler(
+        ValueError, lambda error: (answers.append(str(error)) or "too large", 500)
+    )
+    assert site.ask("/free", 2) == [500, 500]
+    assert [message in answer for answer in answers] == [True, True]
+    del who[1:]
+    assert site.ask("/free", 2) == [200, 429]

@@ -131,6 +131,18 @@ def test_what_is_neither_true_nor_false_is_an_error(key, value):
         ("IPV6_PREFIX", "129"),
         ("IPV6_PREFIX", True),
         ("STORAGE_URI", "memcached://h:1"),
+        ("STORAGE_URI", "async+redis://h:1"),
+        ("STORAGE_URI", "h:6379"),
+        ("STORAGE_URI", "mysql://h"),
+        ("STORAGE_URI", "redis://h:0"),
+        ("STORAGE_URI", "redis://h/one"),
+        ("STORAGE_URI", "redis://h,i"),
+        ("STORAGE_URI", "redis://h?timeout=never"),
+        ("STORAGE_URI", "redis://h?prefix=a b"),
+        ("STORAGE_URI", "redis://u:sec/ret@h"),
+        ("STORAGE_URI", "redis+sentinel://h"),
+        ("STORAGE_URI", "redis+cluster://h/3"),
+        ("STORAGE_URI", "rediss://h?ssl_cert_reqs=maybe"),
         ("STORAGE_URI", 5),
         ("STORAGE_OPTIONS", "timeout=1"),
     ],
@@ -138,6 +150,12 @@ def test_what_is_neither_true_nor_false_is_an_error(key, value):
 def test_nonsense_is_an_error_that_names_the_key(key, value):
     with pytest.raises(ValueError, match=f"RATELIMIT_{key}"):
         one(key, value)
+
+
+def test_an_option_of_the_storage_that_cannot_be_is_an_error_that_names_both_keys():
+    config = {"RATELIMIT_STORAGE_URI": "redis://h", "RATELIMIT_STORAGE_OPTIONS": {"timeout": "never"}}
+    with pytest.raises(ValueError, match="RATELIMIT_STORAGE_URI with RATELIMIT_STORAGE_OPTIONS: timeout"):
+        read(config)
 
 
 def test_an_unknown_strategy_is_answered_with_the_three():
