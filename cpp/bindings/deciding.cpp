@@ -23,6 +23,10 @@ PyObject* one = nullptr;
 PyObject* cost_name = nullptr;
 PyObject* patience_name = nullptr;
 
+void check_count(std::size_t identifiers) {
+  if (identifiers > kMaxIdentifiers) raise_value_error("a call names at most 16 identifiers");
+}
+
 /// What the keywords of a call say. Borrowed.
 struct Keywords {
   PyObject* cost = one;
@@ -84,7 +88,7 @@ Object ask(PyObject* self, std::span<PyObject* const> identifiers, Mode mode, Mi
   for (PyObject* const identifier : identifiers) {
     collected.add(policy.get(), identifier, units);
     if (collected.repeats()) collected.drop_newest();
-    if (collected.size() > kMaxIdentifiers) raise_value_error("a call names at most 16 identifiers");
+    check_count(collected.size());
   }
   Binding* const asking[] = {&binding};
   Object decision = decided(asking, collected, mode, patience, cost);
@@ -200,6 +204,7 @@ struct People {
                              ? Object::steal(checked(PySequence_Tuple(found.get())))
                              : Object::steal(checked(PyObject_CallOneArg(read, found.get())));
     if (!PyTuple_Check(identifiers.get())) raise_value_error("identifiers are read into a tuple");
+    check_count(std::size_t(PyTuple_GET_SIZE(identifiers.get())));
     if (PyDict_SetItem(known, who, identifiers.get()) < 0) throw PythonError{};
     return identifiers;
   }

@@ -8,8 +8,9 @@ from typing import Any
 from overlimit.flask.binding import Binding
 from overlimit.flask.identifiers import get_identifiers
 from overlimit.flask.inventory import Entry, Held
+from overlimit.http.identities import Identify
 from overlimit.http.options import is_dynamic
-from overlimit.http.rules import Identify, items_of
+from overlimit.http.rules import items_of
 from overlimit.stores import Store
 
 __all__ = ["Description", "described_entries", "identifiers_shown", "seconds", "store_shown", "terms_of"]

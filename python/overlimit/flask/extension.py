@@ -21,8 +21,8 @@ from overlimit.flask.exemptions import ALL_LIMITS, Exemptions, ExemptionScope
 from overlimit.flask.ledger import LEDGER, Ledger
 from overlimit.flask.settings import AllOptions, Options, Settings
 from overlimit.flask.signatures import shows
-from overlimit.http.identities import Identify
 from overlimit.flask.standings import forget_all
+from overlimit.http.identities import Identify
 from overlimit.http.options import LimitsValue, Scope, check_callable
 
 if TYPE_CHECKING:
