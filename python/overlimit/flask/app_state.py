@@ -17,7 +17,7 @@ from overlimit.flask.current import EXTENSION, current_request
 from overlimit.flask.exemptions import Exemptions
 from overlimit.flask.layer import Layer
 from overlimit.flask.ledger import LEDGER, Ledger
-from overlimit.flask.marks import Mark
+from overlimit.flask.marks import Mark, Owner
 from overlimit.flask.route_plan import NO_PLAN, RoutePlan
 from overlimit.flask.routes import Route, View, find_route, no_route
 from overlimit.flask.settings import Settings
@@ -101,7 +101,7 @@ class AppState:
         elif layer.innermost:
             ledger.decide()
 
-    def enforce_block(self, options: LimitOptions, limiter: object | None, asked: Request) -> None:
+    def enforce_block(self, options: LimitOptions, limiter: Owner | None, asked: Request) -> None:
         """Decide the request by the limits of a ``with`` block.
 
         Raises
@@ -170,7 +170,7 @@ class AppState:
         return RoutePlan(view, marks, route.view_decides, route_batches(self.bindings, route))
 
     def _compile_block(
-        self, options: LimitOptions, limiter: object | None, endpoint: str, method: str
+        self, options: LimitOptions, limiter: Owner | None, endpoint: str, method: str
     ) -> tuple[Batch, ...]:
         with self._compiling:
             return block_batches(self.bindings, Mark(options, limiter), self._route(endpoint, method))

@@ -8,14 +8,15 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar, cast, overload
 
-from flask import Blueprint, Flask, has_request_context, request_started
+from flask import Blueprint, has_request_context
 
 from overlimit import Decision, InvalidLimit
 from overlimit.flask.app_state import AppState
 from overlimit.flask.current import current_request, this_app, this_request
 from overlimit.flask.layer import Layer
 from overlimit.flask.ledger import LEDGER, Ledger
-from overlimit.flask.marks import MARKS, Mark, leave_mark, mark_blueprint
+from overlimit.flask.lookout import watch_for
+from overlimit.flask.marks import MARKS, Mark, Owner, leave_mark, mark_blueprint
 from overlimit.http.identities import Identify
 from overlimit.http.options import LimitOptions, LimitsValue, ReadLimits, Scope, methods_of, parts_of
 from overlimit.http.rules import Cost
@@ -62,13 +63,10 @@ class LimitKeywords(SharedKeywords, total=False):
 class Limited:
     """Limits to be put on something: as a decorator on a view, a function or a blueprint, or as a context."""
 
-    def __init__(
-        self, options: LimitOptions, limiter: object | None, changed: Callable[[], None] | None
-    ) -> None:
+    def __init__(self, options: LimitOptions, limiter: Owner | None) -> None:
         """Keep the options; ``limiter`` is the RateLimit they are bound to, which is told of changes."""
         self._options = options
         self._limiter = limiter
-        self._changed = changed
 
     @overload
     def __call__(self, target: B) -> B: ...
@@ -78,8 +76,8 @@ class Limited:
         """Limit a view, a function that a request calls, or all views of a blueprint."""
         # One mark per decorated thing: a decorator may be kept and used for several.
         mark = Mark(self._options, self._limiter)
-        if self._limiter is None:
-            request_started.connect(_find_limits)
+        if self._limiter is None or not self._limiter._has_apps:
+            watch_for(self._limiter)
         if isinstance(target, Blueprint):
             mark_blueprint(target, mark)
             self._tell_of_change()
@@ -94,8 +92,8 @@ class Limited:
         return limited
 
     def _tell_of_change(self) -> None:
-        if self._changed is not None:
-            self._changed()
+        if self._limiter is not None:
+            self._limiter._forget_plans()
 
     @property
     def __name__(self) -> str:
@@ -181,16 +179,13 @@ def rate_limit(value: LimitsValue, **options: Unpack[LimitKeywords]) -> Limited:
 
 def limiting(
     value: LimitsValue,
-    limiter: object | None,
+    limiter: Owner | None,
     keywords: LimitKeywords,
     *,
     read: ReadLimits = as_limits,
     is_shared: bool = False,
-    changed: Callable[[], None] | None = None,
 ) -> Limited:
     """Check the options of a decorator bound to ``limiter``, which reads limits so, and make it.
-
-    ``changed`` is called when what limits a blueprint has changed.
 
     Raises
     ------
@@ -223,7 +218,7 @@ def limiting(
         },
     )
     options.check(read)
-    return Limited(options, limiter, changed)
+    return Limited(options, limiter)
 
 
 def _limited(target: Callable[P, R], mark: Mark) -> Callable[P, R]:
@@ -267,9 +262,3 @@ def _enforce(layer: Layer) -> None:
             AppState.of(this_app()).enforce(layer, asked)
     elif layer.innermost:
         ledger.decide()
-
-
-def _find_limits(app: Flask, **_: object) -> None:
-    # An app without RateLimit has nothing else that would notice a decorator above @app.route, or one on a
-    # blueprint.
-    AppState.of(app)

@@ -19,6 +19,7 @@ from overlimit.flask.current import this_app, this_request
 from overlimit.flask.decorator import Limited, LimitKeywords, SharedKeywords, limiting
 from overlimit.flask.exemptions import ALL_LIMITS, Exemptions, ExemptionScope
 from overlimit.flask.ledger import LEDGER, Ledger
+from overlimit.flask.lookout import no_longer_for
 from overlimit.flask.settings import AllOptions, Options, Settings
 from overlimit.flask.signatures import shows
 from overlimit.flask.standings import forget_all
@@ -140,6 +141,7 @@ class RateLimit(PointsToCounterparts):
         settings = self._settings if clock is None else Settings({**self._settings.options, "clock": clock})
         state.register(self, settings, self.exemptions, self.request_filters)
         self._states.add(state)
+        no_longer_for(self)
         with self._switching:
             self._switch()
 
@@ -153,7 +155,7 @@ class RateLimit(PointsToCounterparts):
         ValueError, TypeError
             An option cannot be.
         """
-        return limiting(value, self, options, read=self._settings.limits, changed=self._forget_plans)
+        return limiting(value, self, options, read=self._settings.limits)
 
     def shared_limit(self, value: LimitsValue, scope: Scope, **options: Unpack[SharedKeywords]) -> Limited:
         """Limit all that it is put on together: ``scope`` names the count, or returns that for an endpoint.
@@ -166,14 +168,7 @@ class RateLimit(PointsToCounterparts):
             An option cannot be.
         """
         keywords: LimitKeywords = {**options, "scope": scope}
-        return limiting(
-            value,
-            self,
-            keywords,
-            read=self._settings.limits,
-            is_shared=True,
-            changed=self._forget_plans,
-        )
+        return limiting(value, self, keywords, read=self._settings.limits, is_shared=True)
 
     @overload
     def exempt(self, obj: None = None, *, flags: ExemptionScope = ALL_LIMITS) -> Callable[[T], T]: ...
@@ -190,6 +185,13 @@ class RateLimit(PointsToCounterparts):
         self.exemptions.add(obj, flags)
         self._forget_plans()
         return obj
+
+    @property
+    def _has_apps(self) -> bool:
+        return bool(self._states)
+
+    def _limits(self, app: Flask) -> bool:
+        return any(state.app is app for state in self._states)
 
     def _forget_plans(self) -> None:
         """Compile the limits of its apps anew: what holds where has changed."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
-from flask import Blueprint, has_request_context
+from flask import Blueprint, Flask, has_request_context
 
 from overlimit.http.options import LimitOptions
 
@@ -14,6 +14,7 @@ __all__ = [
     "MARKS",
     "Mark",
     "Marks",
+    "Owner",
     "leave_mark",
     "mark_blueprint",
     "marks_above",
@@ -26,12 +27,29 @@ MARKS = "__overlimit__"
 """The attribute with a function's marks; ``functools.wraps`` hands it on to the decorators above."""
 
 
+class Owner(Protocol):
+    """The RateLimit that limits are bound to."""
+
+    @property
+    def _has_apps(self) -> bool:
+        """Whether it is registered on any app."""
+
+    def _limits(self, app: Flask) -> bool:
+        """Tell whether it is registered on this one."""
+
+    def __hash__(self) -> int:
+        """Each is one of its own."""
+
+    def _forget_plans(self) -> None:
+        """Take notice that what is limited has changed."""
+
+
 class Mark:
     """The limits that one decorator puts on one thing; each is one of its own, whatever its options."""
 
     __slots__ = ("limiter", "options")
 
-    def __init__(self, options: LimitOptions, limiter: object | None) -> None:
+    def __init__(self, options: LimitOptions, limiter: Owner | None) -> None:
         """Keep the options; ``limiter`` is the RateLimit, or None for the module's ``rate_limit``."""
         self.options = options
         self.limiter = limiter

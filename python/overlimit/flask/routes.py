@@ -44,7 +44,7 @@ def find_route(app: Flask, endpoint: str, view: View, method: str) -> Route:
     """Collect what concerns the view of an endpoint when asked for with one HTTP method."""
     name, handler = _method_handler(view, method)
     on_view, on_handler = marks_of(view), marks_of(handler)
-    found = (*labelled((*on_view, *marks_above(view))), *labelled(on_handler, f"{name}."))
+    found = (*labelled((*on_view, *_lost_marks(app, view))), *labelled(on_handler, f"{name}."))
     return Route(
         endpoint,
         method,
@@ -92,6 +92,19 @@ def _method_handler(view: View, method: str) -> tuple[str, View | None]:
     if name == "head" and not hasattr(view_class, name):
         name = "get"
     return name, getattr(view_class, name, None)
+
+
+def _lost_marks(app: Flask, view: View) -> Iterator[Mark]:
+    """Yield the marks above a view that hold for it: not those of another view that was made of it.
+
+    Nor those of a RateLimit that only other apps have, where that view is.
+    """
+    above = marks_above(view)
+    passed = {mark for each in app.view_functions.values() for mark in marks_of(each)} if above else set()
+    for mark in above:
+        is_elsewhere = mark.limiter is not None and mark.limiter._has_apps and not mark.limiter._limits(app)
+        if mark not in passed and not is_elsewhere:
+            yield mark
 
 
 def _is_static(app: Flask, endpoint: str) -> bool:
