@@ -118,4 +118,10 @@ class Verdict:
             f"over-admitted  {self.over_admissions()}",
             *(f"WRONG          {complaint}" for complaint in self.complaints),
         ]
+        if self.complaints:
+            lines += [
+                f"last error     {target}, round {number}: {tally.last_error}"
+                for (target, number), tally in sorted(self.tallies.items())
+                if tally.last_error
+            ]
         return "\n".join(lines)

@@ -43,6 +43,7 @@ class Tally:
     failed: int = 0
     unknown: int = 0
     slowest: float = 0.0
+    last_error: str = ""
 
     @property
     def calls(self) -> int:
@@ -53,6 +54,7 @@ class Tally:
         if isinstance(outcome, StoreError):
             self.unknown += outcome.maybe_charged
             self.failed += not outcome.maybe_charged
+            self.last_error = str(outcome)
         else:
             self.acknowledged += outcome.allowed
             self.refused += not outcome.allowed
@@ -63,6 +65,7 @@ class Tally:
         self.failed += other.failed
         self.unknown += other.unknown
         self.slowest = max(self.slowest, other.slowest)
+        self.last_error = other.last_error or self.last_error
 
 
 def identifier_of(number: int) -> str:

@@ -95,15 +95,10 @@ def _method_handler(view: View, method: str) -> tuple[str, View | None]:
 
 
 def _lost_marks(app: Flask, view: View) -> Iterator[Mark]:
-    """Yield the marks above a view that hold for it: not those of another view that was made of it.
-
-    Nor those of a RateLimit that only other apps have, where that view is.
-    """
-    above = marks_above(view)
-    passed = {mark for each in app.view_functions.values() for mark in marks_of(each)} if above else set()
-    for mark in above:
-        is_elsewhere = mark.limiter is not None and mark.limiter._has_apps and not mark.limiter._limits(app)
-        if mark not in passed and not is_elsewhere:
+    """Yield the marks above a view, but for those of a RateLimit that only other apps have."""
+    for mark in marks_above(view):
+        owner = mark.limiter
+        if owner is None or owner._limits(app) or not owner._has_apps:
             yield mark
 
 

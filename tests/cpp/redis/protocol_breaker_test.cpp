@@ -110,6 +110,15 @@ TEST_F(BreakerTest, OpensAgainForLongerWhenTheFirstCallAfterAProbeFails) {
   EXPECT_LE(breaker_.until_probe(kStart), 100ms) << "a call had succeeded";
 }
 
+TEST_F(BreakerTest, SlownessAfterAnOutageBeginsWithTheShortestPause) {
+  expect_pauses(Kind::refused, {100ms, 200ms, 400ms, 800ms});
+  breaker_.probe_began();
+  breaker_.probe_succeeded();
+  fail(1);
+  EXPECT_GE(breaker_.until_probe(kStart), 80ms);
+  EXPECT_LE(breaker_.until_probe(kStart), 100ms);
+}
+
 TEST_F(BreakerTest, TellsHowLongUntilTheNextProbe) {
   EXPECT_EQ(breaker_.until_probe(kStart), 0s);
   breaker_.open(kStart, Kind::refused, cause_);

@@ -60,7 +60,7 @@ void Breaker::open(Instant now, Kind kind, Cause cause) {
   cause_ = std::move(cause);
   if (state_ != State::closed) return;
   state_ = State::open;
-  if (!is_on_trial_) pause_ = Duration::zero();
+  if (!is_on_trial_ || kind != kind_) pause_ = Duration::zero();
   pause(now, kind);
 }
 
@@ -78,6 +78,7 @@ void Breaker::probe_succeeded() noexcept {
 }
 
 void Breaker::pause(Instant now, Kind kind) noexcept {
+  kind_ = kind;
   pause_ = std::clamp(2 * pause_, first_pause(kind), longest_pause(kind));
   const double jitter = std::uniform_real_distribution(kLeastJitter, 1.0)(random_);
   next_probe_ = now + std::chrono::duration_cast<Duration>(pause_ * jitter);

@@ -15,7 +15,8 @@ namespace overlimit::redis::protocol {
 /// and when half of at least 20 calls of the last 10 seconds failed. While it is open calls fail at once, but
 /// for one probe at a time; it closes when a probe is answered. The pause before a probe begins with 100 ms
 /// and doubles, up to one second where the server refuses, two where it keeps silent. If the first call after
-/// a probe fails, it opens again and the pause goes on to double: a server may answer, but always too late.
+/// a probe fails as those before did, it opens again and the pause goes on to double: a server may answer,
+/// but always too late. Who was gone, is back and then slow begins with the shortest pause.
 ///
 /// Reads no clock. Not thread-safe.
 class Breaker {
@@ -67,6 +68,7 @@ class Breaker {
   std::array<Outcomes, 10> seconds_{};
   std::optional<Cause> cause_;
   Duration pause_{};
+  Kind kind_{};               // why it paused last
   bool is_on_trial_ = false;  // closed by a probe, and no call has succeeded yet
   Instant next_probe_{};
   std::minstd_rand random_;

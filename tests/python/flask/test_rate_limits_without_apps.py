@@ -1,4 +1,4 @@
-"""A function that is a view both with a limit around it and as it is."""
+"""Functions that several apps have, and limits of a RateLimit that has no app yet."""
 
 from __future__ import annotations
 
@@ -6,31 +6,12 @@ import pytest
 from flask import Blueprint, Flask, request_started
 
 from overlimit import MemoryStore
-from overlimit.flask import RateLimit, rate_limit
+from overlimit.flask import RateLimit
 
 
 def statuses(app, path, times):
     client = app.test_client()
     return [client.get(path).status_code for _ in range(times)]
-
-
-@pytest.mark.parametrize("bound", [True, False])
-@pytest.mark.parametrize("bare_first", [True, False])
-def test_the_limit_holds_where_it_was_put(bound, bare_first):
-    app = Flask("both")
-    limiter = RateLimit(app, store=MemoryStore())
-
-    def view():
-        return "ok"
-
-    if bare_first:
-        app.add_url_rule("/free", "free", view)
-    limited = (limiter.limit if bound else rate_limit)("2/day")(view)
-    app.add_url_rule("/limited", "limited", limited)
-    if not bare_first:
-        app.add_url_rule("/free", "free", view)
-    assert statuses(app, "/limited", 3) == [200, 200, 429]
-    assert statuses(app, "/free", 5) == [200] * 5
 
 
 def test_another_app_without_the_rate_limit_may_have_the_bare_function():
