@@ -54,6 +54,7 @@ bench: $(DONE)/package ## First figures, side by side with others
 	cmake --build --preset release -j $(JOBS) --target overlimit_benchmarks
 	build/release/cpp/benchmarks/overlimit_benchmarks --benchmark_min_time=0.2
 	$(BIN)/python benchmarks/compare.py
+	$(BIN)/python benchmarks/flask_overhead.py
 
 docs: $(DONE)/package ## The documentation as a site in build/site
 	$(BIN)/mkdocs build --strict --quiet
