@@ -138,6 +138,7 @@ void Shard::erase(Entry* entry) {
 
 // What moves up into a vacated place is looked at next.
 void Shard::erase_all(std::uint64_t policy) {
+  if (used_ == 0) return;
   for (std::size_t place = 0; place <= mask_;) {
     const Offset offset = places_[place].entry;
     if (offset != 0 && arena_.at<Entry>(offset)->policy == policy) {
