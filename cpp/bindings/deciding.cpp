@@ -200,9 +200,7 @@ struct People {
     }
     if (PyErr_Occurred() != nullptr) throw PythonError{};
     const Object found = Object::steal(checked(PyObject_CallNoArgs(who)));
-    Object identifiers = are_plain(found.get())
-                             ? Object::steal(checked(PySequence_Tuple(found.get())))
-                             : Object::steal(checked(PyObject_CallOneArg(read, found.get())));
+    Object identifiers = Object::steal(checked(identifiers_in(found.get())));
     if (!PyTuple_Check(identifiers.get())) raise_value_error("identifiers are read into a tuple");
     check_count(std::size_t(PyTuple_GET_SIZE(identifiers.get())));
     if (PyDict_SetItem(known, who, identifiers.get()) < 0) throw PythonError{};
@@ -210,12 +208,21 @@ struct People {
   }
 
  private:
+  [[nodiscard]] PyObject* identifiers_in(PyObject* found) const {
+    if (is_text(found)) return PyTuple_Pack(1, found);
+    return are_plain(found) ? PySequence_Tuple(found) : PyObject_CallOneArg(read, found);
+  }
+
+  static bool is_text(PyObject* found) {
+    return PyUnicode_CheckExact(found) && PyUnicode_GET_LENGTH(found) > 0;
+  }
+
   /// Whether there is nothing to be read: a list or tuple of different texts.
   static bool are_plain(PyObject* found) {
     if (!PyList_CheckExact(found) && !PyTuple_CheckExact(found)) return false;
     const std::span members(PySequence_Fast_ITEMS(found), std::size_t(PySequence_Fast_GET_SIZE(found)));
     for (auto member = members.begin(); member != members.end(); ++member) {
-      if (!PyUnicode_CheckExact(*member) || PyUnicode_GET_LENGTH(*member) == 0) return false;
+      if (!is_text(*member)) return false;
       const auto is_same = [&](PyObject* other) { return PyUnicode_Compare(*member, other) == 0; };
       if (std::any_of(members.begin(), member, is_same)) return false;
     }

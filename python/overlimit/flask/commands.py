@@ -26,9 +26,6 @@ __all__ = ["limits"]
 
 P = ParamSpec("P")
 
-_NOT_ALL = 3
-"""The exit status of a reset that could not reach everything; 1 is an error, 2 one of usage."""
-
 
 @click.group()
 def limits() -> None:
@@ -100,8 +97,8 @@ def reset_identifier(identifier: str, as_json: bool) -> None:
     """Give IDENTIFIER a fresh start under all limits of the app, locks included, without asking.
 
     IDENTIFIER is written as it is counted: ip:203.0.113.7, ip:2001:db8:1:2::/64 or user:42, unless the app
-    has identifiers of its own. Limits that count by what only a request tells stay as they are: they are
-    named, and the exit status is 3. So do those of plain functions and of with blocks.
+    has identifiers of its own. Limits that count by what only a request tells stay as they are, and are
+    named on the standard error. So do those of plain functions and of with blocks.
     """
     app = this_app()
     _warn(_bindings(app), identifier)
@@ -117,7 +114,6 @@ def reset_identifier(identifier: str, as_json: bool) -> None:
         _print(resets(identifier, done, left))
     if left:
         click.echo(f"Not reset, as only a request tells where they count: {', '.join(left)}", err=True)
-        raise SystemExit(_NOT_ALL)
 
 
 def _bindings(app: Flask) -> tuple[Binding, ...]:

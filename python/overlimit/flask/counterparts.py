@@ -31,6 +31,7 @@ ARGUMENTS = MappingProxyType(
 
 OF_LIMITER = MappingProxyType(
     {
+        "app": "use flask.current_app",
         "context": "use current_decision",
         "current_limit": (
             "use current_decision; it has .limit, .remaining, .identifier and .retry_after, "
@@ -38,7 +39,10 @@ OF_LIMITER = MappingProxyType(
         ),
         "current_limits": "use current_decision.details",
         "identify_request": "use flask.request.endpoint",
+        "initialized": "leave it out: a RateLimit works once init_app(app) was called",
+        "limit_manager": "write flask limits list --json",
         "limiter": "use an overlimit.Limiter of your own, with the same store=",
+        "logger": "use logging.getLogger('overlimit')",
         "storage": "use an overlimit.Limiter of your own, with the same store=",
     }
 )

@@ -23,12 +23,12 @@ def as_identifiers(found: object) -> Identifiers:
     """Return the distinct identifiers of one request, at least one.
 
     ``None``, an empty text and a list of nothing else mean `ANONYMOUS`; empty members of a list that has
-    others are left out. The same identifier as str and as bytes counts once.
+    others are left out. A whole number is its text. The same identifier as str and as bytes counts once.
 
     Raises
     ------
     TypeError
-        ``found`` is neither a str, bytes or None nor an iterable of these.
+        ``found`` is neither a str, bytes, int or None nor an iterable of these.
     """
     known: dict[bytes, str | bytes] = {}
     for member in _members(found):
@@ -38,13 +38,17 @@ def as_identifiers(found: object) -> Identifiers:
 
 
 def _members(found: object) -> tuple[str | bytes | None, ...]:
+    if isinstance(found, Iterable) and not isinstance(found, (str, bytes)):
+        return tuple(_member(each) for each in found)
+    return (_member(found),)
+
+
+def _member(found: object) -> str | bytes | None:
     if found is None or isinstance(found, (str, bytes)):
-        return (found,)
-    members = tuple(found) if isinstance(found, Iterable) else (found,)
-    for member in members:
-        if not (member is None or isinstance(member, (str, bytes))):
-            raise TypeError(f"an identifier is a str or bytes, not {member!r}")
-    return members
+        return found
+    if isinstance(found, int) and not isinstance(found, bool):
+        return str(found)
+    raise TypeError(f"an identifier is a str, bytes or int, not {found!r}")
 
 
 def _as_bytes(identifier: str | bytes) -> bytes:

@@ -141,6 +141,16 @@ def test_the_page_says_of_attributes_what_their_errors_say(place, table):
         assert all(term in here for term in TERM.findall(instead)), name
 
 
+def test_a_hook_for_their_limit_is_told_what_a_decision_has_instead():
+    app = Flask("hooked")
+    app.testing = True
+    RateLimit(app, default_limits="0/day", on_breach=lambda breached: breached.reset_at)
+    app.get("/")(lambda: "ok")
+    with pytest.raises(AttributeError, match=r"no attribute 'reset_at': use decision\.time") as caught:
+        app.test_client().get("/")
+    assert caught.value.name == "reset_at"
+
+
 def test_other_attributes_that_are_not_there_are_ordinary_errors():
     for having in (RateLimit(), refusal()):
         with pytest.raises(AttributeError, match=r"has no attribute 'colour'$"):

@@ -24,13 +24,15 @@ def test_nobody_is_anonymous(found):
         (["", "a", None], ("a",)),
         (["\ud800", "\ud801"], ("\ud800", "\ud801")),
         ((name for name in "ab"), ("a", "b")),
+        (42, ("42",)),
+        ([0, "0", b"1", 1], ("0", b"1")),
     ],
 )
 def test_each_identity_is_there_once_at_its_first_place(found, identifiers):
     assert as_identifiers(found) == identifiers
 
 
-@pytest.mark.parametrize("found", [5, 0, False, [1], ["a", ["b"]], object()])
+@pytest.mark.parametrize("found", [0.5, False, [True], ["a", ["b"]], object()])
 def test_anything_else_is_an_error(found):
     with pytest.raises(TypeError, match="identifier"):
         as_identifiers(found)
