@@ -124,9 +124,10 @@ class Ledger:
             self._add_retry_after(response, self._refused)
 
     def _fields_of_several(self) -> list[tuple[str, str]]:
-        """Return all policies, and of X-RateLimit the strictest."""
-        shown = [each for each in self._verdicts if each.is_shown and each not in self._taken_back]
-        fields = rate_fields((plan, decision) for _, plan, decision in shown)
+        """Return all policies, of each the latest decision, and of X-RateLimit the strictest."""
+        latest = {id(each.plan): each for each in self._verdicts if each.is_shown}.values()
+        shown = [each for each in latest if each not in self._taken_back]
+        fields = rate_fields((each.plan, each.decision if each in shown else None) for each in latest)
         legacy = [(each.decision, each.legacy_names) for each in shown if each.legacy_names is not None]
         if legacy:
             fields += legacy_fields(*min(legacy, key=lambda each: (each[0].allowed, each[0].remaining)))

@@ -37,7 +37,7 @@ def refuse(verdict: Verdict) -> NoReturn:
     rate_limited.send(this_app(), decision=decision)
     rules = _speaking(verdict)
     response = _response_of_hooks(decision, rules)
-    violated = [rule.name for rule in rules]
+    violated = verdict.plan.violated(decision, rules)
     raise RateLimitExceeded(decision, _error_message(decision, rules), response, violated)
 
 
@@ -87,4 +87,5 @@ def _error_message(decision: Decision, rules: Sequence[Rule]) -> str | None:
         if not row.allowed and row.limit == decision.limit and row.identifier == decision.identifier
     ]
     message = next((rule.terms.error_message for rule in rules if rule.limiter.name in binding), None)
-    return message() if callable(message) else message
+    message = message() if callable(message) else message
+    return None if message is None else str(message)

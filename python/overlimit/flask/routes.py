@@ -72,7 +72,7 @@ def routes_of(app: Flask) -> Iterator[Route]:
 
 def labelled(marks: Marks, start: str = "") -> Labelled:
     """Tell the marks of one thing apart: by their name, or else by their place from the inside."""
-    labels = distinct(mark.options.name or f"{start}{number}" for number, mark in enumerate(marks, 1))
+    labels = distinct(f"{start}{mark.options.name or number}" for number, mark in enumerate(marks, 1))
     return tuple(zip(labels, marks, strict=True))
 
 

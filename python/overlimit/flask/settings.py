@@ -12,7 +12,7 @@ from overlimit.http import configuration
 from overlimit.http.addresses import Proxies, checked_ipv6_prefix
 from overlimit.http.identities import Identify
 from overlimit.http.legacy import HeaderNames, checked_header_name
-from overlimit.http.options import LimitOptions, LimitsValue, check_callable, parts_of
+from overlimit.http.options import LimitOptions, LimitsValue, check_callable, check_switch, parts_of
 from overlimit.http.rules import Cost
 from overlimit.http.strategies import limits_under
 from overlimit.limiter import OnError
@@ -92,6 +92,7 @@ class Settings:
         }.items():
             self._check_limits(name, options)
         self._check_functions()
+        self._check_switches()
         self._check_choices()
         self._check_addresses()
 
@@ -99,6 +100,11 @@ class Settings:
         check_callable("identifiers", self.options.get("identifiers"), 0)
         check_callable("on_breach", self.options.get("on_breach"), 1)
         check_callable("on_meta_breach", self.options.get("on_meta_breach"), 1)
+
+    def _check_switches(self) -> None:
+        options = cast(dict[str, object], self.options)
+        for name in ("enabled", "shadow", "default_limits_per_method", "application_limits_per_method"):
+            check_switch(name, options.get(name, False))
 
     def _check_choices(self) -> None:
         algorithm, on_error = self.options.get("algorithm"), self.options.get("on_error")

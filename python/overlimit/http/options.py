@@ -23,6 +23,7 @@ __all__ = [
     "ReadLimits",
     "Scope",
     "check_callable",
+    "check_switch",
     "counted_method",
     "is_dynamic",
     "methods_of",
@@ -89,12 +90,20 @@ class LimitOptions:
         check_callable("on_breach", self.on_breach, 1)
         if callable(self.error_message):
             check_callable("error_message", self.error_message, 0)
+        for name in ("per_method", "override_defaults", "shadow"):
+            check_switch(name, getattr(self, name))
         _check_cost(self.cost)
         _check_name(self.name)
         if self.on_error is not None and self.on_error not in get_args(OnError):
             raise ValueError(f"on_error is one of {', '.join(get_args(OnError))}, not {self.on_error!r}")
         if self.scope is not None and not isinstance(self.scope, str):
             check_callable("scope", self.scope, 1)
+
+
+def check_switch(name: str, value: object) -> None:
+    """Raise TypeError for what is neither True nor False: a text such as "False" would be true."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} is True or False, not {value!r}")
 
 
 def counted_method(method: str) -> str:

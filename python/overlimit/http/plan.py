@@ -32,6 +32,7 @@ class Plan:
     """
 
     __slots__ = (
+        "_names",
         "decide",
         "enforces",
         "has_shadows",
@@ -43,11 +44,11 @@ class Plan:
     )
 
     def __init__(self, rules: Iterable[Rule]) -> None:
-        """Compile the rules, at least one; of those that share a count only the strictest."""
+        """Compile the rules, at least one; those that share a count are joined."""
         by_count: dict[tuple[str, Identify], Rule] = {}
         for rule in rules:
             count = rule.limiter.name, rule.identify
-            by_count[count] = min(by_count.get(count, rule), rule, key=_quotas)
+            by_count[count] = by_count[count].joined(rule) if count in by_count else rule
         self.rules = tuple(by_count.values())
         roles = {rule.role for rule in self.rules}
         self.has_shadows = Role.SHADOW in roles
@@ -55,6 +56,7 @@ class Plan:
         charges = tuple((rule.limiter, rule.identify, rule.cost, int(rule.role)) for rule in self.rules)
         self.decide: Callable[[People], Decision] = partial(_core._hit_rules, charges, as_identifiers)
         self.items = _renamed(item for rule in self.rules if _is_shown(rule) for item in rule.items())
+        self._names = _names(self.rules, self.items)
         self.policy_field = policy_field(self.items)
         self.rate_field: Callable[[Decision], str] = partial(_core._rate_field, _keys(self.rules, self.items))
         self.returnable = tuple(i for i, rule in enumerate(self.rules) if rule.terms.deduct_when is not None)
@@ -77,6 +79,16 @@ class Plan:
         """Return the rules that refused, shadow ones included."""
         names = {row.policy for row in decision.details if not row.allowed}
         return tuple(rule for rule in self.rules if rule.limiter.name in names)
+
+    def violated(self, decision: Decision, rules: Iterable[Rule]) -> list[str]:
+        """Return the names that the limits of these rules have in the fields, of those that refused."""
+        refused = {(row.policy, row.limit) for row in decision.details if not row.allowed}
+        return [
+            name
+            for rule in rules
+            for limit, name in zip(rule.limiter.limits, self._names[id(rule)], strict=True)
+            if (rule.limiter.name, limit) in refused
+        ]
 
     def refund(self, decision: Decision) -> None:
         """Give back everything."""
@@ -132,18 +144,20 @@ class Planner:
         return self._plan_of(rules) if rules else None
 
 
-def rate_fields(decided: Iterable[tuple[Plan, Decision]]) -> list[tuple[str, str]]:
-    """Return ``RateLimit-Policy`` and ``RateLimit`` for all that decided a request; none without items."""
-    shown = [(plan, decision) for plan, decision in decided if plan.items]
-    if not shown:
-        return []
-    items = _renamed(item for plan, _ in shown for item in plan.items)
-    left = iter(items)
-    states = [
-        _core._rate_field(_keys(plan.rules, islice(left, len(plan.items))), decision)
-        for plan, decision in shown
-    ]
-    return [(POLICY, policy_field(items)), (RATE, ", ".join(filter(None, states)))]
+def rate_fields(decided: Iterable[tuple[Plan, Decision | None]]) -> list[tuple[str, str]]:
+    """Return ``RateLimit-Policy`` and ``RateLimit`` for all that decided a request; none without items.
+
+    A plan without a decision is not told of; it keeps its names from others.
+    """
+    named = [(plan, decision) for plan, decision in decided if plan.items]
+    items = iter(_renamed(item for plan, _ in named for item in plan.items))
+    policies, states = [], []
+    for plan, decision in named:
+        own = tuple(islice(items, len(plan.items)))
+        if decision is not None:
+            policies.append(policy_field(own))
+            states.append(_core._rate_field(_keys(plan.rules, own), decision))
+    return [(POLICY, ", ".join(policies)), (RATE, ", ".join(states))] if policies else []
 
 
 def _keys(rules: Iterable[Rule], items: Iterable[Item]) -> Keys:
@@ -154,15 +168,23 @@ def _keys(rules: Iterable[Rule], items: Iterable[Item]) -> Keys:
     )
 
 
+def _names(rules: Iterable[Rule], items: Iterable[Item]) -> dict[int, list[str]]:
+    """Return the names of the limits of each rule, by its id; those that are not shown keep their own."""
+    shown = iter(items)
+    return {
+        id(rule): [
+            item.name
+            for item in (islice(shown, len(rule.limiter.limits)) if _is_shown(rule) else rule.items())
+        ]
+        for rule in rules
+    }
+
+
 def _renamed(items: Iterable[Item]) -> tuple[Item, ...]:
     """Return the items with names that are unique within one header."""
     given = tuple(items)
     names = distinct(item.name for item in given)
     return tuple(item._replace(name=name) for item, name in zip(given, names, strict=True))
-
-
-def _quotas(rule: Rule) -> list[int]:
-    return [limit.quota for limit in rule.limiter.limits]
 
 
 def _is_shown(rule: Rule) -> bool:

@@ -38,6 +38,14 @@ class Terms(NamedTuple):
     error_message: str | Callable[[], str] | None = None
     """The refusal's description."""
 
+    def joined(self, other: Terms) -> Terms:
+        """Return the terms of both: what counts for either counts, and all hooks are told."""
+        return Terms(
+            _either(self.deduct_when, other.deduct_when),
+            tuple(dict.fromkeys((*self.on_breach, *other.on_breach))),
+            self.error_message or other.error_message,
+        )
+
 
 NO_TERMS = Terms()
 
@@ -54,6 +62,15 @@ class Rule(NamedTuple):
     in_fields: bool = True
     """Whether the ``RateLimit`` fields tell of it, if it's enforced."""
 
+    def joined(self, other: Rule) -> Rule:
+        """Return one rule for two that share a count: the strictest limits, and the highest cost once."""
+        strictest = min(self, other, key=_quotas)
+        return strictest._replace(
+            cost=_highest(self.cost, other.cost),
+            terms=self.terms.joined(other.terms),
+            in_fields=self.in_fields or other.in_fields,
+        )
+
     def items(self) -> Iterator[Item]:
         """Yield one header item per limit."""
         return items_of(self.name, self.limiter.limits)
@@ -64,6 +81,28 @@ def items_of(name: str, limits: Sequence[Limit]) -> Iterator[Item]:
     for limit in limits:
         shown = name if len(limits) == 1 else f"{name}:{limit.label}"
         yield Item(shown, limit.quota, limit.window)
+
+
+def _quotas(rule: Rule) -> list[int]:
+    return [limit.quota for limit in rule.limiter.limits]
+
+
+def _highest(one: Cost, other: Cost) -> Cost:
+    if isinstance(one, int) and isinstance(other, int):
+        return max(one, other)
+    return lambda: max(_units(one), _units(other))
+
+
+def _units(cost: Cost) -> int:
+    return cost if isinstance(cost, int) else cost()
+
+
+def _either(
+    one: Callable[[Any], object] | None, other: Callable[[Any], object] | None
+) -> Callable[[Any], object] | None:
+    if one is None or other is None:
+        return None
+    return lambda response: any([one(response), other(response)])
 
 
 Choice = Rule | Callable[[], Rule | None]
