@@ -102,7 +102,7 @@ def test_an_identity_counts_once_however_it_is_given(make_site, store_calls, fou
 
 
 @pytest.mark.parametrize("found", [0.5, ["a", True], object()])
-def test_an_identity_that_is_neither_text_nor_number_is_an_error_and_charges_nobody(make_site, store_calls, found):
+def test_an_identity_of_another_type_is_an_error_and_charges_nobody(make_site, store_calls, found):
     site = make_site(identifiers=lambda: found)
     site.app.get("/")(rate_limit("2/minute")(lambda: "ok"))
     assert site.ask("/", 2) == [500, 500]
