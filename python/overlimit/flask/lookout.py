@@ -16,9 +16,12 @@ from overlimit.flask.app_state import AppState
 
 __all__ = ["no_longer_for", "watch_for"]
 
-_MODULE = type("Module", (), {})()
-"""Stands for the ``rate_limit`` of the module, which never has an app of its own."""
 
+class _Module:
+    """Stands for the ``rate_limit`` of the module, which never has an app of its own."""
+
+
+_MODULE = _Module()
 _waiting: WeakSet[object] = WeakSet()
 _changing = threading.Lock()
 
