@@ -1,7 +1,8 @@
 """What limits cost a Flask request, in one run: python benchmarks/flask_overhead.py [--rounds N].
 
-Three limits, with header fields and in memory, through ``wsgi_app``; the apps take turns, and the medians of
-the rounds count. Needs the dependency group ``bench``.
+Three limits, with header fields and in memory, through ``wsgi_app``. The apps take turns; each is compared
+with bare Flask in the same round, and the medians over the rounds count. Needs the dependency group
+``bench``.
 """
 
 from __future__ import annotations
@@ -89,10 +90,12 @@ def main() -> None:
     for _ in range(rounds + 1):
         for name, app in apps.items():
             taken[name].append(microseconds(app, environ))
-    medians = {name: statistics.median(times[1:]) for name, times in taken.items()}
-    base = medians["bare Flask"]
-    for name, median in medians.items():
-        print(f"{name:30}{median:8.1f} us   + {median - base:6.1f} us   {100 * (median / base - 1):5.0f} %")
+    base = taken["bare Flask"][1:]
+    for name, times in taken.items():
+        pairs = list(zip(times[1:], base, strict=True))
+        over = statistics.median(own - bare for own, bare in pairs)
+        share = statistics.median(own / bare - 1 for own, bare in pairs)
+        print(f"{name:30}{statistics.median(times):8.1f} us   + {over:6.1f} us   {100 * share:5.0f} %")
 
 
 if __name__ == "__main__":
