@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import flask_limiter
+import throttled.contrib.flask
 from flask import Flask
 from werkzeug.test import EnvironBuilder
 
@@ -21,6 +22,7 @@ from overlimit import MemoryStore
 from overlimit.flask import RateLimit
 
 LIMITS = ["1000000/second", "12000000/minute", "240000000/hour"]
+THROTTLED = ["1000000/s", "12000000/m", "240000000/h"]
 IDENTIFIERS = ["ip:192.0.2.1", "user:42"]
 REQUESTS = 100
 
@@ -54,10 +56,20 @@ def flask_limiter_two(app: Flask, view: Callable[[], str]) -> Callable[[], str]:
     return by_user(limiter.limit(";".join(LIMITS))(view))
 
 
+def throttled_py(app: Flask, view: Callable[[], str]) -> Callable[[], str]:
+    limiter = throttled.contrib.flask.Limiter(
+        THROTTLED[0], app=app, using="fixed_window", key_func=lambda: IDENTIFIERS[0]
+    )
+    for quota in THROTTLED:
+        view = limiter.limit(quota)(view)
+    return view
+
+
 CONTESTANTS = {
     "bare Flask": bare,
     "overlimit, one identifier": overlimit_one,
     "overlimit, two identifiers": overlimit_two,
+    "throttled-py, one key": throttled_py,
     "Flask-Limiter, one key": flask_limiter_one,
     "Flask-Limiter, two keys": flask_limiter_two,
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -11,10 +10,9 @@ from weakref import WeakKeyDictionary
 from flask import Flask, Request, Response
 
 from overlimit.flask.batch import Batch
-from overlimit.flask.bindings import Bindings
+from overlimit.flask.bindings import Bindings, Registrant
 from overlimit.flask.compiling import block_batches, call_batches, route_batches
 from overlimit.flask.current import EXTENSION, current_request
-from overlimit.flask.exemptions import Exemptions
 from overlimit.flask.layer import Layer
 from overlimit.flask.ledger import LEDGER, Ledger
 from overlimit.flask.marks import Mark, Owner
@@ -60,13 +58,7 @@ class AppState:
                     state = app.extensions[EXTENSION] = cls(app)
         return state
 
-    def register(
-        self,
-        limiter: object,
-        settings: Settings,
-        exemptions: Exemptions,
-        request_filters: Sequence[Callable[[], object]],
-    ) -> None:
+    def register(self, limiter: Registrant, settings: Settings) -> None:
         """Add a RateLimit.
 
         Raises
@@ -77,7 +69,7 @@ class AppState:
             Another key of the configuration has a value that cannot be.
         """
         with self._compiling:
-            self.bindings.register(limiter, settings, exemptions, request_filters)
+            self.bindings.register(limiter, settings)
             self.forget_plans()
 
     def forget_plans(self) -> None:

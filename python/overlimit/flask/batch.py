@@ -20,14 +20,12 @@ __all__ = ["Batch", "Bench", "Verdict"]
 class Bench:
     """The RateLimits that decide a request together, and what they go by."""
 
-    __slots__ = ("bindings", "fixed", "legacy_names", "plan", "shadow")
+    __slots__ = ("bindings", "legacy_names", "planner", "shadow")
 
     def __init__(self, bindings: tuple[Binding, ...], choices: Iterable[Choice]) -> None:
         """Take bindings on one store, at least one; either all of them or none are in shadow."""
-        planner = Planner(choices)
         self.bindings = bindings
-        self.fixed = planner.fixed
-        self.plan = planner.plan
+        self.planner = Planner(choices)
         self.shadow = bindings[0].shadow
         names = (each.legacy_names for each in bindings if each.legacy_names is not None)
         self.legacy_names = next(names, None)
@@ -80,7 +78,7 @@ class Batch:
         """
         active = tuple(binding for binding in self.bindings if binding.concerns_this_request())
         bench = self._bench_of(active) if active else None
-        plan = None if bench is None else bench.plan()
+        plan = None if bench is None else bench.planner.plan()
         if bench is None or plan is None:
             return None
         if self._fallback is None:
@@ -91,7 +89,7 @@ class Batch:
         if not all(binding.enabled and not binding.request_filters for binding in self.bindings):
             return None
         bench = self._bench_of(self.bindings)
-        return None if bench.fixed is None else (bench, bench.fixed)
+        return None if bench.planner.fixed is None else (bench, bench.planner.fixed)
 
     def _decide_or_fall_back(
         self, bench: Bench, plan: Plan, fallback: Planner, people: People

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol
 
 from overlimit import MemoryStore
 from overlimit.flask.binding import Binding
@@ -12,9 +13,21 @@ from overlimit.flask.marks import Mark
 from overlimit.flask.settings import Settings
 from overlimit.http.policy_names import distinct
 
-__all__ = ["Bindings"]
+__all__ = ["Bindings", "Registrant"]
 
 _log = logging.getLogger("overlimit")
+
+
+class Registrant(Protocol):
+    """A RateLimit, as far as an app keeps to what it says at any time."""
+
+    @property
+    def exemptions(self) -> Exemptions:
+        """What it leaves alone."""
+
+    @property
+    def request_filters(self) -> Sequence[Callable[[], object]]:
+        """Tell of requests that pass uncounted."""
 
 
 class Bindings:
@@ -38,13 +51,7 @@ class Bindings:
         """Return what a RateLimit has in this app."""
         return self._known.get(limiter)
 
-    def register(
-        self,
-        limiter: object,
-        settings: Settings,
-        exemptions: Exemptions,
-        request_filters: Sequence[Callable[[], object]],
-    ) -> None:
+    def register(self, limiter: Registrant, settings: Settings) -> None:
         """Add a RateLimit, or complete the settings anew of one that is there already.
 
         Raises
@@ -58,7 +65,9 @@ class Bindings:
         complete.check()
         taken = [binding.prefix for known, binding in self._known.items() if known is not limiter]
         prefix = _unused_prefix(complete.options.get("key_prefix") or "", taken)
-        self._known[limiter] = Binding(complete, prefix, self._own_memory, exemptions, request_filters)
+        self._known[limiter] = Binding(
+            complete, prefix, self._own_memory, limiter.exemptions, limiter.request_filters
+        )
 
     def acting_for(self, mark: Mark) -> Binding:
         """Return the binding that a decorator's limits go through.

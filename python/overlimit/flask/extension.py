@@ -139,7 +139,7 @@ class RateLimit(PointsToCounterparts):
         """
         state = AppState.of(app)
         settings = self._settings if clock is None else Settings({**self._settings.options, "clock": clock})
-        state.register(self, settings, self.exemptions, self.request_filters)
+        state.register(self, settings)
         self._states.add(state)
         no_longer_for(self)
         with self._switching:

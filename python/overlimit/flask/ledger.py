@@ -111,6 +111,7 @@ class Ledger:
     def add_fields(self, response: Response) -> None:
         """Add the header fields."""
         if len(self._verdicts) == 1 and not self._taken_back:
+            # As is_shown and legacy_names say, without the calls: every response comes by here.
             bench, plan, decision = self._verdicts[0]
             if not bench.shadow and decision.source != "error":
                 policy = plan.policy_field

@@ -1,8 +1,8 @@
 """Finds, when an app gets its first request, limits that nothing else tells of.
 
 An app without RateLimit does not notice a decorator above ``@app.route``, nor one on a blueprint: no call
-passes through it. Flask's signal tells of every request of every app, which costs each of them about a
-microsecond; it is listened to only as long as such a decorator may be there.
+passes through it. Flask's signal tells of every request of every app, which costs them all something; it is
+listened to only as long as such a decorator may be there.
 """
 
 from __future__ import annotations
