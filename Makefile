@@ -89,5 +89,6 @@ $(DONE)/environment: $(DONE)/packages pyproject.toml
 
 $(DONE)/package: $(DONE)/environment $(SOURCES)
 	@echo "Building the extension"
-	$(BIN)/pip install --quiet --no-build-isolation --no-deps --editable . -Cbuild-dir=build/python
+	$(BIN)/pip install --quiet --no-build-isolation --no-deps --editable . -Cbuild-dir=build/python \
+	  -Ccmake.define.CMAKE_INTERPROCEDURAL_OPTIMIZATION=OFF
 	touch $@
