@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator
@@ -311,3 +312,12 @@ def test_every_step_says_why(vector):
         assert ("at_us" in step) != ("after_us" in step)
         assert ("expect" in step) == (step["do"] in ("hit", "peek"))
         assert "policy" in step or "charges" in step or len(vector["policies"]) == 1
+
+
+@every_vector
+def test_every_source_is_a_part_of_the_docs(vector):
+    sources = re.findall(r"(docs/\w+\.md)#([\w-]+)", vector["source"])
+    assert len(sources) == vector["source"].count("docs/") > 0
+    for page, anchor in sources:
+        headings = re.findall(r"^#+ (.+)$", (FOLDER.parents[1] / page).read_text("utf-8"), re.MULTILINE)
+        assert anchor in {heading.lower().replace(" ", "-") for heading in headings}
