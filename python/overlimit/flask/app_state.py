@@ -13,9 +13,11 @@ from overlimit.flask.batch import Batch
 from overlimit.flask.bindings import Bindings, Registrant
 from overlimit.flask.compiling import block_batches, call_batches, route_batches
 from overlimit.flask.current import EXTENSION, current_request
+from overlimit.flask.exceeded import Refusal
 from overlimit.flask.layer import Layer
 from overlimit.flask.ledger import LEDGER, Ledger
 from overlimit.flask.marks import Mark, Owner
+from overlimit.flask.retry_after import note_refusal
 from overlimit.flask.route_plan import NO_PLAN, RoutePlan
 from overlimit.flask.routes import Route, View, find_route, no_route
 from overlimit.flask.settings import Settings
@@ -35,7 +37,7 @@ class AppState:
     """
 
     def __init__(self, app: Flask) -> None:
-        """Stand before the dispatching of the app and around its responses; `of` makes one per app."""
+        """Stand around the app's dispatching, its errors and its responses; `of` makes one per app."""
         self.app = app
         self.bindings = Bindings(app.name, app.config)
         self._routes: dict[tuple[str, str], RoutePlan] = {}
@@ -44,7 +46,9 @@ class AppState:
         self._compiling = threading.RLock()
         self._views = app.view_functions
         self._dispatch, self._process = app.dispatch_request, app.process_response
+        self._handle_error = app.handle_user_exception
         app.dispatch_request = self._decide_then_dispatch  # type: ignore[method-assign]
+        app.handle_user_exception = self._note_then_handle  # type: ignore[assignment, method-assign]
         app.process_response = self._process_between  # type: ignore[method-assign]
 
     @classmethod
@@ -118,6 +122,13 @@ class AppState:
                 if not plan.view_decides:
                     ledger.decide()
         return self._dispatch(*args)
+
+    # A refusal may have been made where there is no request, in a thread of the app's own.
+    def _note_then_handle(self, *args: Any) -> Any:
+        error = args[-1]
+        if isinstance(error, Refusal):
+            note_refusal(error.decision)
+        return self._handle_error(*args)
 
     # The after_request hooks see the header fields and may change them; whether a request counts is found out
     # behind them, from the response that leaves.

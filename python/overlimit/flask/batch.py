@@ -48,6 +48,11 @@ class Verdict(NamedTuple):
         """What the X-RateLimit fields that tell of it are called; None: there are none."""
         return self.bench.legacy_names if self.plan.enforces else None
 
+    @property
+    def retry_after_name(self) -> str:
+        """What Retry-After is called."""
+        return self.bench.bindings[0].header_names.retry_after
+
 
 class Batch:
     """What may hold for a route, by RateLimit, all on one store.

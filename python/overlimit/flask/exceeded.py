@@ -11,16 +11,17 @@ from werkzeug.exceptions import HTTPException, ServiceUnavailable, TooManyReques
 
 from overlimit import Decision
 from overlimit.flask.counterparts import OF_ERROR, PointsToCounterparts
+from overlimit.flask.retry_after import note_refusal
 from overlimit.http.fields import retry_after_seconds
 from overlimit.http.refusals import MEDIA_TYPES, Problem, explained, quota_exceeded, store_failed
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
 
-__all__ = ["RateLimitExceeded", "StoreFailed"]
+__all__ = ["RateLimitExceeded", "Refusal", "StoreFailed"]
 
 
-class _Refusal(HTTPException):
+class Refusal(HTTPException):
     """Answers in the media type that the request accepts: problem details, JSON or HTML."""
 
     decision: Decision
@@ -41,7 +42,7 @@ class _Refusal(HTTPException):
         return response
 
 
-class RateLimitExceeded(PointsToCounterparts, _Refusal, TooManyRequests):
+class RateLimitExceeded(PointsToCounterparts, Refusal, TooManyRequests):
     """429 with the decision that refused; its ``Retry-After`` is absent when waiting cannot help."""
 
     _counterparts = OF_ERROR
@@ -57,19 +58,21 @@ class RateLimitExceeded(PointsToCounterparts, _Refusal, TooManyRequests):
         seconds = retry_after_seconds(decision)
         super().__init__(description or explained(seconds), response, retry_after=seconds)
         self.decision = decision
+        note_refusal(decision)
         self._problem = quota_exceeded(self.description or "", violated)
         if response is not None:
             # It is the answer then, and no error handler's business.
             self.code = None  # type: ignore[assignment]
 
 
-class StoreFailed(_Refusal, ServiceUnavailable):
+class StoreFailed(Refusal, ServiceUnavailable):
     """503 with the decision of ``on_error="deny"``: the store failed, and nothing may pass without it."""
 
     def __init__(self, decision: Decision) -> None:
         """Refuse because nobody decided."""
         super().__init__(retry_after=max(1, math.ceil(decision.retry_after)))
         self.decision = decision
+        note_refusal(decision)
         self._problem = store_failed()
         self.description = self._problem.detail
 

@@ -13,7 +13,7 @@ from overlimit.flask.batch import Batch, Verdict
 from overlimit.flask.binding import Binding
 from overlimit.flask.refusing import note_if_in_shadow, refuse
 from overlimit.flask.route_plan import RoutePlan
-from overlimit.http.fields import POLICY, RATE, given_seconds, retry_after_seconds
+from overlimit.http.fields import POLICY, RATE
 from overlimit.http.identities import People
 from overlimit.http.legacy import legacy_fields
 from overlimit.http.plan import rate_fields
@@ -33,7 +33,7 @@ _verdict = partial(tuple.__new__, Verdict)
 class Ledger:
     """The verdicts on one request in the order they were given."""
 
-    __slots__ = ("_people", "_refused", "_taken_back", "_undecided", "_verdicts", "plan", "returns")
+    __slots__ = ("_people", "_taken_back", "_undecided", "_verdicts", "plan", "returns")
 
     def __init__(self, asked: Request, plan: RoutePlan) -> None:
         """Give a request that goes to a route with this plan its ledger, with nothing decided."""
@@ -44,7 +44,6 @@ class Ledger:
         self._people: People = {}
         self._verdicts: list[Verdict] = []
         self._taken_back: Sequence[Verdict] = ()
-        self._refused: Verdict | None = None
 
     def decide(self, batches: Sequence[Batch] | None = None) -> None:
         """Charge the request, store by store, up to the first that refuses: then nothing stays charged.
@@ -83,7 +82,6 @@ class Ledger:
     def _heed(self, verdict: Verdict, before: int) -> None:
         if verdict.plan.refuses(verdict.decision) and not verdict.bench.shadow:
             self._take_back(before, but=1)
-            self._refused = verdict
             refuse(verdict)
         note_if_in_shadow(verdict)
 
@@ -121,8 +119,6 @@ class Ledger:
                 _set(response.headers, fields)
         elif self._verdicts:
             _set(response.headers, self._fields_of_several())
-        if self._refused is not None and response.status_code in (429, 503):
-            self._add_retry_after(response, self._refused)
 
     def _fields_of_several(self) -> list[tuple[str, str]]:
         """Return all policies, of each the latest decision, and of X-RateLimit the strictest."""
@@ -133,15 +129,6 @@ class Ledger:
         if legacy:
             fields += legacy_fields(*min(legacy, key=lambda each: (each[0].allowed, each[0].remaining)))
         return fields
-
-    def _add_retry_after(self, response: Response, refused: Verdict) -> None:
-        name = refused.bench.bindings[0].header_names.retry_after
-        seconds = retry_after_seconds(refused.decision)
-        if seconds is None:
-            return
-        given = given_seconds(response.headers.get(name), refused.decision.time)
-        if given is None or given < seconds:
-            response.headers[name] = str(seconds)
 
 
 def _set(headers: Headers, fields: list[tuple[str, str]]) -> None:

@@ -13,6 +13,7 @@ from overlimit.flask.batch import Verdict
 from overlimit.flask.counterparts import OF_ERROR
 from overlimit.flask.current import this_app
 from overlimit.flask.exceeded import RateLimitExceeded, StoreFailed
+from overlimit.flask.retry_after import note_refusal
 from overlimit.flask.signals import rate_limited
 from overlimit.http.rules import Role, Rule
 
@@ -32,6 +33,7 @@ def refuse(verdict: Verdict) -> NoReturn:
         The store failed, and ``on_error`` is ``"deny"``.
     """
     decision = verdict.decision
+    note_refusal(decision, verdict.retry_after_name)
     if decision.source == "error":
         raise StoreFailed(decision)
     rate_limited.send(this_app(), decision=decision)
