@@ -31,7 +31,7 @@ def by_with_block(site, own):
 
 def by_function(site, own):
     function = site.limiter.limit("1/minute", name="n")(lambda: "ok")
-    return lambda: function()
+    return lambda: f"{function()}"
 
 
 def by_hand(site, own):
@@ -46,7 +46,7 @@ def by_hand(site, own):
 
 def by_hand_in_a_function(site, own):
     view = by_hand(site, own)
-    return lambda: view()
+    return lambda: f"{view()}"
 
 
 def by_hand_with_a_description(site, own):
