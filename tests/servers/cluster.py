@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -27,9 +28,31 @@ class Node(RedisServer):
 
     def state(self) -> str:
         """Return ``"ok"`` or ``"fail"``, as it sees the cluster."""
-        return dict(line.split(b":") for line in self.ask("CLUSTER", "INFO").split())[
-            b"cluster_state"
-        ].decode()
+        return self._cluster_info()["cluster_state"]
+
+    def known_slots(self) -> int:
+        """Return of how many slots it knows who serves them."""
+        return int(self._cluster_info()["cluster_slots_assigned"])
+
+    def forgets(self, slot: int) -> bool:
+        """Forget who serves a slot; whether that was known."""
+        is_known = any(first <= slot <= last for first, last, *_ in self.ask("CLUSTER", "SLOTS"))
+        if is_known:
+            self.ask("CLUSTER", "DELSLOTS", slot)
+        return is_known
+
+    def serve(self, slot: int) -> None:
+        """Take a slot that nobody serves, and tell the others in the course of time."""
+        self.ask("CLUSTER", "SETSLOT", slot, "NODE", self.id)
+
+    def times_asked(self, command: str) -> int:
+        """Return how often it was sent this command (``"cluster|slots"``), executed or refused."""
+        numbers = rf"cmdstat_{re.escape(command)}:calls=(\d+),.*rejected_calls=(\d+)"
+        found = re.search(numbers, self.ask("INFO", "commandstats").decode())
+        return int(found[1]) + int(found[2]) if found else 0
+
+    def _cluster_info(self) -> dict[str, str]:
+        return dict(line.split(":") for line in self.ask("CLUSTER", "INFO").decode().split())
 
     def role(self) -> str:
         return str(self.ask("ROLE")[0], "ascii")
@@ -39,7 +62,8 @@ class Cluster:
     """``masters`` servers with the slots shared evenly among them, and ``replicas`` of each.
 
     A node that doesn't answer for a second counts as down. ``full_coverage``: whether the others then stop
-    too, as Redis does by default.
+    too, as Redis does by default. ``introduced``: whether to wait until all nodes know each other and all
+    slots; else each knows but its own until ``introduce()``, for a cluster that has no replicas.
     """
 
     def __init__(
@@ -49,6 +73,7 @@ class Cluster:
         replicas: int = 0,
         password: str | None = None,
         full_coverage: bool = False,
+        introduced: bool = True,
     ) -> None:
         self._servers = ExitStack()
         options = {"cluster-require-full-coverage": "yes" if full_coverage else "no"}
@@ -57,10 +82,11 @@ class Cluster:
                 self._start(password=password, options=options) for _ in range(masters * (1 + replicas))
             ]
             self.masters = self.nodes[:masters]
-            self._introduce()
             self._share_slots()
-            self._follow(replicas)
-            eventually(self.is_ready)
+            if introduced:
+                self.introduce()
+                self._follow(replicas)
+                eventually(self.is_ready)
         except BaseException:
             self.stop()
             raise
@@ -70,7 +96,7 @@ class Cluster:
         self._servers.callback(node.stop)
         return node
 
-    def _introduce(self) -> None:
+    def introduce(self) -> None:
         # Distinct epochs from the start: a tie would be broken only after a while, by moving slots about.
         for epoch, node in enumerate(self.nodes, start=1):
             node.ask("CLUSTER", "SET-CONFIG-EPOCH", epoch)
@@ -93,7 +119,7 @@ class Cluster:
 
     def is_ready(self) -> bool:
         """Whether every node sees all slots served, and every replica follows."""
-        return all(node.state() == "ok" for node in self.nodes) and all(
+        return all(node.state() == "ok" and node.known_slots() == SLOTS for node in self.nodes) and all(
             node.ask("ROLE")[3] == b"connected" for node in self.nodes if node not in self.masters
         )
 
@@ -114,6 +140,18 @@ class Cluster:
             first <= slot <= last and any(at[1] == node.port for at in serving[:1])
             for first, last, *serving in node.ask("CLUSTER", "SLOTS")
         )
+
+    @contextmanager
+    def unserved(self, slot: int) -> Iterator[Node]:
+        """Make all nodes forget who serves a slot, and yield who did; it serves it again afterwards."""
+        owner = self.owner_of(slot)
+        owner.ask("CLUSTER", "DELSLOTS", slot)
+        # What the owner said before may still be on its way to the others.
+        eventually(lambda: not any(node.forgets(slot) for node in self.nodes))
+        yield owner
+        if not self._serves(owner, slot):
+            owner.serve(slot)
+        eventually(self.is_ready)
 
     @contextmanager
     def migrating(self, slot: int, target: Node) -> Iterator[None]:

@@ -81,6 +81,53 @@ TEST(SlotMap, LearnsOneSlot) {
   EXPECT_EQ(map.servers().size(), 2U);
 }
 
+TEST(SlotMap, SaysWhichSlotNobodyServes) {
+  EXPECT_EQ(SlotMap().first_gap(), 0);
+  const auto partial =
+      *SlotMap::read(array_of(range(0, 9, server("a", 1)), range(11, 16383, server("b", 2))), kAsked);
+  EXPECT_EQ(partial.first_gap(), 10);
+  auto last = *SlotMap::read(array_of(range(0, 16382, server("a", 1))), kAsked);
+  EXPECT_EQ(last.first_gap(), 16383);
+  last.learn(16383, {"b", 2});
+  EXPECT_EQ(last.first_gap(), std::nullopt);
+}
+
+TEST(SlotMap, TakesFromAnotherWhatItDoesNotKnow) {
+  auto map = *SlotMap::read(array_of(range(0, 9, server("a", 1))), kAsked);
+  const auto other = *SlotMap::read(array_of(range(5, 14, server("b", 2), server("c", 3))), kAsked);
+  map.complete(other, {});
+  EXPECT_EQ(master(map, 0), (HostPort{"a", 1}));
+  EXPECT_EQ(master(map, 9), (HostPort{"a", 1})) << "what it knows it keeps";
+  EXPECT_EQ(master(map, 10), (HostPort{"b", 2}));
+  EXPECT_EQ(master(map, 14), (HostPort{"b", 2}));
+  EXPECT_EQ(map.master_of(15), nullptr);
+  EXPECT_EQ(map.servers().size(), 2U) << "no more of the others than serve something";
+  map.complete(SlotMap(), {{"a", 1}});
+  EXPECT_EQ(master(map, 9), (HostPort{"a", 1})) << "whoever serves a slot is better than nobody";
+}
+
+TEST(SlotMap, TakesThoseNotDoubtedInThePlaceOfThoseWhoAre) {
+  const auto told = *SlotMap::read(
+      array_of(range(0, 4, server("a", 1)), range(5, 9, server("b", 2)), range(10, 14, server("c", 3))),
+      kAsked);
+  const auto other = *SlotMap::read(array_of(range(0, 12, server("c", 3))), kAsked);
+  auto map = told;
+  map.complete(other, {{"a", 1}, {"d", 4}});
+  EXPECT_EQ(master(map, 4), (HostPort{"c", 3}));
+  EXPECT_EQ(master(map, 5), (HostPort{"b", 2}));
+  map = told;
+  map.complete(other, {{"a", 1}, {"b", 2}, {"c", 3}});
+  EXPECT_TRUE(map.agrees_with(told));
+}
+
+TEST(SlotMap, KnowsNoMoreServersThanItCanNumber) {
+  std::vector<Reply> words;
+  words.push_back(Reply::integer(0));
+  words.push_back(Reply::integer(9));
+  for (std::int64_t i = 0; i < 65'535; ++i) words.push_back(server("a", i));
+  EXPECT_FALSE(SlotMap::read(array_of(Reply::array(std::move(words))), kAsked));
+}
+
 TEST(SlotMap, AgreesWithOneThatNamesTheSameMastersHoweverItWasTold) {
   const auto one =
       *SlotMap::read(array_of(range(0, 9, server("a", 1)), range(10, 19, server("b", 2))), kAsked);

@@ -1,7 +1,9 @@
 // A real cluster, seen through a Deployment.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <memory>
 #include <string>
 
@@ -100,6 +102,31 @@ TEST_F(Clusters, NeverRepeatACallWhoseOutcomeIsUnknown) {
   EXPECT_TRUE(error->maybe_charged());
   EXPECT_TRUE(eventually([&] { return text(own.admin(owner), {"GET", "key"}) == "2"; }));
   EXPECT_EQ(integer(*cluster, {"INCR", "key"}), 3);
+}
+
+TEST_F(Clusters, AskEveryNodeWhoServesASlotThatOneDoesNotKnow) {
+  const auto slot = protocol::key_slot("key");
+  const std::size_t owner = servers_->owner(slot);
+  ClusterSite site = servers_->site();
+  std::rotate(site.seeds.begin(), site.seeds.begin() + static_cast<std::ptrdiff_t>(owner) + 1,
+              site.seeds.end());
+  for (std::size_t i = 0; i < servers_->size(); ++i) {
+    if (i != owner) (void)call(servers_->admin(i), {"CLUSTER", "DELSLOTS", std::to_string(slot)});
+  }
+  EXPECT_EQ(integer(*deployment_of(site), {"INCR", "key"}), 1);
+  servers_->move(slot, owner);
+}
+
+TEST_F(Clusters, FailAtTheDeadlineWithASlotThatNobodyServes) {
+  ClusterServers own(1);
+  const auto cluster = deployment_of(own.site());
+  (void)call(own.admin(0), {"CLUSTER", "DELSLOTS", std::to_string(protocol::key_slot("key"))});
+  const auto before = Deadline::Clock::now();
+  const auto error = error_of<StoreUnavailable>([&] { (void)call(*cluster, {"INCR", "key"}, 400ms); });
+  const auto took = Deadline::Clock::now() - before;
+  EXPECT_FALSE(error->maybe_charged());
+  EXPECT_GE(took, 200ms);
+  EXPECT_LE(took, 4s);
 }
 
 TEST_F(Clusters, AreFoundAnewInAChild) {

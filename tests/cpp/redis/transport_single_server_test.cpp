@@ -107,6 +107,18 @@ TEST(Errands, ComeLessOftenWhileTheyAreOfNoUse) {
   EXPECT_GE(took(false), (2 + 4 + 8) * Errand::kShortest / 2);
 }
 
+TEST(Errands, BeginWithThePauseTheyAreMadeWithWhenTheyAreOfNoUse) {
+  constexpr auto kPause = 8ms;
+  Errand errand(kPause);
+  const auto before = Clock::now();
+  for (int turns = 0; turns < 4; std::this_thread::sleep_for(1ms)) {
+    if (Errand::Hold(errand)) ++turns;
+  }
+  const auto took = Clock::now() - before;
+  EXPECT_GE(took, (1 + 2 + 4) * kPause / 2);
+  EXPECT_LT(took, 10 * (1 + 2 + 4) * kPause);
+}
+
 TEST(Errands, AreOnlyOneThreadsAtATime) {
   Errand errand;
   std::atomic<int> holders{0};

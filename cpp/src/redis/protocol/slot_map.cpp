@@ -74,7 +74,8 @@ bool SlotMap::add(const Reply& range, const HostPort& asked) {
   if (!is_range(range)) return false;
   const Elements elements = range.as_array();
   const Elements servers = elements.subspan(2);
-  if (!std::ranges::all_of(servers, is_server) || servers_.size() > kMostServers) return false;
+  if (!std::ranges::all_of(servers, is_server) || servers_.size() + servers.size() > kMostServers)
+    return false;
   if (const std::optional<HostPort> master = server_address(servers[0].as_array(), asked)) {
     std::fill(owners_.begin() + elements[0].as_integer(), owners_.begin() + elements[1].as_integer() + 1,
               index_of(*master));
@@ -119,6 +120,34 @@ bool SlotMap::agrees_with(const SlotMap& other) const {
     if (mine != kNobody && servers_[mine] != other.servers_[theirs]) return false;
   }
   return true;
+}
+
+std::optional<Slot> SlotMap::first_gap() const {
+  const auto gap = std::ranges::find(owners_, kNobody);
+  if (gap == owners_.end()) return std::nullopt;
+  return static_cast<Slot>(gap - owners_.begin());
+}
+
+void SlotMap::complete(const SlotMap& other, const std::set<HostPort>& doubted) {
+  Index mine = kNobody;
+  Index theirs = kNobody;
+  Index better = kNobody;
+  for (std::size_t slot = 0; slot < kSlots; ++slot) {
+    if (owners_[slot] != mine || other.owners_[slot] != theirs) {
+      mine = owners_[slot];
+      theirs = other.owners_[slot];
+      better = better_of(mine, other, theirs, doubted);
+    }
+    owners_[slot] = better;
+  }
+}
+
+SlotMap::Index SlotMap::better_of(Index mine, const SlotMap& other, Index theirs,
+                                  const std::set<HostPort>& doubted) {
+  if (theirs == kNobody || servers_.size() >= kMostServers) return mine;
+  const HostPort& offered = other.servers_[theirs];
+  const bool is_better = mine == kNobody || (doubted.contains(servers_[mine]) && !doubted.contains(offered));
+  return is_better ? index_of(offered) : mine;
 }
 
 void SlotMap::learn(Slot slot, const HostPort& master) {

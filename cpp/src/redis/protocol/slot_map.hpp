@@ -32,8 +32,14 @@ class SlotMap {
   /// Whether both know the same master of every slot.
   [[nodiscard]] bool agrees_with(const SlotMap& other) const;
 
+  /// The first slot that nobody serves.
+  [[nodiscard]] std::optional<Slot> first_gap() const;
+
   /// Takes one slot elsewhere.
   void learn(Slot slot, const HostPort& master);
+  /// Takes from another map the masters of slots that nobody serves in this one, and those that are not
+  /// doubted in the place of those that are.
+  void complete(const SlotMap& other, const std::set<HostPort>& doubted);
 
  private:
   using Index = std::uint16_t;
@@ -41,6 +47,8 @@ class SlotMap {
 
   [[nodiscard]] bool add(const Reply& range, const HostPort& asked);
   [[nodiscard]] Index index_of(const HostPort& server);
+  [[nodiscard]] Index better_of(Index mine, const SlotMap& other, Index theirs,
+                                const std::set<HostPort>& doubted);
 
   std::vector<HostPort> servers_;
   std::array<Index, kSlots> owners_;

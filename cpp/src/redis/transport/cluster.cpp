@@ -64,7 +64,9 @@ class Journey {
       follow(meaning.failure, protocol::redirection_of(error, node_->address));
       return true;
     }
-    if (!protocol::is_worth_retrying(meaning) || !backoff_.pause(deadline_, interrupted_)) return false;
+    if (!protocol::is_worth_retrying(meaning)) return false;
+    node_->is_doubted.store(true);  // another may serve the slot by now
+    if (!backoff_.pause(deadline_, interrupted_)) return false;
     // The nodes agree: Redis 6 answers ASK for keys that are apart, and the one to ask then TRYAGAIN.
     redirections_ = 0;
     turn_to_owner();
@@ -86,7 +88,7 @@ class Journey {
 
   /// Who knows that one slot has moved may know of others.
   void follow_for_good(const std::optional<Redirection>& moved) {
-    nodes_.refresh(deadline_, interrupted_);
+    nodes_.refresh(slot_, deadline_, interrupted_);
     if (moved) nodes_.learn(*moved);
     turn_to_owner();
   }
@@ -134,6 +136,7 @@ void Cluster::for_each_server(const std::function<void(const Server&)>& visit, c
     }
   }
   if (failure) std::rethrow_exception(failure);
+  nodes_.require_all_served();
 }
 
 }  // namespace overlimit::redis::transport

@@ -22,6 +22,15 @@ std::string slots_request() {
   return request;
 }
 
+/// Throws StoreError when the node cannot say who serves what.
+SlotMap slots_in(const Reply& reply, const ClusterNode& asked) {
+  const Endpoint& endpoint = asked.node->endpoint();
+  if (reply.is_error()) protocol::raise_error_reply(reply.as_text(), endpoint);
+  std::optional<SlotMap> map = SlotMap::read(reply, asked.address);
+  if (map) return *std::move(map);
+  throw StoreUnavailable("redis at " + endpoint.describe() + " answered CLUSTER SLOTS with something else");
+}
+
 /// The error being handled, as one of a call of which nothing was sent.
 std::exception_ptr as_unsent() {
   try {
@@ -39,13 +48,14 @@ std::exception_ptr as_unsent() {
 
 ClusterNodes::Pointer ClusterNodes::owner(protocol::Slot slot, const Deadline& deadline,
                                           const Interrupted& interrupted) {
-  const Pointer known = known_owner(slot);
-  if (known && !known->is_doubted.load()) return known;
-  refresh(deadline, interrupted);
-  await_map(deadline, interrupted);
-  if (Pointer owner = known_owner(slot)) return owner;
-  throw StoreUnavailable("no node of the redis cluster serves slot " + std::to_string(slot) +
-                         "; check the cluster with CLUSTER INFO");
+  Backoff backoff;
+  for (;;) {
+    const Pointer known = known_owner(slot);
+    if (known && !known->is_doubted.load()) return known;
+    refresh(slot, deadline, interrupted);
+    if (Pointer owner = known_owner(slot)) return owner;
+    if (!may_learn_more(backoff, deadline, interrupted)) raise_unserved(slot);
+  }
 }
 
 ClusterNodes::Pointer ClusterNodes::known_owner(protocol::Slot slot) {
@@ -56,12 +66,23 @@ ClusterNodes::Pointer ClusterNodes::known_owner(protocol::Slot slot) {
 
 std::vector<ClusterNodes::Pointer> ClusterNodes::masters(const Deadline& deadline,
                                                          const Interrupted& interrupted) {
-  refresh(deadline, interrupted);
-  await_map(deadline, interrupted);
+  Backoff backoff;
+  do {
+    refresh({}, deadline, interrupted);
+  } while (first_gap() && may_learn_more(backoff, deadline, interrupted));
   const std::lock_guard lock(mutex_);
   std::vector<Pointer> masters;
   for (const HostPort& each : map_.masters()) masters.push_back(found(each));
   return masters;
+}
+
+std::optional<protocol::Slot> ClusterNodes::first_gap() {
+  const std::lock_guard lock(mutex_);
+  return map_.first_gap();
+}
+
+void ClusterNodes::require_all_served() {
+  if (const auto gap = first_gap()) raise_unserved(*gap);
 }
 
 ClusterNodes::Pointer ClusterNodes::at(const HostPort& address) {
@@ -80,44 +101,47 @@ void ClusterNodes::learn(const protocol::Redirection& moved) {
   map_.learn(moved.slot, moved.to);
 }
 
-void ClusterNodes::await_map(const Deadline& deadline, const Interrupted& interrupted) {
-  while (!is_mapped()) {
-    if (deadline.passed())
-      throw StoreTimeout("the redis cluster's slots could not be learned within the timeout");
-    pause(Errand::kPollInterval, interrupted);
-  }
+bool ClusterNodes::may_learn_more(Backoff& backoff, const Deadline& deadline,
+                                  const Interrupted& interrupted) {
+  if (!errand_.is_taken()) return may_change() && backoff.pause(deadline, interrupted);
+  if (deadline.passed()) return false;
+  pause(Errand::kPollInterval, interrupted);
+  return true;
 }
 
-bool ClusterNodes::is_mapped() {
-  const bool is_being_refreshed = errand_.is_taken();
+bool ClusterNodes::may_change() {
   const std::lock_guard lock(mutex_);
-  if (!map_.servers().empty()) return true;
-  if (failure_ && !is_being_refreshed) std::rethrow_exception(failure_);
-  return false;
+  return may_change_;
 }
 
-void ClusterNodes::refresh(const Deadline& deadline, const Interrupted& interrupted) {
+void ClusterNodes::raise_unserved(protocol::Slot slot) {
+  const std::lock_guard lock(mutex_);
+  if (failure_) std::rethrow_exception(failure_);
+  if (!is_asked_) {
+    throw StoreTimeout("the redis cluster's slots could not be learned within the timeout");
+  }
+  throw StoreUnavailable("no node of the redis cluster serves slot " + std::to_string(slot) +
+                         "; check the cluster with CLUSTER INFO");
+}
+
+void ClusterNodes::refresh(std::optional<protocol::Slot> slot, const Deadline& deadline,
+                           const Interrupted& interrupted) {
+  if (deadline.passed()) return;
   Errand::Hold errand(errand_);
   if (!errand) return;
-  const std::uint64_t generation = fork_generation();
-  std::exception_ptr failure;
-  for (const Pointer& node : who_may_know()) {
-    try {
-      if (adopt(asked(*node, deadline.share(2), interrupted))) errand.was_useful();
-      return;
-    } catch (const StoreError& error) {
-      if (generation != fork_generation()) throw;
-      failure = as_unsent();
-      node->is_doubted.store(true);
-      if (error.kind() == StoreError::Kind::config) break;  // they all have the same users
-    }
+  Findings findings;
+  for (const Pointer& node : who_may_know(findings.doubted)) {
+    // These come last. They may hang, and are not needed to find the owner of the slot.
+    if (node->is_doubted.load() && findings.names(slot)) break;
+    ask(*node, findings, deadline.share(2), interrupted);
+    if (findings.is_final || findings.is_enough_for(slot) || deadline.passed()) break;
   }
-  const std::lock_guard lock(mutex_);
-  failure_ = failure;
+  const bool is_enough = findings.is_enough_for(slot);
+  if (adopt(std::move(findings)) && is_enough) errand.was_useful();
 }
 
-/// Those who are not doubted first, and somebody else first each time: one may be behind.
-std::vector<ClusterNodes::Pointer> ClusterNodes::who_may_know() {
+/// Those who are not doubted first, then those who are; and somebody else first each time: one may be behind.
+std::vector<ClusterNodes::Pointer> ClusterNodes::who_may_know(std::set<HostPort>& doubted) {
   const std::lock_guard lock(mutex_);
   std::vector<HostPort> addresses = map_.servers();
   if (!addresses.empty()) {
@@ -128,33 +152,63 @@ std::vector<ClusterNodes::Pointer> ClusterNodes::who_may_know() {
     if (std::ranges::find(addresses, seed) == addresses.end()) addresses.push_back(seed);
   }
   std::vector<Pointer> nodes;
-  for (const HostPort& address : addresses) nodes.push_back(found(address));
-  std::ranges::stable_partition(nodes, [](const Pointer& node) { return !node->is_doubted.load(); });
+  for (const HostPort& address : addresses) {
+    nodes.push_back(found(address));
+    if (nodes.back()->is_doubted.load()) doubted.insert(address);
+  }
+  std::ranges::stable_partition(nodes, [&](const Pointer& node) { return !doubted.contains(node->address); });
   return nodes;
 }
 
-SlotMap ClusterNodes::asked(ClusterNode& node, const Deadline& deadline, const Interrupted& interrupted) {
+void ClusterNodes::ask(ClusterNode& node, Findings& findings, const Deadline& deadline,
+                       const Interrupted& interrupted) {
   static const std::string request = slots_request();
-  const Reply reply = node.node->call({request}, deadline, interrupted);
-  const std::string where = "redis at " + node.node->endpoint().describe();
-  if (reply.is_error()) protocol::raise_error_reply(reply.as_text(), node.node->endpoint());
-  std::optional<SlotMap> map = SlotMap::read(reply, node.address);
-  if (!map) throw StoreUnavailable(where + " answered CLUSTER SLOTS with something else");
-  if (map->servers().empty()) {
-    throw StoreUnavailable(where + " knows nobody who serves a slot; check the cluster with CLUSTER INFO");
+  const std::uint64_t generation = fork_generation();
+  try {
+    const Reply reply = node.node->call({request}, deadline, interrupted);
+    if (protocol::is_worth_retrying(reply)) findings.may_change = true;
+    findings.add(slots_in(reply, node));
+  } catch (const StoreError& error) {
+    if (generation != fork_generation()) throw;
+    findings.failure = as_unsent();
+    findings.is_final = error.kind() == StoreError::Kind::config;  // they all have the same users
+    if (error.kind() == StoreError::Kind::timeout) findings.may_change = true;
+    node.is_doubted.store(true);
+    findings.doubted.insert(node.address);
   }
-  return *std::move(map);
 }
 
-bool ClusterNodes::adopt(const SlotMap& map) {
+bool ClusterNodes::adopt(Findings findings) {
   const std::lock_guard lock(mutex_);
-  const bool is_new = !map.agrees_with(map_);
-  map_ = map;
-  failure_ = nullptr;
+  is_asked_ = true;
+  may_change_ = findings.may_change;
+  failure_ = findings.is_mapped ? nullptr : findings.failure;
+  if (findings.map.servers().empty()) return false;
+  findings.map.complete(map_, {});
+  const bool is_new = !findings.map.agrees_with(map_);
+  map_ = std::move(findings.map);
   std::erase_if(nodes_, [&](const auto& each) {
     return std::ranges::find(map_.servers(), each.first) == map_.servers().end();
   });
   return is_new;
+}
+
+void ClusterNodes::Findings::add(const SlotMap& told) {
+  may_change = true;
+  is_mapped = true;
+  if (map.servers().empty()) {
+    map = told;
+  } else {
+    map.complete(told, doubted);
+  }
+}
+
+bool ClusterNodes::Findings::names(std::optional<protocol::Slot> slot) const {
+  return slot ? map.master_of(*slot) != nullptr : !map.first_gap();
+}
+
+bool ClusterNodes::Findings::is_enough_for(std::optional<protocol::Slot> slot) const {
+  return names(slot) && !(slot && doubted.contains(*map.master_of(*slot)));
 }
 
 protocol::Breaker::State ClusterNodes::breaker() {

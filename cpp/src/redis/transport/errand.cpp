@@ -14,8 +14,9 @@ bool Errand::take() noexcept {
 }
 
 void Errand::give_back(bool useful) noexcept {
-  interval_ = useful ? kShortest : std::min(2 * interval_, kLongest);
-  due_.store(Clock::now() + interval_ / 2 + jittered(interval_ / 2));
+  pause_ = useful ? std::chrono::milliseconds(0) : std::clamp(2 * pause_, first_pause_, kLongest);
+  const std::chrono::microseconds interval = useful ? kShortest : pause_;
+  due_.store(Clock::now() + interval / 2 + jittered(interval / 2));
   taken_.store(false);
 }
 

@@ -8,14 +8,18 @@
 
 namespace overlimit::redis::transport {
 
-/// After a turn the next one is due in kShortest; after each that was of no use, twice as late as before, up
-/// to kLongest; both jittered. Thread-safe, without a lock.
+/// After a useful turn the next one is due in kShortest; after the first that was of no use in the pause that
+/// it is made with, after each further one twice as late as before, up to kLongest; all jittered.
+/// Thread-safe, without a lock.
 class Errand {
  public:
   static constexpr std::chrono::milliseconds kShortest{100};
   static constexpr std::chrono::milliseconds kLongest{1'000};
   /// How often those look who wait for what another caller is doing.
   static constexpr std::chrono::milliseconds kPollInterval{1};
+
+  explicit Errand(std::chrono::milliseconds pause_when_useless = 2 * kShortest)
+      : first_pause_(pause_when_useless) {}
 
   /// The caller's turn while this lives, if it is.
   class Hold {
@@ -44,7 +48,9 @@ class Errand {
 
   std::atomic<bool> taken_{false};
   std::atomic<Clock::time_point> due_{Clock::time_point::min()};
-  std::chrono::milliseconds interval_ = kShortest;  // of whose turn it is
+  const std::chrono::milliseconds first_pause_;
+  std::chrono::milliseconds pause_{
+      0};  // after the last useless turn, zero after a useful one; of whose turn it is
 };
 
 }  // namespace overlimit::redis::transport
