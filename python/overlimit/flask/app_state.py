@@ -169,8 +169,9 @@ class AppState:
 
     def _compile(self, endpoint: str, view: View, method: str) -> RoutePlan:
         route = find_route(self.app, endpoint, view, method)
-        marks = frozenset(mark for _, mark in route.labelled)
-        return RoutePlan(view, marks, route.view_decides, route_batches(self.bindings, route))
+        return RoutePlan(
+            view, frozenset(route.marks), route.view_decides, route_batches(self.bindings, route)
+        )
 
     def _compile_block(
         self, options: LimitOptions, limiter: Owner | None, endpoint: str, method: str

@@ -97,6 +97,14 @@ class Binding:
     def decorated(self, options: LimitOptions, origin: Origin) -> Iterator[Placed]:
         """Yield the limits of a decorator, and its meta limits, which count for the whole app."""
         yield from self._rules.place(options, origin)
+        yield from self._meta_of(options, origin)
+
+    def on_function(self, options: LimitOptions, origin: Origin) -> Iterator[Placed]:
+        """Yield the limits of a decorator on one of several functions of an endpoint, and its meta limits."""
+        yield from self._rules.place_by_numbers(options, origin)
+        yield from self._meta_of(options, origin)
+
+    def _meta_of(self, options: LimitOptions, origin: Origin) -> Iterator[Placed]:
         if options.meta_limits:
             meta = LimitOptions(
                 options.meta_limits, identifiers=options.identifiers, algorithm=options.algorithm

@@ -5,7 +5,7 @@ docs/flask.md has the rules as tables.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from overlimit.flask.batch import Batch
 from overlimit.flask.binding import Binding
@@ -47,7 +47,7 @@ def check_marks(bindings: Bindings, route: Route) -> None:
     RuntimeError
         The RateLimit of a bound decorator is not registered on the app.
     """
-    bindings.check(mark for _, mark in route.labelled)
+    bindings.check(route.marks)
     for nest in route.nests:
         bindings.check(marks_of_blueprint(nest.blueprint))
 
@@ -57,13 +57,12 @@ def placed_limits(bindings: Bindings, binding: Binding, route: Route) -> Iterato
     if not route.limited:
         return
     exempt = binding.exemptions.of_route(route)
-    if ExemptionScope.DEFAULT in binding.exemptions.of_view(route):
-        own: list[tuple[str, Mark]] = []
-    else:
-        own = [each for each in route.labelled if _holds(bindings, binding, route, each[1])]
-    for label, mark in own:
-        yield from binding.decorated(mark.options, _origin(route, "route", route.endpoint, label))
-    overridden = any(mark.options.override_defaults for _, mark in own)
+    overridden = False
+    if ExemptionScope.DEFAULT not in binding.exemptions.of_view(route):
+        yield from _own(bindings, binding, route)
+        overridden = any(
+            mark.options.override_defaults for mark in route.marks if _holds(bindings, binding, route, mark)
+        )
     if not overridden and ExemptionScope.DEFAULT not in binding.exemptions.of_view(route):
         for nest, label, mark in _inherited(bindings, binding, route):
             yield from binding.decorated(
@@ -78,6 +77,16 @@ def placed_limits(bindings: Bindings, binding: Binding, route: Route) -> Iterato
         yield from binding.meta(_origin(route, "meta", shown="meta"))
 
 
+def _own(bindings: Bindings, binding: Binding, route: Route) -> Iterator[Placed]:
+    """Yield the limits of the decorators on the view, then of those on the method that answers."""
+    for label, mark in route.labelled:
+        if _holds(bindings, binding, route, mark):
+            yield from binding.decorated(mark.options, _origin(route, "route", route.endpoint, label))
+    for mark in route.on_method:
+        if _holds(bindings, binding, route, mark):
+            yield from binding.on_function(mark.options, _origin(route, "route-function", route.endpoint))
+
+
 def call_batches(bindings: Bindings, layer: Layer, route: Route) -> tuple[Batch, ...]:
     """Compile the limits of a decorated function that a request calls beside its view, and meta limits.
 
@@ -87,14 +96,11 @@ def call_batches(bindings: Bindings, layer: Layer, route: Route) -> tuple[Batch,
         The RateLimit of a bound decorator is not registered on the app.
     """
     own: dict[Binding, tuple[Choice, ...]] = {}
-    for label, mark in labelled(layer.marks):
+    for mark in layer.marks:
         if mark.options.holds_for(route.method):
-            _add(
-                own,
-                bindings,
-                mark,
-                _origin(route, "call", route.endpoint, layer.name, label, shown=layer.shown),
-            )
+            binding = bindings.acting_for(mark)
+            origin = _origin(route, "route-function", route.endpoint, shown=layer.shown)
+            _add(own, binding, binding.on_function(mark.options, origin))
     return _batches(_with_meta(own, route), _origin(route, "fallback", route.endpoint, shown=layer.shown))
 
 
@@ -109,7 +115,8 @@ def block_batches(bindings: Bindings, mark: Mark, route: Route) -> tuple[Batch, 
     own: dict[Binding, tuple[Choice, ...]] = {}
     if mark.options.holds_for(route.method):
         label = mark.options.name or text_of(mark.options.parts)
-        _add(own, bindings, mark, _origin(route, "with", route.endpoint, label))
+        binding = bindings.acting_for(mark)
+        _add(own, binding, binding.decorated(mark.options, _origin(route, "with", route.endpoint, label)))
     return _batches(_with_meta(own, route), _origin(route, "fallback", route.endpoint))
 
 
@@ -144,9 +151,7 @@ def _origin(route: Route, kind: str, *parts: str, shown: str | None = None) -> O
     return Origin(kind, parts, shown or route.endpoint, route.endpoint, route.method)
 
 
-def _add(own: dict[Binding, tuple[Choice, ...]], bindings: Bindings, mark: Mark, origin: Origin) -> None:
-    binding = bindings.acting_for(mark)
-    placed = binding.decorated(mark.options, origin)
+def _add(own: dict[Binding, tuple[Choice, ...]], binding: Binding, placed: Iterable[Placed]) -> None:
     own[binding] = (*own.get(binding, ()), *(each.choice() for each in placed))
 
 

@@ -26,6 +26,8 @@ class Nest(NamedTuple):
 class Route(NamedTuple):
     """An endpoint, for one HTTP method, the decorators' limits on it and its blueprints, innermost first.
 
+    ``labelled`` are those on the view, ``on_method`` those on the method of a class view that answers.
+
     ``view_decides``: a call of the view passes through a decorator, which then decides the request.
     ``limited`` is False for static files without a decorator.
     """
@@ -35,30 +37,38 @@ class Route(NamedTuple):
     handlers: tuple[View, ...]
     """The view, and the method of a class view that answers."""
     labelled: Labelled
+    on_method: Marks
     nests: tuple[Nest, ...]
     view_decides: bool
     limited: bool
 
+    @property
+    def marks(self) -> Iterator[Mark]:
+        """All decorators on it, those of its blueprints apart."""
+        yield from (mark for _, mark in self.labelled)
+        yield from self.on_method
+
 
 def find_route(app: Flask, endpoint: str, view: View, method: str) -> Route:
     """Collect what concerns the view of an endpoint when asked for with one HTTP method."""
-    name, handler = _method_handler(view, method)
-    on_view, on_handler = marks_of(view), marks_of(handler)
-    found = (*labelled((*on_view, *_lost_marks(app, view))), *labelled(on_handler, f"{name}."))
+    handler = _method_handler(view, method)
+    on_view, on_method = marks_of(view), marks_of(handler)
+    found = labelled((*on_view, *_lost_marks(app, view)))
     return Route(
         endpoint,
         method,
         (view,) if handler is None else (view, handler),
         found,
+        on_method,
         tuple(_nests(app, endpoint)),
-        view_decides=bool(on_view or on_handler),
-        limited=bool(found) or not _is_static(app, endpoint),
+        view_decides=bool(on_view or on_method),
+        limited=bool(found or on_method) or not _is_static(app, endpoint),
     )
 
 
 def no_route(endpoint: str, method: str) -> Route:
     """Return what a request has that goes to no view, as a hook sees it."""
-    return Route(endpoint, method, (), (), (), view_decides=False, limited=False)
+    return Route(endpoint, method, (), (), (), (), view_decides=False, limited=False)
 
 
 def routes_of(app: Flask) -> Iterator[Route]:
@@ -70,9 +80,9 @@ def routes_of(app: Flask) -> Iterator[Route]:
             yield find_route(app, endpoint, view, method)
 
 
-def labelled(marks: Marks, start: str = "") -> Labelled:
+def labelled(marks: Marks) -> Labelled:
     """Tell the marks of one thing apart: by their name, or else by their place from the inside."""
-    labels = distinct(f"{start}{mark.options.name or number}" for number, mark in enumerate(marks, 1))
+    labels = distinct(mark.options.name or str(number) for number, mark in enumerate(marks, 1))
     return tuple(zip(labels, marks, strict=True))
 
 
@@ -85,13 +95,13 @@ def _nests(app: Flask, endpoint: str) -> Iterator[Nest]:
         name = name.rpartition(".")[0]
 
 
-def _method_handler(view: View, method: str) -> tuple[str, View | None]:
-    """Return the method of a class view that answers, behind its name."""
+def _method_handler(view: View, method: str) -> View | None:
+    """Return the method of a class view that answers."""
     view_class = getattr(view, "view_class", None)
     name = method.lower()
     if name == "head" and not hasattr(view_class, name):
         name = "get"
-    return name, getattr(view_class, name, None)
+    return getattr(view_class, name, None)
 
 
 def _lost_marks(app: Flask, view: View) -> Iterator[Mark]:

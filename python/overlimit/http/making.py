@@ -14,7 +14,7 @@ from overlimit.http.made_names import MadeNames
 from overlimit.http.options import Dynamic, LimitOptions, ReadLimits, counted_method, is_dynamic
 from overlimit.http.plan import MOST_PLANS
 from overlimit.http.policy_names import policy_name, shown_name
-from overlimit.http.rules import Choice, Role, Rule, Terms
+from overlimit.http.rules import Choice, Role, Rule, Terms, VaryingLimiter
 from overlimit.limiter import OnError
 from overlimit.limits import Limit, LimitsLike, as_limits
 from overlimit.stores import Store
@@ -33,12 +33,10 @@ class Origin(NamedTuple):
     endpoint: str
     method: str
 
-
-class _VaryingLimiter(Limiter):
-    """One of those that a limit which depends on the request has had: others of its name are meant."""
-
-    def _compare_with_namesakes(self) -> None:
-        """Say nothing of them."""
+    @property
+    def counts_per_endpoint(self) -> bool:
+        """Whether what is put here counts per endpoint, and not for the whole app."""
+        return self.kind.partition("-")[0] not in ("application", "meta")
 
 
 class Maker(NamedTuple):
@@ -69,18 +67,41 @@ class Maker(NamedTuple):
         for name in dict.fromkeys((*names, *self.made)):
             # Of any limits: the name says what is forgotten, and "local" that this process forgets its part.
             any_limits = as_limits("1/second")
-            _VaryingLimiter(any_limits, name=name, store=self.store, on_error="local").reset_all()
+            VaryingLimiter(any_limits, name=name, store=self.store, on_error="local").reset_all()
 
     def place(self, options: LimitOptions, origin: Origin, role: Role = Role.ENFORCE) -> Iterator[Placed]:
         """Yield what each policy of these options is where it is put."""
-        if options.per_method:
-            parts = (*origin.parts, counted_method(origin.method))
-            origin = origin._replace(kind=f"{origin.kind}-by-method", parts=parts)
+        origin = _by_method(origin) if options.per_method else origin
         for number, part in enumerate(options.parts):
             place = origin
             if number:
                 place = origin._replace(kind=f"{origin.kind}-member", parts=(*origin.parts, str(number)))
-            yield Placed(self, options, place, role, part)
+            by_numbers = is_dynamic(part) and not self._counts_per_endpoint(options, place)
+            yield Placed(self, options, place, role, part, by_numbers=by_numbers)
+
+    def place_by_numbers(self, options: LimitOptions, origin: Origin) -> Iterator[Placed]:
+        """Yield each limit of these options so that equal ones count together, wherever they are put.
+
+        That is: under the same ``origin``, for the same ``identifiers`` and by the same ``name``. Of what a
+        function names, what the same function names elsewhere.
+        """
+        if options.is_shared:
+            yield from self.place(options, origin)
+            return
+        origin = _by_method(origin) if options.per_method else origin
+        for part in options.parts:
+            if is_dynamic(part):
+                place = _beside(origin, options, "function", _told_apart(part))
+                yield Placed(self, options, place, Role.ENFORCE, part, by_numbers=True)
+                continue
+            limits = self.read(part, options.algorithm)
+            for limit in limits:
+                place = _beside(origin, options, limit._core_limit.tag, limit._numbers)
+                label = limit.label if len(limits) > 1 else ""
+                yield Placed(self, options, place, Role.ENFORCE, limit, label)
+
+    def _counts_per_endpoint(self, options: LimitOptions, origin: Origin) -> bool:
+        return origin.counts_per_endpoint and not options.is_shared and self.request_identifier is None
 
 
 class _Place(NamedTuple):
@@ -101,6 +122,10 @@ class Placed(NamedTuple):
     origin: Origin
     role: Role
     value: LimitsLike | Dynamic
+    label: str = ""
+    """Tells it from others of the same name in header fields."""
+    by_numbers: bool = False
+    """Whether limits with different numbers count apart."""
 
     def choice(self) -> Choice:
         """Return the rule, or a function that makes it during a request.
@@ -113,17 +138,18 @@ class Placed(NamedTuple):
         value, scope = self.value, self.options.scope
         if is_dynamic(value) or callable(scope) or self.options.exempt_when or self._request_identifier():
             # Kept, since a limiter costs more than a request; bounded, since a request may choose the scope.
-            return partial(self._choose, lru_cache(MOST_PLANS)(partial(self._rule, _VaryingLimiter)))
+            return partial(self._choose, lru_cache(MOST_PLANS)(partial(self._rule, VaryingLimiter)))
         # Blocks are made during requests, as many as these like to name.
-        return self._rule(_VaryingLimiter if self.origin.kind == "with" else Limiter, value, _Place(scope))
+        return self._rule(VaryingLimiter if self.origin.kind == "with" else Limiter, value, _Place(scope))
 
     @property
     def shown(self) -> str:
         """The name it has in header fields."""
         scope = self.options.scope if self.options.is_shared else None
-        return shown_name(
+        name = shown_name(
             self.options.name or (scope if isinstance(scope, str) and scope else self.origin.shown)
         )
+        return f"{name}:{self.label}" if self.label else name
 
     @property
     def limits(self) -> tuple[Limit, ...] | None:
@@ -135,7 +161,7 @@ class Placed(NamedTuple):
 
         Functions that need a request raise here what they raise without one.
         """
-        return self._found(partial(self._rule, _VaryingLimiter))
+        return self._found(partial(self._rule, VaryingLimiter))
 
     def policy_name_now(self) -> str:
         """Return the name its counts have at this moment; functions raise what they raise."""
@@ -151,7 +177,7 @@ class Placed(NamedTuple):
 
         Functions raise what they raise; StoreError: the store cannot answer.
         """
-        self._limiter(_VaryingLimiter, as_limits("1/second"), self.policy_name_now()).reset(identifier)
+        self._limiter(VaryingLimiter, as_limits("1/second"), self.policy_name_now()).reset(identifier)
 
     def _choose(self, rule: _MakeRule) -> Rule | None:
         exempt_when = self.options.exempt_when
@@ -169,13 +195,15 @@ class Placed(NamedTuple):
         return _Place(found, None if identifier is None else str(identifier()))
 
     def _request_identifier(self) -> Callable[[], str] | None:
-        counts_per_endpoint = self.origin.parts[:1] == (self.origin.endpoint,)
-        return self.maker.request_identifier if counts_per_endpoint else None
+        return self.maker.request_identifier if self.origin.counts_per_endpoint else None
 
     def _rule(self, kind: type[Limiter], value: LimitsLike, place: _Place) -> Rule:
         options, maker = self.options, self.maker
         limits = maker.read(value, options.algorithm)
-        limiter = self._limiter(kind, limits, self._policy_name(limits, place))
+        name = self._policy_name(limits, place)
+        if self.by_numbers:
+            limits = tuple(limit.counted_by_numbers() for limit in limits)
+        limiter = self._limiter(kind, limits, name)
         hooks = tuple(hook for hook in (maker.on_breach, options.on_breach) if hook is not None)
         return Rule(
             limiter,
@@ -221,13 +249,24 @@ class Placed(NamedTuple):
         return "shared-by-method", (*parts, counted_method(self.origin.method))
 
 
-def _told_apart(identify: Identify | None) -> str:
+def _by_method(origin: Origin) -> Origin:
+    parts = (*origin.parts, counted_method(origin.method))
+    return origin._replace(kind=f"{origin.kind}-by-method", parts=parts)
+
+
+def _beside(origin: Origin, options: LimitOptions, *what: object) -> Origin:
+    """Return the place of a limit among those put to the same origin; ``what`` tells it from them."""
+    apart = (_told_apart(options.identifiers), options.shadow, options.name, *what)
+    return origin._replace(parts=(*origin.parts, hashlib.sha256(ascii(apart).encode()).hexdigest()[:8]))
+
+
+def _told_apart(function: Callable[[], object] | None) -> str:
     """Return what a function is called in every process and was made with; of a lambda its code, too."""
-    if identify is None:
+    if function is None:
         return ""
-    name = f"{identify.__module__}.{getattr(identify, '__qualname__', type(identify).__qualname__)}"
-    made_with = _plain(cell.cell_contents for cell in getattr(identify, "__closure__", None) or ())
-    code = getattr(identify, "__code__", None)
+    name = f"{function.__module__}.{getattr(function, '__qualname__', type(function).__qualname__)}"
+    made_with = _plain(cell.cell_contents for cell in getattr(function, "__closure__", None) or ())
+    code = getattr(function, "__code__", None)
     if code is None or "<lambda>" not in name:
         return f"{name} {made_with}"
     return f"{name} {made_with} {code.co_code!r} {code.co_names!r} {_plain(code.co_consts)}"

@@ -9,7 +9,7 @@ from typing import Any
 
 from overlimit import Decision, _core
 from overlimit.http.fields import POLICY, RATE, Item, policy_field
-from overlimit.http.identities import Identify, People, as_identifiers
+from overlimit.http.identities import People, as_identifiers
 from overlimit.http.policy_names import distinct
 from overlimit.http.rules import Choice, Role, Rule
 
@@ -44,12 +44,12 @@ class Plan:
     )
 
     def __init__(self, rules: Iterable[Rule]) -> None:
-        """Compile the rules, at least one; those that share a count are joined."""
-        by_count: dict[tuple[str, Identify], Rule] = {}
+        """Compile the rules, at least one; those of one policy are joined."""
+        by_name: dict[str, Rule] = {}
         for rule in rules:
-            count = rule.limiter.name, rule.identify
-            by_count[count] = by_count[count].joined(rule) if count in by_count else rule
-        self.rules = tuple(by_count.values())
+            name = rule.limiter.name
+            by_name[name] = by_name[name].joined(rule) if name in by_name else rule
+        self.rules = tuple(by_name.values())
         roles = {rule.role for rule in self.rules}
         self.has_shadows = Role.SHADOW in roles
         self.enforces = Role.ENFORCE in roles

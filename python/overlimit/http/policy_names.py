@@ -13,9 +13,7 @@ from collections.abc import Iterable
 __all__ = ["distinct", "policy_name", "shown_name"]
 
 # The first words of all kinds: a prefix that begins so could be taken for one.
-_KINDS = frozenset(
-    {"application", "blueprint", "call", "default", "fallback", "meta", "route", "shared", "with"}
-)
+_KINDS = frozenset({"application", "blueprint", "default", "fallback", "meta", "route", "shared", "with"})
 _LONGEST = 64
 _HASH_DIGITS = 16
 _SEPARATOR = "--"

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
 from overlimit import Decision, Limiter
 from overlimit.http.fields import Item
-from overlimit.http.identities import Identify
+from overlimit.http.identities import Identify, as_identifiers
 from overlimit.limits import Limit
 
-__all__ = ["NO_TERMS", "Choice", "Cost", "Role", "Rule", "Terms", "items_of"]
+__all__ = ["NO_TERMS", "Choice", "Cost", "Role", "Rule", "Terms", "VaryingLimiter", "items_of"]
 
 Cost = int | Callable[[], int]
 """What a request spends, or a function without parameters that says so during the request."""
+
+
+_BY_STRICTNESS = ("allow", "local", "deny", "raise")
 
 
 class Role(IntEnum):
@@ -50,6 +54,13 @@ class Terms(NamedTuple):
 NO_TERMS = Terms()
 
 
+class VaryingLimiter(Limiter):
+    """A limiter whose limits depend on the request: others of its name are meant."""
+
+    def _compare_with_namesakes(self) -> None:
+        """Say nothing of them."""
+
+
 class Rule(NamedTuple):
     """One policy of a plan, who is charged under it, and the name it is shown under."""
 
@@ -63,9 +74,10 @@ class Rule(NamedTuple):
     """Whether the ``RateLimit`` fields tell of it, if it's enforced."""
 
     def joined(self, other: Rule) -> Rule:
-        """Return one rule for two that share a count: the strictest limits, and the highest cost once."""
-        strictest = min(self, other, key=_quotas)
-        return strictest._replace(
+        """Return one rule for two of one policy: their limits, the stricter ones, and the highest cost."""
+        return self._replace(
+            limiter=_joined(self.limiter, other.limiter),
+            identify=_all_of(self.identify, other.identify),
             cost=_highest(self.cost, other.cost),
             terms=self.terms.joined(other.terms),
             in_fields=self.in_fields or other.in_fields,
@@ -83,8 +95,39 @@ def items_of(name: str, limits: Sequence[Limit]) -> Iterator[Item]:
         yield Item(shown, limit.quota, limit.window)
 
 
-def _quotas(rule: Rule) -> list[int]:
-    return [limit.quota for limit in rule.limiter.limits]
+def _all_of(one: Identify, other: Identify) -> Identify:
+    return one if one is other else lambda: (*as_identifiers(one()), *as_identifiers(other()))
+
+
+def _joined(one: Limiter, other: Limiter) -> Limiter:
+    """Return a limiter with the limits of both, of those that share a count the stricter."""
+    by_count = _by_count(one)
+    for count, limit in _by_count(other).items():
+        by_count[count] = min(by_count.get(count, limit), limit, key=_room)
+    strictest = max(one, other, key=lambda limiter: _BY_STRICTNESS.index(limiter.on_error))
+    return VaryingLimiter(
+        list(by_count.values()),
+        name=one.name,
+        store=one.store,
+        clock=one.clock,
+        on_error=strictest.on_error,
+        local_share=one.local_share,
+    )
+
+
+def _by_count(limiter: Limiter) -> dict[tuple[int, int], Limit]:
+    """Return the limits by what their counts are found by: those alike in that are numbered."""
+    alike: Counter[int] = Counter()
+    found = {}
+    for limit in limiter.limits:
+        tag = limit._core_limit.tag
+        found[tag, alike[tag]] = limit
+        alike[tag] += 1
+    return found
+
+
+def _room(limit: Limit) -> tuple[int, float]:
+    return limit.quota, -limit.window
 
 
 def _highest(one: Cost, other: Cost) -> Cost:

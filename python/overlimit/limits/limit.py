@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -37,7 +38,7 @@ class Limit(Value):
     ``FixedWindow(5, timedelta(minutes=1))``. Limits hash, pickle and copy; ``repr`` is valid Python.
     """
 
-    __slots__ = ("_core_limit", "_name", "_numbers")
+    __slots__ = ("_core_limit", "_count", "_name", "_numbers")
 
     algorithm: ClassVar[str]
     """The algorithm's name, as in ``Limiter(algorithm=...)``."""
@@ -46,6 +47,7 @@ class Limit(Value):
     """The optional fields of ``Terms`` that this algorithm understands."""
 
     _core_limit: CoreLimit
+    _count: str | None
     _name: str | None
     _numbers: tuple[int, ...]
 
@@ -71,7 +73,12 @@ class Limit(Value):
         small to be kept exactly.
         """
         _, by_name = self._call()
-        return type(self)(**{**by_name, **self._scaled_arguments(share)})
+        return type(self)(**{**by_name, **self._scaled_arguments(share)})._counted_as(self._count)
+
+    def counted_by_numbers(self) -> Limit:
+        """Return an equal limit whose state belongs to limits of these very numbers only."""
+        identity = ascii((self._numbers, self._name))
+        return self._counted_as(hashlib.sha256(identity.encode()).hexdigest()[:32])
 
     @property
     def name(self) -> str | None:
@@ -100,8 +107,19 @@ class Limit(Value):
         if name is not None and not (isinstance(name, str) and is_key_name(name)):
             raise InvalidLimit(f"name must be {KEY_NAME_RULE}, not {shown(name)}")
         object.__setattr__(self, "_core_limit", CoreLimit(self.algorithm, numbers, name, calendar))
+        object.__setattr__(self, "_count", None)
         object.__setattr__(self, "_numbers", numbers)
         object.__setattr__(self, "_name", name)
+
+    def _counted_as(self, count: str | None) -> Limit:
+        """Return an equal limit whose state is found by ``count`` instead of the name; None: as it is."""
+        if count is None:
+            return self
+        positional, by_name = self._call()
+        twin = type(self)(*positional, **{**by_name, "name": count})
+        object.__setattr__(twin, "_count", count)
+        object.__setattr__(twin, "_name", self._name)
+        return twin
 
     def _identity(self) -> tuple[object, ...]:
         return self.algorithm, self._numbers, self._name

@@ -152,7 +152,7 @@ def test_a_decorators_list_may_mix_them_too(make_site):
     assert site.ask("/", 10) == [200] * 9 + [429]
 
 
-def test_a_dynamic_shared_limit_keeps_one_count_for_its_routes(make_site):
+def test_a_dynamic_shared_limit_has_one_count_for_its_routes_and_each_answer(make_site):
     site = make_site()
     text = ["2/minute"]
     shared = site.limiter.shared_limit(lambda: text[0], scope="s")
@@ -160,7 +160,9 @@ def test_a_dynamic_shared_limit_keeps_one_count_for_its_routes(make_site):
     site.route("/b", shared)
     assert site.ask("/a", 1) + site.ask("/b", 2) == [200, 200, 429]
     text[0] = "3/minute"
-    assert site.ask("/a", 2) == [200, 429]
+    assert site.ask("/a", 1) + site.ask("/b", 3) == [200, 200, 200, 429]
+    text[0] = "2/minute"
+    assert site.ask("/a", 1) == [429]
 
 
 def test_the_header_shows_what_held_for_this_request(changing):
