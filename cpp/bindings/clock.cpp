@@ -51,6 +51,7 @@ ClockSource::ClockSource(PyObject* clock) : object_(Object::borrow(clock)) {
     kind_ = Kind::callable;
     reader_ = Object::steal(PyObject_GetAttrString(clock, "now"));
     if (!reader_) {
+      if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) throw PythonError{};
       PyErr_Clear();
       reader_ = Object::borrow(clock);
     }

@@ -33,6 +33,8 @@ class ClockSource {
   /// Whether both read one clock: the same object, or the same method of one.
   [[nodiscard]] bool is_same(const ClockSource& other) const;
   [[nodiscard]] PyObject* object() const { return object_.get(); }
+  /// What is called for a reading, as long as it's kept: for the garbage collector.
+  [[nodiscard]] PyObject* reader() const { return reader_.get(); }
   void clear();
 
  private:

@@ -20,6 +20,11 @@ namespace overlimit::python {
   throw PythonError{};
 }
 
+[[noreturn]] inline void raise_type_error(const char* message) {
+  PyErr_SetString(PyExc_TypeError, message);
+  throw PythonError{};
+}
+
 /// Borrows policies and identifiers: they must outlive it.
 class Collected {
  public:

@@ -81,7 +81,8 @@ void announce(const Object& on_decision, const Object& decision) {
 Object ask(PyObject* self, std::span<PyObject* const> identifiers, Mode mode, Micros patience,
            PyObject* cost) {
   if (identifiers.empty()) raise_value_error("name at least one identifier, as in hit('user:42')");
-  const Cost units = cost == one ? 1 : cost_of(cost);
+  const WholeCost whole(cost);
+  const Cost units = cost == one ? 1 : whole.units();
   Binding& binding = binding_of(self);
   const Object policy = Object::borrow(binding.policy.get());
   Collected collected;
@@ -91,7 +92,7 @@ Object ask(PyObject* self, std::span<PyObject* const> identifiers, Mode mode, Mi
     check_count(collected.size());
   }
   Binding* const asking[] = {&binding};
-  Object decision = decided(asking, collected, mode, patience, cost);
+  Object decision = decided(asking, collected, mode, patience, whole.number());
   if (mode == Mode::consume) announce(Object::borrow(binding.on_decision.get()), decision);
   return decision;
 }
@@ -164,13 +165,15 @@ class CollectedAll {
     if (!asking.empty()) check_same_store(*asking.front(), binding);
     if (std::ranges::find(asking, &binding) == asking.end()) asking.push_back(&binding);
     kept.push_back(Object::borrow(binding.policy.get()));
-    charges.add(kept.back().get(), given.identifier, cost_of(given.cost), given.role);
+    const WholeCost whole(given.cost);
+    charges.add(kept.back().get(), given.identifier, whole.units(), given.role);
     if (charges.repeats()) raise_value_error("the same policy and identifier occur twice");
     if (charges.contradicts()) {
       raise_value_error(
           "two limiters of one name have different limits or local shares: give one of them another name=");
     }
-    if (given.role != Role::on_refusal) cost = Object::steal(checked(PyNumber_Add(cost.get(), given.cost)));
+    if (given.role != Role::on_refusal)
+      cost = Object::steal(checked(PyNumber_Add(cost.get(), whole.number())));
   }
 
   /// Each of those who want to know, once.

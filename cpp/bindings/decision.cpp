@@ -5,11 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstring>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "clock.hpp"
+#include "decision_bytes.hpp"
 #include "errors.hpp"
 #include "object.hpp"
 #include "policy.hpp"
@@ -17,7 +18,8 @@
 namespace overlimit::python {
 namespace {
 
-// After the fields: the subjects, then the columns of the rows, widest first.
+// After the fields: the subjects, then the columns of the rows, widest first. A decision that nobody has made
+// has neither.
 struct DecisionObject {
   PyObject_VAR_HEAD Decision answer;
   Micros time;
@@ -29,10 +31,9 @@ struct DecisionObject {
 };
 
 constexpr std::size_t kRowBytes = sizeof(Receipt) + 4 * sizeof(std::int64_t) + sizeof(Status);
-// Without the receipts, which come first: what is compared and pickled.
-constexpr std::size_t kPickledRowBytes = kRowBytes - sizeof(Receipt);
 
 PyTypeObject* decision_type = nullptr;
+PyObject* restore_function = nullptr;
 std::array<PyObject*, 4> status_names{};
 std::array<PyObject*, 3> source_names{};
 
@@ -68,13 +69,15 @@ struct RowOwner {
   std::size_t limit;
 };
 
-RowOwner owner_of(DecisionObject& decision, std::size_t row) {
+// Nothing in a decision without rows.
+std::optional<RowOwner> binding_owner(DecisionObject& decision) {
+  std::size_t row = decision.answer.binding;
   for (const Subject& subject : subjects_of(decision)) {
     const std::size_t limits = plan_of(subject.policy).size();
-    if (row < limits) return {&subject, row};
+    if (row < limits) return RowOwner{&subject, row};
     row -= limits;
   }
-  Py_UNREACHABLE();
+  return std::nullopt;
 }
 
 PyObject* limit_object(const RowOwner& owner) {
@@ -106,12 +109,12 @@ PyObject* get_time(PyObject* self, void*) { return seconds(of(self).time); }
 PyObject* get_cost(PyObject* self, void*) { return Py_NewRef(of(self).cost); }
 PyObject* get_source(PyObject* self, void*) { return Py_NewRef(source_names[std::size_t(of(self).source)]); }
 PyObject* get_limit(PyObject* self, void*) {
-  if (of(self).source == Source::error) return Py_NewRef(Py_None);
-  return limit_object(owner_of(of(self), of(self).answer.binding));
+  const std::optional<RowOwner> owner = binding_owner(of(self));
+  return owner ? limit_object(*owner) : Py_NewRef(Py_None);
 }
 PyObject* get_identifier(PyObject* self, void*) {
-  if (of(self).source == Source::error) return Py_NewRef(Py_None);
-  return Py_NewRef(owner_of(of(self), of(self).answer.binding).subject->identifier);
+  const std::optional<RowOwner> owner = binding_owner(of(self));
+  return Py_NewRef(owner ? owner->subject->identifier : Py_None);
 }
 
 // Its rows say so only where it was used up before.
@@ -119,7 +122,6 @@ PyObject* get_refused_by_meta(PyObject* self, void*) {
   const Rows rows = rows_in(of(self));
   std::size_t row = 0;
   for (const Subject& subject : subjects_of(of(self))) {
-    if (of(self).row_count == 0) break;
     for (std::size_t limits = plan_of(subject.policy).size(); limits > 0; --limits, ++row) {
       if (subject.role == Role::on_refusal && rows.status[row] != Status::ok) Py_RETURN_TRUE;
     }
@@ -144,7 +146,6 @@ Object detail(const Object& type, const Rows& rows, const RowOwner& owner, std::
 PyObject* get_details(PyObject* self, void*) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     DecisionObject& decision = of(self);
-    if (decision.source == Source::error) return checked(PyTuple_New(0));
     const Rows rows = rows_in(decision);
     const Object type = detail_class();
     Object details = Object::steal(checked(PyTuple_New(Py_ssize_t(decision.row_count))));
@@ -161,44 +162,13 @@ PyObject* get_details(PyObject* self, void*) {
   });
 }
 
-bool is_same(const Decision& one, const Decision& other) {
-  return one.status == other.status && one.remaining == other.remaining &&
-         one.retry_after == other.retry_after && one.reset_after == other.reset_after &&
-         one.delay == other.delay && one.binding == other.binding;
-}
-
-bool are_equal(PyObject* one, PyObject* other) {
-  const int equal = PyObject_RichCompareBool(one, other, Py_EQ);
-  if (equal < 0) throw PythonError{};
-  return equal == 1;
-}
-
-bool have_same_subjects(DecisionObject& one, DecisionObject& other) {
-  const auto same = [](const Subject& mine, const Subject& theirs) {
-    return mine.cost == theirs.cost && are_equal(mine.identifier, theirs.identifier) &&
-           are_equal(name_of(mine.policy), name_of(theirs.policy)) &&
-           are_equal(limits_of(mine.policy), limits_of(theirs.policy));
-  };
-  return std::ranges::equal(subjects_of(one), subjects_of(other), same);
-}
-
-bool have_same_rows(DecisionObject& one, DecisionObject& other) {
-  const std::size_t bytes = one.row_count * kPickledRowBytes;
-  return one.row_count == other.row_count &&
-         std::memcmp(rows_in(one).remaining.data(), rows_in(other).remaining.data(), bytes) == 0;
-}
-
 // Decisions are values: what can be given back of one is no part of it.
 PyObject* compare(PyObject* self, PyObject* other, int operation) {
   if ((operation != Py_EQ && operation != Py_NE) || !PyObject_TypeCheck(other, decision_type)) {
     Py_RETURN_NOTIMPLEMENTED;
   }
   return guarded(static_cast<PyObject*>(nullptr), [&] {
-    DecisionObject& mine = of(self);
-    DecisionObject& theirs = of(other);
-    const bool equal = mine.source == theirs.source && mine.time == theirs.time &&
-                       is_same(mine.answer, theirs.answer) && have_same_rows(mine, theirs) &&
-                       have_same_subjects(mine, theirs);
+    const bool equal = self == other || bytes_of(parts_of(self)) == bytes_of(parts_of(other));
     return PyBool_FromLong(equal == (operation == Py_EQ));
   });
 }
@@ -229,118 +199,45 @@ PyObject* represent_html(PyObject* self, PyObject*) {
   return module ? PyObject_CallMethod(module.get(), "decision_html", "O", self) : nullptr;
 }
 
-Object bytes_of(const void* data, std::size_t size) {
-  return Object::steal(checked(PyBytes_FromStringAndSize(static_cast<const char*>(data), Py_ssize_t(size))));
-}
-
-[[noreturn]] void raise_other_version() {
-  PyErr_SetString(PyExc_ValueError, "this Decision was pickled by another version of overlimit");
-  throw PythonError{};
-}
-
-void copy_bytes(PyObject* bytes, void* target, std::size_t size) {
-  if (PyBytes_GET_SIZE(bytes) != Py_ssize_t(size)) raise_other_version();
-  std::memcpy(target, PyBytes_AS_STRING(bytes), size);
-}
-
-// Everything but the receipts, which belong to the store's process: a copy cannot be refunded.
+// The receipts stay here, as they belong to the store's process: a copy cannot be refunded.
 PyObject* reduce(PyObject* self, PyObject*) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
-    DecisionObject& decision = of(self);
-    const Object subjects = Object::steal(checked(PyTuple_New(Py_ssize_t(decision.subject_count))));
-    for (Py_ssize_t i = 0; const Subject& subject : subjects_of(decision)) {
-      PyTuple_SET_ITEM(subjects.get(), i++,
-                       checked(Py_BuildValue("OOLi", subject.policy, subject.identifier,
-                                             static_cast<long long>(subject.cost), int(subject.role))));
-    }
-    const Object answer = bytes_of(&decision.answer, sizeof decision.answer);
-    const Object rows = bytes_of(rows_in(decision).remaining.data(), decision.row_count * kPickledRowBytes);
-    const Object restore = Object::steal(checked(PyObject_GetAttrString(self, "_restored")));
-    return checked(Py_BuildValue("O(OOLOOi)", restore.get(), subjects.get(), decision.cost,
-                                 static_cast<long long>(decision.time), answer.get(), rows.get(),
-                                 static_cast<int>(decision.source)));
+    const std::string bytes = bytes_of(parts_of(self));
+    return checked(Py_BuildValue("O(N)", restore_function,
+                                 PyBytes_FromStringAndSize(bytes.data(), Py_ssize_t(bytes.size()))));
   });
 }
 
-Role pickled_role(int number) {
-  if (number < 0 || number > int(Role::on_refusal)) raise_other_version();
-  return Role(number);
-}
-
-std::vector<Subject> pickled_subjects(PyObject* pairs) {
-  std::vector<Subject> subjects;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(pairs); ++i) {
-    Subject subject{};
-    long long cost = 0;
-    int role = 0;
-    if (!PyArg_ParseTuple(PyTuple_GET_ITEM(pairs, i), "OOLi", &subject.policy, &subject.identifier, &cost,
-                          &role)) {
-      throw PythonError{};
-    }
-    checked_plan(subject.policy);
-    subject.cost = cost;
-    subject.role = pickled_role(role);
-    subjects.push_back(subject);
-  }
-  return subjects;
-}
-
-Source pickled_source(int number) {
-  if (number < 0 || number >= int(source_names.size())) raise_other_version();
-  return Source(number);
-}
-
-std::size_t row_count_of(const std::vector<Subject>& subjects) {
-  std::size_t count = 0;
-  for (const Subject& subject : subjects) count += plan_of(subject.policy).size();
-  return count;
-}
-
-PyObject* restored(PyObject*, PyObject* arguments) {
+PyObject* restore(PyObject*, PyObject* bytes) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
-    PyObject* pairs = nullptr;
-    PyObject* cost = nullptr;
-    PyObject* answer = nullptr;
-    PyObject* rows = nullptr;
-    long long time = 0;
-    int number = 0;
-    if (!PyArg_ParseTuple(arguments, "O!OLSSi", &PyTuple_Type, &pairs, &cost, &time, &answer, &rows,
-                          &number)) {
+    if (!PyBytes_Check(bytes)) {
+      PyErr_Format(PyExc_TypeError, "a pickled Decision is bytes, not %.100s", Py_TYPE(bytes)->tp_name);
       throw PythonError{};
     }
-    const std::vector<Subject> subjects = pickled_subjects(pairs);
-    const Source source = pickled_source(number);
-    const std::size_t row_count = source == Source::error ? 0 : row_count_of(subjects);
-    NewDecision decision(subjects.data(), subjects.size(), row_count);
-    Decision folded;
-    copy_bytes(answer, &folded, sizeof folded);
-    copy_bytes(rows, decision.rows().remaining.data(), row_count * kPickledRowBytes);
-    std::ranges::fill(decision.rows().receipt, Receipt{});
-    decision.time() = time;
-    return decision.finish(folded, cost, source);
+    return decision_from({PyBytes_AS_STRING(bytes), std::size_t(PyBytes_GET_SIZE(bytes))});
   });
 }
 
-std::vector<Charge> all_enforced(std::span<const Subject> subjects) {
-  std::vector<Charge> charges;
-  for (const Subject& subject : subjects) {
-    const Role role = subject.role == Role::on_refusal ? Role::on_refusal : Role::enforce;
-    charges.push_back({&plan_of(subject.policy), {}, subject.cost, role});
-  }
-  return charges;
+void copy(const Rows& from, const Rows& to) {
+  std::ranges::copy(from.status, to.status.begin());
+  std::ranges::copy(from.remaining, to.remaining.begin());
+  std::ranges::copy(from.retry_after, to.retry_after.begin());
+  std::ranges::copy(from.reset_after, to.reset_after.begin());
+  std::ranges::copy(from.delay, to.delay.begin());
 }
 
 PyObject* with_shadows_enforced(PyObject* self, PyObject*) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     DecisionObject& decision = of(self);
-    if (decision.source == Source::error) return Py_NewRef(self);
+    const auto is_shadow = [](const Subject& subject) { return subject.role == Role::shadow; };
+    if (std::ranges::none_of(subjects_of(decision), is_shadow)) return Py_NewRef(self);
     NewDecision enforced(subjects_of(decision).data(), decision.subject_count, decision.row_count);
-    std::memcpy(enforced.rows().remaining.data(), rows_in(decision).remaining.data(),
-                decision.row_count * kPickledRowBytes);
-    std::ranges::fill(enforced.rows().receipt, Receipt{});
+    for (Subject& subject : enforced.subjects()) {
+      if (is_shadow(subject)) subject.role = Role::enforce;
+    }
+    copy(rows_in(decision), enforced.rows());
     enforced.time() = decision.time;
-    const Decision answer = fold(all_enforced(subjects_of(decision)), enforced.rows());
-    return enforced.finish(answer, decision.cost, decision.source);
+    return enforced.finish(decision.cost, decision.source);
   });
 }
 
@@ -383,12 +280,16 @@ PyGetSetDef properties[] = {
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 PyMethodDef methods[] = {
-    {"__reduce__", reduce, METH_NOARGS, nullptr},
-    {"_restored", restored, METH_VARARGS | METH_STATIC, nullptr},
+    {"__reduce__", reduce, METH_NOARGS, "__reduce__($self, /)\n--\n\nPickle by value, as bytes."},
     {"_with_shadows_enforced", with_shadows_enforced, METH_NOARGS,
      "What the answer would have been had its shadow limits been enforced; it can't be refunded."},
     {"_repr_html_", represent_html, METH_NOARGS, "The decision as a table, for notebooks."},
     {nullptr, nullptr, 0, nullptr}};
+
+PyMethodDef functions[] = {{"_restored_decision", restore, METH_O,
+                            "_restored_decision(bytes, /)\n--\n\nReturn the Decision that was pickled as "
+                            "these bytes; ValueError for any others."},
+                           {nullptr, nullptr, 0, nullptr}};
 
 PyType_Slot slots[] = {
     {Py_tp_doc, const_cast<char*>("The answer to a call; a value. A refusal is not an error.")},
@@ -404,12 +305,10 @@ PyType_Slot slots[] = {
 PyType_Spec spec = {"overlimit._core.Decision", sizeof(DecisionObject), 1,
                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
 
-DecisionObject& checked_decision(PyObject* object) {
-  if (!PyObject_TypeCheck(object, decision_type)) {
-    PyErr_Format(PyExc_TypeError, "expected a Decision, not %.100s", Py_TYPE(object)->tp_name);
-    throw PythonError{};
-  }
-  return of(object);
+PyObject* checked_decision(PyObject* object) {
+  if (PyObject_TypeCheck(object, decision_type)) return object;
+  PyErr_Format(PyExc_TypeError, "expected a Decision, not %.100s", Py_TYPE(object)->tp_name);
+  throw PythonError{};
 }
 
 bool add_names() {
@@ -425,7 +324,12 @@ bool add_names() {
 
 bool add_decision(PyObject* module) {
   decision_type = reinterpret_cast<PyTypeObject*>(PyType_FromModuleAndSpec(module, &spec, nullptr));
-  return decision_type != nullptr && add_names() && PyModule_AddType(module, decision_type) == 0;
+  if (decision_type == nullptr || !add_names() || PyModule_AddType(module, decision_type) < 0 ||
+      PyModule_AddFunctions(module, functions) < 0) {
+    return false;
+  }
+  restore_function = PyObject_GetAttrString(module, "_restored_decision");
+  return restore_function != nullptr;
 }
 
 NewDecision::NewDecision(const Subject* subjects, std::size_t subject_count, std::size_t row_count) {
@@ -447,9 +351,19 @@ NewDecision::~NewDecision() {
   if (decision_ != nullptr && !is_finalizing()) Py_DECREF(decision_);
 }
 
+std::span<Subject> NewDecision::subjects() const { return subjects_of(of(decision_)); }
+
 Rows NewDecision::rows() const { return rows_in(of(decision_)); }
 
 Micros& NewDecision::time() const { return of(decision_).time; }
+
+PyObject* NewDecision::finish(PyObject* cost, Source source) {
+  std::vector<Charge> charges;
+  for (const Subject& subject : subjects()) {
+    charges.push_back({&plan_of(subject.policy), {}, subject.cost, subject.role});
+  }
+  return finish(fold(charges, rows()), cost, source);
+}
 
 PyObject* NewDecision::finish(const Decision& answer, PyObject* cost, Source source) {
   of(decision_).answer = answer;
@@ -458,24 +372,21 @@ PyObject* NewDecision::finish(const Decision& answer, PyObject* cost, Source sou
   return std::exchange(decision_, nullptr);
 }
 
-Charged claim(PyObject* decision) {
-  DecisionObject& charged = checked_decision(decision);
-  if (charged.answer.status != Status::ok || std::exchange(charged.claimed, true)) return {};
-  return {subjects_of(charged), rows_in(charged).receipt, charged.source};
+Claim::Claim(PyObject* decision) : decision_(checked_decision(decision)) {
+  DecisionObject& charged = of(decision);
+  is_taken_ = charged.answer.status == Status::ok && !charged.claimed;
+  if (!is_taken_) return;
+  charged.claimed = true;
+  charged_ = {subjects_of(charged), rows_in(charged).receipt, charged.source};
 }
 
-void put_back(PyObject* decision) { of(decision).claimed = false; }
-
-Answered answered(PyObject* decision) {
-  DecisionObject& found = checked_decision(decision);
-  return {subjects_of(found), rows_in(found)};
+Claim::~Claim() {
+  if (is_taken_ && !is_final_) of(decision_).claimed = false;
 }
 
-bool is_about(PyObject* decision, PyObject* policy_name) {
-  const std::span<Subject> subjects = subjects_of(checked_decision(decision));
-  return std::ranges::any_of(subjects, [&](const Subject& subject) {
-    return PyUnicode_Compare(name_of(subject.policy), policy_name) == 0;
-  });
+DecisionParts parts_of(PyObject* decision) {
+  DecisionObject& found = of(checked_decision(decision));
+  return {found.answer, found.time, found.cost, found.source, subjects_of(found), rows_in(found)};
 }
 
 }  // namespace overlimit::python

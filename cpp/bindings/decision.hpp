@@ -31,17 +31,21 @@ bool add_decision(PyObject* module);
 /// A decision in the making: room for its subjects and rows, which the store then fills.
 class NewDecision {
  public:
-  /// Takes references of its own to the subjects. Without rows it's one that nobody has decided. MemoryError
-  /// is thrown as PythonError.
+  /// Takes references of its own to the subjects. MemoryError is thrown as PythonError.
   NewDecision(const Subject* subjects, std::size_t subject_count, std::size_t row_count);
+  /// One that nobody has made: it has no subjects and no rows.
+  NewDecision() : NewDecision(nullptr, 0, 0) {}
   NewDecision(const NewDecision&) = delete;
   NewDecision& operator=(const NewDecision&) = delete;
   ~NewDecision();
 
+  [[nodiscard]] std::span<Subject> subjects() const;
   [[nodiscard]] Rows rows() const;
   Micros& time() const;
-  /// Completes it: a new reference. `cost` is what the caller asked for.
+  /// Completes it: a new reference. `cost` is what the caller asked for, an int. Without an answer it's what
+  /// the rows come to.
   PyObject* finish(const Decision& answer, PyObject* cost, Source source = Source::store);
+  PyObject* finish(PyObject* cost, Source source);
 
  private:
   PyObject* decision_;
@@ -51,23 +55,43 @@ class NewDecision {
 struct Charged {
   std::span<const Subject> subjects;
   std::span<const Receipt> receipts;
-  Source source;
+  Source source{};
 };
 
-/// Claims what a decision has charged, to give it back; nothing to claim: no subjects. What is claimed is
-/// gone, unless it's put back. TypeError for what is no Decision, thrown as PythonError.
-Charged claim(PyObject* decision);
-void put_back(PyObject* decision);
+/// The right to give back what a decision has charged, which one caller has at a time and nobody once it was
+/// used. Keeps no reference to the decision.
+class Claim {
+ public:
+  /// TypeError for what is no Decision, thrown as PythonError.
+  explicit Claim(PyObject* decision);
+  Claim(const Claim&) = delete;
+  Claim& operator=(const Claim&) = delete;
+  /// Returns the right, unless it was used.
+  ~Claim();
 
-/// Whether a decision is about this policy, by name.
-bool is_about(PyObject* decision, PyObject* policy_name);
+  /// Empty when there is nothing to give back, or another caller has the right.
+  [[nodiscard]] const Charged& charged() const { return charged_; }
+  void use() { is_final_ = true; }
 
-/// What a decision answered, as long as it lives: its subjects, and a row per subject and limit, each
-/// subject's in canonical order. TypeError for what is no Decision, thrown as PythonError.
-struct Answered {
+ private:
+  PyObject* decision_;
+  Charged charged_;
+  bool is_taken_ = false;
+  bool is_final_ = false;
+};
+
+/// What a decision is made of, as long as it lives; `cost` is borrowed. Each subject has a row per limit, in
+/// canonical order.
+struct DecisionParts {
+  const Decision& answer;
+  Micros time;
+  PyObject* cost;
+  Source source;
   std::span<const Subject> subjects;
   Rows rows;
 };
-Answered answered(PyObject* decision);
+
+/// TypeError for what is no Decision, thrown as PythonError.
+DecisionParts parts_of(PyObject* decision);
 
 }  // namespace overlimit::python

@@ -39,17 +39,21 @@ std::string_view IdentifierBytes::encode(PyObject* text) {
   return {PyBytes_AS_STRING(bytes), static_cast<std::size_t>(PyBytes_GET_SIZE(bytes))};
 }
 
-Cost cost_of(PyObject* cost) {
-  if (PyBool_Check(cost) || !PyIndex_Check(cost)) {
-    PyErr_Format(PyExc_TypeError, "cost must be an integer, not %.100s", Py_TYPE(cost)->tp_name);
+void WholeCost::convert() {
+  if (PyBool_Check(number_) || !PyIndex_Check(number_)) {
+    PyErr_Format(PyExc_TypeError, "cost must be an integer, not %.100s", Py_TYPE(number_)->tp_name);
     throw PythonError{};
   }
-  const Object number = Object::steal(checked(PyNumber_Index(cost)));
+  converted_ = Object::steal(checked(PyNumber_Index(number_)));
+  number_ = converted_.get();
+}
+
+Cost WholeCost::units() const {
   int overflow = 0;
-  const long long value = PyLong_AsLongLongAndOverflow(number.get(), &overflow);
+  const long long value = PyLong_AsLongLongAndOverflow(number_, &overflow);
   if (value == -1 && PyErr_Occurred() != nullptr) throw PythonError{};
   if (overflow < 0 || (overflow == 0 && value < 0)) {
-    PyErr_Format(PyExc_ValueError, "cost must not be negative, got %R", number.get());
+    PyErr_Format(PyExc_ValueError, "cost must not be negative, got %R", number_);
     throw PythonError{};
   }
   return overflow > 0 || value > kExact ? kExact : value;

@@ -23,8 +23,24 @@ class IdentifierBytes {
   std::vector<Object> encoded_;
 };
 
-/// The cost as a number, saturating at 2^53, which no limit grants. TypeError for what is not an integer
-/// (bool included), ValueError for a negative one, thrown as PythonError.
-Cost cost_of(PyObject* cost);
+/// A cost as it was asked for, read once.
+class WholeCost {
+ public:
+  /// Borrows an int. TypeError for what is not an integer (bool included), thrown as PythonError.
+  explicit WholeCost(PyObject* cost) : number_(cost) {
+    if (!PyLong_CheckExact(cost)) convert();
+  }
+  /// The int, as long as this lives.
+  [[nodiscard]] PyObject* number() const { return number_; }
+  /// The cost, saturating at 2^53, which no limit grants. ValueError for a negative one, thrown as
+  /// PythonError.
+  [[nodiscard]] Cost units() const;
+
+ private:
+  void convert();
+
+  PyObject* number_;
+  Object converted_;
+};
 
 }  // namespace overlimit::python

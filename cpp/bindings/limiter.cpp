@@ -92,7 +92,7 @@ PyObject* reset_all(PyObject* self, PyObject*) {
 
 PyObject* lock(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
-    if (count != 2) raise_value_error("_lock takes an identifier and microseconds");
+    if (count != 2) raise_type_error("_lock takes an identifier and microseconds");
     Binding& binding = binding_of(self);
     const Micros duration = PyLong_AsLongLong(arguments[1]);
     if (PyErr_Occurred() != nullptr) throw PythonError{};
@@ -105,20 +105,34 @@ PyObject* lock(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   });
 }
 
-void give_back(Binding& binding, const Charged& charged) {
+// Refunds in the store. The right to that is used up as soon as it may have happened.
+void refund_in(Store& store, const Call& call, const Charged& charged, Claim& claim,
+               const Interrupted& interrupted) {
+  try {
+    store.refund(call, charged.receipts, interrupted);
+  } catch (const StoreError& error) {
+    if (error.maybe_charged()) claim.use();
+    throw;
+  } catch (const WaitInterrupted& interruption) {
+    if (interruption.maybe_charged()) claim.use();
+    throw;
+  }
+  claim.use();
+}
+
+void give_back(Binding& binding, const Charged& charged, Claim& claim) {
   Collected collected;
   for (const Subject& subject : charged.subjects) {
     collected.add(subject.policy, subject.identifier, subject.cost, subject.role);
   }
   const Call call = call_of(binding, collected.charges());
-  const auto refund = [&](Store& store, const Interrupted& interrupted) {
-    store.refund(call, charged.receipts, interrupted);
-  };
   if (charged.source == Source::local) {
-    refund(*stand_in_store(binding), kInterrupted);
-  } else {
-    ask_store(binding, refund);
+    refund_in(*stand_in_store(binding), call, charged, claim, kInterrupted);
+    return;
   }
+  ask_store(binding, [&](Store& store, const Interrupted& interrupted) {
+    refund_in(store, call, charged, claim, interrupted);
+  });
 }
 
 bool is_any(std::span<const Receipt> receipts) {
@@ -156,34 +170,45 @@ class ChargedPart {
 };
 
 // A refund that failed is worth an error only to those who want to hear of any.
-void give_back_or_log(Binding& binding, PyObject* decision, const Charged& charged) {
+void give_back_or_log(Binding& binding, const Charged& charged, Claim& claim) {
+  if (!is_any(charged.receipts)) return;
   try {
-    give_back(binding, charged);
+    give_back(binding, charged, claim);
   } catch (const StoreError& error) {
-    if (!error.maybe_charged()) put_back(decision);
     if (binding.on_error == OnError::raise || dynamic_cast<const CrossSlot*>(&error) != nullptr) throw;
     Binding* const asking[] = {&binding};
     log_failure(error, asking, binding.on_error);
   }
 }
 
+// A decision that nobody has made is about no policy, and any limiter may give nothing back.
+void check_is_about(PyObject* decision, const Binding& binding) {
+  const std::span<const Subject> subjects = parts_of(decision).subjects;
+  const std::string& name = plan_of(binding.policy.get()).policy();
+  const auto is_own = [&](const Subject& subject) { return plan_of(subject.policy).policy() == name; };
+  if (!subjects.empty() && std::ranges::none_of(subjects, is_own)) {
+    raise_value_error("this decision is about other policies: refund it with a limiter that made it");
+  }
+}
+
 PyObject* refund(PyObject* self, PyObject* decision) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     Binding& binding = binding_of(self);
-    if (!is_about(decision, name_of(binding.policy.get()))) {
-      raise_value_error("this decision is about other policies: refund it with a limiter that made it");
-    }
-    const Charged charged = claim(decision);
-    if (is_any(charged.receipts)) give_back_or_log(binding, decision, charged);
+    check_is_about(decision, binding);
+    Claim claim(decision);
+    give_back_or_log(binding, claim.charged(), claim);
     return Py_NewRef(Py_None);
   });
 }
 
 PyObject* refund_part(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
-    if (count != 2) raise_value_error("_refund_part takes a decision and places of its charges");
-    const ChargedPart part(claim(arguments[0]), arguments[1]);
-    if (is_any(part.get().receipts)) give_back_or_log(binding_of(self), arguments[0], part.get());
+    if (count != 2) raise_type_error("_refund_part takes a decision and places of its charges");
+    Binding& binding = binding_of(self);
+    check_is_about(arguments[0], binding);
+    Claim claim(arguments[0]);
+    const ChargedPart part(claim.charged(), arguments[1]);
+    give_back_or_log(binding, part.get(), claim);
     return Py_NewRef(Py_None);
   });
 }
@@ -199,7 +224,7 @@ PyObject* stats(PyObject* self, PyObject*) {
 // The policy of these limits; `local_limits` are those of its stand-in, the same tuple for none of its own.
 Object policy_of(PyObject* name, PyObject* limits, PyObject* penalty, PyObject* local_limits) {
   if (local_limits == Py_None || local_limits == limits) return new_policy(name, limits, penalty);
-  if (!PyTuple_Check(local_limits)) raise_value_error("local_limits must be a tuple");
+  if (!PyTuple_Check(local_limits)) raise_type_error("local_limits must be a tuple");
   return new_policy(name, limits, penalty, new_policy(name, local_limits, penalty));
 }
 
@@ -210,12 +235,16 @@ PyObject* set_limits(PyObject* self, PyObject* arguments) {
     PyObject* local_limits = nullptr;
     if (!PyArg_ParseTuple(arguments, "O!O", &PyTuple_Type, &limits, &local_limits)) throw PythonError{};
     Binding& binding = binding_of(self);
-    PyObject* const old = binding.policy.get();
-    Object policy = policy_of(name_of(old), limits, penalty_of(old), local_limits);
+    const Object old = Object::borrow(binding.policy.get());
+    Object policy = policy_of(name_of(old.get()), limits, penalty_of(old.get()), local_limits);
     binding.store->prepare(plan_of(policy.get()));
     binding.policy = std::move(policy);
     return Py_NewRef(Py_None);
   });
+}
+
+void check_is_new(const LimiterObject& limiter) {
+  if (limiter.binding != nullptr) raise_value_error("a Limiter is initialised once");
 }
 
 int initialise(PyObject* self, PyObject* arguments, PyObject* keywords) {
@@ -236,7 +265,7 @@ int initialise(PyObject* self, PyObject* arguments, PyObject* keywords) {
       throw PythonError{};
     }
     LimiterObject& limiter = of(self);
-    if (limiter.binding != nullptr) raise_value_error("a Limiter is initialised once");
+    check_is_new(limiter);
     auto binding = std::make_unique<Binding>(Binding{
         .policy = policy_of(name, limits, penalty, local_limits),
         .store_object = Object::borrow(store),
@@ -247,6 +276,7 @@ int initialise(PyObject* self, PyObject* arguments, PyObject* keywords) {
         .forks = forks.load(),
     });
     binding->store->prepare(plan_of(binding->policy.get()));
+    check_is_new(limiter);  // what reads the arguments may have come by here
     limiter.binding = binding.release();
     return 0;
   });
@@ -259,6 +289,7 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(limiter.binding->policy.get());
     Py_VISIT(limiter.binding->store_object.get());
     Py_VISIT(limiter.binding->clock.object());
+    Py_VISIT(limiter.binding->clock.reader());
     Py_VISIT(limiter.binding->on_decision.get());
   }
   return 0;

@@ -31,7 +31,7 @@ void bind_errors() {
 }
 
 void bind_heap_types(const pybind11::module_& module) {
-  if (add_manual_clock(module.ptr()) && add_policy(module.ptr()) && add_decision(module.ptr()) &&
+  if (add_manual_clock(module.ptr()) && prepare_policies(module.ptr()) && add_decision(module.ptr()) &&
       add_limiter(module.ptr()))
     return;
   throw pybind11::error_already_set();

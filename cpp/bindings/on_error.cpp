@@ -29,8 +29,8 @@ Micros pause_after(const StoreError& error, const Store& store) {
   return pause > 0 ? pause : kUsualPause;
 }
 
-Object undecided(const Decision& answer, const Call& call, const Collected& collected, PyObject* cost) {
-  NewDecision decision(collected.subjects(), collected.size(), 0);
+Object undecided(const Decision& answer, const Call& call, PyObject* cost) {
+  NewDecision decision;
   decision.time() = call.now ? *call.now : system_now();
   return Object::steal(decision.finish(answer, cost, Source::error));
 }
@@ -74,9 +74,9 @@ Object decided_without_store(const StoreError& error, std::span<Binding* const> 
   if (on_error == OnError::raise) throw;
   log_failure(error, asking, on_error);
   if (on_error == OnError::local) return decided_here(asking, call, collected, cost);
-  if (on_error == OnError::allow) return undecided({}, call, collected, cost);
+  if (on_error == OnError::allow) return undecided({}, call, cost);
   const Micros pause = pause_after(error, *asking.front()->store);
-  return undecided({.status = Status::over, .retry_after = pause}, call, collected, cost);
+  return undecided({.status = Status::over, .retry_after = pause}, call, cost);
 }
 
 void log_failure(const StoreError& error, std::span<Binding* const> asking, OnError on_error) {

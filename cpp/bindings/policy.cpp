@@ -1,14 +1,11 @@
 #include "policy.hpp"
 
-#include <structmember.h>
-
-#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "errors.hpp"
+#include "collected.hpp"
 #include "handles.hpp"
 
 namespace overlimit::python {
@@ -30,6 +27,7 @@ PolicyObject& of(PyObject* self) { return *reinterpret_cast<PolicyObject*>(self)
 std::optional<Penalty> penalty_from(PyObject* penalty) {
   if (penalty == Py_None) return std::nullopt;
   const Object numbers = Object::steal(checked(PyObject_GetAttrString(penalty, "_numbers")));
+  if (!PyTuple_Check(numbers.get())) raise_type_error("the numbers of a penalty are a tuple");
   PyObject* levels = nullptr;
   int extend = 0;
   PyObject* forget_after = nullptr;
@@ -64,18 +62,6 @@ std::unique_ptr<Plan> compile(PyObject* name, PyObject* limits, PyObject* penalt
   return std::make_unique<Plan>(text_of(name), compiled, penalty_from(penalty));
 }
 
-PyObject* create(PyTypeObject*, PyObject* arguments, PyObject*) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    PyObject* name = nullptr;
-    PyObject* limits = nullptr;
-    PyObject* penalty = Py_None;
-    if (!PyArg_ParseTuple(arguments, "UO!|O:Policy", &name, &PyTuple_Type, &limits, &penalty)) {
-      throw PythonError{};
-    }
-    return new_policy(name, limits, penalty).release();
-  });
-}
-
 void destroy(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   delete of(self).plan;
@@ -87,35 +73,18 @@ void destroy(PyObject* self) {
   Py_DECREF(type);
 }
 
-PyObject* reduce(PyObject* self, PyObject*) {
-  return Py_BuildValue("O(OOO)", policy_type, of(self).name, of(self).limits, of(self).penalty);
-}
+PyType_Slot slots[] = {{Py_tp_doc, const_cast<char*>("A name, its limits and its penalty, compiled.")},
+                       {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
+                       {0, nullptr}};
 
-PyMethodDef methods[] = {{"__reduce__", reduce, METH_NOARGS, nullptr}, {nullptr, nullptr, 0, nullptr}};
-
-PyMemberDef members[] = {
-    {"name", T_OBJECT_EX, offsetof(PolicyObject, name), READONLY, "The name; it is part of the key."},
-    {"limits", T_OBJECT_EX, offsetof(PolicyObject, limits), READONLY, "The limits, in the order given."},
-    {"penalty", T_OBJECT_EX, offsetof(PolicyObject, penalty), READONLY, "The penalty, or None."},
-    {nullptr, 0, 0, 0, nullptr}};
-
-PyType_Slot slots[] = {
-    {Py_tp_doc,
-     const_cast<char*>(
-         "Policy(name, limits, penalty=None, /)\n--\n\nA name, its limits and its penalty, compiled.")},
-    {Py_tp_new, reinterpret_cast<void*>(create)},
-    {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
-    {Py_tp_methods, methods},
-    {Py_tp_members, members},
-    {0, nullptr}};
-
-PyType_Spec spec = {"overlimit._core.Policy", sizeof(PolicyObject), 0, Py_TPFLAGS_DEFAULT, slots};
+PyType_Spec spec = {"overlimit._core.Policy", sizeof(PolicyObject), 0,
+                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
 
 }  // namespace
 
-bool add_policy(PyObject* module) {
+bool prepare_policies(PyObject* module) {
   policy_type = reinterpret_cast<PyTypeObject*>(PyType_FromModuleAndSpec(module, &spec, nullptr));
-  return policy_type != nullptr && PyModule_AddType(module, policy_type) == 0;
+  return policy_type != nullptr;
 }
 
 Object new_policy(PyObject* name, PyObject* limits, PyObject* penalty, Object stand_in) {
@@ -128,14 +97,6 @@ Object new_policy(PyObject* name, PyObject* limits, PyObject* penalty, Object st
   policy->penalty = Py_NewRef(penalty);
   policy->stand_in = stand_in.release();
   return object;
-}
-
-const Plan& checked_plan(PyObject* object) {
-  if (!PyObject_TypeCheck(object, policy_type)) {
-    PyErr_Format(PyExc_TypeError, "expected a Policy, not %.100s", Py_TYPE(object)->tp_name);
-    throw PythonError{};
-  }
-  return plan_of(object);
 }
 
 const Plan& plan_of(PyObject* policy) { return *of(policy).plan; }

@@ -1,5 +1,5 @@
-// overlimit._core.Policy: a name, its limits and its penalty, compiled. What limiters ask with and decisions
-// point to.
+// A policy: a name, its limits and its penalty, compiled. What limiters ask with and decisions point to; an
+// object, so that both share it, but none that Python code sees.
 #pragma once
 
 #include <Python.h>
@@ -9,15 +9,12 @@
 
 namespace overlimit::python {
 
-/// Adds the type to the module; false with a Python exception set.
-bool add_policy(PyObject* module);
+/// Makes the type; false with a Python exception set.
+bool prepare_policies(PyObject* module);
 
 /// A new policy of a str, a tuple of limits and a Penalty or None; `stand_in` is another policy, or nothing
 /// for the same. InvalidLimit, or PythonError for wrong types.
 Object new_policy(PyObject* name, PyObject* limits, PyObject* penalty, Object stand_in = {});
-
-/// The plan of an object that may be none: TypeError thrown as PythonError.
-const Plan& checked_plan(PyObject* object);
 
 /// Of a policy: its plan, the tuple of its limits as given, its name and its penalty (all borrowed).
 const Plan& plan_of(PyObject* policy);

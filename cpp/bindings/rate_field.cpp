@@ -82,8 +82,8 @@ void append_group(std::string& text, const Group& group, const Rows& rows, PyObj
   }
 }
 
-std::string field_of(const Answered& answered, PyObject* keys) {
-  const auto& subjects = answered.subjects;
+std::string field_of(const DecisionParts& decision, PyObject* keys) {
+  const auto& subjects = decision.subjects;
   std::string text;
   text.reserve(kUsualSize);
   Py_ssize_t policy = 0;
@@ -95,7 +95,7 @@ std::string field_of(const Answered& answered, PyObject* keys) {
     row += group.charges * group.plan.size();
     if (policy >= PyTuple_GET_SIZE(keys)) raise_value_error("name the keys of each policy, or None");
     PyObject* const shown = PyTuple_GET_ITEM(keys, policy);
-    if (shown != Py_None) append_group(text, group, answered.rows, shown);
+    if (shown != Py_None) append_group(text, group, decision.rows, shown);
   }
   return text;
 }
@@ -107,7 +107,7 @@ PyObject* rate_field(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
     if (count != 2 || !PyTuple_Check(arguments[0])) {
       raise_value_error("_rate_field takes a tuple of keys and a decision");
     }
-    const std::string text = field_of(answered(arguments[1]), arguments[0]);
+    const std::string text = field_of(parts_of(arguments[1]), arguments[0]);
     return checked(PyUnicode_FromStringAndSize(text.data(), Py_ssize_t(text.size())));
   });
 }

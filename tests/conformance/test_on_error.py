@@ -22,6 +22,7 @@ from overlimit import (
     StoreError,
     StoreUnavailable,
     TokenBucket,
+    _core,
     hit_all,
 )
 
@@ -30,6 +31,8 @@ from .outages import NOWHERE, PATIENCE, SHORT, eventually, frozen, refused
 FROM_LENIENT_TO_STRICT = ("allow", "local", "deny", "raise")
 SOURCES = {"allow": "error", "local": "local", "deny": "error"}
 EACH = pytest.mark.parametrize("on_error", FROM_LENIENT_TO_STRICT)
+OF_NOBODY = pytest.mark.parametrize("on_error", ["allow", "deny"])
+SIXTEEN_LIMITS = [FixedWindow(9, 60, name=f"n{i}") for i in range(16)]
 EACH_BUT_RAISE = pytest.mark.parametrize("on_error", FROM_LENIENT_TO_STRICT[:3])
 
 
@@ -137,12 +140,45 @@ class TestDecisionsOfNobody:
         limiter.peek("a")
         assert told == decisions
 
-    @pytest.mark.parametrize("on_error", ["allow", "deny"])
-    def test_give_nothing_back(self, on_error):
-        limiter = nowhere(on_error=on_error)
-        decision = limiter.hit("a")
-        limiter.refund(decision)
-        limiter.refund(decision)
+    @OF_NOBODY
+    @pytest.mark.parametrize("identifiers", [("a",), tuple(f"user:{i}" for i in range(16))])
+    def test_give_nothing_back(self, on_error, identifiers):
+        limiter = nowhere(SIXTEEN_LIMITS, on_error=on_error)
+        assert_gives_nothing_back(limiter.hit(*identifiers, cost=2), limiter)
+        assert_gives_nothing_back(limiter.acquire(*identifiers, timeout=0), limiter)
+
+    @OF_NOBODY
+    def test_give_nothing_back_when_several_decided_together(self, on_error):
+        shared = {"store": RedisStore(NOWHERE), "clock": ManualClock(1_700_000_000)}
+        limiters = [nowhere(SIXTEEN_LIMITS, name=f"p{i}", on_error=on_error, **shared) for i in range(8)]
+        decision = hit_all([(limiter, f"user:{i}", 3) for limiter in limiters for i in range(8)])
+        assert decision.source == "error"
+        for limiter in limiters:
+            assert_gives_nothing_back(decision, limiter)
+
+    @OF_NOBODY
+    def test_give_nothing_back_to_other_limiters(self, on_error, store, clock):
+        decision = nowhere(on_error=on_error).hit("a")
+        other = Limiter("3/minute", name="other", store=store, clock=clock)
+        assert_gives_nothing_back(decision, other)
+        assert other.peek("a").remaining == 2
+
+    @OF_NOBODY
+    def test_show_no_rows_in_fields(self, on_error):
+        decision = nowhere(on_error=on_error).hit("a", "b")
+        assert _core._rate_field((), decision) == ""
+        assert decision._with_shadows_enforced() == decision
+        assert not decision._refused_by_meta
+        assert decision._ready_after == decision.retry_after
+
+
+def assert_gives_nothing_back(decision, limiter):
+    before = limiter.stats()["calls"]
+    for places in ([], [0], range(64)):
+        limiter._refund_part(decision, places)
+    limiter.refund(decision)
+    limiter.refund(pickle.loads(pickle.dumps(decision)))
+    assert limiter.stats()["calls"] == before
 
 
 class TestWhatIsNoFailure:
@@ -367,7 +403,7 @@ class TestRefund:
 
     @EACH_BUT_RAISE
     def test_of_other_policies_is_an_error_in_any_case(self, on_error):
-        decision = nowhere(on_error=on_error, name="one").hit("a")
+        decision = nowhere(on_error="local", name="one").hit("a")
         with pytest.raises(ValueError, match="other policies"):
             nowhere(on_error=on_error, name="other").refund(decision)
 

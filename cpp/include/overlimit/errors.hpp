@@ -70,11 +70,16 @@ class CrossSlot : public StoreConfigError {
   using StoreConfigError::StoreConfigError;
 };
 
-/// A wait was ended by whoever asked to be told of interruptions (store.hpp: Interrupted). The outcome of
-/// the call is then unknown.
+/// A wait was ended by whoever asked to be told of interruptions (store.hpp: Interrupted). `maybe_charged` is
+/// that of StoreError.
 class WaitInterrupted : public std::exception {
  public:
+  explicit WaitInterrupted(bool maybe_charged = false) : maybe_charged_(maybe_charged) {}
   [[nodiscard]] const char* what() const noexcept override { return "the wait was interrupted"; }
+  [[nodiscard]] bool maybe_charged() const noexcept { return maybe_charged_; }
+
+ private:
+  bool maybe_charged_;
 };
 
 }  // namespace overlimit

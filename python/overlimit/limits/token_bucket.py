@@ -180,7 +180,7 @@ class TokenBucket(Limit):
         return (self.rate,), {"per": self.per} | others
 
     def _identity(self) -> tuple[object, ...]:
-        return *super()._identity(), self._refill
+        return *super()._identity(), self._refill, self._rate, self._debt
 
 
 def _default_burst(rate: Fraction) -> int:

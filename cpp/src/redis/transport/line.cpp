@@ -135,7 +135,7 @@ Reply Line::call(Turn& turn, const Request& request, const Deadline& deadline,
     if (std::optional<Reply> reply = visit.take()) return std::move(*reply);
     if (woken == Woken::by_deadline && deadline.passed()) time_out(turn, visit.ticket());
     woken = wait(turn, visit.seat(), deadline);
-    if (woken == Woken::by_signal) ask(turn, visit.seat(), interrupted);
+    if (woken == Woken::by_signal) ask(turn, visit.seat(), visit.ticket(), interrupted);
   }
 }
 
@@ -297,10 +297,14 @@ void Line::break_off(Turn& turn, Cause cause) {
 }
 
 /// Lets others read meanwhile, also a call from within that code.
-void Line::ask(Turn& turn, Seat& seat, const Interrupted& interrupted) {
+void Line::ask(Turn& turn, Seat& seat, Ticket ticket, const Interrupted& interrupted) {
   seat.is_away = true;
   if (reader_ == &seat) hand_over(turn);
-  turn.waiting([&] { heed_signal(interrupted); });
+  try {
+    turn.waiting([&] { heed_signal(interrupted); });
+  } catch (const WaitInterrupted&) {
+    throw WaitInterrupted(session_.may_have_left(ticket));
+  }
   seat.is_away = false;
 }
 

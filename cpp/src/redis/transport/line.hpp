@@ -90,7 +90,7 @@ class Line {
   void look_at_clock(Turn& turn);
   void break_off(Turn& turn, protocol::Cause cause);
   void wake_all(Turn& turn);
-  void ask(Turn& turn, Seat& seat, const Interrupted& interrupted);
+  void ask(Turn& turn, Seat& seat, protocol::Ticket ticket, const Interrupted& interrupted);
   [[noreturn]] void time_out(Turn& turn, protocol::Ticket ticket);
   [[nodiscard]] Deadline earliest(const Deadline& deadline) const;
   void note_round_trip(Deadline::Clock::duration taken) noexcept;
