@@ -186,6 +186,7 @@ def test_what_is_no_bytes_is_a_type_error(wrong):
         _core._restored_decision(wrong)
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=400))
 @example(b"")
 @example(b"\x01" * 400)
@@ -203,7 +204,7 @@ def test_those_that_end_early_or_go_on_are_refused(payload):
         assert read(payload + more) is None
 
 
-@settings(max_examples=1000)
+@settings(max_examples=1000, deadline=None)
 @given(st.sampled_from(PAYLOADS), st.data())
 def test_those_with_a_bit_changed_are_read_or_refused(payload, data):
     at = data.draw(st.integers(0, len(payload) - 1))
@@ -212,7 +213,7 @@ def test_those_with_a_bit_changed_are_read_or_refused(payload, data):
     read(bytes(damaged))
 
 
-@settings(max_examples=500)
+@settings(max_examples=500, deadline=None)
 @given(st.sampled_from(PAYLOADS), st.data())
 def test_those_with_parts_replaced_are_read_or_refused(payload, data):
     start = data.draw(st.integers(0, len(payload)))
@@ -221,7 +222,7 @@ def test_those_with_parts_replaced_are_read_or_refused(payload, data):
     read(payload[:start] + data.draw(st.binary(max_size=16) | part) + payload[end:])
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(st.sampled_from(PAYLOADS), st.sampled_from(PAYLOADS), st.data())
 def test_those_of_two_decisions_mixed_are_read_or_refused(one, other, data):
     read(one[: data.draw(st.integers(0, len(one)))] + other[data.draw(st.integers(0, len(other))) :])
