@@ -10,7 +10,7 @@ from overlimit.flask.identifiers import Addresses, identifiers_from
 from overlimit.flask.settings import Settings
 from overlimit.http.legacy import HeaderNames
 from overlimit.http.made_names import MadeNames
-from overlimit.http.making import Maker, Origin, Placed
+from overlimit.http.making import Forget, Maker, Origin, Placed
 from overlimit.http.options import LimitOptions, text_of
 from overlimit.http.rules import Role
 from overlimit.stores import Store, as_store
@@ -82,8 +82,10 @@ class Binding:
             return self.enabled
         return self.enabled and not any(passes() for passes in self.request_filters)
 
-    def forget_all(self, names: Iterable[str]) -> None:
-        """Give everybody a fresh start under policies of these names, and all that it has made lately.
+    def forget(self, names: Iterable[str], endpoint: str | None, forget: Forget) -> None:
+        """Give a fresh start under policies of these names, and under all that it has made lately.
+
+        Of the latter only those that count ``endpoint`` alone, if it is given.
 
         Raises
         ------
@@ -91,8 +93,8 @@ class Binding:
             The store cannot answer.
         """
         if self._instead is not None:
-            self._instead.forget_all(())
-        self._rules.forget_all(names)
+            self._instead.forget((), endpoint, forget)
+        self._rules.forget(names, endpoint, forget)
 
     def decorated(self, options: LimitOptions, origin: Origin) -> Iterator[Placed]:
         """Yield the limits of a decorator, and its meta limits, which count for the whole app."""

@@ -10,10 +10,11 @@ from weakref import WeakSet
 
 from flask import Blueprint, Flask, has_app_context
 
-from overlimit import Decision
+from overlimit import Decision, Limiter
 from overlimit.clocks import ClockLike
 from overlimit.flask.app_state import AppState
 from overlimit.flask.binding import Binding
+from overlimit.flask.commands import limits
 from overlimit.flask.counterparts import OF_LIMITER, PointsToCounterparts, no_such_option
 from overlimit.flask.current import this_app, this_request
 from overlimit.flask.decorator import Limited, LimitKeywords, SharedKeywords, limiting
@@ -22,8 +23,9 @@ from overlimit.flask.ledger import LEDGER, Ledger
 from overlimit.flask.lookout import no_longer_for
 from overlimit.flask.settings import AllOptions, Options, Settings
 from overlimit.flask.signatures import shows
-from overlimit.flask.standings import forget_all
-from overlimit.http.identities import Identify
+from overlimit.flask.standings import forget_counts
+from overlimit.http.identities import ANONYMOUS, Identify, as_identifiers
+from overlimit.http.making import Forget
 from overlimit.http.options import LimitsValue, Scope, check_callable
 
 if TYPE_CHECKING:
@@ -140,6 +142,8 @@ class RateLimit(PointsToCounterparts):
         state = AppState.of(app)
         settings = self._settings if clock is None else Settings({**self._settings.options, "clock": clock})
         state.register(self, settings)
+        # Found without the package's entry point too, as app.test_cli_runner() does; the app's own stays.
+        app.cli.commands.setdefault("limits", limits)
         self._states.add(state)
         no_longer_for(self)
         with self._switching:
@@ -229,25 +233,58 @@ class RateLimit(PointsToCounterparts):
         finally:
             self._suspend(-1)
 
-    def reset(self) -> None:
-        """Forget what this RateLimit has counted on the current app; without one, on all its apps: for tests.
+    def reset(self, *identifiers: object, endpoint: str | None = None) -> None:
+        """Give identifiers a fresh start on the current app; without one, on all apps of this RateLimit.
 
-        Everybody's counts, those of other processes in the same store too; no other key of the store is
-        touched. Counts whose names only a request tells (of a ``scope`` or limits that read it, of plain
-        functions and ``with`` blocks) are forgotten as far as this process has used them, the latest 1024
-        names; those of other processes stay. On Redis all keys of the database are looked at, once for each
-        policy.
+        It forgets what this RateLimit has counted of them, locks included, in whatever store; with
+        ``endpoint`` only what counts that endpoint alone, so no limit of the application, of a shared scope
+        or of refusals. Identifiers are such as ``identifiers`` returns: ``"ip:203.0.113.7"``, ``"user:42"``.
+        Counts whose names only a request tells (of a ``scope`` or limits that read it, of plain functions and
+        ``with`` blocks) are forgotten as far as this process has used them, the latest 1024 names; those of
+        other processes stay.
 
         Raises
         ------
+        ValueError
+            No identifier is named (`reset_all` is for everybody), one is empty, or no app has the endpoint.
+        TypeError
+            One of them is nothing that ``identifiers`` may return.
         StoreError
             The store cannot answer.
         RuntimeError
             The current app does not have this RateLimit, or not that of one of its decorators.
         """
-        for state, binding in self._registered():
+        if not identifiers:
+            raise ValueError("name whom to forget, as in reset('user:42'), or call reset_all() for everybody")
+        if any(each is None or each in ("", b"") for each in identifiers):
+            raise ValueError(f"an identifier is not empty; who has none is counted as {ANONYMOUS!r}")
+        named = as_identifiers(identifiers)
+        self._forget(endpoint, lambda limiter: limiter.reset(*named))
+
+    def reset_all(self, endpoint: str | None = None) -> None:
+        """Give everybody a fresh start: for tests.
+
+        As `reset`, for those in other processes too. No other key of the store is touched. On Redis all keys
+        of the database are looked at, once for each policy.
+
+        Raises
+        ------
+        ValueError
+            No app has the endpoint.
+        StoreError
+            The store cannot answer.
+        RuntimeError
+            As for `reset`.
+        """
+        self._forget(endpoint, Limiter.reset_all)
+
+    def _forget(self, endpoint: str | None, forget: Forget) -> None:
+        registered = tuple(self._registered())
+        if endpoint is not None and not any(endpoint in state.app.view_functions for state, _ in registered):
+            raise ValueError(f"no endpoint is called {endpoint!r}; those of a blueprint are 'blueprint.view'")
+        for state, binding in registered:
             with state.app.app_context():
-                forget_all(state.app, binding)
+                forget_counts(state.app, binding, endpoint, forget)
 
     def _registered(self) -> Iterator[tuple[AppState, Binding]]:
         states = (AppState.of(this_app()),) if has_app_context() else tuple(self._states)

@@ -12,9 +12,10 @@ from flask import Flask
 from overlimit.flask.binding import Binding
 from overlimit.flask.descriptions import Description, terms_of
 from overlimit.flask.inventory import Entry, Held, entries_of
+from overlimit.http.making import Forget
 from overlimit.http.rules import Rule, items_of
 
-__all__ = ["Policy", "forget_all", "policies_of", "standing"]
+__all__ = ["Policy", "forget_counts", "policies_of", "standing"]
 
 _UNMEASURED = dict.fromkeys(("limit", "quota", "remaining", "retry_after", "reset_after", "status", "locked"))
 
@@ -66,8 +67,8 @@ def standing(policy: Policy, identifier: str) -> Iterator[Description]:
         yield {**found, **terms}
 
 
-def forget_all(app: Flask, binding: Binding) -> None:
-    """Give everybody a fresh start under all that one RateLimit counts on an app.
+def forget_counts(app: Flask, binding: Binding, endpoint: str | None, forget: Forget) -> None:
+    """Give a fresh start under all that one RateLimit counts on an app, or under what counts one endpoint.
 
     Of counts whose names only a request tells, those that this process has made lately.
 
@@ -78,8 +79,10 @@ def forget_all(app: Flask, binding: Binding) -> None:
     RuntimeError
         The RateLimit of a bound decorator is not registered on the app.
     """
-    policies = policies_of(entries_of(app))
-    binding.forget_all(each.name for each in policies if each.name and each.held.binding is binding)
+    own = [each for each in policies_of(entries_of(app)) if each.held.binding is binding]
+    if endpoint is not None:
+        own = [each for each in own if each.held.placed.counted_endpoint == endpoint]
+    binding.forget((each.name for each in own if each.name), endpoint, forget)
 
 
 def _measured(rule: Rule, identifier: str) -> Iterator[Description]:

@@ -15,14 +15,14 @@ class MadeNames:
 
     def __init__(self) -> None:
         """Start without any."""
-        self._names: dict[str, None] = {}
+        self._names: dict[str, str | None] = {}
         self._lock = threading.Lock()
 
-    def add(self, name: str) -> None:
-        """Note a name as the latest."""
+    def add(self, name: str, endpoint: str | None = None) -> None:
+        """Note a name as the latest, and the endpoint that it counts alone; None: there is none."""
         with self._lock:
             self._names.pop(name, None)
-            self._names[name] = None
+            self._names[name] = endpoint
             if len(self._names) > _MOST:
                 del self._names[next(iter(self._names))]
 
@@ -31,3 +31,9 @@ class MadeNames:
         with self._lock:
             known = tuple(self._names)
         return iter(known)
+
+    def of_endpoint(self, endpoint: str) -> Iterator[str]:
+        """Yield what is known now to count this endpoint alone."""
+        with self._lock:
+            known = tuple(self._names.items())
+        return (name for name, counted in known if counted == endpoint)

@@ -19,7 +19,10 @@ from overlimit.limiter import OnError
 from overlimit.limits import Limit, LimitsLike, as_limits
 from overlimit.stores import Store
 
-__all__ = ["Maker", "Origin", "Placed"]
+__all__ = ["Forget", "Maker", "Origin", "Placed"]
+
+Forget = Callable[[Limiter], None]
+"""Makes a limiter forget somebody, or everybody."""
 
 
 class Origin(NamedTuple):
@@ -56,18 +59,21 @@ class Maker(NamedTuple):
     made: MadeNames
     """The names of the policies it has made."""
 
-    def forget_all(self, names: Iterable[str]) -> None:
-        """Give everybody a fresh start under policies of these names, and under those it has made lately.
+    def forget(self, names: Iterable[str], endpoint: str | None, forget: Forget) -> None:
+        """Give a fresh start under policies of these names, and under those it has made lately.
+
+        Of the latter only those that count ``endpoint`` alone, if it is given.
 
         Raises
         ------
         StoreError
             The store cannot answer.
         """
-        for name in dict.fromkeys((*names, *self.made)):
+        made = self.made if endpoint is None else self.made.of_endpoint(endpoint)
+        for name in dict.fromkeys((*names, *made)):
             # Of any limits: the name says what is forgotten, and "local" that this process forgets its part.
             any_limits = as_limits("1/second")
-            VaryingLimiter(any_limits, name=name, store=self.store, on_error="local").reset_all()
+            forget(VaryingLimiter(any_limits, name=name, store=self.store, on_error="local"))
 
     def place(self, options: LimitOptions, origin: Origin, role: Role = Role.ENFORCE) -> Iterator[Placed]:
         """Yield what each policy of these options is where it is put."""
@@ -76,7 +82,7 @@ class Maker(NamedTuple):
             place = origin
             if number:
                 place = origin._replace(kind=f"{origin.kind}-member", parts=(*origin.parts, str(number)))
-            by_numbers = is_dynamic(part) and not self._counts_per_endpoint(options, place)
+            by_numbers = is_dynamic(part) and not self.counts_per_endpoint(options, place)
             yield Placed(self, options, place, role, part, by_numbers=by_numbers)
 
     def place_by_numbers(self, options: LimitOptions, origin: Origin) -> Iterator[Placed]:
@@ -100,7 +106,8 @@ class Maker(NamedTuple):
                 label = limit.label if len(limits) > 1 else ""
                 yield Placed(self, options, place, Role.ENFORCE, limit, label)
 
-    def _counts_per_endpoint(self, options: LimitOptions, origin: Origin) -> bool:
+    def counts_per_endpoint(self, options: LimitOptions, origin: Origin) -> bool:
+        """Tell whether limits of these options count the origin's endpoint alone."""
         return origin.counts_per_endpoint and not options.is_shared and self.request_identifier is None
 
 
@@ -179,6 +186,12 @@ class Placed(NamedTuple):
         """
         self._limiter(VaryingLimiter, as_limits("1/second"), self.policy_name_now()).reset(identifier)
 
+    @property
+    def counted_endpoint(self) -> str | None:
+        """The endpoint that it counts alone; None: it counts several."""
+        alone = self.maker.counts_per_endpoint(self.options, self.origin)
+        return self.origin.endpoint if alone else None
+
     def _choose(self, rule: _MakeRule) -> Rule | None:
         exempt_when = self.options.exempt_when
         return None if exempt_when is not None and exempt_when() else self._found(rule)
@@ -216,7 +229,7 @@ class Placed(NamedTuple):
         )
 
     def _limiter(self, kind: type[Limiter], limits: tuple[Limit, ...], name: str) -> Limiter:
-        self.maker.made.add(name)
+        self.maker.made.add(name, self.counted_endpoint)
         return kind(
             limits,
             name=name,

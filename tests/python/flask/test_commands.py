@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from flask import Flask
+
+from overlimit.flask import RateLimit
 
 APP = """
 import os
@@ -236,3 +239,57 @@ def test_the_group_is_registered_once_for_several_rate_limits(directory, run):
     text = json.dumps(entries["index"])
     assert "5" in text
     assert "7" in text
+
+
+def make_small_app(limiters: int = 1) -> Flask:
+    app = Flask("small")
+    app.add_url_rule("/", "index", lambda: "hello")
+    for _ in range(limiters):
+        RateLimit(app, default_limits="1/minute")
+    return app
+
+
+@pytest.mark.parametrize("limiters", [1, 2])
+def test_the_commands_are_the_apps_own_too(limiters):
+    app = make_small_app(limiters)
+    result = app.test_cli_runner().invoke(args=["limits", "list", "--json"])
+    assert (result.exit_code, result.exception) == (0, None)
+    listed = json.loads(result.output)
+    assert [(each["endpoint"], each["protected"]) for each in listed] == [("index", True)]
+    assert len(listed[0]["limits"]) == limiters
+
+
+def test_in_the_process_of_a_test_they_see_what_is_counted_in_memory():
+    app = make_small_app()
+    client, runner = app.test_client(), app.test_cli_runner()
+    assert [client.get("/").status_code for _ in range(2)] == [200, 429]
+    checked = runner.invoke(args=["limits", "check", "ip:127.0.0.1", "--json"])
+    assert json.loads(checked.stdout)[0]["remaining"] == 0
+    assert runner.invoke(args=["limits", "reset", "ip:127.0.0.1"]).exit_code == 0
+    assert [client.get("/").status_code for _ in range(2)] == [200, 429]
+
+
+def test_a_command_group_of_the_app_by_this_name_stays():
+    app = Flask("mine")
+
+    @app.cli.group("limits")
+    def own():
+        """Show what is mine."""
+
+    RateLimit(app)
+    assert app.cli.commands["limits"] is own
+
+
+def test_flask_knows_the_commands_once(tmp_path):
+    (tmp_path / "small.py").write_text(
+        "import flask\nfrom overlimit.flask import RateLimit\n\napp = flask.Flask('small')\nRateLimit(app)"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-m", "flask", "--app", "small", "--help"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONWARNINGS": "error"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert shown.stdout.count("  limits ") == 1

@@ -364,7 +364,7 @@ def test_a_reset_reaches_all_answers(make_pages):
     site = make_pages(lambda: "1/hour" if endpoint_name() == "login" else "2/hour")
     for _ in range(2):
         assert site.ask("/page", 3) + site.ask("/login", 2) == [200, 200, 429, 200, 429]
-        site.limiter.reset()
+        site.limiter.reset_all()
 
 
 def test_what_this_process_decides_by_itself_counts_apart_too(make_site, start_redis):

@@ -1,12 +1,13 @@
-"""``RateLimit.reset()``: everybody begins anew, as between two tests."""
+"""``RateLimit.reset(...)`` and ``reset_all()``: some or all begin anew (docs/flask.md, fresh starts)."""
 
 from __future__ import annotations
 
 import pytest
-from flask import Flask, request
+from flask import Blueprint, Flask, request
+from flask.views import MethodView
 
 from overlimit import Limiter, RedisStore, StoreError
-from overlimit.flask import RateLimit, rate_limit
+from overlimit.flask import RateLimit, get_identifiers, rate_limit
 from servers.patience import eventually
 
 ADDRESSES = {"ann": "192.0.2.7", "bob": "192.0.2.8"}
@@ -14,7 +15,7 @@ ADDRESSES = {"ann": "192.0.2.7", "bob": "192.0.2.8"}
 
 def has_reset(limiter: RateLimit) -> bool:
     try:
-        limiter.reset()
+        limiter.reset_all()
     except StoreError:
         return False
     return True
@@ -35,7 +36,7 @@ def test_every_kind_of_limit_begins_anew(make_site):
         assert spent() == [200] * 5
         assert site.ask("/own", 3) == [429] * 3
         assert site.quotas("/free") == [2, 3, 9]
-        site.limiter.reset()
+        site.limiter.reset_all()
     assert spent() == [200] * 5
 
 
@@ -43,7 +44,7 @@ def test_everybody_begins_anew(make_site):
     site = make_site(default_limits="1/minute")
     for user in ("ann", "bob"):
         assert site.ask("/free", 2, user=user, ip=ADDRESSES[user]) == [200, 429]
-    site.limiter.reset()
+    site.limiter.reset_all()
     for user in ("ann", "bob"):
         assert site.ask("/free", 2, user=user, ip=ADDRESSES[user]) == [200, 429]
 
@@ -62,16 +63,16 @@ def test_counts_that_only_a_request_names_begin_anew_where_this_process_made_the
     paths = ("/shops/1", "/shops/2", "/asked?limit=1/minute", "/blocks")
     for _ in range(2):
         assert [site.ask(path, 2) for path in paths] == [[200, 429]] * 4
-        site.limiter.reset()
+        site.limiter.reset_all()
 
 
 def test_only_this_rate_limit_begins_anew(make_site, store, clock):
     site = make_site(default_limits="1/minute")
     RateLimit(site.app, default_limits="2/minute", store=store, clock=clock, algorithm="fixed_window")
     assert site.ask("/free", 2) == [200, 429]
-    site.limiter.reset()
+    site.limiter.reset_all()
     assert site.ask("/free", 2) == [200, 429]
-    site.limiter.reset()
+    site.limiter.reset_all()
     assert site.ask("/free", 1) == [429]
 
 
@@ -80,7 +81,7 @@ def test_what_else_is_in_the_store_stays(make_site, store, clock):
     others = Limiter("1/minute", name="others", store=store, clock=clock)
     others.hit("ip:192.0.2.1")
     assert site.ask("/free", 2) == [200, 429]
-    site.limiter.reset()
+    site.limiter.reset_all()
     assert site.ask("/free", 1) == [200]
     assert others.peek("ip:192.0.2.1", cost=0).remaining == 0
 
@@ -96,16 +97,16 @@ def test_the_current_app_begins_anew_or_else_all(make_app):
         limiter.init_app(app)
     assert ask() == [200, 200]
     with first.app_context():
-        limiter.reset()
+        limiter.reset_all()
     assert ask() == [200, 429]
-    limiter.reset()
+    limiter.reset_all()
     assert ask() == [200, 200]
 
 
 def test_a_current_app_without_this_rate_limit_is_an_error():
     limiter = RateLimit(Flask("mine"))
     with Flask("other").app_context(), pytest.raises(RuntimeError, match=r"'other'.*init_app"):
-        limiter.reset()
+        limiter.reset_all()
 
 
 def test_counts_of_another_process_begin_anew_where_the_app_names_them(make_app, redis_server, prefix, clock):
@@ -117,7 +118,7 @@ def test_counts_of_another_process_begin_anew_where_the_app_names_them(make_app,
         for app, store in zip(apps, stores, strict=True)
     ]
     assert [apps[0].test_client().get("/").status_code for _ in range(2)] == [200, 429]
-    limiters[1].reset()
+    limiters[1].reset_all()
     assert [apps[0].test_client().get("/").status_code for _ in range(2)] == [200, 429]
 
 
@@ -131,7 +132,7 @@ def test_a_fallback_in_memory_begins_anew_though_the_store_fails(make_app, clock
     for _ in range(2):
         assert [client.get("/").status_code for _ in range(2)] == [200, 429]
         with pytest.raises(StoreError):
-            limiter.reset()
+            limiter.reset_all()
 
 
 def test_what_this_process_decides_by_itself_begins_anew_with_the_store(make_app, start_redis, clock):
@@ -146,3 +147,160 @@ def test_what_this_process_decides_by_itself_begins_anew_with_the_store(make_app
     eventually(lambda: has_reset(limiter))
     server.kill()
     assert [client.get("/").status_code for _ in range(2)] == [200, 429]
+
+
+def make_all_kinds(make_site, **options):
+    site = make_site(**{"default_limits": "2/minute", "application_limits": "90/minute", **options})
+    site.route("/own", site.limiter.limit("2/minute"))
+    site.route("/shared", site.limiter.shared_limit("2/minute", scope="pool"))
+    site.route("/again", site.limiter.shared_limit("2/minute", scope="pool"))
+    site.route("/scoped", site.limiter.limit("2/minute", scope=lambda _: request.headers.get("X-Shop", "1")))
+    site.route("/asked", site.limiter.limit(lambda: request.headers.get("X-Limit", "2/minute")))
+    helper = site.limiter.limit("2/minute")(lambda: "helped")
+    site.app.add_url_rule("/helped", "helped", lambda: f"it is {helper()}")
+
+    @site.app.get("/block")
+    def block():
+        with site.limiter.limit("2/minute"):
+            return "passed"
+
+    class Item(MethodView):
+        @site.limiter.limit("2/minute; 9/hour")
+        def get(self):
+            return "got"
+
+    site.app.add_url_rule("/item", view_func=Item.as_view("item"))
+    return site
+
+
+ALONE = ("/free", "/own", "/scoped", "/asked", "/helped", "/block", "/item")
+"""What counts per endpoint."""
+
+
+def ask_each(site, paths, times, **options):
+    return {path: site.ask(path, times, **options) for path in paths}
+
+
+def test_whom_one_names_begins_anew_and_nobody_else(make_site):
+    site = make_all_kinds(make_site, default_limits=["2/minute"])
+    paths = (*ALONE, "/shared")
+    fresh = {path: [200, 200, 429] for path in paths}
+    for address in ADDRESSES.values():
+        assert ask_each(site, paths, 3, ip=address) == fresh
+    site.limiter.reset(f"ip:{ADDRESSES['ann']}")
+    assert ask_each(site, paths, 3, ip=ADDRESSES["ann"]) == fresh
+    assert ask_each(site, paths, 1, ip=ADDRESSES["bob"]) == {path: [429] for path in paths}
+
+
+def test_several_may_be_named(make_site):
+    site = make_site(default_limits="1/minute")
+    users = [f"u{number}" for number in range(20)]
+    for number, user in enumerate(users):
+        assert site.ask("/free", 2, user=user, ip=f"192.0.2.{number}") == [200, 429]
+    site.limiter.reset(*(f"user:{user}" for user in users[:18]), *(f"ip:192.0.2.{n}" for n in range(17)))
+    statuses = [site.ask("/free", 1, user=user, ip=f"192.0.2.{n}")[0] for n, user in enumerate(users)]
+    assert statuses == [200] * 17 + [429] * 3
+
+
+@pytest.mark.parametrize("path", ALONE)
+@pytest.mark.parametrize("everybody", [True, False])
+def test_of_one_endpoint_only_its_own_counts(make_site, path, everybody):
+    site = make_all_kinds(make_site, application_limits="24/minute", meta_limits="30/hour")
+    paths = (*ALONE, "/shared")
+    assert ask_each(site, paths, 3) == {each: [200, 200, 429] for each in paths}
+    endpoint = path.strip("/")
+    if everybody:
+        site.limiter.reset_all(endpoint=endpoint)
+    else:
+        site.limiter.reset("ip:192.0.2.1", endpoint=endpoint)
+    assert ask_each(site, paths, 1) == {each: [200 if each == path else 429] for each in paths}
+    rows = {row.policy: row.remaining for row in site.decision("/again").details}
+    assert rows["application"] == 24 - 2 * len(paths) - 1
+    assert rows["meta"] == 30 - 2 * len(paths)
+
+
+def test_a_shared_scope_and_the_application_are_not_of_one_endpoint(make_site):
+    site = make_site(application_limits="3/minute")
+    site.route("/shared", site.limiter.shared_limit("1/minute", scope="pool"))
+    assert site.ask("/shared", 2) + site.ask("/free", 3) == [200, 429, 200, 200, 429]
+    site.limiter.reset("ip:192.0.2.1", endpoint="shared")
+    site.limiter.reset_all(endpoint="free")
+    assert site.ask("/shared", 1) + site.ask("/free", 1) == [429, 429]
+    site.limiter.reset("ip:192.0.2.1")
+    assert site.ask("/shared", 2) + site.ask("/free", 3) == [200, 429, 200, 200, 429]
+
+
+def test_a_blueprint_and_methods_of_one_endpoint(make_site):
+    site = make_site()
+    pages = Blueprint("pages", __name__)
+    site.limiter.limit("1/minute", per_method=True)(pages)
+    for name in ("one", "two"):
+        pages.add_url_rule(f"/{name}", name, lambda: "ok", methods=["GET", "POST"])
+    site.app.register_blueprint(pages)
+
+    def ask() -> list[int]:
+        return [
+            site.ask(path, 1, method=method)[0] for path in ("/one", "/two") for method in ("GET", "POST")
+        ]
+
+    assert ask() + ask() == [200] * 4 + [429] * 4
+    site.limiter.reset("ip:192.0.2.1", endpoint="pages.one")
+    assert ask() == [200, 200, 429, 429]
+
+
+@pytest.mark.parametrize("nobody", [(), ("",), (None,), (b"",), ("ip:1", "")], ids=repr)
+def test_somebody_has_to_be_named(make_site, nobody):
+    limiter = make_site(default_limits="1/minute").limiter
+    with pytest.raises(ValueError, match="anonymous" if nobody else r"reset_all\(\)"):
+        limiter.reset(*nobody)
+
+
+def test_an_endpoint_that_is_not_there_is_an_error(make_site):
+    limiter = make_site(default_limits="1/minute").limiter
+    with pytest.raises(ValueError, match="'fre'"):
+        limiter.reset("ip:192.0.2.1", endpoint="fre")
+    with pytest.raises(ValueError, match="'fre'"):
+        limiter.reset_all(endpoint="fre")
+
+
+def test_whole_numbers_name_whom_they_count(make_site):
+    site = make_site(default_limits="1/minute", identifiers=lambda: int(request.headers["X-User"]))
+    for user in ("0", "7"):
+        assert site.ask("/free", 2, user=user) == [200, 429]
+    site.limiter.reset(7)
+    assert site.ask("/free", 1, user="0") + site.ask("/free", 1, user="7") == [429, 200]
+
+
+def test_within_a_request_its_own_counts_may_be_forgotten(make_site):
+    site = make_site()
+
+    @site.app.post("/login")
+    @site.limiter.limit("2/minute", name="logins")
+    def login():
+        if "X-Right" in request.headers:
+            site.limiter.reset(*get_identifiers(), endpoint=request.endpoint)
+        return "ok"
+
+    assert site.ask("/login", 3, method="POST") == [200, 200, 429]
+    site.limiter.reset_all()
+    for _ in range(5):
+        assert site.ask("/login", 1, method="POST") == [200]
+        assert site.ask("/login", 1, method="POST", headers={"X-Right": "1"}) == [200]
+
+
+def test_a_store_that_fails_is_an_error(make_site):
+    site = make_site(default_limits="1/minute", store=RedisStore("redis://127.0.0.1:1/0"))
+    with pytest.raises(StoreError):
+        site.limiter.reset("ip:192.0.2.1")
+
+
+def test_a_fallback_in_memory_forgets_somebody_too(make_app, clock):
+    app, _ = make_app()
+    limiter = RateLimit(
+        app, default_limits="9/hour", in_memory_fallback="1/hour", store="redis://127.0.0.1:1/0", clock=clock
+    )
+    client = app.test_client()
+    for _ in range(2):
+        assert [client.get("/").status_code for _ in range(2)] == [200, 429]
+        with pytest.raises(StoreError):
+            limiter.reset("ip:127.0.0.1", endpoint="index")
