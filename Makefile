@@ -6,14 +6,24 @@ SHELL := /bin/bash
 
 PYTHON ?= python3
 JOBS ?= $(shell nproc)
+# Tests wait as long as they compute, so there are two workers for a processor.
+WORKERS ?= $(shell expr 2 \* $(JOBS))
 BIN := .venv/bin
 DONE := build/done
 PORT ?= 8000
 MINUTES ?= 5
 
+# CMake takes it from here when it first configures a build.
+export CMAKE_CXX_COMPILER_LAUNCHER ?= $(shell command -v ccache)
+
+# What `make test` builds, then runs; each a target of its own. What takes longer goes into PROOFS.
+BUILDS := build-asan build-threads $(DONE)/package
+TESTS := test-python test-asan test-threads lint
+PROOFS := test-dev test-tsan tidy prove-python
+
 SOURCES := $(shell find cpp lua cmake -type f) CMakeLists.txt pyproject.toml
 
-.PHONY: help demo serve test lint test-cpp test-python prove soak bench docs wheel tidy format clean
+.PHONY: help demo serve test lint test-cpp test-python prove prove-python soak bench docs wheel tidy format clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -24,7 +34,9 @@ demo: $(DONE)/package ## Watch a real Flask app refuse real requests
 serve: $(DONE)/package ## Leave the example app and its page up (PORT=8000)
 	$(BIN)/python examples/demo.py --serve --port $(PORT)
 
-test: lint test-cpp test-python ## Everything: lint, C++ tests plain and under sanitizers, Python tests
+test: $(DONE)/environment ## Everything that is quick: lint, C++ under sanitizers, Python on real redis-servers
+	MAKE="$(MAKE)" scripts/run-steps --jobs $(JOBS) $(BUILDS)
+	MAKE="$(MAKE)" scripts/run-steps --jobs $(JOBS) $(TESTS)
 
 lint: $(DONE)/package ## Style and types
 	$(BIN)/ruff check .
@@ -33,17 +45,24 @@ lint: $(DONE)/package ## Style and types
 	$(BIN)/python -m mypy.stubtest --allowlist tests/stubtest_allowlist.txt overlimit._core
 	git ls-files '*.cpp' '*.hpp' | xargs clang-format --dry-run --Werror
 
-test-cpp: $(addprefix test-,dev asan tsan) ## The C++ tests, plain and under sanitizers
+test-cpp: test-asan test-threads ## The C++ tests: all under address and undefined, those with threads under thread
 
-test-dev test-asan test-tsan: test-%: $(DONE)/packages
-	cmake --preset $* >/dev/null
+# build-PRESET and test-PRESET for each preset of CMakePresets.json; "threads" is the part of "tsan" with threads.
+build-%: $(DONE)/packages
+	cmake --preset $(subst threads,tsan,$*) >/dev/null
 	cmake --build --preset $* -j $(JOBS)
-	ctest --preset $* -j $(JOBS)
+
+test-dev test-asan test-tsan test-threads: test-%: build-%
+	scripts/run-ctest $* -j $(WORKERS)
 
 test-python: $(DONE)/package ## The Python tests, on memory and on real redis-servers
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup
 
-prove: $(DONE)/package ## Random lives on the model, memory and Redis: ten times the steps of the tests, with counts
+prove: $(DONE)/environment ## The long proofs, for every night: plain and thread-sanitized C++, clang-tidy, random lives
+	MAKE="$(MAKE)" scripts/run-steps --jobs 1 $(PROOFS)
+
+prove-python: $(DONE)/package ## The tests marked prove, and random lives on the model, memory and Redis: ten times the steps
+	PROVE=10 $(BIN)/python -m pytest -m prove
 	PROVE=10 $(BIN)/python -m pytest tests/conformance/test_state_machine.py
 
 soak: $(DONE)/package ## Callers on a Redis that fails at random (MINUTES=5)

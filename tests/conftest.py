@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from overlimit import Limiter, ManualClock, MemoryStore, RedisStore
 from servers.cluster import Cluster
@@ -19,12 +19,38 @@ from servers.patience import PATIENCE
 from servers.redis_server import RedisServer, TlsRedisServer
 from servers.sentinels import Sentinels
 
-# The same examples in every run, and other ones each time in `make prove`.
-settings.register_profile("tests", derandomize="PROVE" not in os.environ, database=None)
+# The same examples in every run, and other ones each time in `make prove`; on a busy machine, too.
+settings.register_profile(
+    "tests",
+    derandomize="PROVE" not in os.environ,
+    database=None,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("tests")
+
+TESTS = Path(__file__).parent
 
 START = 1_700_000_000
 """Where the clock of a test starts, in seconds since the epoch."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tell pytest-xdist which tests stay together (docs/testing.md)."""
+    for item in items:
+        if group := _group_of(item):
+            item.add_marker(pytest.mark.xdist_group(group))
+
+
+def _group_of(item: pytest.Item) -> str | None:
+    """Return the group whose tests one worker runs, one after the other; None: any worker, at any time."""
+    if item.get_closest_marker("xdist_group"):
+        return None
+    if item.path.is_relative_to(TESTS / "faults"):
+        return "faults"  # they measure deadlines, so no two of them run at once
+    fixtures = item._fixtureinfo.name2fixturedefs.values() if isinstance(item, pytest.Function) else ()
+    shared = any(each.scope in {"class", "module"} for definitions in fixtures for each in definitions)
+    return str(item.path) if shared else None
 
 
 @pytest.fixture(scope="session")
