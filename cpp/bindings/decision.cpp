@@ -241,6 +241,35 @@ PyObject* with_shadows_enforced(PyObject* self, PyObject*) {
   });
 }
 
+// What the call would have spent is still there: it isn't let in yet.
+void postpone(std::span<const Subject> subjects, const Rows& rows, bool was_allowed, Micros wait) {
+  std::size_t row = 0;
+  for (const Subject& subject : subjects) {
+    for (std::size_t limits = plan_of(subject.policy).size(); limits > 0; --limits, ++row) {
+      rows.status[row] = std::max(rows.status[row], Status::over);
+      rows.retry_after[row] = std::max(rows.retry_after[row], wait);
+      if (was_allowed) rows.remaining[row] += subject.cost;
+    }
+  }
+}
+
+PyObject* postponed(PyObject* self, PyObject* microseconds) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    const Micros wait = PyLong_AsLongLong(microseconds);
+    if (PyErr_Occurred() != nullptr) throw PythonError{};
+    DecisionObject& decision = of(self);
+    NewDecision later(subjects_of(decision).data(), decision.subject_count, decision.row_count);
+    copy(rows_in(decision), later.rows());
+    later.time() = decision.time;
+    postpone(later.subjects(), later.rows(), decision.answer.status == Status::ok, wait);
+    if (decision.row_count > 0) return later.finish(decision.cost, decision.source);
+    Decision answer = decision.answer;
+    answer.status = std::max(answer.status, Status::over);
+    answer.retry_after = std::max(answer.retry_after, wait);
+    return later.finish(answer, decision.cost, decision.source);
+  });
+}
+
 void destroy(PyObject* self) {
   for (const Subject& subject : subjects_of(of(self))) {
     Py_DECREF(subject.policy);
@@ -283,6 +312,8 @@ PyMethodDef methods[] = {
     {"__reduce__", reduce, METH_NOARGS, "__reduce__($self, /)\n--\n\nPickle by value, as bytes."},
     {"_with_shadows_enforced", with_shadows_enforced, METH_NOARGS,
      "What the answer would have been had its shadow limits been enforced; it can't be refunded."},
+    {"_postponed", postponed, METH_O,
+     "The same answer, but refused for at least so many microseconds, as others come first."},
     {"_repr_html_", represent_html, METH_NOARGS, "The decision as a table, for notebooks."},
     {nullptr, nullptr, 0, nullptr}};
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -95,7 +95,7 @@ class Limiter(_core.Limiter):
         """What part of its limits this process grants with ``on_error="local"``."""
         return neat(self._share)
 
-    def acquire(self, *identifiers: str | bytes, cost: int = 1, timeout: float = 5.0) -> Decision:
+    def acquire(self, *identifiers: str | bytes, cost: int = 1, timeout: float | None = 5.0) -> Decision:
         """Wait until these identifiers may spend this cost, charge it, and wait for its delay to be over.
 
         Sleeps until the exact instant, without the GIL; Ctrl-C interrupts. Among the callers of this limiter
@@ -107,7 +107,7 @@ class Limiter(_core.Limiter):
         identifiers, cost
             As for ``hit``.
         timeout
-            The longest wait in seconds, by the limiter's clock, delay included.
+            The longest wait in seconds, by the limiter's clock, delay included. None: as long as it takes.
 
         Returns
         -------
@@ -134,7 +134,11 @@ class Limiter(_core.Limiter):
         given back in it.
         """
         super().refund(decision)
-        waiting.tell_waiters(self.store)
+        waiting.wake_after_refund(self.store, decision)
+
+    def _refund_part(self, decision: Decision, places: Container[int], /) -> None:
+        super()._refund_part(decision, places)
+        waiting.wake_after_refund(self.store, decision)
 
     def reset(self, *identifiers: str | bytes) -> None:
         """Forget everything of these identifiers in this policy, locks and levels too.
@@ -143,7 +147,7 @@ class Limiter(_core.Limiter):
         store cannot answer, whatever ``on_error`` is.
         """
         super().reset(*identifiers)
-        waiting.tell_waiters(self.store)
+        waiting.wake_waiters(self.store, identifiers)
 
     def reset_all(self) -> None:
         """Forget everything of all identifiers in this policy, locks and levels too.
@@ -152,7 +156,7 @@ class Limiter(_core.Limiter):
         round trip, each of which has the store's timeout. Errors are those of ``reset``.
         """
         super().reset_all()
-        waiting.tell_waiters(self.store)
+        waiting.wake_waiters(self.store)
 
     def lock(self, identifier: str | bytes, seconds: Seconds, /) -> None:
         """Refuse an identifier for so many seconds from now, whatever it did; a microsecond lifts a lock.
@@ -162,7 +166,7 @@ class Limiter(_core.Limiter):
         answer, whatever ``on_error`` is, and MemoryError when a store in memory is full.
         """
         super()._lock(identifier, micros(seconds, "seconds"))
-        waiting.tell_waiters(self.store)
+        waiting.wake_waiters(self.store, [identifier])
 
     def update(self, limits: LimitsLike) -> None:
         """Change the limits while calls go on; those under way finish with the limits they began with.
@@ -174,7 +178,7 @@ class Limiter(_core.Limiter):
         given = as_limits(limits, self._algorithm)
         super()._set_limits(given, local_limits(given, self._share))
         _named.setdefault(self.store, {})[self.name] = given
-        waiting.tell_waiters(self.store)
+        waiting.wake_waiters(self.store)
 
     def _compare_with_namesakes(self) -> None:
         """Warn if another limiter of this name on this store has other limits."""

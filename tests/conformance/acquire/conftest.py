@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
 
-from .waiters import Told, queued, until
+from .waiters import A_MOMENT, Told, queued, until
 
 
 @pytest.fixture
 def call(clock):
     """Return a function that calls another in a thread; who still waits at the end is let go by the clock."""
-    with ThreadPoolExecutor(64) as pool:
-        yield pool.submit
-        clock.advance(10**8)
+    callers = []
+
+    def start(function, *arguments, **options):
+        callers.append(pool.submit(function, *arguments, **options))
+        return callers[-1]
+
+    with ThreadPoolExecutor(200) as pool:
+        yield start
+        for _ in range(50):
+            clock.advance(10**8)
+            if not wait(callers, timeout=A_MOMENT).not_done:
+                break
 
 
 @pytest.fixture

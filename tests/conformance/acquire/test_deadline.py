@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from overlimit import FixedWindow, SlidingWindow, TokenBucket
+from overlimit import FixedWindow, Limiter, SlidingWindow, TokenBucket
 
-from .waiters import EACH, PATIENCE, queued, still_waits
+from .waiters import EACH, PATIENCE, queued, still_waits, until
 
 
 @EACH
@@ -51,21 +53,20 @@ def test_it_is_5_seconds_by_default(build, at, enqueue):
     assert not longer.acquire("a")
 
 
-@pytest.mark.parametrize("timeout", [0, 5.0, math.inf, 10**400])
+@pytest.mark.parametrize("timeout", [0, 5.0, math.inf, 10**400, None])
 def test_what_can_never_pass_is_refused_at_once(build, timeout):
     limiter = build([FixedWindow(3, 60), SlidingWindow(5, 60)])
     refusal = limiter.acquire("a", cost=4, timeout=timeout)
     assert (refusal.status, refusal.retry_after) == ("never", math.inf)
 
 
-def test_infinity_waits_as_long_as_it_takes(build, clock, enqueue):
+def test_none_and_infinity_wait_as_long_as_it_takes(build, clock, enqueue):
     limiter = build(FixedWindow(1, 86_400 * 365))
     limiter.hit("a")
-    callers = [enqueue(limiter, "a", timeout=math.inf), enqueue(limiter, "a", timeout=10**400)]
-    clock.advance(86_400 * 365)
-    assert callers[0].result(PATIENCE)
-    clock.advance(86_400 * 365)
-    assert callers[1].result(PATIENCE)
+    callers = [enqueue(limiter, "a", timeout=timeout) for timeout in (None, math.inf, 10**400)]
+    for caller in callers:
+        clock.advance(86_400 * 365)
+        assert caller.result(PATIENCE)
 
 
 def test_infinity_outlasts_a_clock_that_goes_back_by_decades(build, clock, enqueue):
@@ -87,7 +88,7 @@ def test_a_negative_timeout_or_none_at_all_is_a_value_error(build, told, timeout
     assert limiter.peek("a", cost=0).remaining == 1
 
 
-@pytest.mark.parametrize("timeout", [True, False, None, "5", [5]])
+@pytest.mark.parametrize("timeout", [True, False, "5", [5]])
 def test_what_is_no_number_is_a_type_error(build, timeout):
     limiter = build(FixedWindow(1, 60))
     with pytest.raises(TypeError, match="timeout"):
@@ -145,3 +146,33 @@ def test_a_clock_that_goes_back_shortens_nothing(build, at, call, told):
     assert still_waits(caller)
     at(110)
     assert caller.result(PATIENCE)
+
+
+def test_several_whose_time_is_up_when_there_is_room_for_all_are_let_in(build, at, enqueue):
+    limiter = build(FixedWindow(3, 10))
+    limiter.hit("a", cost=3)
+    callers = [enqueue(limiter, "a", timeout=10) for _ in range(4)]
+    at(10)
+    assert [bool(caller.result(PATIENCE)) for caller in callers] == [True, True, True, False]
+
+
+def test_a_caller_whose_time_is_up_does_not_overtake_who_is_due_at_the_same_instant(build, at, enqueue):
+    limiter = build(FixedWindow(1, 10))
+    limiter.hit("a")
+    first, second = enqueue(limiter, "a", timeout=60), enqueue(limiter, "a", timeout=10)
+    at(10)
+    assert first.result(PATIENCE)
+    assert second.result(PATIENCE).status == "over"
+
+
+def test_a_caller_behind_one_that_never_comes_back_is_refused_when_its_time_is_up(store):
+    released = threading.Event()
+    limiter = Limiter("5/minute", store=store, on_decision=lambda _: released.wait(PATIENCE))
+    with ThreadPoolExecutor(1) as pool:
+        stuck = pool.submit(limiter.acquire, "a", timeout=None)
+        until(lambda: queued(limiter) == 1)
+        refusal = limiter.acquire("a", timeout=0.01)
+        released.set()
+        assert stuck.result(PATIENCE)
+    assert (refusal.status, refusal.retry_after) == ("over", 0.000001)
+    assert limiter.peek("a", cost=0).remaining == 4

@@ -56,7 +56,7 @@ INTERRUPTED = """
     except KeyboardInterrupt:
         print("interrupted", flush=True)
         left = limiter.peek("a", cost=0).remaining
-        waiters = sum(map(len, waiting._waiting.queues.values()))
+        waiters = len(waiting.lines.by_limiter)
         print(left, waiters, bool(limiter.acquire("b", timeout=0)))
 """
 

@@ -33,8 +33,8 @@ EACH = pytest.mark.parametrize("limit", ONE_PER_10_S, ids=repr)
 
 
 def queued(limiter):
-    """Return how many wait for limiters on this one's store."""
-    return len(waiting._waiting.queues.get(limiter.store, ()))
+    """Return how many wait in the line of a limiter."""
+    return len(waiting.lines.by_limiter.get(limiter, ()))
 
 
 def until(condition):

@@ -1,0 +1,118 @@
+"""What waiting costs a store: a few calls for each caller, however many wait."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+
+import pytest
+
+from overlimit import FixedWindow, Limiter, SlidingLog
+
+from .waiters import PATIENCE, queued, until
+
+CROWDS = pytest.mark.parametrize("crowd", [10, 80, 200])
+
+
+def calls(limiter):
+    return limiter.stats()["calls"]
+
+
+def scripts_run(server):
+    with contextlib.closing(server.client()) as client:
+        return client.info("commandstats")["cmdstat_evalsha"]["calls"]
+
+
+def crowd_served(call, limiter, crowd):
+    """Let a crowd wait for one who is locked, lift the lock, and return when each was let in, in order."""
+    limiter.lock("a", PATIENCE)
+    callers = []
+    for number in range(crowd):
+        callers.append(call(limiter.acquire, "a", timeout=3 * PATIENCE))
+        until(lambda waiting=number + 1: queued(limiter) == waiting)
+    limiter.reset("a")
+    decisions = [caller.result(PATIENCE) for caller in callers]
+    assert all(decisions)
+    return [decision.time for decision in decisions]
+
+
+@CROWDS
+def test_a_grant_costs_at_most_three_calls(store, call, crowd):
+    limiter = Limiter(SlidingLog(1, 0.005), store=store)
+    times = crowd_served(call, limiter, crowd)
+    assert times == sorted(times)
+    assert all(later - earlier >= 0.005 - 1e-6 for earlier, later in itertools.pairwise(times))
+    assert 2 * crowd <= calls(limiter) <= 3 * crowd + 2  # the lock and the reset
+
+
+@CROWDS
+def test_a_server_runs_at_most_three_scripts_for_a_grant(redis_server, redis_store, call, crowd):
+    limiter = Limiter(SlidingLog(1, 0.005), store=redis_store)
+    limiter.reset("a")
+    before = scripts_run(redis_server)
+    crowd_served(call, limiter, crowd)
+    assert 2 * crowd <= scripts_run(redis_server) - before <= 3 * crowd + 6  # and those it had to load first
+
+
+@CROWDS
+def test_a_refund_wakes_one(build, call, crowd):
+    limiter = build(FixedWindow(1, 3600))
+    charged = limiter.hit("a")
+    callers = [call(limiter.acquire, "a", timeout=None) for _ in range(crowd)]
+    until(lambda: queued(limiter) == crowd)
+    until(lambda: calls(limiter) == 1 + crowd)
+    limiter.refund(charged)
+    until(lambda: queued(limiter) == crowd - 1)
+    until(lambda: calls(limiter) == 1 + crowd + 3)  # the refund, the admission, and one that has to wait on
+    assert sum(caller.done() for caller in callers) == 1
+    limiter.update(FixedWindow(crowd, 3600))
+    assert all(caller.result(PATIENCE) for caller in callers)
+    assert calls(limiter) <= 3 * crowd + 3
+
+
+def test_nobody_is_asked_for_what_happens_to_others(build, call):
+    limiter = build(FixedWindow(1, 3600))
+    people = [f"user:{number}" for number in range(50)]
+    charged = {person: limiter.hit(person) for person in people}
+    callers = {person: call(limiter.acquire, person, timeout=None) for person in people}
+    until(lambda: calls(limiter) == 100)
+    limiter.refund(charged["user:7"])
+    limiter.reset("user:8")
+    assert callers["user:7"].result(PATIENCE)
+    assert callers["user:8"].result(PATIENCE)
+    assert calls(limiter) == 104
+    assert sum(caller.done() for caller in callers.values()) == 2
+    limiter.reset_all()
+    assert all(caller.result(PATIENCE) for caller in callers.values())
+    assert calls(limiter) <= 104 + 1 + 48
+
+
+@CROWDS
+def test_those_whose_time_is_up_in_the_middle_cost_two_calls_each_and_wake_nobody(build, clock, call, crowd):
+    limiter = build(FixedWindow(1, 10))
+    limiter.hit("a")
+    callers = []
+    for number in range(crowd):
+        options = {"timeout": None if number % 2 == 0 else 15}
+        callers.append(call(limiter.acquire, "a", **options))
+        until(lambda waiting=number + 1: queued(limiter) == waiting)
+    until(lambda: calls(limiter) == 1 + crowd)
+    clock.advance(10)
+    patient, hasty = callers[::2], callers[1::2]
+    assert patient[0].result(PATIENCE)
+    assert not any(caller.result(PATIENCE) for caller in hasty)
+    until(lambda: calls(limiter) <= 1 + crowd + 2 + len(hasty))
+    for caller in patient[1:]:
+        clock.advance(10)
+        assert caller.result(PATIENCE).time == clock.now()
+    assert 1 + crowd + len(hasty) <= calls(limiter) <= 1 + 3 * len(patient) + 2 * len(hasty)
+
+
+def test_one_who_cannot_go_before_those_ahead_asks_once(build, clock, call):
+    limiter = build(FixedWindow(1, 3600))
+    limiter.hit("a")
+    first = call(limiter.acquire, "a", timeout=None)
+    until(lambda: calls(limiter) == 2)
+    assert not limiter.acquire("a", timeout=3599)
+    assert calls(limiter) == 3
+    assert not first.done()
