@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Callable
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from overlimit import _core
+
+if TYPE_CHECKING:
+    from overlimit.sleeping import Alarm
 
 __all__ = ["Clock", "ClockLike", "ManualClock"]
 
@@ -34,7 +35,7 @@ class ManualClock(_core.ManualClock):
     def __init__(self, start: float = 0.0) -> None:
         """Build a clock that reads ``start``."""
         super().__init__(start)
-        self._watchers: dict[threading.Event, int] = {}
+        self._alarms: dict[Alarm, None] = {}
 
     def advance(self, seconds: float, /) -> None:
         """Move by so many seconds; a negative number moves back."""
@@ -46,15 +47,13 @@ class ManualClock(_core.ManualClock):
         super().set(seconds)
         self._wake()
 
-    def _watch(self, event: threading.Event) -> None:
-        self._watchers[event] = os.getpid()
+    def _watch(self, alarm: Alarm) -> None:
+        self._alarms[alarm] = None
 
-    def _unwatch(self, event: threading.Event) -> None:
-        self._watchers.pop(event, None)
+    def _unwatch(self, alarm: Alarm) -> None:
+        self._alarms.pop(alarm, None)
 
     def _wake(self) -> None:
-        """Wake who waits in this process; of those in a parent an event is left, perhaps locked for ever."""
-        own = os.getpid()
-        for event, process in self._watchers.copy().items():
-            if process == own:
-                event.set()
+        """Let whoever waits look at the clock; that nobody does so in a forked child does no harm."""
+        for alarm in self._alarms.copy():
+            alarm.set()

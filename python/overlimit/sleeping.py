@@ -24,8 +24,8 @@ END_US = 2**53 - 2**50
 class Alarm:
     """What wakes a sleeper: it is rung, or a clock was moved.
 
-    Made of a lock that is locked while there is nothing to wake up for. Unlike a ``threading.Event``, that can
-    be waited for and set at any moment at which a signal handler may raise.
+    Made of a lock that is locked while there is nothing to wake up for. Unlike a ``threading.Event``, it
+    stays whole at whatever moment a signal handler raises.
     """
 
     def __init__(self) -> None:

@@ -43,7 +43,7 @@ INTERRUPTED = """
 
     def is_asleep():
         names = [frame.f_code.co_name for frame, _ in traceback.walk_stack(sys._current_frames()[main])]
-        return names[0] == "wait" and "acquire" in names
+        return names[0] == "sleep" and "acquire" in names
 
     def report():
         while not is_asleep():
@@ -76,6 +76,47 @@ def test_ctrl_c_interrupts_gives_back_the_charge_and_leaves_the_queue(url, capac
             child.kill()
 
 
+OFTEN_INTERRUPTED = """
+    import random, signal, sys, threading
+    from overlimit import Limiter, SlidingLog, waiting
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGALRM, interrupt)
+    limiter = Limiter(SlidingLog(1, 0.0002), store=sys.argv[1], name="often_interrupted")
+    over, served = threading.Event(), [0] * 4
+
+    def acquire(number):
+        while not over.is_set():
+            served[number] += limiter.acquire("a", timeout=None).allowed
+
+    others = [threading.Thread(target=acquire, args=[number], daemon=True) for number in range(4)]
+    for other in others:
+        other.start()
+    for _ in range(500):
+        try:
+            signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-6, 2e-3))
+            while True:
+                limiter.acquire("a", timeout=None)
+        except KeyboardInterrupt:
+            pass
+    over.set()
+    for other in others:
+        other.join(10)
+    print([other.is_alive() for other in others], len(waiting.lines.by_limiter), min(served) > 50)
+"""
+
+
+def test_interrupts_at_whatever_moment_keep_nobody_waiting(url):
+    with run(OFTEN_INTERRUPTED, url) as child:
+        try:
+            output, errors = child.communicate(timeout=3 * PATIENCE)
+        finally:
+            child.kill()
+    assert output == "[False, False, False, False] 0 True\n", errors
+
+
 FORKED = """
     import os, signal, sys, threading, time, warnings
     from overlimit import FixedWindow, Limiter, ManualClock, waiting
@@ -88,7 +129,7 @@ FORKED = """
     waiters = [threading.Thread(target=acquire) for _ in range(3)]
     for waiter in waiters:
         waiter.start()
-    while len(clock._watchers) < 3:
+    while len(waiting.lines.by_limiter.get(limiter, ())) < 3:
         time.sleep(0.001)
     child = os.fork()
     if child == 0:
