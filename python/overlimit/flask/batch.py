@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
+from flask import Response
+
 from overlimit import Decision, outages
 from overlimit.errors import ScriptError, StoreConfigError, StoreError, StoreTimeout
 from overlimit.flask.binding import Binding
@@ -20,15 +22,30 @@ __all__ = ["Batch", "Bench", "Verdict"]
 class Bench:
     """The RateLimits that decide a request together, and what they go by."""
 
-    __slots__ = ("bindings", "legacy_names", "planner", "shadow")
+    __slots__ = ("_has_fallback", "_in_outage", "bindings", "legacy_names", "planner", "shadow")
 
-    def __init__(self, bindings: tuple[Binding, ...], choices: Iterable[Choice]) -> None:
+    def __init__(self, bindings: tuple[Binding, ...], choices: Iterable[Choice], has_fallback: bool) -> None:
         """Take bindings on one store, at least one; either all of them or none are in shadow."""
         self.bindings = bindings
+        self._has_fallback = has_fallback
+        self._in_outage = False
         self.planner = Planner(choices)
         self.shadow = bindings[0].shadow
         names = (each.legacy_names for each in bindings if each.legacy_names is not None)
         self.legacy_names = next(names, None)
+
+    def bear(self, error: StoreError) -> None:
+        """Log a failure of the store that a fallback makes good; raise any other."""
+        if not self._has_fallback:
+            raise error
+        self._in_outage = True
+        outages.failed(self.bindings[0].store, _kind_of(error), "local", str(error))
+
+    def note_answer(self) -> None:
+        """Log that the store answers again, if it failed before and a fallback made that good."""
+        if self._in_outage:
+            self._in_outage = False
+            outages.answered(self.bindings[0].store)
 
 
 class Verdict(NamedTuple):
@@ -42,6 +59,37 @@ class Verdict(NamedTuple):
     def is_shown(self) -> bool:
         """Whether header fields may tell of it."""
         return not self.bench.shadow and self.decision.source != "error"
+
+    def refund(self) -> None:
+        """Give back everything.
+
+        Raises
+        ------
+        StoreError
+            The store failed, and that is to be raised.
+        """
+        try:
+            self.plan.refund(self.decision)
+        except StoreError as error:
+            self.bench.bear(error)
+
+    def give_back(self, response: Response, people: People) -> None:
+        """Give back what does not count, seeing the response; ``people`` were charged.
+
+        What ``deduct_when`` raises is raised.
+
+        Raises
+        ------
+        StoreError
+            The store failed, and that is to be raised.
+        """
+        # What nobody decided was not charged, nor what was refused.
+        if not self.decision or self.decision.source == "error":
+            return
+        try:
+            self.plan.give_back(self.decision, response, people)
+        except StoreError as error:
+            self.bench.bear(error)
 
     @property
     def legacy_names(self) -> HeaderNames | None:
@@ -60,7 +108,7 @@ class Batch:
     ``settled`` is who decides by which plan, if that is the same for each request.
     """
 
-    __slots__ = ("_bench_of", "_choices", "_fallback", "_outage", "bindings", "settled")
+    __slots__ = ("_bench_of", "_choices", "_fallback", "bindings", "settled")
 
     def __init__(self, choices: dict[Binding, tuple[Choice, ...]], fallback: tuple[Choice, ...] = ()) -> None:
         """Compile what is the same for each request; ``fallback`` holds instead while the store fails."""
@@ -68,7 +116,6 @@ class Batch:
         self._choices = choices
         self._fallback = Planner(fallback) if fallback else None
         self._bench_of = lru_cache(maxsize=None)(self._bench)
-        self._outage = False
         self.settled = None if fallback else self._settled()
 
     def decide(self, people: People) -> Verdict | None:
@@ -99,21 +146,18 @@ class Batch:
     def _decide_or_fall_back(
         self, bench: Bench, plan: Plan, fallback: Planner, people: People
     ) -> Verdict | None:
-        store = bench.bindings[0].store
         try:
             decision = plan.decide(people)
         except StoreError as error:
-            self._outage = True
-            outages.failed(store, _kind_of(error), "local", str(error))
+            bench.bear(error)
             instead = fallback.plan()
             return None if instead is None else Verdict(bench, instead, instead.decide(people))
-        if self._outage:
-            self._outage = False
-            outages.answered(store)
+        bench.note_answer()
         return Verdict(bench, plan, decision)
 
     def _bench(self, bindings: tuple[Binding, ...]) -> Bench:
-        return Bench(bindings, (choice for binding in bindings for choice in self._choices[binding]))
+        choices = (choice for binding in bindings for choice in self._choices[binding])
+        return Bench(bindings, choices, has_fallback=self._fallback is not None)
 
 
 def _kind_of(error: StoreError) -> str:

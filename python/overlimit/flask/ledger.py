@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from flask import Request, Response
@@ -90,8 +90,7 @@ class Ledger:
         taken = self._verdicts[before : len(self._verdicts) - but]
         # What they say is left is less than will be there.
         self._taken_back = (*self._taken_back, *taken)
-        for verdict in taken:
-            verdict.plan.refund(verdict.decision)
+        _each(verdict.refund for verdict in taken)
 
     def decision(self, binding: Binding) -> Decision | None:
         """Return the latest decision that went through a binding, shadow limits included."""
@@ -101,10 +100,9 @@ class Ledger:
         return None
 
     def give_back(self, response: Response) -> None:
-        """Give back what does not count, seeing the response."""
-        for _, plan, decision in self._verdicts:
-            if decision:
-                plan.give_back(decision, response, self._people)
+        """Give back what does not count, seeing the response; only once, though that fails."""
+        self.returns = False
+        _each(partial(verdict.give_back, response, self._people) for verdict in self._verdicts)
 
     def add_fields(self, response: Response) -> None:
         """Add the header fields."""
@@ -129,6 +127,18 @@ class Ledger:
         if legacy:
             fields += legacy_fields(*min(legacy, key=lambda each: (each[0].allowed, each[0].remaining)))
         return fields
+
+
+def _each(steps: Iterable[Callable[[], None]]) -> None:
+    """Take every step, though one fails; then raise what the first of these raised."""
+    raised: Exception | None = None
+    for step in steps:
+        try:
+            step()
+        except Exception as error:
+            raised = raised or error
+    if raised is not None:
+        raise raised
 
 
 def _set(headers: Headers, fields: list[tuple[str, str]]) -> None:

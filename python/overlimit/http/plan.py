@@ -11,7 +11,7 @@ from overlimit import Decision, _core
 from overlimit.http.fields import POLICY, RATE, Item, policy_field
 from overlimit.http.identities import People, as_identifiers
 from overlimit.http.policy_names import distinct
-from overlimit.http.rules import Choice, Role, Rule
+from overlimit.http.rules import Choice, Role, Rule, strictness
 
 __all__ = ["MOST_PLANS", "Plan", "Planner", "rate_fields"]
 
@@ -33,6 +33,7 @@ class Plan:
 
     __slots__ = (
         "_names",
+        "_strictest",
         "decide",
         "enforces",
         "has_shadows",
@@ -50,6 +51,8 @@ class Plan:
             name = rule.limiter.name
             by_name[name] = by_name[name].joined(rule) if name in by_name else rule
         self.rules = tuple(by_name.values())
+        # As for decisions, the strictest of a request's limits says what happens when a refund fails.
+        self._strictest = max((rule.limiter for rule in self.rules), key=strictness)
         roles = {rule.role for rule in self.rules}
         self.has_shadows = Role.SHADOW in roles
         self.enforces = Role.ENFORCE in roles
@@ -92,7 +95,7 @@ class Plan:
 
     def refund(self, decision: Decision) -> None:
         """Give back everything."""
-        self.rules[0].limiter.refund(decision)
+        self._strictest.refund(decision)
 
     def give_back(self, decision: Decision, response: Any, people: People) -> None:
         """Refund what does not count, seeing the response, in one call to the store; ``people`` were charged.
@@ -107,7 +110,7 @@ class Plan:
             except Exception as error:
                 raised = raised or error
         if places:
-            self.rules[0].limiter._refund_part(decision, places)
+            self._strictest._refund_part(decision, places)
         if raised is not None:
             raise raised
 

@@ -12,7 +12,7 @@ from overlimit.http.fields import Item
 from overlimit.http.identities import Identify, as_identifiers
 from overlimit.limits import Limit
 
-__all__ = ["NO_TERMS", "Choice", "Cost", "Role", "Rule", "Terms", "VaryingLimiter", "items_of"]
+__all__ = ["NO_TERMS", "Choice", "Cost", "Role", "Rule", "Terms", "VaryingLimiter", "items_of", "strictness"]
 
 Cost = int | Callable[[], int]
 """What a request spends, or a function without parameters that says so during the request."""
@@ -95,6 +95,11 @@ def items_of(name: str, limits: Sequence[Limit]) -> Iterator[Item]:
         yield Item(shown, limit.quota, limit.window)
 
 
+def strictness(limiter: Limiter) -> int:
+    """Return a larger number for a stricter ``on_error``."""
+    return _BY_STRICTNESS.index(limiter.on_error)
+
+
 def _all_of(one: Identify, other: Identify) -> Identify:
     return one if one is other else lambda: (*as_identifiers(one()), *as_identifiers(other()))
 
@@ -104,7 +109,7 @@ def _joined(one: Limiter, other: Limiter) -> Limiter:
     by_count = _by_count(one)
     for count, limit in _by_count(other).items():
         by_count[count] = min(by_count.get(count, limit), limit, key=_room)
-    strictest = max(one, other, key=lambda limiter: _BY_STRICTNESS.index(limiter.on_error))
+    strictest = max(one, other, key=strictness)
     return VaryingLimiter(
         list(by_count.values()),
         name=one.name,
