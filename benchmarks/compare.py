@@ -95,7 +95,7 @@ def redis_contestants(socket: str) -> dict[str, Callable[[], object]]:
     """One hit on Redis, against redis-py's PING and against others."""
     client = redis.Redis(unix_socket_path=socket)
     store = f"unix://{socket}"
-    sliding = Limiter(f"{PLENTY}/minute", store=store)
+    sliding = Limiter(f"{PLENTY}/minute", name="default", store=store)
     three = Limiter("1000000/second; 100000000/minute; 1000000000/hour", store=store, name="three")
     peer = limits.strategies.FixedWindowRateLimiter(
         limits.storage.storage_from_string(f"redis+unix://{socket}")

@@ -27,7 +27,7 @@ Hit = Callable[[str], object]
 
 def contestants(socket: str) -> dict[str, Hit]:
     """What each library's user would write."""
-    ours = Limiter(f"{PLENTY}/minute", store=RedisStore(f"unix://{socket}", timeout=5.0))
+    ours = Limiter(f"{PLENTY}/minute", name="default", store=RedisStore(f"unix://{socket}", timeout=5.0))
     client = redis.Redis(unix_socket_path=socket)
     store = throttled.RedisStore(server=f"unix://{socket}")
     bucket = throttled.Throttled(using="sliding_window", quota=throttled.per_min(PLENTY), store=store)

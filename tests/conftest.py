@@ -165,6 +165,6 @@ def build(store: MemoryStore | RedisStore, clock: ManualClock) -> Callable[..., 
     """Return ``Limiter`` with the store and the clock of this test."""
 
     def limiter(limits: Any, **options: Any) -> Limiter:
-        return Limiter(limits, **{"store": store, "clock": clock, **options})
+        return Limiter(limits, **{"name": "default", "store": store, "clock": clock, **options})
 
     return limiter

@@ -37,7 +37,7 @@ template <class Action>
 void ask_store(std::span<Binding* const> asking, const Action& action) {
   Store& store = *asking.front()->store;
   for (Binding* binding : asking) {
-    notice_fork(*binding);
+    notice_call(*binding);
     ++binding->stats.calls;
   }
   try {

@@ -40,7 +40,7 @@ class Collected {
     const Charge& newest = charges_[size_ - 1];
     return std::any_of(charges_.data(), charges_.data() + size_ - 1, [&](const Charge& earlier) {
       return earlier.identifier == newest.identifier &&
-             (earlier.plan == newest.plan || earlier.plan->policy() == newest.plan->policy());
+             (earlier.plan == newest.plan || earlier.plan->identity() == newest.plan->identity());
     });
   }
   void drop_newest() { --size_; }
@@ -51,7 +51,7 @@ class Collected {
     const Subject& newest = subjects_[size_ - 1];
     return std::any_of(subjects_.data(), subjects_.data() + size_ - 1, [&](const Subject& earlier) {
       return earlier.policy != newest.policy &&
-             plan_of(earlier.policy).policy() == plan_of(newest.policy).policy() &&
+             plan_of(earlier.policy).identity() == plan_of(newest.policy).identity() &&
              (!have_same_numbers(earlier.policy, newest.policy) ||
               !have_same_numbers(stand_in_of(earlier.policy), stand_in_of(newest.policy)));
     });

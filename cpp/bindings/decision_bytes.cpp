@@ -111,7 +111,7 @@ Object policy_from(PyObject* calls, const PolicyValue& value) {
   const Object name = value.name ? text_from(*value.name) : Object::borrow(Py_None);
   std::vector<Object> limits;
   for (const LimitValue& limit : value.limits) limits.push_back(limit_from(calls, limit));
-  return new_policy(name.get(), tuple_of(std::move(limits)).get(), Py_None);
+  return new_policy(identity_from(name.get()), tuple_of(std::move(limits)).get(), Py_None);
 }
 
 /// The policies of a decision by value, each once, and the places of its subjects' among them.

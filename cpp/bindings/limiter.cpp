@@ -184,8 +184,8 @@ void give_back_or_log(Binding& binding, const Charged& charged, Claim& claim) {
 // A decision that nobody has made is about no policy, and any limiter may give nothing back.
 void check_is_about(PyObject* decision, const Binding& binding) {
   const std::span<const Subject> subjects = parts_of(decision).subjects;
-  const std::string& name = plan_of(binding.policy.get()).policy();
-  const auto is_own = [&](const Subject& subject) { return plan_of(subject.policy).policy() == name; };
+  const PolicyIdentity& own = plan_of(binding.policy.get()).identity();
+  const auto is_own = [&](const Subject& subject) { return plan_of(subject.policy).identity() == own; };
   if (!subjects.empty() && std::ranges::none_of(subjects, is_own)) {
     raise_value_error("this decision is about other policies: refund it with a limiter that made it");
   }
@@ -216,16 +216,58 @@ PyObject* refund_part(PyObject* self, PyObject* const* arguments, Py_ssize_t cou
 PyObject* stats(PyObject* self, PyObject*) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     Binding& binding = binding_of(self);
-    notice_fork(binding);
+    if (binding.called_after != Binding::kNotCalled) notice_call(binding);
     return stats_dict(binding.stats, binding.store->breaker());
   });
 }
 
 // The policy of these limits; `local_limits` are those of its stand-in, the same tuple for none of its own.
-Object policy_of(PyObject* name, PyObject* limits, PyObject* penalty, PyObject* local_limits) {
-  if (local_limits == Py_None || local_limits == limits) return new_policy(name, limits, penalty);
+Object policy_of(const PolicyIdentity& identity, PyObject* limits, PyObject* penalty,
+                 PyObject* local_limits) {
+  if (local_limits == Py_None || local_limits == limits) return new_policy(identity, limits, penalty);
   if (!PyTuple_Check(local_limits)) raise_type_error("local_limits must be a tuple");
-  return new_policy(name, limits, penalty, new_policy(name, local_limits, penalty));
+  return new_policy(identity, limits, penalty, new_policy(identity, local_limits, penalty));
+}
+
+// Others would find counts by a name, and cannot without one.
+void check_has_name(PyObject* name, const Store& store, PyObject* store_object) {
+  if (name != Py_None || !store.is_shared()) return;
+  PyErr_Format(
+      PyExc_ValueError,
+      "a limiter on %R needs name=: other processes see that store and find a limiter's counts by its "
+      "name; write for example name='login'",
+      store_object);
+  throw PythonError{};
+}
+
+// Pairs of limits, this limiter's and the other's, that share a record and have different numbers.
+PyObject* unlike_limits(PyObject* self, PyObject* other) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    PyObject* const mine = binding_of(self).policy.get();
+    PyObject* const theirs = binding_of(other).policy.get();
+    Object pairs = Object::steal(checked(PyList_New(0)));
+    for (const auto& [place, other_place] : unlike_places(plan_of(mine), plan_of(theirs))) {
+      const Object pair =
+          Object::steal(checked(PyTuple_Pack(2, PyTuple_GET_ITEM(limits_of(mine), Py_ssize_t(place)),
+                                             PyTuple_GET_ITEM(limits_of(theirs), Py_ssize_t(other_place)))));
+      if (PyList_Append(pairs.get(), pair.get()) < 0) throw PythonError{};
+    }
+    return pairs.release();
+  });
+}
+
+void compare_with_namesakes(const Binding& binding) {
+  const Object module = Object::steal(checked(PyImport_ImportModule("overlimit.namesakes")));
+  Object::steal(checked(PyObject_CallMethod(module.get(), "compare", "O", binding.limiter)));
+}
+
+// Memory is not shared with the parent: worth one warning, which Python gives.
+void notice_fork(Binding& binding) {
+  binding.stats = {};
+  if (binding.store->waits()) return;
+  const Object module = Object::steal(checked(PyImport_ImportModule("overlimit.limiter")));
+  Object::steal(
+      checked(PyObject_CallMethod(module.get(), "warn_of_fork", "O", name_of(binding.policy.get()))));
 }
 
 // Calls under way go on with the policy they began with.
@@ -236,7 +278,7 @@ PyObject* set_limits(PyObject* self, PyObject* arguments) {
     if (!PyArg_ParseTuple(arguments, "O!O", &PyTuple_Type, &limits, &local_limits)) throw PythonError{};
     Binding& binding = binding_of(self);
     const Object old = Object::borrow(binding.policy.get());
-    Object policy = policy_of(name_of(old.get()), limits, penalty_of(old.get()), local_limits);
+    Object policy = policy_of(plan_of(old.get()).identity(), limits, penalty_of(old.get()), local_limits);
     binding.store->prepare(plan_of(policy.get()));
     binding.policy = std::move(policy);
     return Py_NewRef(Py_None);
@@ -259,21 +301,24 @@ int initialise(PyObject* self, PyObject* arguments, PyObject* keywords) {
     PyObject* on_decision = Py_None;
     PyObject* on_error = nullptr;
     PyObject* local_limits = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "UO!O|OOOOO:Limiter", const_cast<char**>(names),
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OO!O|OOOOO:Limiter", const_cast<char**>(names),
                                      &name, &PyTuple_Type, &limits, &store, &clock, &penalty, &on_decision,
                                      &on_error, &local_limits)) {
       throw PythonError{};
     }
     LimiterObject& limiter = of(self);
     check_is_new(limiter);
+    std::shared_ptr<Store> opened = store_from(store);
+    check_has_name(name, *opened, store);
     auto binding = std::make_unique<Binding>(Binding{
-        .policy = policy_of(name, limits, penalty, local_limits),
+        .policy = policy_of(identity_from(name), limits, penalty, local_limits),
         .store_object = Object::borrow(store),
-        .store = store_from(store),
+        .store = std::move(opened),
         .clock = ClockSource(clock),
         .on_decision = Object::borrow(on_decision),
         .on_error = on_error == nullptr ? OnError::raise : on_error_from(on_error),
-        .forks = forks.load(),
+        .limiter = self,
+        .made_after = forks.load(),
     });
     binding->store->prepare(plan_of(binding->policy.get()));
     check_is_new(limiter);  // what reads the arguments may have come by here
@@ -396,12 +441,15 @@ PyMethodDef methods[] = {
      "breaker:\n'closed', 'open' or 'half_open'; latency: an upper bound in seconds -> how many calls took "
      "that long and\nlonger than the bound before, the last one being inf; counted for stores that wait "
      "only."},
+    {"_unlike_limits", unlike_limits, METH_O,
+     "_unlike_limits($self, other, /)\n--\n\nPairs of limits, this limiter's and the other's, that are alike "
+     "in all but their numbers."},
     {"_set_limits", set_limits, METH_VARARGS,
      "_set_limits($self, limits, local_limits, /)\n--\n\nReplace the limits."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyGetSetDef properties[] = {
-    {"name", get_name, nullptr, "The policy's name; it is part of the key.", nullptr},
+    {"name", get_name, nullptr, "The policy's name, which is part of the key, or None.", nullptr},
     {"limits", get_limits, nullptr, "The limits, in the order given.", nullptr},
     {"penalty", get_penalty, nullptr, "The penalty, or None.", nullptr},
     {"store", get_store, nullptr, "The store that decides.", nullptr},
@@ -463,15 +511,12 @@ Binding& binding_of(PyObject* limiter) {
   return *of(limiter).binding;
 }
 
-// Memory is not shared with the parent: worth one warning, which Python gives.
-void notice_fork(Binding& binding) {
-  if (binding.forks == forks.load(std::memory_order_relaxed)) return;
-  binding.forks = forks.load(std::memory_order_relaxed);
-  binding.stats = {};
-  if (binding.store->waits()) return;
-  const Object module = Object::steal(checked(PyImport_ImportModule("overlimit.limiter")));
-  Object::steal(
-      checked(PyObject_CallMethod(module.get(), "warn_of_fork", "O", name_of(binding.policy.get()))));
+void notice_call(Binding& binding) {
+  const unsigned now = forks.load(std::memory_order_relaxed);
+  if (binding.called_after == now) return;
+  const unsigned before = std::exchange(binding.called_after, now);
+  if (before == Binding::kNotCalled) compare_with_namesakes(binding);
+  if ((before == Binding::kNotCalled ? binding.made_after : before) != now) notice_fork(binding);
 }
 
 Call call_of(const Binding& binding, std::span<const Charge> charges) {

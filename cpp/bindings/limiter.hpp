@@ -16,13 +16,17 @@ namespace overlimit::python {
 /// What a limiter is bound to. Made once by __init__; later only the policy changes, with update, and what is
 /// counted.
 struct Binding {
+  static constexpr unsigned kNotCalled = ~0U;
+
   Object policy;
   Object store_object;
   std::shared_ptr<Store> store;  ///< the one inside the object
   ClockSource clock;
   Object on_decision;  ///< None: nobody is told
   OnError on_error;
-  unsigned forks;  ///< of this process when it was made, or last noticed
+  PyObject* limiter;                   ///< whose binding it is, borrowed
+  unsigned made_after;                 ///< so many forks
+  unsigned called_after = kNotCalled;  ///< so many forks it was called last
   Stats stats{};
   bool is_cut_off = false;  ///< the store failed when last asked, and that was not raised
 };
@@ -34,9 +38,10 @@ bool add_limiter(PyObject* module);
 /// none, thrown as PythonError.
 Binding& binding_of(PyObject* limiter);
 
-/// In a limiter that was made before this process forked: counts anew, and warns, once per process, if its
-/// state is in memory.
-void notice_fork(Binding& binding);
+/// To be called before each call to the store. Does something at a limiter's first call, where other limits
+/// that share its counts are worth a warning, and after a fork: then it counts anew, and warns, once per
+/// process, if its state is in memory.
+void notice_call(Binding& binding);
 
 /// A call of these charges, asked now by the limiter's clock.
 Call call_of(const Binding& binding, std::span<const Charge> charges);

@@ -52,14 +52,14 @@ std::string text_of(PyObject* name) {
   return PyUnicode_AsUTF8(shown.get());
 }
 
-std::unique_ptr<Plan> compile(PyObject* name, PyObject* limits, PyObject* penalty) {
+std::unique_ptr<Plan> compile(const PolicyIdentity& identity, PyObject* limits, PyObject* penalty) {
   std::vector<Limit> compiled;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(limits); ++i) {
     PyObject* const limit = PyTuple_GET_ITEM(limits, i);
     const Object core = Object::steal(checked(PyObject_GetAttrString(limit, "_core_limit")));
     compiled.push_back(limit_from(core.get()));
   }
-  return std::make_unique<Plan>(text_of(name), compiled, penalty_from(penalty));
+  return std::make_unique<Plan>(identity, compiled, penalty_from(penalty));
 }
 
 void destroy(PyObject* self) {
@@ -87,12 +87,23 @@ bool prepare_policies(PyObject* module) {
   return policy_type != nullptr;
 }
 
-Object new_policy(PyObject* name, PyObject* limits, PyObject* penalty, Object stand_in) {
-  std::unique_ptr<Plan> plan = compile(name, limits, penalty);
+PolicyIdentity identity_from(PyObject* name) {
+  if (name == Py_None) return PolicyIdentity::unnamed();
+  if (!PyUnicode_Check(name)) {
+    PyErr_Format(PyExc_TypeError, "name must be a str or None, not %.100s", Py_TYPE(name)->tp_name);
+    throw PythonError{};
+  }
+  return PolicyIdentity(text_of(name));
+}
+
+Object new_policy(const PolicyIdentity& identity, PyObject* limits, PyObject* penalty, Object stand_in) {
+  std::unique_ptr<Plan> plan = compile(identity, limits, penalty);
+  Object name = identity.has_name() ? text_of(identity.name().c_str()) : Object::borrow(Py_None);
+  checked(name.get());
   auto* policy = PyObject_New(PolicyObject, policy_type);
   Object object = Object::steal(checked(reinterpret_cast<PyObject*>(policy)));
   policy->plan = plan.release();
-  policy->name = Py_NewRef(name);
+  policy->name = name.release();
   policy->limits = Py_NewRef(limits);
   policy->penalty = Py_NewRef(penalty);
   policy->stand_in = stand_in.release();

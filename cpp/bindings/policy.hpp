@@ -12,11 +12,15 @@ namespace overlimit::python {
 /// Makes the type; false with a Python exception set.
 bool prepare_policies(PyObject* module);
 
-/// A new policy of a str, a tuple of limits and a Penalty or None; `stand_in` is another policy, or nothing
-/// for the same. InvalidLimit, or PythonError for wrong types.
-Object new_policy(PyObject* name, PyObject* limits, PyObject* penalty, Object stand_in = {});
+/// The identity that a str names, or a new one for None. InvalidLimit, or PythonError for another type.
+PolicyIdentity identity_from(PyObject* name);
 
-/// Of a policy: its plan, the tuple of its limits as given, its name and its penalty (all borrowed).
+/// A new policy of a tuple of limits and a Penalty or None; `stand_in` is another policy, or nothing for the
+/// same. InvalidLimit, or PythonError for wrong types.
+Object new_policy(const PolicyIdentity& identity, PyObject* limits, PyObject* penalty, Object stand_in = {});
+
+/// Of a policy: its plan, the tuple of its limits as given, its name (or None) and its penalty (all
+/// borrowed).
 const Plan& plan_of(PyObject* policy);
 PyObject* limits_of(PyObject* policy);
 PyObject* name_of(PyObject* policy);

@@ -46,7 +46,15 @@ inline void bind_memory_store(pybind11::module_& module) {
              return "MemoryStore(max_keys=" + std::to_string(store.max_keys()) +
                     ", max_bytes=" + std::to_string(store.max_bytes()) + ")";
            })
-      .def("__bool__", [](const MemoryStore&) { return true; });
+      .def("__bool__", [](const MemoryStore&) { return true; })
+      .def("__copy__", [](const py::object& store) { return store; })
+      .def(
+          "__deepcopy__", [](const py::object& store, const py::object&) { return store; }, py::arg("memo"))
+      .def("__reduce__", [](const MemoryStore&) -> py::tuple {
+        throw py::type_error(
+            "a MemoryStore cannot be pickled: its state stays in this process; a Limiter with "
+            "store='memory://' can be, and uses the store of the process that unpickles it");
+      });
 }
 
 #ifdef OVERLIMIT_LINKS_REDIS

@@ -15,7 +15,7 @@ class Detail(NamedTuple):
 
     identifier: str | bytes
     limit: Limit
-    policy: str
+    policy: str | None
     allowed: bool
     remaining: int
     retry_after: float

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import weakref
 from collections.abc import Callable, Container
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -15,9 +14,10 @@ from overlimit.errors import InvalidLimit
 from overlimit.limits import Limit, as_limits
 from overlimit.limits.quantities import Rate, Seconds, micros, neat, share_of_all, shown
 from overlimit.names import KEY_NAME_RULE, is_key_name
+from overlimit.namesakes import Namesakes, register
 from overlimit.penalty import Penalty
 from overlimit.stand_ins import local_limits, stand_in_for
-from overlimit.stores import MemoryStore, Store, as_store
+from overlimit.stores import MemoryStore, Store, as_store, url_or_store
 
 if TYPE_CHECKING:
     from overlimit._core import Decision
@@ -39,7 +39,9 @@ class Limiter(_core.Limiter):
         A text such as ``"10/second; 120/minute; 240/hour"``, a limit, a ``(duration, limit[, precision])``
         tuple with durations in seconds, or a list of these; 1 to 16 limits.
     name
-        The policy's name; it is part of the key, so that limiters with other names have state of their own.
+        What the counts are kept by: limiters of one name on one store share them, and a limiter that is made
+        again with its name, also in another process or later, goes on with them. Without a name a limiter has
+        counts of its own, which end with it. Needed on a store that other processes see, such as Redis.
     store
         ``"memory://"`` (this process), ``"redis://host:port/db"``, ``"unix:///path"``, or a store object.
     algorithm
@@ -64,14 +66,15 @@ class Limiter(_core.Limiter):
         logged.
 
     Building one connects to nothing. Thread-safe. Raises InvalidLimit for limits that cannot be, and
-    ValueError or TypeError for another wrong argument.
+    ValueError or TypeError for another wrong argument. A copy, or what is unpickled, is another limiter:
+    without a name it counts anew.
     """
 
     def __init__(
         self,
         limits: LimitsLike,
         *,
-        name: str = "default",
+        name: str | None = None,
         store: str | Store = "memory://",
         algorithm: str | None = None,
         penalty: Penalty | None = None,
@@ -88,7 +91,7 @@ class Limiter(_core.Limiter):
         self._algorithm = algorithm
         if on_error == "local" and not isinstance(self.store, MemoryStore):
             stand_in_for(self.store)
-        self._compare_with_namesakes()
+        self._namesakes = self._register(name)
 
     @property
     def local_share(self) -> int | float | Fraction:
@@ -177,26 +180,23 @@ class Limiter(_core.Limiter):
         """
         given = as_limits(limits, self._algorithm)
         super()._set_limits(given, local_limits(given, self._share))
-        _named.setdefault(self.store, {})[self.name] = given
         waiting.wake_waiters(self.store)
 
-    def _compare_with_namesakes(self) -> None:
-        """Warn if another limiter of this name on this store has other limits."""
-        _warn_of_other_limits(self.store, self.name, self.limits)
+    def _register(self, name: str | None) -> Namesakes | None:
+        """Let it be compared with others of its name."""
+        return None if name is None else register(self, name)
 
     def __repr__(self) -> str:
         penalty = f", penalty={self.penalty!r}" if self.penalty else ""
         on_error = f", on_error={self.on_error!r}" if self.on_error != "raise" else ""
         share = f", local_share={self.local_share!r}" if self._share != 1 else ""
-        return (
-            f"Limiter({list(self.limits)!r}, name={self.name!r}, store={self.store!r}"
-            f"{penalty}{on_error}{share})"
-        )
+        name = f", name={self.name!r}" if self.name is not None else ""
+        return f"Limiter({list(self.limits)!r}{name}, store={self.store!r}{penalty}{on_error}{share})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         options = {
             "name": self.name,
-            "store": self.store,
+            "store": url_or_store(self.store, self.clock),
             "algorithm": self._algorithm,
             "penalty": self.penalty,
             "clock": self.clock,
@@ -212,9 +212,9 @@ def _rebuilt(limits: tuple[Limit, ...], options: dict[str, Any]) -> Limiter:
 
 
 def _check(name: object, penalty: object, on_decision: object) -> None:
-    if not isinstance(name, str):
-        raise TypeError(f"name must be a str, not {type(name).__name__}")
-    if not is_key_name(name):
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"name must be a str or None, not {type(name).__name__}")
+    if name is not None and not is_key_name(name):
         raise InvalidLimit(f"name must be {KEY_NAME_RULE}, not {shown(name)}")
     if penalty is not None and not isinstance(penalty, Penalty):
         raise TypeError(f"penalty must be a Penalty or None, not {type(penalty).__name__}")
@@ -233,29 +233,12 @@ def announce(on_decision: Callable[[Decision], object], decision: Decision) -> N
 _warned_processes: set[int] = set()
 
 
-def warn_of_fork(name: str) -> None:
+def warn_of_fork(name: str | None) -> None:
     """Warn, once per process, that a forked child counts on its own; the core calls this."""
     if os.getpid() not in _warned_processes:
         _warned_processes.add(os.getpid())
         _log.warning(
-            "limiter %r keeps its state in memory, which a forked process does not share: N workers admit "
-            "N times the limit; give it a store= that they share",
-            name,
+            "%s keeps its state in memory, which a forked process does not share: N workers admit N times "
+            "the limit; give it a store= that they share",
+            "a limiter without a name" if name is None else f"limiter {name!r}",
         )
-
-
-_named: weakref.WeakKeyDictionary[Store, dict[str, tuple[Limit, ...]]] = weakref.WeakKeyDictionary()
-
-
-def _warn_of_other_limits(store: Store, name: str, limits: tuple[Limit, ...]) -> None:
-    known = _named.setdefault(store, {})
-    earlier = known.setdefault(name, limits)
-    if frozenset(earlier) != frozenset(limits):
-        _log.warning(
-            "two limiters named %r on one store have different limits, %r and %r: those alike in algorithm "
-            "and period share their counts; give one of the limiters another name=",
-            name,
-            list(earlier),
-            list(limits),
-        )
-        known[name] = limits

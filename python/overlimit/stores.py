@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, Literal, TypeAlias
 
 from overlimit import _core
@@ -15,7 +15,7 @@ from overlimit._redis_url import RedisUrl
 from overlimit._tls import TLS_DEFAULTS, refuse_tls_options, tls_options
 from overlimit.names import KEY_NAME_RULE, is_key_name
 
-__all__ = ["MemoryStore", "RedisStore", "Store", "as_store"]
+__all__ = ["MemoryStore", "RedisStore", "Store", "as_store", "url_or_store"]
 
 Store: TypeAlias = "_core.Store"
 
@@ -105,11 +105,14 @@ class RedisStore(_core.RedisStore):
         self._description = str(where)
         self._shown = {name: options[name] for name in _KEY_DEFAULTS}
         self._arguments = (url, keywords)
+        hash_tag_word = hash_tag_of(options["hash_tag"])
+        hashes = truth_of("hash_identifiers", options["hash_identifiers"])
+        self._state_key: Hashable = (self._description, options["prefix"], hash_tag_word, hashes)
         super().__init__(
             where.site(tls_options(options) if where.has_tls else None),
             prefix=options["prefix"],
-            hash_tag=hash_tag_of(options["hash_tag"]),
-            hash_identifiers=truth_of("hash_identifiers", options["hash_identifiers"]),
+            hash_tag=hash_tag_word,
+            hash_identifiers=hashes,
             timeout_us=timeout_us_of(options["timeout"]),
         )
 
@@ -153,6 +156,13 @@ def as_store(store: str | Store, clock: Callable[[], float] | object | None = No
     if store not in _redis_by_url:
         _redis_by_url.setdefault(store, RedisStore(store))
     return _redis_by_url[store]
+
+
+def url_or_store(store: Store, clock: object | None) -> str | Store:
+    """Return ``"memory://"`` for what that means in this process, for another process to take its own."""
+    if isinstance(store, MemoryStore) and store is as_store("memory://", clock):
+        return "memory://"
+    return store
 
 
 def _shared_memory() -> MemoryStore:

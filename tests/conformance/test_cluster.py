@@ -70,7 +70,7 @@ def seconds_until_admitted(limiter: Limiter, identifier: str) -> float:
 
 class TestSlots:
     def test_every_key_is_counted_on_its_own_node(self, cluster, store, prefix):
-        limiter = Limiter("3/minute", store=store)
+        limiter = Limiter("3/minute", name="default", store=store)
         for identifier in IDENTIFIERS:
             assert [bool(limiter.hit(identifier)) for _ in range(4)] == [True] * 3 + [False]
         counts = keys_of(cluster, prefix)
@@ -78,7 +78,7 @@ class TestSlots:
         assert min(counts) > 0
 
     def test_identifiers_in_several_slots_are_refused_before_anything_is_sent(self, cluster, store, prefix):
-        limiter = Limiter("3/minute", store=store)
+        limiter = Limiter("3/minute", name="default", store=store)
         with pytest.raises(StoreConfigError, match="hash_tag") as caught:
             limiter.hit("a", "b")
         assert not caught.value.maybe_charged
@@ -89,7 +89,7 @@ class TestSlots:
 
     @pytest.mark.parametrize("hash_tag", ["policy", "true", "prefix"])
     def test_with_a_hash_tag_they_are_one_call(self, cluster, prefix, hash_tag):
-        limiter = Limiter("3/minute", store=tagged(cluster, prefix, hash_tag))
+        limiter = Limiter("3/minute", name="default", store=tagged(cluster, prefix, hash_tag))
         assert limiter.hit("a", "b", "x" * 300, cost=2)
         assert not limiter.hit("b", "c", cost=2)
         assert [spent(limiter, each) for each in ("a", "b", "c", "x" * 300)] == [2, 2, 0, 2]
@@ -106,14 +106,14 @@ class TestSlots:
                 assert (spent(first, "a"), spent(second, "b")) == (1, 1)
 
     def test_a_refund_goes_to_where_the_charge_was(self, store):
-        limiter = Limiter("3/minute", store=store)
+        limiter = Limiter("3/minute", name="default", store=store)
         decisions = [limiter.hit(identifier, cost=2) for identifier in IDENTIFIERS]
         for decision in decisions:
             limiter.refund(decision)
         assert [spent(limiter, identifier) for identifier in IDENTIFIERS] == [0] * len(IDENTIFIERS)
 
     def test_reset_takes_identifiers_of_any_slots(self, store):
-        limiter = Limiter("3/minute", store=store)
+        limiter = Limiter("3/minute", name="default", store=store)
         for identifier in IDENTIFIERS:
             limiter.hit(identifier)
         limiter.reset(*IDENTIFIERS[:16])
@@ -132,7 +132,7 @@ class TestSlots:
         assert [spent(kept, each) for each in IDENTIFIERS[:3]] == [1, 1, 1]
 
     def test_a_script_that_one_node_has_lost_is_sent_there_again(self, cluster, store):
-        limiter = Limiter("3/minute", store=store)
+        limiter = Limiter("3/minute", name="default", store=store)
         for identifier in IDENTIFIERS:
             limiter.hit(identifier)
         cluster.masters[1].ask("SCRIPT", "FLUSH")
@@ -149,7 +149,9 @@ class TestAddresses:
         assert spent(limiter, "a") == len(cluster.nodes)
 
     def test_nobody_there_is_unavailable_at_once(self, prefix):
-        limiter = Limiter("3/minute", store=RedisStore("redis+cluster://127.0.0.1:1", timeout=PATIENCE))
+        limiter = Limiter(
+            "3/minute", name="default", store=RedisStore("redis+cluster://127.0.0.1:1", timeout=PATIENCE)
+        )
         began = time.monotonic()
         for _ in range(20):
             with pytest.raises(StoreUnavailable) as caught:
@@ -160,11 +162,11 @@ class TestAddresses:
     def test_a_server_outside_of_a_cluster_is_a_configuration_error(self, redis_server):
         url = f"redis+cluster://127.0.0.1:{redis_server.port}"
         with pytest.raises(StoreConfigError, match="redis://"):
-            Limiter("3/minute", store=RedisStore(url, timeout=PATIENCE)).hit("a")
+            Limiter("3/minute", name="default", store=RedisStore(url, timeout=PATIENCE)).hit("a")
 
     def test_a_node_of_a_cluster_taken_for_a_server_is_a_configuration_error(self, cluster, prefix):
         store = RedisStore(cluster.masters[0].tcp_url(), timeout=PATIENCE, prefix=prefix)
-        limiter = Limiter("3/minute", store=store)
+        limiter = Limiter("3/minute", name="default", store=store)
         [elsewhere, *_] = owned_by(cluster, cluster.masters[1], prefix)
         with pytest.raises(StoreConfigError, match=r"redis\+cluster://"):
             limiter.hit(elsewhere)
@@ -173,19 +175,19 @@ class TestAddresses:
         cluster = start_cluster(password="s3cret", masters=2)
         store = RedisStore(cluster.url(), timeout=PATIENCE, prefix=prefix)
         for copied in (store, pickle.loads(pickle.dumps(store))):
-            limiter = Limiter("5/minute", store=copied)
+            limiter = Limiter("5/minute", name="default", store=copied)
             for identifier in IDENTIFIERS[:10]:
                 assert limiter.hit(identifier)
         assert spent(limiter, IDENTIFIERS[0]) == 2
         wrong = RedisStore(cluster.url().replace("s3cret", "wr0ng"), timeout=PATIENCE)
         with pytest.raises(StoreConfigError, match="WRONGPASS") as caught:
-            Limiter("5/minute", store=wrong).hit("a")
+            Limiter("5/minute", name="default", store=wrong).hit("a")
         assert "wr0ng" not in str(caught.value)
 
 
 class TestMovingSlots:
     def test_a_slot_that_has_moved_is_followed_and_its_count_with_it(self, cluster, store, prefix):
-        limiter = Limiter("10/minute", store=store)
+        limiter = Limiter("10/minute", name="default", store=store)
         slot = cluster.slot_of(f"{prefix}1:default:moving")
         for target in (*cluster.masters, cluster.masters[0]):
             limiter.hit("moving")
@@ -196,7 +198,7 @@ class TestMovingSlots:
         assert spent(limiter, "moving") == 8
 
     def test_while_a_slot_moves_every_key_is_counted_where_it_is(self, cluster, prefix):
-        limiter = Limiter("10/minute", store=tagged(cluster, prefix, "policy"))
+        limiter = Limiter("10/minute", name="default", store=tagged(cluster, prefix, "policy"))
         slot = cluster.slot_of(f"{{{prefix}1:default}}:x")
         source = cluster.owner_of(slot)
         target = next(node for node in cluster.masters if node is not source)
@@ -212,8 +214,8 @@ class TestMovingSlots:
 
     def test_a_call_whose_keys_are_apart_waits_until_they_are_together(self, cluster, prefix):
         url = f"{cluster.url()}?hash_tag=policy"
-        limiter = Limiter("10/minute", store=RedisStore(url, timeout=0.3, prefix=prefix))
-        patient = Limiter("10/minute", store=RedisStore(url, timeout=PATIENCE, prefix=prefix))
+        limiter = Limiter("10/minute", name="default", store=RedisStore(url, timeout=0.3, prefix=prefix))
+        patient = Limiter("10/minute", name="default", store=RedisStore(url, timeout=PATIENCE, prefix=prefix))
         slot = cluster.slot_of(f"{{{prefix}1:default}}:x")
         source = cluster.owner_of(slot)
         target = next(node for node in cluster.masters if node is not source)
@@ -232,7 +234,7 @@ class TestMovingSlots:
         assert [spent(patient, each) for each in ("stays", "moves")] == [2, 2]
 
     def test_no_count_is_lost_while_slots_move_under_many_threads(self, cluster, store, prefix):
-        limiter = Limiter("100000/minute", store=store)
+        limiter = Limiter("100000/minute", name="default", store=store)
         slots = [cluster.slot_of(f"{prefix}1:default:{each}") for each in IDENTIFIERS[:6]]
 
         def hit_them(times: int) -> int:
@@ -252,7 +254,9 @@ class TestMovingSlots:
 class TestFailures:
     def test_a_dead_node_costs_only_its_own_keys_and_is_used_when_it_is_back(self, start_cluster, prefix):
         cluster = start_cluster()
-        limiter = Limiter("100/minute", store=RedisStore(cluster.url(), timeout=1.0, prefix=prefix))
+        limiter = Limiter(
+            "100/minute", name="default", store=RedisStore(cluster.url(), timeout=1.0, prefix=prefix)
+        )
         dead, *alive = cluster.masters
         lost = owned_by(cluster, dead, prefix)
         kept = [each for each in IDENTIFIERS if each not in lost]
@@ -273,7 +277,9 @@ class TestFailures:
 
     def test_two_of_three_nodes_may_hang_and_the_third_still_serves_in_time(self, start_cluster, prefix):
         cluster = start_cluster()
-        limiter = Limiter("100/minute", store=RedisStore(cluster.url(), timeout=0.5, prefix=prefix))
+        limiter = Limiter(
+            "100/minute", name="default", store=RedisStore(cluster.url(), timeout=0.5, prefix=prefix)
+        )
         first, second, alive = cluster.masters
         theirs = [owned_by(cluster, node, prefix) for node in (first, second)]
         kept = owned_by(cluster, alive, prefix)
@@ -295,7 +301,9 @@ class TestFailures:
 
     def test_a_replica_that_was_promoted_is_used(self, start_cluster, prefix):
         cluster = start_cluster(replicas=1)
-        limiter = Limiter("100000/minute", store=RedisStore(cluster.url(), timeout=1.0, prefix=prefix))
+        limiter = Limiter(
+            "100000/minute", name="default", store=RedisStore(cluster.url(), timeout=1.0, prefix=prefix)
+        )
         killed = cluster.masters[0]
         [lost, *_] = owned_by(cluster, killed, prefix)
         limiter.hit(lost)
@@ -311,7 +319,7 @@ class TestFailures:
 
 
 def test_a_forked_child_counts_on_the_same_nodes_with_connections_of_its_own(store):
-    limiter = Limiter("100/minute", store=store)
+    limiter = Limiter("100/minute", name="default", store=store)
     for identifier in IDENTIFIERS[:6]:
         limiter.hit(identifier)
     child = os.fork()
@@ -323,7 +331,7 @@ def test_a_forked_child_counts_on_the_same_nodes_with_connections_of_its_own(sto
 
 
 def test_a_closed_store_opens_again(store):
-    limiter = Limiter("100/minute", store=store)
+    limiter = Limiter("100/minute", name="default", store=store)
     limiter.hit("a")
     store.close()
     assert limiter.hit("a").remaining == 98
@@ -331,7 +339,7 @@ def test_a_closed_store_opens_again(store):
 
 def test_threads_that_come_first_together_all_get_their_answers(cluster, prefix):
     store = RedisStore(cluster.url(), timeout=PATIENCE, prefix=prefix)
-    limiter = Limiter("8/minute", store=store)
+    limiter = Limiter("8/minute", name="default", store=store)
     hit: Callable[[int], bool] = lambda i: bool(limiter.hit(IDENTIFIERS[i % 2]))  # noqa: E731
     with ThreadPoolExecutor(16) as pool:
         assert sum(pool.map(hit, range(32))) == 16

@@ -60,12 +60,12 @@ def hit_together(calls) -> list[int]:
 
 @pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: limit.algorithm)
 def test_32_threads_admit_exactly_the_limit_a_hundred_times(store, limit):
-    limiter = Limiter(limit, store=store)
+    limiter = Limiter(limit, name="default", store=store)
     assert hit_together(lambda thread, turn: limiter.hit(f"id:{turn}")) == [5] * ROUNDS
 
 
 def test_threads_that_name_identifiers_in_opposite_order_neither_hang_nor_overspend(store):
-    limiter = Limiter(LIMITS, store=store)
+    limiter = Limiter(LIMITS, name="default", store=store)
 
     def call(thread: int, turn: int) -> object:
         pair = (f"a:{turn}", f"b:{turn}")
@@ -91,7 +91,7 @@ def test_calls_over_the_same_keys_in_opposite_orders_do_not_wait_for_each_other(
 
 
 def test_what_threads_give_back_can_be_taken_again_and_no_more(store):
-    limiter = Limiter(LIMITS, store=store)
+    limiter = Limiter(LIMITS, name="default", store=store)
 
     def work(thread: int) -> None:
         for _ in range(HITS):
@@ -109,7 +109,7 @@ from overlimit import FixedWindow, Limiter, RedisStore, SlidingWindow, TokenBuck
 
 url, prefix = sys.argv[1:]
 limits = [FixedWindow(50, 86_400), SlidingWindow(50, 86_400), TokenBucket(50, 86_400)]
-limiter = Limiter(limits, store=RedisStore(url, timeout=10.0, prefix=prefix))
+limiter = Limiter(limits, name="default", store=RedisStore(url, timeout=10.0, prefix=prefix))
 limiter.peek("warm up")
 print("ready", flush=True)
 sys.stdin.readline()

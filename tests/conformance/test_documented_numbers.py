@@ -151,7 +151,7 @@ class TestSizesInRedis:
         """Return the size of the value of one identifier after calls, so many seconds apart."""
 
         def size(limit: Limit, calls: int, apart: float = 1.0, **options) -> int:
-            limiter = Limiter(limit, store=redis_store, clock=clock, **options)
+            limiter = Limiter(limit, name="default", store=redis_store, clock=clock, **options)
             for _ in range(calls):
                 limiter.hit("a")
                 clock.advance(apart)

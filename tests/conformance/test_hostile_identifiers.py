@@ -191,7 +191,7 @@ class TestKeysInRedis:
     def test_each_has_one_key_of_its_own_bytes_or_of_its_hash(
         self, redis_store, redis_server, prefix, clock, identifier
     ):
-        Limiter(FixedWindow(3, 60), store=redis_store, clock=clock).hit(identifier)
+        Limiter(FixedWindow(3, 60), name="default", store=redis_store, clock=clock).hit(identifier)
         raw = identifier if isinstance(identifier, bytes) else identifier.encode("utf-8", "surrogatepass")
         end = b":" + raw if len(raw) <= 256 else b"#" + hashlib.sha256(raw).hexdigest().encode()
         with closing(redis_server.client()) as client:

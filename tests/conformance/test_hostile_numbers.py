@@ -211,7 +211,7 @@ class TestClocks:
         self, store, limit, reading
     ):
         readings = [1_700_000_000.0]
-        limiter = Limiter(limit, store=store, clock=lambda: readings[-1])
+        limiter = Limiter(limit, name="default", store=store, clock=lambda: readings[-1])
         decision = limiter.hit("a")
         readings.append(reading)
         calls: list[Any] = [limiter.hit, limiter.peek, limiter.acquire, lambda who: limiter.lock(who, 1)]
@@ -226,13 +226,13 @@ class TestClocks:
     @pytest.mark.parametrize("wrong", ["now", None, [1.0], 1j])
     def test_a_reading_that_is_no_number_is_a_type_error_by_name(self, store, wrong):
         with pytest.raises(TypeError, match="clock"):
-            Limiter(FixedWindow(3, 60), store=store, clock=lambda: wrong).hit("a")
+            Limiter(FixedWindow(3, 60), name="default", store=store, clock=lambda: wrong).hit("a")
 
     @EACH
     @pytest.mark.parametrize("wrong", ["now", None])
     def test_after_a_reading_that_is_no_number_a_second_call_works(self, store, limit, wrong):
         readings: list[Any] = [wrong]
-        limiter = Limiter(limit, store=store, clock=lambda: readings[-1])
+        limiter = Limiter(limit, name="default", store=store, clock=lambda: readings[-1])
         with pytest.raises(TypeError):
             limiter.hit("a")
         readings.append(1_700_000_000.0)

@@ -54,7 +54,9 @@ def empty(raw):
 @pytest.fixture
 def build(server, prefix):
     store, clock = RedisStore(server.unix_url(), timeout=10.0, prefix=prefix), ManualClock(1_700_000_000)
-    return lambda limits, **options: Limiter(limits, store=store, clock=clock, **options)
+    return lambda limits, **options: Limiter(
+        limits, **{"name": "default", "store": store, "clock": clock, **options}
+    )
 
 
 class TestFull:

@@ -45,7 +45,7 @@ def key(prefix):
 @pytest.fixture
 def build(redis_store, clock):
     def limiter(limits, **options):
-        return Limiter(limits, **{"store": redis_store, "clock": clock, **options})
+        return Limiter(limits, **{"name": "default", "store": redis_store, "clock": clock, **options})
 
     return limiter
 

@@ -41,7 +41,12 @@ SHARES = [1, 0.5, 0.3, 0.25, 0.1, Fraction(1, 3), 0.001]
 
 def cut_off(limits: Any, **options: Any) -> Limiter:
     """Return a limiter whose store never answers."""
-    options = {"store": RedisStore(NOWHERE), "clock": ManualClock(1_700_000_000), **options}
+    options = {
+        "name": "default",
+        "store": RedisStore(NOWHERE),
+        "clock": ManualClock(1_700_000_000),
+        **options,
+    }
     return Limiter(limits, on_error="local", **options)
 
 
@@ -56,7 +61,7 @@ class TestItsShare:
         clock = ManualClock(1_700_000_000)
         local = cut_off(limit, clock=clock, local_share=share)
         scaled = limit if share == 1 else limit.scaled(Fraction(str(share)))
-        memory = Limiter(scaled, store=MemoryStore(), clock=clock)
+        memory = Limiter(scaled, name="default", store=MemoryStore(), clock=clock)
         for seconds in (0, 1.5, 31, 60, 3.25, 61, 100_000, 7):
             clock.advance(seconds)
             assert answers(local, 6) == answers(memory, 6)
@@ -188,7 +193,9 @@ class TestAnOutage:
     @pytest.fixture
     def limiter(self, server, clock):
         store = RedisStore(server.tcp_url(), timeout=5.0)
-        return Limiter(FixedWindow(10, 3600), store=store, clock=clock, on_error="local", local_share=0.3)
+        return Limiter(
+            FixedWindow(10, 3600), name="default", store=store, clock=clock, on_error="local", local_share=0.3
+        )
 
     def ask(self, limiter, source, calls=1):
         """Return what remains after each of so many hits, the first of them once the source is as it was."""
@@ -218,7 +225,7 @@ class TestAnOutage:
 
     def test_of_silence_counts_here_what_the_server_may_have_counted_too(self, server, clock):
         store = RedisStore(server.tcp_url(), timeout=SHORT)
-        limiter = Limiter(FixedWindow(10, 3600), store=store, clock=clock, on_error="local")
+        limiter = Limiter(FixedWindow(10, 3600), name="default", store=store, clock=clock, on_error="local")
         eventually(lambda: limiter.peek("a").source, lambda answered: answered == "store")
         with frozen(server):
             assert limiter.hit("a").source == "local"
@@ -326,7 +333,7 @@ class TestHere:
         script = """
             import os, sys
             from overlimit import FixedWindow, Limiter
-            limiter = Limiter(FixedWindow(5, 3600), store=sys.argv[1], on_error="local")
+            limiter = Limiter(FixedWindow(5, 3600), name="default", store=sys.argv[1], on_error="local")
             print(*(limiter.hit("a").remaining for _ in range(2)), flush=True)
             if os.fork() == 0:
                 print(*(limiter.hit("a").remaining for _ in range(2)), limiter.stats()["local"], flush=True)
@@ -346,7 +353,9 @@ class TestHere:
 
     def test_a_store_in_memory_needs_nobody_in_its_place(self, clock):
         store = MemoryStore()
-        limiter = Limiter("1/minute", store=store, clock=clock, on_error="local", local_share=0.5)
+        limiter = Limiter(
+            "1/minute", name="default", store=store, clock=clock, on_error="local", local_share=0.5
+        )
         assert [limiter.hit("a").source, limiter.hit("a").source] == ["store", "store"]
         limiter.reset("a")
         limiter.reset_all()

@@ -67,26 +67,29 @@ def use(store):
 
 
 def nowhere(limits="3/minute", **options):
-    return Limiter(limits, **{"store": RedisStore(NOWHERE), "clock": ManualClock(1_700_000_000), **options})
+    return Limiter(
+        limits,
+        **{"name": "default", "store": RedisStore(NOWHERE), "clock": ManualClock(1_700_000_000), **options},
+    )
 
 
 class TestEveryFailure:
     def test_raises_unless_told_otherwise(self, failing_store):
-        limiter = Limiter("3/minute", store=failing_store)
+        limiter = Limiter("3/minute", name="default", store=failing_store)
         with pytest.raises(StoreError) as caught:
             limiter.hit("a")
         assert isinstance(caught.value.maybe_charged, bool)
         assert 0.0 <= caught.value.retry_after < math.inf
 
     def test_is_allowed_whatever_was_asked(self, failing_store):
-        limiter = Limiter("3/minute", store=failing_store, on_error="allow")
+        limiter = Limiter("3/minute", name="default", store=failing_store, on_error="allow")
         for decision in (limiter.hit("a"), limiter.hit("a", "b", cost=9), limiter.peek("a", cost=2**60)):
             assert decision
             assert (decision.status, decision.source) == ("ok", "error")
             assert (decision.retry_after, decision.delay, decision.reset_after) == (0.0, 0.0, 0.0)
 
     def test_is_refused_for_a_finite_time_whatever_was_asked(self, failing_store):
-        limiter = Limiter("3/minute", store=failing_store, on_error="deny")
+        limiter = Limiter("3/minute", name="default", store=failing_store, on_error="deny")
         for decision in (limiter.hit("a"), limiter.hit("a", "b", cost=9), limiter.peek("a", cost=0)):
             assert not decision
             assert (decision.status, decision.source) == ("over", "error")
@@ -94,7 +97,7 @@ class TestEveryFailure:
             assert (decision.delay, decision.reset_after) == (0.0, 0.0)
 
     def test_is_decided_here_up_to_the_limit_and_no_further(self, failing_store):
-        limiter = Limiter(FixedWindow(3, 3600), store=failing_store, on_error="local")
+        limiter = Limiter(FixedWindow(3, 3600), name="default", store=failing_store, on_error="local")
         decisions = [limiter.hit("a") for _ in range(5)]
         assert [(each.status, each.remaining) for each in decisions] == [
             ("ok", 2),
@@ -119,7 +122,7 @@ class TestDecisionsOfNobody:
     @pytest.mark.parametrize("on_error", ["allow", "deny"])
     def test_are_made_now_without_an_injected_clock(self, on_error):
         before = time.time()
-        decision = Limiter("3/minute", store=NOWHERE, on_error=on_error).hit("a")
+        decision = Limiter("3/minute", name="default", store=NOWHERE, on_error=on_error).hit("a")
         assert before - 0.001 <= decision.time <= time.time() + 0.001
 
     @EACH_BUT_RAISE
@@ -184,7 +187,9 @@ def assert_gives_nothing_back(decision, limiter):
 class TestWhatIsNoFailure:
     @EACH
     def test_a_store_that_answers_decides(self, redis_store, clock, on_error):
-        limiter = Limiter("2/minute", store=redis_store, clock=clock, on_error=on_error, local_share=0.5)
+        limiter = Limiter(
+            "2/minute", name="default", store=redis_store, clock=clock, on_error=on_error, local_share=0.5
+        )
         decisions = [limiter.hit("a") for _ in range(3)]
         assert [(bool(each), each.source) for each in decisions] == [
             (True, "store"),
@@ -221,7 +226,7 @@ class TestWhatIsNoFailure:
         server = start_redis()
         store = RedisStore(server.tcp_url(), timeout=60.0)
         use(store)
-        limiter = Limiter("3/minute", store=store, on_error=on_error)
+        limiter = Limiter("3/minute", name="default", store=store, on_error=on_error)
         before = signal.signal(signal.SIGALRM, signal.default_int_handler)
         try:
             with frozen(server):
@@ -294,7 +299,7 @@ class TestHitAll:
     def test_refuses_two_shares_of_one_policy(self, clock):
         store = RedisStore(NOWHERE)
         one, other = (
-            Limiter("9/day", store=store, clock=clock, on_error="local", local_share=share)
+            Limiter("9/day", name="default", store=store, clock=clock, on_error="local", local_share=share)
             for share in (0.5, 0.25)
         )
         with pytest.raises(ValueError, match="share"):
@@ -321,7 +326,7 @@ class TestAcquire:
         assert nowhere(on_error="allow").acquire("a", cost=2**60, timeout=1000).source == "error"
 
     def test_is_refused_once_its_time_is_up_or_waiting_is_in_vain(self):
-        limiter = Limiter("3/minute", store=RedisStore(NOWHERE), on_error="deny")
+        limiter = Limiter("3/minute", name="default", store=RedisStore(NOWHERE), on_error="deny")
         start = time.monotonic()
         refused = limiter.acquire("a", timeout=0.5)
         assert (refused.status, refused.source) == ("over", "error")
@@ -329,7 +334,9 @@ class TestAcquire:
         assert 1 <= limiter.stats()["calls"] <= 600
 
     def test_waits_for_what_this_process_grants(self):
-        limiter = Limiter(TokenBucket(10, per=1, burst=1), store=RedisStore(NOWHERE), on_error="local")
+        limiter = Limiter(
+            TokenBucket(10, per=1, burst=1), name="default", store=RedisStore(NOWHERE), on_error="local"
+        )
         first, second = limiter.acquire("a", timeout=PATIENCE), limiter.acquire("a", timeout=PATIENCE)
         assert (first.source, second.source) == ("local", "local")
         assert 0.1 <= second.time - first.time + 1e-6 <= PATIENCE
@@ -345,7 +352,9 @@ class TestAcquire:
     def test_goes_on_with_a_store_that_comes_back(self, start_redis):
         server = start_redis()
         port = server.port
-        limiter = Limiter("3/minute", store=RedisStore(server.tcp_url(), timeout=5.0), on_error="deny")
+        limiter = Limiter(
+            "3/minute", name="default", store=RedisStore(server.tcp_url(), timeout=5.0), on_error="deny"
+        )
         assert limiter.hit("a").source == "store"
         server.stop()
         answers = []
@@ -362,7 +371,7 @@ class TestRefund:
     def test_raises_and_can_be_made_again(self, start_redis, clock):
         server = start_redis()
         store = RedisStore(server.tcp_url(), timeout=5.0)
-        limiter = Limiter("3/minute", store=store, clock=clock)
+        limiter = Limiter("3/minute", name="default", store=store, clock=clock)
         decision = limiter.hit("a", cost=2)
         server.stop()
         store.close()
@@ -374,7 +383,11 @@ class TestRefund:
     def test_that_fails_is_logged_and_no_error(self, start_redis, clock, on_error, caplog):
         server = start_redis()
         limiter = Limiter(
-            "3/minute", store=RedisStore(server.tcp_url(), timeout=5.0), clock=clock, on_error=on_error
+            "3/minute",
+            name="default",
+            store=RedisStore(server.tcp_url(), timeout=5.0),
+            clock=clock,
+            on_error=on_error,
         )
         decision = limiter.hit("a", cost=2)
         assert decision.source == "store"
@@ -387,6 +400,7 @@ class TestRefund:
         server = start_redis()
         limiter = Limiter(
             FixedWindow(3, 60),
+            name="default",
             store=RedisStore(server.tcp_url(), timeout=0.25),
             clock=clock,
             on_error="allow",
@@ -420,7 +434,9 @@ class TestLimiters:
 
     @EACH_BUT_RAISE
     def test_pickle_with_it(self, on_error):
-        limiter = Limiter(FixedWindow(4, 60), store=RedisStore(NOWHERE), on_error=on_error, local_share=0.5)
+        limiter = Limiter(
+            FixedWindow(4, 60), name="default", store=RedisStore(NOWHERE), on_error=on_error, local_share=0.5
+        )
         copied = pickle.loads(pickle.dumps(limiter))
         assert (copied.on_error, copied.local_share) == (on_error, 0.5)
         decisions = [copied.hit("a") for _ in range(3)]

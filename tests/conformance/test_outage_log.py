@@ -30,7 +30,7 @@ def messages(caplog):
 class TestAFailure:
     @pytest.mark.parametrize("on_error", MODES)
     def test_is_told_once_with_the_store_the_reason_and_what_decides(self, nowhere, messages, on_error):
-        limiter = Limiter("3/minute", store=nowhere, on_error=on_error)
+        limiter = Limiter("3/minute", name="default", store=nowhere, on_error=on_error)
         for _ in range(50):
             limiter.hit("a")
             limiter.peek("a")
@@ -39,7 +39,7 @@ class TestAFailure:
         assert "No such file" in message
 
     def test_that_is_raised_speaks_for_itself(self, nowhere, messages):
-        limiter = Limiter("3/minute", store=nowhere)
+        limiter = Limiter("3/minute", name="default", store=nowhere)
         for call in (lambda: limiter.hit("a"), lambda: limiter.reset("a"), lambda: limiter.lock("a", 1)):
             with pytest.raises(StoreError):
                 call()
@@ -53,7 +53,7 @@ class TestAFailure:
         assert len(messages()) == 1
 
     def test_is_told_once_by_any_number_of_threads(self, nowhere, messages):
-        limiter = Limiter("3/minute", store=nowhere, on_error="allow")
+        limiter = Limiter("3/minute", name="default", store=nowhere, on_error="allow")
         threads = [threading.Thread(target=lambda: [limiter.hit("a") for _ in range(50)]) for _ in range(8)]
         for thread in threads:
             thread.start()
@@ -65,12 +65,12 @@ class TestAFailure:
         url = f"unix:///elsewhere/{prefix}.sock"
         for timeout in (0.1, 0.2, 0.3):
             store = RedisStore(url, timeout=timeout, prefix=f"p{timeout}")
-            Limiter("3/minute", store=store, on_error="allow").hit("a")
+            Limiter("3/minute", name="default", store=store, on_error="allow").hit("a")
         assert len(messages()) == 1
 
     def test_is_told_for_each_endpoint(self, nowhere, messages, prefix):
         for store in (nowhere, RedisStore(f"unix:///elsewhere/{prefix}.sock")):
-            Limiter("3/minute", store=store, on_error="allow").hit("a")
+            Limiter("3/minute", name="default", store=store, on_error="allow").hit("a")
         assert len(messages()) == 2
 
     def test_is_told_again_after_ten_seconds_with_the_number_of_those_in_between(
@@ -78,7 +78,7 @@ class TestAFailure:
     ):
         clock = ManualClock(start=0)
         monkeypatch.setattr(outages, "_outages", outages._Outages(clock.now))
-        limiter = Limiter("3/minute", store=nowhere, on_error="allow")
+        limiter = Limiter("3/minute", name="default", store=nowhere, on_error="allow")
         for _ in range(5):
             limiter.hit("a")
         clock.advance(9.999)
@@ -93,7 +93,7 @@ class TestAFailure:
     def test_of_another_kind_is_told_at_once(self, start_redis, messages):
         server = start_redis(password="old-secret")
         store = RedisStore(server.tcp_url(), timeout=5.0)
-        limiter = Limiter("3/minute", store=store, on_error="allow")
+        limiter = Limiter("3/minute", name="default", store=store, on_error="allow")
         assert limiter.hit("a").source == "store"
         server.stop()
         eventually(lambda: limiter.hit("a").source, lambda source: source == "error")
@@ -126,14 +126,14 @@ class TestAnAnswer:
         assert failed <= int(messages()[1].split()[-3]) <= total
 
     def test_that_nobody_waited_for_is_nothing_to_tell(self, redis_store, messages):
-        limiter = Limiter("3/minute", store=redis_store, on_error="allow")
+        limiter = Limiter("3/minute", name="default", store=redis_store, on_error="allow")
         for _ in range(5):
             assert limiter.hit("a").source == "store"
         assert messages() == []
 
     def test_after_an_error_that_was_raised_is_nothing_to_tell(self, start_redis, messages):
         server = start_redis()
-        limiter = Limiter("9/minute", store=RedisStore(server.tcp_url(), timeout=5.0))
+        limiter = Limiter("9/minute", name="default", store=RedisStore(server.tcp_url(), timeout=5.0))
         assert limiter.hit("a")
         server.stop()
         with pytest.raises(StoreError):

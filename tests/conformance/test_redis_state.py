@@ -30,7 +30,7 @@ def build(redis_store, clock):
     """Like ``build`` for every store, but Redis only."""
 
     def limiter(limits, **options):
-        return Limiter(limits, **{"store": redis_store, "clock": clock, **options})
+        return Limiter(limits, **{"name": "default", "store": redis_store, "clock": clock, **options})
 
     return limiter
 
@@ -164,7 +164,10 @@ class TestScripts:
         with closing(server.client()) as raw:
             for most in range(1, 30):
                 limiter = Limiter(
-                    [SlidingWindow(most, 60 + most), TokenBucket(most)], store=store, clock=clock
+                    [SlidingWindow(most, 60 + most), TokenBucket(most)],
+                    name="default",
+                    store=store,
+                    clock=clock,
                 )
                 for identifiers in (["a"], ["a", "b"], [f"id:{i}" for i in range(16)]):
                     limiter.hit(*identifiers)
@@ -282,7 +285,11 @@ class TestAddresses:
     @pytest.mark.parametrize("db", [0, 3])
     def test_transport_password_and_db_are_those_of_the_url(self, start_redis, prefix, url, password, db):
         server = start_redis(password=password)
-        limiter = Limiter(LIMITS, store=RedisStore(getattr(server, url)(db), timeout=PATIENCE, prefix=prefix))
+        limiter = Limiter(
+            LIMITS,
+            name="default",
+            store=RedisStore(getattr(server, url)(db), timeout=PATIENCE, prefix=prefix),
+        )
         assert limiter.hit("a").remaining == 2
         with closing(server.client(db)) as raw:
             assert raw.exists(f"{prefix}1:default:a")
@@ -297,28 +304,30 @@ class TestAddresses:
     def test_building_connects_to_nothing(self, start_redis):
         server = start_redis()
         server.stop()
-        Limiter(LIMITS, store=RedisStore(server.tcp_url()))
-        Limiter(LIMITS, store=RedisStore("redis://nowhere.invalid:1"))
+        Limiter(LIMITS, name="default", store=RedisStore(server.tcp_url()))
+        Limiter(LIMITS, name="default", store=RedisStore("redis://nowhere.invalid:1"))
 
     @pytest.mark.parametrize("wrong", [":wr0ng@", ""])
     def test_wrong_or_missing_credentials_are_a_configuration_error(self, start_redis, wrong):
         server = start_redis(password="s3cret")
         url = f"redis://{wrong}127.0.0.1:{server.port}/0"
         with pytest.raises(StoreConfigError) as caught:
-            Limiter(LIMITS, store=RedisStore(url, timeout=PATIENCE)).hit("a")
+            Limiter(LIMITS, name="default", store=RedisStore(url, timeout=PATIENCE)).hit("a")
         assert "wr0ng" not in str(caught.value)
         assert not caught.value.maybe_charged
 
     def test_a_db_that_does_not_exist_is_a_configuration_error(self, redis_server):
         store = RedisStore(redis_server.unix_url(db=99), timeout=PATIENCE)
         with pytest.raises(StoreConfigError):
-            Limiter(LIMITS, store=store).hit("a")
+            Limiter(LIMITS, name="default", store=store).hit("a")
 
 
 class TestServerTrouble:
     def test_a_stopped_server_is_unavailable_and_used_again_once_it_is_back(self, start_redis, clock):
         server = start_redis()
-        limiter = Limiter(LIMITS, store=RedisStore(server.tcp_url(), timeout=1.0), clock=clock)
+        limiter = Limiter(
+            LIMITS, name="default", store=RedisStore(server.tcp_url(), timeout=1.0), clock=clock
+        )
         assert limiter.hit("a")
         server.stop()
         for _ in range(3):
@@ -333,7 +342,7 @@ class TestServerTrouble:
         for url in (server.tcp_url(), server.unix_url()):
             started = time.monotonic()
             with pytest.raises(StoreUnavailable) as caught:
-                Limiter(LIMITS, store=RedisStore(url, timeout=5.0)).hit("a")
+                Limiter(LIMITS, name="default", store=RedisStore(url, timeout=5.0)).hit("a")
             assert time.monotonic() - started < 2.5
             assert isinstance(caught.value, ConnectionError)
             assert not caught.value.maybe_charged
@@ -342,7 +351,7 @@ class TestServerTrouble:
     def test_a_server_that_never_answers_costs_the_timeout_and_no_more(self, timeout):
         with socket.create_server(("127.0.0.1", 0)) as black_hole:
             url = f"redis://127.0.0.1:{black_hole.getsockname()[1]}/0"
-            limiter = Limiter(LIMITS, store=RedisStore(url, timeout=timeout))
+            limiter = Limiter(LIMITS, name="default", store=RedisStore(url, timeout=timeout))
             started = time.monotonic()
             with pytest.raises(StoreTimeout) as caught:
                 limiter.hit("a")
@@ -359,15 +368,17 @@ class TestServerTrouble:
             url = f"redis://127.0.0.1:{black_hole.getsockname()[1]}/0"
             started = time.monotonic()
             with pytest.raises(StoreTimeout):
-                Limiter(LIMITS, store=RedisStore(url)).hit("a")
+                Limiter(LIMITS, name="default", store=RedisStore(url)).hit("a")
             assert 0.09 <= time.monotonic() - started < 0.3
 
     def test_a_call_of_unknown_outcome_is_never_replayed(self, redis_server, prefix, clock):
         limits = [FixedWindow(10, 3600)]
-        direct = Limiter(limits, store=RedisStore(redis_server.tcp_url(), prefix=prefix), clock=clock)
+        direct = Limiter(
+            limits, name="default", store=RedisStore(redis_server.tcp_url(), prefix=prefix), clock=clock
+        )
         with ReplyEater(redis_server.port) as proxy:
             store = RedisStore(f"redis://127.0.0.1:{proxy.port}/0", timeout=2.0, prefix=prefix)
-            limiter = Limiter(limits, store=store, clock=clock)
+            limiter = Limiter(limits, name="default", store=store, clock=clock)
             assert limiter.hit("a").remaining == 9
             proxy.eats = True
             with pytest.raises(StoreError) as caught:

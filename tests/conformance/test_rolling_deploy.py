@@ -91,7 +91,8 @@ PROGRAM = """
         except EOFError:
             break
         where, limits, options, now, call, arguments, cost = request
-        limiter = Limiter(limits, store=RedisStore(**where), clock=ManualClock(now), **options)
+        options = {"name": "default", "store": RedisStore(**where), "clock": ManualClock(now), **options}
+        limiter = Limiter(limits, **options)
         pickle.dump(getattr(limiter, call)(*arguments, cost=cost), sys.stdout.buffer)
         sys.stdout.buffer.flush()
 """
@@ -137,10 +138,10 @@ def deploy(request, clock, prefix, redis_server):
     where = {"url": redis_server.unix_url(), "timeout": 10.0, "prefix": prefix}
 
     def as_objects(limits: list[Limit], options: dict[str, Any], _: int) -> Code:
-        limiter = Limiter(limits, store=store, clock=clock, **options)
+        limiter = Limiter(limits, name="default", store=store, clock=clock, **options)
         return Code(lambda call, who, cost: getattr(limiter, call)(*who, cost=cost))
 
-    one = Limiter("1/s", store=store, clock=clock)
+    one = Limiter("1/s", name="default", store=store, clock=clock)
 
     def by_update(limits: list[Limit], options: dict[str, Any], _: int) -> Code:
         def ask(call: str, who: tuple[str, ...], cost: int) -> Any:

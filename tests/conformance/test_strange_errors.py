@@ -49,10 +49,10 @@ def store_at():
 @pytest.mark.parametrize("error", STRANGE.values(), ids=STRANGE)
 class TestStrange:
     def test_errors_are_raised_as_store_errors(self, store_at, error):
-        limiter = Limiter("3/minute", store=store_at(error))
+        limiter = Limiter("3/minute", name="default", store=store_at(error))
         with pytest.raises(StoreError, match=error[:3].decode()):
             limiter.hit("a")
 
     def test_errors_are_covered_by_on_error(self, store_at, error):
-        limiter = Limiter("3/minute", store=store_at(error), on_error="local")
+        limiter = Limiter("3/minute", name="default", store=store_at(error), on_error="local")
         assert [bool(limiter.hit("a")) for _ in range(4)] == [True, True, True, False]

@@ -81,7 +81,7 @@ class TestWindows:
 
     def test_a_duration_below_a_second_leaves_redis_again(self, redis_store, redis_server, prefix):
         limits = [SlidingWindow(10, per=0.5, precision=0.125), FixedWindow(10, per=0.25, start="epoch")]
-        assert Limiter(limits, store=redis_store).hit(ID)
+        assert Limiter(limits, name="default", store=redis_store).hit(ID)
         with closing(redis_server.client()) as raw:
             assert 0 < raw.pttl(f"{prefix}1:default:{ID}") <= 2000
 
@@ -93,9 +93,12 @@ class TestWindows:
 
 class TestLaggingClients:
     def test_take_no_capacity_for_ever(self, store, clock):
-        limiter = Limiter(SlidingWindow(10, per=10, precision=1), store=store, clock=clock)
+        limiter = Limiter(SlidingWindow(10, per=10, precision=1), name="default", store=store, clock=clock)
         late = Limiter(
-            SlidingWindow(10, per=10, precision=1), store=store, clock=ManualClock(clock.now() - 30)
+            SlidingWindow(10, per=10, precision=1),
+            name="default",
+            store=store,
+            clock=ManualClock(clock.now() - 30),
         )
         assert limiter.hit(ID)
         assert passed(late, 5) == 5
@@ -106,10 +109,10 @@ class TestLaggingClients:
         assert passed(limiter, 30) == 10
 
     def test_get_no_capacity_of_their_own(self, store, clock):
-        ahead = Limiter(SlidingWindow(10, per=10, precision=1), store=store, clock=clock)
+        ahead = Limiter(SlidingWindow(10, per=10, precision=1), name="default", store=store, clock=clock)
         assert passed(ahead, 30) == 10
         for lag in (0.001, 1, 9, 10, 11, 3600):
-            late = Limiter(ahead.limits[0], store=store, clock=ManualClock(clock.now() - lag))
+            late = Limiter(ahead.limits[0], name="default", store=store, clock=ManualClock(clock.now() - lag))
             assert passed(late, 30) == 0
 
     def test_do_not_matter_by_the_servers_time(self, redis_server, prefix):
@@ -187,7 +190,9 @@ class TestChangedPrecision:
         self, redis_store, redis_server, prefix, clock
     ):
         def limited(precision):
-            return Limiter(SlidingWindow(10, per=10, precision=precision), store=redis_store, clock=clock)
+            return Limiter(
+                SlidingWindow(10, per=10, precision=precision), name="default", store=redis_store, clock=clock
+            )
 
         with closing(redis_server.client()) as raw:
             key = f"{prefix}1:default:{ID}"
@@ -215,7 +220,7 @@ class TestBoundedWork:
         """Return a function that gives a limiter whose record is as long as it can be."""
 
         def filled(limit):
-            limiter = Limiter(limit, store=store, clock=clock)
+            limiter = Limiter(limit, name="default", store=store, clock=clock)
             for _ in range(8_100 if isinstance(limit, SlidingLog) else 4097):
                 assert limiter.hit(ID)
                 clock.advance(0.001 if isinstance(limit, SlidingLog) else 1)
@@ -238,7 +243,9 @@ class TestBoundedWork:
     def test_a_gap_of_any_length_costs_one_read_and_one_write(self, start_redis, clock, gap):
         server = start_redis()
         store = RedisStore(server.unix_url(), timeout=10.0)
-        limiter = Limiter(SlidingWindow(9999, per=3600, precision=1), store=store, clock=clock)
+        limiter = Limiter(
+            SlidingWindow(9999, per=3600, precision=1), name="default", store=store, clock=clock
+        )
         for _ in range(10):
             assert limiter.hit(ID)
             clock.advance(1)
@@ -252,7 +259,7 @@ class TestBoundedWork:
     def test_three_limits_for_two_identifiers_are_one_round_trip(self, start_redis, clock):
         server = start_redis()
         store = RedisStore(server.unix_url(), timeout=10.0)
-        limiter = Limiter([(1, 10), (60, 120), (3600, 240, 60)], store=store, clock=clock)
+        limiter = Limiter([(1, 10), (60, 120), (3600, 240, 60)], name="default", store=store, clock=clock)
         assert limiter.hit("ip:1", ID)
         seen = commands_during(server, lambda: limiter.hit("ip:1", ID))
         assert len(seen.of_clients) == 1
@@ -262,7 +269,9 @@ class TestBoundedWork:
     def test_what_is_stale_makes_room_in_memory(self, clock):
         # 10,000 blocks of 16 bytes would not fit; the 60 that count do.
         store = MemoryStore(max_bytes=1 << 16)
-        limiter = Limiter(SlidingWindow(9999, per=3600, precision=1), store=store, clock=clock)
+        limiter = Limiter(
+            SlidingWindow(9999, per=3600, precision=1), name="default", store=store, clock=clock
+        )
         for _ in range(10_000):
             assert limiter.hit(ID)
             clock.advance(60)

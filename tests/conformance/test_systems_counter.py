@@ -174,12 +174,12 @@ class TestKeys:
 
     @EACH
     def test_the_call_that_creates_a_key_gives_it_a_time_to_live(self, redis_store, raw, key, limit):
-        assert Limiter(limit, store=redis_store).hit(ID)
+        assert Limiter(limit, name="default", store=redis_store).hit(ID)
         assert 0 < raw.pttl(key) <= 3000
 
     @EACH
     def test_a_key_that_lost_its_time_to_live_blocks_nobody(self, redis_store, raw, key, clock, limit):
-        limiter = Limiter(limit, store=redis_store, clock=clock)
+        limiter = Limiter(limit, name="default", store=redis_store, clock=clock)
         assert passed(limiter, 9) == 3
         assert raw.persist(key)
         assert passed(limiter, 9) == 0
@@ -191,7 +191,7 @@ class TestKeys:
     def test_all_that_is_known_of_an_identifier_is_in_one_key_so_none_can_be_lost_alone(
         self, redis_store, raw, prefix, clock, limit
     ):
-        limiter = Limiter(limit, store=redis_store, clock=clock)
+        limiter = Limiter(limit, name="default", store=redis_store, clock=clock)
         assert passed(limiter, 9) == 3
         (only,) = raw.scan_iter(f"{prefix}*")
         raw.delete(only)
@@ -199,7 +199,9 @@ class TestKeys:
 
     def test_a_script_touches_the_keys_it_declares_and_no_others(self, start_redis, clock):
         server = start_redis()
-        limiter = Limiter(list(self.LIMITS), store=RedisStore(server.unix_url(), timeout=10.0), clock=clock)
+        limiter = Limiter(
+            list(self.LIMITS), name="default", store=RedisStore(server.unix_url(), timeout=10.0), clock=clock
+        )
         limiter.hit("warm", "up")
         seen = commands_during(server, lambda: [limiter.hit("ip:1", ID) for _ in range(5)])
         assert len(seen.of_clients) == 5

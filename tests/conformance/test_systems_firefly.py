@@ -71,7 +71,9 @@ class TestTraces:
     )
     def test_a_natural_period_starts_at_the_floor_of_its_unit(self, store, unit, since):
         clock = ManualClock(datetime(2027, 1, 15, 21, 21, 21, 211_000, timezone.utc).timestamp())
-        limiter = Limiter(FixedWindow(1, per=unit, start="calendar"), store=store, clock=clock)
+        limiter = Limiter(
+            FixedWindow(1, per=unit, start="calendar"), name="default", store=store, clock=clock
+        )
         length = {"day": 86_400, "hour": 3600, "minute": 60, "second": 1}[unit]
         assert limiter.hit(ID).reset_after == round(length - since, 6)
         assert limiter.hit(ID).retry_after == round(length - since, 6)
@@ -120,7 +122,9 @@ class TestTokenBucket:
         assert admitted == 3
 
     def test_that_is_small_and_slow_outlives_its_refill_in_redis(self, redis_store, redis_server, prefix):
-        limiter = Limiter(TokenBucket(1, per=10, burst=3, refill="interval"), store=redis_store)
+        limiter = Limiter(
+            TokenBucket(1, per=10, burst=3, refill="interval"), name="default", store=redis_store
+        )
         reset = [limiter.hit(ID).reset_after for _ in range(3)][-1]
         with redis_server.client() as raw:
             assert 29 < reset <= 30 < raw.pttl(f"{prefix}1:default:{ID}") / 1000 < 35
@@ -230,7 +234,7 @@ class TestBothStores:
             clock = ManualClock(datetime(2027, 1, 15, 12, tzinfo=timezone.utc).timestamp())
             tokyo = FixedWindow(1, per="day", start="calendar", timezone="Asia/Tokyo")
             utc = FixedWindow(1, per="day", start="calendar")
-            rows = Limiter([tokyo, utc], store=store, clock=clock).hit(ID).details
+            rows = Limiter([tokyo, utc], name="default", store=store, clock=clock).hit(ID).details
             assert [row.reset_after / 3600 for row in rows] == [3.0, 12.0]
         finally:
             monkeypatch.undo()
@@ -241,9 +245,9 @@ class TestClients:
     @EACH
     @pytest.mark.parametrize("lag", [US, 0.5, 9.0, 3600.0])
     def test_that_lag_behind_get_no_window_of_their_own(self, store, clock, limit, lag):
-        limiter = Limiter(limit, store=store, clock=clock)
+        limiter = Limiter(limit, name="default", store=store, clock=clock)
         assert passed(limiter, 9) == 2
-        late = Limiter(limit, store=store, clock=ManualClock(clock.now() - lag))
+        late = Limiter(limit, name="default", store=store, clock=ManualClock(clock.now() - lag))
         assert passed(late, 9) == 0
         assert late.hit(ID).status == "over"
 
@@ -270,7 +274,7 @@ class TestIdentifiers:
     def test_with_braces_have_one_key_and_so_one_slot(
         self, redis_store, redis_server, prefix, clock, identifier
     ):
-        Limiter(LIMITS, store=redis_store, clock=clock, penalty=Penalty(5)).hit(identifier)
+        Limiter(LIMITS, name="default", store=redis_store, clock=clock, penalty=Penalty(5)).hit(identifier)
         with redis_server.client() as raw:
             assert list(raw.scan_iter(f"{prefix}*")) == [f"{prefix}1:default:{identifier}".encode()]
 

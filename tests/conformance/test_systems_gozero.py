@@ -54,7 +54,7 @@ class TestPeriodLimit:
         assert passed(limiter, 9) == 5
 
     def test_a_period_of_one_and_a_half_seconds_leaves_redis_again(self, redis_store, redis_server, prefix):
-        assert Limiter(FixedWindow(5, per=1.5), store=redis_store).hit(ID)
+        assert Limiter(FixedWindow(5, per=1.5), name="default", store=redis_store).hit(ID)
         with closing(redis_server.client()) as raw:
             assert 1000 < raw.pttl(f"{prefix}1:default:{ID}") <= 3500
 
@@ -62,7 +62,7 @@ class TestPeriodLimit:
 class TestAlign:
     def aligned(self, store, unit, now, **options):
         limit = FixedWindow(1, per=unit, start="calendar", timezone="Europe/Berlin", **options)
-        return Limiter(limit, store=store, clock=ManualClock(now))
+        return Limiter(limit, name="default", store=store, clock=ManualClock(now))
 
     @pytest.mark.parametrize(
         ("month", "day", "hours"), [(1, 15, 24), (3, 28, 23), (10, 31, 25)], ids=["usual", "spring", "autumn"]
@@ -95,7 +95,9 @@ class TestAlign:
 class TestTokenLimiter:
     def test_two_nodes_one_second_apart_admit_55_of_1000_in_ten_seconds(self, store):
         clocks = [ManualClock(1_700_000_000), ManualClock(1_699_999_999)]
-        nodes = [Limiter(TokenBucket(5, burst=5), store=store, clock=clock) for clock in clocks]
+        nodes = [
+            Limiter(TokenBucket(5, burst=5), name="default", store=store, clock=clock) for clock in clocks
+        ]
         admitted = []
         for _ in range(500):
             admitted += [passed(node, 1) for node in nodes]
@@ -108,7 +110,10 @@ class TestTokenLimiter:
         assert passed(nodes[0], 10) == 1
 
     def test_a_lagging_node_alone_waits_until_its_clock_has_caught_up(self, store):
-        ahead, behind = (Limiter(TokenBucket(5), store=store, clock=ManualClock(now)) for now in (1000, 999))
+        ahead, behind = (
+            Limiter(TokenBucket(5), name="default", store=store, clock=ManualClock(now))
+            for now in (1000, 999)
+        )
         assert passed(ahead, 9) == 5
         behind.clock.advance(1 + 0.2 - US)
         assert passed(behind, 9) == 0
@@ -126,7 +131,7 @@ class TestTokenLimiter:
     def test_a_rate_of_more_than_twice_the_burst_keeps_its_key(
         self, redis_store, redis_server, prefix, rate, burst
     ):
-        assert Limiter(TokenBucket(rate, burst=burst), store=redis_store).hit(ID, cost=burst)
+        assert Limiter(TokenBucket(rate, burst=burst), name="default", store=redis_store).hit(ID, cost=burst)
         with closing(redis_server.client()) as raw:
             assert 0 < raw.pttl(f"{prefix}1:default:{ID}") <= 3000
 
@@ -155,7 +160,7 @@ class TestTheRescue:
     @pytest.fixture
     def limiter(self, server, clock):
         store = RedisStore(server.tcp_url(), timeout=5.0)
-        return Limiter(TokenBucket(5, burst=10), store=store, clock=clock, on_error="local")
+        return Limiter(TokenBucket(5, burst=10), name="default", store=store, clock=clock, on_error="local")
 
     def test_goes_on_in_the_next_outage_where_this_one_ended(self, server, limiter, start_redis, clock):
         server.stop()

@@ -169,12 +169,14 @@ class TestTimeToLive:
 
     @pytest.mark.parametrize("rate", RATES)
     def test_is_whole_and_covers_the_refill_whatever_the_rate(self, redis_store, raw, prefix, rate):
-        limiter = Limiter(TokenBucket(rate, burst=10), store=redis_store)
+        limiter = Limiter(TokenBucket(rate, burst=10), name="default", store=redis_store)
         for _ in range(5):
             reset = limiter.hit(ID).reset_after
             assert max(1, reset * 1000) <= raw.pttl(f"{prefix}1:default:{ID}") <= reset * 1000 + 2000
 
     @pytest.mark.parametrize("rate", [1_000_000, 3_000_000])
     def test_of_a_bucket_that_refills_within_a_microsecond_does_not_delete_it(self, store, rate):
-        limiter = Limiter(TokenBucket(rate, burst=1), store=store, clock=ManualClock(1_700_000_000))
+        limiter = Limiter(
+            TokenBucket(rate, burst=1), name="default", store=store, clock=ManualClock(1_700_000_000)
+        )
         assert passed(limiter, 1000) == 1

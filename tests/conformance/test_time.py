@@ -238,7 +238,7 @@ class TestManualClock:
     "reading", [10**400, -(10**400), 2.0**60, float("nan")], ids=["huge", "deep", "large", "nan"]
 )
 def test_a_reading_beyond_all_bounds_is_a_value_error_naming_the_clock(store, reading):
-    limiter = Limiter("5/minute", store=store, clock=lambda: reading)
+    limiter = Limiter("5/minute", name="default", store=store, clock=lambda: reading)
     with pytest.raises(ValueError, match="clock"):
         limiter.hit("a")
     with pytest.raises(ValueError, match="start"):

@@ -272,9 +272,10 @@ class TestTheCall:
         limiter = build(FixedWindow(5, 60))
         with caplog.at_level(logging.WARNING, "overlimit"):
             limiter.update(FixedWindow(6, 60))
-            build(FixedWindow(6, 60))
+            alike, other = build(FixedWindow(6, 60)), build(FixedWindow(7, 60))
+            alike.hit("a")
             assert caplog.records == []
-            build(FixedWindow(7, 60))
+            other.hit("a")
         assert [record.levelname for record in caplog.records] == ["WARNING"]
         assert "name=" in caplog.text
 

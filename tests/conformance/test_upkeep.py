@@ -67,7 +67,7 @@ class TestResetAll:
         stores = [
             RedisStore(redis_server.unix_url(), timeout=10, prefix=each) for each in (prefix, prefix + "x")
         ]
-        one, other = (Limiter(LIMITS, store=store, clock=clock) for store in stores)
+        one, other = (Limiter(LIMITS, name="default", store=store, clock=clock) for store in stores)
         foreign = f"{prefix}1:defaults:a", f"{prefix}2:default:a", f"x{prefix}1:default:a"
         client = redis_server.client()
         for key in foreign:

@@ -42,7 +42,8 @@ def limiter_at(prefix: str) -> Callable[..., Limiter]:
     """
 
     def build(url: str, *, timeout: float = PATIENCE, limits: Any = AMPLE, **options: Any) -> Limiter:
-        return Limiter(limits, store=RedisStore(url, timeout=timeout, prefix=prefix), **options)
+        store = RedisStore(url, timeout=timeout, prefix=prefix)
+        return Limiter(limits, **{"name": "default", "store": store, **options})
 
     return build
 

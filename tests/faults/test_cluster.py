@@ -159,7 +159,7 @@ class TestMigration:
         self, shared_cluster, prefix, ledger
     ):
         store = RedisStore(shared_cluster.url(), timeout=5.0, prefix=prefix, hash_tag="policy")
-        limiter = Limiter("1000/day", store=store)
+        limiter = Limiter("1000/day", name="default", store=store)
         slot = shared_cluster.slot_of(f"{{{prefix}1:default}}:a")
         source = shared_cluster.owner_of(slot)
         target = next(node for node in shared_cluster.masters if node is not source)

@@ -12,7 +12,7 @@ BUT_FOR_THREADS = (*AS_ERRORS, "-W", "ignore:This process:DeprecationWarning")
 
 BUILD = """
 url, prefix, server = sys.argv[1], sys.argv[2], int(sys.argv[3])
-limiter = Limiter("1000000/day", store=RedisStore(url, timeout=10, prefix=prefix))
+limiter = Limiter("1000000/day", name="default", store=RedisStore(url, timeout=10, prefix=prefix))
 """
 
 
@@ -214,7 +214,7 @@ limiter.hit("parent")
 parents = sockets()
 
 def work():
-    another = Limiter("1000000/day", store=RedisStore(url, timeout=10, prefix=prefix))
+    another = Limiter("1000000/day", name="default", store=RedisStore(url, timeout=10, prefix=prefix))
     hit_in_order(another, "child", 10)
     hit_in_order(limiter, "child", 10)
     assert not sockets() & parents
@@ -237,7 +237,7 @@ def work(limiter, admitted):
 if __name__ == "__main__":
     method, url, prefix = sys.argv[1:]
     context = multiprocessing.get_context(method)
-    limiter = Limiter("80/day", store=RedisStore(url, timeout=10, prefix=prefix))
+    limiter = Limiter("80/day", name="default", store=RedisStore(url, timeout=10, prefix=prefix))
     assert limiter.hit("a")
     admitted = context.Queue()
     workers = [context.Process(target=work, args=(limiter, admitted)) for _ in range(4)]

@@ -18,7 +18,8 @@ def look_away(decision):
     decided.append(gevent.getcurrent())
     gevent.sleep(0)
 
-limiter = Limiter("100/day", store=RedisStore(url, timeout=10, prefix=prefix), on_decision=look_away)
+store = RedisStore(url, timeout=10, prefix=prefix)
+limiter = Limiter("100/day", name="default", store=store, on_decision=look_away)
 
 def hit_from_greenlets(pause):
     def hit():

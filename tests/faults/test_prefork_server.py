@@ -19,7 +19,8 @@ import os
 
 from overlimit import Limiter, RedisStore
 
-limiter = Limiter("100/day", store=RedisStore(os.environ["STORE"], timeout=10, prefix=os.environ["PREFIX"]))
+store = RedisStore(os.environ["STORE"], timeout=10, prefix=os.environ["PREFIX"])
+limiter = Limiter("100/day", name="default", store=store)
 limiter.hit("before the fork")
 
 

@@ -16,7 +16,7 @@ PROGRAM = """
     how, url = sys.argv[1:]
     clock = (lambda: 5.0) if how == "callable" else None
     store = MemoryStore() if how in ("details", "callable") else url
-    limiter = Limiter("5/second", store=store, clock=clock)
+    limiter = Limiter("5/second", name="default", store=store, clock=clock)
 
     def use():
         while True:

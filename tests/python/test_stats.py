@@ -17,21 +17,21 @@ NO_ERRORS = {"timeout": 0, "unavailable": 0, "config": 0, "script": 0}
 
 
 def test_a_new_limiter_has_counted_nothing(store):
-    stats = Limiter("3/minute", store=store).stats()
+    stats = Limiter("3/minute", name="default", store=store).stats()
     latency = stats.pop("latency")
     assert stats == {"calls": 0, "errors": NO_ERRORS, "timeouts": 0, "local": 0, "breaker": "closed"}
     assert set(latency.values()) == {0}
 
 
 def test_latencies_have_growing_bounds_from_100_microseconds_to_infinity(store):
-    bounds = list(Limiter("3/minute", store=store).stats()["latency"])
+    bounds = list(Limiter("3/minute", name="default", store=store).stats()["latency"])
     assert bounds == sorted(bounds)
     assert (bounds[0], bounds[-2], bounds[-1]) == (0.0001, 1.0, math.inf)
     assert all(isinstance(bound, float) for bound in bounds)
 
 
 def test_stats_are_a_new_dict_each_time(store):
-    limiter = Limiter("3/minute", store=store)
+    limiter = Limiter("3/minute", name="default", store=store)
     stats = limiter.stats()
     stats["errors"]["timeout"] = stats["calls"] = 99
     assert limiter.stats()["errors"] == NO_ERRORS
@@ -39,7 +39,7 @@ def test_stats_are_a_new_dict_each_time(store):
 
 
 def test_every_question_to_the_store_counts_once(store):
-    limiter = Limiter("1/minute", store=store)
+    limiter = Limiter("1/minute", name="default", store=store)
     decision = limiter.hit("a")
     limiter.hit("a")
     limiter.peek("a")
@@ -55,7 +55,7 @@ def test_every_question_to_the_store_counts_once(store):
 
 
 def test_a_refund_that_has_nothing_to_give_back_asks_nobody(store):
-    limiter = Limiter("1/minute", store=store)
+    limiter = Limiter("1/minute", name="default", store=store)
     limiter.refund(limiter.peek("a"))
     assert limiter.stats()["calls"] == 1
 
@@ -68,7 +68,7 @@ def test_a_call_of_several_limiters_counts_for_each(store):
 
 def test_latencies_are_counted_for_a_store_that_waits_and_no_other(redis_store):
     for store, counted in ((redis_store, 20), (MemoryStore(), 0)):
-        limiter = Limiter("9/minute", store=store)
+        limiter = Limiter("9/minute", name="default", store=store)
         for _ in range(20):
             limiter.hit("a")
         assert sum(limiter.stats()["latency"].values()) == counted
@@ -76,7 +76,8 @@ def test_latencies_are_counted_for_a_store_that_waits_and_no_other(redis_store):
 
 def test_a_latency_is_counted_below_a_bound_it_does_not_exceed(start_redis, prefix):
     server = start_redis()
-    limiter = Limiter("9/minute", store=RedisStore(server.unix_url(), timeout=0.3, prefix=prefix))
+    store = RedisStore(server.unix_url(), timeout=0.3, prefix=prefix)
+    limiter = Limiter("9/minute", name="default", store=store)
     server.pause()
     with pytest.raises(StoreError):
         limiter.hit("a")
@@ -88,7 +89,7 @@ def test_a_latency_is_counted_below_a_bound_it_does_not_exceed(start_redis, pref
 
 @pytest.mark.parametrize("on_error", ["raise", "allow", "deny", "local"])
 def test_failures_are_counted_by_kind_whatever_is_answered(on_error):
-    limiter = Limiter("3/minute", store=RedisStore(NOWHERE), on_error=on_error)
+    limiter = Limiter("3/minute", name="default", store=RedisStore(NOWHERE), on_error=on_error)
     for _ in range(4):
         try:
             limiter.hit("a")
@@ -104,13 +105,13 @@ def test_failures_are_counted_by_kind_whatever_is_answered(on_error):
 def test_a_wrong_password_counts_as_configuration(start_redis):
     server = start_redis(password="right")
     store = RedisStore(server.tcp_url().replace("right", "wrong"), timeout=5.0)
-    limiter = Limiter("3/minute", store=store, on_error="allow")
+    limiter = Limiter("3/minute", name="default", store=store, on_error="allow")
     assert limiter.hit("a").source == "error"
     assert limiter.stats()["errors"] == NO_ERRORS | {"config": 1}
 
 
 def test_no_call_of_any_thread_is_lost(redis_store):
-    limiter = Limiter("9/minute", store=redis_store)
+    limiter = Limiter("9/minute", name="default", store=redis_store)
 
     def call() -> None:
         for _ in range(50):

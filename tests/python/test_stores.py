@@ -109,13 +109,13 @@ class TestUrls:
 
     def test_keywords_may_be_query_options(self, redis_server, prefix):
         store = RedisStore(f"{redis_server.tcp_url()}?timeout=10&prefix={prefix}")
-        assert Limiter("5/minute", store=store).hit("a")
+        assert Limiter("5/minute", name="default", store=store).hit("a")
         with redis_server.client() as client:
             assert client.exists(f"{prefix}1:default:a") == 1
 
     @pytest.mark.parametrize("site", ["redis://127.0.0.1:1/0", "redis+cluster://no-such-host.invalid:1"])
     def test_building_connects_to_nothing(self, site):
-        Limiter("5/minute", store=site)
+        Limiter("5/minute", name="default", store=site)
 
     def test_options_of_keys_are_shown(self):
         store = RedisStore("redis+cluster://one?hash_tag=prefix", hash_identifiers=True)
@@ -207,11 +207,6 @@ class TestSharing:
         assert as_store("memory://", one.now) is as_store("memory://", one.now)
         assert as_store("memory://", time.time) is not as_store("memory://", time.monotonic)
 
-    def test_a_second_limiter_of_the_name_warns_though_the_first_is_gone(self, caplog):
-        for limits in ("1/minute", "2/minute"):
-            Limiter(limits, store="redis://127.0.0.1:1/7", name="gone")
-        assert "name=" in caplog.text
-
     def test_a_url_is_one_store(self):
         one = as_store("redis://127.0.0.1:1/0")
         assert as_store("redis://127.0.0.1:1/0") is one
@@ -223,7 +218,7 @@ class TestSharing:
 
     def test_a_redis_store_pickles_without_its_connections(self, redis_server, prefix):
         store = RedisStore(redis_server.unix_url(), timeout=10, prefix=prefix)
-        limiter = Limiter("2/minute", store=store)
+        limiter = Limiter("2/minute", name="default", store=store)
         assert limiter.hit("a")
         assert pickle.loads(pickle.dumps(limiter)).hit("a")
         assert not limiter.hit("a")
@@ -231,13 +226,26 @@ class TestSharing:
 
 
 class TestMemoryStore:
+    def test_a_copy_is_the_store_itself(self):
+        store = MemoryStore()
+        assert copy.copy(store) is store
+        assert copy.deepcopy([store])[0] is store
+
+    def test_it_cannot_be_pickled_but_a_limiter_on_that_of_the_process_can(self):
+        with pytest.raises(TypeError, match="memory://"):
+            pickle.dumps(Limiter("2/minute", name="pickled", store=MemoryStore()))
+        for clock in (None, time.time):
+            limiter = Limiter("2/minute", name="pickled", clock=clock)
+            limiter.hit("a")
+            assert pickle.loads(pickle.dumps(limiter)).hit("a").remaining == 0
+
     def test_it_shows_its_bounds(self):
         assert repr(MemoryStore(5, 1 << 20)) == "MemoryStore(max_keys=5, max_bytes=1048576)"
 
     def test_its_length_is_the_keys_it_tracks_and_it_is_always_true(self):
         store = MemoryStore()
         assert (len(store), bool(store)) == (0, True)
-        Limiter("5/minute", store=store).hit("a", "b")
+        Limiter("5/minute", name="default", store=store).hit("a", "b")
         assert len(store) == 2
 
     @pytest.mark.parametrize(
@@ -250,7 +258,7 @@ class TestMemoryStore:
     @pytest.mark.parametrize("bounds", [{"max_keys": 100}, {"max_bytes": 1 << 16}])
     def test_past_its_bounds_it_never_forgives(self, bounds):
         store, clock = MemoryStore(**bounds), ManualClock(1000.0)
-        limiter = Limiter("3/minute", store=store, clock=clock)
+        limiter = Limiter("3/minute", name="default", store=store, clock=clock)
         admitted = {f"id:{i}": 0 for i in range(2000)}
         for _ in range(5):
             for identifier in admitted:
@@ -262,7 +270,7 @@ class TestMemoryStore:
     @pytest.mark.parametrize("limits", ["1/minute", "3/minute", "6/minute burst 6"])
     def test_past_its_bounds_a_peek_answers_what_a_hit_would(self, limits):
         store, clock = MemoryStore(max_keys=1), ManualClock(1000.0)
-        limiter = Limiter(limits, store=store, clock=clock)
+        limiter = Limiter(limits, name="default", store=store, clock=clock)
         limiter.hit("known")
         for identifiers in (("x", "y"), ("x",), ("y", "z", "x"), ("w", "known")):
             for cost in (0, 1, 2):
@@ -292,17 +300,6 @@ class TestMemoryStore:
 
 
 class TestLimiters:
-    def test_a_second_limiter_of_the_same_name_with_other_limits_warns_once(self, caplog):
-        store = MemoryStore()
-        first = Limiter("1/minute; 5/hour", store=store, name="login")
-        Limiter("5/hour; 1/minute", store=store, name="login")
-        assert not caplog.records
-        Limiter("2/minute", store=store, name="login")
-        assert [record.levelname for record in caplog.records] == ["WARNING"]
-        assert "name=" in caplog.text
-        assert "login" in caplog.text
-        assert first.hit("a")
-
     def test_a_limiter_shows_what_it_was_built_from(self):
         limiter = Limiter("10/second", name="api", store="redis://127.0.0.1:1/0")
         assert "SlidingWindow(10, per=1)" in repr(limiter)

@@ -17,7 +17,7 @@ AMPLE = 10.0
 
 
 def answers(store):
-    return bool(Limiter("5/minute", store=store).hit("a"))
+    return bool(Limiter("5/minute", name="default", store=store).hit("a"))
 
 
 class TestStores:
@@ -25,7 +25,9 @@ class TestStores:
     def test_one_decides_under_tls(self, tls_server, prefix, host):
         url = tls_server.tls_url(db=3, host=host)
         limiter = Limiter(
-            "2/minute", store=RedisStore(url, timeout=AMPLE, prefix=prefix, ssl_ca_certs=tls_server.ca)
+            "2/minute",
+            name="default",
+            store=RedisStore(url, timeout=AMPLE, prefix=prefix, ssl_ca_certs=tls_server.ca),
         )
         assert [bool(limiter.hit("a")) for _ in range(3)] == [True, True, False]
         with tls_server.client(db=3) as client:
@@ -69,7 +71,7 @@ class TestStores:
         script = """
             import sys
             from overlimit import Limiter
-            print(bool(Limiter("5/minute", store=sys.argv[1]).hit("a")))
+            print(bool(Limiter("5/minute", name="default", store=sys.argv[1]).hit("a")))
         """
         done = subprocess.run(
             [sys.executable, "-c", textwrap.dedent(script), tls_server.tls_url() + "?timeout=10"],
@@ -132,7 +134,7 @@ class TestStores:
             import sys, threading, time
             from overlimit import Limiter, RedisStore
             store = RedisStore(sys.argv[1], timeout=10, ssl_ca_certs=sys.argv[2])
-            limiter = Limiter("1000000/minute", store=store)
+            limiter = Limiter("1000000/minute", name="default", store=store)
             def hit():
                 while True:
                     limiter.hit("a")
@@ -155,7 +157,7 @@ class TestStores:
             import os, sys
             from overlimit import Limiter, RedisStore
             store = RedisStore(sys.argv[1], timeout=10, ssl_ca_certs=sys.argv[2], prefix=sys.argv[3])
-            limiter = Limiter("1000/minute", store=store)
+            limiter = Limiter("1000/minute", name="default", store=store)
             limiter.hit("a")
             child = os.fork()
             for _ in range(200):

@@ -28,7 +28,9 @@ class Assignment:
 
     def limiter(self) -> Limiter:
         return Limiter(
-            f"{self.limit}/day", store=RedisStore(self.url, timeout=self.timeout, prefix=self.prefix)
+            f"{self.limit}/day",
+            name="default",
+            store=RedisStore(self.url, timeout=self.timeout, prefix=self.prefix),
         )
 
 

@@ -38,6 +38,7 @@ class MemoryStore final : public Store {
   void reset(const Plan& plan, std::span<const std::string_view> identifiers,
              const Interrupted& interrupted) override;
   void reset_all(const Plan& plan, const Interrupted& interrupted) override;
+  [[nodiscard]] bool is_shared() const override { return false; }
   [[nodiscard]] bool waits() const override { return false; }
 
   /// Keys tracked now, overflow cells not counted.

@@ -10,10 +10,12 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "overlimit/limit.hpp"
 #include "overlimit/penalty.hpp"
+#include "overlimit/policy_identity.hpp"
 
 namespace overlimit {
 
@@ -27,16 +29,22 @@ class Plan {
  public:
   static constexpr std::size_t kMaxLimits = 16;
 
-  /// Throws InvalidLimit for a name that cannot stand in a key, no limit, more than kMaxLimits, or a penalty
-  /// that cannot be.
-  Plan(std::string policy, const std::vector<Limit>& limits, std::optional<Penalty> penalty = std::nullopt);
+  /// Throws InvalidLimit for no limit, more than kMaxLimits, or a penalty that cannot be.
+  Plan(PolicyIdentity identity, const std::vector<Limit>& limits,
+       std::optional<Penalty> penalty = std::nullopt);
+  /// Of a policy with this name. Throws InvalidLimit also for a name that cannot stand in a key.
+  Plan(std::string name, const std::vector<Limit>& limits, std::optional<Penalty> penalty = std::nullopt)
+      : Plan(PolicyIdentity(std::move(name)), limits, std::move(penalty)) {}
 
-  [[nodiscard]] const std::string& policy() const { return policy_; }
+  /// Plans of one identity are about the same state.
+  [[nodiscard]] const PolicyIdentity& identity() const { return identity_; }
+  /// The name, empty without one.
+  [[nodiscard]] const std::string& policy() const { return identity_.name(); }
   /// By algorithm, then by tag: the order the limits were given in changes no record and no script.
   [[nodiscard]] const std::vector<PlannedLimit>& limits() const { return limits_; }
   [[nodiscard]] std::size_t size() const { return limits_.size(); }
-  /// Two policies with the same name are one policy; this is a hash of the name.
-  [[nodiscard]] std::uint64_t digest() const { return digest_; }
+  /// What memory keeps the policy's state by.
+  [[nodiscard]] std::uint64_t digest() const { return identity_.digest(); }
   /// A hash of its limits and its penalty with all their numbers, whatever the name: policies alike in all of
   /// that have the same. The calendar's bounds are none of them, so that it stays the same every day.
   [[nodiscard]] std::uint64_t limits_digest() const { return limits_digest_; }
@@ -69,16 +77,19 @@ class Plan {
 
   void compile();
 
-  std::string policy_;
+  PolicyIdentity identity_;
   std::vector<PlannedLimit> limits_;
   std::optional<Penalty> penalty_;
   std::vector<Tag> tags_;
   std::shared_ptr<Dates> dates_;
-  std::uint64_t digest_ = 0;
   std::uint64_t limits_digest_ = 0;
   std::string shape_;
   std::string packed_;
   std::int64_t max_cells_ = 0;
 };
+
+/// Where limits stand, in the lists given to one plan and to another, that share their records under one name
+/// but have different numbers.
+std::vector<std::pair<std::size_t, std::size_t>> unlike_places(const Plan& one, const Plan& other);
 
 }  // namespace overlimit

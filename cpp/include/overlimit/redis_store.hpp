@@ -54,6 +54,7 @@ class RedisStore final : public Store {
              const Interrupted& interrupted) override;
   /// Looks at all keys of the database, some thousand per round trip, each of which has the timeout.
   void reset_all(const Plan& plan, const Interrupted& interrupted) override;
+  [[nodiscard]] bool is_shared() const override { return true; }
   [[nodiscard]] bool waits() const override { return true; }
   /// In a cluster that of the worst node.
   [[nodiscard]] Breaker breaker() const override;

@@ -106,6 +106,10 @@ class Store {
   /// Forgets everything in one policy. Not one step: calls may come in between.
   virtual void reset_all(const Plan& plan, const Interrupted& interrupted) = 0;
 
+  /// Whether others than this process may see its state, by the names of policies: those without a name
+  /// cannot be told apart there.
+  [[nodiscard]] virtual bool is_shared() const = 0;
+
   /// Whether a call may wait for somebody else, so that callers release what others need meanwhile.
   [[nodiscard]] virtual bool waits() const = 0;
 

@@ -26,11 +26,8 @@ std::vector<PlannedLimit> tagged(const std::vector<Limit>& limits) {
 
 }  // namespace
 
-Plan::Plan(std::string policy, const std::vector<Limit>& limits, std::optional<Penalty> penalty)
-    : policy_(std::move(policy)), limits_(tagged(limits)), penalty_(std::move(penalty)) {
-  if (!is_key_name(policy_)) {
-    throw InvalidLimit("a policy's name must match [A-Za-z0-9_.-]{1,64}, got '" + policy_ + "'");
-  }
+Plan::Plan(PolicyIdentity identity, const std::vector<Limit>& limits, std::optional<Penalty> penalty)
+    : identity_(std::move(identity)), limits_(tagged(limits)), penalty_(std::move(penalty)) {
   if (limits_.empty() || limits_.size() > kMaxLimits) {
     throw InvalidLimit("limits: a policy has 1 to 16 limits, got " + std::to_string(limits_.size()));
   }
@@ -40,7 +37,6 @@ Plan::Plan(std::string policy, const std::vector<Limit>& limits, std::optional<P
   });
   const auto follows_calendar = [](const PlannedLimit& planned) { return planned.limit.has_calendar(); };
   if (std::ranges::any_of(limits_, follows_calendar)) dates_ = std::make_shared<Dates>();
-  digest_ = hash_of(policy_);
   compile();
   limits_digest_ = hash_of(packed_);
 }
@@ -81,6 +77,18 @@ std::shared_ptr<const Plan> Plan::dated(Micros now) const {
   const std::lock_guard lock(dates_->mutex);
   dates_->latest = plan;
   return plan;
+}
+
+std::vector<std::pair<std::size_t, std::size_t>> unlike_places(const Plan& one, const Plan& other) {
+  std::vector<std::pair<std::size_t, std::size_t>> places;
+  for (const PlannedLimit& mine : one.limits()) {
+    for (const PlannedLimit& theirs : other.limits()) {
+      if (mine.tag == theirs.tag && mine.limit.packed() != theirs.limit.packed()) {
+        places.emplace_back(mine.place, theirs.place);
+      }
+    }
+  }
+  return places;
 }
 
 }  // namespace overlimit

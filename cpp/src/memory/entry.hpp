@@ -9,6 +9,7 @@
 #include "memory/keyed_hash.hpp"
 #include "overlimit/limit.hpp"
 #include "overlimit/pair.hpp"
+#include "overlimit/policy_identity.hpp"
 
 namespace overlimit::memory {
 
@@ -44,6 +45,10 @@ struct Entry {
     Record* const found =
         std::find_if(begin() + from, end(), [&](const Record& record) { return record.tag == tag; });
     return found == end() ? nullptr : found;
+  }
+  /// Whether nobody can tell if it's dropped.
+  [[nodiscard]] bool is_over(Micros real_now) const {
+    return sweep_at <= real_now || PolicyIdentity::has_ended(policy);
   }
   /// When the last of its records is back to "never seen".
   Micros last_expiry() {

@@ -152,7 +152,7 @@ void Shard::erase_all(std::uint64_t policy) {
 void Shard::sweep(Micros real_now, std::size_t places) {
   for (; places > 0; --places) {
     const Offset offset = places_[cursor_].entry;
-    if (offset != 0 && arena_.at<Entry>(offset)->sweep_at <= real_now) {
+    if (offset != 0 && arena_.at<Entry>(offset)->is_over(real_now)) {
       erase(arena_.at<Entry>(offset));
     } else {
       cursor_ = (cursor_ + 1) & mask_;

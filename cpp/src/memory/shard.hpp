@@ -63,7 +63,7 @@ class Shard {
   /// Whether any entry here is an overflow cell.
   [[nodiscard]] bool overflows() const { return cells_ > 0; }
 
-  /// Looks at a few places and drops the entries whose sweep time is not after `real_now`.
+  /// Looks at a few places and drops the entries that are over.
   void sweep(Micros real_now, std::size_t places);
 
  private:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, partial
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from overlimit import Decision, Limiter
 from overlimit.clocks import ClockLike
@@ -176,7 +176,7 @@ class Placed(NamedTuple):
             rule = self.rule_now()
             if rule is None:
                 raise LookupError("no limit holds now, and the name of a shared count tells how it counts")
-            return rule.limiter.name
+            return cast("str", rule.limiter.name)
         return self._policy_name((), self._place())
 
     def forget(self, identifier: str) -> None:

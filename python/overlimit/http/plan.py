@@ -46,7 +46,7 @@ class Plan:
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         """Compile the rules, at least one; those of one policy are joined."""
-        by_name: dict[str, Rule] = {}
+        by_name: dict[str | None, Rule] = {}
         for rule in rules:
             name = rule.limiter.name
             by_name[name] = by_name[name].joined(rule) if name in by_name else rule

@@ -57,8 +57,8 @@ NO_TERMS = Terms()
 class VaryingLimiter(Limiter):
     """A limiter whose limits depend on the request: others of its name are meant."""
 
-    def _compare_with_namesakes(self) -> None:
-        """Say nothing of them."""
+    def _register(self, name: str | None) -> None:
+        """Be compared with none."""
 
 
 class Rule(NamedTuple):

@@ -1,8 +1,7 @@
 """Rate limiters known from published systems, with their own answers, made of overlimit's limits.
 
-Every limiter here takes ``store=``, ``clock=`` and ``name=``. Without a name its policy is called after the
-recipe and its numbers: two of a kind with different numbers have state of their own, and changed numbers
-start anew. Give a name to keep the state when numbers change.
+Every limiter here takes ``store=``, ``clock=`` and ``name=``, as ``Limiter`` does: those of one name on one
+store share their counts, and without a name each has counts of its own.
 """
 
 from __future__ import annotations

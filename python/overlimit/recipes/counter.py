@@ -6,7 +6,6 @@ from overlimit.clocks import ClockLike
 from overlimit.limiter import Limiter
 from overlimit.limits import FixedWindow
 from overlimit.limits.quantities import Seconds
-from overlimit.recipes.default_names import default_name
 from overlimit.stores import Store
 
 __all__ = ["Counter"]
@@ -27,7 +26,8 @@ class Counter:
     store, clock
         As for ``Limiter``.
     name
-        The policy's name, which is part of the state's key. Default: ``counter.`` and both numbers.
+        What the counts are kept by, as for ``Limiter``: without one they are this object's own, and a store
+        that other processes see needs one.
 
     Raises InvalidLimit for numbers that cannot be. Thread-safe.
 
@@ -44,8 +44,6 @@ class Counter:
         name: str | None = None,
     ) -> None:
         self._window = FixedWindow(limit, per)
-        if name is None:
-            name = default_name("counter", self._window.limit, self._window.per)
         self._limiter = Limiter(self._window, name=name, store=store, clock=clock)
 
     def hit(self, key: str | bytes) -> int:

@@ -10,7 +10,6 @@ from overlimit.limiter import Limiter
 from overlimit.limits import FixedWindow
 from overlimit.limits.calendars import CalendarUnit
 from overlimit.limits.quantities import Seconds, count, micros, shown
-from overlimit.recipes.default_names import default_name
 from overlimit.stores import Store
 
 __all__ = ["PeriodLimit", "PeriodState"]
@@ -56,7 +55,8 @@ class PeriodLimit:
     store, clock
         As for ``Limiter``.
     name
-        The policy's name, which is part of the state's key. Default: ``period_limit.`` and the numbers.
+        What the counts are kept by, as for ``Limiter``: without one they are this object's own, and a store
+        that other processes see needs one.
 
     Raises InvalidLimit (a ValueError) for arguments that cannot be. Thread-safe.
 
@@ -75,8 +75,6 @@ class PeriodLimit:
         name: str | None = None,
     ) -> None:
         window = _window(period, count(quota, "quota"), align, timezone)
-        if name is None:
-            name = default_name("period_limit", window.limit, *_what_repeats(window))
         self._limiter = Limiter(window, name=name, store=store, clock=clock)
 
     def take(self, key: str | bytes) -> PeriodState:
@@ -106,7 +104,3 @@ def _window(period: Seconds, quota: int, align: bool, timezone: str) -> FixedWin
             f"period must be 1, 60, 3600, 86400 or 604800 seconds with align=True, not {shown(period)}"
         )
     return FixedWindow(quota, _CALENDAR_UNITS[period_us], start="calendar", timezone=timezone)
-
-
-def _what_repeats(window: FixedWindow) -> tuple[object, ...]:
-    return (window.per, window.timezone) if window.start == "calendar" else (window.per,)

@@ -6,7 +6,6 @@ from overlimit.clocks import ClockLike
 from overlimit.limiter import Limiter
 from overlimit.limits import TokenBucket
 from overlimit.limits.quantities import Rate
-from overlimit.recipes.default_names import default_name
 from overlimit.stores import Store
 
 __all__ = ["TokenLimiter"]
@@ -30,7 +29,8 @@ class TokenLimiter:
     store, clock
         As for ``Limiter``.
     name
-        The policy's name, which is part of the state's key. Default: ``token_limiter.`` and both numbers.
+        What the counts are kept by, as for ``Limiter``: without one they are this object's own, and a store
+        that other processes see needs one.
     local_share
         What part of rate and burst the bucket of this process has, above 0 and at most 1: a fourth for each
         of four processes lets no more pass while the store fails than while it answers.
@@ -51,8 +51,6 @@ class TokenLimiter:
         local_share: Rate = 1.0,
     ) -> None:
         self._bucket = TokenBucket(rate, per=1, burst=burst)
-        if name is None:
-            name = default_name("token_limiter", self._bucket.rate, self._bucket.burst)
         self._limiter = Limiter(
             self._bucket, name=name, store=store, clock=clock, on_error="local", local_share=local_share
         )

@@ -100,7 +100,7 @@ def test_who_is_overtaken_by_a_hit_waits_on(build, at, enqueue):
 
 
 def test_by_real_time_it_waits_as_long_as_it_must(store):
-    limiter = Limiter(SlidingLog(1, 0.2), store=store)
+    limiter = Limiter(SlidingLog(1, 0.2), name="default", store=store)
     begun = time.monotonic()
     decisions = [limiter.acquire("a", timeout=PATIENCE) for _ in range(4)]
     assert 0.6 <= time.monotonic() - begun < 5
@@ -108,14 +108,14 @@ def test_by_real_time_it_waits_as_long_as_it_must(store):
 
 
 def test_by_a_clock_that_is_a_function_too(store):
-    limiter = Limiter(SlidingLog(1, 0.2), store=store, clock=time.time)
+    limiter = Limiter(SlidingLog(1, 0.2), name="default", store=store, clock=time.time)
     begun = time.monotonic()
     assert all(limiter.acquire("a", timeout=PATIENCE) for _ in range(3))
     assert 0.4 <= time.monotonic() - begun < 5
 
 
 def test_others_go_on_meanwhile(store):
-    limiter, counted, over = Limiter(FixedWindow(1, 0.5), store=store), [0], threading.Event()
+    limiter, counted, over = Limiter(FixedWindow(1, 0.5), name="default", store=store), [0], threading.Event()
 
     def count():
         while not over.is_set():

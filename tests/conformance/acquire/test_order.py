@@ -226,7 +226,7 @@ def test_nobody_overtakes_whoever_waits_for_what_and_however_long(build, clock, 
 
 
 def test_a_crowd_is_served_completely_and_no_faster_than_the_limit(store):
-    limiter = Limiter(SlidingLog(5, 0.1), store=store)
+    limiter = Limiter(SlidingLog(5, 0.1), name="default", store=store)
     with ThreadPoolExecutor(25) as pool:
         decisions = list(pool.map(lambda _: limiter.acquire("a", timeout=PATIENCE), range(25)))
     times = sorted(decision.time for decision in decisions)

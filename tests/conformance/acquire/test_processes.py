@@ -37,7 +37,7 @@ INTERRUPTED = """
 
     url, capacity = sys.argv[1:]
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    limiter = Limiter(LeakyBucket(1, per=3600, capacity=int(capacity)), store=url)
+    limiter = Limiter(LeakyBucket(1, per=3600, capacity=int(capacity)), name="default", store=url)
     limiter.hit("a")
     main = threading.main_thread().ident
 
@@ -123,7 +123,7 @@ FORKED = """
 
     warnings.simplefilter("ignore")
     clock = ManualClock(1_700_000_000)
-    limiter = Limiter(FixedWindow(1, 10), store=sys.argv[1], clock=clock)
+    limiter = Limiter(FixedWindow(1, 10), name="default", store=sys.argv[1], clock=clock)
     limiter.hit("a")
     acquire = lambda: limiter.acquire("a", timeout=100)
     waiters = [threading.Thread(target=acquire) for _ in range(3)]

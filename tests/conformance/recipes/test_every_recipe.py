@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import datetime
 from contextlib import closing
-from decimal import Decimal
-from fractions import Fraction
 
 import pytest
 
-from overlimit import FixedWindow, Limiter, RedisStore, StoreError, recipes
+from overlimit import FixedWindow, Limiter, MemoryStore, RedisStore, StoreError, recipes
 from overlimit.recipes import Counter, PeriodLimit, PeriodState, TokenLimiter
 
 ALLOWED, HIT_QUOTA, OVER_QUOTA = PeriodState.ALLOWED, PeriodState.HIT_QUOTA, PeriodState.OVER_QUOTA
@@ -22,6 +19,11 @@ LIMITERS = [
     lambda options: TokenLimiter(3, 3, **options).allow(),
 ]
 EACH = pytest.mark.parametrize("call", LIMITERS, ids=["counter", "period", "aligned", "tokens"])
+
+
+def is_refusal(answer: object) -> bool:
+    """Tell whether a recipe's answer means that nothing has passed."""
+    return answer is False or answer is OVER_QUOTA or answer == -1
 
 
 class TestEveryRecipe:
@@ -45,7 +47,7 @@ class TestEveryRecipe:
     @pytest.mark.parametrize("call", LIMITERS[:3], ids=["counter", "period", "aligned"])
     def test_raises_when_the_store_cannot_answer_unless_it_has_a_rescue(self, call):
         with pytest.raises(StoreError):
-            call({"store": RedisStore("unix:///nowhere/redis.sock")})
+            call({"store": RedisStore("unix:///nowhere/redis.sock"), "name": "mine"})
 
     def test_all_share_a_store_and_a_key_without_disturbing_each_other(self, make):
         calls = [
@@ -61,17 +63,22 @@ class TestEveryRecipe:
         ]
         first = [call("a") for call in calls]
         assert first == [1, 1, 1, HIT_QUOTA, ALLOWED, HIT_QUOTA, HIT_QUOTA, HIT_QUOTA, HIT_QUOTA]
-        rates = [1, 2, 0.1, 0.11, Fraction(1, 3), Fraction("0.3333333"), Fraction(10**12 + 1, 10**13)]
-        assert all(make(TokenLimiter, rate, 1).allow() for rate in rates)
-        assert not any(make(TokenLimiter, rate, 1).allow() for rate in rates)
 
-    def test_of_one_kind_and_numbers_share_their_state(self, make):
-        assert [
-            make(Counter, 2, datetime.timedelta(minutes=1)).hit("a"),
-            make(Counter, 2, 60.0).hit("a"),
-        ] == [1, 2]
-        assert make(TokenLimiter, 1, 1).allow()
-        assert not make(TokenLimiter, Decimal("1.0"), 1).allow()
+    @EACH
+    def test_of_the_same_numbers_share_nothing_without_a_name(self, clock, call):
+        options = {"store": MemoryStore(), "clock": clock}
+        assert [call(options) for _ in range(5)] == [call(options)] * 5
+
+    @EACH
+    def test_of_the_same_numbers_share_their_counts_by_a_name(self, store, clock, call):
+        options = {"store": store, "clock": clock, "name": "one"}
+        answers = [call(options) for _ in range(5)]
+        assert [is_refusal(answer) for answer in answers] == [False, False, False, True, True]
+
+    @EACH
+    def test_needs_a_name_on_a_store_that_others_see(self, redis_store, call):
+        with pytest.raises(ValueError, match=r"RedisStore.* needs name=.*other processes"):
+            call({"store": redis_store})
 
     def test_a_name_keeps_the_state_when_the_numbers_change(self, make):
         for _ in range(3):
@@ -80,16 +87,14 @@ class TestEveryRecipe:
         assert make(Counter, 3, 60, name="kept").hit("a") == -1
 
     def test_every_key_in_redis_expires(self, redis_server, redis_store, prefix):
-        options = {"store": redis_store}
-        for call in LIMITERS:
+        for number, call in enumerate(LIMITERS):
             for _ in range(5):
-                call(options)
+                call({"store": redis_store, "name": f"recipe-{number}"})
         for per in (1e-6, 0.001, 0.5, 1.5, 1e7):
-            Counter(1, per, **options).hit("a")
-            PeriodLimit(per, 1, **options).take("a")
+            Counter(1, per, name=f"counter-{per}", store=redis_store).hit("a")
+            PeriodLimit(per, 1, name=f"period-{per}", store=redis_store).take("a")
         for rate, burst in ((0.001, 1), (1, 100), (1000, 1), (3, 1), (1e6, 1)):
-            limiter = TokenLimiter(rate, burst, **options)
-            limiter.allow()
+            TokenLimiter(rate, burst, name=f"tokens-{rate}", store=redis_store).allow()
         with closing(redis_server.client()) as raw:
             keys = list(raw.scan_iter(f"{prefix}*"))
             # What is gone by now has expired; what is there will.

@@ -37,7 +37,7 @@ class TestTokenLimiter:
 
     def test_two_nodes_a_second_apart_get_no_more_and_no_less_than_one(self, store):
         ahead, behind = ManualClock(START), ManualClock(START)
-        nodes = [TokenLimiter(5, 5, store=store, clock=clock) for clock in (ahead, behind)]
+        nodes = [TokenLimiter(5, 5, name="nodes", store=store, clock=clock) for clock in (ahead, behind)]
         passed = 0
         for ms in range(0, 10_000, 20):
             ahead.set(START + ms / 1000)
@@ -100,7 +100,8 @@ class TestTokenLimiter:
         assert [limiter.allow(), limiter.allow()] == [True, False]
 
     def test_is_rescued_by_a_bucket_of_this_process_when_the_store_fails(self, clock):
-        limiter = TokenLimiter(5, 10, store=RedisStore("unix:///nowhere/redis.sock"), clock=clock)
+        store = RedisStore("unix:///nowhere/redis.sock")
+        limiter = TokenLimiter(5, 10, name="rescued", store=store, clock=clock)
         assert [limiter.allow() for _ in range(12)] == [True] * 10 + [False] * 2
         clock.advance(0.2)
         assert [limiter.allow(), limiter.allow()] == [True, False]
@@ -109,7 +110,7 @@ class TestTokenLimiter:
 
     def test_is_rescued_by_its_share(self, clock):
         store = RedisStore("unix:///nowhere/redis.sock")
-        limiter = TokenLimiter(5, 10, store=store, clock=clock, local_share=0.25)
+        limiter = TokenLimiter(5, 10, name="rescued", store=store, clock=clock, local_share=0.25)
         assert [limiter.allow() for _ in range(4)] == [True, True, False, False]
         clock.advance(0.799999)
         assert not limiter.allow()

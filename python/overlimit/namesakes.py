@@ -1,0 +1,92 @@
+"""Limiters that share counts by their name, and the warning when their limits differ."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import weakref
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from overlimit._core import Store
+    from overlimit.limiter import Limiter
+
+__all__ = ["Namesakes", "compare", "register"]
+
+_log = logging.getLogger("overlimit")
+
+
+class Namesakes:
+    """The limiters of one name on one store that are held somewhere, numbered in the order they were made."""
+
+    def __init__(self) -> None:
+        self.made = 0
+        self.number_of: weakref.WeakKeyDictionary[Limiter, int] = weakref.WeakKeyDictionary()
+
+    def add(self, limiter: Limiter) -> None:
+        """Note that a limiter has the name; it is held weakly."""
+        self.made += 1
+        self.number_of[limiter] = self.made
+
+    def before(self, limiter: Limiter) -> list[Limiter]:
+        """Return those made before this one, the newest first."""
+        own = self.number_of[limiter]
+        earlier = [(number, other) for other, number in self.number_of.items() if number < own]
+        return [other for _, other in sorted(earlier, key=lambda numbered: -numbered[0])]
+
+
+class _Registry:
+    """Who has which name where; guarded by the lock, which a finalizer that runs meanwhile may take again."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.groups: weakref.WeakValueDictionary[Hashable, Namesakes] = weakref.WeakValueDictionary()
+
+    def forget_parent(self) -> None:
+        """Start with a lock that nobody holds in a forked child."""
+        self.lock = threading.RLock()
+
+
+_registry = _Registry()
+os.register_at_fork(after_in_child=_registry.forget_parent)
+
+
+def register(limiter: Limiter, name: str) -> Namesakes:
+    """Note that a limiter has this name on its store; it belongs to the group for as long as it holds it."""
+    key = (_state_key(limiter.store), name)
+    with _registry.lock:
+        group = _registry.groups.setdefault(key, Namesakes())
+        group.add(limiter)
+    return group
+
+
+def compare(limiter: Limiter) -> None:
+    """Warn if a limiter made earlier shares counts with this one under other numbers; the core calls this.
+
+    It does so at the limiter's first call: who replaces a limiter, as a notebook's cell does that is run
+    again, has dropped the earlier one by then.
+    """
+    group: Namesakes | None = getattr(limiter, "_namesakes", None)
+    if group is None:
+        return
+    with _registry.lock:
+        earlier = group.before(limiter)
+    for other in earlier:
+        if pairs := limiter._unlike_limits(other):
+            mine, theirs = pairs[0]
+            _log.warning(
+                "two limiters named %r on %r share the counts of a limit but give it different numbers, %r "
+                "and %r: each decides by its own; give both the same limit, or one of them another name=",
+                limiter.name,
+                limiter.store,
+                theirs,
+                mine,
+            )
+            return
+
+
+def _state_key(store: Store) -> Hashable:
+    """Return what two store objects have in common that keep their state in one place."""
+    return getattr(store, "_state_key", id(store))

@@ -1,0 +1,177 @@
+"""Limiters of one name on one store share their counts; a warning tells when that looks like a mistake.
+
+docs/usage.md: Names.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+
+import pytest
+
+from overlimit import (
+    FixedWindow,
+    Limiter,
+    MemoryStore,
+    Penalty,
+    RedisStore,
+    SlidingWindow,
+    TokenBucket,
+    hit_all,
+)
+from servers.patience import PATIENCE
+
+
+@pytest.fixture
+def warnings(caplog):
+    """Return a function that returns the warnings so far."""
+    caplog.set_level(logging.DEBUG, logger="overlimit")
+    return lambda: [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+
+
+class TestTheSecondOfAName:
+    def test_shares_the_counts_and_decides_by_its_own_numbers(self, build):
+        small, large = build("2/minute"), build("5/minute")
+        assert [bool(small.hit("a")) for _ in range(3)] == [True, True, False]
+        assert [bool(large.hit("a")) for _ in range(4)] == [True, True, True, False]
+
+    def test_with_another_number_is_warned_of_once_at_its_first_call(self, build, warnings):
+        first, second = build("5/minute", name="login"), build("10/minute", name="login")
+        first.hit("a")
+        assert warnings() == []
+        second.hit("a")
+        (message,) = warnings()
+        assert all(part in message for part in ("'login'", repr(first.store), "name="))
+        assert message.index(repr(first.limits[0])) < message.index(repr(second.limits[0]))
+        for limiter in (first, second, first):
+            limiter.hit("a")
+        assert len(warnings()) == 1
+
+    @pytest.mark.parametrize(
+        "ask",
+        [
+            lambda limiter: limiter.peek("a"),
+            lambda limiter: limiter.acquire("a"),
+            lambda limiter: hit_all([(limiter, "a", 1)]),
+            lambda limiter: limiter.lock("a", 1),
+            lambda limiter: limiter.reset("a"),
+        ],
+    )
+    def test_is_compared_whatever_its_first_call_is(self, build, warnings, ask):
+        first, second = build("5/minute"), build("10/minute")
+        ask(second)
+        assert len(warnings()) == 1
+        ask(first)
+        assert len(warnings()) == 1
+
+    def test_that_replaces_the_first_is_not_compared(self, build, warnings):
+        limiter = build("5/minute")
+        limiter.hit("a")
+        limiter = build("10/minute")
+        gc.collect()
+        assert limiter.hit("a").remaining == 8
+        assert warnings() == []
+
+    def test_is_compared_with_the_limits_the_first_has_now(self, build, warnings):
+        first = build("5/minute")
+        first.update("10/minute")
+        second = build("10/minute")
+        second.hit("a")
+        assert warnings() == []
+        third = build("5/minute")
+        third.hit("a")
+        assert len(warnings()) == 1
+        assert first.limits == second.limits
+
+    @pytest.mark.parametrize(
+        ("limits", "others"),
+        [
+            ("5/minute", "5/minute"),
+            ("5/minute", "10/hour"),
+            ("5/minute", ["5/minute", "10/hour"]),
+            (["10/hour", "5/minute"], ["5/minute", "10/hour"]),
+            (SlidingWindow(5, 60), FixedWindow(10, 60)),
+            (SlidingWindow(5, 60), SlidingWindow(10, 60, precision=1)),
+            (SlidingWindow(5, 60), SlidingWindow(5, 60, precision=1.2)),
+            (SlidingWindow(5, 60, name="one"), SlidingWindow(10, 60, name="other")),
+            (FixedWindow(5, 60), FixedWindow(6, 60, start="epoch")),
+            (TokenBucket(5, per=1), TokenBucket(5, per=1, burst=5)),
+        ],
+    )
+    def test_that_contradicts_nothing_is_not_warned_of(self, build, warnings, limits, others):
+        first, second = build(limits), build(others)
+        for limiter in (first, second):
+            limiter.hit("a")
+        assert warnings() == []
+
+    @pytest.mark.parametrize(
+        ("limits", "others"),
+        [
+            ("5/minute", ["10/hour", "6/minute"]),
+            (["10/hour", "5/minute"], ["5/minute", "11/hour"]),
+            (SlidingWindow(5, 60), SlidingWindow(6, 60, precision=1.2)),
+            (FixedWindow(5, "day", start="calendar"), FixedWindow(6, "day", start="calendar")),
+            (TokenBucket(5, per=1, burst=5), TokenBucket(5, per=1, burst=6)),
+            (TokenBucket(5, per=1, burst=5), TokenBucket(5, per=1, burst=5, debt=1)),
+            ([SlidingWindow(5, 60), SlidingWindow(6, 60)], [SlidingWindow(6, 60), SlidingWindow(5, 60)]),
+        ],
+    )
+    def test_that_contradicts_one_limit_is_warned_of_once(self, build, warnings, limits, others):
+        first, second = build(limits), build(others)
+        for limiter in (first, second):
+            limiter.hit("a")
+        assert len(warnings()) == 1
+
+    def test_with_another_penalty_is_not_warned_of(self, build, warnings):
+        first, second = build("5/minute", penalty=Penalty([1])), build("5/minute", penalty=Penalty([2]))
+        for limiter in (first, second):
+            limiter.hit("a")
+        assert warnings() == []
+
+
+class TestWhereNothingIsShared:
+    def test_nothing_is_said_of_other_names(self, build, warnings):
+        limiters = [build(f"{number}/minute", name=f"number-{number}") for number in range(1, 5)]
+        for limiter in limiters:
+            limiter.hit("a")
+        assert warnings() == []
+
+    def test_nothing_is_said_of_limiters_without_a_name(self, warnings):
+        store = MemoryStore()
+        limiters = [Limiter(f"{number}/minute", store=store) for number in range(1, 5)]
+        for limiter in limiters:
+            limiter.hit("a")
+        assert warnings() == []
+
+    def test_nothing_is_said_of_other_stores(self, warnings):
+        limiters = [Limiter(f"{n}/minute", name="login", store=MemoryStore()) for n in range(1, 5)]
+        for limiter in limiters:
+            limiter.hit("a")
+        assert warnings() == []
+
+    def test_nothing_is_said_of_other_keys_in_one_redis(self, redis_server, prefix, warnings):
+        options = [{"prefix": prefix}, {"prefix": prefix + "x"}, {"prefix": prefix, "hash_identifiers": True}]
+        stores = [RedisStore(redis_server.unix_url(), timeout=PATIENCE, **each) for each in options]
+        stores.append(RedisStore(redis_server.unix_url(5), timeout=PATIENCE, prefix=prefix))
+        limiters = [Limiter(f"{n}/minute", name="login", store=store) for n, store in enumerate(stores, 1)]
+        for limiter in limiters:
+            limiter.hit("a")
+        assert warnings() == []
+
+
+def test_two_store_objects_with_the_same_keys_are_one_store(redis_server, prefix, warnings):
+    url = redis_server.unix_url()
+    one, other = (RedisStore(url, timeout=timeout, prefix=prefix) for timeout in (PATIENCE, PATIENCE + 1))
+    first, second = Limiter("2/minute", name="a", store=one), Limiter("3/minute", name="a", store=other)
+    assert (first.hit("x").remaining, second.hit("x").remaining) == (1, 1)
+    assert len(warnings()) == 1
+
+
+def test_many_that_come_and_go_are_forgotten(build, warnings):
+    kept = build("5/minute")
+    for _ in range(2000):
+        build("10/minute")
+    assert len(kept._namesakes.number_of) == 1
+    build("10/minute").hit("a")
+    assert len(warnings()) == 1
