@@ -38,7 +38,7 @@ def crowd_served(call, limiter, crowd):
 
 @CROWDS
 def test_a_grant_costs_at_most_three_calls(store, call, crowd):
-    limiter = Limiter(SlidingLog(1, 0.005), store=store)
+    limiter = Limiter(SlidingLog(1, 0.005), name="default", store=store)
     times = crowd_served(call, limiter, crowd)
     assert times == sorted(times)
     assert all(later - earlier >= 0.005 - 1e-6 for earlier, later in itertools.pairwise(times))
@@ -47,7 +47,7 @@ def test_a_grant_costs_at_most_three_calls(store, call, crowd):
 
 @CROWDS
 def test_a_server_runs_at_most_three_scripts_for_a_grant(redis_server, redis_store, call, crowd):
-    limiter = Limiter(SlidingLog(1, 0.005), store=redis_store)
+    limiter = Limiter(SlidingLog(1, 0.005), name="default", store=redis_store)
     limiter.reset("a")
     before = scripts_run(redis_server)
     crowd_served(call, limiter, crowd)

@@ -167,7 +167,7 @@ def test_a_caller_whose_time_is_up_does_not_overtake_who_is_due_at_the_same_inst
 
 def test_a_caller_behind_one_that_never_comes_back_is_refused_when_its_time_is_up(store):
     released = threading.Event()
-    limiter = Limiter("5/minute", store=store, on_decision=lambda _: released.wait(PATIENCE))
+    limiter = Limiter("5/minute", name="default", store=store, on_decision=lambda _: released.wait(PATIENCE))
     with ThreadPoolExecutor(1) as pool:
         stuck = pool.submit(limiter.acquire, "a", timeout=None)
         until(lambda: queued(limiter) == 1)
