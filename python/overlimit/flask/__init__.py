@@ -6,7 +6,17 @@ from overlimit.flask.decorator import rate_limit
 from overlimit.flask.exceeded import RateLimitExceeded, StoreFailed
 from overlimit.flask.exemptions import ExemptionScope
 from overlimit.flask.extension import RateLimit
-from overlimit.flask.identifiers import get_address, get_identifiers
+from overlimit.flask.identifiers import (
+    by_address,
+    by_cookie,
+    by_header,
+    by_json,
+    by_path_parameter,
+    by_user,
+    by_user_or_address,
+    get_address,
+    get_identifiers,
+)
 from overlimit.flask.signals import rate_limited
 from overlimit.http.legacy import HeaderNames
 
@@ -16,6 +26,13 @@ __all__ = [
     "RateLimit",
     "RateLimitExceeded",
     "StoreFailed",
+    "by_address",
+    "by_cookie",
+    "by_header",
+    "by_json",
+    "by_path_parameter",
+    "by_user",
+    "by_user_or_address",
     "get_address",
     "get_identifiers",
     "rate_limit",

@@ -130,7 +130,7 @@ class Batch:
         """
         active = tuple(binding for binding in self.bindings if binding.concerns_this_request())
         bench = self._bench_of(active) if active else None
-        plan = None if bench is None else bench.planner.plan()
+        plan = None if bench is None else bench.planner.plan(people)
         if bench is None or plan is None:
             return None
         if self._fallback is None:
@@ -150,7 +150,7 @@ class Batch:
             decision = plan.decide(people)
         except StoreError as error:
             bench.bear(error)
-            instead = fallback.plan()
+            instead = fallback.plan(people)
             return None if instead is None else Verdict(bench, instead, instead.decide(people))
         bench.note_answer()
         return Verdict(bench, plan, decision)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import cast
 
 from overlimit import MemoryStore
 from overlimit.flask.exemptions import Exemptions
-from overlimit.flask.identifiers import Addresses, identifiers_from
+from overlimit.flask.identifiers import Addresses, CurrentRequest, identifiers_from
 from overlimit.flask.settings import Settings
+from overlimit.http.identities import Identify
 from overlimit.http.legacy import HeaderNames
 from overlimit.http.made_names import MadeNames
 from overlimit.http.making import Forget, Maker, Origin, Placed
@@ -44,10 +46,9 @@ class Binding:
         self.request_filters = request_filters
         self.exemptions = exemptions
         self.addresses = Addresses.of(given.get("trusted_proxies"), given.get("ipv6_prefix"))
-        # Each app has counts of its own in memory, as it would in a process of its own.
-        store = given.get("store") or "memory://"
-        self.store: Store = memory() if store == "memory://" else as_store(store)
-        identify = given.get("identifiers") or identifiers_from(self.addresses)
+        self._unusable_store = given.get("unusable_store")
+        self.store: Store = self._store_or_stand_in(given.get("store") or "memory://", memory)
+        identify = cast("Identify | None", given.get("identifiers")) or identifiers_from(self.addresses)
         share = given.get("local_share")
         replaced = bool(settings.fallback.parts)
         self._rules = Maker(
@@ -60,6 +61,8 @@ class Binding:
             1.0 if share is None else share,
             given.get("on_breach"),
             given.get("headers") in ("draft", "both") and not self.shadow,
+            given.get("anonymous") or "share",
+            CurrentRequest(self.addresses),
             given.get("request_identifier"),
             MadeNames(),
         )
@@ -69,6 +72,24 @@ class Binding:
             if replaced
             else None
         )
+
+    def _store_or_stand_in(self, store: str | Store, memory: Callable[[], MemoryStore]) -> Store:
+        """Return the store; what is not enabled needs none, and finds out when it is enabled."""
+        # Each app has counts of its own in memory, as it would in a process of its own.
+        if self._unusable_store is not None or store == "memory://":
+            return memory()
+        try:
+            return as_store(store)
+        except ValueError as error:
+            if self.enabled:
+                raise
+            self._unusable_store = error
+            return memory()
+
+    def check_store(self) -> None:
+        """Raise ValueError if there is no store for it, which it did not need as long as it was disabled."""
+        if self._unusable_store is not None:
+            raise self._unusable_store
 
     @property
     def shared(self) -> tuple[object, ...]:
@@ -109,7 +130,10 @@ class Binding:
     def _meta_of(self, options: LimitOptions, origin: Origin) -> Iterator[Placed]:
         if options.meta_limits:
             meta = LimitOptions(
-                options.meta_limits, identifiers=options.identifiers, algorithm=options.algorithm
+                options.meta_limits,
+                identifiers=options.identifiers,
+                algorithm=options.algorithm,
+                anonymous=options.anonymous,
             )
             place = origin._replace(kind="meta-of", parts=(text_of(options.meta_limits),), shown="meta")
             yield from self._meta_rules.place(meta, place, Role.ON_REFUSAL)

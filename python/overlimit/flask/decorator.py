@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar, cast, overload
 
@@ -17,7 +17,9 @@ from overlimit.flask.layer import Layer
 from overlimit.flask.ledger import LEDGER, Ledger
 from overlimit.flask.lookout import watch_for
 from overlimit.flask.marks import MARKS, Mark, Owner, leave_mark, mark_blueprint
-from overlimit.http.identities import Identify
+from overlimit.flask.proxies import without_proxies, without_proxy
+from overlimit.http.functions import is_set, shown
+from overlimit.http.identities import Anonymous, Identify, identify_by
 from overlimit.http.options import LimitOptions, LimitsValue, ReadLimits, Scope, methods_of, parts_of
 from overlimit.http.rules import Cost
 from overlimit.limiter import OnError
@@ -37,8 +39,9 @@ B = TypeVar("B", bound=Blueprint)
 class SharedKeywords(TypedDict, total=False):
     """What every kind of limit takes by name; see `rate_limit`."""
 
-    identifiers: Identify | None
-    key_func: Identify | None
+    identifiers: Identify | Sequence[Identify] | None
+    key_func: Callable[[], object] | None
+    anonymous: Anonymous | None
     per_method: bool
     methods: Iterable[str] | None
     error_message: str | Callable[[], str] | None
@@ -46,7 +49,7 @@ class SharedKeywords(TypedDict, total=False):
     override_defaults: bool
     deduct_when: Callable[[Any], object] | None
     on_breach: Callable[[Decision], object] | None
-    cost: Cost
+    cost: Cost | None
     meta_limits: LimitsValue | None
     algorithm: str | None
     name: str | None
@@ -134,8 +137,13 @@ def rate_limit(value: LimitsValue, **options: Unpack[LimitKeywords]) -> Limited:
         Limits as text (``"10/second; 120/minute"``), a limit, a function without parameters that returns
         one of these for the current request (``""``: no limit), or a list of them.
     identifiers
-        Returns who sends the request; by default what the RateLimit says, or `get_identifiers`. ``key_func``
-        means the same.
+        Returns who sends the request: one identifier or several; or a list of functions that do. By default
+        what the RateLimit says, or `get_identifiers`.
+    key_func
+        As ``identifiers``, but what it returns is one identifier, as with Flask-Limiter.
+    anonymous
+        What becomes of requests with an empty identity: ``"share"`` limits them together, ``"exempt"`` does
+        not limit them by this; by default what the RateLimit says.
     per_method
         Whether each HTTP method has counts of its own.
     methods
@@ -194,31 +202,66 @@ def limiting(
     ValueError, TypeError
         An option cannot be.
     """
-    if inspect.isfunction(value) and inspect.signature(value).parameters:
-        raise TypeError("rate_limit takes limits: write @rate_limit('10/second')")
-    given = dict(keywords)
-    if value is None:
-        raise InvalidLimit("limits must be given: a text such as '10/second', a limit, or a list of these")
+    value = without_proxy(value)
+    _check_limits_are_meant(value)
+    given = {
+        name: option
+        for name, option in without_proxies(keywords).items()
+        if is_set(option) or name not in _EMPTY_IS_NOT_SET
+    }
     unknown = given.keys() - LimitKeywords.__annotations__.keys()
     if unknown:
         raise TypeError(
             f"a limit has no option {min(unknown)!r}; it has {', '.join(LimitKeywords.__annotations__)}"
         )
-    by_alias = given.pop("key_func", None)
-    if by_alias is not None and given.get("identifiers") is not None:
-        raise TypeError("identifiers and key_func are the same: give one of them")
+    identify = identify_by(given.get("identifiers"), given.pop("key_func", None))
     options = LimitOptions(
         parts_of(value),
         is_shared=is_shared,
-        **{  # type: ignore[arg-type]
+        **{
             **given,
-            "identifiers": given.get("identifiers") or by_alias,
+            "identifiers": identify,
             "methods": methods_of(given.get("methods")),
-            "meta_limits": parts_of(given.get("meta_limits")),  # type: ignore[arg-type]
+            "meta_limits": parts_of(given.get("meta_limits")),
         },
     )
     options.check(read)
     return Limited(options, limiter)
+
+
+_EMPTY_IS_NOT_SET = frozenset(
+    {
+        "anonymous",
+        "cost",
+        "deduct_when",
+        "error_message",
+        "exempt_when",
+        "identifiers",
+        "key_func",
+        "meta_limits",
+        "on_breach",
+        "per_method",
+        "scope",
+    }
+)
+"""Options of which None and what is empty say nothing, as with Flask-Limiter."""
+
+
+def _check_limits_are_meant(value: object) -> None:
+    """See to it that nobody wrote ``@rate_limit`` above a view."""
+    if value is None:
+        raise InvalidLimit("limits must be given: a text such as '10/second', a limit, or a list of these")
+    if isinstance(value, type) or (inspect.isfunction(value) and _has_required_parameters(value)):
+        raise TypeError(
+            "rate_limit takes limits: write @rate_limit('10/second'). A function that names limits during a "
+            f"request is called without arguments, which {shown(value)} cannot be"
+        )
+
+
+def _has_required_parameters(function: Callable[..., object]) -> bool:
+    stars = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+    parameters = inspect.signature(function).parameters.values()
+    return any(each.default is each.empty and each.kind not in stars for each in parameters)
 
 
 def _limited(target: Callable[P, R], mark: Mark) -> Callable[P, R]:

@@ -8,6 +8,7 @@ from typing import Any
 from overlimit.flask.binding import Binding
 from overlimit.flask.identifiers import get_identifiers
 from overlimit.flask.inventory import Entry, Held
+from overlimit.http.functions import shown
 from overlimit.http.identities import Identify
 from overlimit.http.options import is_dynamic
 from overlimit.http.rules import items_of
@@ -41,7 +42,7 @@ def terms_of(held: Held) -> Description:
         "cost": _function_or_itself(options.cost),
         "per_method": options.per_method,
         "shadow": held.in_shadow,
-        "dynamic": _name_of(placed.value) if is_dynamic(placed.value) else None,
+        "dynamic": shown(placed.value) if is_dynamic(placed.value) else None,
         "exempt_when": _function_or_itself(options.exempt_when),
         "deduct_when": _function_or_itself(options.deduct_when),
         "store": store_shown(held.binding.store),
@@ -77,18 +78,12 @@ def _kind_of(held: Held) -> str:
 
 
 def _function_or_itself(value: object) -> object:
-    return _name_of(value) if callable(value) else value
-
-
-def _name_of(function: object) -> str:
-    """Return where a function is from and what it's called; never its repr, which may show what it holds."""
-    of = function if hasattr(function, "__qualname__") else type(function)
-    return f"{of.__module__}.{of.__qualname__}()"
+    return shown(value) if callable(value) else value
 
 
 def identifiers_shown(binding: Binding, own: Identify | None = None) -> str:
     """Return the name of what says who is counted: a limit's own function, or else that of its RateLimit."""
-    return _name_of(own or binding.settings.options.get("identifiers") or get_identifiers)
+    return shown(own or binding.settings.options.get("identifiers") or get_identifiers)
 
 
 def seconds(number: float) -> str:

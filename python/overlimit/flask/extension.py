@@ -21,12 +21,14 @@ from overlimit.flask.decorator import Limited, LimitKeywords, SharedKeywords, li
 from overlimit.flask.exemptions import ALL_LIMITS, Exemptions, ExemptionScope
 from overlimit.flask.ledger import LEDGER, Ledger
 from overlimit.flask.lookout import no_longer_for
+from overlimit.flask.proxies import app_behind, without_proxies, without_proxy
 from overlimit.flask.settings import AllOptions, Options, Settings
 from overlimit.flask.signatures import shows
 from overlimit.flask.standings import forget_counts
-from overlimit.http.identities import ANONYMOUS, Identify, as_identifiers
+from overlimit.http.functions import check_callable
+from overlimit.http.identities import ANONYMOUS, as_identifiers, identify_by
 from overlimit.http.making import Forget
-from overlimit.http.options import LimitsValue, Scope, check_callable
+from overlimit.http.options import LimitsValue, Scope
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -41,7 +43,7 @@ class Keywords(Options, total=False):
     """What a RateLimit takes by name."""
 
     app: Flask | None
-    key_func: Identify | None
+    key_func: Callable[[], object] | None
 
 
 class RateLimit(PointsToCounterparts):
@@ -70,9 +72,15 @@ class RateLimit(PointsToCounterparts):
     on_breach, on_meta_breach
         Called with the Decision of a refusal, by a meta limit or any other; a response it returns is the
         answer.
-    identifiers, key_func
-        Returns who sends the current request: one identifier or several, all of them limited;
-        called once per request. No identity is the shared one, ``anonymous``. Default: `get_identifiers`.
+    identifiers
+        Returns who sends the current request: one identifier or several, all of them limited; called once
+        per request. `by_address` and the like do, and a list of such functions. Default: `get_identifiers`.
+    key_func
+        As ``identifiers``, but what it returns is one identifier: the ``str()`` of it, the parts of a tuple
+        joined (RATELIMIT_KEY_FUNC).
+    anonymous
+        What becomes of requests with an empty identity (``""``, None, ``[]``): ``"share"``, the default,
+        limits them all together, ``"exempt"`` does not limit them (RATELIMIT_ANONYMOUS).
     store
         URL or store (RATELIMIT_STORAGE_URI). ``"memory://"``, the default, is one store per app.
     clock
@@ -139,6 +147,7 @@ class RateLimit(PointsToCounterparts):
         ValueError, TypeError
             Another key of the configuration has a value that cannot be.
         """
+        app = app_behind(app)
         state = AppState.of(app)
         settings = self._settings if clock is None else Settings({**self._settings.options, "clock": clock})
         state.register(self, settings)
@@ -147,7 +156,7 @@ class RateLimit(PointsToCounterparts):
         self._states.add(state)
         no_longer_for(self)
         with self._switching:
-            self._switch()
+            self._switch(self._enabled)
 
     def limit(self, value: LimitsValue, **options: Unpack[LimitKeywords]) -> Limited:
         """Limit a view, a blueprint, a function or a block as `rate_limit` does, through this RateLimit.
@@ -204,8 +213,9 @@ class RateLimit(PointsToCounterparts):
 
     def request_filter(self, function: F) -> F:
         """Let requests pass uncounted for which the function, which takes no argument, returns true."""
-        check_callable("request_filter", function, 0)
-        self.request_filters.append(function)
+        known = without_proxy(function)
+        check_callable("request_filter", known, 0)
+        self.request_filters.append(known)
         self._forget_plans()
         return function
 
@@ -221,8 +231,7 @@ class RateLimit(PointsToCounterparts):
     @enabled.setter
     def enabled(self, enabled: bool) -> None:
         with self._switching:
-            self._enabled = bool(enabled)
-            self._switch()
+            self._switch(bool(enabled))
 
     @contextmanager
     def disabled(self) -> Iterator[None]:
@@ -299,12 +308,17 @@ class RateLimit(PointsToCounterparts):
     def _suspend(self, more: int) -> None:
         with self._switching:
             self._suspended += more
-            self._switch()
+            self._switch(self._enabled)
 
-    def _switch(self) -> None:
-        for binding in self._bindings():
-            wanted = binding.enabled_by_settings if self._enabled is None else self._enabled
-            binding.enabled = wanted and not self._suspended
+    def _switch(self, enabled: bool | None) -> None:
+        """Switch on or off, unless blocks of `disabled` are open; None: as options and configuration say."""
+        wanted = [each.enabled_by_settings if enabled is None else enabled for each in self._bindings()]
+        for binding, on in zip(self._bindings(), wanted, strict=True):
+            if on:
+                binding.check_store()
+        self._enabled = enabled
+        for binding, on in zip(self._bindings(), wanted, strict=True):
+            binding.enabled = on and not self._suspended
         self._forget_plans()
 
     def _bindings(self) -> list[Binding]:
@@ -347,9 +361,6 @@ def _options_of(options: Keywords) -> AllOptions:
     for name in options:
         if name not in Keywords.__annotations__:
             raise no_such_option(name, Keywords.__annotations__)
-    by_alias = options.pop("key_func", None)
-    if by_alias is None:
-        return cast(AllOptions, options)
-    if options.get("identifiers") is not None:
-        raise TypeError("identifiers and key_func are the same: give one of them")
-    return cast(AllOptions, {**options, "identifiers": by_alias})
+    given = without_proxies(options)
+    identify = identify_by(given.get("identifiers"), given.pop("key_func", None))
+    return cast(AllOptions, {**given, "identifiers": identify})

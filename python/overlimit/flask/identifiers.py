@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
+from types import NoneType
 from typing import NamedTuple
 
 from flask import Request
 
 from overlimit.flask.current import EXTENSION, current_globals, current_request, this_app, this_request
+from overlimit.http import identified_by
 from overlimit.http.addresses import UNKNOWN, Proxies, checked_ipv6_prefix, grouped
+from overlimit.http.identified_by import IdentifiedBy
 from overlimit.http.identities import Identify
+from overlimit.http.users import user_id
 
-__all__ = ["Addresses", "get_address", "get_identifiers", "identifiers_from"]
+__all__ = [
+    "Addresses",
+    "CurrentRequest",
+    "by_address",
+    "by_cookie",
+    "by_header",
+    "by_json",
+    "by_path_parameter",
+    "by_user",
+    "by_user_or_address",
+    "get_address",
+    "get_identifiers",
+    "identifiers_from",
+]
 
 _IPV6_PREFIX = 64
 _REMEMBERED = 4096
@@ -77,6 +94,109 @@ def identifiers_from(addresses: Addresses) -> Identify:
     return partial(_identifiers, addresses)
 
 
+class CurrentRequest:
+    """Tells ready-made identifiers of the current request, whose address is read as ``addresses`` says."""
+
+    __slots__ = ("_addresses",)
+
+    def __init__(self, addresses: Addresses | None = None) -> None:
+        """Take how addresses are read; None: as the app's first RateLimit does."""
+        self._addresses = addresses
+
+    def address(self) -> str:
+        """Return the client's address as it is counted."""
+        addresses = self._addresses or _addresses_of_app()
+        return grouped(addresses.client(current_request()), addresses.ipv6_prefix)
+
+    def user(self) -> object:
+        """Return ``g.user``, or else Flask-Login's user."""
+        user = getattr(current_globals(), "user", None)
+        return _flask_login_user() if isinstance(user, NoneType) else user
+
+    def header(self, name: str) -> str | None:
+        """Return the value of a header field."""
+        return current_request().headers.get(name)
+
+    def cookie(self, name: str) -> str | None:
+        """Return the value of a cookie."""
+        return current_request().cookies.get(name)
+
+    def path_parameter(self, name: str) -> object:
+        """Return what stands in the path in the place of a parameter."""
+        return (current_request().view_args or {}).get(name)
+
+    def json(self) -> object:
+        """Return the body read as JSON, if it is JSON."""
+        try:
+            return current_request().get_json(silent=True)
+        except RecursionError:
+            return None
+
+
+class _BySomething(IdentifiedBy):
+    """A ready-made ``identifiers`` function, which may be called in a function of one's own, too."""
+
+    def __call__(self) -> str:
+        """Return the identifier of the current request; an empty text: it has none."""
+        return self.read(_ANY_REQUEST)
+
+
+_ANY_REQUEST = CurrentRequest()
+
+
+def _callable(made: IdentifiedBy) -> _BySomething:
+    return _BySomething(made.text, made.read)
+
+
+by_address = _callable(identified_by.by_address)
+by_user = _callable(identified_by.by_user)
+by_user_or_address = _callable(identified_by.by_user_or_address)
+
+
+def by_header(name: str) -> Callable[[], str]:
+    """Return an ``identifiers`` function that goes by a header field, of whose value it keeps a hash.
+
+    Raises
+    ------
+    ValueError
+        It cannot be the name of a header.
+    """
+    return _callable(identified_by.by_header(name))
+
+
+def by_cookie(name: str) -> Callable[[], str]:
+    """Return an ``identifiers`` function that goes by a cookie, of whose value it keeps a hash.
+
+    Raises
+    ------
+    TypeError, ValueError
+        The name is no text, or an empty one.
+    """
+    return _callable(identified_by.by_cookie(name))
+
+
+def by_path_parameter(name: str) -> Callable[[], str]:
+    """Return an ``identifiers`` function that goes by a parameter of the route, as ``tenant``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        The name is no text, or an empty one.
+    """
+    return _callable(identified_by.by_path_parameter(name))
+
+
+def by_json(name: str) -> Callable[[], str]:
+    """Return an ``identifiers`` function that goes by a member of the JSON object in the body.
+
+    Raises
+    ------
+    TypeError, ValueError
+        The name is no text, or an empty one.
+    """
+    return _callable(identified_by.by_json(name))
+
+
 def _identifiers(addresses: Addresses) -> tuple[str, ...]:
     try:
         address = addresses.client(current_request())
@@ -84,8 +204,7 @@ def _identifiers(addresses: Addresses) -> tuple[str, ...]:
         address = None
     user = getattr(current_globals(), "user", None)
     if type(user) is not str:
-        found = _user_id(_flask_login_user() if user is None else user)
-        user = None if found is None else str(found)
+        user = user_id(_flask_login_user() if isinstance(user, NoneType) else user)
     return _named(address, addresses.ipv6_prefix, user)
 
 
@@ -107,16 +226,3 @@ def _flask_login_user() -> object:
     if login is None or not hasattr(this_app(), "login_manager"):
         return None
     return login.current_user
-
-
-def _user_id(user: object) -> object:
-    if user is None or isinstance(user, (str, int)):
-        return None if isinstance(user, bool) else user
-    if not _value(user, "is_authenticated", True):
-        return None
-    return _value(user, "get_id", None) if hasattr(user, "get_id") else getattr(user, "id", None)
-
-
-def _value(user: object, name: str, missing: object) -> object:
-    found = getattr(user, name, missing)
-    return found() if callable(found) else found

@@ -8,11 +8,19 @@ from typing import Any, Literal, TypedDict, cast, get_args
 
 from overlimit import Decision, InvalidLimit
 from overlimit.clocks import ClockLike
+from overlimit.flask.proxies import without_proxies
 from overlimit.http import configuration
 from overlimit.http.addresses import Proxies, checked_ipv6_prefix
-from overlimit.http.identities import Identify
+from overlimit.http.functions import check_callable, is_set
+from overlimit.http.identities import Anonymous, Identify
 from overlimit.http.legacy import HeaderNames, checked_header_name
-from overlimit.http.options import LimitOptions, LimitsValue, check_callable, check_switch, parts_of
+from overlimit.http.options import (
+    LimitOptions,
+    LimitsValue,
+    check_anonymous,
+    check_switch,
+    parts_of,
+)
 from overlimit.http.rules import Cost
 from overlimit.http.strategies import limits_under
 from overlimit.limiter import OnError
@@ -43,7 +51,8 @@ class Options(TypedDict, total=False):
     in_memory_fallback: LimitsValue | None
     on_breach: Callable[[Decision], object] | None
     on_meta_breach: Callable[[Decision], object] | None
-    identifiers: Identify | None
+    identifiers: Identify | Sequence[Identify] | None
+    anonymous: Anonymous | None
     store: str | Store | None
     clock: ClockLike | None
     algorithm: str | None
@@ -63,6 +72,7 @@ class AllOptions(Options, total=False):
 
     strategy: str | None
     request_identifier: Callable[[], str] | None
+    unusable_store: ValueError | None
 
 
 class Settings:
@@ -70,7 +80,11 @@ class Settings:
 
     def __init__(self, options: AllOptions) -> None:
         """Keep what is set; a ``store`` may hold a password."""
-        given = {name: value for name, value in options.items() if value is not None or name == "headers"}
+        given = {
+            name: value
+            for name, value in options.items()
+            if is_set(value) or name == "headers" or (name == "enabled" and value is not None)
+        }
         self.options = cast(AllOptions, given)
         self._checked: dict[LimitsLike, tuple[Limit, ...]] = {}
 
@@ -91,13 +105,13 @@ class Settings:
             "in_memory_fallback (RATELIMIT_IN_MEMORY_FALLBACK)": self.fallback,
         }.items():
             self._check_limits(name, options)
+        check_anonymous(self.options.get("anonymous"))
         self._check_functions()
         self._check_switches()
         self._check_choices()
         self._check_addresses()
 
     def _check_functions(self) -> None:
-        check_callable("identifiers", self.options.get("identifiers"), 0)
         check_callable("on_breach", self.options.get("on_breach"), 1)
         check_callable("on_meta_breach", self.options.get("on_meta_breach"), 1)
 
@@ -143,9 +157,8 @@ class Settings:
         ValueError
             A key has a value that cannot be.
         """
-        found = {name: value for name, value in configuration.read(config).items() if value not in ("", [])}
-        if "algorithm" in self.options:
-            found.pop("strategy", None)
+        keys = {key: config[key] for key in config if str(key).startswith("RATELIMIT_")}
+        found = configuration.read(without_proxies(keys), self.options)
         return Settings(cast(AllOptions, {"headers": "draft", **found, **self.options}))
 
     def limits(self, value: LimitsLike, algorithm: str | None = None) -> tuple[Limit, ...]:

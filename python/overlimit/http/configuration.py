@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeAlias, TypeVar, get_args
 
 from overlimit import _core
 from overlimit._options import truth_of
 from overlimit.http.addresses import Proxies, checked_ipv6_prefix
 from overlimit.http.callers import warn_caller
+from overlimit.http.functions import is_set
+from overlimit.http.identities import Anonymous, Key
 from overlimit.http.legacy import HeaderNames, checked_header_name
 from overlimit.http.storage_urls import store_url
 from overlimit.http.strategies import algorithm_of
@@ -35,22 +38,26 @@ Read: TypeAlias = Callable[[str, Any], Options]
 _T = TypeVar("_T")
 
 _PREFIX = "RATELIMIT_"
+_SLIP = 0.85
+"""How alike two keys are that differ by a slip of the pen, from 0 to 1."""
 _SWITCH = {"on": True, "off": False}
 
 
-def read(config: Mapping[str, Any]) -> Options:
+def read(config: Mapping[str, Any], given: Mapping[str, object] = MappingProxyType({})) -> Options:
     """Return the options that the ``RATELIMIT_*`` keys of ``config`` set, by name, and no others.
 
-    A key whose value is None is not set, but for ``RATELIMIT_HEADERS``. Where two keys speak of the same
-    option our own counts (``RATELIMIT_ALGORITHM``, ``RATELIMIT_HEADERS``, ``RATELIMIT_ON_ERROR``), and a
-    fallback in memory counts more than ``RATELIMIT_SWALLOW_ERRORS``.
+    Keys of options that are ``given`` are not read. A key whose value is None, an empty text or an empty
+    collection is not set, but for ``RATELIMIT_HEADERS``; an empty ``RATELIMIT_ENABLED`` is an error. Where
+    two keys speak of the same option our own counts (``RATELIMIT_ALGORITHM``, ``RATELIMIT_HEADERS``,
+    ``RATELIMIT_ON_ERROR``), and a fallback in memory counts more than ``RATELIMIT_SWALLOW_ERRORS``.
 
-    The options are those of a RateLimit, and three more: ``strategy``, which ``algorithm`` stands for (None
+    The options are those of a RateLimit, and a few more: ``strategy``, which ``algorithm`` stands for (None
     when the algorithm itself was named); ``header_names``, a `HeaderNames`; ``request_identifier``, the
-    function that names what a request asks for. Limits are returned as they are. A ``store`` may hold a
+    function that names what a request asks for; of what is not enabled ``unusable_store``, the error that
+    its store would be. Limits are returned as they are. A ``store`` may hold a
     password.
 
-    Warns of each ``RATELIMIT_*`` key that is none, naming the nearest that is one.
+    Warns of each ``RATELIMIT_*`` key that is unknown, naming one that differs by a slip.
 
     Raises
     ------
@@ -58,39 +65,54 @@ def read(config: Mapping[str, Any]) -> Options:
         A value cannot be; the message names its key, and shows no part of a URL.
     """
     _warn_of_unknown(config)
-    given = {key: config[key] for key in KEYS if _is_set(config, key)}
+    values = {key: config[key] for key in KEYS if _is_set(config, key)}
     options: Options = {}
-    for key, value in given.items():
-        if key in _SINGLE:
-            options.update(_SINGLE[key](key, value))
-    return options | _header_names(given) | _store(given)
+    for key, value in values.items():
+        if key in _SINGLE and _SINGLE[key].option not in given:
+            options.update(_SINGLE[key].read(key, value))
+    if "header_names" not in given:
+        options |= _header_names(values)
+    if "store" not in given:
+        options |= _store_if_needed(values, enabled={**options, **given}.get("enabled") is not False)
+    return options
 
 
 def _is_set(config: Mapping[str, Any], key: str) -> bool:
-    return key in config and (config[key] is not None or key == "RATELIMIT_HEADERS")
+    if key not in config or key == "RATELIMIT_HEADERS":
+        return key in config
+    return config[key] is not None if key == "RATELIMIT_ENABLED" else is_set(config[key])
 
 
 def _warn_of_unknown(config: Mapping[str, Any]) -> None:
     for key in config:
         if isinstance(key, str) and key.startswith(_PREFIX) and key not in KEYS:
-            nearest = difflib.get_close_matches(key, KEYS, n=1)
-            hint = f"; did you mean {nearest[0]}?" if nearest else ""
-            warn_caller(f"{key} is no key of the configuration and has no effect{hint}")
+            # Without what all of them begin with, which makes everything look alike.
+            known = {each.removeprefix(_PREFIX): each for each in KEYS}
+            nearest = difflib.get_close_matches(key.removeprefix(_PREFIX), known, n=1, cutoff=_SLIP)
+            hint = f"; did you mean {known[nearest[0]]}?" if nearest else ""
+            warn_caller(f"{key} is not a key that RateLimit reads: it has no effect{hint}")
 
 
-def _option(name: str, check: Callable[[str, Any], object]) -> Read:
+class _Key(NamedTuple):
+    """What a key is read as, and the option of a RateLimit that goes before it."""
+
+    option: str
+    read: Read
+
+
+def _option(name: str, check: Callable[[str, Any], object]) -> _Key:
     """Set one option to the checked value."""
-    return lambda key, value: {name: check(key, value)}
+    return _Key(name, lambda key, value: {name: check(key, value)})
 
 
-def _nothing(check: Callable[[str, Any], object]) -> Read:
+def _nothing(check: Callable[[str, Any], object]) -> _Key:
     """Check the value, which has no effect here."""
 
     def checked(key: str, value: Any) -> Options:
         check(key, value)
         return {}
 
-    return checked
+    return _Key("", checked)
 
 
 def _named(key: str, value: Any, check: Callable[[Any], _T]) -> _T:
@@ -182,6 +204,10 @@ def _retry_after_value(key: str, value: Any) -> None:
         warn_caller(f"{key}: Retry-After is in seconds here, never a date")
 
 
+def _anonymous(key: str, value: Any) -> str | None:
+    return _one_of(key, value, get_args(Anonymous))
+
+
 def _trusted_proxies(key: str, value: Any) -> int | list[str]:
     trusted = value
     if isinstance(value, str):
@@ -194,9 +220,10 @@ def _ipv6_prefix(key: str, value: Any) -> int:
     return _named(key, _number(key, value), checked_ipv6_prefix)
 
 
-_SINGLE: dict[str, Read] = {
+_SINGLE: dict[str, _Key] = {
     "RATELIMIT_ENABLED": _option("enabled", _truth),
-    "RATELIMIT_KEY_FUNC": _option("identifiers", _function),
+    "RATELIMIT_KEY_FUNC": _option("identifiers", lambda key, value: Key(_function(key, value))),
+    "RATELIMIT_ANONYMOUS": _option("anonymous", _anonymous),
     "RATELIMIT_KEY_PREFIX": _option("key_prefix", _text),
     "RATELIMIT_REQUEST_IDENTIFIER": _option("request_identifier", _function),
     "RATELIMIT_DEFAULT": _option("default_limits", _as_is),
@@ -213,14 +240,14 @@ _SINGLE: dict[str, Read] = {
     "RATELIMIT_ON_BREACH_CALLBACK": _option("on_breach", _function),
     "RATELIMIT_ON_META_BREACH_CALLBACK": _option("on_meta_breach", _function),
     "RATELIMIT_FAIL_ON_FIRST_BREACH": _nothing(_truth),
-    "RATELIMIT_STRATEGY": _strategy,
-    "RATELIMIT_ALGORITHM": _algorithm,
+    "RATELIMIT_STRATEGY": _Key("algorithm", _strategy),
+    "RATELIMIT_ALGORITHM": _Key("algorithm", _algorithm),
     "RATELIMIT_HEADERS_ENABLED": _option("headers", _headers_enabled),
     "RATELIMIT_HEADERS": _option("headers", _headers),
     "RATELIMIT_HEADER_RETRY_AFTER_VALUE": _nothing(_retry_after_value),
     "RATELIMIT_SWALLOW_ERRORS": _option("on_error", _swallow_errors),
-    "RATELIMIT_IN_MEMORY_FALLBACK_ENABLED": _fallback_enabled,
-    "RATELIMIT_IN_MEMORY_FALLBACK": _fallback,
+    "RATELIMIT_IN_MEMORY_FALLBACK_ENABLED": _Key("on_error", _fallback_enabled),
+    "RATELIMIT_IN_MEMORY_FALLBACK": _Key("in_memory_fallback", _fallback),
     "RATELIMIT_ON_ERROR": _option("on_error", _on_error),
     "RATELIMIT_SHADOW": _option("shadow", _truth),
     "RATELIMIT_TRUSTED_PROXIES": _option("trusted_proxies", _trusted_proxies),
@@ -248,6 +275,16 @@ def _header_names(given: Mapping[str, Any]) -> Options:
         if key in given
     }
     return {"header_names": HeaderNames(**names)} if names else {}
+
+
+def _store_if_needed(given: Mapping[str, Any], *, enabled: bool) -> Options:
+    """Return the store; what is not enabled needs none, so that then an error is kept for later."""
+    try:
+        return _store(given)
+    except ValueError as error:
+        if enabled:
+            raise
+        return {"unusable_store": error}
 
 
 def _store(given: Mapping[str, Any]) -> Options:

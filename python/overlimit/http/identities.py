@@ -1,13 +1,33 @@
-"""From what an ``identifiers`` callable returns to the identifiers that are charged."""
+"""From what an app says of who sends a request to the identifiers that are charged."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import ipaddress
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import NoneType
+from typing import Literal
 
-__all__ = ["ANONYMOUS", "Identifiers", "Identify", "People", "as_identifiers"]
+from overlimit.http.functions import SaysWhatItIs, check_callable, is_set, shown
+
+__all__ = [
+    "ANONYMOUS",
+    "NOBODY",
+    "Anonymous",
+    "Combined",
+    "Identifiers",
+    "Identify",
+    "Key",
+    "People",
+    "as_identifiers",
+    "as_identify",
+    "as_key",
+    "identify_by",
+    "whom",
+]
 
 ANONYMOUS = "anonymous"
-"""Who has no identity shares this one, and is limited like any other."""
+"""Who has no identity shares this one, and is limited like any other unless told otherwise."""
 
 Identifiers = tuple[str | bytes, ...]
 
@@ -18,37 +38,211 @@ Identify = Callable[[], object]
 People = dict[Identify, Identifiers]
 """Whom each callable has named in a request, so that it is asked only once."""
 
+Anonymous = Literal["share", "exempt"]
+"""What becomes of requests with an empty identity: they share a count, or the limit is not theirs."""
+
+NOBODY: Identifiers = (ANONYMOUS,)
+"""The identifiers of an empty identity: this very object, which those of somebody named so are not."""
+
+_MOST_IDENTIFIERS = 16
+_TEXTS_OF_THEIR_OWN = (
+    uuid.UUID,
+    ipaddress.IPv4Address,
+    ipaddress.IPv6Address,
+    ipaddress.IPv4Network,
+    ipaddress.IPv6Network,
+)
+
 
 def as_identifiers(found: object) -> Identifiers:
-    """Return the distinct identifiers of one request, at least one.
+    """Return the distinct identifiers of one request; `NOBODY` of an empty identity.
 
-    ``None``, an empty text and a list of nothing else mean `ANONYMOUS`; empty members of a list that has
-    others are left out. A whole number is its text. The same identifier as str and as bytes counts once.
+    ``None``, an empty text and a list of nothing else are empty; empty members of a list that has others are
+    left out. Whole numbers, UUIDs and what ``ipaddress`` knows are their text. The same identifier as str and
+    as bytes counts once.
 
     Raises
     ------
     TypeError
-        ``found`` is neither a str, bytes, int or None nor an iterable of these.
+        ``found`` is neither one of these nor an iterable of them.
     """
     known: dict[bytes, str | bytes] = {}
     for member in _members(found):
         if member:
             known.setdefault(_as_bytes(member), member)
-    return tuple(known.values()) or (ANONYMOUS,)
+    return tuple(known.values()) or NOBODY
+
+
+def whom(identify: Identify, people: People) -> Identifiers:
+    """Return whom a function names in a request, and keep it in ``people``.
+
+    Raises
+    ------
+    TypeError
+        It names what is no identifier.
+    ValueError
+        It names more than one call may.
+    """
+    known = people.get(identify)
+    if known is None:
+        known = as_identifiers(identify())
+        if len(known) > _MOST_IDENTIFIERS:
+            raise ValueError(f"a call names at most {_MOST_IDENTIFIERS} identifiers")
+        people[identify] = known
+    return known
+
+
+class Key(SaysWhatItIs):
+    """A key function in the sense of Flask-Limiter: whatever it returns is one identifier."""
+
+    __slots__ = ("function",)
+
+    def __init__(self, function: Identify) -> None:
+        """Take the function."""
+        self.function = function
+
+    def __call__(self) -> str:
+        """Return the key of the current request; empty: there is none."""
+        found = self.function()
+        return found if type(found) is str else as_key(found)
+
+    @property
+    def shown(self) -> str:
+        """What its function is shown as."""
+        return shown(self.function)
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether it is a key of the same function, which then is asked only once for both."""
+        return isinstance(other, Key) and self.function == other.function
+
+    def __hash__(self) -> int:
+        """Return the same for keys of one function."""
+        return hash(self.function)
+
+
+class Combined(SaysWhatItIs):
+    """Several functions that identify a request together: all whom they name are limited."""
+
+    __slots__ = ("members",)
+
+    def __init__(self, members: Iterable[Identify]) -> None:
+        """Take the functions, at least one."""
+        self.members = tuple(members)
+
+    def __call__(self) -> list[object]:
+        """Return all whom they name."""
+        return [identifier for member in self.members for identifier in _each(member())]
+
+    @property
+    def shown(self) -> str:
+        """What its members are shown as."""
+        return ", ".join(map(shown, self.members))
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether it combines the same functions."""
+        return isinstance(other, Combined) and self.members == other.members
+
+    def __hash__(self) -> int:
+        """Return the same for equal ones."""
+        return hash(self.members)
+
+
+def identify_by(identifiers: object, key_func: object) -> Identify | None:
+    """Return the function that the options of these names mean; None: neither is set.
+
+    Raises
+    ------
+    TypeError
+        Both are set, or one is not what it must be.
+    """
+    if is_set(identifiers) and is_set(key_func):
+        raise TypeError(
+            "identifiers and key_func both say who is limited: give one of them, and identifiers=[...] for "
+            "several"
+        )
+    if not is_set(key_func):
+        return as_identify("identifiers", identifiers)
+    check_callable("key_func", key_func, 0)
+    return Key(key_func)  # type: ignore[arg-type]
+
+
+def as_identify(name: str, given: object) -> Identify | None:
+    """Return the function that an option names, one for a list of them; None: nothing is set.
+
+    Raises
+    ------
+    TypeError
+        It is neither a function without parameters nor a list of these; the message names the option.
+    """
+    if not is_set(given):
+        return None
+    if isinstance(given, (list, tuple)):
+        return Combined(_as_function(f"each of {name}", member) for member in given)
+    return _as_function(name, given)
+
+
+def _as_function(name: str, given: object) -> Identify:
+    if not callable(given):
+        raise TypeError(f"{name} must be a function without parameters, not {given!r}")
+    check_callable(name, given, 0)
+    return given
+
+
+def as_key(found: object) -> str:
+    """Return what a key function returned as one identifier; empty: it is an empty identity.
+
+    It is the ``str()`` of it. The parts of a tuple or list are joined by ``:``, with a backslash before each
+    ``:`` and backslash that is within a part; with an empty part all of it is empty.
+
+    Raises
+    ------
+    TypeError
+        It has no text of its own that is the same for each request.
+    """
+    if isinstance(found, (tuple, list)):
+        parts = [as_key(part) for part in found]
+        return ":".join(map(_escaped, parts)) if all(parts) else ""
+    if isinstance(found, NoneType):
+        return ""
+    if isinstance(found, (bytes, bytearray)):
+        return found.decode("utf-8", "surrogateescape")
+    if _has_no_text(found):
+        kind = found.__class__.__name__
+        raise TypeError(f"a key function returns a text, or what str() makes one of, and not a {kind}")
+    return str(found)
+
+
+def _escaped(part: str) -> str:
+    return part.replace("\\", "\\\\").replace(":", "\\:")
+
+
+def _has_no_text(found: object) -> bool:
+    """Tell of what str() shows by its address or in an order of its own: a new identity at each request."""
+    if isinstance(found, (set, frozenset, Iterator)) or callable(found):
+        return True
+    of = found.__class__  # of a proxy that of the object behind it
+    return of.__str__ is object.__str__ and of.__repr__ is object.__repr__
 
 
 def _members(found: object) -> tuple[str | bytes | None, ...]:
-    if isinstance(found, Iterable) and not isinstance(found, (str, bytes)):
-        return tuple(_member(each) for each in found)
-    return (_member(found),)
+    return tuple(_member(each) for each in _each(found))
+
+
+def _each(found: object) -> Iterable[object]:
+    is_one = isinstance(found, (str, bytes, Mapping, *_TEXTS_OF_THEIR_OWN))
+    return found if isinstance(found, Iterable) and not is_one else (found,)
 
 
 def _member(found: object) -> str | bytes | None:
-    if found is None or isinstance(found, (str, bytes)):
-        return found
+    if isinstance(found, (str, bytes)):
+        return found if issubclass(type(found), (str, bytes)) else str(found)
     if isinstance(found, int) and not isinstance(found, bool):
+        return str(int(found))
+    if isinstance(found, _TEXTS_OF_THEIR_OWN):
         return str(found)
-    raise TypeError(f"an identifier is a str, bytes or int, not {found!r}")
+    if isinstance(found, NoneType):
+        return None
+    raise TypeError(f"an identifier is a str, bytes, int, UUID or IP address, not {found!r}")
 
 
 def _as_bytes(identifier: str | bytes) -> bytes:

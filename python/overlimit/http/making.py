@@ -9,7 +9,9 @@ from typing import NamedTuple, cast
 
 from overlimit import Decision, Limiter
 from overlimit.clocks import ClockLike
-from overlimit.http.identities import Identify
+from overlimit.http.functions import is_set, told_apart
+from overlimit.http.identified_by import Request, reading
+from overlimit.http.identities import Anonymous, Identify
 from overlimit.http.made_names import MadeNames
 from overlimit.http.options import Dynamic, LimitOptions, ReadLimits, counted_method, is_dynamic
 from overlimit.http.plan import MOST_PLANS
@@ -54,6 +56,9 @@ class Maker(NamedTuple):
     local_share: float
     on_breach: Callable[[Decision], object] | None
     in_fields: bool
+    anonymous: Anonymous
+    request: Request
+    """Reads what ready-made identifiers go by."""
     request_identifier: Callable[[], str] | None
     """Says instead of the endpoint what a request asks for."""
     made: MadeNames
@@ -97,7 +102,7 @@ class Maker(NamedTuple):
         origin = _by_method(origin) if options.per_method else origin
         for part in options.parts:
             if is_dynamic(part):
-                place = _beside(origin, options, "function", _told_apart(part))
+                place = _beside(origin, options, "function", told_apart(part))
                 yield Placed(self, options, place, Role.ENFORCE, part, by_numbers=True)
                 continue
             limits = self.read(part, options.algorithm)
@@ -198,7 +203,7 @@ class Placed(NamedTuple):
 
     def _found(self, rule: _MakeRule) -> Rule | None:
         limits = self.value() if is_dynamic(self.value) else self.value
-        if limits is None or limits == "":
+        if limits is None or not is_set(limits):
             return None
         return rule(tuple(limits) if isinstance(limits, list) else limits, self._place())
 
@@ -220,12 +225,13 @@ class Placed(NamedTuple):
         hooks = tuple(hook for hook in (maker.on_breach, options.on_breach) if hook is not None)
         return Rule(
             limiter,
-            options.identifiers or maker.identify,
+            reading(options.identifiers or maker.identify, maker.request),
             self.shown,
             Role.SHADOW if options.shadow and self.role is Role.ENFORCE else self.role,
             options.cost,
             Terms(options.deduct_when, hooks, options.error_message),
             maker.in_fields,
+            (options.anonymous or maker.anonymous) == "exempt",
         )
 
     def _limiter(self, kind: type[Limiter], limits: tuple[Limit, ...], name: str) -> Limiter:
@@ -252,7 +258,7 @@ class Placed(NamedTuple):
     # Limits of one scope that count differently may hold side by side, for the same identifiers.
     def _shared(self, limits: tuple[Limit, ...], scope: str) -> tuple[str, tuple[str, ...]]:
         what = (
-            _told_apart(self.options.identifiers),
+            told_apart(self.options.identifiers),
             self.options.shadow,
             *sorted(str(limit._core_limit.tag) for limit in limits),
         )
@@ -269,21 +275,5 @@ def _by_method(origin: Origin) -> Origin:
 
 def _beside(origin: Origin, options: LimitOptions, *what: object) -> Origin:
     """Return the place of a limit among those put to the same origin; ``what`` tells it from them."""
-    apart = (_told_apart(options.identifiers), options.shadow, options.name, *what)
+    apart = (told_apart(options.identifiers), options.shadow, options.name, *what)
     return origin._replace(parts=(*origin.parts, hashlib.sha256(ascii(apart).encode()).hexdigest()[:8]))
-
-
-def _told_apart(function: Callable[[], object] | None) -> str:
-    """Return what a function is called in every process and was made with; of a lambda its code, too."""
-    if function is None:
-        return ""
-    name = f"{function.__module__}.{getattr(function, '__qualname__', type(function).__qualname__)}"
-    made_with = _plain(cell.cell_contents for cell in getattr(function, "__closure__", None) or ())
-    code = getattr(function, "__code__", None)
-    if code is None or "<lambda>" not in name:
-        return f"{name} {made_with}"
-    return f"{name} {made_with} {code.co_code!r} {code.co_names!r} {_plain(code.co_consts)}"
-
-
-def _plain(values: Iterable[object]) -> list[object]:
-    return [value for value in values if isinstance(value, (str, bytes, int, float))]

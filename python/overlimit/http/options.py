@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from overlimit import Decision, InvalidLimit
-from overlimit.http.identities import Identify
+from overlimit.http.functions import check_callable, is_set, shown
+from overlimit.http.identities import Anonymous, Identify
 from overlimit.http.rules import Cost
 from overlimit.limiter import OnError
 from overlimit.limits import Limit, LimitsLike, as_limits
@@ -22,7 +22,7 @@ __all__ = [
     "LimitsValue",
     "ReadLimits",
     "Scope",
-    "check_callable",
+    "check_anonymous",
     "check_switch",
     "counted_method",
     "is_dynamic",
@@ -66,6 +66,7 @@ class LimitOptions:
     name: str | None = None
     shadow: bool = False
     on_error: OnError | None = None
+    anonymous: Anonymous | None = None
 
     def holds_for(self, method: str) -> bool:
         """Tell whether it concerns requests with this HTTP method; HEAD is asked of who answers GET."""
@@ -82,8 +83,7 @@ class LimitOptions:
             Another option cannot be.
         """
         for part in (*self.parts, *self.meta_limits):
-            if not is_dynamic(part):
-                read(part, self.algorithm)
+            _check_part(part, read, self.algorithm)
         check_callable("identifiers", self.identifiers, 0)
         check_callable("exempt_when", self.exempt_when, 0)
         check_callable("deduct_when", self.deduct_when, 1)
@@ -94,10 +94,10 @@ class LimitOptions:
             check_switch(name, getattr(self, name))
         _check_cost(self.cost)
         _check_name(self.name)
+        check_anonymous(self.anonymous)
         if self.on_error is not None and self.on_error not in get_args(OnError):
             raise ValueError(f"on_error is one of {', '.join(get_args(OnError))}, not {self.on_error!r}")
-        if self.scope is not None and not isinstance(self.scope, str):
-            check_callable("scope", self.scope, 1)
+        _check_scope(self.scope)
 
 
 def check_switch(name: str, value: object) -> None:
@@ -137,28 +137,39 @@ def parts_of(value: LimitsValue | None) -> tuple[LimitsLike | Dynamic, ...]:
 def text_of(parts: tuple[LimitsLike | Dynamic, ...]) -> str:
     """Describe limits: texts as they are, functions by their names."""
     return "; ".join(
-        part if isinstance(part, str) else getattr(part, "__qualname__", None) or repr(part) for part in parts
+        part if isinstance(part, str) else shown(part) if is_dynamic(part) else repr(part) for part in parts
     )
-
-
-def check_callable(name: str, given: object, parameters: int) -> None:
-    """Raise TypeError unless it's None or can be called with so many arguments."""
-    if given is None:
-        return
-    shape = "a function of one argument" if parameters else "a function without parameters"
-    if not callable(given):
-        raise TypeError(f"{name} must be {shape}, not {given!r}")
-    try:
-        inspect.signature(given).bind(*(None,) * parameters)
-    except TypeError as error:
-        raise TypeError(f"{name} must be {shape}: {given!r} says {error}") from None
-    except ValueError:  # built in, and tells nothing of itself
-        return
 
 
 def is_dynamic(value: LimitsLike | Dynamic) -> TypeIs[Dynamic]:
     """Tell a function that names limits during a request."""
     return callable(value) and not isinstance(value, Limit)
+
+
+def check_anonymous(anonymous: object) -> None:
+    """Raise ValueError unless it's None or one of the words."""
+    if anonymous is not None and anonymous not in get_args(Anonymous):
+        raise ValueError(f"anonymous is 'share' or 'exempt', not {anonymous!r}")
+
+
+def _check_part(part: LimitsLike | Dynamic, read: ReadLimits, algorithm: str | None) -> None:
+    if is_dynamic(part):
+        return check_callable("what names limits during a request", part, 0)
+    members = part if isinstance(part, (list, tuple)) and part else (part,)
+    if not all(is_set(member) for member in members):
+        raise InvalidLimit(
+            f"{part!r} is no limit: write limiter.exempt(view) for a view that nothing limits, "
+            "or lambda: '' where that depends on the request"
+        )
+    read(part, algorithm)
+    return None
+
+
+def _check_scope(scope: object) -> None:
+    if isinstance(scope, int):
+        raise TypeError(f"scope is a text or a function of the endpoint, not {scope}: write scope='{scope}'")
+    if scope is not None and not isinstance(scope, str):
+        check_callable("scope", scope, 1)
 
 
 def _check_cost(cost: object) -> None:

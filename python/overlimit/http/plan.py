@@ -9,7 +9,7 @@ from typing import Any
 
 from overlimit import Decision, _core
 from overlimit.http.fields import POLICY, RATE, Item, policy_field
-from overlimit.http.identities import People, as_identifiers
+from overlimit.http.identities import NOBODY, People, as_identifiers, whom
 from overlimit.http.policy_names import distinct
 from overlimit.http.rules import Choice, Role, Rule, strictness
 
@@ -129,22 +129,29 @@ class Planner:
         """Compile at once what is the same for each request: all of it, if ``fixed`` is there."""
         self._choices = tuple(choices)
         rules = tuple(choice for choice in self._choices if isinstance(choice, Rule))
-        self.fixed = Plan(rules) if rules and len(rules) == len(self._choices) else None
+        is_fixed = rules and len(rules) == len(self._choices)
+        self.fixed = Plan(rules) if is_fixed and not any(rule.exempts_nobody for rule in rules) else None
         self._plan_of = lru_cache(MOST_PLANS)(Plan)
 
-    def plan(self) -> Plan | None:
-        """Return the plan for the current request; None when nothing holds.
+    def plan(self, people: People) -> Plan | None:
+        """Return the plan for the current request; None when nothing holds. ``people`` are known already.
 
         Raises
         ------
         InvalidLimit
             A callable returned what is no limit.
+        ValueError, TypeError
+            A callable named what is no identifier, or too many.
         """
         if self.fixed is not None:
             return self.fixed
         made = (choice if isinstance(choice, Rule) else choice() for choice in self._choices)
-        rules = tuple(rule for rule in made if rule is not None)
+        rules = tuple(rule for rule in made if rule is not None and _concerns(rule, people))
         return self._plan_of(rules) if rules else None
+
+
+def _concerns(rule: Rule, people: People) -> bool:
+    return not rule.exempts_nobody or whom(rule.identify, people) is not NOBODY
 
 
 def rate_fields(decided: Iterable[tuple[Plan, Decision | None]]) -> list[tuple[str, str]]:

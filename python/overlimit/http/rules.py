@@ -72,6 +72,8 @@ class Rule(NamedTuple):
     terms: Terms = NO_TERMS
     in_fields: bool = True
     """Whether the ``RateLimit`` fields tell of it, if it's enforced."""
+    exempts_nobody: bool = False
+    """Whether it leaves requests with an empty identity alone."""
 
     def joined(self, other: Rule) -> Rule:
         """Return one rule for two of one policy: their limits, the stricter ones, and the highest cost."""
@@ -101,7 +103,7 @@ def strictness(limiter: Limiter) -> int:
 
 
 def _all_of(one: Identify, other: Identify) -> Identify:
-    return one if one is other else lambda: (*as_identifiers(one()), *as_identifiers(other()))
+    return one if one == other else lambda: (*as_identifiers(one()), *as_identifiers(other()))
 
 
 def _joined(one: Limiter, other: Limiter) -> Limiter:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 
 from overlimit import MemoryStore
 from overlimit.http.configuration import KEYS, read
+from overlimit.http.identities import Key
 from overlimit.http.legacy import HeaderNames
 
 
@@ -27,7 +30,7 @@ def test_what_is_not_set_is_no_option():
     ("key", "value", "options"),
     [
         ("ENABLED", False, {"enabled": False}),
-        ("KEY_FUNC", who, {"identifiers": who}),
+        ("KEY_FUNC", who, {"identifiers": Key(who)}),
         ("KEY_PREFIX", "app", {"key_prefix": "app"}),
         ("REQUEST_IDENTIFIER", who, {"request_identifier": who}),
         ("DEFAULT", "5/minute", {"default_limits": "5/minute"}),
@@ -93,15 +96,30 @@ def test_a_word_for_false_is_false(word):
 
 
 @pytest.mark.parametrize("key", ["ENABLED", "APPLICATION_PER_METHOD", "HEADERS_ENABLED", "SWALLOW_ERRORS"])
-@pytest.mark.parametrize("value", ["maybe", "", "2", 2, 1.0, [], b"true", who])
+@pytest.mark.parametrize("value", ["maybe", "2", 2, 1.0, [True], b"true", who])
 def test_what_is_neither_true_nor_false_is_an_error(key, value):
     with pytest.raises(ValueError, match=f"RATELIMIT_{key}"):
         one(key, value)
 
 
+@pytest.mark.parametrize("value", ["", [], ()])
+@pytest.mark.parametrize("key", sorted(set(KEYS) - {"RATELIMIT_HEADERS", "RATELIMIT_ENABLED"}))
+def test_an_empty_value_is_not_set(key, value):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert read({key: value}) == {}
+
+
+@pytest.mark.parametrize("value", ["", [], ()])
+def test_an_empty_value_does_not_say_whether_it_is_enabled(value):
+    with pytest.raises(ValueError, match="RATELIMIT_ENABLED"):
+        one("ENABLED", value)
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [
+        ("ANONYMOUS", "ignore"),
         ("KEY_FUNC", "get_remote_address"),
         ("KEY_PREFIX", 5),
         ("DEFAULTS_EXEMPT_WHEN", True),
@@ -177,6 +195,60 @@ def test_an_unknown_key_is_answered_with_the_nearest(key, nearest):
         assert read({key: "5/minute"}) == {}
     assert len(caught) == 1
     assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        "LOGIN",
+        "API",
+        "UPLOADS",
+        "LOGIN_DEFAULT",
+        "DEFAULT_API",
+        "METRICS",
+        "HEADER_LOGIN",
+        "STORE_DIR",
+        "BURST",
+    ],
+)
+def test_a_key_of_the_app_s_own_is_not_taken_for_another(own):
+    with pytest.warns(UserWarning, match=f"RATELIMIT_{own} .*it has no effect$"):
+        assert one(own, "5/minute") == {}
+
+
+NONSENSE = {
+    "KEY_FUNC": ("identifiers", "get_remote_address"),
+    "KEY_PREFIX": ("key_prefix", 5),
+    "DEFAULTS_COST": ("default_limits_cost", -1),
+    "APPLICATION_EXEMPT_WHEN": ("application_limits_exempt_when", True),
+    "STRATEGY": ("algorithm", "leaky"),
+    "HEADERS_ENABLED": ("headers", "maybe"),
+    "HEADER_LIMIT": ("header_names", "X Limit"),
+    "SWALLOW_ERRORS": ("on_error", "maybe"),
+    "STORAGE_URI": ("store", "memcached://h"),
+    "TRUSTED_PROXIES": ("trusted_proxies", "nginx"),
+    "ANONYMOUS": ("anonymous", "ignore"),
+    "ENABLED": ("enabled", "perhaps"),
+}
+
+
+@pytest.mark.parametrize("key", NONSENSE)
+def test_a_key_of_an_option_that_is_given_is_not_read(key):
+    option, value = NONSENSE[key]
+    assert read({f"RATELIMIT_{key}": value}, {option: None}) == {}
+    with pytest.raises(ValueError, match=f"RATELIMIT_{key}"):
+        one(key, value)
+
+
+@pytest.mark.parametrize("uri", ["memcached://h", "h:6379", "redis://h:0", 5])
+def test_what_is_not_enabled_needs_no_store(uri):
+    config = {"RATELIMIT_STORAGE_URI": uri, "RATELIMIT_ENABLED": False}
+    options = read(config)
+    assert options["enabled"] is False
+    assert "RATELIMIT_STORAGE_URI" in str(options["unusable_store"])
+    assert "unusable_store" in read({"RATELIMIT_STORAGE_URI": uri}, {"enabled": False})
+    with pytest.raises(ValueError, match="RATELIMIT_STORAGE_URI"):
+        read(config, {"enabled": True})
 
 
 def test_a_key_like_no_other_is_named_alone():

@@ -1,0 +1,76 @@
+"""The functions that an app gives: whether they can be called as they will be, and what they're known by."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from functools import partial
+
+__all__ = ["SaysWhatItIs", "check_callable", "is_set", "shown", "told_apart"]
+
+
+class SaysWhatItIs:
+    """A function of this package that is an object: what it is shown as, and told apart by."""
+
+    __slots__ = ()
+
+    @property
+    def shown(self) -> str:
+        """What it is, in words that are the same in every process."""
+        raise NotImplementedError
+
+
+def is_set(value: object) -> bool:
+    """Tell whether an option says anything: None, an empty text and an empty collection don't."""
+    return not (value is None or (isinstance(value, (str, list, tuple, dict)) and len(value) == 0))
+
+
+def check_callable(name: str, given: object, parameters: int) -> None:
+    """Raise TypeError unless it's None or can be called with so many arguments, and answers at once."""
+    if given is None:
+        return
+    shape = "a function of one argument" if parameters else "a function without parameters"
+    if not callable(given):
+        raise TypeError(f"{name} must be {shape}, not {given!r}")
+    if _is_asynchronous(given):
+        raise TypeError(f"{name} must be {shape}, not an async one: nothing awaits {shown(given)}")
+    try:
+        inspect.signature(given).bind(*(None,) * parameters)
+    except TypeError as error:
+        raise TypeError(f"{name} must be {shape}: {shown(given)} says {error}") from None
+    except ValueError:  # built in, and tells nothing of itself
+        return
+
+
+def shown(function: object) -> str:
+    """Return where a function is from and what it's called; never its repr, which may show what it holds."""
+    if isinstance(function, SaysWhatItIs):
+        return function.shown
+    if isinstance(function, partial):
+        return shown(function.func)
+    of = function if hasattr(function, "__qualname__") else type(function)
+    return f"{of.__module__}.{of.__qualname__}()"
+
+
+def told_apart(function: object) -> str:
+    """Return what a function is called in every process and was made with; of a lambda its code, too."""
+    if function is None:
+        return ""
+    if isinstance(function, partial):
+        named = (value for pair in sorted(function.keywords.items()) for value in pair)
+        return f"{told_apart(function.func)} {_plain(function.args)} {_plain(named)}"
+    name = shown(function)
+    cells = (cell.cell_contents for cell in getattr(function, "__closure__", None) or ())
+    made_with = _plain((*cells, *(getattr(function, "__defaults__", None) or ())))
+    code = getattr(function, "__code__", None)
+    if code is None or "<lambda>" not in name:
+        return f"{name} {made_with}"
+    return f"{name} {made_with} {code.co_code!r} {code.co_names!r} {_plain(code.co_consts)}"
+
+
+def _is_asynchronous(function: Callable[..., object]) -> bool:
+    return any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
+
+
+def _plain(values: Iterable[object]) -> list[object]:
+    return [value for value in values if isinstance(value, (str, bytes, int, float))]

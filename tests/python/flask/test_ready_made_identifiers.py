@@ -1,0 +1,274 @@
+"""Who is limited, by ready-made functions: docs/flask.md, "Who is limited"."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import uuid
+from types import SimpleNamespace
+
+import pytest
+from flask import Flask, g, request
+from werkzeug.local import LocalProxy
+
+from overlimit.flask import (
+    RateLimit,
+    by_address,
+    by_cookie,
+    by_header,
+    by_json,
+    by_path_parameter,
+    by_user,
+    by_user_or_address,
+    get_identifiers,
+)
+from overlimit.http import users
+
+
+def hashed(value):
+    return hashlib.sha256(value.encode()).hexdigest()[:32]
+
+
+def charged(site, path="/free", **options):
+    """Return whom a request is charged to."""
+    decision = site.decision(path, **options)
+    return [] if decision is None else [detail.identifier for detail in decision.details]
+
+
+def as_user(user):
+    def load():
+        g.user = user
+
+    return load
+
+
+@pytest.fixture
+def site_by(make_site):
+    """Return a function that makes a site under ten a minute, for those whom the identifiers name."""
+
+    def make(identifiers, **options):
+        return make_site(default_limits="10/minute", identifiers=identifiers, **options)
+
+    return make
+
+
+@pytest.mark.parametrize("of", [lambda who: who, lambda who: [who], lambda who: (who,)])
+def test_each_goes_by_what_its_name_says_alone_or_in_a_list(site_by, of):
+    assert charged(site_by(of(by_address))) == ["ip:192.0.2.1"]
+    assert charged(site_by(of(by_user)), user="ann") == ["user:ann"]
+    assert charged(site_by(of(by_user_or_address)), user="ann") == ["user:ann"]
+    assert charged(site_by(of(by_user_or_address))) == ["ip:192.0.2.1"]
+    header = {"headers": {"X-API-Key": "k-1"}}
+    assert charged(site_by(of(by_header("X-API-Key"))), **header) == [f"header:x-api-key:{hashed('k-1')}"]
+    site = site_by(of(by_cookie("Session")))
+    with site.app.test_client() as client:
+        client.set_cookie("Session", "s3", domain="localhost")
+        client.get("/free")
+        assert site.limiter.current_decision.identifier == f"cookie:Session:{hashed('s3')}"
+
+
+@pytest.mark.parametrize(
+    "who", [by_user, by_header("X-Key"), by_cookie("c"), by_path_parameter("tenant"), by_json("account")]
+)
+def test_what_is_absent_is_the_empty_identity(site_by, who):
+    assert charged(site_by(who)) == ["anonymous"]
+    assert charged(site_by(who, anonymous="exempt")) == []
+    assert charged(site_by([who, by_address])) == ["ip:192.0.2.1"]
+
+
+def test_an_empty_header_or_cookie_is_absent(site_by):
+    assert charged(site_by(by_header("X-Key")), headers={"X-Key": ""}) == ["anonymous"]
+    with Flask("cookies").test_request_context("/", headers={"Cookie": "c="}):
+        assert by_cookie("c")() == ""
+
+
+def test_the_case_of_a_header_does_not_matter(site_by):
+    spelt = [charged(site_by(by_header(name)), headers={"x-KEY": "1"}) for name in ("X-Key", "x-key")]
+    assert spelt[0] == spelt[1] == [f"header:x-key:{hashed('1')}"]
+
+
+def test_all_of_a_list_are_limited(make_site):
+    who = [by_address, by_header("X-API-Key")]
+    site = make_site(default_limits="2/minute", identifiers=who)
+    assert charged(site, headers={"X-API-Key": "a"}) == [
+        "ip:192.0.2.1",
+        f"header:x-api-key:{hashed('a')}",
+    ]
+    assert site.ask("/free", 2, headers={"X-API-Key": "a"}, ip="192.0.2.2") == [200, 429]
+    assert site.ask("/free", 2, headers={"X-API-Key": "b"}) == [200, 429]
+    assert site.ask("/free", 3, headers={"X-API-Key": "c"}, ip="192.0.2.3") == [200, 200, 429]
+
+
+def test_a_list_may_hold_functions_of_the_app_and_those_that_return_several(site_by):
+    who = [get_identifiers, lambda: ["tenant:1", None, "tenant:2"], lambda: 7]
+    assert charged(site_by(who), user="ann") == ["ip:192.0.2.1", "user:ann", "tenant:1", "tenant:2", "7"]
+
+
+@pytest.mark.parametrize("who", ["ip:1", [by_address, "ip:1"], [None], by_header, [by_address, None], 5])
+def test_what_is_no_function_is_an_error_where_it_is_written(who):
+    with pytest.raises(TypeError, match="identifiers must be a function without parameters"):
+        RateLimit(identifiers=who)
+    with pytest.raises(TypeError, match="identifiers must be a function without parameters"):
+        RateLimit().limit("1/minute", identifiers=who)
+
+
+@pytest.mark.parametrize("make", [by_header, by_cookie, by_path_parameter, by_json])
+@pytest.mark.parametrize("name", ["", None, 5])
+def test_a_name_that_cannot_be_is_an_error_where_it_is_written(make, name):
+    with pytest.raises((TypeError, ValueError), match="name"):
+        make(name)
+
+
+def test_a_decorator_goes_by_them_too(make_site):
+    site = make_site()
+    site.route("/a/<tenant>", site.limiter.limit("1/minute", identifiers=by_path_parameter("tenant")))
+    site.route("/b", site.limiter.limit("1/minute", identifiers=[by_address, by_user]))
+    assert [site.ask(path, 2) for path in ("/a/x", "/a/y")] == [[200, 429]] * 2
+    assert charged(site, "/a/z") == ["path:tenant:z"]
+    assert charged(site, "/b", user="ann") == ["ip:192.0.2.1", "user:ann"]
+
+
+@pytest.mark.parametrize(
+    ("body", "identifier"),
+    [
+        ('{"account": "ann"}', "json:account:ann"),
+        ('{"account": 7}', "json:account:7"),
+        ('{"account": 1.5}', "json:account:1.5"),
+        ('{"account": true}', "json:account:true"),
+        ('{"account": {"b": 1, "a": [2]}}', 'json:account:{"a": [2], "b": 1}'),
+        ('{"account": ""}', "anonymous"),
+        ('{"account": null}', "anonymous"),
+        ('{"other": 1}', "anonymous"),
+        ("[1]", "anonymous"),
+        ('"account"', "anonymous"),
+        ("not json", "anonymous"),
+        ("", "anonymous"),
+        ("[" * 100_000, "anonymous"),
+    ],
+    ids=repr,
+)
+def test_a_member_of_a_json_body(site_by, body, identifier):
+    site = site_by(by_json("account"))
+    site.app.post("/login")(lambda: "ok")
+    with site.app.test_client() as client:
+        assert client.post("/login", data=body, content_type="application/json").status_code == 200
+        assert [row.identifier for row in site.limiter.current_decision.details] == [identifier]
+
+
+def test_a_body_that_is_not_said_to_be_json_is_left_to_the_view(site_by):
+    site = site_by(by_json("account"))
+    site.app.post("/form")(lambda: request.form["account"])
+    assert site.app.test_client().post("/form", data={"account": "ann"}).text == "ann"
+
+
+def test_names_that_hold_a_colon_do_not_run_into_values(site_by):
+    site = site_by([by_json("a"), by_json("a:b")])
+    site.app.post("/login")(lambda: "ok")
+    with site.app.test_client() as client:
+        client.post("/login", json={"a": "b:c", "a:b": "c"})
+        rows = [row.identifier for row in site.limiter.current_decision.details]
+    assert rows == ["json:a:b:c", "json:a\\:b:c"]
+
+
+def test_an_address_is_read_as_its_own_rate_limit_says(clock):
+    app = Flask("proxied")
+    app.add_url_rule("/", "index", lambda: "ok")
+    first = RateLimit(app, default_limits="9/minute", identifiers=by_address, clock=clock)
+    second = RateLimit(
+        app, default_limits="9/minute", identifiers=[by_user_or_address], trusted_proxies=1, clock=clock
+    )
+    with app.test_client() as client:
+        client.get(
+            "/",
+            headers={"X-Forwarded-For": "2001:db8:1:2:3::4"},
+            environ_overrides={"REMOTE_ADDR": "10.0.0.1"},
+        )
+        rows = {row.identifier for row in second.current_decision.details}
+    assert rows == {"ip:10.0.0.1", "ip:2001:db8:1:2::/64"}
+    assert first.current_decision is None
+
+
+def test_they_may_be_called_within_a_function_of_the_app():
+    app = Flask("own")
+    RateLimit(app, trusted_proxies=1)
+    sent = {"X-Forwarded-For": "203.0.113.7", "X-Key": "k"}
+    with app.test_request_context("/", headers=sent):
+        g.user = "ann"
+        assert (by_address(), by_user(), by_user_or_address()) == ("ip:203.0.113.7", "user:ann", "user:ann")
+        assert by_header("X-Key")() == f"header:x-key:{hashed('k')}"
+
+
+def test_the_same_one_is_asked_once_per_request(make_site, monkeypatch):
+    asked = []
+    monkeypatch.setattr("overlimit.http.identified_by.user_id", lambda user: asked.append(user) or "x")
+    site = make_site(default_limits="9/minute", identifiers=by_user, application_limits="99/minute")
+    site.route("/two", *[site.limiter.limit("5/minute", identifiers=by_user, override_defaults=False)] * 2)
+    assert site.ask("/two", 2, user="ann") == [200, 200]
+    assert len(asked) == 2
+    assert by_header("X-Key") == by_header("X-Key") != by_header("X-Other")
+    assert hash(by_cookie("a")) == hash(by_cookie("a"))
+
+
+def test_shared_limits_by_different_ones_count_apart(make_site):
+    site = make_site()
+    for name in ("X-A", "X-B"):
+        site.route(f"/{name}", site.limiter.shared_limit("2/minute", "api", identifiers=by_header(name)))
+    assert site.ask("/X-A", 3) == [200, 200, 429]
+    assert site.ask("/X-B", 3) == [200, 200, 429]
+
+
+def test_a_plan_per_user_is_not_charged_to_the_address(make_site):
+    plan = {"ann": "3/minute", "bob": "1/minute"}
+    site = make_site(default_limits=lambda: plan.get(g.user, "2/minute"), identifiers=by_user_or_address)
+    assert site.ask("/free", 4, user="ann") == [200, 200, 200, 429]
+    assert site.ask("/free", 2, user="bob") == [200, 429]
+    assert site.ask("/free", 3) == [200, 200, 429]
+
+
+NO_ID = [
+    {"sub": "s3cret"},
+    SimpleNamespace(),
+    SimpleNamespace(id=None),
+    SimpleNamespace(get_id=lambda: ""),
+    True,
+]
+
+
+@pytest.fixture
+def told_of(monkeypatch):
+    """Start as a process that has told of no user yet."""
+    monkeypatch.setattr(users, "_told_of", set())
+
+
+@pytest.mark.parametrize("user", NO_ID, ids=repr)
+@pytest.mark.parametrize("who", [None, by_user, by_user_or_address])
+def test_a_user_without_an_id_is_told_of_once(site_by, told_of, caplog, user, who):
+    site = site_by(who)
+    site.app.before_request(as_user(user))
+    with caplog.at_level(logging.WARNING, logger="overlimit"):
+        assert site.ask("/free", 3) == [200] * 3
+    assert len(caplog.records) == 1
+    assert type(user).__name__ in caplog.text
+    assert "s3cret" not in caplog.text
+    assert "identifiers=" in caplog.text
+
+
+NOBODY = [None, "", {}, False, SimpleNamespace(is_authenticated=False), LocalProxy(lambda: None)]
+SOMEBODY = ["ann", 0, SimpleNamespace(id=5), LocalProxy(lambda: SimpleNamespace(id=5)), b"ann"]
+
+
+@pytest.mark.parametrize("user", [*NOBODY, *SOMEBODY], ids=lambda user: type(user).__name__)
+def test_nobody_and_users_with_an_id_are_told_of_never(site_by, told_of, caplog, user):
+    site = site_by(None)
+    site.app.before_request(as_user(user))
+    with caplog.at_level(logging.WARNING, logger="overlimit"):
+        names = charged(site)
+    assert caplog.records == []
+    assert len(names) == (1 if any(user is each for each in NOBODY) else 2)
+
+
+def test_a_uuid_is_an_id(site_by):
+    known = uuid.uuid4()
+    site = site_by(by_user)
+    site.app.before_request(as_user(known))
+    assert charged(site) == [f"user:{known}"]
