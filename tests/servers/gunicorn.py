@@ -14,18 +14,26 @@ from .ports import free_port
 
 
 class Gunicorn:
-    """Four workers with four threads each; ``app`` is as on gunicorn's command line, found in ``directory``.
+    """Some workers with four threads each; ``app`` is as on gunicorn's command line, found in ``directory``.
 
     Once built, ``health`` answers with 200. What the app and its workers say is in ``log``.
     """
 
     def __init__(
-        self, app: str, directory: Path, *, health: str, log: Path, environment: Mapping[str, str]
+        self,
+        app: str,
+        directory: Path,
+        *,
+        health: str,
+        log: Path,
+        environment: Mapping[str, str],
+        workers: int = 4,
+        more: str = "",
     ) -> None:
         self.port = free_port()
         self.log = log
         self._health = health
-        options = f"--workers 4 --threads 4 --bind 127.0.0.1:{self.port} --graceful-timeout 2"
+        options = f"--workers {workers} --threads 4 {more} --bind 127.0.0.1:{self.port} --graceful-timeout 2"
         with log.open("wb") as output:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "gunicorn", *options.split(), app],

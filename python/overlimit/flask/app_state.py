@@ -23,6 +23,7 @@ from overlimit.flask.routes import Route, View, find_route, no_route
 from overlimit.flask.settings import Settings
 from overlimit.http.options import LimitOptions
 from overlimit.http.plan import MOST_PLANS
+from overlimit.limiter import warn_of_other_processes
 
 __all__ = ["AppState"]
 
@@ -93,7 +94,7 @@ class AppState:
         """
         ledger = self._ledger(asked)
         if layer.marks[0] not in ledger.plan.marks:
-            ledger.decide(self._call_batches(layer, asked))
+            ledger.decide(self._looked_at(self._call_batches(layer, asked), asked))
         elif layer.innermost:
             ledger.decide()
 
@@ -106,7 +107,13 @@ class AppState:
             The request is refused.
         """
         batches = self._block_batches(options, limiter, asked.endpoint or "", asked.method)
-        self._ledger(asked).decide(batches)
+        self._ledger(asked).decide(self._looked_at(batches, asked))
+
+    def _looked_at(self, batches: tuple[Batch, ...], asked: Request) -> tuple[Batch, ...]:
+        """Return the batches; warn if they count in memory what several processes serve."""
+        if asked.environ.get("wsgi.multiprocess") and any(batch.in_memory for batch in batches):
+            warn_of_other_processes(self.app.name)
+        return batches
 
     def _ledger(self, asked: Request) -> Ledger:
         return getattr(asked, LEDGER, None) or Ledger(asked, self._route_plan(asked))
@@ -118,6 +125,8 @@ class AppState:
         if asked.method != "OPTIONS":
             plan = self._route_plan(asked)
             if plan.batches:
+                if plan.in_memory and asked.environ.get("wsgi.multiprocess"):
+                    warn_of_other_processes(self.app.name)
                 ledger = getattr(asked, LEDGER, None) or Ledger(asked, plan)
                 if not plan.view_decides:
                     ledger.decide()
@@ -169,9 +178,9 @@ class AppState:
 
     def _compile(self, endpoint: str, view: View, method: str) -> RoutePlan:
         route = find_route(self.app, endpoint, view, method)
-        return RoutePlan(
-            view, frozenset(route.marks), route.view_decides, route_batches(self.bindings, route)
-        )
+        batches = route_batches(self.bindings, route)
+        in_memory = any(batch.in_memory for batch in batches)
+        return RoutePlan(view, frozenset(route.marks), route.view_decides, batches, in_memory)
 
     def _compile_block(
         self, options: LimitOptions, limiter: Owner | None, endpoint: str, method: str

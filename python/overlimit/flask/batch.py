@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from flask import Response
 
-from overlimit import Decision, outages
+from overlimit import Decision, MemoryStore, outages
 from overlimit.errors import ScriptError, StoreConfigError, StoreError, StoreTimeout
 from overlimit.flask.binding import Binding
 from overlimit.http.identities import People
@@ -136,6 +136,11 @@ class Batch:
         if self._fallback is None:
             return Verdict(bench, plan, plan.decide(people))
         return self._decide_or_fall_back(bench, plan, self._fallback, people)
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether it counts in the memory of this process."""
+        return any(binding.enabled and isinstance(binding.store, MemoryStore) for binding in self.bindings)
 
     def _settled(self) -> tuple[Bench, Plan] | None:
         if not all(binding.enabled and not binding.request_filters for binding in self.bindings):

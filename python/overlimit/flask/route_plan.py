@@ -18,6 +18,8 @@ class RoutePlan(NamedTuple):
     marks: frozenset[Mark]
     view_decides: bool
     batches: tuple[Batch, ...]
+    in_memory: bool = False
+    """Whether something of it is counted in the memory of this process."""
 
 
 NO_PLAN = RoutePlan(None, frozenset(), view_decides=False, batches=())

@@ -1,0 +1,164 @@
+"""Counts in memory, and several processes that serve one app: docs/flask.md."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from flask import Flask
+
+from overlimit import RedisStore, limiter
+from overlimit.flask import RateLimit, rate_limit
+from servers.gunicorn import Gunicorn
+from servers.http_clients import Clients
+from servers.patience import eventually
+
+WARNING = "which the other processes that serve it do not share"
+FORKED = "which a forked process does not share"
+SEVERAL = {"wsgi.multiprocess": True}
+
+APP = """
+import logging, os
+from flask import Flask
+from overlimit.flask import RateLimit
+
+app = Flask("shop")
+RateLimit(app, default_limits="1000/minute", store=os.environ["STORE"])
+app.get("/")(lambda: str(os.getpid()))
+{before}
+"""
+ASKED_BY_THE_PARENT = "app.test_client().get('/')"
+
+
+@pytest.fixture(autouse=True)
+def _as_a_process_that_has_not_warned(monkeypatch):
+    monkeypatch.setattr(limiter, "_warned_processes", set())
+
+
+def warnings_of(caplog):
+    return [record for record in caplog.records if WARNING in record.getMessage()]
+
+
+def make_app(**options):
+    app = Flask("shop")
+    app.get("/")(lambda: "ok")
+    return app, RateLimit(app, **options)
+
+
+def test_the_first_request_that_says_so_is_answered_with_one_warning(caplog):
+    app, _ = make_app(default_limits="9/minute")
+    client = app.test_client()
+    client.get("/")
+    assert warnings_of(caplog) == []
+    for _ in range(3):
+        client.get("/", environ_overrides=SEVERAL)
+    (record,) = warnings_of(caplog)
+    assert (record.name, record.levelno) == ("overlimit", logging.WARNING)
+    assert "'shop'" in record.getMessage()
+    assert "store=" in record.getMessage()
+
+
+def test_there_is_one_warning_for_all_apps_of_a_process(caplog):
+    for _ in range(2):
+        make_app(default_limits="9/minute")[0].test_client().get("/", environ_overrides=SEVERAL)
+    assert len(warnings_of(caplog)) == 1
+
+
+@pytest.mark.parametrize("options", [{}, {"default_limits": "9/minute", "enabled": False}])
+def test_what_counts_nothing_is_not_warned_of(caplog, options):
+    app, _ = make_app(**options)
+    app.test_client().get("/", environ_overrides=SEVERAL)
+    assert warnings_of(caplog) == []
+
+
+def test_enabling_it_later_is_warned_of(caplog):
+    app, rate_limits = make_app(default_limits="9/minute", enabled=False)
+    app.test_client().get("/", environ_overrides=SEVERAL)
+    rate_limits.enabled = True
+    app.test_client().get("/", environ_overrides=SEVERAL)
+    assert len(warnings_of(caplog)) == 1
+
+
+def test_a_redis_that_they_share_is_not_warned_of(caplog, redis_server, prefix):
+    store = RedisStore(redis_server.tcp_url())
+    app, _ = make_app(default_limits="9/minute", store=store, key_prefix=prefix)
+    app.test_client().get("/", environ_overrides=SEVERAL)
+    assert warnings_of(caplog) == []
+
+
+def test_a_function_and_a_block_are_warned_of(caplog, monkeypatch):
+    app = Flask("shop")
+    limiter_of_app = RateLimit(app)
+    helper = limiter_of_app.limit("9/minute")(lambda: "ok")
+    app.get("/function")(lambda: f"{helper()}")
+
+    @app.get("/block")
+    def block():
+        with limiter_of_app.limit("9/minute"):
+            return "ok"
+
+    for path in ("/function", "/block"):
+        caplog.clear()
+        monkeypatch.setattr(limiter, "_warned_processes", set())
+        app.test_client().get(path, environ_overrides=SEVERAL)
+        assert len(warnings_of(caplog)) == 1
+
+
+def test_an_app_without_a_rate_limit_is_warned_of(caplog):
+    app = Flask("shop")
+    app.get("/")(rate_limit("9/minute")(lambda: "ok"))
+    for _ in range(2):
+        app.test_client().get("/", environ_overrides=SEVERAL)
+    assert len(warnings_of(caplog)) == 1
+
+
+@pytest.fixture
+def served(tmp_path, request):
+    """Return a function that serves the app and returns what it logs once every worker has answered."""
+
+    def serve(store, workers, before="", more=""):
+        (tmp_path / "shop.py").write_text(APP.format(before=before))
+        log = tmp_path / "log"
+        server = Gunicorn(
+            "shop:app",
+            tmp_path,
+            health="/",
+            log=log,
+            environment={"STORE": store},
+            workers=workers,
+            more=more,
+        )
+        request.addfinalizer(server.stop)
+        clients = Clients(server.port)
+        request.addfinalizer(clients.close)
+        met = set()
+
+        def every_worker_has_answered():
+            met.update(answer.body for answer in clients.ask_often("/", 32, headers={"Connection": "close"}))
+            return len(met) == workers
+
+        eventually(every_worker_has_answered)
+        return log.read_text()
+
+    return serve
+
+
+def test_each_worker_of_gunicorn_warns_once(served):
+    log = served("memory://", 2)
+    assert log.count(WARNING) == 2
+    assert log.count(FORKED) == 0
+
+
+def test_one_worker_with_threads_does_not_warn(served):
+    log = served("memory://", 1)
+    assert log.count(WARNING) == log.count(FORKED) == 0
+
+
+def test_workers_whose_parent_has_asked_are_warned_once_as_well(served):
+    log = served("memory://", 2, before=ASKED_BY_THE_PARENT, more="--preload")
+    assert log.count(WARNING) + log.count(FORKED) == 2
+
+
+def test_workers_that_share_a_redis_do_not_warn(served, redis_server):
+    log = served(redis_server.tcp_url(), 2)
+    assert log.count(WARNING) == log.count(FORKED) == 0
