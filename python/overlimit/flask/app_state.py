@@ -8,6 +8,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from flask import Flask, Request, Response
+from flask.views import http_method_funcs
 
 from overlimit.flask.batch import Batch
 from overlimit.flask.bindings import Bindings, Registrant
@@ -106,7 +107,7 @@ class AppState:
         RateLimitExceeded, StoreFailed
             The request is refused.
         """
-        batches = self._block_batches(options, limiter, asked.endpoint or "", asked.method)
+        batches = self._block_batches(options, limiter, *_counted_place(asked))
         self._ledger(asked).decide(self._looked_at(batches, asked))
 
     def _looked_at(self, batches: tuple[Batch, ...], asked: Request) -> tuple[Batch, ...]:
@@ -146,7 +147,11 @@ class AppState:
         if ledger is None:
             return self._process(response)
         ledger.add_fields(response)
-        response = self._process(response)
+        try:
+            response = self._process(response)
+        except Exception:
+            ledger.note_failed_hook(response)
+            raise
         if ledger.returns:
             ledger.give_back(response)
         return response
@@ -168,7 +173,7 @@ class AppState:
 
     def _call_batches(self, layer: Layer, asked: Request) -> tuple[Batch, ...]:
         """Return what decides a decorated function that a request calls beside its view."""
-        key = asked.endpoint or "", asked.method
+        key = _counted_place(asked)
         batches = self._calls.get(layer, {}).get(key)
         if batches is None:
             with self._compiling:
@@ -191,3 +196,13 @@ class AppState:
     def _route(self, endpoint: str, method: str) -> Route:
         view = self.app.view_functions.get(endpoint)
         return no_route(endpoint, method) if view is None else find_route(self.app, endpoint, view, method)
+
+
+def _counted_place(asked: Request) -> tuple[str, str]:
+    """Return the endpoint and the HTTP method that a call within a request counts for.
+
+    A request that matches no route may name any method, as many as it likes.
+    """
+    if asked.url_rule is not None or asked.method.lower() in http_method_funcs:
+        return asked.endpoint or "", asked.method
+    return "", "OTHER"

@@ -33,13 +33,14 @@ _verdict = partial(tuple.__new__, Verdict)
 class Ledger:
     """The verdicts on one request in the order they were given."""
 
-    __slots__ = ("_people", "_taken_back", "_undecided", "_verdicts", "plan", "returns")
+    __slots__ = ("_hooks_failed", "_people", "_taken_back", "_undecided", "_verdicts", "plan", "returns")
 
     def __init__(self, asked: Request, plan: RoutePlan) -> None:
         """Give a request that goes to a route with this plan its ledger, with nothing decided."""
         setattr(asked, LEDGER, self)
         self.plan = plan
         self.returns = False
+        self._hooks_failed = False
         self._undecided = plan.batches
         self._people: People = {}
         self._verdicts: list[Verdict] = []
@@ -103,6 +104,16 @@ class Ledger:
         """Give back what does not count, seeing the response; only once, though that fails."""
         self.returns = False
         _each(partial(verdict.give_back, response, self._people) for verdict in self._verdicts)
+
+    def note_failed_hook(self, response: Response) -> None:
+        """Give back what does not count if no other response will come by.
+
+        Flask asks the after_request hooks once more about its answer to a failure of theirs, and sends it
+        whatever they do then.
+        """
+        if self._hooks_failed and self.returns:
+            self.give_back(response)
+        self._hooks_failed = True
 
     def add_fields(self, response: Response) -> None:
         """Add the header fields."""

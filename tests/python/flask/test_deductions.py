@@ -136,6 +136,31 @@ def test_a_view_that_raises_counts_by_its_500(make_site):
     assert site.ask("/", 2) == [500, 429]
 
 
+@pytest.mark.parametrize("failures", [1, 2])
+def test_a_hook_that_fails_counts_by_its_500(make_login, failures):
+    asked = []
+
+    def condition(response):
+        asked.append(response.status_code)
+        return response.status_code == 200
+
+    site = make_login(("1/minute", {"deduct_when": condition}))
+    failing = []
+
+    @site.app.after_request
+    def fail(response):
+        if failing:
+            failing.pop()
+            raise LookupError
+        return response
+
+    for _ in range(3):
+        failing += [True] * failures
+        assert ask(site, 200) == [500]
+    assert asked == [500] * 3
+    assert ask(site, 200, 200) == [200, 429]
+
+
 def test_a_refused_request_is_not_asked_about(make_login):
     asked = []
 

@@ -96,6 +96,22 @@ def test_an_async_function_outside_a_request_is_a_plain_call():
     assert [asyncio.run(answer()) for _ in range(3)] == [42] * 3
 
 
+def test_methods_that_nobody_knows_neither_pile_up_nor_count_apart(make_site):
+    site = make_site()
+    function = site.limiter.limit("5/minute", per_method=True)(lambda: None)
+
+    @site.app.before_request
+    def check():
+        function()
+        with site.limiter.limit("9/minute", per_method=True):
+            pass
+
+    assert site.ask("/nowhere", 2) + site.ask("/nowhere", 2, method="DELETE") == [404] * 4
+    statuses = [site.ask("/nowhere", 1, method=f"X{number}")[0] for number in range(9)]
+    assert statuses == [404] * 5 + [429] * 4
+    assert [len(known) for known in site.app.extensions["overlimit"]._calls.values()] == [3]
+
+
 def test_functions_decorated_during_a_request_do_not_pile_up(make_site):
     site = make_site()
     plain = dispatch_parcel.__wrapped__
