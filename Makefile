@@ -18,12 +18,12 @@ export CMAKE_CXX_COMPILER_LAUNCHER ?= $(shell command -v ccache)
 
 # What `make test` builds, then runs; each a target of its own. What takes longer goes into PROOFS.
 BUILDS := build-asan build-threads $(DONE)/package
-TESTS := test-python test-asan test-threads lint
+TESTS := test-python test-asan test-threads count lint
 PROOFS := test-dev test-tsan tidy prove-python
 
 SOURCES := $(shell find cpp lua cmake -type f) CMakeLists.txt pyproject.toml
 
-.PHONY: help demo serve test lint test-cpp test-python prove prove-python soak bench docs wheel tidy format clean
+.PHONY: help demo serve test lint test-cpp test-python prove prove-python soak count bench docs wheel tidy format clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -68,12 +68,15 @@ prove-python: $(DONE)/package ## The tests marked prove, and random lives on the
 soak: $(DONE)/package ## Callers on a Redis that fails at random (MINUTES=5)
 	PYTHONPATH=tests $(BIN)/python -m soak --minutes $(MINUTES)
 
-bench: $(DONE)/package ## First figures, side by side with others
+count: $(DONE)/package ## Instructions of a hit, a Decision and a script, held against those recorded
+	$(BIN)/python benchmarks/count_instructions.py
+
+bench: $(DONE)/bench ## First figures, side by side with others, of an extension built as wheels are
 	cmake --preset release >/dev/null
 	cmake --build --preset release -j $(JOBS) --target overlimit_benchmarks
 	build/release/cpp/benchmarks/overlimit_benchmarks --benchmark_min_time=0.2
-	$(BIN)/python benchmarks/compare.py
-	$(BIN)/python benchmarks/flask_overhead.py
+	build/bench/bin/python benchmarks/compare.py
+	build/bench/bin/python benchmarks/flask_overhead.py
 
 docs: $(DONE)/package ## The documentation as a site in build/site
 	$(BIN)/mkdocs build --strict --quiet
@@ -110,4 +113,13 @@ $(DONE)/package: $(DONE)/environment $(SOURCES)
 	@echo "Building the extension"
 	$(BIN)/pip install --quiet --no-build-isolation --no-deps --editable . -Cbuild-dir=build/python \
 	  -Ccmake.define.CMAKE_INTERPROCEDURAL_OPTIMIZATION=OFF
+	touch $@
+
+# An environment beside .venv with the package as wheels have it, link-time optimization and all; the rest is .venv's.
+$(DONE)/bench: $(DONE)/environment $(SOURCES) $(shell find python -name '*.py')
+	@echo "Building the extension with link-time optimization"
+	$(BIN)/python -m venv --without-pip --clear build/bench
+	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' >"$$(build/bench/bin/python -c \
+	  'import sysconfig; print(sysconfig.get_path("purelib"))')/developers.pth"
+	$(BIN)/pip --python build/bench/bin/python install --quiet --no-build-isolation --no-deps . -Cbuild-dir=build/lto
 	touch $@

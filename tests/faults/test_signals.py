@@ -48,6 +48,13 @@ def handled_by(number, handler):
         signal.signal(number, before)
 
 
+@pytest.fixture(autouse=True)
+def heeds_ctrl_c():
+    """Let SIGINT raise KeyboardInterrupt, which programs started in the background ignore."""
+    with handled_by(signal.SIGINT, signal.default_int_handler):
+        yield
+
+
 @pytest.fixture
 def stopped(server, limiter_at):
     """A limiter with a timeout of 10 s, connected to a server that is stopped now."""

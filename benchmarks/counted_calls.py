@@ -1,0 +1,108 @@
+"""The calls that count_instructions.py counts: ``counted_calls.py CALLS [URL]``, in memory or in Redis.
+
+Each case is run to warm up, then CALLS times, then twice as often, with marks between them.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from itertools import repeat
+
+from overlimit import Limiter, ManualClock, MemoryStore, RedisStore, SlidingLog
+
+ONE_LIMIT = "1000000/day"
+THREE_LIMITS = "1000000/hour; 2000000/day; 5000000/week"
+
+Case = Callable[[int], None]
+
+
+def nothing(times: int) -> None:
+    for _ in repeat(None, times):
+        pass
+
+
+def memory_cases() -> Iterator[tuple[str, Case]]:
+    one, three = (Limiter(limits, store=MemoryStore()) for limits in (ONE_LIMIT, THREE_LIMITS))
+    decision = one.hit("user:1")
+
+    def hit_one_limit(times: int) -> None:
+        for _ in repeat(None, times):
+            one.hit("user:1")
+
+    def hit_three_limits(times: int) -> None:
+        for _ in repeat(None, times):
+            three.hit("user:1", "ip:203.0.113.7")
+
+    def read_fields(times: int) -> None:
+        for _ in repeat(None, times):
+            decision.allowed, decision.remaining, decision.limit, decision.retry_after, decision.reset_after  # noqa: B018
+
+    def read_details(times: int) -> None:
+        for _ in repeat(None, times):
+            decision.details  # noqa: B018
+
+    yield "nothing", nothing
+    yield "a hit in memory: one limit", hit_one_limit
+    yield "a hit in memory: three limits, two identifiers", hit_three_limits
+    yield "five fields of a Decision", read_fields
+    yield "the details of a Decision", read_details
+
+
+def redis_cases(url: str) -> Iterator[tuple[str, Case]]:
+    store = RedisStore(url, timeout=30.0)
+    clock = ManualClock(start=1_700_000_000)
+    one = Limiter(ONE_LIMIT, name="one", store=store, clock=clock)
+    three = Limiter(THREE_LIMITS, name="three", store=store, clock=clock)
+    log = Limiter(SlidingLog(20, per=20), name="log", store=store, clock=clock)
+
+    def hit_one_limit(times: int) -> None:
+        for _ in repeat(None, times):
+            one.hit("user:1")
+
+    def hit_three_limits(times: int) -> None:
+        for _ in repeat(None, times):
+            three.hit("user:1", "ip:203.0.113.7")
+
+    def hit_full_log(times: int) -> None:
+        for _ in repeat(None, times):
+            clock.advance(1)
+            if not log.hit("user:1"):
+                raise AssertionError("a log of 20 per 20 s admits one per second")
+
+    yield "a script in Redis: one limit", hit_one_limit
+    yield "a script in Redis: three limits, two identifiers", hit_three_limits
+    yield "a script in Redis: a log of twenty entries", hit_full_log
+
+
+def mark_memory() -> None:
+    """Call what callgrind takes for the order to write what it counted and to begin anew."""
+    os.getppid()
+
+
+def marking_redis(url: str) -> Callable[[], None]:
+    """Return a function that has the server at a unix socket call the same."""
+    import redis
+
+    client = redis.Redis.from_url(url)
+    return lambda: client.config_set("dir", client.config_get("dir")["dir"])
+
+
+def run(case: Case, calls: int, mark: Callable[[], None]) -> None:
+    case(max(calls, 50))
+    for times in (calls, 2 * calls):
+        mark()
+        case(times)
+    mark()
+
+
+def main(calls: int, url: str | None = None) -> None:
+    mark = mark_memory if url is None else marking_redis(url)
+    for name, case in memory_cases() if url is None else redis_cases(url):
+        run(case, calls, mark)
+        print(name)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), *sys.argv[2:])
