@@ -19,6 +19,11 @@ class SaysWhatItIs:
         """What it is, in words that are the same in every process."""
         raise NotImplementedError
 
+    @property
+    def made_of(self) -> tuple[object, ...]:
+        """The functions of an app that it is made of."""
+        return ()
+
 
 def is_set(value: object) -> bool:
     """Tell whether an option says anything: None, an empty text and an empty collection don't."""
@@ -56,6 +61,8 @@ def told_apart(function: object) -> str:
     """Return what a function is called in every process and was made with; of a lambda its code, too."""
     if function is None:
         return ""
+    if isinstance(function, SaysWhatItIs):
+        return " ".join((function.shown, *map(told_apart, function.made_of)))
     if isinstance(function, partial):
         named = (value for pair in sorted(function.keywords.items()) for value in pair)
         return f"{told_apart(function.func)} {_plain(function.args)} {_plain(named)}"

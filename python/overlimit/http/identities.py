@@ -111,6 +111,11 @@ class Key(SaysWhatItIs):
         """What its function is shown as."""
         return shown(self.function)
 
+    @property
+    def made_of(self) -> tuple[object, ...]:
+        """Its function."""
+        return (self.function,)
+
     def __eq__(self, other: object) -> bool:
         """Tell whether it is a key of the same function, which then is asked only once for both."""
         return isinstance(other, Key) and self.function == other.function
@@ -137,6 +142,11 @@ class Combined(SaysWhatItIs):
     def shown(self) -> str:
         """What its members are shown as."""
         return ", ".join(map(shown, self.members))
+
+    @property
+    def made_of(self) -> tuple[object, ...]:
+        """Its members."""
+        return self.members
 
     def __eq__(self, other: object) -> bool:
         """Tell whether it combines the same functions."""

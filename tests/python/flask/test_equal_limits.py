@@ -154,11 +154,12 @@ def test_names_count_apart(make_site, fasten):
     assert ask(site, "get", "post", "get", "put", "get", "post") == [200] * 4 + [429] * 2
 
 
-def test_identities_of_their_own_count_apart(make_site, fasten):
+@pytest.mark.parametrize("option", ["identifiers", "key_func"])
+def test_identities_of_their_own_count_apart(make_site, fasten, option):
     site = make_site()
 
     def limit(header):
-        return site.limiter.limit("1/minute", identifiers=lambda: request.headers[header])
+        return site.limiter.limit("1/minute", **{option: lambda: request.headers[header]})
 
     fasten(site, {"get": limit("X-A"), "post": limit("X-B")})
     headers = {"X-A": "same", "X-B": "same"}
