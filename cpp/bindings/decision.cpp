@@ -322,12 +322,27 @@ PyMethodDef functions[] = {{"_restored_decision", restore, METH_O,
                             "these bytes; ValueError for any others."},
                            {nullptr, nullptr, 0, nullptr}};
 
+/// Of an attribute that is not there the error says what to use instead.
+PyObject* attribute(PyObject* decision, PyObject* name) {
+  PyObject* const found = PyObject_GenericGetAttr(decision, name);
+  if (found != nullptr || PyErr_ExceptionMatches(PyExc_AttributeError) == 0) return found;
+  return guarded(static_cast<PyObject*>(nullptr), [&]() -> PyObject* {
+    PyErr_Clear();
+    const Object module = Object::steal(checked(PyImport_ImportModule("overlimit.other_names")));
+    const Object error =
+        Object::steal(checked(PyObject_CallMethod(module.get(), "missing_of_decision", "OO", decision, name)));
+    PyErr_SetObject(PyExc_AttributeError, error.get());
+    return nullptr;
+  });
+}
+
 PyType_Slot slots[] = {
     {Py_tp_doc, const_cast<char*>("The answer to a call; a value. A refusal is not an error.")},
     {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
     {Py_tp_repr, reinterpret_cast<void*>(represent)},
     {Py_tp_richcompare, reinterpret_cast<void*>(compare)},
     {Py_tp_hash, reinterpret_cast<void*>(hash)},
+    {Py_tp_getattro, reinterpret_cast<void*>(attribute)},
     {Py_nb_bool, reinterpret_cast<void*>(is_allowed)},
     {Py_tp_getset, properties},
     {Py_tp_methods, methods},

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from overlimit.flask.counterparts import OF_MODULE
 from overlimit.flask.decorator import rate_limit
 from overlimit.flask.exceeded import RateLimitExceeded, StoreFailed
 from overlimit.flask.exemptions import ExemptionScope
@@ -19,6 +22,15 @@ from overlimit.flask.identifiers import (
 )
 from overlimit.flask.signals import rate_limited
 from overlimit.http.legacy import HeaderNames
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """Tell what to import instead; of ``from overlimit.flask import`` only an ImportError is shown."""
+        if name in OF_MODULE:
+            raise ImportError(f"overlimit.flask has no {name}: {OF_MODULE[name]}", name=__name__)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+
 
 __all__ = [
     "ExemptionScope",

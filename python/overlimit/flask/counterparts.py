@@ -6,11 +6,28 @@ docs/migrating.md has the same as tables.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Mapping
+import functools
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, ParamSpec, TypeVar
 
-__all__ = ["ARGUMENTS", "OF_ERROR", "OF_LIMITER", "PointsToCounterparts", "no_such_option"]
+from overlimit.other_names import OF_DECISION, missing
+
+__all__ = [
+    "ARGUMENTS",
+    "OF_ERROR",
+    "OF_EXCEPTION",
+    "OF_FILTER",
+    "OF_LIMIT",
+    "OF_LIMITER",
+    "OF_MODULE",
+    "PointsToCounterparts",
+    "no_such_option",
+    "says_what_to_write",
+]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 ARGUMENTS = MappingProxyType(
     {
@@ -29,8 +46,48 @@ ARGUMENTS = MappingProxyType(
 )
 """Arguments of its ``Limiter``."""
 
+_OWN_LIMITER = "use an overlimit.Limiter of your own, with the same store="
+_BY_ITSELF = "leave it out: every request is decided by itself; with limiter.limit(...): charges it once more"
+_GIVEN = "keep what you give to RateLimit(...), or read it from app.config"
+
 OF_LIMITER = MappingProxyType(
-    {
+    dict.fromkeys(
+        (
+            "_fail_on_first_breach",
+            "_header_mapping",
+            "_headers_enabled",
+            "_in_memory_fallback",
+            "_in_memory_fallback_enabled",
+            "_key_prefix",
+            "_meta_limits",
+            "_on_breach",
+            "_on_meta_breach",
+            "_request_identifier",
+            "_retry_after",
+            "_storage_options",
+            "_storage_uri",
+            "_strategy",
+            "_swallow_errors",
+            *(
+                f"_{kind}_limits_{option}"
+                for kind in ("default", "application")
+                for option in ("cost", "deduct_when", "exempt_when", "per_method")
+            ),
+        ),
+        _GIVEN,
+    )
+    | {
+        "_blueprint_exemptions": "use exemptions",
+        "_check_request_limit": _BY_ITSELF,
+        "_fallback_limiter": _OWN_LIMITER,
+        "_key_func": "use overlimit.flask.get_identifiers, or the function that you gave",
+        "_limiter": _OWN_LIMITER,
+        "_marked_for_limiting": "write flask limits list --json",
+        "_request_filters": "use request_filters",
+        "_route_exemptions": "use exemptions",
+        "_storage": _OWN_LIMITER,
+        "_storage_dead": "use current_decision.source, which is 'error' or 'local' while the store fails",
+        "check": _BY_ITSELF,
         "app": "use flask.current_app",
         "context": "use current_decision",
         "current_limit": (
@@ -41,25 +98,48 @@ OF_LIMITER = MappingProxyType(
         "identify_request": "use flask.request.endpoint",
         "initialized": "leave it out: a RateLimit works once init_app(app) was called",
         "limit_manager": "write flask limits list --json",
-        "limiter": "use an overlimit.Limiter of your own, with the same store=",
+        "limiter": _OWN_LIMITER,
         "logger": "use logging.getLogger('overlimit')",
-        "storage": "use an overlimit.Limiter of your own, with the same store=",
+        "storage": _OWN_LIMITER,
     }
 )
 """Attributes of its ``Limiter``."""
 
 OF_ERROR = MappingProxyType(
-    {
-        "breached": "use not error.decision",
-        "key": "use error.decision.identifier and error.decision.limit",
+    {name: hint.replace("decision", "error.decision") for name, hint in OF_DECISION.items()}
+    | {
         "limit": "use error.decision.limit, with .quota, .window and .label",
         "remaining": "use error.decision.remaining",
-        "request_args": "use error.decision.identifier",
-        "reset_at": "use error.decision.time + error.decision.retry_after",
-        "window": "use error.decision.retry_after and error.decision.remaining",
     }
 )
 """Attributes of what its error handlers are given, and of the limit that this names."""
+
+OF_FILTER = MappingProxyType({"fn": "write the function first: limiter.request_filter(function)"})
+OF_EXCEPTION = MappingProxyType({"limit": "write the Decision first, as a Limiter of your own returns it"})
+
+OF_LIMIT = MappingProxyType(
+    {
+        "key_function": "write key_func=",
+        "limit_provider": "write the limits first: limiter.limit('5/minute')",
+        "limit_value": "write the limits first: limiter.limit('5/minute')",
+        "shared": "write limiter.shared_limit(limits, scope)",
+    }
+)
+"""Arguments of its decorators and limits."""
+
+OF_MODULE = MappingProxyType(
+    {
+        "ApplicationLimit": "write RateLimit(application_limits=...) and its options",
+        "Limit": "write RateLimit(default_limits=...), with another key in a second RateLimit",
+        "Limiter": "import RateLimit",
+        "MetaLimit": "write RateLimit(meta_limits=...) or limiter.limit(..., meta_limits=...)",
+        "RequestLimit": "import Decision from overlimit, which hooks are given",
+        "RouteLimit": "write limiter.limit('5/minute')",
+        "get_remote_address": "import get_address, or write identifiers=by_address",
+        "get_remote_address_cloudflare": "write identifiers=by_header('CF-Connecting-IP')",
+    }
+)
+"""Names of its modules."""
 
 
 class PointsToCounterparts:
@@ -72,10 +152,22 @@ class PointsToCounterparts:
 
         def __getattr__(self, name: str) -> object:
             """Raise AttributeError."""
-            instead = type(self)._counterparts.get(name)
-            hint = "" if instead is None else f": {instead}"
-            message = f"{type(self).__name__!r} object has no attribute {name!r}{hint}"
-            raise AttributeError(message, name=name, obj=self)
+            raise missing(self, name, type(self)._counterparts)
+
+
+def says_what_to_write(hints: Mapping[str, str]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Let a function answer an argument by its name in Flask-Limiter with what to write instead."""
+
+    def decorated(function: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(function)
+        def called(*args: P.args, **kwargs: P.kwargs) -> R:
+            for name in kwargs.keys() & hints.keys():
+                raise TypeError(f"{function.__qualname__} has no argument {name!r}: {hints[name]}")
+            return function(*args, **kwargs)
+
+        return called
+
+    return decorated
 
 
 def no_such_option(name: str, known: Collection[str]) -> TypeError:

@@ -12,6 +12,7 @@ from flask import Blueprint, has_request_context
 
 from overlimit import Decision, InvalidLimit
 from overlimit.flask.app_state import AppState
+from overlimit.flask.counterparts import OF_LIMIT, says_what_to_write
 from overlimit.flask.current import current_request, this_app, this_request
 from overlimit.flask.layer import Layer
 from overlimit.flask.ledger import LEDGER, Ledger
@@ -121,6 +122,7 @@ class Limited:
         """Do nothing: what is charged stays charged."""
 
 
+@says_what_to_write(OF_LIMIT)
 def rate_limit(value: LimitsValue, **options: Unpack[LimitKeywords]) -> Limited:
     """Limit a view through the current app's first RateLimit, or else through one in the process's memory.
 

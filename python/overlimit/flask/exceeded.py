@@ -10,7 +10,7 @@ from flask import Request, Response
 from werkzeug.exceptions import HTTPException, ServiceUnavailable, TooManyRequests
 
 from overlimit import Decision
-from overlimit.flask.counterparts import OF_ERROR, PointsToCounterparts
+from overlimit.flask.counterparts import OF_ERROR, OF_EXCEPTION, PointsToCounterparts, says_what_to_write
 from overlimit.flask.retry_after import note_refusal
 from overlimit.http.fields import retry_after_seconds
 from overlimit.http.refusals import MEDIA_TYPES, Problem, explained, quota_exceeded, store_failed
@@ -47,6 +47,7 @@ class RateLimitExceeded(PointsToCounterparts, Refusal, TooManyRequests):
 
     _counterparts = OF_ERROR
 
+    @says_what_to_write(OF_EXCEPTION)
     def __init__(
         self,
         decision: Decision,

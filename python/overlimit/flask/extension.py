@@ -15,7 +15,14 @@ from overlimit.clocks import ClockLike
 from overlimit.flask.app_state import AppState
 from overlimit.flask.binding import Binding
 from overlimit.flask.commands import limits
-from overlimit.flask.counterparts import OF_LIMITER, PointsToCounterparts, no_such_option
+from overlimit.flask.counterparts import (
+    OF_FILTER,
+    OF_LIMIT,
+    OF_LIMITER,
+    PointsToCounterparts,
+    no_such_option,
+    says_what_to_write,
+)
 from overlimit.flask.current import this_app, this_request
 from overlimit.flask.decorator import Limited, LimitKeywords, SharedKeywords, limiting
 from overlimit.flask.exemptions import ALL_LIMITS, Exemptions, ExemptionScope
@@ -158,6 +165,7 @@ class RateLimit(PointsToCounterparts):
         with self._switching:
             self._switch(self._enabled)
 
+    @says_what_to_write(OF_LIMIT)
     def limit(self, value: LimitsValue, **options: Unpack[LimitKeywords]) -> Limited:
         """Limit a view, a blueprint, a function or a block as `rate_limit` does, through this RateLimit.
 
@@ -170,6 +178,7 @@ class RateLimit(PointsToCounterparts):
         """
         return limiting(value, self, options, read=self._settings.limits)
 
+    @says_what_to_write(OF_LIMIT)
     def shared_limit(self, value: LimitsValue, scope: Scope, **options: Unpack[SharedKeywords]) -> Limited:
         """Limit all that it is put on together: ``scope`` names the count, or returns that for an endpoint.
 
@@ -211,6 +220,7 @@ class RateLimit(PointsToCounterparts):
         for state in self._states:
             state.forget_plans()
 
+    @says_what_to_write(OF_FILTER)
     def request_filter(self, function: F) -> F:
         """Let requests pass uncounted for which the function, which takes no argument, returns true."""
         known = without_proxy(function)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NoReturn
 
 from flask import Response
 
 from overlimit import Decision
 from overlimit.flask.batch import Verdict
-from overlimit.flask.counterparts import OF_ERROR
 from overlimit.flask.current import this_app
 from overlimit.flask.exceeded import RateLimitExceeded, StoreFailed
 from overlimit.flask.retry_after import note_refusal
@@ -65,21 +64,9 @@ def _response_of_hooks(decision: Decision, rules: Sequence[Rule]) -> Response | 
     hooks |= dict.fromkeys(hook for rule in rules for hook in rule.terms.on_breach)
     answer = None
     for hook in hooks:
-        response = _told(hook, decision)
+        response = hook(decision)
         answer = response if isinstance(response, Response) else answer
     return answer
-
-
-def _told(hook: Callable[[Decision], object], decision: Decision) -> object:
-    """Call a hook; AttributeError for what Flask-Limiter gave it says what the decision has instead."""
-    try:
-        return hook(decision)
-    except AttributeError as error:
-        instead = OF_ERROR.get(error.name or "")
-        if instead is None or error.obj is not decision:
-            raise
-        instead = instead.replace("error.decision", "decision")
-        raise AttributeError(f"{error}: {instead}", name=error.name, obj=decision) from None
 
 
 def _error_message(decision: Decision, rules: Sequence[Rule]) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 __all__ = ["Answer", "HeaderNames", "Quota", "checked_header_name", "legacy_fields"]
 
@@ -16,13 +16,27 @@ _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _SECOND_US = 1_000_000
 
 
-class HeaderNames(NamedTuple):
-    """What the fields are called."""
-
+class _Names(NamedTuple):
     limit: str = "X-RateLimit-Limit"
     remaining: str = "X-RateLimit-Remaining"
     reset: str = "X-RateLimit-Reset"
     retry_after: str = "Retry-After"
+
+
+class _PointsToFields(type):
+    # A type checker shall go on telling of attributes that are not there.
+    if not TYPE_CHECKING:
+
+        def __getattr__(cls, name: str) -> object:
+            instead = f": write HeaderNames({name.lower()}=...)" if name.lower() in cls._fields else ""
+            message = f"type object {cls.__name__!r} has no attribute {name!r}{instead}"
+            raise AttributeError(message, name=name, obj=cls)
+
+
+class HeaderNames(_Names, metaclass=_PointsToFields):
+    """What the fields are called."""
+
+    __slots__ = ()
 
 
 class Quota(Protocol):

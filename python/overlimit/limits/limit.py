@@ -14,6 +14,7 @@ from overlimit.errors import InvalidLimit
 from overlimit.limits.quantities import Seconds, shown
 from overlimit.limits.value import Value
 from overlimit.names import KEY_NAME_RULE, is_key_name
+from overlimit.other_names import OF_LIMIT, missing
 
 if TYPE_CHECKING:
     from overlimit._core import Calendar as CoreCalendar
@@ -50,6 +51,13 @@ class Limit(Value):
     _count: str | None
     _name: str | None
     _numbers: tuple[int, ...]
+
+    # A type checker shall go on telling of attributes that are not there.
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            """Raise AttributeError."""
+            raise missing(self, name, OF_LIMIT)
 
     @classmethod
     @abstractmethod
