@@ -329,8 +329,8 @@ PyObject* attribute(PyObject* decision, PyObject* name) {
   return guarded(static_cast<PyObject*>(nullptr), [&]() -> PyObject* {
     PyErr_Clear();
     const Object module = Object::steal(checked(PyImport_ImportModule("overlimit.other_names")));
-    const Object error =
-        Object::steal(checked(PyObject_CallMethod(module.get(), "missing_of_decision", "OO", decision, name)));
+    const Object error = Object::steal(
+        checked(PyObject_CallMethod(module.get(), "missing_of_decision", "OO", decision, name)));
     PyErr_SetObject(PyExc_AttributeError, error.get());
     return nullptr;
   });

@@ -137,7 +137,9 @@ def test_an_attribute_of_their_limiter_is_told_what_to_use(name):
 @pytest.mark.parametrize(("place", "table"), [("limiter", OF_LIMITER), ("error", OF_ERROR)])
 def test_the_page_says_of_attributes_what_their_errors_say(place, table):
     for name, instead in table.items():
-        here = here_for(f"`{place}.{name}" if name in ("limit", *OF_LIMITER) else f"`.{name}`")
+        if name.startswith("_") and name != "_key_func":
+            continue
+        here = here_for(f"`{place}.{name}" if place == "limiter" or name == "limit" else f"`.{name}`")
         assert all(term in here for term in TERM.findall(instead)), name
 
 
