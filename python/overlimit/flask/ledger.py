@@ -68,7 +68,7 @@ class Ledger:
                 else:
                     bench, plan = settled
                     verdict = _verdict((bench, plan, plan.decide(self._people)))
-            except Exception:
+            except BaseException:  # a greenlet's timeout, too
                 self._take_back(before)
                 raise
             if verdict is None:

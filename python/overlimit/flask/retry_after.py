@@ -15,6 +15,9 @@ __all__ = ["note_refusal"]
 _REFUSAL = "_overlimit_refusal"
 """The attribute of a request that holds its latest refusal."""
 
+_OURS = "_overlimit_retry_after"
+"""The attribute of a response that holds what was added to it."""
+
 
 class _Refusal(NamedTuple):
     """A refusal, and what the app calls Retry-After; None: as its first RateLimit does."""
@@ -43,11 +46,20 @@ def _add_retry_after(response: Response) -> Response:
     if response.status_code in (429, 503):
         refusal: _Refusal = getattr(current_request(), _REFUSAL)
         header = refusal.header or _usual_header()
+        _take_off(response, header)
         seconds = retry_after_seconds(refusal.decision)
         given = given_seconds(response.headers.get(header), refusal.decision.time)
         if seconds is not None and (given is None or given < seconds):
             response.headers[header] = str(seconds)
+            setattr(response, _OURS, str(seconds))
     return response
+
+
+def _take_off(response: Response, header: str) -> None:
+    """Remove what was added to a response that answers more than one request."""
+    ours = getattr(response, _OURS, None)
+    if ours is not None and response.headers.get(header) == ours:
+        del response.headers[header]
 
 
 def _usual_header() -> str:

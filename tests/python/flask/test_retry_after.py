@@ -331,3 +331,20 @@ def test_two_apps_at_once_do_not_mix_their_refusals():
     client = outer.test_client()
     assert client.get("/").status_code == 200
     assert client.get("/").headers["Retry-After"] == "60"
+
+
+@pytest.mark.parametrize("where", ["on_breach", "error handler"])
+def test_one_response_object_for_all_tells_each_its_own(make_site, clock, where):
+    response = Response("wait", status=429)
+    if where == "on_breach":
+        site = make_site(on_breach=lambda decision: response)
+    else:
+        site = make_site()
+        site.app.register_error_handler(429, lambda error: response)
+    site.route("/", site.limiter.limit("1/minute"))
+    site.route("/never", site.limiter.limit("0/minute"))
+    assert site.ask("/", 1) == [200]
+    for left in (60, 45, 10):
+        assert site.open("/").headers.getlist("Retry-After") == [str(left)]
+        clock.advance(15 if left == 60 else 35)
+    assert site.open("/never").headers.getlist("Retry-After") == []

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from flask import Flask
 
-from overlimit import ManualClock
+from overlimit import ManualClock, MemoryStore
 from overlimit.flask import RateLimit, rate_limit
 
 
@@ -115,3 +116,25 @@ def test_a_bound_decorator_follows_the_algorithm_of_its_rate_limit(clock):
     clock.advance(30)
     assert ask(app, 2, "/bound") == [200, 429]
     assert ask(app, 2, "/free") == [429, 429]
+
+
+class GreenletTimeout(BaseException):
+    """What ends a greenlet is no Exception, so that no app takes it for one of its own."""
+
+
+@pytest.mark.parametrize("error", [LookupError, GreenletTimeout])
+def test_an_error_on_the_way_to_the_second_store_charges_nothing(store, clock, error):
+    app = make_app("several")
+    failing = [error]
+
+    def who() -> str:
+        if failing:
+            raise failing.pop()
+        return "me"
+
+    RateLimit(app, default_limits="2/minute", store=store, clock=clock)
+    RateLimit(app, default_limits="9/minute", store=MemoryStore(), clock=clock, identifiers=who)
+    app.testing = True
+    with pytest.raises(error):
+        ask(app, 1)
+    assert ask(app, 3) == [200, 200, 429]
