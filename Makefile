@@ -61,9 +61,9 @@ test-python: $(DONE)/package ## The Python tests, on memory and on real redis-se
 prove: $(DONE)/environment ## The long proofs, for every night: plain and thread-sanitized C++, clang-tidy, random lives
 	MAKE="$(MAKE)" scripts/run-steps --jobs 1 $(PROOFS)
 
-prove-python: $(DONE)/package ## The tests marked prove, and random lives on the model, memory and Redis: ten times the steps
+prove-python: $(DONE)/package ## The tests marked prove; random lives on the model, memory and Redis, and forks: ten times as many
 	PROVE=10 $(BIN)/python -m pytest -m prove
-	PROVE=10 $(BIN)/python -m pytest tests/conformance/test_state_machine.py
+	PROVE=10 $(BIN)/python -m pytest tests/conformance/test_state_machine.py tests/faults/test_fork_storm.py tests/faults/test_flask_forks.py
 
 soak: $(DONE)/package ## Callers on a Redis that fails at random (MINUTES=5)
 	PYTHONPATH=tests $(BIN)/python -m soak --minutes $(MINUTES)

@@ -1,8 +1,5 @@
 #include "limiter.hpp"
 
-#include <pthread.h>
-
-#include <atomic>
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -16,6 +13,7 @@
 #include "identifiers.hpp"
 #include "on_error.hpp"
 #include "overlimit/errors.hpp"
+#include "overlimit/forks.hpp"
 #include "policy.hpp"
 #include "rate_field.hpp"
 #include "stats.hpp"
@@ -23,9 +21,6 @@
 
 namespace overlimit::python {
 namespace {
-
-// How many forks lie between the first process and this one.
-std::atomic<unsigned> forks{0};
 
 struct LimiterObject {
   PyObject_HEAD Binding* binding;
@@ -279,7 +274,7 @@ PyObject* set_limits(PyObject* self, PyObject* arguments) {
     Binding& binding = binding_of(self);
     const Object old = Object::borrow(binding.policy.get());
     Object policy = policy_of(plan_of(old.get()).identity(), limits, penalty_of(old.get()), local_limits);
-    binding.store->prepare(plan_of(policy.get()));
+    binding.store->prepare(new_plan_of(policy.get()));
     binding.policy = std::move(policy);
     return Py_NewRef(Py_None);
   });
@@ -318,9 +313,9 @@ int initialise(PyObject* self, PyObject* arguments, PyObject* keywords) {
         .on_decision = Object::borrow(on_decision),
         .on_error = on_error == nullptr ? OnError::raise : on_error_from(on_error),
         .limiter = self,
-        .made_after = forks.load(),
+        .made_after = fork_generation(),
     });
-    binding->store->prepare(plan_of(binding->policy.get()));
+    binding->store->prepare(new_plan_of(binding->policy.get()));
     check_is_new(limiter);  // what reads the arguments may have come by here
     limiter.binding = binding.release();
     return 0;
@@ -471,6 +466,10 @@ PyType_Slot slots[] = {
     {Py_tp_getset, properties},
     {0, nullptr}};
 
+PyObject* fork_generation_of_process(PyObject*, PyObject*) {
+  return PyLong_FromUnsignedLongLong(fork_generation());
+}
+
 PyType_Spec spec = {"overlimit._core.Limiter", sizeof(LimiterObject), 0,
                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots};
 
@@ -488,13 +487,15 @@ PyMethodDef functions[] = {
      "_rate_field(keys, decision, /)\n--\n\nFormat what is left: per policy a tuple of one key per limit, "
      "each "
      "followed by its state, or None for a policy that is not shown."},
+    {"_fork_generation", fork_generation_of_process, METH_NOARGS,
+     "_fork_generation()\n--\n\nReturn how many forks lie between this process and the one that imported the "
+     "package."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
 
 bool add_limiter(PyObject* module) {
   limiter_type = reinterpret_cast<PyTypeObject*>(PyType_FromModuleAndSpec(module, &spec, nullptr));
-  pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
   return limiter_type != nullptr && prepare_deciding() && PyModule_AddType(module, limiter_type) == 0 &&
          PyModule_AddFunctions(module, functions) == 0;
 }
@@ -512,9 +513,9 @@ Binding& binding_of(PyObject* limiter) {
 }
 
 void notice_call(Binding& binding) {
-  const unsigned now = forks.load(std::memory_order_relaxed);
+  const std::uint64_t now = fork_generation();
   if (binding.called_after == now) return;
-  const unsigned before = std::exchange(binding.called_after, now);
+  const std::uint64_t before = std::exchange(binding.called_after, now);
   if (before == Binding::kNotCalled) compare_with_namesakes(binding);
   if ((before == Binding::kNotCalled ? binding.made_after : before) != now) notice_fork(binding);
 }

@@ -16,7 +16,7 @@ namespace overlimit::python {
 /// What a limiter is bound to. Made once by __init__; later only the policy changes, with update, and what is
 /// counted.
 struct Binding {
-  static constexpr unsigned kNotCalled = ~0U;
+  static constexpr std::uint64_t kNotCalled = ~std::uint64_t{0};
 
   Object policy;
   Object store_object;
@@ -24,9 +24,9 @@ struct Binding {
   ClockSource clock;
   Object on_decision;  ///< None: nobody is told
   OnError on_error;
-  PyObject* limiter;                   ///< whose binding it is, borrowed
-  unsigned made_after;                 ///< so many forks
-  unsigned called_after = kNotCalled;  ///< so many forks it was called last
+  PyObject* limiter;                        ///< whose binding it is, borrowed
+  std::uint64_t made_after;                 ///< so many forks
+  std::uint64_t called_after = kNotCalled;  ///< so many forks it was called last
   Stats stats{};
   bool is_cut_off = false;  ///< the store failed when last asked, and that was not raised
 };

@@ -11,6 +11,7 @@ import hashlib
 import time
 from collections.abc import Hashable, Sequence
 from typing import Any, cast
+from urllib.parse import quote
 
 from overlimit._tls import taken_over
 from overlimit.clocks import ClockLike
@@ -168,8 +169,6 @@ def _redis_store(
     password: str,
     tls: tuple[tuple[str, Any], ...] | None,
 ) -> RedisStore:
-    from urllib.parse import quote
-
     user = f"{quote(username, safe='')}:{quote(password, safe='')}@" if username or password else ""
     if path:
         return RedisStore(f"unix://{user}{quote(path)}?db={database}")

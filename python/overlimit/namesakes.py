@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import weakref
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
+
+from overlimit._forks import PerProcess
 
 if TYPE_CHECKING:
     from overlimit._core import Store
@@ -41,22 +42,17 @@ class _Registry:
     """Who has which name where; guarded by the lock, which a finalizer that runs meanwhile may take again."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
+        self.lock = PerProcess(threading.RLock)
         self.groups: weakref.WeakValueDictionary[Hashable, Namesakes] = weakref.WeakValueDictionary()
-
-    def forget_parent(self) -> None:
-        """Start with a lock that nobody holds in a forked child."""
-        self.lock = threading.RLock()
 
 
 _registry = _Registry()
-os.register_at_fork(after_in_child=_registry.forget_parent)
 
 
 def register(limiter: Limiter, name: str) -> Namesakes:
     """Note that a limiter has this name on its store; it belongs to the group for as long as it holds it."""
     key = (_state_key(limiter.store), name)
-    with _registry.lock:
+    with _registry.lock():
         group = _registry.groups.setdefault(key, Namesakes())
         group.add(limiter)
     return group
@@ -71,7 +67,7 @@ def compare(limiter: Limiter) -> None:
     group: Namesakes | None = getattr(limiter, "_namesakes", None)
     if group is None:
         return
-    with _registry.lock:
+    with _registry.lock():
         earlier = group.before(limiter)
     for other in earlier:
         if pairs := limiter._unlike_limits(other):

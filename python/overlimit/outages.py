@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from overlimit._forks import PerProcess
 
 if TYPE_CHECKING:
     from overlimit._core import Store
@@ -37,19 +38,15 @@ class _Outages:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
-        self.lock = threading.RLock()
+        self.lock = PerProcess(threading.RLock)
         self.reports: dict[tuple[str, str], _Report] = {}
         self.announced: dict[str, int] = {}
         """How many calls have failed in each outage that the log knows of."""
 
-    def forget_parent(self) -> None:
-        """Start with a lock that nobody holds in a forked child."""
-        self.lock = threading.RLock()
-
     def note_failure(self, store: str, kind: str) -> int | None:
         """Return how many failures went unsaid before one that is to be logged; None: say nothing."""
         now = self.clock()
-        with self.lock:
+        with self.lock():
             report = self.reports.setdefault((store, kind), _Report())
             if store in self.announced:
                 self.announced[store] += 1
@@ -62,12 +59,11 @@ class _Outages:
 
     def note_answer(self, store: str) -> int | None:
         """Return how many calls have failed in an outage that was logged; None: say nothing."""
-        with self.lock:
+        with self.lock():
             return self.announced.pop(store, None)
 
 
 _outages = _Outages()
-os.register_at_fork(after_in_child=_outages.forget_parent)
 
 
 def _endpoint(store: Store) -> str:

@@ -50,13 +50,13 @@ def acquire(
 
 def wake_waiters(store: Store, identifiers: Iterable[object] | None = None) -> None:
     """Let those who are the first to wait for one of these identifiers, or for any, ask this store again."""
-    if lines.by_limiter:
-        lines.wake(store, None if identifiers is None else list(map(_key_of, identifiers)))
+    if lines().by_limiter:
+        lines().wake(store, None if identifiers is None else list(map(_key_of, identifiers)))
 
 
 def wake_after_refund(store: Store, decision: Decision) -> None:
     """Let those who are the first to wait for what a decision was about ask this store again."""
-    if lines.by_limiter:
+    if lines().by_limiter:
         wake_waiters(store, (detail.identifier for detail in decision.details))
 
 
@@ -91,20 +91,20 @@ class _Waiter:
         self._place = Place(map(_key_of, identifiers), deadline)
 
     def join(self) -> None:
-        lines.join(self._limiter, self._place)
+        lines().join(self._limiter, self._place)
 
     def leave(self) -> None:
-        lines.leave(self._limiter, self._place)
+        lines().leave(self._limiter, self._place)
 
     def wake_next(self) -> None:
-        lines.wake(self._limiter.store, self._place.keys)
+        lines().wake(self._limiter.store, self._place.keys)
 
     def decision(self) -> Decision:
         """The admission, or the refusal as soon as it's certain that the deadline cannot be met."""
         has_peeked = False
         while True:
             self._place.alarm.rung = False
-            if lines.is_first(self._limiter, self._place):
+            if lines().is_first(self._limiter, self._place):
                 decision = self._ask(self._limiter._hit_within)
                 if decision or self._is_vain(decision):
                     return decision
@@ -132,7 +132,7 @@ class _Waiter:
 
     def _wait_as_told(self, refusal: Decision) -> None:
         until = self._watch.time_of(refusal) + micros_of(refusal.retry_after)
-        lines.postpone(self._limiter, self._place, until)
+        lines().postpone(self._limiter, self._place, until)
         self._watch.wait(self._place.alarm, until)
 
     def _comes_forward(self) -> bool:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from overlimit._forks import PerProcess
 from overlimit.sleeping import Alarm
 
 if TYPE_CHECKING:
@@ -126,11 +126,6 @@ class _Lines:
                 if limiter.store is store:
                     line.wake(keys)
 
-    def forget_parent(self) -> None:
-        """Start anew in a forked child: those who wait in the parent aren't here."""
-        self.lock = threading.RLock()
-        self.by_limiter = {}
 
-
-lines = _Lines()
-os.register_at_fork(after_in_child=lines.forget_parent)
+lines = PerProcess(_Lines)
+"""In a forked child nobody waits: those who did are threads of its parent."""

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -23,6 +22,15 @@ struct PlannedLimit {
   Limit limit;
   Tag tag;
   std::size_t place;  ///< where the limit stood in the list as given
+};
+
+/// What a store makes of a plan ahead of its calls (Store::prepare), and finds again at each of them.
+class PreparedPlan {
+ public:
+  PreparedPlan() = default;
+  PreparedPlan(const PreparedPlan&) = delete;
+  PreparedPlan& operator=(const PreparedPlan&) = delete;
+  virtual ~PreparedPlan() = default;
 };
 
 class Plan {
@@ -59,6 +67,11 @@ class Plan {
   /// Cells that one key of this policy can hold at most, over all limits.
   [[nodiscard]] std::int64_t max_cells() const { return max_cells_; }
 
+  /// What the store has prepared, for the dated plans too; null if nothing was.
+  [[nodiscard]] const PreparedPlan* prepared() const { return prepared_.get(); }
+  /// To be called before other threads know the plan.
+  void set_prepared(std::shared_ptr<const PreparedPlan> prepared) { prepared_ = std::move(prepared); }
+
   /// Whether its numbers change with the calendar. Such a plan decides nothing itself, but those `dated`
   /// gives.
   [[nodiscard]] bool has_calendar() const { return dates_ != nullptr; }
@@ -71,10 +84,10 @@ class Plan {
  private:
   /// The plan dated last.
   struct Dates {
-    std::mutex mutex;
-    std::shared_ptr<const Plan> latest;  // guarded by mutex
+    std::shared_ptr<const Plan> latest;  // guarded by the one mutex of all of them
   };
 
+  [[nodiscard]] std::shared_ptr<const Plan> latest() const;
   void compile();
 
   PolicyIdentity identity_;
@@ -82,6 +95,7 @@ class Plan {
   std::optional<Penalty> penalty_;
   std::vector<Tag> tags_;
   std::shared_ptr<Dates> dates_;
+  std::shared_ptr<const PreparedPlan> prepared_;
   std::uint64_t limits_digest_ = 0;
   std::string shape_;
   std::string packed_;

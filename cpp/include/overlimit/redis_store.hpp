@@ -45,7 +45,7 @@ class RedisStore final : public Store {
   RedisStore(redis::Site site, Options options);
   ~RedisStore() override;
 
-  void prepare(const Plan& plan) override;
+  void prepare(Plan& plan) override;
   void decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
               const Interrupted& interrupted) override;
   void refund(const Call& call, std::span<const Receipt> receipts, const Interrupted& interrupted) override;

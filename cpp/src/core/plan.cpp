@@ -6,9 +6,13 @@
 #include <utility>
 
 #include "overlimit/errors.hpp"
+#include "overlimit/forks.hpp"
 
 namespace overlimit {
 namespace {
+
+// One for all plans: it is held for as long as it takes to copy a pointer. As the library is loaded.
+ForkSafeMutex dates_mutex;
 
 void append_int64(std::string& text, std::uint64_t number) {
   for (int byte = 0; byte < 8; ++byte) text += static_cast<char>(number >> (8 * byte));
@@ -65,17 +69,20 @@ bool Plan::holds_at(Micros now) const {
                              [&](const PlannedLimit& planned) { return planned.limit.holds_at(now); });
 }
 
+std::shared_ptr<const Plan> Plan::latest() const {
+  const std::lock_guard lock(dates_mutex);
+  return dates_->latest;
+}
+
 std::shared_ptr<const Plan> Plan::dated(Micros now) const {
-  {
-    const std::lock_guard lock(dates_->mutex);
-    if (dates_->latest && dates_->latest->holds_at(now)) return dates_->latest;
-  }
+  if (std::shared_ptr<const Plan> known = latest(); known && known->holds_at(now)) return known;
   auto plan = std::make_shared<Plan>(*this);
   plan->dates_ = nullptr;
   for (PlannedLimit& planned : plan->limits_) planned.limit = planned.limit.dated(now);
   plan->compile();
-  const std::lock_guard lock(dates_->mutex);
-  dates_->latest = plan;
+  std::shared_ptr<const Plan> replaced = plan;
+  const std::lock_guard lock(dates_mutex);
+  dates_->latest.swap(replaced);
   return plan;
 }
 

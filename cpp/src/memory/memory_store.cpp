@@ -137,7 +137,7 @@ MemoryStore::MemoryStore(std::size_t max_keys, std::size_t max_bytes)
 
 MemoryStore::~MemoryStore() = default;
 
-void MemoryStore::prepare(const Plan&) {}
+void MemoryStore::prepare(Plan&) {}
 
 void MemoryStore::decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
                          const Interrupted&) {

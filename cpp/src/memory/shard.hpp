@@ -3,11 +3,11 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <span>
 
 #include "memory/arena.hpp"
 #include "memory/entry.hpp"
+#include "overlimit/forks.hpp"
 
 namespace overlimit::memory {
 
@@ -27,7 +27,7 @@ class Shard {
   /// `memory` must be zeroed and outlive the shard; `places` of the index, a power of two, lie at its front.
   Shard(std::span<std::byte> memory, std::size_t places, Census& census);
 
-  std::mutex mutex;
+  ForkSafeMutex mutex;
 
   [[nodiscard]] const Arena& arena() const { return arena_; }
   Arena& arena() { return arena_; }

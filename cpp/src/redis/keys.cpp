@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "overlimit/forks.hpp"
 #include "redis/hex.hpp"
 
 namespace overlimit::redis {
@@ -11,6 +12,7 @@ namespace {
 
 std::string sha256_of(std::string_view text) {
   std::array<unsigned char, SHA256_DIGEST_LENGTH> digest{};
+  const OutsideForks outside;
   SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data());
   return hex(digest);
 }

@@ -155,7 +155,7 @@ struct RedisStore::Core {
   const redis::Site site;
   const Options options;
   redis::transport::PerProcess<Servers> deployment;
-  redis::Scripts scripts;
+  const redis::Scripts scripts;
 };
 
 RedisStore::RedisStore(redis::Site site, Options options)
@@ -163,7 +163,7 @@ RedisStore::RedisStore(redis::Site site, Options options)
 
 RedisStore::~RedisStore() = default;
 
-void RedisStore::prepare(const Plan& plan) { core_->scripts.single(plan); }
+void RedisStore::prepare(Plan& plan) { plan.set_prepared(core_->scripts.single(plan)); }
 
 void RedisStore::decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
                         const Interrupted& interrupted) {
@@ -181,7 +181,8 @@ void RedisStore::refund(const Call& call, std::span<const Receipt> receipts, con
 }
 
 void RedisStore::lock(const Call& call, Micros duration, const Interrupted& interrupted) {
-  core_->run(redis::lock_call(call, duration, core_->options.keys), core_->deadline(), interrupted);
+  core_->run(redis::lock_call(call, duration, core_->options.keys, core_->scripts), core_->deadline(),
+             interrupted);
 }
 
 void RedisStore::reset(const Plan& plan, std::span<const std::string_view> identifiers,

@@ -9,8 +9,10 @@
 #include <set>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 #include "lua_fragments.hpp"
+#include "overlimit/forks.hpp"
 #include "redis/hex.hpp"
 
 namespace overlimit::redis {
@@ -20,6 +22,7 @@ using Plans = std::span<const Plan* const>;
 
 std::string sha1_of(const std::string& text) {
   std::array<unsigned char, SHA_DIGEST_LENGTH> digest{};
+  const OutsideForks outside;
   SHA1(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data());
   return hex(digest);
 }
@@ -29,12 +32,6 @@ std::string_view fragment(std::string_view stem) {
     if (name == stem) return text;
   }
   throw std::logic_error("lua/ has no fragment '" + std::string(stem) + "'");
-}
-
-std::string shape_of(Plans plans) {
-  std::string shape;
-  for (const Plan* plan : plans) shape += plan->shape() + ';';
-  return shape;
 }
 
 // What a fragment's lines may name besides other fragments.
@@ -164,43 +161,57 @@ std::string refunding_text(Plans plans) {
   return text + "}\n" + joined({"refund"});
 }
 
+std::string single_text(Plans plans) { return joined({"prelude", "single"}, deciding_lines(plans)); }
+
+std::string several_text(Plans plans) { return joined({"prelude", "several"}, deciding_lines(plans)); }
+
 }  // namespace
 
 Script::Script(std::string text) : text_(std::move(text)), sha1_(sha1_of(text_)) {}
 
-const Script& read_script() {
-  static const Script script(joined({"prelude", "read"}));
-  return script;
-}
-
-const Script& lock_script() {
-  static const Script script(joined({"prelude", "lock"}));
-  return script;
-}
-
-const Script& Scripts::single(const Plan& plan) {
-  const Plan* const plans[] = {&plan};
-  return made("single:" + plan.shape(), [&] { return joined({"prelude", "single"}, deciding_lines(plans)); });
-}
-
-const Script& Scripts::several(Plans plans) {
-  return made("several:" + shape_of(plans), [&] {
-    return joined({"prelude", "several"}, deciding_lines(plans));
-  });
-}
-
-const Script& Scripts::refunding(Plans plans) {
-  return made("refund:" + shape_of(plans), [&] { return refunding_text(plans); });
-}
-
-template <class Text>
-const Script& Scripts::made(const std::string& shape, const Text& text) {
-  const std::lock_guard lock(mutex_);
-  auto found = scripts_.find(shape);
-  if (found == scripts_.end()) {
-    found = scripts_.emplace(shape, std::make_unique<const Script>(text())).first;
+struct Scripts::ByShapes::Entry {
+  Entry(Plans plans, std::string text) : script(std::make_shared<const Script>(std::move(text))) {
+    for (const Plan* plan : plans) shapes.push_back(plan->shape());
   }
-  return *found->second;
+
+  [[nodiscard]] bool is_for(Plans plans) const { return std::ranges::equal(plans, shapes, {}, &Plan::shape); }
+
+  std::vector<std::string> shapes;
+  const std::shared_ptr<const Script> script;
+  Entry* next = nullptr;
+};
+
+Scripts::ByShapes::~ByShapes() {
+  for (const Entry* entry = first_.load(); entry != nullptr;) {
+    const std::unique_ptr<const Entry> owner(entry);
+    entry = entry->next;
+  }
 }
+
+// An entry that another thread was the first to add is found in the next round.
+template <class MakeText>
+const std::shared_ptr<const Script>& Scripts::ByShapes::of(Plans plans, const MakeText& make_text) {
+  std::unique_ptr<Entry> made;
+  for (;;) {
+    Entry* newest = first_.load(std::memory_order_acquire);
+    for (const Entry* entry = newest; entry != nullptr; entry = entry->next) {
+      if (entry->is_for(plans)) return entry->script;
+    }
+    if (!made) made = std::make_unique<Entry>(plans, make_text(plans));
+    made->next = newest;
+    if (first_.compare_exchange_strong(newest, made.get())) return made.release()->script;
+  }
+}
+
+Scripts::Scripts() : reading_(joined({"prelude", "read"})), locking_(joined({"prelude", "lock"})) {}
+
+std::shared_ptr<const Script> Scripts::single(const Plan& plan) const {
+  const Plan* const plans[] = {&plan};
+  return single_.of(plans, single_text);
+}
+
+const Script& Scripts::several(Plans plans) const { return *several_.of(plans, several_text); }
+
+const Script& Scripts::refunding(Plans plans) const { return *refunding_.of(plans, refunding_text); }
 
 }  // namespace overlimit::redis

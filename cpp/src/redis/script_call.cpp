@@ -86,9 +86,14 @@ void append_policies(std::string& bytes, const Call& call, std::span<const Plan*
   for (const Plan* plan : plans) bytes += plan->packed();
 }
 
-ScriptCall single_call(const Call& call, const RedisStore::Keys& keys, Scripts& scripts) {
+const Script* single_script(const Call& call) {
+  const bool is_single = call.charges.size() == 1 && call.charges[0].role == Role::enforce;
+  return is_single ? Script::of(*call.charges[0].plan) : nullptr;
+}
+
+ScriptCall single_call(const Script& script, const Call& call, const RedisStore::Keys& keys) {
   const Charge& charge = call.charges[0];
-  ScriptCall encoded = begun(scripts.single(*charge.plan), call, keys);
+  ScriptCall encoded = begun(script, call, keys);
   append_int64(encoded.arguments, asked_by(charge));
   encoded.arguments += charge.plan->packed();
   return encoded;
@@ -104,10 +109,9 @@ bool may_charge(const Call& call) {
   return call.mode == Mode::consume && spends(call.charges) && std::ranges::all_of(call.charges, ever_fits);
 }
 
-ScriptCall script_call(const Call& call, const RedisStore::Keys& keys, Scripts& scripts) {
-  if (!may_charge(call)) return begun(read_script(), call, keys);
-  if (call.charges.size() == 1 && call.charges[0].role == Role::enforce)
-    return single_call(call, keys, scripts);
+ScriptCall script_call(const Call& call, const RedisStore::Keys& keys, const Scripts& scripts) {
+  if (!may_charge(call)) return begun(scripts.reading(), call, keys);
+  if (const Script* const single = single_script(call)) return single_call(*single, call, keys);
   const std::vector<const Plan*> plans = numbered_plans(call);
   ScriptCall encoded = begun(scripts.several(plans), call, keys);
   append_policies(encoded.arguments, call, plans);
@@ -115,7 +119,7 @@ ScriptCall script_call(const Call& call, const RedisStore::Keys& keys, Scripts& 
 }
 
 ScriptCall refund_call(const Call& call, std::span<const Receipt> receipts, const RedisStore::Keys& keys,
-                       Scripts& scripts) {
+                       const Scripts& scripts) {
   const std::vector<const Plan*> plans = numbered_plans(call);
   ScriptCall encoded = begun(scripts.refunding(plans), call, keys);
   append_policies(encoded.arguments, call, plans);
@@ -130,8 +134,9 @@ ScriptCall refund_call(const Call& call, std::span<const Receipt> receipts, cons
   return encoded;
 }
 
-ScriptCall lock_call(const Call& call, Micros duration, const RedisStore::Keys& keys) {
-  ScriptCall encoded = begun(lock_script(), call, keys);
+ScriptCall lock_call(const Call& call, Micros duration, const RedisStore::Keys& keys,
+                     const Scripts& scripts) {
+  ScriptCall encoded = begun(scripts.locking(), call, keys);
   append_int64(encoded.arguments, duration);
   return encoded;
 }

@@ -11,7 +11,7 @@
 
 namespace overlimit::redis {
 
-/// Borrows nothing but the script, which lives as long as the store.
+/// Borrows nothing but the script, which lives as long as the store or the plan.
 struct ScriptCall {
   const Script* script;
   std::vector<std::string> keys;  ///< one per charge
@@ -28,13 +28,13 @@ struct ScriptCall {
 bool may_charge(const Call& call);
 
 /// Policies are numbered in the order of their shapes, so that the order of charges makes no new script.
-ScriptCall script_call(const Call& call, const RedisStore::Keys& keys, Scripts& scripts);
+ScriptCall script_call(const Call& call, const RedisStore::Keys& keys, const Scripts& scripts);
 
 /// Gives back the call's charges, of which these are the receipts.
 ScriptCall refund_call(const Call& call, std::span<const Receipt> receipts, const RedisStore::Keys& keys,
-                       Scripts& scripts);
+                       const Scripts& scripts);
 
 /// Locks the identifiers of the call's charges.
-ScriptCall lock_call(const Call& call, Micros duration, const RedisStore::Keys& keys);
+ScriptCall lock_call(const Call& call, Micros duration, const RedisStore::Keys& keys, const Scripts& scripts);
 
 }  // namespace overlimit::redis

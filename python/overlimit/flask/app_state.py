@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 from flask import Flask, Request, Response
 from flask.views import http_method_funcs
 
+from overlimit._forks import PerProcess
 from overlimit.flask.batch import Batch
 from overlimit.flask.bindings import Bindings, Registrant
 from overlimit.flask.compiling import block_batches, call_batches, route_batches
@@ -28,7 +29,7 @@ from overlimit.limiter import warn_of_other_processes
 
 __all__ = ["AppState"]
 
-_creating = threading.Lock()
+_creating = PerProcess(threading.Lock)
 
 
 class AppState:
@@ -45,7 +46,7 @@ class AppState:
         self._routes: dict[tuple[str, str], RoutePlan] = {}
         self._calls: WeakKeyDictionary[Layer, dict[tuple[str, str], tuple[Batch, ...]]] = WeakKeyDictionary()
         self._block_batches = lru_cache(MOST_PLANS)(self._compile_block)
-        self._compiling = threading.RLock()
+        self._compiling = PerProcess(threading.RLock)
         self._views = app.view_functions
         self._dispatch, self._process = app.dispatch_request, app.process_response
         self._handle_error = app.handle_user_exception
@@ -58,7 +59,7 @@ class AppState:
         """Return the state of the app, made at first use."""
         state: AppState | None = app.extensions.get(EXTENSION)
         if state is None:
-            with _creating:
+            with _creating():
                 state = app.extensions.get(EXTENSION)
                 if state is None:
                     state = app.extensions[EXTENSION] = cls(app)
@@ -74,13 +75,13 @@ class AppState:
         ValueError, TypeError
             Another key of the configuration has a value that cannot be.
         """
-        with self._compiling:
+        with self._compiling():
             self.bindings.register(limiter, settings)
             self.forget_plans()
 
     def forget_plans(self) -> None:
         """Compile everything anew when it is needed next."""
-        with self._compiling:
+        with self._compiling():
             self._routes.clear()
             self._calls.clear()
             self._block_batches.cache_clear()
@@ -167,7 +168,7 @@ class AppState:
             return NO_PLAN
         plan = self._routes.get((endpoint, method))
         if plan is None or plan.view is not view:
-            with self._compiling:
+            with self._compiling():
                 plan = self._routes[endpoint, method] = self._compile(endpoint, view, method)
         return plan
 
@@ -176,7 +177,7 @@ class AppState:
         key = _counted_place(asked)
         batches = self._calls.get(layer, {}).get(key)
         if batches is None:
-            with self._compiling:
+            with self._compiling():
                 batches = call_batches(self.bindings, layer, self._route(*key))
                 self._calls.setdefault(layer, {})[key] = batches
         return batches
@@ -190,7 +191,7 @@ class AppState:
     def _compile_block(
         self, options: LimitOptions, limiter: Owner | None, endpoint: str, method: str
     ) -> tuple[Batch, ...]:
-        with self._compiling:
+        with self._compiling():
             return block_batches(self.bindings, Mark(options, limiter), self._route(endpoint, method))
 
     def _route(self, endpoint: str, method: str) -> Route:

@@ -11,6 +11,7 @@ from weakref import WeakSet
 from flask import Blueprint, Flask, has_app_context
 
 from overlimit import Decision, Limiter
+from overlimit._forks import PerProcess
 from overlimit.clocks import ClockLike
 from overlimit.flask.app_state import AppState
 from overlimit.flask.binding import Binding
@@ -134,7 +135,7 @@ class RateLimit(PointsToCounterparts):
         self._settings.check()
         self._enabled: bool | None = None
         self._suspended = 0
-        self._switching = threading.Lock()
+        self._switching = PerProcess(threading.Lock)
         self._states: WeakSet[AppState] = WeakSet()
         self.exemptions = Exemptions()
         self.request_filters: list[Callable[[], object]] = []
@@ -162,7 +163,7 @@ class RateLimit(PointsToCounterparts):
         app.cli.commands.setdefault("limits", limits)
         self._states.add(state)
         no_longer_for(self)
-        with self._switching:
+        with self._switching():
             self._switch(self._enabled)
 
     @says_what_to_write(OF_LIMIT)
@@ -240,7 +241,7 @@ class RateLimit(PointsToCounterparts):
 
     @enabled.setter
     def enabled(self, enabled: bool) -> None:
-        with self._switching:
+        with self._switching():
             self._switch(bool(enabled))
 
     @contextmanager
@@ -316,7 +317,7 @@ class RateLimit(PointsToCounterparts):
             yield state, binding
 
     def _suspend(self, more: int) -> None:
-        with self._switching:
+        with self._switching():
             self._suspended += more
             self._switch(self._enabled)
 

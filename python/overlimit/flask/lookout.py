@@ -12,6 +12,7 @@ from weakref import WeakSet
 
 from flask import Flask, request_started
 
+from overlimit._forks import PerProcess
 from overlimit.flask.app_state import AppState
 
 __all__ = ["no_longer_for", "watch_for"]
@@ -23,19 +24,19 @@ class _Module:
 
 _MODULE = _Module()
 _waiting: WeakSet[object] = WeakSet()
-_changing = threading.Lock()
+_changing = PerProcess(threading.Lock)
 
 
 def watch_for(limiter: object | None) -> None:
     """Look for limits bound to a RateLimit that has no app yet; None: for those of the module, for good."""
-    with _changing:
+    with _changing():
         _waiting.add(_MODULE if limiter is None else limiter)
         request_started.connect(_look)
 
 
 def no_longer_for(limiter: object) -> None:
     """A RateLimit has an app now, whose requests it sees itself."""
-    with _changing:
+    with _changing():
         _waiting.discard(limiter)
         if not _waiting:
             request_started.disconnect(_look)

@@ -217,8 +217,8 @@ TEST_F(CachedScripts, AreKnownToTheServerByTheSameHash) {
                   sliding_log(1, kMinute), sliding_window_counter(1, kMinute), leaky_bucket(1, kMinute, 1)},
                  Penalty{{1}});
   const Plan* const plans[] = {&plan, &all};
-  for (const redis::Script* script : {&redis::read_script(), &redis::lock_script(), &scripts.several(plans),
-                                      &scripts.refunding(plans), &scripts.single(*plans[0])}) {
+  for (const redis::Script* script : {&scripts.reading(), &scripts.locking(), &scripts.several(plans),
+                                      &scripts.refunding(plans), scripts.single(*plans[0]).get()}) {
     EXPECT_EQ(text(live.admin(), {"SCRIPT", "LOAD", script->text()}), script->sha1());
   }
 }

@@ -25,9 +25,14 @@ class Encoding : public ::testing::Test {
     return script_call({charges, mode, now, system_clock}, {"ol"}, scripts);
   }
 
-  Scripts scripts;
-  const Plan fixed{"fixed", {fixed_window(5, kMinute)}};
-  const Plan bucket{"bucket", {token_bucket(20, 10)}};
+  [[nodiscard]] Plan prepared(Plan plan) const {
+    plan.set_prepared(scripts.single(plan));
+    return plan;
+  }
+
+  const Scripts scripts;
+  const Plan fixed = prepared({"fixed", {fixed_window(5, kMinute)}});
+  const Plan bucket = prepared({"bucket", {token_bucket(20, 10)}});
 };
 
 constexpr std::int64_t kEnforce = 0;
@@ -43,6 +48,14 @@ TEST_F(Encoding, HasAKeyPerCharge) {
 
 TEST_F(Encoding, PacksSlackClockCostAndPolicyOfASingleCharge) {
   EXPECT_EQ(encoded({{&fixed, "a", 3}}).arguments, packed({1'000, kNever, -1, 3}) + fixed.packed());
+}
+
+TEST_F(Encoding, DecidesByTheScriptOfSeveralWhatWasNotPrepared) {
+  const Plan plain("plain", {fixed_window(5, kMinute)});
+  const Plan* const plans[] = {&plain};
+  const ScriptCall call = encoded({{&plain, "a", 3}});
+  EXPECT_EQ(call.script, &scripts.several(plans));
+  EXPECT_EQ(encoded({{&fixed, "a", 3}}).script, Script::of(fixed));
 }
 
 TEST_F(Encoding, PacksRolesOfASingleChargeThatIsNotEnforced) {
@@ -96,7 +109,7 @@ TEST_F(Encoding, NumbersTwoPoliciesOfOneShapeApart) {
 TEST_F(Encoding, SendsRoles) {
   const ScriptCall call = encoded(
       {{&fixed, "a", 7, Role::enforce}, {&fixed, "b", 7, Role::shadow}, {&fixed, "c", 7, Role::on_refusal}});
-  EXPECT_EQ(call.script, &read_script()) << "seven never fit";
+  EXPECT_EQ(call.script, &scripts.reading()) << "seven never fit";
   const ScriptCall fitting =
       encoded({{&fixed, "a", 2}, {&fixed, "b", 7, Role::shadow}, {&fixed, "c", 2, Role::on_refusal}});
   EXPECT_EQ(fitting.arguments, packed({1'000, kNever, -1, 1, parts_after(3), 2, 0, 1, parts_after(3), 7, 1, 1,
@@ -108,7 +121,7 @@ TEST_F(Encoding, OnlyReadsForAPeekACostOfZeroAndWhatNeverFits) {
   for (const ScriptCall& call :
        {encoded({{&fixed, "a"}}, Mode::peek), encoded({{&fixed, "a", 0}}), encoded({{&fixed, "a", 6}}),
         encoded({{&bucket, "a", 1}, {&fixed, "b", INT64_MAX}})}) {
-    EXPECT_EQ(call.script, &read_script());
+    EXPECT_EQ(call.script, &scripts.reading());
     EXPECT_EQ(call.arguments, packed({1'000, kNever, -1}));
   }
 }
@@ -141,7 +154,7 @@ TEST_F(Encoding, SendsHowLongACallerWouldWait) {
 }
 
 TEST_F(Encoding, SendsTheNumbersOfAPenaltyBehindThoseOfTheLimits) {
-  const Plan strict("strict", {fixed_window(5, kMinute)}, Penalty{{8, 9}, true});
+  const Plan strict = prepared({"strict", {fixed_window(5, kMinute)}, Penalty{{8, 9}, true}});
   const std::string arguments = encoded({{&strict, "a"}}).arguments;
   EXPECT_EQ(arguments.substr(32), fixed.packed() + packed({2, 1, 8, 8, 9, 9}));
 }
@@ -161,8 +174,8 @@ TEST_F(Encoding, OfARefundSendsReceiptsInASecondArgument) {
 
 TEST_F(Encoding, OfALockSendsItsDurationAndNoPolicy) {
   const std::vector<Charge> charges{{&fixed, "a"}, {&fixed, "b"}};
-  const ScriptCall call = lock_call({charges, Mode::consume, 77, true}, 123, {"ol"});
-  EXPECT_EQ(call.script, &lock_script());
+  const ScriptCall call = lock_call({charges, Mode::consume, 77, true}, 123, {"ol"}, scripts);
+  EXPECT_EQ(call.script, &scripts.locking());
   EXPECT_EQ(call.keys.size(), 2U);
   EXPECT_EQ(call.arguments, packed({60'000, kNever, 77, 123}));
 }

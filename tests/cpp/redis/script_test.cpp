@@ -31,7 +31,7 @@ TEST(Script, IsKnownByTheSha1OfItsText) {
 
 class Deciding : public ::testing::Test {
  protected:
-  const Script& of(const Plan& plan) { return scripts.single(plan); }
+  const Script& of(const Plan& plan) { return *scripts.single(plan); }
   const Script& of(const Plan& one, const Plan& other) {
     const Plan* const plans[] = {&one, &other};
     return scripts.several(plans);
@@ -120,16 +120,26 @@ TEST_F(Deciding, IsMadeOnceHoweverManyThreadsAsk) {
   EXPECT_EQ(std::set(made.begin(), made.end()).size(), 1U);
 }
 
+TEST_F(Deciding, IsPreparedForAPlanAndItsCopies) {
+  Plan plan("p", {fixed_window(1, kMinute)});
+  EXPECT_EQ(Script::of(plan), nullptr);
+  plan.set_prepared(scripts.single(plan));
+  EXPECT_EQ(Script::of(plan), &of(plan));
+  EXPECT_EQ(Script::of(Plan(plan)), &of(plan));
+}
+
 TEST(ReadScript, WritesNothing) {
-  const Script& script = read_script();
-  EXPECT_EQ(&script, &read_script());
+  const Scripts scripts;
+  const Script& script = scripts.reading();
+  EXPECT_EQ(&script, &scripts.reading());
   for (const char* command : {"'SET'", "'DEL'", "'EXPIRE'"}) EXPECT_FALSE(holds(script, command)) << command;
   EXPECT_FALSE(holds(script, "local policies"));
 }
 
 TEST(LockScript, IsTheSameForEveryPolicy) {
-  const Script& script = lock_script();
-  EXPECT_EQ(&script, &lock_script());
+  const Scripts scripts;
+  const Script& script = scripts.locking();
+  EXPECT_EQ(&script, &scripts.locking());
   EXPECT_FALSE(holds(script, "local policies"));
 }
 
@@ -163,7 +173,7 @@ class EveryScript : public ::testing::Test {
                      testing::leaky_bucket(1, kMinute, 1)},
                     Penalty{{1}});
     const Plan* const plans[] = {&plan};
-    return {read_script().text(), scripts.single(plan).text(), lock_script().text(),
+    return {scripts.reading().text(), scripts.single(plan)->text(), scripts.locking().text(),
             scripts.several(plans).text(), scripts.refunding(plans).text()};
   }
 };

@@ -76,7 +76,7 @@ TEST(RealServer, KnowsOurScriptsByTheSha1WeKnowThemBy) {
                         overlimit::testing::token_bucket(1, 1)});
   const Plan* const plans[] = {&plan};
   Scripts scripts;
-  for (const Script* script : {&scripts.several(plans), &read_script()}) {
+  for (const Script* script : {&scripts.several(plans), &scripts.reading()}) {
     EXPECT_EQ(text(connections, {"SCRIPT", "LOAD", script->text()}), script->sha1());
   }
 }

@@ -234,7 +234,7 @@ class VectorPlayer {
   Micros now_ = 0;
   int played_ = 0;
   std::map<std::string, std::string> names_;
-  std::map<std::string, const Plan*> plans_;  // as they are now
+  std::map<std::string, Plan*> plans_;  // as they are now
   std::vector<std::unique_ptr<Plan>> all_plans_;
   std::map<std::string, Asked> answers_;
 };

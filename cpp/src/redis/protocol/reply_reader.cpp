@@ -91,7 +91,7 @@ void* create_nil(const redisReadTask* task) {
 /// The slots belong to the root reply.
 void free_object(void*) {}
 
-redisReplyObjectFunctions reply_functions() {
+constexpr redisReplyObjectFunctions reply_functions() {
   redisReplyObjectFunctions functions{};
   functions.createString = create_string;
   functions.createArray = create_array;
@@ -106,10 +106,11 @@ redisReplyObjectFunctions reply_functions() {
   return functions;
 }
 
+constexpr redisReplyObjectFunctions kFunctions = reply_functions();
+
 redisReader* create_reader() {
   // hiredis takes a mutable pointer, keeps it and only reads through it.
-  static const redisReplyObjectFunctions functions = reply_functions();
-  redisReader* reader = redisReaderCreateWithFunctions(const_cast<redisReplyObjectFunctions*>(&functions));
+  redisReader* reader = redisReaderCreateWithFunctions(const_cast<redisReplyObjectFunctions*>(&kFunctions));
   if (reader == nullptr) throw std::bad_alloc();
   return reader;
 }

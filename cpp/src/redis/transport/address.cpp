@@ -5,7 +5,6 @@
 #include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
@@ -17,6 +16,7 @@
 #include <utility>
 
 #include "overlimit/errors.hpp"
+#include "overlimit/forks.hpp"
 
 namespace overlimit::redis::transport {
 namespace {
@@ -32,6 +32,7 @@ Found ask(const std::string& host, const std::string& port, int flags = 0) {
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICSERV | flags;
   addrinfo* list = nullptr;
+  const MostlyOutsideForks outside;
   Found found{::getaddrinfo(host.c_str(), port.c_str(), &hints, &list), {}};
   if (found.error != 0) return found;
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(list, ::freeaddrinfo);
@@ -61,12 +62,8 @@ class SignalsBlocked {
 
 }  // namespace
 
-Lookup::Lookup() : event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (event_ < 0) throw std::system_error(errno, std::system_category(), "eventfd");
-}
-
-Lookup::~Lookup() {
-  if (event_ >= 0) ::close(event_);
+Lookup::Lookup() : event_(OwnDescriptor::opened([] { return ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); })) {
+  if (event_.fd() < 0) throw std::system_error(errno, std::system_category(), "eventfd");
 }
 
 void Lookup::run(const std::string& host, const std::string& port) noexcept {
@@ -78,7 +75,7 @@ void Lookup::run(const std::string& host, const std::string& port) noexcept {
     error_ = EAI_MEMORY;
   }
   done_.store(true, std::memory_order_release);
-  ::eventfd_write(event_, 1);
+  ::eventfd_write(event_.fd(), 1);
 }
 
 const std::vector<Address>& Lookup::addresses(const std::string& host) const {

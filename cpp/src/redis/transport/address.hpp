@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "redis/transport/open_descriptors.hpp"
+
 namespace overlimit::redis::transport {
 
 struct Address {
@@ -29,18 +31,18 @@ class Lookup {
   explicit Lookup(std::vector<Address> addresses) : done_(true), addresses_(std::move(addresses)) {}
   Lookup(const Lookup&) = delete;
   Lookup& operator=(const Lookup&) = delete;
-  ~Lookup();
+  ~Lookup() = default;
 
   [[nodiscard]] bool is_done() const noexcept { return done_.load(std::memory_order_acquire); }
   /// Becomes readable, for good, once it is done; -1 if it was from the start.
-  [[nodiscard]] int event() const noexcept { return event_; }
+  [[nodiscard]] int event() const noexcept { return event_.fd(); }
   /// Once it is done; never empty. Throws StoreUnavailable when there is no such host.
   [[nodiscard]] const std::vector<Address>& addresses(const std::string& host) const;
 
   void run(const std::string& host, const std::string& port) noexcept;
 
  private:
-  const int event_ = -1;
+  const OwnDescriptor event_;
   std::atomic<bool> done_{false};
   int error_ = 0;  // of getaddrinfo; written before done_, read after, as the addresses are
   std::vector<Address> addresses_;

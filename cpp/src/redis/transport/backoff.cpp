@@ -4,7 +4,7 @@
 #include <random>
 #include <utility>
 
-#include "redis/transport/fork_generation.hpp"
+#include "overlimit/forks.hpp"
 #include "redis/transport/pause.hpp"
 
 namespace overlimit::redis::transport {

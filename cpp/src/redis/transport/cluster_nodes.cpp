@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <string>
+#include <string_view>
 
 #include "overlimit/errors.hpp"
+#include "overlimit/forks.hpp"
 #include "redis/protocol/failures.hpp"
-#include "redis/protocol/request.hpp"
-#include "redis/transport/fork_generation.hpp"
 #include "redis/transport/pause.hpp"
 
 namespace overlimit::redis::transport {
@@ -16,11 +16,7 @@ namespace {
 using protocol::Reply;
 using protocol::SlotMap;
 
-std::string slots_request() {
-  std::string request;
-  protocol::append_request(request, {"CLUSTER", "SLOTS"});
-  return request;
-}
+constexpr std::string_view kSlotsRequest = "*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n";
 
 /// Throws StoreError when the node cannot say who serves what.
 SlotMap slots_in(const Reply& reply, const ClusterNode& asked) {
@@ -162,10 +158,9 @@ std::vector<ClusterNodes::Pointer> ClusterNodes::who_may_know(std::set<HostPort>
 
 void ClusterNodes::ask(ClusterNode& node, Findings& findings, const Deadline& deadline,
                        const Interrupted& interrupted) {
-  static const std::string request = slots_request();
   const std::uint64_t generation = fork_generation();
   try {
-    const Reply reply = node.node->call({request}, deadline, interrupted);
+    const Reply reply = node.node->call({kSlotsRequest}, deadline, interrupted);
     if (protocol::is_worth_retrying(reply)) findings.may_change = true;
     findings.add(slots_in(reply, node));
   } catch (const StoreError& error) {

@@ -100,7 +100,7 @@ bool Dialing::try_next() {
 }
 
 Dialing::Progress Dialing::connect_to(const Address& address) {
-  socket_ = Socket::of_this_process(address.storage.ss_family);
+  socket_ = Socket::new_stream(address.storage.ss_family);
   if (!socket_.is_open()) {
     error_ = errno;
     return Progress::failed;

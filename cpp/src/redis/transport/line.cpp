@@ -54,9 +54,10 @@ Woken wait_for_both(const Stream& stream, const Deadline& deadline) {
 /// Where a caller waits.
 class Line::Seat {
  public:
-  Seat(Belfry& hangs_in, Belfry::Bells its_bell) : belfry(hangs_in), bell(its_bell) {}
+  Seat(std::shared_ptr<Belfry> hangs_in, Belfry::Bells its_bell)
+      : belfry(std::move(hangs_in)), bell(its_bell) {}
 
-  Belfry& belfry;
+  const std::shared_ptr<Belfry> belfry;  // shared with the next seats, and with those who are about to ring
   const Belfry::Bells bell;
   bool is_away = false;  // runs code of its own and cannot read for others
 };
@@ -122,8 +123,8 @@ Line::Seat& Line::take_seat() {
 
 Line::Seat& Line::new_seat() {
   const auto bell = static_cast<unsigned>(seats_.size()) % Belfry::kBells;
-  if (bell == 0) belfries_.emplace_back();
-  return seats_.emplace_back(belfries_.back(), Belfry::Bells{1} << bell);
+  auto belfry = bell == 0 ? std::make_shared<Belfry>() : seats_.back().belfry;
+  return seats_.emplace_back(std::move(belfry), Belfry::Bells{1} << bell);
 }
 
 Reply Line::call(Turn& turn, const Request& request, const Deadline& deadline,
@@ -180,9 +181,9 @@ Woken Line::wait(Turn& turn, Seat& seat, const Deadline& deadline) {
   if (reader_ == nullptr) reader_ = &seat;
   if (reader_ == &seat) return read(turn, deadline);
   if (stuck_ && !is_deaf_ && stream_) return wait_to_send(turn, deadline);
-  const std::uint32_t since = seat.belfry.count();
+  const std::uint32_t since = seat.belfry->count();
   Woken woken = Woken::by_event;
-  turn.waiting([&] { woken = seat.belfry.wait(seat.bell, since, deadline); });
+  turn.waiting([&] { woken = seat.belfry->wait(seat.bell, since, deadline); });
   return woken;
 }
 

@@ -102,7 +102,6 @@ class Line {
   std::unique_ptr<Stream> stream_;    // set once, when dialing_ is done
   protocol::Session session_;
 
-  std::deque<Belfry> belfries_;  // never freed before the line: a bell may be rung late
   std::deque<Seat> seats_;
   std::vector<Seat*> free_seats_;
   std::size_t callers_ = 0;

@@ -9,28 +9,19 @@
 namespace overlimit::redis::transport {
 namespace {
 
-// Never destroyed: connections may be closed while the process ends.
-OpenDescriptors& list_of_process() {
-  static auto& list = *new OpenDescriptors();
-  return list;
-}
+constinit OpenDescriptors list_of_process;
 
-void close_in_child() { list_of_process().close_all(); }
+void close_in_child() { list_of_process.close_all(); }
 
 bool close_in_children() {
-  (void)list_of_process();
   if (::pthread_atfork(nullptr, nullptr, close_in_child) != 0) throw std::bad_alloc();
   return true;
 }
 
-}  // namespace
+/// As the library is loaded, when no other thread can be forking.
+[[maybe_unused]] const bool is_closing_in_children = close_in_children();  // NOLINT(cert-err58-cpp)
 
-OpenDescriptors::~OpenDescriptors() {
-  for (Entry* entry = first_.load(); entry != nullptr;) {
-    const std::unique_ptr<Entry> owner(entry);
-    entry = entry->next;
-  }
-}
+}  // namespace
 
 OpenDescriptors::Entry* OpenDescriptors::add(int fd) {
   Entry* entry = reserve();
@@ -58,9 +49,13 @@ void OpenDescriptors::close_all() noexcept {
   }
 }
 
-OpenDescriptors& open_descriptors() {
-  [[maybe_unused]] static const bool registered = close_in_children();
-  return list_of_process();
+OpenDescriptors& open_descriptors() noexcept { return list_of_process; }
+
+OwnDescriptor::~OwnDescriptor() {
+  if (fd_ < 0 || generation_ != fork_generation()) return;
+  const OutsideForks outside;
+  OpenDescriptors::remove(entry_);
+  ::close(fd_);
 }
 
 }  // namespace overlimit::redis::transport

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "overlimit/errors.hpp"
-#include "redis/transport/fork_generation.hpp"
+#include "overlimit/forks.hpp"
 
 namespace overlimit::redis::transport {
 

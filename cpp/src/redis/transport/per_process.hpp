@@ -7,28 +7,35 @@
 #include <memory>
 #include <utility>
 
-#include "redis/transport/fork_generation.hpp"
+#include "overlimit/forks.hpp"
 
 namespace overlimit::redis::transport {
 
-/// Makes a thing at its first use in a process. A child of fork() makes another; it never touches nor
-/// destroys its parent's, whose locks may have been held by threads that the child doesn't have. Thread-safe;
-/// only the destructor must not run during a use.
+/// Holds what a process has made; another process makes another. A child of fork() never touches nor destroys
+/// its parent's, whose locks may have been held by threads that the child doesn't have. Thread-safe, and
+/// itself without a lock. Destroys nothing by itself.
 template <class T>
-class PerProcess {
+class ProcessSlot {
  public:
-  using Make = std::function<std::unique_ptr<T>()>;
+  constexpr ProcessSlot() = default;
+  ProcessSlot(const ProcessSlot&) = delete;
+  ProcessSlot& operator=(const ProcessSlot&) = delete;
 
-  explicit PerProcess(Make make) : make_(std::move(make)) { watch_forks(); }
-  PerProcess(const PerProcess&) = delete;
-  PerProcess& operator=(const PerProcess&) = delete;
-  ~PerProcess() {
-    const Held* held = held_.load();
-    if (held != nullptr && held->generation == fork_generation()) delete held;
+  /// Of this process; made by make() for the first who asks.
+  template <class Make>
+  [[nodiscard]] T& get(const Make& make) {
+    Held* current = held_.load(std::memory_order_acquire);
+    if (current != nullptr && current->generation == fork_generation()) return *current->value;
+    auto fresh = std::make_unique<Held>(Held{fork_generation(), make()});
+    if (!held_.compare_exchange_strong(current, fresh.get())) return *current->value;
+    return *fresh.release()->value;
   }
 
-  T& operator*() { return *held().value; }
-  T* operator->() { return held().value.get(); }
+  /// Destroys what this process has made; not during a use.
+  void reset() {
+    const Held* held = held_.exchange(nullptr);
+    if (held != nullptr && held->generation == fork_generation()) delete held;
+  }
 
  private:
   struct Held {
@@ -36,16 +43,26 @@ class PerProcess {
     std::unique_ptr<T> value;
   };
 
-  Held& held() {
-    Held* current = held_.load(std::memory_order_acquire);
-    if (current != nullptr && current->generation == fork_generation()) return *current;
-    auto fresh = std::make_unique<Held>(Held{fork_generation(), make_()});
-    if (!held_.compare_exchange_strong(current, fresh.get())) return *current;
-    return *fresh.release();
-  }
-
-  const Make make_;
   std::atomic<Held*> held_{nullptr};  // owned, unless it is of a parent process
+};
+
+/// Makes a thing at its first use in a process. Thread-safe; only the destructor must not run during a use.
+template <class T>
+class PerProcess {
+ public:
+  using Make = std::function<std::unique_ptr<T>()>;
+
+  explicit PerProcess(Make make) : make_(std::move(make)) {}
+  PerProcess(const PerProcess&) = delete;
+  PerProcess& operator=(const PerProcess&) = delete;
+  ~PerProcess() { slot_.reset(); }
+
+  T& operator*() { return slot_.get(make_); }
+  T* operator->() { return &slot_.get(make_); }
+
+ private:
+  const Make make_;
+  ProcessSlot<T> slot_;
 };
 
 /// Keeps a shared thing alive; in a child that was forked meanwhile it is let go of without being destroyed.

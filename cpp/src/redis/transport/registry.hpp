@@ -32,12 +32,13 @@ class Registry {
   std::vector<std::pair<Key, std::weak_ptr<Thing>>> things_;  // guarded by mutex_
 };
 
+template <class Key, class Thing>
+inline constinit ProcessSlot<Registry<Key, Thing>> registry_slot;
+
 /// The registry of this process. Never destroyed: stores may be used while the process ends.
 template <class Key, class Thing>
 [[nodiscard]] Registry<Key, Thing>& registry_of_process() {
-  using Own = Registry<Key, Thing>;
-  static auto& registry = *new PerProcess<Own>([] { return std::make_unique<Own>(); });
-  return *registry;
+  return registry_slot<Key, Thing>.get([] { return std::make_unique<Registry<Key, Thing>>(); });
 }
 
 }  // namespace overlimit::redis::transport

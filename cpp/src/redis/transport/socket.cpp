@@ -3,12 +3,9 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/time.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <system_error>
-
-#include "redis/transport/fork_gate.hpp"
 
 namespace overlimit::redis::transport {
 namespace {
@@ -37,29 +34,19 @@ Transfer transfer_of(ssize_t result) {
 
 }  // namespace
 
-Socket Socket::of_this_process(int family) {
-  const OutsideForks outside;
-  Socket socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (socket.is_open()) socket.listed_ = open_descriptors().add(socket.fd_);
+Socket Socket::new_stream(int family) {
+  Socket socket;
+  socket.descriptor_ = OwnDescriptor::opened(
+      [family] { return ::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); });
   return socket;
 }
 
-Socket::~Socket() {
-  if (listed_ == nullptr) {
-    if (fd_ >= 0) ::close(fd_);
-    return;
-  }
-  const OutsideForks outside;
-  OpenDescriptors::remove(listed_);
-  ::close(fd_);
-}
-
 Transfer Socket::send(std::string_view bytes) const noexcept {
-  return transfer_of(uninterrupted([&] { return ::send(fd_, bytes.data(), bytes.size(), kFlags); }));
+  return transfer_of(uninterrupted([&] { return ::send(fd(), bytes.data(), bytes.size(), kFlags); }));
 }
 
 Transfer Socket::receive(char* buffer, std::size_t size) const noexcept {
-  const ssize_t result = uninterrupted([&] { return ::recv(fd_, buffer, size, kFlags); });
+  const ssize_t result = uninterrupted([&] { return ::recv(fd(), buffer, size, kFlags); });
   Transfer transfer = transfer_of(result);
   transfer.end = result == 0;
   return transfer;
@@ -68,18 +55,18 @@ Transfer Socket::receive(char* buffer, std::size_t size) const noexcept {
 void Socket::wait_at_most(std::chrono::microseconds longest) const noexcept {
   const timeval limit{static_cast<time_t>(longest.count() / 1'000'000),
                       static_cast<suseconds_t>(longest.count() % 1'000'000)};
-  ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-  ::fcntl(fd_, F_SETFL, ::fcntl(fd_, F_GETFL) & ~O_NONBLOCK);
+  ::setsockopt(fd(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  ::fcntl(fd(), F_SETFL, ::fcntl(fd(), F_GETFL) & ~O_NONBLOCK);
 }
 
 Woken Socket::receive_waiting(char* buffer, std::size_t size, Transfer& transfer) const noexcept {
-  const ssize_t result = ::recv(fd_, buffer, size, MSG_NOSIGNAL);
+  const ssize_t result = ::recv(fd(), buffer, size, MSG_NOSIGNAL);
   if (result < 0 && (errno == EINTR || would_block(errno))) return Woken::by_signal;
   transfer = transfer_of(result);
   transfer.end = result == 0;
   return Woken::by_event;
 }
 
-void Socket::shut_down() const noexcept { ::shutdown(fd_, SHUT_RDWR); }
+void Socket::shut_down() const noexcept { ::shutdown(fd(), SHUT_RDWR); }
 
 }  // namespace overlimit::redis::transport

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstddef>
 #include <string_view>
-#include <utility>
 
 #include "redis/transport/open_descriptors.hpp"
 #include "redis/transport/transfer.hpp"
@@ -12,29 +11,18 @@
 
 namespace overlimit::redis::transport {
 
-/// Owns a descriptor and closes it with close(2) alone, which leaves a copy in another process undisturbed.
-/// Move-only. Nothing raises SIGPIPE, and only receive_waiting() waits.
+/// Move-only. Nothing raises SIGPIPE, and only receive_waiting() waits. A forked child does not keep it.
 class Socket {
  public:
   Socket() noexcept = default;
-  explicit Socket(int fd) noexcept : fd_(fd) {}
-  /// A stream socket that a forked child does not keep; not open when the system has none, which errno tells.
-  [[nodiscard]] static Socket of_this_process(int family);
-  Socket(Socket&& other) noexcept
-      : fd_(std::exchange(other.fd_, -1)), listed_(std::exchange(other.listed_, nullptr)) {}
-  Socket& operator=(Socket&& other) noexcept {
-    Socket old(std::move(*this));
-    fd_ = std::exchange(other.fd_, -1);
-    listed_ = std::exchange(other.listed_, nullptr);
-    return *this;
-  }
-  Socket(const Socket&) = delete;
-  Socket& operator=(const Socket&) = delete;
-  ~Socket();
+  /// Takes over an open one; not open when the number is negative.
+  explicit Socket(int fd) : descriptor_(OwnDescriptor::opened([fd] { return fd; })) {}
+  /// A stream socket; not open when the system has none, which errno tells.
+  [[nodiscard]] static Socket new_stream(int family);
 
   /// -1 when there is none.
-  [[nodiscard]] int fd() const noexcept { return fd_; }
-  [[nodiscard]] bool is_open() const noexcept { return fd_ >= 0; }
+  [[nodiscard]] int fd() const noexcept { return descriptor_.fd(); }
+  [[nodiscard]] bool is_open() const noexcept { return fd() >= 0; }
 
   [[nodiscard]] Transfer send(std::string_view bytes) const noexcept;
   /// `size` > 0.
@@ -47,8 +35,7 @@ class Socket {
   void shut_down() const noexcept;
 
  private:
-  int fd_ = -1;
-  OpenDescriptors::Entry* listed_ = nullptr;
+  OwnDescriptor descriptor_;
 };
 
 }  // namespace overlimit::redis::transport

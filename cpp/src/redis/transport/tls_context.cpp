@@ -14,7 +14,7 @@
 #include <string>
 #include <utility>
 
-#include "redis/transport/fork_gate.hpp"
+#include "overlimit/forks.hpp"
 #include "redis/transport/tls_failure.hpp"
 
 namespace overlimit::redis::transport {

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "overlimit/errors.hpp"
+#include "overlimit/forks.hpp"
 
 namespace overlimit::redis::transport {
 namespace {
@@ -17,10 +18,14 @@ class TlsCategory final : public std::error_category {
   [[nodiscard]] std::string message(int value) const override {
     const auto code = static_cast<unsigned long>(static_cast<unsigned int>(value));
     if (ERR_GET_LIB(code) == ERR_LIB_SYS) return std::system_category().message(ERR_GET_REASON(code));
+    const OutsideForks outside;
     const char* reason = ERR_reason_error_string(code);
     return reason != nullptr ? reason : "TLS error " + std::to_string(code);
   }
 };
+
+/// Never destroyed: errors may be told of while the process ends.
+const std::error_category& the_category = *new TlsCategory;
 
 constexpr std::string_view kNoTls =
     "the server speaks no TLS on this port: give the port that does (tls-port), or redis:// to go without";
@@ -90,10 +95,7 @@ std::string_view advice_on_certificate(long verify_result) {
 
 }  // namespace
 
-const std::error_category& tls_category() noexcept {
-  static const TlsCategory category;
-  return category;
-}
+const std::error_category& tls_category() noexcept { return the_category; }
 
 std::error_code take_tls_error() noexcept {
   const unsigned long code = ERR_get_error();

@@ -2,11 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <vector>
 
+#include "overlimit/forks.hpp"
 #include "redis/transport/belfry.hpp"
-#include "redis/transport/fork_generation.hpp"
 
 namespace overlimit::redis::transport {
 
@@ -23,14 +24,14 @@ class Turn {
     ring();
   }
 
-  /// The bells, whose belfry must outlive this, are rung once nothing more urgent is to be done: at the end,
-  /// or before a wait.
-  void wake(Belfry& belfry, Belfry::Bells bells) {
-    if (peals_.empty() || peals_.back().belfry != &belfry) peals_.push_back({&belfry, 0});
+  /// The bells are rung once nothing more urgent is to be done: at the end, or before a wait. The mutex is
+  /// free by then, and whoever owned the belfry may be gone: so it is kept until it has been rung.
+  void wake(const std::shared_ptr<Belfry>& belfry, Belfry::Bells bells) {
+    if (peals_.empty() || peals_.back().belfry != belfry) peals_.push_back({belfry, 0});
     peals_.back().bells |= bells;
   }
   /// Before the others.
-  void wake_first(Belfry& belfry, Belfry::Bells bells) { first_ = {&belfry, bells}; }
+  void wake_first(const std::shared_ptr<Belfry>& belfry, Belfry::Bells bells) { first_ = {belfry, bells}; }
 
   /// Runs an action without the lock.
   template <class Action>
@@ -65,7 +66,7 @@ class Turn {
   };
 
   struct Peal {
-    Belfry* belfry = nullptr;
+    std::shared_ptr<Belfry> belfry;
     Belfry::Bells bells = 0;
   };
 

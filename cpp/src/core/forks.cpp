@@ -1,0 +1,134 @@
+#include "overlimit/forks.hpp"
+
+#include <pthread.h>
+
+#include <atomic>
+#include <chrono>
+#include <new>
+#include <thread>
+
+namespace overlimit {
+
+/// All of them, linked in the order of their making.
+class ForkSafeMutexes {
+ public:
+  void add(ForkSafeMutex& mutex) {
+    const std::lock_guard lock(mutex_);
+    mutex.previous_ = last_;
+    (last_ == nullptr ? first_ : last_->next_) = &mutex;
+    last_ = &mutex;
+  }
+  void remove(ForkSafeMutex& mutex) {
+    const std::lock_guard lock(mutex_);
+    (mutex.previous_ == nullptr ? first_ : mutex.previous_->next_) = mutex.next_;
+    (mutex.next_ == nullptr ? last_ : mutex.next_->previous_) = mutex.previous_;
+  }
+
+  void lock_all() {
+    mutex_.lock();
+    for (ForkSafeMutex* each = first_; each != nullptr; each = each->next_) each->lock();
+  }
+  void unlock_all() {
+    for (ForkSafeMutex* each = first_; each != nullptr; each = each->next_) each->unlock();
+    mutex_.unlock();
+  }
+
+ private:
+  std::mutex mutex_;
+  ForkSafeMutex* first_ = nullptr;
+  ForkSafeMutex* last_ = nullptr;
+};
+
+namespace {
+
+void wait_for_none(std::atomic<int>& count) {
+  for (int now = count.load(); now != 0; now = count.load()) count.wait(now);
+}
+
+/// Keeps those out who come while a fork is under way, and knows how many are inside.
+class Gate {
+ public:
+  void enter(std::atomic<int>& forks) {
+    for (inside_.fetch_add(1); forks.load() != 0; inside_.fetch_add(1)) {
+      leave();
+      wait_for_none(forks);
+    }
+  }
+  void leave() {
+    if (inside_.fetch_sub(1) == 1) inside_.notify_all();
+  }
+
+  void wait_until_empty() { wait_for_none(inside_); }
+  void wait_for_a_moment() {
+    constexpr int kMostMilliseconds = 20;
+    for (int i = 0; i < kMostMilliseconds && inside_.load() != 0; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+  /// In a child: who was inside is a thread of the parent.
+  void empty() { inside_.store(0); }
+
+ private:
+  std::atomic<int> inside_{0};
+};
+
+// Facts about the process. Nothing here is made at its first use: the flag that guards that could be left
+// half-set in a child.
+constinit std::atomic<std::uint64_t> generation{0};
+constinit std::atomic<int> forks{0};  // under way
+constinit Gate outside;
+constinit Gate mostly_outside;
+constinit thread_local int depth = 0;  // of OutsideForks
+constinit ForkSafeMutexes mutexes;
+
+/// The mutexes last: nobody inside a gate may be kept from leaving it.
+void before_fork() {
+  forks.fetch_add(1);
+  outside.wait_until_empty();
+  mostly_outside.wait_for_a_moment();
+  mutexes.lock_all();
+}
+
+void after_fork_in_parent() {
+  mutexes.unlock_all();
+  if (forks.fetch_sub(1) == 1) forks.notify_all();
+}
+
+void after_fork_in_child() {
+  generation.fetch_add(1, std::memory_order_relaxed);
+  mutexes.unlock_all();
+  outside.empty();
+  mostly_outside.empty();
+  forks.store(0);
+}
+
+bool register_handlers() {
+  if (::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) != 0) throw std::bad_alloc();
+  return true;
+}
+
+/// As the library is loaded, before there is anything to be kept from forks.
+[[maybe_unused]] const bool is_registered =
+    register_handlers();  // NOLINT(cert-err58-cpp): nothing goes without
+
+}  // namespace
+
+std::uint64_t fork_generation() noexcept { return generation.load(std::memory_order_relaxed); }
+
+ForkSafeMutex::ForkSafeMutex() { mutexes.add(*this); }
+
+ForkSafeMutex::~ForkSafeMutex() { mutexes.remove(*this); }
+
+OutsideForks::OutsideForks() noexcept {
+  if (depth++ == 0) outside.enter(forks);
+}
+
+OutsideForks::~OutsideForks() {
+  if (--depth == 0) outside.leave();
+}
+
+MostlyOutsideForks::MostlyOutsideForks() noexcept { mostly_outside.enter(forks); }
+
+MostlyOutsideForks::~MostlyOutsideForks() { mostly_outside.leave(); }
+
+}  // namespace overlimit

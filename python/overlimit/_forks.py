@@ -1,0 +1,32 @@
+"""What each process has of its own, when it is a forked one too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from overlimit._core import _fork_generation
+
+__all__ = ["PerProcess"]
+
+T = TypeVar("T")
+
+
+class PerProcess(Generic[T]):
+    """Something that each process makes for itself when it first asks: a lock, mostly.
+
+    A forked child never sees its parent's, which a thread that the child doesn't have may have held. It needs
+    no hook that runs after a fork, so it holds for servers that fork without Python's knowledge. Thread-safe,
+    by single steps of the interpreter.
+    """
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        """Keep what makes it."""
+        self._make = make
+        self._made: dict[int, T] = {}
+
+    def __call__(self) -> T:
+        """Return that of this process."""
+        generation = _fork_generation()
+        made = self._made.get(generation)
+        return self._made.setdefault(generation, self._make()) if made is None else made
