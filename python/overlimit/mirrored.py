@@ -10,6 +10,7 @@ import functools
 import hashlib
 import time
 from collections.abc import Hashable, Sequence
+from fractions import Fraction
 from typing import Any, cast
 from urllib.parse import quote
 
@@ -18,6 +19,8 @@ from overlimit.clocks import ClockLike
 from overlimit.errors import InvalidLimit
 from overlimit.limiter import Limiter
 from overlimit.limits import FixedWindow, Limit, SlidingWindow
+from overlimit.limits.quantities import micros
+from overlimit.limits.sliding_window import MOST_BLOCKS
 from overlimit.stores import RedisStore, Store, as_store
 
 __all__ = ["over_limit", "over_limit_multi", "over_limit_multi_lua", "over_limit_sliding_window"]
@@ -75,7 +78,9 @@ def over_limit_sliding_window(
 ) -> bool:
     """Whether a request of this weight exceeds any limit, (seconds, limit[, precision in seconds]) each.
 
-    A limit with a precision is a sliding window; without one it is an epoch-aligned fixed window.
+    A limit with a precision is a sliding window; without one it is an epoch-aligned fixed window. A precision
+    that does not divide its duration becomes the next finer one that does; one of more than 4096 blocks, the
+    finest that is allowed.
     ``redis_time=False`` decides by this machine's clock instead of the server's; ``clock`` overrides both.
     """
     if clock is None and not redis_time:
@@ -87,6 +92,8 @@ def _windows(limits: Sequence[Window]) -> tuple[tuple[Any, ...], ...]:
     windows = () if isinstance(limits, str) else tuple(map(tuple, limits))
     if not windows or not all(len(window) in (2, 3) for window in windows):
         raise InvalidLimit(f"limits must be (seconds, limit[, precision]) tuples, got {limits!r}")
+    if not all(isinstance(part, Hashable) for window in windows for part in window):
+        raise InvalidLimit(f"limit, seconds and precision must be numbers, got {limits!r}")
     return windows
 
 
@@ -116,7 +123,16 @@ def _limiter(store: Store, windows: tuple[Any, ...], clock: Any, name: str) -> L
 def _limit(duration: float, limit: int, precision: float | None = None) -> Limit:
     if precision is None:
         return FixedWindow(limit, duration, start="epoch")
-    return SlidingWindow(limit, duration, precision)
+    period_us, wanted_us = micros(duration, "duration"), micros(precision, "precision")
+    return SlidingWindow(limit, duration, precision=Fraction(_block_us(period_us, wanted_us), 1_000_000))
+
+
+def _block_us(period_us: int, wanted_us: int) -> int:
+    """Return the longest block up to ``wanted_us`` that divides the period, or the shortest allowed one."""
+    fewest = -(-period_us // wanted_us)
+    finer = (blocks for blocks in range(fewest, MOST_BLOCKS + 1) if period_us % blocks == 0)
+    coarser = (blocks for blocks in range(MOST_BLOCKS, 0, -1) if period_us % blocks == 0)
+    return period_us // next(finer, next(coarser))
 
 
 def _derived_name(windows: tuple[Any, ...]) -> str:

@@ -17,21 +17,21 @@ def of_each_algorithm(most: int, per: int) -> dict[str, Limit]:
     """Return limits that admit ``most`` at once, and as much again within two periods, by what they are."""
     return {
         "fixed_window": FixedWindow(most, per),
-        "epoch": FixedWindow(most, per, "epoch"),
+        "epoch": FixedWindow(most, per, start="epoch"),
         "sliding_window": SlidingWindow(most, per),
         "sliding_log": SlidingLog(most, per),
         "sliding_window_counter": SlidingWindowCounter(most, per),
         "token_bucket": TokenBucket(most, per),
         "interval": TokenBucket(most, per, refill="interval"),
         "epoch_interval": TokenBucket(most, per, refill="interval", start="epoch"),
-        "leaky_bucket": LeakyBucket(most, per, 0),
-        "queue": LeakyBucket(1, per / most, most - 1),
+        "leaky_bucket": LeakyBucket(most, per, capacity=0),
+        "queue": LeakyBucket(1, per / most, capacity=most - 1),
     }
 
 
 CALENDAR: dict[str, Limit] = {
-    "calendar": FixedWindow(3, "hour", "calendar", timezone="America/St_Johns"),
-    "calendar_day": FixedWindow(3, "day", "calendar", timezone="Europe/Berlin"),
+    "calendar": FixedWindow(3, "hour", start="calendar", timezone="America/St_Johns"),
+    "calendar_day": FixedWindow(3, "day", start="calendar", timezone="Europe/Berlin"),
 }
 """Windows of a calendar, which admit 3; their lengths are their own."""
 

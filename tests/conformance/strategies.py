@@ -46,7 +46,7 @@ def sliding_windows(draw: Any) -> SlidingWindow:
     period = draw(periods_us | long_periods_us)
     dividing = [n for n in (1, 2, 3, 5, 50, 64, 1000, 4096) if period % n == 0]
     blocks = draw(st.none() | st.sampled_from(dividing))
-    return SlidingWindow(draw(counts), in_seconds(period), blocks and in_seconds(period // blocks))
+    return SlidingWindow(draw(counts), in_seconds(period), precision=blocks and in_seconds(period // blocks))
 
 
 calendar_windows = st.builds(
@@ -95,7 +95,7 @@ def renumbered(draw: Any, limit: Limit) -> Limit:
     if isinstance(limit, FixedWindow):
         return draw(_renumbered_window(limit))
     if isinstance(limit, LeakyBucket):
-        return LeakyBucket(draw(st.integers(1, 4)), _period(limit), draw(counts))
+        return LeakyBucket(draw(st.integers(1, 4)), _period(limit), capacity=draw(counts))
     if isinstance(limit, SlidingWindow):
         return SlidingWindow(draw(counts), *map(in_seconds, limit._numbers[1:]))
     return type(limit)(draw(counts), _period(limit))
@@ -104,16 +104,23 @@ def renumbered(draw: Any, limit: Limit) -> Limit:
 @st.composite
 def _renumbered_bucket(draw: Any, limit: TokenBucket) -> TokenBucket:
     if limit.refill == "continuous":
-        return TokenBucket(draw(rates), _period(limit), draw(counts.filter(bool)), debt=draw(debts))
-    return TokenBucket(draw(st.integers(1, 5)), _period(limit), draw(counts), limit.refill, 0, limit.start)
+        return TokenBucket(draw(rates), _period(limit), burst=draw(counts.filter(bool)), debt=draw(debts))
+    return TokenBucket(
+        draw(st.integers(1, 5)),
+        _period(limit),
+        burst=draw(counts),
+        refill=limit.refill,
+        debt=0,
+        start=limit.start,
+    )
 
 
 @st.composite
 def _renumbered_window(draw: Any, limit: FixedWindow) -> FixedWindow:
     if limit.start == "calendar":
         zone = {"timezone": limit.timezone, "week_start": limit.week_start}
-        return FixedWindow(draw(counts), limit.per, "calendar", **zone)
-    return FixedWindow(draw(counts), _period(limit), limit.start)
+        return FixedWindow(draw(counts), limit.per, start="calendar", **zone)
+    return FixedWindow(draw(counts), _period(limit), start=limit.start)
 
 
 def _period(limit: Limit) -> Fraction:

@@ -62,7 +62,7 @@ class TestFixedWindow:
         assert limiter.hit(ID).reset_after == 60.0
 
     def test_epoch_and_first_windows_do_not_share_state(self, build):
-        assert spent(build([FixedWindow(3, 60), FixedWindow(3, 60, "epoch")]), hits=10) == 3
+        assert spent(build([FixedWindow(3, 60), FixedWindow(3, 60, start="epoch")]), hits=10) == 3
 
     def test_a_cost_counts_as_so_many(self, build):
         limiter = build(FixedWindow(10, per=60))
@@ -244,7 +244,12 @@ class TestTokenBucket:
 class TestAnyLimit:
     @pytest.mark.parametrize(
         "limit",
-        [FixedWindow(0, 60), FixedWindow(0, 60, "epoch"), SlidingWindow(0, 60), TokenBucket(1, burst=0)],
+        [
+            FixedWindow(0, 60),
+            FixedWindow(0, 60, start="epoch"),
+            SlidingWindow(0, 60),
+            TokenBucket(1, burst=0),
+        ],
         ids=lambda limit: limit.algorithm,
     )
     def test_a_limit_of_zero_refuses_the_first_call_for_ever(self, build, limit):

@@ -170,7 +170,7 @@ class TestSizesInRedis:
             TokenBucket(9, 60),
             TokenBucket(9, 60, refill="interval"),
             TokenBucket(9, 60, debt=9),
-            LeakyBucket(9, 60, 9),
+            LeakyBucket(9, 60, capacity=9),
         ],
         ids=lambda limit: limit.label,
     )

@@ -36,15 +36,15 @@ LAST_INSTANT = (2**53 - 2**50) / 1e6
 
 KINDS = {
     "fixed_window": FixedWindow,
-    "epoch": lambda most, per: FixedWindow(most, per, "epoch"),
+    "epoch": lambda most, per: FixedWindow(most, per, start="epoch"),
     "sliding_window": SlidingWindow,
-    "one_block": lambda most, per: SlidingWindow(most, per, per),
+    "one_block": lambda most, per: SlidingWindow(most, per, precision=per),
     "sliding_log": SlidingLog,
     "sliding_window_counter": SlidingWindowCounter,
     "token_bucket": TokenBucket,
     "interval": lambda most, per: TokenBucket(most, per, refill="interval"),
     "epoch_interval": lambda most, per: TokenBucket(most, per, refill="interval", start="epoch"),
-    "leaky_bucket": lambda most, per: LeakyBucket(most, per, 0),
+    "leaky_bucket": lambda most, per: LeakyBucket(most, per, capacity=0),
 }
 EACH_KIND = pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
 
@@ -190,7 +190,7 @@ class TestPeriods:
     def test_a_precision_that_does_not_divide_is_invalid_by_name(self):
         for precision in (7, 61, US, 0, -1, math.nan):
             with pytest.raises(InvalidLimit, match="precision"):
-                SlidingWindow(3, 60, precision)
+                SlidingWindow(3, 60, precision=precision)
 
     @EACH_KIND
     def test_at_the_end_of_time_the_longest_still_holds(self, build, make, clock):

@@ -6,15 +6,20 @@ import time
 
 import pytest
 import redis.sentinel
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 import overlimit
 from overlimit import (
+    InvalidLimit,
     ManualClock,
+    MemoryStore,
     over_limit,
     over_limit_multi,
     over_limit_multi_lua,
     over_limit_sliding_window,
 )
+from overlimit.mirrored import _limit
 
 NOON = 1_700_000_000.0 // 3600 * 3600
 
@@ -105,6 +110,72 @@ class TestSlidingWindow:
             over_limit_sliding_window(store, 1, [(1, 2, 0.1)], identifiers="a", clock=clock) for _ in range(3)
         ]
         assert answers == [False, False, True]
+
+
+class TestPrecisions:
+    @pytest.mark.parametrize(
+        ("window", "precision"),
+        [
+            ((10, 10, 3), 2.5),
+            ((10, 10, 20), 10),
+            ((10, 10, 10), 10),
+            ((10, 10, 1), 1),
+            ((86_400, 1000, 1), 86_400 / 4096),
+            ((86_400, 1000, 60), 60),
+            ((7, 5, 2), 1.75),
+            ((1, 5, 0.3), 0.25),
+            ((1, 5, 0.0001), 0.00025),
+            ((0.000007, 5, 0.000002), 0.000001),
+            ((0.000007, 5, 0.000004), 0.000001),
+            ((1.000003, 5, 0.5), 1.000003),  # a prime number of microseconds
+        ],
+    )
+    def test_one_that_does_not_divide_becomes_a_finer_one(self, window, precision):
+        assert _limit(*window).precision == precision
+
+    @pytest.mark.parametrize("wrong", [0, -1, float("nan"), float("inf"), "1", True, [1]])
+    def test_one_that_is_none_is_refused(self, wrong):
+        with pytest.raises(InvalidLimit, match=r"precision( \w+)* must be"):
+            over_limit_sliding_window(MemoryStore(), 1, [(10, 10, wrong)], identifiers="a")
+
+    @pytest.mark.parametrize("duration", [*range(1, 41), 60, 97, 100, 360, 3600, 4096, 4099, 86_400])
+    def test_every_whole_one_is_taken_and_is_the_next_finer_that_divides(self, duration):
+        for wanted in {*range(1, min(2 * duration, 300) + 1), duration - 1 or 1, duration, 2 * duration}:
+            found = _limit(duration, 10, wanted).precision
+            blocks = round(duration / found)
+            assert round(duration * 1e6) % round(found * 1e6) == 0
+            assert found <= wanted or blocks == finest_blocks(duration)
+            coarser = [n for n in range(1, blocks) if duration * 10**6 % n == 0 and duration <= n * wanted]
+            assert coarser == []
+
+    @settings(max_examples=60)
+    @given(
+        duration=st.integers(1, 30),
+        wanted=st.integers(1, 60),
+        limit=st.integers(1, 6),
+        pauses=st.lists(st.sampled_from([0.0, 0.05, 0.3, 0.9, 1.7, 7.0]), max_size=120),
+    )
+    @example(duration=10, wanted=3, limit=2, pauses=[0.9] * 30)
+    @example(duration=10, wanted=20, limit=1, pauses=[1.7] * 30)
+    def test_no_interval_of_the_duration_ever_has_more_than_the_limit(self, duration, wanted, limit, pauses):
+        store, clock, admitted = MemoryStore(), ManualClock(NOON), []
+        for pause in pauses:
+            if not over_limit_sliding_window(
+                store, 1, [(duration, limit, wanted)], identifiers="a", clock=clock
+            ):
+                admitted.append(round((clock.now() - NOON) * 100))
+            clock.advance(pause)
+        assert len(admitted) >= min(limit, len(pauses))
+        for start in admitted:
+            assert sum(start <= time < start + 100 * duration for time in admitted) <= limit
+        clock.advance(2 * duration)
+        assert not over_limit_sliding_window(
+            store, limit, [(duration, limit, wanted)], identifiers="a", clock=clock
+        )
+
+
+def finest_blocks(duration):
+    return max(blocks for blocks in range(1, 4097) if duration * 10**6 % blocks == 0)
 
 
 class TestConnections:

@@ -62,7 +62,7 @@ def within(us: int) -> Fraction:
 def test_a_sliding_window_never_admits_more_than_its_limit_in_any_interval(
     store, most, period, blocks, arrivals
 ):
-    limit = SlidingWindow(most, within(period), blocks and within(period))
+    limit = SlidingWindow(most, within(period), precision=blocks and within(period))
     log, _ = drive(store, limit, arrivals)
     assert all(admitted(log, start, start + period) <= most for start, _ in log)
 
@@ -87,7 +87,7 @@ def test_a_sliding_window_refuses_only_what_exceeds_the_limit_over_one_block_mor
     arrivals=traffic,
 )
 def test_a_bucket_never_admits_more_than_its_burst_and_rate(store, rate, period, burst, arrivals):
-    log, _ = drive(store, TokenBucket(rate, within(period), burst), arrivals)
+    log, _ = drive(store, TokenBucket(rate, within(period), burst=burst), arrivals)
     per_us = Fraction(str(rate)) / period
     for start, _ in log:
         for end, _ in log:
@@ -102,7 +102,7 @@ def test_a_bucket_never_admits_more_than_its_burst_and_rate(store, rate, period,
     arrivals=traffic,
 )
 def test_a_bucket_refuses_only_what_it_has_no_tokens_for(store, rate, period, burst, arrivals):
-    log, refusals = drive(store, TokenBucket(rate, within(period), burst), arrivals)
+    log, refusals = drive(store, TokenBucket(rate, within(period), burst=burst), arrivals)
     per_us = Fraction(str(rate)) / period
     for time, cost, before in refusals:
         assert any(
@@ -159,7 +159,7 @@ def test_a_window_counter_admits_its_limit_in_each_window_and_at_most_twice_that
 def test_a_bucket_of_intervals_never_admits_more_than_its_burst_and_the_intervals_begun(
     store, rate, period, burst, start, arrivals
 ):
-    limit = TokenBucket(rate, within(period), burst, refill="interval", start=start)
+    limit = TokenBucket(rate, within(period), burst=burst, refill="interval", start=start)
     log, refusals = drive(store, limit, arrivals)
     for first, _ in log:
         for last, _ in log:
@@ -183,7 +183,7 @@ def test_a_bucket_of_intervals_never_admits_more_than_its_burst_and_the_interval
 def test_a_bucket_with_debt_never_admits_more_than_burst_debt_and_rate(
     store, rate, period, burst, debt, arrivals
 ):
-    log, refusals = drive(store, TokenBucket(rate, within(period), burst, debt=debt), arrivals)
+    log, refusals = drive(store, TokenBucket(rate, within(period), burst=burst, debt=debt), arrivals)
     per_us = Fraction(rate, period)
     for first, _ in log:
         for last, _ in log:
@@ -201,7 +201,7 @@ def test_a_leaky_bucket_lets_its_rate_go_per_period_and_holds_its_capacity(
     store, rate, period, capacity, arrivals
 ):
     clock = ManualClock(start=START_US / 1e6)
-    limit = LeakyBucket(rate, within(period), capacity)
+    limit = LeakyBucket(rate, within(period), capacity=capacity)
     limiter = Limiter(limit, name=next(names), store=store, clock=clock)
     now, gone, log = START_US, [], []
     for gap, _ in arrivals:
@@ -259,7 +259,7 @@ def test_a_greedy_caller_gets_nearly_its_limit_per_window_and_block(store):
 
 def test_a_caller_who_waits_as_told_is_never_refused_twice_and_loses_nothing(store, clock):
     limiter = Limiter(
-        [SlidingWindow(5, 1, 0.1), TokenBucket(4, burst=6)], name="default", store=store, clock=clock
+        [SlidingWindow(5, 1, precision=0.1), TokenBucket(4, burst=6)], name="default", store=store, clock=clock
     )
     start, passed = clock.now(), 0
     while clock.now() < start + 60:

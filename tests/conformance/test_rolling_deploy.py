@@ -29,42 +29,48 @@ Change = tuple[Limit, Limit]  # before and after; each admits as much as its quo
 
 KEEPS: dict[str, Change] = {
     "the number of a fixed window": (FixedWindow(3, 60), FixedWindow(5, 60)),
-    "the number of an aligned window": (FixedWindow(3, 60, "epoch"), FixedWindow(5, 60, "epoch")),
+    "the number of an aligned window": (FixedWindow(3, 60, start="epoch"), FixedWindow(5, 60, start="epoch")),
     "the number of a calendar's window": (
-        FixedWindow(3, "day", "calendar", timezone="Asia/Kolkata"),
-        FixedWindow(5, "day", "calendar", timezone="Asia/Kolkata"),
+        FixedWindow(3, "day", start="calendar", timezone="Asia/Kolkata"),
+        FixedWindow(5, "day", start="calendar", timezone="Asia/Kolkata"),
     ),
     "the number of a sliding window": (SlidingWindow(3, 60), SlidingWindow(5, 60)),
-    "a precision written out": (SlidingWindow(3, 60), SlidingWindow(5, 60, 1.2)),
+    "a precision written out": (SlidingWindow(3, 60), SlidingWindow(5, 60, precision=1.2)),
     "the number of a log": (SlidingLog(3, 60), SlidingLog(5, 60)),
     "the number of a counter": (SlidingWindowCounter(3, 60), SlidingWindowCounter(5, 60)),
     "a burst": (TokenBucket(1, 60, burst=3), TokenBucket(1, 60, burst=5)),
     "a rate": (TokenBucket(1, 60, burst=3), TokenBucket(7, 60, burst=5)),
     "a rate in smaller units": (TokenBucket(1, 60, burst=3), TokenBucket(0.29, 60, burst=5)),
     "rate and burst of intervals": (
-        TokenBucket(1, 60, 3, refill="interval"),
-        TokenBucket(2, 60, 5, refill="interval"),
+        TokenBucket(1, 60, burst=3, refill="interval"),
+        TokenBucket(2, 60, burst=5, refill="interval"),
     ),
-    "a capacity": (LeakyBucket(1, 60, 2), LeakyBucket(1, 60, 4)),
-    "the rate of a queue": (LeakyBucket(1, 60, 2), LeakyBucket(3, 60, 2)),
+    "a capacity": (LeakyBucket(1, 60, capacity=2), LeakyBucket(1, 60, capacity=4)),
+    "the rate of a queue": (LeakyBucket(1, 60, capacity=2), LeakyBucket(3, 60, capacity=2)),
     "the numbers of a limit with a name": (FixedWindow(3, 60, name="x"), FixedWindow(5, 60, name="x")),
 }
 
 BEGINS_ANEW: dict[str, Change] = {
     "the period of a fixed window": (FixedWindow(3, 60), FixedWindow(5, 61)),
-    "the start of a window": (FixedWindow(3, 60), FixedWindow(5, 60, "epoch")),
-    "a window that follows a calendar": (FixedWindow(3, 3600, "epoch"), FixedWindow(5, "hour", "calendar")),
+    "the start of a window": (FixedWindow(3, 60), FixedWindow(5, 60, start="epoch")),
+    "a window that follows a calendar": (
+        FixedWindow(3, 3600, start="epoch"),
+        FixedWindow(5, "hour", start="calendar"),
+    ),
     "the timezone": (
-        FixedWindow(3, "day", "calendar"),
-        FixedWindow(5, "day", "calendar", timezone="Europe/Berlin"),
+        FixedWindow(3, "day", start="calendar"),
+        FixedWindow(5, "day", start="calendar", timezone="Europe/Berlin"),
     ),
     "the day a week begins with": (
-        FixedWindow(3, "week", "calendar"),
-        FixedWindow(5, "week", "calendar", week_start=6),
+        FixedWindow(3, "week", start="calendar"),
+        FixedWindow(5, "week", start="calendar", week_start=6),
     ),
-    "the unit of a calendar": (FixedWindow(3, "day", "calendar"), FixedWindow(5, "week", "calendar")),
+    "the unit of a calendar": (
+        FixedWindow(3, "day", start="calendar"),
+        FixedWindow(5, "week", start="calendar"),
+    ),
     "the period of a sliding window": (SlidingWindow(3, 60), SlidingWindow(5, 120)),
-    "the precision": (SlidingWindow(3, 60, 60), SlidingWindow(5, 60, 30)),
+    "the precision": (SlidingWindow(3, 60, precision=60), SlidingWindow(5, 60, precision=30)),
     "the period of a log": (SlidingLog(3, 60), SlidingLog(5, 61)),
     "the period of a counter": (SlidingWindowCounter(3, 60), SlidingWindowCounter(5, 61)),
     "the period of a bucket": (TokenBucket(3, 60), TokenBucket(5, 61)),
@@ -73,9 +79,9 @@ BEGINS_ANEW: dict[str, Change] = {
         TokenBucket(3, 60, refill="interval"),
         TokenBucket(5, 60, refill="interval", start="epoch"),
     ),
-    "the period of a queue": (LeakyBucket(1, 60, 2), LeakyBucket(1, 61, 4)),
+    "the period of a queue": (LeakyBucket(1, 60, capacity=2), LeakyBucket(1, 61, capacity=4)),
     "the algorithm": (FixedWindow(3, 60), SlidingLog(5, 60)),
-    "the kind of bucket": (TokenBucket(3, 60), LeakyBucket(5, 60, 0)),
+    "the kind of bucket": (TokenBucket(3, 60), LeakyBucket(5, 60, capacity=0)),
     "the kind of sliding window": (SlidingWindow(3, 60), SlidingWindowCounter(5, 60)),
     "a name given": (FixedWindow(3, 60), FixedWindow(5, 60, name="x")),
     "a name changed": (SlidingWindow(3, 60, name="x"), SlidingWindow(5, 60, name="y")),
@@ -254,7 +260,7 @@ class TestSeveralLimits:
         assert old.admitted_of(3) == 2
 
     def test_reordered_limits_keep_their_state(self, deploy):
-        limits = [SlidingLog(9, 60), FixedWindow(7, 60), TokenBucket(8, 60), LeakyBucket(1, 60, 5)]
+        limits = [SlidingLog(9, 60), FixedWindow(7, 60), TokenBucket(8, 60), LeakyBucket(1, 60, capacity=5)]
         old, new = deploy(limits, limits[::-1])
         assert old.hit(cost=2)
         assert new.hit()
@@ -269,8 +275,8 @@ class TestSeveralLimits:
 
     def test_everything_at_once_loses_nothing(self, deploy):
         old, new = deploy(
-            [FixedWindow(3, 60), SlidingWindow(5, 60), TokenBucket(4, 60), LeakyBucket(1, 60, 8)],
-            [LeakyBucket(2, 60, 8), SlidingLog(2, 60), TokenBucket(9, 60), FixedWindow(6, 60)],
+            [FixedWindow(3, 60), SlidingWindow(5, 60), TokenBucket(4, 60), LeakyBucket(1, 60, capacity=8)],
+            [LeakyBucket(2, 60, capacity=8), SlidingLog(2, 60), TokenBucket(9, 60), FixedWindow(6, 60)],
         )
         for _ in range(2):
             assert old.hit()

@@ -22,10 +22,10 @@ from overlimit.limits.quantities import share_of_all
 
 WINDOWS = [
     lambda limit: FixedWindow(limit, 60, name="w"),
-    lambda limit: FixedWindow(limit, 60, "epoch"),
-    lambda limit: FixedWindow(limit, "week", "calendar", timezone="Europe/Berlin", week_start=6),
+    lambda limit: FixedWindow(limit, 60, start="epoch"),
+    lambda limit: FixedWindow(limit, "week", start="calendar", timezone="Europe/Berlin", week_start=6),
     lambda limit: SlidingWindow(limit, 60),
-    lambda limit: SlidingWindow(limit, 60, 20, name="w"),
+    lambda limit: SlidingWindow(limit, 60, precision=20, name="w"),
     lambda limit: SlidingLog(limit, 60, name="w"),
     lambda limit: SlidingWindowCounter(limit, 60),
 ]
@@ -56,22 +56,26 @@ def test_a_window_grants_its_share_rounded_down_but_at_least_1(build, limit, sha
 @pytest.mark.parametrize(
     ("bucket", "share", "scaled"),
     [
-        (TokenBucket(10, 1, 20), 0.5, TokenBucket(5, 1, 10)),
-        (TokenBucket(10, 1, 20), 0.25, TokenBucket(2.5, 1, 5)),
-        (TokenBucket(1, 1, 1), 0.1, TokenBucket(0.1, 1, 1)),
-        (TokenBucket(0.29, 1, 3), 0.1, TokenBucket(0.029, 1, 1)),
+        (TokenBucket(10, 1, burst=20), 0.5, TokenBucket(5, 1, burst=10)),
+        (TokenBucket(10, 1, burst=20), 0.25, TokenBucket(2.5, 1, burst=5)),
+        (TokenBucket(1, 1, burst=1), 0.1, TokenBucket(0.1, 1, burst=1)),
+        (TokenBucket(0.29, 1, burst=3), 0.1, TokenBucket(0.029, 1, burst=1)),
         (TokenBucket(100, 60), 0.3, TokenBucket(30, 60)),
-        (TokenBucket(9, 1, 9, debt=5), Fraction(1, 3), TokenBucket(3, 1, 3, debt=1)),
-        (TokenBucket(9, 1, 9, debt=1), 0.1, TokenBucket(0.9, 1, 1, debt=1)),
-        (TokenBucket(9, 1, 9, debt=math.inf), 0.5, TokenBucket(4.5, 1, 4, debt=math.inf)),
-        (TokenBucket(0, 1, 0), 0.5, TokenBucket(0, 1, 0)),
-        (TokenBucket(9, 2, 9, "interval", 3), 0.5, TokenBucket(4, 2, 4, "interval", 1)),
+        (TokenBucket(9, 1, burst=9, debt=5), Fraction(1, 3), TokenBucket(3, 1, burst=3, debt=1)),
+        (TokenBucket(9, 1, burst=9, debt=1), 0.1, TokenBucket(0.9, 1, burst=1, debt=1)),
+        (TokenBucket(9, 1, burst=9, debt=math.inf), 0.5, TokenBucket(4.5, 1, burst=4, debt=math.inf)),
+        (TokenBucket(0, 1, burst=0), 0.5, TokenBucket(0, 1, burst=0)),
         (
-            TokenBucket(1, 2, 8, "interval", start="epoch"),
-            0.1,
-            TokenBucket(1, 2, 1, "interval", start="epoch"),
+            TokenBucket(9, 2, burst=9, refill="interval", debt=3),
+            0.5,
+            TokenBucket(4, 2, burst=4, refill="interval", debt=1),
         ),
-        (TokenBucket(7, 1, 7, name="n"), 0.5, TokenBucket(3.5, 1, 3, name="n")),
+        (
+            TokenBucket(1, 2, burst=8, refill="interval", start="epoch"),
+            0.1,
+            TokenBucket(1, 2, burst=1, refill="interval", start="epoch"),
+        ),
+        (TokenBucket(7, 1, burst=7, name="n"), 0.5, TokenBucket(3.5, 1, burst=3, name="n")),
     ],
 )
 def test_a_bucket_keeps_a_fraction_of_its_rate_only_where_it_refills_continuously(bucket, share, scaled):
@@ -81,10 +85,10 @@ def test_a_bucket_keeps_a_fraction_of_its_rate_only_where_it_refills_continuousl
 @pytest.mark.parametrize(
     ("queue", "share", "scaled"),
     [
-        (LeakyBucket(10, 1, 30), 0.5, LeakyBucket(5, 1, 15)),
-        (LeakyBucket(10, 1, 30), 0.01, LeakyBucket(1, 1, 1)),
-        (LeakyBucket(10, 1, 0), 0.29, LeakyBucket(2, 1, 0)),
-        (LeakyBucket(0, 1, 0, name="n"), 0.5, LeakyBucket(0, 1, 0, name="n")),
+        (LeakyBucket(10, 1, capacity=30), 0.5, LeakyBucket(5, 1, capacity=15)),
+        (LeakyBucket(10, 1, capacity=30), 0.01, LeakyBucket(1, 1, capacity=1)),
+        (LeakyBucket(10, 1, capacity=0), 0.29, LeakyBucket(2, 1, capacity=0)),
+        (LeakyBucket(0, 1, capacity=0, name="n"), 0.5, LeakyBucket(0, 1, capacity=0, name="n")),
     ],
 )
 def test_a_queue_keeps_whole_numbers(queue, share, scaled):

@@ -13,7 +13,7 @@ from overlimit.http.functions import is_set, told_apart
 from overlimit.http.identified_by import Request, reading
 from overlimit.http.identities import Anonymous, Identify
 from overlimit.http.made_names import MadeNames
-from overlimit.http.options import Dynamic, LimitOptions, ReadLimits, counted_method, is_dynamic
+from overlimit.http.options import Dynamic, LimitOptions, ReadLimits, counted_method, hashable, is_dynamic
 from overlimit.http.plan import MOST_PLANS
 from overlimit.http.policy_names import policy_name, shown_name
 from overlimit.http.rules import Choice, Role, Rule, Terms, VaryingLimiter
@@ -205,7 +205,7 @@ class Placed(NamedTuple):
         limits = self.value() if is_dynamic(self.value) else self.value
         if limits is None or not is_set(limits):
             return None
-        return rule(tuple(limits) if isinstance(limits, list) else limits, self._place())
+        return rule(hashable(limits), self._place())
 
     def _place(self) -> _Place:
         scope, identifier = self.options.scope, self._request_identifier()

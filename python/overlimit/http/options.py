@@ -25,6 +25,7 @@ __all__ = [
     "check_anonymous",
     "check_switch",
     "counted_method",
+    "hashable",
     "is_dynamic",
     "methods_of",
     "parts_of",
@@ -129,9 +130,16 @@ def parts_of(value: LimitsValue | None) -> tuple[LimitsLike | Dynamic, ...]:
         return ()
     if not isinstance(value, list):
         return (value,)
-    fixed = tuple(member for member in value if not is_dynamic(member))
+    fixed = hashable([member for member in value if not is_dynamic(member)])
     functions = tuple(member for member in value if is_dynamic(member))
     return (fixed, *functions) if fixed or not functions else functions
+
+
+def hashable(limits: LimitsLike) -> LimitsLike:
+    """Return limits with tuples in place of lists, such as JSON has for ``(duration, limit)``."""
+    if not isinstance(limits, list):
+        return limits
+    return tuple(tuple(part) if isinstance(part, list) else part for part in limits)
 
 
 def text_of(parts: tuple[LimitsLike | Dynamic, ...]) -> str:

@@ -37,10 +37,10 @@ class FixedWindow(LimitPerPeriod):
         self,
         limit: int,
         per: Seconds | CalendarUnit,
+        *,
         start: Literal["first", "epoch", "calendar"] = "first",
         timezone: str = _TIMEZONE,
         week_start: int = _MONDAY,
-        *,
         name: str | None = None,
     ) -> None:
         """Build the limit from its numbers.
@@ -114,6 +114,9 @@ class FixedWindow(LimitPerPeriod):
         zone = "" if self.timezone == _TIMEZONE else "-" + self.timezone.replace("/", ".").replace("+", "_")
         return f"{self.limit}-per-{self.per}{zone}"
 
+    def _phrase(self) -> str:
+        return f"{self.limit} per {self.per}" if self._calendar else super()._phrase()
+
     def _arguments(self) -> tuple[tuple[object, ...], Mapping[str, object]]:
         defaults = {"start": "first", "timezone": _TIMEZONE, "week_start": _MONDAY}
         others = {key: getattr(self, key) for key in defaults if getattr(self, key) != defaults[key]}
@@ -128,8 +131,6 @@ def _calendar_for(start: str, per: object, timezone: object, week_start: object)
     """Return the calendar that windows follow, if any; without one, refuse what only calendars understand."""
     if start == "calendar":
         return Calendar(per, timezone, week_start)  # type: ignore[arg-type]  # checked by the constructor
-    if isinstance(per, str):
-        raise InvalidLimit(f"per must be seconds unless start is 'calendar', not {shown(per)}")
     for argument, value, default in (("timezone", timezone, _TIMEZONE), ("week_start", week_start, _MONDAY)):
         if value is not default and (value != default or isinstance(value, bool)):
             raise InvalidLimit(f"{argument} means nothing unless start is 'calendar': {shown(value)}")

@@ -25,8 +25,10 @@ from overlimit.limits.token_bucket import TokenBucket
 
 __all__ = ["LimitLike", "LimitsLike", "as_limits", "parse"]
 
-LimitLike: TypeAlias = str | Limit | tuple[Seconds, int] | tuple[Seconds, int, Seconds | None]
-"""A text, a limit, or ``(duration in seconds, limit[, precision in seconds])``."""
+LimitLike: TypeAlias = (
+    str | Limit | tuple[Seconds, int] | tuple[Seconds, int, Seconds | None] | Sequence[Seconds | None]
+)
+"""A text, a limit, or ``(duration in seconds, limit[, precision in seconds])``, a list likewise."""
 
 LimitsLike: TypeAlias = LimitLike | Sequence[LimitLike]
 """One or several of these; several as a list, or as the tuple of limits that ``as_limits`` returns."""
@@ -86,8 +88,8 @@ def as_limits(value: LimitsLike, algorithm: str | None = None) -> tuple[Limit, .
     Parameters
     ----------
     value:
-        A text (see ``parse``), a limit, a tuple ``(duration, limit[, precision])`` with durations in seconds,
-        or a list of any of these.
+        A text (see ``parse``), a limit, a tuple ``(duration, limit[, precision])`` with durations in seconds
+        (or a list of these numbers, as JSON has them), or a list of any of these.
     algorithm:
         What texts and tuples become; None: a sliding window, or a token bucket where a text says ``burst``.
 
@@ -106,10 +108,10 @@ def as_limits(value: LimitsLike, algorithm: str | None = None) -> tuple[Limit, .
 
 
 def _is_several(value: object) -> bool:
-    """Tell a list, or a tuple of limits such as this module returns, from ``(duration, limit)``."""
-    if isinstance(value, tuple):
-        return not value or isinstance(value[0], (Limit, str, tuple))
-    return isinstance(value, list)
+    """Tell a list or a tuple of limits from ``(duration, limit)``, which begins with a number."""
+    if not isinstance(value, (list, tuple)):
+        return False
+    return not value or isinstance(value[0], (Limit, str, list, tuple))
 
 
 def _limits_of(part: object, algorithm: str | None) -> list[Limit]:
@@ -117,13 +119,13 @@ def _limits_of(part: object, algorithm: str | None) -> list[Limit]:
         return [part]
     if isinstance(part, str):
         return parse(part, algorithm)
-    if isinstance(part, tuple) and len(part) in (2, 3):
-        return [_limit_of_tuple(part, algorithm)]
+    if isinstance(part, (list, tuple)) and len(part) in (2, 3):
+        return [_limit_of_numbers(part, algorithm)]
     wanted = "a text, a limit, a tuple (duration, limit[, precision]) or a list of these"
     raise InvalidLimit(f"limits must be {wanted}, not {shown(part)}")
 
 
-def _limit_of_tuple(part: tuple[object, ...], algorithm: str | None) -> Limit:
+def _limit_of_numbers(part: Sequence[object], algorithm: str | None) -> Limit:
     kind = SlidingWindow if algorithm is None else algorithm_named(algorithm)
     per, limit, precision = part if len(part) == 3 else (*part, None)
     if precision is not None and "precision" not in kind.optional_terms:

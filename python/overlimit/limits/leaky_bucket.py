@@ -8,7 +8,16 @@ from typing import ClassVar
 
 from overlimit.errors import InvalidLimit
 from overlimit.limits.limit import Limit, Terms
-from overlimit.limits.quantities import MOST, Seconds, count, duration_label, micros, portion, seconds
+from overlimit.limits.quantities import (
+    MOST,
+    Seconds,
+    count,
+    duration_label,
+    duration_words,
+    micros,
+    portion,
+    seconds,
+)
 
 __all__ = ["LeakyBucket"]
 
@@ -29,7 +38,7 @@ class LeakyBucket(Limit):
     algorithm: ClassVar[str] = "leaky_bucket"
     optional_terms: ClassVar[frozenset[str]] = frozenset({"burst"})
 
-    def __init__(self, rate: int, per: Seconds, capacity: int, *, name: str | None = None) -> None:
+    def __init__(self, rate: int, per: Seconds, *, capacity: int, name: str | None = None) -> None:
         """Build the limit from its numbers.
 
         Parameters
@@ -59,7 +68,7 @@ class LeakyBucket(Limit):
     @classmethod
     def from_terms(cls, terms: Terms) -> LeakyBucket:
         """Build the bucket that a text or a tuple describes; the limit is the rate, the burst what waits."""
-        return cls(terms.limit, terms.per, terms.burst or 0)
+        return cls(terms.limit, terms.per, capacity=terms.burst or 0)
 
     @property
     def rate(self) -> int:
@@ -89,6 +98,10 @@ class LeakyBucket(Limit):
 
     def _description(self) -> str:
         return f"{self.rate}-per-{duration_label(self._numbers[1])}-queue-{self.capacity}"
+
+    def _phrase(self) -> str:
+        phrase = f"{self.rate} per {duration_words(self._numbers[1])}"
+        return f"{phrase} burst {self.capacity}" if self.capacity else phrase
 
     def _scaled_arguments(self, share: Fraction) -> Mapping[str, object]:
         return {"rate": portion(self.rate, share), "capacity": portion(self.capacity, share)}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 from overlimit._core import Limit as CoreLimit
 from overlimit.errors import InvalidLimit
 from overlimit.limits.quantities import Seconds, shown
-from overlimit.limits.value import Value
+from overlimit.limits.value import Value, written
 from overlimit.names import KEY_NAME_RULE, is_key_name
 from overlimit.other_names import OF_LIMIT, missing
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from overlimit._core import Calendar as CoreCalendar
 
 __all__ = ["Limit", "Terms"]
+
+_IN_PHRASE = frozenset({"per", "burst", "capacity"})
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,8 @@ class Limit(Value):
     """One rule: an algorithm with its numbers. An immutable value, validated when built.
 
     Two limits are equal when algorithm, numbers and name are: ``FixedWindow(5, 60)`` equals
-    ``FixedWindow(5, timedelta(minutes=1))``. Limits hash, pickle and copy; ``repr`` is valid Python.
+    ``FixedWindow(5, timedelta(minutes=1))``. Limits hash, pickle and copy; ``repr`` is valid Python,
+    and ``str`` is for people.
     """
 
     __slots__ = ("_core_limit", "_count", "_name", "_numbers")
@@ -97,6 +100,20 @@ class Limit(Value):
     def label(self) -> str:
         """The name, or without one a readable description such as ``120-per-60s``."""
         return self._name or self._description()
+
+    def __str__(self) -> str:
+        """Return the limit for people, such as ``10 per 1 minute burst 20``.
+
+        In the grammar of limits, so that with the limit's algorithm it reads back as an equal limit; what the
+        grammar cannot say follows in parentheses, which it refuses.
+        """
+        _, by_name = self._call()
+        rest = [f"{key}={written(value)}" for key, value in by_name.items() if key not in _IN_PHRASE]
+        return f"{self._phrase()} ({', '.join(rest)})" if rest else self._phrase()
+
+    @abstractmethod
+    def _phrase(self) -> str:
+        """Return the rate and the period, and the burst or the capacity if there is one, for people."""
 
     @abstractmethod
     def _description(self) -> str:

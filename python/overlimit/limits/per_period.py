@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TypeVar
 
 from overlimit.limits.limit import Limit, Terms
-from overlimit.limits.quantities import Seconds, duration_label, portion, seconds
+from overlimit.limits.quantities import Seconds, duration_label, duration_words, portion, seconds
 
 __all__ = ["LimitPerPeriod"]
 
@@ -50,6 +50,9 @@ class LimitPerPeriod(Limit):
 
     def _description(self) -> str:
         return f"{self.limit}-per-{duration_label(self._period_us)}"
+
+    def _phrase(self) -> str:
+        return f"{self.limit} per {duration_words(self._period_us)}"
 
     def _scaled_arguments(self, share: Fraction) -> Mapping[str, object]:
         return {"limit": portion(self.limit, share)}

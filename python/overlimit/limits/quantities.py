@@ -21,6 +21,7 @@ __all__ = [
     "Seconds",
     "count",
     "duration_label",
+    "duration_words",
     "micros",
     "neat",
     "portion",
@@ -39,6 +40,14 @@ MOST = 2**53 - 1
 LONGEST_US = 2**49
 """The longest period in microseconds, about 17.8 years: now plus a few periods stays exact in a double."""
 
+_WORDS = {
+    "week": 604_800_000_000,
+    "day": 86_400_000_000,
+    "hour": 3_600_000_000,
+    "minute": 60_000_000,
+    "second": 1_000_000,
+    "ms": 1_000,
+}
 _MICROSECOND = timedelta(microseconds=1)
 _DECIMAL_DIGITS = 400  # an exponent beyond any float; expanding a larger one could take all memory
 
@@ -57,6 +66,8 @@ def count(value: object, argument: str, most: int = MOST) -> int:
 
 def micros(value: object, argument: str) -> int:
     """Return ``value`` seconds in microseconds, 1 to ``LONGEST_US``, rounded; else raise InvalidLimit."""
+    if isinstance(value, str):
+        raise InvalidLimit(_no_text(value, argument))
     if isinstance(value, timedelta):
         us = value // _MICROSECOND
     else:
@@ -68,6 +79,13 @@ def micros(value: object, argument: str) -> int:
             f"{argument} must be at most 2**49 microseconds (562949953.421312 s), not {shown(value)}"
         )
     return us
+
+
+def _no_text(value: str, argument: str) -> str:
+    wrong = f"{argument} must be a number of seconds or a timedelta, such as 60 or timedelta(minutes=1)"
+    units = ("second", "minute", "hour", "day", "week", "month")
+    calendar = f'; for a calendar\'s {value}s write FixedWindow(limit, "{value}", start="calendar")'
+    return f"{wrong}, not {shown(value)}{calendar if value in units and argument == 'per' else ''}"
 
 
 def rate_per_period(value: object, argument: str) -> Fraction:
@@ -100,6 +118,15 @@ def seconds(us: int) -> float:
 def duration_label(us: int) -> str:
     """Return microseconds as a plain decimal of seconds, e.g. ``60s`` or ``0.5s``."""
     return f"{us / 1e6:.6f}".rstrip("0").rstrip(".") + "s"
+
+
+def duration_words(us: int) -> str:
+    """Return microseconds for people, e.g. ``1 minute``, ``90 seconds``, ``250 ms`` or ``0.0005 seconds``."""
+    for word, length in _WORDS.items():
+        if us % length == 0:
+            times = us // length
+            return f"{times} {word}" if times == 1 or word == "ms" else f"{times} {word}s"
+    return f"{us // 1_000_000}.{us % 1_000_000:06}".rstrip("0") + " seconds"
 
 
 def neat(number: Fraction) -> int | float | Fraction:

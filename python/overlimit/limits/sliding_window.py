@@ -10,10 +10,10 @@ from overlimit.limits.limit import Terms
 from overlimit.limits.per_period import LimitPerPeriod
 from overlimit.limits.quantities import Seconds, count, micros, seconds, shown
 
-__all__ = ["SlidingWindow"]
+__all__ = ["MOST_BLOCKS", "SlidingWindow"]
 
 _DEFAULT_BLOCKS = 50
-_MOST_BLOCKS = 4096
+MOST_BLOCKS = 4096
 
 
 class SlidingWindow(LimitPerPeriod):
@@ -32,7 +32,7 @@ class SlidingWindow(LimitPerPeriod):
     optional_terms: ClassVar[frozenset[str]] = frozenset({"precision"})
 
     def __init__(
-        self, limit: int, per: Seconds, precision: Seconds | None = None, *, name: str | None = None
+        self, limit: int, per: Seconds, *, precision: Seconds | None = None, name: str | None = None
     ) -> None:
         """Build the limit from its numbers.
 
@@ -61,7 +61,7 @@ class SlidingWindow(LimitPerPeriod):
     @classmethod
     def from_terms(cls, terms: Terms) -> SlidingWindow:
         """Build the window that a text or a tuple describes."""
-        return cls(terms.limit, terms.per, terms.precision)
+        return cls(terms.limit, terms.per, precision=terms.precision)
 
     @property
     def precision(self) -> float:
@@ -85,9 +85,9 @@ def _precision_us(precision: Seconds | None, period_us: int) -> int:
         return _default_precision_us(period_us)
     precision_us = micros(precision, "precision")
     blocks, rest = divmod(period_us, precision_us)
-    if rest or blocks > _MOST_BLOCKS:
+    if rest or blocks > MOST_BLOCKS:
         raise InvalidLimit(
-            f"precision must divide per ({seconds(period_us)} s) into 1 to {_MOST_BLOCKS} whole blocks, "
+            f"precision must divide per ({seconds(period_us)} s) into 1 to {MOST_BLOCKS} whole blocks, "
             f"not {shown(precision)}"
         )
     return precision_us

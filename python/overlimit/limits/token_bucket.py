@@ -15,6 +15,7 @@ from overlimit.limits.quantities import (
     Seconds,
     count,
     duration_label,
+    duration_words,
     micros,
     neat,
     portion,
@@ -28,6 +29,7 @@ __all__ = ["TokenBucket"]
 
 _REFILLS = ("continuous", "interval")
 _STARTS = ("first", "epoch")
+_LONG_PART = 10_000
 _WORST_RELATIVE_ERROR = Fraction(1, 10**9)
 
 
@@ -57,11 +59,11 @@ class TokenBucket(Limit):
         self,
         rate: Rate,
         per: Seconds = 1,
+        *,
         burst: int | None = None,
         refill: Literal["continuous", "interval"] = "continuous",
         debt: float = 0,
         start: Literal["first", "epoch"] = "first",
-        *,
         name: str | None = None,
     ) -> None:
         """Build the limit from its numbers.
@@ -117,7 +119,7 @@ class TokenBucket(Limit):
     @classmethod
     def from_terms(cls, terms: Terms) -> TokenBucket:
         """Build the bucket that a text or a tuple describes; the limit is the rate."""
-        return cls(terms.limit, terms.per, terms.burst)
+        return cls(terms.limit, terms.per, burst=terms.burst)
 
     @property
     def rate(self) -> int | float | Fraction:
@@ -166,6 +168,9 @@ class TokenBucket(Limit):
         tokens = str(rate) if plain else f"{float(rate):.6g}".replace("+", "")
         return f"{tokens}-per-{duration_label(self._numbers[1])}-burst-{self.burst}"
 
+    def _phrase(self) -> str:
+        return f"{_written_rate(self._rate)} per {duration_words(self._numbers[1])} burst {self.burst}"
+
     def _scaled_arguments(self, share: Fraction) -> Mapping[str, object]:
         return {
             "rate": self._rate * share if self._refill == "continuous" else portion(int(self._rate), share),
@@ -181,6 +186,14 @@ class TokenBucket(Limit):
 
     def _identity(self) -> tuple[object, ...]:
         return *super()._identity(), self._refill, self._rate, self._debt
+
+
+def _written_rate(rate: Fraction) -> str:
+    """Return a rate for people, a long fraction to six digits."""
+    number = neat(rate)
+    if not isinstance(number, Fraction) or max(number.numerator, number.denominator) < _LONG_PART:
+        return str(number)
+    return f"about {float(number):.6g}"
 
 
 def _default_burst(rate: Fraction) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NoReturn, TypeVar
 
-__all__ = ["Value"]
+__all__ = ["Value", "written"]
 
 _Self = TypeVar("_Self", bound="Value")
 
@@ -50,7 +50,7 @@ class Value(ABC):
     def __repr__(self) -> str:
         """Return the call that builds an equal value."""
         positional, by_name = self._call()
-        parts = [*map(_written, positional), *(f"{key}={_written(value)}" for key, value in by_name.items())]
+        parts = [*map(written, positional), *(f"{key}={written(value)}" for key, value in by_name.items())]
         return f"{type(self).__name__}({', '.join(parts)})"
 
     def __reduce__(self: _Self) -> tuple[Callable[[], _Self], tuple[()]]:
@@ -59,5 +59,6 @@ class Value(ABC):
         return partial(type(self), *positional, **by_name), ()
 
 
-def _written(argument: object) -> str:
+def written(argument: object) -> str:
+    """Return an argument as Python reads it."""
     return "float('inf')" if argument == math.inf else repr(argument)

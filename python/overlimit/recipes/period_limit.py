@@ -32,7 +32,7 @@ class PeriodState(enum.IntEnum):
     ALLOWED = 1
     """Passed, and more may follow."""
     HIT_QUOTA = 2
-    """Passed as the last one of its period."""
+    """Passed as the last one of its period; not said of the only one, where the quota is 1."""
     OVER_QUOTA = 3
     """Refused: the quota of the period is used up."""
 
@@ -85,7 +85,8 @@ class PeriodLimit:
         decision = self._limiter.hit(key)
         if not decision:
             return PeriodState.OVER_QUOTA
-        return PeriodState.ALLOWED if decision.remaining else PeriodState.HIT_QUOTA
+        is_last = decision.remaining == 0 and self._limiter.limits[0].quota > 1
+        return PeriodState.HIT_QUOTA if is_last else PeriodState.ALLOWED
 
     def __repr__(self) -> str:
         return f"<PeriodLimit {self._limiter.limits[0]!r}, name={self._limiter.name!r}>"

@@ -36,9 +36,9 @@ class TestPeriodLimit:
         assert taken == [ALLOWED] * 4 + [HIT_QUOTA] + [OVER_QUOTA] * 95
         assert Tally(limiter.take("b") for _ in range(100)) == {ALLOWED: 4, HIT_QUOTA: 1, OVER_QUOTA: 95}
 
-    def test_a_quota_of_1_is_hit_at_once_and_one_of_0_is_over(self, make):
+    def test_the_only_one_of_a_quota_of_1_is_allowed_and_a_quota_of_0_is_over(self, make):
         one, none = make(PeriodLimit, 60, 1), make(PeriodLimit, 60, 0)
-        assert [one.take("a"), one.take("a")] == [HIT_QUOTA, OVER_QUOTA]
+        assert [one.take("a"), one.take("a")] == [ALLOWED, OVER_QUOTA]
         assert [none.take("a"), none.take("a")] == [OVER_QUOTA, OVER_QUOTA]
 
     def test_the_states_are_the_published_numbers(self):
@@ -52,11 +52,11 @@ class TestPeriodLimit:
     def test_a_period_starts_with_the_first_take(self, make, at):
         limiter = make(PeriodLimit, 60, 1)
         at(30)
-        assert limiter.take("a") == HIT_QUOTA
+        assert limiter.take("a") == ALLOWED
         at(89.999999)
         assert limiter.take("a") == OVER_QUOTA
         at(90)
-        assert limiter.take("a") == HIT_QUOTA
+        assert limiter.take("a") == ALLOWED
 
     def test_a_period_of_one_and_a_half_seconds_is_that(self, make, at):
         limiter = make(PeriodLimit, 1.5, 2)
@@ -82,11 +82,11 @@ class TestPeriodLimit:
     def test_an_aligned_period_ends_on_the_local_calendar(self, make, berlin, period, inside, end):
         limiter = make(PeriodLimit, period, 1, align=True, timezone="Europe/Berlin")
         berlin(*inside)
-        assert [limiter.take("a"), limiter.take("a")] == [HIT_QUOTA, OVER_QUOTA]
+        assert [limiter.take("a"), limiter.take("a")] == [ALLOWED, OVER_QUOTA]
         berlin(*end, microseconds=-1)
         assert limiter.take("a") == OVER_QUOTA
         berlin(*end)
-        assert [limiter.take("a"), limiter.take("a")] == [HIT_QUOTA, OVER_QUOTA]
+        assert [limiter.take("a"), limiter.take("a")] == [ALLOWED, OVER_QUOTA]
 
     def test_hours_that_are_repeated_are_two_hours(self, make, clock):
         limiter = make(PeriodLimit, 3600, 1, align=True, timezone="Europe/Berlin")
@@ -95,21 +95,21 @@ class TestPeriodLimit:
         for quarter in range(8):
             clock.set(first + 900 * quarter)
             taken.append(limiter.take("a"))
-        assert taken == ([HIT_QUOTA] + [OVER_QUOTA] * 3) * 2
+        assert taken == ([ALLOWED] + [OVER_QUOTA] * 3) * 2
 
     def test_the_calendar_is_utc_by_default(self, make, at):
         limiter = make(PeriodLimit, 86400, 1, align=True)
         day = -(-START // 86400) * 86400 - START
         at(day - 1)
-        assert limiter.take("a") == HIT_QUOTA
+        assert limiter.take("a") == ALLOWED
         at(day - 0.000001)
         assert limiter.take("a") == OVER_QUOTA
         at(day)
-        assert limiter.take("a") == HIT_QUOTA
+        assert limiter.take("a") == ALLOWED
 
     @pytest.mark.parametrize("period", [2, 59, 61, 1.5, 7200, 604801, 2592000])
     def test_other_periods_have_no_calendar(self, make, period):
-        assert make(PeriodLimit, period, 1).take("a") == HIT_QUOTA
+        assert make(PeriodLimit, period, 1).take("a") == ALLOWED
         with pytest.raises(ValueError, match="period"):
             make(PeriodLimit, period, 1, align=True)
 

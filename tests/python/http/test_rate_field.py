@@ -24,7 +24,7 @@ ENFORCE, SHADOW, ON_REFUSAL = 0, 1, 2
 LIMITS = [
     [FixedWindow(5, 10)],
     [SlidingWindow(3, 60), TokenBucket(4, per=1.5, burst=9)],
-    [LeakyBucket(2, 7, 3), FixedWindow(4, 3600), FixedWindow(2**45, 86400)],
+    [LeakyBucket(2, 7, capacity=3), FixedWindow(4, 3600), FixedWindow(2**45, 86400)],
 ]
 
 

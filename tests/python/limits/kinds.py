@@ -20,7 +20,7 @@ from overlimit.limits import (
 
 
 def queueless(rate: int, per: object = 1, capacity: int = 0, *, name: str | None = None) -> LeakyBucket:
-    return LeakyBucket(rate, per, capacity, name=name)
+    return LeakyBucket(rate, per, capacity=capacity, name=name)
 
 
 WINDOWS = pytest.mark.parametrize("kind", [FixedWindow, SlidingWindow, SlidingWindowCounter])
@@ -33,8 +33,8 @@ EXAMPLES = [
     FixedWindow(5, 0.5, start="epoch", name="burst.guard-1"),
     FixedWindow(0, timedelta(days=1)),
     FixedWindow(1000, "day", start="calendar"),
-    FixedWindow(1000, "week", "calendar", "Europe/Berlin", 6, name="weekly"),
-    FixedWindow(1000, "second", "calendar", "Etc/GMT+5"),
+    FixedWindow(1000, "week", start="calendar", timezone="Europe/Berlin", week_start=6, name="weekly"),
+    FixedWindow(1000, "second", start="calendar", timezone="Etc/GMT+5"),
     SlidingWindow(120, 60),
     SlidingWindow(120, 60, precision=Fraction(1, 4), name="api"),
     SlidingWindow(2**53 - 1, 2**49 / 1e6),
@@ -42,8 +42,8 @@ EXAMPLES = [
     SlidingLog(10_000, 0.25, name="exact"),
     SlidingWindowCounter(120, 60),
     SlidingWindowCounter(2**53 - 1, 2**49 / 1e6, name="rough"),
-    LeakyBucket(10, 1, 20),
-    LeakyBucket(0, timedelta(hours=1), 0, name="shut"),
+    LeakyBucket(10, 1, capacity=20),
+    LeakyBucket(0, timedelta(hours=1), capacity=0, name="shut"),
     TokenBucket(10),
     TokenBucket(10, per=60, burst=20, name="b"),
     TokenBucket(0.29, burst=100),
@@ -51,7 +51,7 @@ EXAMPLES = [
     TokenBucket(Decimal("0.001"), burst=3),
     TokenBucket(0),
     TokenBucket(2**80, 2**49 / 1e6, burst=5),
-    TokenBucket(10, 60, 30, "interval"),
+    TokenBucket(10, 60, burst=30, refill="interval"),
     TokenBucket(10, 60, refill="interval", start="epoch", name="hourly"),
     TokenBucket(10, 60, debt=5),
     TokenBucket(1, 2, refill="interval", debt=math.inf),

@@ -15,7 +15,7 @@ from overlimit.limits import (
 
 
 def test_of_a_fixed_window():
-    limit = FixedWindow(5, 60, "epoch", name="n")
+    limit = FixedWindow(5, 60, start="epoch", name="n")
     assert (limit.algorithm, limit.limit, limit.per, limit.start) == ("fixed_window", 5, 60, "epoch")
     assert (limit.quota, limit.window, limit.name, limit.label) == (5, 60.0, "n", "n")
     assert limit._numbers == (5, 60_000_000, 1)
@@ -56,14 +56,14 @@ def test_of_a_sliding_window_counter():
 
 
 def test_of_a_leaky_bucket():
-    limit = LeakyBucket(10, 2, 31)
+    limit = LeakyBucket(10, 2, capacity=31)
     assert (limit.algorithm, limit.rate, limit.per, limit.capacity) == ("leaky_bucket", 10, 2, 31)
     assert (limit.quota, limit.window) == (41, 10.0)
     assert limit._numbers == (10, 2_000_000, 31)
 
 
 def test_of_a_leaky_bucket_that_never_drains():
-    assert (LeakyBucket(0, 1, 0).quota, LeakyBucket(0, 1, 0).window) == (0, 0.0)
+    assert (LeakyBucket(0, 1, capacity=0).quota, LeakyBucket(0, 1, capacity=0).window) == (0, 0.0)
 
 
 def test_of_a_sliding_window():

@@ -34,13 +34,13 @@ def test_alone_take_a_unit_a_time_zone_and_a_start_of_weeks(start, argument, arg
 
 
 def test_may_be_ruled_out_by_their_defaults():
-    assert FixedWindow(1, 60, "first", "UTC", 0) == FixedWindow(1, 60)
+    assert FixedWindow(1, 60, start="first", timezone="UTC", week_start=0) == FixedWindow(1, 60)
 
 
 @pytest.mark.parametrize("wrong", ["Europe/Atlantis", "", None, b"UTC", "../UTC", 5])
 def test_refuse_an_unknown_time_zone_naming_it(wrong):
     with pytest.raises(InvalidLimit) as caught:
-        FixedWindow(1, "day", "calendar", wrong)
+        FixedWindow(1, "day", start="calendar", timezone=wrong)
     assert str(caught.value).startswith("timezone ")
     assert repr(wrong) in str(caught.value)
 
@@ -48,4 +48,4 @@ def test_refuse_an_unknown_time_zone_naming_it(wrong):
 @pytest.mark.parametrize("wrong", [-1, 7, 0.0, True, None, "mon"])
 def test_refuse_another_day_of_the_week(wrong):
     with pytest.raises(InvalidLimit, match=r"^week_start "):
-        FixedWindow(1, "week", "calendar", week_start=wrong)
+        FixedWindow(1, "week", start="calendar", week_start=wrong)

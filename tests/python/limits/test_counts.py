@@ -29,7 +29,7 @@ def test_anything_else_is_refused_naming_the_argument(kind, wrong):
     if kind is TokenBucket and wrong is None:
         return
     with pytest.raises(InvalidLimit, match=f"^{argument} "):
-        kind(1, 1, wrong) if argument == "burst" else kind(wrong, 1)
+        kind(1, 1, burst=wrong) if argument == "burst" else kind(wrong, 1)
 
 
 @pytest.mark.parametrize("most", [0, 1, 10_000])

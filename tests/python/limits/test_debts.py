@@ -38,9 +38,9 @@ def test_are_never_paid_at_a_rate_of_zero(refill, debt):
 
 
 def test_by_the_interval_fit_below_2_to_the_53_together_with_the_burst():
-    assert TokenBucket(1, 1, 10, "interval", debt=2**53 - 11)._numbers[6] == 2**53 - 11
+    assert TokenBucket(1, 1, burst=10, refill="interval", debt=2**53 - 11)._numbers[6] == 2**53 - 11
     with pytest.raises(InvalidLimit, match=r"^debt "):
-        TokenBucket(1, 1, 10, "interval", debt=2**53 - 10)
+        TokenBucket(1, 1, burst=10, refill="interval", debt=2**53 - 10)
 
 
 def test_that_leave_the_rate_exact_do_not_change_it():
@@ -58,7 +58,7 @@ def test_that_leave_the_rate_exact_do_not_change_it():
 def test_without_an_exact_rate_bring_the_closest_below():
     # Only a token of 10**9 + 7 units makes this rate exact, and a billion of those is too much to owe.
     rate = Fraction(1_618_033_989, 10**9 + 7)
-    alone, indebted = TokenBucket(rate, 1e-6, 1), TokenBucket(rate, 1e-6, 1, debt=10**9)
+    alone, indebted = TokenBucket(rate, 1e-6, burst=1), TokenBucket(rate, 1e-6, burst=1, debt=10**9)
     assert units(alone) == (10**9 + 7, 1_618_033_989)
     units_per_token, refill = units(indebted)
     assert (1 + 10**9) * units_per_token < 2**53
@@ -78,7 +78,7 @@ def test_too_large_for_the_rate_are_refused():
 def test_do_not_excuse_a_rate_that_fits_nowhere():
     for debt in (0, 1, 2**52, math.inf):
         with pytest.raises(InvalidLimit, match=r"^rate "):
-            TokenBucket(1, 2**49 / 1e6, 16, debt=debt)
+            TokenBucket(1, 2**49 / 1e6, burst=16, debt=debt)
 
 
 @INTERVALS
@@ -87,13 +87,13 @@ def test_do_not_excuse_a_rate_that_fits_nowhere():
 def test_that_are_infinite_are_the_largest_that_fits(refill, rate, per_us, burst):
     per = Fraction(per_us, 10**6)
     try:
-        endless = TokenBucket(rate, per, burst, refill, math.inf)
+        endless = TokenBucket(rate, per, burst=burst, refill=refill, debt=math.inf)
     except InvalidLimit:
         with pytest.raises(InvalidLimit, match=r"^rate "):
-            TokenBucket(rate, per, burst, refill)
+            TokenBucket(rate, per, burst=burst, refill=refill)
         return
     size, _, units_per_token, *_, most = endless._numbers
     assert (size + most) * units_per_token < 2**53 <= (size + most + 1) * units_per_token
     assert endless.debt == math.inf
-    assert endless._numbers[:6] == TokenBucket(rate, per, burst, refill)._numbers[:6]
-    assert endless._numbers == TokenBucket(rate, per, burst, refill, most)._numbers
+    assert endless._numbers[:6] == TokenBucket(rate, per, burst=burst, refill=refill)._numbers[:6]
+    assert endless._numbers == TokenBucket(rate, per, burst=burst, refill=refill, debt=most)._numbers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 
 import pytest
@@ -89,7 +90,7 @@ class TestPhrases:
     def test_of_zero_refuse_everything(self, clock):
         assert parse("0/minute") == [SlidingWindow(0, 60)]
         assert parse("0/minute", "token_bucket") == [TokenBucket(0, 60, burst=0)]
-        assert parse("0/minute", "leaky_bucket") == [LeakyBucket(0, 60, 0)]
+        assert parse("0/minute", "leaky_bucket") == [LeakyBucket(0, 60, capacity=0)]
         for algorithm in (None, *ALGORITHMS):
             assert not Limiter("0/minute", algorithm=algorithm, clock=clock).hit("a")
 
@@ -100,7 +101,7 @@ class TestAlgorithms:
         [
             (None, SlidingWindow(10, 60)),
             ("sliding_window", SlidingWindow(10, 60)),
-            ("fixed_window", FixedWindow(10, 60, "first")),
+            ("fixed_window", FixedWindow(10, 60, start="first")),
             ("sliding_log", SlidingLog(10, 60)),
             ("sliding_window_counter", SlidingWindowCounter(10, 60)),
             ("token_bucket", TokenBucket(10, 60, burst=10)),
@@ -119,9 +120,9 @@ class TestAlgorithms:
 
     def test_leaky_buckets_take_it_as_their_capacity(self):
         assert parse("10/s burst 3; 5/s; 1/m burst 0", "leaky_bucket") == [
-            LeakyBucket(10, 1, 3),
-            LeakyBucket(5, 1, 0),
-            LeakyBucket(1, 60, 0),
+            LeakyBucket(10, 1, capacity=3),
+            LeakyBucket(5, 1, capacity=0),
+            LeakyBucket(1, 60, capacity=0),
         ]
         assert place("5/s, 0/s burst 3", "leaky_bucket") == "0/s burst 3"
 
@@ -246,6 +247,11 @@ class TestAsLimits:
             ["120/minute"],
             [SlidingWindow(120, 60)],
             [(60, 120)],
+            [60, 120],
+            [60, 120, 1.2],
+            [[60, 120]],
+            [[60, 120, None]],
+            ([60, 120],),
         ],
     )
     def test_one_limit_may_be_given_in_many_ways(self, value):
@@ -257,9 +263,13 @@ class TestAsLimits:
             SlidingWindow(1, 1),
             SlidingWindow(2, 1),
             bucket,
-            SlidingWindow(240, 3600, 60),
+            SlidingWindow(240, 3600, precision=60),
             SlidingWindow(4, 1),
         )
+
+    def test_what_json_makes_of_tuples_is_read_as_tuples(self):
+        limits = [(60, 10), (3600, 100, 60), "5/s burst 9"]
+        assert as_limits(json.loads(json.dumps(limits))) == as_limits(limits)
 
     def test_its_own_answer_is_an_answer(self):
         limits = as_limits("1/s; 2/s burst 9")
@@ -275,7 +285,7 @@ class TestAsLimits:
         assert {limit.algorithm for limit in as_limits((60, 120), algorithm)} == {algorithm}
 
     def test_a_precision_needs_a_sliding_window(self):
-        assert as_limits((60, 120, 1), "sliding_window") == (SlidingWindow(120, 60, 1),)
+        assert as_limits((60, 120, 1), "sliding_window") == (SlidingWindow(120, 60, precision=1),)
         for algorithm in ALGORITHMS.keys() - {"sliding_window"}:
             with pytest.raises(InvalidLimit, match="precision"):
                 as_limits((60, 120, 1), algorithm)
@@ -297,7 +307,6 @@ class TestAsLimits:
             (60, 120, 1, 1),
             [[(60, 120)]],
             [None],
-            [60, 120],
             object(),
         ],
     )

@@ -33,7 +33,7 @@ def test_know_a_whole_number_in_any_dress(rate):
 @settings(deadline=None)
 @given(rate=st.integers(1, 2**53 - 1), per_us=st.integers(1, 2**49), burst=st.integers(0, 2**53 - 1))
 def test_fit_whatever_the_numbers(rate, per_us, burst):
-    bucket = TokenBucket(rate, Fraction(per_us, 10**6), burst, "interval")
+    bucket = TokenBucket(rate, Fraction(per_us, 10**6), burst=burst, refill="interval")
     assert bucket._numbers == (burst, per_us, 1, rate, per_us, 0, 0)
     assert bucket.window == min(-(-burst // rate) * per_us, 2**53 - 1) / 1e6
 

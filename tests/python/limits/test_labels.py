@@ -29,11 +29,11 @@ from .kinds import EACH
         (TokenBucket(10, burst=20), "10-per-1s-burst-20"),
         (TokenBucket(0.29), "0.29-per-1s-burst-1"),
         (FixedWindow(1, 60, name="login.ip"), "login.ip"),
-        (FixedWindow(9, "day", "calendar"), "9-per-day"),
-        (FixedWindow(9, "hour", "calendar", "Asia/Gaza"), "9-per-hour-Asia.Gaza"),
+        (FixedWindow(9, "day", start="calendar"), "9-per-day"),
+        (FixedWindow(9, "hour", start="calendar", timezone="Asia/Gaza"), "9-per-hour-Asia.Gaza"),
         (SlidingLog(120, 60), "120-per-60s"),
         (SlidingWindowCounter(120, 60), "120-per-60s"),
-        (LeakyBucket(10, 60, 5), "10-per-60s-queue-5"),
+        (LeakyBucket(10, 60, capacity=5), "10-per-60s-queue-5"),
     ],
 )
 def test_a_label_is_the_name_or_says_it_all(limit, label):
@@ -50,8 +50,8 @@ def test_a_label_can_stand_in_a_header_and_a_key(limit):
 def test_of_extreme_buckets_can_stand_in_a_header():
     longest = (2**49 - 1) / 1e6
     for limit in (
-        LeakyBucket(1, longest, 2**53 - 2),
-        TokenBucket(1, longest, 2**53 - 1, "interval"),
+        LeakyBucket(1, longest, capacity=2**53 - 2),
+        TokenBucket(1, longest, burst=2**53 - 1, refill="interval"),
     ):
         assert policy_field([Item(limit.label, limit.quota, limit.window)]) == (
             f'"{limit.label}";q={min(limit.quota, 10**15 - 1)};w=9007199255'
@@ -64,11 +64,11 @@ def test_even_an_extreme_label_is_a_label():
         TokenBucket(2**53 - 1, 1e-6),
         TokenBucket(2**80, 2**49 / 1e6, burst=2**53 - 1),
         TokenBucket(Fraction(1, 10**9), per=1),
-        LeakyBucket(2**53 - 2, (2**49 - 1) / 1e6, 1),
-        LeakyBucket(1, (2**49 - 1) / 1e6, 2**53 - 2),
-        FixedWindow(2**53 - 1, "second", "calendar", "America/Argentina/ComodRivadavia"),
-        FixedWindow(1, "month", "calendar", "Etc/GMT+12"),
-        FixedWindow(1, "week", "calendar", "America/Port-au-Prince", 3),
+        LeakyBucket(2**53 - 2, (2**49 - 1) / 1e6, capacity=1),
+        LeakyBucket(1, (2**49 - 1) / 1e6, capacity=2**53 - 2),
+        FixedWindow(2**53 - 1, "second", start="calendar", timezone="America/Argentina/ComodRivadavia"),
+        FixedWindow(1, "month", start="calendar", timezone="Etc/GMT+12"),
+        FixedWindow(1, "week", start="calendar", timezone="America/Port-au-Prince", week_start=3),
     ):
         assert len(limit.label) <= 64
         assert all(c.isalnum() or c in "_.-" for c in limit.label)

@@ -13,7 +13,7 @@ from .kinds import type_name
 @pytest.mark.parametrize("wrong", [-1, 2**53, 1.5, 5.0, True, "5", None], ids=type_name)
 def test_refuse_another_capacity(wrong):
     with pytest.raises(InvalidLimit, match=r"^capacity "):
-        LeakyBucket(1, 1, wrong)
+        LeakyBucket(1, 1, capacity=wrong)
 
 
 def test_need_a_capacity():
@@ -22,12 +22,12 @@ def test_need_a_capacity():
 
 
 def test_that_never_drain_hold_nothing():
-    assert LeakyBucket(0, 1, 0).capacity == 0
+    assert LeakyBucket(0, 1, capacity=0).capacity == 0
     with pytest.raises(InvalidLimit, match=r"^rate "):
-        LeakyBucket(0, 1, 1)
+        LeakyBucket(0, 1, capacity=1)
 
 
 def test_hold_less_than_2_to_the_53_together_with_the_rate():
-    assert LeakyBucket(2**52, 1, 2**52 - 1).quota == 2**53 - 1
+    assert LeakyBucket(2**52, 1, capacity=2**52 - 1).quota == 2**53 - 1
     with pytest.raises(InvalidLimit, match=r"^capacity "):
-        LeakyBucket(2**52, 1, 2**52)
+        LeakyBucket(2**52, 1, capacity=2**52)

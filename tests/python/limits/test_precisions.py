@@ -40,9 +40,9 @@ def test_by_default_divides_whatever_the_period(us):
 
 
 def test_may_be_as_coarse_as_the_period_or_as_fine_as_a_4096th():
-    assert SlidingWindow(1, 4096, 4096).window == 8192.0
-    assert SlidingWindow(1, 4096, 1).precision == 1
-    assert SlidingWindow(1, 10, timedelta(seconds=2.5)).precision == 2.5
+    assert SlidingWindow(1, 4096, precision=4096).window == 8192.0
+    assert SlidingWindow(1, 4096, precision=1).precision == 1
+    assert SlidingWindow(1, 10, precision=timedelta(seconds=2.5)).precision == 2.5
 
 
 @pytest.mark.parametrize(
@@ -50,4 +50,4 @@ def test_may_be_as_coarse_as_the_period_or_as_fine_as_a_4096th():
 )
 def test_that_does_not_divide_into_4096_blocks_at_most_is_refused(wrong):
     with pytest.raises(InvalidLimit, match="precision"):
-        SlidingWindow(1, 10, wrong)
+        SlidingWindow(1, 10, precision=wrong)

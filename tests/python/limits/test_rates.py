@@ -45,7 +45,7 @@ def test_that_fit_are_kept_exactly_in_lowest_terms(rate, per, units_and_refill):
 def test_that_do_not_fit_become_the_closest_below_that_does_or_are_refused(rate, per_us, burst):
     true = rate / per_us
     try:
-        units_per_token, refill = units(TokenBucket(rate, Fraction(per_us, 10**6), burst))
+        units_per_token, refill = units(TokenBucket(rate, Fraction(per_us, 10**6), burst=burst))
     except InvalidLimit:
         kept = largest_fraction_up_to(true, 2**53 - 1, (2**53 - 1) // burst)
         assert (true - kept) / true >= Fraction(1, 10**9)
@@ -111,7 +111,7 @@ def test_that_are_no_numbers_or_negative_are_refused(wrong):
 )
 def test_too_extreme_for_whole_numbers_below_2_to_the_53_are_refused(rate, per, burst):
     with pytest.raises(InvalidLimit, match="rate"):
-        TokenBucket(rate, per, burst)
+        TokenBucket(rate, per, burst=burst)
 
 
 def test_zero_needs_an_empty_bucket():

@@ -60,13 +60,13 @@ def test_is_equal_when_its_numbers_and_its_name_are():
     [
         FixedWindow(6, 60),
         FixedWindow(5, 61),
-        FixedWindow(5, 60, "epoch"),
+        FixedWindow(5, 60, start="epoch"),
         FixedWindow(5, 60, name="n"),
         SlidingWindow(5, 60),
         SlidingLog(5, 60),
         SlidingWindowCounter(5, 60),
         TokenBucket(5, 60),
-        LeakyBucket(5, 60, 0),
+        LeakyBucket(5, 60, capacity=0),
         (5, 60),
         None,
     ],
@@ -76,10 +76,14 @@ def test_differs_when_anything_does(other):
 
 
 def test_differs_when_the_calendar_does():
-    assert FixedWindow(5, "week", "calendar") == FixedWindow(5, "week", "calendar", "UTC", 0)
+    assert FixedWindow(5, "week", start="calendar") == FixedWindow(
+        5, "week", start="calendar", timezone="UTC", week_start=0
+    )
     calendars = [("day", "UTC"), ("hour", "UTC"), ("day", "Asia/Gaza"), ("week", "UTC")]
-    limits = {FixedWindow(5, unit, "calendar", zone) for unit, zone in calendars}
-    limits |= {FixedWindow(5, "week", "calendar", "UTC", day) for day in range(1, 7)}
+    limits = {FixedWindow(5, unit, start="calendar", timezone=zone) for unit, zone in calendars}
+    limits |= {
+        FixedWindow(5, "week", start="calendar", timezone="UTC", week_start=day) for day in range(1, 7)
+    }
     assert len(limits) == 10
 
 
@@ -97,17 +101,17 @@ def test_differs_when_the_refill_does():
 
 def test_repr_is_short():
     assert repr(FixedWindow(5, timedelta(minutes=1))) == "FixedWindow(5, per=60)"
-    assert repr(FixedWindow(5, 0.5, "epoch")) == "FixedWindow(5, per=0.5, start='epoch')"
+    assert repr(FixedWindow(5, 0.5, start="epoch")) == "FixedWindow(5, per=0.5, start='epoch')"
     assert repr(SlidingWindow(5, 60, name="n")) == "SlidingWindow(5, per=60, name='n')"
-    assert repr(SlidingWindow(5, 60, 1)) == "SlidingWindow(5, per=60, precision=1)"
+    assert repr(SlidingWindow(5, 60, precision=1)) == "SlidingWindow(5, per=60, precision=1)"
     assert repr(SlidingLog(5, 0.5)) == "SlidingLog(5, per=0.5)"
     assert repr(SlidingWindowCounter(5, 60)) == "SlidingWindowCounter(5, per=60)"
-    assert repr(LeakyBucket(5, 60, 0)) == "LeakyBucket(5, per=60, capacity=0)"
+    assert repr(LeakyBucket(5, 60, capacity=0)) == "LeakyBucket(5, per=60, capacity=0)"
     assert repr(TokenBucket(0.5, burst=3)) == "TokenBucket(0.5, per=1, burst=3)"
     assert repr(TokenBucket(5, refill="interval", start="epoch", debt=math.inf)) == (
         "TokenBucket(5, per=1, refill='interval', debt=float('inf'), start='epoch')"
     )
-    assert repr(FixedWindow(5, "day", "calendar")) == "FixedWindow(5, per='day', start='calendar')"
-    assert repr(FixedWindow(5, "week", "calendar", "Asia/Gaza", 6)) == (
+    assert repr(FixedWindow(5, "day", start="calendar")) == "FixedWindow(5, per='day', start='calendar')"
+    assert repr(FixedWindow(5, "week", start="calendar", timezone="Asia/Gaza", week_start=6)) == (
         "FixedWindow(5, per='week', start='calendar', timezone='Asia/Gaza', week_start=6)"
     )

@@ -1,0 +1,166 @@
+"""``str(limit)`` is for people, and in the grammar where that can say it."""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from overlimit import Limiter
+from overlimit.errors import InvalidLimit
+from overlimit.limits import (
+    FixedWindow,
+    LeakyBucket,
+    Limit,
+    SlidingLog,
+    SlidingWindow,
+    SlidingWindowCounter,
+    TokenBucket,
+    parse,
+)
+
+from .kinds import EACH
+
+MOST = 2**53 - 1
+
+
+@pytest.mark.parametrize(
+    ("limit", "text"),
+    [
+        (SlidingWindow(10, 60), "10 per 1 minute"),
+        (FixedWindow(100, 3600), "100 per 1 hour"),
+        (SlidingLog(1, timedelta(days=1)), "1 per 1 day"),
+        (SlidingWindowCounter(5, 604_800), "5 per 1 week"),
+        (SlidingWindow(5, 30 * 86_400), "5 per 30 days"),
+        (SlidingWindow(5, 90), "5 per 90 seconds"),
+        (SlidingWindow(5, 0.25), "5 per 250 ms"),
+        (SlidingWindow(5, 1.25), "5 per 1250 ms"),
+        (SlidingWindow(0, 60), "0 per 1 minute"),
+        (TokenBucket(10, per=60, burst=20), "10 per 1 minute burst 20"),
+        (TokenBucket(10), "10 per 1 second burst 10"),
+        (LeakyBucket(10, 60, capacity=20), "10 per 1 minute burst 20"),
+        (LeakyBucket(10, 60, capacity=0), "10 per 1 minute"),
+    ],
+)
+def test_a_limit_in_the_grammar(limit, text):
+    assert str(limit) == f"{limit}" == text
+    assert parse(text, limit.algorithm) == [limit]
+
+
+@pytest.mark.parametrize(
+    ("limit", "text"),
+    [
+        (FixedWindow(10, "day", start="calendar"), "10 per day (start='calendar')"),
+        (
+            FixedWindow(10, "week", start="calendar", timezone="Europe/Berlin", week_start=6, name="weekly"),
+            "10 per week (start='calendar', timezone='Europe/Berlin', week_start=6, name='weekly')",
+        ),
+        (FixedWindow(10, 60, start="epoch"), "10 per 1 minute (start='epoch')"),
+        (SlidingWindow(10, 60, precision=1), "10 per 1 minute (precision=1)"),
+        (SlidingWindow(10, 60, name="login"), "10 per 1 minute (name='login')"),
+        (SlidingWindow(10, 0.0005), "10 per 0.0005 seconds"),
+        (SlidingWindow(10, 61.000001), "10 per 61.000001 seconds"),
+        (TokenBucket(0.29, burst=5), "0.29 per 1 second burst 5"),
+        (TokenBucket(Fraction(1, 3), per=7), "1/3 per 7 seconds burst 1"),
+        (TokenBucket(Fraction(10**5000 + 1, 10**5000), burst=1), "about 1 per 1 second burst 1"),
+        (TokenBucket(1, debt=math.inf), "1 per 1 second burst 1 (debt=float('inf'))"),
+        (
+            TokenBucket(10, 60, refill="interval", start="epoch"),
+            "10 per 1 minute burst 10 (refill='interval', start='epoch')",
+        ),
+    ],
+)
+def test_what_the_grammar_cannot_say_is_readable_and_refused_by_it(limit, text):
+    assert str(limit) == text
+    with pytest.raises(InvalidLimit):
+        parse(text, limit.algorithm)
+
+
+@pytest.mark.parametrize("text", ["10 per 1 minute", "10 per 1 minute burst 20", "3 per 2 weeks"])
+def test_a_limiter_of_the_text_has_the_limit(text):
+    (limit,) = Limiter(text).limits
+    assert str(limit) == text
+    assert Limiter(str(limit)).limits == (limit,)
+
+
+NAMES = st.none() | st.from_regex(r"[A-Za-z0-9_.-]{1,64}", fullmatch=True)
+COUNTS = st.integers(0, MOST) | st.integers(0, 20)
+DURATIONS_US = st.integers(1, 2**49) | st.sampled_from(
+    [1_000, 250_000, 10**6, 6 * 10**7, 36 * 10**8, 864 * 10**8, 6048 * 10**8]
+).flatmap(lambda us: st.integers(1, 100).map(lambda times: times * us))
+PERIODS = DURATIONS_US.map(lambda us: Fraction(us, 10**6))
+UNITS = st.sampled_from(["second", "minute", "hour", "day", "week", "month"])
+RATES = COUNTS | st.fractions(0, 10**6) | st.floats(0, 1e6) | st.decimals(0, 10**6, places=4)
+
+
+def made(kind, *arguments, **options):
+    """Limits of a kind, of those arguments that it takes."""
+
+    def build(drawn):
+        positional, by_name = drawn
+        try:
+            return kind(*positional, **by_name)
+        except InvalidLimit:
+            return None
+
+    drawn = st.tuples(st.tuples(*arguments), st.fixed_dictionaries({"name": NAMES, **options}))
+    return drawn.map(build).filter(lambda limit: limit is not None)
+
+
+LIMITS = st.one_of(
+    made(FixedWindow, COUNTS, PERIODS, start=st.sampled_from(["first", "epoch"])),
+    made(
+        FixedWindow,
+        COUNTS,
+        UNITS,
+        start=st.just("calendar"),
+        timezone=st.sampled_from(["UTC", "Asia/Gaza", "Etc/GMT+5"]),
+        week_start=st.integers(0, 6),
+    ),
+    made(SlidingWindow, COUNTS, PERIODS, precision=st.none() | PERIODS),
+    made(SlidingLog, st.integers(0, 10_000), PERIODS),
+    made(SlidingWindowCounter, COUNTS, PERIODS),
+    made(LeakyBucket, COUNTS, PERIODS, capacity=COUNTS),
+    made(
+        TokenBucket,
+        RATES,
+        PERIODS,
+        burst=st.none() | COUNTS,
+        refill=st.sampled_from(["continuous", "interval"]),
+        debt=st.just(0) | COUNTS | st.just(math.inf),
+        start=st.sampled_from(["first", "epoch"]),
+    ),
+)
+
+
+def is_in_the_grammar(limit: Limit) -> bool:
+    """Whether it has no more than a whole rate, a period of whole milliseconds and a burst or a capacity."""
+    positional, by_name = limit._call()
+    return (
+        by_name.keys() <= {"per", "burst", "capacity"}
+        and isinstance(positional[0], int)
+        and positional[0] < 10**16
+        and limit._numbers[1] % 1_000 == 0
+    )
+
+
+@given(LIMITS)
+def test_every_limit_has_a_text_that_means_it_or_that_nothing_reads(limit):
+    text = str(limit)
+    assert text.isprintable()
+    if is_in_the_grammar(limit):
+        assert parse(text, limit.algorithm) == [limit]
+    else:
+        for algorithm in (None, limit.algorithm):
+            with pytest.raises(InvalidLimit):
+                parse(text, algorithm)
+
+
+@EACH
+def test_every_example_has_a_text_of_its_own_but_for_its_algorithm(limit):
+    assert str(limit)
+    assert not str(limit).startswith(type(limit).__name__)
