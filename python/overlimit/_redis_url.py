@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, unquote
 
 from overlimit import _core
 
-__all__ = ["RedisUrl"]
+__all__ = ["RedisUrl", "query_options"]
 
 Layout = Literal["single", "unix", "sentinel", "cluster"]
 
@@ -22,6 +22,7 @@ _TLS_SCHEMES = ("rediss", "valkeys")
 _LAYOUTS: dict[str, Layout] = {"": "single", "sentinel": "sentinel", "cluster": "cluster"}
 _PORTS: dict[Layout, int] = {"single": 6379, "unix": 6379, "sentinel": 26379, "cluster": 6379}
 _HOST_PORT = re.compile(r"(\[(?P<ipv6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^\[\]:,\s]+))(:(?P<port>[0-9]{1,5}))?")
+_NUMBER = re.compile(r"[0-9]{1,10}")
 _SERVICE = re.compile(r"[A-Za-z0-9._-]+")
 _MAX_DATABASE = 2**31 - 1
 
@@ -123,8 +124,19 @@ def _layout(scheme: str) -> tuple[Layout, bool]:
     return _LAYOUTS[name], base in _TLS_SCHEMES
 
 
+def query_options(query: str) -> dict[str, str]:
+    """Return what the query of a store's URL says; a database that is left blank is none."""
+    pairs = parse_qsl(query, keep_blank_values=True)
+    options = dict(pairs)
+    if len(options) < len(pairs):
+        raise ValueError("the query of the store's URL gives an option twice: leave one of them out")
+    if not options.get("db"):
+        options.pop("db", None)
+    return options
+
+
 def _query(query: str, option_names: Collection[str]) -> tuple[str | None, dict[str, str]]:
-    options = dict(parse_qsl(query, keep_blank_values=True))
+    options = query_options(query)
     database = options.pop("db", None)
     unknown = sorted(set(options) - set(option_names))
     if unknown:
@@ -176,11 +188,18 @@ def _service(path: str) -> tuple[str, str]:
 
 
 def _database(in_query: str | None, in_path: str, layout: Layout) -> int:
-    if in_query is not None and in_path:
-        raise ValueError("the store's URL gives the database twice: in its path and as db=")
-    database = in_query or in_path or "0"
-    if not database.isdecimal() or int(database) > _MAX_DATABASE:
-        raise ValueError("the database in the store's URL must be a number, as in redis://host:6379/0")
-    if layout == "cluster" and int(database) != 0:
+    """Return the database; ``db=`` goes before the path, as in redis-py."""
+    path_number = _database_number(in_path or "0")
+    number = path_number if in_query is None else _database_number(in_query)
+    if layout == "cluster" and number != 0:
         raise ValueError("a cluster has no database but 0: leave it out of the store's URL")
-    return int(database)
+    return number
+
+
+def _database_number(text: str) -> int:
+    if _NUMBER.fullmatch(text) is None or int(text) > _MAX_DATABASE:
+        raise ValueError(
+            "the database in the store's URL must be a number from 0 to 2**31 - 1, as in "
+            "redis://host:6379/0 or redis://host:6379?db=0"
+        )
+    return int(text)

@@ -61,21 +61,21 @@ interval_buckets = st.builds(
     TokenBucket,
     st.integers(1, 5),
     short_period,
-    counts,
+    burst=counts,
     refill=st.just("interval"),
     debt=debts,
     start=st.sampled_from(["first", "epoch"]),
 )
 limits: st.SearchStrategy[Limit] = st.one_of(
-    st.builds(FixedWindow, counts, any_period, st.sampled_from(["first", "epoch"])),
+    st.builds(FixedWindow, counts, any_period, start=st.sampled_from(["first", "epoch"])),
     calendar_windows,
     sliding_windows(),
     st.builds(SlidingLog, counts, any_period),
     st.builds(SlidingWindowCounter, counts | st.sampled_from([2**40 + 1, 2**53 - 1]), any_period),
-    st.builds(TokenBucket, rates, short_period, counts.filter(bool), debt=debts),
+    st.builds(TokenBucket, rates, short_period, burst=counts.filter(bool), debt=debts),
     st.builds(TokenBucket, st.integers(0, 3), short_period),
     interval_buckets,
-    st.builds(LeakyBucket, st.integers(1, 4), short_period, counts),
+    st.builds(LeakyBucket, st.integers(1, 4), short_period, capacity=counts),
 )
 
 lock_times = st.sampled_from([1, 5, 1_000, SECOND_US, 3 * SECOND_US, 60 * SECOND_US]).map(in_seconds)

@@ -13,9 +13,11 @@ import time
 import weakref
 
 import pytest
+import redis
 
 import overlimit
 from overlimit import Limiter, ManualClock, MemoryStore, RedisStore
+from overlimit.http.storage_urls import store_url
 from overlimit.stores import as_store
 
 
@@ -37,6 +39,12 @@ class TestUrls:
             ("redis+sentinel://one,[::1]:5/cache", "redis+sentinel://one:26379,[::1]:5/cache/0"),
             ("valkeys+sentinel://u:secret@one:1/cache/3", "rediss+sentinel://one:1/cache/3"),
             ("redis+sentinel://one/cache?db=3", "redis+sentinel://one:26379/cache/3"),
+            ("redis://localhost/0?db=3", "redis://localhost:6379/3"),
+            ("redis://localhost/3?db=0", "redis://localhost:6379/0"),
+            ("valkeys://localhost/2?db=3", "rediss://localhost:6379/3"),
+            ("redis://localhost/3?db=", "redis://localhost:6379/3"),
+            ("redis+sentinel://one/cache/1?db=3", "redis+sentinel://one:26379/cache/3"),
+            ("redis+cluster://one/1?db=0", "redis+cluster://one:6379"),
             ("redis+cluster://u:secret@one,two:7001", "redis+cluster://one:6379,two:7001"),
             ("rediss+cluster://:secret@one/0", "rediss+cluster://one:6379"),
             ("valkey+cluster://one/?db=0", "redis+cluster://one:6379"),
@@ -44,6 +52,16 @@ class TestUrls:
     )
     def test_a_store_shows_where_it_is_and_never_the_password(self, url, shown):
         assert repr(RedisStore(url)) == f"RedisStore({shown!r})"
+
+    @pytest.mark.parametrize("scheme", ["redis", "rediss", "unix"])
+    @pytest.mark.parametrize("path", ["", "/", "/0", "/1", "/7"])
+    @pytest.mark.parametrize("query", ["", "?db=0", "?db=3", "?db=", "?timeout=5", "?db=3&timeout=5"])
+    def test_the_database_is_that_of_redis_py(self, scheme, path, query):
+        url = f"unix:///run{path}{query}" if scheme == "unix" else f"{scheme}://localhost{path}{query}"
+        theirs = redis.ConnectionPool.from_url(url).connection_kwargs.get("db", 0)
+        shown = repr(RedisStore(url))
+        assert repr(RedisStore(store_url(url))) == shown
+        assert f"/{theirs}'" in shown or f"?db={theirs}'" in shown
 
     @pytest.mark.parametrize(
         ("url", "message"),
@@ -60,7 +78,15 @@ class TestUrls:
             ("rediss://localhost?ssl_password=", "ssl_password"),
             ("redis://localhost/abc", "number"),
             ("redis://u:secret@localhost/2147483648", "number"),
-            ("redis://localhost/0?db=3", "twice"),
+            ("redis://localhost/0?db=x", "number"),
+            ("redis://localhost/x?db=3", "number"),
+            ("redis://localhost?db=-1", "number"),
+            ("redis://localhost?db=%D9%A3", "number"),
+            (f"redis://localhost/{'9' * 5000}", "number"),
+            ("redis://localhost?db=1&db=2", "twice"),
+            ("unix:///run/redis.sock?db=1.0", "number"),
+            ("redis+sentinel://one/cache/1?db=x", "number"),
+            ("redis+cluster://one/0?db=1", "database"),
             ("redis://bob:sec/ret@localhost:6379/0", "percent-encoded"),
             ("redis://:sec?ret=1@localhost/0", "percent-encoded"),
             ("redis://:sec#ret@localhost/0", "percent-encoded"),
@@ -74,7 +100,6 @@ class TestUrls:
             ("redis+sentinel://one:1,two:2", "service"),
             ("redis+sentinel://one:1/my service/0", "service"),
             ("redis+sentinel://one:1/cache/x", "number"),
-            ("redis+sentinel://one:1/cache/1?db=1", "twice"),
             ("redis+sentinel://one:1,,two:2/cache", "host"),
             ("redis+sentinel:///cache", "host"),
             ("redis+sentinel://u:sec/ret@one/cache", "percent-encoded"),

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import quote, urlencode
 
 from overlimit._options import truth_of
+from overlimit._redis_url import query_options
 from overlimit._tls import TLS_DEFAULTS
 from overlimit.http.callers import warn_caller
 
@@ -60,7 +61,10 @@ def store_url(uri: str, options: Mapping[str, Any] | None = None) -> str:
         return "memory://"
     if place.is_torn:
         return str(place)
-    given = _given(options or {}) | dict(parse_qsl(place.query, keep_blank_values=True))
+    given = _given(options or {})
+    if place.has_database:
+        given.pop("db", None)
+    given |= query_options(place.query)
     return str(place.completed(given)._replace(query=_query(place, given)))
 
 
@@ -83,6 +87,8 @@ class _Place(NamedTuple):
                 "a storage URL with async+ is for asyncio: leave async+ out, as in memory:// or "
                 "redis://localhost:6379/0"
             )
+        if "@" not in rest.partition("#")[2]:
+            rest = rest.partition("#")[0]
         before, _, query = rest.partition("?")
         authority, slash, path = before.partition("/")
         return cls(_SCHEMES.get(scheme, scheme), authority, slash + path, query)
@@ -94,11 +100,11 @@ class _Place(NamedTuple):
 
     @property
     def has_database(self) -> bool:
-        """Whether the path ends with the number of a database."""
+        """Whether the path names a database, which for sentinels comes after the service."""
         if self.scheme == "unix":
             return False
-        _, _, database = self.path.strip("/").rpartition("/")
-        return database.isdecimal()
+        parts = self.path.strip("/").split("/", 1)
+        return bool(parts[1:] if self.scheme.endswith("+sentinel") else parts[0])
 
     def completed(self, options: Mapping[str, Any]) -> _Place:
         """Add what options say of the place and the URL does not."""
@@ -136,7 +142,7 @@ def _query(place: _Place, options: Mapping[str, Any]) -> str:
     if others:
         warn_caller(f"storage options that have no effect here: {', '.join(others)}")
     query = {name: _written(name, value) for name, value in options.items() if name in _OWN}
-    if "db" in options and not place.has_database:
+    if "db" in options:
         query["db"] = str(options["db"])
     if "key_prefix" in options:
         query.setdefault("prefix", str(options["key_prefix"]))
