@@ -97,7 +97,7 @@ def renumbered(draw: Any, limit: Limit) -> Limit:
     if isinstance(limit, LeakyBucket):
         return LeakyBucket(draw(st.integers(1, 4)), _period(limit), capacity=draw(counts))
     if isinstance(limit, SlidingWindow):
-        return SlidingWindow(draw(counts), *map(in_seconds, limit._numbers[1:]))
+        return SlidingWindow(draw(counts), _period(limit), precision=in_seconds(limit._numbers[2]))
     return type(limit)(draw(counts), _period(limit))
 
 

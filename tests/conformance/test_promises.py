@@ -259,7 +259,10 @@ def test_a_greedy_caller_gets_nearly_its_limit_per_window_and_block(store):
 
 def test_a_caller_who_waits_as_told_is_never_refused_twice_and_loses_nothing(store, clock):
     limiter = Limiter(
-        [SlidingWindow(5, 1, precision=0.1), TokenBucket(4, burst=6)], name="default", store=store, clock=clock
+        [SlidingWindow(5, 1, precision=0.1), TokenBucket(4, burst=6)],
+        name="default",
+        store=store,
+        clock=clock,
     )
     start, passed = clock.now(), 0
     while clock.now() < start + 60:

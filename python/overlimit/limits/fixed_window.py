@@ -131,6 +131,7 @@ def _calendar_for(start: str, per: object, timezone: object, week_start: object)
     """Return the calendar that windows follow, if any; without one, refuse what only calendars understand."""
     if start == "calendar":
         return Calendar(per, timezone, week_start)  # type: ignore[arg-type]  # checked by the constructor
+    micros(per, "per")  # names the unit of a calendar before what else a calendar has
     for argument, value, default in (("timezone", timezone, _TIMEZONE), ("week_start", week_start, _MONDAY)):
         if value is not default and (value != default or isinstance(value, bool)):
             raise InvalidLimit(f"{argument} means nothing unless start is 'calendar': {shown(value)}")
