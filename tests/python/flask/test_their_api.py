@@ -32,7 +32,13 @@ OF_REQUEST_LIMIT = sorted(
 )
 OF_REQUEST_LIMIT = [name for name in OF_REQUEST_LIMIT if not name.startswith("_")]
 OF_ITEM = [name for name in dir(limits.parse("5/minute")) if not name.startswith("_")]
-LIMITS = [SlidingWindow(5, 60), FixedWindow(5, 60), SlidingLog(5, 60), TokenBucket(5), LeakyBucket(5, 1, 2)]
+LIMITS = [
+    SlidingWindow(5, 60),
+    FixedWindow(5, 60),
+    SlidingLog(5, 60),
+    TokenBucket(5),
+    LeakyBucket(5, 1, capacity=2),
+]
 
 
 def test_there_is_something_to_compare():
