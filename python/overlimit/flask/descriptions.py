@@ -37,6 +37,7 @@ def terms_of(held: Held) -> Description:
     return {
         "kind": _kind_of(held),
         "identifiers": identifiers_shown(held.binding, options.identifiers),
+        "anonymous": options.anonymous or placed.maker.anonymous,
         "methods": None if options.methods is None else sorted(options.methods),
         "scope": _function_or_itself(options.scope),
         "cost": _function_or_itself(options.cost),

@@ -204,7 +204,8 @@ def _identifiers(addresses: Addresses) -> tuple[str, ...]:
         address = None
     user = getattr(current_globals(), "user", None)
     if type(user) is not str:
-        user = user_id(_flask_login_user() if isinstance(user, NoneType) else user)
+        user = _flask_login_user() if user is None else user
+        user = None if user is None else user_id(user)
     return _named(address, addresses.ipv6_prefix, user)
 
 

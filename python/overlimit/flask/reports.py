@@ -72,6 +72,8 @@ def _options(limit: Description) -> Iterator[str]:
         yield "shadow"
     if limit["exempt_when"]:
         yield f"exempt when {limit['exempt_when']}"
+    if limit["anonymous"] == "exempt":
+        yield "exempt when anonymous"
     if limit["deduct_when"]:
         yield f"deduct when {limit['deduct_when']}"
 

@@ -116,6 +116,7 @@ def test_list_tells_everything_said_about_a_limit(run):
         "per_method": False,
         "shadow": False,
         "dynamic": None,
+        "anonymous": "share",
         "exempt_when": None,
         "deduct_when": None,
         "store": "memory://",
@@ -273,7 +274,14 @@ def failed(response):
 
 
 @app.route("/login", methods=["GET", "POST"])
-@limiter.limit("5/hour", identifiers=by_key, methods=["POST", "PUT"], deduct_when=failed, cost=2)
+@limiter.limit(
+    "5/hour",
+    identifiers=by_key,
+    methods=["POST", "PUT"],
+    deduct_when=failed,
+    cost=2,
+    anonymous="exempt",
+)
 def login():
     return "ok"
 
@@ -288,13 +296,16 @@ def test_list_shows_who_is_counted_and_on_what_conditions(run):
     (limit,) = limits_of(run(OPTIONS, "list", "--json"), "login", "/login", "POST")
     assert (limit["identifiers"], limit["methods"]) == ("shop.by_key()", ["POST", "PUT"])
     assert (limit["deduct_when"], limit["cost"]) == ("shop.failed()", 2)
+    assert limit["anonymous"] == "exempt"
 
 
 def test_list_shows_in_its_table_the_options_that_are_unusual(run):
     lines = run(OPTIONS, "list").out.splitlines()
     assert lines[0] == "Store: memory://, identifiers overlimit.flask.identifiers.get_identifiers()"
     login = next(line for line in lines if "login" in line and "POST" in line)
-    assert login.endswith("identifiers shop.by_key(); cost 2; methods POST,PUT; deduct when shop.failed()")
+    assert login.endswith(
+        "identifiers shop.by_key(); cost 2; methods POST,PUT; exempt when anonymous; deduct when shop.failed()"
+    )
     assert next(line for line in lines if "free" in line).endswith("default")
 
 

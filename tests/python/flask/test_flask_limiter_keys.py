@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import warnings
+from ipaddress import ip_address
+from uuid import UUID
 
 import pytest
 from flask import Flask, Response, request
 
-from overlimit.flask import RateLimit
+from overlimit.flask import RateLimit, by_header, by_user_or_address
 
 
 def ask(app, times, path="/", **options):
@@ -264,3 +266,51 @@ def test_options_go_before_the_configuration(make_app):
     assert ask(app, 3) == [200, 429, 429]
     options["clock"].advance(1)
     assert ask(app, 1) == [200]
+
+
+@pytest.mark.parametrize("where", ["option", "limit", "configuration"])
+@pytest.mark.parametrize(
+    ("returned", "identifier"),
+    [
+        (lambda: ("shop", "a:b", 7), "shop:a\\:b:7"),
+        (lambda: [UUID(int=5)], "00000000-0000-0000-0000-000000000005"),
+        (lambda: ip_address("2001:db8::1"), "2001:db8::1"),
+        (lambda: ("shop", ""), "anonymous"),
+        (lambda: 0, "0"),
+        (by_user_or_address, "ip:192.0.2.1"),
+        (by_header("X-Absent"), "anonymous"),
+    ],
+)
+def test_what_a_key_function_returns_is_one_identifier(make_app, where, returned, identifier):
+    app, options = make_app(**({"RATELIMIT_KEY_FUNC": returned} if where == "configuration" else {}))
+    if where == "option":
+        options["key_func"] = returned
+    limiter = RateLimit(app, **options)
+    of_limit = {"key_func": returned} if where == "limit" else {}
+    app.view_functions["index"] = limiter.limit("2/minute", **of_limit)(lambda: "ok")
+    with app.test_client() as client:
+        statuses = [
+            client.get("/", environ_overrides={"REMOTE_ADDR": "192.0.2.1"}).status_code for _ in "123"
+        ]
+        rows = [detail.identifier for detail in limiter.current_decision.details]
+    assert (statuses, rows) == ([200, 200, 429], [identifier])
+
+
+def test_a_key_function_is_asked_once_per_request_however_many_limits_use_it(make_app):
+    asked = []
+
+    def key():
+        asked.append(1)
+        return "a", "b"
+
+    app, options = make_app()
+    limiter = RateLimit(app, key_func=key, application_limits="99/minute", **options)
+    view = limiter.limit("9/minute", key_func=key)(limiter.limit("8/minute", key_func=key)(lambda: "ok"))
+    app.view_functions["index"] = view
+    assert ask(app, 2) == [200, 200]
+    assert len(asked) == 2
+
+
+def test_a_list_of_key_functions_is_told_what_to_write():
+    with pytest.raises(TypeError, match="key_func must be a function without parameters"):
+        RateLimit(key_func=[by_user_or_address])
