@@ -304,7 +304,8 @@ def test_list_shows_in_its_table_the_options_that_are_unusual(run):
     assert lines[0] == "Store: memory://, identifiers overlimit.flask.identifiers.get_identifiers()"
     login = next(line for line in lines if "login" in line and "POST" in line)
     assert login.endswith(
-        "identifiers shop.by_key(); cost 2; methods POST,PUT; exempt when anonymous; deduct when shop.failed()"
+        "identifiers shop.by_key(); cost 2; methods POST,PUT; "
+        "exempt when anonymous; deduct when shop.failed()"
     )
     assert next(line for line in lines if "free" in line).endswith("default")
 
