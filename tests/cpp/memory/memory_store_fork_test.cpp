@@ -6,11 +6,12 @@
 #include <array>
 #include <atomic>
 #include <functional>
-#include <string>
+#include <span>
+#include <string_view>
 #include <thread>
 #include <vector>
 
-#include "../calls.hpp"
+#include "../columns.hpp"
 #include "../limits.hpp"
 #include "overlimit/memory_store.hpp"
 
@@ -18,9 +19,7 @@ namespace overlimit {
 namespace {
 
 using testing::fixed_window;
-using testing::hit;
 using testing::kMinute;
-using testing::peek;
 
 constexpr unsigned kSecondsForAChild = 10;
 constexpr int kForks = 60;
@@ -56,30 +55,49 @@ bool is_true_in_child(const std::function<bool()>& body) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+/// Asks a store over and over, and allocates nothing: the allocator of a sanitizer is no more to be used in a
+/// child than any other lock that a thread of the parent may have held.
+class Asking {
+ public:
+  Asking(MemoryStore& store, const Plan& plan) : store_(store), plan_(plan), columns_(2) {}
+
+  /// Hits, or looks, and returns what remains for the first identifier.
+  std::int64_t ask(std::string_view one, std::string_view other, Mode mode) {
+    const std::array charges{Charge{&plan_, one}, Charge{&plan_, other}};
+    const Call call{charges, mode, 0, true};
+    store_.decide(std::span(&call, 1), columns_.rows(), std::span(&time_, 1), {});
+    return columns_.remaining[0];
+  }
+  void hit(int round) {
+    constexpr std::array<std::string_view, 5> kNames{"a", "b", "c", "d", "e"};
+    ask(kNames[std::size_t(round % 5)], "shared", Mode::consume);
+  }
+
+ private:
+  MemoryStore& store_;
+  const Plan& plan_;
+  testing::Columns columns_;
+  Micros time_ = 0;
+};
+
 class ForkedTables : public ::testing::Test {
  protected:
   static constexpr std::size_t kShards = 8;
-
-  void use_all(int round) {
-    hit(store, ample, {"a", "b", std::to_string(round % 500)}, 0);
-    hit(store, swept, {std::to_string(round % 300)}, 0);
-  }
-  std::int64_t used() { return 1'000'000 - peek(store, counted, {"one"}, 0, 0).decision.remaining; }
+  static constexpr std::int64_t kAmple = 1'000'000'000;
 
   MemoryStore store{kShards * 1024, std::size_t{4} << 20U};
-  const Plan ample{"ample", {fixed_window(1'000'000'000, kMinute)}};
-  const Plan swept{"swept", {fixed_window(1'000'000'000, kMinute)}};
-  const Plan counted{"counted", {fixed_window(1'000'000, kMinute)}};
+  const Plan plan{"p", {fixed_window(kAmple, kMinute)}};
 };
 
 TEST_F(ForkedTables, AnswerAtOnceWhateverTheThreadsOfTheParentDid) {
-  const Repeating one([this](int round) { use_all(round); });
-  const Repeating other([this](int round) { use_all(round); });
-  const Repeating sweeper([this](int) { store.reset_all(swept, {}); });
+  std::array asking{Asking(store, plan), Asking(store, plan), Asking(store, plan)};
+  const Repeating one([&](int round) { asking[0].hit(round); });
+  const Repeating other([&](int round) { asking[1].hit(round); });
+  const Repeating sweeper([this](int) { store.reset_all(plan, {}); });
   for (int i = 0; i < kForks; ++i) {
-    ASSERT_TRUE(is_true_in_child([this] {
-      for (int round = 0; round < 500; ++round) use_all(round);
-      store.reset_all(swept, {});
+    ASSERT_TRUE(is_true_in_child([&] {
+      for (int round = 0; round < 500; ++round) asking[2].hit(round);
+      store.reset_all(plan, {});
       return true;
     })) << i;
   }
@@ -87,15 +105,17 @@ TEST_F(ForkedTables, AnswerAtOnceWhateverTheThreadsOfTheParentDid) {
 
 TEST_F(ForkedTables, CountOnFromWhatTheParentHadCountedByThen) {
   std::atomic<std::int64_t> hits{0};
+  std::array asking{Asking(store, plan), Asking(store, plan)};
+  const auto used = [&] { return kAmple - asking[1].ask("one", "other", Mode::peek) - 1; };
   const Repeating hitting([&](int) {
-    hit(store, counted, {"one"}, 0);
+    asking[0].ask("one", "other", Mode::consume);
     hits.fetch_add(1);
   });
   for (int i = 0; i < kForks; ++i) {
     ASSERT_TRUE(is_true_in_child([&] {
       const std::int64_t inherited = used();
       if (inherited < hits.load() || inherited > hits.load() + 1) return false;
-      for (int round = 0; round < 10; ++round) hit(store, counted, {"one"}, 0);
+      for (int round = 0; round < 10; ++round) asking[1].ask("one", "other", Mode::consume);
       return used() == inherited + 10;
     })) << i;
   }
@@ -103,18 +123,18 @@ TEST_F(ForkedTables, CountOnFromWhatTheParentHadCountedByThen) {
 }
 
 TEST_F(ForkedTables, MayForkAgainAndFromSeveralThreadsAtOnce) {
-  const Repeating hitting([this](int round) { use_all(round); });
-  const auto forks_once_more = [this] {
-    return is_true_in_child([this] {
-      use_all(0);
-      return true;
-    });
-  };
+  std::array asking{Asking(store, plan), Asking(store, plan), Asking(store, plan), Asking(store, plan)};
+  const Repeating hitting([&](int round) { asking[3].hit(round); });
   std::atomic<int> good{0};
   std::vector<std::thread> forking;
-  for (int thread = 0; thread < 3; ++thread) {
-    forking.emplace_back([&] {
-      for (int i = 0; i < kForks / 6; ++i) good += is_true_in_child(forks_once_more) ? 1 : 0;
+  for (std::size_t thread = 0; thread < 3; ++thread) {
+    forking.emplace_back([&, thread] {
+      const auto hits = [&] {
+        asking[thread].hit(0);
+        return true;
+      };
+      for (int i = 0; i < kForks / 6; ++i)
+        good += is_true_in_child([&] { return is_true_in_child(hits); }) ? 1 : 0;
     });
   }
   for (std::thread& thread : forking) thread.join();
