@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from soak.__main__ import Soak, parsed
+from soak.targets import ProxiedServer
 from soak.verdict import Resources, Verdict
 from soak.worker import Tally
 
@@ -34,8 +36,10 @@ def test_a_short_run_is_as_promised(sentinels, minutes):
     done = soak("--minutes", str(minutes), "--seed", "5", sentinels)
     assert done.returncode == 0, done.stdout + done.stderr
     figures = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
-    assert int(figures["decisions"].split()[0]) > 1000
-    assert int(figures["faults"].split(":")[0]) >= 3
+    assert int(figures["decisions"].split()[0]) > 200
+    injected, planned = (int(figures[name].split(":")[0]) for name in ("faults", "planned"))
+    assert injected >= 3
+    assert 1 <= planned <= injected
     assert figures["over-admitted"] == "0"
 
 
@@ -43,6 +47,47 @@ def test_it_says_what_it_can_be_told():
     done = soak("--help")
     assert done.returncode == 0
     assert all(option in done.stdout for option in ("--minutes", "--processes", "--sentinels", "--seed"))
+
+
+class Flawed(ProxiedServer):
+    """A target with a fault that never comes off."""
+
+    seconds_per_fault = 1.0
+
+    @property
+    def faults(self):
+        return {"scripts forgotten": lambda: self.server.ask("SCRIPT", "FLUSH"), "flawed": self._flawed}
+
+    def _flawed(self):
+        raise AssertionError("not so within 20 s")
+
+
+class PastMending(Flawed):
+    def mend(self):
+        raise AssertionError("not well within 60 s")
+
+
+class TestFaultsThatFail:
+    @pytest.fixture
+    def soaked(self):
+        def run(kind):
+            soak = Soak(parsed(["--minutes", "0.1", "--seed", "5", "--processes", "1"]), [kind])
+            assert not soak.run()
+            return soak.verdict
+
+        return run
+
+    def test_others_follow_and_the_missing_ones_are_wrong(self, soaked):
+        verdict = soaked(Flawed)
+        assert verdict.faults["server scripts forgotten"] >= 3
+        assert verdict.complaints == ["server flawed took place 0 times, 3 times were planned"]
+        assert set(verdict.failed_faults) == {"server flawed: not so within 20 s"}
+        assert len(verdict.failed_faults) >= 3
+
+    def test_when_none_can_follow_that_is_wrong_too(self, soaked):
+        verdict = soaked(PastMending)
+        assert any("no more faults for server" in each for each in verdict.complaints)
+        assert any("flawed took place 0 times" in each for each in verdict.complaints)
 
 
 class TestVerdict:
@@ -83,6 +128,15 @@ class TestVerdict:
         assert not verdict.complaints
         verdict.note_recovery("server killed", None)
         assert "server killed" in verdict.complaints[0]
+
+    def test_a_fault_that_was_planned_and_did_not_take_place_is_wrong(self, verdict):
+        for _ in range(2):
+            verdict.plan("server killed")
+        verdict.note_fault("server killed")
+        verdict.enter(Tally("server", 1, acknowledged=1))
+        verdict.close({})
+        assert verdict.complaints == ["server killed took place 1 times, 2 times were planned"]
+        assert "faults         1: 1 x server killed\nplanned        2: 2 x server killed" in verdict.report()
 
     def test_what_grows_and_never_shrinks_is_a_leak(self):
         steady = Resources(descriptors=[10, 20, 10] * 10, memory_kb=[50_000, 60_000] * 15)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import Any
 
+import redis
+
 from .patience import PATIENCE, eventually
 from .redis_server import RedisServer
 
@@ -19,6 +21,10 @@ class Sentinel(RedisServer):
     def __init__(self, master: RedisServer, *, quorum: int, down_after_ms: int) -> None:
         self._watched, self._quorum, self._down_after_ms = master, quorum, down_after_ms
         super().__init__()
+        self._hasten()
+
+    def restart(self, **options: Any) -> None:
+        super().restart(**options)
         self._hasten()
 
     def _hasten(self) -> None:
@@ -44,6 +50,15 @@ class Sentinel(RedisServer):
         if not configuration.exists():
             configuration.write_text("\n".join(lines) + "\n", encoding="utf-8")
         return [str(configuration), "--sentinel"]
+
+    def begins_failover(self) -> bool:
+        """Ask it to promote a replica, the master being well; False while it cannot."""
+        try:
+            return bool(self.ask("SENTINEL", "FAILOVER", SERVICE))
+        except redis.ResponseError as error:
+            if not str(error).startswith(("INPROG", "NOGOODSLAVE")):
+                raise
+            return False
 
     def master_port(self) -> int:
         """Return the port of the server that it holds for the master."""
@@ -116,14 +131,27 @@ class Sentinels:
         self.replicas = [old, *(each for each in self.replicas if each is not self.master)]
         return self.master
 
-    def await_replicas(self) -> None:
+    def await_replicas(self, *, within: float = PATIENCE * 2) -> None:
         """Wait until the sentinels know each replica, in step with the master."""
-        eventually(self._all_know_all, within=PATIENCE * 2)
+        eventually(self._all_know_all, within=within)
+
+    def mend(self, *, within: float) -> None:
+        """Let all go on that were stopped or killed, and wait until they agree on the master."""
+        for server in (self.master, *self.replicas, *self.sentinels):
+            if server.is_running():
+                server.resume()
+            else:
+                server.restart()
+        servers = {each.port: each for each in (self.master, *self.replicas)}
+        eventually(lambda: len({each.master_port() for each in self.sentinels}) == 1, within=within)
+        self.master = servers.pop(self.sentinels[0].master_port())
+        self.replicas = list(servers.values())
+        self.await_replicas(within=within)
 
     def fail_over(self) -> RedisServer:
         """Have the first sentinel promote a replica now, the master being well, and wait for it."""
         self.await_replicas()
-        self.sentinels[0].ask("SENTINEL", "FAILOVER", SERVICE)
+        eventually(self.sentinels[0].begins_failover)
         return self.await_failover()
 
     def stop(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import itertools
 import multiprocessing
 import queue
 import random
@@ -11,9 +12,11 @@ import secrets
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any
+
+import redis
 
 from servers.patience import eventually
 
@@ -28,8 +31,9 @@ ROUND = 3.0
 class Soak:
     """Workers on targets, faults for each target, and the verdict."""
 
-    def __init__(self, arguments: argparse.Namespace) -> None:
+    def __init__(self, arguments: argparse.Namespace, kinds: Sequence[Callable[[int], Target]]) -> None:
         self._arguments = arguments
+        self._kinds = kinds
         self.verdict = Verdict(arguments.limit, arguments.timeout)
         self._stack = ExitStack()
         self._context = multiprocessing.get_context("spawn")
@@ -47,6 +51,7 @@ class Soak:
         with self._stack:
             self._start()
             faults = [threading.Thread(target=self._torment, args=(target,)) for target in self._targets]
+            self._plan_faults()
             for thread in faults:
                 thread.start()
             try:
@@ -61,9 +66,8 @@ class Soak:
         return not self.verdict.complaints
 
     def _start(self) -> None:
-        kinds = [ProxiedServer, *([WatchedMaster] if self._arguments.sentinels else [])]
         prefix = f"soak{secrets.token_hex(4)}"
-        for kind in kinds:
+        for kind in self._kinds:
             target = kind(self._arguments.seed)
             self._stack.callback(target.stop)
             self._targets.append(target)
@@ -84,6 +88,19 @@ class Soak:
             self._resources[f"{target.name} worker {index}"] = Resources()
         self._jobs[target.name] = job
 
+    def _plan_faults(self) -> None:
+        """Note the faults that there must be time for; more follow as long as the run lasts."""
+        for target in self._targets:
+            least = int(self._arguments.minutes * 60 / target.seconds_per_fault)
+            for name in itertools.islice(self._faults_of(target), least):
+                self.verdict.plan(f"{target.name} {name}")
+
+    def _faults_of(self, target: Target) -> Iterator[str]:
+        """Name its faults in the order of this run: again and again all of them, shuffled."""
+        chosen = random.Random(f"{self._arguments.seed} {target.name}")
+        while True:
+            yield from chosen.sample(list(target.faults), len(target.faults))
+
     def _next_second(self, began: float) -> None:
         time.sleep(1.0)
         elapsed = time.monotonic() - began
@@ -101,16 +118,28 @@ class Soak:
         )
 
     def _torment(self, target: Target) -> None:
-        chosen = random.Random(f"{self._arguments.seed} {target.name}")
-        for name in _shuffled_again_and_again(list(target.faults), chosen):
-            if self._over.is_set():
-                return
-            first = self._round.value
+        pauses = random.Random(self._arguments.seed)
+        try:
+            for name in self._faults_of(target):
+                if self._over.is_set():
+                    return
+                self._inject(target, name)
+                self._over.wait(pauses.uniform(0.1, 0.8))
+        except Exception as error:  # nobody looks at what a thread raises
+            self.verdict.complain(f"there were no more faults for {target.name}: {error!r}")
+
+    def _inject(self, target: Target, name: str) -> None:
+        first = self._round.value
+        fault = f"{target.name} {name}"
+        try:
             target.faults[name]()
-            if name in target.losing:
-                self.verdict.note_loss(target.name, first, self._round.value)
-            self.verdict.note_recovery(f"{target.name} {name}", self._recovery(target))
-            self._over.wait(chosen.uniform(0.1, 0.8))
+            self.verdict.note_fault(fault)
+        except (AssertionError, OSError, RuntimeError, redis.RedisError) as error:
+            self.verdict.note_failed_fault(fault, error)
+            target.mend()
+        if name in target.losing:
+            self.verdict.note_loss(target.name, first, self._round.value)
+        self.verdict.note_recovery(fault, self._recovery(target))
 
     def _recovery(self, target: Target) -> float | None:
         try:
@@ -140,7 +169,7 @@ class Soak:
                 self._collect()
                 worker.join(0.05)
             if worker.exitcode != 0:
-                self.verdict.complaints.append(f"a worker ended with {worker.exitcode}")
+                self.verdict.complain(f"a worker ended with {worker.exitcode}")
         self._collect()
         for target in self._targets:
             self._compare(target)
@@ -162,17 +191,13 @@ class Soak:
                 self.verdict.compare(name, number, self._arguments.limit - left)
 
 
-def _shuffled_again_and_again(names: list[str], chosen: random.Random) -> Iterator[str]:
-    while True:
-        yield from chosen.sample(names, len(names))
-
-
 def parsed(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="soak",
         description="Call limiters on Redis from threads and processes while Redis is killed, stopped, cut "
         "off and failed over at random. Ends with status 0 if no more was admitted than promised, every call "
-        "ended in time, every store was used again within 3 s, and nothing leaked; else with 1.",
+        "ended in time, every store was used again within 3 s, nothing leaked, and the planned faults took "
+        "place; else with 1.",
     )
     parser.add_argument("--minutes", type=float, default=5.0, help="how long (default: %(default)s)")
     parser.add_argument("--processes", type=int, default=2, help="callers per store (default: %(default)s)")
@@ -195,7 +220,7 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
 def main() -> int:
     arguments = parsed(sys.argv[1:])
     print(f"seed           {arguments.seed}", flush=True)
-    soak = Soak(arguments)
+    soak = Soak(arguments, [ProxiedServer, *([WatchedMaster] if arguments.sentinels else [])])
     well = soak.run()
     print(file=sys.stderr)
     print(soak.verdict.report())

@@ -12,7 +12,10 @@ from servers.fault_proxy import FaultProxy
 from servers.redis_server import RedisServer
 from servers.sentinels import Sentinels
 
-Fault = Callable[[], None]
+Fault = Callable[[], object]
+
+MENDING = 60.0
+"""Seconds that servers may take to be well again after a fault that did not come off."""
 
 
 class Target(ABC):
@@ -20,6 +23,8 @@ class Target(ABC):
 
     name: str
     url: str
+    seconds_per_fault: float
+    """At most, from the beginning of one to that of the next, on average and on a busy machine."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -40,6 +45,10 @@ class Target(ABC):
     def counting_url(self) -> str:
         """Where to ask directly what was counted."""
 
+    @abstractmethod
+    def mend(self) -> None:
+        """Have all servers answer again, after a fault that ended with an error."""
+
     def lasting(self, most: float) -> None:
         """Let a fault last for a while, up to ``most`` seconds."""
         time.sleep(self.random.uniform(0.02, most))
@@ -53,6 +62,7 @@ class ProxiedServer(Target):
 
     name = "server"
     losing = frozenset({"killed"})
+    seconds_per_fault = 5.0
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -85,6 +95,13 @@ class ProxiedServer(Target):
             "refused": lambda: self._for_a_while(self.proxy.refuse),
         }
 
+    def mend(self) -> None:
+        self.proxy.restore()
+        if self.server.is_running():
+            self.server.resume()
+        else:
+            self.server.restart()
+
     def _for_a_while(self, begin: Fault) -> None:
         begin()
         self.lasting(1.5)
@@ -106,6 +123,7 @@ class WatchedMaster(Target):
 
     name = "sentinels"
     losing = frozenset({"killed", "handed over", "stopped for long"})
+    seconds_per_fault = 15.0
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -126,6 +144,9 @@ class WatchedMaster(Target):
             "stopped": self._stopped,
             "a sentinel lost": self._sentinel_lost,
         }
+
+    def mend(self) -> None:
+        self.sentinels.mend(within=MENDING)
 
     def _killed(self) -> None:
         old = self.sentinels.master

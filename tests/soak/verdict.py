@@ -40,6 +40,10 @@ class Resources:
         ]
 
 
+def _listed(counts: collections.Counter[str]) -> str:
+    return f"{counts.total()}: " + ", ".join(f"{count} x {what}" for what, count in sorted(counts.items()))
+
+
 def _thirds(samples: list[int]) -> tuple[list[int], list[int]]:
     third = max(1, len(samples) // 3)
     return samples[:third], samples[-third:]
@@ -53,9 +57,25 @@ class Verdict:
     timeout: float
     tallies: dict[tuple[str, int], Tally] = field(default_factory=dict)
     losses: collections.Counter[tuple[str, int]] = field(default_factory=collections.Counter)
+    planned: collections.Counter[str] = field(default_factory=collections.Counter)
     faults: collections.Counter[str] = field(default_factory=collections.Counter)
+    failed_faults: list[str] = field(default_factory=list)
     recoveries: list[float] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
+
+    def complain(self, complaint: str) -> None:
+        self.complaints.append(complaint)
+
+    def plan(self, fault: str) -> None:
+        """Expect a fault to take place once more than planned so far."""
+        self.planned[fault] += 1
+
+    def note_fault(self, fault: str) -> None:
+        self.faults[fault] += 1
+
+    def note_failed_fault(self, fault: str, error: Exception) -> None:
+        """A fault ended otherwise than it should: it doesn't count as one that took place."""
+        self.failed_faults.append(f"{fault}: {error}")
 
     def note_loss(self, target: str, first_round: int, last_round: int) -> None:
         """Keys may have been lost in these rounds: their identifiers may begin anew."""
@@ -64,7 +84,6 @@ class Verdict:
             self.losses[target, number] += 1
 
     def note_recovery(self, fault: str, seconds: float | None) -> None:
-        self.faults[fault] += 1
         if seconds is None:
             self.complaints.append(f"not used again within {RECOVERY} s after: {fault}")
         else:
@@ -100,6 +119,9 @@ class Verdict:
             self.complaints.append(f"a call took {slowest:.2f} s with a timeout of {self.timeout} s")
         if not any(tally.acknowledged for tally in self.tallies.values()):
             self.complaints.append("nothing was ever admitted")
+        for fault in self.planned - self.faults:
+            times, planned = self.faults[fault], self.planned[fault]
+            self.complain(f"{fault} took place {times} times, {planned} times were planned")
         for name, used in resources.items():
             self.complaints += [f"{name}: {leak}" for leak in used.leaks()]
 
@@ -107,13 +129,14 @@ class Verdict:
         total = Tally("", 0)
         for tally in self.tallies.values():
             total.add(tally)
-        faults = ", ".join(f"{count} x {fault}" for fault, count in sorted(self.faults.items()))
         lines = [
             f"decisions      {total.acknowledged + total.refused} ({total.acknowledged} admitted) "
             f"in {len(self.tallies)} rounds",
             f"failed calls   {total.failed} without a charge, {total.unknown} with unknown outcome",
             f"slowest call   {total.slowest:.3f} s",
-            f"faults         {sum(self.faults.values())}: {faults}",
+            f"faults         {_listed(self.faults)}",
+            f"planned        {_listed(self.planned)}",
+            *(f"failed fault   {failed}" for failed in self.failed_faults),
             f"recovery       at most {max(self.recoveries, default=0.0):.2f} s",
             f"over-admitted  {self.over_admissions()}",
             *(f"WRONG          {complaint}" for complaint in self.complaints),
