@@ -12,6 +12,7 @@ BIN := .venv/bin
 DONE := build/done
 PORT ?= 8000
 MINUTES ?= 5
+SECONDS ?= 60
 
 # CMake takes it from here when it first configures a build.
 export CMAKE_CXX_COMPILER_LAUNCHER ?= $(shell command -v ccache)
@@ -19,11 +20,11 @@ export CMAKE_CXX_COMPILER_LAUNCHER ?= $(shell command -v ccache)
 # What `make test` builds, then runs; each a target of its own. What takes longer goes into PROOFS.
 BUILDS := build-asan build-threads $(DONE)/package
 TESTS := test-python test-asan test-threads count lint
-PROOFS := test-dev test-tsan tidy prove-python
+PROOFS := test-dev test-tsan tidy fuzz prove-python
 
 SOURCES := $(shell find cpp lua cmake -type f) CMakeLists.txt pyproject.toml
 
-.PHONY: help demo serve test lint test-cpp test-python prove prove-python soak count bench docs wheel tidy format clean
+.PHONY: help demo serve test lint test-cpp test-python prove prove-python fuzz soak count bench docs wheel tidy format clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -58,12 +59,17 @@ test-dev test-asan test-tsan test-threads: test-%: build-%
 test-python: $(DONE)/package ## The Python tests, on memory and on real redis-servers
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup
 
-prove: $(DONE)/environment ## The long proofs, for every night: plain and thread-sanitized C++, clang-tidy, random lives
+prove: $(DONE)/environment ## The long proofs, for every night: plain and thread-sanitized C++, clang-tidy, fuzzers, random lives
 	MAKE="$(MAKE)" scripts/run-steps --jobs 1 $(PROOFS)
 
 prove-python: $(DONE)/package ## The tests marked prove; random lives on the model, memory and Redis, and forks: ten times as many
 	PROVE=10 $(BIN)/python -m pytest -m prove
 	PROVE=10 $(BIN)/python -m pytest tests/conformance/test_state_machine.py tests/faults/test_fork_storm.py tests/faults/test_flask_forks.py
+
+fuzz: $(DONE)/packages-fuzz ## Search each parser in C++ for inputs that break it (SECONDS=60)
+	cmake --preset fuzz >/dev/null
+	cmake --build --preset fuzz -j $(JOBS)
+	scripts/fuzz build/fuzz $(SECONDS)
 
 soak: $(DONE)/package ## Callers on a Redis that fails at random (MINUTES=5)
 	PYTHONPATH=tests $(BIN)/python -m soak --minutes $(MINUTES)
@@ -101,6 +107,10 @@ clean: ## Forget all builds; .venv stays
 $(DONE)/packages: packages.txt scripts/install-packages
 	scripts/install-packages
 	mkdir -p $(@D) && touch $@
+
+$(DONE)/packages-fuzz: packages-fuzz.txt $(DONE)/packages
+	scripts/install-packages $<
+	touch $@
 
 $(DONE)/environment: $(DONE)/packages pyproject.toml
 	@echo "Setting up .venv, once; this takes a minute"

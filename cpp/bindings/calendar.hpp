@@ -33,12 +33,13 @@ inline Bounds bounds_from(PyObject* periods, Micros instant) {
   long long middle = 0;
   long long end = 0;
   if (!PyArg_ParseTuple(answer.get(), "LLL", &start, &middle, &end)) throw PythonError{};
-  if (start < 0 || start > instant || instant >= middle || middle >= end || end >= kExact) {
+  const Bounds bounds{start, middle, end};
+  if (!are_around(bounds, instant)) {
     PyErr_Format(PyExc_ValueError, "a calendar's periods around %lld cannot be %R",
                  static_cast<long long>(instant), answer.get());
     throw PythonError{};
   }
-  return {start, middle, end};
+  return bounds;
 }
 
 inline void bind_calendar(pybind11::module_& module) {

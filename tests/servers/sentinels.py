@@ -122,14 +122,23 @@ class Sentinels:
         return f"redis+sentinel://{self.master.credentials}{named}/{SERVICE}"
 
     def await_failover(self) -> RedisServer:
-        """Wait until every sentinel that runs names another master, and return that one."""
-        old = self.master
-        running = [sentinel for sentinel in self.sentinels if sentinel.is_running()]
-        eventually(lambda: all(each.master_port() != old.port for each in running), within=PATIENCE * 2)
-        self.master = next(each for each in self.replicas if each.port == running[0].master_port())
-        eventually(lambda: self.master.ask("ROLE")[0] == b"master")
-        self.replicas = [old, *(each for each in self.replicas if each is not self.master)]
+        """Wait until every sentinel that runs names the same other master, and return that one."""
+        eventually(lambda: self._successor() is not None, within=PATIENCE * 2)
+        self._follow(self._successor() or self.master)
         return self.master
+
+    def _successor(self) -> RedisServer | None:
+        """Return the replica that all sentinels that run take for the master, and that is one."""
+        named = {each.master_port() for each in self.sentinels if each.is_running()}
+        for replica in self.replicas:
+            if named == {replica.port} and replica.ask("ROLE")[0] == b"master":
+                return replica
+        return None
+
+    def _follow(self, master: RedisServer) -> None:
+        servers = [self.master, *self.replicas]
+        self.master = master
+        self.replicas = [each for each in servers if each is not master]
 
     def await_replicas(self, *, within: float = PATIENCE * 2) -> None:
         """Wait until the sentinels know each replica, in step with the master."""
@@ -142,11 +151,13 @@ class Sentinels:
                 server.resume()
             else:
                 server.restart()
-        servers = {each.port: each for each in (self.master, *self.replicas)}
-        eventually(lambda: len({each.master_port() for each in self.sentinels}) == 1, within=within)
-        self.master = servers.pop(self.sentinels[0].master_port())
-        self.replicas = list(servers.values())
+        eventually(self._agree, within=within)
+        self._follow(self._successor() or self.master)
         self.await_replicas(within=within)
+
+    def _agree(self) -> bool:
+        named = {each.master_port() for each in self.sentinels}
+        return self._successor() is not None or named == {self.master.port}
 
     def fail_over(self) -> RedisServer:
         """Have the first sentinel promote a replica now, the master being well, and wait for it."""

@@ -36,7 +36,7 @@ class Resources:
                 ("kB of memory", self.memory_kb, _MORE_MEMORY_KB),
             )
             for early, late in [_thirds(samples)]
-            if min(late) > max(early) + more
+            if samples and min(late) > max(early) + more
         ]
 
 

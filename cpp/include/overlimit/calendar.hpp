@@ -13,6 +13,12 @@ namespace overlimit {
 /// The start of a period, its end, which is the start of the next, and the end of that.
 using Bounds = std::array<Micros, 3>;
 
+/// Whether these can be the bounds around an instant.
+constexpr bool are_around(const Bounds& bounds, Micros instant) noexcept {
+  const auto& [start, middle, end] = bounds;
+  return 0 <= start && start <= instant && instant < middle && middle < end && end < kExact;
+}
+
 struct Calendar {
   /// Unit, time zone and first day of the week: what tells its records from those of another.
   std::string identity;

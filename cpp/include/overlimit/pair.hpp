@@ -95,7 +95,9 @@ Examined examine(const Limited& limit, const Found* found, Micros reading, Cost 
     pair.dropped = standing->dropped;
     pair.expires_at = std::min(found->expires_at, expires_at(limit, standing->state, cells));
     if (pair.verdict.status == Status::over) {
-      pair.verdict.retry_after = std::min(pair.verdict.retry_after, found->expires_at - pair.now);
+      // Cells that nobody of ours wrote may say anything.
+      pair.verdict.retry_after =
+          std::clamp<Micros>(pair.verdict.retry_after, 1, found->expires_at - pair.now);
     }
   }
   if constexpr (Delaying<Limited>) {

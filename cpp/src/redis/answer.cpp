@@ -35,6 +35,13 @@ bool writes_every_charge(const Call& call) {
 
 Micros now_of(std::string_view answer) { return int64_at(answer, 1); }
 
+// A number that Lua can have packed.
+std::int64_t exact_at(std::string_view bytes, std::size_t place) {
+  const std::int64_t number = int64_at(bytes, place);
+  if (number < 0 || number >= kExact) not_ours();
+  return number;
+}
+
 // Everything was charged: per charge its key's birth, and per limit its record's head and state.
 void read_charged(const Call& call, std::string_view answer, const Rows& rows) {
   const std::size_t records = (kRecordHead + sizeof(Header)) * pairs_of(call.charges);
@@ -42,13 +49,14 @@ void read_charged(const Call& call, std::string_view answer, const Rows& rows) {
   std::size_t at = kKindAndNow;
   std::size_t row = 0;
   for (const Charge& charge : call.charges) {
-    const Micros birth = int64_at(answer, at);
+    const Micros birth = exact_at(answer, at);
     at += kWord;
     for (const PlannedLimit& planned : charge.plan->limits()) {
       at += kRecordHead;
-      const Header header{int64_at(answer, at), int64_at(answer, at + kWord),
-                          int64_at(answer, at + 2 * kWord)};
-      show_charged(planned.limit, header, now_of(answer), birth, rows, row++);
+      const Header header{exact_at(answer, at), exact_at(answer, at + kWord),
+                          exact_at(answer, at + 2 * kWord)};
+      show_charged(planned.limit, header, now_of(answer), birth, rows, row);
+      if (rows.reset_after[row++] < 0) not_ours();  // nothing is charged on a record that has expired
       at += sizeof(Header);
     }
   }
@@ -108,7 +116,7 @@ class FoundAnswer {
   }
 
  private:
-  [[nodiscard]] Micros birth(std::size_t k) const { return was_charged_ ? int64_at(births_, kWord * k) : 0; }
+  [[nodiscard]] Micros birth(std::size_t k) const { return was_charged_ ? exact_at(births_, kWord * k) : 0; }
 
   // The script and the engine settle alike, or one of them is wrong.
   void check(const Settlement& settlement) const {
@@ -180,6 +188,7 @@ std::optional<Micros> out_of_bounds(const protocol::Reply& reply) {
 Micros read_answer(const Call& asked, const protocol::Reply& reply, const Rows& rows) {
   if (!reply.is_string() || reply.as_text().size() < kKindAndNow) not_ours();
   const std::string_view answer = reply.as_text();
+  if (now_of(answer) < 0 || now_of(answer) >= kMaxTime) not_ours();
   const DatedCall dated(asked, now_of(answer));
   if (answer[0] == kCharged && writes_every_charge(asked)) {
     read_charged(*dated, answer, rows);

@@ -97,6 +97,23 @@ TEST_F(Answers, OfAChargeAreOfExactlyOneSize) {
   expect_script_error(one, Reply::string(whole), Mode::peek);
 }
 
+TEST_F(Answers, HaveOnlyNumbersThatAScriptCanPack) {
+  for (const std::int64_t number : {std::int64_t{-1}, kExact, INT64_MIN, INT64_MAX}) {
+    expect_script_error(one, answer('C', {number, 77}, charged_states()));
+    expect_script_error(one, answer('C', {200, number}, charged_states()));
+    expect_script_error(one, answer('F', {number}, found(4, 1)));
+    for (std::size_t place = 12; place < charged_states().size(); place += 36) {
+      std::string states = charged_states();
+      states.replace(place, 8, packed({number}));
+      expect_script_error(one, answer('C', {200, 77}, states));
+    }
+  }
+}
+
+TEST_F(Answers, OfAChargeOnARecordThatHasExpiredAreNone) {
+  expect_script_error(one, answer('C', {100 + kMinute + 1, 77}, charged_states()));
+}
+
 TEST_F(Answers, OfARefusalExplainWhatWasFound) {
   EXPECT_EQ(read(one, answer('F', {200}, found(4, 1))), 200);
   EXPECT_EQ(columns.status, (std::vector{Status::over, Status::ok}));

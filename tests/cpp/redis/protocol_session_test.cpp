@@ -66,6 +66,24 @@ class SessionTest : public ::testing::Test {
   Driven plain_;
 };
 
+TEST_F(SessionTest, GivesNoReplyToARequestThatHasNotBeenSent) {
+  const Ticket ticket = plain_.submit("one");
+  plain_.feed("+early\r\n");
+  EXPECT_FALSE(plain_.alive());
+  EXPECT_TRUE(plain_.answered.empty());
+  EXPECT_FALSE(failure_of<StoreUnavailable>(plain_, ticket).maybe_charged());
+}
+
+TEST_F(SessionTest, ReadsNothingMoreOnceTheGreetingIsRefused) {
+  Driven refused(with_login());
+  const Ticket ticket = refused.submit("one");
+  refused.send_all();
+  refused.feed("-WRONGPASS no\r\n+OK\r\n+PONG\r\n:1\r\n");
+  EXPECT_FALSE(refused.alive());
+  EXPECT_TRUE(refused.answered.empty());
+  EXPECT_FALSE(failure_of<StoreConfigError>(refused, ticket).maybe_charged());
+}
+
 TEST_F(SessionTest, SendsRequestsInOrderAndOnce) {
   EXPECT_EQ(plain_.outgoing(), "");
   (void)plain_.submit("one");

@@ -81,14 +81,20 @@ void Session::feed(std::string_view bytes, Instant now, std::vector<Waiter>& ans
   heard_ = true;
   try {
     reader_.feed(bytes);
-    while (std::optional<Reply> reply = reader_.next()) settle(std::move(*reply), answered);
+    while (!broken_) {
+      std::optional<Reply> reply = reader_.next();
+      if (!reply) break;
+      settle(std::move(*reply), answered);
+    }
   } catch (const MalformedReply& malformed) {
     lost(std::string("it sent what is not a Redis reply: ") + malformed.what());
   }
 }
 
 void Session::settle(Reply reply, std::vector<Waiter>& answered) {
-  if (settled_ == requests_.size()) return lost("it sent a reply to no request");
+  if (settled_ == requests_.size() || !has_left(requests_[settled_])) {
+    return lost("it sent a reply to no request");
+  }
   Request& request = requests_[settled_++];
   while (!flushes_.empty() && flushes_.front() <= request.end) flushes_.pop_front();
   switch (request.state) {

@@ -142,7 +142,7 @@ std::vector<ClusterNodes::Pointer> ClusterNodes::who_may_know(std::set<HostPort>
   std::vector<HostPort> addresses = map_.servers();
   if (!addresses.empty()) {
     const std::size_t first = first_++ % addresses.size();
-    std::ranges::rotate(addresses, addresses.begin() + static_cast<std::ptrdiff_t>(first));
+    std::rotate(addresses.begin(), addresses.begin() + static_cast<std::ptrdiff_t>(first), addresses.end());
   }
   for (const HostPort& seed : site_.seeds) {
     if (std::ranges::find(addresses, seed) == addresses.end()) addresses.push_back(seed);
@@ -152,7 +152,8 @@ std::vector<ClusterNodes::Pointer> ClusterNodes::who_may_know(std::set<HostPort>
     nodes.push_back(found(address));
     if (nodes.back()->is_doubted.load()) doubted.insert(address);
   }
-  std::ranges::stable_partition(nodes, [&](const Pointer& node) { return !doubted.contains(node->address); });
+  std::stable_partition(nodes.begin(), nodes.end(),
+                        [&](const Pointer& node) { return !doubted.contains(node->address); });
   return nodes;
 }
 
