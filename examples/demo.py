@@ -14,6 +14,7 @@ import secrets
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -23,7 +24,7 @@ from pathlib import Path
 
 PER_SECOND, PER_MINUTE = 10, 120
 READY = "serving on http://127.0.0.1:"
-ROW = "{:>6}  {:<20}{:>6}{:>8}{:>9}{:>13}  {}"
+ROW = "{:>6}  {:<17}{:>5}  {:<18}{:>11}  {}"
 
 
 class ClaimFailed(Exception):
@@ -68,6 +69,8 @@ class Visitors:
     def __init__(self, port: int) -> None:
         self._port = port
         self._start = time.monotonic()
+        self.statuses: list[int] = []
+        """Of all answers."""
 
     def now(self) -> float:
         """Return the seconds since the demo started."""
@@ -93,6 +96,7 @@ class Visitors:
                 raise ClaimFailed(f"the app answers with 200 or 429; seen: {answer.status} {answer.reason}")
             body = json.load(answer)
         burst.statuses.append(answer.status)
+        self.statuses.append(answer.status)
         burst.headers = dict(answer.getheaders())
         if answer.status == 429:
             burst.refused_by.add(body["identifier"])
@@ -109,16 +113,20 @@ def claim(text: str, holds: bool, seen: object) -> None:
 
 def title(text: str) -> None:
     print(f"\n{text}")
-    print(ROW.format("time", "who", "sent", "passed", "refused", "Retry-After", "RateLimit says last"))
+    print(ROW.format("time", "who", "sent", "status", "Retry-After", "RateLimit says last"))
 
 
 def show(burst: Burst) -> Burst:
     who = f"{burst.user} {burst.address}"
     retry = burst.headers.get("Retry-After", "-")
     sent = len(burst.statuses)
-    counts = (sent, burst.passed, burst.refused, retry)
-    print(ROW.format(f"{burst.started:.2f}s", who, *counts, burst.tightest))
+    print(ROW.format(f"{burst.started:.2f}s", who, sent, counted(burst.statuses), retry, burst.tightest))
     return burst
+
+
+def counted(statuses: list[int]) -> str:
+    """Return how often each status was seen: ``8 x 200, 2 x 429``."""
+    return ", ".join(f"{times} x {status}" for status, times in sorted(Counter(statuses).items()))
 
 
 def most(seconds: float) -> int:
@@ -192,7 +200,8 @@ def run_demo(store: str) -> None:
         refused_user_costs_others_nothing(visitors)
         storm_admits_no_more(visitors)
         retry_after_is_right_each_time(visitors)
-        print(f"\nevery claim held, in {visitors.now():.1f} s")
+        print(f"\nevery claim held, in {visitors.now():.1f} s; seen: {counted(visitors.statuses)}")
+        print("200: the request passed. 429 Too Many Requests: refused, and Retry-After said when to return.")
 
 
 @contextmanager

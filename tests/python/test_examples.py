@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import signal
 import subprocess
 import sys
 import threading
+from collections import Counter
 from contextlib import closing
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
@@ -39,7 +41,23 @@ def test_the_demo_holds_every_claim_in_memory():
     assert run.returncode == 0, run.stdout + run.stderr
     assert run.stderr == ""
     assert run.stdout.count("ok: ") >= 9
-    assert "every claim held" in run.stdout
+    assert_statuses_are_named(run.stdout)
+
+
+def assert_statuses_are_named(output: str) -> None:
+    """The timeline names what each burst met, and the closing lines how often it was met in all."""
+    rows = re.findall(r"^ *[\d.]+s .*127\.0\.0\.\d +(\d+)  (\d+ x .*?)(?:  |$)", output, re.MULTILINE)
+    met: Counter[str] = Counter()
+    for sent, statuses in rows:
+        of_burst = {status: int(times) for times, status in re.findall(r"(\d+) x (\d+)", statuses)}
+        assert sum(of_burst.values()) == int(sent)
+        met.update(of_burst)
+    assert met["200"] > 20
+    assert met["429"] > 20
+    closing = output.splitlines()[-2]
+    assert closing.startswith("every claim held, in ")
+    assert closing.endswith(f"seen: {met['200']} x 200, {met['429']} x 429")
+    assert "429 Too Many Requests" in output.splitlines()[-1]
 
 
 def test_the_demo_holds_every_claim_on_redis_and_again(redis_server):
