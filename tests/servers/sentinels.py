@@ -162,7 +162,14 @@ class Sentinels:
     def fail_over(self) -> RedisServer:
         """Have the first sentinel promote a replica now, the master being well, and wait for it."""
         self.await_replicas()
-        eventually(self.sentinels[0].begins_failover)
+        first = self.sentinels[0]
+
+        def is_promoted() -> bool:
+            if first.master_port() == self.master.port:
+                first.begins_failover()  # again, if it gave one up
+            return self._successor() is not None
+
+        eventually(is_promoted, within=PATIENCE * 2)
         return self.await_failover()
 
     def stop(self) -> None:
