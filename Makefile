@@ -63,8 +63,7 @@ prove: $(DONE)/environment ## The long proofs, for every night: plain and thread
 	MAKE="$(MAKE)" scripts/run-steps --jobs 1 $(PROOFS)
 
 prove-python: $(DONE)/package ## The tests marked prove; random lives on the model, memory and Redis, and forks: ten times as many
-	PROVE=10 $(BIN)/python -m pytest -m prove
-	PROVE=10 $(BIN)/python -m pytest tests/conformance/test_state_machine.py tests/faults/test_fork_storm.py tests/faults/test_flask_forks.py
+	PROVE=10 $(BIN)/python -m pytest -m 'prove or longer_in_prove'
 
 fuzz: $(DONE)/packages-fuzz ## Search each parser in C++ for inputs that break it (SECONDS=60)
 	cmake --preset fuzz >/dev/null

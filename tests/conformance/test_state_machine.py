@@ -10,6 +10,7 @@ import os
 from collections import Counter
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -210,6 +211,7 @@ def as_bytes(who: str | bytes) -> bytes:
     return who if isinstance(who, bytes) else who.encode("utf-8", "surrogatepass")
 
 
+@pytest.mark.longer_in_prove
 def test_every_life_is_the_same_on_every_store(redis_store, capsys):
     Life.redis, Life.seen = redis_store, Counter()
     run_state_machine_as_test(

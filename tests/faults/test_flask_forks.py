@@ -11,7 +11,12 @@ TIMES = int(os.environ.get("PROVE", "1"))
 PROGRAM = """
 import logging, sys
 from flask import Flask
+
+import pytest
+
 from overlimit.flask import RateLimit
+
+pytestmark = pytest.mark.longer_in_prove
 
 logging.getLogger("overlimit").setLevel(logging.ERROR)  # each child warns of counting on its own
 sys.setswitchinterval(1e-5)

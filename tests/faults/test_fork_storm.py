@@ -19,6 +19,8 @@ import pytest
 
 from servers.redis_server import RedisServer
 
+pytestmark = pytest.mark.longer_in_prove
+
 TIMES = int(os.environ.get("PROVE", "1"))
 TIGHT = 200
 """What a limit admits that everybody tries to spend."""
