@@ -6,6 +6,8 @@ import os
 
 from .programs import run_program
 
+pytestmark = pytest.mark.longer_in_prove
+
 TIMES = int(os.environ.get("PROVE", "1"))
 
 PROGRAM = """
@@ -15,8 +17,6 @@ from flask import Flask
 import pytest
 
 from overlimit.flask import RateLimit
-
-pytestmark = pytest.mark.longer_in_prove
 
 logging.getLogger("overlimit").setLevel(logging.ERROR)  # each child warns of counting on its own
 sys.setswitchinterval(1e-5)
