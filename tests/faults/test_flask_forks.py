@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+import pytest
+
 from .programs import run_program
 
 pytestmark = pytest.mark.longer_in_prove
@@ -13,9 +15,6 @@ TIMES = int(os.environ.get("PROVE", "1"))
 PROGRAM = """
 import logging, sys
 from flask import Flask
-
-import pytest
-
 from overlimit.flask import RateLimit
 
 logging.getLogger("overlimit").setLevel(logging.ERROR)  # each child warns of counting on its own
