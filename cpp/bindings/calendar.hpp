@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "given.hpp"
 #include "object.hpp"
 #include "overlimit/calendar.hpp"
 
@@ -53,7 +54,9 @@ inline void bind_calendar(pybind11::module_& module) {
                                                         }});
            }),
            py::arg("identity"), py::arg("periods"))
-      .def_readonly("identity", &Calendar::identity, "Tells its records from those of other calendars.");
+      .def_property_readonly(
+          "identity", [](const std::shared_ptr<Calendar>& calendar) { return given(calendar).identity; },
+          "Tells its records from those of other calendars.");
 }
 
 }  // namespace overlimit::python

@@ -25,11 +25,13 @@ namespace overlimit::python {
   throw PythonError{};
 }
 
+inline constexpr const char* kTooManyCharges = "a call has at most 64 charges";
+
 /// Borrows policies and identifiers: they must outlive it.
 class Collected {
  public:
   void add(PyObject* policy, PyObject* identifier, Cost cost, Role role = Role::enforce) {
-    if (size_ == kMaxCharges) raise_value_error("a call has at most 64 charges");
+    if (size_ == kMaxCharges) raise_value_error(kTooManyCharges);
     subjects_.put(size_, policy, identifier, cost, role);
     charges_.put(size_, &plan_of(policy), bytes_.view(identifier), cost, role);
     ++size_;

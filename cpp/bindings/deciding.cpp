@@ -161,11 +161,11 @@ class CollectedAll {
   Object cost = Object::steal(checked(PyLong_FromLong(0)));
 
   void add(const GivenCharge& given) {
+    const WholeCost whole(given.cost);  // first of all, as reading it may change the limiter
     Binding& binding = binding_of(given.limiter);
     if (!asking.empty()) check_same_store(*asking.front(), binding);
     if (std::ranges::find(asking, &binding) == asking.end()) asking.push_back(&binding);
     kept.push_back(Object::borrow(binding.policy.get()));
-    const WholeCost whole(given.cost);
     charges.add(kept.back().get(), given.identifier, whole.units(), given.role);
     if (charges.repeats()) raise_value_error("the same policy and identifier occur twice");
     if (charges.contradicts()) {
@@ -250,6 +250,21 @@ void add_rule(CollectedAll& collected, PyObject* rule, const People& people) {
   }
 }
 
+// A tuple of our own: it keeps limiters and identifiers alive, whatever happens to the caller's list. No more
+// are taken of what never ends than it takes to refuse them.
+Object own_charges(PyObject* charges) {
+  if (PyList_Check(charges) || PyTuple_Check(charges))
+    return Object::steal(checked(PySequence_Tuple(charges)));
+  const Object iterator = Object::steal(checked(PyObject_GetIter(charges)));
+  const Object given = Object::steal(checked(PyList_New(0)));
+  while (const Object charge = Object::steal(PyIter_Next(iterator.get()))) {
+    if (PyList_GET_SIZE(given.get()) == Py_ssize_t(kMaxCharges)) raise_value_error(kTooManyCharges);
+    if (PyList_Append(given.get(), charge.get()) < 0) throw PythonError{};
+  }
+  if (PyErr_Occurred() != nullptr) throw PythonError{};
+  return Object::steal(checked(PyList_AsTuple(given.get())));
+}
+
 }  // namespace
 
 bool prepare_deciding() {
@@ -283,8 +298,7 @@ PyObject* peek_within(PyObject* self, PyObject* const* arguments, Py_ssize_t cou
 
 PyObject* hit_all(PyObject*, PyObject* charges) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
-    // A tuple of our own: it keeps limiters and identifiers alive, whatever happens to the caller's list.
-    const Object given = Object::steal(checked(PySequence_Tuple(charges)));
+    const Object given = own_charges(charges);
     CollectedAll collected;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given.get()); ++i) {
       collected.add(parse_charge(PyTuple_GET_ITEM(given.get(), i)));

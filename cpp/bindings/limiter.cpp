@@ -100,6 +100,18 @@ PyObject* lock(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   });
 }
 
+PyObject* unlock(PyObject* self, PyObject* identifier) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    Binding& binding = binding_of(self);
+    const OneIdentifier one(binding, identifier);
+    const Call call = call_of(binding, one.charges());
+    const auto lift = [&](Store& store, const Interrupted& interrupted) { store.unlock(call, interrupted); };
+    ask_store(binding, lift);
+    if (has_stand_in(binding)) lift(*stand_in_store(binding), kInterrupted);
+    return Py_NewRef(Py_None);
+  });
+}
+
 // Refunds in the store. The right to that is used up as soon as it may have happened.
 void refund_in(Store& store, const Call& call, const Charged& charged, Claim& claim,
                const Interrupted& interrupted) {
@@ -423,6 +435,8 @@ PyMethodDef methods[] = {
      "charges, by their places; no more of it can be given back then."},
     {"_lock", as_c_function(lock), METH_FASTCALL,
      "_lock($self, identifier, microseconds, /)\n--\n\nRefuse an identifier for so long from now."},
+    {"unlock", unlock, METH_O,
+     "unlock($self, identifier, /)\n--\n\nLift the lock of an identifier; what was counted stays."},
     {"reset", as_c_function(reset), METH_FASTCALL,
      "reset($self, /, *identifiers)\n--\n\nForget everything of these identifiers in this policy."},
     {"reset_all", reset_all, METH_NOARGS,

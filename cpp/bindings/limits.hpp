@@ -9,13 +9,15 @@
 #include <string>
 #include <vector>
 
+#include "given.hpp"
 #include "overlimit/limit.hpp"
 
 namespace overlimit::python {
 
 inline void bind_limits(pybind11::module_& module) {
   namespace py = pybind11;
-  py::class_<Limit>(module, "Limit", "A limit as the core sees it; the limit classes hold one.")
+  py::class_<Limit, std::shared_ptr<Limit>>(module, "Limit",
+                                            "A limit as the core sees it; the limit classes hold one.")
       .def(py::init([](const std::string& algorithm, const std::vector<std::int64_t>& numbers,
                        std::optional<std::string> name, std::shared_ptr<Calendar> calendar) {
              return Limit(algorithm, numbers, std::move(name), std::move(calendar));
@@ -23,7 +25,7 @@ inline void bind_limits(pybind11::module_& module) {
            py::arg("algorithm"), py::arg("numbers"), py::arg("name") = py::none(),
            py::arg("calendar") = py::none())
       .def_property_readonly(
-          "tag", [](const Limit& limit) { return limit.tag(); },
+          "tag", [](const std::shared_ptr<Limit>& limit) { return given(limit).tag(); },
           "Tells the limit's records from those of others.");
 }
 

@@ -26,6 +26,8 @@ void bind_errors() {
       set_python_error();
     } catch (const StoreError&) {
       set_python_error();
+    } catch (const pybind11::cast_error&) {
+      PyErr_SetString(PyExc_RuntimeError, "this object was not initialised: its __init__ was never called");
     }
   });
 }
@@ -38,22 +40,26 @@ void bind_heap_types(const pybind11::module_& module) {
 }
 
 template <class Bound>
-Bound bound_in(PyObject* object, const char* expected) {
-  try {
-    return pybind11::cast<Bound>(pybind11::handle(object));
-  } catch (const pybind11::cast_error&) {
+std::shared_ptr<Bound> bound_in(PyObject* object, const char* expected) {
+  const pybind11::handle handle(object);
+  if (!pybind11::isinstance<Bound>(handle)) {
     PyErr_Format(PyExc_TypeError, "expected %s, not %.100s", expected, Py_TYPE(object)->tp_name);
+    throw PythonError{};
+  }
+  try {
+    return pybind11::cast<std::shared_ptr<Bound>>(handle);
+  } catch (const pybind11::cast_error&) {
+    PyErr_Format(PyExc_RuntimeError, "this %.100s was not initialised: its __init__ was never called",
+                 Py_TYPE(object)->tp_name);
     throw PythonError{};
   }
 }
 
 }  // namespace
 
-std::shared_ptr<Store> store_from(PyObject* object) {
-  return bound_in<std::shared_ptr<Store>>(object, "a store");
-}
+std::shared_ptr<Store> store_from(PyObject* object) { return bound_in<Store>(object, "a store"); }
 
-Limit limit_from(PyObject* object) { return bound_in<Limit>(object, "a limit"); }
+Limit limit_from(PyObject* object) { return *bound_in<Limit>(object, "a limit"); }
 
 }  // namespace overlimit::python
 

@@ -8,8 +8,10 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
+#include "given.hpp"
 #include "overlimit/memory_store.hpp"
 #ifdef OVERLIMIT_LINKS_REDIS
 #include "overlimit/redis_store.hpp"
@@ -27,6 +29,8 @@ inline std::size_t size_from(const pybind11::int_& number, const char* argument)
   return overflow < 0 || size < 0 ? 0 : static_cast<std::size_t>(size);
 }
 
+// Objects are taken by their holders: of one whose __init__ was never called pybind11 would otherwise hand
+// out uninitialised memory.
 inline void bind_memory_store(pybind11::module_& module) {
   namespace py = pybind11;
   py::class_<MemoryStore, Store, std::shared_ptr<MemoryStore>>(
@@ -40,17 +44,17 @@ inline void bind_memory_store(pybind11::module_& module) {
                                                   size_from(max_bytes, "max_bytes"));
            }),
            py::arg("max_keys") = 1'000'000, py::arg("max_bytes") = std::size_t{256} << 20)
-      .def("__len__", &MemoryStore::size)
+      .def("__len__", [](const std::shared_ptr<MemoryStore>& store) { return given(store).size(); })
       .def("__repr__",
-           [](const MemoryStore& store) {
-             return "MemoryStore(max_keys=" + std::to_string(store.max_keys()) +
-                    ", max_bytes=" + std::to_string(store.max_bytes()) + ")";
+           [](const std::shared_ptr<MemoryStore>& store) {
+             return "MemoryStore(max_keys=" + std::to_string(given(store).max_keys()) +
+                    ", max_bytes=" + std::to_string(given(store).max_bytes()) + ")";
            })
-      .def("__bool__", [](const MemoryStore&) { return true; })
+      .def("__bool__", [](const std::shared_ptr<MemoryStore>& store) { return (given(store), true); })
       .def("__copy__", [](const py::object& store) { return store; })
       .def(
           "__deepcopy__", [](const py::object& store, const py::object&) { return store; }, py::arg("memo"))
-      .def("__reduce__", [](const MemoryStore&) -> py::tuple {
+      .def("__reduce__", [](const py::object&) -> py::tuple {
         throw py::type_error(
             "a MemoryStore cannot be pickled: its state stays in this process; a Limiter with "
             "store='memory://' can be, and uses the store of the process that unpickles it");
@@ -60,7 +64,8 @@ inline void bind_memory_store(pybind11::module_& module) {
 #ifdef OVERLIMIT_LINKS_REDIS
 inline void bind_tls_options(pybind11::module_& module) {
   namespace py = pybind11;
-  py::class_<redis::TlsOptions>(module, "TlsOptions", "How overlimit.RedisStore talks TLS.")
+  py::class_<redis::TlsOptions, std::shared_ptr<redis::TlsOptions>>(module, "TlsOptions",
+                                                                    "How overlimit.RedisStore talks TLS.")
       .def(py::init([](std::string ca_file, std::string ca_directory, std::string ca_data,
                        std::string certificate_file, std::string key_file, std::string key_password,
                        bool verify, bool check_hostname) {
@@ -80,15 +85,17 @@ inline void bind_tls_options(pybind11::module_& module) {
 
 inline void bind_redis_sites(pybind11::module_& module) {
   namespace py = pybind11;
+  using EndpointPointer = std::shared_ptr<redis::Endpoint>;
   using Addresses = std::vector<std::pair<std::string, std::uint16_t>>;
   static constexpr auto host_ports = [](const Addresses& addresses) {
     std::vector<redis::HostPort> converted;
     for (const auto& [host, port] : addresses) converted.push_back({host, port});
     return converted;
   };
-  py::class_<redis::Endpoint>(module, "Endpoint", "A Redis server, and as whom to talk to it.")
+  py::class_<redis::Endpoint, EndpointPointer>(module, "Endpoint",
+                                               "A Redis server, and as whom to talk to it.")
       .def(py::init([](std::string host, std::uint16_t port, std::string unix_path, std::string username,
-                       std::string password, int database, const redis::TlsOptions* tls) {
+                       std::string password, int database, const std::shared_ptr<redis::TlsOptions>& tls) {
              redis::Endpoint endpoint{
                  std::move(host), port, std::move(unix_path), std::move(username), std::move(password),
                  database,        {}};
@@ -97,14 +104,24 @@ inline void bind_redis_sites(pybind11::module_& module) {
            }),
            py::kw_only(), py::arg("host"), py::arg("port"), py::arg("unix_path"), py::arg("username"),
            py::arg("password"), py::arg("database"), py::arg("tls").none(true));
-  py::class_<redis::SentinelSite>(module, "SentinelSite", "The master that sentinels name.")
-      .def(py::init([](const Addresses& sentinels, std::string service, const redis::Endpoint& server) {
-        return redis::SentinelSite{host_ports(sentinels), std::move(service), server};
+  py::class_<redis::SentinelSite, std::shared_ptr<redis::SentinelSite>>(module, "SentinelSite",
+                                                                        "The master that sentinels name.")
+      .def(py::init([](const Addresses& sentinels, std::string service, const EndpointPointer& server) {
+        return redis::SentinelSite{host_ports(sentinels), std::move(service), given(server)};
       }));
-  py::class_<redis::ClusterSite>(module, "ClusterSite", "A Redis Cluster, by some of its nodes.")
-      .def(py::init([](const Addresses& seeds, const redis::Endpoint& server) {
-        return redis::ClusterSite{host_ports(seeds), server};
+  py::class_<redis::ClusterSite, std::shared_ptr<redis::ClusterSite>>(
+      module, "ClusterSite", "A Redis Cluster, by some of its nodes.")
+      .def(py::init([](const Addresses& seeds, const EndpointPointer& server) {
+        return redis::ClusterSite{host_ports(seeds), given(server)};
       }));
+}
+
+/// Where Redis lives, as Python has bound it.
+using SitePointer = std::variant<std::shared_ptr<redis::Endpoint>, std::shared_ptr<redis::SentinelSite>,
+                                 std::shared_ptr<redis::ClusterSite>>;
+
+inline redis::Site site_from(const SitePointer& pointer) {
+  return std::visit([](const auto& each) { return redis::Site(given(each)); }, pointer);
 }
 
 inline HashTag hash_tag_from(const std::string& name) {
@@ -116,15 +133,17 @@ inline void bind_redis_store(pybind11::module_& module) {
   namespace py = pybind11;
   py::class_<RedisStore, Store, std::shared_ptr<RedisStore>>(module, "RedisStore",
                                                              "The core of overlimit.RedisStore.")
-      .def(py::init([](redis::Site site, std::string prefix, const std::string& hash_tag,
+      .def(py::init([](const SitePointer& site, std::string prefix, const std::string& hash_tag,
                        bool hash_identifiers, Micros timeout_us) {
              RedisStore::Keys keys{std::move(prefix), hash_tag_from(hash_tag), hash_identifiers};
-             return std::make_shared<RedisStore>(std::move(site),
+             return std::make_shared<RedisStore>(site_from(site),
                                                  RedisStore::Options{std::move(keys), timeout_us});
            }),
            py::arg("site"), py::kw_only(), py::arg("prefix"), py::arg("hash_tag"),
            py::arg("hash_identifiers"), py::arg("timeout_us"))
-      .def("close", &RedisStore::close, "Close this process's connections; a later call opens new ones.");
+      .def(
+          "close", [](const std::shared_ptr<RedisStore>& store) { given(store).close(); },
+          "Close this process's connections; a later call opens new ones.");
 }
 #endif
 

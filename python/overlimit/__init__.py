@@ -13,22 +13,24 @@ Several limits for several identifiers are decided in one atomic step, in memory
 from __future__ import annotations
 
 from overlimit._core import Decision, __version__, hit_all
-from overlimit.clocks import ManualClock
+from overlimit.clocks import ClockLike, ManualClock
 from overlimit.details import Detail
 from overlimit.errors import (
     InvalidLimit,
     OverlimitError,
+    RateLimitExceeded,
     ScriptError,
     StoreConfigError,
     StoreError,
     StoreTimeout,
     StoreUnavailable,
 )
-from overlimit.limiter import Limiter
+from overlimit.limiter import Limiter, OnError
 from overlimit.limits import (
     FixedWindow,
     LeakyBucket,
     Limit,
+    LimitsLike,
     SlidingLog,
     SlidingWindow,
     SlidingWindowCounter,
@@ -36,9 +38,10 @@ from overlimit.limits import (
 )
 from overlimit.mirrored import over_limit, over_limit_multi, over_limit_multi_lua, over_limit_sliding_window
 from overlimit.penalty import Penalty
-from overlimit.stores import MemoryStore, RedisStore
+from overlimit.stores import MemoryStore, RedisStore, Store, StoreLike
 
 __all__ = [
+    "ClockLike",
     "Decision",
     "Detail",
     "FixedWindow",
@@ -46,17 +49,22 @@ __all__ = [
     "LeakyBucket",
     "Limit",
     "Limiter",
+    "LimitsLike",
     "ManualClock",
     "MemoryStore",
+    "OnError",
     "OverlimitError",
     "Penalty",
+    "RateLimitExceeded",
     "RedisStore",
     "ScriptError",
     "SlidingLog",
     "SlidingWindow",
     "SlidingWindowCounter",
+    "Store",
     "StoreConfigError",
     "StoreError",
+    "StoreLike",
     "StoreTimeout",
     "StoreUnavailable",
     "TokenBucket",
@@ -67,3 +75,8 @@ __all__ = [
     "over_limit_multi_lua",
     "over_limit_sliding_window",
 ]
+
+
+def __dir__() -> list[str]:
+    """Return the public names."""
+    return sorted(__all__)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from overlimit import _core
@@ -21,30 +22,33 @@ class Clock(Protocol):
         """The reading, in seconds."""
 
 
-ClockLike: TypeAlias = "Clock | Callable[[], float]"
+ClockLike: TypeAlias = Clock | Callable[[], float]
+"""What ``clock=`` takes: an object with ``now()`` or a callable, in seconds since the Unix epoch."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 class ManualClock(_core.ManualClock):
     """A clock that stands still until it is told to move: for tests and simulations.
 
-    It keeps whole microseconds; ``start`` is in seconds since the Unix epoch. Moving it wakes who waits in
-    ``Limiter.acquire``. Thread-safe. Raises ValueError for an instant outside [0, 2**53 - 2**50)
-    microseconds.
+    It keeps whole microseconds; instants are seconds since the Unix epoch or aware datetimes. Moving it wakes
+    who waits in ``Limiter.acquire``. Thread-safe. Raises ValueError for an instant outside
+    [0, 2**53 - 2**50) microseconds or a datetime without a time zone.
     """
 
-    def __init__(self, start: float = 0.0) -> None:
+    def __init__(self, start: float | datetime = 0.0) -> None:
         """Build a clock that reads ``start``."""
-        super().__init__(start)
+        super().__init__(_seconds_of(start))
         self._alarms: dict[Alarm, None] = {}
 
-    def advance(self, seconds: float, /) -> None:
-        """Move by so many seconds; a negative number moves back."""
-        super().advance(seconds)
+    def advance(self, seconds: float | timedelta, /) -> None:
+        """Move by so many seconds or a timedelta; what is negative moves back."""
+        super().advance(seconds.total_seconds() if isinstance(seconds, timedelta) else seconds)
         self._wake()
 
-    def set(self, seconds: float, /) -> None:
-        """Move to an instant, in seconds since the Unix epoch."""
-        super().set(seconds)
+    def set(self, seconds: float | datetime, /) -> None:
+        """Move to an instant: seconds since the Unix epoch, or an aware datetime."""
+        super().set(_seconds_of(seconds))
         self._wake()
 
     def _watch(self, alarm: Alarm) -> None:
@@ -57,3 +61,14 @@ class ManualClock(_core.ManualClock):
         """Let whoever waits look at the clock; that nobody does so in a forked child does no harm."""
         for alarm in self._alarms.copy():
             alarm.set()
+
+
+def _seconds_of(instant: float | datetime) -> float:
+    if not isinstance(instant, datetime):
+        return instant
+    if instant.utcoffset() is None:
+        raise ValueError(
+            f"a ManualClock needs to know the time zone: give datetime(..., tzinfo=timezone.utc) or another "
+            f"aware datetime, not the naive {instant!r}"
+        )
+    return (instant - _EPOCH).total_seconds()

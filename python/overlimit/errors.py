@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from overlimit._core import Decision
+
 __all__ = [
     "InvalidLimit",
     "OverlimitError",
+    "RateLimitExceeded",
     "ScriptError",
     "StoreConfigError",
     "StoreError",
@@ -47,3 +54,27 @@ class ScriptError(StoreError):
 
 class StoreConfigError(StoreError):
     """The configuration is wrong: credentials, permissions, or cluster slots."""
+
+
+class RateLimitExceeded(OverlimitError):
+    """A refusal where it has to be an exception: the base class of those of web frameworks.
+
+    ``decision`` is the one that refused. The text says when to come back, and never who was refused.
+    """
+
+    decision: Decision
+
+    def __init__(self, decision: Decision) -> None:
+        """Refuse because of a decision."""
+        super().__init__(_explained(decision.retry_after))
+        self.decision = decision
+
+    def __reduce__(self) -> tuple[type[RateLimitExceeded], tuple[Decision]]:
+        """Pickle as the constructor's call."""
+        return type(self), (self.decision,)
+
+
+def _explained(retry_after: float) -> str:
+    if math.isinf(retry_after):
+        return "rate limit exceeded: this call can never succeed, as it costs more than a limit allows"
+    return f"rate limit exceeded: try again in {retry_after:g} seconds"

@@ -17,15 +17,16 @@ from overlimit.names import KEY_NAME_RULE, is_key_name
 from overlimit.namesakes import Namesakes, register
 from overlimit.penalty import Penalty
 from overlimit.stand_ins import local_limits, stand_in_for
-from overlimit.stores import MemoryStore, Store, as_store, url_or_store
+from overlimit.stores import MemoryStore, Store, StoreLike, as_store, url_or_store
 
 if TYPE_CHECKING:
     from overlimit._core import Decision
     from overlimit.limits import LimitsLike
 
-__all__ = ["Limiter"]
+__all__ = ["Limiter", "OnError"]
 
 OnError: TypeAlias = Literal["raise", "allow", "deny", "local"]
+"""What ``on_error=`` takes."""
 
 _log = logging.getLogger("overlimit")
 
@@ -78,7 +79,7 @@ class Limiter(_core.Limiter):
         limits: LimitsLike,
         *,
         name: str | None = None,
-        store: str | Store = "memory://",
+        store: StoreLike = "memory://",
         algorithm: str | None = None,
         penalty: Penalty | None = None,
         clock: ClockLike | None = None,
@@ -165,13 +166,24 @@ class Limiter(_core.Limiter):
         waiting.wake_waiters(self.store)
 
     def lock(self, identifier: str | bytes, seconds: Seconds, /) -> None:
-        """Refuse an identifier for so many seconds from now, whatever it did; a microsecond lifts a lock.
+        """Refuse an identifier for so many seconds from now, whatever it did.
 
         Works without a Penalty; with one, the level stays as it was. Hits don't extend the lock. Raises
         InvalidLimit for what is no duration from 1 microsecond to 2**49, StoreError when the store cannot
         answer, whatever ``on_error`` is, and MemoryError when a store in memory is full.
         """
         super()._lock(identifier, micros(seconds, "seconds"))
+        waiting.wake_waiters(self.store, [identifier])
+
+    def unlock(self, identifier: str | bytes, /) -> None:
+        """Lift the lock of an identifier, set by hand or by a Penalty; of who is not locked nothing changes.
+
+        What was counted stays, so that the next hit may be refused as any other, and so does the penalty's
+        level, so that the next violation locks for longer: ``reset`` forgets both. With ``on_error="local"``
+        also lifts what this process has locked by itself. Raises StoreError when the store cannot answer,
+        whatever ``on_error`` is.
+        """
+        super().unlock(identifier)
         waiting.wake_waiters(self.store, [identifier])
 
     def update(self, limits: LimitsLike) -> None:

@@ -9,15 +9,16 @@ from collections.abc import Callable, Hashable
 from typing import Any, Literal, TypeAlias
 
 from overlimit import _core
-from overlimit._core import MemoryStore
+from overlimit._core import MemoryStore, Store
 from overlimit._options import hash_tag_of, timeout_us_of, truth_of
 from overlimit._redis_url import RedisUrl
 from overlimit._tls import TLS_DEFAULTS, refuse_tls_options, tls_options
 from overlimit.names import KEY_NAME_RULE, is_key_name
 
-__all__ = ["MemoryStore", "RedisStore", "Store", "as_store", "url_or_store"]
+__all__ = ["MemoryStore", "RedisStore", "Store", "StoreLike", "as_store", "url_or_store"]
 
-Store: TypeAlias = "_core.Store"
+StoreLike: TypeAlias = str | Store
+"""What ``store=`` takes: a URL or a store object."""
 
 _KEY_DEFAULTS = {"timeout": 0.1, "prefix": "ol", "hash_tag": False, "hash_identifiers": False}
 _OPTIONS = (*_KEY_DEFAULTS, *TLS_DEFAULTS)
@@ -139,7 +140,7 @@ _memory_by_clock: dict[tuple[int, int], tuple[object, MemoryStore]] = {}
 _redis_by_url: dict[str, RedisStore] = {}
 
 
-def as_store(store: str | Store, clock: Callable[[], float] | object | None = None) -> Store:
+def as_store(store: StoreLike, clock: Callable[[], float] | object | None = None) -> Store:
     """The store itself, or the process-wide one for a URL.
 
     ``"memory://"`` is one store for the whole process; with an injected clock one per clock object.

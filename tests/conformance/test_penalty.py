@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 import math
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from overlimit import FixedWindow, Penalty, SlidingWindow, TokenBucket, hit_all
+from overlimit import (
+    FixedWindow,
+    Limiter,
+    MemoryStore,
+    Penalty,
+    RedisStore,
+    SlidingWindow,
+    StoreUnavailable,
+    TokenBucket,
+    hit_all,
+)
+from overlimit.stand_ins import stand_in_for
+from servers.patience import PATIENCE, eventually
 
 ONE = FixedWindow(1, 1)
 
@@ -238,3 +252,106 @@ class TestByHand:
     def test_what_is_no_identifier(self, build, identifier, error):
         with pytest.raises(error):
             build(ONE).lock(identifier, 5)
+
+
+class TestUnlocking:
+    @pytest.mark.parametrize("penalty", [None, Penalty([20, 40])])
+    def test_lifts_a_ban_at_once_and_keeps_what_was_counted(self, build, penalty):
+        limiter = build(FixedWindow(5, 3600), penalty=penalty)
+        limiter.hit("a", cost=2)
+        limiter.lock("a", 30)
+        limiter.lock("b", 30)
+        assert limiter.hit("a").status == "locked"
+        limiter.unlock("a")
+        assert limiter.hit("a").remaining == 2
+        assert limiter.hit("b").status == "locked"
+
+    def test_lifts_the_lock_of_a_penalty_and_keeps_its_level(self, build):
+        limiter = build(ONE, penalty=Penalty([2, 4, 8]))
+        violate(limiter)
+        assert limiter.peek("a", cost=0).status == "locked"
+        limiter.unlock("a")
+        assert limiter.peek("a", cost=0)
+        assert violate(limiter).retry_after == 4.0
+        limiter.unlock("a")
+        assert violate(limiter).retry_after == 8.0
+
+    def test_remembers_the_level_as_long_as_it_was_to_be_remembered_after_the_lock(self, build, at):
+        limiter = build(ONE, penalty=Penalty([2, 4], forget_after=10))
+        violate(limiter)
+        at(1)
+        limiter.unlock("a")
+        at(10.999999)
+        assert violate(limiter).retry_after == 4.0
+        limiter.unlock("a")
+        at(30)
+        assert violate(limiter).retry_after == 2.0
+
+    def test_the_refusal_after_it_is_as_any_other(self, build):
+        limiter = build(ONE)
+        limiter.hit("a")
+        limiter.lock("a", 7200)
+        limiter.unlock("a")
+        refused = limiter.peek("a")
+        assert (refused.status, refused.remaining) == ("over", 0)
+        assert 0 < refused.retry_after <= 1
+
+    def test_of_nobody_known_and_of_nobody_locked_changes_nothing(self, build, store):
+        limiter = build(FixedWindow(5, 3600), penalty=Penalty(5))
+        limiter.unlock("a")
+        if isinstance(store, MemoryStore):
+            assert len(store) == 0
+        limiter.hit("a", cost=2)
+        limiter.unlock("a")
+        limiter.unlock("a")
+        assert limiter.peek("a", cost=0).remaining == 3
+
+    def test_of_a_clock_that_went_back(self, build, at):
+        limiter = build(FixedWindow(5, 3600))
+        at(100)
+        limiter.lock("a", 50)
+        at(10)
+        limiter.unlock("a")
+        assert limiter.hit("a")
+
+    def test_long_identifiers_and_bytes(self, build):
+        limiter = build(ONE)
+        for identifier in ("x" * 300, b"x" * 300, b"\xff"):
+            limiter.lock(identifier, 30)
+            limiter.unlock(identifier)
+        assert limiter.hit("x" * 300)
+        assert limiter.hit(b"\xff")
+
+    @pytest.mark.parametrize(("identifier", "error"), [("", ValueError), (5, TypeError), (None, TypeError)])
+    def test_what_is_no_identifier(self, build, identifier, error):
+        with pytest.raises(error, match="identifier"):
+            build(ONE).unlock(identifier)
+
+    def test_lets_in_who_waits(self, build):
+        limiter = build(FixedWindow(1, 3600))
+        limiter.lock("a", 3000)
+        with ThreadPoolExecutor() as pool:
+            caller = pool.submit(limiter.acquire, "a", timeout=7200)
+            while not limiter.clock._watchers:
+                time.sleep(0.001)
+            limiter.unlock("a")
+            assert caller.result(PATIENCE).time == 1_700_000_000
+
+    def test_says_when_the_store_cannot_answer(self):
+        for on_error in ("raise", "allow"):
+            with pytest.raises(StoreUnavailable):
+                Limiter(ONE, name="p", store="unix:///nowhere/redis.sock", on_error=on_error).unlock("a")
+
+    def test_lifts_what_this_process_has_locked_by_itself(self, start_redis, clock):
+        server = start_redis()
+        store = RedisStore(server.tcp_url(), timeout=PATIENCE)
+        limiter = Limiter(ONE, name="p", store=store, clock=clock, penalty=Penalty(60), on_error="local")
+        port = server.port
+        server.stop()
+        violate(limiter)
+        assert limiter.peek("a", cost=0).status == "locked"
+        start_redis(port=port)
+        eventually(lambda: limiter.hit("b").source == "store")
+        limiter.unlock("a")
+        stand_in = stand_in_for(store)
+        assert Limiter(ONE, name="p", store=stand_in, clock=clock).peek("a", cost=0)

@@ -35,6 +35,7 @@ class MemoryStore final : public Store {
   void refund(const Call& call, std::span<const Receipt> receipts, const Interrupted& interrupted) override;
   /// Throws std::bad_alloc, with some perhaps locked, where a store that is full has no room for a key.
   void lock(const Call& call, Micros duration, const Interrupted& interrupted) override;
+  void unlock(const Call& call, const Interrupted& interrupted) override;
   void reset(const Plan& plan, std::span<const std::string_view> identifiers,
              const Interrupted& interrupted) override;
   void reset_all(const Plan& plan, const Interrupted& interrupted) override;

@@ -50,6 +50,7 @@ class RedisStore final : public Store {
               const Interrupted& interrupted) override;
   void refund(const Call& call, std::span<const Receipt> receipts, const Interrupted& interrupted) override;
   void lock(const Call& call, Micros duration, const Interrupted& interrupted) override;
+  void unlock(const Call& call, const Interrupted& interrupted) override;
   void reset(const Plan& plan, std::span<const std::string_view> identifiers,
              const Interrupted& interrupted) override;
   /// Looks at all keys of the database, some thousand per round trip, each of which has the timeout.

@@ -100,6 +100,10 @@ class Store {
   /// Locks the identifiers of a call's charges for so long from now, whatever they did.
   virtual void lock(const Call& call, Micros duration, const Interrupted& interrupted) = 0;
 
+  /// Lifts the locks of the identifiers of a call's charges, whoever set them. What was counted and the level
+  /// of a penalty stay; nothing is written for who is not locked.
+  virtual void unlock(const Call& call, const Interrupted& interrupted) = 0;
+
   /// Forgets everything of these identifiers in one policy.
   virtual void reset(const Plan& plan, std::span<const std::string_view> identifiers,
                      const Interrupted& interrupted) = 0;

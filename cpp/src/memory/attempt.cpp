@@ -265,6 +265,16 @@ void Attempt::lock(Micros duration, std::atomic<Micros>& births) {
   }
 }
 
+// A lock that ends now keeps its level and for how long that is remembered.
+void Attempt::unlock(std::atomic<Micros>& births) {
+  for (Target& target : targets_) {
+    target.entry = target.shard->find(target.key);
+    if (target.entry == nullptr) continue;
+    find_lock(target);
+    if (target.lock) write_lock(target, locked_by_hand(target.lock, readings_.now, 0), births);
+  }
+}
+
 // A sweep may drop any entry, so that it comes when nothing points into the shards any more.
 void Attempt::tidy() {
   for (Target& target : targets_) {

@@ -65,6 +65,7 @@ class Attempt {
 
   /// Locks every target by hand. Throws std::bad_alloc where there is no room for a key of its own.
   void lock(Micros duration, std::atomic<Micros>& births);
+  void unlock(std::atomic<Micros>& births);
 
  private:
   /// Who an entry is for.

@@ -162,6 +162,10 @@ void MemoryStore::lock(const Call& call, Micros duration, const Interrupted&) {
                   [&](memory::Attempt& attempt) { attempt.lock(duration, table_->births); });
 }
 
+void MemoryStore::unlock(const Call& call, const Interrupted&) {
+  table_->attempt(call, readings_of(call), [&](memory::Attempt& attempt) { attempt.unlock(table_->births); });
+}
+
 void MemoryStore::reset_all(const Plan& plan, const Interrupted&) {
   for (const std::unique_ptr<Shard>& shard : table_->shards) {
     const std::lock_guard lock(shard->mutex);

@@ -185,6 +185,10 @@ void RedisStore::lock(const Call& call, Micros duration, const Interrupted& inte
              interrupted);
 }
 
+void RedisStore::unlock(const Call& call, const Interrupted& interrupted) {
+  core_->run(redis::lock_call(call, 0, core_->options.keys), core_->deadline(), interrupted);
+}
+
 void RedisStore::reset(const Plan& plan, std::span<const std::string_view> identifiers,
                        const Interrupted& interrupted) {
   std::vector<std::string> keys;

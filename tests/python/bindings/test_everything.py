@@ -1,0 +1,335 @@
+"""Everything the core has, called in every wrong way: a clear exception or an answer, never a crash."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import math
+import os
+import sys
+from itertools import pairwise
+
+import pytest
+
+from overlimit import MemoryStore, _core
+
+from .uses import World, everything, members_of, uses
+
+SHARE = float(os.environ.get("BINDINGS_SHARE", "1"))
+"""What part of the rounds that look for leaks are run: under sanitizers fewer."""
+
+NAMES = sorted(uses())
+EACH = pytest.mark.parametrize("name", NAMES)
+BOUND_BY_PYBIND = {cls.__name__ for cls in vars(_core).values() if type(cls).__name__ == "pybind11_type"}
+TAKE_ANYTHING = {"Decision", "Store", "Store.__init__"}
+"""Whose uses here are those of ``type`` and ``__new__``."""
+CLASSES = [value for value in vars(_core).values() if isinstance(value, type)]
+
+
+class HostileError(Exception):
+    """What hostile objects raise."""
+
+
+class Raises:
+    """Raises whatever it's asked."""
+
+    def _raise(self, *_):
+        raise HostileError
+
+    __index__ = __int__ = __float__ = __len__ = __iter__ = __getitem__ = __contains__ = __call__ = _raise
+    __bool__ = __str__ = __repr__ = __eq__ = __hash__ = __getattr__ = __fspath__ = _raise
+
+
+class Lies:
+    """Has everything that numbers, sequences and clocks have, and means none of it."""
+
+    def __len__(self):
+        return 2**62
+
+    def __getitem__(self, index):
+        return self
+
+    def __index__(self):
+        return 2**64
+
+    def __float__(self):
+        return math.nan
+
+    def now(self):
+        return "noon"
+
+    def __eq__(self, other):
+        return True
+
+    def __hash__(self):
+        return 1
+
+    _core_limit = _numbers = property(lambda self: self)
+
+
+class Text(str):
+    """A text that raises when it's compared."""
+
+    __slots__ = ()
+
+    def __eq__(self, other):
+        raise HostileError
+
+    __hash__ = None
+
+
+class Pair(tuple):
+    """A tuple that shows something else than it holds."""
+
+    __slots__ = ()
+
+    def __getitem__(self, index):
+        raise HostileError
+
+    def __len__(self):
+        return 99
+
+    def __iter__(self):
+        raise HostileError
+
+
+def half_built():
+    return [cls.__new__(cls) for cls in CLASSES if cls is not _core.Decision]
+
+
+def hostile():
+    """Return new objects that nothing expects, but for sizes that a machine would try to make."""
+    return [
+        *(None, True, False, 0, -1, 1, 16, 2**31, 2**49 + 1, 2**63 - 1, 2**63, -(2**63), 2**70, -(2**70)),
+        *(0.5, -0.0, 1e308, math.nan, math.inf, -math.inf, 1j),
+        *("", "x", "\0", "\ud800", "x" * 10_000, b"", b"x", bytearray(b"x"), memoryview(b"x"), Text("x")),
+        *((), [], {}, set(), (1,), [None], Pair((1, 2, 3)), Pair(("a", "b")), (("x",),), ((), ()), range(3)),
+        *(object(), object, Raises(), Lies(), len, lambda: None, lambda *_: 1 / 0, iter([1, 2]), ..., sys),
+        *half_built(),
+    ]
+
+
+def attempt(call, *positional, **named):
+    """Call something wrongly; fail where the interpreter itself complains."""
+    try:
+        return call(*positional, **named)
+    except SystemError:
+        raise
+    except Exception as error:
+        return error
+
+
+def still_works(limiter=None):
+    limiter = World().limiter if limiter is None else limiter
+    assert limiter.hit("someone", cost=2).remaining == 10**9 - 2
+    assert limiter.peek("someone", cost=0).remaining == 10**9 - 2
+
+
+def test_all_of_the_core_is_here():
+    assert set(NAMES) == set(everything())
+    assert {"Limiter.hit", "Decision", "hit_all", "MemoryStore.__len__", "Decision.details"} <= set(NAMES)
+
+
+@EACH
+def test_a_right_use_works_time_and_again(name):
+    use = uses()[name]
+    for _ in range(3):
+        use()
+
+
+@EACH
+def test_wrong_values_in_every_place(name):
+    for value in range(len(hostile())):
+        use = uses()[name]
+        for place in range(len(use.positional)):
+            positional = [*use.positional]
+            positional[place] = hostile()[value]
+            attempt(use.call, *positional, **use.named)
+        for key in use.named:
+            attempt(use.call, *use.positional, **{**use.named, key: hostile()[value]})
+    still_works()
+
+
+@EACH
+def test_wrong_counts_and_unknown_keywords(name):
+    use = uses()[name]
+    for count in range(len(use.positional)):
+        attempt(use.call, *use.positional[:count], **use.named)
+    for more in (1, 2, 20, 300):
+        attempt(use.call, *use.positional, *use.positional[:1] * more, *[None] * more, **use.named)
+    # pybind11 itself ends the process when it names a keyword that has no UTF-8.
+    surrogate = () if name.partition(".")[0] in BOUND_BY_PYBIND else ("\ud800",)
+    for key in ("unknown", "cosT", "", "self", "x" * 1000, *surrogate):
+        error = attempt(use.call, *use.positional, **{**use.named, key: 1})
+        assert isinstance(error, (TypeError, ValueError, HostileError, UnicodeError)) or name in TAKE_ANYTHING
+    for left_out in use.named:
+        attempt(use.call, *use.positional, **{key: use.named[key] for key in use.named if key != left_out})
+    still_works()
+
+
+@EACH
+def test_wrong_owners(name):
+    """A method of the class, called on what is none of its objects."""
+    cls, _, member = name.partition(".")
+    if not member:
+        return
+    owner = getattr(_core, cls)
+    method = vars(owner)[member]
+    for value in [*hostile(), owner]:
+        if type(value) is owner:
+            continue
+        if hasattr(method, "__get__") and not callable(method):
+            error = attempt(method.__get__, value, type(value))
+        else:
+            error = attempt(getattr(owner, member), value)
+        assert (
+            isinstance(error, Exception) or value is None or value is owner or member in ("__eq__", "__ne__")
+        )
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_objects_whose_init_was_never_called(cls):
+    if cls is _core.Decision:
+        with pytest.raises(TypeError, match="not safe"):
+            cls.__new__(cls)
+        return
+    use_by_member = {
+        name.partition(".")[2]: use for name, use in uses().items() if name.startswith(cls.__name__)
+    }
+    for member in members_of(cls):
+        one, use = cls.__new__(cls), use_by_member[member]
+        if member == "__init__":
+            continue
+        answer = attempt(lambda one=one, member=member: getattr(one, member))
+        if callable(answer) and not isinstance(answer, Exception):
+            answer = attempt(answer, *use.positional, **use.named)
+        if cls is not _core.ManualClock:
+            assert isinstance(answer, RuntimeError), (member, answer)
+            assert "__init__" in str(answer)
+    gc.collect()
+
+
+def test_objects_whose_init_was_never_called_are_refused_as_arguments():
+    world = World()
+    store, endpoint = MemoryStore.__new__(MemoryStore), _core.Endpoint.__new__(_core.Endpoint)
+    limit = type("Bad", (), {"_core_limit": _core.Limit.__new__(_core.Limit)})()
+    limiter = _core.Limiter.__new__(_core.Limiter)
+    for call in (
+        lambda: world.new_limiter(store=store),
+        lambda: world.new_limiter(limits=(limit,)),
+        lambda: _core.hit_all([(limiter, "a")]),
+        lambda: _core._hit_rules(((limiter, lambda: "a", 1, 0),), tuple, {}),
+        lambda: _core.ClusterSite([("h", 1)], endpoint),
+        lambda: _core.SentinelSite([("h", 1)], "service", endpoint),
+        lambda: _core.RedisStore(endpoint, **uses()["RedisStore"].named),
+        lambda: limiter.refund(world.decision),
+    ):
+        with pytest.raises(RuntimeError, match="__init__"):
+            call()
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_a_second_init_breaks_nothing(cls):
+    if cls in (_core.Decision, _core.Store):
+        return
+    use = uses()[cls.__name__]
+    one = use()
+    for _ in range(3):
+        attempt(one.__init__, *use.positional, **use.named)
+        attempt(one.__init__)
+        attempt(one.__init__, Raises())
+    attempt(repr, one)
+    if cls is _core.Limiter:
+        with pytest.raises(ValueError, match="once"):
+            one.__init__(*use.positional, **use.named)
+        still_works(one)
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_an_init_that_fails_can_be_called_again(cls):
+    if cls in (_core.Decision, _core.Store):
+        return
+    use = uses()[cls.__name__]
+    one = cls.__new__(cls)
+    for wrong in (Raises(), None, ()):
+        attempt(one.__init__, *[wrong] * 3)
+        attempt(one.__init__, *use.positional, **{**use.named, "unknown": 1})
+    attempt(one.__init__, *use.positional, **use.named)
+    attempt(repr, one)
+    if cls is _core.Limiter:
+        still_works(one)
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_subclasses_work_where_there_are_any(cls):
+    if cls is _core.Decision:
+        with pytest.raises(TypeError, match="not an acceptable base type"):
+            type("Own", (cls,), {})
+        return
+    own = type("Own", (cls,), {"extra": 1})
+    if cls is _core.Store:
+        return
+    use = uses()[cls.__name__]
+    one = own(*use.positional, **use.named)
+    one.attribute = one
+    bare = type("Bare", (cls,), {"__init__": lambda self, *_, **__: None})
+    attempt(lambda: attempt(repr, bare()))
+    if cls is _core.Limiter:
+        still_works(one)
+    del one
+    gc.collect()
+
+
+def growth_of(run, watched):
+    """Return how much memory blocks, objects and references grow with a run, each at its least of three.
+
+    What is kept for the next time grows once; what leaks grows each time.
+    """
+
+    def counted():
+        gc.collect()
+        references = [sys.getrefcount(one) for one in watched]
+        return [sys.getallocatedblocks(), len(gc.get_objects()), *references]
+
+    run()
+    counts = [counted()]
+    for _ in range(3):
+        run()
+        counts.append(counted())
+    steps = [[abs(now - before) for before, now in zip(*pair, strict=True)] for pair in pairwise(counts)]
+    return [min(step) for step in zip(*steps, strict=True)]
+
+
+@EACH
+def test_nothing_leaks(name):
+    """Neither objects nor references, also not those of what is always there."""
+    use = uses()[name]
+    watched = [*use.positional, *use.named.values(), None, True, False, 1, "", ()]
+    rounds = max(20, int(use.rounds * SHARE / 3))
+
+    def run():
+        for _ in itertools.repeat(None, rounds):
+            use()
+
+    assert max(growth_of(run, watched)) < max(20, rounds // 50)
+
+
+@EACH
+def test_what_fails_leaks_nothing(name):
+    values = hostile()
+    use = uses()[name]
+    rounds = max(2, int(8 * SHARE))
+
+    def run():
+        for value in [*values] * rounds:
+            for place in range(len(use.positional)):
+                positional = [*use.positional]
+                positional[place] = value
+                attempt(use.call, *positional, **use.named)
+            for key in use.named:
+                attempt(use.call, *use.positional, **{**use.named, key: value})
+        attempt(use.call, *use.positional, **use.named, unknown=1)
+
+    blocks, objects, *references = growth_of(run, values)
+    assert max(blocks, objects) <= 300
+    assert max(references) < max(20, rounds)

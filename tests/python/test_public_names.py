@@ -1,0 +1,71 @@
+"""What ``overlimit`` shows to its users."""
+
+from __future__ import annotations
+
+import pickle
+import typing
+from collections.abc import Callable
+
+import pytest
+
+import overlimit
+from overlimit import (
+    ClockLike,
+    FixedWindow,
+    Limiter,
+    LimitsLike,
+    ManualClock,
+    MemoryStore,
+    OnError,
+    OverlimitError,
+    RateLimitExceeded,
+    RedisStore,
+    Store,
+    StoreLike,
+)
+
+
+def test_dir_shows_the_public_names_and_no_others():
+    assert dir(overlimit) == sorted(overlimit.__all__)
+    assert not [name for name in dir(overlimit) if name.startswith("_") and name != "__version__"]
+    assert all(hasattr(overlimit, name) for name in dir(overlimit))
+
+
+def test_types_can_annotate_and_be_read_back():
+    def make(limits: LimitsLike, store: StoreLike, clock: ClockLike | None, on_error: OnError) -> Store:
+        raise NotImplementedError
+
+    hints = typing.get_type_hints(make)
+    assert hints["store"] == str | Store
+    assert hints["return"] is Store
+    assert typing.get_args(hints["on_error"]) == ("raise", "allow", "deny", "local")
+    assert Callable[[], float] in typing.get_args(ClockLike)
+    assert str in typing.get_args(LimitsLike)
+
+
+def test_stores_are_stores():
+    assert isinstance(MemoryStore(), Store)
+    assert isinstance(RedisStore("unix:///nowhere"), Store)
+
+
+class TestRateLimitExceeded:
+    @pytest.fixture
+    def limiter(self):
+        return Limiter(FixedWindow(1, 60), name="p", store=MemoryStore(), clock=ManualClock(1_700_000_000))
+
+    def test_holds_the_decision_and_names_nobody(self, limiter):
+        limiter.hit("user:secret")
+        refused = limiter.hit("user:secret")
+        error = RateLimitExceeded(refused)
+        assert error.decision is refused
+        assert isinstance(error, OverlimitError)
+        assert "60 seconds" in str(error)
+        assert "secret" not in str(error) + repr(error)
+
+    def test_says_when_waiting_cannot_help(self, limiter):
+        assert "never" in str(RateLimitExceeded(limiter.hit("a", cost=2)))
+
+    def test_pickles(self, limiter):
+        error = RateLimitExceeded(limiter.hit("a", cost=2))
+        copied = pickle.loads(pickle.dumps(error))
+        assert (type(copied), str(copied), copied.decision) == (RateLimitExceeded, str(error), error.decision)
