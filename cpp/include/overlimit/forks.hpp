@@ -1,14 +1,22 @@
 // What fork() means to the library: the only place that watches forks (docs/forks.md).
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 
 namespace overlimit {
 
+namespace internal {
+/// Written by the fork handler alone.
+extern std::atomic<std::uint64_t> forks_so_far;
+}  // namespace internal
+
 /// How many forks lie between this process and the one that loaded the library: another number in a child
-/// than in its parent. A relaxed load, cheap enough for every call.
-[[nodiscard]] std::uint64_t fork_generation() noexcept;
+/// than in its parent. A single load, cheap enough for every call.
+[[nodiscard]] inline std::uint64_t fork_generation() noexcept {
+  return internal::forks_so_far.load(std::memory_order_relaxed);
+}
 
 /// A mutex that fork() waits for and holds, so that a child finds it free, and whole what it guards.
 ///

@@ -74,7 +74,6 @@ class Gate {
 
 // Facts about the process. Nothing here is made at its first use: the flag that guards that could be left
 // half-set in a child.
-constinit std::atomic<std::uint64_t> generation{0};
 constinit std::atomic<int> forks{0};  // under way
 constinit Gate outside;
 constinit Gate mostly_outside;
@@ -95,7 +94,7 @@ void after_fork_in_parent() {
 }
 
 void after_fork_in_child() {
-  generation.fetch_add(1, std::memory_order_relaxed);
+  internal::forks_so_far.fetch_add(1, std::memory_order_relaxed);
   mutexes.unlock_all();
   outside.empty();
   mostly_outside.empty();
@@ -113,7 +112,7 @@ bool register_handlers() {
 
 }  // namespace
 
-std::uint64_t fork_generation() noexcept { return generation.load(std::memory_order_relaxed); }
+constinit std::atomic<std::uint64_t> internal::forks_so_far{0};
 
 ForkSafeMutex::ForkSafeMutex() { mutexes.add(*this); }
 
