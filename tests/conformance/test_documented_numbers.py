@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from random import Random
 from typing import NamedTuple
 
 import pytest
@@ -130,6 +132,38 @@ class TestBounds:
     def test_a_leaky_bucket_reaches_its_bound(self, build, clock):
         calls = [(0, 1), (1.875, 6), (2, 3), (2, 1)]
         assert most_in(admitted(build(LeakyBucket(3, 2, capacity=4)), clock, calls), 2) == 9
+
+    @pytest.mark.parametrize(
+        ("bucket", "most"),
+        [
+            (LeakyBucket(1, per=0.1, capacity=100), 10),
+            (LeakyBucket(10, per=1, capacity=100), 19),
+            (LeakyBucket(2, per=0.2, capacity=100), 11),
+        ],
+    )
+    @pytest.mark.parametrize("seed", range(4))
+    def test_of_ten_a_second_from_a_leaky_bucket_so_many_proceed_in_a_second(
+        self, build, clock, bucket, most, seed
+    ):
+        random, limiter, left = Random(seed), build(bucket), [0]
+        limiter.hit("a")
+        clock.advance(bucket.per - 0.001)
+        for _ in range(300):
+            if decision := limiter.hit("a"):
+                left.append(round((clock.now() + decision.delay) * 1e6))
+            clock.advance(random.choice([0, 0, 0, 0.001, 0.001, 0.03, 0.4, bucket.per]))
+        left = [time - left[1] for time in left[1:]]
+        found = max(sum(start <= time < start + 10**6 for time in left) for start in left)
+        assert 10 <= found <= most
+        if bucket.rate == 1:
+            assert min(later - earlier for earlier, later in itertools.pairwise(left)) >= 100_000
+
+    def test_the_worst_second_of_a_leaky_bucket_of_ten_a_second_has_19(self, build, clock):
+        limiter, left = build(LeakyBucket(10, per=1, capacity=100)), []
+        for pause, calls in [(0, 1), (0.999, 9), (0.001, 10)]:
+            clock.advance(pause)
+            left += [clock.now() for _ in range(calls) if limiter.hit("a").delay == 0]
+        assert sum(time >= left[1] for time in left) == 19
 
     def test_from_a_leaky_bucket_its_rate_proceeds_in_each_period(self, build, clock):
         limiter, start = build(LeakyBucket(3, 2, capacity=4)), clock.now()

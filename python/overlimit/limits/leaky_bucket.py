@@ -29,6 +29,10 @@ class LeakyBucket(Limit):
     behind them are admitted too, and their decision's ``delay`` says how long the caller must wait before it
     proceeds. What finds the queue full is refused.
 
+    With a rate of 1 what proceeds is at least ``per`` seconds apart: write ten a second as 1 per 0.1 s. A
+    larger rate counts by the period: across the boundary of two up to ``2 * rate - 1`` may proceed in less
+    than ``per`` seconds.
+
     Source: the leaky bucket as a queue, Jonathan Turner, "New directions in communications (or which way to
     the information age?)" (1986), drained once per period.
     """
