@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-__all__ = ["hash_tag_of", "timeout_us_of", "truth_of"]
+__all__ = ["hash_tag_of", "is_utf8", "timeout_us_of", "truth_of"]
 
 _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _HASH_TAGS: dict[Any, Literal["none", "policy", "prefix"]] = {
@@ -13,6 +13,15 @@ _HASH_TAGS: dict[Any, Literal["none", "policy", "prefix"]] = {
     "policy": "policy",
     "prefix": "prefix",
 }
+
+
+def is_utf8(text: str) -> bool:
+    """Whether a text can be told to a server or the system: without a lone surrogate."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def truth_of(name: str, value: Any) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from urllib.parse import parse_qsl, unquote
 
 from overlimit import _core
+from overlimit._options import is_utf8
 
 __all__ = ["RedisUrl", "query_options"]
 
@@ -95,7 +96,7 @@ class RedisUrl:
 def _parts(url: str) -> tuple[str, str, str, str]:
     if not isinstance(url, str):
         raise TypeError(f"a store's URL is a str, not {type(url).__name__}")
-    parts = _URL.fullmatch(url)
+    parts = _URL.fullmatch(url) if is_utf8(url) else None
     if parts is None:
         raise ValueError(_looks_like())
     scheme, authority, path, query = parts.group("scheme", "authority", "path", "query")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from overlimit import _core
-from overlimit._options import truth_of
+from overlimit._options import is_utf8, truth_of
 
 TLS_DEFAULTS: Mapping[str, Any] = {
     "ssl_ca_certs": None,
@@ -83,6 +83,6 @@ def _text(name: str, value: Any) -> str:
     text = os.fspath(value) if isinstance(value, os.PathLike) else value
     if not isinstance(text, str):
         raise TypeError(f"{name} must be a str, not {type(value).__name__}")
-    if not text or "\0" in text:
-        raise ValueError(f"{name} must be neither empty nor hold a NUL")
+    if not text or "\0" in text or not is_utf8(text):
+        raise ValueError(f"{name} must be neither empty nor hold a NUL or a lone surrogate")
     return text

@@ -1,0 +1,78 @@
+"""Whatever X-Forwarded-For says, the address is the peer's or one that a trusted proxy reported."""
+
+from __future__ import annotations
+
+import ipaddress
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from overlimit.http.addresses import UNKNOWN, Proxies, grouped
+
+from .amounts import MANY
+
+pytestmark = pytest.mark.longer_in_prove
+
+ADDRESSES = st.ip_addresses().map(str)
+NETWORKS = ["10.0.0.0/8", "2001:db8::/32", "192.0.2.1"]
+ENTRIES = (
+    ADDRESSES
+    | st.text(max_size=12)
+    | st.sampled_from(
+        [
+            "",
+            "unknown",
+            "_x",
+            "[::1]:80",
+            '"[2001:db8::1]"',
+            "1.2.3.4:99999",
+            "fe80::1%eth0",
+            "::ffff:1.2.3.4",
+            "[",
+            "[]",
+        ]
+    )
+)
+PEERS = st.none() | st.just("") | ADDRESSES | st.text(max_size=8)
+
+
+def is_address(text):
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+@MANY
+@given(st.integers(0, 4), PEERS, st.none() | st.text() | st.lists(ENTRIES, max_size=6))
+@example(1, "1.2.3.4", "\x00")
+@example(1, "1.2.3.4", "[::1")
+@example(2, "1.2.3.4", "9" * 5000 + ".1.1.1, 1.2.3.4")
+def test_any_header(number, peer, header):
+    for trusted in (number, NETWORKS[:number]):
+        found = Proxies(trusted).client(peer, header)
+        assert found == peer or is_address(found)
+
+
+@MANY
+@given(st.lists(ADDRESSES, max_size=4), st.lists(ADDRESSES, min_size=1, max_size=4), ADDRESSES)
+def test_what_clients_invent_on_the_left_changes_nothing(invented, reported, peer):
+    proxies = Proxies(len(reported))
+    honest = proxies.client(peer, ", ".join(reported))
+    assert proxies.client(peer, ", ".join(invented + reported)) == honest
+    assert honest == str(getattr(ipaddress.ip_address(reported[0]), "ipv4_mapped", None) or reported[0])
+
+
+@MANY
+@given(PEERS, st.integers(1, 128))
+@example("fe80::1%eth0", 64)
+@example("::ffff:1.2.3.4", 1)
+def test_everybody_is_counted_under_some_text(address, prefix):
+    found = grouped(address, prefix)
+    assert isinstance(found, str)
+    assert found
+    if not address:
+        assert found == UNKNOWN
+    assert grouped(found.partition("/")[0], prefix) in (found, UNKNOWN)
