@@ -274,7 +274,16 @@ class TestMemoryStore:
         assert len(store) == 2
 
     @pytest.mark.parametrize(
-        ("bounds", "message"), [({"max_keys": 0}, "max_keys"), ({"max_bytes": 1}, "max_bytes")]
+        ("bounds", "message"),
+        [
+            ({"max_keys": 0}, "max_keys must be at least 1"),
+            ({"max_keys": -1}, "max_keys must be at least 1"),
+            ({"max_keys": 2**70}, "max_keys must be at most"),
+            ({"max_bytes": 1}, "max_bytes must be from 65536"),
+            ({"max_bytes": -1}, "max_bytes must be from 65536"),
+            ({"max_bytes": 2**43 + 1}, r"max_bytes must be .* 8 TiB"),
+            ({"max_bytes": 2**70}, "max_bytes must be at most"),
+        ],
     )
     def test_impossible_bounds_are_a_value_error(self, bounds, message):
         with pytest.raises(ValueError, match=message):

@@ -30,6 +30,7 @@ class ForkSafeMutex {
   ~ForkSafeMutex();
 
   void lock() { mutex_.lock(); }
+  [[nodiscard]] bool try_lock() { return mutex_.try_lock(); }
   void unlock() { mutex_.unlock(); }
 
  private:

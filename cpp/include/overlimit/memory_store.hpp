@@ -23,9 +23,11 @@ namespace overlimit {
 class MemoryStore final : public Store {
  public:
   static constexpr std::size_t kMinBytes = 64 << 10;
+  static constexpr std::size_t kMaxBytes = std::size_t{1} << 43;
 
   /// Reserves address space for max_bytes at once; pages become real as they are used.
-  /// Throws std::invalid_argument for max_keys of 0 or max_bytes below kMinBytes, std::bad_alloc.
+  /// Throws std::invalid_argument for max_keys of 0 or max_bytes outside [kMinBytes, kMaxBytes], and
+  /// std::bad_alloc when the system refuses the address space.
   explicit MemoryStore(std::size_t max_keys = 1'000'000, std::size_t max_bytes = std::size_t{256} << 20);
   ~MemoryStore() override;
 

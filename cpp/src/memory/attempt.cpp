@@ -8,8 +8,7 @@
 namespace overlimit::memory {
 namespace {
 
-constexpr std::size_t kPlacesPerCall = 1;
-constexpr std::size_t kPlacesPerInsert = 16;
+constexpr std::size_t kBucketsPerInsert = 8;
 // State of an injected clock is dropped by real time, this long after its last write.
 constexpr Micros kInjectedKeep = Micros{3600} * 1'000'000;
 // How long somebody is told to wait whom only the company in an overflow cell refuses.
@@ -65,8 +64,7 @@ void Attempt::run(const Rows& rows, std::atomic<Micros>& births) {
 
 void Attempt::make_room() {
   for (Target& target : targets_) {
-    target.shard->sweep(readings_.real_now,
-                        target.shard->is_full() ? target.shard->places_when_full() : kPlacesPerCall);
+    if (target.shard->is_full()) target.shard->sweep(readings_.real_now, target.shard->buckets_when_full());
   }
 }
 
@@ -281,7 +279,7 @@ void Attempt::tidy() {
     if (target.fresh && !target.charged) target.shard->erase(target.entry);
   }
   for (Target& target : targets_) {
-    if (target.fresh) target.shard->sweep(readings_.real_now, kPlacesPerInsert);
+    if (target.fresh) target.shard->sweep(readings_.real_now, kBucketsPerInsert);
   }
 }
 

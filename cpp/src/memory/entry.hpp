@@ -29,14 +29,19 @@ inline constexpr std::uint64_t kNoPolicy = 0;
 
 /// A key of a policy, or a cell. `sweep_at` is in real time: the instant from which the entry may be dropped.
 struct Entry {
+  static constexpr std::uint32_t kMostRecords = (1U << 31) - 1;
+
   KeyHash key;
   std::uint64_t policy;  ///< the digest of its policy, or kNoPolicy
   Micros birth;
   Micros sweep_at;
-  std::uint32_t records;
-  bool overflow;  ///< a cell shared by keys the table has no room for
+  std::uint32_t records : 31;
+  std::uint32_t overflow : 1;  ///< a cell shared by keys the table has no room for
+  Offset next;                 ///< in its bucket of the index
 
-  static std::size_t size_for(std::size_t records) { return sizeof(Entry) + records * sizeof(Record); }
+  static constexpr std::size_t size_for(std::size_t records) {
+    return sizeof(Entry) + records * sizeof(Record);
+  }
   [[nodiscard]] std::size_t size() const { return size_for(records); }
   Record* begin() { return reinterpret_cast<Record*>(this + 1); }
   Record* end() { return begin() + records; }
@@ -57,7 +62,7 @@ struct Entry {
     return last;
   }
 };
-static_assert(sizeof(Entry) % alignof(Record) == 0);
+static_assert(sizeof(Entry) % alignof(Record) == 0 && sizeof(Entry) == 48);
 
 /// The cells of a record, oldest first.
 inline Cells cells_of(const Arena& arena, const Record& record) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <mutex>
 #include <stdexcept>
 #include <vector>
 
@@ -19,25 +20,30 @@ using memory::Target;
 
 constexpr std::size_t kMaxShards = 64;
 constexpr std::size_t kKeysPerShard = 1024;
-// However few keys may be tracked, there are places for the overflow cells of many policies.
-constexpr std::size_t kPlacesForCells = 2048;
+// What offsets reach.
+constexpr std::size_t kMaxShardBytes = memory::Arena::kGranule << 32;
+static_assert(kMaxShards * kMaxShardBytes == MemoryStore::kMaxBytes);
 
 std::size_t shards_for(std::size_t max_keys, std::size_t max_bytes) {
   const std::size_t wanted = std::min(max_keys / kKeysPerShard, max_bytes / MemoryStore::kMinBytes);
-  return std::bit_floor(std::clamp<std::size_t>(wanted, 1, kMaxShards));
+  const std::size_t needed = std::bit_ceil((max_bytes + kMaxShardBytes - 1) / kMaxShardBytes);
+  return std::max(needed, std::bit_floor(std::clamp<std::size_t>(wanted, 1, kMaxShards)));
 }
 
-// Half of the index stays empty even if every entry is as small as can be.
-std::size_t places_for(std::size_t max_keys, std::size_t shard_bytes) {
-  const std::size_t entries = std::min(shard_bytes / memory::Entry::size_for(2), max_keys + kPlacesForCells);
-  return std::bit_ceil(entries * 2);
+// Two for each entry, even if all are as small as can be; what is never used is never touched.
+std::size_t most_buckets(std::size_t shard_bytes) {
+  constexpr std::size_t kSmallestEntry = 128;
+  static_assert(memory::Entry::size_for(1) <= kSmallestEntry &&
+                memory::Entry::size_for(1) > kSmallestEntry - memory::Arena::kGranule);
+  return std::bit_floor(shard_bytes) / kSmallestEntry * 2;
 }
 
 std::size_t checked_bytes(std::size_t max_keys, std::size_t max_bytes) {
   if (max_keys == 0) throw std::invalid_argument("max_keys must be at least 1, got 0");
-  if (max_bytes < MemoryStore::kMinBytes) {
-    throw std::invalid_argument("max_bytes must be at least " + std::to_string(MemoryStore::kMinBytes) +
-                                ", got " + std::to_string(max_bytes));
+  if (max_bytes < MemoryStore::kMinBytes || max_bytes > MemoryStore::kMaxBytes) {
+    throw std::invalid_argument("max_bytes must be from " + std::to_string(MemoryStore::kMinBytes) +
+                                " (64 KiB) to " + std::to_string(MemoryStore::kMaxBytes) + " (8 TiB), got " +
+                                std::to_string(max_bytes));
   }
   return max_bytes;
 }
@@ -60,7 +66,7 @@ struct MemoryStore::Table {
     const std::size_t share = max_bytes / count / 64 * 64;
     for (std::size_t i = 0; i < count; ++i) {
       shards.push_back(std::make_unique<Shard>(std::span(region.data() + i * share, share),
-                                               places_for(max_keys, share), census));
+                                               most_buckets(share), census, unsigned(i)));
     }
   }
 
@@ -72,13 +78,29 @@ struct MemoryStore::Table {
   template <class Action>
   void attempt(const Call& asked, const Readings& readings, const Action& action);
 
+  /// Sweeps a little of the next shard that may hold something, unless others are at it.
+  void sweep_in_turn(Micros real_now);
+
   std::size_t max_bytes;
   memory::Region region;
   memory::Census census;
   memory::KeyedHash hash;
   std::vector<std::unique_ptr<Shard>> shards;
   std::atomic<Micros> births{0};
+  std::atomic<unsigned> turn{0};  // of the shard to be swept next
 };
+
+// Two threads that come by at once may sweep the same shard.
+void MemoryStore::Table::sweep_in_turn(Micros real_now) {
+  const std::uint64_t occupied = census.occupied.load(std::memory_order_relaxed);
+  if (occupied == 0) return;
+  const unsigned from = turn.load(std::memory_order_relaxed);
+  const unsigned next = (from + unsigned(std::countr_zero(std::rotr(occupied, int(from))))) % kMaxShards;
+  turn.store((next + 1) % kMaxShards, std::memory_order_relaxed);
+  Shard& shard = *shards[next];
+  const std::unique_lock lock(shard.mutex, std::try_to_lock);
+  if (lock.owns_lock()) shard.sweep_in_turn(real_now);
+}
 
 namespace {
 
@@ -127,9 +149,14 @@ void MemoryStore::Table::attempt(const Call& asked, const Readings& readings, co
     chosen |= std::uint64_t{1} << shard;
     pairs += charge.plan->size();
   }
-  const ShardLocks locks(shards, chosen);
-  memory::Attempt attempt(call, std::span(room.data(), call.charges.size()), pairs, readings);
-  action(attempt);
+  bool is_sweep_due = false;
+  {
+    const ShardLocks locks(shards, chosen);
+    memory::Attempt attempt(call, std::span(room.data(), call.charges.size()), pairs, readings);
+    action(attempt);
+    is_sweep_due = call.charges.size() > 0 && room[0].shard->is_sweep_due();
+  }
+  if (is_sweep_due) sweep_in_turn(readings.real_now);
 }
 
 MemoryStore::MemoryStore(std::size_t max_keys, std::size_t max_bytes)

@@ -11,35 +11,19 @@ bool Census::admit() {
   return false;
 }
 
-Shard::Shard(std::span<std::byte> memory, std::size_t places, Census& census)
+Shard::Shard(std::span<std::byte> memory, std::size_t most_buckets, Census& census, unsigned ordinal)
     : census_(census),
-      places_(reinterpret_cast<Place*>(memory.data())),
-      mask_(places - 1),
-      arena_(memory.data() + places * sizeof(Place), memory.size() - places * sizeof(Place)) {}
-
-std::size_t Shard::place_of(const KeyHash& key) const {
-  std::size_t place = home(key);
-  for (; places_[place].entry != 0; place = (place + 1) & mask_) {
-    if (places_[place].fingerprint == fingerprint(key) &&
-        arena_.at<Entry>(places_[place].entry)->key == key) {
-      break;
-    }
-  }
-  return place;
-}
-
-Entry* Shard::find(const KeyHash& key) {
-  const Place& place = places_[place_of(key)];
-  return place.entry == 0 ? nullptr : arena_.at<Entry>(place.entry);
-}
+      arena_(memory.data() + most_buckets * sizeof(Offset), memory.size() - most_buckets * sizeof(Offset)),
+      index_(reinterpret_cast<Offset*>(memory.data()), most_buckets, arena_),
+      bit_(std::uint64_t{1} << ordinal) {}
 
 Entry* Shard::make_entry(const KeyHash& key, std::uint64_t policy, std::span<const Tag> tags,
                          std::size_t extra, Arena::Purpose purpose) {
   const std::size_t records = tags.size() + extra;
   const Offset offset = arena_.allocate(Entry::size_for(records), purpose);
   if (offset == 0) return nullptr;
-  auto* entry =
-      new (arena_.at<Entry>(offset)) Entry{key, policy, 0, 0, static_cast<std::uint32_t>(records), false};
+  auto* entry = new (arena_.at<Entry>(offset)) Entry{key, policy, 0, 0, 0, 0, 0};
+  entry->records = static_cast<std::uint32_t>(records) & Entry::kMostRecords;
   Record* record = entry->begin();
   for (const Tag tag : tags) *record++ = Record{tag, 0, {}, 0, 0, 0, 0};
   return entry;
@@ -48,18 +32,25 @@ Entry* Shard::make_entry(const KeyHash& key, std::uint64_t policy, std::span<con
 Entry* Shard::insert(const KeyHash& key, std::uint64_t policy, std::span<const Tag> tags,
                      Arena::Purpose purpose) {
   const bool ordinary = purpose == Arena::Purpose::ordinary;
-  if (used_ >= most_used(purpose) || (ordinary && !census_.admit())) return nullptr;
+  if (ordinary && !census_.admit()) return nullptr;
   Entry* entry = make_entry(key, policy, tags, 0, purpose);
   if (ordinary) starved_ = entry == nullptr;
   if (entry == nullptr) {
     if (ordinary) census_.leave();
     return nullptr;
   }
-  entry->overflow = !ordinary;
-  places_[place_of(key)] = {fingerprint(key), arena_.offset_of(entry)};
-  ++used_;
-  cells_ += entry->overflow ? 1 : 0;
+  entry->overflow = ordinary ? 0 : 1;
+  index_.insert(arena_.offset_of(entry));
+  cells_ += entry->overflow;
+  note_occupied();
   return entry;
+}
+
+// Only who sweeps takes the note back, so that a key that comes and goes costs nobody anything.
+void Shard::note_occupied() {
+  if (is_noted_) return;
+  is_noted_ = true;
+  census_.occupied.fetch_or(bit_, std::memory_order_relaxed);
 }
 
 Entry* Shard::conform(Entry* entry, std::span<const Tag> tags, Micros now) {
@@ -84,7 +75,7 @@ Entry* Shard::conform(Entry* entry, std::span<const Tag> tags, Micros now) {
       drop_cells(arena_, record);
     }
   }
-  places_[place_of(entry->key)].entry = arena_.offset_of(grown);
+  index_.replace(*entry, arena_.offset_of(grown));
   arena_.release(arena_.offset_of(entry), entry->size());
   return grown;
 }
@@ -105,59 +96,40 @@ void Shard::copy_records(Entry& to, Entry& from) {
   to.sweep_at = from.sweep_at;
 }
 
-void Shard::free_entry(Offset offset, Entry& entry) {
-  for (Record& record : entry) drop_cells(arena_, record);
-  if (entry.overflow) {
+void Shard::erase(Entry* entry) {
+  index_.erase(*entry);
+  for (Record& record : *entry) drop_cells(arena_, record);
+  if (entry->overflow) {
     --cells_;
   } else {
     census_.leave();
   }
-  --used_;
-  arena_.release(offset, entry.size());
-  if (used_ == 0) arena_.clear();
+  arena_.release(arena_.offset_of(entry), entry->size());
+  if (index_.size() == 0) arena_.clear();
 }
 
-// Linear probing without tombstones: entries behind the gap move up as far as their home allows.
-void Shard::vacate(std::size_t place) {
-  std::size_t gap = place;
-  for (std::size_t next = (gap + 1) & mask_; places_[next].entry != 0; next = (next + 1) & mask_) {
-    const std::size_t wanted = home(arena_.at<Entry>(places_[next].entry)->key);
-    if (((next - wanted) & mask_) < ((next - gap) & mask_)) continue;
-    places_[gap] = places_[next];
-    gap = next;
-  }
-  places_[gap] = {};
-}
-
-void Shard::erase(Entry* entry) {
-  const std::size_t place = place_of(entry->key);
-  const Offset offset = places_[place].entry;
-  vacate(place);
-  free_entry(offset, *entry);
-}
-
-// What moves up into a vacated place is looked at next.
 void Shard::erase_all(std::uint64_t policy) {
-  if (used_ == 0) return;
-  for (std::size_t place = 0; place <= mask_;) {
-    const Offset offset = places_[place].entry;
-    if (offset != 0 && arena_.at<Entry>(offset)->policy == policy) {
-      erase(arena_.at<Entry>(offset));
-    } else {
-      ++place;
-    }
+  for (std::size_t bucket = index_.buckets(); bucket-- > 0 && index_.size() > 0;) {
+    index_.visit(bucket, [&](Entry* entry) {
+      if (entry->policy == policy) erase(entry);
+    });
   }
 }
 
-void Shard::sweep(Micros real_now, std::size_t places) {
-  for (; places > 0; --places) {
-    const Offset offset = places_[cursor_].entry;
-    if (offset != 0 && arena_.at<Entry>(offset)->is_over(real_now)) {
-      erase(arena_.at<Entry>(offset));
-    } else {
-      cursor_ = (cursor_ + 1) & mask_;
-    }
+void Shard::sweep(Micros real_now, std::size_t buckets) {
+  for (; buckets > 0; --buckets) {
+    if (cursor_ == 0 || cursor_ > index_.buckets()) cursor_ = index_.buckets();
+    index_.visit(--cursor_, [&](Entry* entry) {
+      if (entry->is_over(real_now)) erase(entry);
+    });
   }
+}
+
+void Shard::sweep_in_turn(Micros real_now) {
+  sweep(real_now, index_.buckets() <= kFewBuckets ? index_.buckets() : kBucketsPerSweep);
+  if (index_.size() > 0 || !is_noted_) return;
+  is_noted_ = false;
+  census_.occupied.fetch_and(~bit_, std::memory_order_relaxed);
 }
 
 }  // namespace overlimit::memory

@@ -1,4 +1,4 @@
-// A part of the table: an open-addressing index of entries, the arena they lie in, and the lock over both.
+// A part of the table: an index of entries, the arena they lie in, and the lock over both.
 #pragma once
 
 #include <atomic>
@@ -7,14 +7,16 @@
 
 #include "memory/arena.hpp"
 #include "memory/entry.hpp"
+#include "memory/index.hpp"
 #include "overlimit/forks.hpp"
 
 namespace overlimit::memory {
 
-/// Keys tracked by the whole table, shared by its shards.
+/// What the shards of a table share: how many keys it tracks, and which shards may hold entries.
 struct Census {
   std::size_t max_keys;
   std::atomic<std::size_t> tracked{0};
+  std::atomic<std::uint64_t> occupied{0};  ///< a bit per shard
 
   /// Counts one more key unless the table is full.
   bool admit();
@@ -24,8 +26,8 @@ struct Census {
 /// Everything but `mutex` is guarded by `mutex`.
 class Shard {
  public:
-  /// `memory` must be zeroed and outlive the shard; `places` of the index, a power of two, lie at its front.
-  Shard(std::span<std::byte> memory, std::size_t places, Census& census);
+  /// `memory` must be zeroed and outlive the shard; the index, of so many buckets at most, lies at its front.
+  Shard(std::span<std::byte> memory, std::size_t most_buckets, Census& census, unsigned ordinal = 0);
 
   ForkSafeMutex mutex;
 
@@ -33,7 +35,7 @@ class Shard {
   Arena& arena() { return arena_; }
 
   /// The key's entry, or nullptr.
-  Entry* find(const KeyHash& key);
+  [[nodiscard]] Entry* find(const KeyHash& key) const { return index_.find(key); }
 
   /// A new entry for a key of this policy that has none, with empty records for these tags: a cell, unless
   /// the purpose is ordinary. It's findable at once. nullptr when the table has no room for this purpose.
@@ -53,47 +55,42 @@ class Shard {
 
   /// Whether the next unknown key would find no room.
   [[nodiscard]] bool is_full() const {
-    return starved_ || used_ >= most_used(Arena::Purpose::ordinary) ||
-           census_.tracked.load(std::memory_order_relaxed) >= census_.max_keys;
+    return starved_ || census_.tracked.load(std::memory_order_relaxed) >= census_.max_keys;
   }
 
-  /// How many places a call on a full shard looks at: all of a small one.
-  [[nodiscard]] std::size_t places_when_full() const { return mask_ < 1024 ? mask_ + 1 : 64; }
+  /// How many buckets a call on a full shard looks at: all of a small one.
+  [[nodiscard]] std::size_t buckets_when_full() const {
+    return index_.buckets() <= 1024 ? index_.buckets() : 64;
+  }
+
+  /// Whether it's time to sweep some shard: at every fourth call that comes by here.
+  [[nodiscard]] bool is_sweep_due() { return ++calls_ % kCallsPerSweep == 0; }
 
   /// Whether any entry here is an overflow cell.
   [[nodiscard]] bool overflows() const { return cells_ > 0; }
 
-  /// Looks at a few places and drops the entries that are over.
-  void sweep(Micros real_now, std::size_t places);
+  /// Looks at the next few buckets and drops the entries that are over.
+  void sweep(Micros real_now, std::size_t buckets);
+  /// Looks at as many as the calls since the last one make up for, or at all of a small shard.
+  void sweep_in_turn(Micros real_now);
 
  private:
-  struct Place {
-    std::uint32_t fingerprint;
-    Offset entry;  // 0: empty
-  };
+  static constexpr unsigned kCallsPerSweep = 4;
+  static constexpr std::size_t kBucketsPerSweep = 4;
+  static constexpr std::size_t kFewBuckets = 12;
 
-  [[nodiscard]] std::size_t home(const KeyHash& key) const { return key.low >> 8 & mask_; }
-  [[nodiscard]] static std::uint32_t fingerprint(const KeyHash& key) {
-    return static_cast<std::uint32_t>(key.high);
-  }
-  [[nodiscard]] std::size_t place_of(const KeyHash& key) const;
   Entry* make_entry(const KeyHash& key, std::uint64_t policy, std::span<const Tag> tags, std::size_t extra,
                     Arena::Purpose purpose);
-  void free_entry(Offset offset, Entry& entry);
-  void vacate(std::size_t place);
-  /// Of the places in the index; the last quarter is for cells, its last quarter for common ones.
-  [[nodiscard]] std::size_t most_used(Arena::Purpose purpose) const {
-    if (purpose == Arena::Purpose::ordinary) return mask_ - mask_ / 4;
-    return purpose == Arena::Purpose::policy_cell ? mask_ - mask_ / 16 : mask_;
-  }
+  void note_occupied();
 
   Census& census_;
-  Place* places_;
-  std::size_t mask_;
   Arena arena_;
-  std::size_t used_ = 0;
+  Index index_;
+  std::uint64_t bit_;  // its own of Census::occupied
+  bool is_noted_ = false;
   std::size_t cells_ = 0;
-  std::size_t cursor_ = 0;
+  std::size_t cursor_ = 0;  // buckets below it are still to be looked at
+  unsigned calls_ = 0;
   bool starved_ = false;  // the last unknown key found no bytes
 };
 

@@ -137,14 +137,14 @@ TEST_F(Records, GiveTheirRingsBack) {
 
 // An entry needs its records right behind it.
 struct EntryOfTwo {
-  Entry entry{{1, 2}, 3, 0, 0, 2, false};
+  Entry entry{{1, 2}, 3, 0, 0, 2, 0, 0};
   Record records[2];
 };
 static_assert(sizeof(EntryOfTwo) == sizeof(Entry) + 2 * sizeof(Record));
 
 TEST(Entry, KnowsItsSize) {
   EXPECT_EQ(Entry::size_for(0), sizeof(Entry));
-  EXPECT_EQ((Entry{{1, 2}, 3, 0, 0, 3, false}).size(), sizeof(Entry) + 3 * sizeof(Record));
+  EXPECT_EQ((Entry{{1, 2}, 3, 0, 0, 3, 0, 0}).size(), sizeof(Entry) + 3 * sizeof(Record));
 }
 
 TEST(Entry, ExpiresWithTheLastOfItsRecords) {

@@ -260,5 +260,86 @@ TEST(MemoryStoreSweeping, FollowsTheTrafficSoThatExpiredKeysDoNotPileUp) {
   EXPECT_LT(largest, 20'000U);
 }
 
+class DeadKeys : public ::testing::TestWithParam<int> {
+ protected:
+  // Calls of one key, the living, until it alone is left; at most so many.
+  int calls_until_gone(Micros now, int most) {
+    int calls = 0;
+    while (store.size() > 1 && calls < most) {
+      hit(store, hourly, {"living"}, now);
+      ++calls;
+    }
+    return calls;
+  }
+
+  MemoryStore store;
+  const Plan hourly{"hourly", {fixed_window(1'000'000'000, kHour)}};
+  const Plan brief{"brief", {fixed_window(5, kSecond)}};
+};
+
+INSTANTIATE_TEST_SUITE_P(Of, DeadKeys, ::testing::Values(10, 11, 30, 64, 100, 300, 1'500, 10'000));
+
+TEST_P(DeadKeys, AreGoneAfterFourCallsForEach) {
+  const int keys = GetParam();
+  hit(store, hourly, {"living"}, 0);
+  for (int i = 0; i < keys; ++i) hit(store, brief, {name_of(i)}, 0);
+  ASSERT_EQ(store.size(), std::size_t(keys) + 1);
+  EXPECT_EQ(calls_until_gone(kSecond - 1, 2 * keys), 2 * keys) << "not before their time";
+  ASSERT_EQ(store.size(), std::size_t(keys) + 1);
+  EXPECT_LE(calls_until_gone(kSecond, 100 * keys), 4 * keys + 8);
+  EXPECT_EQ(store.size(), 1U);
+}
+
+TEST_P(DeadKeys, AreGoneAfterFourCallsForEachAlsoWhereManyMoreHaveBeen) {
+  const int keys = GetParam();
+  hit(store, hourly, {"living"}, 0);
+  for (int i = 0; i < 20'000; ++i) hit(store, brief, {name_of(i)}, 0);
+  EXPECT_LE(calls_until_gone(kSecond, 1'000'000), 4 * 20'001 + 8);
+  for (int i = 0; i < keys; ++i) hit(store, brief, {name_of(i)}, kSecond);
+  EXPECT_LE(calls_until_gone(2 * kSecond, 100 * keys), 4 * keys + 8);
+}
+
+TEST(ManyDeadKeys, AreGoneAfterFourCallsForEach) {
+  MemoryStore store;
+  const Plan brief("brief", {fixed_window(5, kSecond)});
+  for (int i = 0; i < 100'000; ++i) hit(store, brief, {name_of(i)}, 0);
+  for (int call = 0; call < 4 * 100'000; ++call) peek(store, brief, {"nobody"}, kSecond, 0);
+  EXPECT_EQ(store.size(), 0U);
+}
+
+TEST(DeadKeysAmongTheLiving, AreGoneAfterFourCallsForEachKey) {
+  MemoryStore store;
+  const Plan hourly("hourly", {fixed_window(1'000'000'000, kHour)});
+  const Plan brief("brief", {fixed_window(5, kSecond)});
+  constexpr int kLiving = 1'000;
+  constexpr int kDead = 20'000;
+  for (int i = 0; i < kLiving; ++i) hit(store, hourly, {name_of(i)}, 0);
+  for (int i = 0; i < kDead; ++i) hit(store, brief, {name_of(i)}, 0);
+  for (int call = 0; call < 4 * (kLiving + kDead); ++call) {
+    hit(store, hourly, {name_of(call % kLiving)}, kSecond);
+  }
+  EXPECT_EQ(store.size(), std::size_t{kLiving});
+}
+
+TEST(MemoryStore, RefusesBytesThatItsOffsetsDoNotReach) {
+  EXPECT_THROW(MemoryStore(1, MemoryStore::kMaxBytes + 1), std::invalid_argument);
+  EXPECT_THROW(MemoryStore(1'000'000, SIZE_MAX), std::invalid_argument);
+}
+
+TEST(MemoryStore, WorksWithAllTheBytesThatItsOffsetsReach) {
+  const Plan plan("p", {fixed_window(5, kMinute), sliding_window(5, kMinute)});
+  for (const std::size_t max_keys : {std::size_t{1}, std::size_t{1} << 20, std::size_t{1} << 48}) {
+    for (const std::size_t max_bytes :
+         {std::size_t{1} << 37, (std::size_t{1} << 37) + 1, MemoryStore::kMaxBytes}) {
+      MemoryStore store(max_keys, max_bytes);
+      for (int i = 0; i < 200; ++i) {
+        EXPECT_TRUE(hit(store, plan, {name_of(i)}, 0, 5).allowed() || max_keys == 1) << i;
+        EXPECT_FALSE(hit(store, plan, {name_of(i)}, 0).allowed()) << i;
+      }
+      EXPECT_EQ(store.size(), std::min(max_keys, std::size_t{200}));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace overlimit

@@ -1,0 +1,159 @@
+#include "memory/index.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <random>
+
+#include "memory/region.hpp"
+
+namespace overlimit::memory {
+namespace {
+
+class Indexes : public ::testing::Test {
+ protected:
+  static constexpr std::size_t kCapacity = 4096;
+  static constexpr std::size_t kBytes = 4 << 20;
+  static constexpr std::size_t kHeads = kCapacity * sizeof(Offset);
+
+  static KeyHash key(std::uint64_t hash, std::uint64_t number = 0) { return {hash << 8, number}; }
+
+  Entry* insert(const KeyHash& key) {
+    const Offset offset = arena.allocate(sizeof(Entry), Arena::Purpose::ordinary);
+    auto* const entry = new (arena.at<Entry>(offset)) Entry{key, 0, 0, 0, 0, 0, 0};
+    index.insert(offset);
+    return entry;
+  }
+  void erase(Entry* entry) {
+    index.erase(*entry);
+    arena.release(arena.offset_of(entry), sizeof(Entry));
+  }
+  std::size_t visited() {
+    std::size_t count = 0;
+    for (std::size_t bucket = 0; bucket < index.buckets(); ++bucket)
+      index.visit(bucket, [&](Entry*) { ++count; });
+    return count;
+  }
+
+  Region region{kBytes};
+  Arena arena{region.data() + kHeads, kBytes - kHeads};
+  Index index{reinterpret_cast<Offset*>(region.data()), kCapacity, arena};
+};
+
+TEST_F(Indexes, FindWhatWasInsertedAndNothingElse) {
+  EXPECT_EQ(index.find(key(1)), nullptr);
+  Entry* const entry = insert(key(1));
+  EXPECT_EQ(index.find(key(1)), entry);
+  EXPECT_EQ(index.find(key(1, 1)), nullptr);
+  EXPECT_EQ(index.find(key(1 + Index::kFewest)), nullptr);
+  erase(entry);
+  EXPECT_EQ(index.find(key(1)), nullptr);
+}
+
+TEST_F(Indexes, FindTheEntryThatTookTheOthersPlace) {
+  for (std::uint64_t number = 0; number < 5; ++number) insert(key(7, number));
+  Entry* const old = index.find(key(7, 2));
+  const Offset offset = arena.allocate(sizeof(Entry), Arena::Purpose::ordinary);
+  auto* const entry = new (arena.at<Entry>(offset)) Entry{key(7, 2), 0, 0, 0, 0, 0, 0};
+  index.replace(*old, offset);
+  EXPECT_EQ(index.find(key(7, 2)), entry);
+  for (std::uint64_t number = 0; number < 5; ++number) EXPECT_NE(index.find(key(7, number)), nullptr);
+  EXPECT_EQ(index.size(), 5U);
+}
+
+TEST_F(Indexes, GrowAndShrinkWithWhatTheyHold) {
+  for (std::uint64_t i = 0; i < 2000; ++i) {
+    insert(key(i * 0x9e3779b97f4a7c15));
+    ASSERT_EQ(index.buckets(), std::max(Index::kFewest, 2 * index.size()));
+  }
+  for (std::uint64_t i = 0; i < 2000; ++i) {
+    erase(index.find(key(i * 0x9e3779b97f4a7c15)));
+    ASSERT_LE(index.buckets(), std::max(Index::kFewest, 3 * index.size()));
+    ASSERT_GE(index.buckets(), std::max(Index::kFewest, 2 * index.size()));
+  }
+}
+
+TEST_F(Indexes, GrowAndShrinkByAFewBucketsAtATime) {
+  std::size_t before = index.buckets();
+  const auto expect_a_small_step = [&] {
+    ASSERT_LE(std::max(before, index.buckets()) - std::min(before, index.buckets()), 4U);
+    before = index.buckets();
+  };
+  for (std::uint64_t i = 0; i < 2000; ++i) {
+    insert(key(i));
+    expect_a_small_step();
+  }
+  for (std::uint64_t i = 0; i < 2000; ++i) {
+    erase(index.find(key(i)));
+    expect_a_small_step();
+  }
+}
+
+TEST_F(Indexes, HoldMoreThanTheyHaveBuckets) {
+  for (std::uint64_t i = 0; i < 3 * kCapacity; ++i) insert(key(i));
+  EXPECT_EQ(index.buckets(), kCapacity);
+  for (std::uint64_t i = 0; i < 3 * kCapacity; ++i) ASSERT_NE(index.find(key(i)), nullptr);
+  EXPECT_EQ(visited(), 3 * kCapacity);
+}
+
+TEST_F(Indexes, VisitEverythingThoughTheyShrinkMeanwhile) {
+  for (std::uint64_t i = 0; i < 1000; ++i) insert(key(i, i));
+  std::size_t kept = 0;
+  for (std::size_t bucket = index.buckets(); bucket-- > 0;) {
+    index.visit(bucket, [&](Entry* entry) {
+      if (entry->key.high % 10 != 0) erase(entry);
+    });
+  }
+  for (std::uint64_t i = 0; i < 1000; ++i) {
+    ASSERT_EQ(index.find(key(i, i)) != nullptr, i % 10 == 0) << i;
+    kept += i % 10 == 0 ? 1 : 0;
+  }
+  EXPECT_EQ(index.size(), kept);
+  EXPECT_EQ(visited(), kept);
+}
+
+TEST_F(Indexes, BehaveLikeAMap) {
+  for (unsigned seed = 0; seed < 5; ++seed) {
+    std::mt19937 random(seed);
+    std::map<std::pair<std::uint64_t, std::uint64_t>, Entry*> model;
+    for (int step = 0; step < 40'000; ++step) {
+      // In waves, so that it grows and shrinks; few hashes, so that chains are long.
+      const bool grows = step / 5'000 % 2 == 0;
+      const std::pair id{random() % 700, std::uint64_t{random() % 4}};
+      const KeyHash wanted = key(id.first, id.second);
+      const auto known = model.find(id);
+      ASSERT_EQ(index.find(wanted), known == model.end() ? nullptr : known->second) << step;
+      if (known == model.end() && (grows || random() % 4 == 0)) {
+        model[id] = insert(wanted);
+      } else if (known != model.end() && (!grows || random() % 4 == 0)) {
+        erase(known->second);
+        model.erase(known);
+      }
+      ASSERT_EQ(index.size(), model.size());
+    }
+    EXPECT_EQ(visited(), model.size());
+    for (const auto& [id, entry] : model) {
+      ASSERT_EQ(index.find(key(id.first, id.second)), entry);
+      erase(entry);
+    }
+    EXPECT_EQ(index.buckets(), Index::kFewest);
+  }
+}
+
+TEST_F(Indexes, MeanTheSameWhereverTheirMemoryLies) {
+  for (std::uint64_t i = 0; i < 500; ++i) insert(key(i, i));
+  const Region other(kBytes);
+  std::memcpy(other.data(), region.data(), kBytes);
+  const Arena copied(other.data() + kHeads, kBytes - kHeads);
+  auto* const heads = reinterpret_cast<Offset*>(other.data());
+  std::size_t reached = 0;
+  for (std::size_t bucket = 0; bucket < index.buckets(); ++bucket) {
+    for (Offset offset = heads[bucket]; offset != 0; offset = copied.at<Entry>(offset)->next) ++reached;
+  }
+  EXPECT_EQ(reached, 500U);
+}
+
+}  // namespace
+}  // namespace overlimit::memory
