@@ -24,7 +24,7 @@ PROOFS := test-dev test-tsan tidy fuzz prove-python
 
 SOURCES := $(shell find cpp lua cmake -type f) CMakeLists.txt pyproject.toml
 
-.PHONY: help demo serve test lint test-cpp test-python prove prove-python fuzz soak count bench docs wheel tidy format clean
+.PHONY: help demo serve test lint test-cpp test-python test-bindings prove prove-python fuzz soak count bench docs wheel tidy format clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "clock.hpp"
+#include "collected.hpp"
 #include "decision_bytes.hpp"
 #include "errors.hpp"
 #include "object.hpp"
@@ -218,12 +219,14 @@ PyObject* restore(PyObject*, PyObject* bytes) {
   });
 }
 
+// What was answered, with nothing to give back.
 void copy(const Rows& from, const Rows& to) {
   std::ranges::copy(from.status, to.status.begin());
   std::ranges::copy(from.remaining, to.remaining.begin());
   std::ranges::copy(from.retry_after, to.retry_after.begin());
   std::ranges::copy(from.reset_after, to.reset_after.begin());
   std::ranges::copy(from.delay, to.delay.begin());
+  std::ranges::fill(to.receipt, Receipt{});
 }
 
 PyObject* with_shadows_enforced(PyObject* self, PyObject*) {
@@ -257,6 +260,7 @@ PyObject* postponed(PyObject* self, PyObject* microseconds) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     const Micros wait = PyLong_AsLongLong(microseconds);
     if (PyErr_Occurred() != nullptr) throw PythonError{};
+    if (wait < 1 || wait > kExact) raise_value_error("a wait lasts from 1 to 2**53 microseconds");
     DecisionObject& decision = of(self);
     NewDecision later(subjects_of(decision).data(), decision.subject_count, decision.row_count);
     copy(rows_in(decision), later.rows());
@@ -311,10 +315,13 @@ PyGetSetDef properties[] = {
 PyMethodDef methods[] = {
     {"__reduce__", reduce, METH_NOARGS, "__reduce__($self, /)\n--\n\nPickle by value, as bytes."},
     {"_with_shadows_enforced", with_shadows_enforced, METH_NOARGS,
-     "What the answer would have been had its shadow limits been enforced; it can't be refunded."},
+     "_with_shadows_enforced($self, /)\n--\n\nWhat the answer would have been had its shadow limits been "
+     "enforced; it can't be refunded."},
     {"_postponed", postponed, METH_O,
-     "The same answer, but refused for at least so many microseconds, as others come first."},
-    {"_repr_html_", represent_html, METH_NOARGS, "The decision as a table, for notebooks."},
+     "_postponed($self, microseconds, /)\n--\n\nReturn the same answer, but refused for at least so long, as "
+     "others come first."},
+    {"_repr_html_", represent_html, METH_NOARGS,
+     "_repr_html_($self, /)\n--\n\nReturn the decision as a table, for notebooks."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyMethodDef functions[] = {{"_restored_decision", restore, METH_O,

@@ -1,4 +1,4 @@
-"""Types of the C++ core."""
+"""Types of the C++ core; the docstrings are those of ``help()``, for editors."""
 
 from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any, Literal, Protocol, SupportsIndex, final
@@ -8,6 +8,7 @@ from typing_extensions import disjoint_base
 from overlimit.details import Detail
 from overlimit.limits import Limit as LimitValue
 from overlimit.penalty import Penalty
+from overlimit.statistics import LimiterStats
 
 __version__: str
 
@@ -30,9 +31,16 @@ class Limit:
     @property
     def tag(self) -> int: ...
 
-class Store: ...
+class Store:
+    """Where state lives and decisions are made: the base class of all stores."""
 
 class MemoryStore(Store):
+    """A store in this process's memory, of bounded size.
+
+    Past ``max_keys`` keys or ``max_bytes`` bytes it never forgives: identifiers without an entry then share
+    overflow cells that count what all of them spend.
+    """
+
     def __init__(self, max_keys: SupportsIndex = 1_000_000, max_bytes: SupportsIndex = 268435456) -> None: ...
     def __len__(self) -> int: ...
     def __bool__(self) -> bool: ...
@@ -89,41 +97,74 @@ class RedisStore(Store):
 
 @disjoint_base
 class ManualClock:
+    """A clock that stands still until it is told to move; it keeps whole microseconds."""
+
     def __init__(self, start: float = 0.0) -> None: ...
-    def now(self) -> float: ...
-    def advance(self, seconds: float, /) -> None: ...
-    def set(self, seconds: float, /) -> None: ...
+    def now(self) -> float:
+        """Return the reading, in seconds since the Unix epoch."""
+
+    def advance(self, seconds: float, /) -> None:
+        """Move by so many seconds; a negative number moves back."""
+
+    def set(self, seconds: float, /) -> None:
+        """Move to an instant, in seconds since the Unix epoch."""
 
 @final
 class Decision:
+    """The answer to a call; a value. A refusal is not an error, and ``bool(decision)`` is ``allowed``."""
+
     @property
-    def allowed(self) -> bool: ...
+    def allowed(self) -> bool:
+        """Whether the call may pass; ``bool(decision)`` is the same."""
+
     @property
-    def status(self) -> Literal["ok", "over", "locked", "never"]: ...
+    def status(self) -> Literal["ok", "over", "locked", "never"]:
+        """``"ok"``, ``"over"``, ``"locked"`` or ``"never"``."""
+
     @property
-    def remaining(self) -> int: ...
+    def remaining(self) -> int:
+        """The smallest over all pairs of what a limit still grants after this call, in cost units."""
+
     @property
-    def retry_after(self) -> float: ...
+    def retry_after(self) -> float:
+        """Seconds until this same call could succeed: 0.0 if allowed, ``math.inf`` for never."""
+
     @property
-    def limit(self) -> LimitValue | None: ...
+    def limit(self) -> LimitValue | None:
+        """The limit that binds; None when nobody has decided."""
+
     @property
-    def identifier(self) -> str | bytes | None: ...
+    def identifier(self) -> str | bytes | None:
+        """The identifier that binds, as it was given; None when nobody has decided."""
+
     @property
-    def reset_after(self) -> float: ...
+    def reset_after(self) -> float:
+        """Seconds until the binding pair is as if it had never been seen."""
+
     @property
-    def delay(self) -> float: ...
+    def delay(self) -> float:
+        """Seconds the caller must wait before it proceeds; 0.0 when refused."""
+
     @property
     def _ready_after(self) -> float: ...
     @property
     def _refused_by_meta(self) -> bool: ...
     @property
-    def cost(self) -> int: ...
+    def cost(self) -> int:
+        """What was asked for; of ``hit_all`` the sum."""
+
     @property
-    def time(self) -> float: ...
+    def time(self) -> float:
+        """When it was decided, in seconds since the Unix epoch."""
+
     @property
-    def source(self) -> Literal["store", "local", "error"]: ...
+    def source(self) -> Literal["store", "local", "error"]:
+        """Who decided: the store, this process while the store failed, or nobody (``"error"``)."""
+
     @property
-    def details(self) -> tuple[Detail, ...]: ...
+    def details(self) -> tuple[Detail, ...]:
+        """One record per (identifier, limit), in the order given."""
+
     def __bool__(self) -> bool: ...
     def _with_shadows_enforced(self) -> Decision: ...
     def _postponed(self, microseconds: int, /) -> Decision: ...
@@ -133,6 +174,8 @@ class Decision:
 
 @disjoint_base
 class Limiter:
+    """The core of ``overlimit.Limiter``."""
+
     def __init__(
         self,
         name: str | None,
@@ -145,39 +188,102 @@ class Limiter:
         local_limits: tuple[LimitValue, ...] | None = None,
     ) -> None: ...
     @property
-    def name(self) -> str | None: ...
+    def name(self) -> str | None:
+        """The policy's name, which is part of the key; None without one."""
+
     @property
-    def limits(self) -> tuple[LimitValue, ...]: ...
+    def limits(self) -> tuple[LimitValue, ...]:
+        """The limits, in the order given."""
+
     @property
-    def store(self) -> Store: ...
+    def store(self) -> Store:
+        """The store that decides."""
+
     @property
-    def clock(self) -> Any: ...
+    def clock(self) -> Any:
+        """The clock, or None for the store's own."""
+
     @property
-    def penalty(self) -> Penalty | None: ...
+    def penalty(self) -> Penalty | None:
+        """The penalty, or None."""
+
     @property
-    def on_decision(self) -> Callable[[Decision], object] | None: ...
+    def on_decision(self) -> Callable[[Decision], object] | None:
+        """Who is told of every decision, or None."""
+
     @property
-    def on_error(self) -> Literal["raise", "allow", "deny", "local"]: ...
+    def on_error(self) -> Literal["raise", "allow", "deny", "local"]:
+        """What a call answers when the store fails."""
+
     def _hit_within(self, *identifiers: str | bytes, cost: int = 1, patience: float = ...) -> Decision: ...
     def _peek_within(self, *identifiers: str | bytes, cost: int = 1, patience: float = ...) -> Decision: ...
     def _unlike_limits(self, other: Limiter, /) -> list[tuple[LimitValue, LimitValue]]: ...
     def _set_limits(
         self, limits: tuple[LimitValue, ...], local_limits: tuple[LimitValue, ...] | None, /
     ) -> None: ...
-    def stats(self) -> dict[str, Any]: ...
-    def refund(self, decision: Decision, /) -> None: ...
+    def stats(self) -> LimiterStats:
+        """Return how this limiter has got on with its store, in this process, as a new dict.
+
+        ``calls`` says how often the store was asked to decide, refund, lock or reset; ``errors`` how many of
+        these calls failed, by kind; ``timeouts`` how many of them missed their deadline; ``local`` how many
+        decisions were made in this process instead; ``breaker`` is ``"closed"``, ``"open"`` or
+        ``"half_open"``; ``latency`` maps an upper bound in seconds to how many calls took that long and
+        longer than the bound before, and is counted for stores that wait only.
+        """
+
+    def refund(self, decision: Decision, /) -> None:
+        """Give back what a decision charged, once, where it was charged."""
+
     def _refund_part(self, decision: Decision, places: Container[int], /) -> None: ...
     def _lock(self, identifier: str | bytes, microseconds: int, /) -> None: ...
-    def unlock(self, identifier: str | bytes, /) -> None: ...
-    def reset_all(self) -> None: ...
-    def hit(self, *identifiers: str | bytes, cost: int = 1) -> Decision: ...
-    def peek(self, *identifiers: str | bytes, cost: int = 1) -> Decision: ...
-    def reset(self, *identifiers: str | bytes) -> None: ...
+    def unlock(self, identifier: str | bytes, /) -> None:
+        """Lift the lock of an identifier; what was counted stays."""
+
+    def reset_all(self) -> None:
+        """Forget everything of all identifiers in this policy."""
+
+    def hit(self, *identifiers: str | bytes, cost: int = 1) -> Decision:
+        """Decide whether these identifiers may spend this cost, and charge it if they may.
+
+        Every limit is checked for every identifier; if any refuses, nothing is charged.
+
+        Parameters
+        ----------
+        identifiers
+            Who is limited, such as ``"user:42"``: 1 to 16 of them, duplicates counting once.
+        cost
+            What the call spends, 0 or more; 0 asks and charges nothing.
+
+        Returns
+        -------
+        Decision
+            Truthy when the call may pass. A refusal is not an exception.
+
+        Raises
+        ------
+        ValueError, TypeError
+            A wrong argument; nothing was charged.
+        StoreError
+            The store cannot answer within its timeout, and ``on_error`` is ``"raise"``.
+        """
+
+    def peek(self, *identifiers: str | bytes, cost: int = 1) -> Decision:
+        """Return the Decision that ``hit`` would give now; nothing is charged.
+
+        So ``remaining`` is what would be left after such a hit; ``cost=0`` shows the present.
+        """
+
+    def reset(self, *identifiers: str | bytes) -> None:
+        """Forget everything of these identifiers in this policy."""
 
 def _restored_decision(bytes: bytes, /) -> Decision: ...
-def hit_all(
-    charges: Iterable[tuple[Limiter, str | bytes] | tuple[Limiter, str | bytes, int]], /
-) -> Decision: ...
+def hit_all(charges: Iterable[tuple[Limiter, str | bytes] | tuple[Limiter, str | bytes, int]], /) -> Decision:
+    """Decide several policies at once: charges are (limiter, identifier[, cost]) tuples on one store.
+
+    All or nothing, in one step and at one instant; at most 64 charges. Raises ValueError for limiters on
+    different stores or clocks, or for a policy and identifier that occur twice.
+    """
+
 def _hit_rules(
     rules: tuple[tuple[Limiter, Callable[[], object], int | Callable[[], int], int], ...],
     read: Callable[[object], tuple[str | bytes, ...]],

@@ -13,7 +13,7 @@ _COLUMNS = ("identifier", "limit", "allowed", "remaining", "retry after", "reset
 
 
 def decision_html(decision: Decision) -> str:
-    """A decision as an HTML table, one row per (identifier, limit)."""
+    """Return a decision as an HTML table, one row per (identifier, limit)."""
     rows = "".join(
         _row(
             detail.identifier,

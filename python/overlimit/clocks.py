@@ -19,7 +19,7 @@ class Clock(Protocol):
     """Anything that tells the time in seconds since the Unix epoch."""
 
     def now(self) -> float:
-        """The reading, in seconds."""
+        """Return the reading, in seconds."""
 
 
 ClockLike: TypeAlias = Clock | Callable[[], float]

@@ -17,7 +17,7 @@ from overlimit.names import KEY_NAME_RULE, is_key_name
 from overlimit.namesakes import Namesakes, register
 from overlimit.penalty import Penalty
 from overlimit.stand_ins import local_limits, stand_in_for
-from overlimit.stores import MemoryStore, Store, StoreLike, as_store, url_or_store
+from overlimit.stores import MemoryStore, StoreLike, as_store, url_or_store
 
 if TYPE_CHECKING:
     from overlimit._core import Decision

@@ -35,12 +35,12 @@ class Penalty(Value):
 
         Parameters
         ----------
-        levels:
+        levels
             How long each lock lasts, in seconds (int, float, Fraction, Decimal or timedelta), rounded to the
             nearest microsecond; 1 to 64 of them, or a number for one.
-        extend:
+        extend
             Whether a hit while locked makes the lock last for its whole time again, from that hit on.
-        forget_after:
+        forget_after
             Seconds from the end of a lock until the next violation starts at the first level again. Default:
             as long as that lock's level.
 

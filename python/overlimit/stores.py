@@ -141,7 +141,7 @@ _redis_by_url: dict[str, RedisStore] = {}
 
 
 def as_store(store: StoreLike, clock: Callable[[], float] | object | None = None) -> Store:
-    """The store itself, or the process-wide one for a URL.
+    """Return the store itself, or the process-wide one for a URL.
 
     ``"memory://"`` is one store for the whole process; with an injected clock one per clock object.
     Raises ValueError for a URL that is none, TypeError for anything else.

@@ -100,7 +100,7 @@ class _Waiter:
         lines().wake(self._limiter.store, self._place.keys)
 
     def decision(self) -> Decision:
-        """The admission, or the refusal as soon as it's certain that the deadline cannot be met."""
+        """Return the admission, or the refusal as soon as it's certain that the deadline cannot be met."""
         has_peeked = False
         while True:
             self._place.alarm.rung = False
@@ -141,7 +141,7 @@ class _Waiter:
         return self._place.alarm.rings_within(_LAST_MOMENT)
 
     def _refusal(self) -> Decision:
-        """What the store says, refused in any case until those before it can have gone."""
+        """Return what the store says, refused in any case until those before it can have gone."""
         decision = self._ask(self._limiter._peek_within)
         return decision._postponed(max(1, self._place.earliest - self._watch.time_of(decision)))
 

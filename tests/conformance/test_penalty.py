@@ -332,7 +332,7 @@ class TestUnlocking:
         limiter.lock("a", 3000)
         with ThreadPoolExecutor() as pool:
             caller = pool.submit(limiter.acquire, "a", timeout=7200)
-            while not limiter.clock._watchers:
+            while not limiter.clock._alarms:
                 time.sleep(0.001)
             limiter.unlock("a")
             assert caller.result(PATIENCE).time == 1_700_000_000

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flask import Request, Response
 from werkzeug.exceptions import HTTPException, ServiceUnavailable, TooManyRequests
 
-from overlimit import Decision
+from overlimit import Decision, errors
 from overlimit.flask.counterparts import OF_ERROR, OF_EXCEPTION, PointsToCounterparts, says_what_to_write
 from overlimit.flask.retry_after import note_refusal
 from overlimit.http.fields import retry_after_seconds
@@ -42,7 +42,7 @@ class Refusal(HTTPException):
         return response
 
 
-class RateLimitExceeded(PointsToCounterparts, Refusal, TooManyRequests):
+class RateLimitExceeded(PointsToCounterparts, errors.RateLimitExceeded, Refusal, TooManyRequests):
     """429 with the decision that refused; its ``Retry-After`` is absent when waiting cannot help."""
 
     _counterparts = OF_ERROR
@@ -57,13 +57,18 @@ class RateLimitExceeded(PointsToCounterparts, Refusal, TooManyRequests):
     ) -> None:
         """Refuse because of ``decision``, which ``violated`` these policies; a ``response`` is the answer."""
         seconds = retry_after_seconds(decision)
-        super().__init__(description or explained(seconds), response, retry_after=seconds)
+        TooManyRequests.__init__(self, description or explained(seconds), response, retry_after=seconds)
         self.decision = decision
+        self._violated = tuple(violated)
         note_refusal(decision)
-        self._problem = quota_exceeded(self.description or "", violated)
+        self._problem = quota_exceeded(self.description or "", self._violated)
         if response is not None:
             # It is the answer then, and no error handler's business.
             self.code = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as the constructor's call, without a response."""
+        return type(self), (self.decision, self.description, None, self._violated)
 
 
 class StoreFailed(Refusal, ServiceUnavailable):

@@ -35,7 +35,7 @@ def watch_for(limiter: object | None) -> None:
 
 
 def no_longer_for(limiter: object) -> None:
-    """A RateLimit has an app now, whose requests it sees itself."""
+    """Note that a RateLimit has an app now, whose requests it sees itself."""
     with _changing():
         _waiting.discard(limiter)
         if not _waiting:

@@ -79,7 +79,7 @@ class Calendar:
 
         Parameters
         ----------
-        now_us:
+        now_us
             Microseconds since the Unix epoch, from 0 to 2**53 (the year 2255).
 
         Returns

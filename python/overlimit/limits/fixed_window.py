@@ -47,23 +47,23 @@ class FixedWindow(LimitPerPeriod):
 
         Parameters
         ----------
-        limit:
+        limit
             The most that one window admits, in cost units; 0 refuses everything.
-        per:
+        per
             The length of a window in seconds (int, float, Fraction, Decimal or timedelta), rounded to the
             nearest microsecond. With ``start="calendar"``: ``"second"``, ``"minute"``, ``"hour"``,
             ``"day"``, ``"week"`` or ``"month"``.
-        start:
+        start
             ``"first"``: a window opens with the first admitted call after the one before has ended.
             ``"epoch"``: windows are aligned to whole multiples of ``per`` since 1970-01-01 UTC.
             ``"calendar"``: windows are the natural periods of ``timezone``. A day ends at local midnight, so
             one on which clocks change lasts 23 or 25 hours; hours and shorter follow the UTC offset in force.
-        timezone:
+        timezone
             The IANA name of a time zone, such as ``"Europe/Berlin"``; only with ``start="calendar"``.
-        week_start:
+        week_start
             The day on which a week begins, from 0 for Monday to 6 for Sunday; only with
             ``start="calendar"``.
-        name:
+        name
             Names the limit's state and its label; 1 to 64 characters of ``A-Z a-z 0-9 _ . -``.
 
         Raises

@@ -65,9 +65,9 @@ def parse(text: str, algorithm: str | None = None) -> list[Limit]:
 
     Parameters
     ----------
-    text:
+    text
         As described at the top of this module.
-    algorithm:
+    algorithm
         What every phrase becomes; None: a sliding window, or a token bucket where the phrase says ``burst``.
 
     Raises
@@ -87,10 +87,10 @@ def as_limits(value: LimitsLike, algorithm: str | None = None) -> tuple[Limit, .
 
     Parameters
     ----------
-    value:
+    value
         A text (see ``parse``), a limit, a tuple ``(duration, limit[, precision])`` with durations in seconds
         (or a list of these numbers, as JSON has them), or a list of any of these.
-    algorithm:
+    algorithm
         What texts and tuples become; None: a sliding window, or a token bucket where a text says ``burst``.
 
     Raises

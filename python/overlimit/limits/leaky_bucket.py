@@ -47,14 +47,14 @@ class LeakyBucket(Limit):
 
         Parameters
         ----------
-        rate:
+        rate
             What passes in one period, in cost units. 0 refuses everything and needs a capacity of 0.
-        per:
+        per
             The period in seconds (int, float, Fraction, Decimal or timedelta), rounded to the nearest
             microsecond.
-        capacity:
+        capacity
             The most that waits, in cost units, beside the ``rate`` that passes at once; 0 for no queue.
-        name:
+        name
             Names the limit's state and its label; 1 to 64 characters of ``A-Z a-z 0-9 _ . -``.
 
         Raises

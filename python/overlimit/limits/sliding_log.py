@@ -32,13 +32,13 @@ class SlidingLog(LimitPerPeriod):
 
         Parameters
         ----------
-        limit:
+        limit
             The most that any interval of ``per`` seconds admits, in cost units, at most 10,000; 0 refuses
             everything.
-        per:
+        per
             The length of the interval in seconds (int, float, Fraction, Decimal or timedelta), rounded to the
             nearest microsecond.
-        name:
+        name
             Names the limit's state and its label; 1 to 64 characters of ``A-Z a-z 0-9 _ . -``.
 
         Raises

@@ -38,15 +38,15 @@ class SlidingWindow(LimitPerPeriod):
 
         Parameters
         ----------
-        limit:
+        limit
             The most that any interval of ``per`` seconds admits, in cost units; 0 refuses everything.
-        per:
+        per
             The length of the interval in seconds (int, float, Fraction, Decimal or timedelta), rounded to the
             nearest microsecond.
-        precision:
+        precision
             The length of a block in seconds; it must divide ``per`` into at most 4096 blocks. Default: the
             finest that divides ``per`` into at most 50.
-        name:
+        name
             Names the limit's state and its label; 1 to 64 characters of ``A-Z a-z 0-9 _ . -``.
 
         Raises

@@ -31,12 +31,12 @@ class SlidingWindowCounter(LimitPerPeriod):
 
         Parameters
         ----------
-        limit:
+        limit
             About the most that an interval of ``per`` seconds admits, in cost units; 0 refuses everything.
-        per:
+        per
             The length of a window in seconds (int, float, Fraction, Decimal or timedelta), rounded to the
             nearest microsecond.
-        name:
+        name
             Names the limit's state and its label; 1 to 64 characters of ``A-Z a-z 0-9 _ . -``.
 
         Raises

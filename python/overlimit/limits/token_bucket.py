@@ -70,25 +70,25 @@ class TokenBucket(Limit):
 
         Parameters
         ----------
-        rate:
+        rate
             Tokens per period (int, float, Fraction or Decimal); a float is its shortest decimal form. 0
             refuses everything and needs a burst of 0. A whole number when refilled by the interval.
-        per:
+        per
             The period in seconds (int, float, Fraction, Decimal or timedelta), rounded to the nearest
             microsecond.
-        burst:
+        burst
             The size of the bucket, in cost units. Default: ``rate``; for a fractional rate, ``rate`` rounded
             down but at least 1.
-        refill:
+        refill
             ``"continuous"``: tokens come back one by one, as time passes. ``"interval"``: ``rate`` tokens
             come back at once at the end of each period.
-        debt:
+        debt
             How many tokens a call may take beyond those that are there, a whole number; the next call is
             admitted when none is owed. ``math.inf``: as many as whole numbers below 2**53 can count.
-        start:
+        start
             Where intervals start. ``"first"``: with the call that takes from a full bucket. ``"epoch"``: at
             whole multiples of ``per`` since 1970-01-01 UTC; only with ``refill="interval"``.
-        name:
+        name
             Names the limit's state and its label; 1 to 64 characters of ``A-Z a-z 0-9 _ . -``.
 
         Raises

@@ -341,3 +341,17 @@ def test_a_manual_clock_that_tells_the_time_its_own_way_is_asked(world):
             return 1_800_000_000.0
 
     assert world.new_limiter(clock=Own(5)).hit("a").time == 1_800_000_000.0
+
+
+def test_what_is_derived_of_a_decision_gives_nothing_back(world):
+    limiters = [world.new_limiter(name=name) for name in ("enforced", "shadow")]
+    rules = tuple((limiter, lambda: ("a",), 3, role) for role, limiter in enumerate(limiters))
+    decision = _core._hit_rules(rules, tuple, {})
+    derived = [decision._with_shadows_enforced(), decision._postponed(5)]
+    for each in derived:
+        for limiter in limiters:
+            limiter.refund(each)
+            limiter._refund_part(each, [0, 1])
+            assert limiter.peek("a", cost=0).remaining == 10**9 - 3
+    limiters[0].refund(decision)
+    assert limiters[1].peek("a", cost=0).remaining == 10**9

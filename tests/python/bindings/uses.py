@@ -137,6 +137,9 @@ def uses() -> dict[str, Use]:
         "MemoryStore.__len__": Use(store.__len__),
         "MemoryStore.__bool__": Use(store.__bool__),
         "MemoryStore.__repr__": Use(store.__repr__),
+        "MemoryStore.__copy__": Use(store.__copy__),
+        "MemoryStore.__deepcopy__": Use(store.__deepcopy__, [{}]),
+        "MemoryStore.__reduce__": Use(_refused(store.__reduce__), rounds=20_000),
         "RedisStore.close": Use(redis.close, rounds=10_000),
         "ManualClock.now": Use(clock.now),
         "ManualClock.advance": Use(clock.advance, [0.0]),
@@ -149,6 +152,7 @@ def uses() -> dict[str, Use]:
         "Decision.__hash__": Use(decision.__hash__),
         "Decision.__bool__": Use(decision.__bool__),
         "Decision._repr_html_": Use(decision._repr_html_, rounds=2_000),
+        "Decision._postponed": Use(decision._postponed, [100]),
         "Decision._with_shadows_enforced": Use(decision._with_shadows_enforced),
         "Limiter.hit": Use(limiter.hit, ids, costs),
         "Limiter._hit_within": Use(limiter._hit_within, ids, patience),
@@ -160,6 +164,7 @@ def uses() -> dict[str, Use]:
         "Limiter.unlock": Use(limiter.unlock, ["banned"]),
         "Limiter.reset": Use(limiter.reset, ["user:43"]),
         "Limiter.reset_all": Use(limiter.reset_all, rounds=20_000),
+        "Limiter._unlike_limits": Use(limiter._unlike_limits, [world.new_limiter()], rounds=20_000),
         "Limiter.stats": Use(limiter.stats, rounds=20_000),
         "Limiter._set_limits": Use(limiter._set_limits, [LIMITS, None], rounds=20_000),
     }
@@ -189,6 +194,19 @@ def _remake(cls: Any) -> Callable[..., Any]:
         return one
 
     return make
+
+
+def _refused(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that is right when the call is a TypeError."""
+
+    def refused(*positional: Any, **named: Any) -> None:
+        try:
+            call(*positional, **named)
+        except TypeError:
+            return
+        raise AssertionError("it was not refused")
+
+    return refused
 
 
 def _read(one: object, name: str) -> Callable[[], Any]:
