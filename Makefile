@@ -59,6 +59,9 @@ test-dev test-asan test-tsan test-threads: test-%: build-%
 test-python: $(DONE)/package ## The Python tests, on memory and on real redis-servers
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup
 
+test-bindings: $(DONE)/package ## The tests of the bindings, on an extension under address and undefined
+	scripts/test-bindings
+
 prove: $(DONE)/environment ## The long proofs, for every night: plain and thread-sanitized C++, clang-tidy, fuzzers, random lives
 	MAKE="$(MAKE)" scripts/run-steps --jobs 1 $(PROOFS)
 

@@ -186,7 +186,7 @@ void RedisStore::lock(const Call& call, Micros duration, const Interrupted& inte
 }
 
 void RedisStore::unlock(const Call& call, const Interrupted& interrupted) {
-  core_->run(redis::lock_call(call, 0, core_->options.keys), core_->deadline(), interrupted);
+  core_->run(redis::lock_call(call, 0, core_->options.keys, core_->scripts), core_->deadline(), interrupted);
 }
 
 void RedisStore::reset(const Plan& plan, std::span<const std::string_view> identifiers,

@@ -178,6 +178,7 @@ def uses() -> dict[str, Use]:
         "hit_all": Use(_core.hit_all, [[(limiter, "a", 1), (limiter, b"b")]]),
         "_hit_rules": Use(_core._hit_rules, [world.rules, tuple, {}]),
         "_rate_field": Use(_core._rate_field, [(("a", "b"),), decision]),
+        "_fork_generation": Use(_core._fork_generation),
         "_restored_decision": Use(_core._restored_decision, [pickled], rounds=2_000),
     }
     return {**new, **inits, **methods, **properties, **functions}
