@@ -98,7 +98,7 @@ class Life {
     Cost count = 0;
   };
 
-  const Plan plan_{"p", {testing::fixed_window(kWindow, kMinute)}};
+  Plan plan_{"p", {testing::fixed_window(kWindow, kMinute)}};
   const Plan other_{
       "q",
       {testing::sliding_window(9, kMinute), testing::sliding_log(4, kSecond), testing::token_bucket(6, 2)},
