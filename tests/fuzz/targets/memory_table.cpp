@@ -99,7 +99,7 @@ class Life {
   };
 
   Plan plan_{"p", {testing::fixed_window(kWindow, kMinute)}};
-  const Plan other_{
+  Plan other_{
       "q",
       {testing::sliding_window(9, kMinute), testing::sliding_log(4, kSecond), testing::token_bucket(6, 2)},
       Penalty{{kSecond}, true, std::nullopt}};
