@@ -240,7 +240,7 @@ def told_of(monkeypatch):
     monkeypatch.setattr(users, "_told_of", set())
 
 
-@pytest.mark.parametrize("user", NO_ID, ids=repr)
+@pytest.mark.parametrize("user", NO_ID)
 @pytest.mark.parametrize("who", [None, by_user, by_user_or_address])
 def test_a_user_without_an_id_is_told_of_once(site_by, told_of, caplog, user, who):
     site = site_by(who)
