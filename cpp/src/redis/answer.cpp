@@ -42,6 +42,7 @@ std::int64_t exact_at(std::string_view bytes, std::size_t place) {
   return number;
 }
 
+// A birth may be any number, since it's handed on as it was found, in a damaged value too.
 // Everything was charged: per charge its key's birth, and per limit its record's head and state.
 void read_charged(const Call& call, std::string_view answer, const Rows& rows) {
   const std::size_t records = (kRecordHead + sizeof(Header)) * pairs_of(call.charges);
@@ -49,7 +50,7 @@ void read_charged(const Call& call, std::string_view answer, const Rows& rows) {
   std::size_t at = kKindAndNow;
   std::size_t row = 0;
   for (const Charge& charge : call.charges) {
-    const Micros birth = exact_at(answer, at);
+    const Micros birth = int64_at(answer, at);
     at += kWord;
     for (const PlannedLimit& planned : charge.plan->limits()) {
       at += kRecordHead;
@@ -116,7 +117,7 @@ class FoundAnswer {
   }
 
  private:
-  [[nodiscard]] Micros birth(std::size_t k) const { return was_charged_ ? exact_at(births_, kWord * k) : 0; }
+  [[nodiscard]] Micros birth(std::size_t k) const { return was_charged_ ? int64_at(births_, kWord * k) : 0; }
 
   // The script and the engine settle alike, or one of them is wrong.
   void check(const Settlement& settlement) const {

@@ -100,13 +100,19 @@ TEST_F(Answers, OfAChargeAreOfExactlyOneSize) {
 TEST_F(Answers, HaveOnlyNumbersThatAScriptCanPack) {
   for (const std::int64_t number : {std::int64_t{-1}, kExact, INT64_MIN, INT64_MAX}) {
     expect_script_error(one, answer('C', {number, 77}, charged_states()));
-    expect_script_error(one, answer('C', {200, number}, charged_states()));
     expect_script_error(one, answer('F', {number}, found(4, 1)));
     for (std::size_t place = 12; place < charged_states().size(); place += 36) {
       std::string states = charged_states();
       states.replace(place, 8, packed({number}));
       expect_script_error(one, answer('C', {200, 77}, states));
     }
+  }
+}
+
+TEST_F(Answers, HandOnABirthAsItWasFound) {
+  for (const std::int64_t birth : {std::int64_t{-1}, kExact, INT64_MIN, INT64_MAX}) {
+    EXPECT_EQ(read(one, answer('C', {200, birth}, charged_states())), 200);
+    EXPECT_EQ(columns.receipt[0].birth, birth);
   }
 }
 
