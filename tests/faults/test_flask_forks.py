@@ -37,6 +37,8 @@ def switch():
     while not over.is_set():
         limiter.enabled = True
 
+# What Werkzeug imports at its first request; a lock of Python's own is held meanwhile, in the child for ever.
+ask(0)
 threads = [threading.Thread(target=each) for each in (request, request, switch, switch)]
 for thread in threads:
     thread.start()

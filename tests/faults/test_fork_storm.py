@@ -124,7 +124,8 @@ def test_while_the_server_stops_and_goes_on(start_tls_redis, prefix, url):
 
 def test_while_the_server_is_killed_and_restarted(start_redis, prefix):
     server: RedisServer = start_redis()
-    with tormented(server.kill, server.restart):
+    # Up for four times as long as down: after a failure a client looks every 0.1 s at first, then less often.
+    with tormented(server.kill, server.restart, *[lambda: None] * 3):
         counts = storm(15, url=f"redis://localhost:{server.port}", prefix=prefix, timeout=0.05, may_fail=True)
     assert counts["charged"] == 5 * ((15 * TIMES) + 3 * TIMES)
     assert counts["hits"] > 15
