@@ -281,7 +281,7 @@ class TestMemoryStore:
             ({"max_keys": 2**70}, "max_keys must be at most"),
             ({"max_bytes": 1}, "max_bytes must be from 65536"),
             ({"max_bytes": -1}, "max_bytes must be from 65536"),
-            ({"max_bytes": 2**43 + 1}, r"max_bytes must be .* 8 TiB"),
+            ({"max_bytes": 2**43 + 1}, r"max_bytes must be .*\(8 TiB\)"),
             ({"max_bytes": 2**70}, "max_bytes must be at most"),
         ],
     )
@@ -329,7 +329,8 @@ class TestMemoryStore:
             limiter = Limiter("3/minute", store=store, clock=clock, name=f"tenant.{number}")
             admitted.append(sum(bool(limiter.hit("a")) for _ in range(4)))
         assert max(admitted) == 3
-        assert 100 <= sum(count == 3 for count in admitted) < 10_000
+        # Cells of policies are no keys: their number is bounded by max_bytes alone.
+        assert 100 <= sum(count == 3 for count in admitted) <= (10_000 if "max_keys" in bounds else 9_999)
         assert len(store) <= bounds.get("max_keys", 1000)
 
 
