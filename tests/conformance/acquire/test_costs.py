@@ -20,7 +20,7 @@ def calls(limiter):
 
 def scripts_run(server):
     with contextlib.closing(server.client()) as client:
-        return client.info("commandstats")["cmdstat_evalsha"]["calls"]
+        return client.info("commandstats").get("cmdstat_evalsha", {"calls": 0})["calls"]
 
 
 def crowd_served(call, limiter, crowd):
