@@ -9,6 +9,7 @@
 #include "asking.hpp"
 #include "clock.hpp"
 #include "collected.hpp"
+#include "crowded.hpp"
 #include "decision.hpp"
 #include "errors.hpp"
 #include "limiter.hpp"
@@ -60,13 +61,15 @@ Object decided(std::span<Binding* const> asking, const Collected& collected, Mod
   NewDecision decision(collected.subjects(), collected.size(), pairs_of(call.charges));
   const Rows rows = decision.rows();
   const std::span<Micros> time(&decision.time(), 1);
+  ChargeBits crowded = 0;
   try {
     ask_store(asking, [&](Store& store, const Interrupted& interrupted) {
-      store.decide({&call, 1}, rows, time, interrupted);
+      crowded = store.decide({&call, 1}, rows, time, interrupted);
     });
   } catch (const StoreError& error) {
     return decided_without_store(error, asking, call, collected, cost);
   }
+  if (crowded != 0) count_crowded(asking, call.charges, crowded, asking.front()->store_object.get());
   return Object::steal(decision.finish(fold(call.charges, rows), cost));
 }
 

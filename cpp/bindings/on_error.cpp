@@ -4,6 +4,7 @@
 #include <array>
 
 #include "collected.hpp"
+#include "crowded.hpp"
 #include "decision.hpp"
 #include "handles.hpp"
 #include "limiter.hpp"
@@ -36,7 +37,7 @@ Object undecided(const Decision& answer, const Call& call, PyObject* cost) {
 }
 
 Object decided_here(std::span<Binding* const> asking, Call call, const Collected& collected, PyObject* cost) {
-  const std::shared_ptr<Store> store = stand_in_store(*asking.front());
+  const Object stand_in = stand_in_object(*asking.front());
   Collected charges;
   for (std::size_t i = 0; i < collected.size(); ++i) {
     const Subject& subject = collected.subjects()[i];
@@ -45,8 +46,10 @@ Object decided_here(std::span<Binding* const> asking, Call call, const Collected
   call.charges = charges.charges();
   NewDecision decision(charges.subjects(), charges.size(), pairs_of(call.charges));
   const Rows rows = decision.rows();
-  store->decide({&call, 1}, rows, {&decision.time(), 1}, kInterrupted);
+  const ChargeBits crowded =
+      store_from(stand_in.get())->decide({&call, 1}, rows, {&decision.time(), 1}, kInterrupted);
   for (Binding* binding : asking) ++binding->stats.local;
+  if (crowded != 0) count_crowded(asking, call.charges, crowded, stand_in.get());
   return Object::steal(decision.finish(fold(call.charges, rows), cost, Source::local));
 }
 
@@ -93,11 +96,14 @@ void log_recovery(std::span<Binding* const> asking) {
       checked(PyObject_CallMethod(log_module().get(), "answered", "O", asking.front()->store_object.get())));
 }
 
-std::shared_ptr<Store> stand_in_store(const Binding& binding) {
+Object stand_in_object(const Binding& binding) {
   const Object module = Object::steal(checked(PyImport_ImportModule("overlimit.stand_ins")));
-  const Object store = Object::steal(
+  return Object::steal(
       checked(PyObject_CallMethod(module.get(), "stand_in_for", "O", binding.store_object.get())));
-  return store_from(store.get());
+}
+
+std::shared_ptr<Store> stand_in_store(const Binding& binding) {
+  return store_from(stand_in_object(binding).get());
 }
 
 }  // namespace overlimit::python

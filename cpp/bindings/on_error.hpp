@@ -34,7 +34,9 @@ void log_failure(const StoreError& error, std::span<Binding* const> asking, OnEr
 /// Logs that the store answers these limiters again.
 void log_recovery(std::span<Binding* const> asking);
 
-/// Where this process decides while a store fails; the same for all limiters of one store.
+/// The store object that decides in this process while a store fails; the same for all limiters of one store.
+Object stand_in_object(const Binding& binding);
+/// The store inside it.
 std::shared_ptr<Store> stand_in_store(const Binding& binding);
 
 }  // namespace overlimit::python

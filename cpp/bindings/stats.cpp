@@ -55,6 +55,7 @@ PyObject* stats_dict(const Stats& stats, Breaker breaker) {
   set(dict, "errors", errors_dict(stats));
   set(dict, "timeouts", number(stats.errors[std::size_t(StoreError::Kind::timeout)]));
   set(dict, "local", number(stats.local));
+  set(dict, "crowded", number(stats.crowded));
   set(dict, "breaker", Object::steal(PyUnicode_FromString(kBreakerNames[std::size_t(breaker)])));
   set(dict, "latency", latency_dict(stats));
   return dict.release();

@@ -25,6 +25,7 @@ inline constexpr std::array<Micros, 13> kLatencyBounds{
 struct Stats {
   std::uint64_t calls = 0;
   std::uint64_t local = 0;
+  std::uint64_t crowded = 0;
   std::array<std::uint64_t, kKindsOfFailure> errors{};
   std::array<std::uint64_t, kLatencyBounds.size() + 1> latencies{};
 

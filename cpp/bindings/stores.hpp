@@ -50,6 +50,16 @@ inline void bind_memory_store(pybind11::module_& module) {
              return "MemoryStore(max_keys=" + std::to_string(given(store).max_keys()) +
                     ", max_bytes=" + std::to_string(given(store).max_bytes()) + ")";
            })
+      .def(
+          "stats",
+          [](const std::shared_ptr<MemoryStore>& store) {
+            py::dict stats;
+            stats["crowded"] = given(store).crowded_calls();
+            return stats;
+          },
+          "Return what this store has counted, as a new dict.\n\n"
+          "crowded: how many decisions used counts that identifiers share because the store had no room\n"
+          "left for their own; peeks are not counted.")
       .def("__bool__", [](const std::shared_ptr<MemoryStore>& store) { return (given(store), true); })
       .def("__copy__", [](const py::object& store) { return store; })
       .def(

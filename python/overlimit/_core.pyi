@@ -8,7 +8,7 @@ from typing_extensions import disjoint_base
 from overlimit.details import Detail
 from overlimit.limits import Limit as LimitValue
 from overlimit.penalty import Penalty
-from overlimit.statistics import LimiterStats
+from overlimit.statistics import LimiterStats, MemoryStoreStats
 
 __version__: str
 
@@ -42,6 +42,13 @@ class MemoryStore(Store):
     """
 
     def __init__(self, max_keys: SupportsIndex = 1_000_000, max_bytes: SupportsIndex = 268435456) -> None: ...
+    def stats(self) -> MemoryStoreStats:
+        """Return what this store has counted, as a new dict.
+
+        ``crowded`` says how many decisions used counts that identifiers share because the store had no room
+        left for their own; peeks are not counted.
+        """
+
     def __len__(self) -> int: ...
     def __bool__(self) -> bool: ...
     def __copy__(self) -> MemoryStore: ...
@@ -226,7 +233,8 @@ class Limiter:
 
         ``calls`` says how often the store was asked to decide, refund, lock or reset; ``errors`` how many of
         these calls failed, by kind; ``timeouts`` how many of them missed their deadline; ``local`` how many
-        decisions were made in this process instead; ``breaker`` is ``"closed"``, ``"open"`` or
+        decisions were made in this process instead; ``crowded`` how many used counts that identifiers share
+        because a memory store had no room left; ``breaker`` is ``"closed"``, ``"open"`` or
         ``"half_open"``; ``latency`` maps an upper bound in seconds to how many calls took that long and
         longer than the bound before, and is counted for stores that wait only.
         """

@@ -8,7 +8,7 @@ from collections.abc import Callable, Container
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from overlimit import _core, _display, outages, waiting
+from overlimit import _core, _display, crowding, outages, waiting
 from overlimit.clocks import ClockLike
 from overlimit.errors import InvalidLimit
 from overlimit.limits import Limit, as_limits
@@ -30,7 +30,7 @@ OnError: TypeAlias = Literal["raise", "allow", "deny", "local"]
 
 _log = logging.getLogger("overlimit")
 
-_IMPORTED_BY_THE_CORE = (_display, outages)
+_IMPORTED_BY_THE_CORE = (_display, crowding, outages)
 """Loaded now: a child that is forked while another thread first loads a module waits for ever for its end."""
 
 

@@ -1,10 +1,10 @@
-"""What ``Limiter.stats`` returns."""
+"""What ``Limiter.stats`` and ``MemoryStore.stats`` return."""
 
 from __future__ import annotations
 
 from typing import Literal, TypedDict
 
-__all__ = ["FailureCounts", "LimiterStats"]
+__all__ = ["FailureCounts", "LimiterStats", "MemoryStoreStats"]
 
 
 class FailureCounts(TypedDict):
@@ -21,14 +21,26 @@ class LimiterStats(TypedDict):
 
     ``calls`` says how often the store was asked to decide, refund, lock or reset, and ``errors`` how many of
     these calls failed, by kind; ``timeouts`` are those of them that missed their deadline. ``local`` counts
-    the decisions that this process made by itself. ``latency`` maps an upper bound in seconds to how many
-    calls took that long and longer than the bound before, the last one being infinity; only stores that wait
-    are timed.
+    the decisions that this process made by itself, and ``crowded`` those that used counts which identifiers
+    share because a memory store, or the one that decides in an outage, had no room left. ``latency`` maps an
+    upper bound in seconds to how many calls took that long and longer than the bound before, the last one
+    being infinity; only stores that wait are timed.
     """
 
     calls: int
     errors: FailureCounts
     timeouts: int
     local: int
+    crowded: int
     breaker: Literal["closed", "open", "half_open"]
     latency: dict[float, int]
+
+
+class MemoryStoreStats(TypedDict):
+    """What a memory store has counted.
+
+    ``crowded`` says how many decisions used counts that identifiers share because the store had no room left
+    for their own; peeks are not counted.
+    """
+
+    crowded: int

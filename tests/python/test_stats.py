@@ -19,7 +19,14 @@ NO_ERRORS = {"timeout": 0, "unavailable": 0, "config": 0, "script": 0}
 def test_a_new_limiter_has_counted_nothing(store):
     stats = Limiter("3/minute", name="default", store=store).stats()
     latency = stats.pop("latency")
-    assert stats == {"calls": 0, "errors": NO_ERRORS, "timeouts": 0, "local": 0, "breaker": "closed"}
+    assert stats == {
+        "calls": 0,
+        "errors": NO_ERRORS,
+        "timeouts": 0,
+        "local": 0,
+        "crowded": 0,
+        "breaker": "closed",
+    }
     assert set(latency.values()) == {0}
 
 

@@ -7,6 +7,7 @@
 #endif
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "overlimit/store.hpp"
@@ -32,8 +33,8 @@ class MemoryStore final : public Store {
   ~MemoryStore() override;
 
   void prepare(Plan& plan) override;
-  void decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
-              const Interrupted& interrupted) override;
+  ChargeBits decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
+                    const Interrupted& interrupted) override;
   void refund(const Call& call, std::span<const Receipt> receipts, const Interrupted& interrupted) override;
   /// Throws std::bad_alloc, with some perhaps locked, where a store that is full has no room for a key.
   void lock(const Call& call, Micros duration, const Interrupted& interrupted) override;
@@ -48,6 +49,8 @@ class MemoryStore final : public Store {
   [[nodiscard]] std::size_t size() const;
   [[nodiscard]] std::size_t max_keys() const;
   [[nodiscard]] std::size_t max_bytes() const;
+  /// Calls, other than peeks, that had a charge decided by an overflow cell.
+  [[nodiscard]] std::uint64_t crowded_calls() const;
 
  private:
   struct Table;

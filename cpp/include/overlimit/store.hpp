@@ -29,6 +29,10 @@ struct Charge {
 /// The most charges that one call has.
 inline constexpr std::size_t kMaxCharges = 64;
 
+/// Some of a call's charges: a bit for each, the lowest for the first one.
+using ChargeBits = std::uint64_t;
+static_assert(kMaxCharges <= 64);
+
 /// What becomes of the answer. peek: nothing is written.
 enum class Mode : std::uint8_t { consume, peek };
 
@@ -88,9 +92,11 @@ class Store {
   virtual void prepare(Plan& plan) = 0;
 
   /// Decides each call atomically and independently of the others, in order. `rows` holds the pairs of all
-  /// calls one after another; `times` gets each call's reading of the clock.
-  virtual void decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
-                      const Interrupted& interrupted) = 0;
+  /// calls one after another; `times` gets each call's reading of the clock. Returns the crowded charges, by
+  /// their places in their calls: those that were decided by counts which identifiers share because there was
+  /// no room for their own. A peek has none.
+  virtual ChargeBits decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
+                            const Interrupted& interrupted) = 0;
 
   /// Gives back what a call has charged: its charges as they were, and the receipts of its pairs. What was
   /// charged under a key that was born again since, or is gone, stays as it is. Atomic per charge.

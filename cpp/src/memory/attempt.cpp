@@ -42,7 +42,7 @@ Micros next_birth(std::atomic<Micros>& births, Micros now) {
 
 }  // namespace
 
-void Attempt::run(const Rows& rows, std::atomic<Micros>& births) {
+ChargeBits Attempt::run(const Rows& rows, std::atomic<Micros>& births) {
   make_room();
   for (Target& target : targets_) locate(target);
   if (targets_.size() > 1) share_costs();
@@ -60,6 +60,7 @@ void Attempt::run(const Rows& rows, std::atomic<Micros>& births) {
     }
   }
   tidy();
+  return call_.mode == Mode::consume ? in_cells_ : 0;
 }
 
 void Attempt::make_room() {
@@ -80,7 +81,11 @@ void Attempt::locate(Target& target) {
 
 // Behind the records of the limits. Who shares an overflow cell is not locked for the others in it.
 void Attempt::find_lock(Target& target) {
-  if (target.entry == nullptr || target.entry->overflow) return;
+  if (target.entry == nullptr) return;
+  if (target.entry->overflow) {
+    in_cells_ |= ChargeBits{1} << (&target - targets_.data());
+    return;
+  }
   target.lock_record = target.entry->find(kLockTag, target.charge->plan->size());
   if (target.lock_record == nullptr) return;
   target.lock = remembered(target.lock_record->expires_at, target.lock_record->header, readings_.now);

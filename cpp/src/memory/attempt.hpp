@@ -57,8 +57,8 @@ class Attempt {
       : call_(call), targets_(targets), readings_(readings), examined_(pairs) {}
 
   /// Decides, writes what is to be written, and fills the rows. `births` is the newest birth given out.
-  /// Throws std::bad_alloc before anything is charged.
-  void run(const Rows& rows, std::atomic<Micros>& births);
+  /// Returns the crowded charges (see Store::decide). Throws std::bad_alloc before anything is charged.
+  ChargeBits run(const Rows& rows, std::atomic<Micros>& births);
 
   /// Gives back what the targets were charged (see Store::refund).
   void refund(std::span<const Receipt> receipts);
@@ -97,6 +97,7 @@ class Attempt {
   const Call& call_;
   std::span<Target> targets_;
   Readings readings_;
+  ChargeBits in_cells_ = 0;  // the charges whose entry is an overflow cell
   Examinations examined_;
 };
 

@@ -88,6 +88,7 @@ struct MemoryStore::Table {
   std::vector<std::unique_ptr<Shard>> shards;
   std::atomic<Micros> births{0};
   std::atomic<unsigned> turn{0};  // of the shard to be swept next
+  std::atomic<std::uint64_t> crowded_calls{0};
 };
 
 // Two threads that come by at once may sweep the same shard.
@@ -166,18 +167,23 @@ MemoryStore::~MemoryStore() = default;
 
 void MemoryStore::prepare(Plan&) {}
 
-void MemoryStore::decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
-                         const Interrupted&) {
+ChargeBits MemoryStore::decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
+                               const Interrupted&) {
+  ChargeBits crowded_in_any = 0;
   std::size_t first = 0;
   for (std::size_t i = 0; i < calls.size(); ++i) {
     const std::size_t pairs = pairs_of(calls[i].charges);
     const Readings readings = readings_of(calls[i]);
     table_->attempt(calls[i], readings, [&](memory::Attempt& attempt) {
-      attempt.run(rows_of(rows, first, pairs), table_->births);
+      const ChargeBits crowded = attempt.run(rows_of(rows, first, pairs), table_->births);
+      if (crowded == 0) return;
+      table_->crowded_calls.fetch_add(1, std::memory_order_relaxed);
+      crowded_in_any |= crowded;
     });
     times[i] = readings.now;
     first += pairs;
   }
+  return crowded_in_any;
 }
 
 void MemoryStore::refund(const Call& call, std::span<const Receipt> receipts, const Interrupted&) {
@@ -214,5 +220,9 @@ std::size_t MemoryStore::size() const { return table_->census.tracked.load(std::
 std::size_t MemoryStore::max_keys() const { return table_->census.max_keys; }
 
 std::size_t MemoryStore::max_bytes() const { return table_->max_bytes; }
+
+std::uint64_t MemoryStore::crowded_calls() const {
+  return table_->crowded_calls.load(std::memory_order_relaxed);
+}
 
 }  // namespace overlimit

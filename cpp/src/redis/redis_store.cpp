@@ -165,14 +165,15 @@ RedisStore::~RedisStore() = default;
 
 void RedisStore::prepare(Plan& plan) { plan.set_prepared(core_->scripts.single(plan)); }
 
-void RedisStore::decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
-                        const Interrupted& interrupted) {
+ChargeBits RedisStore::decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
+                              const Interrupted& interrupted) {
   std::size_t first = 0;
   for (std::size_t i = 0; i < calls.size(); ++i) {
     const std::size_t pairs = pairs_of(calls[i].charges);
     times[i] = core_->decide(calls[i], rows_of(rows, first, pairs), interrupted);
     first += pairs;
   }
+  return 0;
 }
 
 void RedisStore::refund(const Call& call, std::span<const Receipt> receipts, const Interrupted& interrupted) {

@@ -1,6 +1,7 @@
 // A store that is full never forgives: what it cannot tell apart it counts together.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <map>
 #include <random>
 #include <string>
@@ -45,6 +46,38 @@ TEST_F(FourKeys, AreAllThatIsTracked) {
     ASSERT_LE(store.size(), 4U);
   }
   EXPECT_EQ(store.size(), 4U);
+}
+
+TEST_F(FourKeys, AreNotCrowdedAndEachCallOfAnotherIs) {
+  fill();
+  fill();
+  EXPECT_EQ(store.crowded_calls(), 0U);
+  for (int i = 4; i < 14; ++i) hit(store, plan, {name_of(i)}, 0);
+  EXPECT_EQ(store.crowded_calls(), 10U);
+  peek(store, plan, {name_of(4)}, 0, 1);
+  fill();
+  EXPECT_EQ(store.crowded_calls(), 10U);
+}
+
+TEST_F(FourKeys, AreToldApartFromCrowdedChargesByTheirPlaces) {
+  fill();
+  const std::vector<Charge> charges{{&plan, "id:0"}, {&plan, "x"}, {&plan, "id:3"}, {&plan, "y"}};
+  std::vector<Call> calls{{charges, Mode::consume, 0, true}};
+  const auto decided = [&] {
+    std::array<Status, 4> status{};
+    std::array<std::int64_t, 4> remaining{};
+    std::array<Micros, 4> retry_after{};
+    std::array<Micros, 4> reset_after{};
+    std::array<Micros, 4> delay{};
+    std::array<Receipt, 4> receipt{};
+    Micros time = 0;
+    return store.decide(calls, {status, remaining, retry_after, reset_after, delay, receipt}, {&time, 1}, {});
+  };
+  EXPECT_EQ(decided(), 0b1010U);
+  EXPECT_EQ(store.crowded_calls(), 1U);
+  calls[0].mode = Mode::peek;
+  EXPECT_EQ(decided(), 0U);
+  EXPECT_EQ(store.crowded_calls(), 1U);
 }
 
 TEST_F(FourKeys, GetTheirWholeLimitAndAllOthersOneTogether) {
