@@ -23,6 +23,7 @@ from overlimit.http.functions import is_set, shown
 from overlimit.http.identities import Anonymous, Identify, identify_by
 from overlimit.http.options import LimitOptions, LimitsValue, ReadLimits, Scope, methods_of, parts_of
 from overlimit.http.rules import Cost
+from overlimit.http.secrets import hides_passwords
 from overlimit.limiter import OnError
 from overlimit.limits import as_limits
 
@@ -187,6 +188,7 @@ def rate_limit(value: LimitsValue, **options: Unpack[LimitKeywords]) -> Limited:
     return limiting(value, None, options)
 
 
+@hides_passwords
 def limiting(
     value: LimitsValue,
     limiter: Owner | None,

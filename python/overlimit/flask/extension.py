@@ -37,6 +37,7 @@ from overlimit.http.functions import check_callable
 from overlimit.http.identities import ANONYMOUS, as_identifiers, identify_by
 from overlimit.http.making import Forget
 from overlimit.http.options import LimitsValue, Scope
+from overlimit.http.secrets import hides_passwords
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -128,6 +129,7 @@ class RateLimit(PointsToCounterparts):
     _counterparts = OF_LIMITER
 
     @shows(Keywords)
+    @hides_passwords
     def __init__(self, app: Flask | None = None, /, **options: Unpack[Keywords]) -> None:
         """Keep the options; nothing is connected to."""
         app = _app_of(app, options)
@@ -142,6 +144,7 @@ class RateLimit(PointsToCounterparts):
         if app is not None:
             self.init_app(app)
 
+    @hides_passwords
     def init_app(self, app: Flask, *, clock: ClockLike | None = None) -> None:
         """Limit an app. Several RateLimits on one app are asked in the order they were registered.
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import logging
+import traceback
 
 import pytest
 from flask import Flask
 
 from overlimit import InvalidLimit, ManualClock
 from overlimit.flask import RateLimit, rate_limit
+from overlimit.flask.decorator import LimitKeywords
+from overlimit.flask.settings import AllOptions
+from overlimit.http.configuration import KEYS
 
 
 def make_app(config=None) -> Flask:
@@ -156,3 +160,39 @@ def test_names_of_headers_are_checked_at_once():
 def test_an_unknown_algorithm_is_an_error_at_once():
     with pytest.raises(InvalidLimit, match="algorithm"):
         RateLimit(algorithm="leaky")
+
+
+URLS = (
+    "redis://:s3cret@h",
+    "redis://user:s3cret@h:6379/0?timeout=1",
+    "rediss://:a@b/s3cret#?@h/0",
+    "redis://:s3cret with 'blanks'\n@h",
+    "redis://h:1/0?password=s3cret&timeout=1",
+    "user:s3cret@h:6379",
+)
+URL_KEYS = [key for key in KEYS if key not in ("RATELIMIT_STORAGE_URI", "RATELIMIT_STORAGE_OPTIONS")]
+
+
+@pytest.mark.parametrize("url", URLS)
+@pytest.mark.parametrize("wrap", [lambda url: url, lambda url: [url]], ids=["text", "list"])
+def test_no_error_shows_the_password_of_a_url_that_was_put_elsewhere(url, wrap):
+    misplaced = wrap(url)
+    calls = [(lambda key=key: RateLimit(make_app({key: misplaced}))) for key in URL_KEYS]
+    calls += [(lambda name=name: RateLimit(**{name: misplaced})) for name in AllOptions.__annotations__]
+    calls += [
+        (lambda name=name: rate_limit("5/minute", **{name: misplaced}))
+        for name in LimitKeywords.__annotations__
+    ]
+    errors = []
+    for call in (*calls, lambda: rate_limit(misplaced)):
+        try:
+            call()
+        except (TypeError, ValueError) as error:
+            errors.append("".join(traceback.format_exception_only(error)))
+    assert len(errors) > 60
+    assert [error for error in errors if "s3cret" in error] == []
+
+
+def test_an_error_about_a_url_still_shows_where_it_leads():
+    with pytest.raises(ValueError, match=r"^RATELIMIT_ENABLED .* not 'redis://\*\*\*@cache:6379/0'$"):
+        RateLimit(make_app({"RATELIMIT_ENABLED": "redis://:s3cret@cache:6379/0"}))
