@@ -124,7 +124,12 @@ class Binding:
 
     def on_function(self, options: LimitOptions, origin: Origin) -> Iterator[Placed]:
         """Yield the limits of a decorator on one of several functions of an endpoint, and its meta limits."""
-        yield from self._rules.place_by_numbers(options, origin)
+        yield from self._rules.place_by_numbers(options, origin, answers_apart=True)
+        yield from self._meta_of(options, origin)
+
+    def on_block(self, options: LimitOptions, origin: Origin) -> Iterator[Placed]:
+        """Yield the limits of one of several ``with`` blocks of an endpoint, and its meta limits."""
+        yield from self._rules.place_by_numbers(options, origin, answers_apart=False)
         yield from self._meta_of(options, origin)
 
     def _meta_of(self, options: LimitOptions, origin: Origin) -> Iterator[Placed]:

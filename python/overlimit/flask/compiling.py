@@ -15,7 +15,6 @@ from overlimit.flask.layer import Layer
 from overlimit.flask.marks import Mark, Marks, marks_of_blueprint
 from overlimit.flask.routes import Route, labelled
 from overlimit.http.making import Origin, Placed
-from overlimit.http.options import text_of
 from overlimit.http.rules import Choice
 
 __all__ = ["block_batches", "call_batches", "check_marks", "placed_limits", "route_batches"]
@@ -114,9 +113,9 @@ def block_batches(bindings: Bindings, mark: Mark, route: Route) -> tuple[Batch, 
     """
     own: dict[Binding, tuple[Choice, ...]] = {}
     if mark.options.holds_for(route.method):
-        label = mark.options.name or text_of(mark.options.parts)
         binding = bindings.acting_for(mark)
-        _add(own, binding, binding.decorated(mark.options, _origin(route, "with", route.endpoint, label)))
+        origin = _origin(route, "with", route.endpoint)
+        _add(own, binding, binding.on_block(mark.options, origin))
     return _batches(_with_meta(own, route), _origin(route, "fallback", route.endpoint))
 
 

@@ -228,6 +228,7 @@ def limiting(
             "methods": methods_of(given.get("methods")),
             "meta_limits": parts_of(given.get("meta_limits")),
         },
+        during_request=has_request_context(),
     )
     options.check(read)
     return Limited(options, limiter)

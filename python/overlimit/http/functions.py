@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 __all__ = ["SaysWhatItIs", "check_callable", "is_set", "shown", "told_apart"]
@@ -57,22 +57,36 @@ def shown(function: object) -> str:
     return f"{of.__module__}.{of.__qualname__}()"
 
 
-def told_apart(function: object) -> str:
-    """Return what a function is called in every process and was made with; of a lambda its code, too."""
+def told_apart(function: object, *, by_values: bool = True) -> str:
+    """Return what a function is called in every process; of a lambda its code, too.
+
+    ``by_values`` adds the texts and numbers that it was made with, as a factory makes functions of one code.
+    """
     if function is None:
         return ""
+    inner = partial(told_apart, by_values=by_values)
     if isinstance(function, SaysWhatItIs):
-        return " ".join((function.shown, *map(told_apart, function.made_of)))
+        return " ".join((function.shown, *map(inner, function.made_of)))
+    values = _plain(_made_with(function)) if by_values else []
     if isinstance(function, partial):
-        named = (value for pair in sorted(function.keywords.items()) for value in pair)
-        return f"{told_apart(function.func)} {_plain(function.args)} {_plain(named)}"
+        return f"{inner(function.func)} {values}"
     name = shown(function)
-    cells = (cell.cell_contents for cell in getattr(function, "__closure__", None) or ())
-    made_with = _plain((*cells, *(getattr(function, "__defaults__", None) or ())))
     code = getattr(function, "__code__", None)
     if code is None or "<lambda>" not in name:
-        return f"{name} {made_with}"
-    return f"{name} {made_with} {code.co_code!r} {code.co_names!r} {_plain(code.co_consts)}"
+        return f"{name} {values}"
+    return f"{name} {values} {code.co_code!r} {code.co_names!r} {_plain(code.co_consts)}"
+
+
+def _made_with(function: object) -> Iterator[object]:
+    """Yield the arguments that a partial binds, or what a function has captured and defaults to."""
+    if isinstance(function, partial):
+        yield from function.args
+        for name, value in sorted(function.keywords.items()):
+            yield from (name, value)
+        return
+    for cell in getattr(function, "__closure__", None) or ():
+        yield cell.cell_contents
+    yield from getattr(function, "__defaults__", None) or ()
 
 
 def _is_asynchronous(function: Callable[..., object]) -> bool:

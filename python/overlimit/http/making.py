@@ -9,7 +9,7 @@ from typing import NamedTuple, cast
 
 from overlimit import Decision, Limiter
 from overlimit.clocks import ClockLike
-from overlimit.http.functions import is_set, told_apart
+from overlimit.http.functions import is_set
 from overlimit.http.identified_by import Request, reading
 from overlimit.http.identities import Anonymous, Identify
 from overlimit.http.made_names import MadeNames
@@ -90,11 +90,14 @@ class Maker(NamedTuple):
             by_numbers = is_dynamic(part) and not self.counts_per_endpoint(options, place)
             yield Placed(self, options, place, role, part, by_numbers=by_numbers)
 
-    def place_by_numbers(self, options: LimitOptions, origin: Origin) -> Iterator[Placed]:
+    def place_by_numbers(
+        self, options: LimitOptions, origin: Origin, *, answers_apart: bool
+    ) -> Iterator[Placed]:
         """Yield each limit of these options so that equal ones count together, wherever they are put.
 
         That is: under the same ``origin``, for the same ``identifiers`` and by the same ``name``. Of what a
-        function names, what the same function names elsewhere.
+        function names, what the same function names elsewhere; ``answers_apart`` says whether different
+        numbers that it answers count apart.
         """
         if options.is_shared:
             yield from self.place(options, origin)
@@ -102,8 +105,8 @@ class Maker(NamedTuple):
         origin = _by_method(origin) if options.per_method else origin
         for part in options.parts:
             if is_dynamic(part):
-                place = _beside(origin, options, "function", told_apart(part))
-                yield Placed(self, options, place, Role.ENFORCE, part, by_numbers=True)
+                place = _beside(origin, options, "function", options.told_apart(part))
+                yield Placed(self, options, place, Role.ENFORCE, part, by_numbers=answers_apart)
                 continue
             limits = self.read(part, options.algorithm)
             for limit in limits:
@@ -151,8 +154,8 @@ class Placed(NamedTuple):
         if is_dynamic(value) or callable(scope) or self.options.exempt_when or self._request_identifier():
             # Kept, since a limiter costs more than a request; bounded, since a request may choose the scope.
             return partial(self._choose, lru_cache(MOST_PLANS)(partial(self._rule, VaryingLimiter)))
-        # Blocks are made during requests, as many as these like to name.
-        return self._rule(VaryingLimiter if self.origin.kind == "with" else Limiter, value, _Place(scope))
+        kind = VaryingLimiter if self.options.during_request else Limiter
+        return self._rule(kind, value, _Place(scope))
 
     @property
     def shown(self) -> str:
@@ -258,7 +261,7 @@ class Placed(NamedTuple):
     # Limits of one scope that count differently may hold side by side, for the same identifiers.
     def _shared(self, limits: tuple[Limit, ...], scope: str) -> tuple[str, tuple[str, ...]]:
         what = (
-            told_apart(self.options.identifiers),
+            self.options.told_apart(self.options.identifiers),
             self.options.shadow,
             *sorted(str(limit._core_limit.tag) for limit in limits),
         )
@@ -275,5 +278,5 @@ def _by_method(origin: Origin) -> Origin:
 
 def _beside(origin: Origin, options: LimitOptions, *what: object) -> Origin:
     """Return the place of a limit among those put to the same origin; ``what`` tells it from them."""
-    apart = (told_apart(options.identifiers), options.shadow, options.name, *what)
+    apart = (options.told_apart(options.identifiers), options.shadow, options.name, *what)
     return origin._replace(parts=(*origin.parts, hashlib.sha256(ascii(apart).encode()).hexdigest()[:8]))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from overlimit import Decision, InvalidLimit
-from overlimit.http.functions import check_callable, is_set, shown
+from overlimit.http.functions import check_callable, is_set, shown, told_apart
 from overlimit.http.identities import Anonymous, Identify
 from overlimit.http.rules import Cost
 from overlimit.limiter import OnError
@@ -68,6 +68,12 @@ class LimitOptions:
     shadow: bool = False
     on_error: OnError | None = None
     anonymous: Anonymous | None = None
+    during_request: bool = False
+    """Whether they were made while a request was handled, as many as requests like."""
+
+    def told_apart(self, function: object) -> str:
+        """Return what tells a function of these options from others: never what a request gave it to hold."""
+        return told_apart(function, by_values=not self.during_request)
 
     def holds_for(self, method: str) -> bool:
         """Tell whether it concerns requests with this HTTP method; HEAD is asked of who answers GET."""

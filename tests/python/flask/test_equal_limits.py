@@ -10,7 +10,7 @@ from flask import Blueprint, request
 from flask.views import MethodView, View
 from flask_restful import Api, Resource
 
-from overlimit import RedisStore
+from overlimit import FixedWindow, RedisStore
 from overlimit.flask import RateLimit, rate_limit
 from servers.redis_server import RedisServer
 
@@ -276,6 +276,139 @@ def test_of_two_that_count_together_each_limit_is_the_stricter_one(make_site, cl
         assert site.ask("/", 2) == [200, 429]
         clock.advance(60)
     assert site.ask("/", 1) == [429]
+
+
+# Limits made during a request: of functions decorated there, and of blocks.
+
+
+def decorated_there(make_limit):
+    return make_limit()(lambda: "ok")()
+
+
+def in_a_block(make_limit):
+    with make_limit():
+        return "ok"
+
+
+@pytest.fixture(params=[decorated_there, in_a_block])
+def limited_by(request):
+    return request.param
+
+
+HOLDING = {
+    "captured by key_func": lambda limit, held: limit("2/minute", key_func=lambda: held and "same"),
+    "captured by a named key_func": lambda limit, held: limit("2/minute", key_func=named_function(held)),
+    "captured by one of several": lambda limit, held: limit(
+        "2/minute", identifiers=[lambda: held and "same", lambda: "same"]
+    ),
+    "default of key_func": lambda limit, held: limit("2/minute", key_func=lambda held=held: "same"),
+    "bound by a partial": lambda limit, held: limit(
+        "2/minute", key_func=functools.partial(lambda held: "same", held)
+    ),
+    "captured by limits": lambda limit, held: limit(lambda: "2/minute" if held else ""),
+    "bound by limits": lambda limit, held: limit(functools.partial(lambda held: "2/minute", held=held)),
+}
+
+
+def named_function(held):
+    def who():
+        return "same" if held else ""
+
+    return who
+
+
+@pytest.mark.parametrize("holding", HOLDING)
+@pytest.mark.parametrize("shared", [False, True])
+def test_what_a_request_gives_a_function_to_hold_makes_no_count_of_its_own(
+    make_site, limited_by, holding, shared
+):
+    site = make_site()
+    limit = functools.partial(site.limiter.shared_limit, scope="s") if shared else site.limiter.limit
+
+    @site.app.get("/<held>")
+    def view(held):
+        return limited_by(lambda: HOLDING[holding](limit, held))
+
+    assert [site.open(f"/{number}").status_code for number in range(4)] == [200, 200, 429, 429]
+
+
+def test_whom_such_a_function_names_counts_apart(make_site, limited_by):
+    site = make_site()
+
+    @site.app.get("/<who>")
+    def view(who):
+        return limited_by(lambda: site.limiter.limit("1/minute", key_func=lambda: who))
+
+    assert [site.open(path).status_code for path in ("/a", "/b", "/a", "/b")] == [200, 200, 429, 429]
+
+
+SPELLINGS = {
+    "another text": lambda limit: limit("2 per minute"),
+    "one of a text": lambda limit: limit("9/second; 2/minute"),
+    "a limit": lambda limit: limit(FixedWindow(2, per=60)),
+    "a list": lambda limit: limit(["2/minute"]),
+}
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_limits_made_there_count_together_by_what_they_are(make_site, limited_by, spelling):
+    site = make_site()
+
+    @site.app.get("/", defaults={"other": False})
+    @site.app.get("/other", defaults={"other": True})
+    def view(other):
+        limit = site.limiter.limit
+        if other:
+            return limited_by(lambda: SPELLINGS[spelling](limit))
+        return limited_by(lambda: limit("2/minute"))
+
+    assert site.ask("/", 1) + site.ask("/other", 2) + site.ask("/", 1) == [200, 200, 429, 429]
+
+
+def test_a_block_is_charged_beside_the_function_that_it_is_around(make_site):
+    site = make_site()
+
+    @site.app.get("/")
+    def view():
+        with site.limiter.limit("2/minute"):
+            return decorated_there(lambda: site.limiter.limit("2/minute"))
+
+    assert site.ask("/", 3) == [200, 200, 429]
+
+
+def test_blocks_count_apart_by_numbers_names_identities_and_shadow(make_site):
+    site = make_site()
+    options = (
+        {"value": "1/minute"},
+        {"value": "2/minute"},
+        {"value": "1/minute", "name": "other"},
+        {"value": "1/minute", "identifiers": lambda: "all"},
+        {"value": "1/minute", "shadow": True},
+        {"value": "1/minute", "per_method": True},
+    )
+
+    @site.app.get("/<int:which>")
+    def view(which):
+        return in_a_block(lambda: site.limiter.limit(**options[which]))
+
+    assert [site.open(f"/{which}").status_code for which in range(6)] == [200] * 6
+    assert [site.open(f"/{which}").status_code for which in range(6)] == [429, 200, 429, 429, 200, 429]
+
+
+def test_a_block_whose_function_changes_its_answer_keeps_its_count(make_site):
+    site = make_site()
+
+    @site.app.get("/<int:quota>")
+    def view(quota):
+        return in_a_block(lambda: site.limiter.limit(lambda: f"{quota}/minute"))
+
+    assert [site.open(path).status_code for path in ("/2", "/2", "/2", "/3", "/3")] == [
+        200,
+        200,
+        429,
+        200,
+        429,
+    ]
 
 
 # Where a function names the limits of the app or of a scope.
