@@ -21,7 +21,7 @@ namespace overlimit::redis::transport {
 using namespace std::chrono_literals;
 using protocol::Reply;
 
-constexpr auto kAmple = 5s;
+constexpr auto kAmple = 30s;
 /// How much later than its deadline a call may come back on a busy machine.
 constexpr auto kGrace = 1s;
 
