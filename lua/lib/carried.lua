@@ -4,7 +4,7 @@
     old_expiry = 0
     while from < stop do
       local size, expires = unpack('<I4i8', value, from + 8)
-      if expires > now and not tags[string.sub(value, from, from + 7)] then
+      if expires > now and expires < EXACT and not tags[string.sub(value, from, from + 7)] then
         records = records .. string.sub(value, from, from + RECORD + size - 1)
         new_expiry = math.max(new_expiry, expires)
       end

@@ -4,7 +4,7 @@
     if string.sub(value, -RECORD - STATE, 7 - RECORD - STATE) == LOCK then
       local size, start
       size, forgotten_at, start, finish, mark = unpack('<I4i8i8i8i8', value, stop - STATE - 12)
-      local ours = size == STATE and math.min(start, finish, mark) >= 0 and math.max(finish, mark) < EXACT
-      ours = ours and start < math.min(MAX_TIME, forgotten_at)
+      local ours = size == STATE and math.min(start, finish, mark) >= 0 and math.max(forgotten_at, mark) < EXACT
+      ours = ours and finish <= forgotten_at and start < math.min(MAX_TIME, forgotten_at)
       instant = ours and forgotten_at > now and math.max(now, start) or nil
     end

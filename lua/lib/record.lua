@@ -13,11 +13,11 @@ end
 local cell, cells_end, cells, expiry = first + RECORD + STATE, first + RECORD + size, ''
 if first == place and first < stop then place = cells_end end
 if
-  expires > now and size >= STATE and (size - STATE) % CELL == 0
+  expires > now and expires < EXACT and size >= STATE and (size - STATE) % CELL == 0
   and a >= 0 and b >= 0 and c >= 0 and a < EXACT and b < EXACT and c < EXACT
 then
   latest = expires < MAX_TIME and expires or MAX_TIME
+  if expires > old_expiry then old_expiry = expires end
 else
   a, b, c = nil, nil, nil
 end
-if expires > old_expiry then old_expiry = expires end

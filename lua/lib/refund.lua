@@ -19,7 +19,7 @@ for k = 1, #KEYS do
     if first <= #value then
       local size, expires = unpack('<I4i8', value, first + 8)
       local last, a, b, c = first + RECORD + size, -1, -1, -1
-      if expires > now and size >= STATE and (size - STATE) % CELL == 0 then
+      if expires > now and expires < EXACT and size >= STATE and (size - STATE) % CELL == 0 then
         a, b, c = unpack('<i8i8i8', value, first + RECORD)
       end
       local state, cells

@@ -4,7 +4,7 @@
       local lock = LOCK .. pack('<I4i8i8i8i8', STATE, last, instant, finish, mark)
       while from < stop do
         local size, expires = unpack('<I4i8', value, from + 8)
-        if string.sub(value, from, from + 7) ~= LOCK then
+        if expires < EXACT and string.sub(value, from, from + 7) ~= LOCK then
           others, last = others .. string.sub(value, from, from + RECORD + size - 1), math.max(last, expires)
         end
         from = from + RECORD + size

@@ -27,7 +27,9 @@ OWN_TIME_IS_FREE = ("sliding_window", "sliding_log", "token_bucket", "leaky_buck
 
 HEAD, RECORD = 8, 20
 STATE = HEAD + RECORD
+EXPIRY = HEAD + 12
 LOCK = b"penalty\0"
+NEVER = pytest.mark.parametrize("expiry", [2**53, 2**63 - 1], ids=["exact", "greatest"])
 
 
 @pytest.fixture
@@ -59,6 +61,10 @@ def damaged(value: bytes) -> Iterator[bytes]:
 
 def int64_at(value: bytes, place: int) -> int:
     return int.from_bytes(value[place : place + 8], "little", signed=True)
+
+
+def with_instant(value: bytes, place: int, us: int) -> bytes:
+    return value[:place] + us.to_bytes(8, "little", signed=True) + value[place + 8 :]
 
 
 def own_time_us(limit: Any, value: bytes) -> int:
@@ -266,6 +272,71 @@ class TestDamaged:
         for _ in range(3):
             assert shown(limiter.peek("a")) == shown(limiter.hit("a"))
             assert not limiter.hit("a")
+
+
+class TestLastingForEver:
+    """A record that says it expires when no clock will ever have got there (docs/decisions.md)."""
+
+    @EACH
+    @NEVER
+    def test_it_is_as_if_absent(self, build, raw, key, limit, expiry):
+        limiter = build(limit)
+        limiter.hit("a", cost=3)
+        raw.set(key, with_instant(raw.get(key), EXPIRY, expiry))
+        assert limiter.peek("a", cost=0).remaining == limit.quota
+        admitted = [bool(limiter.hit("a")) for _ in range(5)]
+        assert admitted == [True] * 3 + [False] * 2
+        refused = limiter.hit("a")
+        assert 0 < refused.retry_after <= limit.window
+        assert 0 < raw.pttl(key) <= (2 * limit.window + 31 * 86_400 + 3_600) * 1000
+
+    @EACH
+    @NEVER
+    def test_it_has_nothing_to_give_back(self, build, raw, key, limit, expiry):
+        limiter = build(limit)
+        decision = limiter.hit("a", cost=3)
+        value = with_instant(raw.get(key), EXPIRY, expiry)
+        raw.set(key, value)
+        limiter.refund(decision)
+        assert raw.get(key) == value
+
+    @NEVER
+    def test_one_of_another_limit_is_not_carried_along(self, build, raw, key, expiry):
+        other = build(TokenBucket(3, 77))
+        other.hit("a", cost=3)
+        raw.set(key, with_instant(raw.get(key), EXPIRY, expiry))
+        limiter = build(TokenBucket(3, 60))
+        assert limiter.hit("a")
+        assert len(raw.get(key)) == STATE + 24
+        assert 0 < raw.pttl(key) <= (60 + 3_600) * 1000
+
+    @NEVER
+    def test_a_lock_drops_one_too(self, build, raw, key, expiry):
+        limiter = build(TokenBucket(3, 60))
+        limiter.hit("a")
+        raw.set(key, with_instant(raw.get(key), EXPIRY, expiry))
+        limiter.lock("a", 5)
+        assert 0 < raw.pttl(key) <= (5 + 3_600) * 1000
+        assert limiter.hit("a").retry_after == 5.0
+
+    @NEVER
+    def test_a_lock_that_says_so_is_none(self, build, raw, key, expiry):
+        limiter = build(TokenBucket(3, 3), penalty=Penalty(7))
+        limiter.lock("a", 1_000)
+        raw.set(key, with_instant(raw.get(key), EXPIRY, expiry))
+        assert limiter.peek("a")
+        assert [bool(limiter.hit("a")) for _ in range(4)] == [True, True, True, False]
+        assert limiter.hit("a").retry_after == 7.0
+        assert 0 < raw.pttl(key) <= (60 + 3_600) * 1000
+
+    @pytest.mark.parametrize("finish", [LAST_US, 2**53 - 1, 2**53, 2**63 - 1])
+    def test_a_lock_that_holds_longer_than_it_is_remembered_is_none(self, build, raw, key, finish):
+        limiter = build(TokenBucket(3, 3), penalty=Penalty(7))
+        limiter.lock("a", 1_000)
+        raw.set(key, with_instant(raw.get(key), STATE + 8, finish))
+        assert limiter.peek("a")
+        assert [bool(limiter.hit("a")) for _ in range(4)] == [True, True, True, False]
+        assert limiter.hit("a").retry_after == 7.0
 
 
 class TestWithoutTimeToLive:

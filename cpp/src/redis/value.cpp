@@ -67,7 +67,8 @@ Value::Value(std::string_view bytes) {
 std::optional<Found> Value::lock() const {
   if (records_.empty() || records_.back().tag != kLockTag || !records_.back().cells.empty())
     return std::nullopt;
-  return found_in(records_.back());
+  const auto end = std::bit_cast<Lock>(records_.back().header).end;
+  return end <= records_.back().expires_at ? found_in(records_.back()) : std::nullopt;
 }
 
 std::optional<Found> Value::find(Tag tag) const {
@@ -76,7 +77,7 @@ std::optional<Found> Value::find(Tag tag) const {
 }
 
 std::optional<Found> Value::found_in(const Record& record) {
-  if (!std::ranges::all_of(record.header, is_exact)) return std::nullopt;
+  if (!is_exact(record.expires_at) || !std::ranges::all_of(record.header, is_exact)) return std::nullopt;
   return Found{record.expires_at, record.header, Cells(record.cells.data(), record.cells.size())};
 }
 

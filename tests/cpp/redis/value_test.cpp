@@ -133,5 +133,19 @@ TEST(Value, HasNoRecordWhoseNumbersCannotBeOurs) {
   EXPECT_TRUE(Value(value_of(1, {record_of(kBucket, 200, packed({0, kExact - 1, 0}))})).find(kBucket));
 }
 
+TEST(Value, HasNoRecordThatLastsForEver) {
+  for (const Micros wrong : {Micros{-1}, INT64_MIN, kExact, INT64_MAX}) {
+    EXPECT_FALSE(Value(value_of(1, {record_of(kBucket, wrong, packed({4, 5, 6}))})).find(kBucket)) << wrong;
+    EXPECT_FALSE(Value(value_of(1, {record_of(kLockTag, wrong, packed({4, 5, 2}))})).lock()) << wrong;
+  }
+  EXPECT_TRUE(Value(value_of(1, {record_of(kBucket, kExact - 1, packed({4, 5, 6}))})).find(kBucket));
+  EXPECT_TRUE(Value(value_of(1, {record_of(kLockTag, kExact - 1, packed({4, 5, 2}))})).lock());
+}
+
+TEST(Value, HasNoLockThatHoldsLongerThanItIsRemembered) {
+  EXPECT_FALSE(Value(value_of(1, {record_of(kLockTag, 200, packed({4, 201, 2}))})).lock());
+  EXPECT_TRUE(Value(value_of(1, {record_of(kLockTag, 200, packed({4, 200, 2}))})).lock());
+}
+
 }  // namespace
 }  // namespace overlimit::redis

@@ -30,7 +30,7 @@ struct PlainRecord {
   }
   [[nodiscard]] bool is_sound() const {
     if (state.size() < 24 || (state.size() - 24) % 16 != 0) return false;
-    return std::ranges::all_of(std::array{word(0), word(1), word(2)},
+    return std::ranges::all_of(std::array{expires_at, word(0), word(1), word(2)},
                                [](std::int64_t each) { return each >= 0 && each < kExact; });
   }
 };
@@ -76,8 +76,7 @@ void check_judgement(const Limit& limit, const Found& found, Micros now, Cost co
   const Verdict& verdict = pair.verdict;
   check(verdict.status != Status::ok || cost <= most(limit), "no more is admitted than a limit grants");
   check(verdict.status == Status::ok || verdict.retry_after > 0, "who is refused is told to wait");
-  check(verdict.status != Status::over || verdict.retry_after <= std::max(found.expires_at - now, kExact),
-        "nobody waits for longer than the record lasts");
+  check(verdict.status != Status::over || verdict.retry_after < kExact, "nobody waits for ever");
   std::int64_t remaining = -1;
   Micros wait = 0;
   Receipt receipt;
@@ -92,7 +91,7 @@ void check_judgement(const Limit& limit, const Found& found, Micros now, Cost co
 
 void check_record(const Value& value, const PlainRecord& record) {
   const std::optional<Found> found = value.find(record.tag);
-  check(found.has_value() == record.is_sound(), "a record is there unless its state is not one");
+  check(found.has_value() == record.is_sound(), "a record is there unless it cannot be one");
   if (!found) return;
   check(found->expires_at == record.expires_at, "its expiry");
   check(found->header == Header{record.word(0), record.word(1), record.word(2)}, "its header");
@@ -106,6 +105,15 @@ void check_record(const Value& value, const PlainRecord& record) {
   }
 }
 
+void check_lock(const std::optional<Found>& found, const PlainValue& value) {
+  if (value.records.empty()) return check(!found, "no lock where there is nothing");
+  const PlainRecord& last = value.records.back();
+  const bool is_lock = last.tag == kLockTag && last.state.size() == 24 && last.is_sound();
+  check(found.has_value() == (is_lock && last.word(1) <= last.expires_at),
+        "a lock is there unless it cannot be one");
+  check(!found || found->expires_at == last.expires_at, "until when a lock is remembered");
+}
+
 void read_stored_value(std::string_view input) {
   const Value value(input);
   const std::optional<PlainValue> plain = plainly_read(input);
@@ -117,6 +125,7 @@ void read_stored_value(std::string_view input) {
     return;
   }
   check(written_again(*plain) == input, "what was read can be written again");
+  check_lock(value.lock(), *plain);
   std::vector<Tag> seen;
   for (const PlainRecord& record : plain->records) {
     if (std::ranges::find(seen, record.tag) != seen.end()) continue;
