@@ -1,6 +1,8 @@
 // What one call costs inside the engine, without Python.
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -16,8 +18,9 @@ constexpr Micros kMinute = 60'000'000;
 Limit window(Micros period) { return Limit("sliding_window", std::vector<std::int64_t>{kPlenty, period, 0}); }
 
 /// One call after another on the same charges, folded.
-void decide_repeatedly(benchmark::State& state, const Plan& plan, std::size_t identifiers, std::size_t keys) {
-  MemoryStore store;
+void decide_repeatedly(benchmark::State& state, const Plan& plan, std::size_t identifiers, std::size_t keys,
+                       bool shuffled = false) {
+  MemoryStore store(2'000'000, std::size_t{1} << 30);
   std::vector<std::string> names;
   for (std::size_t i = 0; i < keys; ++i) names.push_back("ip:" + std::to_string(i));
   const std::size_t pairs = identifiers * plan.size();
@@ -28,10 +31,15 @@ void decide_repeatedly(benchmark::State& state, const Plan& plan, std::size_t id
   const Rows rows{status, remaining, retry, reset, delay, receipt};
   std::vector<Charge> charges(identifiers);
   std::size_t next = 0;
-  for (auto _ : state) {
+  const auto decide_next = [&] {
     for (Charge& charge : charges) charge = {&plan, names[next++ % keys]};
     const Call call{charges};
     store.decide({&call, 1}, rows, time, {});
+  };
+  for (std::size_t i = 0; i < keys; ++i) decide_next();
+  if (shuffled) std::ranges::shuffle(names, std::mt19937_64(1));
+  for (auto _ : state) {
+    decide_next();
     benchmark::DoNotOptimize(fold(charges, rows));
   }
 }
@@ -44,8 +52,14 @@ void three_limits_two_identifiers(benchmark::State& state) {
   decide_repeatedly(state, Plan("p", {window(1'000'000), window(kMinute), window(60 * kMinute)}), 2, 2);
 }
 
+/// Keys in an order that no cache could foresee.
+void one_limit_random_keys(benchmark::State& state) {
+  decide_repeatedly(state, Plan("p", {window(60 * kMinute)}), 1, std::size_t(state.range(0)), true);
+}
+
 BENCHMARK(one_limit);
 BENCHMARK(one_limit_many_keys);
+BENCHMARK(one_limit_random_keys)->Arg(1'000)->Arg(30'000)->Arg(300'000)->Arg(1'000'000);
 BENCHMARK(three_limits_two_identifiers);
 
 }  // namespace

@@ -13,7 +13,8 @@ Arena::Arena(std::byte* base, std::size_t size) : base_(base) {
   const std::size_t first = granules - kept_back;
   const std::size_t second = first + kept_back / 2;
   const std::size_t third = second + kept_back / 4;
-  parts_ = {Part{1, first}, Part{first, second}, Part{second, third}, Part{third, granules}};
+  // From 2, so that blocks of 128 bytes, the most common ones, lie in two cache lines and not in three.
+  parts_ = {Part{2, first}, Part{first, second}, Part{second, third}, Part{third, granules}};
 }
 
 std::size_t Arena::class_of(std::size_t granules) {

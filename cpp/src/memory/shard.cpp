@@ -12,10 +12,10 @@ bool Census::admit() {
 }
 
 Shard::Shard(std::span<std::byte> memory, std::size_t most_buckets, Census& census, unsigned ordinal)
-    : census_(census),
-      arena_(memory.data() + most_buckets * sizeof(Offset), memory.size() - most_buckets * sizeof(Offset)),
-      index_(reinterpret_cast<Offset*>(memory.data()), most_buckets, arena_),
-      bit_(std::uint64_t{1} << ordinal) {}
+    : index_(reinterpret_cast<Offset*>(memory.data()), most_buckets, arena_),
+      bit_(std::uint64_t{1} << ordinal),
+      census_(census),
+      arena_(memory.data() + most_buckets * sizeof(Offset), memory.size() - most_buckets * sizeof(Offset)) {}
 
 Entry* Shard::make_entry(const KeyHash& key, std::uint64_t policy, std::span<const Tag> tags,
                          std::size_t extra, Arena::Purpose purpose) {
@@ -127,6 +127,7 @@ void Shard::sweep(Micros real_now, std::size_t buckets) {
 
 void Shard::sweep_in_turn(Micros real_now) {
   sweep(real_now, index_.buckets() <= kFewBuckets ? index_.buckets() : kBucketsPerSweep);
+  index_.prefetch(cursor_, kBucketsPerSweep);
   if (index_.size() > 0 || !is_noted_) return;
   is_noted_ = false;
   census_.occupied.fetch_and(~bit_, std::memory_order_relaxed);

@@ -83,15 +83,16 @@ class Shard {
                     Arena::Purpose purpose);
   void note_occupied();
 
-  Census& census_;
-  Arena arena_;
+  // What a sweep needs lies next to the mutex, so that it reads few cache lines of a shard that nobody calls.
   Index index_;
-  std::uint64_t bit_;  // its own of Census::occupied
-  bool is_noted_ = false;
-  std::size_t cells_ = 0;
   std::size_t cursor_ = 0;  // buckets below it are still to be looked at
   unsigned calls_ = 0;
+  bool is_noted_ = false;
   bool starved_ = false;  // the last unknown key found no bytes
+  std::size_t cells_ = 0;
+  std::uint64_t bit_;  // its own of Census::occupied
+  Census& census_;
+  Arena arena_;
 };
 
 }  // namespace overlimit::memory

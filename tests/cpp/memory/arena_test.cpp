@@ -22,10 +22,11 @@ constexpr auto kPolicyCell = Arena::Purpose::policy_cell;
 constexpr auto kGrownEntry = Arena::Purpose::grown_entry;
 constexpr auto kCommonCell = Arena::Purpose::common_cell;
 
-// 1,024 granules, of which the first is never handed out and an eighth is kept back.
+// 1,024 granules, of which the first two are never handed out and an eighth is kept back.
 class Arenas : public ::testing::Test {
  protected:
   static constexpr std::size_t kGranules = 1024;
+  static constexpr std::size_t kFirst = 2;
   static constexpr std::size_t kReserve = kGranules / 8;
 
   std::size_t fill(std::size_t bytes, Arena::Purpose purpose) {
@@ -82,21 +83,27 @@ TEST_F(Arenas, ReuseABlockForOthersOfItsClass) {
   EXPECT_NE(arena.allocate(3 * kGranule, kOrdinary), block);
 }
 
+TEST_F(Arenas, CutBlocksOfFourGranulesWhereTwoCacheLinesHoldThem) {
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(arena.allocate(4 * kGranule, kOrdinary) % 2, 0U);
+}
+
 TEST_F(Arenas, KeepAnEighthBackForWhatIsNotOrdinary) {
-  EXPECT_EQ(fill(kGranule, kOrdinary), kGranules - 1 - kReserve);
+  EXPECT_EQ(fill(kGranule, kOrdinary), kGranules - kFirst - kReserve);
   EXPECT_EQ(fill(kGranule, kPolicyCell), kReserve / 2);
   EXPECT_EQ(fill(kGranule, kGrownEntry), kReserve / 4);
   EXPECT_EQ(fill(kGranule, kCommonCell), kReserve / 4);
 }
 
-TEST_F(Arenas, GiveWhatMayFailLeastAllTheyHave) { EXPECT_EQ(fill(kGranule, kCommonCell), kGranules - 1); }
+TEST_F(Arenas, GiveWhatMayFailLeastAllTheyHave) {
+  EXPECT_EQ(fill(kGranule, kCommonCell), kGranules - kFirst);
+}
 
 TEST_F(Arenas, KeepAPartForItsPurposeWhenItsBlocksAreGivenBack) {
   std::vector<Offset> cells;
   for (std::size_t i = 0; i < kReserve / 4 / 4; ++i) {
     cells.push_back(arena.allocate(4 * kGranule, kCommonCell));
   }
-  EXPECT_EQ(fill(kGranule, kGrownEntry), kGranules - 1 - kReserve / 4);
+  EXPECT_EQ(fill(kGranule, kGrownEntry), kGranules - kFirst - kReserve / 4);
   for (const Offset block : cells) arena.release(block, 4 * kGranule);
   for (const auto purpose : {kOrdinary, kPolicyCell, kGrownEntry}) EXPECT_EQ(fill(kGranule, purpose), 0U);
   EXPECT_EQ(fill(4 * kGranule, kCommonCell), cells.size());

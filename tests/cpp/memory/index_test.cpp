@@ -155,5 +155,39 @@ TEST_F(Indexes, MeanTheSameWhereverTheirMemoryLies) {
   EXPECT_EQ(reached, 500U);
 }
 
+// A whole shard of the largest table, of which only the last blocks are touched.
+TEST(IndexesOfTheLargestArena, FindEntriesUpToTheLastOffset) {
+  constexpr std::size_t kHeads = 1 << 16;
+  constexpr std::size_t kLargestBlock = std::size_t{4} << 20;
+  constexpr std::size_t kEntry = 128;
+  constexpr std::size_t kEnd = std::size_t{1} << 32;
+  constexpr auto kPurpose = Arena::Purpose::common_cell;  // which lie last
+  const Region heads(kHeads * sizeof(Offset));
+  const Region region(kEnd * Arena::kGranule);
+  Arena arena(region.data(), kEnd * Arena::kGranule);
+  Index index(reinterpret_cast<Offset*>(heads.data()), kHeads, arena);
+  Offset last = 0;
+  while (last < kEnd - kLargestBlock / Arena::kGranule) last = arena.allocate(kLargestBlock, kPurpose);
+  arena.release(last, kLargestBlock);
+  const auto key = [](std::uint64_t number) { return KeyHash{number * 0x9e3779b97f4a7c15, number}; };
+  Offset highest = 0;
+  for (std::uint64_t i = 0; i < kLargestBlock / kEntry; ++i) {
+    const Offset offset = arena.allocate(kEntry, kPurpose);
+    ASSERT_GE(offset, last);
+    highest = std::max(highest, offset);
+    auto* const entry = new (arena.at<Entry>(offset)) Entry{key(i), 0, 0, 0, 0, 0, 0};
+    ASSERT_EQ(arena.offset_of(entry), offset);
+    index.insert(offset);
+  }
+  EXPECT_EQ(highest, kEnd - kEntry / Arena::kGranule) << "the last block ends where offsets do";
+  for (std::uint64_t i = 0; i < kLargestBlock / kEntry; ++i) {
+    Entry* const entry = index.find(key(i));
+    ASSERT_NE(entry, nullptr) << i;
+    index.erase(*entry);
+    arena.release(arena.offset_of(entry), kEntry);
+  }
+  EXPECT_EQ(index.size(), 0U);
+}
+
 }  // namespace
 }  // namespace overlimit::memory
