@@ -18,7 +18,7 @@ from overlimit.flask.layer import Layer
 from overlimit.flask.ledger import LEDGER, Ledger
 from overlimit.flask.lookout import watch_for
 from overlimit.flask.marks import MARKS, Mark, Owner, leave_mark, mark_blueprint
-from overlimit.flask.proxies import without_proxies, without_proxy
+from overlimit.flask.proxies import behind, without_proxies, without_proxy
 from overlimit.http.functions import is_set, shown
 from overlimit.http.identities import Anonymous, Identify, identify_by
 from overlimit.http.options import LimitOptions, LimitsValue, ReadLimits, Scope, methods_of, parts_of
@@ -79,6 +79,7 @@ class Limited:
     def __call__(self, target: Callable[P, R]) -> Callable[P, R]: ...
     def __call__(self, target: Any) -> Any:
         """Limit a view, a function that a request calls, or all views of a blueprint."""
+        target = behind(target)
         # One mark per decorated thing: a decorator may be kept and used for several.
         mark = Mark(self._options, self._limiter)
         if self._limiter is None or not self._limiter._has_apps:

@@ -29,7 +29,7 @@ from overlimit.flask.decorator import Limited, LimitKeywords, SharedKeywords, li
 from overlimit.flask.exemptions import ALL_LIMITS, Exemptions, ExemptionScope
 from overlimit.flask.ledger import LEDGER, Ledger
 from overlimit.flask.lookout import no_longer_for
-from overlimit.flask.proxies import app_behind, without_proxies, without_proxy
+from overlimit.flask.proxies import behind, without_proxies, without_proxy
 from overlimit.flask.settings import AllOptions, Options, Settings
 from overlimit.flask.signatures import shows
 from overlimit.flask.standings import forget_counts
@@ -158,7 +158,7 @@ class RateLimit(PointsToCounterparts):
         ValueError, TypeError
             Another key of the configuration has a value that cannot be.
         """
-        app = app_behind(app)
+        app = behind(app)
         state = AppState.of(app)
         settings = self._settings if clock is None else Settings({**self._settings.options, "clock": clock})
         state.register(self, settings)
@@ -208,7 +208,7 @@ class RateLimit(PointsToCounterparts):
         """
         if obj is None:
             return lambda target: self.exempt(target, flags=flags)
-        self.exemptions.add(obj, flags)
+        self.exemptions.add(behind(obj), flags)
         self._forget_plans()
         return obj
 

@@ -1,17 +1,18 @@
-"""Options as functions that can be kept: what is behind a ``LocalProxy`` is known only during a request."""
+"""What is given as a ``LocalProxy``: functions are looked up behind it at each request, all else at once."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
-from flask import Flask
 from werkzeug.local import LocalProxy
 
 from overlimit.limits import Limit
 
-__all__ = ["app_behind", "without_proxies", "without_proxy"]
+__all__ = ["behind", "without_proxies", "without_proxy"]
+
+T = TypeVar("T")
 
 
 class _Behind:
@@ -26,6 +27,9 @@ class _Behind:
         found = self._proxy._get_current_object()
         return found(*arguments) if callable(found) and not isinstance(found, Limit) else found
 
+    def __repr__(self) -> str:
+        return "a LocalProxy"
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Behind) and self._proxy is other._proxy
 
@@ -34,13 +38,44 @@ class _Behind:
 
 
 def without_proxies(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options with functions that hash in the place of proxies and of what does not."""
-    return {name: without_proxy(value) for name, value in options.items()}
+    """Return the options with functions that hash in the place of proxies and of what does not.
+
+    Of options that are no functions what is behind a proxy now.
+    """
+    return {
+        name: behind(value) if name in _NEVER_FUNCTIONS else without_proxy(value)
+        for name, value in options.items()
+    }
 
 
-def app_behind(app: Flask) -> Flask:
-    """Return the app itself, of ``flask.current_app`` too."""
-    return app._get_current_object() if _is_proxy(app) else app  # type: ignore[attr-defined]
+_NEVER_FUNCTIONS = frozenset(
+    {
+        "algorithm",
+        "anonymous",
+        "application_limits_per_method",
+        "clock",
+        "default_limits_per_method",
+        "enabled",
+        "header_names",
+        "headers",
+        "ipv6_prefix",
+        "key_prefix",
+        "local_share",
+        "methods",
+        "name",
+        "on_error",
+        "override_defaults",
+        "per_method",
+        "shadow",
+        "store",
+        "trusted_proxies",
+    }
+)
+
+
+def behind(value: T) -> T:
+    """Return what is behind a proxy at this moment, as ``flask.current_app``, or what is none."""
+    return value._get_current_object() if _is_proxy(value) else value  # type: ignore[attr-defined]
 
 
 def without_proxy(value: Any) -> Any:
