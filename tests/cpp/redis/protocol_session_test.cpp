@@ -103,6 +103,7 @@ TEST_F(SessionTest, GivesEachTicketItsOwnReply) {
   const Ticket one = plain_.submit("one");
   const Ticket two = plain_.submit("two");
   EXPECT_FALSE(plain_.take(one).has_value());
+  plain_.send_all();
   plain_.feed(":1\r\n:2\r\n");
   EXPECT_EQ(plain_.take(two).value().as_integer(), 2);
   EXPECT_EQ(plain_.take(one).value().as_integer(), 1);
@@ -111,6 +112,7 @@ TEST_F(SessionTest, GivesEachTicketItsOwnReply) {
 
 TEST_F(SessionTest, ReturnsErrorRepliesLikeAnyOther) {
   const Ticket ticket = plain_.submit("one");
+  plain_.send_all();
   plain_.feed("-NOSCRIPT No matching script.\r\n");
   EXPECT_TRUE(plain_.take(ticket).value().is_error());
   EXPECT_TRUE(plain_.alive());
@@ -125,16 +127,19 @@ TEST_F(SessionTest, DropsTheReplyOfAnAbandonedRequest) {
   plain_.feed(":1\r\n");
   EXPECT_EQ(plain_.unanswered(), 1U);
   EXPECT_FALSE(plain_.take(waiting).has_value());
+  plain_.send_all();
   plain_.feed(":2\r\n");
   EXPECT_EQ(plain_.take(waiting).value().as_integer(), 2);
 }
 
 TEST_F(SessionTest, ForgetsAnAnsweredRequestThatIsAbandoned) {
   const Ticket gone = plain_.submit("one");
+  plain_.send_all();
   plain_.feed(":1\r\n");
   plain_.abandon(gone);
   EXPECT_EQ(plain_.unanswered(), 0U);
   const Ticket next = plain_.submit("two");
+  plain_.send_all();
   plain_.feed(":2\r\n");
   EXPECT_EQ(plain_.take(next).value().as_integer(), 2);
 }
