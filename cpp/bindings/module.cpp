@@ -6,6 +6,7 @@
 #include "decision.hpp"
 #include "errors.hpp"
 #include "handles.hpp"
+#include "keywords.hpp"
 #include "limiter.hpp"
 #include "limits.hpp"
 #include "manual_clock.hpp"
@@ -71,5 +72,6 @@ PYBIND11_MODULE(_core, module) {
   bind_calendar(module);
   bind_limits(module);
   bind_stores(module);
+  if (!check_keywords(module.ptr())) throw pybind11::error_already_set();
   bind_heap_types(module);
 }

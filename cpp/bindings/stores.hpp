@@ -61,10 +61,13 @@ inline void bind_memory_store(pybind11::module_& module) {
           "crowded: how many decisions used counts that identifiers share because the store had no room\n"
           "left for their own; peeks are not counted.")
       .def("__bool__", [](const std::shared_ptr<MemoryStore>& store) { return (given(store), true); })
-      .def("__copy__", [](const py::object& store) { return store; })
+      .def("__copy__", [](const std::shared_ptr<MemoryStore>& store) { return (given(store), store); })
       .def(
-          "__deepcopy__", [](const py::object& store, const py::object&) { return store; }, py::arg("memo"))
-      .def("__reduce__", [](const py::object&) -> py::tuple {
+          "__deepcopy__",
+          [](const std::shared_ptr<MemoryStore>& store, const py::object&) { return (given(store), store); },
+          py::arg("memo"))
+      .def("__reduce__", [](const std::shared_ptr<MemoryStore>& store) -> py::tuple {
+        given(store);
         throw py::type_error(
             "a MemoryStore cannot be pickled: its state stays in this process; a Limiter with "
             "store='memory://' can be, and uses the store of the process that unpickles it");

@@ -1,0 +1,97 @@
+#include "keywords.hpp"
+
+#include <memory>
+
+#include "errors.hpp"
+#include "object.hpp"
+
+namespace overlimit::python {
+namespace {
+
+/// A function with the check before it, and what its definition points to.
+struct Checked {
+  Object original;
+  Object name;
+  Object full_name;
+  Object doc;
+  PyMethodDef definition;
+};
+
+Object required(PyObject* object) { return Object::steal(checked(object)); }
+
+PyObject* call(PyObject* self, PyObject* arguments, PyObject* keywords) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    const Checked& function = *static_cast<Checked*>(PyCapsule_GetPointer(self, nullptr));
+    PyObject* key = nullptr;
+    for (Py_ssize_t at = 0; keywords != nullptr && PyDict_Next(keywords, &at, &key, nullptr) != 0;) {
+      if (PyUnicode_AsUTF8(key) != nullptr) continue;
+      PyErr_Clear();
+      PyErr_Format(PyExc_TypeError, "%U() got an unexpected keyword argument %R", function.full_name.get(),
+                   key);
+      throw PythonError{};
+    }
+    return checked(PyObject_Call(function.original.get(), arguments, keywords));
+  });
+}
+
+void forget(PyObject* capsule) { delete static_cast<Checked*>(PyCapsule_GetPointer(capsule, nullptr)); }
+
+const char* utf8(PyObject* text) {
+  const char* bytes = PyUnicode_AsUTF8(text);
+  if (bytes == nullptr) throw PythonError{};
+  return bytes;
+}
+
+// The new function holds its Checked in a capsule, whose original Python code cannot reach.
+Object checked_function(PyObject* owner, PyObject* name, PyObject* original) {
+  auto function = std::make_unique<Checked>();
+  function->original = Object::borrow(original);
+  function->name = Object::borrow(name);
+  function->full_name = required(
+      PyUnicode_FromFormat("%s.%U", reinterpret_cast<PyTypeObject*>(owner)->tp_name, function->name.get()));
+  function->doc = required(PyObject_GetAttrString(original, "__doc__"));
+  const char* doc = function->doc.get() == Py_None ? nullptr : utf8(function->doc.get());
+  function->definition = {utf8(function->name.get()),
+                          reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(call)),
+                          METH_VARARGS | METH_KEYWORDS, doc};
+  const Object capsule = required(PyCapsule_New(function.get(), nullptr, forget));
+  return required(PyCFunction_New(&function.release()->definition, capsule.get()));
+}
+
+Object checked_property(PyObject* owner, PyObject* name, PyObject* original) {
+  const Object getter = required(PyObject_GetAttrString(original, "fget"));
+  const Object doc = required(PyObject_GetAttrString(original, "__doc__"));
+  const Object function = checked_function(owner, name, getter.get());
+  return required(PyObject_CallFunctionObjArgs(reinterpret_cast<PyObject*>(&PyProperty_Type), function.get(),
+                                               Py_None, Py_None, doc.get(), nullptr));
+}
+
+void check_members(PyObject* owner) {
+  const Object members = required(PyDict_Copy(reinterpret_cast<PyTypeObject*>(owner)->tp_dict));
+  PyObject* name = nullptr;
+  PyObject* member = nullptr;
+  for (Py_ssize_t at = 0; PyDict_Next(members.get(), &at, &name, &member) != 0;) {
+    Object replacement;
+    if (PyInstanceMethod_Check(member)) {
+      replacement = required(
+          PyInstanceMethod_New(checked_function(owner, name, PyInstanceMethod_GET_FUNCTION(member)).get()));
+    } else if (Py_IS_TYPE(member, &PyProperty_Type)) {
+      replacement = checked_property(owner, name, member);
+    }
+    if (replacement && PyObject_SetAttr(owner, name, replacement.get()) < 0) throw PythonError{};
+  }
+}
+
+}  // namespace
+
+bool check_keywords(PyObject* module) {
+  return guarded(false, [&] {
+    PyObject* value = nullptr;
+    for (Py_ssize_t at = 0; PyDict_Next(PyModule_GetDict(module), &at, nullptr, &value) != 0;) {
+      if (PyType_Check(value)) check_members(value);
+    }
+    return true;
+  });
+}
+
+}  // namespace overlimit::python
