@@ -18,8 +18,8 @@ SECONDS ?= 60
 export CMAKE_CXX_COMPILER_LAUNCHER ?= $(shell command -v ccache)
 
 # What `make test` builds, then runs; each a target of its own. What takes longer goes into PROOFS.
-BUILDS := build-asan build-threads $(DONE)/package
-TESTS := test-python test-asan test-threads count lint
+BUILDS := build-asan build-threads build-bindings
+TESTS := test-python test-bindings test-asan test-threads count lint
 PROOFS := test-dev test-tsan tidy fuzz prove-python
 
 SOURCES := $(shell find cpp lua cmake -type f) CMakeLists.txt pyproject.toml
@@ -59,7 +59,10 @@ test-dev test-asan test-tsan test-threads: test-%: build-%
 test-python: $(DONE)/package ## The Python tests, on memory and on real redis-servers
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup
 
-test-bindings: $(DONE)/package ## The tests of the bindings, on an extension under address and undefined
+build-bindings: $(DONE)/package
+	JOBS=$(JOBS) scripts/build-bindings
+
+test-bindings: build-bindings ## The tests of the bindings, on an extension under address and undefined
 	scripts/test-bindings
 
 prove: $(DONE)/environment ## The long proofs, for every night: plain and thread-sanitized C++, clang-tidy, fuzzers, random lives
