@@ -135,6 +135,7 @@ def uses() -> dict[str, Use]:
         "Calendar.identity": Use(lambda: calendar.identity),
         "Limit.tag": Use(lambda: limit.tag),
         "MemoryStore.__len__": Use(store.__len__),
+        "MemoryStore.stats": Use(store.stats, rounds=20_000),
         "MemoryStore.__bool__": Use(store.__bool__),
         "MemoryStore.__repr__": Use(store.__repr__),
         "MemoryStore.__copy__": Use(store.__copy__),
