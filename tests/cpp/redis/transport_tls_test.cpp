@@ -140,7 +140,7 @@ TEST_F(TlsTest, LeavesNothingToBeExecutedOfARequestItCouldNotSendInFull) {
   (void)call(connections, {"PING"});
   ::kill(server.server().pid(), SIGSTOP);
   const std::string big(std::size_t{64} << 20U, 'x');
-  const auto error = error_of<StoreTimeout>([&] { (void)call(connections, {"SET", "big", big}, 300ms); });
+  const auto error = error_of<StoreTimeout>([&] { (void)call(connections, {"SET", "big", big}, 1s); });
   ::kill(server.server().pid(), SIGCONT);
   ASSERT_TRUE(error.has_value());
   EXPECT_TRUE(error->maybe_charged());
