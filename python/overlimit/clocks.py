@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, NoReturn, Protocol, TypeAlias, runtime_checkable
 
 from overlimit import _core
 
@@ -50,6 +50,13 @@ class ManualClock(_core.ManualClock):
         """Move to an instant: seconds since the Unix epoch, or an aware datetime."""
         super().set(_seconds_of(seconds))
         self._wake()
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be copied: whoever holds a clock moves it for everybody."""
+        raise TypeError(
+            "a ManualClock cannot be copied or pickled: it is shared by all who hold it, and a copy would "
+            "not move with it; build another one, as ManualClock(clock.now())"
+        )
 
     def _watch(self, alarm: Alarm) -> None:
         self._alarms[alarm] = None

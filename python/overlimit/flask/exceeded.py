@@ -82,6 +82,10 @@ class StoreFailed(Refusal, ServiceUnavailable):
         self._problem = store_failed()
         self.description = self._problem.detail
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as the constructor's call."""
+        return type(self), (self.decision,)
+
 
 def _accepted(environ: WSGIEnvironment | None) -> str:
     if environ is None:
