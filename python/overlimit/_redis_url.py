@@ -147,6 +147,8 @@ def _query(query: str, option_names: Collection[str]) -> tuple[str | None, dict[
 
 
 def _hosts(text: str, layout: Layout) -> tuple[tuple[str, int], ...]:
+    if layout == "unix" and text:
+        raise ValueError("a unix:// URL has no host: write three slashes, as in unix:///run/redis.sock")
     if layout == "unix" or (layout == "single" and not text):
         return (("localhost", _PORTS[layout]),)
     hosts = text.split(",")

@@ -71,6 +71,8 @@ class TestUrls:
             ("redis//localhost", "redis://"),
             ("redis://localhost?ssl_ca_certs=ca.pem", "ssl_ca_certs.*rediss://"),
             ("unix:///run/redis.sock?ssl_cert_reqs=none", "ssl_cert_reqs.*rediss://"),
+            ("unix://run/redis.sock", "three slashes, as in unix:///run"),
+            ("unix://user:secret@run/redis.sock", "three slashes, as in unix:///run"),
             ("rediss://localhost?ssl_cert_reqs=optional", "ssl_cert_reqs"),
             ("rediss://localhost?ssl_check_hostname=maybe", "ssl_check_hostname"),
             ("rediss://localhost?ssl_keyfile=a.key", "ssl_certfile"),
