@@ -61,14 +61,20 @@ class Watch:
     def __init__(self, now: Callable[[], float] | None, manual: ManualClock | None) -> None:
         self._now, self._manual = now, manual
 
+    @property
+    def stands_still(self) -> bool:
+        """Whether it's a clock that somebody moves: then all who sleep until an instant wake at once."""
+        return self._manual is not None
+
     def now(self) -> int:
         """Return the reading; ValueError for one that no clock can have."""
         if self._now is None:
             return time.monotonic_ns() // 1_000
         reading = self._now()
-        if not 0 <= reading < END_US / 1e6:
+        micros = micros_of(reading) if math.isfinite(reading) else END_US
+        if not 0 <= micros < END_US:
             raise ValueError(f"clock: {reading!r} seconds are outside [0, 2^53 - 2^50) microseconds")
-        return micros_of(reading)
+        return micros
 
     def time_of(self, decision: Decision) -> int:
         """When a decision just made was made."""

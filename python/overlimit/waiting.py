@@ -26,7 +26,7 @@ __all__ = ["acquire", "wake_after_refund", "wake_waiters"]
 _log = logging.getLogger("overlimit")
 
 _LAST_MOMENT = 1.0
-"""Seconds for which a caller whose time is up lets those before it ask who may go at that same instant."""
+"""Seconds for which a caller whose time is up by a clock that stands still lets those before it ask first."""
 
 
 def acquire(
@@ -138,7 +138,7 @@ class _Waiter:
     def _comes_forward(self) -> bool:
         """Wait behind others; False when the time is up before anything changes."""
         self._watch.wait(self._place.alarm, self._place.deadline)
-        return self._place.alarm.rings_within(_LAST_MOMENT)
+        return self._place.alarm.rings_within(_LAST_MOMENT if self._watch.stands_still else 0)
 
     def _refusal(self) -> Decision:
         """Return what the store says, refused in any case until those before it can have gone."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -176,3 +177,42 @@ def test_a_caller_behind_one_that_never_comes_back_is_refused_when_its_time_is_u
         assert stuck.result(PATIENCE)
     assert (refusal.status, refusal.retry_after) == ("over", 0.000001)
     assert limiter.peek("a", cost=0).remaining == 4
+
+
+def test_who_comes_behind_one_that_is_held_up_waits_no_longer_than_its_own_timeout():
+    may_go_on = threading.Event()
+    is_held_up = threading.Event()
+
+    def clock():
+        if threading.current_thread().name.startswith("held up") and is_reading.is_set():
+            is_held_up.set()
+            may_go_on.wait(PATIENCE)
+        return time.time()
+
+    is_reading = threading.Event()
+    limiter = Limiter(FixedWindow(1, 0.3), clock=clock)
+    limiter.hit("a")
+    with ThreadPoolExecutor(1, thread_name_prefix="held up") as pool:
+        first = pool.submit(limiter.acquire, "a", timeout=None)
+        until(lambda: queued(limiter) == 1)
+        is_reading.set()
+        assert is_held_up.wait(PATIENCE)
+        began = time.monotonic()
+        assert limiter.acquire("a", timeout=0.05).status == "over"
+        took = time.monotonic() - began
+        may_go_on.set()
+        assert first.result(PATIENCE)
+    assert 0.05 <= took < 0.5
+
+
+@pytest.mark.parametrize(
+    ("reading", "is_one"), [(-4e-7, True), (-6e-7, False), (math.nan, False), (math.inf, False)]
+)
+def test_a_clock_is_read_as_it_is_for_a_hit(reading, is_one):
+    limiter = Limiter(FixedWindow(5, 60), clock=lambda: reading)
+    for call in (limiter.hit, limiter.acquire):
+        if is_one:
+            assert call("a").time == 0
+        else:
+            with pytest.raises(ValueError, match="clock"):
+                call("a")
