@@ -159,7 +159,9 @@ class Settings:
         """
         keys = {key: config[key] for key in config if str(key).startswith("RATELIMIT_")}
         found = configuration.read(without_proxies(keys), self.options)
-        return Settings(cast(AllOptions, {"headers": "draft", **found, **self.options}))
+        # The URL of a store is in the options as well, without what the configuration adds to it.
+        store = {"store": found["store"]} if "store" in found else {}
+        return Settings(cast(AllOptions, {"headers": "draft", **found, **self.options, **store}))
 
     def limits(self, value: LimitsLike, algorithm: str | None = None) -> tuple[Limit, ...]:
         """Read limits, texts as ``algorithm`` or else as what the settings say.

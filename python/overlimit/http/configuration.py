@@ -46,7 +46,8 @@ _SWITCH = {"on": True, "off": False}
 def read(config: Mapping[str, Any], given: Mapping[str, object] = MappingProxyType({})) -> Options:
     """Return the options that the ``RATELIMIT_*`` keys of ``config`` set, by name, and no others.
 
-    Keys of options that are ``given`` are not read. A key whose value is None, an empty text or an empty
+    Keys of options that are ``given`` are not read, but for ``RATELIMIT_STORAGE_OPTIONS``: a ``store`` that
+    is given as a URL is returned with them. A key whose value is None, an empty text or an empty
     collection is not set, but for ``RATELIMIT_HEADERS``; an empty ``RATELIMIT_ENABLED`` is an error. Where
     two keys speak of the same option our own counts (``RATELIMIT_ALGORITHM``, ``RATELIMIT_HEADERS``,
     ``RATELIMIT_ON_ERROR``), and a fallback in memory counts more than ``RATELIMIT_SWALLOW_ERRORS``.
@@ -72,9 +73,8 @@ def read(config: Mapping[str, Any], given: Mapping[str, object] = MappingProxyTy
             options.update(_SINGLE[key].read(key, value))
     if "header_names" not in given:
         options |= _header_names(values)
-    if "store" not in given:
-        options |= _store_if_needed(values, enabled={**options, **given}.get("enabled") is not False)
-    return options
+    enabled = {**options, **given}.get("enabled") is not False
+    return options | _store_if_needed(given, values, enabled=enabled)
 
 
 def _is_set(config: Mapping[str, Any], key: str) -> bool:
@@ -277,27 +277,45 @@ def _header_names(given: Mapping[str, Any]) -> Options:
     return {"header_names": HeaderNames(**names)} if names else {}
 
 
-def _store_if_needed(given: Mapping[str, Any], *, enabled: bool) -> Options:
+def _store_if_needed(given: Mapping[str, object], values: Mapping[str, Any], *, enabled: bool) -> Options:
     """Return the store; what is not enabled needs none, so that then an error is kept for later."""
     try:
-        return _store(given)
+        return _given_store(given["store"], values) if "store" in given else _store(values)
     except ValueError as error:
         if enabled:
             raise
         return {"unusable_store": error}
 
 
-def _store(given: Mapping[str, Any]) -> Options:
-    uri, options = given.get(_STORAGE_URI), given.get(_STORAGE_OPTIONS, {})
-    if not isinstance(options, Mapping):
-        raise ValueError(f"{_STORAGE_OPTIONS} must be a dict, not {type(options).__name__}")
+def _store(values: Mapping[str, Any]) -> Options:
+    uri, options = values.get(_STORAGE_URI), _storage_options(values)
     if uri is None or isinstance(uri, _core.Store):
-        _warn_of_lost(options)
+        _warn_of_lost(options, f"a URL in {_STORAGE_URI}")
         return {} if uri is None else {"store": uri}
     if not isinstance(uri, str):
         raise ValueError(f"{_STORAGE_URI} must be a URL or a store, not {type(uri).__name__}")
-    key = f"{_STORAGE_URI} with {_STORAGE_OPTIONS}" if options else _STORAGE_URI
-    return {"store": _named(key, uri, lambda text: _checked_url(store_url(text, options)))}
+    return _store_of_url(_STORAGE_URI, uri, options)
+
+
+def _given_store(given: object, values: Mapping[str, Any]) -> Options:
+    """Return the store that is given as an option, if there are storage options for its URL."""
+    options = _storage_options(values)
+    if isinstance(given, str) and options:
+        return _store_of_url("store", given, options)
+    _warn_of_lost(options, "a URL as store: give them to the store itself")
+    return {}
+
+
+def _storage_options(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    options = values.get(_STORAGE_OPTIONS, {})
+    if not isinstance(options, Mapping):
+        raise ValueError(f"{_STORAGE_OPTIONS} must be a dict, not {type(options).__name__}")
+    return options
+
+
+def _store_of_url(name: str, url: str, options: Mapping[str, Any]) -> Options:
+    key = f"{name} with {_STORAGE_OPTIONS}" if options else name
+    return {"store": _named(key, url, lambda text: _checked_url(store_url(text, options)))}
 
 
 def _checked_url(url: str) -> str:
@@ -307,6 +325,6 @@ def _checked_url(url: str) -> str:
     return url
 
 
-def _warn_of_lost(options: Mapping[str, Any]) -> None:
+def _warn_of_lost(options: Mapping[str, Any], needed: str) -> None:
     if options:
-        warn_caller(f"{_STORAGE_OPTIONS} has no effect without a URL in {_STORAGE_URI}")
+        warn_caller(f"{_STORAGE_OPTIONS} has no effect without {needed}")

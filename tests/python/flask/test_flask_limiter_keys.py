@@ -218,6 +218,20 @@ def test_their_storage_urls_work(redis_server, prefix, scheme, clock):
     assert redis_server.ask("KEYS", f"*{prefix}*")
 
 
+def test_storage_options_complete_a_url_that_is_given_as_the_store(redis_server, prefix, clock):
+    app = Flask("stored")
+    app.get("/", endpoint="index")(lambda: "ok")
+    app.config["RATELIMIT_STORAGE_OPTIONS"] = {"key_prefix": prefix, "socket_timeout": 10}
+    limiter = RateLimit(
+        app, default_limits="2/minute", clock=clock, store=redis_server.tcp_url(), on_error="raise"
+    )
+    with app.test_client() as client:
+        client.get("/")
+        assert limiter.current_decision.source == "store"
+    assert ask(app, 2) == [200, 429]
+    assert redis_server.ask("KEYS", f"{prefix}*")
+
+
 @pytest.mark.parametrize(
     "url",
     [

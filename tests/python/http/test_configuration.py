@@ -298,6 +298,30 @@ def test_storage_options_are_part_of_the_store():
     assert read(config) == {"store": "redis://:p@h?timeout=1.0"}
 
 
+def test_storage_options_are_part_of_a_store_that_is_given_as_a_url():
+    config = {
+        "RATELIMIT_STORAGE_URI": "redis://elsewhere",
+        "RATELIMIT_STORAGE_OPTIONS": {"password": "p", "db": 3, "socket_timeout": 1},
+    }
+    assert read(config, {"store": "redis://u:q@h/4"}) == {"store": "redis://u:q@h/4?timeout=1.0"}
+    assert read(config, {"store": "rediss://h"}) == {"store": "rediss://:p@h?db=3&timeout=1.0"}
+    assert read(config, {"store": "memory://"}) == {"store": "memory://"}
+
+
+def test_storage_options_that_a_given_url_cannot_have_are_an_error_without_the_password():
+    config = {"RATELIMIT_STORAGE_OPTIONS": {"password": "secret", "timeout": "never"}}
+    with pytest.raises(ValueError, match="store with RATELIMIT_STORAGE_OPTIONS: timeout") as caught:
+        read(config, {"store": "redis://h"})
+    assert "secret" not in str(caught.value)
+    assert list(read(config, {"store": "redis://h", "enabled": False})) == ["unusable_store"]
+
+
+def test_storage_options_beside_a_store_that_is_no_url_are_answered_with_a_warning():
+    config = {"RATELIMIT_STORAGE_OPTIONS": {"socket_timeout": 1}}
+    with pytest.warns(UserWarning, match="RATELIMIT_STORAGE_OPTIONS has no effect without a URL as store"):
+        assert read(config, {"store": MemoryStore()}) == {}
+
+
 @pytest.mark.parametrize("store", [None, MemoryStore()])
 def test_storage_options_without_a_url_are_answered_with_a_warning(store):
     config = {"RATELIMIT_STORAGE_URI": store, "RATELIMIT_STORAGE_OPTIONS": {"socket_timeout": 1}}
