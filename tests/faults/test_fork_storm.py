@@ -122,6 +122,21 @@ def test_while_the_server_stops_and_goes_on(start_tls_redis, prefix, url):
     check_bounds(counts, 15)
 
 
+def test_while_the_master_of_sentinels_stops_and_goes_on(start_sentinels, prefix):
+    sentinels = start_sentinels(down_after_ms=10_000)
+    with tormented(sentinels.master.pause, sentinels.master.resume, lambda: None):
+        counts = storm(10, url=sentinels.url, prefix=prefix, timeout=0.05, may_fail=True)
+    check_bounds(counts, 10)
+
+
+def test_while_the_nodes_of_a_cluster_stop_and_go_on(start_cluster, prefix):
+    cluster = start_cluster()
+    in_turn = [deed for node in cluster.masters for deed in (node.pause, node.resume)]
+    with tormented(*in_turn):
+        counts = storm(10, url=cluster.url(), prefix=prefix, timeout=0.05, may_fail=True)
+    check_bounds(counts, 10)
+
+
 def test_while_the_server_is_killed_and_restarted(start_redis, prefix):
     server: RedisServer = start_redis()
     # Up for four times as long as down: after a failure a client looks every 0.1 s at first, then less often.
