@@ -82,7 +82,7 @@ class Limited:
         target = behind(target)
         # One mark per decorated thing: a decorator may be kept and used for several.
         mark = Mark(self._options, self._limiter)
-        if self._limiter is None or not self._limiter._has_apps:
+        if self._limiter is None or not self._limiter._was_registered:
             watch_for(self._limiter)
         if isinstance(target, Blueprint):
             mark_blueprint(target, mark)

@@ -139,6 +139,7 @@ class RateLimit(PointsToCounterparts):
         self._suspended = 0
         self._switching = PerProcess(threading.Lock)
         self._states: WeakSet[AppState] = WeakSet()
+        self._registered_once = False
         self.exemptions = Exemptions()
         self.request_filters: list[Callable[[], object]] = []
         if app is not None:
@@ -165,6 +166,7 @@ class RateLimit(PointsToCounterparts):
         # Found without the package's entry point too, as app.test_cli_runner() does; the app's own stays.
         app.cli.commands.setdefault("limits", limits)
         self._states.add(state)
+        self._registered_once = True
         no_longer_for(self)
         with self._switching():
             self._switch(self._enabled)
@@ -213,8 +215,8 @@ class RateLimit(PointsToCounterparts):
         return obj
 
     @property
-    def _has_apps(self) -> bool:
-        return bool(self._states)
+    def _was_registered(self) -> bool:
+        return self._registered_once
 
     def _limits(self, app: Flask) -> bool:
         return any(state.app is app for state in self._states)

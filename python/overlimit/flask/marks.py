@@ -31,8 +31,8 @@ class Owner(Protocol):
     """The RateLimit that limits are bound to."""
 
     @property
-    def _has_apps(self) -> bool:
-        """Whether it is registered on any app."""
+    def _was_registered(self) -> bool:
+        """Whether it was ever registered on an app, be that still there or not."""
 
     def _limits(self, app: Flask) -> bool:
         """Tell whether it is registered on this one."""

@@ -108,7 +108,7 @@ def _lost_marks(app: Flask, view: View) -> Iterator[Mark]:
     """Yield the marks above a view, but for those of a RateLimit that only other apps have."""
     for mark in marks_above(view):
         owner = mark.limiter
-        if owner is None or owner._limits(app) or not owner._has_apps:
+        if owner is None or owner._limits(app) or not owner._was_registered:
             yield mark
 
 

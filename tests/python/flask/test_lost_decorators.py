@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import gc
+import weakref
 
 import pytest
 from flask import Blueprint, Flask
@@ -121,6 +123,27 @@ def test_a_view_registered_bare_is_limited_like_its_decorated_form(make_site):
     site.app.add_url_rule("/bare", "bare", index)
     assert site.ask("/limited", 2) == [200, 429]
     assert site.ask("/bare", 2) == [200, 429]
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+@pytest.mark.parametrize("has_own", [False, True])
+def test_the_bare_view_of_another_app_is_not_limited_whether_that_app_is_gone_or_not(is_gone, has_own):
+    def view():
+        return "ok"
+
+    limited, plain = Flask("limited"), Flask("plain")
+    limited.add_url_rule("/", view_func=RateLimit(limited).limit("1/minute")(view))
+    if has_own:
+        RateLimit(plain, default_limits="2/minute")
+    plain.add_url_rule("/", view_func=view)
+    client, seen = limited.test_client(), weakref.ref(limited)
+    assert [client.get("/").status_code for _ in range(2)] == [200, 429]
+    if is_gone:
+        del limited, client
+        gc.collect()
+        assert seen() is None
+    client = plain.test_client()
+    assert [client.get("/").status_code for _ in range(3)] == [200, 200, 429 if has_own else 200]
 
 
 def test_a_decorator_between_two_routes_limits_both(make_site):
