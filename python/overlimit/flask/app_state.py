@@ -19,6 +19,7 @@ from overlimit.flask.exceeded import Refusal
 from overlimit.flask.layer import Layer
 from overlimit.flask.ledger import LEDGER, Ledger
 from overlimit.flask.marks import Mark, Owner
+from overlimit.flask.methods import check_methods
 from overlimit.flask.retry_after import note_refusal
 from overlimit.flask.route_plan import NO_PLAN, RoutePlan
 from overlimit.flask.routes import Route, View, find_route, no_route
@@ -178,12 +179,15 @@ class AppState:
         batches = self._calls.get(layer, {}).get(key)
         if batches is None:
             with self._compiling():
-                batches = call_batches(self.bindings, layer, self._route(*key))
+                route = self._route(*key)
+                check_methods(self.app, route, layer.marks)
+                batches = call_batches(self.bindings, layer, route)
                 self._calls.setdefault(layer, {})[key] = batches
         return batches
 
     def _compile(self, endpoint: str, view: View, method: str) -> RoutePlan:
         route = find_route(self.app, endpoint, view, method)
+        check_methods(self.app, route)
         batches = route_batches(self.bindings, route)
         in_memory = any(batch.in_memory for batch in batches)
         return RoutePlan(view, frozenset(route.marks), route.view_decides, batches, in_memory)
@@ -192,7 +196,9 @@ class AppState:
         self, options: LimitOptions, limiter: Owner | None, endpoint: str, method: str
     ) -> tuple[Batch, ...]:
         with self._compiling():
-            return block_batches(self.bindings, Mark(options, limiter), self._route(endpoint, method))
+            mark, route = Mark(options, limiter), self._route(endpoint, method)
+            check_methods(self.app, route, (mark,))
+            return block_batches(self.bindings, mark, route)
 
     def _route(self, endpoint: str, method: str) -> Route:
         view = self.app.view_functions.get(endpoint)

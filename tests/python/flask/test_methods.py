@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from flask import Blueprint
 
 METHODS = ["GET", "POST", "PUT"]
 
@@ -49,6 +50,48 @@ def test_methods_and_per_method_go_together(make_site):
 def test_methods_that_are_no_list_of_methods_are_an_error(make_site, methods):
     with pytest.raises((TypeError, ValueError), match="methods"):
         make_site().limiter.limit("1/minute", methods=methods)
+
+
+def put_on_a_blueprint(site, limit):
+    pages = Blueprint("pages", __name__)
+    limit(pages)
+    pages.add_url_rule("/", "index", lambda: "ok")
+    site.app.register_blueprint(pages)
+
+
+def put_on_a_function(site, limit):
+    inner = limit(lambda: "ok")
+    site.app.add_url_rule("/", "index", lambda: inner())
+
+
+def put_around_a_block(site, limit):
+    def view():
+        with limit:
+            return "ok"
+
+    site.app.add_url_rule("/", "index", view)
+
+
+def put_on_a_route(site, limit):
+    site.route("/", limit)
+
+
+@pytest.mark.parametrize("put", [put_on_a_route, put_on_a_blueprint, put_on_a_function, put_around_a_block])
+@pytest.mark.parametrize("methods", [["GTE"], ["GET", "GTE"]], ids=str)
+def test_a_method_that_no_route_takes_is_an_error(make_site, caplog, put, methods):
+    site = make_site()
+    put(site, site.limiter.limit("1/minute", methods=methods))
+    assert site.ask("/", 2) == [500, 500]
+    assert "has methods=['GTE'], which no route of 'site' takes: did you mean 'GET'?" in caplog.text
+
+
+def test_standard_methods_and_those_that_another_route_takes_may_be_named(make_site):
+    site = make_site()
+    limit = site.limiter.limit("1/minute", methods=["PATCH", "CONNECT", "PURGE"])
+    site.route("/", limit)
+    site.route("/cache", limit, methods=["GET", "PURGE"])
+    assert site.ask("/", 2) + site.ask("/cache", 2) == [200] * 4
+    assert site.ask("/cache", 2, method="PURGE") == [200, 429]
 
 
 def test_default_limits_per_method_count_each_endpoint_and_method_apart(make_site):
