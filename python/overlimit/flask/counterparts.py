@@ -46,6 +46,10 @@ ARGUMENTS = MappingProxyType(
 )
 """Arguments of its ``Limiter``."""
 
+_GUESSES = ARGUMENTS | dict.fromkeys(
+    ("limit", "limits"), "write default_limits='100/minute', or application_limits= for all routes together"
+)
+
 _OWN_LIMITER = "use an overlimit.Limiter of your own, with the same store="
 _BY_ITSELF = "leave it out: every request is decided by itself; with limiter.limit(...): charges it once more"
 _GIVEN = "keep what you give to RateLimit(...), or read it from app.config"
@@ -172,8 +176,8 @@ def says_what_to_write(hints: Mapping[str, str]) -> Callable[[Callable[P, R]], C
 
 def no_such_option(name: str, known: Collection[str]) -> TypeError:
     """Return the error of an option that a RateLimit does not have."""
-    if name in ARGUMENTS:
-        return TypeError(f"RateLimit has no option {name!r}: {ARGUMENTS[name]}")
+    if name in _GUESSES:
+        return TypeError(f"RateLimit has no option {name!r}: {_GUESSES[name]}")
     nearest = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {nearest[0]!r}?" if nearest else f"it has {', '.join(known)}"
     return TypeError(f"RateLimit has no option {name!r}: {hint}")

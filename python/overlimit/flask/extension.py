@@ -157,9 +157,11 @@ class RateLimit(PointsToCounterparts):
         InvalidLimit
             A limit in the app's configuration is malformed.
         ValueError, TypeError
-            Another key of the configuration has a value that cannot be.
+            Another key of the configuration has a value that cannot be, or ``app`` is no Flask app.
         """
         app = behind(app)
+        if not isinstance(app, Flask):
+            raise TypeError(f"init_app takes the Flask app, as in init_app(app), not {type(app).__name__}")
         state = AppState.of(app)
         settings = self._settings if clock is None else Settings({**self._settings.options, "clock": clock})
         state.register(self, settings)

@@ -109,6 +109,7 @@ class Settings:
         self._check_functions()
         self._check_switches()
         self._check_choices()
+        self._check_clock()
         self._check_addresses()
 
     def _check_functions(self) -> None:
@@ -133,6 +134,11 @@ class Settings:
             checked_header_name(name)
         if on_error is not None and on_error not in get_args(OnError):
             raise ValueError(f"on_error is one of {', '.join(get_args(OnError))}, not {on_error!r}")
+
+    def _check_clock(self) -> None:
+        clock = self.options.get("clock")
+        if clock is not None and not callable(getattr(clock, "now", clock)):
+            raise TypeError(f"clock must have a now() or be callable, not {type(clock).__name__}")
 
     def _check_addresses(self) -> None:
         proxies, prefix = self.options.get("trusted_proxies"), self.options.get("ipv6_prefix")

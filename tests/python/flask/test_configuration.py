@@ -49,6 +49,14 @@ def test_a_malformed_limit_in_the_configuration_is_an_error_when_the_app_is_set_
         RateLimit(make_app({"RATELIMIT_DEFAULT": "often"}))
 
 
+@pytest.mark.parametrize("clock", [3, 0, "noon", type("Stopped", (), {"now": 5})()], ids=str)
+def test_a_clock_that_is_none_is_an_error_when_it_is_given(clock):
+    with pytest.raises(TypeError, match=r"clock must have a now\(\) or be callable, not (int|str|Stopped)"):
+        RateLimit(clock=clock)
+    with pytest.raises(TypeError, match=r"clock must have a now\(\) or be callable"):
+        RateLimit().init_app(make_app(), clock=clock)
+
+
 def test_the_store_is_read_from_the_configuration(redis_server, prefix):
     config = {
         "RATELIMIT_STORAGE_URI": redis_server.tcp_url() + "?timeout=10",

@@ -61,7 +61,7 @@ def put_on_a_blueprint(site, limit):
 
 def put_on_a_function(site, limit):
     inner = limit(lambda: "ok")
-    site.app.add_url_rule("/", "index", lambda: inner())
+    site.app.add_url_rule("/", "index", lambda: f"it is {inner()}")
 
 
 def put_around_a_block(site, limit):

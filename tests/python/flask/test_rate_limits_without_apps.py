@@ -69,3 +69,14 @@ def test_requests_are_listened_to_only_as_long_as_a_limit_may_be_lost():
     limiter.limit("1/day")(lambda: "ok")
     assert during == max(before, 1)
     assert len(request_started.receivers) == before
+
+
+@pytest.mark.parametrize("given", ["x", None, 5, object], ids=str)
+def test_what_is_no_app_is_an_error_that_says_so(given):
+    with pytest.raises(TypeError, match=r"init_app takes the Flask app, as in init_app\(app\), not"):
+        RateLimit().init_app(given)
+
+
+def test_limits_without_saying_for_what_are_the_default_limits():
+    with pytest.raises(TypeError, match="RateLimit has no option 'limits': write default_limits="):
+        RateLimit(Flask("site"), limits="100/minute")
