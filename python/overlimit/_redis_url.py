@@ -25,6 +25,7 @@ _PORTS: dict[Layout, int] = {"single": 6379, "unix": 6379, "sentinel": 26379, "c
 _HOST_PORT = re.compile(r"(\[(?P<ipv6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^\[\]:,\s]+))(:(?P<port>[0-9]{1,5}))?")
 _NUMBER = re.compile(r"[0-9]{1,10}")
 _SERVICE = re.compile(r"[A-Za-z0-9._-]+")
+_UNIX_SCHEMES = ("unix", *(f"{server}+unix" for server in _PLAIN_SCHEMES))
 _MAX_DATABASE = 2**31 - 1
 
 
@@ -117,7 +118,7 @@ def _looks_like() -> str:
 
 
 def _layout(scheme: str) -> tuple[Layout, bool]:
-    if scheme == "unix":
+    if scheme in _UNIX_SCHEMES:
         return "unix", False
     base, plus, name = scheme.partition("+")
     if base not in (*_PLAIN_SCHEMES, *_TLS_SCHEMES) or name not in _LAYOUTS or (plus and not name):

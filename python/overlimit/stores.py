@@ -30,7 +30,8 @@ class RedisStore(_core.RedisStore):
     Parameters
     ----------
     url
-        ``redis://[user[:password]@]host[:port][/db]`` or ``unix://[user:password@]/path[?db=N]``;
+        ``redis://[user[:password]@]host[:port][/db]`` or ``unix://[user:password@]/path[?db=N]``, also
+        written ``redis+unix://``;
         ``redis+sentinel://[user:password@]host[:port],host[:port]/service[/db]``, where the hosts are
         sentinels and user and password are for the master they name;
         ``redis+cluster://[user:password@]host[:port],host[:port]``, where the hosts are some nodes of a

@@ -36,6 +36,8 @@ class TestUrls:
             ("valkeys://example.org:7000/5", "rediss://example.org:7000/5"),
             ("unix:///run/redis.sock?db=2", "unix:///run/redis.sock?db=2"),
             ("unix://user:secret@/run/redis.sock", "unix:///run/redis.sock?db=0"),
+            ("redis+unix://:secret@/run/redis.sock?db=2", "unix:///run/redis.sock?db=2"),
+            ("valkey+unix:///run/redis.sock", "unix:///run/redis.sock?db=0"),
             ("redis+sentinel://one,[::1]:5/cache", "redis+sentinel://one:26379,[::1]:5/cache/0"),
             ("valkeys+sentinel://u:secret@one:1/cache/3", "rediss+sentinel://one:1/cache/3"),
             ("redis+sentinel://one/cache?db=3", "redis+sentinel://one:26379/cache/3"),
