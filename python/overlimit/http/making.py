@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, partial
 from typing import NamedTuple, cast
 
-from overlimit import Decision, Limiter
+from overlimit import Decision, InvalidLimit, Limiter
 from overlimit.clocks import ClockLike
-from overlimit.http.functions import is_set
+from overlimit.http.functions import is_set, shown
 from overlimit.http.identified_by import Request, reading
 from overlimit.http.identities import Anonymous, Identify
 from overlimit.http.made_names import MadeNames
@@ -208,7 +208,14 @@ class Placed(NamedTuple):
         limits = self.value() if is_dynamic(self.value) else self.value
         if limits is None or not is_set(limits):
             return None
-        return rule(hashable(limits), self._place())
+        place = self._place()
+        try:
+            return rule(hashable(limits), place)
+        except InvalidLimit as error:
+            if not is_dynamic(self.value):
+                raise
+            where = f" for {self.origin.endpoint!r}" if self.origin.endpoint else ""
+            raise InvalidLimit(f"{shown(self.value)}{where}: {error}") from None
 
     def _place(self) -> _Place:
         scope, identifier = self.options.scope, self._request_identifier()

@@ -173,6 +173,18 @@ def test_the_header_shows_what_held_for_this_request(changing):
     assert headers["RateLimit"].endswith(";r=5;t=60")
 
 
+@pytest.mark.parametrize("text", ["often", "1/fortnight"])
+def test_the_error_of_a_malformed_one_names_its_function_and_endpoint(make_site, caplog, text):
+    def of_the_plan():
+        return text
+
+    site = make_site()
+    site.route("/reports", site.limiter.limit(of_the_plan))
+    assert site.ask("/reports", 1) == [500]
+    assert f"{__name__}." in caplog.text
+    assert "of_the_plan() for 'reports': " in caplog.text
+
+
 def test_many_different_answers_do_not_pile_up(make_site):
     site = make_site()
     numbers = iter(range(5001, 9000))
