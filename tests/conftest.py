@@ -38,6 +38,8 @@ START = 1_700_000_000
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tell pytest-xdist which tests stay together (docs/testing.md)."""
     for item in items:
+        if " at 0x" in item.nodeid:
+            raise pytest.UsageError(f"{item.nodeid} has another name in each process: give its cases ids=")
         if group := _group_of(item):
             item.add_marker(pytest.mark.xdist_group(group))
 
