@@ -78,11 +78,14 @@ def put_on_a_route(site, limit):
 
 @pytest.mark.parametrize("put", [put_on_a_route, put_on_a_blueprint, put_on_a_function, put_around_a_block])
 @pytest.mark.parametrize("methods", [["GTE"], ["GET", "GTE"]], ids=str)
-def test_a_method_that_no_route_takes_is_an_error(make_site, caplog, put, methods):
+def test_a_method_that_no_route_takes_is_an_error(make_site, put, methods):
     site = make_site()
     put(site, site.limiter.limit("1/minute", methods=methods))
     assert site.ask("/", 2) == [500, 500]
-    assert "has methods=['GTE'], which no route of 'site' takes: did you mean 'GET'?" in caplog.text
+    site.app.config["PROPAGATE_EXCEPTIONS"] = True
+    message = r"has methods=\['GTE'\], which no route of 'site' takes: did you mean 'GET'\?"
+    with pytest.raises(ValueError, match=message):
+        site.ask("/", 1)
 
 
 def test_standard_methods_and_those_that_another_route_takes_may_be_named(make_site):
