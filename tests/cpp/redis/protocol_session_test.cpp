@@ -214,6 +214,22 @@ TEST_F(SessionTest, KnowsThatAServerThatRefusesConnectionsExecutedNothing) {
   EXPECT_FALSE(failure_of<StoreUnavailable>(session, ticket).maybe_charged());
 }
 
+TEST_F(SessionTest, BelievesAServerThatRefusesItBeforeAnythingWasSent) {
+  Driven full;
+  const Ticket ticket = full.submit("one");
+  full.feed("-ERR max number of clients reached\r\n");
+  const auto error = failure_of<StoreUnavailable>(full, ticket);
+  EXPECT_NE(std::string_view(error.what()).find("maxclients"), std::string_view::npos) << error.what();
+  EXPECT_FALSE(error.maybe_charged());
+}
+
+TEST_F(SessionTest, TakesNothingButARefusalBeforeAnythingWasSent) {
+  Driven early;
+  early.feed("+PONG\r\n");
+  EXPECT_FALSE(early.alive());
+  EXPECT_FALSE(early.greeted());
+}
+
 TEST_F(SessionTest, GoesOnWithAUserWhoMayNotPing) {
   Driven session;
   session.send_all();

@@ -92,9 +92,10 @@ void Session::feed(std::string_view bytes, Instant now, std::vector<Waiter>& ans
 }
 
 void Session::settle(Reply reply, std::vector<Waiter>& answered) {
-  if (settled_ == requests_.size() || !has_left(requests_[settled_])) {
-    return lost("it sent a reply to no request");
-  }
+  const bool is_unasked = settled_ == requests_.size() || !has_left(requests_[settled_]);
+  // A server that takes no more clients says so unasked, and may close before the greeting can be sent.
+  if (is_unasked && !greeted() && reply.is_error()) return lost(cause_of(reply, endpoint_));
+  if (is_unasked) return lost("it sent a reply to no request");
   Request& request = requests_[settled_++];
   while (!flushes_.empty() && flushes_.front() <= request.end) flushes_.pop_front();
   switch (request.state) {
