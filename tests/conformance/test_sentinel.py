@@ -53,6 +53,12 @@ def is_admitted(limiter: Limiter) -> bool:
         return False
 
 
+def connections_of_clients(sentinel: RedisServer) -> int:
+    """Return how many clients are connected by TCP, which `ask` is not; other sentinels do not count."""
+    listed = sentinel.ask("CLIENT", "LIST").decode().splitlines()
+    return sum(" addr=127.0.0.1:" in each and " name=sentinel-" not in each for each in listed)
+
+
 def addresses(watched: Sentinels) -> list[str]:
     return [f"127.0.0.1:{sentinel.port}" for sentinel in watched.sentinels]
 
@@ -131,22 +137,22 @@ class TestFinding:
         assert counted(watched.master, prefix) == 64
 
     def test_it_holds_one_connection_to_each_sentinel(self, watched, limiter_at):
-        def clients() -> list[int]:
-            return [len(each.ask("CLIENT", "LIST").splitlines()) for each in watched.sentinels]
+        def connections() -> list[int]:
+            return [connections_of_clients(each) for each in watched.sentinels]
 
-        before = clients()
+        eventually(lambda: connections() == [0, 0])
         limiter = limiter_at(watched.url)
 
         def listens_to_all() -> bool:
             limiter.hit("a")
-            return clients() == [count + 1 for count in before]
+            return connections() == [1, 1]
 
         eventually(listens_to_all)
         for _ in range(20):
             limiter.hit("a")
-        assert clients() == [count + 1 for count in before]
+        assert connections() == [1, 1]
         limiter.store.close()
-        eventually(lambda: clients() == before)
+        eventually(lambda: connections() == [0, 0])
 
 
 def test_the_password_is_the_masters_and_never_shown(start_sentinels, limiter_at):
