@@ -33,7 +33,11 @@ class Gunicorn:
         self.port = free_port()
         self.log = log
         self._health = health
-        options = f"--workers {workers} --threads 4 {more} --bind 127.0.0.1:{self.port} --graceful-timeout 2"
+        # gunicorn closes what was idle for too long; by default two seconds, which is short on a crowded machine.
+        options = (
+            f"--workers {workers} --threads 4 --keep-alive 30 --graceful-timeout 2"
+            f" --bind 127.0.0.1:{self.port} {more}"
+        )
         with log.open("wb") as output:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "gunicorn", *options.split(), app],

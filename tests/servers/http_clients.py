@@ -60,7 +60,7 @@ class Clients:
 
 class _Connection:
     IDLE = 1.0
-    """Seconds after which a new one is opened; gunicorn ends those that were idle for two."""
+    """Seconds after which a new one is opened, since servers close idle ones."""
 
     def __init__(self, port: int) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
