@@ -33,7 +33,7 @@ class Gunicorn:
         self.port = free_port()
         self.log = log
         self._health = health
-        # gunicorn closes what was idle for too long; by default two seconds, which is short on a crowded machine.
+        # By default gunicorn closes what was idle for two seconds, which is short on a crowded machine.
         options = (
             f"--workers {workers} --threads 4 --keep-alive 30 --graceful-timeout 2"
             f" --bind 127.0.0.1:{self.port} {more}"
