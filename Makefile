@@ -71,7 +71,7 @@ prove: $(DONE)/environment ## The long proofs, for every night: plain and thread
 prove-python: $(DONE)/package ## The tests marked prove; random lives on the model, memory and Redis, and forks: ten times as many
 	PROVE=10 $(BIN)/python -m pytest -m 'prove or longer_in_prove'
 
-fuzz: $(DONE)/packages-fuzz ## Search each parser in C++ for inputs that break it (SECONDS=60)
+fuzz: $(DONE)/packages-prove ## Search each parser in C++ for inputs that break it (SECONDS=60)
 	cmake --preset fuzz >/dev/null
 	cmake --build --preset fuzz -j $(JOBS)
 	scripts/fuzz build/fuzz $(SECONDS)
@@ -97,7 +97,7 @@ wheel: $(DONE)/environment ## A wheel in dist/, hiredis linked in
 	  -Ccmake.define.Hiredis_LIBRARY=$$(ls /usr/lib/*/libhiredis.a | head -1)
 	ls -l dist
 
-tidy: $(DONE)/packages ## clang-tidy over the engine (needs clang and clang-tidy)
+tidy: $(DONE)/packages-prove ## clang-tidy over the engine
 	cmake --preset tidy >/dev/null
 	cmake --build --preset tidy -j $(JOBS)
 
@@ -113,7 +113,7 @@ $(DONE)/packages: packages.txt scripts/install-packages
 	scripts/install-packages
 	mkdir -p $(@D) && touch $@
 
-$(DONE)/packages-fuzz: packages-fuzz.txt $(DONE)/packages
+$(DONE)/packages-prove: packages-prove.txt $(DONE)/packages
 	scripts/install-packages $<
 	touch $@
 
