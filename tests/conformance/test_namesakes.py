@@ -1,6 +1,6 @@
 """Limiters of one name on one store share their counts; a warning tells when that looks like a mistake.
 
-docs/usage.md: Names.
+docs/reference/limiter.md, names.
 """
 
 from __future__ import annotations

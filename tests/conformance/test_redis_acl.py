@@ -10,13 +10,13 @@ import pytest
 
 from overlimit import Limiter, Penalty, RedisStore, StoreConfigError
 
-DOCS = Path(__file__).parents[2] / "docs"
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "operations.md"
 LINE = re.compile(r"^ +ACL SETUSER limiter on >password (.*)$", re.MULTILINE)
 
 
-@pytest.fixture(params=["usage.md", "operations.md"])
-def user_url(request, redis_server):
-    rules = LINE.search((DOCS / request.param).read_text(encoding="utf-8"))
+@pytest.fixture
+def user_url(redis_server):
+    rules = LINE.search(PAGE.read_text(encoding="utf-8"))
     assert rules is not None
     with closing(redis_server.client()) as admin:
         admin.execute_command("ACL", "SETUSER", "limiter", "on", ">password", *rules[1].split())

@@ -316,7 +316,7 @@ def test_every_step_says_why(vector):
 
 @every_vector
 def test_every_source_is_a_part_of_the_docs(vector):
-    sources = re.findall(r"(docs/\w+\.md)#([\w-]+)", vector["source"])
+    sources = re.findall(r"(docs/[\w/]+\.md)#([\w-]+)", vector["source"])
     assert len(sources) == vector["source"].count("docs/") > 0
     for page, anchor in sources:
         headings = re.findall(r"^#+ (.+)$", (FOLDER.parents[1] / page).read_text("utf-8"), re.MULTILINE)

@@ -1,4 +1,4 @@
-"""A memory store without room for everybody says so: docs/operations.md, "Statistics and the log"."""
+"""A memory store without room for everybody says so: docs/guides/operations.md, "Statistics and the log"."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limiters without a name count by themselves (docs/usage.md: Names)."""
+"""Limiters without a name count by themselves (docs/reference/limiter.md, names)."""
 
 from __future__ import annotations
 

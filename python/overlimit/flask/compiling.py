@@ -1,6 +1,6 @@
 """From the limits put on an app, its blueprints and its routes to what may hold for a request to a route.
 
-docs/flask.md has the rules as tables.
+docs/reference/flask.md has the rules as tables.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What Flask-Limiter 4.1 calls otherwise, and what to write instead: for the messages of errors.
 
-docs/migrating.md has the same as tables.
+docs/guides/migrating.md has the same as tables.
 """
 
 from __future__ import annotations

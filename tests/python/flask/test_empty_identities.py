@@ -1,4 +1,4 @@
-"""Requests of nobody: docs/flask.md, "Who is limited"."""
+"""Requests of nobody: docs/reference/flask.md, "Who is limited"."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Which limits count together at one endpoint, and where a function names them (docs/flask.md, what counts
-together)."""
+"""Which limits count together at one endpoint, and where a function names them.
+
+docs/reference/flask.md, "What counts together".
+"""
 
 from __future__ import annotations
 

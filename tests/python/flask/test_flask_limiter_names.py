@@ -40,7 +40,7 @@ THEIR_ARGUMENTS = frozenset(
     "strategy",
     "swallow_errors",
 }
-MIGRATING = Path(__file__).parents[3] / "docs" / "migrating.md"
+MIGRATING = Path(__file__).parents[3] / "docs" / "guides" / "migrating.md"
 ROW = re.compile(r"^\| (?P<there>.*?) \| (?P<here>.*) \|$", re.M)
 TERM = re.compile(r"\b\w+=(?='|\w*\()|RATELIMIT_\w+|error\.decision(?:\.\w+)?|current_decision(?:\.\w+)?")
 

@@ -1,4 +1,4 @@
-"""``RateLimit.reset(...)`` and ``reset_all()``: some or all begin anew (docs/flask.md, fresh starts)."""
+"""``RateLimit.reset(...)`` and ``reset_all()``: docs/reference/flask.md, "Resetting counts"."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever can be called is a function of the request: docs/flask.md, "Limits that depend on the request"."""
+"""Whatever can be called is a function of the request: docs/reference/flask.md, "Decorators"."""
 
 from __future__ import annotations
 

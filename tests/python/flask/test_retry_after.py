@@ -1,5 +1,7 @@
-"""A refusal says when to come again, whoever raises it and whatever answers it (docs/flask.md, what the
-client sees)."""
+"""A refusal says when to come again, whoever raises it and whatever answers it.
+
+docs/reference/flask.md, "What the client sees".
+"""
 
 from __future__ import annotations
 

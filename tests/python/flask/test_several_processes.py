@@ -1,4 +1,4 @@
-"""Counts in memory, and several processes that serve one app: docs/flask.md."""
+"""Counts in memory, and several processes that serve one app: docs/reference/flask.md."""
 
 from __future__ import annotations
 

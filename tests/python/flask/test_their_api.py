@@ -1,4 +1,4 @@
-"""Each public name of Flask-Limiter works here or is answered with what to write: docs/migrating.md."""
+"""Each public name of Flask-Limiter works or is answered with what to write: docs/guides/migrating.md."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Limits that share their counts only with limits of the very same numbers (docs/flask.md, limits that depend
-on the request)."""
+"""Limits that share their counts only with limits of the very same numbers.
+
+docs/reference/flask.md, "What counts together".
+"""
 
 from __future__ import annotations
 
