@@ -13,6 +13,7 @@ DONE := build/done
 PORT ?= 8000
 MINUTES ?= 5
 SECONDS ?= 60
+ARGS ?=
 
 # CMake takes it from here when it first configures a build.
 export CMAKE_CXX_COMPILER_LAUNCHER ?= $(shell command -v ccache)
@@ -20,11 +21,11 @@ export CMAKE_CXX_COMPILER_LAUNCHER ?= $(shell command -v ccache)
 # What `make test` builds, then runs; each a target of its own. What takes longer goes into PROOFS.
 BUILDS := build-asan build-threads build-bindings
 TESTS := test-python test-bindings test-asan test-threads count lint
-PROOFS := test-dev test-tsan tidy fuzz prove-python
+PROOFS := test-dev test-clang test-tsan tidy fuzz prove-python
 
 SOURCES := $(shell find cpp lua cmake -type f) CMakeLists.txt pyproject.toml
 
-.PHONY: help demo serve test lint test-cpp test-python test-bindings prove prove-python fuzz soak count bench docs wheel tidy format clean
+.PHONY: help demo serve test lint test-cpp test-python test-bindings prove prove-python fuzz soak count bench docs wheel test-wheel tidy format hooks clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -53,11 +54,13 @@ build-%: $(DONE)/packages
 	cmake --preset $(subst threads,tsan,$*) >/dev/null
 	cmake --build --preset $* -j $(JOBS)
 
-test-dev test-asan test-tsan test-threads: test-%: build-%
+build-clang: $(DONE)/packages-prove
+
+test-dev test-clang test-asan test-tsan test-threads: test-%: build-%
 	scripts/run-ctest $* -j $(WORKERS)
 
-test-python: $(DONE)/package ## The Python tests, on memory and on real redis-servers
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup
+test-python: $(DONE)/package ## The Python tests, on memory and on real redis-servers (ARGS= for pytest)
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup $(ARGS)
 
 build-bindings: $(DONE)/package
 	JOBS=$(JOBS) scripts/build-bindings
@@ -65,7 +68,7 @@ build-bindings: $(DONE)/package
 test-bindings: build-bindings ## The tests of the bindings, on an extension under address and undefined
 	scripts/test-bindings
 
-prove: $(DONE)/environment ## The long proofs, for every night: plain and thread-sanitized C++, clang-tidy, fuzzers, random lives
+prove: $(DONE)/environment ## The long proofs, for every night: plain, clang's and thread-sanitized C++, clang-tidy, fuzzers, random lives
 	MAKE="$(MAKE)" scripts/run-steps --jobs 1 $(PROOFS)
 
 prove-python: $(DONE)/package ## The tests marked prove; random lives on the model, memory and Redis, and forks: ten times as many
@@ -97,6 +100,12 @@ wheel: $(DONE)/environment ## A wheel in dist/, hiredis linked in
 	  -Ccmake.define.Hiredis_LIBRARY=$$(ls /usr/lib/*/libhiredis.a | head -1)
 	ls -l dist
 
+test-wheel: wheel ## That wheel, installed in an environment of its own
+	$(BIN)/python -m venv --clear build/wheel
+	build/wheel/bin/pip install --quiet --no-index --no-deps --find-links dist overlimit
+	build/wheel/bin/python -c 'from overlimit import Limiter; assert Limiter("1/hour").hit("a"); \
+	  assert Limiter("1/hour", name="b", store="rediss://localhost:1", on_error="allow").hit("a").source == "error"'
+
 tidy: $(DONE)/packages-prove ## clang-tidy over the engine
 	cmake --preset tidy >/dev/null
 	cmake --build --preset tidy -j $(JOBS)
@@ -105,6 +114,9 @@ format: $(DONE)/package ## Put all sources into the house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	git ls-files '*.cpp' '*.hpp' | xargs clang-format -i
+
+hooks: $(DONE)/environment ## Check each commit before it is made (pre-commit)
+	$(BIN)/pre-commit install
 
 clean: ## Forget all builds; .venv stays
 	rm -rf build dist
