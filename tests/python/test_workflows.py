@@ -12,13 +12,15 @@ WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 HOOKS = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
 STEP = re.compile(r"^ +(?:- )?run: make (?P<target>[a-z-]+)(?P<rest>.*)$", re.MULTILINE)
+PRESETS = (ROOT / "CMakePresets.json").read_text(encoding="utf-8")
 RULE = re.compile(r"^(?P<targets>[a-z][a-z -]*):(?!=)", re.MULTILINE)
 VARIABLE = re.compile(r"^(?P<name>[A-Z]+) \?=", re.MULTILINE)
 TOOL = re.compile(r"(?:ruff check|ruff format|mypy\.stubtest|mypy|clang-format)\b")
 
 
 def targets_of_the_makefile() -> set[str]:
-    return {target for rule in RULE.finditer(MAKEFILE) for target in rule["targets"].split()}
+    builds = {f"build-{preset}" for preset in re.findall(r'"configurePreset": "(\w+)"', PRESETS)}
+    return builds | {target for rule in RULE.finditer(MAKEFILE) for target in rule["targets"].split()}
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
