@@ -1,4 +1,4 @@
-# overlimit_embed_lua(target dir): turns dir/*.lua and dir/lib/*.lua into the header lua_fragments.hpp.
+# overlimit_embed_lua(target dir): turns the *.lua in dir, dir/lib and dir/scripts into the header lua_fragments.hpp.
 # Run with -P it is the generator itself: one constexpr string per file.
 if(CMAKE_SCRIPT_MODE_FILE)
   set(entries "")
@@ -22,7 +22,7 @@ ${entries}});
 endif()
 
 function(overlimit_embed_lua target directory)
-  file(GLOB fragments CONFIGURE_DEPENDS "${directory}/*.lua" "${directory}/lib/*.lua")
+  file(GLOB fragments CONFIGURE_DEPENDS "${directory}/*.lua" "${directory}/lib/*.lua" "${directory}/scripts/*.lua")
   set(header "${CMAKE_CURRENT_BINARY_DIR}/generated/lua_fragments.hpp")
   add_custom_command(OUTPUT "${header}"
     COMMAND ${CMAKE_COMMAND} "-DFILES=${fragments}" "-DOUTPUT=${header}"

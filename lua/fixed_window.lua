@@ -1,7 +1,7 @@
 -- Fixed window. numbers: limit, period, start (0 first, 1 epoch, 2 calendar), a calendar's bounds around now.
 -- state: start, finish, count.
 local own, limit, period, kind = unpack('<c8i8i8i8', args, at)
---[[ record ]]
+--[[ find_record ]]
 local start, finish, count, low, middle, high = a, b, c
 if kind == 2 then low, middle, high = unpack('<i8i8i8', args, at + 32) end
 if start then
@@ -22,6 +22,7 @@ if not start or instant >= finish then
 end
 if cost > limit - count then break end
 a, b, c, expiry = start, finish, count + cost, finish
+--[[ append_record ]]
 
 local function fixed_window_refund(at, cost, receipt, start, finish, count)
   local charged = unpack('<i8', ARGV[2], receipt)

@@ -1,6 +1,6 @@
 -- Leaky bucket. numbers: rate, period, capacity. state: start of the period, count, 0.
 local own, rate, period, capacity = unpack('<c8i8i8i8', args, at)
---[[ record ]]
+--[[ find_record ]]
 local start, count = a, b
 if start and start >= latest then start = nil end
 local instant = start and start > now and start or now
@@ -12,9 +12,10 @@ end
 if not start or rate == 0 or count <= 0 then start, count = instant, 0 end
 if count > capacity + rate - cost then break end
 count = count + cost
-local gone = math.min(start + math.ceil(count / rate) * period, EXACT - 1)
-if count > rate and gone - period - instant > unpack('<i8', args, PATIENCE_AT) then break end
+local gone = math.min(start + math.ceil(count / rate) * period, 2^53 - 1)
+if count > rate and gone - period - instant > patience then break end
 a, b, c, expiry = start, count, 0, gone
+--[[ append_record ]]
 
 local function leaky_bucket_refund(at, cost, receipt, start, count)
   local rate, period = unpack('<i8i8', args, at)

@@ -1,15 +1,15 @@
 -- Token bucket. numbers: burst, debt, units per token, refill (units that come back), every (how often), start.
 -- state: units used at `last`, last, and the units per token of that time.
 local own, burst, debt, units, refill, every, epoch = unpack('<c8i8i8i8i8i8i8', args, at)
---[[ record ]]
+--[[ find_record ]]
 local used, last, old_units = a, b, c
 if last and last >= latest then last = nil end
 local instant = last and last > now and last or now
 if last and refill > 0 then
   if old_units ~= units then
     local amount, per = used, old_units
---[[ rescaled ]]
-    used = inexact and math.min(rescaled + 1, EXACT - 1) or rescaled
+    --[[ rescale ]]
+    used = inexact and math.min(rescaled + 1, 2^53 - 1) or rescaled
   end
   local part = (instant - last) % every
   used = used - refill * ((instant - last - part) / every)
@@ -22,7 +22,8 @@ local room = debt < cost and burst + debt - cost or burst
 if used > room * units then break end
 used = used + cost * units
 local full = last + math.ceil(used / (refill > 0 and refill or 1)) * every
-a, b, c, expiry = used, last, units, full < EXACT and full or EXACT - 1
+a, b, c, expiry = used, last, units, full < 2^53 and full or 2^53 - 1
+--[[ append_record ]]
 
 local function token_bucket_refund(at, cost, receipt, used, last, old_units)
   local _, _, units, refill, every = unpack('<i8i8i8i8i8', args, at)
@@ -31,7 +32,7 @@ local function token_bucket_refund(at, cost, receipt, used, last, old_units)
   local given = min(cost * units, left)
   if old_units ~= units then
     local amount, units, per = given, old_units, units
---[[ rescaled ]]
+    --[[ rescale ]]
     given = rescaled
   end
   return pack('<i8i8i8', max(0, used - given), last, old_units), ''

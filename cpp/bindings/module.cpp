@@ -13,6 +13,7 @@
 #include "object.hpp"
 #include "overlimit/errors.hpp"
 #include "policy.hpp"
+#include "redis_scripts.hpp"
 #include "stores.hpp"
 
 namespace overlimit::python {
@@ -72,6 +73,9 @@ PYBIND11_MODULE(_core, module) {
   bind_calendar(module);
   bind_limits(module);
   bind_stores(module);
+#ifdef OVERLIMIT_LINKS_REDIS
+  bind_redis_scripts(module);
+#endif
   if (!check_keywords(module.ptr())) throw pybind11::error_already_set();
   bind_heap_types(module);
 }

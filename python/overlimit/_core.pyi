@@ -299,4 +299,16 @@ def _hit_rules(
     /,
 ) -> Decision: ...
 def _fork_generation() -> int: ...
+def redis_script(
+    which: str,
+    name: str,
+    limits: Sequence[Limit],
+    penalty: tuple[Sequence[SupportsIndex], bool, SupportsIndex | None] | None,
+    identifiers: Sequence[str],
+) -> tuple[str, str, list[bytes], list[bytes], list[tuple[int, int]]]:
+    """Return the script that the Redis store would send: its SHA1, text, keys and arguments.
+
+    Last comes the order of the limits in them, each as its place in the list and how many numbers it has.
+    """
+
 def _rate_field(keys: tuple[tuple[str, ...] | None, ...], decision: Decision, /) -> str: ...

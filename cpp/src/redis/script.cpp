@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <initializer_list>
 #include <map>
 #include <set>
 #include <stdexcept>
@@ -34,51 +33,53 @@ std::string_view fragment(std::string_view stem) {
   throw std::logic_error("lua/ has no fragment '" + std::string(stem) + "'");
 }
 
-// What a fragment's lines may name besides other fragments.
+// What stands for lines that are not a fragment's name: made for the plans of a script.
 using Generated = std::map<std::string, std::string, std::less<>>;
 
 // An algorithm's file begins with its step, which is pasted, and ends with its refund, a function.
-std::string refund_head(std::string_view algorithm) {
-  return "\nlocal function " + std::string(algorithm) + "_refund(";
+std::size_t refund_begins(std::string_view algorithm) {
+  return fragment(algorithm).find("\nlocal function " + std::string(algorithm) + "_refund(");
 }
 
-std::string step_of(std::string_view algorithm) {
-  const std::string_view whole = fragment(algorithm);
-  return std::string(whole.substr(0, whole.find(refund_head(algorithm))));
+std::string_view step_of(std::string_view algorithm) {
+  return fragment(algorithm).substr(0, refund_begins(algorithm));
 }
 
-std::string refund_of(std::string_view algorithm) {
-  const std::string_view whole = fragment(algorithm);
-  return std::string(whole.substr(whole.find(refund_head(algorithm))));
+std::string_view refund_of(std::string_view algorithm) {
+  return fragment(algorithm).substr(refund_begins(algorithm) + 1);
 }
 
-std::size_t size_of(const PlannedLimit& planned) { return 8 + 8 * planned.limit.packed().size(); }
-
-// Where a policy's part has the numbers of its penalty: behind its limits.
-std::size_t size_of_limits(const Plan& plan) {
-  std::size_t bytes = 0;
-  for (const PlannedLimit& planned : plan.limits()) bytes += size_of(planned);
-  return bytes;
-}
-
-// A text with others put in the place of lines that name them: --[[ fetch ]]. Pasted and not called, because
-// every function costs a call something, even one that is not called.
-std::string expanded(std::string text, const Generated& generated = {}) {
+// What a line --[[ name ]] names; nothing for any other line.
+std::string_view name_in(std::string_view line) {
   constexpr std::string_view kOpen = "--[[ ";
   constexpr std::string_view kClose = " ]]\n";
-  for (std::size_t at = text.find(kOpen); at != std::string::npos; at = text.find(kOpen, at)) {
-    const std::size_t close = text.find(kClose, at);
-    const std::string name = text.substr(at + kOpen.size(), close - at - kOpen.size());
-    const auto made = generated.find(name);
-    text.replace(at, close + kClose.size() - at, made == generated.end() ? fragment(name) : made->second);
-  }
-  return text;
+  if (!line.starts_with(kOpen) || !line.ends_with(kClose)) return {};
+  return line.substr(kOpen.size(), line.size() - kOpen.size() - kClose.size());
 }
 
-std::string joined(std::initializer_list<std::string_view> stems, const Generated& generated = {}) {
-  std::string text;
-  for (const std::string_view stem : stems) text += fragment(stem);
-  return expanded(text, generated);
+// Appends a text; in the place of each line --[[ name ]] the text of that name, as far indented as the line.
+// Pasted and not called, because every function costs a call something, even one that is not called.
+void paste(std::string& script, std::string_view text, const Generated& generated,
+           const std::string& indentation = "") {
+  for (std::size_t at = 0, end = 0; at < text.size(); at = end) {
+    end = std::min(text.find('\n', at), text.size() - 1) + 1;
+    const std::size_t first = std::min(text.find_first_not_of(' ', at), end);
+    const std::string_view line = text.substr(first, end - first);
+    const std::string margin = indentation + std::string(text.substr(at, first - at));
+    const std::string_view name = name_in(line);
+    if (name.empty()) {
+      script += line == "\n" ? "\n" : margin + std::string(line);
+    } else {
+      const auto made = generated.find(name);
+      paste(script, made == generated.end() ? fragment(name) : made->second, generated, margin);
+    }
+  }
+}
+
+std::string script_text(std::string_view file, const Generated& generated = {}) {
+  std::string script;
+  paste(script, fragment(file), generated);
+  return script;
 }
 
 std::set<std::string_view> algorithms_of(Plans plans) {
@@ -89,81 +90,92 @@ std::set<std::string_view> algorithms_of(Plans plans) {
   return algorithms;
 }
 
+std::size_t size_of(const PlannedLimit& planned) { return 8 + 8 * planned.limit.packed().size(); }
+
+// Where in its policy's part each limit's tag and numbers begin, and last, where the penalty's numbers do.
+std::vector<std::size_t> offsets_in(const Plan& plan) {
+  std::vector<std::size_t> offsets{0};
+  for (const PlannedLimit& planned : plan.limits()) offsets.push_back(offsets.back() + size_of(planned));
+  return offsets;
+}
+
 // One after the other, the steps of a policy's limits.
 std::string steps_of(const Plan& plan) {
+  const std::vector<std::size_t> offsets = offsets_in(plan);
   std::string text;
-  std::size_t offset = 0;
-  for (const PlannedLimit& planned : plan.limits()) {
-    if (offset > 0) text += "--[[ ahead ]]\n";
-    text += "do\nlocal at = part + " + std::to_string(offset) + "\n";
-    text += "--[[ " + std::string(planned.limit.algorithm_name()) + " ]]\n--[[ charged ]]\nend\n";
-    offset += size_of(planned);
+  for (std::size_t i = 0; i < plan.size(); ++i) {
+    text += "do\n  local at = part + " + std::to_string(offsets[i]) + "\n  --[[ " +
+            std::string(plan.limits()[i].limit.algorithm_name()) + " ]]\nend\n";
   }
   return text;
 }
 
-std::string offsets_of(const Plan& plan) {
-  std::string text = "offsets = {";
-  std::size_t offset = 0;
-  for (const PlannedLimit& planned : plan.limits()) {
-    text += std::to_string(offset) + ", ";
-    offset += size_of(planned);
-  }
-  return text + "}\n";
+std::string tag_offsets_of(const Plan& plan) {
+  const std::vector<std::size_t> offsets = offsets_in(plan);
+  std::string list = "0";
+  for (std::size_t i = 1; i < plan.size(); ++i) list += ", " + std::to_string(offsets[i]);
+  return "tag_offsets = {" + list + "}\n";
 }
 
-std::string penalty_of(const Plan& plan) {
+std::string penalty_at(const Plan& plan) {
   if (plan.penalty() == nullptr) return "";
-  return "penalty = part + " + std::to_string(size_of_limits(plan)) + "\n";
+  return "penalty = part + " + std::to_string(offsets_in(plan).back()) + "\n";
 }
 
-// The text of the policy whose number it is.
-template <class Text>
-std::string by_number(Plans plans, const Text& text_of) {
-  if (plans.size() == 1) return text_of(*plans[0]);
-  std::string text;
+// Generates a name's text: that of the only policy, or of the one whose number it is.
+void generate(Generated& generated, const std::string& name, Plans plans,
+              std::string (*text_of)(const Plan&)) {
+  if (plans.size() == 1) {
+    generated[name] = text_of(*plans[0]);
+    return;
+  }
+  std::string& text = generated[name];
   for (std::size_t i = 0; i < plans.size(); ++i) {
-    text +=
-        (i == 0 ? "if" : "elseif") + (" number == " + std::to_string(i + 1)) + " then\n" + text_of(*plans[i]);
+    const std::string number = std::to_string(i + 1);
+    const std::string part = name + " of policy " + number;
+    generated[part] = text_of(*plans[i]);
+    text += (i == 0 ? "if" : "elseif") + (" number == " + number) + " then\n  --[[ " + part + " ]]\n";
   }
-  return text + "end\n";
+  text += "end\n";
 }
 
-// What cannot be needed is left out: locks of a policy without a penalty.
-Generated deciding_lines(Plans plans) {
-  Generated lines;
+// What cannot be needed is left out: the locks of policies without a penalty.
+std::string deciding_text(std::string_view file, Plans plans) {
+  Generated generated;
   for (const std::string_view algorithm : algorithms_of(plans)) {
-    lines.emplace(algorithm, step_of(algorithm));
+    generated.emplace(algorithm, step_of(algorithm));
   }
-  lines["limits"] = by_number(plans, steps_of);
-  lines["offsets"] = "local offsets\n" + by_number(plans, offsets_of);
-  lines["penalty_at"] = by_number(plans, penalty_of);
-  if (std::ranges::none_of(plans, &Plan::penalty)) lines["penalty"] = "";
-  return lines;
+  generate(generated, "limits", plans, steps_of);
+  generate(generated, "tag_offsets", plans, tag_offsets_of);
+  generate(generated, "penalty_at", plans, penalty_at);
+  if (std::ranges::none_of(plans, &Plan::penalty)) generated["lock_after_refusal"] = "";
+  return script_text(file, generated);
 }
 
-// A policy as Lua: what gives back to each of its limits, followed by the size of its tag and numbers in
-// bytes.
+// Each limit's refund, and the size of its tag and numbers.
 std::string refunds_of(const Plan& plan) {
-  std::string table;
+  std::string list;
   for (const PlannedLimit& planned : plan.limits()) {
-    table +=
-        std::string(planned.limit.algorithm_name()) + "_refund, " + std::to_string(size_of(planned)) + ", ";
+    list += (list.empty() ? "" : ", ") + std::string(planned.limit.algorithm_name()) + "_refund, " +
+            std::to_string(size_of(planned));
   }
-  return "{" + table + "}";
+  return "  {" + list + "},\n";
 }
 
 std::string refunding_text(Plans plans) {
-  std::string text = joined({"prelude", "now", "names", "history"});
-  for (const std::string_view algorithm : algorithms_of(plans)) text += expanded(refund_of(algorithm));
-  text += "local policies = {";
-  for (const Plan* plan : plans) text += refunds_of(*plan) + ", ";
-  return text + "}\n" + joined({"refund"});
+  Generated generated;
+  for (const std::string_view algorithm : algorithms_of(plans)) {
+    generated["refunds"] += std::string(refund_of(algorithm)) + "\n";
+  }
+  std::string& policies = generated["policies"] = "local policies = {\n";
+  for (const Plan* plan : plans) policies += refunds_of(*plan);
+  policies += "}\n";
+  return script_text("refund", generated);
 }
 
-std::string single_text(Plans plans) { return joined({"prelude", "single"}, deciding_lines(plans)); }
+std::string single_text(Plans plans) { return deciding_text("decide_one", plans); }
 
-std::string several_text(Plans plans) { return joined({"prelude", "several"}, deciding_lines(plans)); }
+std::string several_text(Plans plans) { return deciding_text("decide_several", plans); }
 
 }  // namespace
 
@@ -203,7 +215,7 @@ const std::shared_ptr<const Script>& Scripts::ByShapes::of(Plans plans, const Ma
   }
 }
 
-Scripts::Scripts() : reading_(joined({"prelude", "read"})), locking_(joined({"prelude", "lock"})) {}
+Scripts::Scripts() : reading_(script_text("read")), locking_(script_text("lock")) {}
 
 std::shared_ptr<const Script> Scripts::single(const Plan& plan) const {
   const Plan* const plans[] = {&plan};

@@ -82,8 +82,8 @@ TEST_F(Deciding, HoldsOnlyTheAlgorithmsItNeeds) {
 
 TEST_F(Deciding, HasAStepPerLimitWhereItsNumbersAre) {
   const Script& script = of(Plan("p", {sliding_window(1, kMinute), sliding_window(1, kSecond)}));
-  EXPECT_TRUE(holds(script, "do\nlocal at = part + 0\n-- Sliding window."));
-  EXPECT_TRUE(holds(script, "do\nlocal at = part + 32\n-- Sliding window."));
+  EXPECT_TRUE(holds(script, "  do\n    local at = part + 0\n    -- Sliding window."));
+  EXPECT_TRUE(holds(script, "  do\n    local at = part + 32\n    -- Sliding window."));
   EXPECT_FALSE(holds(script, "local at = part + 64"));
 }
 
@@ -159,7 +159,7 @@ TEST_F(Deciding, IsAnotherScriptThanOneThatRefunds) {
   EXPECT_NE(&refunding, &of(plan));
   EXPECT_EQ(&refunding, &scripts.refunding(plans));
   EXPECT_TRUE(
-      holds(refunding, "local policies = {{fixed_window_refund, 32, token_bucket_refund, 56, }, }\n"));
+      holds(refunding, "local policies = {\n  {fixed_window_refund, 32, token_bucket_refund, 56},\n}\n"));
 }
 
 // Texts with every fragment in them.

@@ -8,23 +8,27 @@
 --           'O', now: a calendar does not reach now, and nothing was written
 --           'F', now; per key its value as found, and before each but the last its size: nothing was written
 --           'W', now, per key its birth; the values as for 'F': something was written, or locked
---[[ now ]]
+local unpack, pack, args = struct.unpack, struct.pack, ARGV[1]
+local slack_ms, patience, now = unpack('<i8i8i8', args)
+--[[ prelude ]]
+local ENFORCE, SHADOW, ON_REFUSAL = 0, 1, 2
 local values, writes, ttls, births, reply = {false, false}, {false, false}, {false, false}, '', ''
-local passes, fits, complete, any_locked, meta_locked, meta, sanctions = true, true, true, false, false, false, false
+local passes, fits, complete, any_locked, meta_locked, meta, locks = true, true, true, false, false
 
 for k = 1, #KEYS do
-  local number, part, cost, role = unpack('<i8i8i8i8', args, REST_AT + 32 * (k - 1))
---[[ charge ]]
+  local number, part, cost, role = unpack('<i8i8i8i8', args, 32 * k - 7)
+  local shadow = role == SHADOW
+  --[[ charge ]]
   values[k], births, writes[k] = found, births .. birth, false
   if locked or not admits then
     if role == ENFORCE then passes, any_locked = false, any_locked or locked end
     if role == ON_REFUSAL then fits, meta_locked = false, meta_locked or locked end
     if locking then
-      sanctions = sanctions or {}
-      sanctions[k] = {value = locking, ttl = locking_ttl, locked = locked}
+      locks = locks or {}
+      locks[k] = {value = locking, ttl = locking_ttl, locked = locked}
     end
   elseif cost > 0 then
-    writes[k], ttls[k] = records, ttl
+    writes[k], ttls[k] = records, ttl or false
   end
   if role == ON_REFUSAL then
     meta = meta or {}
@@ -47,10 +51,10 @@ for k = 1, charges and #KEYS or 0 do
   end
 end
 if charges and passes and complete then return 'C' .. pack('<i8', now) .. reply end
-for k, changed in pairs(not (passes and fits) and sanctions or {}) do
-  if changed.locked == any_locked then
+for k, lock in pairs(not (passes and fits) and locks or {}) do
+  if lock.locked == any_locked then
     written = true
-    redis.call('SET', KEYS[k], changed.value, 'PX', changed.ttl)
+    redis.call('SET', KEYS[k], lock.value, 'PX', lock.ttl)
   end
 end
 

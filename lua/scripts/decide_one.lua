@@ -5,9 +5,10 @@
 --           'O', now: a calendar does not reach now, and nothing was written
 --           'F', now, the key's value as found: nothing was written
 --           'W', now, the key's birth, its value as found: it was locked
-local k, part, role = 1, REST_AT + 8, ENFORCE
-local now, cost = unpack('<i8i8', args, NOW_AT)
---[[ clock ]]
+local unpack, pack, args = struct.unpack, struct.pack, ARGV[1]
+local slack_ms, patience, now, cost = unpack('<i8i8i8i8', args)
+--[[ prelude ]]
+local k, part, shadow = 1, 33, false
 --[[ charge ]]
 if admits and not locked then
   if ttl then

@@ -1,0 +1,42 @@
+#include "overlimit/redis_scripts.hpp"
+
+#include <utility>
+
+#include "overlimit/dated_call.hpp"
+#include "redis/script_call.hpp"
+
+namespace overlimit::redis {
+namespace {
+
+ScriptCall call_for(ScriptUse use, Call call, const RedisStore::Keys& keys, const Scripts& scripts) {
+  switch (use) {
+    case ScriptUse::read:
+      call.mode = Mode::peek;
+      return script_call(call, keys, scripts);
+    case ScriptUse::refund:
+      return refund_call(call, std::vector<Receipt>(pairs_of(call.charges)), keys, scripts);
+    case ScriptUse::lock:
+      return lock_call(call, 0, keys, scripts);
+    case ScriptUse::decide:
+      break;
+  }
+  return script_call(call, keys, scripts);
+}
+
+}  // namespace
+
+ScriptListing script_listing(ScriptUse use, const Plan& plan, std::span<const std::string_view> identifiers,
+                             const RedisStore::Keys& keys) {
+  const Scripts scripts;
+  Plan prepared(plan);
+  prepared.set_prepared(scripts.single(plan));
+  std::vector<Charge> charges;
+  for (const std::string_view identifier : identifiers) charges.push_back({&prepared, identifier});
+  const DatedCall call(Call{charges}, system_now());
+  const ScriptCall made = call_for(use, *call, keys, scripts);
+  ScriptListing listing{made.script->text(), made.script->sha1(), made.keys, {made.arguments}};
+  if (!made.receipts.empty()) listing.arguments.push_back(made.receipts);
+  return listing;
+}
+
+}  // namespace overlimit::redis

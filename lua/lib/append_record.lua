@@ -1,0 +1,10 @@
+-- append_record: appends the record as charged, and reads the next one, which mostly is the next limit's.
+-- takes   own, a, b, c, cells, expiry   the record
+--         value, stop, place, records, charged, new_expiry
+-- gives   records, charged, new_expiry   with this record
+--         tag, size, expires, a, b, c    of the record at place; tag is nil if there is none that can hold a state
+local head = pack('<I4i8i8i8i8', STATE + #cells, expiry, a, b, c)
+records, charged = records .. own .. head .. cells, charged .. head
+if expiry > new_expiry then new_expiry = expiry end
+tag = nil
+if place + RECORD + STATE <= stop then tag, size, expires, a, b, c = unpack('<c8I4i8i8i8i8', value, place) end

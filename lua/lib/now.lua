@@ -1,2 +1,0 @@
-local now = unpack('<i8', args, NOW_AT)
---[[ clock ]]

@@ -1,0 +1,67 @@
+-- Gives back what a call has charged, as far as it still counts.
+-- KEYS      one per charge
+-- ARGV[1]   slack_ms, patience, now; per charge the number of its policy, where that policy's part begins, its
+--           cost and its role; per policy and limit its tag and numbers
+-- ARGV[2]   per charge the birth of its key, and per limit the state right after the charge
+-- returns   the number of keys that changed
+local unpack, pack, args = struct.unpack, struct.pack, ARGV[1]
+local slack_ms, patience, now = unpack('<i8i8i8', args)
+--[[ prelude ]]
+local sub, floor, min, max = string.sub, math.floor, math.min, math.max
+
+-- What algorithms with a history share: takes the cost off the cell that was charged, which goes when it is empty.
+local function history_refund(cost, charged, newest, count, total, value, cell, stop)
+  if newest == charged then
+    local given = min(cost, count)
+    return pack('<i8i8i8', newest, count - given, total - given), sub(value, cell, stop - 1)
+  end
+  for place = cell, stop - 1, CELL do
+    local at, counted = unpack('<i8i8', value, place)
+    if at == charged then
+      local given = min(cost, counted)
+      local left = counted > given and pack('<i8i8', at, counted - given) or ''
+      local cells = sub(value, cell, place - 1) .. left .. sub(value, place + CELL, stop - 1)
+      return pack('<i8i8i8', newest, count, total - given), cells
+    end
+  end
+end
+
+--[[ refunds ]]
+-- Per policy: for each limit its algorithm's refund, and the size of its tag and numbers.
+--[[ policies ]]
+local receipt, changed = 1, 0
+for k = 1, #KEYS do
+  local number, at, cost = unpack('<i8i8i8', args, 32 * k - 7)
+  local policy = policies[number]
+  --[[ get_value ]]
+  --[[ parse_value ]]
+  local same_key = stop > 1 and birth == sub(ARGV[2], receipt, receipt + HEAD - 1)
+  receipt = receipt + HEAD
+  for j = 1, #policy, 2 do
+    local tag, first = sub(args, at, at + 7), same_key and HEAD + 1 or #value + 1
+    while first <= #value and sub(value, first, first + 7) ~= tag do
+      first = first + RECORD + unpack('<I4', value, first + 8)
+    end
+    if first <= #value then
+      local size, expires = unpack('<I4i8', value, first + 8)
+      local last, a, b, c = first + RECORD + size, -1, -1, -1
+      if expires > now and expires < 2^53 and size >= STATE and (size - STATE) % CELL == 0 then
+        a, b, c = unpack('<i8i8i8', value, first + RECORD)
+      end
+      local state, cells
+      if min(a, b, c) >= 0 and max(a, b, c) < 2^53 then
+        state, cells = policy[j](at + 8, cost, receipt, a, b, c, value, first + RECORD + STATE, last)
+      end
+      if state then
+        local head = tag .. pack('<I4i8', #state + #cells, expires)
+        value = sub(value, 1, first - 1) .. head .. state .. cells .. sub(value, last)
+      end
+    end
+    receipt, at = receipt + STATE, at + policy[j + 1]
+  end
+  if value ~= found and value ~= '' then
+    redis.call('SET', KEYS[k], value, 'KEEPTTL')
+    changed = changed + 1
+  end
+end
+return changed

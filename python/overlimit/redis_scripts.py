@@ -1,0 +1,178 @@
+"""Print the Lua script that Redis runs for some limits: ``python -m overlimit.redis_scripts "10/second"``.
+
+The output is the very text that a store sends, with a comment before it that shows its keys and arguments.
+No server is asked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from struct import unpack_from
+
+from overlimit import _core
+from overlimit.errors import InvalidLimit
+from overlimit.limits import ALGORITHMS, Limit, as_limits
+from overlimit.penalty import Penalty
+
+__all__ = ["main", "script_for"]
+
+_POLICY = "example"
+_CALL = ("slack_ms", "patience", "now")
+_CHARGE = ("policy", "part", "cost", "role")
+_EPILOG = """\
+which script:
+  decide   what hit runs (default)
+  read     what peek runs, and a hit that can only be refused: it changes nothing
+  refund   what refund runs
+  lock     what lock and unlock run
+
+examples:
+  python -m overlimit.redis_scripts "10/second; 120/minute"
+  python -m overlimit.redis_scripts "100/hour" --algorithm token_bucket --penalty 60,300
+  python -m overlimit.redis_scripts "10/second" --identifiers 2 --which refund
+"""
+
+
+@dataclass(frozen=True)
+class Script:
+    """A script with what it is called with."""
+
+    sha1: str
+    """What Redis knows the script by."""
+    text: str
+    keys: list[bytes]
+    arguments: list[bytes]
+    limits: list[tuple[Limit, int]]
+    """The limits in the order of the arguments, each with how many numbers it has there."""
+    which: str
+
+    def commented(self) -> str:
+        """Return the text behind a comment that shows the SHA1, the keys and the arguments."""
+        return "".join(f"-- {line}\n".replace("-- \n", "--\n") for line in self._header()) + self.text
+
+    def _header(self) -> Iterator[str]:
+        yield f"SHA1      {self.sha1}"
+        for number, key in enumerate(self.keys, 1):
+            yield f"KEYS[{number}]   {key.decode()}"
+        for number, argument in enumerate(self.arguments, 1):
+            size = len(argument)
+            yield f"ARGV[{number}]   {size} bytes, which are {size // 8} numbers of 8 bytes, little-endian:"
+            yield from (f"          {part}" for part in (self._call, self._receipts)[number - 1]())
+        yield ""
+
+    def _call(self) -> Iterator[str]:
+        numbers = unpack_from(f"<{len(self.arguments[0]) // 8}q", self.arguments[0])
+        yield _named(_CALL, numbers)
+        at = len(_CALL)
+        if self.which == "lock":
+            yield _named(["duration"], numbers[at:])
+        elif self.which == "decide" and len(self.keys) == 1:
+            yield _named(["cost"], numbers[at:])
+            at += 1
+        elif self.which != "read":
+            for key in self.keys:
+                yield f"for {key.decode()}: {_named(_CHARGE, numbers[at:])}"
+                at += len(_CHARGE)
+        if self.which in ("decide", "refund"):
+            yield from self._policy(numbers, at)
+
+    def _policy(self, numbers: Sequence[int], at: int) -> Iterator[str]:
+        for limit, count in self.limits:
+            tag = self.arguments[0][8 * at : 8 * at + 8].hex()
+            yield f"{limit.algorithm} of {limit}: tag {tag}, then {_listed(numbers[at + 1 : at + 1 + count])}"
+            at += 1 + count
+        if at < len(numbers):
+            yield f"penalty: {_listed(numbers[at:])}"
+
+    def _receipts(self) -> Iterator[str]:
+        yield "zeros here: per key its birth, and per limit its state right after the charge"
+
+
+def script_for(
+    limits: Sequence[Limit], which: str = "decide", *, penalty: Penalty | None = None, identifiers: int = 1
+) -> Script:
+    """Return the script for a call of so many identifiers.
+
+    Parameters
+    ----------
+    limits
+        The limits of one policy.
+    which
+        ``"decide"``, ``"read"``, ``"refund"`` or ``"lock"``.
+    penalty
+        That of the policy, if it has one.
+    identifiers
+        How many identifiers the call has, 1 to 64.
+
+    Raises
+    ------
+    InvalidLimit
+        For more than 16 limits or none.
+    ValueError
+        For another script or another number of identifiers.
+    """
+    core_limits = [limit._core_limit for limit in limits]
+    numbers = None if penalty is None else penalty._numbers
+    names = [f"user:{number + 1}" for number in range(identifiers)]
+    sha1, text, keys, arguments, order = _core.redis_script(which, _POLICY, core_limits, numbers, names)
+    return Script(sha1, text, keys, arguments, [(limits[place], count) for place, count in order], which)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print what the command line asks for; exit with 2 and a message for arguments that are wrong."""
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    try:
+        script = script_for(
+            as_limits(given.limits, given.algorithm),
+            given.which,
+            penalty=given.penalty and Penalty(given.penalty, extend=given.extend),
+            identifiers=given.identifiers,
+        )
+    except (InvalidLimit, ValueError) as error:
+        parser.error(str(error))
+    sys.stdout.write(script.text if given.script_only else script.commented())
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m overlimit.redis_scripts",
+        description="Print the Lua script that Redis runs for these limits, with its keys and arguments.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("limits", metavar="LIMITS", help='such as "10/second; 120/minute"')
+    parser.add_argument("--algorithm", metavar="NAME", help=f"what LIMITS mean: {', '.join(ALGORITHMS)}")
+    parser.add_argument(
+        "--penalty", metavar="SECONDS", type=_durations, help="lock who goes over: the levels, such as 60,300"
+    )
+    parser.add_argument("--extend", action="store_true", help="hits while locked make the lock last longer")
+    parser.add_argument(
+        "--identifiers", metavar="N", type=int, default=1, help="how many a call has, from 1 to 64"
+    )
+    parser.add_argument("--which", choices=["decide", "read", "refund", "lock"], default="decide")
+    parser.add_argument("--script-only", action="store_true", help="print the script without the comment")
+    return parser
+
+
+def _durations(text: str) -> list[float]:
+    try:
+        return [float(number) for number in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected seconds such as 60 or 60,300, not {text!r}") from None
+
+
+def _named(names: Sequence[str], numbers: Sequence[int]) -> str:
+    return ", ".join(f"{name} {number}" for name, number in zip(names, numbers, strict=False))
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

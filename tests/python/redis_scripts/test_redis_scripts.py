@@ -1,0 +1,219 @@
+"""What Redis runs can be read beforehand, and fragments truly say what they take and give (lua/README.md)."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import redis
+
+from overlimit import FixedWindow, Limiter, Penalty, SlidingWindow, TokenBucket
+from overlimit.limits import ALGORITHMS
+from overlimit.limits.limit import Terms
+from overlimit.redis_scripts import script_for
+
+HERE = Path(__file__).parent
+LUA = HERE.parents[2] / "lua"
+FRAGMENTS = sorted((LUA / "lib").glob("*.lua"))
+
+SHAPES = {
+    "one_fixed_window": lambda: script_for([FixedWindow(10, 60)]),
+    "three_limits_of_different_algorithms": lambda: script_for(
+        [FixedWindow(10, 60), SlidingWindow(100, 3600), TokenBucket(5, burst=20)]
+    ),
+    "two_identifiers_with_a_penalty": lambda: script_for(
+        [SlidingWindow(10, 60)], penalty=Penalty([60, 300]), identifiers=2
+    ),
+}
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "error", "-m", "overlimit.redis_scripts", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+class TestGoldenTexts:
+    """To accept a change: ``python tests/python/redis_scripts/test_redis_scripts.py``, and read the diff."""
+
+    @pytest.mark.parametrize("shape", SHAPES)
+    def test_a_script_reads_as_it_is_written_down(self, shape):
+        assert SHAPES[shape]().commented() == (HERE / f"{shape}.lua").read_text(encoding="utf-8")
+
+
+class TestScripts:
+    @pytest.fixture
+    def client(self, redis_server):
+        with redis.Redis(unix_socket_path=str(redis_server.socket_path)) as client:
+            yield client
+
+    @pytest.mark.parametrize("algorithm", ALGORITHMS)
+    def test_are_those_that_a_store_sends(self, client, redis_store, algorithm):
+        limits = [ALGORITHMS[algorithm].from_terms(Terms(limit, 60)) for limit in (5, 9)]
+        limiter = Limiter(limits, name="example", store=redis_store, penalty=Penalty(5))
+        sent = [
+            script_for(limits, which, penalty=Penalty(5), identifiers=number)
+            for which, number in [("decide", 1), ("decide", 2), ("read", 1), ("refund", 2), ("lock", 1)]
+        ]
+        client.script_flush()
+        limiter.hit("user:1")
+        limiter.refund(limiter.hit("user:1", "user:2"))
+        limiter.peek("user:1")
+        limiter.lock("user:1", 1)
+        assert client.script_exists(*[script.sha1 for script in sent]) == [True] * len(sent)
+
+    @pytest.mark.parametrize("which", ["decide", "read", "refund", "lock"])
+    def test_are_known_by_the_sha1_of_their_text(self, client, which):
+        script = script_for([FixedWindow(1, 60)], which)
+        assert script.sha1 == hashlib.sha1(script.text.encode()).hexdigest()
+        assert script.sha1 == client.script_load(script.text)
+
+    def test_run_with_the_keys_and_arguments_that_are_shown(self, client, prefix):
+        script = script_for([FixedWindow(1, 60)])
+        key = f"{prefix}:{script.keys[0].decode()}"
+        replies = [client.eval(script.text, 1, key, *script.arguments) for _ in range(2)]
+        client.delete(key)
+        assert [reply[:1] for reply in replies] == [b"C", b"F"]
+
+    def test_show_limits_in_the_order_of_their_numbers(self):
+        script = script_for([TokenBucket(5, burst=20), FixedWindow(10, 60)])
+        assert [limit.algorithm for limit, _ in script.limits] == ["fixed_window", "token_bucket"]
+        assert "fixed_window of 10 per 1 minute: tag" in script.commented()
+
+
+class TestTheCommand:
+    def test_prints_the_script_behind_a_comment_that_shows_its_arguments(self):
+        done = run("10/second; 120/minute")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith("-- SHA1      ")
+        for line in [
+            "-- KEYS[1]   ol1:example:user:1",
+            "--           cost 1",
+            "sliding_window of 10 per 1 second",
+        ]:
+            assert line in done.stdout
+
+    def test_prints_the_script_alone_for_other_programs(self):
+        done = run("10/second", "--script-only")
+        assert done.stdout == script_for([SlidingWindow(10, 1)]).text
+
+    def test_takes_what_makes_another_script(self):
+        options = ["--algorithm", "fixed_window", "--penalty", "60,300", "--extend", "--identifiers", "3"]
+        done = run("10/minute", *options)
+        expected = script_for([FixedWindow(10, 60)], penalty=Penalty([60, 300], extend=True), identifiers=3)
+        assert done.stdout == expected.commented()
+
+    def test_explains_itself(self):
+        done = run("--help")
+        assert done.returncode == 0
+        assert "--which {decide,read,refund,lock}" in done.stdout
+        assert all(name in done.stdout for name in ALGORITHMS)
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ([], "LIMITS"),
+            (["10 a second"], "expected '/' or 'per'"),
+            (["10/second", "--algorithm", "bucket"], "algorithm must be"),
+            (["10/second", "--penalty", "long"], "expected seconds such as 60 or 60,300, not 'long'"),
+            (["10/second", "--penalty", "0"], "levels must be"),
+            (["10/second", "--identifiers", "65"], "identifiers must be 1 to 64"),
+            (["10/second", "--identifiers", "0"], "identifiers must be 1 to 64"),
+            (["10/second", "--which", "write"], "'write'"),
+        ],
+        ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+    )
+    def test_says_what_is_wrong_and_fails(self, arguments, message):
+        done = run(*arguments)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert message in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+LUA_WORDS = set(
+    re.findall(
+        r"\w+",
+        "and break do else elseif end false for function if in local nil not or repeat return then true "
+        "until while KEYS ARGV redis string math ipairs pairs",
+    )
+)
+COMMENT_OR_TEXT = re.compile(r"'[^'\n]*'|--[^\n]*")
+LOCAL = re.compile(r"\b(?:local|for)\s+((?:\w+\s*,\s*)*\w+)")
+WORD = re.compile(r"(?<![\w.:])[A-Za-z_]\w*")
+PASTED = re.compile(r"--\[\[ (\w+) \]\]")
+GENERATED = {"limits", "tag_offsets", "penalty_at"}
+
+
+def listed(path: Path, kind: str) -> set[str]:
+    """Return the names that a fragment's header lists: first in a line, with commas between them."""
+    names: set[str] = set()
+    inside = False
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if not line.startswith("-- "):
+            break
+        inside = line.startswith(f"-- {kind} ") or (inside and line.startswith("--    "))
+        if inside:
+            first = re.split(r" {2,}", line[10:].strip())[0]
+            names |= set(re.findall(r"\w+", first))
+    return names
+
+
+def ambient() -> set[str]:
+    prelude = LUA / "lib" / "prelude.lua"
+    return listed(prelude, "takes") | listed(prelude, "gives")
+
+
+def unexplained(path: Path) -> set[str]:
+    """Return the names that a fragment uses without declaring or listing them."""
+    text = path.read_text(encoding="utf-8")
+    known = LUA_WORDS | ambient() | listed(path, "takes") | listed(path, "gives")
+    for name in set(PASTED.findall(text)) - GENERATED:
+        known |= listed(LUA / "lib" / f"{name}.lua", "gives")
+    code = COMMENT_OR_TEXT.sub("", text)
+    for names in LOCAL.findall(code):
+        known |= set(re.findall(r"\w+", names))
+    keys = set(re.findall(r"[{,]\s*(\w+)\s*=[^=]", code))
+    return set(WORD.findall(code)) - known - keys
+
+
+class TestFragments:
+    def test_share_a_dozen_names(self):
+        assert len(ambient()) == 12
+
+    @pytest.mark.parametrize("path", FRAGMENTS, ids=lambda path: path.stem)
+    def test_begin_with_what_they_take_and_give(self, path):
+        text = path.read_text(encoding="utf-8")
+        assert text.startswith(f"-- {path.stem}: ")
+        assert listed(path, "takes")
+        assert listed(path, "gives")
+
+    @pytest.mark.parametrize("path", FRAGMENTS, ids=lambda path: path.stem)
+    def test_use_no_name_that_they_do_not_list(self, path):
+        assert unexplained(path) == set()
+
+    @pytest.mark.parametrize("path", FRAGMENTS, ids=lambda path: path.stem)
+    def test_list_no_name_that_they_have_nothing_to_do_with(self, path):
+        text = path.read_text(encoding="utf-8")
+        pasted = [(LUA / "lib" / f"{name}.lua") for name in set(PASTED.findall(text)) - GENERATED]
+        reached = text.split("\n\n" if path.stem == "charge" else "\n", 1)[1]
+        body = "\n".join(line for line in reached.splitlines() if not line.startswith("-- "))
+        words = set(WORD.findall(body)).union(
+            *(listed(other, "takes") | listed(other, "gives") for other in pasted)
+        )
+        # What generated lines use: the steps of limits, and where the numbers of a penalty begin.
+        generated = {"number", "part", "cost", "shadow"} if PASTED.search(text) else set()
+        assert (listed(path, "takes") | listed(path, "gives")) - words - generated == set(
+            {"unpack", "pack", "args", "slack_ms", "patience"} if path.stem == "prelude" else ()
+        )
+
+
+def write_golden_texts() -> None:
+    for shape, script in SHAPES.items():
+        (HERE / f"{shape}.lua").write_text(script().commented(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write_golden_texts()
