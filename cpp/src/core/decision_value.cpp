@@ -253,7 +253,7 @@ DecisionValue decode_decision(std::string_view bytes) {
     refuse("they have format " + std::to_string(version) + ", and this version of overlimit reads format " +
            std::to_string(kVersion));
   }
-  DecisionValue decision{reader.number(kExact, "the time"), read_whole_number(reader), {}};
+  DecisionValue decision{reader.number(kMaxTime - 1, "the time"), read_whole_number(reader), {}};
   if (decision.cost.digits.starts_with('-')) refuse("the cost is negative");
   const auto outcome = Outcome(reader.byte(0, std::size_t(Outcome::undecided), "who decided"));
   if (outcome == Outcome::undecided) {

@@ -57,7 +57,9 @@ void read_charged(const Call& call, std::string_view answer, const Rows& rows) {
       const Header header{exact_at(answer, at), exact_at(answer, at + kWord),
                           exact_at(answer, at + 2 * kWord)};
       show_charged(planned.limit, header, now_of(answer), birth, rows, row);
-      if (rows.reset_after[row++] < 0) not_ours();  // nothing is charged on a record that has expired
+      // Nothing is charged on a record that has expired, or at a time that no clock can read.
+      if (rows.reset_after[row] < 0 || rows.delay[row] < 0) not_ours();
+      ++row;
       at += sizeof(Header);
     }
   }

@@ -79,7 +79,7 @@ TEST(DecisionValue, IsRefusedWithNumbersOutOfRange) {
     EXPECT_THROW(decode_decision(encode(value)), std::invalid_argument);
   };
   refuses(decided(), [](auto& value, auto&) { value.time = -1; });
-  refuses(decided(), [](auto& value, auto&) { value.time = kExact + 1; });
+  refuses(decided(), [](auto& value, auto&) { value.time = kMaxTime; });
   for (const char* digits : {"", "-", "-1", "-0", "01", "1A", "0x1", " 1"}) {
     refuses(decided(), [&](auto& value, auto&) { value.cost.digits = digits; });
   }

@@ -1,6 +1,8 @@
 // The table in memory, small enough to be full most of the time: no sequence of calls admits more than its
 // limit, and none leaves a record that another call trips over.
+#include <algorithm>
 #include <array>
+#include <deque>
 #include <map>
 #include <new>
 
@@ -17,10 +19,12 @@ using testing::ask;
 using testing::kMinute;
 using testing::kSecond;
 
-constexpr Cost kWindow = 5;
+constexpr Cost kLimit = 5;
 constexpr Micros kStart = 1'700'000'000'000'000;
 
-/// One window for all: its count is what was admitted since it began.
+/// One log for each identifier: what was admitted in the last minute counts. Identifiers may share a record,
+/// whose own time may be that of another one's call; so only what is in the same minute by any of these times
+/// counts.
 class Life {
  public:
   explicit Life(Bytes& bytes) : store_(1 + bytes.number_up_to(7), MemoryStore::kMinBytes) {
@@ -50,6 +54,8 @@ class Life {
       default:
         hit(identifier, static_cast<Cost>(bytes.number_up_to(6)));
     }
+    latest_ = std::max(latest_, now_);
+    furthest_back_ = std::max(furthest_back_, latest_ - now_);
     check(store_.size() <= store_.max_keys(), "no more keys than allowed are tracked");
   }
 
@@ -57,15 +63,16 @@ class Life {
   void hit(const std::string& identifier, Cost cost) {
     const std::vector<Charge> charges{{&plan_, identifier, cost}};
     const Answer answer = ask(store_, {charges, Mode::consume, now_, false});
-    check(answer.decision.remaining >= 0 && answer.decision.remaining <= kWindow, "what remains");
+    check(answer.decision.remaining >= 0 && answer.decision.remaining <= kLimit, "what remains");
     (void)ask(store_, {testing::charges_of(other_, {identifier}, cost), Mode::consume, now_, false});
     if (!answer.allowed() || cost == 0) return;
-    Spent& spent = spent_[identifier];
-    if (now_ >= spent.until) spent = {now_ + kMinute, 0};
-    spent.count += cost;
-    check(spent.count <= kWindow, "nobody is admitted more than the limit in one window");
+    std::deque<Spent>& spent = spent_[identifier];
+    while (!spent.empty() && latest_ - spent.front().at + furthest_back_ >= kMinute) spent.pop_front();
+    spent.push_back({latest_, cost});
+    Cost sum = 0;
+    for (const Spent& each : spent) sum += each.cost;
+    check(sum <= kLimit, "nobody is admitted more than the limit within a minute");
     last_ = identifier;
-    last_cost_ = cost;
     receipt_ = answer.columns.receipt;
   }
 
@@ -79,10 +86,11 @@ class Life {
 
   void refund_last() {
     if (last_.empty()) return;
-    const std::vector<Charge> charges{{&plan_, last_, last_cost_}};
+    std::deque<Spent>& spent = spent_[last_];
+    const std::vector<Charge> charges{{&plan_, last_, spent.back().cost}};
     store_.refund({charges, Mode::consume, now_, false}, receipt_, {});
     // It may have given back nothing: the model gives back all, which is the more that may follow.
-    spent_[last_].count = std::max<Cost>(0, spent_[last_].count - last_cost_);
+    spent.pop_back();
     last_.clear();
   }
 
@@ -94,20 +102,21 @@ class Life {
   }
 
   struct Spent {
-    Micros until = 0;
-    Cost count = 0;
+    Micros at;
+    Cost cost;
   };
 
-  Plan plan_{"p", {testing::fixed_window(kWindow, kMinute)}};
+  Plan plan_{"p", {testing::sliding_log(kLimit, kMinute)}};
   Plan other_{
       "q",
-      {testing::sliding_window(9, kMinute), testing::sliding_log(4, kSecond), testing::token_bucket(6, 2)},
+      {testing::sliding_window(9, kMinute), testing::fixed_window(4, kSecond), testing::token_bucket(6, 2)},
       Penalty{{kSecond}, true, std::nullopt}};
   MemoryStore store_;
   Micros now_ = kStart;
-  std::map<std::string, Spent> spent_;
-  std::string last_;
-  Cost last_cost_ = 0;
+  Micros latest_ = kStart;
+  Micros furthest_back_ = 0;  // of the latest time, that the clock ever was
+  std::map<std::string, std::deque<Spent>> spent_;
+  std::string last_;  // whose admission was the last, and is to be refunded
   std::vector<Receipt> receipt_;
 };
 
