@@ -72,7 +72,7 @@ prove: $(DONE)/environment ## The long proofs, for every night: plain, clang's a
 	MAKE="$(MAKE)" scripts/run-steps --jobs 1 $(PROOFS)
 
 prove-python: $(DONE)/package ## The tests marked prove; random lives on the model, memory and Redis, and forks: ten times as many
-	PROVE=10 $(BIN)/python -m pytest -m 'prove or longer_in_prove'
+	PROVE=10 $(BIN)/python -m pytest -m 'prove or longer_in_prove' --timeout 7200
 
 fuzz: $(DONE)/packages-prove ## Search each parser in C++ for inputs that break it (SECONDS=60)
 	cmake --preset fuzz >/dev/null

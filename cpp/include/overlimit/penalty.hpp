@@ -85,7 +85,7 @@ inline LockRecord locked_by_hand(const std::optional<LockRecord>& before, Micros
   if (!before) return {{reading, later(reading, duration), 1}, later(reading, duration)};
   const Micros now = before->instant(reading);
   const Micros end = later(now, duration);
-  const std::int64_t taken = static_cast<std::int64_t>(before->lock.taken());
+  const auto taken = static_cast<std::int64_t>(before->lock.taken());
   const Micros memory = taken > 0 ? std::max<Micros>(0, before->expires_at - before->lock.end) : 0;
   return {{now, end, 2 * taken + 1}, later(end, memory)};
 }

@@ -18,8 +18,8 @@ class Room {
   T& put(std::size_t place, Arguments&&... arguments) {
     return *new (data() + place) T{std::forward<Arguments>(arguments)...};
   }
-  T* data() { return reinterpret_cast<T*>(bytes_); }
-  const T* data() const { return reinterpret_cast<const T*>(bytes_); }
+  [[nodiscard]] T* data() { return reinterpret_cast<T*>(bytes_); }
+  [[nodiscard]] const T* data() const { return reinterpret_cast<const T*>(bytes_); }
   T& operator[](std::size_t place) { return data()[place]; }
   const T& operator[](std::size_t place) const { return data()[place]; }
 

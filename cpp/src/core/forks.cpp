@@ -107,7 +107,7 @@ bool register_handlers() {
 }
 
 /// As the library is loaded, before there is anything to be kept from forks.
-[[maybe_unused]] const bool is_registered =
+[[maybe_unused]] const bool kRegistered =
     register_handlers();  // NOLINT(cert-err58-cpp): nothing goes without
 
 }  // namespace

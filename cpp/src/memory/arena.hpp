@@ -29,10 +29,10 @@ class Arena {
   void clear();
 
   template <class T>
-  T* at(Offset block) const {
+  [[nodiscard]] T* at(Offset block) const {
     return reinterpret_cast<T*>(base_ + std::size_t{block} * kGranule);
   }
-  Offset offset_of(const void* block) const {
+  [[nodiscard]] Offset offset_of(const void* block) const {
     return static_cast<Offset>(static_cast<std::size_t>(static_cast<const std::byte*>(block) - base_) /
                                kGranule);
   }

@@ -4,7 +4,7 @@
 
 namespace overlimit::memory {
 
-KeyedHash::KeyedHash() : key_{} {
+KeyedHash::KeyedHash() {
   std::random_device random;
   for (std::uint64_t& word : key_) {
     // Odd, so that multiplying loses nothing.

@@ -22,7 +22,7 @@ class KeyedHash {
   KeyHash operator()(std::uint64_t policy, std::string_view identifier) const noexcept;
 
  private:
-  std::array<std::uint64_t, 4> key_;
+  std::array<std::uint64_t, 4> key_{};
 };
 
 /// Multiplies two words and folds the 128-bit product: one step of mixing.

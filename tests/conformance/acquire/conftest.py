@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
+from threading import Thread
 
 import pytest
 
@@ -11,19 +12,31 @@ from .waiters import A_MOMENT, Told, queued, until
 
 @pytest.fixture
 def call(clock):
-    """Return a function that calls another in a thread; who still waits at the end is let go by the clock."""
+    """Return a function that calls another in a thread; who still waits at the end is let go by the clock.
+
+    The threads are daemons, so that a test that fails keeps nobody up whom the clock cannot let go.
+    """
     callers = []
 
     def start(function, *arguments, **options):
-        callers.append(pool.submit(function, *arguments, **options))
-        return callers[-1]
+        caller = Future()
+        callers.append(caller)
+        Thread(target=answer, args=(caller, function, arguments, options), daemon=True).start()
+        return caller
 
-    with ThreadPoolExecutor(200) as pool:
-        yield start
-        for _ in range(50):
-            clock.advance(10**8)
-            if not wait(callers, timeout=A_MOMENT).not_done:
-                break
+    yield start
+    for _ in range(50):
+        if not wait(callers, timeout=A_MOMENT).not_done:
+            break
+        clock.advance(10**8)
+
+
+def answer(caller, function, arguments, options):
+    """Call a function for whoever has the future."""
+    try:
+        caller.set_result(function(*arguments, **options))
+    except BaseException as error:
+        caller.set_exception(error)
 
 
 @pytest.fixture

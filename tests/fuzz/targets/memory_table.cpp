@@ -19,7 +19,7 @@ using testing::ask;
 using testing::kMinute;
 using testing::kSecond;
 
-constexpr Cost kLimit = 5;
+constexpr Cost kPerMinute = 5;
 constexpr Micros kStart = 1'700'000'000'000'000;
 
 /// One log for each identifier: what was admitted in the last minute counts. Identifiers may share a record,
@@ -63,7 +63,7 @@ class Life {
   void hit(const std::string& identifier, Cost cost) {
     const std::vector<Charge> charges{{&plan_, identifier, cost}};
     const Answer answer = ask(store_, {charges, Mode::consume, now_, false});
-    check(answer.decision.remaining >= 0 && answer.decision.remaining <= kLimit, "what remains");
+    check(answer.decision.remaining >= 0 && answer.decision.remaining <= kPerMinute, "what remains");
     (void)ask(store_, {testing::charges_of(other_, {identifier}, cost), Mode::consume, now_, false});
     if (!answer.allowed() || cost == 0) return;
     std::deque<Spent>& spent = spent_[identifier];
@@ -71,7 +71,7 @@ class Life {
     spent.push_back({latest_, cost});
     Cost sum = 0;
     for (const Spent& each : spent) sum += each.cost;
-    check(sum <= kLimit, "nobody is admitted more than the limit within a minute");
+    check(sum <= kPerMinute, "nobody is admitted more than the limit within a minute");
     last_ = identifier;
     receipt_ = answer.columns.receipt;
   }
@@ -106,7 +106,7 @@ class Life {
     Cost cost;
   };
 
-  Plan plan_{"p", {testing::sliding_log(kLimit, kMinute)}};
+  Plan plan_{"p", {testing::sliding_log(kPerMinute, kMinute)}};
   Plan other_{
       "q",
       {testing::sliding_window(9, kMinute), testing::fixed_window(4, kSecond), testing::token_bucket(6, 2)},
