@@ -138,6 +138,16 @@ Role role_from(PyObject* number) {
   return Role(role);
 }
 
+/// (limiter, identifier, cost, role)
+GivenCharge parse_charge_with_role(PyObject* charge) {
+  if (!PyTuple_Check(charge) || PyTuple_GET_SIZE(charge) != 4) {
+    PyErr_SetString(PyExc_TypeError, "a charge is a tuple (limiter, identifier, cost, role)");
+    throw PythonError{};
+  }
+  return {PyTuple_GET_ITEM(charge, 0), PyTuple_GET_ITEM(charge, 1), PyTuple_GET_ITEM(charge, 2),
+          role_from(PyTuple_GET_ITEM(charge, 3))};
+}
+
 /// (limiter, identifier[, cost])
 GivenCharge parse_charge(PyObject* charge) {
   const Py_ssize_t size = PyTuple_Check(charge) ? PyTuple_GET_SIZE(charge) : 0;
@@ -187,72 +197,6 @@ class CollectedAll {
   }
 };
 
-Object decide_all(const CollectedAll& collected) {
-  if (collected.asking.empty()) raise_value_error("name at least one charge");
-  Object decision = decided(collected.asking, collected.charges, Mode::consume, kNever, collected.cost.get());
-  collected.announce(decision);
-  return decision;
-}
-
-/// Whom functions name during a request, each asked once, and what makes identifiers of what they return.
-struct People {
-  PyObject* known;
-  PyObject* read;
-
-  /// The tuple of whom `who` names.
-  [[nodiscard]] Object of(PyObject* who) const {
-    if (PyObject* const identifiers = PyDict_GetItemWithError(known, who)) {
-      return Object::borrow(identifiers);
-    }
-    if (PyErr_Occurred() != nullptr) throw PythonError{};
-    const Object found = Object::steal(checked(PyObject_CallNoArgs(who)));
-    Object identifiers = Object::steal(checked(identifiers_in(found.get())));
-    if (!PyTuple_Check(identifiers.get())) raise_value_error("identifiers are read into a tuple");
-    check_count(std::size_t(PyTuple_GET_SIZE(identifiers.get())));
-    if (PyDict_SetItem(known, who, identifiers.get()) < 0) throw PythonError{};
-    return identifiers;
-  }
-
- private:
-  [[nodiscard]] PyObject* identifiers_in(PyObject* found) const {
-    if (is_text(found)) return PyTuple_Pack(1, found);
-    return are_plain(found) ? PySequence_Tuple(found) : PyObject_CallOneArg(read, found);
-  }
-
-  static bool is_text(PyObject* found) {
-    return PyUnicode_CheckExact(found) && PyUnicode_GET_LENGTH(found) > 0;
-  }
-
-  /// Whether there is nothing to be read: a list or tuple of different texts.
-  static bool are_plain(PyObject* found) {
-    if (!PyList_CheckExact(found) && !PyTuple_CheckExact(found)) return false;
-    const std::span members(PySequence_Fast_ITEMS(found), std::size_t(PySequence_Fast_GET_SIZE(found)));
-    for (auto member = members.begin(); member != members.end(); ++member) {
-      if (!is_text(*member)) return false;
-      const auto is_same = [&](PyObject* other) { return PyUnicode_Compare(*member, other) == 0; };
-      if (std::any_of(members.begin(), member, is_same)) return false;
-    }
-    return !members.empty() && members.size() <= kMaxIdentifiers;
-  }
-};
-
-/// A rule (limiter, who, cost, role): charges each of the identifiers of `who` the cost, which may be a
-/// function that says it.
-void add_rule(CollectedAll& collected, PyObject* rule, const People& people) {
-  if (!PyTuple_Check(rule) || PyTuple_GET_SIZE(rule) != 4) {
-    raise_value_error("a rule is a tuple (limiter, who, cost, role)");
-  }
-  collected.kept.push_back(people.of(PyTuple_GET_ITEM(rule, 1)));
-  PyObject* const identifiers = collected.kept.back().get();
-  PyObject* const cost = PyTuple_GET_ITEM(rule, 2);
-  const Object units =
-      PyCallable_Check(cost) != 0 ? Object::steal(checked(PyObject_CallNoArgs(cost))) : Object::borrow(cost);
-  const Role role = role_from(PyTuple_GET_ITEM(rule, 3));
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(identifiers); ++i) {
-    collected.add({PyTuple_GET_ITEM(rule, 0), PyTuple_GET_ITEM(identifiers, i), units.get(), role});
-  }
-}
-
 // A tuple of our own: it keeps limiters and identifiers alive, whatever happens to the caller's list. No more
 // are taken of what never ends than it takes to refuse them.
 Object own_charges(PyObject* charges) {
@@ -266,6 +210,18 @@ Object own_charges(PyObject* charges) {
   }
   if (PyErr_Occurred() != nullptr) throw PythonError{};
   return Object::steal(checked(PyList_AsTuple(given.get())));
+}
+
+Object decide_all(PyObject* charges, GivenCharge (*parse)(PyObject*)) {
+  const Object given = own_charges(charges);
+  CollectedAll collected;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given.get()); ++i) {
+    collected.add(parse(PyTuple_GET_ITEM(given.get(), i)));
+  }
+  if (collected.asking.empty()) raise_value_error("name at least one charge");
+  Object decision = decided(collected.asking, collected.charges, Mode::consume, kNever, collected.cost.get());
+  collected.announce(decision);
+  return decision;
 }
 
 }  // namespace
@@ -300,28 +256,13 @@ PyObject* peek_within(PyObject* self, PyObject* const* arguments, Py_ssize_t cou
 }
 
 PyObject* hit_all(PyObject*, PyObject* charges) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    const Object given = own_charges(charges);
-    CollectedAll collected;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given.get()); ++i) {
-      collected.add(parse_charge(PyTuple_GET_ITEM(given.get(), i)));
-    }
-    return decide_all(collected).release();
-  });
+  return guarded(static_cast<PyObject*>(nullptr),
+                 [&] { return decide_all(charges, parse_charge).release(); });
 }
 
-PyObject* hit_rules(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    if (count != 3 || !PyTuple_Check(arguments[0]) || !PyDict_Check(arguments[2])) {
-      raise_value_error("_hit_rules takes a tuple of rules, a function and a dict");
-    }
-    const People people{.known = arguments[2], .read = arguments[1]};
-    CollectedAll collected;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments[0]); ++i) {
-      add_rule(collected, PyTuple_GET_ITEM(arguments[0], i), people);
-    }
-    return decide_all(collected).release();
-  });
+PyObject* hit_charges(PyObject*, PyObject* charges) {
+  return guarded(static_cast<PyObject*>(nullptr),
+                 [&] { return decide_all(charges, parse_charge_with_role).release(); });
 }
 
 }  // namespace overlimit::python

@@ -14,8 +14,8 @@ PyObject* hit_within(PyObject* self, PyObject* const* arguments, Py_ssize_t coun
 PyObject* peek(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
 PyObject* peek_within(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
 
-/// Functions of the module, METH_O and METH_FASTCALL.
+/// Functions of the module, METH_O; the charges of the second one have roles.
 PyObject* hit_all(PyObject* module, PyObject* charges);
-PyObject* hit_rules(PyObject* module, PyObject* const* arguments, Py_ssize_t count);
+PyObject* hit_charges(PyObject* module, PyObject* charges);
 
 }  // namespace overlimit::python

@@ -292,12 +292,7 @@ def hit_all(charges: Iterable[tuple[Limiter, str | bytes] | tuple[Limiter, str |
     different stores or clocks, or for a policy and identifier that occur twice.
     """
 
-def _hit_rules(
-    rules: tuple[tuple[Limiter, Callable[[], object], int | Callable[[], int], int], ...],
-    read: Callable[[object], tuple[str | bytes, ...]],
-    people: dict[Callable[[], object], tuple[str | bytes, ...]],
-    /,
-) -> Decision: ...
+def _hit_charges(charges: Iterable[tuple[Limiter, str | bytes, int, int]], /) -> Decision: ...
 def _fork_generation() -> int: ...
 def redis_script(
     which: str,

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from overlimit.flask.counterparts import OF_MODULE
 from overlimit.flask.decorator import rate_limit
-from overlimit.flask.exceeded import RateLimitExceeded, StoreFailed
-from overlimit.flask.exemptions import ExemptionScope
+from overlimit.flask.errors import RateLimitExceeded, StoreFailed, rate_limited
 from overlimit.flask.extension import RateLimit
 from overlimit.flask.identifiers import (
     by_address,
@@ -20,8 +18,9 @@ from overlimit.flask.identifiers import (
     get_address,
     get_identifiers,
 )
-from overlimit.flask.signals import rate_limited
-from overlimit.http.legacy import HeaderNames
+from overlimit.http.exemptions import ExemptionScope
+from overlimit.http.fields import HeaderNames
+from overlimit.http.migration_hints import OF_MODULE
 
 if not TYPE_CHECKING:
 

@@ -12,14 +12,13 @@ from flask import Flask
 from flask.cli import with_appcontext
 
 from overlimit.errors import OverlimitError
-from overlimit.flask.binding import Binding
+from overlimit.flask.app_state import AppState
 from overlimit.flask.current import this_app
-from overlimit.flask.descriptions import described_entries
-from overlimit.flask.inventory import entries_of, limiting_bindings
-from overlimit.flask.reports import listing, resets, standings
-from overlimit.flask.standings import policies_of, standing
 from overlimit.http.addresses import grouped
 from overlimit.http.identities import ANONYMOUS
+from overlimit.http.installation import Installation
+from overlimit.http.reports import RouteRules, described, policies_of, standing
+from overlimit.http.tables import listing, resets, standings
 from overlimit.stores import MemoryStore
 
 __all__ = ["limits"]
@@ -60,13 +59,12 @@ def list_limits(as_json: bool) -> None:
     conditions, who is counted) is listed by the name of the function. Static files, and limits of plain
     functions and of with blocks, are not listed.
     """
-    app = this_app()
-    bindings = _bindings(app)
-    entries = described_entries(entries_of(app))
+    installations, routes = _limits_of(this_app())
+    entries = described(routes)
     if as_json:
         _print_json(entries)
     else:
-        _print(listing(bindings, entries))
+        _print(listing(installations, entries))
 
 
 @limits.command("check", short_help="Show what an identifier has left.")
@@ -80,9 +78,9 @@ def check_identifier(identifier: str, as_json: bool) -> None:
     has identifiers of its own. Limits that a function names are shown as it names them now; what cannot be
     known without a request is listed without numbers.
     """
-    app = this_app()
-    _warn(_bindings(app), identifier)
-    found = [each for policy in policies_of(entries_of(app)) for each in standing(policy, identifier)]
+    installations, routes = _limits_of(this_app())
+    _warn(installations, identifier)
+    found = [each for policy in policies_of(routes) for each in standing(policy, identifier)]
     if as_json:
         _print_json(found)
     else:
@@ -100,12 +98,12 @@ def reset_identifier(identifier: str, as_json: bool) -> None:
     has identifiers of its own. Limits that count by what only a request tells stay as they are, and are
     named on the standard error. So do those of plain functions and of with blocks.
     """
-    app = this_app()
-    _warn(_bindings(app), identifier)
-    policies = policies_of(entries_of(app))
+    installations, routes = _limits_of(this_app())
+    _warn(installations, identifier)
+    policies = policies_of(routes)
     for policy in policies:
         if policy.name is not None:
-            policy.held.placed.forget(identifier)
+            policy.rule.reset(identifier)
     done = [policy.shown for policy in policies if policy.name is not None]
     left = [policy.shown for policy in policies if policy.name is None]
     if as_json:
@@ -116,32 +114,35 @@ def reset_identifier(identifier: str, as_json: bool) -> None:
         click.echo(f"Not reset, as only a request tells where they count: {', '.join(left)}", err=True)
 
 
-def _bindings(app: Flask) -> tuple[Binding, ...]:
-    bindings = limiting_bindings(app)
-    if not bindings:
+def _limits_of(app: Flask) -> tuple[tuple[Installation, ...], tuple[RouteRules, ...]]:
+    """Return what limits an app, also without a RateLimit, and where."""
+    state = AppState.of(app)
+    routes = state.rules()
+    installations = tuple(state.installations)
+    if not installations:
         raise click.ClickException(
             f"nothing limits {app.name!r}: it has no RateLimit, and no route of it has a rate_limit"
         )
-    return bindings
+    return installations, routes
 
 
-def _warn(bindings: Iterable[Binding], identifier: str) -> None:
+def _warn(installations: Iterable[Installation], identifier: str) -> None:
     """Say on stderr what may make the answer another than the one that was asked for."""
     if not identifier:
         raise click.BadParameter(f"an identifier is not empty; who has none is counted as {ANONYMOUS}")
-    for hint in dict.fromkeys(hint for binding in bindings for hint in _hints(binding, identifier)):
+    for hint in dict.fromkeys(hint for each in installations for hint in _hints(each, identifier)):
         click.echo(f"Hint: {hint}", err=True)
 
 
-def _hints(binding: Binding, identifier: str) -> Iterator[str]:
-    if isinstance(binding.store, MemoryStore):
+def _hints(installation: Installation, identifier: str) -> Iterator[str]:
+    if isinstance(installation.store, MemoryStore):
         yield "memory:// is of one process: what a running server counts there is not seen here, nor reset"
-    if binding.settings.options.get("identifiers") is not None or identifier == ANONYMOUS:
+    if installation.settings.options.get("identifiers") is not None or identifier == ANONYMOUS:
         return
     kind, _, address = identifier.partition(":")
     if kind not in ("ip", "user") or not address:
         yield "this app counts addresses as ip:ADDRESS and users as user:ID"
-    elif kind == "ip" and (counted := grouped(address, binding.addresses.ipv6_prefix)) != address:
+    elif kind == "ip" and (counted := grouped(address, installation.addresses.ipv6_prefix)) != address:
         yield f"this address is counted as ip:{counted}"
 
 

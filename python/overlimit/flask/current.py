@@ -4,27 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from flask import Flask, Request, current_app, g, request
+from flask import Flask, Request, current_app, request
 
 if TYPE_CHECKING:
-    from flask.ctx import _AppCtxGlobals
     from werkzeug.local import LocalProxy
 
-__all__ = ["EXTENSION", "current_globals", "current_request", "this_app", "this_request"]
+__all__ = ["EXTENSION", "current_request", "this_app", "this_request"]
 
 EXTENSION = "overlimit"
 """The key of ``app.extensions`` under which the state of an app is kept."""
 
-_globals = cast("LocalProxy[_AppCtxGlobals]", g)
 _app = cast("LocalProxy[Flask]", current_app)
 _request = cast("LocalProxy[Request]", request)
 
 
 current_request = _request._get_current_object
 """Return the request being handled; RuntimeError outside of one."""
-
-current_globals = _globals._get_current_object
-"""Return what ``flask.g`` stands for; RuntimeError without an app."""
 
 
 def this_request() -> Request | None:

@@ -11,18 +11,15 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar, cast, over
 from flask import Blueprint, has_request_context
 
 from overlimit import Decision, InvalidLimit
-from overlimit.flask.app_state import AppState
-from overlimit.flask.counterparts import OF_LIMIT, says_what_to_write
+from overlimit.flask.app_state import LEDGER, AppState, Ledger, wait_for_apps
 from overlimit.flask.current import current_request, this_app, this_request
-from overlimit.flask.layer import Layer
-from overlimit.flask.ledger import LEDGER, Ledger
-from overlimit.flask.lookout import watch_for
-from overlimit.flask.marks import MARKS, Mark, Owner, leave_mark, mark_blueprint
 from overlimit.flask.proxies import behind, without_proxies, without_proxy
+from overlimit.http.charges import Cost
 from overlimit.http.functions import is_set, shown
 from overlimit.http.identities import Anonymous, Identify, identify_by
+from overlimit.http.marks import MARKS, Layer, Mark, Owner, leave_mark, mark_group
+from overlimit.http.migration_hints import OF_LIMIT, hints_at_arguments
 from overlimit.http.options import LimitOptions, LimitsValue, ReadLimits, Scope, methods_of, parts_of
-from overlimit.http.rules import Cost
 from overlimit.http.secrets import hides_passwords
 from overlimit.limiter import OnError
 from overlimit.limits import as_limits
@@ -83,9 +80,9 @@ class Limited:
         # One mark per decorated thing: a decorator may be kept and used for several.
         mark = Mark(self._options, self._limiter)
         if self._limiter is None or not self._limiter._was_registered:
-            watch_for(self._limiter)
+            wait_for_apps(self._limiter)
         if isinstance(target, Blueprint):
-            mark_blueprint(target, mark)
+            mark_group(target, mark)
             self._tell_of_change()
             return target
         if isinstance(target, type):
@@ -124,7 +121,7 @@ class Limited:
         """Do nothing: what is charged stays charged."""
 
 
-@says_what_to_write(OF_LIMIT)
+@hints_at_arguments(OF_LIMIT)
 def rate_limit(value: LimitsValue, **options: Unpack[LimitKeywords]) -> Limited:
     """Limit a view through the current app's first RateLimit, or else through one in the process's memory.
 
@@ -273,7 +270,7 @@ def _has_required_parameters(function: Callable[..., object]) -> bool:
 def _limited(target: Callable[P, R], mark: Mark) -> Callable[P, R]:
     layer = Layer.around(target, mark)
     wrapper = (_async_wrapper if inspect.iscoroutinefunction(target) else _wrapper)(target, layer)
-    setattr(wrapper, MARKS, leave_mark(target, mark))
+    setattr(wrapper, MARKS, leave_mark(target, mark, during_request=has_request_context()))
     layer.belongs_to(wrapper)
     return wrapper
 
@@ -310,4 +307,4 @@ def _enforce(layer: Layer) -> None:
         if asked.method != "OPTIONS":
             AppState.of(this_app()).enforce(layer, asked)
     elif layer.innermost:
-        ledger.decide()
+        ledger.decide_route()

@@ -13,31 +13,27 @@ from flask import Blueprint, Flask, has_app_context
 from overlimit import Decision, Limiter
 from overlimit._forks import PerProcess
 from overlimit.clocks import ClockLike
-from overlimit.flask.app_state import AppState
-from overlimit.flask.binding import Binding
+from overlimit.flask.app_state import LEDGER, AppState, Ledger, has_an_app
 from overlimit.flask.commands import limits
-from overlimit.flask.counterparts import (
+from overlimit.flask.current import this_app, this_request
+from overlimit.flask.decorator import Limited, LimitKeywords, SharedKeywords, limiting
+from overlimit.flask.proxies import behind, without_proxies, without_proxy
+from overlimit.http.exemptions import ALL_LIMITS, Exemptions, ExemptionScope
+from overlimit.http.functions import check_callable, shows
+from overlimit.http.identities import ANONYMOUS, as_identifiers, identify_by
+from overlimit.http.installation import Forget, Installation
+from overlimit.http.migration_hints import (
     OF_FILTER,
     OF_LIMIT,
     OF_LIMITER,
-    PointsToCounterparts,
+    HasMigrationHints,
+    hints_at_arguments,
     no_such_option,
-    says_what_to_write,
 )
-from overlimit.flask.current import this_app, this_request
-from overlimit.flask.decorator import Limited, LimitKeywords, SharedKeywords, limiting
-from overlimit.flask.exemptions import ALL_LIMITS, Exemptions, ExemptionScope
-from overlimit.flask.ledger import LEDGER, Ledger
-from overlimit.flask.lookout import no_longer_for
-from overlimit.flask.proxies import behind, without_proxies, without_proxy
-from overlimit.flask.settings import AllOptions, Options, Settings
-from overlimit.flask.signatures import shows
-from overlimit.flask.standings import forget_counts
-from overlimit.http.functions import check_callable
-from overlimit.http.identities import ANONYMOUS, as_identifiers, identify_by
-from overlimit.http.making import Forget
 from overlimit.http.options import LimitsValue, Scope
+from overlimit.http.reports import forget_counts
 from overlimit.http.secrets import hides_passwords
+from overlimit.http.settings import AllOptions, Options, Settings
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -55,7 +51,7 @@ class Keywords(Options, total=False):
     key_func: Callable[[], object] | None
 
 
-class RateLimit(PointsToCounterparts):
+class RateLimit(HasMigrationHints):
     """Limits the requests of one or more apps; what is of one app is in ``app.extensions["overlimit"]``.
 
     An option that is not given here is read from the app's configuration, by the name in brackets. Limits are
@@ -126,7 +122,7 @@ class RateLimit(PointsToCounterparts):
         Another option cannot be, or there is none of this name.
     """
 
-    _counterparts = OF_LIMITER
+    _migration_hints = OF_LIMITER
 
     @shows(Keywords)
     @hides_passwords
@@ -169,11 +165,11 @@ class RateLimit(PointsToCounterparts):
         app.cli.commands.setdefault("limits", limits)
         self._states.add(state)
         self._registered_once = True
-        no_longer_for(self)
+        has_an_app(self)
         with self._switching():
             self._switch(self._enabled)
 
-    @says_what_to_write(OF_LIMIT)
+    @hints_at_arguments(OF_LIMIT)
     def limit(self, value: LimitsValue, **options: Unpack[LimitKeywords]) -> Limited:
         """Limit a view, a blueprint, a function or a block as `rate_limit` does, through this RateLimit.
 
@@ -186,7 +182,7 @@ class RateLimit(PointsToCounterparts):
         """
         return limiting(value, self, options, read=self._settings.limits)
 
-    @says_what_to_write(OF_LIMIT)
+    @hints_at_arguments(OF_LIMIT)
     def shared_limit(self, value: LimitsValue, scope: Scope, **options: Unpack[SharedKeywords]) -> Limited:
         """Limit all that it is put on together: ``scope`` names the count, or returns that for an endpoint.
 
@@ -212,7 +208,7 @@ class RateLimit(PointsToCounterparts):
         """
         if obj is None:
             return lambda target: self.exempt(target, flags=flags)
-        self.exemptions.add(behind(obj), flags)
+        self.exemptions.add(_to_be_exempt(behind(obj)), flags)
         self._forget_plans()
         return obj
 
@@ -228,7 +224,7 @@ class RateLimit(PointsToCounterparts):
         for state in self._states:
             state.forget_plans()
 
-    @says_what_to_write(OF_FILTER)
+    @hints_at_arguments(OF_FILTER)
     def request_filter(self, function: F) -> F:
         """Let requests pass uncounted for which the function, which takes no argument, returns true."""
         known = without_proxy(function)
@@ -243,7 +239,9 @@ class RateLimit(PointsToCounterparts):
         if self._suspended:
             return False
         return (
-            all(binding.enabled for binding in self._bindings()) if self._enabled is None else self._enabled
+            all(installation.enabled for installation in self._installations())
+            if self._enabled is None
+            else self._enabled
         )
 
     @enabled.setter
@@ -309,19 +307,19 @@ class RateLimit(PointsToCounterparts):
         registered = tuple(self._registered())
         if endpoint is not None and not any(endpoint in state.app.view_functions for state, _ in registered):
             raise ValueError(f"no endpoint is called {endpoint!r}; those of a blueprint are 'blueprint.view'")
-        for state, binding in registered:
+        for state, installation in registered:
             with state.app.app_context():
-                forget_counts(state.app, binding, endpoint, forget)
+                forget_counts(state.rules(), installation, endpoint, forget)
 
-    def _registered(self) -> Iterator[tuple[AppState, Binding]]:
+    def _registered(self) -> Iterator[tuple[AppState, Installation]]:
         states = (AppState.of(this_app()),) if has_app_context() else tuple(self._states)
         for state in states:
-            binding = state.bindings.get(self)
-            if binding is None:
+            installation = state.installations.get(self)
+            if installation is None:
                 raise RuntimeError(
                     f"{state.app.name!r} does not have this RateLimit: call init_app(app) on it"
                 )
-            yield state, binding
+            yield state, installation
 
     def _suspend(self, more: int) -> None:
         with self._switching():
@@ -330,18 +328,18 @@ class RateLimit(PointsToCounterparts):
 
     def _switch(self, enabled: bool | None) -> None:
         """Switch on or off, unless blocks of `disabled` are open; None: as options and configuration say."""
-        wanted = [each.enabled_by_settings if enabled is None else enabled for each in self._bindings()]
-        for binding, on in zip(self._bindings(), wanted, strict=True):
+        wanted = [each.enabled_by_settings if enabled is None else enabled for each in self._installations()]
+        for installation, on in zip(self._installations(), wanted, strict=True):
             if on:
-                binding.check_store()
+                installation.check_store()
         self._enabled = enabled
-        for binding, on in zip(self._bindings(), wanted, strict=True):
-            binding.enabled = on and not self._suspended
+        for installation, on in zip(self._installations(), wanted, strict=True):
+            installation.enabled = on and not self._suspended
         self._forget_plans()
 
-    def _bindings(self) -> list[Binding]:
-        bindings = [state.bindings.get(self) for state in self._states]
-        return [binding for binding in bindings if binding is not None]
+    def _installations(self) -> list[Installation]:
+        installations = [state.installations.get(self) for state in self._states]
+        return [installation for installation in installations if installation is not None]
 
     @property
     def current_decision(self) -> Decision | None:
@@ -350,9 +348,9 @@ class RateLimit(PointsToCounterparts):
         Where nothing but shadow limits would have refused, it is the refusal.
         """
         asked = this_request()
-        binding = None if asked is None else AppState.of(this_app()).bindings.get(self)
+        installation = None if asked is None else AppState.of(this_app()).installations.get(self)
         ledger: Ledger | None = getattr(asked, LEDGER, None)
-        return None if ledger is None or binding is None else ledger.decision(binding)
+        return None if ledger is None or installation is None else ledger.decision(installation)
 
 
 def _app_of(first: Flask | None, options: Keywords) -> Flask | None:
@@ -382,3 +380,12 @@ def _options_of(options: Keywords) -> AllOptions:
     given = without_proxies(options)
     identify = identify_by(given.get("identifiers"), given.pop("key_func", None))
     return cast(AllOptions, {**given, "identifiers": identify})
+
+
+def _to_be_exempt(what: Any) -> object:
+    """Return what is to be exempt if it can be."""
+    if isinstance(what, type):
+        raise TypeError(f"{what.__name__} is a class: put the exemption into its decorators = [...]")
+    if not (callable(what) or isinstance(what, Blueprint)):
+        raise TypeError(f"only a function or a blueprint can be exempt, not {what!r}")
+    return what

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache, partial
 from types import NoneType
-from typing import NamedTuple
 
-from flask import Request
+from flask import Request as FlaskRequest
+from flask import g
 
-from overlimit.flask.current import EXTENSION, current_globals, current_request, this_app, this_request
-from overlimit.http import identified_by
-from overlimit.http.addresses import UNKNOWN, Proxies, checked_ipv6_prefix, grouped
-from overlimit.http.identified_by import IdentifiedBy
-from overlimit.http.identities import Identify
+from overlimit.flask.current import EXTENSION, current_request, this_app, this_request
+from overlimit.http import ready_made
+from overlimit.http.addresses import UNKNOWN, Addresses, grouped
+from overlimit.http.functions import shown
+from overlimit.http.identities import Identify, ReadsRequest
+from overlimit.http.ready_made import ReadyMade
+from overlimit.http.request import Request
 from overlimit.http.users import user_id
 
 __all__ = [
-    "Addresses",
-    "CurrentRequest",
+    "BY_DEFAULT",
+    "CURRENT",
     "by_address",
     "by_cookie",
     "by_header",
@@ -29,40 +31,13 @@ __all__ = [
     "by_user_or_address",
     "get_address",
     "get_identifiers",
-    "identifiers_from",
 ]
 
-_IPV6_PREFIX = 64
 _REMEMBERED = 4096
+_PEERS = Addresses.of(None, None)
 
-
-class Addresses(NamedTuple):
-    """Under which text an app counts the address of a request."""
-
-    proxies: Proxies
-    ipv6_prefix: int
-
-    @classmethod
-    def of(cls, trusted_proxies: int | Sequence[str] | None, ipv6_prefix: int | None) -> Addresses:
-        """Read the two options; None: no proxy, networks of 64 bits.
-
-        Raises
-        ------
-        ValueError, TypeError
-            One of them cannot be.
-        """
-        prefix = _IPV6_PREFIX if ipv6_prefix is None else checked_ipv6_prefix(ipv6_prefix)
-        return cls(Proxies(trusted_proxies or 0), prefix)
-
-    def client(self, asked: Request) -> str | None:
-        """Return the address of who sent a request; None when it is not known."""
-        forwarded_for = asked.environ.get("HTTP_X_FORWARDED_FOR")
-        if forwarded_for is None:
-            return asked.remote_addr
-        return self.proxies.client(asked.remote_addr, forwarded_for)
-
-
-_ANY_APP = Addresses.of(None, None)
+_current_globals: Callable[[], object] = g._get_current_object
+"""Return what ``flask.g`` stands for; RuntimeError without an app."""
 
 
 def get_identifiers() -> list[str]:
@@ -82,35 +57,46 @@ def get_address() -> str:
     It is that of the client behind the ``trusted_proxies`` of the app's first RateLimit, an IPv6 one as its
     network; ``unknown`` outside of a request and where there is none.
     """
-    asked = this_request()
-    if asked is None:
-        return UNKNOWN
-    addresses = _addresses_of_app()
-    return grouped(addresses.client(asked), addresses.ipv6_prefix)
+    return UNKNOWN if this_request() is None else _addresses_of_app().counted(CURRENT)
 
 
-def identifiers_from(addresses: Addresses) -> Identify:
-    """Return what `get_identifiers` would be with these addresses."""
-    return partial(_identifiers, addresses)
+class _ByDefault(ReadsRequest):
+    """What `get_identifiers` returns; the addresses are those of the RateLimit that asks."""
+
+    __slots__ = ()
+
+    def read(self, request: Request) -> tuple[str, ...]:
+        """Return whom it names."""
+        return _identifiers(_addresses_of_app())
+
+    def with_addresses(self, addresses: Addresses) -> Identify:
+        """Return what reads addresses in this way."""
+        return partial(_identifiers, addresses)
+
+    @property
+    def shown(self) -> str:
+        """What it is known by."""
+        return shown(get_identifiers)
+
+
+BY_DEFAULT = _ByDefault()
 
 
 class CurrentRequest:
-    """Tells ready-made identifiers of the current request, whose address is read as ``addresses`` says."""
+    """Tells of the current request, whichever that is."""
 
-    __slots__ = ("_addresses",)
+    __slots__ = ()
 
-    def __init__(self, addresses: Addresses | None = None) -> None:
-        """Take how addresses are read; None: as the app's first RateLimit does."""
-        self._addresses = addresses
+    arguments: tuple[()] = ()
+    """Functions of the app find the request by themselves."""
 
-    def address(self) -> str:
-        """Return the client's address as it is counted."""
-        addresses = self._addresses or _addresses_of_app()
-        return grouped(addresses.client(current_request()), addresses.ipv6_prefix)
+    def peer_address(self) -> str | None:
+        """Return the address that the connection came from."""
+        return current_request().remote_addr
 
     def user(self) -> object:
         """Return ``g.user``, or else Flask-Login's user."""
-        user = getattr(current_globals(), "user", None)
+        user = getattr(_current_globals(), "user", None)
         return _flask_login_user() if isinstance(user, NoneType) else user
 
     def header(self, name: str) -> str | None:
@@ -133,24 +119,25 @@ class CurrentRequest:
             return None
 
 
-class _BySomething(IdentifiedBy):
+CURRENT = CurrentRequest()
+"""The request that is being handled."""
+
+
+class _CallableReadyMade(ReadyMade):
     """A ready-made ``identifiers`` function, which may be called in a function of one's own, too."""
 
     def __call__(self) -> str:
         """Return the identifier of the current request; an empty text: it has none."""
-        return self.read(_ANY_REQUEST)
+        return self.find(CURRENT, _addresses_of_app())
 
 
-_ANY_REQUEST = CurrentRequest()
+def _callable(made: ReadyMade) -> _CallableReadyMade:
+    return _CallableReadyMade(made.text, made.find)
 
 
-def _callable(made: IdentifiedBy) -> _BySomething:
-    return _BySomething(made.text, made.read)
-
-
-by_address = _callable(identified_by.by_address)
-by_user = _callable(identified_by.by_user)
-by_user_or_address = _callable(identified_by.by_user_or_address)
+by_address = _callable(ready_made.by_address)
+by_user = _callable(ready_made.by_user)
+by_user_or_address = _callable(ready_made.by_user_or_address)
 
 
 def by_header(name: str) -> Callable[[], str]:
@@ -161,7 +148,7 @@ def by_header(name: str) -> Callable[[], str]:
     ValueError
         It cannot be the name of a header.
     """
-    return _callable(identified_by.by_header(name))
+    return _callable(ready_made.by_header(name))
 
 
 def by_cookie(name: str) -> Callable[[], str]:
@@ -172,7 +159,7 @@ def by_cookie(name: str) -> Callable[[], str]:
     TypeError, ValueError
         The name is no text, or an empty one.
     """
-    return _callable(identified_by.by_cookie(name))
+    return _callable(ready_made.by_cookie(name))
 
 
 def by_path_parameter(name: str) -> Callable[[], str]:
@@ -183,7 +170,7 @@ def by_path_parameter(name: str) -> Callable[[], str]:
     TypeError, ValueError
         The name is no text, or an empty one.
     """
-    return _callable(identified_by.by_path_parameter(name))
+    return _callable(ready_made.by_path_parameter(name))
 
 
 def by_json(name: str) -> Callable[[], str]:
@@ -194,15 +181,15 @@ def by_json(name: str) -> Callable[[], str]:
     TypeError, ValueError
         The name is no text, or an empty one.
     """
-    return _callable(identified_by.by_json(name))
+    return _callable(ready_made.by_json(name))
 
 
 def _identifiers(addresses: Addresses) -> tuple[str, ...]:
     try:
-        address = addresses.client(current_request())
+        address = _client(current_request(), addresses)
     except RuntimeError:
         address = None
-    user = getattr(current_globals(), "user", None)
+    user = getattr(_current_globals(), "user", None)
     if type(user) is not str:
         user = _flask_login_user() if user is None else user
         user = None if user is None else user_id(user)
@@ -215,10 +202,18 @@ def _named(address: str | None, ipv6_prefix: int, user: str | None) -> tuple[str
     return (shown, f"user:{user}") if user else (shown,)
 
 
+# As Addresses.counted, but for what the cache of _named spares: every request comes by here.
+def _client(asked: FlaskRequest, addresses: Addresses) -> str | None:
+    forwarded_for = asked.environ.get("HTTP_X_FORWARDED_FOR")
+    if forwarded_for is None:
+        return asked.remote_addr
+    return addresses.proxies.client(asked.remote_addr, forwarded_for)
+
+
 def _addresses_of_app() -> Addresses:
     state = this_app().extensions.get(EXTENSION) if this_request() is not None else None
-    first = None if state is None else next(iter(state.bindings), None)
-    return _ANY_APP if first is None else first.addresses
+    first = None if state is None else next(iter(state.installations), None)
+    return _PEERS if first is None else first.addresses
 
 
 def _flask_login_user() -> object:

@@ -1,52 +1,24 @@
-"""From a registered view to what concerns it: its marks and the blueprints it lies in."""
+"""How a route is found: from a registered view to its decorators and the blueprints it lies in."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, cast
+import difflib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
-from flask import Blueprint, Flask
+from flask import Flask
+from flask.views import http_method_funcs
 
-from overlimit.flask.marks import Mark, Marks, marks_above, marks_of
-from overlimit.http.policy_names import distinct
+from overlimit.http.installations import Installations
+from overlimit.http.marks import Mark, labelled, marks_above, marks_of, marks_of_group
+from overlimit.http.precedence import Group, Route, rules_of_route
+from overlimit.http.reports import RouteRules
 
-__all__ = ["Nest", "Route", "View", "find_route", "labelled", "no_route", "routes_of"]
+__all__ = ["View", "check_methods", "find_route", "routes_of", "rules_of_app"]
 
 View = Callable[..., Any]
-Labelled = tuple[tuple[str, Mark], ...]
 
-
-class Nest(NamedTuple):
-    """A blueprint around a route, by the name it is registered under."""
-
-    name: str
-    blueprint: Blueprint
-
-
-class Route(NamedTuple):
-    """An endpoint, for one HTTP method, the decorators' limits on it and its blueprints, innermost first.
-
-    ``labelled`` are those on the view, ``on_method`` those on the method of a class view that answers.
-
-    ``view_decides``: a call of the view passes through a decorator, which then decides the request.
-    ``limited`` is False for static files without a decorator.
-    """
-
-    endpoint: str
-    method: str
-    handlers: tuple[View, ...]
-    """The view, and the method of a class view that answers."""
-    labelled: Labelled
-    on_method: Marks
-    nests: tuple[Nest, ...]
-    view_decides: bool
-    limited: bool
-
-    @property
-    def marks(self) -> Iterator[Mark]:
-        """All decorators on it, those of its blueprints apart."""
-        yield from (mark for _, mark in self.labelled)
-        yield from self.on_method
+_STANDARD_METHODS = frozenset(name.upper() for name in http_method_funcs) | {"CONNECT"}
 
 
 def find_route(app: Flask, endpoint: str, view: View, method: str) -> Route:
@@ -60,15 +32,10 @@ def find_route(app: Flask, endpoint: str, view: View, method: str) -> Route:
         (view,) if handler is None else (view, handler),
         found,
         on_method,
-        tuple(_nests(app, endpoint)),
+        tuple(_groups(app, endpoint)),
         view_decides=bool(on_view or on_method),
         limited=bool(found or on_method) or not _is_static(app, endpoint),
     )
-
-
-def no_route(endpoint: str, method: str) -> Route:
-    """Return what a request has that goes to no view, as a hook sees it."""
-    return Route(endpoint, method, (), (), (), (), view_decides=False, limited=False)
 
 
 def routes_of(app: Flask) -> Iterator[Route]:
@@ -80,18 +47,12 @@ def routes_of(app: Flask) -> Iterator[Route]:
             yield find_route(app, endpoint, view, method)
 
 
-def labelled(marks: Marks) -> Labelled:
-    """Tell the marks of one thing apart: by their name, or else by their place from the inside."""
-    labels = distinct(mark.options.name or str(number) for number, mark in enumerate(marks, 1))
-    return tuple(zip(labels, marks, strict=True))
-
-
-def _nests(app: Flask, endpoint: str) -> Iterator[Nest]:
+def _groups(app: Flask, endpoint: str) -> Iterator[Group]:
     name = endpoint.rpartition(".")[0]
     while name:
         blueprint = app.blueprints.get(name)
         if blueprint is not None:
-            yield Nest(name, cast(Blueprint, blueprint))
+            yield Group(name, blueprint)
         name = name.rpartition(".")[0]
 
 
@@ -116,3 +77,46 @@ def _is_static(app: Flask, endpoint: str) -> bool:
     owner, _, name = endpoint.rpartition(".")
     scaffold = app.blueprints.get(owner) if owner else app
     return name == "static" and scaffold is not None and scaffold.has_static_folder
+
+
+def rules_of_app(app: Flask, installations: Installations) -> Iterator[RouteRules]:
+    """Yield the rules of every route but those of static files, by endpoint and method."""
+    for route in routes_of(app):
+        if route.limited:
+            rules = (rule for each in installations for rule in rules_of_route(installations, each, route))
+            yield RouteRules(route.endpoint, route.method, _paths(app, route), tuple(rules))
+
+
+def _paths(app: Flask, route: Route) -> tuple[str, ...]:
+    rules = app.url_map.iter_rules(route.endpoint)
+    return tuple(rule.rule for rule in rules if route.method in (rule.methods or ()))
+
+
+def check_methods(app: Flask, route: Route, marks: Iterable[Mark] = ()) -> None:
+    """See to it that limits of a route, of its blueprints and ``marks`` name methods that there are.
+
+    Raises
+    ------
+    ValueError
+        One is neither a standard HTTP method nor one that a route of the app takes.
+    """
+    inherited = (mark for each in route.groups for mark in marks_of_group(each.group))
+    named = {name for mark in (*route.marks, *inherited, *marks) for name in mark.options.methods or ()}
+    unknown = sorted(named - _STANDARD_METHODS)
+    if not unknown:
+        return
+    rules = tuple(app.url_map.iter_rules())
+    if any(rule.methods is None for rule in rules):
+        return
+    taken = {name for rule in rules for name in rule.methods or ()}
+    for name in unknown:
+        if name not in taken:
+            raise ValueError(
+                f"a limit for {route.endpoint!r} has methods=[{name!r}], which no route of {app.name!r} "
+                f"takes{_hint(name, taken)}"
+            )
+
+
+def _hint(name: str, taken: Iterable[str]) -> str:
+    nearest = difflib.get_close_matches(name, (*taken, *_STANDARD_METHODS), n=1)
+    return f": did you mean {nearest[0]!r}?" if nearest else ": name some that its routes take, as 'GET'"

@@ -10,9 +10,11 @@ import ipaddress
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-__all__ = ["UNKNOWN", "Proxies", "checked_ipv6_prefix", "grouped"]
+from overlimit.http.request import Request
+
+__all__ = ["UNKNOWN", "Addresses", "Proxies", "checked_ipv6_prefix", "grouped"]
 
 UNKNOWN = "unknown"
 """The address of whoever has none: a peer on a Unix socket, a test without a server."""
@@ -23,6 +25,7 @@ Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 _REMEMBERED = 4096
 _LONGEST_REMEMBERED = 256
 _IPV6_BITS = 128
+_IPV6_PREFIX = 64
 _PORT = re.compile(r"(:[0-9]{1,5})?")
 
 
@@ -78,6 +81,30 @@ class Proxies:
             forwarded_for = ",".join(forwarded_for)
         find = self._remembered if len(forwarded_for) <= _LONGEST_REMEMBERED else self._find
         return find(peer, forwarded_for)
+
+
+class Addresses(NamedTuple):
+    """Under which text the address of a request is counted."""
+
+    proxies: Proxies
+    ipv6_prefix: int
+
+    @classmethod
+    def of(cls, trusted_proxies: int | Sequence[str] | None, ipv6_prefix: int | None) -> Addresses:
+        """Read the two options; None: no proxy, networks of 64 bits.
+
+        Raises
+        ------
+        ValueError, TypeError
+            One of them cannot be used.
+        """
+        prefix = _IPV6_PREFIX if ipv6_prefix is None else checked_ipv6_prefix(ipv6_prefix)
+        return cls(Proxies(trusted_proxies or 0), prefix)
+
+    def counted(self, request: Request) -> str:
+        """Return the address of who sent a request, as it is counted."""
+        client = self.proxies.client(request.peer_address(), request.header("X-Forwarded-For"))
+        return grouped(client, self.ipv6_prefix)
 
 
 @lru_cache(_REMEMBERED)

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar, get_args
 from overlimit import _core
 from overlimit._options import truth_of
 from overlimit.http.addresses import Proxies, checked_ipv6_prefix
-from overlimit.http.callers import warn_caller
+from overlimit.http.fields import HeaderNames, checked_header_name
 from overlimit.http.functions import is_set
 from overlimit.http.identities import Anonymous, Key
-from overlimit.http.legacy import HeaderNames, checked_header_name
+from overlimit.http.stacklevel import warn_caller
 from overlimit.http.storage_urls import store_url
 from overlimit.http.strategies import algorithm_of
 from overlimit.limits.registry import algorithm_named

@@ -1,21 +1,31 @@
-"""Response fields of the IETF draft "RateLimit header fields for HTTP", as structured fields (RFC 9651).
+"""The header fields of a response.
 
+Those of the IETF draft "RateLimit header fields for HTTP" are structured fields (RFC 9651):
 ``RateLimit-Policy: "name";q=120;w=60`` says what holds, ``RateLimit: "name";r=119;t=60`` what is left of it.
+
+The ``X-RateLimit-*`` fields, common before the draft, are defined by no document. Here they are those of one
+limit, the one that binds: its quota, what is left, and at which second of the Unix epoch that changes.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from email.utils import parsedate_to_datetime
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
+
+from overlimit import Decision
 
 __all__ = [
     "POLICY",
     "RATE",
     "RETRY_AFTER",
+    "HeaderNames",
     "Item",
+    "checked_header_name",
     "given_seconds",
+    "legacy_fields",
     "policy_field",
     "retry_after_seconds",
 ]
@@ -24,7 +34,32 @@ POLICY = "RateLimit-Policy"
 RATE = "RateLimit"
 RETRY_AFTER = "Retry-After"
 
+_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_SECOND_US = 1_000_000
 _LARGEST_INTEGER = 999_999_999_999_999  # RFC 9651, section 3.3.1: at most 15 digits
+
+
+class _Names(NamedTuple):
+    limit: str = "X-RateLimit-Limit"
+    remaining: str = "X-RateLimit-Remaining"
+    reset: str = "X-RateLimit-Reset"
+    retry_after: str = "Retry-After"
+
+
+class _PointsToFields(type):
+    # A type checker shall go on telling of attributes that are not there.
+    if not TYPE_CHECKING:
+
+        def __getattr__(cls, name: str) -> object:
+            instead = f": write HeaderNames({name.lower()}=...)" if name.lower() in cls._fields else ""
+            message = f"type object {cls.__name__!r} has no attribute {name!r}{instead}"
+            raise AttributeError(message, name=name, obj=cls)
+
+
+class HeaderNames(_Names, metaclass=_PointsToFields):
+    """What the ``X-RateLimit-*`` fields and ``Retry-After`` are called."""
+
+    __slots__ = ()
 
 
 class Item(NamedTuple):
@@ -41,14 +76,6 @@ class Item(NamedTuple):
         return f'"{escaped}"'
 
 
-class Refusal(Protocol):
-    """The one thing Retry-After needs of a decision."""
-
-    @property
-    def retry_after(self) -> float:
-        """Seconds until the same request can pass; infinite for never."""
-
-
 def policy_field(items: Iterable[Item]) -> str:
     """Format the value of ``RateLimit-Policy``."""
     return ", ".join(
@@ -56,7 +83,7 @@ def policy_field(items: Iterable[Item]) -> str:
     )
 
 
-def retry_after_seconds(decision: Refusal) -> int | None:
+def retry_after_seconds(decision: Decision) -> int | None:
     """Return a refusal's Retry-After: seconds rounded up, at least 1; None when waiting cannot help."""
     seconds = decision.retry_after
     return None if seconds == math.inf else max(1, math.ceil(seconds))
@@ -76,3 +103,34 @@ def given_seconds(retry_after: str | None, now: float) -> float | None:
         return parsedate_to_datetime(retry_after).timestamp() - now
     except ValueError:
         return None
+
+
+_USUAL_NAMES = HeaderNames()
+
+
+def legacy_fields(decision: Decision, names: HeaderNames = _USUAL_NAMES) -> list[tuple[str, str]]:
+    """Return the ``X-RateLimit-*`` fields, as (name, value); none when no store answered.
+
+    Reset is in seconds since the Unix epoch, rounded up: after a refusal when the same request passes, else
+    when the limit is as if never used. It's absent when waiting cannot help. ``Retry-After`` is not among
+    them: it belongs to every refusal, whatever fields are sent.
+    """
+    if decision.limit is None:
+        return []
+    fields = [(names.limit, str(decision.limit.quota)), (names.remaining, str(decision.remaining))]
+    seconds = decision.reset_after if decision.allowed else decision.retry_after
+    if seconds != math.inf:
+        fields.append((names.reset, str(_epoch_second(decision.time, seconds))))
+    return fields
+
+
+def checked_header_name(value: object) -> str:
+    """Return ``value`` if it can be the name of a field (RFC 9110, section 5.6.2); else raise ValueError."""
+    if not isinstance(value, str) or _TOKEN.fullmatch(value) is None:
+        raise ValueError(f"the name of a header is of A-Z a-z 0-9 - _ and the like, not {value!r}")
+    return value
+
+
+def _epoch_second(now: float, seconds: float) -> int:
+    # In whole microseconds: a float so far from zero is not exact, and rounding up would add a second.
+    return -(-(round(now * _SECOND_US) + round(seconds * _SECOND_US)) // _SECOND_US)

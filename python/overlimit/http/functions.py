@@ -5,8 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from typing import Any, TypeVar
 
-__all__ = ["SaysWhatItIs", "check_callable", "is_set", "shown", "told_apart"]
+__all__ = ["SaysWhatItIs", "check_callable", "is_set", "shown", "shows", "told_apart"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_SHAPES = ("without parameters", "of one argument", "of two arguments")
 
 
 class SaysWhatItIs:
@@ -34,7 +39,7 @@ def check_callable(name: str, given: object, parameters: int) -> None:
     """Raise TypeError unless it's None or can be called with so many arguments, and answers at once."""
     if given is None:
         return
-    shape = "a function of one argument" if parameters else "a function without parameters"
+    shape = f"a function {_SHAPES[parameters]}"
     if not callable(given):
         raise TypeError(f"{name} must be {shape}, not {given!r}")
     if _is_asynchronous(given):
@@ -95,3 +100,42 @@ def _is_asynchronous(function: Callable[..., object]) -> bool:
 
 def _plain(values: Iterable[object]) -> list[object]:
     return [value for value in values if isinstance(value, (str, bytes, int, float))]
+
+
+def shows(keywords: type) -> Callable[[F], F]:
+    """Show each of the keywords in the signature of a function, in the place of its ``**options``.
+
+    One that may also be given by its place is shown there.
+    """
+
+    def shown(function: F) -> F:
+        signature = inspect.signature(function)
+        placed = [
+            each.replace(kind=each.POSITIONAL_OR_KEYWORD)
+            for each in signature.parameters.values()
+            if each.kind is not each.VAR_KEYWORD
+        ]
+        named = [
+            _optional(name, annotation)
+            for name, annotation in keywords.__annotations__.items()
+            if name not in signature.parameters
+        ]
+        function.__signature__ = signature.replace(parameters=placed + named)  # type: ignore[attr-defined]
+        return function
+
+    return shown
+
+
+class _NotGiven:
+    """What an option is that nobody gives: something else than None may follow from that."""
+
+    def __repr__(self) -> str:
+        return "..."
+
+
+_NOT_GIVEN = _NotGiven()
+
+
+def _optional(name: str, annotation: Any) -> inspect.Parameter:
+    written = getattr(annotation, "__forward_arg__", annotation)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=_NOT_GIVEN, annotation=written)

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import ipaddress
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from types import NoneType
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+from overlimit.http.addresses import Addresses
 from overlimit.http.functions import SaysWhatItIs, check_callable, is_set, shown
+from overlimit.http.request import Request
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
 
 __all__ = [
     "ANONYMOUS",
@@ -17,13 +22,15 @@ __all__ = [
     "Combined",
     "Identifiers",
     "Identify",
+    "Identities",
     "Key",
-    "People",
+    "ReadsRequest",
     "as_identifiers",
     "as_identify",
     "as_key",
+    "ask",
     "identify_by",
-    "whom",
+    "with_addresses",
 ]
 
 ANONYMOUS = "anonymous"
@@ -31,12 +38,34 @@ ANONYMOUS = "anonymous"
 
 Identifiers = tuple[str | bytes, ...]
 
-Identify = Callable[[], object]
-"""Returns who sends the current request: one identifier, or an iterable of them."""
+
+class ReadsRequest(SaysWhatItIs):
+    """Says who sends a request, and reads that from the request itself."""
+
+    __slots__ = ()
+
+    def read(self, request: Request) -> object:
+        """Return what a function of an app would return."""
+        raise NotImplementedError
+
+    def with_addresses(self, addresses: Addresses) -> Identify:
+        """Return what says the same and reads addresses in this way."""
+        return self
 
 
-People = dict[Identify, Identifiers]
-"""Whom each callable has named in a request, so that it is asked only once."""
+Identify = Callable[..., object] | ReadsRequest
+"""Says who sends a request: returns one identifier, or an iterable of them."""
+
+
+def ask(identify: Identify, request: Request) -> object:
+    """Return what it says of a request."""
+    return identify.read(request) if isinstance(identify, ReadsRequest) else identify(*request.arguments)
+
+
+def with_addresses(identify: Identify, addresses: Addresses) -> Identify:
+    """Return what says the same and reads addresses in this way."""
+    return identify.with_addresses(addresses) if isinstance(identify, ReadsRequest) else identify
+
 
 Anonymous = Literal["share", "exempt"]
 """What becomes of requests with an empty identity: they share a count, or the limit is not theirs."""
@@ -45,6 +74,8 @@ NOBODY: Identifiers = (ANONYMOUS,)
 """The identifiers of an empty identity: this very object, which those of somebody named so are not."""
 
 _MOST_IDENTIFIERS = 16
+_STR = {str}
+_SHAPES = ("without parameters", "of the request")
 _TEXTS_OF_THEIR_OWN = (
     uuid.UUID,
     ipaddress.IPv4Address,
@@ -66,6 +97,10 @@ def as_identifiers(found: object) -> Identifiers:
     TypeError
         ``found`` is neither one of these nor an iterable of them.
     """
+    if type(found) is str and found:
+        return (found,)
+    if _are_texts(found):
+        return tuple(dict.fromkeys(found))
     known: dict[bytes, str | bytes] = {}
     for member in _members(found):
         if member:
@@ -73,26 +108,25 @@ def as_identifiers(found: object) -> Identifiers:
     return tuple(known.values()) or NOBODY
 
 
-def whom(identify: Identify, people: People) -> Identifiers:
-    """Return whom a function names in a request, and keep it in ``people``.
+class Identities(dict[Identify, Identifiers]):
+    """Whom functions have named in one request, each of which is asked only once: ``identities[function]``.
 
-    Raises
-    ------
-    TypeError
-        It names what is no identifier.
-    ValueError
-        It names more than one call may.
+    Raises TypeError for what is no identifier, ValueError for more identifiers than one call may name.
     """
-    known = people.get(identify)
-    if known is None:
-        known = as_identifiers(identify())
+
+    __slots__ = ("request",)
+
+    request: Request
+
+    def __missing__(self, identify: Identify) -> Identifiers:
+        known = as_identifiers(ask(identify, self.request))
         if len(known) > _MOST_IDENTIFIERS:
             raise ValueError(f"a call names at most {_MOST_IDENTIFIERS} identifiers")
-        people[identify] = known
-    return known
+        self[identify] = known
+        return known
 
 
-class Key(SaysWhatItIs):
+class Key(ReadsRequest):
     """A key function in the sense of Flask-Limiter: whatever it returns is one identifier."""
 
     __slots__ = ("function",)
@@ -101,10 +135,14 @@ class Key(SaysWhatItIs):
         """Take the function."""
         self.function = function
 
-    def __call__(self) -> str:
-        """Return the key of the current request; empty: there is none."""
-        found = self.function()
+    def read(self, request: Request) -> str:
+        """Return the key of a request; empty: there is none."""
+        found = ask(self.function, request)
         return found if type(found) is str else as_key(found)
+
+    def with_addresses(self, addresses: Addresses) -> Key:
+        """Return the key of the same function."""
+        return Key(with_addresses(self.function, addresses))
 
     @property
     def shown(self) -> str:
@@ -125,7 +163,7 @@ class Key(SaysWhatItIs):
         return hash(self.function)
 
 
-class Combined(SaysWhatItIs):
+class Combined(ReadsRequest):
     """Several functions that identify a request together: all whom they name are limited."""
 
     __slots__ = ("members",)
@@ -134,9 +172,13 @@ class Combined(SaysWhatItIs):
         """Take the functions, at least one."""
         self.members = tuple(members)
 
-    def __call__(self) -> list[object]:
+    def read(self, request: Request) -> list[object]:
         """Return all whom they name."""
-        return [identifier for member in self.members for identifier in _each(member())]
+        return [identifier for member in self.members for identifier in _each(ask(member, request))]
+
+    def with_addresses(self, addresses: Addresses) -> Combined:
+        """Return the same functions together."""
+        return Combined(with_addresses(member, addresses) for member in self.members)
 
     @property
     def shown(self) -> str:
@@ -157,8 +199,10 @@ class Combined(SaysWhatItIs):
         return hash(self.members)
 
 
-def identify_by(identifiers: object, key_func: object) -> Identify | None:
+def identify_by(identifiers: object, key_func: object, parameters: int = 0) -> Identify | None:
     """Return the function that the options of these names mean; None: neither is set.
+
+    Functions take so many parameters.
 
     Raises
     ------
@@ -171,30 +215,32 @@ def identify_by(identifiers: object, key_func: object) -> Identify | None:
             "several"
         )
     if not is_set(key_func):
-        return as_identify("identifiers", identifiers)
-    check_callable("key_func", key_func, 0)
+        return as_identify("identifiers", identifiers, parameters)
+    check_callable("key_func", key_func, parameters)
     return Key(key_func)  # type: ignore[arg-type]
 
 
-def as_identify(name: str, given: object) -> Identify | None:
+def as_identify(name: str, given: object, parameters: int = 0) -> Identify | None:
     """Return the function that an option names, one for a list of them; None: nothing is set.
 
     Raises
     ------
     TypeError
-        It is neither a function without parameters nor a list of these; the message names the option.
+        It is neither a function of so many parameters nor a list of these; the message names the option.
     """
     if not is_set(given):
         return None
     if isinstance(given, (list, tuple)):
-        return Combined(_as_function(f"each of {name}", member) for member in given)
-    return _as_function(name, given)
+        return Combined(_as_function(f"each of {name}", member, parameters) for member in given)
+    return _as_function(name, given, parameters)
 
 
-def _as_function(name: str, given: object) -> Identify:
+def _as_function(name: str, given: object, parameters: int) -> Identify:
+    if isinstance(given, ReadsRequest):
+        return given
     if not callable(given):
-        raise TypeError(f"{name} must be a function without parameters, not {given!r}")
-    check_callable(name, given, 0)
+        raise TypeError(f"{name} must be a function {_SHAPES[parameters]}, not {given!r}")
+    check_callable(name, given, parameters)
     return given
 
 
@@ -232,6 +278,11 @@ def _has_no_text(found: object) -> bool:
         return True
     of = found.__class__  # of a proxy that of the object behind it
     return of.__str__ is object.__str__ and of.__repr__ is object.__repr__
+
+
+# What most functions return, for speed.
+def _are_texts(found: object) -> TypeIs[Collection[str]]:
+    return isinstance(found, (list, tuple)) and set(map(type, found)) == _STR and "" not in found
 
 
 def _members(found: object) -> tuple[str | bytes | None, ...]:

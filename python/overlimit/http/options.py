@@ -6,10 +6,10 @@ import dataclasses
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
-from overlimit import Decision, InvalidLimit
+from overlimit import InvalidLimit
+from overlimit.http.charges import Cost
 from overlimit.http.functions import check_callable, is_set, shown, told_apart
-from overlimit.http.identities import Anonymous, Identify
-from overlimit.http.rules import Cost
+from overlimit.http.identities import Anonymous, Identify, ReadsRequest
 from overlimit.limiter import OnError
 from overlimit.limits import Limit, LimitsLike, as_limits
 
@@ -32,7 +32,7 @@ __all__ = [
     "text_of",
 ]
 
-Dynamic: TypeAlias = Callable[[], LimitsLike | None]
+Dynamic: TypeAlias = Callable[..., LimitsLike | None]
 """Says during a request which limits hold; ``""`` and None: none."""
 
 LimitsValue: TypeAlias = LimitsLike | Dynamic | list[Any]
@@ -41,7 +41,7 @@ LimitsValue: TypeAlias = LimitsLike | Dynamic | list[Any]
 ReadLimits: TypeAlias = Callable[[LimitsLike, str | None], tuple[Limit, ...]]
 """Reads limits, texts as an algorithm if one is named."""
 
-Scope: TypeAlias = str | Callable[[str], str]
+Scope: TypeAlias = str | Callable[..., str]
 """What a count is divided by, or a function that says so, given the endpoint."""
 
 
@@ -54,11 +54,11 @@ class LimitOptions:
     identifiers: Identify | None = None
     per_method: bool = False
     methods: frozenset[str] | None = None
-    error_message: str | Callable[[], str] | None = None
-    exempt_when: Callable[[], object] | None = None
+    error_message: str | Callable[..., str] | None = None
+    exempt_when: Callable[..., object] | None = None
     override_defaults: bool = True
-    deduct_when: Callable[[Any], object] | None = None
-    on_breach: Callable[[Decision], object] | None = None
+    deduct_when: Callable[..., object] | None = None
+    on_breach: Callable[..., object] | None = None
     cost: Cost = 1
     scope: Scope | None = None
     is_shared: bool = False
@@ -79,24 +79,21 @@ class LimitOptions:
         """Tell whether it concerns requests with this HTTP method; HEAD is asked of who answers GET."""
         return self.methods is None or method in self.methods or counted_method(method) in self.methods
 
-    def check(self, read: ReadLimits = as_limits) -> None:
+    def check(self, read: ReadLimits = as_limits, arguments: int = 0) -> None:
         """Check everything; ``read`` is what makes limits of texts.
+
+        Functions are called with so many ``arguments`` that tell of the request.
 
         Raises
         ------
         InvalidLimit
             The limits are malformed.
         ValueError, TypeError
-            Another option cannot be.
+            Another option cannot be used.
         """
         for part in (*self.parts, *self.meta_limits):
-            _check_part(part, read, self.algorithm)
-        check_callable("identifiers", self.identifiers, 0)
-        check_callable("exempt_when", self.exempt_when, 0)
-        check_callable("deduct_when", self.deduct_when, 1)
-        check_callable("on_breach", self.on_breach, 1)
-        if callable(self.error_message):
-            check_callable("error_message", self.error_message, 0)
+            _check_part(part, read, self.algorithm, arguments)
+        self._check_functions(arguments)
         for name in ("per_method", "override_defaults", "shadow"):
             check_switch(name, getattr(self, name))
         _check_cost(self.cost)
@@ -104,7 +101,18 @@ class LimitOptions:
         check_anonymous(self.anonymous)
         if self.on_error is not None and self.on_error not in get_args(OnError):
             raise ValueError(f"on_error is one of {', '.join(get_args(OnError))}, not {self.on_error!r}")
-        _check_scope(self.scope)
+
+    def _check_functions(self, arguments: int) -> None:
+        if not isinstance(self.identifiers, ReadsRequest):
+            check_callable("identifiers", self.identifiers, arguments)
+        check_callable("exempt_when", self.exempt_when, arguments)
+        check_callable("deduct_when", self.deduct_when, 1 + arguments)
+        check_callable("on_breach", self.on_breach, 1 + arguments)
+        if callable(self.error_message):
+            check_callable("error_message", self.error_message, arguments)
+        if callable(self.cost):
+            check_callable("cost", self.cost, arguments)
+        _check_scope(self.scope, 1 + arguments)
 
 
 def check_switch(name: str, value: object) -> None:
@@ -166,9 +174,9 @@ def check_anonymous(anonymous: object) -> None:
         raise ValueError(f"anonymous is 'share' or 'exempt', not {anonymous!r}")
 
 
-def _check_part(part: LimitsLike | Dynamic, read: ReadLimits, algorithm: str | None) -> None:
+def _check_part(part: LimitsLike | Dynamic, read: ReadLimits, algorithm: str | None, arguments: int) -> None:
     if is_dynamic(part):
-        return check_callable("what names limits during a request", part, 0)
+        return check_callable("what names limits during a request", part, arguments)
     members = part if isinstance(part, (list, tuple)) and part else (part,)
     if not all(is_set(member) for member in members):
         raise InvalidLimit(
@@ -179,21 +187,20 @@ def _check_part(part: LimitsLike | Dynamic, read: ReadLimits, algorithm: str | N
     return None
 
 
-def _check_scope(scope: object) -> None:
+def _check_scope(scope: object, parameters: int) -> None:
     if isinstance(scope, int):
         raise TypeError(f"scope is a text or a function of the endpoint, not {scope}: write scope='{scope}'")
     if scope is not None and not isinstance(scope, str):
-        check_callable("scope", scope, 1)
+        check_callable("scope", scope, parameters)
 
 
 def _check_cost(cost: object) -> None:
     if callable(cost):
-        return check_callable("cost", cost, 0)
+        return
     if isinstance(cost, bool) or not isinstance(cost, int):
         raise TypeError(f"cost must be a whole number or a function that returns one, not {cost!r}")
     if cost < 0:
         raise ValueError(f"cost must be 0 or more, not {cost}")
-    return None
 
 
 def _check_name(name: object) -> None:

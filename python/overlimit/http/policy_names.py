@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Iterator
 
-__all__ = ["distinct", "policy_name", "shown_name"]
+from overlimit._forks import PerProcess
+
+__all__ = ["RecentNames", "distinct", "policy_name", "shown_name"]
 
 # The first words of all kinds: a prefix that begins so could be taken for one.
 _KINDS = frozenset({"application", "blueprint", "default", "fallback", "meta", "route", "shared", "with"})
 _LONGEST = 64
 _HASH_DIGITS = 16
 _SEPARATOR = "--"
+_MOST_RECENT = 1024
 _NAME = re.compile(rf"[A-Za-z0-9_.-]{{1,{_LONGEST}}}")
 _SLOT = re.compile(r"[A-Za-z0-9_.]+(?:-[A-Za-z0-9_.]+)*")
 
@@ -56,3 +60,35 @@ def _hashed(text: str, slots: tuple[str, ...]) -> str:
     readable = re.sub(r"[^A-Za-z0-9_.]+", "-", text)[: _LONGEST - _HASH_DIGITS - 1].strip("-")
     digest = hashlib.sha256(ascii(slots).encode()).hexdigest()[:_HASH_DIGITS]
     return f"{readable}-{digest}" if readable else digest
+
+
+class RecentNames:
+    """The names of policies that a process used lately; safe for threads.
+
+    They are bounded, since requests may make names up.
+    """
+
+    def __init__(self) -> None:
+        """Start without any."""
+        self._names: dict[str, str | None] = {}
+        self._lock = PerProcess(threading.Lock)
+
+    def add(self, name: str, endpoint: str | None = None) -> None:
+        """Note a name as the latest, and the endpoint that it counts alone; None: there is none."""
+        with self._lock():
+            self._names.pop(name, None)
+            self._names[name] = endpoint
+            if len(self._names) > _MOST_RECENT:
+                del self._names[next(iter(self._names))]
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield what is known now, the oldest first."""
+        with self._lock():
+            known = tuple(self._names)
+        return iter(known)
+
+    def of_endpoint(self, endpoint: str) -> Iterator[str]:
+        """Yield what is known now to count this endpoint alone."""
+        with self._lock():
+            known = tuple(self._names.items())
+        return (name for name, counted in known if counted == endpoint)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from http import HTTPStatus
 
-__all__ = ["MEDIA_TYPES", "Problem", "explained", "quota_exceeded", "store_failed"]
+__all__ = ["MEDIA_TYPES", "Problem", "accepted_media_type", "explained", "quota_exceeded", "store_failed"]
 
 MEDIA_TYPES = ("application/problem+json", "application/json", "text/html")
 """What a body may be, the first for whoever names none or takes anything.
@@ -22,6 +23,7 @@ Among equally welcome ones the earlier is right. So a request without ``Accept``
 """
 
 _HTML = "text/html"
+_QUALITY = re.compile(r"[0-9]*\.?[0-9]+|[0-9]+\.")
 _QUOTA_EXCEEDED = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 
 
@@ -95,3 +97,41 @@ def explained(retry_after: int | None) -> str:
     if retry_after is None:
         return "The rate limit here never admits this request."
     return f"Too many requests: the next one is admitted in {retry_after} second{'s' * (retry_after != 1)}."
+
+
+def accepted_media_type(accept: str | None) -> str:
+    """Return which of `MEDIA_TYPES` a request with this ``Accept`` field gets; the first if none fits.
+
+    For each of them the most specific range counts (RFC 9110, section 12.5.1), and then the highest weight,
+    the more specific range, and our order.
+    """
+    ranges = [found for part in (accept or "").split(",") if (found := _media_range(part)) is not None]
+    best, result = (0.0, 0), MEDIA_TYPES[0]
+    for media_type in MEDIA_TYPES:
+        matching = [each for each in ranges if _matches(each[0], media_type)]
+        specificity, weight = max(
+            ((_specificity(name), weight) for name, weight in matching), default=(0, 0.0)
+        )
+        if weight > 0 and (weight, specificity) > best:
+            best, result = (weight, specificity), media_type
+    return result
+
+
+def _media_range(part: str) -> tuple[str, float] | None:
+    """Return a media range and its weight; None for what is none, and for one with other parameters."""
+    name, *parameters = (each.strip() for each in part.lower().split(";"))
+    weight = 1.0
+    for parameter in parameters:
+        key, _, value = parameter.partition("=")
+        if key.strip() != "q" or not _QUALITY.fullmatch(value.strip()):
+            return None
+        weight = float(value)
+    return (name, weight) if weight <= 1 else None
+
+
+def _matches(name: str, media_type: str) -> bool:
+    return name in (media_type, f"{media_type.partition('/')[0]}/*", "*/*")
+
+
+def _specificity(name: str) -> int:
+    return 3 - name.count("*")

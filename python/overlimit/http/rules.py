@@ -1,159 +1,257 @@
-"""Rules: one policy each, who is charged under it, in which role, and what else was said about it."""
+"""A rule: one limit somewhere. Whose requests it counts, where, when, and at what cost."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from enum import IntEnum
-from typing import Any, NamedTuple
+import dataclasses
+import hashlib
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from overlimit import Decision, Limiter
-from overlimit.http.fields import Item
-from overlimit.http.identities import Identify, as_identifiers
-from overlimit.limits import Limit
+from overlimit import InvalidLimit, Limiter
+from overlimit.http.charges import Charge, Role, UnregisteredLimiter
+from overlimit.http.functions import is_set, shown
+from overlimit.http.identities import with_addresses
+from overlimit.http.options import Dynamic, LimitOptions, counted_method, hashable, is_dynamic
+from overlimit.http.policy_names import policy_name, shown_name
+from overlimit.limits import Limit, LimitsLike, as_limits
 
-__all__ = ["NO_TERMS", "Choice", "Cost", "Role", "Rule", "Terms", "VaryingLimiter", "items_of", "strictness"]
+if TYPE_CHECKING:
+    from overlimit.http.installation import Installation
 
-Cost = int | Callable[[], int]
-"""What a request spends, or a function without parameters that says so during the request."""
+__all__ = ["MOST_KEPT", "ChargeOrFinder", "Place", "Rule"]
 
+MOST_KEPT = 256
+"""How many of what depends on the request are kept: limiters of one rule, and store calls of a route."""
 
-_BY_STRICTNESS = ("allow", "local", "deny", "raise")
+Arguments: TypeAlias = tuple[Any, ...]
+"""What functions of the app are called with; see `Request.arguments`."""
 
-
-class Role(IntEnum):
-    """What a charge does to the call it is part of; the numbers are those of the engine."""
-
-    ENFORCE = 0
-    """Refuses when its limit does."""
-    SHADOW = 1
-    """Is evaluated and charged like the enforced ones, and never refuses."""
-    ON_REFUSAL = 2
-    """A meta limit: charged when the enforced ones refuse; refuses everything once it is used up."""
-
-
-class Terms(NamedTuple):
-    """What was said about a limit beside its numbers; None: nothing."""
-
-    deduct_when: Callable[[Any], object] | None = None
-    """Given the response: whether the request counts."""
-    on_breach: tuple[Callable[[Decision], object], ...] = ()
-    """Called with a refusal, one after the other; each may return a response, and the last one counts."""
-    error_message: str | Callable[[], str] | None = None
-    """The refusal's description."""
-
-    def joined(self, other: Terms) -> Terms:
-        """Return the terms of both: what counts for either counts, and all hooks are told."""
-        return Terms(
-            _either(self.deduct_when, other.deduct_when),
-            tuple(dict.fromkeys((*self.on_breach, *other.on_breach))),
-            self.error_message or other.error_message,
-        )
+ChargeOrFinder: TypeAlias = Charge | Callable[[Arguments], Charge | None]
+"""What a rule charges, or a function that finds it out during a request; None: nothing."""
 
 
-NO_TERMS = Terms()
+class Place(NamedTuple):
+    """Where a limit is put: what its counts are kept by, and its name in header fields."""
+
+    kind: str
+    """What sort of place it is; each has a fixed number of ``parts``."""
+    parts: tuple[str, ...]
+    """Of a limit that counts per endpoint the first one is the endpoint."""
+    shown: str
+    endpoint: str
+    method: str
+
+    @property
+    def counts_per_endpoint(self) -> bool:
+        """Whether what is put here counts per endpoint, and not for the whole app."""
+        return self.kind.partition("-")[0] not in ("application", "meta")
+
+    def by_method(self) -> Place:
+        """Return the place of what each HTTP method has counts of its own of."""
+        parts = (*self.parts, counted_method(self.method))
+        return self._replace(kind=f"{self.kind}-by-method", parts=parts)
+
+    def member(self, number: int) -> Place:
+        """Return the place of a further policy that the same options put here; the first one stays here."""
+        if number == 0:
+            return self
+        return self._replace(kind=f"{self.kind}-member", parts=(*self.parts, str(number)))
+
+    def beside(self, options: LimitOptions, *what: object) -> Place:
+        """Return the place of one of several limits that are put here; ``what`` tells it from the others."""
+        apart = (options.told_apart(options.identifiers), options.shadow, options.name, *what)
+        return self._replace(parts=(*self.parts, _digest(apart)))
 
 
-class VaryingLimiter(Limiter):
-    """A limiter whose limits depend on the request: others of its name are meant."""
+class _Found(NamedTuple):
+    """What is found out of a count's name during a request."""
 
-    def _register(self, name: str | None) -> None:
-        """Be compared with none."""
+    scope: str | None = None
+    instead_of_endpoint: str | None = None
+
+
+_MakeCharge = Callable[[LimitsLike, _Found], Charge]
 
 
 class Rule(NamedTuple):
-    """One policy of a plan, who is charged under it, and the name it is shown under."""
+    """One limit somewhere: all that is known of it before a request.
 
-    limiter: Limiter
-    identify: Identify
-    name: str
-    role: Role = Role.ENFORCE
-    cost: Cost = 1
-    terms: Terms = NO_TERMS
-    in_fields: bool = True
-    """Whether the ``RateLimit`` fields tell of it, if it's enforced."""
-    exempts_nobody: bool = False
-    """Whether it leaves requests with an empty identity alone."""
+    Limits that are counted as one policy, as those of one text, are one rule.
+    """
 
-    def joined(self, other: Rule) -> Rule:
-        """Return one rule for two of one policy: their limits, the stricter ones, and the highest cost."""
-        return self._replace(
-            limiter=_joined(self.limiter, other.limiter),
-            identify=_all_of(self.identify, other.identify),
-            cost=_highest(self.cost, other.cost),
-            terms=self.terms.joined(other.terms),
-            in_fields=self.in_fields or other.in_fields,
+    installation: Installation
+    options: LimitOptions
+    place: Place
+    role: Role
+    value: LimitsLike | Dynamic
+    label: str = ""
+    """Tells it from others of the same name in header fields."""
+    by_numbers: bool = False
+    """Whether limits with different numbers count apart."""
+
+    def compiled(self) -> ChargeOrFinder:
+        """Return what it charges, or a function that finds it out during a request.
+
+        Raises
+        ------
+        InvalidLimit
+            The limits do not fit the algorithm.
+        """
+        value, scope = self.value, self.options.scope
+        if is_dynamic(value) or callable(scope) or self.options.exempt_when or self._request_identifier():
+            # Kept, since a limiter costs more than a request; bounded, since a request may choose the scope.
+            return partial(self._charge_unless_exempt, lru_cache(MOST_KEPT)(self._make_unregistered))
+        kind = UnregisteredLimiter if self.options.during_request else Limiter
+        return self._charge_under(kind, value, _Found(scope))
+
+    @property
+    def shown(self) -> str:
+        """The name it has in header fields."""
+        scope = self.options.scope if self.options.is_shared else None
+        name = shown_name(
+            self.options.name or (scope if isinstance(scope, str) and scope else self.place.shown)
+        )
+        return f"{name}:{self.label}" if self.label else name
+
+    @property
+    def limits(self) -> tuple[Limit, ...] | None:
+        """The limits; None when a function names them during a request."""
+        if is_dynamic(self.value):
+            return None
+        return self.installation.read_limits(self.value, self.options.algorithm)
+
+    @property
+    def in_shadow(self) -> bool:
+        """Whether it counts and never refuses."""
+        return self.options.shadow or self.installation.shadow
+
+    @property
+    def can_refuse(self) -> bool:
+        """Whether it can refuse a request by itself."""
+        return self.role is Role.ENFORCE and not self.in_shadow and self.installation.enabled
+
+    @property
+    def exempts_nobody(self) -> bool:
+        """Whether it leaves requests with an empty identity alone."""
+        return (self.options.anonymous or self.installation.anonymous) == "exempt"
+
+    @property
+    def counted_endpoint(self) -> str | None:
+        """The endpoint that it counts alone; None: it counts several."""
+        alone = self.installation.counts_per_endpoint(self.options, self.place)
+        return self.place.endpoint if alone else None
+
+    def raising(self) -> Rule:
+        """Return the same rule with a store whose failures are raised."""
+        return self._replace(options=dataclasses.replace(self.options, on_error="raise"))
+
+    def charge_now(self, arguments: Arguments = ()) -> Charge | None:
+        """Return what it charges at this moment, whatever ``exempt_when`` would say; None: no limit holds.
+
+        Functions that need a request raise here what they raise without one.
+        """
+        return self._charge(self._make_unregistered, arguments)
+
+    def policy_name_now(self) -> str:
+        """Return the name its counts have at this moment; functions raise what they raise."""
+        if not self.options.is_shared:
+            return self._policy_name((), self._found(()))
+        charge = self.charge_now()
+        if charge is None or charge.limiter.name is None:
+            raise LookupError("no limit holds now, and the name of a shared count tells how it counts")
+        return charge.limiter.name
+
+    def reset(self, identifier: str) -> None:
+        """Give an identifier a fresh start where this counts at this moment, whatever the limits are.
+
+        Functions raise what they raise; StoreError: the store cannot answer.
+        """
+        self._limiter(UnregisteredLimiter, as_limits("1/second"), self.policy_name_now()).reset(identifier)
+
+    def _charge_unless_exempt(self, make: _MakeCharge, arguments: Arguments) -> Charge | None:
+        exempt_when = self.options.exempt_when
+        if exempt_when is not None and exempt_when(*arguments):
+            return None
+        return self._charge(make, arguments)
+
+    def _charge(self, make: _MakeCharge, arguments: Arguments) -> Charge | None:
+        limits = self.value(*arguments) if is_dynamic(self.value) else self.value
+        if limits is None or not is_set(limits):
+            return None
+        found = self._found(arguments)
+        try:
+            return make(hashable(limits), found)
+        except InvalidLimit as error:
+            if not is_dynamic(self.value):
+                raise
+            where = f" for {self.place.endpoint!r}" if self.place.endpoint else ""
+            raise InvalidLimit(f"{shown(self.value)}{where}: {error}") from None
+
+    def _found(self, arguments: Arguments) -> _Found:
+        scope, identifier = self.options.scope, self._request_identifier()
+        found = str(scope(self.place.endpoint, *arguments)) if callable(scope) else scope
+        return _Found(found, None if identifier is None else str(identifier(*arguments)))
+
+    def _request_identifier(self) -> Callable[..., str] | None:
+        return self.installation.request_identifier if self.place.counts_per_endpoint else None
+
+    def _make_unregistered(self, value: LimitsLike, found: _Found) -> Charge:
+        return self._charge_under(UnregisteredLimiter, value, found)
+
+    def _charge_under(self, kind: type[Limiter], value: LimitsLike, found: _Found) -> Charge:
+        options, installation = self.options, self.installation
+        limits = installation.read_limits(value, options.algorithm)
+        name = self._policy_name(limits, found)
+        if self.by_numbers:
+            limits = tuple(limit.counted_by_numbers() for limit in limits)
+        hooks = (installation.on_breach_of(self.role), options.on_breach)
+        return Charge(
+            self._limiter(kind, limits, name),
+            with_addresses(options.identifiers or installation.identify, installation.addresses),
+            self.shown,
+            Role.SHADOW if options.shadow and self.role is Role.ENFORCE else self.role,
+            options.cost,
+            options.deduct_when,
+            tuple(hook for hook in hooks if hook is not None),
+            options.error_message,
+            installation.in_fields,
+            self.exempts_nobody,
         )
 
-    def items(self) -> Iterator[Item]:
-        """Yield one header item per limit."""
-        return items_of(self.name, self.limiter.limits)
+    def _limiter(self, kind: type[Limiter], limits: tuple[Limit, ...], name: str) -> Limiter:
+        installation = self.installation
+        installation.recent_names.add(name, self.counted_endpoint)
+        return kind(
+            limits,
+            name=name,
+            store=installation.store,
+            clock=installation.clock,
+            on_error=self.options.on_error or installation.on_error,
+            local_share=installation.local_share,
+        )
+
+    def _policy_name(self, limits: tuple[Limit, ...], found: _Found) -> str:
+        kind, parts = self.place.kind, self.place.parts
+        if self.options.is_shared:
+            kind, parts = self._shared(limits, found.scope or "")
+        elif found.instead_of_endpoint is not None:
+            kind, parts = f"{kind}-of", (found.instead_of_endpoint, *parts[1:])
+        if found.scope is not None and not self.options.is_shared:
+            kind, parts = f"{kind}-scoped", (*parts, found.scope)
+        return policy_name(kind, *parts, prefix=self.installation.prefix)
+
+    # Limits of one scope that count differently may hold side by side, for the same identifiers.
+    def _shared(self, limits: tuple[Limit, ...], scope: str) -> tuple[str, tuple[str, ...]]:
+        what = (
+            self.options.told_apart(self.options.identifiers),
+            self.options.shadow,
+            *sorted(str(limit._core_limit.tag) for limit in limits),
+        )
+        if not self.options.per_method:
+            return "shared", (scope, _digest(what))
+        return "shared-by-method", (scope, _digest(what), counted_method(self.place.method))
 
 
-def items_of(name: str, limits: Sequence[Limit]) -> Iterator[Item]:
-    """Yield one item per limit: a policy of one limit shows exactly its name."""
-    for limit in limits:
-        shown = name if len(limits) == 1 else f"{name}:{limit.label}"
-        yield Item(shown, limit.quota, limit.window)
-
-
-def strictness(limiter: Limiter) -> int:
-    """Return a larger number for a stricter ``on_error``."""
-    return _BY_STRICTNESS.index(limiter.on_error)
-
-
-def _all_of(one: Identify, other: Identify) -> Identify:
-    return one if one == other else lambda: (*as_identifiers(one()), *as_identifiers(other()))
-
-
-def _joined(one: Limiter, other: Limiter) -> Limiter:
-    """Return a limiter with the limits of both, of those that share a count the stricter."""
-    by_count = _by_count(one)
-    for count, limit in _by_count(other).items():
-        by_count[count] = min(by_count.get(count, limit), limit, key=_room)
-    strictest = max(one, other, key=strictness)
-    return VaryingLimiter(
-        list(by_count.values()),
-        name=one.name,
-        store=one.store,
-        clock=one.clock,
-        on_error=strictest.on_error,
-        local_share=one.local_share,
-    )
-
-
-def _by_count(limiter: Limiter) -> dict[tuple[int, int], Limit]:
-    """Return the limits by what their counts are found by: those alike in that are numbered."""
-    alike: Counter[int] = Counter()
-    found = {}
-    for limit in limiter.limits:
-        tag = limit._core_limit.tag
-        found[tag, alike[tag]] = limit
-        alike[tag] += 1
-    return found
-
-
-def _room(limit: Limit) -> tuple[int, float]:
-    return limit.quota, -limit.window
-
-
-def _highest(one: Cost, other: Cost) -> Cost:
-    if isinstance(one, int) and isinstance(other, int):
-        return max(one, other)
-    return lambda: max(_units(one), _units(other))
-
-
-def _units(cost: Cost) -> int:
-    return cost if isinstance(cost, int) else cost()
-
-
-def _either(
-    one: Callable[[Any], object] | None, other: Callable[[Any], object] | None
-) -> Callable[[Any], object] | None:
-    if one is None or other is None:
-        return None
-    return lambda response: any([one(response), other(response)])
-
-
-Choice = Rule | Callable[[], Rule | None]
-"""A rule, or a function that says during a request which one holds, if any."""
+def _digest(what: tuple[object, ...]) -> str:
+    return hashlib.sha256(ascii(what).encode()).hexdigest()[:8]

@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 from overlimit._options import truth_of
 from overlimit._redis_url import query_options
 from overlimit._tls import TLS_DEFAULTS
-from overlimit.http.callers import warn_caller
+from overlimit.http.stacklevel import warn_caller
 
 __all__ = ["store_url"]
 

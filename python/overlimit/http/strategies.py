@@ -6,7 +6,7 @@ import logging
 from types import MappingProxyType
 
 from overlimit.errors import InvalidLimit
-from overlimit.http.callers import frames_to_caller
+from overlimit.http.stacklevel import frames_to_caller
 from overlimit.limits import (
     FixedWindow,
     Limit,

@@ -18,7 +18,7 @@ from overlimit import (
     TokenBucket,
 )
 from overlimit import flask as overlimit_flask
-from overlimit.flask.exceeded import StoreFailed
+from overlimit.flask.errors import StoreFailed
 from overlimit.recipes import Counter, PeriodLimit, TokenLimiter
 
 DECISION = Limiter("1/minute", name="p", store=MemoryStore(), clock=ManualClock(5)).hit("a")

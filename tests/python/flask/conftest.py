@@ -13,7 +13,6 @@ from werkzeug.test import TestResponse
 
 from overlimit import Decision, ManualClock, MemoryStore, RedisStore, _core
 from overlimit.flask import RateLimit
-from overlimit.http.identities import People
 
 Configured = tuple[Flask, dict[str, Any]]
 
@@ -113,18 +112,12 @@ def make_app(store: MemoryStore | RedisStore, clock: ManualClock) -> Callable[..
 def store_calls(monkeypatch: pytest.MonkeyPatch) -> list[list[tuple[Any, ...]]]:
     """Return the charges of each call to a store, as they come."""
     calls: list[list[tuple[Any, ...]]] = []
-    hit_rules = _core._hit_rules
+    hit_charges = _core._hit_charges
 
-    def noted(rules: Any, read: Any, people: People) -> Decision:
-        decision = hit_rules(rules, read, people)
-        calls.append(
-            [
-                (limiter, identifier, cost)
-                for limiter, identify, cost, _ in rules
-                for identifier in people[identify]
-            ]
-        )
+    def noted(charges: list[tuple[Any, ...]]) -> Decision:
+        decision = hit_charges(charges)
+        calls.append([charge[:3] for charge in charges])
         return decision
 
-    monkeypatch.setattr(_core, "_hit_rules", noted)
+    monkeypatch.setattr(_core, "_hit_charges", noted)
     return calls

@@ -12,8 +12,8 @@ from flask import Flask
 
 from overlimit import Limiter
 from overlimit.flask import RateLimit, RateLimitExceeded
-from overlimit.flask.counterparts import ARGUMENTS, OF_ERROR, OF_LIMITER
-from overlimit.flask.settings import Options
+from overlimit.http.migration_hints import ARGUMENTS, OF_ERROR, OF_LIMITER
+from overlimit.http.settings import Options
 
 THEIR_ARGUMENTS = frozenset(
     f"{kind}_limits{option}"

@@ -8,8 +8,8 @@ import pytest
 
 from overlimit import MemoryStore
 from overlimit.http.configuration import KEYS, read
+from overlimit.http.fields import HeaderNames
 from overlimit.http.identities import Key
-from overlimit.http.legacy import HeaderNames
 
 
 def who():

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from overlimit.http.made_names import MadeNames
+from overlimit.http.policy_names import RecentNames
 
 
 def test_each_name_is_remembered_once_and_the_latest_last():
-    names = MadeNames()
+    names = RecentNames()
     for name in ("a", "b", "a"):
         names.add(name)
     assert list(names) == ["b", "a"]
 
 
 def test_the_oldest_of_many_are_forgotten():
-    names = MadeNames()
+    names = RecentNames()
     for number in range(1026):
         names.add(str(number))
         names.add("used")

@@ -1,4 +1,7 @@
-"""What a decorator leaves on a function or a blueprint, and how it is found again."""
+"""What a decorator leaves on a function or on a group of routes, and how it is found again.
+
+A group is what a framework puts routes into: a blueprint, a router.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +9,21 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
-from flask import Blueprint, Flask, has_request_context
-
 from overlimit.http.options import LimitOptions
+from overlimit.http.policy_names import distinct
 
 __all__ = [
     "MARKS",
+    "Layer",
     "Mark",
     "Marks",
     "Owner",
+    "labelled",
     "leave_mark",
-    "mark_blueprint",
+    "mark_group",
     "marks_above",
     "marks_of",
-    "marks_of_blueprint",
+    "marks_of_group",
     "wrapped_chain",
 ]
 
@@ -34,7 +38,7 @@ class Owner(Protocol):
     def _was_registered(self) -> bool:
         """Whether it was ever registered on an app, be that still there or not."""
 
-    def _limits(self, app: Flask) -> bool:
+    def _limits(self, app: Any) -> bool:
         """Tell whether it is registered on this one."""
 
     def __hash__(self) -> int:
@@ -58,8 +62,9 @@ class Mark:
 Marks = tuple[Mark, ...]
 """Marks of one thing, those of the innermost decorator first."""
 
+_layers: WeakKeyDictionary[Callable[..., Any], Layer] = WeakKeyDictionary()
 _above: WeakKeyDictionary[Callable[..., Any], Marks] = WeakKeyDictionary()
-_on_blueprints: WeakKeyDictionary[Blueprint, Marks] = WeakKeyDictionary()
+_on_groups: WeakKeyDictionary[Any, Marks] = WeakKeyDictionary()
 
 
 def marks_of(function: object) -> Marks:
@@ -68,10 +73,10 @@ def marks_of(function: object) -> Marks:
     return marks
 
 
-def leave_mark(target: Callable[..., Any], mark: Mark) -> Marks:
+def leave_mark(target: Callable[..., Any], mark: Mark, *, during_request: bool) -> Marks:
     """Note a decorator above ``target`` and return all marks of the function it makes."""
     # No route is made during a request, and what is decorated then, each time anew, must not pile up.
-    for function in () if has_request_context() else wrapped_chain(target):
+    for function in () if during_request else wrapped_chain(target):
         try:
             _above[function] = (*_above.get(function, ()), mark)
         except TypeError:  # cannot be referred to weakly, so it is nothing that @app.route returns
@@ -87,14 +92,20 @@ def marks_above(function: Callable[..., Any]) -> Marks:
         return ()
 
 
-def mark_blueprint(blueprint: Blueprint, mark: Mark) -> None:
-    """Note limits for all views of a blueprint."""
-    _on_blueprints[blueprint] = (*marks_of_blueprint(blueprint), mark)
+def mark_group(group: object, mark: Mark) -> None:
+    """Note limits for all routes of a group."""
+    _on_groups[group] = (*marks_of_group(group), mark)
 
 
-def marks_of_blueprint(blueprint: Blueprint) -> Marks:
-    """Return the marks of a blueprint itself."""
-    return _on_blueprints.get(blueprint, ())
+def marks_of_group(group: object) -> Marks:
+    """Return the marks of a group itself."""
+    return _on_groups.get(group, ())
+
+
+def labelled(marks: Marks) -> tuple[tuple[str, Mark], ...]:
+    """Tell the marks of one thing apart: by their name, or else by their place from the inside."""
+    labels = distinct(mark.options.name or str(number) for number, mark in enumerate(marks, 1))
+    return tuple(zip(labels, marks, strict=True))
 
 
 def wrapped_chain(function: Any) -> Iterator[Callable[..., Any]]:
@@ -102,3 +113,33 @@ def wrapped_chain(function: Any) -> Iterator[Callable[..., Any]]:
     while function is not None:
         yield function
         function = getattr(function, "__wrapped__", None)
+
+
+class Layer:
+    """The limits that one wrapper adds to a function; decorators right above each other are one layer."""
+
+    __slots__ = ("__weakref__", "function", "innermost", "marks", "name")
+
+    def __init__(self, function: Callable[..., Any], marks: Marks, *, innermost: bool) -> None:
+        """Put ``marks`` on ``function``; ``innermost`` says that there is no other layer below."""
+        self.function = function
+        self.marks = marks
+        self.innermost = innermost
+        self.name = f"{function.__module__}.{getattr(function, '__qualname__', type(function).__qualname__)}"
+
+    @property
+    def shown(self) -> str:
+        """The name that the limits of a plain function are shown under."""
+        return self.name.rpartition(".")[2]
+
+    @classmethod
+    def around(cls, target: Callable[..., Any], mark: Mark) -> Layer:
+        """Make the layer of a decorator around ``target``."""
+        below = _layers.get(target)
+        if below is None:
+            return cls(target, (mark,), innermost=not marks_of(target))
+        return cls(below.function, (*below.marks, mark), innermost=below.innermost)
+
+    def belongs_to(self, wrapper: Callable[..., Any]) -> None:
+        """Note the wrapper, so that a decorator right above it joins this layer."""
+        _layers[wrapper] = self

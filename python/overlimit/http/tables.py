@@ -1,12 +1,11 @@
-"""What ``flask limits`` prints for people."""
+"""The limits of an app as tables of text, for people."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
-from overlimit.flask.binding import Binding
-from overlimit.flask.columns import aligned
-from overlimit.flask.descriptions import Description, identifiers_shown, seconds, store_shown
+from overlimit.http.installation import Installation
+from overlimit.http.reports import Description, store_shown
 
 __all__ = ["listing", "resets", "standings"]
 
@@ -18,26 +17,26 @@ _CHECK_HEAD = ("POLICY", "NAME", "LIMIT", "REMAINING", "RETRY AFTER", "RESET AFT
 _UNKNOWN = "known only during a request"
 
 
-def listing(bindings: Collection[Binding], entries: list[Description]) -> Iterator[str]:
+def listing(installations: Collection[Installation], entries: list[Description]) -> Iterator[str]:
     """Yield the stores, a table of all limits and the routes that nothing protects."""
-    usual = {identifiers_shown(binding) for binding in bindings}
-    yield from map(_binding_line, bindings)
+    usual = {each.identifiers_shown() for each in installations}
+    yield from map(_store_line, installations)
     rows = [row for entry in entries for row in _rows(entry, usual)]
     if rows:
         yield ""
-        yield from aligned([_LIST_HEAD, *rows])
+        yield from _aligned([_LIST_HEAD, *rows])
     bare = [_where(entry) for entry in entries if not entry["protected"]]
     yield ""
     yield "Unprotected (no limit can refuse a request):" if bare else "Every route is protected."
-    yield from (f"  {line}" for line in aligned(bare))
+    yield from (f"  {line}" for line in _aligned(bare))
 
 
-def _binding_line(binding: Binding) -> str:
-    prefix = f", key prefix {binding.prefix}" if binding.prefix else ""
-    shadow = ", in shadow: refuses nothing" if binding.shadow else ""
-    disabled = "" if binding.enabled else ", disabled"
-    who = f", identifiers {identifiers_shown(binding)}"
-    return f"Store: {store_shown(binding.store)}{prefix}{who}{shadow}{disabled}"
+def _store_line(installation: Installation) -> str:
+    prefix = f", key prefix {installation.prefix}" if installation.prefix else ""
+    shadow = ", in shadow: refuses nothing" if installation.shadow else ""
+    disabled = "" if installation.enabled else ", disabled"
+    who = f", identifiers {installation.identifiers_shown()}"
+    return f"Store: {store_shown(installation.store)}{prefix}{who}{shadow}{disabled}"
 
 
 def _rows(entry: Description, usual: Collection[str]) -> Iterator[tuple[str, ...]]:
@@ -54,7 +53,7 @@ def _rows(entry: Description, usual: Collection[str]) -> Iterator[tuple[str, ...
 def _numbers(limit: Description) -> tuple[str, str, str, str]:
     if limit["limit"] is None:
         return "(dynamic)", "-", "-", "-"
-    return limit["limit"], str(limit["quota"]), seconds(limit["window"]), limit["algorithm"]
+    return limit["limit"], str(limit["quota"]), _seconds(limit["window"]), limit["algorithm"]
 
 
 def _options(limit: Description) -> Iterator[str]:
@@ -86,16 +85,16 @@ def standings(identifier: str, found: list[Description]) -> Iterator[str]:
     """Yield a table of how an identifier stands under each limit."""
     yield f"Limits of {identifier}:"
     rows = [_standing_row(each) for each in found]
-    yield from aligned([_CHECK_HEAD, *rows])
+    yield from _aligned([_CHECK_HEAD, *rows])
 
 
 def _standing_row(found: Description) -> tuple[str, ...]:
     options = "; ".join(_options(found))
     if found["limit"] is None:
         return found["policy"] or "-", found["name"], "-", "-", "-", "-", _UNKNOWN, options
-    retry = "never" if found["retry_after"] is None else seconds(found["retry_after"])
+    retry = "never" if found["retry_after"] is None else _seconds(found["retry_after"])
     left = f"{found['remaining']} of {found['quota']}"
-    reset = seconds(found["reset_after"])
+    reset = _seconds(found["reset_after"])
     return found["policy"], found["name"], found["limit"], left, retry, reset, found["status"], options
 
 
@@ -107,3 +106,14 @@ def resets(identifier: str, done: list[str], left: list[str]) -> Iterator[str]:
     if left:
         yield f"Not reset, as where they count is {_UNKNOWN}:"
         yield from (f"  {name}" for name in left)
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield a line per row, each column as wide as what is longest in it; all rows have as many cells."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _seconds(number: float) -> str:
+    return f"{number:.3f}".rstrip("0").rstrip(".") + " s"

@@ -21,9 +21,9 @@ __all__ = [
     "OF_LIMIT",
     "OF_LIMITER",
     "OF_MODULE",
-    "PointsToCounterparts",
+    "HasMigrationHints",
+    "hints_at_arguments",
     "no_such_option",
-    "says_what_to_write",
 ]
 
 P = ParamSpec("P")
@@ -146,20 +146,20 @@ OF_MODULE = MappingProxyType(
 """Names of its modules."""
 
 
-class PointsToCounterparts:
+class HasMigrationHints:
     """Says of an attribute that Flask-Limiter's class has what this one has instead."""
 
-    _counterparts: ClassVar[Mapping[str, str]]
+    _migration_hints: ClassVar[Mapping[str, str]]
 
     # A type checker shall go on telling of attributes that are not there.
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> object:
             """Raise AttributeError."""
-            raise missing(self, name, type(self)._counterparts)
+            raise missing(self, name, type(self)._migration_hints)
 
 
-def says_what_to_write(hints: Mapping[str, str]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def hints_at_arguments(hints: Mapping[str, str]) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Let a function answer an argument by its name in Flask-Limiter with what to write instead."""
 
     def decorated(function: Callable[P, R]) -> Callable[P, R]:

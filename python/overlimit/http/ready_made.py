@@ -1,6 +1,6 @@
 """Ready-made answers to the question who sends a request, for every framework.
 
-A framework's adapter gives `Request`, and exports the functions here as what its ``identifiers`` take.
+A framework's adapter exports them as what its ``identifiers`` take.
 """
 
 from __future__ import annotations
@@ -8,60 +8,48 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass, field, replace
 
-from overlimit.http.functions import SaysWhatItIs
-from overlimit.http.identities import Combined, Identify, Key
-from overlimit.http.legacy import checked_header_name
+from overlimit.http.addresses import Addresses
+from overlimit.http.fields import checked_header_name
+from overlimit.http.identities import Combined, ReadsRequest
+from overlimit.http.request import Request
 from overlimit.http.users import user_id
 
 __all__ = [
-    "IdentifiedBy",
-    "Request",
+    "ReadyMade",
     "by_address",
+    "by_address_and_user",
     "by_cookie",
     "by_header",
     "by_json",
     "by_path_parameter",
     "by_user",
     "by_user_or_address",
-    "reading",
 ]
 
 _HEX_DIGITS = 32
-
-
-class Request(Protocol):
-    """What an adapter tells of a request; what is not there is None."""
-
-    def address(self) -> str:
-        """Return the client's address as it is counted, behind trusted proxies and by network."""
-
-    def user(self) -> object:
-        """Return who is logged in: an id, or an object that `user_id` finds one in."""
-
-    def header(self, name: str) -> str | None:
-        """Return the value of a header field."""
-
-    def cookie(self, name: str) -> str | None:
-        """Return the value of a cookie."""
-
-    def path_parameter(self, name: str) -> object:
-        """Return what stands in the path in the place of a parameter."""
-
-    def json(self) -> object:
-        """Return the body read as JSON, if it is JSON."""
+_PEERS = Addresses.of(None, None)
 
 
 @dataclass(frozen=True)
-class IdentifiedBy(SaysWhatItIs):
+class ReadyMade(ReadsRequest):
     """Tells from a request whom it counts for; those that are made alike are equal, so asked once."""
 
     text: str
     """How it is written."""
-    read: Callable[[Request], str] = field(compare=False)
+    find: Callable[[Request, Addresses], str] = field(compare=False)
     """Returns the identifier; an empty text: there is nobody."""
+    addresses: Addresses = _PEERS
+    """How addresses are read."""
+
+    def read(self, request: Request) -> str:
+        """Return the identifier; an empty text: there is nobody."""
+        return self.find(request, self.addresses)
+
+    def with_addresses(self, addresses: Addresses) -> ReadyMade:
+        """Return the same, read in this way."""
+        return replace(self, addresses=addresses)
 
     @property
     def shown(self) -> str:
@@ -73,52 +61,33 @@ class IdentifiedBy(SaysWhatItIs):
         return self.text
 
 
-@dataclass(frozen=True)
-class _Reading(SaysWhatItIs):
-    """A ready-made answer to be read from the current request, as one framework tells of it."""
-
-    what: IdentifiedBy
-    request: Request
-
-    def __call__(self) -> str:
-        return self.what.read(self.request)
-
-    @property
-    def shown(self) -> str:
-        return self.what.shown
+def _address(request: Request, addresses: Addresses) -> str:
+    return f"ip:{addresses.counted(request)}"
 
 
-def reading(identify: Identify, request: Request) -> Identify:
-    """Return a function of the app with the ready-made parts of it read from ``request``."""
-    if isinstance(identify, IdentifiedBy):
-        return _Reading(identify, request)
-    if isinstance(identify, Key):
-        return Key(reading(identify.function, request))
-    if isinstance(identify, Combined):
-        return Combined(reading(member, request) for member in identify.members)
-    return identify
-
-
-def _address(request: Request) -> str:
-    return f"ip:{request.address()}"
-
-
-def _user(request: Request) -> str:
+def _user(request: Request, _: Addresses) -> str:
     known = user_id(request.user())
     return f"user:{known}" if known else ""
 
 
-by_address = IdentifiedBy("by_address", _address)
+def _user_or_address(request: Request, addresses: Addresses) -> str:
+    return _user(request, addresses) or _address(request, addresses)
+
+
+by_address = ReadyMade("by_address", _address)
 """``ip:`` and the client's address."""
 
-by_user = IdentifiedBy("by_user", _user)
+by_user = ReadyMade("by_user", _user)
 """``user:`` and the id of who is logged in; without one an empty identity."""
 
-by_user_or_address = IdentifiedBy("by_user_or_address", lambda request: _user(request) or _address(request))
+by_user_or_address = ReadyMade("by_user_or_address", _user_or_address)
 """The user if one is logged in, else the address."""
 
+by_address_and_user = Combined([by_address, by_user])
+"""The address, and the user if one is logged in: all of them are limited."""
 
-def by_header(name: str) -> IdentifiedBy:
+
+def by_header(name: str) -> ReadyMade:
     """Go by a header field: ``header:``, its name in lower case and a hash of its value, which may be secret.
 
     Raises
@@ -128,10 +97,10 @@ def by_header(name: str) -> IdentifiedBy:
     """
     known = checked_header_name(name)
     start = f"header:{known.lower()}"
-    return IdentifiedBy(f"by_header({name!r})", lambda request: _hashed(start, request.header(known)))
+    return ReadyMade(f"by_header({name!r})", lambda request, _: _hashed(start, request.header(known)))
 
 
-def by_cookie(name: str) -> IdentifiedBy:
+def by_cookie(name: str) -> ReadyMade:
     """Go by a cookie: ``cookie:``, its name and a hash of its value, which may be secret.
 
     Raises
@@ -140,10 +109,10 @@ def by_cookie(name: str) -> IdentifiedBy:
         The name is no text, or an empty one.
     """
     start = f"cookie:{_checked(name)}"
-    return IdentifiedBy(f"by_cookie({name!r})", lambda request: _hashed(start, request.cookie(name)))
+    return ReadyMade(f"by_cookie({name!r})", lambda request, _: _hashed(start, request.cookie(name)))
 
 
-def by_path_parameter(name: str) -> IdentifiedBy:
+def by_path_parameter(name: str) -> ReadyMade:
     """Go by a parameter of the path, as ``tenant`` in ``/<tenant>/orders``: ``path:``, its name and value.
 
     Raises
@@ -153,14 +122,14 @@ def by_path_parameter(name: str) -> IdentifiedBy:
     """
     start = f"path:{_checked(name)}"
 
-    def read(request: Request) -> str:
+    def read(request: Request, _: Addresses) -> str:
         value = request.path_parameter(name)
         return "" if value is None else _plain(start, str(value))
 
-    return IdentifiedBy(f"by_path_parameter({name!r})", read)
+    return ReadyMade(f"by_path_parameter({name!r})", read)
 
 
-def by_json(name: str) -> IdentifiedBy:
+def by_json(name: str) -> ReadyMade:
     """Go by a member of the JSON object in the body: ``json:``, its name and value.
 
     A text and a whole number are what they say; anything else counts as it is written in JSON.
@@ -172,14 +141,14 @@ def by_json(name: str) -> IdentifiedBy:
     """
     start = f"json:{_checked(name)}"
 
-    def read(request: Request) -> str:
+    def read(request: Request, _: Addresses) -> str:
         body = request.json()
         value = body.get(name) if isinstance(body, dict) else None
         if value is None:
             return ""
         return _plain(start, value if isinstance(value, str) else json.dumps(value, sort_keys=True))
 
-    return IdentifiedBy(f"by_json({name!r})", read)
+    return ReadyMade(f"by_json({name!r})", read)
 
 
 def _checked(name: str) -> str:

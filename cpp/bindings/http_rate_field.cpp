@@ -1,4 +1,4 @@
-#include "rate_field.hpp"
+#include "http_rate_field.hpp"
 
 #include <algorithm>
 #include <charconv>

@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from types import NoneType
 from typing import Any, Literal, TypedDict, cast, get_args
 
-from overlimit import Decision, InvalidLimit
+from overlimit import InvalidLimit
 from overlimit.clocks import ClockLike
-from overlimit.flask.proxies import without_proxies
 from overlimit.http import configuration
 from overlimit.http.addresses import Proxies, checked_ipv6_prefix
+from overlimit.http.charges import Cost
+from overlimit.http.fields import HeaderNames, checked_header_name
 from overlimit.http.functions import check_callable, is_set
 from overlimit.http.identities import Anonymous, Identify
-from overlimit.http.legacy import HeaderNames, checked_header_name
 from overlimit.http.options import (
     LimitOptions,
     LimitsValue,
@@ -21,7 +21,6 @@ from overlimit.http.options import (
     check_switch,
     parts_of,
 )
-from overlimit.http.rules import Cost
 from overlimit.http.strategies import limits_under
 from overlimit.limiter import OnError
 from overlimit.limits import Limit, LimitsLike, as_limits
@@ -39,18 +38,18 @@ class Options(TypedDict, total=False):
 
     default_limits: LimitsValue | None
     default_limits_per_method: bool | None
-    default_limits_exempt_when: Callable[[], object] | None
-    default_limits_deduct_when: Callable[[Any], object] | None
+    default_limits_exempt_when: Callable[..., object] | None
+    default_limits_deduct_when: Callable[..., object] | None
     default_limits_cost: Cost | None
     application_limits: LimitsValue | None
     application_limits_per_method: bool | None
-    application_limits_exempt_when: Callable[[], object] | None
-    application_limits_deduct_when: Callable[[Any], object] | None
+    application_limits_exempt_when: Callable[..., object] | None
+    application_limits_deduct_when: Callable[..., object] | None
     application_limits_cost: Cost | None
     meta_limits: LimitsValue | None
     in_memory_fallback: LimitsValue | None
-    on_breach: Callable[[Decision], object] | None
-    on_meta_breach: Callable[[Decision], object] | None
+    on_breach: Callable[..., object] | None
+    on_meta_breach: Callable[..., object] | None
     identifiers: Identify | Sequence[Identify] | None
     anonymous: Anonymous | None
     store: str | Store | None
@@ -71,21 +70,25 @@ class AllOptions(Options, total=False):
     """The options, and those that only the configuration gives."""
 
     strategy: str | None
-    request_identifier: Callable[[], str] | None
+    request_identifier: Callable[..., str] | None
     unusable_store: ValueError | None
 
 
 class Settings:
     """The options of a RateLimit."""
 
-    def __init__(self, options: AllOptions) -> None:
-        """Keep what is set; a ``store`` may hold a password."""
+    def __init__(self, options: AllOptions, arguments: int = 0) -> None:
+        """Keep what is set; a ``store`` may hold a password.
+
+        Functions are called with so many ``arguments`` that tell of the request.
+        """
         given = {
             name: value
             for name, value in options.items()
             if is_set(value) or name == "headers" or (name == "enabled" and value is not None)
         }
         self.options = cast(AllOptions, given)
+        self.arguments = arguments
         self._checked: dict[LimitsLike, tuple[Limit, ...]] = {}
 
     def check(self) -> None:
@@ -113,8 +116,8 @@ class Settings:
         self._check_addresses()
 
     def _check_functions(self) -> None:
-        check_callable("on_breach", self.options.get("on_breach"), 1)
-        check_callable("on_meta_breach", self.options.get("on_meta_breach"), 1)
+        check_callable("on_breach", self.options.get("on_breach"), 1 + self.arguments)
+        check_callable("on_meta_breach", self.options.get("on_meta_breach"), 1 + self.arguments)
 
     def _check_switches(self) -> None:
         options = cast(dict[str, object], self.options)
@@ -147,7 +150,7 @@ class Settings:
 
     def _check_limits(self, name: str, options: LimitOptions) -> None:
         try:
-            options.check(self._checking)
+            options.check(self._checking, self.arguments)
         except InvalidLimit as error:
             raise InvalidLimit(f"{name}: {error}") from None
 
@@ -163,11 +166,11 @@ class Settings:
         ValueError
             A key has a value that cannot be.
         """
-        keys = {key: config[key] for key in config if str(key).startswith("RATELIMIT_")}
-        found = configuration.read(without_proxies(keys), self.options)
+        found = configuration.read(config, self.options)
         # The URL of a store is in the options as well, without what the configuration adds to it.
         store = {"store": found["store"]} if "store" in found else {}
-        return Settings(cast(AllOptions, {"headers": "draft", **found, **self.options, **store}))
+        options = {"headers": "draft", **found, **self.options, **store}
+        return Settings(cast(AllOptions, options), self.arguments)
 
     def limits(self, value: LimitsLike, algorithm: str | None = None) -> tuple[Limit, ...]:
         """Read limits, texts as ``algorithm`` or else as what the settings say.
