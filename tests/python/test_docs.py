@@ -53,6 +53,11 @@ def text_of(page: str) -> str:
     return (ROOT / page).read_text(encoding="utf-8")
 
 
+def texts_of_sources() -> list[str]:
+    files = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.suffix in SUFFIXES]
+    return [path.read_text(encoding="utf-8") for path in files]
+
+
 def examples_of(page: str) -> list[Example]:
     text = text_of(page)
     return [
@@ -88,10 +93,17 @@ def test_every_key_of_the_configuration_is_in_the_page_on_flask():
 
 
 def test_every_page_that_the_sources_name_exists():
-    files = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.suffix in SUFFIXES]
-    named = {page for path in files for page in NAMED_PAGE.findall(path.read_text(encoding="utf-8"))}
+    named = {page for text in texts_of_sources() for page in NAMED_PAGE.findall(text)}
     assert len(named) >= 8
     assert [page for page in sorted(named) if not (ROOT / page).is_file()] == []
+
+
+def test_every_word_of_the_glossary_is_used():
+    glossary = text_of("docs/architecture.md").partition("## Glossary")[2]
+    words = re.findall(r"^\| (\w[\w ]*) \| \w", glossary, re.M)
+    text = "\n".join([*texts_of_sources(), text_of("Makefile")])
+    assert len(words) >= 20
+    assert [word for word in words if not re.search(rf"\b{word}", text, re.I)] == []
 
 
 def collected_from(files: set[str]) -> set[str]:
