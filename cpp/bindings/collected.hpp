@@ -25,6 +25,12 @@ namespace overlimit::python {
   throw PythonError{};
 }
 
+inline constexpr std::size_t kMaxIdentifiers = 16;
+
+inline void check_count(std::size_t identifiers) {
+  if (identifiers > kMaxIdentifiers) raise_value_error("a call names at most 16 identifiers");
+}
+
 inline constexpr const char* kTooManyCharges = "a call has at most 64 charges";
 
 /// Borrows policies and identifiers: they must outlive it.

@@ -2,13 +2,12 @@
 
 #include <array>
 #include <cstddef>
-#include <memory_resource>
 #include <span>
-#include <vector>
 
 #include "asking.hpp"
 #include "clock.hpp"
 #include "collected.hpp"
+#include "collected_all.hpp"
 #include "crowded.hpp"
 #include "decision.hpp"
 #include "errors.hpp"
@@ -18,15 +17,9 @@
 namespace overlimit::python {
 namespace {
 
-constexpr std::size_t kMaxIdentifiers = 16;
-
 PyObject* one = nullptr;
 PyObject* cost_name = nullptr;
 PyObject* patience_name = nullptr;
-
-void check_count(std::size_t identifiers) {
-  if (identifiers > kMaxIdentifiers) raise_value_error("a call names at most 16 identifiers");
-}
 
 /// What the keywords of a call say. Borrowed.
 struct Keywords {
@@ -114,40 +107,6 @@ PyObject* ask_within(PyObject* self, PyObject* const* arguments, Py_ssize_t coun
   });
 }
 
-void check_same_store(const Binding& first, const Binding& other) {
-  if (first.store != other.store) {
-    raise_value_error("hit_all decides in one store: these limiters are on different ones");
-  }
-  if (!first.clock.is_same(other.clock)) {
-    raise_value_error("hit_all decides at one instant: these limiters have different clocks");
-  }
-}
-
-/// A charge as it is given. All borrowed.
-struct GivenCharge {
-  PyObject* limiter = nullptr;
-  PyObject* identifier = nullptr;
-  PyObject* cost = one;
-  Role role = Role::enforce;
-};
-
-Role role_from(PyObject* number) {
-  const long role = PyLong_AsLong(number);
-  if (role == -1 && PyErr_Occurred() != nullptr) throw PythonError{};
-  if (role < 0 || role > long(Role::on_refusal)) raise_value_error("a role is 0, 1 or 2");
-  return Role(role);
-}
-
-/// (limiter, identifier, cost, role)
-GivenCharge parse_charge_with_role(PyObject* charge) {
-  if (!PyTuple_Check(charge) || PyTuple_GET_SIZE(charge) != 4) {
-    PyErr_SetString(PyExc_TypeError, "a charge is a tuple (limiter, identifier, cost, role)");
-    throw PythonError{};
-  }
-  return {PyTuple_GET_ITEM(charge, 0), PyTuple_GET_ITEM(charge, 1), PyTuple_GET_ITEM(charge, 2),
-          role_from(PyTuple_GET_ITEM(charge, 3))};
-}
-
 /// (limiter, identifier[, cost])
 GivenCharge parse_charge(PyObject* charge) {
   const Py_ssize_t size = PyTuple_Check(charge) ? PyTuple_GET_SIZE(charge) : 0;
@@ -155,47 +114,10 @@ GivenCharge parse_charge(PyObject* charge) {
     PyErr_SetString(PyExc_TypeError, "a charge is a tuple (limiter, identifier[, cost])");
     throw PythonError{};
   }
-  GivenCharge given{PyTuple_GET_ITEM(charge, 0), PyTuple_GET_ITEM(charge, 1)};
+  GivenCharge given{PyTuple_GET_ITEM(charge, 0), PyTuple_GET_ITEM(charge, 1), one};
   if (size > 2) given.cost = PyTuple_GET_ITEM(charge, 2);
   return given;
 }
-
-/// The charges of a call, and the limiters they come from, each once. Keeps the policies alive; borrows the
-/// rest.
-class CollectedAll {
-  // For a few charges nothing is allocated.
-  std::array<std::byte, 512> room;
-  std::pmr::monotonic_buffer_resource memory{room.data(), room.size()};
-
- public:
-  Collected charges;
-  std::pmr::vector<Object> kept{&memory};
-  std::pmr::vector<Binding*> asking{&memory};
-  Object cost = Object::steal(checked(PyLong_FromLong(0)));
-
-  void add(const GivenCharge& given) {
-    const WholeCost whole(given.cost);  // first of all, as reading it may change the limiter
-    Binding& binding = binding_of(given.limiter);
-    if (!asking.empty()) check_same_store(*asking.front(), binding);
-    if (std::ranges::find(asking, &binding) == asking.end()) asking.push_back(&binding);
-    kept.push_back(Object::borrow(binding.policy.get()));
-    charges.add(kept.back().get(), given.identifier, whole.units(), given.role);
-    if (charges.repeats()) raise_value_error("the same policy and identifier occur twice");
-    if (charges.contradicts()) {
-      raise_value_error(
-          "two limiters of one name have different limits or local shares: give one of them another name=");
-    }
-    if (given.role != Role::on_refusal)
-      cost = Object::steal(checked(PyNumber_Add(cost.get(), whole.number())));
-  }
-
-  /// Each of those who want to know, once.
-  void announce(const Object& decision) const {
-    for (const Binding* binding : asking) {
-      python::announce(Object::borrow(binding->on_decision.get()), decision);
-    }
-  }
-};
 
 // A tuple of our own: it keeps limiters and identifiers alive, whatever happens to the caller's list. No more
 // are taken of what never ends than it takes to refuse them.
@@ -212,19 +134,16 @@ Object own_charges(PyObject* charges) {
   return Object::steal(checked(PyList_AsTuple(given.get())));
 }
 
-Object decide_all(PyObject* charges, GivenCharge (*parse)(PyObject*)) {
-  const Object given = own_charges(charges);
-  CollectedAll collected;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given.get()); ++i) {
-    collected.add(parse(PyTuple_GET_ITEM(given.get(), i)));
-  }
+}  // namespace
+
+Object decide_all(const CollectedAll& collected) {
   if (collected.asking.empty()) raise_value_error("name at least one charge");
   Object decision = decided(collected.asking, collected.charges, Mode::consume, kNever, collected.cost.get());
-  collected.announce(decision);
+  for (const Binding* binding : collected.asking) {
+    announce(Object::borrow(binding->on_decision.get()), decision);
+  }
   return decision;
 }
-
-}  // namespace
 
 bool prepare_deciding() {
   one = PyLong_FromLong(1);
@@ -256,13 +175,14 @@ PyObject* peek_within(PyObject* self, PyObject* const* arguments, Py_ssize_t cou
 }
 
 PyObject* hit_all(PyObject*, PyObject* charges) {
-  return guarded(static_cast<PyObject*>(nullptr),
-                 [&] { return decide_all(charges, parse_charge).release(); });
-}
-
-PyObject* hit_charges(PyObject*, PyObject* charges) {
-  return guarded(static_cast<PyObject*>(nullptr),
-                 [&] { return decide_all(charges, parse_charge_with_role).release(); });
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    const Object given = own_charges(charges);
+    CollectedAll collected;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given.get()); ++i) {
+      collected.add(parse_charge(PyTuple_GET_ITEM(given.get(), i)));
+    }
+    return decide_all(collected).release();
+  });
 }
 
 }  // namespace overlimit::python

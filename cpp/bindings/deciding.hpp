@@ -3,7 +3,11 @@
 
 #include <Python.h>
 
+#include "object.hpp"
+
 namespace overlimit::python {
+
+class CollectedAll;
 
 /// Makes what the functions below need; false with a Python exception set.
 bool prepare_deciding();
@@ -14,8 +18,10 @@ PyObject* hit_within(PyObject* self, PyObject* const* arguments, Py_ssize_t coun
 PyObject* peek(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
 PyObject* peek_within(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
 
-/// Functions of the module, METH_O; the charges of the second one have roles.
+/// A function of the module, METH_O.
 PyObject* hit_all(PyObject* module, PyObject* charges);
-PyObject* hit_charges(PyObject* module, PyObject* charges);
+
+/// Decides charges under several limiters, at least one, and tells those who want to know.
+Object decide_all(const CollectedAll& collected);
 
 }  // namespace overlimit::python

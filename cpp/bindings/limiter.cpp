@@ -10,7 +10,7 @@
 #include "decision.hpp"
 #include "errors.hpp"
 #include "handles.hpp"
-#include "http_rate_field.hpp"
+#include "http_fast_path.hpp"
 #include "identifiers.hpp"
 #include "on_error.hpp"
 #include "overlimit/errors.hpp"
@@ -494,9 +494,10 @@ PyMethodDef functions[] = {
      "tuples on one store.\n\nAll or nothing, in one step and at one instant; at most 64 charges. Raises "
      "ValueError for limiters\non different stores or clocks, or for a policy and identifier that occur "
      "twice."},
-    {"_hit_charges", hit_charges, METH_O,
-     "_hit_charges(charges, /)\n--\n\nhit_all for charges (limiter, identifier, cost, role); a role is "
-     "0 enforce, 1 shadow, 2 on_refusal."},
+    {"_hit_rules", as_c_function(hit_rules), METH_FASTCALL,
+     "_hit_rules(rules, known, read, arguments, /)\n--\n\nhit_all for rules (limiter, identify, cost, role): "
+     "each charges the identifiers known[identify], or else those that read makes of identify(*arguments); a "
+     "cost may be a function that says it, a role is 0 enforce, 1 shadow, 2 on_refusal."},
     {"_rate_field", as_c_function(rate_field), METH_FASTCALL,
      "_rate_field(keys, decision, /)\n--\n\nFormat what is left: per policy a tuple of one key per limit, "
      "each "

@@ -292,7 +292,13 @@ def hit_all(charges: Iterable[tuple[Limiter, str | bytes] | tuple[Limiter, str |
     different stores or clocks, or for a policy and identifier that occur twice.
     """
 
-def _hit_charges(charges: Iterable[tuple[Limiter, str | bytes, int, int]], /) -> Decision: ...
+def _hit_rules(
+    rules: tuple[tuple[Limiter, object, int | Callable[..., int], int], ...],
+    known: dict[Any, tuple[str | bytes, ...]],
+    read: Callable[[object], tuple[str | bytes, ...]],
+    arguments: tuple[Any, ...],
+    /,
+) -> Decision: ...
 def _fork_generation() -> int: ...
 def redis_script(
     which: str,

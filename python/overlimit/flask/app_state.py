@@ -41,6 +41,9 @@ __all__ = ["LEDGER", "AppState", "Ledger", "has_an_app", "wait_for_apps"]
 LEDGER = "_overlimit_ledger"
 """The attribute of a request that holds its ledger: several requests may share one ``g``."""
 
+_HOOKS_FAILED = "_overlimit_hooks_failed"
+"""The attribute of a request whose ``after_request`` hooks have failed."""
+
 _OTHER_NAMES = frozenset({"Content-Length", "Content-Type", "Location", "Set-Cookie", "Vary"})
 """What most responses have, and nothing else: none of these is a field of ours."""
 
@@ -65,33 +68,14 @@ _NO_PLAN = ViewPlan(None, Route("", ""))
 
 
 class Ledger(RequestLedger):
-    """The ledger of a Flask request, which goes to a route with this plan."""
+    """The ledger of a Flask request."""
 
-    __slots__ = ("_hooks_failed", "_undecided", "plan")
+    __slots__ = ()
 
-    def __init__(self, asked: Request, plan: ViewPlan) -> None:
-        """Give the request its ledger, with nothing decided."""
-        super().__init__(CURRENT)
-        setattr(asked, LEDGER, self)
-        self.plan = plan
-        self._undecided = plan.stores
-        self._hooks_failed = False
+    plan: ViewPlan
 
-    def decide_route(self) -> None:
-        """Charge the request by the limits of its route, once, however often it comes by.
-
-        Raises
-        ------
-        RateLimitExceeded, StoreFailed
-            It is refused.
-        """
-        stores, self._undecided = self._undecided, ()
-        refusal = self.decide(stores)
-        if refusal is not None:
-            refuse(refusal)
-
-    def decide_more(self, stores: Iterable[StoreRules]) -> None:
-        """Charge the request by further limits.
+    def enforce(self, stores: Iterable[StoreRules] | None = None) -> None:
+        """Decide as `decide` does, and raise what refuses the request.
 
         Raises
         ------
@@ -106,16 +90,6 @@ class Ledger(RequestLedger):
         """Log a refusal that changes nothing, and send the signal."""
         super().note_refusal_in_shadow(decision)
         rate_limited.send(this_app(), decision=decision)
-
-    def note_failed_hook(self, response: Response) -> None:
-        """Give back what does not count if no other response will come by.
-
-        Flask asks the after_request hooks once more about its answer to a failure of theirs, and sends it
-        whatever they do then.
-        """
-        if self._hooks_failed and self.returns:
-            self.give_back(response)
-        self._hooks_failed = True
 
 
 class AppState:
@@ -197,9 +171,9 @@ class AppState:
         """
         ledger = self._ledger(asked)
         if layer.marks[0] not in ledger.plan.marks:
-            ledger.decide_more(self._looked_at(self._stores_of_function(layer, asked), asked))
+            ledger.enforce(self._looked_at(self._stores_of_function(layer, asked), asked))
         elif layer.innermost:
-            ledger.decide_route()
+            ledger.enforce()
 
     def enforce_block(self, options: LimitOptions, limiter: Owner | None, asked: Request) -> None:
         """Decide the request by the limits of a ``with`` block.
@@ -210,7 +184,7 @@ class AppState:
             The request is refused.
         """
         stores = self._stores_of_block(options, limiter, *_counted_place(asked))
-        self._ledger(asked).decide_more(self._looked_at(stores, asked))
+        self._ledger(asked).enforce(self._looked_at(stores, asked))
 
     def _looked_at(self, stores: tuple[StoreRules, ...], asked: Request) -> tuple[StoreRules, ...]:
         """Return the rules; warn if they count in memory what several processes serve."""
@@ -219,7 +193,7 @@ class AppState:
         return stores
 
     def _ledger(self, asked: Request) -> Ledger:
-        return getattr(asked, LEDGER, None) or Ledger(asked, self._route_plan(asked))
+        return getattr(asked, LEDGER, None) or _begin_ledger(asked, self._route_plan(asked))
 
     # Wrapped on the app: the one place behind every before_request hook, whenever hook and view are made,
     # and inside what turns exceptions into responses.
@@ -230,9 +204,9 @@ class AppState:
             if plan.stores:
                 if plan.in_memory and asked.environ.get("wsgi.multiprocess"):
                     warn_of_other_processes(self.app.name)
-                ledger = getattr(asked, LEDGER, None) or Ledger(asked, plan)
+                ledger = getattr(asked, LEDGER, None) or _begin_ledger(asked, plan)
                 if not plan.view_decides:
-                    ledger.decide_route()
+                    ledger.enforce()
         return self._dispatch(*args)
 
     # A refusal may have been made where there is no request, in a thread of the app's own.
@@ -245,14 +219,19 @@ class AppState:
     # The after_request hooks see the header fields and may change them; whether a request counts is found out
     # behind them, from the response that leaves.
     def _process_between(self, response: Response) -> Response:
-        ledger: Ledger | None = getattr(current_request(), LEDGER, None)
+        asked = current_request()
+        ledger: Ledger | None = getattr(asked, LEDGER, None)
         if ledger is None:
             return self._process(response)
         _set(response.headers, ledger.fields())
         try:
             response = self._process(response)
         except Exception:
-            ledger.note_failed_hook(response)
+            # Flask asks the hooks once more about its answer to a failure of theirs, and sends that
+            # whatever they do then: no other response will come by.
+            if ledger.returns and hasattr(asked, _HOOKS_FAILED):
+                ledger.give_back(response)
+            setattr(asked, _HOOKS_FAILED, True)
             raise
         if ledger.returns:
             ledger.give_back(response)
@@ -302,6 +281,12 @@ class AppState:
         """Return a route, or what a request has that goes to no view, as a hook sees it."""
         view = self.app.view_functions.get(endpoint)
         return Route(endpoint, method) if view is None else find_route(self.app, endpoint, view, method)
+
+
+def _begin_ledger(asked: Request, plan: ViewPlan) -> Ledger:
+    ledger = Ledger(CURRENT, plan)
+    setattr(asked, LEDGER, ledger)
+    return ledger
 
 
 def _counted_place(asked: Request) -> tuple[str, str]:

@@ -307,4 +307,4 @@ def _enforce(layer: Layer) -> None:
         if asked.method != "OPTIONS":
             AppState.of(this_app()).enforce(layer, asked)
     elif layer.innermost:
-        ledger.decide_route()
+        ledger.enforce()

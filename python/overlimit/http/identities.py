@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import NoneType
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from overlimit.http.addresses import Addresses
 from overlimit.http.functions import SaysWhatItIs, check_callable, is_set, shown
 from overlimit.http.request import Request
-
-if TYPE_CHECKING:
-    from typing_extensions import TypeIs
 
 __all__ = [
     "ANONYMOUS",
@@ -74,7 +71,6 @@ NOBODY: Identifiers = (ANONYMOUS,)
 """The identifiers of an empty identity: this very object, which those of somebody named so are not."""
 
 _MOST_IDENTIFIERS = 16
-_STR = {str}
 _SHAPES = ("without parameters", "of the request")
 _TEXTS_OF_THEIR_OWN = (
     uuid.UUID,
@@ -99,8 +95,6 @@ def as_identifiers(found: object) -> Identifiers:
     """
     if type(found) is str and found:
         return (found,)
-    if _are_texts(found):
-        return tuple(dict.fromkeys(found))
     known: dict[bytes, str | bytes] = {}
     for member in _members(found):
         if member:
@@ -278,11 +272,6 @@ def _has_no_text(found: object) -> bool:
         return True
     of = found.__class__  # of a proxy that of the object behind it
     return of.__str__ is object.__str__ and of.__repr__ is object.__repr__
-
-
-# What most functions return, for speed.
-def _are_texts(found: object) -> TypeIs[Collection[str]]:
-    return isinstance(found, (list, tuple)) and set(map(type, found)) == _STR and "" not in found
 
 
 def _members(found: object) -> tuple[str | bytes | None, ...]:

@@ -17,7 +17,7 @@ from overlimit.http.store_call import StoreCall, rate_fields
 
 if TYPE_CHECKING:
     from overlimit.http.installation import Installation
-    from overlimit.http.route_plan import StoreRules
+    from overlimit.http.route_plan import RoutePlan, StoreRules
 
 __all__ = ["Entry", "Refusal", "RequestLedger"]
 
@@ -132,10 +132,12 @@ class Refusal(NamedTuple):
 class RequestLedger:
     """What the stores answered to one request, in the order they were asked."""
 
-    __slots__ = ("_entries", "_identities", "_taken_back", "refusal", "returns")
+    __slots__ = ("_entries", "_identities", "_taken_back", "_undecided", "plan", "refusal", "returns")
 
-    def __init__(self, request: Request) -> None:
-        """Begin with nothing decided."""
+    def __init__(self, request: Request, plan: RoutePlan) -> None:
+        """Begin with nothing decided of a request that goes to a route with this plan."""
+        self.plan = plan
+        self._undecided = plan.stores
         self._identities = identities = Identities()
         identities.request = request
         self._entries: list[Entry] = []
@@ -144,8 +146,10 @@ class RequestLedger:
         self.returns = False
         """Whether `give_back` is to be called with the response."""
 
-    def decide(self, stores: Iterable[StoreRules]) -> Refusal | None:
+    def decide(self, stores: Iterable[StoreRules] | None = None) -> Refusal | None:
         """Charge the request, store by store, up to the first that refuses: then nothing stays charged.
+
+        ``stores`` are by default those of its route, which are asked once, however often it comes by.
 
         Raises
         ------
@@ -154,6 +158,8 @@ class RequestLedger:
         InvalidLimit, ValueError, TypeError
             A function of the app returned what it must not return.
         """
+        if stores is None:
+            stores, self._undecided = self._undecided, ()
         entries = self._entries
         before = len(entries)
         for rules in stores:

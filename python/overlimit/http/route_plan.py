@@ -118,8 +118,8 @@ class RoutePlan:
         InvalidLimit, ValueError, TypeError
             A function of the app returned what it must not return.
         """
-        ledger = RequestLedger(request)
-        ledger.decide(self.stores)
+        ledger = RequestLedger(request, self)
+        ledger.decide()
         return ledger
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from overlimit import Decision, _core
 from overlimit.http.charges import Charge, Role, strictness
 from overlimit.http.fields import POLICY, RATE, HeaderNames, Item, policy_field
-from overlimit.http.identities import Identities
+from overlimit.http.identities import Identities, ReadsRequest, as_identifiers
 from overlimit.http.installation import Installation
 from overlimit.http.policy_names import distinct
 
@@ -30,9 +30,9 @@ class StoreCall:
     """
 
     __slots__ = (
-        "_charged",
-        "_costs_are_known",
         "_names",
+        "_read_from_request",
+        "_rules",
         "_strictest",
         "charges",
         "enforces",
@@ -52,10 +52,10 @@ class StoreCall:
         self.charges = _joined(charges)
         # As for decisions, the strictest of a request's limits says what happens when a refund fails.
         self._strictest = max((charge.limiter for charge in self.charges), key=strictness)
-        self._charged = tuple(
-            (each.limiter, each.identify, each.cost, int(each.role)) for each in self.charges
+        self._rules = tuple((each.limiter, each.identify, each.cost, int(each.role)) for each in self.charges)
+        self._read_from_request = tuple(
+            each.identify for each in self.charges if isinstance(each.identify, ReadsRequest)
         )
-        self._costs_are_known = not any(callable(charge.cost) for charge in self.charges)
         roles = {charge.role for charge in self.charges}
         self.has_shadows = Role.SHADOW in roles
         self.enforces = Role.ENFORCE in roles
@@ -88,21 +88,10 @@ class StoreCall:
         ValueError, TypeError
             A cost, or who is charged, is not what it must be.
         """
-        charged: Iterable[Any] = self._charged if self._costs_are_known else self._with_costs(identities)
-        return _core._hit_charges(
-            [
-                (limiter, identifier, cost, role)
-                for limiter, identify, cost, role in charged
-                for identifier in identities[identify]
-            ]
-        )
-
-    def _with_costs(self, identities: Identities) -> list[Any]:
-        arguments = identities.request.arguments
-        return [
-            (limiter, identify, cost(*arguments) if callable(cost) else cost, role)
-            for limiter, identify, cost, role in self._charged
-        ]
+        for identify in self._read_from_request:
+            identities[identify]
+        # The core asks the others, and costs: that is the fast path.
+        return _core._hit_rules(self._rules, identities, as_identifiers, identities.request.arguments)
 
     def refuses(self, decision: Decision) -> bool:
         """Tell whether a decision of this call refuses the request; shadow limits alone refuse nobody."""

@@ -68,9 +68,9 @@ def every_kind() -> dict[str, Decision]:
     kinds["several"] = hit_all([(each, who, 1) for each in several for who in IDENTIFIERS[1:]])
     kinds["one limit twice"] = limiter([FixedWindow(3, 60), FixedWindow(5, 60)], "twice").hit("a")
     roles = [limiter("1/minute", f"role-{role}") for role in range(3)]
-    charges = [(each, "a", 1, role) for role, each in enumerate(roles)]
+    rules = tuple((each, lambda: ("a",), 1, role) for role, each in enumerate(roles))
     for name in ("roles allow", "roles refuse", "meta refuses"):
-        kinds[name] = _core._hit_charges(charges)
+        kinds[name] = _core._hit_rules(rules, {}, tuple, ())
     nowhere = RedisStore("unix:///nowhere/redis.sock")
     for on_error in ("allow", "deny", "local"):
         kinds[on_error] = limiter("3/minute", store=nowhere, on_error=on_error).hit("a", cost=7)

@@ -83,7 +83,8 @@ def test_a_cost_that_raises(world, error):
     for call in (
         lambda: world.limiter.hit("a", cost=Cost(action)),
         lambda: hit_all([(world.limiter, "a", Cost(action))]),
-        lambda: _core._hit_charges([(world.limiter, "a", Cost(action), 0)]),
+        lambda: _core._hit_rules(((world.limiter, lambda: "a", Cost(action), 0),), {}, tuple, ()),
+        lambda: _core._hit_rules(((world.limiter, lambda: "a", action, 0),), {}, tuple, ()),
     ):
         with pytest.raises(error):
             call()
@@ -261,36 +262,63 @@ def test_limits_that_change_the_limiter_meanwhile(world):
     assert world.limiter.name == "core"
 
 
-def test_costs_of_charges_with_roles_that_clear_the_list(world):
-    charges = []
-    cost = Cost(disturb(world, charges))
-    charges += [(world.limiter, f"user:{i}", cost, role) for i, role in enumerate((0, 1, 2, 0))]
-    decision = _core._hit_charges(charges)
-    assert (decision.cost, len(charges)) == (3, 0)
-    assert {detail.identifier for detail in decision.details} == {f"user:{i}" for i in range(4)}
+def test_functions_of_rules_that_change_what_is_known(world):
+    known = {}
 
+    def who():
+        known.clear()
+        known[who] = ("other",)
+        gc.collect()
+        return ["a", "b"]
 
-@pytest.mark.parametrize("identifier", [None, (), [], "", b"", 5, object()])
-def test_charges_with_roles_of_nobody(world, identifier):
-    with pytest.raises((TypeError, ValueError)):
-        _core._hit_charges([(world.limiter, identifier, 1, 0)])
-    still_works(world.limiter)
+    def read(found):
+        known.clear()
+        return tuple(found)
+
+    rules = ((world.limiter, who, 1, 0), (world.limiter, lambda: {"c": 1}, lambda: known.clear() or 2, 0))
+    decision = _core._hit_rules(rules, known, read, ())
+    assert {detail.identifier for detail in decision.details} == {"a", "b", "c"}
+    assert decision.cost == 4
 
 
 @pytest.mark.parametrize(
-    "charges",
-    [None, 5, (), [()], [None], [("a", 1, 0)], "a", [("a", 1, 0, 0, 0)], [(None, "a", 1, 0)]],
+    "found", [None, (), [], "", b"", ["a"] * 17, [f"u{i}" for i in range(17)], [1], ("a", None), 5, object()]
 )
-def test_charges_with_roles_that_are_nonsense(world, charges):
+def test_functions_of_rules_that_return_nonsense(world, found):
+    for read in (lambda found: found, lambda found: (found,), lambda found: None):
+        with pytest.raises((TypeError, ValueError)):
+            _core._hit_rules(((world.limiter, lambda: found, 1, 0),), {}, read, ())
+    still_works(world.limiter)
+
+
+def test_functions_of_rules_are_given_the_arguments(world):
+    rules = ((world.limiter, lambda who, cost: who, lambda who, cost: cost, 0),)
+    decision = _core._hit_rules(rules, {}, tuple, ("a", 3))
+    assert (decision.identifier, decision.cost) == ("a", 3)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ([], {}, tuple, ()),
+        ((), {}, tuple, ()),
+        ((), [], tuple, ()),
+        ((), {}, tuple, []),
+        ((), {}, tuple),
+        ((("a", "b", 1),), {}, tuple, ()),
+        ((5,), {}, tuple, ()),
+    ],
+)
+def test_rules_that_are_nonsense(world, wrong):
     with pytest.raises((TypeError, ValueError)):
-        _core._hit_charges(charges)
+        _core._hit_rules(*wrong)
     still_works(world.limiter)
 
 
 @pytest.mark.parametrize("role", [-1, 3, 2**80, None, "0", 0.5])
 def test_roles_that_are_none(world, role):
     with pytest.raises((TypeError, ValueError, OverflowError)):
-        _core._hit_charges([(world.limiter, "a", 1, role)])
+        _core._hit_rules(((world.limiter, lambda: "a", 1, role),), {}, tuple, ())
     still_works(world.limiter)
 
 
@@ -348,7 +376,8 @@ def test_a_manual_clock_that_tells_the_time_its_own_way_is_asked(world):
 
 def test_what_is_derived_of_a_decision_gives_nothing_back(world):
     limiters = [world.new_limiter(name=name) for name in ("enforced", "shadow")]
-    decision = _core._hit_charges([(limiter, "a", 3, role) for role, limiter in enumerate(limiters)])
+    rules = tuple((limiter, lambda: ("a",), 3, role) for role, limiter in enumerate(limiters))
+    decision = _core._hit_rules(rules, {}, tuple, ())
     derived = [decision._with_shadows_enforced(), decision._postponed(5)]
     for each in derived:
         for limiter in limiters:

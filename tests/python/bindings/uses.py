@@ -56,7 +56,7 @@ class World:
         self.store = MemoryStore(max_keys=1000, max_bytes=4 << 20)
         self.limiter = self.new_limiter()
         self.decision = self.limiter.hit("user:42")
-        self.charges = ((self.limiter, "a", 1, 0),)
+        self.rules = ((self.limiter, lambda: ("a",), 1, 0),)
         self.endpoint = _core.Endpoint(**ENDPOINT)
 
     def new_limiter(self, **options: Any) -> _core.Limiter:
@@ -177,7 +177,7 @@ def uses() -> dict[str, Use]:
     }
     functions = {
         "hit_all": Use(_core.hit_all, [[(limiter, "a", 1), (limiter, b"b")]]),
-        "_hit_charges": Use(_core._hit_charges, [world.charges]),
+        "_hit_rules": Use(_core._hit_rules, [world.rules, {}, tuple, ()]),
         "_rate_field": Use(_core._rate_field, [(("a", "b"),), decision]),
         "_fork_generation": Use(_core._fork_generation),
         "_restored_decision": Use(_core._restored_decision, [pickled], rounds=2_000),

@@ -112,12 +112,18 @@ def make_app(store: MemoryStore | RedisStore, clock: ManualClock) -> Callable[..
 def store_calls(monkeypatch: pytest.MonkeyPatch) -> list[list[tuple[Any, ...]]]:
     """Return the charges of each call to a store, as they come."""
     calls: list[list[tuple[Any, ...]]] = []
-    hit_charges = _core._hit_charges
+    hit_rules = _core._hit_rules
 
-    def noted(charges: list[tuple[Any, ...]]) -> Decision:
-        decision = hit_charges(charges)
-        calls.append([charge[:3] for charge in charges])
+    def noted(rules: Any, known: Any, *rest: Any) -> Decision:
+        decision = hit_rules(rules, known, *rest)
+        calls.append(
+            [
+                (limiter, identifier, cost)
+                for limiter, identify, cost, _ in rules
+                for identifier in known[identify]
+            ]
+        )
         return decision
 
-    monkeypatch.setattr(_core, "_hit_charges", noted)
+    monkeypatch.setattr(_core, "_hit_rules", noted)
     return calls

@@ -64,15 +64,16 @@ def test_each_limit_shows_who_binds(spent, identifiers):
         for limiter in limiters:
             limiter.hit(identifier, cost=cost)
         clock.advance(pause)
-    decision = _core._hit_charges([(each, who, 1, ENFORCE) for each in limiters for who in identifiers])
+    rules = tuple((limiter, lambda: identifiers, 1, ENFORCE) for limiter in limiters)
+    decision = _core._hit_rules(rules, {}, tuple, ())
     assert _core._rate_field(keys(limiters), decision) == field(limiters, identifiers, decision)
 
 
 def test_what_is_not_shown_leaves_no_trace():
     store = MemoryStore()
     one, two, three = (Limiter("5/minute", name=name, store=store) for name in ("one", "two", "three"))
-    charges = ((one, "a", 1, SHADOW), (two, "a", 1, ENFORCE), (three, "a", 1, ON_REFUSAL))
-    decision = _core._hit_charges(charges)
+    rules = ((one, str, 1, SHADOW), (two, str, 1, ENFORCE), (three, str, 1, ON_REFUSAL))
+    decision = _core._hit_rules(rules, {str: ("a",)}, tuple, ())
     assert _core._rate_field((None, ("two=",), None), decision).startswith("two=4;t=")
     assert _core._rate_field((None, None, None), decision) == ""
 

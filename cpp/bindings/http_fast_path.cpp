@@ -1,0 +1,204 @@
+#include "http_fast_path.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "collected.hpp"
+#include "collected_all.hpp"
+#include "deciding.hpp"
+#include "decision.hpp"
+#include "errors.hpp"
+#include "identifiers.hpp"
+#include "object.hpp"
+#include "policy.hpp"
+
+namespace overlimit::python {
+namespace {
+
+Role role_from(PyObject* number) {
+  const long role = PyLong_AsLong(number);
+  if (role == -1 && PyErr_Occurred() != nullptr) throw PythonError{};
+  if (role < 0 || role > long(Role::on_refusal)) raise_value_error("a role is 0, 1 or 2");
+  return Role(role);
+}
+
+/// Whom functions have named in a request, each of which is asked once, with `arguments`; `read` makes
+/// identifiers of what they return.
+struct Identities {
+  PyObject* known;
+  PyObject* read;
+  PyObject* arguments;
+
+  /// The tuple of whom `who` names.
+  [[nodiscard]] Object of(PyObject* who) const {
+    if (PyObject* const identifiers = PyDict_GetItemWithError(known, who)) {
+      return Object::borrow(identifiers);
+    }
+    if (PyErr_Occurred() != nullptr) throw PythonError{};
+    const Object found = Object::steal(checked(PyObject_CallObject(who, arguments)));
+    Object identifiers = Object::steal(checked(identifiers_in(found.get())));
+    if (!PyTuple_Check(identifiers.get())) raise_value_error("identifiers are read into a tuple");
+    check_count(std::size_t(PyTuple_GET_SIZE(identifiers.get())));
+    if (PyDict_SetItem(known, who, identifiers.get()) < 0) throw PythonError{};
+    return identifiers;
+  }
+
+ private:
+  [[nodiscard]] PyObject* identifiers_in(PyObject* found) const {
+    if (is_text(found)) return PyTuple_Pack(1, found);
+    return are_plain(found) ? PySequence_Tuple(found) : PyObject_CallOneArg(read, found);
+  }
+
+  static bool is_text(PyObject* found) {
+    return PyUnicode_CheckExact(found) && PyUnicode_GET_LENGTH(found) > 0;
+  }
+
+  /// Whether there is nothing to be read: a list or tuple of different texts.
+  static bool are_plain(PyObject* found) {
+    if (!PyList_CheckExact(found) && !PyTuple_CheckExact(found)) return false;
+    const std::span members(PySequence_Fast_ITEMS(found), std::size_t(PySequence_Fast_GET_SIZE(found)));
+    for (auto member = members.begin(); member != members.end(); ++member) {
+      if (!is_text(*member)) return false;
+      const auto is_same = [&](PyObject* other) { return PyUnicode_Compare(*member, other) == 0; };
+      if (std::any_of(members.begin(), member, is_same)) return false;
+    }
+    return !members.empty() && members.size() <= kMaxIdentifiers;
+  }
+};
+
+/// A rule (limiter, identify, cost, role): charges each whom `identify` names the cost, which may be a
+/// function that says it.
+void add_rule(CollectedAll& collected, PyObject* rule, const Identities& identities) {
+  if (!PyTuple_Check(rule) || PyTuple_GET_SIZE(rule) != 4) {
+    raise_value_error("a rule is a tuple (limiter, identify, cost, role)");
+  }
+  collected.kept.push_back(identities.of(PyTuple_GET_ITEM(rule, 1)));
+  PyObject* const named = collected.kept.back().get();
+  PyObject* const cost = PyTuple_GET_ITEM(rule, 2);
+  const Object units = PyCallable_Check(cost) != 0
+                           ? Object::steal(checked(PyObject_CallObject(cost, identities.arguments)))
+                           : Object::borrow(cost);
+  const Role role = role_from(PyTuple_GET_ITEM(rule, 3));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(named); ++i) {
+    collected.add({PyTuple_GET_ITEM(rule, 0), PyTuple_GET_ITEM(named, i), units.get(), role});
+  }
+}
+
+constexpr std::int64_t kLargestInteger = 999'999'999'999'999;
+constexpr Micros kSecond = 1'000'000;
+constexpr std::size_t kUsualSize = 256;
+
+/// What one limit answered for all identifiers.
+struct State {
+  std::int64_t remaining = INT64_MAX;
+  Micros reset_after = 0;
+  Micros retry_after = -1;  // below 0: it refused nobody
+
+  void add(const Rows& rows, std::size_t row) {
+    const std::int64_t left = rows.remaining[row];
+    if (rows.status[row] != Status::ok) retry_after = std::max(retry_after, rows.retry_after[row]);
+    if (left < remaining) reset_after = 0;
+    if (left <= remaining) reset_after = std::max(reset_after, rows.reset_after[row]);
+    remaining = std::min(remaining, left);
+  }
+};
+
+void append_number(std::string& text, std::int64_t number) {
+  char digits[20];
+  text.append(digits, std::to_chars(digits, digits + sizeof digits, std::min(number, kLargestInteger)).ptr);
+}
+
+void append(std::string& text, const State& state) {
+  append_number(text, state.remaining);
+  const Micros wait = state.retry_after < 0 ? state.reset_after : state.retry_after;
+  if (wait == kNever) return;
+  text += ";t=";
+  append_number(text, wait / kSecond + (wait % kSecond > 0 ? 1 : 0));
+}
+
+std::string_view text_in(PyObject* string) {
+  Py_ssize_t size = 0;
+  const char* const text = PyUnicode_AsUTF8AndSize(string, &size);
+  if (text == nullptr) throw PythonError{};
+  return {text, static_cast<std::size_t>(size)};
+}
+
+/// The charges of one policy, which stand next to each other.
+struct Group {
+  std::size_t first_row;
+  std::size_t charges;
+  const Plan& plan;
+
+  [[nodiscard]] State state(const Rows& rows, std::size_t canonical) const {
+    State state;
+    for (std::size_t charge = 0; charge < charges; ++charge) {
+      state.add(rows, first_row + charge * plan.size() + canonical);
+    }
+    return state;
+  }
+};
+
+void append_group(std::string& text, const Group& group, const Rows& rows, PyObject* keys) {
+  const auto& limits = group.plan.limits();
+  if (!PyTuple_Check(keys) || PyTuple_GET_SIZE(keys) != Py_ssize_t(limits.size())) {
+    raise_value_error("name one key per limit of a policy, or None");
+  }
+  for (std::size_t place = 0; place < limits.size(); ++place) {
+    const auto limit = std::ranges::find(limits, place, &PlannedLimit::place);
+    if (!text.empty()) text += ", ";
+    text += text_in(PyTuple_GET_ITEM(keys, Py_ssize_t(place)));
+    append(text, group.state(rows, std::size_t(limit - limits.begin())));
+  }
+}
+
+std::string field_of(const DecisionParts& decision, PyObject* keys) {
+  const auto& subjects = decision.subjects;
+  std::string text;
+  text.reserve(kUsualSize);
+  Py_ssize_t policy = 0;
+  std::size_t row = 0;
+  for (std::size_t i = 0; i < subjects.size(); ++policy) {
+    Group group{row, 0, plan_of(subjects[i].policy)};
+    PyObject* const same = subjects[i].policy;
+    for (; i < subjects.size() && subjects[i].policy == same; ++i) ++group.charges;
+    row += group.charges * group.plan.size();
+    if (policy >= PyTuple_GET_SIZE(keys)) raise_value_error("name the keys of each policy, or None");
+    PyObject* const shown = PyTuple_GET_ITEM(keys, policy);
+    if (shown != Py_None) append_group(text, group, decision.rows, shown);
+  }
+  return text;
+}
+
+}  // namespace
+
+PyObject* hit_rules(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    if (count != 4 || !PyTuple_Check(arguments[0]) || !PyDict_Check(arguments[1]) ||
+        !PyTuple_Check(arguments[3])) {
+      raise_value_error("_hit_rules takes a tuple of rules, a dict, a function and a tuple");
+    }
+    const Identities identities{.known = arguments[1], .read = arguments[2], .arguments = arguments[3]};
+    CollectedAll collected;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments[0]); ++i) {
+      add_rule(collected, PyTuple_GET_ITEM(arguments[0], i), identities);
+    }
+    return decide_all(collected).release();
+  });
+}
+
+PyObject* rate_field(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    if (count != 2 || !PyTuple_Check(arguments[0])) {
+      raise_value_error("_rate_field takes a tuple of keys and a decision");
+    }
+    const std::string text = field_of(parts_of(arguments[1]), arguments[0]);
+    return checked(PyUnicode_FromStringAndSize(text.data(), Py_ssize_t(text.size())));
+  });
+}
+
+}  // namespace overlimit::python
