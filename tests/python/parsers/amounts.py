@@ -6,5 +6,5 @@ import os
 
 from hypothesis import settings
 
-FACTOR = int(os.environ.get("PROVE") or 1) * (20 if "PROVE" in os.environ else 1)
+FACTOR = int(os.environ.get("PROVE") or 1) * (5 if "PROVE" in os.environ else 1)
 MANY = settings(max_examples=150 * FACTOR)
