@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, TypeVar
 
-__all__ = ["SaysWhatItIs", "check_callable", "is_set", "shown", "shows", "told_apart"]
+__all__ = ["SaysWhatItIs", "check_callable", "is_set", "shown", "shows", "taking_request", "told_apart"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -50,6 +50,54 @@ def check_callable(name: str, given: object, parameters: int) -> None:
         raise TypeError(f"{name} must be {shape}: {shown(given)} says {error}") from None
     except ValueError:  # built in, and tells nothing of itself
         return
+
+
+def taking_request(given: Any, own: int = 0) -> Any:
+    """Return a function to be called with ``own`` arguments and the request, which it may leave out.
+
+    In lists too; what is no function stays as it is.
+    """
+    if isinstance(given, (list, tuple)):
+        return type(given)(taking_request(member, own) for member in given)
+    if not callable(given) or isinstance(given, SaysWhatItIs):
+        return given
+    return _WithoutRequest(given) if not _takes(given, own + 1) and _takes(given, own) else given
+
+
+def _takes(function: Callable[..., object], arguments: int) -> bool:
+    try:
+        inspect.signature(function).bind(*(None,) * arguments)
+    except TypeError:
+        return False
+    except ValueError:  # built in, and tells nothing of itself
+        return True
+    return True
+
+
+class _WithoutRequest(SaysWhatItIs):
+    """A function of an app that takes no request, called without it."""
+
+    __slots__ = ("function",)
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        self.function = function
+
+    def __call__(self, *arguments: object) -> object:
+        return self.function(*arguments[:-1])
+
+    @property
+    def shown(self) -> str:
+        return shown(self.function)
+
+    @property
+    def made_of(self) -> tuple[object, ...]:
+        return (self.function,)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _WithoutRequest) and self.function == other.function
+
+    def __hash__(self) -> int:
+        return hash(self.function)
 
 
 def shown(function: object) -> str:

@@ -1,0 +1,180 @@
+"""Limits of an app without decorators, by the paths of its requests: what every middleware has in common."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, cast
+
+from overlimit import InvalidLimit
+from overlimit.clocks import ClockLike
+from overlimit.http.charges import Cost
+from overlimit.http.fields import HeaderNames
+from overlimit.http.functions import check_callable, is_set, taking_request
+from overlimit.http.identities import Anonymous, Identify, identify_by
+from overlimit.http.installation import Installation
+from overlimit.http.options import LimitsValue, counted_method
+from overlimit.http.policy_names import distinct
+from overlimit.http.precedence import RulesByInstallation
+from overlimit.http.route_plan import RoutePlan, join_rules
+from overlimit.http.rules import Place
+from overlimit.http.secrets import hides_passwords
+from overlimit.http.settings import AllOptions, Headers, Settings
+from overlimit.limiter import OnError
+from overlimit.stores import Store
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+__all__ = ["Exempt", "LimitsByPath", "MiddlewareOptions"]
+
+Exempt = Sequence[str] | Callable[..., object] | None
+"""Patterns of requests that are not limited, or a function that returns true for them."""
+
+_PATTERN = re.compile(r"(?:([A-Za-z]+) +)?([/*]\S*)")
+_SLASHES = re.compile(r"//+")
+
+
+class MiddlewareOptions(TypedDict, total=False):
+    """What a middleware takes by name, besides limits; None, but for ``headers``, is not set."""
+
+    identifiers: Identify | Sequence[Identify] | None
+    key_func: Callable[..., object] | None
+    anonymous: Anonymous | None
+    cost: Cost | None
+    deduct_when: Callable[..., object] | None
+    on_breach: Callable[..., object] | None
+    store: str | Store | None
+    clock: ClockLike | None
+    algorithm: str | None
+    key_prefix: str | None
+    enabled: bool | None
+    headers: Headers
+    header_names: HeaderNames | None
+    on_error: OnError | None
+    local_share: float | None
+    shadow: bool | None
+    trusted_proxies: int | Sequence[str] | None
+    ipv6_prefix: int | None
+
+
+class LimitsByPath:
+    """Which plan holds for a method and a path. Functions are given the request, or nothing."""
+
+    @hides_passwords
+    def __init__(
+        self,
+        limits: LimitsValue | None,
+        routes: Mapping[str, LimitsValue] | None,
+        exempt: Exempt,
+        **options: Unpack[MiddlewareOptions],
+    ) -> None:
+        """Compile the limits.
+
+        Raises
+        ------
+        InvalidLimit
+            A limit is malformed.
+        ValueError, TypeError
+            Another option must not have this value, or there is none of this name.
+        """
+        _check_names(options)
+        if not is_set(limits) and not routes:
+            raise ValueError(
+                "a middleware limits nothing without limits= or routes=, as in limits='100/minute'"
+            )
+        settings = _settings(limits, options).completed({})
+        settings.check()
+        self.installation = Installation(settings, settings.options.get("key_prefix") or "")
+        self._everywhere = self._plan(settings, Place("application", (), "application", "", ""))
+        patterns = [_Pattern.read(text) for text in routes or ()]
+        self._routes = tuple(zip(patterns, self._route_plans(settings, routes or {}), strict=True))
+        self._exempt = None if callable(exempt) else [_Pattern.read(text) for text in exempt or ()]
+        self._is_exempt = taking_request(exempt) if callable(exempt) else None
+        check_callable("exempt", self._is_exempt, 1)
+
+    def _route_plans(self, settings: Settings, routes: Mapping[str, LimitsValue]) -> list[RoutePlan]:
+        names = distinct(_shown(pattern) for pattern in routes)
+        plans = []
+        for (pattern, value), name in zip(routes.items(), names, strict=True):
+            if not is_set(value):
+                raise InvalidLimit(f"routes[{pattern!r}] has no limit: name what is not limited in exempt=")
+            own = Settings({**settings.options, "application_limits": taking_request(value)}, 1)
+            own.check()
+            plans.append(self._plan(own, Place("route", (pattern, "1"), name, pattern, "")))
+        return plans
+
+    def _plan(self, settings: Settings, place: Place) -> RoutePlan:
+        rules: RulesByInstallation = {
+            self.installation: tuple(self.installation.rules(settings.application, place))
+        }
+        return RoutePlan(join_rules(rules, place._replace(kind="fallback")))
+
+    def plan(self, method: str, path: str, arguments: tuple[Any, ...]) -> RoutePlan | None:
+        """Return what decides a request, by the path below where the app is mounted; None: it is not limited.
+
+        A trailing or doubled slash is no way around a pattern.
+        """
+        if method == "OPTIONS":
+            return None
+        asked = counted_method(method), _SLASHES.sub("/", path).rstrip("/") or "/"
+        if self._is_exempt is not None and self._is_exempt(*arguments):
+            return None
+        if self._exempt is not None and any(pattern.matches(*asked) for pattern in self._exempt):
+            return None
+        found = (plan for pattern, plan in self._routes if pattern.matches(*asked))
+        plan = next(found, self._everywhere)
+        return plan if plan.stores else None
+
+
+class _Pattern(NamedTuple):
+    """An HTTP method, None for all, and the paths."""
+
+    method: str | None
+    path: re.Pattern[str]
+
+    @classmethod
+    def read(cls, text: object) -> _Pattern:
+        found = _PATTERN.fullmatch(text.strip()) if isinstance(text, str) else None
+        if found is None:
+            raise ValueError(
+                f"a pattern is a path with or without an HTTP method, as '/login' or 'POST /upload/*', "
+                f"not {text!r}"
+            )
+        method, path = found.groups()
+        return cls(method and counted_method(method.upper()), _path_pattern(_SLASHES.sub("/", path)))
+
+    def matches(self, method: str, path: str) -> bool:
+        return self.method in (None, method) and self.path.fullmatch(path) is not None
+
+
+def _path_pattern(path: str) -> re.Pattern[str]:
+    """Return what matches paths that end with no slash; ``/*`` at the end also what it is appended to."""
+    below = path.endswith("/*")
+    parts = path.removesuffix("/*").split("*") if below else (path.rstrip("/") or "/").split("*")
+    return re.compile(".*".join(map(re.escape, parts)) + "(?:/.*)?" * below, re.DOTALL)
+
+
+def _shown(pattern: str) -> str:
+    """Return the name that the limits of a pattern have in header fields."""
+    return re.sub(r"[^A-Za-z0-9_.]+", "-", str(pattern)).strip("-") or "root"
+
+
+def _check_names(options: Mapping[str, object]) -> None:
+    known = MiddlewareOptions.__annotations__
+    for name in options:
+        if name not in known:
+            raise TypeError(
+                f"the middleware has no option {name!r}; it has limits, routes, exempt, {', '.join(known)}"
+            )
+
+
+def _settings(limits: LimitsValue | None, options: MiddlewareOptions) -> Settings:
+    given: dict[str, Any] = dict(options)
+    identifiers, key_func = given.pop("identifiers", None), given.pop("key_func", None)
+    given["identifiers"] = identify_by(taking_request(identifiers), taking_request(key_func), 1)
+    given["application_limits"] = taking_request(limits)
+    given["application_limits_cost"] = taking_request(given.pop("cost", None))
+    given["application_limits_deduct_when"] = taking_request(given.pop("deduct_when", None), 1)
+    given["on_breach"] = taking_request(given.get("on_breach"), 1)
+    return Settings(cast(AllOptions, given), 1)

@@ -1,0 +1,236 @@
+"""Rate limits for every WSGI app: Bottle, Falcon, Pyramid, or plain WSGI."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from http.cookies import CookieError, SimpleCookie
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from overlimit.http.fields import HeaderNames, retry_after_seconds
+from overlimit.http.ledger import Refusal, RequestLedger
+from overlimit.http.middleware import Exempt, LimitsByPath, MiddlewareOptions
+from overlimit.http.options import LimitsValue
+from overlimit.http.ready_made import by_address, by_cookie, by_header, by_json, by_user, by_user_or_address
+from overlimit.http.refusals import Problem, accepted_media_type, explained, quota_exceeded, store_failed
+from overlimit.limiter import warn_of_other_processes
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+    from typing_extensions import Unpack
+
+__all__ = ["HeaderNames", "RateLimitMiddleware", "Response"]
+__all__ += ["by_address", "by_cookie", "by_header", "by_json", "by_user", "by_user_or_address"]
+
+Fields = list[tuple[str, str]]
+
+_LONGEST_JSON = 1_048_576
+_FAILED = "500 Internal Server Error"
+
+
+class Response(NamedTuple):
+    """What ``deduct_when`` is given: how the app has begun its response."""
+
+    status: str
+    headers: Fields
+
+    @property
+    def status_code(self) -> int:
+        """The number that the status begins with."""
+        return int(self.status[:3])
+
+
+class RateLimitMiddleware:
+    """Limits the requests to a WSGI app, before it sees them.
+
+    Requests for OPTIONS are not limited; all others are, 404s too. Functions are given the environ if they
+    take a parameter, those of a response or a decision behind it. ``environ["overlimit.decision"]`` is the
+    Decision on the request.
+
+    Parameters
+    ----------
+    limits
+        Hold for all requests together: a text, a limit, a function that returns one of these, or a list.
+        May be left out where ``routes`` are given.
+    routes
+        Limits by pattern: ``{"/login": "5/minute", "POST /upload/*": "10/hour"}``. The first that matches
+        replaces ``limits``, and has one count; ``*`` matches any rest, slashes too.
+    exempt
+        Patterns of requests that are not limited, or a function that returns true for them.
+    identifiers, key_func, anonymous
+        Who is limited, as for `overlimit.flask.RateLimit`; by default the address, and the user that a server
+        or a middleware around this one has put into ``REMOTE_USER``.
+    cost, deduct_when
+        What a request spends, and whether it counts, given the `Response`.
+    on_breach
+        Called with the Decision of a refusal; a WSGI app that it returns is the answer.
+    store, clock, algorithm, key_prefix, enabled, headers, header_names, on_error, local_share, shadow, \
+trusted_proxies, ipv6_prefix
+        As for `overlimit.flask.RateLimit`.
+
+    Raises
+    ------
+    InvalidLimit
+        A limit is malformed.
+    ValueError, TypeError
+        Another option must not have this value, or there is none of this name.
+    """
+
+    def __init__(
+        self,
+        app: WSGIApplication,
+        *,
+        limits: LimitsValue | None = None,
+        routes: Mapping[str, LimitsValue] | None = None,
+        exempt: Exempt = None,
+        **options: Unpack[MiddlewareOptions],
+    ) -> None:
+        """Compile the limits; nothing is connected to."""
+        if not callable(app):
+            raise TypeError(f"the first argument is the WSGI app, not {type(app).__name__}")
+        self._app = app
+        self._limits = LimitsByPath(limits, routes, exempt, **options)
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        """Decide a request, and hand it to the app unless it is refused."""
+        request = _Request(environ)
+        method, path = environ["REQUEST_METHOD"], _text(environ.get("PATH_INFO", ""))
+        plan = self._limits.plan(method, path, request.arguments)
+        if plan is None:
+            return self._app(environ, start_response)
+        if plan.in_memory and environ.get("wsgi.multiprocess"):
+            warn_of_other_processes(type(self._app).__name__)
+        ledger = plan.decide(request)
+        environ["overlimit.decision"] = ledger.decision(self._limits.installation)
+        start = _Start(start_response, ledger.fields())
+        if ledger.refusal is not None:
+            return _answer(ledger.refusal, environ, start)
+        if not ledger.returns:
+            return self._app(environ, start)
+        return _Body(lambda: self._app(environ, start), start, ledger)
+
+
+class _Request:
+    """Tells of a request what its environ says."""
+
+    def __init__(self, environ: WSGIEnvironment) -> None:
+        self._environ = environ
+        self.arguments = (environ,)
+
+    def peer_address(self) -> str | None:
+        return self._environ.get("REMOTE_ADDR")
+
+    def user(self) -> object:
+        return self._environ.get("REMOTE_USER")
+
+    def header(self, name: str) -> str | None:
+        key = name.upper().replace("-", "_")
+        return self._environ.get(key if key in ("CONTENT_TYPE", "CONTENT_LENGTH") else f"HTTP_{key}")
+
+    def cookie(self, name: str) -> str | None:
+        try:
+            found = SimpleCookie(self._environ.get("HTTP_COOKIE", "")).get(name)
+        except CookieError:
+            return None
+        return None if found is None else found.value
+
+    def path_parameter(self, name: str) -> object:
+        return None
+
+    def json(self) -> object:
+        """Read the body of a JSON request, unless it is long, and let the app read it once more."""
+        content_type = self._environ.get("CONTENT_TYPE", "").partition(";")[0].strip().lower()
+        length = self._environ.get("CONTENT_LENGTH", "")
+        if not (content_type == "application/json" or content_type.endswith("+json")):
+            return None
+        if not length.isdecimal() or int(length) > _LONGEST_JSON:
+            return None
+        body = self._environ["wsgi.input"].read(int(length))
+        self._environ["wsgi.input"] = io.BytesIO(body)
+        try:
+            return json.loads(body)
+        except (ValueError, RecursionError):
+            return None
+
+
+class _Start:
+    """Begins a response with the header fields of the decision, in the place of others of their names."""
+
+    def __init__(self, start_response: StartResponse, fields: Fields) -> None:
+        self._start_response, self._fields = start_response, fields
+        self.response = Response(_FAILED, [])
+
+    def __call__(self, status: str, headers: Fields, exc_info: Any = None, /) -> Callable[[bytes], object]:
+        self.response = Response(status, headers)
+        ours = {name.lower() for name, _ in self._fields}
+        sent = [(name, value) for name, value in headers if name.lower() not in ours] + self._fields
+        if exc_info is None:
+            return self._start_response(status, sent)
+        return self._start_response(status, sent, exc_info)
+
+
+class _Body:
+    """The body of a response that may give back what its request was charged, once it is known."""
+
+    def __init__(self, call: Callable[[], Iterable[bytes]], start: _Start, ledger: RequestLedger) -> None:
+        self._start, self._ledger = start, ledger
+        try:
+            self._chunks = call()
+        except Exception:
+            self._start.response = Response(_FAILED, [])
+            self._give_back()
+            raise
+
+    def __iter__(self) -> Iterator[bytes]:
+        try:
+            for chunk in self._chunks:
+                if chunk:
+                    self._give_back()
+                yield chunk
+        except Exception:
+            self._start.response = Response(_FAILED, [])
+            raise
+
+    def close(self) -> None:
+        """Close the body of the app; the server calls this."""
+        try:
+            self._give_back()
+        finally:
+            close = getattr(self._chunks, "close", None)
+            if close is not None:
+                close()
+
+    def _give_back(self) -> None:
+        if self._ledger.returns:
+            self._ledger.give_back(self._start.response)
+
+
+def _answer(refusal: Refusal, environ: WSGIEnvironment, start: _Start) -> Iterable[bytes]:
+    """Answer a refused request by what ``on_breach`` returned, or else in the media type that it accepts."""
+    if refusal.store_failed:
+        return _send(store_failed(), max(1, math.ceil(refusal.decision.retry_after)), refusal, environ, start)
+    apps = [answer for answer in refusal.answers((environ,)) if callable(answer)]
+    if apps:
+        answered: Iterable[bytes] = apps[-1](environ, start)
+        return answered
+    seconds = retry_after_seconds(refusal.decision)
+    return _send(quota_exceeded(explained(seconds), refusal.violated()), seconds, refusal, environ, start)
+
+
+def _send(
+    problem: Problem, seconds: int | None, refusal: Refusal, environ: WSGIEnvironment, start: _Start
+) -> Iterable[bytes]:
+    media_type = accepted_media_type(environ.get("HTTP_ACCEPT"))
+    body = problem.body(media_type).encode()
+    headers = [("Content-Type", media_type), ("Content-Length", str(len(body))), ("Vary", "Accept")]
+    if seconds is not None:
+        headers.append((refusal.call.retry_after_name, str(seconds)))
+    start(f"{problem.status.value} {problem.status.phrase}", headers)
+    return [] if environ["REQUEST_METHOD"] == "HEAD" else [body]
+
+
+def _text(path: str) -> str:
+    """Return a path as it was meant: servers give the bytes of UTF-8 as Latin-1."""
+    return path.encode("latin-1", "replace").decode("utf-8", "replace")

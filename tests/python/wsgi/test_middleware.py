@@ -1,0 +1,301 @@
+"""`overlimit.wsgi.RateLimitMiddleware` on real servers: docs/reference/wsgi.md."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+from wsgiref.validate import validator
+
+import pytest
+
+from overlimit import InvalidLimit, ManualClock, MemoryStore, RedisStore
+from overlimit.wsgi import RateLimitMiddleware, by_cookie, by_header, by_json, by_user
+from servers.http_clients import Answer, Clients
+
+START = 1_800_000_000
+
+
+def hello(environ: dict[str, Any], start_response: Any) -> list[bytes]:
+    status = environ.get("HTTP_X_STATUS", "200 OK")
+    if status == "fail":
+        raise LookupError("the app failed")
+    size = int(environ.get("CONTENT_LENGTH") or 0)
+    body = environ["wsgi.input"].read(size) if size else b"hello"
+    start_response(status, [("Content-Type", "text/plain"), ("RateLimit", "of the app")])
+    return [body]
+
+
+class _Quiet(WSGIRequestHandler):
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+class _Server(WSGIServer):
+    def handle_error(self, *_: object) -> None:
+        pass
+
+
+class Site:
+    """A server with a middleware around `hello`, which a validator of WSGI stands around on both sides."""
+
+    def __init__(self, **options: Any) -> None:
+        self.middleware = RateLimitMiddleware(validator(hello), **options)
+        self._server = make_server("127.0.0.1", 0, self._app, _Server, _Quiet)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+        self._thread.start()
+        self._clients = Clients(self._server.server_port, at_once=1)
+
+    def _app(self, environ: Any, start_response: Any) -> Any:
+        user = environ.get("HTTP_X_USER")
+        return validator(self.middleware)({**environ, "REMOTE_USER": user or ""}, start_response)
+
+    def ask(self, path: str = "/", **options: Any) -> Answer:
+        return self._clients.ask(path, **options)
+
+    def statuses(self, path: str = "/", times: int = 1, **options: Any) -> list[int]:
+        return [self.ask(path, **options).status for _ in range(times)]
+
+    def stop(self) -> None:
+        self._clients.close()
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+@pytest.fixture
+def make_site(store: MemoryStore | RedisStore, clock: ManualClock) -> Iterator[Callable[..., Site]]:
+    sites: list[Site] = []
+
+    def make(**options: Any) -> Site:
+        site = Site(**{"store": store, "clock": clock, "algorithm": "fixed_window", **options})
+        sites.append(site)
+        return site
+
+    yield make
+    for site in sites:
+        site.stop()
+
+
+def test_limits_hold_for_all_requests_together(make_site):
+    site = make_site(limits="3/minute")
+    assert [site.ask(path).status for path in ("/", "/nowhere", "/a/b", "/")] == [200, 200, 200, 429]
+
+
+def test_every_response_carries_the_fields(make_site):
+    site = make_site(limits="2/minute", headers="both")
+    first, missing, refusal = site.ask(), site.ask(headers={"X-Status": "404 Not Found"}), site.ask()
+    assert first.headers["RateLimit"].startswith('"application";r=1;t=')
+    assert missing.status == 404
+    assert missing.headers["RateLimit-Policy"].startswith('"application";q=2;w=')
+    assert refusal.headers["X-RateLimit-Remaining"] == "0"
+
+
+@pytest.mark.parametrize(
+    ("accept", "sent"),
+    [
+        ({}, "application/problem+json"),
+        ({"Accept": "application/json"}, "application/json"),
+        ({"Accept": "text/html,*/*;q=0.8"}, "text/html"),
+    ],
+)
+def test_a_refusal_follows_accept(make_site, accept, sent):
+    site = make_site(limits="1/minute")
+    site.ask()
+    refusal = site.ask(headers=accept)
+    assert (refusal.status, refusal.headers["Content-Type"]) == (429, sent)
+    assert int(refusal.headers["Retry-After"]) >= 1
+    assert refusal.headers["Vary"] == "Accept"
+    if sent != "text/html":
+        assert refusal.json["violated-policies"] == ["application"]
+
+
+def test_a_refused_head_request_has_no_body(make_site):
+    site = make_site(limits="1/minute")
+    assert [site.ask(method="HEAD").status, site.ask(method="HEAD").status] == [200, 429]
+
+
+def test_options_is_free(make_site):
+    site = make_site(limits="1/minute")
+    assert site.statuses(times=3, method="OPTIONS") == [200] * 3
+    assert site.statuses(times=2) == [200, 429]
+
+
+def test_the_first_pattern_replaces_the_limits_and_is_one_count(make_site):
+    site = make_site(
+        limits="1/minute",
+        routes={"POST /upload/*": "2/minute", "/login": "1/minute", "/upload/*": "3/minute"},
+    )
+    posts = [site.ask(path, method="POST").status for path in ("/upload/a", "/upload/b/c", "/upload/")]
+    assert posts == [200, 200, 429]
+    assert site.statuses("/upload/a", 4) == [200, 200, 200, 429]
+    assert site.statuses("/login", 2) == [200, 429]
+    assert site.statuses("/", 2) == [200, 429]
+
+
+def test_neither_slashes_nor_head_are_a_way_around_a_pattern(make_site):
+    site = make_site(routes={"GET /login": "1/minute"})
+    assert site.statuses("/login") == [200]
+    for path in ("/login", "/login/", "//login", "//login//"):
+        assert site.statuses(path) == [429], path
+    assert site.statuses("/login", method="HEAD") == [429]
+    assert site.statuses("/login", method="POST") == [200]
+    assert site.statuses("/other", 3) == [200] * 3
+
+
+def test_paths_are_texts_of_utf_8(make_site):
+    site = make_site(routes={"/caf\u00e9": "1/minute"})
+    assert site.statuses("/caf%C3%A9", 2) == [200, 429]
+
+
+@pytest.mark.parametrize(
+    "exempt", [["/health", "GET /static/*"], lambda environ: environ["PATH_INFO"] != "/"]
+)
+def test_what_is_exempt_is_not_limited(make_site, exempt):
+    site = make_site(limits="1/minute", exempt=exempt)
+    assert site.statuses("/health", 3) + site.statuses("/static/a/b", 2) == [200] * 5
+    assert "RateLimit-Policy" not in site.ask("/health").headers
+    assert site.statuses("/", 2) == [200, 429]
+
+
+def test_who_is_limited_by_default(make_site):
+    site = make_site(limits="2/minute", trusted_proxies=1)
+    ask = [("203.0.113.7", "ann"), ("203.0.113.8", "ann"), ("203.0.113.9", "ann"), ("203.0.113.9", "bob")]
+    assert [site.ask(headers={"X-Forwarded-For": ip, "X-User": user}).status for ip, user in ask] == [
+        200,
+        200,
+        429,
+        200,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("identifiers", "sent"),
+    [
+        (by_header("X-API-Key"), lambda key: {"headers": {"X-API-Key": key}}),
+        (by_cookie("session"), lambda key: {"headers": {"Cookie": f"a=b; session={key}"}}),
+        (by_user, lambda key: {"headers": {"X-User": key}}),
+        (lambda environ: environ["HTTP_X_API_KEY"], lambda key: {"headers": {"X-API-Key": key}}),
+    ],
+)
+def test_ready_made_identifiers_and_functions_of_the_environ(make_site, identifiers, sent):
+    site = make_site(limits="1/minute", identifiers=identifiers)
+    assert [site.ask(**sent(key)).status for key in ("a", "b", "a")] == [200, 200, 429]
+
+
+def test_a_body_that_limits_go_by_is_still_there_for_the_app(make_site):
+    site = make_site(limits="1/minute", identifiers=by_json("account"))
+    body, headers = b'{"account": "ann"}', {"Content-Type": "application/json"}
+    first = site.ask(method="POST", body=body, headers=headers)
+    assert (first.status, first.body) == (200, body)
+    assert site.ask(method="POST", body=body, headers=headers).status == 429
+    assert site.ask(method="POST", body=b'{"account": "bob"}', headers=headers).status == 200
+    assert site.ask(method="POST", body=b"{", headers=headers).status == 200
+
+
+def test_limits_and_costs_that_functions_name(make_site):
+    site = make_site(
+        limits=lambda environ: {"/free": ""}.get(environ["PATH_INFO"], "4/minute"),
+        cost=lambda environ: int(environ.get("HTTP_X_COST", 1)),
+    )
+    assert site.statuses("/free", 5) == [200] * 5
+    assert [site.ask(headers={"X-Cost": cost}).status for cost in ("3", "2", "1")] == [200, 429, 200]
+    assert make_site(limits=lambda: "1/minute", key_prefix="b").statuses(times=2) == [200, 429]
+
+
+@pytest.mark.parametrize("takes", [1, 2])
+def test_what_does_not_count_is_given_back(make_site, takes):
+    functions = {
+        1: lambda response: response.status_code == 401,
+        2: lambda response, environ: environ.get("HTTP_X_STATUS") == response.status == "401 No",
+    }
+    site = make_site(limits="1/minute", deduct_when=functions[takes])
+    assert site.statuses(times=3) == [200] * 3
+    assert site.statuses(times=2, headers={"X-Status": "401 No"}) == [401, 429]
+
+
+def test_an_app_that_fails_answers_500_to_deduct_when(make_site):
+    asked = []
+    site = make_site(limits="1/minute", deduct_when=lambda response: asked.append(response.status_code))
+    assert site.statuses(times=2, headers={"X-Status": "fail"}) == [500, 500]
+    assert asked == [500, 500]
+
+
+def test_on_breach_answers(make_site):
+    def sold_out(decision):
+        def answer(environ, start_response):
+            start_response("200 OK", [("Content-Type", "text/plain")])
+            return [decision.identifier.encode()]
+
+        return answer
+
+    site = make_site(limits="1/minute", on_breach=sold_out)
+    answers = [site.ask(), site.ask()]
+    assert [answer.status for answer in answers] == [200, 200]
+    assert answers[1].body == b"ip:127.0.0.1"
+    assert answers[1].headers["RateLimit"].startswith('"application";r=0')
+
+
+def test_in_shadow_nothing_is_refused(make_site):
+    site = make_site(limits="1/minute", shadow=True)
+    assert site.statuses(times=3) == [200] * 3
+
+
+@pytest.mark.parametrize(("on_error", "status"), [("allow", 200), ("deny", 503), ("raise", 500)])
+def test_a_store_that_fails(make_site, on_error, status):
+    site = make_site(limits="1/minute", store="redis://localhost:1/0", on_error=on_error, clock=None)
+    answer = site.ask()
+    assert answer.status == status
+    assert ("Retry-After" in answer.headers) == (status == 503)
+    assert "RateLimit-Policy" not in answer.headers
+
+
+def test_the_app_sees_the_decision(store, clock):
+    seen = []
+
+    def app(environ, start_response):
+        seen.append(environ["overlimit.decision"].remaining)
+        return hello(environ, start_response)
+
+    middleware = RateLimitMiddleware(app, limits="5/minute", store=store, clock=clock)
+    list(middleware({"REQUEST_METHOD": "GET", "REMOTE_ADDR": "192.0.2.1"}, lambda *_: None))
+    assert seen == [4]
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({}, ValueError),
+        ({"limits": ""}, ValueError),
+        ({"limits": "5/sec onds"}, InvalidLimit),
+        ({"routes": {"/": "5/sec onds"}}, InvalidLimit),
+        ({"routes": {"/": ""}}, InvalidLimit),
+        ({"routes": {"login": "5/minute"}}, ValueError),
+        ({"routes": {5: "5/minute"}}, ValueError),
+        ({"limits": "5/minute", "exempt": ["health"]}, ValueError),
+        ({"limits": "5/minute", "exempt": lambda environ, more: True}, TypeError),
+        ({"limits": "5/minute", "cost": -1}, ValueError),
+        ({"limits": "5/minute", "identifiers": 5}, TypeError),
+        ({"limits": "5/minute", "identifiers": lambda environ, more: ""}, TypeError),
+        ({"limits": "5/minute", "storage_uri": "memory://"}, TypeError),
+        ({"limits": "5/minute", "headers": "all"}, ValueError),
+        ({"limits": "5/minute", "trusted_proxies": -1}, ValueError),
+    ],
+)
+def test_wrong_options_are_errors_where_they_are_written(options, error):
+    with pytest.raises(error):
+        RateLimitMiddleware(hello, **options)
+
+
+def test_it_imports_no_framework():
+    code = """
+import sys
+for name in ("flask", "werkzeug", "click", "blinker", "redis"):
+    sys.modules[name] = None
+import overlimit.wsgi
+assert not [name for name in sys.modules if name.startswith("overlimit.flask")]
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
