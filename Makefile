@@ -21,11 +21,11 @@ export CMAKE_CXX_COMPILER_LAUNCHER ?= $(shell command -v ccache)
 # What `make test` builds, then runs; each a target of its own. What takes longer goes into PROOFS.
 BUILDS := build-asan build-threads build-bindings
 TESTS := test-python test-bindings test-asan test-threads count lint
-PROOFS := test-dev test-clang test-tsan tidy fuzz prove-python
+PROOFS := test-dev test-clang test-tsan tidy fuzz prove-algorithm prove-python
 
 SOURCES := $(shell find cpp lua cmake -type f) CMakeLists.txt pyproject.toml
 
-.PHONY: help demo serve test lint test-cpp test-python test-bindings prove prove-python fuzz soak count bench docs wheel test-wheel tidy format hooks clean
+.PHONY: help demo serve test lint test-cpp test-python test-bindings prove prove-algorithm prove-python fuzz soak count bench docs wheel test-wheel tidy format hooks clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -73,6 +73,9 @@ prove: $(DONE)/environment ## The long proofs, for every night: plain, clang's a
 
 prove-python: $(DONE)/package ## The tests marked prove; random lives on the model, memory and Redis, and forks: ten times as many
 	PROVE=10 $(BIN)/python -m pytest -m 'prove or longer_in_prove' --timeout 7200
+
+prove-algorithm: $(DONE)/package ## An algorithm added as docs/adding_an_algorithm.md says, through all suites
+	scripts/prove-algorithm $(JOBS)
 
 fuzz: $(DONE)/packages-prove ## Search each parser in C++ for inputs that break it (SECONDS=60)
 	cmake --preset fuzz >/dev/null

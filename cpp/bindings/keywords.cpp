@@ -43,12 +43,11 @@ const char* utf8(PyObject* text) {
 }
 
 // The new function holds its Checked in a capsule, whose original Python code cannot reach.
-Object checked_function(PyObject* owner, PyObject* name, PyObject* original) {
+Object checked_function(const char* owner, PyObject* name, PyObject* original) {
   auto function = std::make_unique<Checked>();
   function->original = Object::borrow(original);
   function->name = Object::borrow(name);
-  function->full_name = required(
-      PyUnicode_FromFormat("%s.%U", reinterpret_cast<PyTypeObject*>(owner)->tp_name, function->name.get()));
+  function->full_name = required(PyUnicode_FromFormat("%s.%U", owner, function->name.get()));
   function->doc = required(PyObject_GetAttrString(original, "__doc__"));
   const char* doc = function->doc.get() == Py_None ? nullptr : utf8(function->doc.get());
   function->definition = {utf8(function->name.get()),
@@ -58,7 +57,7 @@ Object checked_function(PyObject* owner, PyObject* name, PyObject* original) {
   return required(PyCFunction_New(&function.release()->definition, capsule.get()));
 }
 
-Object checked_property(PyObject* owner, PyObject* name, PyObject* original) {
+Object checked_property(const char* owner, PyObject* name, PyObject* original) {
   const Object getter = required(PyObject_GetAttrString(original, "fget"));
   const Object doc = required(PyObject_GetAttrString(original, "__doc__"));
   const Object function = checked_function(owner, name, getter.get());
@@ -67,16 +66,17 @@ Object checked_property(PyObject* owner, PyObject* name, PyObject* original) {
 }
 
 void check_members(PyObject* owner) {
-  const Object members = required(PyDict_Copy(reinterpret_cast<PyTypeObject*>(owner)->tp_dict));
+  const auto* type = reinterpret_cast<PyTypeObject*>(owner);
+  const Object members = required(PyDict_Copy(type->tp_dict));
   PyObject* name = nullptr;
   PyObject* member = nullptr;
   for (Py_ssize_t at = 0; PyDict_Next(members.get(), &at, &name, &member) != 0;) {
     Object replacement;
     if (PyInstanceMethod_Check(member)) {
-      replacement = required(
-          PyInstanceMethod_New(checked_function(owner, name, PyInstanceMethod_GET_FUNCTION(member)).get()));
+      PyObject* const function = PyInstanceMethod_GET_FUNCTION(member);
+      replacement = required(PyInstanceMethod_New(checked_function(type->tp_name, name, function).get()));
     } else if (Py_IS_TYPE(member, &PyProperty_Type)) {
-      replacement = checked_property(owner, name, member);
+      replacement = checked_property(type->tp_name, name, member);
     }
     if (replacement && PyObject_SetAttr(owner, name, replacement.get()) < 0) throw PythonError{};
   }
@@ -86,9 +86,14 @@ void check_members(PyObject* owner) {
 
 bool check_keywords(PyObject* module) {
   return guarded(false, [&] {
+    const Object members = required(PyDict_Copy(PyModule_GetDict(module)));
+    PyObject* name = nullptr;
     PyObject* value = nullptr;
-    for (Py_ssize_t at = 0; PyDict_Next(PyModule_GetDict(module), &at, nullptr, &value) != 0;) {
+    for (Py_ssize_t at = 0; PyDict_Next(members.get(), &at, &name, &value) != 0;) {
       if (PyType_Check(value)) check_members(value);
+      if (!PyCFunction_Check(value)) continue;
+      const Object function = checked_function(PyModule_GetName(module), name, value);
+      if (PyObject_SetAttr(module, name, function.get()) < 0) throw PythonError{};
     }
     return true;
   });

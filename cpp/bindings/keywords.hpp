@@ -5,7 +5,7 @@
 
 namespace overlimit::python {
 
-/// Puts a check before everything that pybind11 has bound in the classes of this module so far: a keyword
+/// Puts a check before everything that pybind11 has bound in this module and its classes so far: a keyword
 /// that has no UTF-8, such as "\ud800", is a TypeError. pybind11 throws out of a C function for it, while it
 /// writes its own. False with a Python exception set.
 bool check_keywords(PyObject* module);

@@ -27,6 +27,12 @@ inline void bind_limits(pybind11::module_& module) {
       .def_property_readonly(
           "tag", [](const std::shared_ptr<Limit>& limit) { return given(limit).tag(); },
           "Tells the limit's records from those of others.");
+  module.def("default_precision_us", &SlidingWindow::default_precision, py::arg("period_us"),
+             "Return the precision of a sliding window that is given none.");
+  module.def(
+      "is_key_name", [](const std::string& name) { return is_key_name(name); }, py::arg("name"),
+      "Return whether a name is KEY_NAME_RULE.");
+  module.attr("KEY_NAME_RULE") = kKeyNameRule;
 }
 
 }  // namespace overlimit::python

@@ -10,73 +10,43 @@ Several limits for several identifiers are decided in one atomic step, in memory
         print(f"come back in {decision.retry_after} s")
 """
 
-from __future__ import annotations
+from types import ModuleType as _ModuleType
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from overlimit._core import Decision, __version__, hit_all
-from overlimit.clocks import ClockLike, ManualClock
-from overlimit.details import Detail
-from overlimit.errors import (
-    InvalidLimit,
-    OverlimitError,
-    RateLimitExceeded,
-    ScriptError,
-    StoreConfigError,
-    StoreError,
-    StoreTimeout,
-    StoreUnavailable,
-)
-from overlimit.limiter import Limiter, OnError
-from overlimit.limits import (
-    FixedWindow,
-    LeakyBucket,
-    Limit,
-    LimitsLike,
-    SlidingLog,
-    SlidingWindow,
-    SlidingWindowCounter,
-    TokenBucket,
-)
-from overlimit.mirrored import over_limit, over_limit_multi, over_limit_multi_lua, over_limit_sliding_window
-from overlimit.penalty import Penalty
-from overlimit.stores import MemoryStore, RedisStore, Store, StoreLike
+from overlimit._core import Decision as Decision
+from overlimit._core import __version__ as __version__
+from overlimit._core import hit_all as hit_all
+from overlimit.clocks import ClockLike as ClockLike
+from overlimit.clocks import ManualClock as ManualClock
+from overlimit.details import Detail as Detail
+from overlimit.errors import InvalidLimit as InvalidLimit
+from overlimit.errors import OverlimitError as OverlimitError
+from overlimit.errors import RateLimitExceeded as RateLimitExceeded
+from overlimit.errors import ScriptError as ScriptError
+from overlimit.errors import StoreConfigError as StoreConfigError
+from overlimit.errors import StoreError as StoreError
+from overlimit.errors import StoreTimeout as StoreTimeout
+from overlimit.errors import StoreUnavailable as StoreUnavailable
+from overlimit.limiter import Limiter as Limiter
+from overlimit.limiter import OnError as OnError
+from overlimit.limits import Limit as Limit
+from overlimit.limits import LimitsLike as LimitsLike
+from overlimit.limits.algorithms import *
+from overlimit.mirrored import over_limit as over_limit
+from overlimit.mirrored import over_limit_multi as over_limit_multi
+from overlimit.mirrored import over_limit_multi_lua as over_limit_multi_lua
+from overlimit.mirrored import over_limit_sliding_window as over_limit_sliding_window
+from overlimit.penalty import Penalty as Penalty
+from overlimit.stores import MemoryStore as MemoryStore
+from overlimit.stores import RedisStore as RedisStore
+from overlimit.stores import Store as Store
+from overlimit.stores import StoreLike as StoreLike
 
-__all__ = [
-    "ClockLike",
-    "Decision",
-    "Detail",
-    "FixedWindow",
-    "InvalidLimit",
-    "LeakyBucket",
-    "Limit",
-    "Limiter",
-    "LimitsLike",
-    "ManualClock",
-    "MemoryStore",
-    "OnError",
-    "OverlimitError",
-    "Penalty",
-    "RateLimitExceeded",
-    "RedisStore",
-    "ScriptError",
-    "SlidingLog",
-    "SlidingWindow",
-    "SlidingWindowCounter",
-    "Store",
-    "StoreConfigError",
-    "StoreError",
-    "StoreLike",
-    "StoreTimeout",
-    "StoreUnavailable",
-    "TokenBucket",
-    "__version__",
-    "hit_all",
-    "over_limit",
-    "over_limit_multi",
-    "over_limit_multi_lua",
-    "over_limit_sliding_window",
-]
+if not _TYPE_CHECKING:
+    __all__ = ["__version__"]
+    __all__ += [n for n, value in globals().items() if n[0] != "_" and not isinstance(value, _ModuleType)]
 
 
 def __dir__() -> list[str]:
     """Return the public names."""
-    return sorted(__all__)
+    return sorted(globals()["__all__"])

@@ -12,6 +12,9 @@ from overlimit.statistics import LimiterStats, MemoryStoreStats
 
 __version__: str
 
+KEY_NAME_RULE: str
+"""What the name of a policy or a limit must be, and the prefix of keys."""
+
 class _Clock(Protocol):
     def now(self) -> float: ...
 
@@ -300,6 +303,12 @@ def _hit_rules(
     /,
 ) -> Decision: ...
 def _fork_generation() -> int: ...
+def default_precision_us(period_us: SupportsIndex) -> int:
+    """Return the precision of a sliding window that is given none."""
+
+def is_key_name(name: str) -> bool:
+    """Return whether a name is ``KEY_NAME_RULE``."""
+
 def redis_script(
     which: str,
     name: str,

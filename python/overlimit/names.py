@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
+from overlimit import _core
 
 __all__ = ["KEY_NAME_RULE", "is_key_name"]
 
-KEY_NAME_RULE = "1 to 64 characters of A-Z a-z 0-9 _ . -"
-
-_KEY_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+KEY_NAME_RULE = _core.KEY_NAME_RULE
 
 
 def is_key_name(name: str) -> bool:
     """Whether a name can be told apart within a key."""
-    return _KEY_NAME.fullmatch(name) is not None
+    return name.isascii() and _core.is_key_name(name)

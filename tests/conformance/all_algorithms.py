@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from overlimit import (
-    FixedWindow,
-    LeakyBucket,
-    Limit,
-    SlidingLog,
-    SlidingWindow,
-    SlidingWindowCounter,
-    TokenBucket,
-)
+from overlimit import FixedWindow, LeakyBucket, Limit, TokenBucket
+from overlimit.limits import ALGORITHMS
+from overlimit.limits.limit import Terms
+
+
+def plain_limits(most: int, per: int) -> dict[str, Limit]:
+    """Return the limit that a text such as ``3 per 10 seconds`` means to each algorithm, by its name."""
+    return {name: kind.from_terms(Terms(most, per)) for name, kind in ALGORITHMS.items()}
 
 
 def of_each_algorithm(most: int, per: int) -> dict[str, Limit]:
     """Return limits that admit ``most`` at once, and as much again within two periods, by what they are."""
-    return {
-        "fixed_window": FixedWindow(most, per),
+    return plain_limits(most, per) | {
         "epoch": FixedWindow(most, per, start="epoch"),
-        "sliding_window": SlidingWindow(most, per),
-        "sliding_log": SlidingLog(most, per),
-        "sliding_window_counter": SlidingWindowCounter(most, per),
-        "token_bucket": TokenBucket(most, per),
         "interval": TokenBucket(most, per, refill="interval"),
         "epoch_interval": TokenBucket(most, per, refill="interval", start="epoch"),
-        "leaky_bucket": LeakyBucket(most, per, capacity=0),
         "queue": LeakyBucket(1, per / most, capacity=most - 1),
     }
 

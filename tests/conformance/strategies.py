@@ -18,6 +18,8 @@ from overlimit import (
     SlidingWindowCounter,
     TokenBucket,
 )
+from overlimit.limits import ALGORITHMS
+from overlimit.limits.limit import Terms
 
 START_US = 1_700_000_000_000_000
 LAST_US = 4_000_000_000_000_000  # float seconds tell microseconds apart well beyond this
@@ -66,7 +68,14 @@ interval_buckets = st.builds(
     debt=debts,
     start=st.sampled_from(["first", "epoch"]),
 )
+plain_limits: st.SearchStrategy[Limit] = st.builds(
+    lambda kind, most, per: kind.from_terms(Terms(most, per)),
+    st.sampled_from(sorted(ALGORITHMS.values(), key=lambda kind: kind.algorithm)),
+    counts,
+    short_period,
+)
 limits: st.SearchStrategy[Limit] = st.one_of(
+    plain_limits,
     st.builds(FixedWindow, counts, any_period, start=st.sampled_from(["first", "epoch"])),
     calendar_windows,
     sliding_windows(),
@@ -89,42 +98,16 @@ penalties = st.builds(
 
 @st.composite
 def renumbered(draw: Any, limit: Limit) -> Limit:
-    """The same limit, in the sense that it keeps its records, with other numbers."""
-    if isinstance(limit, TokenBucket):
-        return draw(_renumbered_bucket(limit))
-    if isinstance(limit, FixedWindow):
-        return draw(_renumbered_window(limit))
-    if isinstance(limit, LeakyBucket):
-        return LeakyBucket(draw(st.integers(1, 4)), _period(limit), capacity=draw(counts))
-    if isinstance(limit, SlidingWindow):
-        return SlidingWindow(draw(counts), _period(limit), precision=in_seconds(limit._numbers[2]))
-    return type(limit)(draw(counts), _period(limit))
+    """The same limit, in the sense that it keeps its records, with other quantities."""
+    _, by_name = limit._call()
+    quantities = {name: draw(_quantity(limit, name)) for name in limit._scaled_arguments(Fraction(1))}
+    return type(limit)(**{**by_name, **quantities})
 
 
-@st.composite
-def _renumbered_bucket(draw: Any, limit: TokenBucket) -> TokenBucket:
-    if limit.refill == "continuous":
-        return TokenBucket(draw(rates), _period(limit), burst=draw(counts.filter(bool)), debt=draw(debts))
-    return TokenBucket(
-        draw(st.integers(1, 5)),
-        _period(limit),
-        burst=draw(counts),
-        refill=limit.refill,
-        debt=0,
-        start=limit.start,
-    )
-
-
-@st.composite
-def _renumbered_window(draw: Any, limit: FixedWindow) -> FixedWindow:
-    if limit.start == "calendar":
-        zone = {"timezone": limit.timezone, "week_start": limit.week_start}
-        return FixedWindow(draw(counts), limit.per, start="calendar", **zone)
-    return FixedWindow(draw(counts), _period(limit), start=limit.start)
-
-
-def _period(limit: Limit) -> Fraction:
-    return in_seconds(limit._numbers[1])
+def _quantity(limit: Limit, name: str) -> st.SearchStrategy[Any]:
+    if name == "rate":
+        return rates if getattr(limit, "refill", None) == "continuous" else st.integers(1, 5)
+    return debts if name == "debt" else counts.filter(bool) if name == "burst" else counts
 
 
 def durations_of(policy: tuple[Limit, ...]) -> list[int]:

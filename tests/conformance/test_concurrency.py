@@ -9,16 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from overlimit import (
-    FixedWindow,
-    LeakyBucket,
-    Limiter,
-    SlidingLog,
-    SlidingWindow,
-    SlidingWindowCounter,
-    TokenBucket,
-    hit_all,
-)
+from overlimit import LeakyBucket, Limiter, TokenBucket, hit_all
+
+from .all_algorithms import plain_limits
 
 THREADS = 32
 HITS = 10
@@ -26,11 +19,7 @@ ROUNDS = 100
 
 # Nothing may come free while a round runs, however slow the machine.
 LIMITS = [
-    FixedWindow(5, 86_400),
-    SlidingWindow(5, 86_400),
-    SlidingLog(5, 86_400),
-    SlidingWindowCounter(5, 86_400),
-    TokenBucket(5, 86_400),
+    *plain_limits(5, per=86_400).values(),
     TokenBucket(3, 86_400, burst=5, refill="interval"),
     LeakyBucket(3, 86_400, capacity=2),
 ]

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from overlimit.limits import ALGORITHMS
+
 OPTIONAL = ["flask", "flask_login", "redis", "numpy", "pandas", "matplotlib"]
 
 IMPORTED = """
@@ -58,15 +60,8 @@ def test_the_package_works_without(package):
 
 
 def test_all_that_is_exported_exists():
-    names = [
-        "FixedWindow",
-        "Limiter",
-        "ManualClock",
-        "MemoryStore",
-        "RedisStore",
-        "SlidingWindow",
-        "TokenBucket",
-    ]
+    algorithms = [kind.__name__ for kind in ALGORITHMS.values()]
+    names = ["Limit", "Limiter", "ManualClock", "MemoryStore", "RedisStore", "hit_all", *algorithms]
     program = "import overlimit; print([hasattr(overlimit, name) for name in overlimit.__all__])"
     assert "False" not in run(program)
     assert run(f"import overlimit; print(set({names}) - set(overlimit.__all__))") == "set()\n"

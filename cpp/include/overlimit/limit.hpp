@@ -50,7 +50,8 @@ class Limit {
 /// A stable 64-bit hash of a text (FNV-1a): the same in every process, so it may be stored.
 std::uint64_t hash_of(std::string_view text);
 
-/// Whether a text may stand in a key: [A-Za-z0-9_.-]{1,64}.
+/// What a text must be to stand in a key: the name of a policy or a limit, or a prefix.
+inline constexpr std::string_view kKeyNameRule = "1 to 64 characters of A-Z a-z 0-9 _ . -";
 bool is_key_name(std::string_view text);
 
 }  // namespace overlimit

@@ -35,6 +35,15 @@ constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) noexcept {
   return a / b + (a % b != 0 ? 1 : 0);
 }
 
+/// (a * b + rounding) / divisor, saturating just below kExact; 0 unless a and the divisor are above 0.
+constexpr std::int64_t multiply_divide(std::int64_t a, std::int64_t b, std::int64_t divisor,
+                                       std::int64_t rounding) noexcept {
+  __extension__ using Wide = unsigned __int128;
+  if (a <= 0 || divisor <= 0) return 0;
+  const Wide result = (Wide(a) * Wide(b) + Wide(rounding)) / Wide(divisor);
+  return result < Wide(kExact) ? std::int64_t(result) : kExact - 1;
+}
+
 /// Where "now" comes from when a store is not to use its own. Implementations are thread-safe.
 class Clock {
  public:

@@ -36,14 +36,13 @@ std::string_view fragment(std::string_view stem) {
 // What stands for lines that are not a fragment's name: made for the plans of a script.
 using Generated = std::map<std::string, std::string, std::less<>>;
 
-// An algorithm's file begins with its step, which is pasted, and ends with its refund, a function.
-std::size_t refund_begins(std::string_view algorithm) {
-  return fragment(algorithm).find("\nlocal function " + std::string(algorithm) + "_refund(");
+// An algorithm's file begins with its step, which is pasted, and ends with its refund, a function. Other
+// files are pasted whole.
+std::size_t refund_begins(std::string_view stem) {
+  return fragment(stem).find("\nlocal function " + std::string(stem) + "_refund(");
 }
 
-std::string_view step_of(std::string_view algorithm) {
-  return fragment(algorithm).substr(0, refund_begins(algorithm));
-}
+std::string_view pasted_of(std::string_view stem) { return fragment(stem).substr(0, refund_begins(stem)); }
 
 std::string_view refund_of(std::string_view algorithm) {
   return fragment(algorithm).substr(refund_begins(algorithm) + 1);
@@ -71,7 +70,7 @@ void paste(std::string& script, std::string_view text, const Generated& generate
       script += line == "\n" ? "\n" : margin + std::string(line);
     } else {
       const auto made = generated.find(name);
-      paste(script, made == generated.end() ? fragment(name) : made->second, generated, margin);
+      paste(script, made == generated.end() ? pasted_of(name) : made->second, generated, margin);
     }
   }
 }
@@ -142,9 +141,6 @@ void generate(Generated& generated, const std::string& name, Plans plans,
 // What cannot be needed is left out: the locks of policies without a penalty.
 std::string deciding_text(std::string_view file, Plans plans) {
   Generated generated;
-  for (const std::string_view algorithm : algorithms_of(plans)) {
-    generated.emplace(algorithm, step_of(algorithm));
-  }
   generate(generated, "limits", plans, steps_of);
   generate(generated, "tag_offsets", plans, tag_offsets_of);
   generate(generated, "penalty_at", plans, penalty_at);

@@ -1,29 +1,21 @@
-"""The algorithms by name: one line each."""
+"""The algorithms by name."""
 
 from __future__ import annotations
 
 from types import MappingProxyType
 
 from overlimit.errors import InvalidLimit
-from overlimit.limits.fixed_window import FixedWindow
-from overlimit.limits.leaky_bucket import LeakyBucket
+from overlimit.limits import algorithms
 from overlimit.limits.limit import Limit
 from overlimit.limits.quantities import shown
-from overlimit.limits.sliding_log import SlidingLog
-from overlimit.limits.sliding_window import SlidingWindow
-from overlimit.limits.sliding_window_counter import SlidingWindowCounter
-from overlimit.limits.token_bucket import TokenBucket
 
 __all__ = ["ALGORITHMS", "algorithm_named"]
 
 ALGORITHMS: MappingProxyType[str, type[Limit]] = MappingProxyType(
     {
-        FixedWindow.algorithm: FixedWindow,
-        SlidingWindow.algorithm: SlidingWindow,
-        SlidingLog.algorithm: SlidingLog,
-        SlidingWindowCounter.algorithm: SlidingWindowCounter,
-        TokenBucket.algorithm: TokenBucket,
-        LeakyBucket.algorithm: LeakyBucket,
+        kind.algorithm: kind
+        for kind in vars(algorithms).values()
+        if isinstance(kind, type) and issubclass(kind, Limit)
     }
 )
 """Every algorithm by the name that ``Limiter(algorithm=...)`` takes."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
+from overlimit._core import default_precision_us
 from overlimit.errors import InvalidLimit
 from overlimit.limits.limit import Terms
 from overlimit.limits.per_period import LimitPerPeriod
@@ -12,7 +13,6 @@ from overlimit.limits.quantities import Seconds, count, micros, seconds, shown
 
 __all__ = ["MOST_BLOCKS", "SlidingWindow"]
 
-_DEFAULT_BLOCKS = 50
 MOST_BLOCKS = 4096
 
 
@@ -75,14 +75,14 @@ class SlidingWindow(LimitPerPeriod):
 
     def _arguments(self) -> tuple[tuple[object, ...], Mapping[str, object]]:
         positional, by_name = super()._arguments()
-        if self._numbers[2] == _default_precision_us(self._period_us):
+        if self._numbers[2] == default_precision_us(self._period_us):
             return positional, by_name
         return positional, {**by_name, "precision": self.precision}
 
 
 def _precision_us(precision: Seconds | None, period_us: int) -> int:
     if precision is None:
-        return _default_precision_us(period_us)
+        return default_precision_us(period_us)
     precision_us = micros(precision, "precision")
     blocks, rest = divmod(period_us, precision_us)
     if rest or blocks > MOST_BLOCKS:
@@ -91,8 +91,3 @@ def _precision_us(precision: Seconds | None, period_us: int) -> int:
             f"not {shown(precision)}"
         )
     return precision_us
-
-
-def _default_precision_us(period_us: int) -> int:
-    blocks = next(n for n in range(_DEFAULT_BLOCKS, 0, -1) if period_us % n == 0)
-    return period_us // blocks

@@ -8,26 +8,15 @@ from concurrent.futures import wait
 
 import pytest
 
-from overlimit import (
-    FixedWindow,
-    LeakyBucket,
-    SlidingLog,
-    SlidingWindow,
-    SlidingWindowCounter,
-    TokenBucket,
-    waiting,
-)
+from overlimit import TokenBucket, waiting
+from overlimit.limits import ALGORITHMS
+from overlimit.limits.limit import Terms
 
 PATIENCE = 20.0
 A_MOMENT = 0.05  # how long something is watched that should not happen
 ONE_PER_10_S = [
-    FixedWindow(1, 10),
-    SlidingWindow(1, 10),
-    SlidingLog(1, 10),
-    SlidingWindowCounter(1, 10),
-    TokenBucket(1, per=10),
+    *(kind.from_terms(Terms(1, 10)) for kind in ALGORITHMS.values()),
     TokenBucket(1, per=10, refill="interval"),
-    LeakyBucket(1, per=10, capacity=0),
 ]
 EACH = pytest.mark.parametrize("limit", ONE_PER_10_S, ids=repr)
 

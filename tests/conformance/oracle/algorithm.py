@@ -15,6 +15,11 @@ class Algorithm(ABC):
 
     most: int  # what the limit can grant at all
 
+    @classmethod
+    def of(cls, limit: Any) -> Algorithm:
+        """The algorithm of a limit, from its numbers."""
+        return cls(*limit._numbers)
+
     @property
     @abstractmethod
     def identity(self) -> tuple[object, ...]:
@@ -23,6 +28,10 @@ class Algorithm(ABC):
     @abstractmethod
     def time_of(self, state: Any) -> int:
         """The stored time of a state, before which no call is thought to happen."""
+
+    def stored_time(self, numbers: tuple[int, int, int]) -> int:
+        """The time of a state as stores keep it (lua/README.md), from its three numbers."""
+        return numbers[0]
 
     @abstractmethod
     def at(self, state: Any, now: int) -> Any:

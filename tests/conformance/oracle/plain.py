@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
 from typing import Any
 
 from .algorithm import Algorithm
-from .buckets import LeakyBucket, TokenBucket
-from .natural_periods import Calendar
-from .windows import FixedWindow, SlidingLog, SlidingWindow, SlidingWindowCounter
-
-ALGORITHMS: dict[str, type[Algorithm]] = {
-    "fixed_window": FixedWindow,
-    "sliding_window": SlidingWindow,
-    "sliding_log": SlidingLog,
-    "sliding_window_counter": SlidingWindowCounter,
-    "token_bucket": TokenBucket,
-    "leaky_bucket": LeakyBucket,
-}
 
 
 @dataclass(frozen=True)
@@ -41,8 +31,12 @@ class PlainPenalty:
 
 def algorithm_of(limit: Any) -> Algorithm:
     """The algorithm of a limit of the package or of this module."""
-    numbers = limit._numbers
-    if limit.algorithm == "fixed_window" and numbers[2] == 2:
-        calendar = Calendar(limit.per, limit.timezone, limit.week_start)
-        return FixedWindow(numbers[0], numbers[1], numbers[2], calendar)
-    return ALGORITHMS[limit.algorithm](*numbers)
+    return _class_named(limit.algorithm).of(limit)
+
+
+@cache
+def _class_named(name: str) -> type[Algorithm]:
+    """The class ``TokenBucket`` of ``token_bucket.py``, and so on."""
+    module = import_module(f"{__package__}.{name}")
+    found: type[Algorithm] = getattr(module, name.title().replace("_", ""))
+    return found

@@ -180,6 +180,11 @@ def uses() -> dict[str, Use]:
         "_hit_rules": Use(_core._hit_rules, [world.rules, {}, tuple, ()]),
         "_rate_field": Use(_core._rate_field, [(("a", "b"),), decision]),
         "_fork_generation": Use(_core._fork_generation),
+        "default_precision_us": Use(_core.default_precision_us, [60_000_000], rounds=20_000),
+        "is_key_name": Use(_core.is_key_name, ["api"], rounds=20_000),
+        "redis_script": Use(
+            _core.redis_script, ["decide", "api", [limit], ((1000,), False, None), ["user:42"]], rounds=500
+        ),
         "_restored_decision": Use(_core._restored_decision, [pickled], rounds=2_000),
     }
     return {**new, **inits, **methods, **properties, **functions}

@@ -10,6 +10,7 @@ from fractions import Fraction
 import pytest
 
 from overlimit.limits import (
+    ALGORITHMS,
     FixedWindow,
     LeakyBucket,
     SlidingLog,
@@ -17,6 +18,7 @@ from overlimit.limits import (
     SlidingWindowCounter,
     TokenBucket,
 )
+from overlimit.limits.limit import Terms
 
 
 def queueless(rate: int, per: object = 1, capacity: int = 0, *, name: str | None = None) -> LeakyBucket:
@@ -25,10 +27,11 @@ def queueless(rate: int, per: object = 1, capacity: int = 0, *, name: str | None
 
 WINDOWS = pytest.mark.parametrize("kind", [FixedWindow, SlidingWindow, SlidingWindowCounter])
 KINDS = pytest.mark.parametrize(
-    "kind", [FixedWindow, SlidingWindow, SlidingLog, SlidingWindowCounter, TokenBucket, queueless]
+    "kind", [queueless if kind is LeakyBucket else kind for kind in ALGORITHMS.values()]
 )
 
 EXAMPLES = [
+    *(kind.from_terms(Terms(7, 60)) for kind in ALGORITHMS.values()),
     FixedWindow(5, 60),
     FixedWindow(5, 0.5, start="epoch", name="burst.guard-1"),
     FixedWindow(0, timedelta(days=1)),

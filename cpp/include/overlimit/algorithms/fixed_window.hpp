@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "overlimit/algorithms/checks.hpp"
 #include "overlimit/algorithms/step.hpp"
 #include "overlimit/calendar.hpp"
 
@@ -46,6 +47,27 @@ struct FixedWindow {
   }
 };
 static_assert(kIsState<FixedWindow::State>);
+
+inline FixedWindow FixedWindow::make(std::span<const std::int64_t> numbers) {
+  checks::require_numbers(numbers, 3, kName);
+  checks::require_count("limit", numbers[0]);
+  checks::require(numbers[2] >= 0 && numbers[2] <= 2, "start", numbers[2],
+                  "0 (first), 1 (epoch) or 2 (calendar)");
+  const Start start{static_cast<std::uint8_t>(numbers[2])};
+  if (start == Start::calendar) {
+    checks::require(numbers[1] == 0, "per", numbers[1],
+                    "0 for a calendar's window, which has its periods from there");
+  } else {
+    checks::require_period("per", numbers[1]);
+  }
+  return {numbers[0], numbers[1], start};
+}
+
+inline std::vector<std::int64_t> FixedWindow::packed() const {
+  std::vector<std::int64_t> numbers{limit, period, std::int64_t(start)};
+  if (start == Start::calendar) numbers.insert(numbers.end(), bounds.begin(), bounds.end());
+  return numbers;
+}
 
 constexpr Micros clamp(const FixedWindow& window, const FixedWindow::State& state) {
   return window.has(state) ? state.start : kMaxTime;

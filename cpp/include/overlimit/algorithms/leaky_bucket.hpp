@@ -7,6 +7,7 @@
 #include <span>
 #include <string_view>
 
+#include "overlimit/algorithms/checks.hpp"
 #include "overlimit/algorithms/step.hpp"
 
 namespace overlimit {
@@ -41,6 +42,17 @@ struct LeakyBucket {
   }
 };
 static_assert(kIsState<LeakyBucket::State>);
+
+inline LeakyBucket LeakyBucket::make(std::span<const std::int64_t> numbers) {
+  checks::require_numbers(numbers, 3, kName);
+  const auto [rate, period, capacity] = std::to_array({numbers[0], numbers[1], numbers[2]});
+  checks::require_count("rate", rate);
+  checks::require_period("per", period);
+  checks::require_count("capacity", capacity);
+  checks::require(rate + capacity < kExact, "capacity", capacity, "below 2^53 together with the rate");
+  checks::require(rate > 0 || capacity == 0, "rate", rate, "above 0 when capacity is");
+  return {rate, period, capacity};
+}
 
 constexpr Micros clamp(const LeakyBucket&, const LeakyBucket::State& state) { return state.start; }
 

@@ -6,6 +6,7 @@
 #include <span>
 #include <string_view>
 
+#include "overlimit/algorithms/checks.hpp"
 #include "overlimit/algorithms/history.hpp"
 
 namespace overlimit {
@@ -30,6 +31,13 @@ struct SlidingLog {
   [[nodiscard]] constexpr std::int64_t oldest(Micros now) const { return now - period + 1; }
   [[nodiscard]] constexpr Micros leaves_at(Micros entry) const { return later(entry, period); }
 };
+
+inline SlidingLog SlidingLog::make(std::span<const std::int64_t> numbers) {
+  checks::require_numbers(numbers, 2, kName);
+  checks::require(numbers[0] >= 0 && numbers[0] <= kMaxLimit, "limit", numbers[0], "from 0 to 10,000");
+  checks::require_period("per", numbers[1]);
+  return {numbers[0], numbers[1]};
+}
 
 constexpr Micros clamp(const SlidingLog&, const SlidingLog::State& state) { return state.newest; }
 

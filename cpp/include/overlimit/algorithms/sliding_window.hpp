@@ -7,6 +7,7 @@
 #include <span>
 #include <string_view>
 
+#include "overlimit/algorithms/checks.hpp"
 #include "overlimit/algorithms/history.hpp"
 
 namespace overlimit {
@@ -23,9 +24,15 @@ struct SlidingWindow {
   Micros precision;
   std::int64_t blocks;  ///< whole blocks in the period
 
-  /// From (limit, period_us, precision_us; 0: the period over the most blocks <= 50 that divide it).
+  /// From (limit, period_us, precision_us; 0: default_precision).
   /// Throws InvalidLimit naming the number.
   static SlidingWindow make(std::span<const std::int64_t> numbers);
+  /// What a precision of 0 stands for: the period over the most blocks <= kDefaultBlocks that divide it.
+  static constexpr Micros default_precision(Micros period) {
+    std::int64_t blocks = kDefaultBlocks;
+    while (period % blocks != 0) --blocks;
+    return period / blocks;
+  }
   [[nodiscard]] std::array<std::int64_t, 2> identity() const { return {precision * blocks, precision}; }
   [[nodiscard]] std::array<std::int64_t, 3> packed() const { return {limit, precision, blocks}; }
   [[nodiscard]] constexpr Cost most() const { return limit; }
@@ -37,6 +44,19 @@ struct SlidingWindow {
     return product(later(block, blocks + 1), precision);
   }
 };
+
+inline SlidingWindow SlidingWindow::make(std::span<const std::int64_t> numbers) {
+  checks::require_numbers(numbers, 3, kName);
+  checks::require_count("limit", numbers[0]);
+  const Micros period = numbers[1];
+  checks::require_period("per", period);
+  const Micros precision = numbers[2] == 0 ? default_precision(period) : numbers[2];
+  checks::require(precision > 0 && precision <= period && period % precision == 0, "precision", precision,
+                  "a whole part of the period, in microseconds");
+  checks::require(period / precision <= kMaxBlocks, "precision", precision,
+                  "at least 1/4096 of the period, in microseconds");
+  return {numbers[0], precision, period / precision};
+}
 
 constexpr Micros clamp(const SlidingWindow& window, const SlidingWindow::State& state) {
   return product(state.newest, window.precision);

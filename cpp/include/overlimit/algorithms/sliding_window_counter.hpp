@@ -9,6 +9,7 @@
 #include <span>
 #include <string_view>
 
+#include "overlimit/algorithms/checks.hpp"
 #include "overlimit/algorithms/step.hpp"
 
 namespace overlimit {
@@ -42,6 +43,13 @@ struct SlidingWindowCounter {
   }
 };
 static_assert(kIsState<SlidingWindowCounter::State>);
+
+inline SlidingWindowCounter SlidingWindowCounter::make(std::span<const std::int64_t> numbers) {
+  checks::require_numbers(numbers, 2, kName);
+  checks::require_count("limit", numbers[0]);
+  checks::require_period("per", numbers[1]);
+  return {numbers[0], numbers[1]};
+}
 
 constexpr Micros clamp(const SlidingWindowCounter& counter, const SlidingWindowCounter::State& state) {
   return state.start % counter.period == 0 ? state.start : kMaxTime;

@@ -9,6 +9,7 @@
 #include <span>
 #include <string_view>
 
+#include "overlimit/algorithms/checks.hpp"
 #include "overlimit/algorithms/step.hpp"
 
 namespace overlimit {
@@ -55,6 +56,32 @@ struct TokenBucket {
   }
 };
 static_assert(kIsState<TokenBucket::State>);
+
+inline TokenBucket TokenBucket::make(std::span<const std::int64_t> numbers) {
+  checks::require_numbers(numbers, 7, kName);
+  const auto [burst, period, units, refill, every, start, debt] =
+      std::to_array({numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5], numbers[6]});
+  checks::require_count("burst", burst);
+  checks::require_period("per", period);
+  checks::require(units > 0 && units < kExact, "units", units, "from 1 to 2^53 - 1");
+  checks::require(refill >= 0 && refill < kExact, "refill", refill, "from 0 to 2^53 - 1");
+  checks::require(every == 1 || every == period, "every", every, "1 (continuous) or the period (interval)");
+  checks::require(start == 0 || (start == 1 && every == period), "start", start,
+                  "0 (first), or 1 (epoch) for intervals");
+  checks::require_count("debt", debt);
+  checks::require(burst + debt < kExact && product(burst + debt, units) < kExact, debt > 0 ? "debt" : "burst",
+                  debt > 0 ? debt : burst, "such that burst + debt is below 2^53 when counted in units");
+  checks::require(refill > 0 || burst + debt == 0, "rate", refill, "above 0 when burst or debt is");
+  return {burst, period, units, refill, every, Start(start), debt};
+}
+
+inline std::int64_t TokenBucket::rescaled(const State& state) const {
+  return multiply_divide(state.used, units, state.units, state.units - 1);
+}
+
+inline std::int64_t TokenBucket::counted_in(const State& state, std::int64_t amount) const {
+  return state.units == units ? amount : multiply_divide(amount, state.units, units, 0);
+}
 
 constexpr Micros clamp(const TokenBucket&, const TokenBucket::State& state) { return state.last; }
 

@@ -1,0 +1,44 @@
+"""What limits with a history have in common."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from .algorithm import Algorithm
+
+
+class Entries(Algorithm):
+    """A state is what was admitted and when: place -> count. Only the newest place may have a count of 0."""
+
+    @abstractmethod
+    def place(self, now: int) -> int:
+        """Where a charge is counted."""
+
+    @abstractmethod
+    def leaves(self, place: int) -> int:
+        """The instant at which a place no longer counts."""
+
+    def at(self, state: dict[int, int], now: int) -> dict[int, int] | None:
+        return {place: count for place, count in state.items() if now < self.leaves(place)} or None
+
+    def used(self, state: dict[int, int], now: int) -> int:
+        return sum(state.values())
+
+    def retry(self, state: dict[int, int], now: int, cost: int) -> int:
+        instants = sorted(map(self.leaves, state))
+        return next(at - now for at in instants if self.fits(self.at(state, at), at, cost))
+
+    def charged(self, state: dict[int, int] | None, now: int, cost: int) -> dict[int, int]:
+        counts = state or {}
+        place = self.place(now)
+        return without_empty({**counts, place: counts.get(place, 0) + cost})
+
+    def refunded(self, state: dict[int, int], now: int, after: dict[int, int], cost: int) -> dict[int, int]:
+        place = max(after)
+        if place not in state or now >= self.leaves(place):
+            return state
+        return without_empty({**state, place: max(0, state[place] - cost)})
+
+
+def without_empty(state: dict[int, int]) -> dict[int, int]:
+    return {place: count for place, count in state.items() if count or place == max(state)}

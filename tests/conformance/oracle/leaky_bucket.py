@@ -1,0 +1,55 @@
+"""A queue that drains by the period."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from .algorithm import Algorithm, rounded_up
+
+
+@dataclass(frozen=True)
+class Queue:
+    start: int
+    count: int
+
+
+class LeakyBucket(Algorithm):
+    def __init__(self, rate: int, period: int, capacity: int) -> None:
+        self.rate, self.period, self.capacity = rate, period, capacity
+        self.most = capacity + rate
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        return ("leaky_bucket", self.period)
+
+    def time_of(self, state: Queue) -> int:
+        return state.start
+
+    def at(self, state: Queue, now: int) -> Queue | None:
+        if self.rate == 0:
+            return None
+        periods = (now - state.start) // self.period
+        count = state.count - periods * self.rate
+        return Queue(state.start + periods * self.period, count) if count > 0 else None
+
+    def used(self, state: Queue, now: int) -> int:
+        return state.count
+
+    def retry(self, state: Queue, now: int, cost: int) -> int:
+        return state.start + rounded_up(state.count + cost - self.most, self.rate) * self.period - now
+
+    def reset(self, state: Queue, now: int) -> int:
+        return state.start + rounded_up(state.count, self.rate) * self.period - now
+
+    def delay(self, state: Queue | None, now: int) -> int:
+        if state is None or state.count <= self.rate:
+            return 0
+        return state.start + (rounded_up(state.count, self.rate) - 1) * self.period - now
+
+    def charged(self, state: Queue | None, now: int, cost: int) -> Queue:
+        return Queue(now, cost) if state is None else replace(state, count=state.count + cost)
+
+    def refunded(self, state: Queue, now: int, after: Queue, cost: int) -> Queue:
+        drained = max(0, now - after.start) // self.period * self.rate
+        back = min(cost, max(0, after.count - drained))
+        return replace(state, count=max(0, state.count - back))

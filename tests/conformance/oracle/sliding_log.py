@@ -1,0 +1,28 @@
+"""Instants that count until they are older than the period."""
+
+from __future__ import annotations
+
+from .entries import Entries
+
+
+class SlidingLog(Entries):
+    """Places are instants."""
+
+    def __init__(self, most: int, period: int) -> None:
+        self.most, self.period = most, period
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        return ("sliding_log", self.period)
+
+    def time_of(self, state: dict[int, int]) -> int:
+        return max(state)
+
+    def reset(self, state: dict[int, int], now: int) -> int:
+        return max(state) + self.period - now
+
+    def place(self, now: int) -> int:
+        return now
+
+    def leaves(self, place: int) -> int:
+        return place + self.period
