@@ -181,7 +181,7 @@ def rate_limit(value: LimitsValue, **options: Unpack[LimitKeywords]) -> Limited:
     InvalidLimit
         ``value`` is malformed; raised here and not at a request.
     ValueError, TypeError
-        An option cannot be.
+        An option has a value that it must not have.
     """
     return limiting(value, None, options)
 
@@ -202,7 +202,7 @@ def limiting(
     InvalidLimit
         ``value`` is malformed.
     ValueError, TypeError
-        An option cannot be.
+        An option has a value that it must not have.
     """
     value = without_proxy(value)
     _check_limits_are_meant(value)

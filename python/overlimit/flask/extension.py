@@ -119,7 +119,7 @@ class RateLimit(HasMigrationHints):
     InvalidLimit
         A limit is malformed.
     ValueError, TypeError
-        Another option cannot be, or there is none of this name.
+        Another option has a value that it must not have, or there is no option of this name.
     """
 
     _migration_hints = OF_LIMITER
@@ -153,7 +153,7 @@ class RateLimit(HasMigrationHints):
         InvalidLimit
             A limit in the app's configuration is malformed.
         ValueError, TypeError
-            Another key of the configuration has a value that cannot be, or ``app`` is no Flask app.
+            Another key of the configuration has a value that it must not have, or ``app`` is no Flask app.
         """
         app = behind(app)
         if not isinstance(app, Flask):
@@ -178,7 +178,7 @@ class RateLimit(HasMigrationHints):
         InvalidLimit
             ``value`` is malformed.
         ValueError, TypeError
-            An option cannot be.
+            An option has a value that it must not have.
         """
         return limiting(value, self, options, read=self._settings.limits)
 
@@ -191,7 +191,7 @@ class RateLimit(HasMigrationHints):
         InvalidLimit
             ``value`` is malformed.
         ValueError, TypeError
-            An option cannot be.
+            An option has a value that it must not have.
         """
         keywords: LimitKeywords = {**options, "scope": scope}
         return limiting(value, self, keywords, read=self._settings.limits, is_shared=True)

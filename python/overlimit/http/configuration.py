@@ -1,6 +1,6 @@
 """The ``RATELIMIT_*`` keys of an app's configuration: those of Flask-Limiter 4.1, and our own.
 
-Values may be texts, as they come from environment variables. A value that cannot be is a ValueError that
+Values may be texts, as they come from environment variables. A wrong value is a ValueError that
 names its key.
 """
 
@@ -63,7 +63,7 @@ def read(config: Mapping[str, Any], given: Mapping[str, object] = MappingProxyTy
     Raises
     ------
     ValueError
-        A value cannot be; the message names its key, and shows no part of a URL.
+        A value is wrong; the message names its key, and shows no part of a URL.
     """
     _warn_of_unknown(config)
     values = {key: config[key] for key in KEYS if _is_set(config, key)}

@@ -36,7 +36,7 @@ _SLASHES = re.compile(r"//+")
 
 
 class MiddlewareOptions(TypedDict, total=False):
-    """What a middleware takes by name, besides limits; None, but for ``headers``, is not set."""
+    """What a middleware takes by name, besides limits; None means not set, but for ``headers``."""
 
     identifiers: Identify | Sequence[Identify] | None
     key_func: Callable[..., object] | None

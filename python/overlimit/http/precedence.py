@@ -5,7 +5,7 @@ docs/reference/flask.md has the rules as tables.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from overlimit.http.exemptions import ALL_LIMITS, HANDED_DOWN, ExemptionScope
@@ -94,17 +94,13 @@ def rules_of_route(installations: Installations, installation: Installation, rou
     exempt = _exempt(installation, route)
     overridden = False
     if ExemptionScope.DEFAULT not in installation.exemptions.of_handlers(route.handlers):
-        yield from _own(installations, installation, route)
-        overridden = any(
-            mark.options.override_defaults
-            for mark in route.marks
-            if _holds(installations, installation, route, mark)
-        )
-    if not overridden and ExemptionScope.DEFAULT not in installation.exemptions.of_handlers(route.handlers):
-        for nest, label, mark in _inherited(installations, installation, route):
-            yield from installation.decorated(
-                mark.options, _place(route, "blueprint", route.endpoint, nest, label)
-            )
+        own = [mark for mark in route.marks if _holds(installations, installation, route, mark)]
+        yield from _own(installation, route, own)
+        overridden = any(mark.options.override_defaults for mark in own)
+        inherited = () if overridden else tuple(_inherited(installations, installation, route))
+        for group, label, mark in inherited:
+            place = _place(route, "blueprint", route.endpoint, group, label)
+            yield from installation.decorated(mark.options, place)
             overridden = overridden or mark.options.override_defaults
     if not overridden and ExemptionScope.DEFAULT not in exempt:
         yield from installation.default(_place(route, "default", route.endpoint, shown="default"))
@@ -114,13 +110,13 @@ def rules_of_route(installations: Installations, installation: Installation, rou
         yield from installation.meta(_place(route, "meta", shown="meta"))
 
 
-def _own(installations: Installations, installation: Installation, route: Route) -> Iterator[Rule]:
-    """Yield the limits of the decorators on the view, then of those on the method that answers."""
+def _own(installation: Installation, route: Route, marks: Collection[Mark]) -> Iterator[Rule]:
+    """Yield the limits of these decorators on the view, then of those on the method that answers."""
     for label, mark in route.labelled:
-        if _holds(installations, installation, route, mark):
+        if mark in marks:
             yield from installation.decorated(mark.options, _place(route, "route", route.endpoint, label))
     for mark in route.on_method:
-        if _holds(installations, installation, route, mark):
+        if mark in marks:
             place = _place(route, "route-function", route.endpoint)
             yield from installation.on_one_of_several(mark.options, place, answers_apart=True)
 
@@ -191,7 +187,7 @@ def _holds(installations: Installations, installation: Installation, route: Rout
 def _inherited(
     installations: Installations, installation: Installation, route: Route
 ) -> Iterator[tuple[str, str, Mark]]:
-    """Yield the limits of the blueprints around a route, outwards up to the first that overrides."""
+    """Yield the limits of the groups around a route, outwards up to the first that overrides."""
     for depth, each in enumerate(route.groups):
         exempt = installation.exemptions.of_group(each.group)
         if depth and HANDED_DOWN in exempt:

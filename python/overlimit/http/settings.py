@@ -34,7 +34,7 @@ Headers = Literal["draft", "legacy", "both"] | None
 
 
 class Options(TypedDict, total=False):
-    """What a RateLimit takes by name and says what it means; None, but for ``headers``, is not set."""
+    """What a RateLimit takes by name and says what it means; None means not set, but for ``headers``."""
 
     default_limits: LimitsValue | None
     default_limits_per_method: bool | None
@@ -99,7 +99,7 @@ class Settings:
         InvalidLimit
             A limit is malformed.
         ValueError, TypeError
-            Another option cannot be.
+            Another option has a value that it must not have.
         """
         for name, options in {
             "default_limits (RATELIMIT_DEFAULT)": self.default,
@@ -164,7 +164,7 @@ class Settings:
         Raises
         ------
         ValueError
-            A key has a value that cannot be.
+            A key has a value that it must not have.
         """
         found = configuration.read(config, self.options)
         # The URL of a store is in the options as well, without what the configuration adds to it.

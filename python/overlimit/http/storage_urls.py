@@ -52,7 +52,7 @@ def store_url(uri: str, options: Mapping[str, Any] | None = None) -> str:
         anything to ``memory://``.
 
     An option without effect is named in a warning. Raises ValueError for a kind of store that there is not,
-    for a ``connection_pool`` and for a value that cannot be; no message repeats a URL or a password.
+    for a ``connection_pool`` and for a wrong value; no message repeats a URL or a password.
     """
     place = _Place.read(uri)
     if place.scheme in _ELSEWHERE:

@@ -45,3 +45,42 @@ def imported(source):
 def test_what_all_frameworks_share_imports_none(source):
     assert not {"flask", "werkzeug", "flask_login"} & {name.partition(".")[0] for name in imported(source)}
     assert not [name for name in imported(source) if name.startswith("overlimit.flask")]
+
+
+FLASK = {path.stem: path for path in Path(overlimit.http.__path__[0]).parent.glob("flask/*.py")}
+
+
+def at_run_time(node):
+    """Yield what is imported when a module runs, in whatever block."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            continue
+        if isinstance(child, ast.ImportFrom):
+            yield child.module or ""
+        elif isinstance(child, ast.Import):
+            yield from (alias.name for alias in child.names)
+        yield from at_run_time(child)
+
+
+def floor(name):
+    """Return how many modules of ``overlimit.flask`` stand on each other up to this one."""
+    below = {each.rpartition(".")[2] for each in at_run_time(ast.parse(FLASK[name].read_text()))}
+    return 1 + max((floor(each) for each in below & FLASK.keys() - {name, "__init__"}), default=0)
+
+
+@pytest.mark.parametrize("name", sorted(FLASK.keys() - {"__init__"}))
+def test_what_is_in_the_extension_is_about_flask(name):
+    found = {each.partition(".")[0] for each in at_run_time(ast.parse(FLASK[name].read_text()))}
+    assert found & {"flask", "werkzeug", "click"}
+
+
+def test_the_extension_is_small():
+    assert len(FLASK) <= 16
+    assert floor("__init__") <= 6
+
+
+def test_the_middleware_imports_no_framework():
+    source = Path(overlimit.http.__path__[0]).parent / "wsgi.py"
+    ours = [name for name in imported(source) if name.startswith("overlimit")]
+    assert all(name.startswith(("overlimit.http.", "overlimit.limiter")) for name in ours)
+    assert len(source.read_text().splitlines()) < 250
