@@ -5,9 +5,9 @@
 #include <array>
 
 #include "overlimit/forks.hpp"
-#include "redis/hex.hpp"
 
 namespace overlimit::redis {
+
 namespace {
 
 std::string sha256_of(std::string_view text) {

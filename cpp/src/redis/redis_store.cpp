@@ -14,9 +14,9 @@
 #include "overlimit/limit.hpp"
 #include "redis/answer.hpp"
 #include "redis/keys.hpp"
+#include "redis/protocol/cluster_slots.hpp"
+#include "redis/protocol/command.hpp"
 #include "redis/protocol/failures.hpp"
-#include "redis/protocol/key_slot.hpp"
-#include "redis/protocol/request.hpp"
 #include "redis/script_call.hpp"
 #include "redis/transport/deployment.hpp"
 #include "redis/transport/per_process.hpp"
@@ -24,7 +24,7 @@
 namespace overlimit {
 namespace {
 
-using redis::protocol::Failure;
+using redis::protocol::Outcome;
 using redis::protocol::Reply;
 using redis::protocol::Slot;
 using redis::transport::Deadline;
@@ -57,13 +57,13 @@ RedisStore::Options checked(RedisStore::Options options) {
 }
 
 bool is_missing_script(const Reply& reply) {
-  return reply.is_error() && redis::protocol::meaning_of(reply.as_text()).failure == Failure::no_script;
+  return redis::protocol::classify(reply).outcome == Outcome::no_script;
 }
 
 std::string encoded(const std::vector<std::string>& words) {
-  std::string request;
-  redis::protocol::append_request(request, std::vector<std::string_view>(words.begin(), words.end()));
-  return request;
+  std::string command;
+  redis::protocol::append_command(command, std::vector<std::string_view>(words.begin(), words.end()));
+  return command;
 }
 
 }  // namespace
@@ -111,17 +111,17 @@ struct RedisStore::Core {
     throw ScriptError("the server's clock is in none of the periods that its calendar has around it", false);
   }
 
-  // A command on keys that need not be dropped together: one request per slot.
+  // A command on keys that need not be dropped together: one command per slot.
   void drop(std::string_view command, const std::vector<std::string>& keys, const Interrupted& interrupted) {
     redis::transport::Deployment& servers = **deployment;
-    std::map<std::optional<Slot>, std::vector<std::string>> requests;
+    std::map<std::optional<Slot>, std::vector<std::string>> commands;
     for (const std::string& key : keys) {
       const std::span<const std::string> alone(&key, 1);
-      std::vector<std::string>& words = requests[slot_of(alone)];
+      std::vector<std::string>& words = commands[slot_of(alone)];
       if (words.empty()) words.emplace_back(command);
       words.push_back(key);
     }
-    for (const auto& [slot, words] : requests) {
+    for (const auto& [slot, words] : commands) {
       (void)checked_reply(servers.call(encoded(words), slot, deadline(), interrupted));
     }
   }
@@ -141,8 +141,8 @@ struct RedisStore::Core {
                 const Interrupted& interrupted) {
     std::string cursor = "0";
     do {
-      const std::string request = encoded({"SCAN", cursor, "MATCH", pattern, "COUNT", "1000"});
-      cursor = drop(checked_reply(server(request, deadline(), interrupted)), interrupted);
+      const std::string command = encoded({"SCAN", cursor, "MATCH", pattern, "COUNT", "1000"});
+      cursor = drop(checked_reply(server(command, deadline(), interrupted)), interrupted);
     } while (cursor != "0");
   }
 

@@ -12,7 +12,7 @@
 
 #include "lua_fragments.hpp"
 #include "overlimit/forks.hpp"
-#include "redis/hex.hpp"
+#include "redis/keys.hpp"
 
 namespace overlimit::redis {
 namespace {

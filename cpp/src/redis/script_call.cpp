@@ -6,7 +6,7 @@
 #include "overlimit/pair.hpp"
 #include "overlimit/settlement.hpp"
 #include "redis/keys.hpp"
-#include "redis/protocol/request.hpp"
+#include "redis/protocol/command.hpp"
 
 namespace overlimit::redis {
 namespace {
@@ -51,15 +51,15 @@ void append_charge(std::string& bytes, const Charge& charge, std::span<const Pla
   append_int64(bytes, static_cast<std::int64_t>(charge.role));
 }
 
-std::string command(std::string_view name, std::string_view script, const ScriptCall& call) {
+std::string encoded(std::string_view name, std::string_view script, const ScriptCall& call) {
   const std::string count = std::to_string(call.keys.size());
   std::vector<std::string_view> words{name, script, count};
   words.insert(words.end(), call.keys.begin(), call.keys.end());
   words.push_back(call.arguments);
   if (!call.receipts.empty()) words.push_back(call.receipts);
-  std::string request;
-  protocol::append_request(request, words);
-  return request;
+  std::string command;
+  protocol::append_command(command, words);
+  return command;
 }
 
 bool ever_fits(const Charge& charge) {
@@ -101,9 +101,9 @@ ScriptCall single_call(const Script& script, const Call& call, const RedisStore:
 
 }  // namespace
 
-std::string ScriptCall::evalsha() const { return command("EVALSHA", script->sha1(), *this); }
+std::string ScriptCall::evalsha() const { return encoded("EVALSHA", script->sha1(), *this); }
 
-std::string ScriptCall::eval() const { return command("EVAL", script->text(), *this); }
+std::string ScriptCall::eval() const { return encoded("EVAL", script->text(), *this); }
 
 bool may_charge(const Call& call) {
   return call.mode == Mode::consume && spends(call.charges) && std::ranges::all_of(call.charges, ever_fits);

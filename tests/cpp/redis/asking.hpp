@@ -14,7 +14,7 @@
 
 #include "connections.hpp"
 #include "overlimit/errors.hpp"
-#include "redis/protocol/request.hpp"
+#include "redis/protocol/command.hpp"
 
 namespace overlimit::redis::transport {
 
@@ -28,7 +28,7 @@ constexpr auto kGrace = 1s;
 inline Reply call(Connections& connections, std::initializer_list<std::string_view> command,
                   std::chrono::microseconds timeout = kAmple, const Interrupted& interrupted = {}) {
   std::string request;
-  protocol::append_request(request, command);
+  protocol::append_command(request, command);
   return connections.call(request, Deadline(timeout), interrupted);
 }
 

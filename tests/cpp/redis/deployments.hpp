@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "redis/protocol/key_slot.hpp"
+#include "redis/protocol/cluster_slots.hpp"
 #include "redis/transport/deployment.hpp"
 #include "servers.hpp"
 
@@ -20,7 +20,7 @@ namespace overlimit::redis::transport {
 inline Reply call(Deployment& deployment, std::initializer_list<std::string_view> command,
                   std::chrono::microseconds timeout = kAmple) {
   std::string request;
-  protocol::append_request(request, command);
+  protocol::append_command(request, command);
   return deployment.call(request, protocol::key_slot(command.begin()[1]), Deadline(timeout), {});
 }
 

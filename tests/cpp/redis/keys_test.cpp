@@ -5,8 +5,6 @@
 #include <set>
 #include <string>
 
-#include "redis/hex.hpp"
-
 namespace overlimit::redis {
 namespace {
 

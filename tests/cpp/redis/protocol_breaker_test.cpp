@@ -9,7 +9,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using State = Breaker::State;
-using Kind = Breaker::Kind;
+using Reason = Breaker::Reason;
 
 constexpr Breaker::Instant kStart{1000s};
 
@@ -22,9 +22,9 @@ class BreakerTest : public ::testing::Test {
     for (int i = 0; i < times; ++i) breaker_.succeeded(now);
   }
   /// The pauses before the next probes, each of which fails.
-  void expect_pauses(Kind kind, const std::vector<std::chrono::milliseconds>& pauses) {
+  void expect_pauses(Reason reason, const std::vector<std::chrono::milliseconds>& pauses) {
     Breaker::Instant now = kStart;
-    breaker_.open(now, kind, cause_);
+    breaker_.open(now, reason, cause_);
     for (const auto pause : pauses) {
       EXPECT_FALSE(breaker_.is_probe_due(now + pause * 8 / 10 - 1ms)) << pause.count();
       EXPECT_TRUE(breaker_.is_probe_due(now + pause)) << pause.count();
@@ -32,7 +32,7 @@ class BreakerTest : public ::testing::Test {
       breaker_.probe_began();
       EXPECT_EQ(breaker_.state(), State::half_open);
       EXPECT_FALSE(breaker_.is_probe_due(now)) << "one at a time";
-      breaker_.probe_failed(now, kind, cause_);
+      breaker_.probe_failed(now, reason, cause_);
       EXPECT_EQ(breaker_.state(), State::open);
     }
   }
@@ -68,21 +68,21 @@ TEST_F(BreakerTest, ForgetsWhatIsTenSecondsOld) {
 
 TEST_F(BreakerTest, OpensAtOnceForAServerThatIsGone) {
   succeed(1000);
-  breaker_.open(kStart, Kind::refused, cause_);
+  breaker_.open(kStart, Reason::refused, cause_);
   EXPECT_EQ(breaker_.state(), State::open);
   EXPECT_EQ(breaker_.cause().what(), "gone");
 }
 
 TEST_F(BreakerTest, ProbesARefusingServerAtLeastOnceASecond) {
-  expect_pauses(Kind::refused, {100ms, 200ms, 400ms, 800ms, 1000ms, 1000ms});
+  expect_pauses(Reason::refused, {100ms, 200ms, 400ms, 800ms, 1000ms, 1000ms});
 }
 
 TEST_F(BreakerTest, ProbesASilentServerEveryTwoSeconds) {
-  expect_pauses(Kind::silent, {100ms, 200ms, 400ms, 800ms, 1600ms, 2000ms, 2000ms});
+  expect_pauses(Reason::silent, {100ms, 200ms, 400ms, 800ms, 1600ms, 2000ms, 2000ms});
 }
 
 TEST_F(BreakerTest, AsksAServerThatRefusesItsUserFewerThanFiveTimesASecond) {
-  expect_pauses(Kind::misconfigured, {300ms, 600ms, 1000ms, 1000ms});
+  expect_pauses(Reason::misconfigured, {300ms, 600ms, 1000ms, 1000ms});
 }
 
 TEST_F(BreakerTest, ClosesAndForgetsWhenAProbeIsAnswered) {
@@ -106,12 +106,12 @@ TEST_F(BreakerTest, OpensAgainForLongerWhenTheFirstCallAfterAProbeFails) {
   breaker_.probe_began();
   breaker_.probe_succeeded();
   succeed(1);
-  breaker_.open(kStart, Kind::refused, cause_);
+  breaker_.open(kStart, Reason::refused, cause_);
   EXPECT_LE(breaker_.until_probe(kStart), 100ms) << "a call had succeeded";
 }
 
 TEST_F(BreakerTest, SlownessAfterAnOutageBeginsWithTheShortestPause) {
-  expect_pauses(Kind::refused, {100ms, 200ms, 400ms, 800ms});
+  expect_pauses(Reason::refused, {100ms, 200ms, 400ms, 800ms});
   breaker_.probe_began();
   breaker_.probe_succeeded();
   fail(1);
@@ -121,7 +121,7 @@ TEST_F(BreakerTest, SlownessAfterAnOutageBeginsWithTheShortestPause) {
 
 TEST_F(BreakerTest, TellsHowLongUntilTheNextProbe) {
   EXPECT_EQ(breaker_.until_probe(kStart), 0s);
-  breaker_.open(kStart, Kind::refused, cause_);
+  breaker_.open(kStart, Reason::refused, cause_);
   EXPECT_GE(breaker_.until_probe(kStart), 80ms);
   EXPECT_LE(breaker_.until_probe(kStart), 100ms);
   EXPECT_EQ(breaker_.until_probe(kStart + 1s), 0s);
@@ -129,8 +129,8 @@ TEST_F(BreakerTest, TellsHowLongUntilTheNextProbe) {
 
 TEST_F(BreakerTest, StaggersTheProbesOfManyProcesses) {
   Breaker another{43};
-  breaker_.open(kStart, Kind::refused, cause_);
-  another.open(kStart, Kind::refused, cause_);
+  breaker_.open(kStart, Reason::refused, cause_);
+  another.open(kStart, Reason::refused, cause_);
   EXPECT_NE(breaker_.until_probe(kStart), another.until_probe(kStart));
 }
 

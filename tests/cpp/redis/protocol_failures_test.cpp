@@ -45,13 +45,13 @@ TEST(Failures, ServersThatCannotServeNowAreRetryable) {
        {"LOADING Redis is loading the dataset in memory", "BUSY Redis is busy running a script.",
         "NOREPLICAS Not enough good replicas to write.", "CLUSTERDOWN The cluster is down",
         "TRYAGAIN Multiple keys request during rehashing of slot", "ERR max number of clients reached"}) {
-    EXPECT_EQ(meaning_of(error).failure, Failure::unavailable) << error;
-    EXPECT_TRUE(meaning_of(error).retryable) << error;
+    EXPECT_TRUE(classify_error(error).is_unavailable()) << error;
+    EXPECT_TRUE(classify_error(error).is_retryable()) << error;
   }
   for (const std::string_view error :
        {"MASTERDOWN Link with MASTER is down", "READONLY You can't write against a read only replica."}) {
-    EXPECT_TRUE(is_from_replica(Reply::error(std::string(error)))) << error;
-    EXPECT_TRUE(is_worth_retrying(Reply::error(std::string(error)))) << error;
+    EXPECT_EQ(classify(Reply::error(std::string(error))).outcome, Outcome::not_master) << error;
+    EXPECT_TRUE(classify(Reply::error(std::string(error))).is_retryable()) << error;
     EXPECT_THROW(raise_error_reply(error, Endpoint()), StoreUnavailable);
   }
 }
@@ -59,19 +59,19 @@ TEST(Failures, ServersThatCannotServeNowAreRetryable) {
 TEST(Failures, OnlyServersThatServeNoHitAreOutOfService) {
   for (const char* error : {"LOADING Redis is loading", "BUSY Redis is busy", "MASTERDOWN Link with MASTER",
                             "READONLY You can't write", "NOREPLICAS Not enough good replicas"}) {
-    EXPECT_TRUE(is_out_of_service(Reply::error(error))) << error;
+    EXPECT_TRUE(classify(Reply::error(error)).is_out_of_service()) << error;
   }
   for (const char* error : {"OOM command not allowed", "TRYAGAIN Multiple keys",
                             "CLUSTERDOWN Hash slot not served", "NOSCRIPT No matching", "ERR what"}) {
-    EXPECT_FALSE(is_out_of_service(Reply::error(error))) << error;
+    EXPECT_FALSE(classify(Reply::error(error)).is_out_of_service()) << error;
   }
-  EXPECT_FALSE(is_out_of_service(Reply::string("LOADING")));
+  EXPECT_FALSE(classify(Reply::string("LOADING")).is_out_of_service());
 }
 
 TEST(Failures, AFullServerIsUnavailableAndNotRetried) {
-  const Meaning meaning = meaning_of("OOM command not allowed when used memory > 'maxmemory'.");
-  EXPECT_EQ(meaning.failure, Failure::unavailable);
-  EXPECT_FALSE(meaning.retryable);
+  const Classified classified = classify_error("OOM command not allowed when used memory > 'maxmemory'.");
+  EXPECT_EQ(classified.outcome, Outcome::unavailable);
+  EXPECT_FALSE(classified.is_retryable());
 }
 
 TEST(Failures, WrongSettingsAreConfigErrors) {
@@ -80,65 +80,67 @@ TEST(Failures, WrongSettingsAreConfigErrors) {
         "NOPERM this user has no permissions to run the 'evalsha' command",
         "ERR This instance has cluster support disabled", "ERR DB index is out of range",
         "ERR SELECT is not allowed in cluster mode", "DENIED Redis is running in protected mode"}) {
-    EXPECT_EQ(meaning_of(error).failure, Failure::config) << error;
-    EXPECT_FALSE(meaning_of(error).retryable) << error;
+    EXPECT_EQ(classify_error(error).outcome, Outcome::misconfigured) << error;
+    EXPECT_FALSE(classify_error(error).is_retryable()) << error;
   }
 }
 
 TEST(Failures, AnErrorInsideAScriptMeansWhatItMeansOutside) {
-  EXPECT_EQ(meaning_of(wrapped_by_redis_6("-READONLY You can't write")).failure, Failure::replica);
-  EXPECT_EQ(meaning_of(wrapped_by_redis_6("-OOM command not allowed")).failure, Failure::unavailable);
-  EXPECT_EQ(meaning_of(wrapped_by_redis_6("The user executing the script can't run this command")).failure,
-            Failure::config);
-  EXPECT_EQ(meaning_of(wrapped_by_redis_6("Lua script attempted to access a non local key")).failure,
-            Failure::cross_slot);
-  EXPECT_EQ(meaning_of(with_suffix_of_redis_7("READONLY You can't write")).failure, Failure::replica);
-  EXPECT_EQ(meaning_of(with_suffix_of_redis_7("NOPERM ACL failure in script")).failure, Failure::config);
-  EXPECT_EQ(meaning_of(with_suffix_of_redis_7("ERR Script attempted to access a non local key")).failure,
-            Failure::cross_slot);
+  EXPECT_EQ(classify_error(wrapped_by_redis_6("-READONLY You can't write")).outcome, Outcome::not_master);
+  EXPECT_EQ(classify_error(wrapped_by_redis_6("-OOM command not allowed")).outcome, Outcome::unavailable);
+  EXPECT_EQ(
+      classify_error(wrapped_by_redis_6("The user executing the script can't run this command")).outcome,
+      Outcome::misconfigured);
+  EXPECT_EQ(classify_error(wrapped_by_redis_6("Lua script attempted to access a non local key")).outcome,
+            Outcome::cross_slot);
+  EXPECT_EQ(classify_error(with_suffix_of_redis_7("READONLY You can't write")).outcome, Outcome::not_master);
+  EXPECT_EQ(classify_error(with_suffix_of_redis_7("NOPERM ACL failure in script")).outcome,
+            Outcome::misconfigured);
+  EXPECT_EQ(classify_error(with_suffix_of_redis_7("ERR Script attempted to access a non local key")).outcome,
+            Outcome::cross_slot);
 }
 
 TEST(Failures, KeysInSeveralSlotsAreTheCallersMistake) {
   constexpr std::string_view kError = "CROSSSLOT Keys in request don't hash to the same slot";
-  EXPECT_EQ(meaning_of(kError).failure, Failure::cross_slot);
+  EXPECT_EQ(classify_error(kError).outcome, Outcome::cross_slot);
   EXPECT_THROW(raise_error_reply(kError, Endpoint()), CrossSlot);
 }
 
 TEST(Failures, AMissingScriptIsItsOwnCase) {
-  EXPECT_EQ(meaning_of("NOSCRIPT No matching script. Please use EVAL.").failure, Failure::no_script);
+  EXPECT_EQ(classify_error("NOSCRIPT No matching script. Please use EVAL.").outcome, Outcome::no_script);
 }
 
 TEST(Failures, RedirectionsAreTheirOwnCasesAndConfigErrorsToWhoFollowsNone) {
-  EXPECT_EQ(meaning_of("MOVED 3999 127.0.0.1:6381").failure, Failure::moved);
-  EXPECT_EQ(meaning_of("ASK 3999 127.0.0.1:6381").failure, Failure::ask);
-  EXPECT_EQ(meaning_of("MOVEDX 3999 127.0.0.1:6381").failure, Failure::script);
+  EXPECT_EQ(classify_error("MOVED 3999 127.0.0.1:6381").outcome, Outcome::moved);
+  EXPECT_EQ(classify_error("ASK 3999 127.0.0.1:6381").outcome, Outcome::ask);
+  EXPECT_EQ(classify_error("MOVEDX 3999 127.0.0.1:6381").outcome, Outcome::failed);
   EXPECT_NE(message_of<StoreConfigError>("MOVED 3999 127.0.0.1:6381").find("redis+cluster://"),
             std::string::npos);
   message_of<StoreConfigError>("ASK 3999 127.0.0.1:6381");
 }
 
 TEST(Failures, OnlyServersThatCannotServeNowAreWorthAskingAgain) {
-  EXPECT_TRUE(is_worth_retrying(Reply::error("LOADING Redis is loading the dataset in memory")));
+  EXPECT_TRUE(classify(Reply::error("LOADING Redis is loading the dataset in memory")).is_retryable());
   for (const std::string text : {"OOM command not allowed", "NOSCRIPT No matching script", "MOVED 1 a:1",
                                  "NOAUTH Authentication required.", "ERR"}) {
-    EXPECT_FALSE(is_worth_retrying(Reply::error(text))) << text;
+    EXPECT_FALSE(classify(Reply::error(text)).is_retryable()) << text;
   }
-  EXPECT_FALSE(is_worth_retrying(Reply::status("LOADING")));
+  EXPECT_FALSE(classify(Reply::status("LOADING")).is_retryable());
 }
 
 TEST(Failures, EverythingElseIsTheScripts) {
   for (const std::string_view error :
        {"ERR user_script:1: attempt to index nil", "WRONGTYPE Operation against a key",
         "BUSYGROUP Consumer Group name already exists", "BUSYKEY exists", "", "E"}) {
-    EXPECT_EQ(meaning_of(error).failure, Failure::script) << error;
-    EXPECT_FALSE(meaning_of(error).retryable) << error;
+    EXPECT_EQ(classify_error(error).outcome, Outcome::failed) << error;
+    EXPECT_FALSE(classify_error(error).is_retryable()) << error;
   }
-  EXPECT_EQ(meaning_of(wrapped_by_redis_6("attempt to index a nil value")).failure, Failure::script);
+  EXPECT_EQ(classify_error(wrapped_by_redis_6("attempt to index a nil value")).outcome, Outcome::failed);
 }
 
 TEST(Failures, ACodeIsOnlyLookedForWhereServersPutIt) {
-  EXPECT_EQ(meaning_of("ERR the value LOADING is odd").failure, Failure::script);
-  EXPECT_EQ(meaning_of("ERR value-OOM is odd").failure, Failure::script);
+  EXPECT_EQ(classify_error("ERR the value LOADING is odd").outcome, Outcome::failed);
+  EXPECT_EQ(classify_error("ERR value-OOM is odd").outcome, Outcome::failed);
 }
 
 TEST(Failures, AreRaisedAsTheirTypeNamingTheEndpointAndWhatToDo) {

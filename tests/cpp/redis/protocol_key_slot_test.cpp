@@ -1,4 +1,4 @@
-#include "redis/protocol/key_slot.hpp"
+#include "redis/protocol/cluster_slots.hpp"
 
 #include <gtest/gtest.h>
 

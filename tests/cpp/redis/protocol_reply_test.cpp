@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <variant>
 
-#include "redis/protocol/reply_reader.hpp"
+#include "redis/protocol/reply.hpp"
 
 namespace overlimit::redis::protocol {
 namespace {

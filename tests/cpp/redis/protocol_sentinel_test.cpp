@@ -4,8 +4,7 @@
 #include <chrono>
 #include <string>
 
-#include "redis/protocol/mastership.hpp"
-#include "redis/protocol/sentinel_replies.hpp"
+#include "redis/protocol/sentinel.hpp"
 #include "replies.hpp"
 
 namespace overlimit::redis::protocol {
@@ -65,64 +64,64 @@ TEST(SwitchOf, IsNoneOfAnotherServiceOrAMalformedMessage) {
 
 class Masterships : public ::testing::Test {
  protected:
-  void named(const HostPort& master) { mastership.named(master, now); }
-  void switched(const HostPort& from, const HostPort& to) { mastership.switched({from, to}, now); }
+  void named(const HostPort& master) { tracker.named(master, now); }
+  void switched(const HostPort& from, const HostPort& to) { tracker.switched({from, to}, now); }
 
-  Mastership mastership;
-  Mastership::Instant now{1h};
+  MasterTracker tracker;
+  MasterTracker::Instant now{1h};
 };
 
 TEST_F(Masterships, BeginWithNobody) {
-  EXPECT_FALSE(mastership.master().has_value());
-  EXPECT_EQ(mastership.term(), 0U);
+  EXPECT_FALSE(tracker.master().has_value());
+  EXPECT_EQ(tracker.term(), 0U);
 }
 
 TEST_F(Masterships, FollowWhatIsNamedAndAnnounced) {
   named(kOne);
-  EXPECT_EQ(mastership.master(), kOne);
+  EXPECT_EQ(tracker.master(), kOne);
   named(kOne);
-  EXPECT_EQ(mastership.term(), 1U) << "the same is no change";
+  EXPECT_EQ(tracker.term(), 1U) << "the same is no change";
   switched(kOne, kTwo);
-  EXPECT_EQ(mastership.master(), kTwo);
+  EXPECT_EQ(tracker.master(), kTwo);
   switched(kOne, kTwo);
-  EXPECT_EQ(mastership.term(), 2U) << "every sentinel announces it";
+  EXPECT_EQ(tracker.term(), 2U) << "every sentinel announces it";
 }
 
 TEST_F(Masterships, DoNotGoBackForASentinelThatIsBehind) {
   named(kOne);
   switched(kOne, kTwo);
   named(kOne);
-  EXPECT_EQ(mastership.master(), kTwo);
+  EXPECT_EQ(tracker.master(), kTwo);
   switched(kTwo, kThree);
   switched(kOne, kTwo);
-  EXPECT_EQ(mastership.master(), kThree) << "a late announcement";
-  EXPECT_EQ(mastership.term(), 3U);
+  EXPECT_EQ(tracker.master(), kThree) << "a late announcement";
+  EXPECT_EQ(tracker.term(), 3U);
 }
 
 TEST_F(Masterships, KnowWhoWasReplacedThoughTheyNeverFollowedHim) {
   switched(kOne, kTwo);
   named(kOne);
-  EXPECT_EQ(mastership.master(), kTwo);
+  EXPECT_EQ(tracker.master(), kTwo);
 }
 
 TEST_F(Masterships, GoBackWhenThatIsAnnounced) {
   named(kOne);
   switched(kOne, kTwo);
   switched(kTwo, kOne);
-  EXPECT_EQ(mastership.master(), kOne);
+  EXPECT_EQ(tracker.master(), kOne);
   named(kTwo);
-  EXPECT_EQ(mastership.master(), kOne);
+  EXPECT_EQ(tracker.master(), kOne);
 }
 
 TEST_F(Masterships, BelieveAnyoneAfterAWhile) {
   named(kOne);
   switched(kOne, kTwo);
-  now += Mastership::kDoubt - 1us;
+  now += MasterTracker::kDoubt - 1us;
   named(kOne);
-  EXPECT_EQ(mastership.master(), kTwo);
+  EXPECT_EQ(tracker.master(), kTwo);
   now += 1us;
   named(kOne);
-  EXPECT_EQ(mastership.master(), kOne);
+  EXPECT_EQ(tracker.master(), kOne);
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ class Driven : public Session {
   }
   void send_all() { sent(outgoing().size()); }
   void feed(std::string_view bytes, Instant now = kOpened) { Session::feed(bytes, now, answered); }
-  Driven& greet() {
+  Driven& complete_handshake() {
     send_all();
     feed(std::string(kHello) + std::string(kGranted));
     return *this;
@@ -42,7 +42,7 @@ class Driven : public Session {
 
 class SessionTest : public ::testing::Test {
  protected:
-  SessionTest() { plain_.greet(); }
+  SessionTest() { plain_.complete_handshake(); }
 
   static Endpoint with_login() {
     Endpoint endpoint;
@@ -74,7 +74,7 @@ TEST_F(SessionTest, GivesNoReplyToARequestThatHasNotBeenSent) {
   EXPECT_FALSE(failure_of<StoreUnavailable>(plain_, ticket).maybe_charged());
 }
 
-TEST_F(SessionTest, ReadsNothingMoreOnceTheGreetingIsRefused) {
+TEST_F(SessionTest, ReadsNothingMoreOnceTheHandshakeHasFailed) {
   Driven refused(with_login());
   const Ticket ticket = refused.submit("one");
   refused.send_all();
@@ -157,7 +157,7 @@ TEST_F(SessionTest, KeepsTicketsApartOverThousandsOfCallsWithTombstones) {
   EXPECT_EQ(plain_.unanswered(), 0U);
 }
 
-TEST_F(SessionTest, HoldsRequestsBackUntilItsGreetingIsGranted) {
+TEST_F(SessionTest, HoldsCommandsBackUntilItsHandshakeIsComplete) {
   Driven session(with_login());
   const Ticket ticket = session.submit("request");
   EXPECT_EQ(session.outgoing(),
@@ -167,10 +167,10 @@ TEST_F(SessionTest, HoldsRequestsBackUntilItsGreetingIsGranted) {
   session.feed(kHello);
   session.feed("+OK\r\n");
   EXPECT_FALSE(session.has_outgoing());
-  EXPECT_FALSE(session.greeted());
+  EXPECT_FALSE(session.is_established());
   EXPECT_FALSE(session.may_have_left(ticket));
   session.feed(kGranted);
-  EXPECT_TRUE(session.greeted());
+  EXPECT_TRUE(session.is_established());
   EXPECT_EQ(session.outgoing(), "request");
   session.send_all();
   EXPECT_TRUE(session.may_have_left(ticket));
@@ -188,7 +188,7 @@ TEST_F(SessionTest, LogsInOnlyAsTheEndpointAsksForIt) {
       "*5\r\n$5\r\nHELLO\r\n$1\r\n2\r\n$4\r\nAUTH\r\n$7\r\ndefault\r\n$2\r\npw\r\n"));
 }
 
-TEST_F(SessionTest, FailsEveryRequestOfARefusedGreetingWithItsFirstError) {
+TEST_F(SessionTest, FailsEveryCommandAfterAFailedHandshakeWithItsFirstError) {
   for (const std::string& replies : {std::string("-WRONGPASS invalid\r\n-NOAUTH x\r\n"),
                                      std::string(kHello) + "-ERR DB index is out of range\r\n"}) {
     Driven session(with_login());
@@ -197,7 +197,7 @@ TEST_F(SessionTest, FailsEveryRequestOfARefusedGreetingWithItsFirstError) {
     session.send_all();
     session.feed(replies);
     EXPECT_FALSE(session.alive());
-    EXPECT_FALSE(session.greeted());
+    EXPECT_FALSE(session.is_established());
     const auto error = failure_of<StoreConfigError>(session, one);
     EXPECT_NE(std::string(error.what()).find(replies[0] == '-' ? "WRONGPASS" : "DB index"),
               std::string::npos);
@@ -227,21 +227,21 @@ TEST_F(SessionTest, TakesNothingButARefusalBeforeAnythingWasSent) {
   Driven early;
   early.feed("+PONG\r\n");
   EXPECT_FALSE(early.alive());
-  EXPECT_FALSE(early.greeted());
+  EXPECT_FALSE(early.is_established());
 }
 
 TEST_F(SessionTest, GoesOnWithAUserWhoMayNotPing) {
   Driven session;
   session.send_all();
   session.feed(std::string(kHello) + "-NOPERM this user has no permissions to run the 'ping' command\r\n");
-  EXPECT_TRUE(session.greeted());
+  EXPECT_TRUE(session.is_established());
 }
 
 TEST_F(SessionTest, TellsOfAServerThatServesNobodyYet) {
   Driven session;
   session.send_all();
   session.feed(std::string(kHello) + "-LOADING Redis is loading the dataset in memory\r\n");
-  EXPECT_TRUE(session.greeted());
+  EXPECT_TRUE(session.is_established());
   ASSERT_TRUE(session.out_of_service());
   EXPECT_NE(session.out_of_service()->what().find("LOADING"), std::string::npos);
   EXPECT_FALSE(plain_.out_of_service());
@@ -308,7 +308,7 @@ TEST_F(SessionTest, NeverSendsARequestThatWasAbandonedBeforeItWasOffered) {
   EXPECT_TRUE(plain_.alive());
 }
 
-TEST_F(SessionTest, NeverSendsWhatWasAbandonedBeforeTheGreetingWasGranted) {
+TEST_F(SessionTest, NeverSendsWhatWasAbandonedBeforeTheHandshakeWasComplete) {
   Driven session;
   const Ticket gone = session.submit("gone");
   session.send_all();

@@ -1,4 +1,4 @@
-#include "redis/protocol/slot_map.hpp"
+#include "redis/protocol/cluster_slots.hpp"
 
 #include <gtest/gtest.h>
 

@@ -72,7 +72,7 @@ TEST_F(Clusters, ShowEveryMaster) {
   cluster_->for_each_server(
       [&](const Deployment::Server& server) {
         std::string request;
-        protocol::append_request(request, {"DBSIZE"});
+        protocol::append_command(request, {"DBSIZE"});
         EXPECT_TRUE(server(request, Deadline(kAmple), {}).is_integer());
         ++shown;
       },

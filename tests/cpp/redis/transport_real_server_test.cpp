@@ -16,7 +16,7 @@
 namespace overlimit::redis::transport {
 namespace {
 
-using protocol::Failure;
+using protocol::Outcome;
 
 TEST_F(ConnectionsTest, SelectsTheDatabase) {
   Endpoint second = server_->tcp();
@@ -34,10 +34,10 @@ TEST_F(ConnectionsTest, ADatabaseThatIsNotThereIsAConfigError) {
   error_of<StoreConfigError>([&] { (void)call(connections, {"PING"}); });
 }
 
-Failure meaning_of_reply(Connections& connections, std::initializer_list<std::string_view> command) {
+Outcome outcome_of(Connections& connections, std::initializer_list<std::string_view> command) {
   const Reply reply = call(connections, command);
   EXPECT_TRUE(reply.is_error());
-  return protocol::meaning_of(reply.as_text()).failure;
+  return protocol::classify(reply).outcome;
 }
 
 TEST(RealServer, WantsTheRightCredentials) {
@@ -63,9 +63,9 @@ TEST(RealServer, WantsTheRightCredentials) {
   endpoint.password = "pw";
   Connections limited(endpoint);
   EXPECT_EQ(integer(limited, {"INCR", "ol1:a"}), 1);
-  EXPECT_EQ(meaning_of_reply(limited, {"INCR", "other:a"}), Failure::config);
-  EXPECT_EQ(meaning_of_reply(limited, {"EVAL", "return redis.call('set', KEYS[1], 1)", "1", "ol1:a"}),
-            Failure::config);
+  EXPECT_EQ(outcome_of(limited, {"INCR", "other:a"}), Outcome::misconfigured);
+  EXPECT_EQ(outcome_of(limited, {"EVAL", "return redis.call('set', KEYS[1], 1)", "1", "ol1:a"}),
+            Outcome::misconfigured);
 }
 
 TEST(RealServer, KnowsOurScriptsByTheSha1WeKnowThemBy) {
@@ -85,21 +85,21 @@ TEST(RealServer, SaysWhyItCannotServe) {
   const Server server;
   Connections connections(server.tcp());
   constexpr std::string_view kWrite = "return redis.call('set', KEYS[1], 1)";
-  EXPECT_EQ(meaning_of_reply(connections, {"EVALSHA", std::string(40, '0'), "0"}), Failure::no_script);
-  EXPECT_EQ(meaning_of_reply(connections, {"EVAL", "return nothing.here", "0"}), Failure::script);
+  EXPECT_EQ(outcome_of(connections, {"EVALSHA", std::string(40, '0'), "0"}), Outcome::no_script);
+  EXPECT_EQ(outcome_of(connections, {"EVAL", "return nothing.here", "0"}), Outcome::failed);
 
   (void)call(connections, {"CONFIG", "SET", "maxmemory", "1"});
-  EXPECT_EQ(meaning_of_reply(connections, {"SET", "a", "1"}), Failure::unavailable);
-  EXPECT_EQ(meaning_of_reply(connections, {"EVAL", kWrite, "1", "a"}), Failure::unavailable);
+  EXPECT_EQ(outcome_of(connections, {"SET", "a", "1"}), Outcome::unavailable);
+  EXPECT_EQ(outcome_of(connections, {"EVAL", kWrite, "1", "a"}), Outcome::unavailable);
   (void)call(connections, {"CONFIG", "SET", "maxmemory", "0"});
 
   (void)call(connections, {"CONFIG", "SET", "min-replicas-to-write", "1"});
-  EXPECT_EQ(meaning_of_reply(connections, {"SET", "a", "1"}), Failure::unavailable);
+  EXPECT_EQ(outcome_of(connections, {"SET", "a", "1"}), Outcome::out_of_service);
   (void)call(connections, {"CONFIG", "SET", "min-replicas-to-write", "0"});
 
   (void)call(connections, {"REPLICAOF", "127.0.0.1", "1"});
-  EXPECT_EQ(meaning_of_reply(connections, {"EVAL", kWrite, "1", "a"}), Failure::replica);
-  EXPECT_EQ(meaning_of_reply(connections, {"SET", "a", "1"}), Failure::replica);
+  EXPECT_EQ(outcome_of(connections, {"EVAL", kWrite, "1", "a"}), Outcome::not_master);
+  EXPECT_EQ(outcome_of(connections, {"SET", "a", "1"}), Outcome::not_master);
 }
 
 TEST(RealServer, SaysThatItIsFull) {

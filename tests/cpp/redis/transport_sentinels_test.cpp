@@ -49,7 +49,7 @@ TEST(SentinelDeployments, ShowTheMasterAlone) {
   watched->for_each_server(
       [&](const Deployment::Server& server) {
         std::string request;
-        protocol::append_request(request, {"DBSIZE"});
+        protocol::append_command(request, {"DBSIZE"});
         EXPECT_EQ(server(request, Deadline(kAmple), {}).as_integer(), 1);
         ++shown;
       },

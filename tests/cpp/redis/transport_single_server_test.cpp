@@ -7,8 +7,8 @@
 
 #include "deployments.hpp"
 #include "overlimit/errors.hpp"
-#include "redis/transport/backoff.hpp"
-#include "redis/transport/errand.hpp"
+#include "redis/transport/synchronization.hpp"
+#include "redis/transport/waiting.hpp"
 #include "signals.hpp"
 
 namespace overlimit::redis::transport {
@@ -79,40 +79,40 @@ TEST(Backoffs, DrawEvenlyUpToTheirBound) {
 }
 
 TEST(Errands, AreOnesAtATimeAndNotTooSoon) {
-  Errand errand;
+  RateLimitedTask task;
   {
-    const Errand::Hold first(errand);
+    const RateLimitedTask::Permit first(task);
     EXPECT_TRUE(first);
-    EXPECT_TRUE(errand.is_taken());
-    EXPECT_FALSE(Errand::Hold(errand));
+    EXPECT_TRUE(task.is_running());
+    EXPECT_FALSE(RateLimitedTask::Permit(task));
   }
-  EXPECT_FALSE(errand.is_taken());
-  EXPECT_FALSE(Errand::Hold(errand)) << "somebody just had it";
-  EXPECT_TRUE(eventually([&] { return bool(Errand::Hold(errand)); }));
+  EXPECT_FALSE(task.is_running());
+  EXPECT_FALSE(RateLimitedTask::Permit(task)) << "somebody just had it";
+  EXPECT_TRUE(eventually([&] { return bool(RateLimitedTask::Permit(task)); }));
 }
 
 TEST(Errands, ComeLessOftenWhileTheyAreOfNoUse) {
   const auto took = [](bool useful) {
-    Errand errand;
+    RateLimitedTask task;
     const auto before = Clock::now();
     for (int turns = 0; turns < 4;) {
-      Errand::Hold hold(errand);
-      if (hold && useful) hold.was_useful();
-      if (hold) ++turns;
+      RateLimitedTask::Permit permit(task);
+      if (permit && useful) permit.was_useful();
+      if (permit) ++turns;
       std::this_thread::sleep_for(1ms);
     }
     return Clock::now() - before;
   };
-  EXPECT_GE(took(true), 3 * Errand::kShortest / 2);
-  EXPECT_GE(took(false), (2 + 4 + 8) * Errand::kShortest / 2);
+  EXPECT_GE(took(true), 3 * RateLimitedTask::kShortest / 2);
+  EXPECT_GE(took(false), (2 + 4 + 8) * RateLimitedTask::kShortest / 2);
 }
 
 TEST(Errands, BeginWithThePauseTheyAreMadeWithWhenTheyAreOfNoUse) {
   constexpr auto kPause = 8ms;
-  Errand errand(kPause);
+  RateLimitedTask task(kPause);
   const auto before = Clock::now();
   for (int turns = 0; turns < 4; std::this_thread::sleep_for(1ms)) {
-    if (Errand::Hold(errand)) ++turns;
+    if (RateLimitedTask::Permit(task)) ++turns;
   }
   const auto took = Clock::now() - before;
   EXPECT_GE(took, (1 + 2 + 4) * kPause / 2);
@@ -120,16 +120,16 @@ TEST(Errands, BeginWithThePauseTheyAreMadeWithWhenTheyAreOfNoUse) {
 }
 
 TEST(Errands, AreOnlyOneThreadsAtATime) {
-  Errand errand;
+  RateLimitedTask task;
   std::atomic<int> holders{0};
   std::atomic<int> most{0};
   std::atomic<int> turns{0};
   in_threads(4, [&](int) {
     const Deadline deadline(300ms);
     while (!deadline.passed()) {
-      Errand::Hold hold(errand);
-      if (!hold) continue;
-      hold.was_useful();
+      RateLimitedTask::Permit permit(task);
+      if (!permit) continue;
+      permit.was_useful();
       most.store(std::max(most.load(), holders.fetch_add(1) + 1));
       ++turns;
       holders.fetch_sub(1);

@@ -1,8 +1,8 @@
 // What the nodes of a cluster say: who serves which slot, and who serves this one.
 #include <algorithm>
 
-#include "redis/protocol/redirection.hpp"
-#include "redis/protocol/slot_map.hpp"
+#include "redis/protocol/addresses.hpp"
+#include "redis/protocol/cluster_slots.hpp"
 #include "redis/replies.hpp"
 #include "resp.hpp"
 #include "target.hpp"

@@ -1,9 +1,8 @@
-// Errors and greetings of servers: each has a meaning, and none repeats the arguments of a command.
+// Errors and handshakes of servers: each error is classified, and none repeats the arguments of a command.
 #include <algorithm>
 
 #include "overlimit/errors.hpp"
 #include "redis/protocol/failures.hpp"
-#include "redis/protocol/greeting.hpp"
 #include "redis/replies.hpp"
 #include "resp.hpp"
 #include "target.hpp"
@@ -14,9 +13,10 @@ namespace {
 using namespace redis::protocol;
 
 void check_error(std::string_view text) {
-  const Meaning meaning = meaning_of(text);
-  check(!meaning.advice.empty(), "there is something to do about it");
-  check(!is_worth_retrying(meaning) || !is_redirection(meaning), "to wait or to go elsewhere");
+  const Classified classified = classify_error(text);
+  check(classified.outcome != Outcome::answered, "an error is no answer");
+  check(!classified.advice.empty(), "there is something to do about it");
+  check(!classified.is_retryable() || !classified.is_redirection(), "to wait or to go elsewhere");
   try {
     raise_error_reply(text, "who");
   } catch (const StoreError& error) {
@@ -31,19 +31,19 @@ void check_error(std::string_view text) {
   }
 }
 
-void check_greeting(const Reply& reply) {
+void check_handshake(const Reply& reply) {
   redis::Endpoint endpoint;
   endpoint.password = "s3cret";
   endpoint.must_be_master = true;
-  const auto to_a_master = objection_to(reply, endpoint);
+  const auto to_a_master = handshake_failure(reply, endpoint);
   endpoint.must_be_master = false;
-  check(!objection_to(reply, endpoint) || to_a_master, "what nobody may use is no master either");
+  check(!handshake_failure(reply, endpoint) || to_a_master, "what nobody may use is no master either");
 }
 
 void read_errors(std::string_view input) {
   const std::optional<Reply> reply = first_reply(input);
   if (!reply) return;
-  check_greeting(*reply);
+  check_handshake(*reply);
   if (reply->is_error()) check_error(reply->as_text());
 }
 

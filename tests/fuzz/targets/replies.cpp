@@ -1,7 +1,7 @@
 // RESP: the same replies, however the bytes are split, and what was read can be written and read again.
 #include "resp.hpp"
 
-#include "redis/protocol/reply_reader.hpp"
+#include "redis/protocol/reply.hpp"
 #include "target.hpp"
 
 namespace overlimit::fuzz {

@@ -7,26 +7,26 @@
 #include <utility>
 #include <vector>
 
-#include "redis/protocol/reply_reader.hpp"
+#include "redis/protocol/reply.hpp"
 
 namespace overlimit::fuzz {
 
 /// The RESP2 of a reply.
 inline std::string written(const redis::protocol::Reply& reply) {
-  using Kind = redis::protocol::Reply::Kind;
+  using Type = redis::protocol::Reply::Type;
   constexpr std::string_view kEnd = "\r\n";
-  switch (reply.kind()) {
-    case Kind::nil:
+  switch (reply.type()) {
+    case Type::nil:
       return "$-1\r\n";
-    case Kind::integer:
+    case Type::integer:
       return ':' + std::to_string(reply.as_integer()).append(kEnd);
-    case Kind::string:
+    case Type::string:
       return '$' + std::to_string(reply.as_text().size()).append(kEnd).append(reply.as_text()).append(kEnd);
-    case Kind::status:
+    case Type::status:
       return '+' + std::string(reply.as_text()).append(kEnd);
-    case Kind::error:
+    case Type::error:
       return '-' + std::string(reply.as_text()).append(kEnd);
-    case Kind::array:
+    case Type::array:
       break;
   }
   std::string bytes = '*' + std::to_string(reply.as_array().size()).append(kEnd);

@@ -1,5 +1,5 @@
 // What sentinels say: who the master of a service is, and who has replaced it.
-#include "redis/protocol/sentinel_replies.hpp"
+#include "redis/protocol/sentinel.hpp"
 
 #include "redis/replies.hpp"
 #include "resp.hpp"

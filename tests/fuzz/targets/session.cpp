@@ -22,7 +22,7 @@ class Conversation {
  public:
   explicit Conversation(Bytes& bytes)
       : endpoint_(endpoint(bytes)), session_(endpoint_, kNow, kNow + 1s), step_(1 + bytes.number_up_to(30)) {
-    greetings_ = session_.unanswered();
+    handshake_replies_ = session_.unanswered();
     const std::size_t callers = bytes.number_up_to(kMostCallers);
     gone_ = bytes.take<std::uint8_t>();
     session_.sent(session_.outgoing().size());
@@ -33,7 +33,7 @@ class Conversation {
   void hear(std::string_view stream) {
     for (; !stream.empty(); stream.remove_prefix(std::min(step_, stream.size()))) {
       session_.feed(stream.substr(0, step_), kNow, answered_);
-      if (!session_.greeted()) continue;
+      if (!session_.is_established()) continue;
       session_.sent(session_.outgoing().size());
       abandon_those_who_go();
     }
@@ -42,15 +42,16 @@ class Conversation {
   void check_replies(const std::vector<std::string>& replies) {
     for (std::size_t i = 0; i < tickets_.size(); ++i) {
       if (has_gone_ && goes(i)) continue;
-      const std::size_t place = greetings_ + i;
+      const std::size_t place = handshake_replies_ + i;
       try {
         const std::optional<Reply> reply = session_.take(tickets_[i]);
         if (!reply) continue;
         check(place < replies.size() && written(*reply) == replies[place], "everybody gets the own reply");
-        check(session_.greeted(), "nobody is answered before the greeting is granted");
+        check(session_.is_established(), "nobody is answered before the handshake is complete");
       } catch (const StoreError& error) {
         check(!session_.alive(), "only a lost connection fails a call");
-        check(!error.maybe_charged() || session_.greeted(), "nothing leaves before the greeting is granted");
+        check(!error.maybe_charged() || session_.is_established(),
+              "nothing is sent before the handshake is complete");
       }
     }
   }
@@ -86,7 +87,7 @@ class Conversation {
   const redis::Endpoint endpoint_;
   Session session_;
   const std::size_t step_;
-  std::size_t greetings_ = 0;
+  std::size_t handshake_replies_ = 0;
   unsigned gone_ = 0;  // one bit per caller
   bool has_gone_ = false;
   std::array<char, kMostCallers> waiters_{};

@@ -1,4 +1,4 @@
-// Addresses as Redis writes them in its replies.
+// Addresses as Redis writes them in its replies, and redirections.
 #pragma once
 
 #include <cstdint>
@@ -6,15 +6,26 @@
 #include <string_view>
 
 #include "overlimit/redis_site.hpp"
+#include "redis/protocol/cluster_slots.hpp"
 
 namespace overlimit::redis::protocol {
 
 /// A whole number from 1 to 65535 in decimal digits, or none.
 [[nodiscard]] std::optional<std::uint16_t> port_of(std::string_view digits) noexcept;
 
-/// An address that a node of a cluster gave: an empty host is the one that was asked, and "?" is one that the
-/// node does not know, so there is none.
+/// An address from a reply of a cluster node. An empty host stands for the node that was asked; for "?" there
+/// is no address, since the node does not know it.
 [[nodiscard]] std::optional<HostPort> address_of(std::string_view host, std::uint16_t port,
                                                  const HostPort& asked);
+
+/// Where a node of a cluster redirects a command to.
+struct Redirection {
+  Slot slot = 0;
+  HostPort to;
+};
+
+/// Reads "MOVED 3999 host:port" or "ASK 3999 host:port", as classified in failures.hpp. None when the text is
+/// malformed or has no address.
+[[nodiscard]] std::optional<Redirection> redirection_of(std::string_view error, const HostPort& asked);
 
 }  // namespace overlimit::redis::protocol

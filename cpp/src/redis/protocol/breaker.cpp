@@ -13,12 +13,12 @@ constexpr Breaker::Duration kFirstPause = 100ms;
 constexpr double kLeastJitter = 0.8;
 
 /// Who presents wrong credentials again and again may be locked out.
-constexpr Breaker::Duration first_pause(Breaker::Kind kind) {
-  return kind == Breaker::Kind::misconfigured ? 3 * kFirstPause : kFirstPause;
+constexpr Breaker::Duration first_pause(Breaker::Reason reason) {
+  return reason == Breaker::Reason::misconfigured ? 3 * kFirstPause : kFirstPause;
 }
 
-constexpr Breaker::Duration longest_pause(Breaker::Kind kind) {
-  return kind == Breaker::Kind::silent ? 2s : 1s;
+constexpr Breaker::Duration longest_pause(Breaker::Reason reason) {
+  return reason == Breaker::Reason::silent ? 2s : 1s;
 }
 
 std::int64_t second_of(Breaker::Instant now) {
@@ -41,7 +41,7 @@ void Breaker::succeeded(Instant now) noexcept {
 
 void Breaker::failed(Instant now, const Cause& cause) {
   ++outcomes_at(now).failed;
-  if (state_ == State::closed && (is_on_trial_ || fails_too_often(now))) open(now, Kind::silent, cause);
+  if (state_ == State::closed && (is_on_trial_ || fails_too_often(now))) open(now, Reason::silent, cause);
 }
 
 bool Breaker::fails_too_often(Instant now) const noexcept {
@@ -56,18 +56,18 @@ bool Breaker::fails_too_often(Instant now) const noexcept {
   return succeeded + failed >= kLeastOutcomes && failed >= succeeded;
 }
 
-void Breaker::open(Instant now, Kind kind, Cause cause) {
+void Breaker::open(Instant now, Reason reason, Cause cause) {
   cause_ = std::move(cause);
   if (state_ != State::closed) return;
   state_ = State::open;
-  if (!is_on_trial_ || kind != kind_) pause_ = Duration::zero();
-  pause(now, kind);
+  if (!is_on_trial_ || reason != reason_) pause_ = Duration::zero();
+  pause(now, reason);
 }
 
-void Breaker::probe_failed(Instant now, Kind kind, Cause cause) {
+void Breaker::probe_failed(Instant now, Reason reason, Cause cause) {
   cause_ = std::move(cause);
   state_ = State::open;
-  pause(now, kind);
+  pause(now, reason);
 }
 
 void Breaker::probe_succeeded() noexcept {
@@ -77,9 +77,9 @@ void Breaker::probe_succeeded() noexcept {
   cause_.reset();
 }
 
-void Breaker::pause(Instant now, Kind kind) noexcept {
-  kind_ = kind;
-  pause_ = std::clamp(2 * pause_, first_pause(kind), longest_pause(kind));
+void Breaker::pause(Instant now, Reason reason) noexcept {
+  reason_ = reason;
+  pause_ = std::clamp(2 * pause_, first_pause(reason), longest_pause(reason));
   const double jitter = std::uniform_real_distribution(kLeastJitter, 1.0)(random_);
   next_probe_ = now + std::chrono::duration_cast<Duration>(pause_ * jitter);
 }

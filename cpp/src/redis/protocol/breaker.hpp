@@ -1,4 +1,4 @@
-// When to stop asking a server that fails, and when to try again.
+// When to stop calling a server that fails, and when to try it again.
 #pragma once
 
 #include <array>
@@ -7,7 +7,7 @@
 #include <optional>
 #include <random>
 
-#include "redis/protocol/cause.hpp"
+#include "redis/protocol/failures.hpp"
 
 namespace overlimit::redis::protocol {
 
@@ -24,7 +24,7 @@ class Breaker {
   using Instant = std::chrono::steady_clock::time_point;
   using Duration = Instant::duration;
   enum class State : std::uint8_t { closed, open, half_open };
-  enum class Kind : std::uint8_t { refused, silent, misconfigured };
+  enum class Reason : std::uint8_t { refused, silent, misconfigured };
 
   /// `seed` makes the pauses of many processes differ.
   explicit Breaker(std::minstd_rand::result_type seed) : random_(seed) {}
@@ -38,7 +38,7 @@ class Breaker {
   /// A call got none in time, or that the server cannot serve; `cause` is kept if that opens it.
   void failed(Instant now, const Cause& cause);
   /// The server is gone.
-  void open(Instant now, Kind kind, Cause cause);
+  void open(Instant now, Reason reason, Cause cause);
 
   /// Whether a probe may be sent now.
   [[nodiscard]] bool is_probe_due(Instant now) const noexcept {
@@ -47,7 +47,7 @@ class Breaker {
   /// How long until then.
   [[nodiscard]] Duration until_probe(Instant now) const noexcept;
   void probe_began() noexcept { state_ = State::half_open; }
-  void probe_failed(Instant now, Kind kind, Cause cause);
+  void probe_failed(Instant now, Reason reason, Cause cause);
   void probe_succeeded() noexcept;
 
   /// How long a probe may take.
@@ -62,13 +62,13 @@ class Breaker {
 
   [[nodiscard]] Outcomes& outcomes_at(Instant now) noexcept;
   [[nodiscard]] bool fails_too_often(Instant now) const noexcept;
-  void pause(Instant now, Kind kind) noexcept;
+  void pause(Instant now, Reason reason) noexcept;
 
   State state_ = State::closed;
   std::array<Outcomes, 10> seconds_{};
   std::optional<Cause> cause_;
   Duration pause_{};
-  Kind kind_{};               // why it paused last
+  Reason reason_{};           // of the last pause
   bool is_on_trial_ = false;  // closed by a probe, and no call has succeeded yet
   Instant next_probe_{};
   std::minstd_rand random_;

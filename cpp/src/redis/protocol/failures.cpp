@@ -1,26 +1,32 @@
 #include "redis/protocol/failures.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <string>
+#include <string_view>
 
 #include "overlimit/errors.hpp"
 
 namespace overlimit::redis::protocol {
 namespace {
 
-/// A row matches a text that starts with `sign` as its error code, or, when `anywhere`, contains it.
+std::string seconds(Micros duration) {
+  const std::string tenths = std::to_string((duration + 99'999) / 100'000);
+  return tenths.size() > 1 ? tenths.substr(0, tenths.size() - 1) + "." + tenths.back() : "0." + tenths;
+}
+
+/// A row matches a text that starts with `sign` as its error code or, when `anywhere`, contains it.
 struct Row {
   std::string_view sign;
   bool anywhere;
-  Meaning meaning;
+  Classified classified;
 };
 
-constexpr Meaning retryable(std::string_view advice) { return {Failure::unavailable, true, advice}; }
-constexpr Meaning out_of_service(std::string_view advice) {
-  return {Failure::unavailable, true, advice, true};
-}
-constexpr Meaning unavailable(std::string_view advice) { return {Failure::unavailable, false, advice}; }
-constexpr Meaning config(std::string_view advice) { return {Failure::config, false, advice}; }
+constexpr Classified try_again(std::string_view advice) { return {Outcome::try_again, advice}; }
+constexpr Classified out_of_service(std::string_view advice) { return {Outcome::out_of_service, advice}; }
+constexpr Classified not_master(std::string_view advice) { return {Outcome::not_master, advice}; }
+constexpr Classified unavailable(std::string_view advice) { return {Outcome::unavailable, advice}; }
+constexpr Classified misconfigured(std::string_view advice) { return {Outcome::misconfigured, advice}; }
 
 constexpr std::string_view kGrant =
     "grant the user of the URL what the documentation's page Operations lists under Permissions: the keys "
@@ -32,37 +38,35 @@ constexpr std::string_view kCluster =
     "the server is a node of a Redis Cluster: begin the store's URL with redis+cluster://";
 
 constexpr Row kTable[] = {
-    {"NOSCRIPT", false, {Failure::no_script, true, "send the text of the script"}},
+    {"NOSCRIPT", false, {Outcome::no_script, "send the text of the script"}},
     {"LOADING", false, out_of_service("wait until the server has loaded its data")},
     {"BUSY", false, out_of_service("find the script that blocks the server, SCRIPT KILL ends it")},
-    {"MASTERDOWN",
-     false,
-     {Failure::replica, true, "the replica has lost its master: connect to the master", true}},
+    {"MASTERDOWN", false, not_master("the replica has lost its master: connect to the master")},
     {"NOREPLICAS", false, out_of_service("bring back the replicas that min-replicas-to-write asks for")},
-    {"CLUSTERDOWN", false, retryable("check the cluster with CLUSTER INFO")},
-    {"TRYAGAIN", false, retryable("wait until the slot has moved")},
-    {"READONLY", false, {Failure::replica, true, "connect to the master, this server is a replica", true}},
+    {"CLUSTERDOWN", false, try_again("check the cluster with CLUSTER INFO")},
+    {"TRYAGAIN", false, try_again("wait until the slot has moved")},
+    {"READONLY", false, not_master("connect to the master, this server is a replica")},
     {"OOM", false, unavailable("raise maxmemory, or find what fills it: a limiter's keys expire")},
     {"MISCONF", false, unavailable("the server cannot save to disk: see its log")},
-    {"NOAUTH", false, config("give the password in the URL")},
-    {"WRONGPASS", false, config("check user and password in the URL")},
-    {"NOPERM", false, config(kGrant)},
-    {"CROSSSLOT", false, {Failure::cross_slot, false, kOneSlot}},
-    {"MOVED", false, {Failure::moved, true, kCluster}},
-    {"ASK", false, {Failure::ask, true, kCluster}},
-    {"DENIED", false, config("set a password or the bind addresses on the server")},
-    {"max number of clients", true, retryable("raise maxclients or close idle clients")},
-    {"non local key", true, {Failure::cross_slot, false, kOneSlot}},
+    {"NOAUTH", false, misconfigured("give the password in the URL")},
+    {"WRONGPASS", false, misconfigured("check user and password in the URL")},
+    {"NOPERM", false, misconfigured(kGrant)},
+    {"CROSSSLOT", false, {Outcome::cross_slot, kOneSlot}},
+    {"MOVED", false, {Outcome::moved, kCluster}},
+    {"ASK", false, {Outcome::ask, kCluster}},
+    {"DENIED", false, misconfigured("set a password or the bind addresses on the server")},
+    {"max number of clients", true, try_again("raise maxclients or close idle clients")},
+    {"non local key", true, {Outcome::cross_slot, kOneSlot}},
     {"DB index is out of range", true,
-     config("choose a database the server has, see its setting `databases`")},
-    {"SELECT is not allowed in cluster mode", true, config("use database 0")},
+     misconfigured("choose a database the server has, see its setting `databases`")},
+    {"SELECT is not allowed in cluster mode", true, misconfigured("use database 0")},
     {"cluster support disabled", true,
-     config("the server is in no cluster: begin the store's URL with redis://")},
-    {"ACL failure in script", true, config(kGrant)},
-    {"The user executing the script can't", true, config(kGrant)},
+     misconfigured("the server is in no cluster: begin the store's URL with redis://")},
+    {"ACL failure in script", true, misconfigured(kGrant)},
+    {"The user executing the script can't", true, misconfigured(kGrant)},
 };
 
-constexpr Meaning kOther{Failure::script, false, "see the log of the server"};
+constexpr Classified kFailed{Outcome::failed, "see the log of the server"};
 constexpr std::string_view kWrapped = "ERR Error running script";
 constexpr std::size_t kMaxQuoted = 300;
 
@@ -88,43 +92,73 @@ std::string_view quotable(std::string_view error) {
   return error.substr(0, std::min(error.find(", with args"), kMaxQuoted));
 }
 
+constexpr int kLeastMajor = 6;
+constexpr int kLeastMinor = 2;
+
+/// The value of a field of HELLO, which is a flat list of names and values; empty if it is not there.
+std::string_view field(const Reply& hello, std::string_view name) {
+  const std::span<const Reply> words = hello.as_array();
+  for (std::size_t i = 0; i + 1 < words.size(); i += 2) {
+    if (words[i].is_string() && words[i].as_text() == name && words[i + 1].is_string()) {
+      return words[i + 1].as_text();
+    }
+  }
+  return {};
+}
+
+bool is_new_enough(std::string_view version) {
+  int major = 0;
+  int minor = 0;
+  const char* const end = version.data() + version.size();
+  const auto [dot, error] = std::from_chars(version.data(), end, major);
+  if (error != std::errc() || dot == end) return false;
+  std::from_chars(dot + 1, end, minor);
+  return major > kLeastMajor || (major == kLeastMajor && minor >= kLeastMinor);
+}
+
+StoreConfigError too_old(std::string_view version, const Endpoint& endpoint) {
+  return StoreConfigError("redis at " + endpoint.describe() + " is " + std::string(version) +
+                          "; overlimit needs Redis 6.2 or Valkey 7.2 at least");
+}
+
 }  // namespace
 
-Meaning meaning_of(std::string_view error) noexcept {
-  const auto* row = std::ranges::find_if(kTable, [&](const Row& each) { return matches(each, error); });
-  return row == std::ranges::end(kTable) ? kOther : row->meaning;
-}
-
-bool is_redirection(const Meaning& meaning) noexcept {
-  return meaning.failure == Failure::moved || meaning.failure == Failure::ask;
-}
-
-bool is_worth_retrying(const Meaning& meaning) noexcept {
-  return meaning.retryable &&
-         (meaning.failure == Failure::unavailable || meaning.failure == Failure::replica);
-}
-
-bool is_worth_retrying(const Reply& reply) noexcept {
-  return reply.is_error() && is_worth_retrying(meaning_of(reply.as_text()));
-}
-
-bool is_out_of_service(const Reply& reply) noexcept {
-  return reply.is_error() && meaning_of(reply.as_text()).is_for_all;
-}
-
-bool is_from_replica(const Reply& reply) noexcept {
-  return reply.is_error() && meaning_of(reply.as_text()).failure == Failure::replica;
-}
-
-void raise_error_reply(std::string_view error, std::string_view who) {
-  const Meaning meaning = meaning_of(error);
-  const std::string what = "redis at " + std::string(who) + " answered \"" + std::string(quotable(error)) +
-                           "\"; " + std::string(meaning.advice);
-  if (meaning.failure == Failure::unavailable || meaning.failure == Failure::replica) {
-    throw StoreUnavailable(what);
+void Cause::raise(bool maybe_charged) const {
+  switch (kind_) {
+    case Kind::timeout:
+      throw StoreTimeout(what_, maybe_charged);
+    case Kind::config:
+      throw StoreConfigError(what_, maybe_charged);
+    case Kind::script:
+      throw ScriptError(what_, maybe_charged);
+    case Kind::unavailable:
+      break;
   }
-  if (meaning.failure == Failure::cross_slot) throw CrossSlot(what);
-  if (meaning.failure == Failure::config || is_redirection(meaning)) throw StoreConfigError(what);
+  throw StoreUnavailable(what_, maybe_charged);
+}
+
+void Cause::raise_again(std::chrono::microseconds until_next) const {
+  const Micros wait = std::max<Micros>(1, until_next.count());
+  const std::string what =
+      what_ + "; calls fail at once until a probe is answered, the next one in " + seconds(wait) + " s";
+  if (kind_ == Kind::config) throw StoreConfigError(what, false, wait);
+  throw StoreUnavailable(what, false, wait);
+}
+
+Classified classify_error(std::string_view error) noexcept {
+  const auto* row = std::ranges::find_if(kTable, [&](const Row& each) { return matches(each, error); });
+  return row == std::ranges::end(kTable) ? kFailed : row->classified;
+}
+
+void raise_error_reply(std::string_view error, std::string_view server) {
+  const Classified classified = classify_error(error);
+  const std::string what = "redis at " + std::string(server) + " answered \"" + std::string(quotable(error)) +
+                           "\"; " + std::string(classified.advice);
+  if (classified.is_unavailable()) throw StoreUnavailable(what);
+  if (classified.outcome == Outcome::cross_slot) throw CrossSlot(what);
+  if (classified.outcome == Outcome::misconfigured || classified.is_redirection()) {
+    throw StoreConfigError(what);
+  }
   throw ScriptError(what);
 }
 
@@ -138,6 +172,20 @@ Cause cause_of(const Reply& error, const Endpoint& endpoint) {
   } catch (const StoreError& raised) {
     return Cause::of(raised);
   }
+}
+
+std::optional<Cause> handshake_failure(const Reply& reply, const Endpoint& endpoint) {
+  if (reply.is_error()) {
+    const bool knows_no_hello = reply.as_text().starts_with("ERR unknown command");
+    return knows_no_hello ? Cause::of(too_old("older than 6", endpoint)) : cause_of(reply, endpoint);
+  }
+  if (!reply.is_array()) return std::nullopt;
+  const std::string_view version = field(reply, "version");
+  if (!is_new_enough(version)) return Cause::of(too_old("version '" + std::string(version) + "'", endpoint));
+  if (endpoint.must_be_master && field(reply, "role") != "master") {
+    return Cause::unavailable("redis at " + endpoint.describe() + " is no longer a master");
+  }
+  return std::nullopt;
 }
 
 }  // namespace overlimit::redis::protocol

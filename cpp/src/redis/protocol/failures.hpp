@@ -1,55 +1,98 @@
-// What the error replies of Redis mean: the one place that reads their text.
+// What the replies of Redis mean: the one place that classifies them.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
 
+#include "overlimit/errors.hpp"
 #include "overlimit/redis_endpoint.hpp"
-#include "redis/protocol/cause.hpp"
 #include "redis/protocol/reply.hpp"
 
 namespace overlimit::redis::protocol {
 
-enum class Failure : std::uint8_t {
-  no_script,  ///< the script is not loaded; nothing was executed: send its text
-  moved,      ///< nothing was executed: the slot is another node's (redirection.hpp)
-  ask,        ///< nothing was executed: the slot's key may be on another node already, which has to be asked
-  unavailable,  ///< the server cannot serve now
-  replica,      ///< nothing was executed: another server is the master
-  cross_slot,   ///< nothing was executed: the keys of the call are in several slots of a cluster
-  config,       ///< credentials, permissions, database or cluster layout are wrong
-  script,       ///< everything else: the script or the command failed
+/// Why a connection or server is of no use: a StoreError without what belongs to one call, to be thrown once
+/// for each call that depends on it. A value.
+class Cause {
+ public:
+  /// The cause of a lost or refused connection.
+  [[nodiscard]] static Cause unavailable(std::string what) { return {Kind::unavailable, std::move(what)}; }
+  [[nodiscard]] static Cause of(const StoreError& error) { return {error.kind(), error.what()}; }
+
+  [[nodiscard]] const std::string& what() const noexcept { return what_; }
+  [[nodiscard]] bool is_config() const noexcept { return kind_ == Kind::config; }
+  [[nodiscard]] bool is_timeout() const noexcept { return kind_ == Kind::timeout; }
+
+  [[noreturn]] void raise(bool maybe_charged) const;
+  /// Throws it as the reason why the server is not called until the next probe.
+  [[noreturn]] void raise_again(std::chrono::microseconds until_next) const;
+
+ private:
+  using Kind = StoreError::Kind;
+
+  Cause(Kind kind, std::string what) : kind_(kind), what_(std::move(what)) {}
+
+  Kind kind_;
+  std::string what_;
 };
 
-struct Meaning {
-  Failure failure;
-  /// Nothing was executed and the same request may succeed after a while.
-  bool retryable;
-  /// What the operator should do.
-  std::string_view advice;
-  /// The server would say so to every hit.
-  bool is_for_all = false;
+/// What a reply means for its command. Where nothing else is said, an error means that nothing was executed.
+enum class Outcome : std::uint8_t {
+  answered,        ///< no error: the command was executed
+  no_script,       ///< the server does not have the script: send its text
+  moved,           ///< another node serves the slot (Redirection)
+  ask,             ///< another node may have the key already (Redirection)
+  cross_slot,      ///< the keys of the command are in several slots of a cluster
+  try_again,       ///< the same command may succeed after a while
+  out_of_service,  ///< the server executes no hit now, and may do so after a while
+  not_master,      ///< the same, because another server is the master
+  unavailable,     ///< the server executes no hit until its operator does something
+  misconfigured,   ///< credentials, permissions, database or cluster layout are wrong
+  failed,          ///< any other error: of the script or of the command, which may have been executed
 };
 
-/// The meaning of the text of an error reply (without the leading '-'), also of one that a script passed
-/// on, whether wrapped in an ERR (Redis 6) or with a suffix (Redis 7).
-[[nodiscard]] Meaning meaning_of(std::string_view error) noexcept;
+/// A classified reply.
+struct Classified {
+  Outcome outcome = Outcome::answered;
+  std::string_view advice{};  ///< what the operator should do
 
-[[nodiscard]] bool is_redirection(const Meaning& meaning) noexcept;
+  /// Whether the same server may execute the same command after a while.
+  [[nodiscard]] bool is_retryable() const noexcept {
+    return outcome == Outcome::try_again || is_out_of_service();
+  }
+  /// Whether the server would answer the same to every hit for a while.
+  [[nodiscard]] bool is_out_of_service() const noexcept {
+    return outcome == Outcome::out_of_service || outcome == Outcome::not_master;
+  }
+  [[nodiscard]] bool is_redirection() const noexcept {
+    return outcome == Outcome::moved || outcome == Outcome::ask;
+  }
+  /// Whether it is raised as StoreUnavailable.
+  [[nodiscard]] bool is_unavailable() const noexcept {
+    return is_retryable() || outcome == Outcome::unavailable;
+  }
+};
 
-/// Whether it is the error of a server that cannot serve now and may after a while.
-[[nodiscard]] bool is_worth_retrying(const Meaning& meaning) noexcept;
-[[nodiscard]] bool is_worth_retrying(const Reply& reply) noexcept;
-/// Whether it is the error of a server that serves no hit now.
-[[nodiscard]] bool is_out_of_service(const Reply& reply) noexcept;
-/// Whether it is the error of a replica: another server is the master.
-[[nodiscard]] bool is_from_replica(const Reply& reply) noexcept;
+/// Classifies the text of an error reply (without the leading '-'), also of one that a script passed on,
+/// whether wrapped in an ERR (Redis 6) or with a suffix (Redis 7).
+[[nodiscard]] Classified classify_error(std::string_view error) noexcept;
 
-/// Throws the error reply as StoreUnavailable, CrossSlot, StoreConfigError or ScriptError. The message names
-/// who answered and what to do, and repeats neither credentials nor the arguments of the command.
-[[noreturn]] void raise_error_reply(std::string_view error, std::string_view who);
+[[nodiscard]] inline Classified classify(const Reply& reply) noexcept {
+  return reply.is_error() ? classify_error(reply.as_text()) : Classified();
+}
+
+/// Throws an error reply as StoreUnavailable, CrossSlot, StoreConfigError or ScriptError. The message names
+/// the server and what to do, and repeats neither credentials nor the arguments of the command.
+[[noreturn]] void raise_error_reply(std::string_view error, std::string_view server);
 [[noreturn]] void raise_error_reply(std::string_view error, const Endpoint& endpoint);
-/// What it would throw.
+/// What raise_error_reply() throws.
 [[nodiscard]] Cause cause_of(const Reply& error, const Endpoint& endpoint);
+
+/// Why a server must not be used, from its reply to HELLO or SELECT; nothing if it may be used. It refused,
+/// is older than Redis 6.2, or is a replica where the endpoint requires a master.
+[[nodiscard]] std::optional<Cause> handshake_failure(const Reply& reply, const Endpoint& endpoint);
 
 }  // namespace overlimit::redis::protocol

@@ -1,21 +1,27 @@
-// What a Redis server answered to one command.
+// Replies of a Redis server, and the reader that makes them of bytes. The only file that uses hiredis.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
 
+struct redisReader;
+
 namespace overlimit::redis::protocol {
 
-/// A RESP2 reply, owning its bytes. Move-only and cheap to move. An accessor of another kind than the
-/// reply's throws std::bad_variant_access: look at kind() first.
+/// A RESP2 reply, owning its bytes. Move-only and cheap to move. An accessor of another type than the
+/// reply's throws std::bad_variant_access: look at type() first.
 class Reply {
  public:
-  enum class Kind : std::uint8_t { nil, integer, string, status, error, array };
+  enum class Type : std::uint8_t { nil, integer, string, status, error, array };
 
   Reply() noexcept = default;
   Reply(Reply&&) noexcept = default;
@@ -25,21 +31,21 @@ class Reply {
   ~Reply() = default;
 
   [[nodiscard]] static Reply nil() noexcept { return {}; }
-  [[nodiscard]] static Reply integer(std::int64_t value) noexcept { return {Kind::integer, value}; }
-  [[nodiscard]] static Reply string(std::string bytes) noexcept { return {Kind::string, std::move(bytes)}; }
-  [[nodiscard]] static Reply status(std::string text) noexcept { return {Kind::status, std::move(text)}; }
-  [[nodiscard]] static Reply error(std::string text) noexcept { return {Kind::error, std::move(text)}; }
+  [[nodiscard]] static Reply integer(std::int64_t value) noexcept { return {Type::integer, value}; }
+  [[nodiscard]] static Reply string(std::string bytes) noexcept { return {Type::string, std::move(bytes)}; }
+  [[nodiscard]] static Reply status(std::string text) noexcept { return {Type::status, std::move(text)}; }
+  [[nodiscard]] static Reply error(std::string text) noexcept { return {Type::error, std::move(text)}; }
   [[nodiscard]] static Reply array(std::vector<Reply> elements) noexcept {
-    return {Kind::array, std::move(elements)};
+    return {Type::array, std::move(elements)};
   }
 
-  [[nodiscard]] Kind kind() const noexcept { return kind_; }
-  [[nodiscard]] bool is_nil() const noexcept { return kind_ == Kind::nil; }
-  [[nodiscard]] bool is_integer() const noexcept { return kind_ == Kind::integer; }
-  [[nodiscard]] bool is_string() const noexcept { return kind_ == Kind::string; }
-  [[nodiscard]] bool is_status() const noexcept { return kind_ == Kind::status; }
-  [[nodiscard]] bool is_error() const noexcept { return kind_ == Kind::error; }
-  [[nodiscard]] bool is_array() const noexcept { return kind_ == Kind::array; }
+  [[nodiscard]] Type type() const noexcept { return type_; }
+  [[nodiscard]] bool is_nil() const noexcept { return type_ == Type::nil; }
+  [[nodiscard]] bool is_integer() const noexcept { return type_ == Type::integer; }
+  [[nodiscard]] bool is_string() const noexcept { return type_ == Type::string; }
+  [[nodiscard]] bool is_status() const noexcept { return type_ == Type::status; }
+  [[nodiscard]] bool is_error() const noexcept { return type_ == Type::error; }
+  [[nodiscard]] bool is_array() const noexcept { return type_ == Type::array; }
 
   [[nodiscard]] std::int64_t as_integer() const { return std::get<std::int64_t>(value_); }
   /// The bytes of a string, status or error; a view into this reply.
@@ -53,10 +59,47 @@ class Reply {
   using Value = std::variant<std::monostate, std::int64_t, std::string, std::vector<Reply>>;
 
   template <typename Held>
-  Reply(Kind kind, Held value) noexcept : value_(std::in_place_type<Held>, std::move(value)), kind_(kind) {}
+  Reply(Type type, Held value) noexcept : value_(std::in_place_type<Held>, std::move(value)), type_(type) {}
 
   Value value_;
-  Kind kind_ = Kind::nil;
+  Type type_ = Type::nil;
+};
+
+struct GrowingReply;
+
+/// The bytes are not RESP2, or one reply has more than kMaxReplyBytes, more than kMaxReplyElements in all
+/// its arrays, or arrays nested deeper than kMaxReplyDepth. The stream cannot be read any further.
+class MalformedReply : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+inline constexpr std::size_t kMaxReplyBytes = std::size_t{16} << 20U;
+inline constexpr std::size_t kMaxReplyElements = std::size_t{1} << 17U;
+inline constexpr std::size_t kMaxReplyDepth = 7;
+
+/// Reads one stream. Not thread-safe; after MalformedReply it may only be destroyed.
+class ReplyReader {
+ public:
+  ReplyReader();
+  ReplyReader(const ReplyReader&) = delete;
+  ReplyReader& operator=(const ReplyReader&) = delete;
+  ~ReplyReader();
+
+  /// Copies the bytes. Throws MalformedReply.
+  void feed(std::string_view bytes);
+  /// The next complete reply, or none until more bytes are fed. Throws MalformedReply.
+  [[nodiscard]] std::optional<Reply> next();
+
+ private:
+  struct Free {
+    void operator()(redisReader* reader) const noexcept;
+  };
+
+  [[noreturn]] void fail() const;
+
+  std::unique_ptr<GrowingReply> growing_;
+  std::unique_ptr<redisReader, Free> reader_;
 };
 
 }  // namespace overlimit::redis::protocol

@@ -4,9 +4,8 @@
 #include <utility>
 
 #include "overlimit/errors.hpp"
+#include "redis/protocol/command.hpp"
 #include "redis/protocol/failures.hpp"
-#include "redis/protocol/greeting.hpp"
-#include "redis/protocol/request.hpp"
 
 namespace overlimit::redis::protocol {
 namespace {
@@ -25,36 +24,37 @@ constexpr std::string_view kCheckTls =
 Session::Session(const Endpoint& endpoint, Instant now, Instant deadline) : endpoint_(endpoint) {
   const std::string& user = endpoint_.username.empty() ? "default" : endpoint_.username;
   if (endpoint_.username.empty() && endpoint_.password.empty()) {
-    greet({"HELLO", "2"}, now, deadline);
+    queue_handshake({"HELLO", "2"}, now, deadline);
   } else {
-    greet({"HELLO", "2", "AUTH", user, endpoint_.password}, now, deadline);
+    queue_handshake({"HELLO", "2", "AUTH", user, endpoint_.password}, now, deadline);
   }
-  if (endpoint_.database != 0) greet({"SELECT", std::to_string(endpoint_.database)}, now, deadline);
-  greet({"PING"}, now, deadline);
+  if (endpoint_.database != 0) queue_handshake({"SELECT", std::to_string(endpoint_.database)}, now, deadline);
+  queue_handshake({"PING"}, now, deadline);
   sending_.swap(queue_);
 }
 
-void Session::greet(std::initializer_list<std::string_view> command, Instant now, Instant deadline) {
-  std::string request;
-  append_request(request, command);
-  enqueue(State::greeting, request, now, deadline, nullptr);
-  ++ungranted_;
+void Session::queue_handshake(std::initializer_list<std::string_view> arguments, Instant now,
+                              Instant deadline) {
+  std::string command;
+  append_command(command, arguments);
+  enqueue(State::handshake, command, now, deadline, nullptr);
+  ++handshake_replies_left_;
 }
 
-Ticket Session::submit(std::string_view request, Instant now, Instant deadline, Waiter waiter) {
-  enqueue(State::waiting, request, now, deadline, waiter);
-  return Ticket{first_ + requests_.size() - 1};
+Ticket Session::submit(std::string_view command, Instant now, Instant deadline, Waiter waiter) {
+  enqueue(State::waiting, command, now, deadline, waiter);
+  return Ticket{first_ + pending_.size() - 1};
 }
 
-void Session::submit_unheard(std::string_view request, Instant now, Instant deadline) {
-  enqueue(State::abandoned, request, now, deadline, nullptr);
+void Session::submit_ignored(std::string_view command, Instant now, Instant deadline) {
+  enqueue(State::abandoned, command, now, deadline, nullptr);
 }
 
-void Session::enqueue(State state, std::string_view request, Instant now, Instant deadline, Waiter waiter) {
+void Session::enqueue(State state, std::string_view command, Instant now, Instant deadline, Waiter waiter) {
   const auto patience = std::max<Instant::duration>(kPatienceInTimeouts * (deadline - now), kLeastPatience);
-  requests_.push_back({state, queued_, queued_ + request.size(), now, patience, waiter, Reply::nil()});
-  queue_.append(request);
-  queued_ += request.size();
+  pending_.push_back({state, queued_, queued_ + command.size(), now, patience, waiter, Reply::nil()});
+  queue_.append(command);
+  queued_ += command.size();
 }
 
 std::string_view Session::outgoing() {
@@ -78,64 +78,64 @@ void Session::sent(std::size_t count) {
 void Session::feed(std::string_view bytes, Instant now, std::vector<Waiter>& answered) {
   if (broken_) return;
   last_received_ = now;
-  heard_ = true;
+  has_received_ = true;
   try {
     reader_.feed(bytes);
     while (!broken_) {
       std::optional<Reply> reply = reader_.next();
       if (!reply) break;
-      settle(std::move(*reply), answered);
+      assign_reply(std::move(*reply), answered);
     }
   } catch (const MalformedReply& malformed) {
     lost(std::string("it sent what is not a Redis reply: ") + malformed.what());
   }
 }
 
-void Session::settle(Reply reply, std::vector<Waiter>& answered) {
-  const bool is_unasked = settled_ == requests_.size() || !has_left(requests_[settled_]);
-  // A server that takes no more clients says so unasked, and may close before the greeting can be sent.
-  if (is_unasked && !greeted() && reply.is_error()) return lost(cause_of(reply, endpoint_));
-  if (is_unasked) return lost("it sent a reply to no request");
-  Request& request = requests_[settled_++];
-  while (!flushes_.empty() && flushes_.front() <= request.end) flushes_.pop_front();
-  switch (request.state) {
-    case State::greeting:
-      settle_greeting(reply);
-      request.state = State::ended;
+void Session::assign_reply(Reply reply, std::vector<Waiter>& answered) {
+  const bool is_unexpected = answered_ == pending_.size() || !has_left(pending_[answered_]);
+  // A server with too many clients sends an error on its own, and may close before the handshake can be sent.
+  if (is_unexpected && !is_established() && reply.is_error()) return lost(cause_of(reply, endpoint_));
+  if (is_unexpected) return lost("it sent a reply that belongs to no command");
+  PendingCommand& command = pending_[answered_++];
+  while (!flushes_.empty() && flushes_.front() <= command.end) flushes_.pop_front();
+  switch (command.state) {
+    case State::handshake:
+      check_handshake_reply(reply);
+      command.state = State::ended;
       break;
     case State::abandoned:
-      request.state = State::ended;
+      command.state = State::ended;
       break;
     default:
-      request.reply = std::move(reply);
-      request.state = State::answered;
-      answered.push_back(request.waiter);
+      command.reply = std::move(reply);
+      command.state = State::answered;
+      answered.push_back(command.waiter);
   }
   skip_withdrawn();
-  forget_ended();
+  pop_ended();
 }
 
-void Session::settle_greeting(const Reply& reply) {
-  const bool is_to_ping = ungranted_ == 1;
+void Session::check_handshake_reply(const Reply& reply) {
+  const bool is_to_ping = handshake_replies_left_ == 1;
   if (is_to_ping) {
-    if (is_out_of_service(reply)) out_of_service_ = cause_of(reply, endpoint_);
-  } else if (std::optional<Cause> objection = objection_to(reply, endpoint_)) {
+    if (classify(reply).is_out_of_service()) out_of_service_ = cause_of(reply, endpoint_);
+  } else if (std::optional<Cause> objection = handshake_failure(reply, endpoint_)) {
     return lost(std::move(*objection));
   }
-  --ungranted_;
+  --handshake_replies_left_;
 }
 
-void Session::forget_ended() noexcept {
-  while (settled_ > 0 && requests_.front().state == State::ended) {
-    requests_.pop_front();
-    --settled_;
+void Session::pop_ended() noexcept {
+  while (answered_ > 0 && pending_.front().state == State::ended) {
+    pending_.pop_front();
+    --answered_;
     ++first_;
   }
 }
 
 void Session::skip_withdrawn() noexcept {
-  for (; settled_ < requests_.size() && requests_[settled_].state == State::withdrawn; ++settled_) {
-    requests_[settled_].state = State::ended;
+  for (; answered_ < pending_.size() && pending_[answered_].state == State::withdrawn; ++answered_) {
+    pending_[answered_].state = State::ended;
   }
 }
 
@@ -149,73 +149,74 @@ void Session::lost(Cause cause) {
 }
 
 std::optional<Reply> Session::take(Ticket ticket) {
-  Request& request = requests_[index_of(ticket)];
-  if (request.state != State::answered) {
-    if (broken_) fail(request);
+  PendingCommand& command = pending_[index_of(ticket)];
+  if (command.state != State::answered) {
+    if (broken_) fail(command);
     return std::nullopt;
   }
-  Reply reply = std::move(request.reply);
-  request.state = State::ended;
-  forget_ended();
+  Reply reply = std::move(command.reply);
+  command.state = State::ended;
+  pop_ended();
   return reply;
 }
 
-void Session::fail(Request& request) {
-  const bool left = has_left(request);
-  request.state = State::abandoned;
+void Session::fail(PendingCommand& command) {
+  const bool left = has_left(command);
+  command.state = State::abandoned;
   broken_->raise(left);
 }
 
-/// A server in the clear keeps silent at a TLS handshake, one with TLS cuts the connection at anything else.
+/// A server without TLS keeps silent after the first bytes of a TLS handshake; one with TLS closes the
+/// connection when it receives anything else.
 std::string_view Session::advice() const noexcept {
   if (!endpoint_.unix_path.empty()) return kCheck;
   if (endpoint_.tls) return sent_ == 0 ? kCheckTls : kCheck;
-  return heard_ ? kCheck : kCheckInTheClear;
+  return has_received_ ? kCheck : kCheckInTheClear;
 }
 
 void Session::abandon(Ticket ticket) {
   const std::size_t index = index_of(ticket);
-  Request& request = requests_[index];
-  if (request.state == State::answered) {
-    request.state = State::ended;
-    return forget_ended();
+  PendingCommand& command = pending_[index];
+  if (command.state == State::answered) {
+    command.state = State::ended;
+    return pop_ended();
   }
-  if (!has_left(request)) return withdraw(index);
-  request.state = State::abandoned;
-  if (sent_ < request.end && offered_ == sent_) lost("it does not take what is sent to it");
+  if (!has_left(command)) return withdraw(index);
+  command.state = State::abandoned;
+  if (sent_ < command.end && offered_ == sent_) lost("it does not take what is sent to it");
 }
 
-/// Takes a request back of which nothing was offered: what follows it moves up.
+/// Takes back a command that outgoing() has not returned: what follows it moves up.
 void Session::withdraw(std::size_t index) {
-  Request& request = requests_[index];
-  const std::uint64_t size = request.end - request.begin;
+  PendingCommand& command = pending_[index];
+  const std::uint64_t size = command.end - command.begin;
   const std::uint64_t in_sending = queued_ - queue_.size();
-  if (request.begin < in_sending) {
-    request.state = State::abandoned;
+  if (command.begin < in_sending) {
+    command.state = State::abandoned;
     return lost("it does not take what is sent to it");
   }
-  queue_.erase(request.begin - in_sending, size);
+  queue_.erase(command.begin - in_sending, size);
   queued_ -= size;
-  for (std::size_t later = index + 1; later < requests_.size(); ++later) {
-    requests_[later].begin -= size;
-    requests_[later].end -= size;
+  for (std::size_t later = index + 1; later < pending_.size(); ++later) {
+    pending_[later].begin -= size;
+    pending_[later].end -= size;
   }
-  request.state = State::withdrawn;
+  command.state = State::withdrawn;
   skip_withdrawn();
-  forget_ended();
+  pop_ended();
 }
 
-bool Session::may_have_left(Ticket ticket) const noexcept { return has_left(requests_[index_of(ticket)]); }
+bool Session::may_have_left(Ticket ticket) const noexcept { return has_left(pending_[index_of(ticket)]); }
 
 void Session::waiting(std::vector<Waiter>& waiters) const {
-  for (std::size_t i = settled_; i < requests_.size(); ++i) {
-    if (requests_[i].state == State::waiting) waiters.push_back(requests_[i].waiter);
+  for (std::size_t i = answered_; i < pending_.size(); ++i) {
+    if (pending_[i].state == State::waiting) waiters.push_back(pending_[i].waiter);
   }
 }
 
 Instant Session::silent_at() const noexcept {
-  if (settled_ == requests_.size()) return Instant::max();
-  const Request& oldest = requests_[settled_];
+  if (answered_ == pending_.size()) return Instant::max();
+  const PendingCommand& oldest = pending_[answered_];
   return std::max(oldest.submitted, last_received_) + oldest.patience;
 }
 

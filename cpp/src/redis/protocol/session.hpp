@@ -1,4 +1,4 @@
-// The conversation on one connection, without the connection: which bytes go out, which reply is whose.
+// The protocol state of one connection, without the connection: which bytes go out, and whose a reply is.
 #pragma once
 
 #include <chrono>
@@ -12,32 +12,31 @@
 #include <vector>
 
 #include "overlimit/redis_endpoint.hpp"
-#include "redis/protocol/cause.hpp"
+#include "redis/protocol/failures.hpp"
 #include "redis/protocol/reply.hpp"
-#include "redis/protocol/reply_reader.hpp"
 
 namespace overlimit::redis::protocol {
 
-/// A point of the clock of whoever drives a session; the session reads none itself.
+/// A point of the driver's clock; a session reads no clock itself.
 using Instant = std::chrono::steady_clock::time_point;
 
-/// A submitted request, until its reply is taken or it is abandoned. Unique within one session.
+/// Names a submitted command until its reply is taken or the command is abandoned. Unique within one session.
 enum class Ticket : std::uint64_t {};
 
-/// Who waits for a reply; the session only hands it back. Null: nobody.
+/// The caller that waits for a reply, which the session only hands back. Null: nobody waits.
 using Waiter = void*;
 
-/// The state of one connection, from its first byte to its loss. The driver sends outgoing(), feeds what
-/// it receives and reports the loss of the connection.
+/// The state of one connection, from its first byte to its loss. The driver sends outgoing(), feeds what it
+/// receives and reports the loss of the connection.
 ///
-/// Redis answers in order, so the n-th reply belongs to the n-th request. An abandoned request keeps its
-/// place: its reply is read and dropped and never reaches another caller. A greeting goes first: HELLO, which
-/// logs in and tells who the server is, SELECT if the endpoint asks for a database, and PING, which tells
-/// whether it serves anybody. Requests follow only once it is granted, so that nothing is ever executed
-/// as the wrong user, in the wrong database or by a server that is too old; if it is refused, every request
-/// fails with that.
+/// Redis answers in order, so the n-th reply belongs to the n-th command. An abandoned command keeps its
+/// place: its reply is read and dropped and never reaches another caller. The session begins with a
+/// handshake: HELLO, which logs in and returns the version and role of the server, SELECT if the endpoint
+/// names a database, and PING, which shows whether the server serves commands. Other commands are sent only
+/// after the handshake, so that none is executed as the wrong user, in the wrong database or by a server that
+/// is too old. If the handshake fails, every command fails with its error.
 ///
-/// Not thread-safe, but for one thing: the bytes of outgoing() stay where they are until sent(), whatever is
+/// Not thread-safe, with one exception: the bytes of outgoing() stay where they are until sent(), whatever is
 /// submitted, fed or abandoned meanwhile. Neither copied nor moved.
 class Session {
  public:
@@ -46,65 +45,68 @@ class Session {
   Session& operator=(const Session&) = delete;
   ~Session() = default;
 
-  /// Queues one encoded request whose caller waits until `deadline`.
-  [[nodiscard]] Ticket submit(std::string_view request, Instant now, Instant deadline, Waiter waiter);
-  /// Queues one encoded request to whose reply nobody listens.
-  void submit_unheard(std::string_view request, Instant now, Instant deadline);
+  /// Queues one encoded command whose caller waits until `deadline`.
+  [[nodiscard]] Ticket submit(std::string_view command, Instant now, Instant deadline, Waiter waiter);
+  /// Queues one encoded command whose reply is ignored.
+  void submit_ignored(std::string_view command, Instant now, Instant deadline);
 
   /// The bytes to send next.
   [[nodiscard]] std::string_view outgoing();
-  /// The first `count` of the last outgoing() have left.
+  /// The first `count` bytes of the last outgoing() were sent.
   void sent(std::size_t count);
-  /// Whether outgoing() has anything, and whether that is the rest of what was offered before.
+  /// Whether outgoing() has any bytes, and whether these are the rest of what it returned before.
   [[nodiscard]] bool has_outgoing() const noexcept { return is_mid_flush() || may_queue_leave(); }
   [[nodiscard]] bool is_mid_flush() const noexcept { return sent_in_sending_ < sending_.size(); }
-  /// How much of what was offered in one piece has left and has not been answered in full.
+  /// The number of writes that were sent and have not been answered in full.
   [[nodiscard]] std::size_t outstanding_flushes() const noexcept { return flushes_.size(); }
 
-  /// Bytes that were received; appends who got a reply. Malformed or unasked-for replies break the session.
+  /// Takes bytes that were received, and appends the waiters whose replies have come. Malformed or unexpected
+  /// replies break the session.
   void feed(std::string_view bytes, Instant now, std::vector<Waiter>& answered);
 
-  /// The connection is lost, and why. Replies that came before can still be taken. The first cause counts.
+  /// Reports that the connection is lost, and why. Replies that came before can still be taken. Of several
+  /// causes the first counts.
   void lost(std::string_view reason);
   void lost(Cause cause);
 
-  /// The reply to a request, error replies included, or none while it is outstanding. A reply or a
-  /// failure ends the ticket. Throws what broke the session first; maybe_charged: bytes of this request left.
+  /// The reply to a command, which may be an error reply, or none while it is outstanding. A reply or a
+  /// failure ends the ticket. Throws what broke the session, with maybe_charged if bytes of this command may
+  /// have been sent.
   [[nodiscard]] std::optional<Reply> take(Ticket ticket);
 
-  /// The caller of an outstanding request has gone; ends the ticket. Of a request that was not offered to be
-  /// sent nothing will be; one that was sent in part and is stuck breaks the session.
+  /// Ends the ticket of an outstanding command whose caller has gone. A command that outgoing() has not
+  /// returned is never sent. One that was sent in part, while the rest is blocked, breaks the session.
   void abandon(Ticket ticket);
 
-  /// Whether bytes of an outstanding request may have left.
+  /// Whether bytes of an outstanding command may have been sent.
   [[nodiscard]] bool may_have_left(Ticket ticket) const noexcept;
 
-  /// Appends who waits for a reply, in the order of their requests.
+  /// Appends the waiters of outstanding commands, in the order of the commands.
   void waiting(std::vector<Waiter>& waiters) const;
 
-  /// What to check when this connection gives no answer. A view of a literal.
+  /// What the user should check when this connection gives no answer. A view of a literal.
   [[nodiscard]] std::string_view advice() const noexcept;
 
-  /// False once the session broke: it serves no new request.
+  /// False once the session is broken and takes no new command.
   [[nodiscard]] bool alive() const noexcept { return !broken_; }
-  /// Whether the server has granted the greeting.
-  [[nodiscard]] bool greeted() const noexcept { return ungranted_ == 0; }
-  /// What the server answered to the PING of its greeting, if that was that it serves nobody now.
+  /// Whether the handshake is complete.
+  [[nodiscard]] bool is_established() const noexcept { return handshake_replies_left_ == 0; }
+  /// What the server answered to the PING of the handshake, if it serves nobody now.
   [[nodiscard]] const std::optional<Cause>& out_of_service() const noexcept { return out_of_service_; }
-  /// Why it broke.
+  /// Why the session is broken.
   [[nodiscard]] const Cause& cause() const { return *broken_; }
-  /// Requests whose replies have not come, the abandoned ones included.
-  [[nodiscard]] std::size_t unanswered() const noexcept { return requests_.size() - settled_; }
-  /// When bytes came last; the clock's epoch before the first.
+  /// The number of commands whose replies have not come, abandoned ones included.
+  [[nodiscard]] std::size_t unanswered() const noexcept { return pending_.size() - answered_; }
+  /// When bytes were received last; the clock's epoch before that.
   [[nodiscard]] Instant last_received() const noexcept { return last_received_; }
-  /// When nothing will have been received for too long while the oldest request waited: for four times the
-  /// time its caller gave it, at least one second. The peer is gone or hangs then.
+  /// When to give the connection up if nothing is received until then: the oldest command will have waited
+  /// for four times the timeout of its caller, at least one second.
   [[nodiscard]] Instant silent_at() const noexcept;
 
  private:
-  enum class State : std::uint8_t { greeting, waiting, abandoned, withdrawn, answered, ended };
+  enum class State : std::uint8_t { handshake, waiting, abandoned, withdrawn, answered, ended };
 
-  struct Request {
+  struct PendingCommand {
     State state;
     std::uint64_t begin;  // place of its first byte among all bytes ever queued
     std::uint64_t end;
@@ -114,38 +116,43 @@ class Session {
     Reply reply;
   };
 
-  void greet(std::initializer_list<std::string_view> command, Instant now, Instant deadline);
-  void enqueue(State state, std::string_view request, Instant now, Instant deadline, Waiter waiter);
-  void settle(Reply reply, std::vector<Waiter>& answered);
-  void settle_greeting(const Reply& reply);
-  void forget_ended() noexcept;
+  void queue_handshake(std::initializer_list<std::string_view> arguments, Instant now, Instant deadline);
+  void enqueue(State state, std::string_view command, Instant now, Instant deadline, Waiter waiter);
+  void assign_reply(Reply reply, std::vector<Waiter>& answered);
+  void check_handshake_reply(const Reply& reply);
+  void pop_ended() noexcept;
   void skip_withdrawn() noexcept;
   void withdraw(std::size_t index);
-  [[noreturn]] void fail(Request& request);
-  [[nodiscard]] bool may_queue_leave() const noexcept { return ungranted_ == 0 && !queue_.empty(); }
+  [[noreturn]] void fail(PendingCommand& command);
+  [[nodiscard]] bool may_queue_leave() const noexcept {
+    return handshake_replies_left_ == 0 && !queue_.empty();
+  }
   [[nodiscard]] std::size_t index_of(Ticket ticket) const noexcept;
-  [[nodiscard]] bool has_left(const Request& request) const noexcept { return request.begin < offered_; }
+  [[nodiscard]] bool has_left(const PendingCommand& command) const noexcept {
+    return command.begin < offered_;
+  }
 
   Endpoint endpoint_;
   ReplyReader reader_;
 
-  std::string sending_;  // offered to be sent; of these `sent_in_sending_` have left
+  std::string sending_;  // returned by outgoing(); the first `sent_in_sending_` bytes are sent
   std::size_t sent_in_sending_ = 0;
-  std::string queue_;         // follows
-  std::uint64_t queued_ = 0;  // all bytes ever queued, and of those the ones offered and sent
+  std::string queue_;         // to be sent after that
+  std::uint64_t queued_ = 0;  // all bytes ever queued, and how many of them were offered and sent
   std::uint64_t offered_ = 0;
   std::uint64_t sent_ = 0;
 
-  std::deque<Request> requests_;  // in order; the first `settled_` wait for no reply, the next one does
-  std::uint64_t first_ = 0;       // the ticket of requests_.front()
-  std::size_t settled_ = 0;
-  std::size_t ungranted_ = 0;          // replies to the greeting that have not come
-  std::deque<std::uint64_t> flushes_;  // the last byte of each piece that left
+  std::deque<PendingCommand>
+      pending_;              // in order; the first `answered_` of them wait for no reply, the next one does
+  std::uint64_t first_ = 0;  // the ticket of pending_.front()
+  std::size_t answered_ = 0;
+  std::size_t handshake_replies_left_ = 0;  // replies that have not come yet
+  std::deque<std::uint64_t> flushes_;       // the last byte of each write
   Instant last_received_{};
-  bool heard_ = false;  // anything at all
+  bool has_received_ = false;
 
   std::optional<Cause> out_of_service_;
-  std::optional<Cause> broken_;  // why nothing more will come
+  std::optional<Cause> broken_;  // why the session is broken
 };
 
 }  // namespace overlimit::redis::protocol

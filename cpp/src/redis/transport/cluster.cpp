@@ -5,104 +5,104 @@
 #include <string>
 
 #include "overlimit/errors.hpp"
+#include "redis/protocol/addresses.hpp"
 #include "redis/protocol/failures.hpp"
-#include "redis/protocol/redirection.hpp"
-#include "redis/transport/backoff.hpp"
 #include "redis/transport/single_server.hpp"
+#include "redis/transport/waiting.hpp"
 
 namespace overlimit::redis::transport {
 namespace {
 
-using protocol::Failure;
-using protocol::Meaning;
+using protocol::Classified;
+using protocol::Outcome;
 using protocol::Redirection;
 using protocol::Reply;
 using protocol::Slot;
 
-/// Redirections that are followed at once. Nodes that send a call round and round disagree for a while.
+/// How many redirections are followed without a pause. More mean that the nodes disagree for a while.
 constexpr int kPromptRedirections = 2;
 
 /// One call on its way to the node that answers it.
-class Journey {
+class ClusterCall {
  public:
-  Journey(ClusterNodes& nodes, Slot slot, const Deadline& deadline, const Interrupted& interrupted)
+  ClusterCall(ClusterNodes& nodes, Slot slot, const Deadline& deadline, const Interrupted& interrupted)
       : nodes_(nodes), slot_(slot), deadline_(deadline), interrupted_(interrupted) {
-    turn_to_owner();
+    go_to_owner();
   }
 
-  Reply run(std::string_view request) {
+  Reply run(std::string_view command) {
     for (;;) {
       try {
-        Reply reply = ask(request);
-        if (reply.is_error() && goes_on(reply.as_text())) continue;
-        node_->node->gave_up_at(reply);
+        Reply reply = ask(command);
+        if (reply.is_error() && can_go_on(reply.as_text())) continue;
+        node_->node->record_final_reply(reply);
         return reply;
       } catch (const StoreUnavailable& unavailable) {
         if (unavailable.maybe_charged()) throw;
-        turn_to_successor();
+        go_to_new_owner();
       }
     }
   }
 
  private:
-  Reply ask(std::string_view request) {
-    std::atomic<bool>& is_doubted = node_->is_doubted;
+  Reply ask(std::string_view command) {
+    std::atomic<bool>& is_suspect = node_->is_suspect;
     try {
-      Reply reply = node_->node->call({request, asking_}, deadline_, interrupted_);
-      if (is_doubted.load(std::memory_order_relaxed)) is_doubted.store(false);
+      Reply reply = node_->node->call({command, asking_}, deadline_, interrupted_);
+      if (is_suspect.load(std::memory_order_relaxed)) is_suspect.store(false);
       return reply;
     } catch (const StoreError&) {
-      is_doubted.store(true);
+      is_suspect.store(true);
       throw;
     }
   }
 
-  /// Whether there is somebody else to ask, or the same one again.
-  bool goes_on(std::string_view error) {
-    const Meaning meaning = protocol::meaning_of(error);
-    if (protocol::is_redirection(meaning)) {
-      follow(meaning.failure, protocol::redirection_of(error, node_->address));
+  /// Whether another node, or the same one again, is to be asked next.
+  bool can_go_on(std::string_view error) {
+    const Classified classified = protocol::classify_error(error);
+    if (classified.is_redirection()) {
+      follow(classified.outcome, protocol::redirection_of(error, node_->address));
       return true;
     }
-    if (!protocol::is_worth_retrying(meaning)) return false;
-    node_->is_doubted.store(true);  // another may serve the slot by now
+    if (!classified.is_retryable()) return false;
+    node_->is_suspect.store(true);  // another may serve the slot by now
     if (!backoff_.pause(deadline_, interrupted_)) return false;
-    // The nodes agree: Redis 6 answers ASK for keys that are apart, and the one to ask then TRYAGAIN.
+    // The nodes agree: where keys are on two nodes, Redis 6 answers ASK, and the other node TRYAGAIN.
     redirections_ = 0;
-    turn_to_owner();
+    go_to_owner();
     return true;
   }
 
-  void follow(Failure kind, const std::optional<Redirection>& redirection) {
+  void follow(Outcome redirected, const std::optional<Redirection>& redirection) {
     if (++redirections_ > kPromptRedirections && !backoff_.pause(deadline_, interrupted_)) {
       throw StoreUnavailable("the nodes of the redis cluster disagree about who serves slot " +
                              std::to_string(slot_) + "; check them with CLUSTER NODES");
     }
-    if (redirection && kind == Failure::ask) {
+    if (redirection && redirected == Outcome::ask) {
       node_ = nodes_.at(redirection->to);
       asking_ = Asking::yes;
     } else {
-      follow_for_good(redirection);
+      follow_move(redirection);
     }
   }
 
-  /// Who knows that one slot has moved may know of others.
-  void follow_for_good(const std::optional<Redirection>& moved) {
+  /// A node that knows of one slot that has moved may know of others.
+  void follow_move(const std::optional<Redirection>& moved) {
     nodes_.refresh(slot_, deadline_, interrupted_);
     if (moved) nodes_.learn(*moved);
-    turn_to_owner();
+    go_to_owner();
   }
 
-  void turn_to_owner() {
+  void go_to_owner() {
     node_ = nodes_.owner(slot_, deadline_, interrupted_);
     asking_ = Asking::no;
   }
 
-  /// Throws what is being handled when nobody has taken the place of the node that failed.
-  void turn_to_successor() {
+  /// Rethrows the error being handled when no other node serves the slot now.
+  void go_to_new_owner() {
     if (deadline_.passed()) throw;
     const ClusterNodes::Pointer failed = node_;
-    turn_to_owner();
+    go_to_owner();
     if (node_ == failed) throw;
   }
 
@@ -118,9 +118,9 @@ class Journey {
 
 }  // namespace
 
-Reply Cluster::call(std::string_view request, std::optional<Slot> slot, const Deadline& deadline,
+Reply Cluster::call(std::string_view command, std::optional<Slot> slot, const Deadline& deadline,
                     const Interrupted& interrupted) {
-  return Journey(nodes_, slot.value_or(0), deadline, interrupted).run(request);
+  return ClusterCall(nodes_, slot.value_or(0), deadline, interrupted).run(command);
 }
 
 void Cluster::for_each_server(const std::function<void(const Server&)>& visit, const Deadline& deadline,
@@ -131,7 +131,7 @@ void Cluster::for_each_server(const std::function<void(const Server&)>& visit, c
     try {
       server.for_each_server(visit, deadline, interrupted);
     } catch (const StoreError&) {
-      each->is_doubted.store(true);
+      each->is_suspect.store(true);
       if (!failure) failure = std::current_exception();
     }
   }

@@ -8,14 +8,14 @@
 
 namespace overlimit::redis::transport {
 
-/// Each call goes to the node that serves its slot, and wherever that one sends it. A node that is down costs
-/// the calls of its own slots, nobody else's.
+/// Sends each call to the node that serves its slot, and follows redirections. A node that is down fails only
+/// the calls of its own slots.
 class Cluster final : public Deployment {
  public:
   explicit Cluster(ClusterSite site) : nodes_(std::move(site)) {}
 
   [[nodiscard]] bool has_slots() const noexcept override { return true; }
-  [[nodiscard]] protocol::Reply call(std::string_view request, std::optional<protocol::Slot> slot,
+  [[nodiscard]] protocol::Reply call(std::string_view command, std::optional<protocol::Slot> slot,
                                      const Deadline& deadline, const Interrupted& interrupted) override;
   void for_each_server(const std::function<void(const Server&)>& visit, const Deadline& deadline,
                        const Interrupted& interrupted) override;

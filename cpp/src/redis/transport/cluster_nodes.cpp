@@ -8,7 +8,7 @@
 #include "overlimit/errors.hpp"
 #include "overlimit/forks.hpp"
 #include "redis/protocol/failures.hpp"
-#include "redis/transport/pause.hpp"
+#include "redis/transport/waiting.hpp"
 
 namespace overlimit::redis::transport {
 namespace {
@@ -16,9 +16,9 @@ namespace {
 using protocol::Reply;
 using protocol::SlotMap;
 
-constexpr std::string_view kSlotsRequest = "*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n";
+constexpr std::string_view kClusterSlots = "*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n";
 
-/// Throws StoreError when the node cannot say who serves what.
+/// The map in a reply. Throws StoreError when there is none.
 SlotMap slots_in(const Reply& reply, const ClusterNode& asked) {
   const Endpoint& endpoint = asked.node->endpoint();
   if (reply.is_error()) protocol::raise_error_reply(reply.as_text(), endpoint);
@@ -27,7 +27,7 @@ SlotMap slots_in(const Reply& reply, const ClusterNode& asked) {
   throw StoreUnavailable("redis at " + endpoint.describe() + " answered CLUSTER SLOTS with something else");
 }
 
-/// The error being handled, as one of a call of which nothing was sent.
+/// The error being handled, as that of a call of which nothing was sent.
 std::exception_ptr as_unsent() {
   try {
     throw;
@@ -47,7 +47,7 @@ ClusterNodes::Pointer ClusterNodes::owner(protocol::Slot slot, const Deadline& d
   Backoff backoff;
   for (;;) {
     const Pointer known = known_owner(slot);
-    if (known && !known->is_doubted.load()) return known;
+    if (known && !known->is_suspect.load()) return known;
     refresh(slot, deadline, interrupted);
     if (Pointer owner = known_owner(slot)) return owner;
     if (!may_learn_more(backoff, deadline, interrupted)) raise_unserved(slot);
@@ -99,9 +99,9 @@ void ClusterNodes::learn(const protocol::Redirection& moved) {
 
 bool ClusterNodes::may_learn_more(Backoff& backoff, const Deadline& deadline,
                                   const Interrupted& interrupted) {
-  if (!errand_.is_taken()) return may_change() && backoff.pause(deadline, interrupted);
+  if (!refresh_task_.is_running()) return may_change() && backoff.pause(deadline, interrupted);
   if (deadline.passed()) return false;
-  pause(Errand::kPollInterval, interrupted);
+  pause(RateLimitedTask::kPollInterval, interrupted);
   return true;
 }
 
@@ -123,21 +123,21 @@ void ClusterNodes::raise_unserved(protocol::Slot slot) {
 void ClusterNodes::refresh(std::optional<protocol::Slot> slot, const Deadline& deadline,
                            const Interrupted& interrupted) {
   if (deadline.passed()) return;
-  Errand::Hold errand(errand_);
-  if (!errand) return;
-  Findings findings;
-  for (const Pointer& node : who_may_know(findings.doubted)) {
-    // These come last. They may hang, and are not needed to find the owner of the slot.
-    if (node->is_doubted.load() && findings.names(slot)) break;
-    ask(*node, findings, deadline.share(2), interrupted);
-    if (findings.is_final || findings.is_enough_for(slot) || deadline.passed()) break;
+  RateLimitedTask::Permit permit(refresh_task_);
+  if (!permit) return;
+  RefreshResult result;
+  for (const Pointer& node : servers_to_ask(result.suspects)) {
+    // The suspects come last. They may hang, and are not needed for the node of the slot.
+    if (node->is_suspect.load() && result.names(slot)) break;
+    ask(*node, result, deadline.share(2), interrupted);
+    if (result.is_final || result.is_enough_for(slot) || deadline.passed()) break;
   }
-  const bool is_enough = findings.is_enough_for(slot);
-  if (adopt(std::move(findings)) && is_enough) errand.was_useful();
+  const bool is_enough = result.is_enough_for(slot);
+  if (adopt(std::move(result)) && is_enough) permit.was_useful();
 }
 
-/// Those who are not doubted first, then those who are; and somebody else first each time: one may be behind.
-std::vector<ClusterNodes::Pointer> ClusterNodes::who_may_know(std::set<HostPort>& doubted) {
+/// The suspects come last. Another node is first each time, since one may be behind.
+std::vector<ClusterNodes::Pointer> ClusterNodes::servers_to_ask(std::set<HostPort>& suspects) {
   const std::lock_guard lock(mutex_);
   std::vector<HostPort> addresses = map_.servers();
   if (!addresses.empty()) {
@@ -150,61 +150,61 @@ std::vector<ClusterNodes::Pointer> ClusterNodes::who_may_know(std::set<HostPort>
   std::vector<Pointer> nodes;
   for (const HostPort& address : addresses) {
     nodes.push_back(found(address));
-    if (nodes.back()->is_doubted.load()) doubted.insert(address);
+    if (nodes.back()->is_suspect.load()) suspects.insert(address);
   }
   std::stable_partition(nodes.begin(), nodes.end(),
-                        [&](const Pointer& node) { return !doubted.contains(node->address); });
+                        [&](const Pointer& node) { return !suspects.contains(node->address); });
   return nodes;
 }
 
-void ClusterNodes::ask(ClusterNode& node, Findings& findings, const Deadline& deadline,
+void ClusterNodes::ask(ClusterNode& node, RefreshResult& result, const Deadline& deadline,
                        const Interrupted& interrupted) {
   const std::uint64_t generation = fork_generation();
   try {
-    const Reply reply = node.node->call({kSlotsRequest}, deadline, interrupted);
-    if (protocol::is_worth_retrying(reply)) findings.may_change = true;
-    findings.add(slots_in(reply, node));
+    const Reply reply = node.node->call({kClusterSlots}, deadline, interrupted);
+    if (protocol::classify(reply).is_retryable()) result.may_change = true;
+    result.add(slots_in(reply, node));
   } catch (const StoreError& error) {
     if (generation != fork_generation()) throw;
-    findings.failure = as_unsent();
-    findings.is_final = error.kind() == StoreError::Kind::config;  // they all have the same users
-    if (error.kind() == StoreError::Kind::timeout) findings.may_change = true;
-    node.is_doubted.store(true);
-    findings.doubted.insert(node.address);
+    result.failure = as_unsent();
+    result.is_final = error.kind() == StoreError::Kind::config;  // they all have the same users
+    if (error.kind() == StoreError::Kind::timeout) result.may_change = true;
+    node.is_suspect.store(true);
+    result.suspects.insert(node.address);
   }
 }
 
-bool ClusterNodes::adopt(Findings findings) {
+bool ClusterNodes::adopt(RefreshResult result) {
   const std::lock_guard lock(mutex_);
   is_asked_ = true;
-  may_change_ = findings.may_change;
-  failure_ = findings.is_mapped ? nullptr : findings.failure;
-  if (findings.map.servers().empty()) return false;
-  findings.map.complete(map_, {});
-  const bool is_new = !findings.map.agrees_with(map_);
-  map_ = std::move(findings.map);
+  may_change_ = result.may_change;
+  failure_ = result.is_mapped ? nullptr : result.failure;
+  if (result.map.servers().empty()) return false;
+  result.map.complete(map_, {});
+  const bool is_new = !result.map.agrees_with(map_);
+  map_ = std::move(result.map);
   std::erase_if(nodes_, [&](const auto& each) {
     return std::ranges::find(map_.servers(), each.first) == map_.servers().end();
   });
   return is_new;
 }
 
-void ClusterNodes::Findings::add(const SlotMap& told) {
+void ClusterNodes::RefreshResult::add(const SlotMap& told) {
   may_change = true;
   is_mapped = true;
   if (map.servers().empty()) {
     map = told;
   } else {
-    map.complete(told, doubted);
+    map.complete(told, suspects);
   }
 }
 
-bool ClusterNodes::Findings::names(std::optional<protocol::Slot> slot) const {
+bool ClusterNodes::RefreshResult::names(std::optional<protocol::Slot> slot) const {
   return slot ? map.master_of(*slot) != nullptr : !map.first_gap();
 }
 
-bool ClusterNodes::Findings::is_enough_for(std::optional<protocol::Slot> slot) const {
-  return names(slot) && !(slot && doubted.contains(*map.master_of(*slot)));
+bool ClusterNodes::RefreshResult::is_enough_for(std::optional<protocol::Slot> slot) const {
+  return names(slot) && !(slot && suspects.contains(*map.master_of(*slot)));
 }
 
 protocol::Breaker::State ClusterNodes::breaker() {

@@ -12,13 +12,11 @@
 #include <utility>
 #include <vector>
 
-#include "redis/protocol/redirection.hpp"
-#include "redis/protocol/slot_map.hpp"
-#include "redis/transport/backoff.hpp"
-#include "redis/transport/deadline.hpp"
-#include "redis/transport/errand.hpp"
+#include "redis/protocol/addresses.hpp"
+#include "redis/protocol/cluster_slots.hpp"
 #include "redis/transport/node.hpp"
-#include "redis/transport/wait.hpp"
+#include "redis/transport/synchronization.hpp"
+#include "redis/transport/waiting.hpp"
 
 namespace overlimit::redis::transport {
 
@@ -28,81 +26,82 @@ struct ClusterNode {
 
   const HostPort address;
   const std::shared_ptr<Node> node;
-  std::atomic<bool> is_doubted{false};  ///< it did not answer when last asked
+  std::atomic<bool> is_suspect{false};  ///< it did not answer the last command
 };
 
-/// Asks the nodes themselves who serves what: when nobody is known to serve a slot, when the node that does
-/// is doubted, and when told to; one caller at a time and not too often. A node may be behind the others, or
-/// know little yet: then the next ones are asked too, and what the map had before stays where none of them
-/// names anybody. Thread-safe; no lock is held while anyone waits.
+/// Asks the nodes for the slot map when no node is known for a slot, when the node of a slot is suspect, and
+/// after redirections; one thread at a time and not too often. A node may be behind the others or know only
+/// some slots: then the next nodes are asked too, and slots that none of them assigns stay as they were.
+/// Thread-safe; no lock is held during a wait.
 class ClusterNodes {
  public:
   using Pointer = std::shared_ptr<ClusterNode>;
 
   explicit ClusterNodes(ClusterSite site) : site_(std::move(site)) {}
 
-  /// Who serves the slot. While nobody is known to, the nodes are asked again until the deadline, unless none
-  /// of them answers. Then it throws why that is, or StoreUnavailable; nothing of the call was sent. Throws
-  /// as pause() does.
+  /// The node that serves the slot. While none is known, the nodes are asked again until the deadline, unless
+  /// none of them answers. Then it throws the reason, or StoreUnavailable; nothing of the call was sent.
+  /// Throws as check_interrupted() does.
   [[nodiscard]] Pointer owner(protocol::Slot slot, const Deadline& deadline, const Interrupted& interrupted);
-  /// All who serve slots, after asking for the slots that nobody is known to serve as owner() does.
+  /// All nodes that serve slots, after asking for slots without a known node as owner() does.
   [[nodiscard]] std::vector<Pointer> masters(const Deadline& deadline, const Interrupted& interrupted);
   [[nodiscard]] Pointer at(const HostPort& address);
 
-  /// A node said that a slot has moved.
+  /// Notes that a slot has moved, as a node said.
   void learn(const protocol::Redirection& moved);
-  /// Asks for all slots again, if it is the caller's turn: one node after the other, each for half of the
-  /// time left, until it is known who serves the slot (none: every slot).
+  /// Asks for the slot map again, if that is due: one node after the other, each for half of the remaining
+  /// time, until the node of the slot is known (none: of every slot).
   void refresh(std::optional<protocol::Slot> slot, const Deadline& deadline, const Interrupted& interrupted);
-  /// Throws StoreUnavailable if there is a slot that nobody is known to serve.
+  /// Throws StoreUnavailable if there is a slot without a known node.
   void require_all_served();
 
   void close();
-  /// The worst among the nodes.
+  /// The worst state among the nodes.
   [[nodiscard]] protocol::Breaker::State breaker();
 
  private:
   [[nodiscard]] Pointer known_owner(protocol::Slot slot);
   [[nodiscard]] Pointer found(const HostPort& address);  // mutex_ held
-  /// Whether there is time, and hope, to learn more; waits a moment if so.
+  /// Whether asking again before the deadline may help; waits a moment if so.
   [[nodiscard]] bool may_learn_more(Backoff& backoff, const Deadline& deadline,
                                     const Interrupted& interrupted);
   [[nodiscard]] bool may_change();
   [[nodiscard]] std::optional<protocol::Slot> first_gap();
   [[noreturn]] void raise_unserved(protocol::Slot slot);
 
-  /// What one round of questions has brought.
-  struct Findings {
+  /// What one refresh has found out.
+  struct RefreshResult {
     protocol::SlotMap map;
-    std::set<HostPort> doubted;  ///< the nodes that did not answer when last asked
-    std::exception_ptr failure;  ///< why a node could not say
-    bool is_final = false;       ///< no other node would say anything else
-    bool may_change = false;     ///< some node has answered, or only too late: it may say more next time
-    bool is_mapped = false;      ///< some node has told its map, however little is in it
+    std::set<HostPort> suspects;  ///< nodes that did not answer the last command
+    std::exception_ptr failure;   ///< why a node did not give its map
+    bool is_final = false;        ///< no other node would answer anything else
+    bool may_change = false;      ///< a node answered, perhaps too late: it may know more next time
+    bool is_mapped = false;       ///< a node gave its map, however little is in it
 
     void add(const protocol::SlotMap& told);
     [[nodiscard]] bool names(std::optional<protocol::Slot> slot) const;
     [[nodiscard]] bool is_enough_for(std::optional<protocol::Slot> slot) const;
   };
 
-  [[nodiscard]] std::vector<Pointer> who_may_know(std::set<HostPort>& doubted);
-  void ask(ClusterNode& node, Findings& findings, const Deadline& deadline, const Interrupted& interrupted);
-  /// Whether it says anything new.
-  bool adopt(Findings findings);
+  [[nodiscard]] std::vector<Pointer> servers_to_ask(std::set<HostPort>& suspects);
+  void ask(ClusterNode& node, RefreshResult& result, const Deadline& deadline,
+           const Interrupted& interrupted);
+  /// Returns whether the map has changed.
+  bool adopt(RefreshResult result);
 
-  /// After a round that did not bring what it was for.
+  /// The pause after a refresh that did not find what it was for.
   static constexpr std::chrono::milliseconds kFirstPause{10};
 
   const ClusterSite site_;
-  Errand errand_{kFirstPause};  // to refresh
-  std::size_t first_ = 0;       // whom to ask first; of whose turn it is
+  RateLimitedTask refresh_task_{kFirstPause};
+  std::size_t first_ = 0;  // which node to ask first; of the thread with the permit
 
   std::mutex mutex_;
   protocol::SlotMap map_;              // guarded by mutex_
   std::map<HostPort, Pointer> nodes_;  // guarded by mutex_
-  std::exception_ptr failure_;         // guarded by mutex_; why the last round brought no map
-  bool is_asked_ = false;              // guarded by mutex_; there has been a round
-  bool may_change_ = true;             // guarded by mutex_; as of the last round
+  std::exception_ptr failure_;         // guarded by mutex_; why the last refresh found no map
+  bool is_asked_ = false;              // guarded by mutex_; there has been a refresh
+  bool may_change_ = true;             // guarded by mutex_; as of the last refresh
 };
 
 }  // namespace overlimit::redis::transport

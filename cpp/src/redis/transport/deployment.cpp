@@ -3,7 +3,7 @@
 #include <variant>
 
 #include "redis/transport/cluster.hpp"
-#include "redis/transport/registry.hpp"
+#include "redis/transport/per_process.hpp"
 #include "redis/transport/sentinels.hpp"
 #include "redis/transport/single_server.hpp"
 

@@ -1,4 +1,4 @@
-// Where Redis lives, as the store sees it.
+// One server, the master behind sentinels or a cluster, as the store sees it.
 #pragma once
 
 #include <cstddef>
@@ -9,23 +9,22 @@
 
 #include "overlimit/redis_site.hpp"
 #include "redis/protocol/breaker.hpp"
-#include "redis/protocol/key_slot.hpp"
+#include "redis/protocol/cluster_slots.hpp"
 #include "redis/protocol/reply.hpp"
-#include "redis/transport/deadline.hpp"
-#include "redis/transport/wait.hpp"
+#include "redis/transport/waiting.hpp"
 
 namespace overlimit::redis::transport {
 
-/// Finds the server for each call, follows it when it moves, and asks again, within the deadline, what was
-/// provably not executed. A call whose outcome is unknown (maybe_charged) is never sent again.
+/// Finds the server for each call, also after it has moved, and retries, within the deadline, calls that were
+/// certainly not executed. A call whose outcome is unknown (maybe_charged) is never sent again.
 ///
-/// Thread-safe. Starts no thread and connects to nothing before the first call. No lock is held while anyone
-/// waits. To be used in one process only: a forked child makes another, and never destroys this one.
+/// Thread-safe. Starts no thread, and connects at the first call. No lock is held during a wait. To be used
+/// in one process only: a forked child makes its own and never destroys that of its parent.
 class Deployment {
  public:
-  /// One server: answers an encoded request before the deadline, or throws as Node::call does.
+  /// One server: answers an encoded command before the deadline, or throws as Node::call does.
   using Server =
-      std::function<protocol::Reply(std::string_view request, const Deadline&, const Interrupted&)>;
+      std::function<protocol::Reply(std::string_view command, const Deadline&, const Interrupted&)>;
 
   Deployment() = default;
   Deployment(const Deployment&) = delete;
@@ -35,25 +34,26 @@ class Deployment {
   /// Whether keys have slots, and all keys of a call must be in the same.
   [[nodiscard]] virtual bool has_slots() const noexcept = 0;
 
-  /// Sends one encoded request to the server of the slot (none: keys have no slots) and returns its reply,
-  /// an error reply only if nothing could be done about it before the deadline. Throws as Node::call
-  /// does.
-  [[nodiscard]] virtual protocol::Reply call(std::string_view request, std::optional<protocol::Slot> slot,
+  /// Sends one encoded command to the server of the slot (none: keys have no slots) and returns its reply; an
+  /// error reply only if retrying until the deadline did not help. Throws as Node::call does.
+  [[nodiscard]] virtual protocol::Reply call(std::string_view command, std::optional<protocol::Slot> slot,
                                              const Deadline& deadline, const Interrupted& interrupted) = 0;
 
-  /// Shows every server that holds keys of its own, after finding them before the deadline. One that fails
-  /// doesn't keep the others from being shown; the first failure is thrown when all were.
+  /// Finds all servers that hold keys of their own, before the deadline, and visits each. A failure does not
+  /// keep the others from being visited; the first one is thrown at the end.
   virtual void for_each_server(const std::function<void(const Server&)>& visit, const Deadline& deadline,
                                const Interrupted& interrupted) = 0;
 
-  /// Closes the connections, those with a call under way when that ends. A later call opens new ones.
+  /// Closes the connections; those with calls in flight close when the calls end. A later call opens new
+  /// ones.
   virtual void close() = 0;
 
-  /// How it stands with the server, the worst one if there are several.
+  /// The state of the server's breaker; the worst one if there are several servers.
   [[nodiscard]] virtual protocol::Breaker::State breaker() = 0;
 };
 
-/// This process's deployment of a site, as long as somebody holds it. Connects to nothing. Thread-safe.
+/// This process's deployment of a site, which lives as long as a pointer to it. Does not connect.
+/// Thread-safe.
 [[nodiscard]] std::shared_ptr<Deployment> deployment_of(const Site& site);
 
 }  // namespace overlimit::redis::transport

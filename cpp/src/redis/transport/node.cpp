@@ -8,7 +8,6 @@
 #include "overlimit/errors.hpp"
 #include "redis/protocol/failures.hpp"
 #include "redis/transport/per_process.hpp"
-#include "redis/transport/registry.hpp"
 
 namespace overlimit::redis::transport {
 
@@ -22,116 +21,116 @@ using Clock = Deadline::Clock;
 using namespace std::chrono_literals;
 
 constexpr std::size_t kMostInFlight = 8192;
-/// With more calls on the first line sending them together is cheaper than another line.
+/// With more calls on the first connection, sending them together is cheaper than another connection.
 constexpr std::size_t kMostBesideSpares = 3;
 constexpr auto kNextSpareAfterFailure = 10s;
-constexpr int kMostLinesPerCall = 3;
-/// "At once" is less than a millisecond.
+constexpr int kMostConnectionsPerCall = 3;
+/// How long a call waits for the answer to its probe.
 constexpr auto kMomentForProbe = 500us;
 constexpr std::string_view kPing = "*1\r\n$4\r\nPING\r\n";
 
-/// Another line may carry it: nothing of it left, and this one was no more than closed, or could not be had
-/// beside the first.
-bool may_go_again(const StoreError& error, const Line& line, bool is_spare) {
-  return !error.maybe_charged() && !line.alive() && (is_spare || !line.verdict());
+/// Whether a call may be sent on another connection: no byte of it was sent, and this connection was merely
+/// closed, or is a spare one that could not be opened.
+bool may_try_another(const StoreError& error, const Connection& connection, bool is_spare) {
+  return !error.maybe_charged() && !connection.alive() && (is_spare || !connection.breaker_reason());
 }
 
 }  // namespace
 
 Node::Node(const Endpoint& endpoint)
-    : dialer_(std::make_shared<Dialer>(endpoint)), breaker_(std::random_device{}()) {}
+    : connector_(std::make_shared<Connector>(endpoint)), breaker_(std::random_device{}()) {}
 
-Reply Node::call(const Request& request, const Deadline& deadline, const Interrupted& interrupted) {
+Reply Node::call(const Command& command, const Deadline& deadline, const Interrupted& interrupted) {
   if (deadline.passed()) {
     throw StoreTimeout("the timeout had passed before redis at " + endpoint().describe() + " was asked");
   }
-  for (int lines = 1;; ++lines) {
-    Kept<Line> line;
-    Turn turn(mutex_);
-    pass_breaker(turn);
-    line = line_for(turn, deadline);
-    const bool is_spare = &*line != lines_[0].get();
+  for (int tried = 1;; ++tried) {
+    KeptAlive<Connection> connection;
+    UnlockableGuard guard(mutex_);
+    pass_breaker(guard);
+    connection = connection_for(guard, deadline);
+    const bool is_spare = &*connection != connections_[0].get();
     try {
-      Reply reply = line->call(turn, request, deadline, interrupted);
-      if (!protocol::is_out_of_service(reply)) breaker_.succeeded(Clock::now());
+      Reply reply = connection->call(guard, command, deadline, interrupted);
+      if (!protocol::classify(reply).is_out_of_service()) breaker_.succeeded(Clock::now());
       return reply;
     } catch (const StoreError& error) {
-      if (!turn.is_held()) throw;
-      forget_lost();
-      if (lines < kMostLinesPerCall && may_go_again(error, *line, is_spare)) continue;
+      if (!guard.owns_lock()) throw;
+      remove_lost();
+      if (tried < kMostConnectionsPerCall && may_try_another(error, *connection, is_spare)) continue;
       breaker_.failed(Clock::now(), Cause::of(error));
       throw;
     }
   }
 }
 
-void Node::gave_up_at(const Reply& reply) {
-  if (!protocol::is_out_of_service(reply)) return;
+void Node::record_final_reply(const Reply& reply) {
+  if (!protocol::classify(reply).is_out_of_service()) return;
   const Cause cause = protocol::cause_of(reply, endpoint());
   const std::lock_guard lock(mutex_);
   breaker_.failed(Clock::now(), cause);
 }
 
-Node::LinePointer Node::line_for(Turn& turn, const Deadline& deadline) {
-  const LinePointer first = first_line(turn, deadline);
+Node::ConnectionPointer Node::connection_for(UnlockableGuard& guard, const Deadline& deadline) {
+  const ConnectionPointer first = first_connection(guard, deadline);
   if (first->in_flight() >= kMostInFlight) {
     throw StoreUnavailable("redis at " + endpoint().describe() + " owes " +
                            std::to_string(first->in_flight()) + " replies: too many calls are under way");
   }
-  if (first->callers() > 0 && first->callers() <= kMostBesideSpares && first->greeted()) {
-    if (LinePointer spare = spare_line(deadline)) return spare;
+  if (first->callers() > 0 && first->callers() <= kMostBesideSpares && first->is_established()) {
+    if (ConnectionPointer spare = spare_connection(deadline)) return spare;
   }
   return first;
 }
 
-/// An idle one may have been closed by the server: nothing of the coming request has been sent yet.
-Node::LinePointer Node::first_line(Turn& turn, const Deadline& deadline) {
-  if (const LinePointer idle = lines_[0]; idle && idle->callers() == 0 && idle->is_readable())
-    idle->pump(turn, Deadline(0us));
-  forget_lost();
-  if (!lines_[0]) lines_[0] = std::make_shared<Line>(dialer_, deadline);
-  return lines_[0];
+/// The server may have closed an idle connection. That is checked before anything of the command is sent.
+Node::ConnectionPointer Node::first_connection(UnlockableGuard& guard, const Deadline& deadline) {
+  if (const ConnectionPointer idle = connections_[0]; idle && idle->callers() == 0 && idle->is_readable())
+    idle->poll(guard, Deadline(0us));
+  remove_lost();
+  if (!connections_[0]) connections_[0] = std::make_shared<Connection>(connector_, deadline);
+  return connections_[0];
 }
 
-Node::LinePointer Node::spare_line(const Deadline& deadline) {
-  for (std::size_t i = 1; i < lines_.size(); ++i) {
-    if (lines_[i] && lines_[i]->callers() == 0) return lines_[i];
-    if (lines_[i]) continue;
+Node::ConnectionPointer Node::spare_connection(const Deadline& deadline) {
+  for (std::size_t i = 1; i < connections_.size(); ++i) {
+    if (connections_[i] && connections_[i]->callers() == 0) return connections_[i];
+    if (connections_[i]) continue;
     if (Clock::now() < no_spares_before_) return nullptr;
-    return lines_[i] = std::make_shared<Line>(dialer_, deadline);
+    return connections_[i] = std::make_shared<Connection>(connector_, deadline);
   }
   return nullptr;
 }
 
-void Node::forget_lost() {
-  for (LinePointer& line : lines_) {
-    if (line && !line->alive()) forget(line);
+void Node::remove_lost() {
+  for (ConnectionPointer& connection : connections_) {
+    if (connection && !connection->alive()) remove(connection);
   }
 }
 
-void Node::forget(LinePointer& line) {
-  const LinePointer lost = std::exchange(line, nullptr);
-  const std::optional<Breaker::Kind> kind = lost->verdict();
-  if (!kind) return;
-  if (&line != lines_.data() && !lost->greeted()) {
+void Node::remove(ConnectionPointer& connection) {
+  const ConnectionPointer lost = std::exchange(connection, nullptr);
+  const std::optional<Breaker::Reason> reason = lost->breaker_reason();
+  if (!reason) return;
+  if (&connection != connections_.data() && !lost->is_established()) {
     no_spares_before_ = Clock::now() + kNextSpareAfterFailure;
   } else if (probe_) {
-    end_probe(*kind, lost->cause());
+    end_probe(*reason, lost->cause());
   } else {
-    breaker_.open(Clock::now(), *kind, lost->cause());
+    breaker_.open(Clock::now(), *reason, lost->cause());
   }
 }
 
-/// Who sends the probe gives it the moment in which a server nearby answers, so that even a process that
-/// calls seldom finds its way back at once; all others only look.
-void Node::pass_breaker(Turn& turn) {
+/// The call that sends a probe waits for as long as a server nearby takes to answer, so that even a process
+/// with few calls recovers at once. All other calls only check.
+void Node::pass_breaker(UnlockableGuard& guard) {
   if (breaker_.state() == Breaker::State::closed) return;
   Deadline until(0us);
   if (breaker_.is_probe_due(Clock::now())) {
     begin_probe();
     until = Deadline(kMomentForProbe);
   }
-  while (look_at_probe(turn, until) && probe_ && !until.passed()) {
+  while (check_probe(guard, until) && probe_ && !until.passed()) {
   }
   if (breaker_.state() == Breaker::State::closed) return;
   breaker_.cause().raise_again(
@@ -140,59 +139,59 @@ void Node::pass_breaker(Turn& turn) {
 
 void Node::begin_probe() {
   const Deadline until(Breaker::kProbeTimeout);
-  forget_lost();
-  if (lines_[0]) {
-    probe_ = Probe{lines_[0], lines_[0]->submit(kPing, until), until};
+  remove_lost();
+  if (connections_[0]) {
+    probe_ = Probe{connections_[0], connections_[0]->submit(kPing, until), until};
   } else {
-    lines_[0] = std::make_shared<Line>(dialer_, until);
-    probe_ = Probe{lines_[0], std::nullopt, until};
+    connections_[0] = std::make_shared<Connection>(connector_, until);
+    probe_ = Probe{connections_[0], std::nullopt, until};
   }
   breaker_.probe_began();
 }
 
-bool Node::look_at_probe(Turn& turn, const Deadline& until) {
+bool Node::check_probe(UnlockableGuard& guard, const Deadline& until) {
   if (!probe_) return false;
-  const LinePointer line = probe_->line;
-  const bool looked = line->pump(turn, until);
-  if (!probe_ || probe_->line != line) return false;
-  if (!line->alive()) {
-    const Breaker::Kind kind = line->verdict().value_or(Breaker::Kind::refused);
-    end_probe(kind, Cause(line->cause()));
-    forget_lost();
+  const ConnectionPointer connection = probe_->connection;
+  const bool looked = connection->poll(guard, until);
+  if (!probe_ || probe_->connection != connection) return false;
+  if (!connection->alive()) {
+    const Breaker::Reason reason = connection->breaker_reason().value_or(Breaker::Reason::refused);
+    end_probe(reason, Cause(connection->cause()));
+    remove_lost();
   } else if (is_answered()) {
     probe_.reset();
     breaker_.probe_succeeded();
   } else if (probe_ && probe_->until.passed()) {
-    if (probe_->ticket) line->abandon(*probe_->ticket);
-    end_probe(Breaker::Kind::silent, Cause(breaker_.cause()));
+    if (probe_->ticket) connection->abandon(*probe_->ticket);
+    end_probe(Breaker::Reason::silent, Cause(breaker_.cause()));
   }
   return looked;
 }
 
-/// A server that answers anything but that it serves nobody is back.
+/// Any answer but an error of a server out of service ends the probe with success.
 bool Node::is_answered() {
-  Line& line = *probe_->line;
+  Connection& connection = *probe_->connection;
   if (!probe_->ticket) {
-    if (!line.greeted() || !line.out_of_service()) return line.greeted();
-    end_probe(Breaker::Kind::refused, Cause(*line.out_of_service()));
+    if (!connection.is_established() || !connection.out_of_service()) return connection.is_established();
+    end_probe(Breaker::Reason::refused, Cause(*connection.out_of_service()));
     return false;
   }
-  const std::optional<Reply> reply = line.take(*probe_->ticket);
-  if (!reply || !protocol::is_out_of_service(*reply)) return reply.has_value();
-  end_probe(Breaker::Kind::refused, protocol::cause_of(*reply, endpoint()));
+  const std::optional<Reply> reply = connection.take(*probe_->ticket);
+  if (!reply || !protocol::classify(*reply).is_out_of_service()) return reply.has_value();
+  end_probe(Breaker::Reason::refused, protocol::cause_of(*reply, endpoint()));
   return false;
 }
 
-void Node::end_probe(Breaker::Kind kind, const Cause& cause) {
+void Node::end_probe(Breaker::Reason reason, const Cause& cause) {
   probe_.reset();
-  breaker_.probe_failed(Clock::now(), kind, cause);
+  breaker_.probe_failed(Clock::now(), reason, cause);
 }
 
 void Node::close() {
-  std::array<LinePointer, 3> closed;
+  std::array<ConnectionPointer, 3> closed;
   const std::lock_guard lock(mutex_);
-  closed.swap(lines_);
-  if (probe_) end_probe(Breaker::Kind::refused, Cause(breaker_.cause()));
+  closed.swap(connections_);
+  if (probe_) end_probe(Breaker::Reason::refused, Cause(breaker_.cause()));
 }
 
 Breaker::State Node::breaker() const {

@@ -1,19 +1,91 @@
-// Things of which every process has its own.
+// What belongs to one process: a forked child makes its own, and closes the descriptors of its parent.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <utility>
+#include <vector>
 
 #include "overlimit/forks.hpp"
 
 namespace overlimit::redis::transport {
 
-/// Holds what a process has made; another process makes another. A child of fork() never touches nor destroys
-/// its parent's, whose locks may have been held by threads that the child doesn't have. Thread-safe, and
-/// itself without a lock. Destroys nothing by itself.
+/// The descriptors that are open. A list without locks, since a forked child must be able to read it. Its
+/// entries are reused and never freed. Thread-safe.
+class OpenDescriptors {
+ public:
+  class Entry {
+    friend class OpenDescriptors;
+    std::atomic<int> fd{kNone};
+    Entry* next = nullptr;
+  };
+
+  constexpr OpenDescriptors() = default;
+  OpenDescriptors(const OpenDescriptors&) = delete;
+  OpenDescriptors& operator=(const OpenDescriptors&) = delete;
+
+  /// Lists an open descriptor, with no fork() between its opening and this (OutsideForks). The entry is valid
+  /// until it is removed.
+  [[nodiscard]] Entry* add(int fd);
+  /// To be called right before the descriptor is closed, with no fork() in between.
+  static void remove(Entry* entry) noexcept { entry->fd.store(kNone); }
+
+  /// In a child: closes its copies of all descriptors, which leaves the parent's connections undisturbed.
+  void close_all() noexcept;
+
+ private:
+  static constexpr int kNone = -1;
+  static constexpr int kReserved = -2;
+
+  [[nodiscard]] Entry* reserve();
+
+  std::atomic<Entry*> first_{nullptr};
+};
+
+/// The list of this process; never destroyed, as connections may be closed while the process ends.
+[[nodiscard]] OpenDescriptors& open_descriptors() noexcept;
+
+/// A descriptor that a forked child does not keep. Closed with close(2) alone, which leaves a copy in another
+/// process undisturbed, and only in the process that opened it. Move-only.
+class OwnDescriptor {
+ public:
+  OwnDescriptor() noexcept = default;
+  /// Owns what `open` returns: a descriptor, or a negative number, which errno explains.
+  template <class Open>
+  [[nodiscard]] static OwnDescriptor opened(const Open& open) {
+    const OutsideForks outside;
+    auto descriptor = OwnDescriptor();
+    descriptor.fd_ = open();
+    if (descriptor.fd_ >= 0) descriptor.entry_ = open_descriptors().add(descriptor.fd_);
+    return descriptor;
+  }
+  OwnDescriptor(OwnDescriptor&& other) noexcept
+      : fd_(std::exchange(other.fd_, -1)), entry_(other.entry_), generation_(other.generation_) {}
+  OwnDescriptor& operator=(OwnDescriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    std::swap(entry_, other.entry_);
+    std::swap(generation_, other.generation_);
+    return *this;
+  }
+  OwnDescriptor(const OwnDescriptor&) = delete;
+  OwnDescriptor& operator=(const OwnDescriptor&) = delete;
+  ~OwnDescriptor();
+
+  /// Negative when there is none.
+  [[nodiscard]] int fd() const noexcept { return fd_; }
+
+ private:
+  int fd_ = -1;
+  OpenDescriptors::Entry* entry_ = nullptr;
+  std::uint64_t generation_ = fork_generation();
+};
+
+/// Holds an object of one process; a forked child makes its own. It neither uses nor destroys that of its
+/// parent, whose locks may have been held by threads that the child does not have. Thread-safe without a
+/// lock. Destroys nothing unless it is reset.
 template <class T>
 class ProcessSlot {
  public:
@@ -21,7 +93,7 @@ class ProcessSlot {
   ProcessSlot(const ProcessSlot&) = delete;
   ProcessSlot& operator=(const ProcessSlot&) = delete;
 
-  /// Of this process; made by make() for the first who asks.
+  /// The object of this process, made by make() at the first use.
   template <class Make>
   [[nodiscard]] T& get(const Make& make) {
     Held* current = held_.load(std::memory_order_acquire);
@@ -31,7 +103,7 @@ class ProcessSlot {
     return *fresh.release()->value;
   }
 
-  /// Destroys what this process has made; not during a use.
+  /// Destroys the object of this process. Must not run during a use.
   void reset() {
     const Held* held = held_.exchange(nullptr);
     if (held != nullptr && held->generation == fork_generation()) delete held;
@@ -46,7 +118,8 @@ class ProcessSlot {
   std::atomic<Held*> held_{nullptr};  // owned, unless it is of a parent process
 };
 
-/// Makes a thing at its first use in a process. Thread-safe; only the destructor must not run during a use.
+/// An object that each process makes at its first use. Thread-safe; only the destructor must not run during a
+/// use.
 template <class T>
 class PerProcess {
  public:
@@ -65,18 +138,19 @@ class PerProcess {
   ProcessSlot<T> slot_;
 };
 
-/// Keeps a shared thing alive; in a child that was forked meanwhile it is let go of without being destroyed.
+/// Keeps a shared object alive. In a child that was forked meanwhile the object is leaked instead of
+/// destroyed.
 template <class T>
-class Kept {
+class KeptAlive {
  public:
-  Kept() = default;
-  Kept(const Kept&) = delete;
-  Kept& operator=(const Kept&) = delete;
-  Kept& operator=(std::shared_ptr<T> thing) {
+  KeptAlive() = default;
+  KeptAlive(const KeptAlive&) = delete;
+  KeptAlive& operator=(const KeptAlive&) = delete;
+  KeptAlive& operator=(std::shared_ptr<T> thing) {
     thing_ = std::move(thing);
     return *this;
   }
-  ~Kept() {
+  ~KeptAlive() {
     if (generation_ == fork_generation()) return;
     [[maybe_unused]] const auto* leaked = new std::shared_ptr<T>(std::move(thing_));
   }  // NOLINT(clang-analyzer-cplusplus.NewDeleteLeaks): meant
@@ -88,5 +162,36 @@ class Kept {
   std::shared_ptr<T> thing_;
   std::uint64_t generation_ = fork_generation();
 };
+
+/// What a process has one of per key, as long as somebody uses it. Thread-safe.
+template <class Key, class Thing>
+class Registry {
+ public:
+  /// The object of a key, made by make() at the first use.
+  template <class Make>
+  [[nodiscard]] std::shared_ptr<Thing> of(const Key& key, const Make& make) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(things_, [](const auto& each) { return each.second.expired(); });
+    for (const auto& [known, held] : things_) {
+      if (auto thing = held.lock(); thing && known == key) return thing;
+    }
+    std::shared_ptr<Thing> thing = make();
+    things_.emplace_back(key, thing);
+    return thing;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::pair<Key, std::weak_ptr<Thing>>> things_;  // guarded by mutex_
+};
+
+template <class Key, class Thing>
+inline constinit ProcessSlot<Registry<Key, Thing>> registry_slot;
+
+/// The registry of this process. Never destroyed: stores may be used while the process ends.
+template <class Key, class Thing>
+[[nodiscard]] Registry<Key, Thing>& registry_of_process() {
+  return registry_slot<Key, Thing>.get([] { return std::make_unique<Registry<Key, Thing>>(); });
+}
 
 }  // namespace overlimit::redis::transport

@@ -9,9 +9,8 @@
 
 #include "overlimit/errors.hpp"
 #include "redis/protocol/failures.hpp"
-#include "redis/transport/backoff.hpp"
-#include "redis/transport/dialing.hpp"
-#include "redis/transport/pause.hpp"
+#include "redis/transport/connector.hpp"
+#include "redis/transport/waiting.hpp"
 
 namespace overlimit::redis::transport {
 namespace {
@@ -20,7 +19,7 @@ using protocol::Reply;
 
 constexpr std::chrono::seconds kProbeInterval{1};
 constexpr std::chrono::seconds kRetryInterval{5};
-/// Of a call, to open one more connection to a sentinel.
+/// The part of a call's time for opening one more connection to a sentinel.
 constexpr int kShareToListen = 4;
 constexpr std::chrono::milliseconds kLongestToListen{25};
 
@@ -44,107 +43,106 @@ Sentinels::Sentinels(const SentinelSite& site) : site_(site) {
   }
 }
 
-Reply Sentinels::call(std::string_view request, std::optional<protocol::Slot> /*slot*/,
+Reply Sentinels::call(std::string_view command, std::optional<protocol::Slot> /*slot*/,
                       const Deadline& deadline, const Interrupted& interrupted) {
   Backoff backoff;
   Master master = this->master(deadline, interrupted);
   for (;;) {
     try {
-      std::optional<Reply> reply = acknowledged(master, master.node->call({request}, deadline, interrupted));
-      if (reply && !protocol::is_worth_retrying(*reply)) return std::move(*reply);
+      std::optional<Reply> reply = confirmed(master, master.node->call({command}, deadline, interrupted));
+      if (reply && !protocol::classify(*reply).is_retryable()) return std::move(*reply);
       if (reply && !backoff.pause(deadline, interrupted)) {
-        master.node->gave_up_at(*reply);
+        master.node->record_final_reply(*reply);
         return std::move(*reply);
       }
       master = this->master(deadline, interrupted);
     } catch (const StoreTimeout&) {
-      is_doubted_.store(true);
+      is_suspect_.store(true);
       throw;
     } catch (const StoreUnavailable& unavailable) {
       if (unavailable.maybe_charged()) {
-        is_doubted_.store(true);
+        is_suspect_.store(true);
         throw;
       }
-      master = successor(master, deadline, interrupted);
+      master = new_master(master, deadline, interrupted);
     }
   }
 }
 
-Sentinels::Master Sentinels::successor(const Master& failed, const Deadline& deadline,
-                                       const Interrupted& interrupted) {
-  is_doubted_.store(true);
+Sentinels::Master Sentinels::new_master(const Master& failed, const Deadline& deadline,
+                                        const Interrupted& interrupted) {
+  is_suspect_.store(true);
   if (deadline.passed()) throw;
   Master next = master(deadline, interrupted);
   if (next.term == failed.term) throw;
   return next;
 }
 
-std::optional<Reply> Sentinels::acknowledged(const Master& by, Reply reply) {
-  heed();
+std::optional<Reply> Sentinels::confirmed(const Master& by, Reply reply) {
+  read_announcements();
   if (term_.load() != by.term) {
     if (reply.is_error()) return std::nullopt;
     throw StoreUnavailable("redis at " + by.node->endpoint().describe() +
                                " was replaced as master during the call; what it counted last may be lost",
                            true);
   }
-  const bool serves = !protocol::is_worth_retrying(reply);
-  if (is_doubted_.load(std::memory_order_relaxed) == serves) is_doubted_.store(!serves);
+  const bool serves = !protocol::classify(reply).is_retryable();
+  if (is_suspect_.load(std::memory_order_relaxed) == serves) is_suspect_.store(!serves);
   return reply;
 }
 
 void Sentinels::for_each_server(const std::function<void(const Server&)>& visit, const Deadline& deadline,
                                 const Interrupted& interrupted) {
   const Master shown = master(deadline, interrupted);
-  visit([this, &shown](std::string_view request, const Deadline& until, const Interrupted& ends) {
-    std::optional<Reply> reply = acknowledged(shown, shown.node->call({request}, until, ends));
+  visit([this, &shown](std::string_view command, const Deadline& until, const Interrupted& ends) {
+    std::optional<Reply> reply = confirmed(shown, shown.node->call({command}, until, ends));
     if (reply) return std::move(*reply);
     throw StoreUnavailable("redis at " + shown.node->endpoint().describe() + " is no longer the master");
   });
 }
 
 Sentinels::Master Sentinels::master(const Deadline& deadline, const Interrupted& interrupted) {
-  heed();
-  if (is_in_doubt()) {
-    ask_around(deadline, interrupted);
+  read_announcements();
+  if (is_master_unsure()) {
+    discover(deadline, interrupted);
   } else {
-    listen_to_another(deadline, interrupted);
+    connect_to_another(deadline, interrupted);
   }
   for (;;) {
     Master known = known_master();
     if (known.node) return known;
-    if (!errand_.is_taken()) {
+    if (!discovery_task_.is_running()) {
       const std::lock_guard lock(mutex_);
       if (failure_) std::rethrow_exception(failure_);
     }
     if (deadline.passed())
       throw StoreTimeout("no sentinel named the master of '" + site_.service + "' in time");
-    pause(Errand::kPollInterval, interrupted);
+    pause(RateLimitedTask::kPollInterval, interrupted);
   }
 }
 
 Sentinels::Master Sentinels::known_master() {
   const std::lock_guard lock(mutex_);
-  return {node_, mastership_.term()};
+  return {node_, tracker_.term()};
 }
 
-bool Sentinels::is_in_doubt() { return is_doubted_.load() || term_.load() == 0 || !is_anyone_heard(); }
+bool Sentinels::is_master_unsure() { return is_suspect_.load() || term_.load() == 0 || !is_any_connected(); }
 
-bool Sentinels::is_anyone_heard() const noexcept {
+bool Sentinels::is_any_connected() const noexcept {
   return std::ranges::any_of(sentinels_, [](const Sentinel& each) { return each.fd.load() >= 0; });
 }
 
-/// Each for half of the time left: a master that is known already goes on being asked though no sentinel
-/// answers.
-void Sentinels::ask_around(const Deadline& deadline, const Interrupted& interrupted) {
-  Errand::Hold errand(errand_);
-  if (!errand) return;
+/// Each sentinel gets half of the remaining time, so that a known master is still asked if none answers.
+void Sentinels::discover(const Deadline& deadline, const Interrupted& interrupted) {
+  RateLimitedTask::Permit permit(discovery_task_);
+  if (!permit) return;
   const std::uint64_t term = term_.load();
   std::exception_ptr failure;
   for (std::size_t left = sentinels_.size(); left > 0; --left) {
     try {
       ask(sentinels_[first_], deadline.share(2), interrupted);
-      if (term_.load() != term) errand.was_useful();
-      is_doubted_.store(false);
+      if (term_.load() != term) permit.was_useful();
+      is_suspect_.store(false);
       return;
     } catch (const StoreError& error) {
       if (error.maybe_charged()) throw;  // in a forked child
@@ -160,7 +158,7 @@ void Sentinels::ask(Sentinel& sentinel, const Deadline& deadline, const Interrup
   if (sentinel.fd.load() < 0) open(sentinel, deadline, interrupted);
   {
     const std::lock_guard lock(mutex_);
-    if (sentinel.link.is_open()) sentinel.link.ask();
+    if (sentinel.connection.is_open()) sentinel.connection.ask();
     exchange_with_all();
   }
   await_answer(sentinel, deadline, interrupted);
@@ -169,28 +167,28 @@ void Sentinels::ask(Sentinel& sentinel, const Deadline& deadline, const Interrup
 void Sentinels::await_answer(Sentinel& sentinel, const Deadline& deadline, const Interrupted& interrupted) {
   for (;;) {
     std::unique_lock lock(mutex_);
-    if (sentinel.link.failure()) std::rethrow_exception(sentinel.link.failure());
-    if (!sentinel.link.is_open()) throw StoreUnavailable("the store was closed during a call");
-    if (!sentinel.link.is_asked()) return;
-    const int fd = sentinel.link.fd();
-    const short events = sentinel.link.events();
+    if (sentinel.connection.failure()) std::rethrow_exception(sentinel.connection.failure());
+    if (!sentinel.connection.is_open()) throw StoreUnavailable("the store was closed during a call");
+    if (!sentinel.connection.is_asked()) return;
+    const int fd = sentinel.connection.fd();
+    const short events = sentinel.connection.events();
     lock.unlock();
     const bool came = await(fd, events, deadline, interrupted);
     lock.lock();
     exchange_with_all();
-    if (came || !sentinel.link.is_asked()) continue;
-    sentinel.link.fail(std::make_exception_ptr(StoreUnavailable(
-        "the sentinel at " + sentinel.dialer->endpoint().host_port() + " did not answer in time")));
+    if (came || !sentinel.connection.is_asked()) continue;
+    sentinel.connection.fail(std::make_exception_ptr(StoreUnavailable(
+        "the sentinel at " + sentinel.connector->endpoint().host_port() + " did not answer in time")));
     sentinel.fd.store(-1);
   }
 }
 
-void Sentinels::listen_to_another(const Deadline& deadline, const Interrupted& interrupted) {
+void Sentinels::connect_to_another(const Deadline& deadline, const Interrupted& interrupted) {
   if (std::ranges::all_of(sentinels_, [](const Sentinel& each) { return each.fd.load() >= 0; })) return;
-  Errand::Hold errand(errand_);
-  if (!errand) return;
-  errand.was_useful();
-  Sentinel* const another = unheard();
+  RateLimitedTask::Permit permit(discovery_task_);
+  if (!permit) return;
+  permit.was_useful();
+  Sentinel* const another = next_unconnected();
   if (another == nullptr) return;
   const auto share =
       std::chrono::duration_cast<std::chrono::microseconds>(deadline.remaining() / kShareToListen);
@@ -201,11 +199,11 @@ void Sentinels::listen_to_another(const Deadline& deadline, const Interrupted& i
   }
 }
 
-Sentinels::Sentinel* Sentinels::unheard() {
+Sentinels::Sentinel* Sentinels::next_unconnected() {
   const std::lock_guard lock(mutex_);
   const Clock::time_point now = Clock::now();
   for (Sentinel& each : sentinels_) {
-    if (each.link.is_open() || now < each.next_try) continue;
+    if (each.connection.is_open() || now < each.next_try) continue;
     each.next_try = now + kRetryInterval;
     return &each;
   }
@@ -213,14 +211,14 @@ Sentinels::Sentinel* Sentinels::unheard() {
 }
 
 void Sentinels::open(Sentinel& sentinel, const Deadline& deadline, const Interrupted& interrupted) {
-  std::unique_ptr<Stream> stream = dialed(sentinel.dialer, deadline, interrupted);
+  std::unique_ptr<Stream> stream = connect(sentinel.connector, deadline, interrupted);
   const std::lock_guard lock(mutex_);
-  sentinel.link.open(std::move(stream));
+  sentinel.connection.open(std::move(stream));
   exchange_with_all();
 }
 
-/// Most of the time there is nothing to read, and no lock is taken to find that out.
-void Sentinels::heed() {
+/// Mostly there is nothing to read, which is found out without a lock.
+void Sentinels::read_announcements() {
   std::vector<pollfd> polled;
   polled.reserve(sentinels_.size());
   for (const Sentinel& each : sentinels_) polled.push_back({each.fd.load(), POLLIN, 0});
@@ -230,18 +228,18 @@ void Sentinels::heed() {
   exchange_with_all();
   if (!is_probe_due) return;
   next_probe_.store(Clock::now() + kProbeInterval);
-  for (Sentinel& each : sentinels_) each.link.probe(Clock::now());
+  for (Sentinel& each : sentinels_) each.connection.probe(Clock::now());
   exchange_with_all();
 }
 
 void Sentinels::exchange_with_all() {
   for (Sentinel& each : sentinels_) {
-    each.link.exchange(mastership_, Clock::now());
-    each.fd.store(each.link.is_open() ? each.link.fd() : -1);
+    each.connection.exchange(tracker_, Clock::now());
+    each.fd.store(each.connection.is_open() ? each.connection.fd() : -1);
   }
-  if (mastership_.term() == term_.load()) return;
-  node_ = node_of(master_endpoint(*mastership_.master(), site_));
-  term_.store(mastership_.term());
+  if (tracker_.term() == term_.load()) return;
+  node_ = node_of(master_endpoint(*tracker_.master(), site_));
+  term_.store(tracker_.term());
 }
 
 protocol::Breaker::State Sentinels::breaker() {
@@ -253,7 +251,7 @@ void Sentinels::close() {
   const std::lock_guard lock(mutex_);
   for (Sentinel& each : sentinels_) {
     each.fd.store(-1);
-    each.link.close();
+    each.connection.close();
   }
   if (node_) node_->close();
 }

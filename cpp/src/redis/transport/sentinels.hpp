@@ -1,4 +1,4 @@
-// The master that sentinels name, wherever it moves.
+// A deployment of a master that sentinels name.
 #pragma once
 
 #include <atomic>
@@ -10,24 +10,25 @@
 #include <mutex>
 #include <vector>
 
-#include "redis/protocol/mastership.hpp"
+#include "redis/protocol/sentinel.hpp"
+#include "redis/transport/connector.hpp"
 #include "redis/transport/deployment.hpp"
-#include "redis/transport/dialer.hpp"
-#include "redis/transport/errand.hpp"
 #include "redis/transport/node.hpp"
-#include "redis/transport/sentinel_link.hpp"
+#include "redis/transport/sentinel_connection.hpp"
+#include "redis/transport/synchronization.hpp"
 
 namespace overlimit::redis::transport {
 
-/// Asks the sentinels in turn who the master is, and from then on listens to all of them, over one connection
-/// each, which every call reads without waiting, before it asks the master and again before it believes the
-/// reply. A call during which the master was replaced fails, maybe charged, though the old one answered.
+/// Asks the sentinels in turn who the master is, and from then on subscribes to the announcements of all of
+/// them, over one connection each. Every call reads these without waiting, before it asks the master and
+/// again before it trusts the reply. A call during which the master was replaced fails, maybe charged,
+/// although the old master answered.
 class Sentinels final : public Deployment {
  public:
   explicit Sentinels(const SentinelSite& site);
 
   [[nodiscard]] bool has_slots() const noexcept override { return false; }
-  [[nodiscard]] protocol::Reply call(std::string_view request, std::optional<protocol::Slot> slot,
+  [[nodiscard]] protocol::Reply call(std::string_view command, std::optional<protocol::Slot> slot,
                                      const Deadline& deadline, const Interrupted& interrupted) override;
   void for_each_server(const std::function<void(const Server&)>& visit, const Deadline& deadline,
                        const Interrupted& interrupted) override;
@@ -39,11 +40,11 @@ class Sentinels final : public Deployment {
 
   struct Sentinel {
     Sentinel(const Endpoint& endpoint, const std::string& service)
-        : dialer(std::make_shared<Dialer>(endpoint)), link(endpoint, service) {}
+        : connector(std::make_shared<Connector>(endpoint)), connection(endpoint, service) {}
 
-    const std::shared_ptr<Dialer> dialer;
-    std::atomic<int> fd{-1};                                // of the link; -1 while it is closed
-    SentinelLink link;                                      // guarded by mutex_
+    const std::shared_ptr<Connector> connector;
+    std::atomic<int> fd{-1};                                // of the connection; -1 while it is closed
+    SentinelConnection connection;                          // guarded by mutex_
     Clock::time_point next_try = Clock::time_point::min();  // guarded by mutex_
   };
 
@@ -54,36 +55,37 @@ class Sentinels final : public Deployment {
 
   [[nodiscard]] Master master(const Deadline& deadline, const Interrupted& interrupted);
   [[nodiscard]] Master known_master();
-  /// The master that took the place of one that could not be asked; throws what is being handled if none has.
-  [[nodiscard]] Master successor(const Master& failed, const Deadline& deadline,
-                                 const Interrupted& interrupted);
-  /// The reply of a master, or none when it was replaced meanwhile and nothing was executed.
-  [[nodiscard]] std::optional<protocol::Reply> acknowledged(const Master& by, protocol::Reply reply);
+  /// The master that has replaced one that failed; rethrows the error being handled if none has.
+  [[nodiscard]] Master new_master(const Master& failed, const Deadline& deadline,
+                                  const Interrupted& interrupted);
+  /// The reply of a master, or none if it was replaced meanwhile and executed nothing.
+  [[nodiscard]] std::optional<protocol::Reply> confirmed(const Master& by, protocol::Reply reply);
 
-  [[nodiscard]] bool is_in_doubt();
-  [[nodiscard]] bool is_anyone_heard() const noexcept;
-  void ask_around(const Deadline& deadline, const Interrupted& interrupted);
+  [[nodiscard]] bool is_master_unsure();
+  [[nodiscard]] bool is_any_connected() const noexcept;
+  void discover(const Deadline& deadline, const Interrupted& interrupted);
   void ask(Sentinel& sentinel, const Deadline& deadline, const Interrupted& interrupted);
   void await_answer(Sentinel& sentinel, const Deadline& deadline, const Interrupted& interrupted);
-  void listen_to_another(const Deadline& deadline, const Interrupted& interrupted);
-  [[nodiscard]] Sentinel* unheard();
+  void connect_to_another(const Deadline& deadline, const Interrupted& interrupted);
+  [[nodiscard]] Sentinel* next_unconnected();
   void open(Sentinel& sentinel, const Deadline& deadline, const Interrupted& interrupted);
-  void heed();
+  void read_announcements();
   void exchange_with_all();  // mutex_ held
 
   const SentinelSite site_;
   std::deque<Sentinel> sentinels_;
-  Errand errand_;          // to ask or to open: whose turn it is is the only one who opens links
-  std::size_t first_ = 0;  // whom to ask first; of whose turn it is
+  RateLimitedTask
+      discovery_task_;     // asks or opens: the thread with the permit is the only one that opens connections
+  std::size_t first_ = 0;  // which sentinel to ask first; of the thread with the permit
 
-  std::atomic<bool> is_doubted_{false};                             // the master failed
-  std::atomic<std::uint64_t> term_{0};                              // of mastership_
-  std::atomic<Clock::time_point> next_probe_{Clock::time_point{}};  // of the links
+  std::atomic<bool> is_suspect_{false};                             // the master failed
+  std::atomic<std::uint64_t> term_{0};                              // of tracker_
+  std::atomic<Clock::time_point> next_probe_{Clock::time_point{}};  // of the connections
 
   std::mutex mutex_;
-  protocol::Mastership mastership_;  // guarded by mutex_
+  protocol::MasterTracker tracker_;  // guarded by mutex_
   std::shared_ptr<Node> node_;       // guarded by mutex_; of the master, if one is known
-  std::exception_ptr failure_;       // guarded by mutex_; why nobody named one
+  std::exception_ptr failure_;       // guarded by mutex_; why no sentinel named a master
 };
 
 }  // namespace overlimit::redis::transport

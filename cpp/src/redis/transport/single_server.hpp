@@ -1,22 +1,22 @@
-// One server at one address.
+// A deployment of one server at one address.
 #pragma once
 
 #include <memory>
 #include <utility>
 
 #include "redis/transport/deployment.hpp"
-#include "redis/transport/errand.hpp"
 #include "redis/transport/node.hpp"
+#include "redis/transport/synchronization.hpp"
 
 namespace overlimit::redis::transport {
 
-/// A connection that turns out to lead to a replica is left: the name may mean another server by now.
+/// Connections that turn out to lead to a replica are closed: the host name may mean another server by now.
 class SingleServer final : public Deployment {
  public:
   explicit SingleServer(std::shared_ptr<Node> node) : node_(std::move(node)) {}
 
   [[nodiscard]] bool has_slots() const noexcept override { return false; }
-  [[nodiscard]] protocol::Reply call(std::string_view request, std::optional<protocol::Slot> slot,
+  [[nodiscard]] protocol::Reply call(std::string_view command, std::optional<protocol::Slot> slot,
                                      const Deadline& deadline, const Interrupted& interrupted) override;
   void for_each_server(const std::function<void(const Server&)>& visit, const Deadline& deadline,
                        const Interrupted& interrupted) override;
@@ -27,7 +27,7 @@ class SingleServer final : public Deployment {
   void leave_replica();
 
   const std::shared_ptr<Node> node_;
-  Errand leaving_;
+  RateLimitedTask leave_task_;
 };
 
 }  // namespace overlimit::redis::transport

@@ -8,6 +8,7 @@
 #include <system_error>
 
 namespace overlimit::redis::transport {
+
 namespace {
 
 #ifndef MSG_NOSIGNAL

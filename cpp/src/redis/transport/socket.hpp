@@ -1,13 +1,16 @@
-// A connected stream socket.
+// A connected socket, and the stream over it that is not encrypted.
 #pragma once
+
+#include <poll.h>
 
 #include <chrono>
 #include <cstddef>
 #include <string_view>
+#include <utility>
 
-#include "redis/transport/open_descriptors.hpp"
-#include "redis/transport/transfer.hpp"
-#include "redis/transport/wait.hpp"
+#include "redis/transport/per_process.hpp"
+#include "redis/transport/stream.hpp"
+#include "redis/transport/waiting.hpp"
 
 namespace overlimit::redis::transport {
 
@@ -15,9 +18,9 @@ namespace overlimit::redis::transport {
 class Socket {
  public:
   Socket() noexcept = default;
-  /// Takes over an open one; not open when the number is negative.
+  /// Takes over an open descriptor; not open when it is negative.
   explicit Socket(int fd) : descriptor_(OwnDescriptor::opened([fd] { return fd; })) {}
-  /// A stream socket; not open when the system has none, which errno tells.
+  /// A new stream socket; not open when the system refuses, see errno.
   [[nodiscard]] static Socket new_stream(int family);
 
   /// -1 when there is none.
@@ -29,13 +32,39 @@ class Socket {
   [[nodiscard]] Transfer receive(char* buffer, std::size_t size) const noexcept;
   /// How long receive_waiting() waits; to be set before.
   void wait_at_most(std::chrono::microseconds longest) const noexcept;
-  /// Waits for something to receive, for no longer than was set, and receives it. Never by_deadline.
+  /// Waits for bytes, no longer than set by wait_at_most(), and receives them. Never returns by_deadline.
   [[nodiscard]] Woken receive_waiting(char* buffer, std::size_t size, Transfer& transfer) const noexcept;
-  /// Ends it both ways, which whoever waits for it notices.
+  /// Shuts the connection down both ways, which wakes those who wait for it.
   void shut_down() const noexcept;
 
  private:
   OwnDescriptor descriptor_;
+};
+
+/// A stream without TLS.
+class PlainStream final : public Stream {
+ public:
+  explicit PlainStream(Socket socket) noexcept : socket_(std::move(socket)) {
+    socket_.wait_at_most(kLongestWait);
+  }
+
+  [[nodiscard]] int fd() const noexcept override { return socket_.fd(); }
+  [[nodiscard]] Transfer send(std::string_view bytes) override { return socket_.send(bytes); }
+  [[nodiscard]] Transfer receive(char* buffer, std::size_t size) override {
+    return socket_.receive(buffer, size);
+  }
+  /// Waits and receives in one system call if the deadline is far enough.
+  [[nodiscard]] Woken receive_within(char* buffer, std::size_t size, const Deadline& deadline,
+                                     Transfer& transfer) override {
+    if (deadline.remaining() < kLongestWait) return Stream::receive_within(buffer, size, deadline, transfer);
+    return socket_.receive_waiting(buffer, size, transfer);
+  }
+  [[nodiscard]] short receiving_events() const noexcept override { return POLLIN; }
+  [[nodiscard]] short sending_events() const noexcept override { return POLLOUT; }
+  void shut_down() const noexcept override { socket_.shut_down(); }
+
+ private:
+  Socket socket_;
 };
 
 }  // namespace overlimit::redis::transport

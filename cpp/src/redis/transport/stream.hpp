@@ -3,19 +3,26 @@
 
 #include <cstddef>
 #include <string_view>
+#include <system_error>
 
-#include "redis/transport/transfer.hpp"
-#include "redis/transport/wait.hpp"
+#include "redis/transport/waiting.hpp"
 
 namespace overlimit::redis::transport {
 
-/// Nothing here but receive_within() waits; nothing raises SIGPIPE or speaks to the peer unasked: what a
-/// stream has to agree on with its peer first, it does within the first attempts to send and receive.
-/// Destroying one is close(2) alone, which leaves a copy in another process undisturbed. One thread may send
-/// while another receives.
+/// What one attempt to send or receive has done.
+struct Transfer {
+  std::size_t count = 0;
+  std::error_code error;  ///< none if it would block, which is a count of 0
+  bool end = false;       ///< the peer has closed its side; only when receiving
+};
+
+/// Only receive_within() waits, nothing raises SIGPIPE, and nothing is sent to the peer unasked: a stream
+/// with a handshake of its own does it within the first attempts to send and receive. Destroying a stream is
+/// close(2) alone, which leaves a copy in another process undisturbed. One thread may send while another
+/// receives.
 class Stream {
  public:
-  /// Of what receive() is given, so that nothing it could have returned stays behind, unseen by poll(2).
+  /// The smallest buffer for receive(), so that no bytes stay behind in the stream, unseen by poll(2).
   static constexpr std::size_t kLeastBuffer = 16 * 1024;
 
   Stream() = default;
@@ -25,16 +32,16 @@ class Stream {
 
   [[nodiscard]] virtual int fd() const noexcept = 0;
 
-  /// Counts the first of `bytes` that may have left; the peer can make nothing of the others until they are
-  /// counted, too. The next attempt must begin with those, and may add to them. `bytes` is not empty.
+  /// Returns how many of the first `bytes` may have been sent; the peer cannot read the others before they
+  /// are counted too. The next attempt must begin with those, and may add to them. `bytes` is not empty.
   ///
-  /// Throws, as receive() does, StoreConfigError when one side refuses the other for how it is configured.
-  /// The peer has executed nothing then, and the stream is of no more use.
+  /// Throws, as receive() does, StoreConfigError when one side refuses the other because of its
+  /// configuration. The peer has executed nothing then, and the stream cannot be used any more.
   [[nodiscard]] virtual Transfer send(std::string_view bytes) = 0;
-  /// `size` is kLeastBuffer at least.
+  /// `size` is at least kLeastBuffer.
   [[nodiscard]] virtual Transfer receive(char* buffer, std::size_t size) = 0;
 
-  /// Waits for something to receive, perhaps not until the deadline, and receives it.
+  /// Waits for bytes, perhaps for less than until the deadline, and receives them.
   [[nodiscard]] virtual Woken receive_within(char* buffer, std::size_t size, const Deadline& deadline,
                                              Transfer& transfer) {
     const Woken woken = wait_for(fd(), receiving_events(), deadline);
@@ -46,7 +53,7 @@ class Stream {
   [[nodiscard]] virtual short receiving_events() const noexcept = 0;
   [[nodiscard]] virtual short sending_events() const noexcept = 0;
 
-  /// Ends it both ways, which whoever waits for it notices.
+  /// Shuts the connection down both ways, which wakes those who wait for it.
   virtual void shut_down() const noexcept = 0;
 };
 

@@ -24,7 +24,7 @@ std::string shown(const char* option, const std::string& file) {
   return std::string(option) + " '" + file + "'";
 }
 
-/// There always is one, since OpenSSL's own asks at the terminal.
+/// Always set, since the default callback of OpenSSL asks at the terminal.
 int give_password(char* buffer, int size, int /*writing*/, void* password) {
   const std::string& text = *static_cast<const std::string*>(password);
   const std::size_t count = std::min(text.size(), static_cast<std::size_t>(size));
@@ -70,7 +70,7 @@ void TlsContext::set_rules() {
   SSL_CTX_set_min_proto_version(get(), TLS1_2_VERSION);
   SSL_CTX_set_options(get(), SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
   SSL_CTX_set_session_cache_mode(get(), SSL_SESS_CACHE_OFF);
-  // The bytes to send may have moved by the next attempt.
+  // The bytes to send may be at another place at the next attempt.
   SSL_CTX_set_mode(get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
 }
 

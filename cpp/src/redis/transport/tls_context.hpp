@@ -10,8 +10,8 @@
 
 namespace overlimit::redis::transport {
 
-/// Trust, our own certificate, and the rules: TLS 1.2 or newer, no renegotiation, the host checked against
-/// the alternative names of the certificate (never its subject). Thread-safe.
+/// The trusted CAs, our own certificate, and the rules: TLS 1.2 or newer, no renegotiation, the host checked
+/// against the alternative names of the certificate (never its subject). Thread-safe.
 class TlsContext {
  public:
   /// Reads the files; `endpoint.tls` is set. Throws StoreConfigError naming the option that is wrong,
@@ -21,9 +21,10 @@ class TlsContext {
   [[nodiscard]] SSL_CTX* get() const noexcept { return context_.get(); }
   [[nodiscard]] const Endpoint& endpoint() const noexcept { return endpoint_; }
 
-  /// A connection failed in a way that other files may cure: the next one should read them again.
-  void doubt() noexcept { doubted_.store(true); }
-  [[nodiscard]] bool is_doubted() const noexcept { return doubted_.load(); }
+  /// Notes that a connection failed in a way that renewed files may mend, so that the next one reads them
+  /// again.
+  void mark_stale() noexcept { stale_.store(true); }
+  [[nodiscard]] bool is_stale() const noexcept { return stale_.load(); }
 
  private:
   struct Free {
@@ -39,7 +40,7 @@ class TlsContext {
 
   const Endpoint endpoint_;
   const std::unique_ptr<SSL_CTX, Free> context_;
-  std::atomic<bool> doubted_{false};
+  std::atomic<bool> stale_{false};
 };
 
 /// Whether a host is an address instead of a name.

@@ -24,11 +24,12 @@ class TlsCategory final : public std::error_category {
   }
 };
 
-/// Never destroyed: errors may be told of while the process ends.
+/// Never destroyed: errors may be reported while the process ends.
 const std::error_category& the_category = *new TlsCategory;
 
 constexpr std::string_view kNoTls =
-    "the server speaks no TLS on this port: give the port that does (tls-port), or redis:// to go without";
+    "the server does not use TLS on this port: give its TLS port (tls-port), or write redis:// to connect "
+    "without TLS";
 constexpr std::string_view kOurCertificate =
     "the server asks for another certificate of ours: check ssl_certfile and ssl_keyfile";
 constexpr std::string_view kNothingInCommon =

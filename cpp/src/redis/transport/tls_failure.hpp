@@ -9,27 +9,27 @@
 
 namespace overlimit::redis::transport {
 
-/// Of OpenSSL's codes. Its messages are fixed texts, without anything of a file or a peer.
+/// The category of OpenSSL's error codes. Its messages are fixed texts, with nothing from a file or a peer.
 [[nodiscard]] const std::error_category& tls_category() noexcept;
 
-/// Takes the first error of this thread's queue and drops those that followed from it. The queue may be
-/// shared with others (Python's ssl), so it is to be left empty.
+/// Takes the first error of this thread's queue and drops the others, which follow from it. Others such as
+/// Python's ssl may share the queue, so it is left empty.
 [[nodiscard]] std::error_code take_tls_error() noexcept;
 
-/// Whether the peer said it, instead of us finding out.
+/// Whether the peer reported the error, not this side.
 [[nodiscard]] bool is_alert(std::error_code error) noexcept;
 
-/// What to do about an error that comes from how one side is configured; empty for any other.
+/// What to do about an error in the configuration of one side; empty for any other error.
 [[nodiscard]] std::string_view advice_on(std::error_code error) noexcept;
 
-/// Throws StoreConfigError: the server's certificate is refused, for a reason as SSL_get_verify_result()
-/// says.
+/// Throws StoreConfigError: the server's certificate is not trusted, for the reason of
+/// SSL_get_verify_result().
 [[noreturn]] void raise_untrusted(long verify_result, const Endpoint& endpoint);
 
-/// Throws StoreConfigError: TLS failed with an error that there is advice on.
+/// Throws StoreConfigError: TLS failed with an error for which advice_on() is not empty.
 [[noreturn]] void raise_misconfigured(std::error_code error, const Endpoint& endpoint);
 
-/// Throws StoreConfigError with the first error of the queue: an option, shown as `what`, cannot be used.
+/// Throws StoreConfigError with the first error of the queue: the option `what` cannot be used.
 [[noreturn]] void raise_unusable(const std::string& what, const Endpoint& endpoint);
 
 }  // namespace overlimit::redis::transport

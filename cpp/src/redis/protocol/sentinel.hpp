@@ -1,0 +1,58 @@
+// What sentinels say, and whom to take for the master while they disagree.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string_view>
+
+#include "overlimit/redis_site.hpp"
+#include "redis/protocol/reply.hpp"
+
+namespace overlimit::redis::protocol {
+
+/// The address in a reply to SENTINEL GET-MASTER-ADDR-BY-NAME. None for nil (an unknown service) and any
+/// other reply.
+[[nodiscard]] std::optional<HostPort> named_master(const Reply& reply);
+
+/// The announcement that a service has another master.
+struct Switch {
+  HostPort from;
+  HostPort to;
+};
+
+/// Reads a message of the channel +switch-master. None for other messages and other services.
+[[nodiscard]] std::optional<Switch> switch_of(const Reply& message, std::string_view service);
+
+/// Decides who is the master while sentinels disagree: they learn of a switch one after the other, so one may
+/// name, or announce late, a master that another has announced to be replaced. For kDoubt after its
+/// replacement, a master counts as back only when it is announced to replace its successor.
+///
+/// Not thread-safe. Reads no clock.
+class MasterTracker {
+ public:
+  using Instant = std::chrono::steady_clock::time_point;
+
+  /// Sentinels exchange their views every two seconds, more often after a switch.
+  static constexpr std::chrono::seconds kDoubt{5};
+
+  [[nodiscard]] const std::optional<HostPort>& master() const noexcept { return master_; }
+  /// How often the master has changed.
+  [[nodiscard]] std::uint64_t term() const noexcept { return term_; }
+
+  /// A sentinel answered that this is the master.
+  void named(const HostPort& master, Instant now);
+  /// A sentinel announced this switch.
+  void switched(const Switch& announced, Instant now);
+
+ private:
+  [[nodiscard]] bool is_replaced(const HostPort& server, Instant now) const;
+  void follow(const HostPort& master, Instant now);
+
+  std::optional<HostPort> master_;
+  std::uint64_t term_ = 0;
+  std::map<HostPort, Instant> replaced_;  // when each was replaced
+};
+
+}  // namespace overlimit::redis::protocol

@@ -1,0 +1,169 @@
+// How threads that share connections wait for each other.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "overlimit/forks.hpp"
+#include "redis/transport/waiting.hpp"
+
+namespace overlimit::redis::transport {
+
+/// Some of the waiters of a FutexEvent, one bit each.
+using WaiterSet = std::uint32_t;
+
+/// An event with up to 32 waiters, any set of which is woken by one system call. A waiter reads count()
+/// before it checks whether there is anything to wait for, and may be woken without a reason. This is no
+/// condition variable because those do not report signals. Thread-safe.
+class FutexEvent {
+ public:
+  static constexpr unsigned kMaxWaiters = 32;
+
+  FutexEvent() = default;
+  FutexEvent(const FutexEvent&) = delete;
+  FutexEvent& operator=(const FutexEvent&) = delete;
+
+  /// The number of notifications so far.
+  [[nodiscard]] std::uint32_t count() const noexcept { return count_.load(std::memory_order_acquire); }
+  void notify(WaiterSet waiters) noexcept;
+  /// Waits until one of these waiters is notified, or returns at once if any waiter was since `count`.
+  [[nodiscard]] Woken wait(WaiterSet waiters, std::uint32_t count, const Deadline& deadline) noexcept;
+
+ private:
+  std::atomic<std::uint32_t> count_{0};
+};
+
+/// Holds a mutex, releases it while its owner waits, and collects the waiters to notify. In a child that was
+/// forked while the mutex was released it is never taken again, since another thread may have held it.
+class UnlockableGuard {
+ public:
+  explicit UnlockableGuard(std::mutex& mutex) : lock_(mutex, std::defer_lock) { acquire(); }
+  UnlockableGuard(const UnlockableGuard&) = delete;
+  UnlockableGuard& operator=(const UnlockableGuard&) = delete;
+  ~UnlockableGuard() {
+    if (!lock_.owns_lock()) return;
+    lock_.unlock();
+    notify_collected();
+  }
+
+  /// Notifies these waiters when the guard ends or its owner waits. The mutex is free by then, and the owner
+  /// of the event may be gone, so a reference to the event is held until then.
+  void notify(const std::shared_ptr<FutexEvent>& event, WaiterSet waiters) {
+    if (collected_.empty() || collected_.back().event != event) collected_.push_back({event, 0});
+    collected_.back().waiters |= waiters;
+  }
+  /// The same, before all others.
+  void notify_first(const std::shared_ptr<FutexEvent>& event, WaiterSet waiters) {
+    first_ = {event, waiters};
+  }
+
+  /// Runs an action without the lock.
+  template <class Action>
+  void unlocked(const Action& action) {
+    const Release during(*this);
+    action();
+  }
+  /// The same for an action that waits: notifies first.
+  template <class Action>
+  void unlocked_wait(const Action& action) {
+    const Release during(*this);
+    notify_collected();
+    action();
+  }
+
+  /// False in a child that was forked while the mutex was released.
+  [[nodiscard]] bool owns_lock() const noexcept { return lock_.owns_lock(); }
+
+ private:
+  class Release {
+   public:
+    explicit Release(UnlockableGuard& guard) : guard_(guard) { guard_.lock_.unlock(); }
+    Release(const Release&) = delete;
+    Release& operator=(const Release&) = delete;
+    ~Release() {
+      if (generation_ == fork_generation()) guard_.acquire();
+    }
+
+   private:
+    UnlockableGuard& guard_;
+    std::uint64_t generation_ = fork_generation();
+  };
+
+  struct Notification {
+    std::shared_ptr<FutexEvent> event;
+    WaiterSet waiters = 0;
+  };
+
+  /// Spins first: the owner mostly releases the mutex within a microsecond, and sleeping takes longer.
+  void acquire() {
+    constexpr int kAttempts = 50;
+    for (int i = 0; i < kAttempts; ++i) {
+      if (lock_.try_lock()) return;
+    }
+    lock_.lock();
+  }
+
+  void notify_collected() {
+    if (first_.event != nullptr) first_.event->notify(first_.waiters);
+    for (const Notification& each : collected_) each.event->notify(each.waiters);
+    first_ = {};
+    collected_.clear();
+  }
+
+  std::unique_lock<std::mutex> lock_;
+  Notification first_;
+  std::vector<Notification> collected_;
+};
+
+/// A task that one thread at a time runs for all of them, and not too often. After a useful run the next one
+/// is due in kShortest. After the first useless run it is due in the pause given to the constructor, and
+/// after each further one in twice the pause before, up to kLongest. All pauses are jittered. Thread-safe,
+/// without a lock.
+class RateLimitedTask {
+ public:
+  static constexpr std::chrono::milliseconds kShortest{100};
+  static constexpr std::chrono::milliseconds kLongest{1'000};
+  /// How often those who wait for a run of another thread check whether it has ended.
+  static constexpr std::chrono::milliseconds kPollInterval{1};
+
+  explicit RateLimitedTask(std::chrono::milliseconds pause_when_useless = 2 * kShortest)
+      : first_pause_(pause_when_useless) {}
+
+  /// The permit to run the task, which lasts as long as this object. False when another thread runs it or it
+  /// is not due.
+  class Permit {
+   public:
+    explicit Permit(RateLimitedTask& task) : task_(task.try_begin() ? &task : nullptr) {}
+    Permit(const Permit&) = delete;
+    Permit& operator=(const Permit&) = delete;
+    ~Permit() {
+      if (task_ != nullptr) task_->end(useful_);
+    }
+    explicit operator bool() const noexcept { return task_ != nullptr; }
+    void was_useful() noexcept { useful_ = true; }
+
+   private:
+    RateLimitedTask* const task_;
+    bool useful_ = false;
+  };
+
+  [[nodiscard]] bool is_running() const noexcept { return running_.load(); }
+
+ private:
+  using Clock = Deadline::Clock;
+
+  [[nodiscard]] bool try_begin() noexcept;
+  void end(bool useful) noexcept;
+
+  std::atomic<bool> running_{false};
+  std::atomic<Clock::time_point> due_{Clock::time_point::min()};
+  const std::chrono::milliseconds first_pause_;
+  // After the last useless run, zero after a useful one. Only the thread with the permit uses it.
+  std::chrono::milliseconds pause_{0};
+};
+
+}  // namespace overlimit::redis::transport

@@ -1,0 +1,85 @@
+#include "redis/transport/waiting.hpp"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <ctime>
+#include <new>
+#include <random>
+#include <utility>
+
+#include "overlimit/errors.hpp"
+#include "overlimit/forks.hpp"
+
+namespace overlimit::redis::transport {
+namespace {
+
+timespec timespec_of(Deadline::Clock::duration duration) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(duration);
+  const auto nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(duration - seconds);
+  return {static_cast<std::time_t>(seconds.count()), static_cast<long>(nanoseconds.count())};
+}
+
+/// Seeded again in a forked child, which would draw the same numbers as its parent.
+std::minstd_rand& random_numbers() {
+  thread_local std::uint64_t generation = fork_generation();
+  thread_local std::minstd_rand numbers{std::random_device{}()};
+  if (std::exchange(generation, fork_generation()) != fork_generation()) numbers.seed(std::random_device{}());
+  return numbers;
+}
+
+}  // namespace
+
+Woken wait_for(int fd, short events, const Deadline& deadline) {
+  pollfd polled{fd, events, 0};
+  const Deadline end = end_of_wait(deadline);
+  const timespec remaining = timespec_of(end.remaining());
+  const int ready = ::ppoll(&polled, 1, &remaining, nullptr);
+  if (ready >= 0) return ready > 0 ? Woken::by_event : at_end_of_wait(end, deadline);
+  if (errno != EINTR) throw std::bad_alloc();
+  return Woken::by_signal;
+}
+
+bool is_ready(int fd, short events) noexcept {
+  pollfd polled{fd, events, 0};
+  return ::poll(&polled, 1, 0) > 0;
+}
+
+void check_interrupted(const Interrupted& interrupted) {
+  if (!interrupted) return;
+  const std::uint64_t generation = fork_generation();
+  const bool ends = interrupted();
+  if (generation != fork_generation()) {
+    throw StoreUnavailable("the process forked during a call to redis; its parent goes on with that call",
+                           true);
+  }
+  if (ends) throw WaitInterrupted();
+}
+
+bool await(int fd, short events, const Deadline& deadline, const Interrupted& interrupted) {
+  for (;;) {
+    const Woken woken = wait_for(fd, events, deadline);
+    if (woken != Woken::by_signal) return woken == Woken::by_event;
+    check_interrupted(interrupted);
+  }
+}
+
+void pause(Deadline::Clock::duration duration, const Interrupted& interrupted) {
+  (void)await(-1, 0, Deadline(Deadline::Clock::now() + duration), interrupted);
+}
+
+bool Backoff::pause(const Deadline& deadline, const Interrupted& interrupted) {
+  const std::chrono::microseconds duration = jittered(bound_);
+  if (duration >= deadline.remaining()) return false;
+  bound_ = std::min(2 * bound_, kMostBound);
+  transport::pause(duration, interrupted);
+  return !deadline.passed();
+}
+
+std::chrono::microseconds jittered(std::chrono::microseconds most) {
+  using Distribution = std::uniform_int_distribution<std::chrono::microseconds::rep>;
+  return std::chrono::microseconds(Distribution(0, most.count())(random_numbers()));
+}
+
+}  // namespace overlimit::redis::transport

@@ -1,0 +1,92 @@
+// Deadlines, and the waits that respect them.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+
+namespace overlimit::redis::transport {
+
+/// The end of the time that one whole call may take: a point of the steady clock. A value.
+class Deadline {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// With a timeout of zero or less it has passed already; a timeout of more than a year counts as a year.
+  explicit Deadline(std::chrono::microseconds timeout)
+      : at_(Clock::now() + std::clamp(timeout, -kLongest, kLongest)) {}
+  explicit Deadline(Clock::time_point at) noexcept : at_(at) {}
+
+  [[nodiscard]] Clock::time_point at() const noexcept { return at_; }
+  [[nodiscard]] bool passed() const noexcept { return Clock::now() >= at_; }
+  /// Zero once it has passed.
+  [[nodiscard]] Clock::duration remaining() const noexcept {
+    return std::max(at_ - Clock::now(), Clock::duration::zero());
+  }
+  /// An earlier deadline, after the n-th part of the remaining time.
+  [[nodiscard]] Deadline share(int n) const noexcept { return Deadline(Clock::now() + remaining() / n); }
+
+ private:
+  static constexpr std::chrono::microseconds kLongest = std::chrono::hours{24 * 365};
+
+  Clock::time_point at_;
+};
+
+/// Called when a signal interrupts a wait; true ends the wait with WaitInterrupted, and an empty function
+/// never does. The same type as that of store.hpp.
+using Interrupted = std::function<bool()>;
+
+/// Every wait ends after this time as if by a signal, since a signal right before the wait does not end it.
+inline constexpr std::chrono::milliseconds kLongestWait{20};
+
+/// What ended a wait. by_signal means that a signal may have come.
+enum class Woken : std::uint8_t { by_event, by_deadline, by_signal };
+
+/// Waits for one of the poll(2) `events` of `fd`, or for its failure; without a descriptor (-1) for the
+/// deadline alone. Checks at least once, even when the deadline has passed. Throws std::bad_alloc when the
+/// system has no memory to wait with.
+[[nodiscard]] Woken wait_for(int fd, short events, const Deadline& deadline);
+
+/// Whether one of the poll(2) `events` of `fd`, or its failure, has come. Does not wait.
+[[nodiscard]] bool is_ready(int fd, short events) noexcept;
+
+/// The end of a wait that may last until the deadline.
+[[nodiscard]] inline Deadline end_of_wait(const Deadline& deadline) {
+  return Deadline(std::min(deadline.at(), Deadline::Clock::now() + kLongestWait));
+}
+/// What it means that a wait lasted until that end.
+[[nodiscard]] inline Woken at_end_of_wait(const Deadline& end, const Deadline& deadline) noexcept {
+  return end.at() < deadline.at() ? Woken::by_signal : Woken::by_deadline;
+}
+
+/// To be called when a signal ended a wait. Throws WaitInterrupted if interrupted() ends the call, what
+/// interrupted() throws, and StoreUnavailable in a child that it forked, since the call belongs to the
+/// parent.
+void check_interrupted(const Interrupted& interrupted);
+
+/// As wait_for(), but signals alone do not end the wait. Returns whether an event came. Throws as
+/// check_interrupted() does.
+[[nodiscard]] bool await(int fd, short events, const Deadline& deadline, const Interrupted& interrupted);
+
+/// Sleeps. Throws as check_interrupted() does.
+void pause(Deadline::Clock::duration duration, const Interrupted& interrupted);
+
+/// The pauses between the attempts of one call. Each is drawn at random from zero to a bound that doubles
+/// (full jitter), so that callers who failed together do not retry together.
+class Backoff {
+ public:
+  /// Returns false at once when the pause would outlast the deadline. Throws as check_interrupted() does.
+  [[nodiscard]] bool pause(const Deadline& deadline, const Interrupted& interrupted);
+
+ private:
+  static constexpr std::chrono::microseconds kLeastBound{2'000};
+  static constexpr std::chrono::microseconds kMostBound{100'000};
+
+  std::chrono::microseconds bound_ = kLeastBound;
+};
+
+/// A random duration, uniform from zero to `most`.
+[[nodiscard]] std::chrono::microseconds jittered(std::chrono::microseconds most);
+
+}  // namespace overlimit::redis::transport
