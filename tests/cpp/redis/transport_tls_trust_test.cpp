@@ -216,7 +216,7 @@ TEST_F(TlsTest, SaysThatAServerAnswersInTheClear) {
   Endpoint endpoint = server_->tls();
   endpoint.host = "127.0.0.1";
   endpoint.port = listener.port();
-  expect_in(refusal(endpoint), {"speaks no TLS", "redis://"});
+  expect_in(refusal(endpoint), {"does not use TLS", "redis://"});
   server.join();
 }
 
