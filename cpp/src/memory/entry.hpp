@@ -1,4 +1,4 @@
-// What one key is in memory: an entry, followed by its records. Offsets only, no pointers.
+// The state of one key in memory: an entry, followed by its records. Offsets only, no pointers.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ struct Record {
   std::uint32_t length;
 };
 
-/// The policy of a cell that belongs to none.
+/// The policy of a cell that policies share.
 inline constexpr std::uint64_t kNoPolicy = 0;
 
 /// A key of a policy, or a cell. `sweep_at` is in real time: the instant from which the entry may be dropped.
@@ -51,11 +51,11 @@ struct Entry {
         std::find_if(begin() + from, end(), [&](const Record& record) { return record.tag == tag; });
     return found == end() ? nullptr : found;
   }
-  /// Whether nobody can tell if it's dropped.
-  [[nodiscard]] bool is_over(Micros real_now) const {
+  /// Whether erasing it changes no answer.
+  [[nodiscard]] bool is_expired(Micros real_now) const {
     return sweep_at <= real_now || PolicyIdentity::has_ended(policy);
   }
-  /// When the last of its records is back to "never seen".
+  /// When the last of its records expires.
   Micros last_expiry() {
     Micros last = 0;
     for (const Record& record : *this) last = std::max(last, record.expires_at);
@@ -72,18 +72,18 @@ inline Cells cells_of(const Arena& arena, const Record& record) {
   return {ring + record.head, until_end, ring, record.length - until_end};
 }
 
-/// Stores what a charge left behind. Never fails: without room for one more cell the newest two are merged
-/// into the later one, which then counts for longer than it had to.
+/// Stores the record after a charge. Never fails: without room for one more cell the newest two are merged
+/// into the later one, which then counts for longer than necessary.
 void commit(Arena& arena, Record& record, const Written& written);
 
-/// Stores what a refund left of a record.
+/// Stores the record after a refund.
 void commit(const Arena& arena, Record& record, const GivenBack& left);
 
-/// Gives the record's ring back.
+/// Releases the record's ring of cells.
 void drop_cells(Arena& arena, Record& record);
 
-/// Whether the entry begins with the records of these tags, in this order. Those of others may follow.
-inline bool fits(Entry& entry, std::span<const Tag> tags) {
+/// Whether the entry starts with the records of these tags, in this order. Other records may follow.
+inline bool starts_with(Entry& entry, std::span<const Tag> tags) {
   if (entry.records < tags.size()) return false;
   return std::equal(tags.begin(), tags.end(), entry.begin(),
                     [](Tag tag, const Record& record) { return record.tag == tag; });

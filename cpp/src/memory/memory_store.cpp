@@ -6,8 +6,8 @@
 #include <stdexcept>
 #include <vector>
 
-#include "memory/attempt.hpp"
 #include "memory/region.hpp"
+#include "memory/transaction.hpp"
 #include "overlimit/dated_call.hpp"
 #include "overlimit/room.hpp"
 
@@ -20,7 +20,7 @@ using memory::Target;
 
 constexpr std::size_t kMaxShards = 64;
 constexpr std::size_t kKeysPerShard = 1024;
-// What offsets reach.
+// The most that offsets can address.
 constexpr std::size_t kMaxShardBytes = memory::Arena::kGranule << 32;
 static_assert(kMaxShards * kMaxShardBytes == MemoryStore::kMaxBytes);
 
@@ -30,7 +30,7 @@ std::size_t shards_for(std::size_t max_keys, std::size_t max_bytes) {
   return std::max(needed, std::bit_floor(std::clamp<std::size_t>(wanted, 1, kMaxShards)));
 }
 
-// Two for each entry, even if all are as small as can be; what is never used is never touched.
+// Two for each entry, even if all are of the smallest size; unused pages are never touched.
 std::size_t most_buckets(std::size_t shard_bytes) {
   constexpr std::size_t kSmallestEntry = 128;
   static_assert(memory::Entry::size_for(1) <= kSmallestEntry &&
@@ -61,12 +61,12 @@ Readings readings_of(const Call& call) {
 
 struct MemoryStore::Table {
   Table(std::size_t max_keys, std::size_t given_bytes)
-      : max_bytes(checked_bytes(max_keys, given_bytes)), region(max_bytes), census{max_keys} {
+      : max_bytes(checked_bytes(max_keys, given_bytes)), region(max_bytes), key_count{max_keys} {
     const std::size_t count = shards_for(max_keys, max_bytes);
     const std::size_t share = max_bytes / count / 64 * 64;
     for (std::size_t i = 0; i < count; ++i) {
       shards.push_back(std::make_unique<Shard>(std::span(region.data() + i * share, share),
-                                               most_buckets(share), census, unsigned(i)));
+                                               most_buckets(share), key_count, unsigned(i)));
     }
   }
 
@@ -74,16 +74,16 @@ struct MemoryStore::Table {
     return key.low & (shards.size() - 1);
   }
 
-  /// Calls action(attempt) with the shards of these charges locked.
+  /// Calls action(transaction) with the shards of these charges locked.
   template <class Action>
-  void attempt(const Call& asked, const Readings& readings, const Action& action);
+  void transact(const Call& asked, const Readings& readings, const Action& action);
 
-  /// Sweeps a little of the next shard that may hold something, unless others are at it.
+  /// Sweeps a little of the next shard that may hold entries, unless another thread has locked it.
   void sweep_in_turn(Micros real_now);
 
   std::size_t max_bytes;
   memory::Region region;
-  memory::Census census;
+  memory::KeyCount key_count;
   memory::KeyedHash hash;
   std::vector<std::unique_ptr<Shard>> shards;
   std::atomic<Micros> births{0};
@@ -91,9 +91,9 @@ struct MemoryStore::Table {
   std::atomic<std::uint64_t> crowded_calls{0};
 };
 
-// Two threads that come by at once may sweep the same shard.
+// Two threads may choose the same shard.
 void MemoryStore::Table::sweep_in_turn(Micros real_now) {
-  const std::uint64_t occupied = census.occupied.load(std::memory_order_relaxed);
+  const std::uint64_t occupied = key_count.occupied.load(std::memory_order_relaxed);
   if (occupied == 0) return;
   const unsigned from = turn.load(std::memory_order_relaxed);
   const unsigned next = (from + unsigned(std::countr_zero(std::rotr(occupied, int(from))))) % kMaxShards;
@@ -133,7 +133,7 @@ class ShardLocks {
 }  // namespace
 
 template <class Action>
-void MemoryStore::Table::attempt(const Call& asked, const Readings& readings, const Action& action) {
+void MemoryStore::Table::transact(const Call& asked, const Readings& readings, const Action& action) {
   const DatedCall dated(asked, readings.now);
   const Call& call = *dated;
   Room<Target, kMaxCharges> room;
@@ -153,8 +153,8 @@ void MemoryStore::Table::attempt(const Call& asked, const Readings& readings, co
   bool is_sweep_due = false;
   {
     const ShardLocks locks(shards, chosen);
-    memory::Attempt attempt(call, std::span(room.data(), call.charges.size()), pairs, readings);
-    action(attempt);
+    memory::Transaction transaction(call, std::span(room.data(), call.charges.size()), pairs, readings);
+    action(transaction);
     is_sweep_due = call.charges.size() > 0 && room[0].shard->is_sweep_due();
   }
   if (is_sweep_due) sweep_in_turn(readings.real_now);
@@ -174,8 +174,8 @@ ChargeBits MemoryStore::decide(std::span<const Call> calls, const Rows& rows, st
   for (std::size_t i = 0; i < calls.size(); ++i) {
     const std::size_t pairs = pairs_of(calls[i].charges);
     const Readings readings = readings_of(calls[i]);
-    table_->attempt(calls[i], readings, [&](memory::Attempt& attempt) {
-      const ChargeBits crowded = attempt.run(rows_of(rows, first, pairs), table_->births);
+    table_->transact(calls[i], readings, [&](memory::Transaction& transaction) {
+      const ChargeBits crowded = transaction.decide(rows_of(rows, first, pairs), table_->births);
       if (crowded == 0) return;
       table_->crowded_calls.fetch_add(1, std::memory_order_relaxed);
       crowded_in_any |= crowded;
@@ -187,22 +187,24 @@ ChargeBits MemoryStore::decide(std::span<const Call> calls, const Rows& rows, st
 }
 
 void MemoryStore::refund(const Call& call, std::span<const Receipt> receipts, const Interrupted&) {
-  table_->attempt(call, readings_of(call), [&](memory::Attempt& attempt) { attempt.refund(receipts); });
+  table_->transact(call, readings_of(call),
+                   [&](memory::Transaction& transaction) { transaction.refund(receipts); });
 }
 
 void MemoryStore::lock(const Call& call, Micros duration, const Interrupted&) {
-  table_->attempt(call, readings_of(call),
-                  [&](memory::Attempt& attempt) { attempt.lock(duration, table_->births); });
+  table_->transact(call, readings_of(call),
+                   [&](memory::Transaction& transaction) { transaction.lock(duration, table_->births); });
 }
 
 void MemoryStore::unlock(const Call& call, const Interrupted&) {
-  table_->attempt(call, readings_of(call), [&](memory::Attempt& attempt) { attempt.unlock(table_->births); });
+  table_->transact(call, readings_of(call),
+                   [&](memory::Transaction& transaction) { transaction.unlock(table_->births); });
 }
 
 void MemoryStore::reset_all(const Plan& plan, const Interrupted&) {
   for (const std::unique_ptr<Shard>& shard : table_->shards) {
     const std::lock_guard lock(shard->mutex);
-    shard->erase_all(plan.digest());
+    shard->erase_policy(plan.digest());
   }
 }
 
@@ -215,9 +217,9 @@ void MemoryStore::reset(const Plan& plan, std::span<const std::string_view> iden
   }
 }
 
-std::size_t MemoryStore::size() const { return table_->census.tracked.load(std::memory_order_relaxed); }
+std::size_t MemoryStore::size() const { return table_->key_count.tracked.load(std::memory_order_relaxed); }
 
-std::size_t MemoryStore::max_keys() const { return table_->census.max_keys; }
+std::size_t MemoryStore::max_keys() const { return table_->key_count.max_keys; }
 
 std::size_t MemoryStore::max_bytes() const { return table_->max_bytes; }
 

@@ -3,7 +3,8 @@
 #include <new>
 
 namespace overlimit::memory {
-bool Census::admit() {
+
+bool KeyCount::try_add() {
   std::size_t count = tracked.load(std::memory_order_relaxed);
   while (count < max_keys) {
     if (tracked.compare_exchange_weak(count, count + 1, std::memory_order_relaxed)) return true;
@@ -11,10 +12,10 @@ bool Census::admit() {
   return false;
 }
 
-Shard::Shard(std::span<std::byte> memory, std::size_t most_buckets, Census& census, unsigned ordinal)
+Shard::Shard(std::span<std::byte> memory, std::size_t most_buckets, KeyCount& key_count, unsigned ordinal)
     : index_(reinterpret_cast<Offset*>(memory.data()), most_buckets, arena_),
       bit_(std::uint64_t{1} << ordinal),
-      census_(census),
+      key_count_(key_count),
       arena_(memory.data() + most_buckets * sizeof(Offset), memory.size() - most_buckets * sizeof(Offset)) {}
 
 Entry* Shard::make_entry(const KeyHash& key, std::uint64_t policy, std::span<const Tag> tags,
@@ -32,28 +33,28 @@ Entry* Shard::make_entry(const KeyHash& key, std::uint64_t policy, std::span<con
 Entry* Shard::insert(const KeyHash& key, std::uint64_t policy, std::span<const Tag> tags,
                      Arena::Purpose purpose) {
   const bool ordinary = purpose == Arena::Purpose::ordinary;
-  if (ordinary && !census_.admit()) return nullptr;
+  if (ordinary && !key_count_.try_add()) return nullptr;
   Entry* entry = make_entry(key, policy, tags, 0, purpose);
-  if (ordinary) starved_ = entry == nullptr;
+  if (ordinary) is_out_of_bytes_ = entry == nullptr;
   if (entry == nullptr) {
-    if (ordinary) census_.leave();
+    if (ordinary) key_count_.remove();
     return nullptr;
   }
   entry->overflow = ordinary ? 0 : 1;
   index_.insert(arena_.offset_of(entry));
   cells_ += entry->overflow;
-  note_occupied();
+  mark_occupied();
   return entry;
 }
 
-// Only who sweeps takes the note back, so that a key that comes and goes costs nobody anything.
-void Shard::note_occupied() {
-  if (is_noted_) return;
-  is_noted_ = true;
-  census_.occupied.fetch_or(bit_, std::memory_order_relaxed);
+// Only a sweep clears the mark, so that a key that comes and goes costs nothing.
+void Shard::mark_occupied() {
+  if (is_marked_) return;
+  is_marked_ = true;
+  key_count_.occupied.fetch_or(bit_, std::memory_order_relaxed);
 }
 
-Entry* Shard::conform(Entry* entry, std::span<const Tag> tags, Micros now) {
+Entry* Shard::with_records(Entry* entry, std::span<const Tag> tags, Micros now) {
   const auto is_foreign = [&](const Record& record) {
     return record.expires_at > now && std::ranges::find(tags, record.tag) == tags.end();
   };
@@ -102,13 +103,13 @@ void Shard::erase(Entry* entry) {
   if (entry->overflow) {
     --cells_;
   } else {
-    census_.leave();
+    key_count_.remove();
   }
   arena_.release(arena_.offset_of(entry), entry->size());
   if (index_.size() == 0) arena_.clear();
 }
 
-void Shard::erase_all(std::uint64_t policy) {
+void Shard::erase_policy(std::uint64_t policy) {
   for (std::size_t bucket = index_.buckets(); bucket-- > 0 && index_.size() > 0;) {
     index_.visit(bucket, [&](Entry* entry) {
       if (entry->policy == policy) erase(entry);
@@ -120,7 +121,7 @@ void Shard::sweep(Micros real_now, std::size_t buckets) {
   for (; buckets > 0; --buckets) {
     if (cursor_ == 0 || cursor_ > index_.buckets()) cursor_ = index_.buckets();
     index_.visit(--cursor_, [&](Entry* entry) {
-      if (entry->is_over(real_now)) erase(entry);
+      if (entry->is_expired(real_now)) erase(entry);
     });
   }
 }
@@ -128,9 +129,9 @@ void Shard::sweep(Micros real_now, std::size_t buckets) {
 void Shard::sweep_in_turn(Micros real_now) {
   sweep(real_now, index_.buckets() <= kFewBuckets ? index_.buckets() : kBucketsPerSweep);
   index_.prefetch(cursor_, kBucketsPerSweep);
-  if (index_.size() > 0 || !is_noted_) return;
-  is_noted_ = false;
-  census_.occupied.fetch_and(~bit_, std::memory_order_relaxed);
+  if (index_.size() > 0 || !is_marked_) return;
+  is_marked_ = false;
+  key_count_.occupied.fetch_and(~bit_, std::memory_order_relaxed);
 }
 
 }  // namespace overlimit::memory

@@ -12,22 +12,22 @@
 
 namespace overlimit::memory {
 
-/// What the shards of a table share: how many keys it tracks, and which shards may hold entries.
-struct Census {
+/// The counts that the shards of a table share: how many keys it tracks, and which shards may hold entries.
+struct KeyCount {
   std::size_t max_keys;
   std::atomic<std::size_t> tracked{0};
   std::atomic<std::uint64_t> occupied{0};  ///< a bit per shard
 
   /// Counts one more key unless the table is full.
-  bool admit();
-  void leave() { tracked.fetch_sub(1, std::memory_order_relaxed); }
+  bool try_add();
+  void remove() { tracked.fetch_sub(1, std::memory_order_relaxed); }
 };
 
 /// Everything but `mutex` is guarded by `mutex`.
 class Shard {
  public:
   /// `memory` must be zeroed and outlive the shard; the index, of so many buckets at most, lies at its front.
-  Shard(std::span<std::byte> memory, std::size_t most_buckets, Census& census, unsigned ordinal = 0);
+  Shard(std::span<std::byte> memory, std::size_t most_buckets, KeyCount& key_count, unsigned ordinal = 0);
 
   ForkSafeMutex mutex;
 
@@ -41,37 +41,37 @@ class Shard {
   /// the purpose is ordinary. It's findable at once. nullptr when the table has no room for this purpose.
   Entry* insert(const KeyHash& key, std::uint64_t policy, std::span<const Tag> tags, Arena::Purpose purpose);
 
-  /// The entry with a record for each of these tags first, in their order, and after them those of others
-  /// that have not expired. The entry may move. Throws std::bad_alloc.
-  Entry* conform(Entry* entry, std::span<const Tag> tags, Micros now);
+  /// Rebuilds an entry so that it starts with the records of these tags, in their order; other records that
+  /// have not expired follow. The entry may move. Throws std::bad_alloc.
+  Entry* with_records(Entry* entry, std::span<const Tag> tags, Micros now);
 
   /// Starts an entry from what another one holds.
   void copy_records(Entry& to, Entry& from);
 
   void erase(Entry* entry);
 
-  /// Drops all entries of a policy.
-  void erase_all(std::uint64_t policy);
+  /// Erases all entries of a policy.
+  void erase_policy(std::uint64_t policy);
 
   /// Whether the next unknown key would find no room.
   [[nodiscard]] bool is_full() const {
-    return starved_ || census_.tracked.load(std::memory_order_relaxed) >= census_.max_keys;
+    return is_out_of_bytes_ || key_count_.tracked.load(std::memory_order_relaxed) >= key_count_.max_keys;
   }
 
-  /// How many buckets a call on a full shard looks at: all of a small one.
+  /// How many buckets a call on a full shard sweeps: all of a small one.
   [[nodiscard]] std::size_t buckets_when_full() const {
     return index_.buckets() <= 1024 ? index_.buckets() : 64;
   }
 
-  /// Whether it's time to sweep some shard: at every fourth call that comes by here.
+  /// Whether it is time to sweep some shard: at every fourth call on this one.
   [[nodiscard]] bool is_sweep_due() { return ++calls_ % kCallsPerSweep == 0; }
 
   /// Whether any entry here is an overflow cell.
-  [[nodiscard]] bool overflows() const { return cells_ > 0; }
+  [[nodiscard]] bool has_overflow_cells() const { return cells_ > 0; }
 
-  /// Looks at the next few buckets and drops the entries that are over.
+  /// Erases the expired entries in the next few buckets.
   void sweep(Micros real_now, std::size_t buckets);
-  /// Looks at as many as the calls since the last one make up for, or at all of a small shard.
+  /// Sweeps as many buckets as are due after the calls since the last sweep, or all of a small shard.
   void sweep_in_turn(Micros real_now);
 
  private:
@@ -81,17 +81,17 @@ class Shard {
 
   Entry* make_entry(const KeyHash& key, std::uint64_t policy, std::span<const Tag> tags, std::size_t extra,
                     Arena::Purpose purpose);
-  void note_occupied();
+  void mark_occupied();
 
-  // What a sweep needs lies next to the mutex, so that it reads few cache lines of a shard that nobody calls.
+  // The fields that a sweep needs lie next to the mutex, so that it reads few cache lines of an idle shard.
   Index index_;
-  std::size_t cursor_ = 0;  // buckets below it are still to be looked at
+  std::size_t cursor_ = 0;  // buckets below it are still to be swept
   unsigned calls_ = 0;
-  bool is_noted_ = false;
-  bool starved_ = false;  // the last unknown key found no bytes
+  bool is_marked_ = false;
+  bool is_out_of_bytes_ = false;  // the last new key found no room in the arena
   std::size_t cells_ = 0;
-  std::uint64_t bit_;  // its own of Census::occupied
-  Census& census_;
+  std::uint64_t bit_;  // of this shard in KeyCount::occupied
+  KeyCount& key_count_;
   Arena arena_;
 };
 

@@ -1,4 +1,4 @@
-#include "memory/attempt.hpp"
+#include "memory/transaction.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -9,9 +9,9 @@ namespace overlimit::memory {
 namespace {
 
 constexpr std::size_t kBucketsPerInsert = 8;
-// State of an injected clock is dropped by real time, this long after its last write.
+// Entries written with an injected clock are erased this long after their last write, in real time.
 constexpr Micros kInjectedKeep = Micros{3600} * 1'000'000;
-// How long somebody is told to wait whom only the company in an overflow cell refuses.
+// The retry_after of a charge that is refused only because of others in its overflow cell.
 constexpr Micros kCrowdedRetry = 1'000'000;
 
 std::span<const PlannedLimit> limits_of(const Target& target) { return target.charge->plan->limits(); }
@@ -20,13 +20,13 @@ Found found_in(const Target& target, const Record& record) {
   return {record.expires_at, record.header, cells_of(target.shard->arena(), record)};
 }
 
-// Keys without room of their own share one cell per policy and shard. Those of policies without room for that
-// share a common one, with all whose limits have the very same numbers: a limit that drains faster would
+// Keys without room of their own share one cell per policy and shard. Policies without room for such a cell
+// share a common one with those whose limits have the same numbers: a limit that drains faster would
 // drain the usage of the others. The lowest byte, which finds no place, tells the two kinds apart.
 KeyHash policy_cell_key(const Plan& plan) { return {plan.digest() << 8, plan.digest()}; }
 KeyHash common_cell_key(const Plan& plan) { return {plan.limits_digest() << 8 | 1, plan.limits_digest()}; }
 
-// Alone, this cost would have fitted: it is the others in the cell who make it too much for ever.
+// Alone, this cost would fit: together with the others in the cell it never does.
 Verdict crowded(const Examined& pair) {
   return over(pair.standing ? pair.expires_at - pair.now : kCrowdedRetry);
 }
@@ -42,9 +42,9 @@ Micros next_birth(std::atomic<Micros>& births, Micros now) {
 
 }  // namespace
 
-ChargeBits Attempt::run(const Rows& rows, std::atomic<Micros>& births) {
-  make_room();
-  for (Target& target : targets_) locate(target);
+ChargeBits Transaction::decide(const Rows& rows, std::atomic<Micros>& births) {
+  sweep_if_full();
+  for (Target& target : targets_) find_entry(target);
   if (targets_.size() > 1) share_costs();
   for (Target& target : targets_) examine(target);
   const Settlement settlement = settle(call_, [&](std::size_t i) { return targets_[i].verdict; });
@@ -59,31 +59,32 @@ ChargeBits Attempt::run(const Rows& rows, std::atomic<Micros>& births) {
       charge(target, rows, births);
     }
   }
-  tidy();
-  return call_.mode == Mode::consume ? in_cells_ : 0;
+  clean_up();
+  return call_.mode == Mode::consume ? crowded_ : 0;
 }
 
-void Attempt::make_room() {
+void Transaction::sweep_if_full() {
   for (Target& target : targets_) {
     if (target.shard->is_full()) target.shard->sweep(readings_.real_now, target.shard->buckets_when_full());
   }
 }
 
-void Attempt::locate(Target& target) {
+void Transaction::find_entry(Target& target) {
   target.cost = asked_by(*target.charge);
   target.entry = target.shard->find(target.key);
-  if (target.entry == nullptr) target.entry = entry_for_unknown(target);
-  if (target.entry != nullptr && !fits(*target.entry, target.charge->plan->tags())) {
-    target.entry = target.shard->conform(target.entry, target.charge->plan->tags(), readings_.now);
+  if (target.entry == nullptr) target.entry = entry_for_new_key(target);
+  if (target.entry != nullptr && !starts_with(*target.entry, target.charge->plan->tags())) {
+    target.entry = target.shard->with_records(target.entry, target.charge->plan->tags(), readings_.now);
   }
   find_lock(target);
 }
 
-// Behind the records of the limits. Who shares an overflow cell is not locked for the others in it.
-void Attempt::find_lock(Target& target) {
+// The lock follows the records of the limits. A key in an overflow cell is not locked because of others in
+// it.
+void Transaction::find_lock(Target& target) {
   if (target.entry == nullptr) return;
   if (target.entry->overflow) {
-    in_cells_ |= ChargeBits{1} << (&target - targets_.data());
+    crowded_ |= ChargeBits{1} << (&target - targets_.data());
     return;
   }
   target.lock_record = target.entry->find(kLockTag, target.charge->plan->size());
@@ -91,37 +92,39 @@ void Attempt::find_lock(Target& target) {
   target.lock = remembered(target.lock_record->expires_at, target.lock_record->header, readings_.now);
 }
 
-// A peek finds room as a hit would, and gives it back.
-Entry* Attempt::entry_for_unknown(Target& target) {
+// A peek makes an entry as a hit does, and erases it afterwards.
+Entry* Transaction::entry_for_new_key(Target& target) {
   const Plan& plan = *target.charge->plan;
-  Entry* const cell = cell_for(target);
+  Entry* const cell = overflow_cell_for(target);
   if (target.cost == 0) return cell;
-  if (Entry* own = start(target, {target.key, plan.digest()}, Arena::Purpose::ordinary, cell)) return own;
-  if (cell != nullptr && (cell->policy == plan.digest() || is_taken(target, *cell))) return cell;
+  if (Entry* own = start_entry(target, {target.key, plan.digest()}, Arena::Purpose::ordinary, cell))
+    return own;
+  if (cell != nullptr && (cell->policy == plan.digest() || is_shared_by_another(target, *cell))) return cell;
   const Holder policy{policy_cell_key(plan), plan.digest()};
-  if (Entry* made = start(target, policy, Arena::Purpose::policy_cell, cell)) return made;
+  if (Entry* made = start_entry(target, policy, Arena::Purpose::policy_cell, cell)) return made;
   if (cell != nullptr) return cell;
-  Entry* common = start(target, {common_cell_key(plan), kNoPolicy}, Arena::Purpose::common_cell, nullptr);
+  Entry* common =
+      start_entry(target, {common_cell_key(plan), kNoPolicy}, Arena::Purpose::common_cell, nullptr);
   if (common == nullptr) throw std::bad_alloc();
   return common;
 }
 
-// Where the keys of a policy spend that have no room of their own.
-Entry* Attempt::cell_for(const Target& target) {
-  if (!target.shard->overflows()) return nullptr;
+// The overflow cell that the keys of a policy without room of their own are charged to.
+Entry* Transaction::overflow_cell_for(const Target& target) {
+  if (!target.shard->has_overflow_cells()) return nullptr;
   Entry* const cell = target.shard->find(policy_cell_key(*target.charge->plan));
   return cell != nullptr ? cell : target.shard->find(common_cell_key(*target.charge->plan));
 }
 
-// Whether another key of the policy spends there in this call, which a cell made now would never hear of.
-bool Attempt::is_taken(const Target& target, const Entry& cell) const {
+// Whether another key of the policy is charged there in this call, which a cell made now would miss.
+bool Transaction::is_shared_by_another(const Target& target, const Entry& cell) const {
   return std::ranges::any_of(targets_, [&](const Target& other) {
     return other.entry == &cell && other.charge->plan->digest() == target.charge->plan->digest();
   });
 }
 
-// A new entry starts from the cell in use until now: what was spent there may have been its own.
-Entry* Attempt::start(Target& target, const Holder& holder, Arena::Purpose purpose, Entry* cell) {
+// A new entry starts as a copy of the cell used until now: what was charged there may have been its own.
+Entry* Transaction::start_entry(Target& target, const Holder& holder, Arena::Purpose purpose, Entry* cell) {
   Entry* entry = target.shard->insert(holder.key, holder.policy, target.charge->plan->tags(), purpose);
   if (entry == nullptr) return nullptr;
   target.fresh = true;
@@ -129,7 +132,7 @@ Entry* Attempt::start(Target& target, const Holder& holder, Arena::Purpose purpo
   return entry;
 }
 
-void Attempt::share_costs() {
+void Transaction::share_costs() {
   for (Target& target : targets_) {
     if (target.entry == nullptr || !target.entry->overflow) continue;
     target.cost = 0;
@@ -140,7 +143,7 @@ void Attempt::share_costs() {
   }
 }
 
-void Attempt::examine(Target& target) {
+void Transaction::examine(Target& target) {
   const Cost asked = asked_by(*target.charge);
   const Record* record = target.entry == nullptr ? nullptr : target.entry->begin();
   std::size_t pair = target.first;
@@ -156,7 +159,7 @@ void Attempt::examine(Target& target) {
   }
 }
 
-void Attempt::charge(Target& target, const Rows& rows, std::atomic<Micros>& births) {
+void Transaction::charge(Target& target, const Rows& rows, std::atomic<Micros>& births) {
   Entry& entry = *target.entry;
   if (entry.birth == 0) entry.birth = next_birth(births, readings_.now);
   Record* record = entry.begin();
@@ -166,19 +169,19 @@ void Attempt::charge(Target& target, const Rows& rows, std::atomic<Micros>& birt
     if (!target.charged) commit(target.shard->arena(), *record, written);
     ++record;
   }
-  keep(target);
+  set_sweep_time(target);
   mark_charged(target);
 }
 
-// Who shares its overflow cell is charged with it.
-void Attempt::mark_charged(Target& target) {
+// All targets that share an overflow cell are charged with the first of them.
+void Transaction::mark_charged(Target& target) {
   target.charged = true;
   if (!target.entry->overflow) return;
   for (Target& other : targets_) other.charged = other.charged || other.entry == target.entry;
 }
 
-Written Attempt::show_as_charged(const Target& target, const Limit& limit, const Rows& rows, std::size_t row,
-                                 Micros birth) {
+Written Transaction::show_as_charged(const Target& target, const Limit& limit, const Rows& rows,
+                                     std::size_t row, Micros birth) {
   const Written written = charged(limit, examined_[row], target.cost);
   show_charged(limit, written.header, readings_.now, birth, rows, row);
   if (target.charge->role == Role::on_refusal) {
@@ -189,8 +192,8 @@ Written Attempt::show_as_charged(const Target& target, const Limit& limit, const
   return written;
 }
 
-void Attempt::refuse(Target& target, const Settlement& settlement, const Rows& rows,
-                     std::atomic<Micros>& births) {
+void Transaction::refuse(Target& target, const Settlement& settlement, const Rows& rows,
+                         std::atomic<Micros>& births) {
   auto set = sanction(settlement, *target.charge, target.verdict, target.lock, readings_.now);
   if (target.lock_record == nullptr) set.reset();
   const std::optional<LockRecord>& lock = set ? set : target.lock;
@@ -202,20 +205,20 @@ void Attempt::refuse(Target& target, const Settlement& settlement, const Rows& r
   if (set && call_.mode == Mode::consume) write_lock(target, *set, births);
 }
 
-void Attempt::write_lock(Target& target, const LockRecord& lock, std::atomic<Micros>& births) {
+void Transaction::write_lock(Target& target, const LockRecord& lock, std::atomic<Micros>& births) {
   if (target.entry->birth == 0) target.entry->birth = next_birth(births, readings_.now);
   target.lock_record->header = std::bit_cast<Header>(lock.lock);
   target.lock_record->expires_at = lock.expires_at;
-  keep(target);
+  set_sweep_time(target);
   mark_charged(target);
 }
 
-void Attempt::keep(Target& target) {
+void Transaction::set_sweep_time(Target& target) {
   Entry& entry = *target.entry;
   entry.sweep_at = readings_.injected ? readings_.real_now + kInjectedKeep : entry.last_expiry();
 }
 
-Entry* Attempt::charged_entry(const Target& target, Micros birth) {
+Entry* Transaction::charged_entry(const Target& target, Micros birth) {
   const Plan& plan = *target.charge->plan;
   for (const KeyHash& key : {target.key, policy_cell_key(plan), common_cell_key(plan)}) {
     Entry* const entry = target.shard->find(key);
@@ -224,7 +227,7 @@ Entry* Attempt::charged_entry(const Target& target, Micros birth) {
   return nullptr;
 }
 
-void Attempt::refund(std::span<const Receipt> receipts) {
+void Transaction::refund(std::span<const Receipt> receipts) {
   for (Target& target : targets_) {
     const Micros birth = receipts[target.first].birth;
     target.cost = asked_by(*target.charge);
@@ -232,11 +235,11 @@ void Attempt::refund(std::span<const Receipt> receipts) {
   }
   share_costs();
   for (Target& target : targets_) {
-    if (target.entry != nullptr && !target.charged) give_back(target, receipts);
+    if (target.entry != nullptr && !target.charged) refund_target(target, receipts);
   }
 }
 
-void Attempt::give_back(Target& target, std::span<const Receipt> receipts) {
+void Transaction::refund_target(Target& target, std::span<const Receipt> receipts) {
   std::size_t pair = target.first;
   for (const PlannedLimit& planned : limits_of(target)) {
     const Receipt& receipt = receipts[pair++];
@@ -249,27 +252,28 @@ void Attempt::give_back(Target& target, std::span<const Receipt> receipts) {
   mark_charged(target);
 }
 
-void Attempt::lock(Micros duration, std::atomic<Micros>& births) {
-  make_room();
+void Transaction::lock(Micros duration, std::atomic<Micros>& births) {
+  sweep_if_full();
   for (Target& target : targets_) {
     const Plan& plan = *target.charge->plan;
     target.cost = 1;
     target.entry = target.shard->find(target.key);
-    if (target.entry == nullptr) target.entry = entry_for_unknown(target);
+    if (target.entry == nullptr) target.entry = entry_for_new_key(target);
     if (target.entry->overflow) {
-      tidy();
+      clean_up();
       throw std::bad_alloc();
     }
     std::vector<Tag> tags(plan.tags().begin(), plan.tags().end());
     if (plan.penalty() == nullptr) tags.push_back(kLockTag);
-    if (!fits(*target.entry, tags)) target.entry = target.shard->conform(target.entry, tags, readings_.now);
+    if (!starts_with(*target.entry, tags))
+      target.entry = target.shard->with_records(target.entry, tags, readings_.now);
     find_lock(target);
     write_lock(target, locked_by_hand(target.lock, readings_.now, duration), births);
   }
 }
 
-// A lock that ends now keeps its level and for how long that is remembered.
-void Attempt::unlock(std::atomic<Micros>& births) {
+// A lock that ends now keeps its level, which is remembered for as long as before.
+void Transaction::unlock(std::atomic<Micros>& births) {
   for (Target& target : targets_) {
     target.entry = target.shard->find(target.key);
     if (target.entry == nullptr) continue;
@@ -278,8 +282,8 @@ void Attempt::unlock(std::atomic<Micros>& births) {
   }
 }
 
-// A sweep may drop any entry, so that it comes when nothing points into the shards any more.
-void Attempt::tidy() {
+// A sweep may erase any entry, so it runs when nothing points into the shards any more.
+void Transaction::clean_up() {
   for (Target& target : targets_) {
     if (target.fresh && !target.charged) target.shard->erase(target.entry);
   }

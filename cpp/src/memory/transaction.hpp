@@ -1,4 +1,4 @@
-// One call on the table, from its charges to its rows, while the locks of its shards are held.
+// One call on the table, from its charges to its rows, under the locks of its shards.
 #pragma once
 
 #include <atomic>
@@ -13,32 +13,32 @@
 
 namespace overlimit::memory {
 
-/// A charge and the entry that answers for it.
+/// A charge, and the entry that decides it.
 struct Target {
   const Charge* charge;
   KeyHash key;
   Shard* shard;
-  std::size_t first;              ///< the row of the charge's first pair
-  Entry* entry = nullptr;         ///< nullptr: never seen, and nothing is to be written
-  Cost cost = 0;                  ///< what the entry is charged; in an overflow cell, for all that share it
-  Status verdict{};               ///< the worst of its pairs, or locked
-  bool fresh = false;             ///< inserted by this call, to be taken back if it isn't charged
-  bool charged = false;           ///< itself, or an earlier target with the same overflow cell
-  Record* lock_record = nullptr;  ///< where its lock is, or would be; nullptr: it has none and can get none
-  std::optional<LockRecord> lock{};  ///< as far as it is remembered
+  std::size_t first;       ///< the row of the charge's first pair
+  Entry* entry = nullptr;  ///< nullptr: the key is new, and nothing is written
+  Cost cost = 0;           ///< what the entry is charged; for an overflow cell, the sum of all that share it
+  Status verdict{};        ///< the worst of its pairs, or locked
+  bool fresh = false;      ///< inserted by this call, to be erased if it is not charged
+  bool charged = false;    ///< itself, or an earlier target with the same overflow cell
+  Record* lock_record = nullptr;     ///< the record of its lock; nullptr: the entry has none
+  std::optional<LockRecord> lock{};  ///< none if it has been forgotten
 };
 
-/// The instants a call needs: its own, and real time, by which entries are dropped.
+/// The instants of a call: its own, and real time, by which entries are erased.
 struct Readings {
   Micros now;
   Micros real_now;
-  bool injected;  ///< now has nothing to do with real time
+  bool injected;  ///< now is not real time
 };
 
 /// The examined pairs of a call; most calls have few.
-class Examinations {
+class ExaminedPairs {
  public:
-  explicit Examinations(std::size_t pairs)
+  explicit ExaminedPairs(std::size_t pairs)
       : many_(pairs > kInline ? std::make_unique<Examined[]>(pairs) : nullptr),
         pairs_(many_ ? many_.get() : few_.data()) {}
   Examined& operator[](std::size_t pair) { return pairs_[pair]; }
@@ -50,20 +50,21 @@ class Examinations {
   Examined* pairs_;
 };
 
-class Attempt {
+/// Decides one call and writes it: all of it or nothing.
+class Transaction {
  public:
-  /// The targets name their charge, key and shard; those shards are locked for as long as this lives.
-  Attempt(const Call& call, std::span<Target> targets, std::size_t pairs, const Readings& readings)
+  /// The targets have their charge, key and shard; those shards are locked for as long as this lives.
+  Transaction(const Call& call, std::span<Target> targets, std::size_t pairs, const Readings& readings)
       : call_(call), targets_(targets), readings_(readings), examined_(pairs) {}
 
-  /// Decides, writes what is to be written, and fills the rows. `births` is the newest birth given out.
+  /// Decides the call, writes it if it passes, and fills the rows. `births` is the newest birth given out.
   /// Returns the crowded charges (see Store::decide). Throws std::bad_alloc before anything is charged.
-  ChargeBits run(const Rows& rows, std::atomic<Micros>& births);
+  ChargeBits decide(const Rows& rows, std::atomic<Micros>& births);
 
-  /// Gives back what the targets were charged (see Store::refund).
+  /// Refunds what the targets were charged (see Store::refund).
   void refund(std::span<const Receipt> receipts);
 
-  /// Locks every target by hand. Throws std::bad_alloc where there is no room for a key of its own.
+  /// Locks every target. Throws std::bad_alloc where there is no room for a key of its own.
   void lock(Micros duration, std::atomic<Micros>& births);
   void unlock(std::atomic<Micros>& births);
 
@@ -74,11 +75,11 @@ class Attempt {
     std::uint64_t policy;
   };
 
-  void locate(Target& target);
-  Entry* entry_for_unknown(Target& target);
-  static Entry* cell_for(const Target& target);
-  [[nodiscard]] bool is_taken(const Target& target, const Entry& cell) const;
-  static Entry* start(Target& target, const Holder& holder, Arena::Purpose purpose, Entry* cell);
+  void find_entry(Target& target);
+  Entry* entry_for_new_key(Target& target);
+  static Entry* overflow_cell_for(const Target& target);
+  [[nodiscard]] bool is_shared_by_another(const Target& target, const Entry& cell) const;
+  static Entry* start_entry(Target& target, const Holder& holder, Arena::Purpose purpose, Entry* cell);
   void share_costs();
   void find_lock(Target& target);
   void examine(Target& target);
@@ -87,18 +88,18 @@ class Attempt {
                           Micros birth);
   void refuse(Target& target, const Settlement& settlement, const Rows& rows, std::atomic<Micros>& births);
   void write_lock(Target& target, const LockRecord& lock, std::atomic<Micros>& births);
-  void give_back(Target& target, std::span<const Receipt> receipts);
+  void refund_target(Target& target, std::span<const Receipt> receipts);
   void mark_charged(Target& target);
-  void make_room();
-  void keep(Target& target);
+  void sweep_if_full();
+  void set_sweep_time(Target& target);
   Entry* charged_entry(const Target& target, Micros birth);
-  void tidy();
+  void clean_up();
 
   const Call& call_;
   std::span<Target> targets_;
   Readings readings_;
-  ChargeBits in_cells_ = 0;  // the charges whose entry is an overflow cell
-  Examinations examined_;
+  ChargeBits crowded_ = 0;  // the charges whose entry is an overflow cell
+  ExaminedPairs examined_;
 };
 
 }  // namespace overlimit::memory

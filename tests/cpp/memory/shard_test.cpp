@@ -51,8 +51,8 @@ class Shards : public ::testing::Test {
 
   const Plan plan{"p", {fixed_window(5, kMinute)}};
   Region region{kBytes};
-  Census census{32};
-  Shard shard{std::span(region.data(), kBytes), kBuckets, census};
+  KeyCount key_count{32};
+  Shard shard{std::span(region.data(), kBytes), kBuckets, key_count};
 };
 
 TEST_F(Shards, FindWhatWasInsertedAndNothingElse) {
@@ -68,7 +68,7 @@ TEST_F(Shards, StartAnEntryWithAnEmptyRecordPerLimit) {
   EXPECT_EQ(entry.key, key_at(3));
   EXPECT_EQ(entry.birth, 0);
   EXPECT_EQ(entry.records, 1U);
-  EXPECT_TRUE(fits(entry, plan.tags()));
+  EXPECT_TRUE(starts_with(entry, plan.tags()));
   EXPECT_EQ(entry.begin()->expires_at, 0);
   EXPECT_EQ(entry.begin()->header, Header{});
 }
@@ -104,12 +104,12 @@ TEST_F(Shards, BehaveLikeAMap) {
         insert(key)->birth = step;
         model[id] = step;
       }
-      ASSERT_EQ(census.tracked, model.size());
+      ASSERT_EQ(key_count.tracked, model.size());
     }
     for (const auto& [id, birth] : model)
       shard.erase(shard.find(key_at(id.first & 63, id.first << 8 | id.second)));
   }
-  EXPECT_EQ(census.tracked, 0U);
+  EXPECT_EQ(key_count.tracked, 0U);
 }
 
 TEST_F(Shards, TrackNoMoreKeysThanTheCensusAllows) {
@@ -120,25 +120,25 @@ TEST_F(Shards, TrackNoMoreKeysThanTheCensusAllows) {
   EXPECT_TRUE(shard.is_full());
   EXPECT_EQ(insert(key_at(40)), nullptr);
   EXPECT_EQ(shard.find(key_at(40)), nullptr);
-  EXPECT_EQ(census.tracked, 32U);
+  EXPECT_EQ(key_count.tracked, 32U);
   shard.erase(shard.find(key_at(0)));
   EXPECT_NE(insert(key_at(40)), nullptr);
 }
 
 TEST_F(Shards, HaveRoomForOverflowCellsWhenTheyAreFull) {
   for (std::uint64_t home = 0; home < 32; ++home) insert(key_at(home));
-  EXPECT_FALSE(shard.overflows());
+  EXPECT_FALSE(shard.has_overflow_cells());
   Entry* cell = insert_cell(key_at(40));
   EXPECT_TRUE(cell->overflow);
-  EXPECT_TRUE(shard.overflows());
-  EXPECT_EQ(census.tracked, 32U);
+  EXPECT_TRUE(shard.has_overflow_cells());
+  EXPECT_EQ(key_count.tracked, 32U);
   shard.erase(cell);
-  EXPECT_FALSE(shard.overflows());
-  EXPECT_EQ(census.tracked, 32U);
+  EXPECT_FALSE(shard.has_overflow_cells());
+  EXPECT_EQ(key_count.tracked, 32U);
 }
 
 TEST_F(Shards, CountAKeyOnlyWhenThereAreBytesForIt) {
-  Census many{100'000};
+  KeyCount many{100'000};
   const Region small_region(8 << 10);
   Shard small(std::span(small_region.data(), 8 << 10), kBuckets, many);
   std::size_t inserted = 0;
@@ -151,7 +151,7 @@ TEST_F(Shards, CountAKeyOnlyWhenThereAreBytesForIt) {
 }
 
 TEST_F(Shards, AreFullWhenTheLastKeyFoundNoBytesUntilOneDoes) {
-  Census many{100'000};
+  KeyCount many{100'000};
   const Region small_region(8 << 10);
   Shard small(std::span(small_region.data(), 8 << 10), kBuckets, many);
   const Plan large("large", std::vector(16, fixed_window(5, kMinute)));
@@ -171,7 +171,7 @@ TEST_F(Shards, AreFullWhenTheLastKeyFoundNoBytesUntilOneDoes) {
 }
 
 TEST_F(Shards, HaveAllTheirRoomAgainWhenTheyAreEmpty) {
-  Census many{100'000};
+  KeyCount many{100'000};
   const Region small_region(16 << 10);
   Shard small(std::span(small_region.data(), 16 << 10), 2 * kBuckets, many);
   const Plan large("large", std::vector(16, fixed_window(5, kMinute)));
@@ -211,8 +211,8 @@ class Conforming : public Shards {
 
 TEST_F(Conforming, KeepsTheStateOfKnownTags) {
   const Plan after("p", {other, sliding});
-  entry = shard.conform(entry, after.tags(), 200);
-  EXPECT_TRUE(fits(*entry, after.tags()));
+  entry = shard.with_records(entry, after.tags(), 200);
+  EXPECT_TRUE(starts_with(*entry, after.tags()));
   EXPECT_EQ(cells(*record_of(*entry, sliding)),
             (std::vector<Cell>{{0, 10}, {1, 10}, {2, 10}, {3, 10}, {4, 10}}));
   EXPECT_EQ(record_of(*entry, sliding)->header, (Header{5, 1, 0}));
@@ -220,29 +220,29 @@ TEST_F(Conforming, KeepsTheStateOfKnownTags) {
 }
 
 TEST_F(Conforming, KeepsWhatTheEntryIs) {
-  entry = shard.conform(entry, Plan("p", {sliding}).tags(), 200);
+  entry = shard.with_records(entry, Plan("p", {sliding}).tags(), 200);
   EXPECT_EQ(shard.find(key_at(3)), entry);
   EXPECT_EQ(entry->key, key_at(3));
   EXPECT_EQ(entry->birth, 17);
   EXPECT_EQ(entry->sweep_at, 18);
   EXPECT_FALSE(entry->overflow);
-  EXPECT_EQ(census.tracked, 1U);
+  EXPECT_EQ(key_count.tracked, 1U);
 }
 
 TEST_F(Conforming, CarriesForeignRecordsUntilTheyExpire) {
   const Plan after("p", {sliding});
-  entry = shard.conform(entry, after.tags(), 99);
+  entry = shard.with_records(entry, after.tags(), 99);
   ASSERT_EQ(entry->records, 2U);
   EXPECT_EQ(entry->begin()->tag, sliding.tag()) << "the policy's own come first";
   EXPECT_EQ(record_of(*entry, fixed)->header, (Header{1, 2, 3}));
-  entry = shard.conform(entry, after.tags(), 100);
+  entry = shard.with_records(entry, after.tags(), 100);
   EXPECT_EQ(entry->records, 1U);
 }
 
 TEST_F(Conforming, FindsACarriedRecordAgainWhenTheOldPolicyReturns) {
-  entry = shard.conform(entry, Plan("p", {other}).tags(), 50);
+  entry = shard.with_records(entry, Plan("p", {other}).tags(), 50);
   EXPECT_EQ(entry->records, 3U);
-  entry = shard.conform(entry, before.tags(), 50);
+  entry = shard.with_records(entry, before.tags(), 50);
   EXPECT_EQ(record_of(*entry, fixed)->header, (Header{1, 2, 3}));
   EXPECT_EQ(cells(*record_of(*entry, sliding)).size(), 5U);
 }
@@ -250,10 +250,10 @@ TEST_F(Conforming, FindsACarriedRecordAgainWhenTheOldPolicyReturns) {
 TEST_F(Conforming, LosesNoMemory) {
   const Plan after("p", {other});
   for (int round = 0; round < 10'000; ++round) {
-    entry = shard.conform(entry, after.tags(), 1'000);
+    entry = shard.with_records(entry, after.tags(), 1'000);
     ASSERT_EQ(entry->records, 1U);
     for (int at = 0; at < 5; ++at) charge(*record_of(*entry, other), at, 10);
-    entry = shard.conform(entry, before.tags(), 1'000);
+    entry = shard.with_records(entry, before.tags(), 1'000);
     for (int at = 0; at < 5; ++at) charge(*record_of(*entry, sliding), at, 10);
     ASSERT_EQ(cells(*record_of(*entry, sliding)).size(), 5U);
   }
@@ -261,8 +261,8 @@ TEST_F(Conforming, LosesNoMemory) {
 
 TEST_F(Conforming, KeepsAnOverflowCellOne) {
   Entry* cell = shard.insert(key_at(9), before.digest(), before.tags(), Arena::Purpose::policy_cell);
-  EXPECT_TRUE(shard.conform(cell, Plan("p", {sliding}).tags(), 200)->overflow);
-  EXPECT_TRUE(shard.overflows());
+  EXPECT_TRUE(shard.with_records(cell, Plan("p", {sliding}).tags(), 200)->overflow);
+  EXPECT_TRUE(shard.has_overflow_cells());
 }
 
 class Copying : public Conforming {
@@ -314,7 +314,7 @@ class Sweeping : public Shards {
   void SetUp() override {
     for (std::uint64_t home = 0; home < 10; ++home) insert(key_at(home))->sweep_at = Micros(10 + home);
   }
-  std::size_t left() { return census.tracked; }
+  std::size_t left() { return key_count.tracked; }
 };
 
 TEST_F(Sweeping, DropsWhatIsDueAndNotOneMicrosecondEarlier) {
@@ -344,32 +344,32 @@ TEST_F(Sweeping, FindsEverythingDueInACrowd) {
   EXPECT_EQ(left(), 0U);
 }
 
-TEST(Census, CountsUpToItsBound) {
-  Census census{2};
-  EXPECT_TRUE(census.admit());
-  EXPECT_TRUE(census.admit());
-  EXPECT_FALSE(census.admit());
-  EXPECT_EQ(census.tracked, 2U);
-  census.leave();
-  EXPECT_TRUE(census.admit());
+TEST(KeyCount, CountsUpToItsBound) {
+  KeyCount key_count{2};
+  EXPECT_TRUE(key_count.try_add());
+  EXPECT_TRUE(key_count.try_add());
+  EXPECT_FALSE(key_count.try_add());
+  EXPECT_EQ(key_count.tracked, 2U);
+  key_count.remove();
+  EXPECT_TRUE(key_count.try_add());
 }
 
-TEST(Census, IsNeverSeenAboveItsBound) {
-  Census census{1};
+TEST(KeyCount, IsNeverSeenAboveItsBound) {
+  KeyCount key_count{1};
   std::atomic<int> too_many = 0;
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
       for (int step = 0; step < 20'000; ++step) {
-        const bool admitted = census.admit();
-        if (census.tracked > 1) ++too_many;
-        if (admitted) census.leave();
+        const bool admitted = key_count.try_add();
+        if (key_count.tracked > 1) ++too_many;
+        if (admitted) key_count.remove();
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(too_many, 0);
-  EXPECT_EQ(census.tracked, 0U);
+  EXPECT_EQ(key_count.tracked, 0U);
 }
 
 }  // namespace
