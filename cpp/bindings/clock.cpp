@@ -2,7 +2,9 @@
 
 #include <cmath>
 #include <limits>
+#include <string>
 
+#include "errors.hpp"
 #include "manual_clock.hpp"
 
 namespace overlimit::python {
@@ -24,16 +26,17 @@ Micros micros_from(PyObject* seconds, const char* what) {
   double value = PyFloat_AsDouble(seconds);
   if (value == -1.0 && PyErr_Occurred() != nullptr) {
     if (PyErr_ExceptionMatches(PyExc_TypeError) != 0) {
-      PyErr_Format(PyExc_TypeError, "%s must be a number of seconds, not %.100s", what,
-                   Py_TYPE(seconds)->tp_name);
+      PyErr_Clear();
+      raise_about(PyExc_TypeError, (std::string(what) + " must be a number of seconds, not %U").c_str(),
+                  seconds);
     }
     if (PyErr_ExceptionMatches(PyExc_OverflowError) == 0) throw PythonError{};
     PyErr_Clear();
     value = std::numeric_limits<double>::infinity();
   }
   if (!(std::fabs(value) < 9e9)) {
-    PyErr_Format(PyExc_ValueError, "%s: %R seconds are outside [0, 2^53 - 2^50) microseconds", what, seconds);
-    throw PythonError{};
+    raise_about(PyExc_ValueError,
+                (std::string(what) + " must be a number of seconds below 7.88e9, not %U").c_str(), seconds);
   }
   // The whole seconds and the fraction are exact; only the fraction is rounded.
   const double whole = std::floor(value);
@@ -56,9 +59,11 @@ ClockSource::ClockSource(PyObject* clock) : object_(Object::borrow(clock)) {
       reader_ = Object::borrow(clock);
     }
     if (PyCallable_Check(reader_.get()) == 0) {
-      PyErr_Format(PyExc_TypeError, "clock must have a now() or be callable, not %.100s",
-                   Py_TYPE(clock)->tp_name);
-      throw PythonError{};
+      raise_about(
+          PyExc_TypeError,
+          "clock must be a function such as time.time or an object with now(), in seconds since the Unix "
+          "epoch, not %U",
+          clock);
     }
   }
 }
@@ -75,7 +80,7 @@ std::optional<Micros> ClockSource::read() const {
       break;
   }
   const Object reading = Object::steal(checked(PyObject_CallNoArgs(reader_.get())));
-  return checked_instant(micros_from(reading.get(), "the clock"));
+  return checked_instant(micros_from(reading.get(), "what the clock returns"));
 }
 
 bool ClockSource::is_same(const ClockSource& other) const {

@@ -37,8 +37,11 @@ Keywords parse_keywords(PyObject* const* values, PyObject* names, bool takes_pat
     } else if (takes_patience && PyUnicode_Compare(name, patience_name) == 0) {
       keywords.patience = values[i];
     } else {
-      PyErr_Format(PyExc_TypeError,
-                   "unexpected keyword argument %R: there is only cost, identifiers have no names", name);
+      PyErr_Format(
+          PyExc_TypeError,
+          "unexpected keyword argument %R: the only one is cost, and identifiers are given by position, "
+          "as in hit('user:42', cost=2)",
+          name);
       throw PythonError{};
     }
   }
@@ -76,7 +79,7 @@ void announce(const Object& on_decision, const Object& decision) {
 
 Object ask(PyObject* self, std::span<PyObject* const> identifiers, Mode mode, Micros patience,
            PyObject* cost) {
-  if (identifiers.empty()) raise_value_error("name at least one identifier, as in hit('user:42')");
+  if (identifiers.empty()) raise_value_error(kNoIdentifier);
   const WholeCost whole(cost);
   const Cost units = cost == one ? 1 : whole.units();
   Binding& binding = binding_of(self);
@@ -111,8 +114,10 @@ PyObject* ask_within(PyObject* self, PyObject* const* arguments, Py_ssize_t coun
 GivenCharge parse_charge(PyObject* charge) {
   const Py_ssize_t size = PyTuple_Check(charge) ? PyTuple_GET_SIZE(charge) : 0;
   if (size < 2 || size > 3) {
-    PyErr_SetString(PyExc_TypeError, "a charge is a tuple (limiter, identifier[, cost])");
-    throw PythonError{};
+    raise_about(PyExc_TypeError,
+                "a charge must be a tuple (limiter, identifier[, cost]), as in "
+                "hit_all([(limiter, 'user:42'), (other, 'ip:203.0.113.7', 2)]), not %U",
+                charge);
   }
   GivenCharge given{PyTuple_GET_ITEM(charge, 0), PyTuple_GET_ITEM(charge, 1), one};
   if (size > 2) given.cost = PyTuple_GET_ITEM(charge, 2);

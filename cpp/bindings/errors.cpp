@@ -64,6 +64,13 @@ void translate() {
 
 }  // namespace
 
+void raise_about(PyObject* type, const char* format, PyObject* argument) {
+  const Object module = Object::steal(checked(PyImport_ImportModule("overlimit._arguments")));
+  const Object shown = Object::steal(checked(PyObject_CallMethod(module.get(), "shown", "O", argument)));
+  PyErr_Format(type, format, shown.get());
+  throw PythonError{};
+}
+
 void set_python_error() noexcept {
   try {
     translate();

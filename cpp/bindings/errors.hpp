@@ -17,6 +17,10 @@ namespace overlimit::python {
 /// those of overlimit.errors with the same names.
 void set_python_error() noexcept;
 
+/// Raises an error about a wrong argument, thrown as PythonError: the format's one %U becomes the argument's
+/// repr, cut short where it's long.
+[[noreturn]] void raise_about(PyObject* type, const char* format, PyObject* argument);
+
 /// Runs an action and turns what it throws into a Python exception and `failure`.
 template <class Action, class Result>
 Result guarded(Result failure, const Action& action) noexcept {

@@ -1,11 +1,14 @@
 #include "identifiers.hpp"
 
+#include "errors.hpp"
+
 namespace overlimit::python {
 namespace {
 
 std::string_view checked_bytes(std::string_view bytes) {
   if (bytes.empty()) {
-    PyErr_SetString(PyExc_ValueError, "an identifier must not be empty");
+    PyErr_SetString(PyExc_ValueError,
+                    "an identifier must not be empty: name who is limited, such as 'user:42'");
     throw PythonError{};
   }
   return bytes;
@@ -26,10 +29,13 @@ std::string_view IdentifierBytes::view(PyObject* identifier) {
     return checked_bytes(
         {PyBytes_AS_STRING(identifier), static_cast<std::size_t>(PyBytes_GET_SIZE(identifier))});
   }
-  PyErr_Format(PyExc_TypeError,
-               "an identifier is a str or bytes such as 'user:42', not %.100s; cost is a keyword: cost=5",
-               Py_TYPE(identifier)->tp_name);
-  throw PythonError{};
+  const bool is_several = PyList_Check(identifier) || PyTuple_Check(identifier) || PyAnySet_Check(identifier);
+  raise_about(PyExc_TypeError,
+              is_several
+                  ? "an identifier must be a str or bytes, not %U: give several as hit(*identifiers)"
+                  : "an identifier must be a str or bytes such as 'user:42', not %U; a cost is given by "
+                    "name, as cost=5",
+              identifier);
 }
 
 // Lone surrogates have no UTF-8 of their own.
@@ -41,8 +47,7 @@ std::string_view IdentifierBytes::encode(PyObject* text) {
 
 void WholeCost::convert() {
   if (PyBool_Check(number_) || !PyIndex_Check(number_)) {
-    PyErr_Format(PyExc_TypeError, "cost must be an integer, not %.100s", Py_TYPE(number_)->tp_name);
-    throw PythonError{};
+    raise_about(PyExc_TypeError, "cost must be a whole number, not %U", number_);
   }
   converted_ = Object::steal(checked(PyNumber_Index(number_)));
   number_ = converted_.get();
@@ -53,8 +58,7 @@ Cost WholeCost::units() const {
   const long long value = PyLong_AsLongLongAndOverflow(number_, &overflow);
   if (value == -1 && PyErr_Occurred() != nullptr) throw PythonError{};
   if (overflow < 0 || (overflow == 0 && value < 0)) {
-    PyErr_Format(PyExc_ValueError, "cost must not be negative, got %R", number_);
-    throw PythonError{};
+    raise_about(PyExc_ValueError, "cost must be a whole number from 0, not %U", number_);
   }
   return overflow > 0 || value > kExact ? kExact : value;
 }

@@ -58,7 +58,7 @@ bool has_stand_in(const Binding& binding) {
 
 PyObject* reset(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
-    if (count == 0) raise_value_error("name at least one identifier");
+    if (count == 0) raise_value_error(kNoIdentifier);
     Binding& binding = binding_of(self);
     const Object policy = Object::borrow(binding.policy.get());
     IdentifierBytes bytes;
@@ -194,7 +194,7 @@ void check_is_about(PyObject* decision, const Binding& binding) {
   const PolicyIdentity& own = plan_of(binding.policy.get()).identity();
   const auto is_own = [&](const Subject& subject) { return plan_of(subject.policy).identity() == own; };
   if (!subjects.empty() && std::ranges::none_of(subjects, is_own)) {
-    raise_value_error("this decision is about other policies: refund it with a limiter that made it");
+    raise_value_error("this decision is about other policies: refund it with the limiter that made it");
   }
 }
 
@@ -293,7 +293,7 @@ PyObject* set_limits(PyObject* self, PyObject* arguments) {
 }
 
 void check_is_new(const LimiterObject& limiter) {
-  if (limiter.binding != nullptr) raise_value_error("a Limiter is initialised once");
+  if (limiter.binding != nullptr) raise_value_error("a Limiter is initialised once: build another one");
 }
 
 int initialise(PyObject* self, PyObject* arguments, PyObject* keywords) {
@@ -517,8 +517,7 @@ bool add_limiter(PyObject* module) {
 
 Binding& binding_of(PyObject* limiter) {
   if (!PyObject_TypeCheck(limiter, limiter_type)) {
-    PyErr_Format(PyExc_TypeError, "expected a Limiter, not %.100s", Py_TYPE(limiter)->tp_name);
-    throw PythonError{};
+    raise_about(PyExc_TypeError, "expected a Limiter, not %U", limiter);
   }
   if (of(limiter).binding == nullptr) {
     PyErr_SetString(PyExc_RuntimeError, "this Limiter was not initialised: its __init__ was never called");

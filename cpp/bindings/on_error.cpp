@@ -6,6 +6,7 @@
 #include "collected.hpp"
 #include "crowded.hpp"
 #include "decision.hpp"
+#include "errors.hpp"
 #include "handles.hpp"
 #include "limiter.hpp"
 #include "stats.hpp"
@@ -15,6 +16,8 @@ namespace overlimit::python {
 namespace {
 
 constexpr std::array kNames{"allow", "local", "deny", "raise"};
+
+constexpr const char* kWrongName = "on_error must be 'raise', 'allow', 'deny' or 'local', not %U";
 
 // Where neither the error nor the store says when to ask again.
 constexpr Micros kUsualPause = 100'000;
@@ -59,14 +62,12 @@ Object log_module() { return Object::steal(checked(PyImport_ImportModule("overli
 
 OnError on_error_from(PyObject* name) {
   if (!PyUnicode_Check(name)) {
-    PyErr_Format(PyExc_TypeError, "on_error must be a str, not %.100s", Py_TYPE(name)->tp_name);
-    throw PythonError{};
+    raise_about(PyExc_TypeError, kWrongName, name);
   }
   for (std::size_t i = 0; i < kNames.size(); ++i) {
     if (PyUnicode_CompareWithASCIIString(name, kNames[i]) == 0) return OnError(i);
   }
-  PyErr_Format(PyExc_ValueError, "on_error must be 'raise', 'allow', 'deny' or 'local', not %R", name);
-  throw PythonError{};
+  raise_about(PyExc_ValueError, kWrongName, name);
 }
 
 const char* name_of(OnError on_error) { return kNames[std::size_t(on_error)]; }

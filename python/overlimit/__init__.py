@@ -10,6 +10,7 @@ Several limits for several identifiers are decided in one atomic step, in memory
         print(f"come back in {decision.retry_after} s")
 """
 
+import sys as _sys
 from types import ModuleType as _ModuleType
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
@@ -36,6 +37,7 @@ from overlimit.mirrored import over_limit as over_limit
 from overlimit.mirrored import over_limit_multi as over_limit_multi
 from overlimit.mirrored import over_limit_multi_lua as over_limit_multi_lua
 from overlimit.mirrored import over_limit_sliding_window as over_limit_sliding_window
+from overlimit.other_names import missing_of_package as _missing_of_package
 from overlimit.penalty import Penalty as Penalty
 from overlimit.stores import MemoryStore as MemoryStore
 from overlimit.stores import RedisStore as RedisStore
@@ -50,3 +52,11 @@ if not _TYPE_CHECKING:
 def __dir__() -> list[str]:
     """Return the public names."""
     return sorted(globals()["__all__"])
+
+
+# A type checker shall go on telling of names that are not there.
+if not _TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """Say which module has a name that is not here."""
+        raise _missing_of_package(_sys.modules[__name__], name, _sys._getframe(1))

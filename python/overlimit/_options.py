@@ -25,7 +25,7 @@ def is_utf8(text: str) -> bool:
 
 
 def truth_of(name: str, value: Any) -> bool:
-    """Return a bool, given as one or as a word for it; raises ValueError naming the option."""
+    """Return a bool, given as one or as a word such as ``"yes"``; raises ValueError naming the option."""
     truth = _TRUTH.get(value.lower()) if isinstance(value, str) else value
     if not isinstance(truth, bool):
         raise ValueError(f"{name} must be True or False, not {value!r}")
@@ -45,7 +45,7 @@ def timeout_us_of(timeout: float | str) -> int:
     try:
         microseconds = round(float(timeout) * 1e6)
     except (OverflowError, TypeError, ValueError):
-        raise ValueError(f"timeout must be a number of seconds above 0, got {timeout!r}") from None
+        raise ValueError(f"timeout must be a number of seconds above 0, not {timeout!r}") from None
     if not 0 < microseconds < 1 << 49:
-        raise ValueError(f"timeout must be a number of seconds above 0, got {timeout!r}")
+        raise ValueError(f"timeout must be a number of seconds above 0, not {timeout!r}")
     return microseconds

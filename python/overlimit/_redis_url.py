@@ -9,6 +9,7 @@ from typing import Any, Literal
 from urllib.parse import parse_qsl, unquote
 
 from overlimit import _core
+from overlimit._arguments import nearest
 from overlimit._options import is_utf8
 
 __all__ = ["RedisUrl", "query_options"]
@@ -18,6 +19,7 @@ Layout = Literal["single", "unix", "sentinel", "cluster"]
 _URL = re.compile(
     r"(?P<scheme>[a-z+]+)://(?P<authority>[^/?#]*)(?P<path>[^?#]*)(\?(?P<query>[^#]*))?(#.*)?", re.DOTALL
 )
+_SCHEME = re.compile(r"[a-z+]{1,20}")
 _PLAIN_SCHEMES = ("redis", "valkey")
 _TLS_SCHEMES = ("rediss", "valkeys")
 _LAYOUTS: dict[str, Layout] = {"": "single", "sentinel": "sentinel", "cluster": "cluster"}
@@ -96,10 +98,12 @@ class RedisUrl:
 
 def _parts(url: str) -> tuple[str, str, str, str]:
     if not isinstance(url, str):
-        raise TypeError(f"a store's URL is a str, not {type(url).__name__}")
+        raise TypeError(
+            f"a store's URL must be a str such as 'redis://host:6379/0', not {type(url).__name__}"
+        )
     parts = _URL.fullmatch(url) if is_utf8(url) else None
     if parts is None:
-        raise ValueError(_looks_like())
+        raise ValueError(_not_a_url(url))
     scheme, authority, path, query = parts.group("scheme", "authority", "path", "query")
     if "@" in url[parts.start("path") :]:
         raise ValueError(
@@ -109,11 +113,26 @@ def _parts(url: str) -> tuple[str, str, str, str]:
     return scheme, authority, path, query or ""
 
 
-def _looks_like() -> str:
+def _not_a_url(text: str) -> str:
+    """Say what to write instead of a text, none of which is repeated but for a word of ours."""
+    if text in ("memory", "memory:", "memory:/"):
+        return f"a store's URL begins with a scheme and two slashes: write 'memory://', not {text!r}"
+    if "://" not in text:
+        return (
+            "a store's URL begins with a scheme such as redis://, and this one has none: write "
+            "'redis://localhost:6379/0', or 'memory://' for the memory of this process"
+        )
+    return _not_a_scheme(text.partition("://")[0])
+
+
+def _not_a_scheme(scheme: str) -> str:
+    if scheme == "memory":
+        return "the URL of the memory store is 'memory://', with nothing behind it"
+    beginning = f"{scheme}://" if _SCHEME.fullmatch(scheme) else "another scheme"
     return (
-        "a store's URL looks like 'memory://', 'redis://host:6379/0', 'valkey://host:6379/0', "
+        "a store's URL must be 'memory://' or look like 'redis://host:6379/0', 'valkey://host:6379/0', "
         "'rediss://host:6379/0' (with TLS), 'redis+sentinel://host:26379,host:26379/service/0', "
-        "'redis+cluster://host:6379,host:6379' or 'unix:///path'; this one is none of them"
+        f"'redis+cluster://host:6379,host:6379' or 'unix:///path', and this one begins with {beginning}"
     )
 
 
@@ -122,12 +141,12 @@ def _layout(scheme: str) -> tuple[Layout, bool]:
         return "unix", False
     base, plus, name = scheme.partition("+")
     if base not in (*_PLAIN_SCHEMES, *_TLS_SCHEMES) or name not in _LAYOUTS or (plus and not name):
-        raise ValueError(_looks_like())
+        raise ValueError(_not_a_scheme(scheme))
     return _LAYOUTS[name], base in _TLS_SCHEMES
 
 
 def query_options(query: str) -> dict[str, str]:
-    """Return what the query of a store's URL says; a database that is left blank is none."""
+    """Return the options in the query of a store's URL; an empty ``db=`` is left out."""
     pairs = parse_qsl(query, keep_blank_values=True)
     options = dict(pairs)
     if len(options) < len(pairs):
@@ -142,8 +161,9 @@ def _query(query: str, option_names: Collection[str]) -> tuple[str | None, dict[
     database = options.pop("db", None)
     unknown = sorted(set(options) - set(option_names))
     if unknown:
-        known = ", ".join(sorted(option_names))
-        raise ValueError(f"unknown option {unknown[0]!r} in the store's URL; there are db, {known}")
+        wanted = nearest(unknown[0], option_names)
+        instead = f"write {wanted}=" if wanted else f"it takes db, {', '.join(sorted(option_names))}"
+        raise ValueError(f"the store's URL has the unknown option {unknown[0]!r}: {instead}")
     return database, options
 
 

@@ -31,19 +31,29 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 class ManualClock(_core.ManualClock):
     """A clock that stands still until it is told to move: for tests and simulations.
 
-    It keeps whole microseconds; instants are seconds since the Unix epoch or aware datetimes. Moving it wakes
-    who waits in ``Limiter.acquire``. Thread-safe. Raises ValueError for an instant outside
-    [0, 2**53 - 2**50) microseconds or a datetime without a time zone.
+    It starts at 0.0, which is 1970-01-01 00:00 UTC, unless ``start`` says otherwise, and keeps whole
+    microseconds. Instants are seconds since the Unix epoch or aware datetimes. Moving it wakes the callers
+    that wait in ``Limiter.acquire``. Thread-safe. Raises ValueError for a datetime without a time zone, and
+    for an instant before 1970-01-01 or 2**53 - 2**50 microseconds (in the year 2219) or more after it.
     """
 
     def __init__(self, start: float | datetime = 0.0) -> None:
-        """Build a clock that reads ``start``."""
+        """Build a clock that reads ``start``; 0.0, the Unix epoch, by default."""
         super().__init__(_seconds_of(start))
         self._alarms: dict[Alarm, None] = {}
 
     def advance(self, seconds: float | timedelta, /) -> None:
-        """Move by so many seconds or a timedelta; what is negative moves back."""
-        super().advance(seconds.total_seconds() if isinstance(seconds, timedelta) else seconds)
+        """Move by so many seconds or a timedelta; a negative one moves back."""
+        step = seconds.total_seconds() if isinstance(seconds, timedelta) else seconds
+        try:
+            super().advance(step)
+        except ValueError as error:
+            if step > 0:
+                raise
+            raise ValueError(
+                f"{self!r} cannot advance by {seconds!r}: {error}; a clock that moves back must start later, "
+                "as ManualClock(1_700_000_000)"
+            ) from None
         self._wake()
 
     def set(self, seconds: float | datetime, /) -> None:
@@ -65,7 +75,7 @@ class ManualClock(_core.ManualClock):
         self._alarms.pop(alarm, None)
 
     def _wake(self) -> None:
-        """Let whoever waits look at the clock; that nobody does so in a forked child does no harm."""
+        """Let the callers that wait look at the clock; in a forked child there are none."""
         for alarm in self._alarms.copy():
             alarm.set()
 
@@ -75,7 +85,7 @@ def _seconds_of(instant: float | datetime) -> float:
         return instant
     if instant.utcoffset() is None:
         raise ValueError(
-            f"a ManualClock needs to know the time zone: give datetime(..., tzinfo=timezone.utc) or another "
-            f"aware datetime, not the naive {instant!r}"
+            "a datetime for a ManualClock must have a time zone: write datetime(..., tzinfo=timezone.utc) or "
+            f"another aware datetime, not the naive {instant!r}"
         )
     return (instant - _EPOCH).total_seconds()

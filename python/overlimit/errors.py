@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import Any
 
-if TYPE_CHECKING:
-    from overlimit._core import Decision
+from overlimit._core import Decision
 
 __all__ = [
     "InvalidLimit",
@@ -25,15 +24,15 @@ class OverlimitError(Exception):
 
 
 class InvalidLimit(OverlimitError, ValueError):
-    """A limit, or a text describing one, that cannot exist; the message names the argument."""
+    """A limit, or a text that describes one, is wrong; the message names the argument or shows the place."""
 
 
 class StoreError(OverlimitError):
     """The store could not answer.
 
     ``maybe_charged`` is True when the call may have been executed: bytes may have left and no reply came.
-    Such a call is never replayed. ``retry_after`` is how many seconds it takes until it's worth asking again;
-    0.0: nobody knows.
+    Such a call is never sent again. ``retry_after`` says after how many seconds it's worth asking again; 0.0
+    when that isn't known.
     """
 
     maybe_charged: bool = False
@@ -57,7 +56,7 @@ class StoreConfigError(StoreError):
 
 
 class RateLimitExceeded(OverlimitError):
-    """A refusal where it has to be an exception: the base class of those of web frameworks.
+    """A refusal as an exception: the base class of the one that ``overlimit.flask`` raises.
 
     ``decision`` is the one that refused. The text says when to come back, and never who was refused.
     """
@@ -65,13 +64,22 @@ class RateLimitExceeded(OverlimitError):
     decision: Decision
 
     def __init__(self, decision: Decision) -> None:
-        """Refuse because of a decision."""
+        """Refuse because of a decision; raise TypeError for anything else than a Decision."""
+        _check_decision(type(self).__name__, decision)
         super().__init__(_explained(decision.retry_after))
         self.decision = decision
 
     def __reduce__(self) -> tuple[type[RateLimitExceeded], tuple[Decision]]:
         """Pickle as the constructor's call."""
         return type(self), (self.decision,)
+
+
+def _check_decision(owner: str, given: Any) -> None:
+    if not isinstance(given, Decision):
+        raise TypeError(
+            f"{owner} takes the Decision that refused, as limiter.hit('user:42') returns it, not "
+            f"an object of type {type(given).__name__}"
+        )
 
 
 def _explained(retry_after: float) -> str:

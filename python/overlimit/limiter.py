@@ -9,12 +9,14 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from overlimit import _core, _display, crowding, outages, waiting
+from overlimit._arguments import checks_arguments, shown
 from overlimit.clocks import ClockLike
 from overlimit.errors import InvalidLimit
 from overlimit.limits import Limit, as_limits
-from overlimit.limits.quantities import Rate, Seconds, micros, neat, share_of_all, shown
+from overlimit.limits.quantities import Rate, Seconds, micros, neat, share_of_all
 from overlimit.names import KEY_NAME_RULE, is_key_name
 from overlimit.namesakes import Namesakes, register
+from overlimit.other_names import OF_LIMITER, OPTIONS_OF_LIMITER, NotHere
 from overlimit.penalty import Penalty
 from overlimit.stand_ins import local_limits, stand_in_for
 from overlimit.stores import MemoryStore, StoreLike, as_store, url_or_store
@@ -74,6 +76,11 @@ class Limiter(_core.Limiter):
     without a name it counts anew.
     """
 
+    @checks_arguments(
+        synonyms=OPTIONS_OF_LIMITER,
+        hint="write options by name, as name='login', several limits as one list, and 10 in 60 seconds as "
+        "the tuple (60, 10)",
+    )
     def __init__(
         self,
         limits: LimitsLike,
@@ -201,6 +208,9 @@ class Limiter(_core.Limiter):
         """Let it be compared with others of its name."""
         return None if name is None else register(self, name)
 
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if name not in OF_LIMITER]
+
     def __repr__(self) -> str:
         penalty = f", penalty={self.penalty!r}" if self.penalty else ""
         on_error = f", on_error={self.on_error!r}" if self.on_error != "raise" else ""
@@ -222,19 +232,26 @@ class Limiter(_core.Limiter):
         return _rebuilt, (self.limits, options)
 
 
+# A type checker doesn't see these: it shall go on telling of attributes that are not there.
+for _name, _hint in OF_LIMITER.items():
+    setattr(Limiter, _name, NotHere(_name, _hint))
+
+
 def _rebuilt(limits: tuple[Limit, ...], options: dict[str, Any]) -> Limiter:
     return Limiter(list(limits), **options)
 
 
 def _check(name: object, penalty: object, on_decision: object) -> None:
     if name is not None and not isinstance(name, str):
-        raise TypeError(f"name must be a str or None, not {type(name).__name__}")
+        raise TypeError(f"name must be a str or None, not {shown(name)}: write name='login'")
     if name is not None and not is_key_name(name):
         raise InvalidLimit(f"name must be {KEY_NAME_RULE}, not {shown(name)}")
     if penalty is not None and not isinstance(penalty, Penalty):
-        raise TypeError(f"penalty must be a Penalty or None, not {type(penalty).__name__}")
+        raise TypeError(f"penalty must be a Penalty such as Penalty(60), or None, not {shown(penalty)}")
     if on_decision is not None and not callable(on_decision):
-        raise TypeError(f"on_decision must be callable or None, not {type(on_decision).__name__}")
+        raise TypeError(
+            f"on_decision must be a function that takes a Decision, or None, not {shown(on_decision)}"
+        )
 
 
 def announce(on_decision: Callable[[Decision], object], decision: Decision) -> None:

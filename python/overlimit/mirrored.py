@@ -9,11 +9,12 @@ from __future__ import annotations
 import functools
 import hashlib
 import time
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from fractions import Fraction
 from typing import Any, cast
 from urllib.parse import quote
 
+from overlimit._arguments import shown
 from overlimit._tls import taken_over
 from overlimit.clocks import ClockLike
 from overlimit.errors import InvalidLimit
@@ -31,6 +32,7 @@ Window = tuple[float, int] | tuple[float, int, float | None]
 _DEFAULT_WINDOWS: tuple[Window, ...] = ((1, 10), (60, 120), (3600, 240))
 _DEFAULT_SLIDING: tuple[Window, ...] = ((1, 10), (60, 120), (3600, 240, 60))
 _MAX_NAME = 64
+_NO_IDENTIFIERS = "there are no default identifiers: write identifiers='user:42'"
 
 
 def over_limit(
@@ -89,11 +91,17 @@ def over_limit_sliding_window(
 
 
 def _windows(limits: Sequence[Window]) -> tuple[tuple[Any, ...], ...]:
-    windows = () if isinstance(limits, str) else tuple(map(tuple, limits))
+    try:
+        windows = () if isinstance(limits, str) else tuple(map(tuple, limits))
+    except TypeError:
+        windows = ()
     if not windows or not all(len(window) in (2, 3) for window in windows):
-        raise InvalidLimit(f"limits must be (seconds, limit[, precision]) tuples, got {limits!r}")
+        raise InvalidLimit(
+            "limits must be a list of tuples (seconds, limit[, precision]), as [(1, 10), (60, 120)], not "
+            f"{shown(limits)}"
+        )
     if not all(isinstance(part, Hashable) for window in windows for part in window):
-        raise InvalidLimit(f"limit, seconds and precision must be numbers, got {limits!r}")
+        raise InvalidLimit(f"seconds, limit and precision must be numbers, not {shown(limits)}")
     return windows
 
 
@@ -112,6 +120,10 @@ def _is_over(
         identifiers = _request_identifiers()
     elif isinstance(identifiers, str | bytes):
         identifiers = [identifiers]
+    elif not isinstance(identifiers, Iterable):
+        raise TypeError(
+            f"identifiers must be a str such as 'user:42', bytes or a list of them, not {shown(identifiers)}"
+        )
     return not limiter.hit(*identifiers, cost=weight)
 
 
@@ -148,7 +160,10 @@ def _store_of(conn: Any, clock: ClockLike | None) -> Store:
     if pool is None:
         return as_store(conn, clock)
     if "Sentinel" in type(pool).__name__:
-        raise ValueError("over_limit takes no client of a Sentinel: give one of the master, or a store")
+        raise ValueError(
+            "conn must not be a client of a Sentinel: give a client of the master, a URL such as "
+            "'redis+sentinel://host:26379/service/0' or a RedisStore"
+        )
     address = pool.connection_kwargs
     username, password = _credentials(address)
     return _redis_store(
@@ -197,9 +212,13 @@ def _request_identifiers() -> Sequence[Identifier]:
     try:
         from flask import has_request_context
     except ImportError:
-        raise TypeError("without Flask there are no identifiers to default to: give identifiers=") from None
+        raise TypeError(
+            "without Flask there are no default identifiers: write identifiers='user:42'"
+        ) from None
     if not has_request_context():
-        raise TypeError("outside a Flask request there are no identifiers to default to: give identifiers=")
+        raise TypeError(
+            "outside a Flask request there are no default identifiers: write identifiers='user:42'"
+        )
     from overlimit.flask import get_identifiers
 
     return get_identifiers()

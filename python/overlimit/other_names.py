@@ -1,11 +1,22 @@
-"""What other rate limiters call otherwise, and what to write instead: for the messages of errors."""
+"""Names that other rate limiters use for what is here, and what to write instead: for error messages."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
+from types import FrameType, MappingProxyType, ModuleType
+from typing import NoReturn
 
-__all__ = ["OF_DECISION", "OF_LIMIT", "missing", "missing_of_decision"]
+__all__ = [
+    "ELSEWHERE",
+    "OF_DECISION",
+    "OF_LIMIT",
+    "OF_LIMITER",
+    "OPTIONS_OF_LIMITER",
+    "NotHere",
+    "missing",
+    "missing_of_decision",
+    "missing_of_package",
+]
 
 _RESET = "use decision.time + decision.retry_after of a refusal, else decision.time + decision.reset_after"
 
@@ -42,6 +53,103 @@ OF_LIMIT: Mapping[str, str] = MappingProxyType(
 """Attributes that a limit does not have."""
 
 
+_HIT = "use limiter.hit('user:42'), or limiter.peek('user:42') to ask without charging"
+_PEEK = "use limiter.peek('user:42', cost=0), whose Decision says what remains and when it resets"
+
+OF_LIMITER: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(
+            (
+                "allow",
+                "allow_request",
+                "attempt",
+                "check",
+                "consume",
+                "is_allowed",
+                "is_limited",
+                "is_rate_limited",
+                "test",
+                "try_acquire",
+                "try_consume",
+            ),
+            _HIT,
+        ),
+        **dict.fromkeys(("get_remaining", "get_window_stats", "remaining", "status"), _PEEK),
+        "clear": "use limiter.reset('user:42'), or limiter.reset_all()",
+        "wait": "use limiter.acquire('user:42', timeout=5.0)",
+    }
+)
+"""Methods that a ``Limiter`` does not have."""
+
+OPTIONS_OF_LIMITER: Mapping[str, str] = MappingProxyType(
+    {
+        "backend": "store",
+        "default_limits": "limits",
+        "key": "name",
+        "namespace": "name",
+        "prefix": "name",
+        "rate": "limits",
+        "rates": "limits",
+        "redis": "store",
+        "storage_uri": "store",
+        "strategy": "algorithm",
+        "uri": "store",
+        "url": "store",
+    }
+)
+"""Options that a ``Limiter`` does not have, and what it calls them."""
+
+ELSEWHERE: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(
+            (
+                "ExemptionScope",
+                "HeaderNames",
+                "RateLimit",
+                "StoreFailed",
+                "by_address",
+                "by_cookie",
+                "by_header",
+                "by_json",
+                "by_path_parameter",
+                "by_user",
+                "by_user_or_address",
+                "get_address",
+                "get_identifiers",
+                "rate_limit",
+                "rate_limited",
+            ),
+            "overlimit.flask",
+        ),
+        **dict.fromkeys(
+            ("Counter", "PeriodLimit", "PeriodState", "TokenLimiter", "wait_time"), "overlimit.recipes"
+        ),
+        **dict.fromkeys(("ALGORITHMS", "LimitLike", "as_limits", "parse"), "overlimit.limits"),
+        "Clock": "overlimit.clocks",
+    }
+)
+"""Names that ``overlimit`` does not have, and the module that has them."""
+
+
+class NotHere:
+    """An attribute that a class does not have, whose AttributeError says what to use instead.
+
+    Unlike ``__getattr__`` it costs nothing where an attribute is found.
+    """
+
+    def __init__(self, name: str, hint: str) -> None:
+        """Keep the attribute's name and what to use instead."""
+        self._name, self._hint = name, hint
+
+    def __get__(self, instance: object, owner: type) -> NoReturn:
+        """Raise AttributeError."""
+        raise AttributeError(
+            f"{owner.__name__!r} object has no attribute {self._name!r}: {self._hint}",
+            name=self._name,
+            obj=owner if instance is None else instance,
+        )
+
+
 def missing(owner: object, name: str, hints: Mapping[str, str]) -> AttributeError:
     """Return the error of an attribute that is not there, with what to use instead of another library's."""
     hint = f": {hints[name]}" if name in hints else ""
@@ -52,3 +160,18 @@ def missing(owner: object, name: str, hints: Mapping[str, str]) -> AttributeErro
 def missing_of_decision(decision: object, name: str) -> AttributeError:
     """Return the error of an attribute that a decision does not have; the core calls this."""
     return missing(decision, name, OF_DECISION)
+
+
+def missing_of_package(package: ModuleType, name: str, caller: FrameType) -> Exception:
+    """Return the error of a name that the package does not have, with the module that has it.
+
+    It is an AttributeError, so that ``hasattr`` answers; ``from overlimit import ...`` would replace that by
+    an ImportError without a hint, so what it asks for is an ImportError at once.
+    """
+    module = ELSEWHERE.get(name)
+    if module is not None and caller.f_globals.get("__name__") == "importlib._bootstrap":
+        hint = f"cannot import name {name!r} from 'overlimit': write from {module} import {name}"
+        return ImportError(hint, name=package.__name__)
+    hint = f": write from {module} import {name}" if module else ""
+    message = f"module {package.__name__!r} has no attribute {name!r}{hint}"
+    return AttributeError(message, name=name, obj=package)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from overlimit._arguments import checks_arguments, shown
 from overlimit.errors import InvalidLimit
-from overlimit.limits.quantities import Seconds, micros, seconds, shown
+from overlimit.limits.quantities import Seconds, micros, seconds
 from overlimit.limits.value import Value
 
 __all__ = ["Penalty"]
@@ -28,6 +29,7 @@ class Penalty(Value):
 
     _numbers: tuple[tuple[int, ...], bool, int | None]
 
+    @checks_arguments()
     def __init__(
         self, levels: Seconds | Sequence[Seconds], extend: bool = False, forget_after: Seconds | None = None
     ) -> None:

@@ -7,8 +7,9 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, SupportsFloat
 
+from overlimit._arguments import shown
 from overlimit.clocks import ManualClock
 
 if TYPE_CHECKING:
@@ -67,13 +68,17 @@ class Watch:
         return self._manual is not None
 
     def now(self) -> int:
-        """Return the reading; ValueError for one that no clock can have."""
+        """Return the reading; raise TypeError or ValueError for what is not an instant."""
         if self._now is None:
             return time.monotonic_ns() // 1_000
         reading = self._now()
+        if not isinstance(reading, SupportsFloat):
+            raise TypeError(f"what the clock returns must be a number of seconds, not {shown(reading)}")
         micros = micros_of(reading) if math.isfinite(reading) else END_US
         if not 0 <= micros < END_US:
-            raise ValueError(f"clock: {reading!r} seconds are outside [0, 2^53 - 2^50) microseconds")
+            raise ValueError(
+                f"what the clock returns must be a number of seconds below 7.88e9, not {shown(reading)}"
+            )
         return micros
 
     def time_of(self, decision: Decision) -> int:

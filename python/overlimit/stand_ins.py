@@ -5,9 +5,10 @@ from __future__ import annotations
 import weakref
 from fractions import Fraction
 
+from overlimit._arguments import shown
 from overlimit.errors import InvalidLimit
 from overlimit.limits import Limit
-from overlimit.limits.quantities import neat, shown
+from overlimit.limits.quantities import neat
 from overlimit.stores import MemoryStore, Store
 
 __all__ = ["local_limits", "stand_in_for"]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import types
 import weakref
 from collections.abc import Callable, Hashable
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, SupportsIndex, TypeAlias
 
 from overlimit import _core
-from overlimit._core import MemoryStore, Store
+from overlimit._arguments import checks_arguments, shown
+from overlimit._core import Store
 from overlimit._options import hash_tag_of, timeout_us_of, truth_of
 from overlimit._redis_url import RedisUrl
 from overlimit._tls import TLS_DEFAULTS, refuse_tls_options, tls_options
@@ -22,6 +24,41 @@ StoreLike: TypeAlias = str | Store
 
 _KEY_DEFAULTS = {"timeout": 0.1, "prefix": "ol", "hash_tag": False, "hash_identifiers": False}
 _OPTIONS = (*_KEY_DEFAULTS, *TLS_DEFAULTS)
+
+
+class MemoryStore(_core.MemoryStore):
+    """A store in this process's memory, of bounded size.
+
+    A full store never forgives: identifiers that it does not know then share cells that count what all of
+    them spend, so some are refused early. Policies that are too many for cells of their own share those of
+    others with the same limits.
+
+    Parameters
+    ----------
+    max_keys
+        The most identifiers that are counted one by one, over all policies; at least 1.
+    max_bytes
+        The most memory for them, in bytes; at least 65,536.
+
+    ``len(store)`` is how many identifiers it counts, and ``bool(store)`` always True. A copy is the store
+    itself, and it does not pickle. Thread-safe. Raises TypeError or ValueError naming the argument.
+    """
+
+    @checks_arguments(synonyms={"size": "max_keys", "maxsize": "max_keys", "max_size": "max_keys"})
+    def __init__(self, max_keys: SupportsIndex = 1_000_000, max_bytes: SupportsIndex = 256 << 20) -> None:
+        super().__init__(_size(max_keys, "max_keys"), _size(max_bytes, "max_bytes"))
+
+
+def _size(value: object, argument: str) -> int:
+    """Return a whole number; which ones there are, the core knows."""
+    try:
+        size = None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        size = None
+    if size is None:
+        example = "1_000_000" if argument == "max_keys" else "256 << 20 for 256 MiB"
+        raise TypeError(f"{argument} must be a whole number, such as {example}, not {shown(value)}")
+    return size
 
 
 class RedisStore(_core.RedisStore):
@@ -59,10 +96,11 @@ class RedisStore(_core.RedisStore):
         password if the key is encrypted.
 
     Building a store connects to nothing, reads none of the files and never fails because a server is down.
-    Thread-safe; a forked child opens connections of its own. Raises ValueError for a URL or an option that
-    cannot be.
+    Thread-safe; a forked child opens connections of its own. Raises ValueError or TypeError that names the
+    wrong option, or says what is wrong with the URL.
     """
 
+    @checks_arguments()
     def __init__(
         self,
         url: str,
@@ -96,9 +134,9 @@ class RedisStore(_core.RedisStore):
         }
         where = RedisUrl.read(url, _OPTIONS)
         if not isinstance(prefix, str):
-            raise TypeError(f"prefix must be a str, not {type(prefix).__name__}")
+            raise TypeError(f"prefix must be a str such as 'ol', not {shown(prefix)}")
         if isinstance(timeout, bool | str):
-            raise TypeError(f"timeout must be a number of seconds, not {timeout!r}")
+            raise TypeError(f"timeout must be a number of seconds above 0, not {shown(timeout)}")
         options = keywords | where.options
         if not is_key_name(options["prefix"]):
             raise ValueError(f"prefix must be {KEY_NAME_RULE}, not {options['prefix']!r}")
@@ -145,19 +183,31 @@ def as_store(store: StoreLike, clock: Callable[[], float] | object | None = None
     """Return the store itself, or the process-wide one for a URL.
 
     ``"memory://"`` is one store for the whole process; with an injected clock one per clock object.
-    Raises ValueError for a URL that is none, TypeError for anything else.
+    Raises ValueError for a text that is not the URL of a store, TypeError for anything else.
     """
     if isinstance(store, _core.Store):
         return store
     if not isinstance(store, str):
-        raise TypeError(
-            f"store must be a URL such as 'redis://localhost:6379/0' or a store, not {type(store).__name__}"
-        )
+        raise TypeError(_no_store(store))
     if store == "memory://":
         return _shared_memory() if clock is None else _memory_of(clock)
     if store not in _redis_by_url:
         _redis_by_url.setdefault(store, RedisStore(store))
     return _redis_by_url[store]
+
+
+def _no_store(given: object) -> str:
+    if isinstance(given, type) and issubclass(given, _core.Store):
+        arguments = "" if issubclass(given, MemoryStore) else "'redis://localhost:6379/0'"
+        instead = f"the class {given.__name__}: write {given.__name__}({arguments})"
+    elif given is None:
+        instead = "None: leave it out for the memory of this process"
+    else:
+        instead = f"an object of type {type(given).__name__}"
+    return (
+        "store must be a MemoryStore, a RedisStore or a URL such as 'memory://' or "
+        f"'redis://localhost:6379/0', not {instead}"
+    )
 
 
 def url_or_store(store: Store, clock: object | None) -> str | Store:

@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from overlimit._arguments import shown
 from overlimit.errors import StoreError
 from overlimit.sleeping import END_US, Alarm, Watch, micros_of, watch_of
 from overlimit.waiting_lines import Place, lines
@@ -147,10 +148,15 @@ class _Waiter:
 
 
 def _key_of(identifier: object) -> bytes:
-    """Return what tells identifiers apart; the hit that follows refuses all but text and bytes."""
+    """Return what tells identifiers apart; raise TypeError for all but text and bytes."""
     if isinstance(identifier, str):
         return identifier.encode("utf-8", "surrogatepass")
-    return identifier if isinstance(identifier, bytes) else b""
+    if isinstance(identifier, bytes):
+        return identifier
+    raise TypeError(
+        f"an identifier must be a str or bytes such as 'user:42', not {shown(identifier)}; other arguments "
+        "are given by name: timeout=5, cost=5"
+    )
 
 
 def _timeout_us(timeout: float | None) -> float:
@@ -158,8 +164,8 @@ def _timeout_us(timeout: float | None) -> float:
         return math.inf
     if isinstance(timeout, bool) or not isinstance(timeout, int | float):
         raise TypeError(
-            f"timeout must be a number of seconds, or None for as long as it takes, not {timeout!r}"
+            f"timeout must be a number of seconds, or None for as long as it takes, not {shown(timeout)}"
         )
     if not timeout >= 0:
-        raise ValueError(f"timeout must be 0 or more seconds, not {timeout!r}")
+        raise ValueError(f"timeout must be a number of seconds from 0, not {timeout!r}")
     return math.inf if timeout >= END_US / 1e6 else micros_of(timeout)

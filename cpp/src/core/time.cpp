@@ -8,8 +8,10 @@ namespace overlimit {
 
 Micros checked_instant(Micros instant) {
   if (instant < 0 || instant >= kMaxTime) {
-    throw std::out_of_range("the clock reads " + std::to_string(instant) +
-                            " us, outside [0, 2^53 - 2^50) since the Unix epoch");
+    throw std::out_of_range(
+        "the clock reads " + std::to_string(instant) +
+        " us since the Unix epoch, and must read from 0 to below 2**53 - 2**50 us, which is in "
+        "the year 2219");
   }
   return instant;
 }

@@ -80,7 +80,10 @@ class _Place(NamedTuple):
     def read(cls, uri: str) -> _Place:
         scheme, separator, rest = uri.strip().partition("://")
         if not separator:
-            raise ValueError("a storage URL looks like redis://localhost:6379/0 or memory://")
+            raise ValueError(
+                "a storage URL begins with a scheme, and this one has none: write redis://localhost:6379/0, "
+                "or memory:// for the memory of this process"
+            )
         scheme = scheme.lower()
         if scheme.startswith("async+"):
             raise ValueError(

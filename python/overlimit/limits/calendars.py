@@ -13,8 +13,9 @@ from datetime import date, datetime, time, timedelta, timezone, tzinfo
 from typing import Literal, TypeAlias
 from zoneinfo import ZoneInfo
 
+from overlimit._arguments import shown
 from overlimit.errors import InvalidLimit
-from overlimit.limits.quantities import count, shown
+from overlimit.limits.quantities import count
 
 __all__ = ["Calendar", "CalendarUnit"]
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
+from overlimit._arguments import checks_arguments, shown
 from overlimit._core import Calendar as CoreCalendar
 from overlimit.errors import InvalidLimit
 from overlimit.limits.calendars import Calendar, CalendarUnit
 from overlimit.limits.per_period import LimitPerPeriod
-from overlimit.limits.quantities import Seconds, count, micros, shown
+from overlimit.limits.quantities import Seconds, count, micros
 
 __all__ = ["FixedWindow"]
 
@@ -33,6 +34,7 @@ class FixedWindow(LimitPerPeriod):
 
     _calendar: Calendar | None
 
+    @checks_arguments()
     def __init__(
         self,
         limit: int,

@@ -16,9 +16,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NoReturn, TypeAlias
 
+from overlimit._arguments import nearest, shown
 from overlimit.errors import InvalidLimit
 from overlimit.limits.limit import Limit, Terms
-from overlimit.limits.quantities import Seconds, seconds, shown
+from overlimit.limits.quantities import Seconds, seconds
 from overlimit.limits.registry import algorithm_named
 from overlimit.limits.sliding_window import SlidingWindow
 from overlimit.limits.token_bucket import TokenBucket
@@ -58,6 +59,15 @@ _UNIT_US = {
     for name in names
     for word in ((name, f"{name}s") if len(name) > 2 else (name,))
 }
+
+
+_UNITS = ", ".join(names[-1] for names in _UNITS_US)
+_UNITS_ELSEWHERE = {
+    **dict.fromkeys(("millisecond", "milliseconds", "msec", "msecs"), "ms"),
+    **dict.fromkeys(("fortnight", "fortnights"), "2 weeks"),
+}
+_NO_LIMIT = frozenset({"unlimited", "infinite", "infinity", "inf", "none", "off", "disabled"})
+_EXAMPLE = "as in '10/second; 120/minute'"
 
 
 def parse(text: str, algorithm: str | None = None) -> list[Limit]:
@@ -103,7 +113,8 @@ def as_limits(value: LimitsLike, algorithm: str | None = None) -> tuple[Limit, .
     parts: Iterable[object] = value if _is_several(value) else (value,)  # type: ignore[assignment]
     limits = tuple(limit for part in parts for limit in _limits_of(part, algorithm))
     if not 1 <= len(limits) <= _MOST_LIMITS:
-        raise InvalidLimit(f"limits must be 1 to {_MOST_LIMITS} limits, not {len(limits)}")
+        several = f"limits must be 1 to {_MOST_LIMITS} limits, not {len(limits)}"
+        raise InvalidLimit(several if limits else f"{several}: write at least one, {_EXAMPLE}")
     return limits
 
 
@@ -111,7 +122,15 @@ def _is_several(value: object) -> bool:
     """Tell a list or a tuple of limits from ``(duration, limit)``, which begins with a number."""
     if not isinstance(value, (list, tuple)):
         return False
-    return not value or isinstance(value[0], (Limit, str, list, tuple))
+    return not value or (isinstance(value[0], (Limit, str, list, tuple)) and not _is_number(value[0]))
+
+
+def _is_number(part: object) -> bool:
+    """Whether it's the text of a number, which is meant as one."""
+    try:
+        return isinstance(part, str) and float(part) is not None
+    except ValueError:
+        return False
 
 
 def _limits_of(part: object, algorithm: str | None) -> list[Limit]:
@@ -121,7 +140,10 @@ def _limits_of(part: object, algorithm: str | None) -> list[Limit]:
         return parse(part, algorithm)
     if isinstance(part, (list, tuple)) and len(part) in (2, 3):
         return [_limit_of_numbers(part, algorithm)]
-    wanted = "a text, a limit, a tuple (duration, limit[, precision]) or a list of these"
+    if isinstance(part, type) and issubclass(part, Limit):
+        name = part.__name__
+        raise InvalidLimit(f"limits must be limits, not the class {name}: write {name}(...) with its numbers")
+    wanted = "a text such as '10/second', a limit, a tuple (duration, limit[, precision]) or a list of these"
     raise InvalidLimit(f"limits must be {wanted}, not {shown(part)}")
 
 
@@ -129,7 +151,9 @@ def _limit_of_numbers(part: Sequence[object], algorithm: str | None) -> Limit:
     kind = SlidingWindow if algorithm is None else algorithm_named(algorithm)
     per, limit, precision = part if len(part) == 3 else (*part, None)
     if precision is not None and "precision" not in kind.optional_terms:
-        raise InvalidLimit(f"precision means nothing to a {kind.algorithm}: {shown(part)}")
+        raise InvalidLimit(
+            f"a {kind.algorithm} takes no precision: leave the third number out of {shown(part)}"
+        )
     return kind.from_terms(Terms(limit, per, precision))  # type: ignore[arg-type]  # checked by the constructor
 
 
@@ -156,7 +180,7 @@ class _Phrases:
         yield self._phrase()
         while self._next.text:
             if self._next.text not in _SEPARATORS:
-                self._fail("expected 'burst', ';', ',', '|' or the end")
+                self._fail(self._after_a_limit())
             self._take()
             yield self._phrase()
 
@@ -169,7 +193,7 @@ class _Phrases:
         burst = self._burst()
         kind = self._kind(burst)
         if burst is not None and "burst" not in kind.optional_terms:
-            self._fail(f"burst means nothing to a {kind.algorithm}", burst_at)
+            self._fail(f"a {kind.algorithm} takes no burst: leave it out", burst_at)
         try:
             return kind.from_terms(Terms(limit, per, burst=burst))
         except InvalidLimit as error:
@@ -182,32 +206,68 @@ class _Phrases:
 
     def _slash(self) -> None:
         if self._next.word not in ("/", "per"):
-            self._fail("expected '/' or 'per'")
+            self._fail(self._after_a_number())
         self._take()
 
     def _period_us(self) -> int:
         at = self._next.at
         times = self._count() if self._next.text[:1] in _DIGITS else 1
         if times == 0:
-            self._fail("a period cannot be 0", at)
+            self._fail("a period must be longer than 0", at)
         if self._next.word not in _UNIT_US:
-            self._fail("expected a unit such as second, minute, hour or day")
+            self._fail(self._no_unit())
         return times * _UNIT_US[self._take().word]
 
     def _burst(self) -> int | None:
         if self._next.word != "burst":
             return None
         self._take()
+        if self._next.text[:1] not in _DIGITS:
+            self._fail("expected a whole number after 'burst', as in '100/minute burst 20'")
         return self._count()
 
     def _count(self) -> int:
         digits = self._next.text.lstrip("0")
         if self._next.text[:1] not in _DIGITS:
-            self._fail("expected a whole number")
+            self._fail(self._no_number())
         if len(digits) > _MOST_DIGITS:
-            self._fail("the number is too large")
+            self._fail("the number is too large: the largest is 2**53 - 1")
         self._take()
         return int(digits or "0")
+
+    def _after_a_limit(self) -> str:
+        if self._next.word in ("and", "&", "+"):
+            return f"expected ';' between two limits, {_EXAMPLE}"
+        return f"expected 'burst' and a number, ';' and another limit, or the end, {_EXAMPLE}"
+
+    def _after_a_number(self) -> str:
+        if self._next.text == ".":
+            return (
+                "a limit must be a whole number: write '3 per 2 seconds' for 1.5 a second, or give a "
+                "TokenBucket, which takes a fractional rate"
+            )
+        if self._next.text in (",", "_", "'"):
+            return "expected a number without separators, such as 1000"
+        return "expected '/' or 'per' and a unit, as in '10/second' or '10 per 5 minutes'"
+
+    def _no_unit(self) -> str:
+        word = self._next.word
+        known = _UNITS_ELSEWHERE.get(word) or nearest(word, (unit for unit in _UNIT_US if len(unit) > 2))
+        if known is not None:
+            return f"{word!r} is not a unit: write {known!r}"
+        return f"expected a unit ({_UNITS}), as in '10/second' or '10 per 5 minutes'"
+
+    def _no_number(self) -> str:
+        if not self._text.strip():
+            return f"limits must not be an empty text: write at least one, {_EXAMPLE}"
+        if self._next.word in _NO_LIMIT:
+            return (
+                f"{self._next.word!r} is not a limit: do not ask a Limiter where nothing is limited, or give "
+                "it a large number"
+            )
+        if self._next.text == "-":
+            return "expected a whole number, 0 or more"
+        return f"expected a whole number, {_EXAMPLE}"
 
     def _take(self) -> _Token:
         taken, self._next = self._next, next(self._tokens)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import ClassVar
 
+from overlimit._arguments import checks_arguments
 from overlimit.errors import InvalidLimit
 from overlimit.limits.limit import Limit, Terms
 from overlimit.limits.quantities import (
@@ -42,6 +43,7 @@ class LeakyBucket(Limit):
     algorithm: ClassVar[str] = "leaky_bucket"
     optional_terms: ClassVar[frozenset[str]] = frozenset({"burst"})
 
+    @checks_arguments()
     def __init__(self, rate: int, per: Seconds, *, capacity: int, name: str | None = None) -> None:
         """Build the limit from its numbers.
 

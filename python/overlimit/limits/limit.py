@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
+from overlimit._arguments import shown
 from overlimit._core import Limit as CoreLimit
 from overlimit.errors import InvalidLimit
-from overlimit.limits.quantities import Seconds, shown
+from overlimit.limits.quantities import Seconds
 from overlimit.limits.value import Value, written
 from overlimit.names import KEY_NAME_RULE, is_key_name
 from overlimit.other_names import OF_LIMIT, missing
@@ -60,7 +61,20 @@ class Limit(Value):
 
         def __getattr__(self, name: str) -> object:
             """Raise AttributeError."""
+            if not self._is_built():
+                raise AttributeError(
+                    f"this {type(self).__name__} was not initialised: its __init__ was never called",
+                    name=name,
+                    obj=self,
+                )
             raise missing(self, name, OF_LIMIT)
+
+        def _is_built(self) -> bool:
+            try:
+                object.__getattribute__(self, "_core_limit")
+            except AttributeError:
+                return False
+            return True
 
     @classmethod
     @abstractmethod

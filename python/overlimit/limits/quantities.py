@@ -12,6 +12,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TypeAlias
 
+from overlimit._arguments import shown
 from overlimit.errors import InvalidLimit
 
 __all__ = [
@@ -28,7 +29,6 @@ __all__ = [
     "rate_per_period",
     "seconds",
     "share_of_all",
-    "shown",
 ]
 
 Rate: TypeAlias = int | float | Fraction | Decimal
@@ -60,7 +60,7 @@ def count(value: object, argument: str, most: int = MOST) -> int:
         number = None
     if number is None or not 0 <= number <= most:
         bound = "2**53 - 1" if most == MOST else most
-        raise InvalidLimit(f"{argument} must be a whole number from 0 to {bound}, not {shown(value)}")
+        raise InvalidLimit(f"{argument} must be a whole number from 0 to {bound}, {_not(value)}")
     return number
 
 
@@ -85,7 +85,14 @@ def _no_text(value: str, argument: str) -> str:
     wrong = f"{argument} must be a number of seconds or a timedelta, such as 60 or timedelta(minutes=1)"
     units = ("second", "minute", "hour", "day", "week", "month")
     calendar = f'; for a calendar\'s {value}s write FixedWindow(limit, "{value}", start="calendar")'
-    return f"{wrong}, not {shown(value)}{calendar if value in units and argument == 'per' else ''}"
+    return f"{wrong}, {_not(value)}{calendar if value in units and argument == 'per' else ''}"
+
+
+def _not(value: object) -> str:
+    """Say what was given in the place of a number, and what to write for the text of one."""
+    if isinstance(value, str) and value.strip().isdecimal():
+        return f"not the text {shown(value)}: write {shown(int(value))}"
+    return f"not {shown(value)}"
 
 
 def rate_per_period(value: object, argument: str) -> Fraction:
@@ -138,15 +145,6 @@ def neat(number: Fraction) -> int | float | Fraction:
     except OverflowError:
         return number
     return short if Fraction(repr(short)) == number else number
-
-
-def shown(value: object) -> str:
-    """Return a short ``repr`` for a message, whatever the value."""
-    try:
-        text = repr(value)
-    except Exception:  # e.g. an int of more digits than Python agrees to print
-        return f"a very large or unprintable {type(value).__name__}"
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _exact(value: object, argument: str, wanted: str) -> Fraction:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
+from overlimit._arguments import checks_arguments, shown
 from overlimit._core import default_precision_us
 from overlimit.errors import InvalidLimit
 from overlimit.limits.limit import Terms
 from overlimit.limits.per_period import LimitPerPeriod
-from overlimit.limits.quantities import Seconds, count, micros, seconds, shown
+from overlimit.limits.quantities import Seconds, count, micros, seconds
 
 __all__ = ["MOST_BLOCKS", "SlidingWindow"]
 
@@ -31,6 +32,7 @@ class SlidingWindow(LimitPerPeriod):
     algorithm: ClassVar[str] = "sliding_window"
     optional_terms: ClassVar[frozenset[str]] = frozenset({"precision"})
 
+    @checks_arguments()
     def __init__(
         self, limit: int, per: Seconds, *, precision: Seconds | None = None, name: str | None = None
     ) -> None:

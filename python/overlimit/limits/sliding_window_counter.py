@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from overlimit._arguments import checks_arguments
 from overlimit.limits.per_period import LimitPerPeriod
 from overlimit.limits.quantities import Seconds, count, micros
 
@@ -26,6 +27,7 @@ class SlidingWindowCounter(LimitPerPeriod):
 
     algorithm: ClassVar[str] = "sliding_window_counter"
 
+    @checks_arguments()
     def __init__(self, limit: int, per: Seconds, *, name: str | None = None) -> None:
         """Build the limit from its numbers.
 

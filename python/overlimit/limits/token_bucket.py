@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import ClassVar, Literal
 
+from overlimit._arguments import checks_arguments, shown
 from overlimit.errors import InvalidLimit
 from overlimit.limits.limit import Limit, Terms
 from overlimit.limits.quantities import (
@@ -21,7 +22,6 @@ from overlimit.limits.quantities import (
     portion,
     rate_per_period,
     seconds,
-    shown,
 )
 from overlimit.limits.rational import largest_fraction_up_to
 
@@ -55,6 +55,7 @@ class TokenBucket(Limit):
     _rate: Fraction
     _refill: str
 
+    @checks_arguments()
     def __init__(
         self,
         rate: Rate,

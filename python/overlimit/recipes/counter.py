@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from overlimit._arguments import checks_arguments
 from overlimit.clocks import ClockLike
 from overlimit.limiter import Limiter
 from overlimit.limits import FixedWindow
@@ -34,6 +35,7 @@ class Counter:
     Source: the counter of a 2019 article on rate limiters in Redis scripts: INCR, and EXPIRE with the first.
     """
 
+    @checks_arguments()
     def __init__(
         self,
         limit: int,

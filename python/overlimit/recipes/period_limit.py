@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import enum
 
+from overlimit._arguments import checks_arguments, shown
 from overlimit.clocks import ClockLike
 from overlimit.errors import InvalidLimit
 from overlimit.limiter import Limiter
 from overlimit.limits import FixedWindow
 from overlimit.limits.calendars import CalendarUnit
-from overlimit.limits.quantities import Seconds, count, micros, shown
+from overlimit.limits.quantities import Seconds, count, micros
 from overlimit.stores import Store
 
 __all__ = ["PeriodLimit", "PeriodState"]
@@ -63,6 +64,7 @@ class PeriodLimit:
     Source: periodlimit of go-zero, with its ``Align``.
     """
 
+    @checks_arguments()
     def __init__(
         self,
         period: Seconds,

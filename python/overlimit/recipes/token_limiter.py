@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from overlimit._arguments import checks_arguments
 from overlimit.clocks import ClockLike
 from overlimit.limiter import Limiter
 from overlimit.limits import TokenBucket
@@ -40,6 +41,7 @@ class TokenLimiter:
     Source: tokenlimit of go-zero.
     """
 
+    @checks_arguments()
     def __init__(
         self,
         rate: Rate,

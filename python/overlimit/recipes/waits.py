@@ -6,12 +6,10 @@ import math
 from datetime import timedelta
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
-from overlimit.limits.quantities import Seconds, shown
-
-if TYPE_CHECKING:
-    from overlimit._core import Decision
+from overlimit._arguments import shown
+from overlimit._core import Decision
+from overlimit.limits.quantities import Seconds
 
 __all__ = ["wait_time"]
 
@@ -37,11 +35,13 @@ def wait_time(decision: Decision, unit: Seconds = 1) -> int:
     Raises
     ------
     ValueError, TypeError
-        The unit is zero, negative or not finite; or no number.
+        The unit is not a finite number above 0, or the decision is not a Decision.
 
     Source: the return value of kaciras' RedisTokenBucket.
     """
     length = _exact(unit)
+    if not isinstance(decision, Decision):
+        raise TypeError(f"decision must be a Decision, as hit() returns it, not {shown(decision)}")
     if decision.allowed:
         return 0
     if math.isinf(decision.retry_after):

@@ -1,0 +1,92 @@
+"""Arguments that a constructor does not take: what to write instead."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NoReturn, TypeVar
+
+__all__ = ["checks_arguments", "nearest", "shown"]
+
+_Init = TypeVar("_Init", bound=Callable[..., None])
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def checks_arguments(
+    *, synonyms: Mapping[str, str] | None = None, hint: str = ""
+) -> Callable[[_Init], _Init]:
+    """Make a constructor's TypeErrors for unknown and superfluous arguments say what to write.
+
+    Parameters
+    ----------
+    synonyms
+        What other rate limiters call an argument, and its name here.
+    hint
+        What to write instead of too many arguments by position; by default the first of them by its name.
+    """
+
+    def decorate(init: _Init) -> _Init:
+        @functools.wraps(init)
+        def checked(self: object, *positional: Any, **named: Any) -> None:
+            try:
+                init(self, *positional, **named)
+            except TypeError:
+                _explain(init, (self, *positional), named, synonyms or {}, hint)
+                raise
+
+        return checked  # type: ignore[return-value]  # the same signature
+
+    return decorate
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that is most like a wrong one; None when none is."""
+    import difflib
+
+    return next(iter(difflib.get_close_matches(name, list(known), n=1)), None)
+
+
+def shown(value: object) -> str:
+    """Return a short ``repr`` for a message, whatever the value."""
+    try:
+        text = repr(value)
+    except Exception:  # e.g. an int of more digits than Python agrees to print
+        return f"a very large or unprintable {type(value).__name__}"
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _explain(
+    init: Callable[..., None],
+    positional: tuple[Any, ...],
+    named: Mapping[str, Any],
+    synonyms: Mapping[str, str],
+    hint: str,
+) -> None:
+    """Raise a clearer TypeError if the arguments don't fit the constructor's parameters by name or number."""
+    parameters = [*inspect.signature(init).parameters.values()][1:]
+    call = f"{init.__qualname__.removesuffix('.__init__')}()"
+    names = [parameter.name for parameter in parameters]
+    by_position = [parameter.name for parameter in parameters if parameter.kind in _POSITIONAL]
+    for name in named:
+        if name not in names:
+            _refuse_name(call, name, names, synonyms)
+    if len(positional) - 1 > len(by_position):
+        _refuse_positions(call, positional[1:], by_position, names, hint)
+
+
+def _refuse_name(call: str, name: str, names: list[str], synonyms: Mapping[str, str]) -> NoReturn:
+    wanted = synonyms.get(name) or nearest(name, names)
+    instead = f"write {wanted}=" if wanted else f"it takes {', '.join(names)}"
+    raise TypeError(f"{call} has no argument {name!r}: {instead}") from None
+
+
+def _refuse_positions(
+    call: str, given: tuple[Any, ...], by_position: list[str], names: list[str], hint: str
+) -> NoReturn:
+    count = len(by_position)
+    taken = f"{call} takes {count} argument{'s' * (count != 1)} by position ({', '.join(by_position)})"
+    by_name = f"write the others by name, as {''.join(names[count:][:1])}={shown(given[count])}"
+    instead = hint or (by_name if len(names) > count else "leave the others out")
+    raise TypeError(f"{taken} but {len(given)} were given: {instead}") from None

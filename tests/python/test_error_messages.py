@@ -1,0 +1,312 @@
+"""An error about a wrong argument says what was given, what was expected and what to write instead."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+import time
+import typing
+
+import pytest
+
+import overlimit
+import overlimit.flask
+import overlimit.recipes
+from overlimit import (
+    FixedWindow,
+    InvalidLimit,
+    LeakyBucket,
+    Limiter,
+    ManualClock,
+    MemoryStore,
+    Penalty,
+    RateLimitExceeded,
+    RedisStore,
+    SlidingLog,
+    SlidingWindow,
+    SlidingWindowCounter,
+    TokenBucket,
+    hit_all,
+    over_limit,
+    over_limit_multi,
+)
+from overlimit.other_names import ELSEWHERE, OF_LIMITER, OPTIONS_OF_LIMITER
+from overlimit.recipes import Counter, wait_time
+
+LIMITS = [FixedWindow, SlidingWindow, SlidingLog, SlidingWindowCounter, TokenBucket, LeakyBucket]
+
+
+def refused(error: type[Exception], call: typing.Callable[[], object]) -> str:
+    """Return the message of an error of exactly this class."""
+    with pytest.raises(error) as caught:
+        call()
+    assert type(caught.value) is error
+    return str(caught.value)
+
+
+class TestTexts:
+    @pytest.mark.parametrize(
+        ("text", "instead"),
+        [
+            ("", "write at least one, as in '10/second; 120/minute'"),
+            ("  ", "write at least one"),
+            ("5/hr", "'hr' is not a unit: write 'hour'"),
+            ("5/hrs", "'hrs' is not a unit: write 'hours'"),
+            ("5/yr", "write 'year'"),
+            ("5/secondly", "write 'second'"),
+            ("5/milliseconds", "write 'ms'"),
+            ("5/fortnight", "write '2 weeks'"),
+            ("5/60", "(ms, second, minute, hour, day, week, month, year)"),
+            ("unlimited", "'unlimited' is not a limit"),
+            ("-1/second", "whole number, 0 or more"),
+            ("1.5/second", "write '3 per 2 seconds' for 1.5 a second"),
+            ("1,000/hour", "without separators, such as 1000"),
+            ("10 requests per minute", "'10/second' or '10 per 5 minutes'"),
+            ("100/minute and 5/second", "expected ';' between two limits"),
+            ("10/minute 5/second", "';' and another limit"),
+            ("100/minute burst", "as in '100/minute burst 20'"),
+        ],
+    )
+    def test_say_what_to_write(self, text, instead):
+        assert instead in refused(InvalidLimit, lambda: Limiter(text))
+
+    @pytest.mark.parametrize("limits", [("60", 10), [("60", 10)], (60, "10")])
+    def test_of_numbers_are_not_numbers(self, limits):
+        assert re.search(r"not the text '(\d+)': write \1$", refused(InvalidLimit, lambda: Limiter(limits)))
+
+    def test_an_empty_list_is_no_limits(self):
+        assert "write at least one, as in" in refused(InvalidLimit, lambda: Limiter([]))
+
+    def test_a_class_is_not_a_limit(self):
+        assert "write FixedWindow(...)" in refused(InvalidLimit, lambda: Limiter(FixedWindow))
+
+    @pytest.mark.parametrize(
+        ("algorithm", "meant"),
+        [
+            ("moving-window", "sliding_log"),
+            ("fixed-window", "fixed_window"),
+            ("Sliding Window", "sliding_window"),
+            ("gcra", "token_bucket"),
+            ("LeakyBucket", "leaky_bucket"),
+            (FixedWindow, "fixed_window"),
+        ],
+    )
+    def test_an_algorithm_by_another_name(self, algorithm, meant):
+        assert refused(InvalidLimit, lambda: Limiter("5/s", algorithm=algorithm)).endswith(f"write {meant!r}")
+
+
+class TestArguments:
+    @pytest.mark.parametrize(
+        ("call", "message"),
+        [
+            (
+                lambda: Limiter("5/s", storage="memory://"),
+                "Limiter() has no argument 'storage': write store=",
+            ),
+            (lambda: Limiter("5/s", nme="login"), "Limiter() has no argument 'nme': write name="),
+            (lambda: Limiter(limit="5/s"), "Limiter() has no argument 'limit': write limits="),
+            (lambda: RedisStore("redis://", timout=1), "has no argument 'timout': write timeout="),
+            (lambda: MemoryStore(max_key=1), "has no argument 'max_key': write max_keys="),
+            (lambda: FixedWindow(5, 60, strat="epoch"), "has no argument 'strat': write start="),
+            (lambda: TokenBucket(5, qqqq=1), "it takes rate, per, burst, refill, debt, start, name"),
+            (lambda: Penalty(5, extended=True), "has no argument 'extended': write extend="),
+            (lambda: Counter(5, 60, clok=None), "has no argument 'clok': write clock="),
+        ],
+    )
+    def test_of_an_unknown_name(self, call, message):
+        assert message in refused(TypeError, call)
+
+    @pytest.mark.parametrize("name", OPTIONS_OF_LIMITER)
+    def test_that_other_limiters_have(self, name):
+        option = OPTIONS_OF_LIMITER[name]
+        assert option in inspect.signature(Limiter).parameters
+        assert refused(TypeError, lambda: Limiter("5/s", **{name: 1})).endswith(f"write {option}=")
+
+    @pytest.mark.parametrize(
+        ("call", "message"),
+        [
+            (lambda: Limiter(60, 10), "takes 1 argument by position (limits) but 2 were given"),
+            (lambda: Limiter(60, 10), "10 in 60 seconds as the tuple (60, 10)"),
+            (lambda: TokenBucket(10, 60, 20), "write the others by name, as burst=20"),
+            (lambda: SlidingWindow(10, 60, 5), "write the others by name, as precision=5"),
+            (lambda: Penalty(1, True, 2, 3), "takes 3 arguments by position"),
+            (lambda: MemoryStore(1, 2, 3), "leave the others out"),
+            (lambda: RedisStore("redis://", 1), "write the others by name, as timeout=1"),
+        ],
+    )
+    def test_by_position_that_are_too_many(self, call, message):
+        assert message in refused(TypeError, call)
+
+    def test_missing_ones_are_python_s_own_error(self):
+        assert "missing 1 required positional argument: 'per'" in refused(TypeError, lambda: FixedWindow(5))
+
+    def test_the_signature_is_that_of_the_constructor(self):
+        assert [*inspect.signature(TokenBucket).parameters][:3] == ["rate", "per", "burst"]
+        assert "limits" in inspect.signature(Limiter).parameters
+
+    def test_a_type_error_from_within_stays_as_it_is(self):
+        assert "name='login'" in refused(TypeError, lambda: Limiter("5/s", name=5))
+
+    @pytest.mark.parametrize(
+        ("options", "error", "message"),
+        [
+            ({"penalty": 60}, TypeError, "a Penalty such as Penalty(60), or None, not 60"),
+            ({"on_error": True}, TypeError, "'raise', 'allow', 'deny' or 'local', not True"),
+            ({"on_error": "ignore"}, ValueError, "'raise', 'allow', 'deny' or 'local', not 'ignore'"),
+            ({"on_decision": 5}, TypeError, "a function that takes a Decision, or None, not 5"),
+            ({"clock": 5}, TypeError, "a function such as time.time or an object with now()"),
+            ({"clock": time}, TypeError, "a function such as time.time or an object with now()"),
+        ],
+    )
+    def test_of_a_wrong_type(self, options, error, message):
+        assert message in refused(error, lambda: Limiter("5/s", **options))
+
+    @pytest.mark.parametrize("reading", [None, "noon", math.nan, 1.7e12])
+    def test_a_clock_that_returns_no_time(self, reading):
+        limiter = Limiter("5/s", clock=lambda: reading)
+        for call in (limiter.hit, limiter.acquire):
+            with pytest.raises((TypeError, ValueError), match=f"clock return.*{re.escape(repr(reading))}"):
+                call("a")
+
+
+class TestStores:
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            (
+                {"max_bytes": "1MB"},
+                "a whole number, such as 256 << 20 for 256 MiB, not '1MB'",
+            ),
+            ({"max_keys": 1e6}, "a whole number, such as 1_000_000, not 1000000.0"),
+            ({"max_keys": True}, "not True"),
+        ],
+    )
+    def test_of_a_wrong_size(self, options, message):
+        assert refused(TypeError, lambda: MemoryStore(**options)).endswith(message)
+
+    @pytest.mark.parametrize(
+        ("store", "message"),
+        [
+            (MemoryStore, "not the class MemoryStore: write MemoryStore()"),
+            (RedisStore, "not the class RedisStore: write RedisStore('redis://localhost:6379/0')"),
+            (None, "not None: leave it out"),
+            (5, "an object of type int"),
+        ],
+    )
+    def test_that_are_no_store_or_url(self, store, message):
+        assert message in refused(TypeError, lambda: Limiter("5/s", name="a", store=store))
+
+    @pytest.mark.parametrize(
+        ("url", "message"),
+        [
+            ("memory", "write 'memory://', not 'memory'"),
+            ("memory://x", "is 'memory://', with nothing behind it"),
+            ("localhost:6379", "this one has none: write 'redis://localhost:6379/0'"),
+            ("http://localhost:6379", "this one begins with http://"),
+            ("redis://localhost?timout=1", "unknown option 'timout': write timeout="),
+        ],
+    )
+    def test_by_a_wrong_url(self, url, message):
+        assert message in refused(ValueError, lambda: Limiter("5/s", name="a", store=url))
+
+    def test_a_storage_url_without_a_scheme(self):
+        from overlimit.http.storage_urls import store_url
+
+        assert "write redis://localhost:6379/0" in refused(ValueError, lambda: store_url("localhost:6379"))
+
+
+class TestCalls:
+    @pytest.fixture
+    def limiter(self):
+        return Limiter("5/s", store=MemoryStore(), clock=ManualClock(5))
+
+    def test_an_identifier_of_another_type(self, limiter):
+        assert "not 5; a cost is given by name" in refused(TypeError, lambda: limiter.hit("a", 5))
+        assert "give several as hit(*identifiers)" in refused(TypeError, lambda: limiter.hit(["a", "b"]))
+        assert "given by name: timeout=5" in refused(TypeError, lambda: limiter.acquire("a", 5))
+        assert limiter.peek("a", cost=0).remaining == 5
+
+    def test_no_identifier(self, limiter):
+        for call in (limiter.hit, limiter.peek, limiter.acquire, limiter.reset):
+            assert "at least one identifier, such as 'user:42'" in refused(ValueError, call)
+
+    def test_an_unknown_keyword(self, limiter):
+        assert "hit('user:42', cost=2)" in refused(TypeError, lambda: limiter.hit("a", weight=2))
+
+    @pytest.mark.parametrize("cost", [1.5, True, "1", None])
+    def test_a_cost_of_another_type(self, limiter, cost):
+        assert refused(TypeError, lambda: limiter.hit("a", cost=cost)).endswith(f"whole number, not {cost!r}")
+
+    def test_charges_that_are_none(self, limiter):
+        assert "(limiter, identifier[, cost])" in refused(TypeError, lambda: hit_all([limiter]))
+        assert "expected a Limiter, not 'a'" in refused(TypeError, lambda: hit_all([("a", limiter)]))
+
+    @pytest.mark.parametrize("name", OF_LIMITER)
+    def test_a_method_that_other_limiters_have(self, limiter, name):
+        message = refused(AttributeError, lambda: getattr(limiter, name))
+        assert message == f"'Limiter' object has no attribute {name!r}: {OF_LIMITER[name]}"
+        assert not hasattr(limiter, name)
+        assert not hasattr(Limiter, name)
+        assert name not in dir(limiter)
+
+    def test_a_method_to_use_instead_is_there(self, limiter):
+        for hint in OF_LIMITER.values():
+            for method in re.findall(r"limiter\.(\w+)", hint):
+                assert callable(getattr(limiter, method))
+
+    def test_functions_that_take_a_decision(self):
+        assert "limiter.hit('user:42')" in refused(TypeError, lambda: RateLimitExceeded("x"))
+        assert "must be a Decision" in refused(TypeError, lambda: wait_time("x"))
+
+    def test_mirrored_functions(self):
+        for limits in (5, [5], [(1,)]):
+            message = refused(InvalidLimit, lambda limits=limits: over_limit_multi("memory://", limits))
+            assert "[(1, 10), (60, 120)]" in message
+        assert "a list of them" in refused(TypeError, lambda: over_limit("memory://", identifiers=5))
+
+
+class TestClocks:
+    def test_cannot_move_to_before_the_epoch(self):
+        clock = ManualClock()
+        message = refused(ValueError, lambda: clock.advance(-1))
+        assert "ManualClock(start=0.0) cannot advance by -1" in message
+        assert "ManualClock(1_700_000_000)" in message
+        assert clock.now() == 0
+
+    def test_start_at_the_epoch_and_say_so(self):
+        assert ManualClock().now() == 0
+        assert "starts at 0.0" in ManualClock.__doc__
+
+
+class TestNamesOfThePackage:
+    @pytest.mark.parametrize("name", ELSEWHERE)
+    def test_that_are_elsewhere(self, name):
+        hint = f"from {ELSEWHERE[name]} import {name}"
+        exec(hint, {})
+        with pytest.raises(ImportError, match=f"cannot import name '{name}' from 'overlimit': write {hint}"):
+            exec(f"from overlimit import {name}", {})
+        assert refused(AttributeError, lambda: getattr(overlimit, name)).endswith(f": write {hint}")
+        assert not hasattr(overlimit, name)
+
+    def test_are_all_of_the_other_modules_names(self):
+        for module in (overlimit.flask, overlimit.recipes):
+            assert set(module.__all__) - set(overlimit.__all__) <= set(ELSEWHERE)
+
+    def test_that_are_nowhere(self):
+        assert refused(AttributeError, lambda: overlimit.Limitr).endswith("no attribute 'Limitr'")
+        with pytest.raises(ImportError, match="cannot import name 'Limitr'"):
+            exec("from overlimit import Limitr", {})
+
+    def test_a_star_import_gives_the_public_names(self):
+        names: dict[str, object] = {}
+        exec("from overlimit import *", names)
+        assert set(names) - {"__builtins__"} == set(overlimit.__all__)
+
+
+@pytest.mark.parametrize("kind", LIMITS)
+def test_a_limit_whose_constructor_was_never_called(kind):
+    bare = kind.__new__(kind)
+    for use in (lambda: bare.quota, lambda: repr(bare), lambda: Limiter(bare)):
+        message = refused(AttributeError, use)
+        assert message == f"this {kind.__name__} was not initialised: its __init__ was never called"
