@@ -35,8 +35,11 @@ Micros micros_from(PyObject* seconds, const char* what) {
     value = std::numeric_limits<double>::infinity();
   }
   if (!(std::fabs(value) < 9e9)) {
-    raise_about(PyExc_ValueError,
-                (std::string(what) + " must be a number of seconds below 7.88e9, not %U").c_str(), seconds);
+    raise_about(
+        PyExc_ValueError,
+        (std::string(what) + " must be a number of seconds below 7.88e9, past which no clock reads, not %U")
+            .c_str(),
+        seconds);
   }
   // The whole seconds and the fraction are exact; only the fraction is rounded.
   const double whole = std::floor(value);

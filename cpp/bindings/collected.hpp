@@ -61,7 +61,7 @@ class Collected {
       return earlier.policy != newest.policy &&
              plan_of(earlier.policy).identity() == plan_of(newest.policy).identity() &&
              (!have_same_numbers(earlier.policy, newest.policy) ||
-              !have_same_numbers(stand_in_of(earlier.policy), stand_in_of(newest.policy)));
+              !have_same_numbers(local_policy_of(earlier.policy), local_policy_of(newest.policy)));
     });
   }
 

@@ -129,6 +129,10 @@ GivenCharge parse_charge(PyObject* charge) {
 Object own_charges(PyObject* charges) {
   if (PyList_Check(charges) || PyTuple_Check(charges))
     return Object::steal(checked(PySequence_Tuple(charges)));
+  if (Py_TYPE(charges)->tp_iter == nullptr && PySequence_Check(charges) == 0) {
+    raise_about(PyExc_TypeError, "charges must be a list of tuples (limiter, identifier[, cost]), not %U",
+                charges);
+  }
   const Object iterator = Object::steal(checked(PyObject_GetIter(charges)));
   const Object given = Object::steal(checked(PyList_New(0)));
   while (const Object charge = Object::steal(PyIter_Next(iterator.get()))) {

@@ -19,8 +19,8 @@
 namespace overlimit::python {
 namespace {
 
-// After the fields: the subjects, then the columns of the rows, widest first. A decision that nobody has made
-// has neither.
+// After the fields: the subjects, then the columns of the rows, widest first. An answer of on_error has
+// neither.
 struct DecisionObject {
   PyObject_VAR_HEAD Decision answer;
   Micros time;

@@ -12,8 +12,7 @@
 
 namespace overlimit::python {
 
-/// Who was asked about: a policy and an identifier as the caller gave it, what it would spend, and in which
-/// role.
+/// One charge of a decision: a policy, an identifier as the caller gave it, its cost and its role.
 struct Subject {
   PyObject* policy;
   PyObject* identifier;
@@ -21,8 +20,8 @@ struct Subject {
   Role role;
 };
 
-/// Who has decided: the store; this process alone, while the store failed; nobody, and what is to happen then
-/// was the answer.
+/// Who has decided: the store; the local fallback, while the store failed; nobody, so that on_error was the
+/// answer.
 enum class Source : std::uint8_t { store, local, error };
 
 /// Adds the type to the module; false with a Python exception set.
@@ -33,7 +32,7 @@ class NewDecision {
  public:
   /// Takes references of its own to the subjects. MemoryError is thrown as PythonError.
   NewDecision(const Subject* subjects, std::size_t subject_count, std::size_t row_count);
-  /// One that nobody has made: it has no subjects and no rows.
+  /// The answer of on_error, without subjects and rows.
   NewDecision() : NewDecision(nullptr, 0, 0) {}
   NewDecision(const NewDecision&) = delete;
   NewDecision& operator=(const NewDecision&) = delete;
@@ -58,11 +57,11 @@ struct Charged {
   Source source{};
 };
 
-/// The right to give back what a decision has charged, which one caller has at a time and nobody once it was
-/// used. Keeps no reference to the decision.
+/// The right to refund a decision: one caller has it at a time, and nobody once it was used. Keeps no
+/// reference to the decision.
 class Claim {
  public:
-  /// TypeError for what is no Decision, thrown as PythonError.
+  /// TypeError for another object than a Decision, thrown as PythonError.
   explicit Claim(PyObject* decision);
   Claim(const Claim&) = delete;
   Claim& operator=(const Claim&) = delete;
@@ -91,7 +90,7 @@ struct DecisionParts {
   Rows rows;
 };
 
-/// TypeError for what is no Decision, thrown as PythonError.
+/// TypeError for another object than a Decision, thrown as PythonError.
 DecisionParts parts_of(PyObject* decision);
 
 }  // namespace overlimit::python

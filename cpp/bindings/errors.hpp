@@ -7,8 +7,8 @@
 
 namespace overlimit::python {
 
-/// Where a thread ends up that asks for the GIL of an interpreter that is ending: up to Python 3.13 it is
-/// unwound by force, which neither destructors nor C frames survive. As of 3.14 Python itself does this.
+/// Ends here a thread that asks for the GIL of an interpreter that is ending: up to Python 3.13 it is unwound
+/// by force, which neither destructors nor C frames survive. As of 3.14 Python itself does this.
 [[noreturn]] inline void stay_forever() {
   for (;;) pause();
 }

@@ -1,6 +1,5 @@
-// Part of module.cpp: objects that pybind11 has bound, as arguments. They are taken by their holders: of one
-// whose
-// __init__ was never called pybind11 would otherwise hand out uninitialised memory.
+// Part of module.cpp: objects that pybind11 has bound, as arguments. They are taken by their holders: of an
+// object whose __init__ was never called pybind11 would otherwise hand out uninitialised memory.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -12,7 +11,7 @@ namespace overlimit::python {
 /// The object itself; TypeError for None.
 template <class Bound>
 Bound& given(const std::shared_ptr<Bound>& object) {
-  if (!object) throw pybind11::type_error("an object is needed here, not None");
+  if (!object) throw pybind11::type_error("the argument must not be None");
   return *object;
 }
 

@@ -30,7 +30,7 @@ PyTypeObject* limiter_type = nullptr;
 
 LimiterObject& of(PyObject* self) { return *reinterpret_cast<LimiterObject*>(self); }
 
-// The part of an identifier's life that charges and policies borrow: one call.
+// An identifier of one call, and the policy that its charge borrows.
 class OneIdentifier {
  public:
   OneIdentifier(const Binding& binding, PyObject* identifier)
@@ -51,8 +51,8 @@ void ask_store(Binding& binding, const Action& action) {
   python::ask_store(asking, action);
 }
 
-// Whether decisions of this limiter may have been made in this process in the place of its store.
-bool has_stand_in(const Binding& binding) {
+// Whether this limiter's local fallback may have decided in the place of its store.
+bool has_local_fallback(const Binding& binding) {
   return binding.on_error == OnError::local && binding.store->waits();
 }
 
@@ -68,7 +68,7 @@ PyObject* reset(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
       store.reset(plan_of(policy.get()), identifiers, interrupted);
     };
     ask_store(binding, forget);
-    if (has_stand_in(binding)) forget(*stand_in_store(binding), kInterrupted);
+    if (has_local_fallback(binding)) forget(*local_fallback_store(binding), kInterrupted);
     return Py_NewRef(Py_None);
   });
 }
@@ -80,7 +80,8 @@ PyObject* reset_all(PyObject* self, PyObject*) {
     without_gil([&](const Interrupted& interrupted) {
       binding.store->reset_all(plan_of(policy.get()), interrupted);
     });
-    if (has_stand_in(binding)) stand_in_store(binding)->reset_all(plan_of(policy.get()), kInterrupted);
+    if (has_local_fallback(binding))
+      local_fallback_store(binding)->reset_all(plan_of(policy.get()), kInterrupted);
     return Py_NewRef(Py_None);
   });
 }
@@ -107,7 +108,7 @@ PyObject* unlock(PyObject* self, PyObject* identifier) {
     const Call call = call_of(binding, one.charges());
     const auto lift = [&](Store& store, const Interrupted& interrupted) { store.unlock(call, interrupted); };
     ask_store(binding, lift);
-    if (has_stand_in(binding)) lift(*stand_in_store(binding), kInterrupted);
+    if (has_local_fallback(binding)) lift(*local_fallback_store(binding), kInterrupted);
     return Py_NewRef(Py_None);
   });
 }
@@ -134,7 +135,7 @@ void give_back(Binding& binding, const Charged& charged, Claim& claim) {
   }
   const Call call = call_of(binding, collected.charges());
   if (charged.source == Source::local) {
-    refund_in(*stand_in_store(binding), call, charged, claim, kInterrupted);
+    refund_in(*local_fallback_store(binding), call, charged, claim, kInterrupted);
     return;
   }
   ask_store(binding, [&](Store& store, const Interrupted& interrupted) {
@@ -176,7 +177,7 @@ class ChargedPart {
   Source source_;
 };
 
-// A refund that failed is worth an error only to those who want to hear of any.
+// A refund that failed is logged, and raised only with on_error="raise".
 void give_back_or_log(Binding& binding, const Charged& charged, Claim& claim) {
   if (!is_any(charged.receipts)) return;
   try {
@@ -188,7 +189,7 @@ void give_back_or_log(Binding& binding, const Charged& charged, Claim& claim) {
   }
 }
 
-// A decision that nobody has made is about no policy, and any limiter may give nothing back.
+// A decision of on_error is about no policy: any limiter may refund it, which does nothing.
 void check_is_about(PyObject* decision, const Binding& binding) {
   const std::span<const Subject> subjects = parts_of(decision).subjects;
   const PolicyIdentity& own = plan_of(binding.policy.get()).identity();
@@ -228,7 +229,8 @@ PyObject* stats(PyObject* self, PyObject*) {
   });
 }
 
-// The policy of these limits; `local_limits` are those of its stand-in, the same tuple for none of its own.
+// The policy of these limits; `local_limits` are those of its local fallback, the same tuple if they are no
+// others.
 Object policy_of(const PolicyIdentity& identity, PyObject* limits, PyObject* penalty,
                  PyObject* local_limits) {
   if (local_limits == Py_None || local_limits == limits) return new_policy(identity, limits, penalty);
@@ -236,7 +238,7 @@ Object policy_of(const PolicyIdentity& identity, PyObject* limits, PyObject* pen
   return new_policy(identity, limits, penalty, new_policy(identity, local_limits, penalty));
 }
 
-// Others would find counts by a name, and cannot without one.
+// Other processes find counts by a name.
 void check_has_name(PyObject* name, const Store& store, PyObject* store_object) {
   if (name != Py_None || !store.is_shared()) return;
   PyErr_Format(

@@ -13,8 +13,8 @@
 
 namespace overlimit::python {
 
-/// What a limiter is bound to. Made once by __init__; later only the policy changes, with update, and what is
-/// counted.
+/// What a limiter is bound to. Made once by __init__; later only the policy changes, with update(), and the
+/// statistics.
 struct Binding {
   static constexpr std::uint64_t kNotCalled = ~std::uint64_t{0};
 
@@ -22,7 +22,7 @@ struct Binding {
   Object store_object;
   std::shared_ptr<Store> store;  ///< the one inside the object
   ClockSource clock;
-  Object on_decision;  ///< None: nobody is told
+  Object on_decision;  ///< called with each decision, or None
   OnError on_error;
   PyObject* limiter;                        ///< whose binding it is, borrowed
   std::uint64_t made_after;                 ///< so many forks
@@ -34,13 +34,13 @@ struct Binding {
 /// Adds the type and the functions to the module; false with a Python exception set.
 bool add_limiter(PyObject* module);
 
-/// The binding of a Limiter. RuntimeError for one whose __init__ was never called, TypeError for what is
-/// none, thrown as PythonError.
+/// The binding of a Limiter. RuntimeError for one whose __init__ was never called, TypeError for another
+/// object, thrown as PythonError.
 Binding& binding_of(PyObject* limiter);
 
-/// To be called before each call to the store. Does something at a limiter's first call, where other limits
-/// that share its counts are worth a warning, and after a fork: then it counts anew, and warns, once per
-/// process, if its state is in memory.
+/// To be called before each call to the store. At a limiter's first call it warns of limiters that share its
+/// counts under other limits; after a fork its statistics start anew, and it warns, once per process, if its
+/// state is in memory.
 void notice_call(Binding& binding);
 
 /// A call of these charges, asked now by the limiter's clock.

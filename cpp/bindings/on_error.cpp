@@ -19,7 +19,7 @@ constexpr std::array kNames{"allow", "local", "deny", "raise"};
 
 constexpr const char* kWrongName = "on_error must be 'raise', 'allow', 'deny' or 'local', not %U";
 
-// Where neither the error nor the store says when to ask again.
+// The pause where neither the error nor the store says when to ask again.
 constexpr Micros kUsualPause = 100'000;
 
 OnError strictest(std::span<Binding* const> asking) {
@@ -40,19 +40,19 @@ Object undecided(const Decision& answer, const Call& call, PyObject* cost) {
 }
 
 Object decided_here(std::span<Binding* const> asking, Call call, const Collected& collected, PyObject* cost) {
-  const Object stand_in = stand_in_object(*asking.front());
+  const Object fallback = local_fallback_object(*asking.front());
   Collected charges;
   for (std::size_t i = 0; i < collected.size(); ++i) {
     const Subject& subject = collected.subjects()[i];
-    charges.add(stand_in_of(subject.policy), subject.identifier, subject.cost, subject.role);
+    charges.add(local_policy_of(subject.policy), subject.identifier, subject.cost, subject.role);
   }
   call.charges = charges.charges();
   NewDecision decision(charges.subjects(), charges.size(), pairs_of(call.charges));
   const Rows rows = decision.rows();
   const ChargeBits crowded =
-      store_from(stand_in.get())->decide({&call, 1}, rows, {&decision.time(), 1}, kInterrupted);
+      store_from(fallback.get())->decide({&call, 1}, rows, {&decision.time(), 1}, kInterrupted);
   for (Binding* binding : asking) ++binding->stats.local;
-  if (crowded != 0) count_crowded(asking, call.charges, crowded, stand_in.get());
+  if (crowded != 0) count_crowded(asking, call.charges, crowded, fallback.get());
   return Object::steal(decision.finish(fold(call.charges, rows), cost, Source::local));
 }
 
@@ -97,14 +97,14 @@ void log_recovery(std::span<Binding* const> asking) {
       checked(PyObject_CallMethod(log_module().get(), "answered", "O", asking.front()->store_object.get())));
 }
 
-Object stand_in_object(const Binding& binding) {
-  const Object module = Object::steal(checked(PyImport_ImportModule("overlimit.stand_ins")));
+Object local_fallback_object(const Binding& binding) {
+  const Object module = Object::steal(checked(PyImport_ImportModule("overlimit.local_fallback")));
   return Object::steal(
-      checked(PyObject_CallMethod(module.get(), "stand_in_for", "O", binding.store_object.get())));
+      checked(PyObject_CallMethod(module.get(), "local_fallback_of", "O", binding.store_object.get())));
 }
 
-std::shared_ptr<Store> stand_in_store(const Binding& binding) {
-  return store_from(stand_in_object(binding).get());
+std::shared_ptr<Store> local_fallback_store(const Binding& binding) {
+  return store_from(local_fallback_object(binding).get());
 }
 
 }  // namespace overlimit::python

@@ -35,8 +35,8 @@ void log_failure(const StoreError& error, std::span<Binding* const> asking, OnEr
 void log_recovery(std::span<Binding* const> asking);
 
 /// The store object that decides in this process while a store fails; the same for all limiters of one store.
-Object stand_in_object(const Binding& binding);
+Object local_fallback_object(const Binding& binding);
 /// The store inside it.
-std::shared_ptr<Store> stand_in_store(const Binding& binding);
+std::shared_ptr<Store> local_fallback_store(const Binding& binding);
 
 }  // namespace overlimit::python

@@ -16,7 +16,7 @@ struct PolicyObject {
   PyObject* name;
   PyObject* limits;
   PyObject* penalty;
-  PyObject* stand_in;  // nullptr: the policy itself
+  PyObject* local_policy;  // nullptr: the policy itself
 };
 
 PyTypeObject* policy_type = nullptr;
@@ -68,7 +68,7 @@ void destroy(PyObject* self) {
   Py_XDECREF(of(self).name);
   Py_XDECREF(of(self).limits);
   Py_XDECREF(of(self).penalty);
-  Py_XDECREF(of(self).stand_in);
+  Py_XDECREF(of(self).local_policy);
   PyObject_Free(self);
   Py_DECREF(type);
 }
@@ -96,7 +96,7 @@ PolicyIdentity identity_from(PyObject* name) {
   return PolicyIdentity(text_of(name));
 }
 
-Object new_policy(const PolicyIdentity& identity, PyObject* limits, PyObject* penalty, Object stand_in) {
+Object new_policy(const PolicyIdentity& identity, PyObject* limits, PyObject* penalty, Object local_policy) {
   std::unique_ptr<Plan> plan = compile(identity, limits, penalty);
   Object name = identity.has_name() ? text_of(identity.name().c_str()) : Object::borrow(Py_None);
   checked(name.get());
@@ -106,7 +106,7 @@ Object new_policy(const PolicyIdentity& identity, PyObject* limits, PyObject* pe
   policy->name = name.release();
   policy->limits = Py_NewRef(limits);
   policy->penalty = Py_NewRef(penalty);
-  policy->stand_in = stand_in.release();
+  policy->local_policy = local_policy.release();
   return object;
 }
 
@@ -115,8 +115,8 @@ Plan& new_plan_of(PyObject* policy) { return *of(policy).plan; }
 PyObject* limits_of(PyObject* policy) { return of(policy).limits; }
 PyObject* name_of(PyObject* policy) { return of(policy).name; }
 PyObject* penalty_of(PyObject* policy) { return of(policy).penalty; }
-PyObject* stand_in_of(PyObject* policy) {
-  return of(policy).stand_in == nullptr ? policy : of(policy).stand_in;
+PyObject* local_policy_of(PyObject* policy) {
+  return of(policy).local_policy == nullptr ? policy : of(policy).local_policy;
 }
 
 }  // namespace overlimit::python

@@ -15,9 +15,10 @@ bool prepare_policies(PyObject* module);
 /// The identity that a str names, or a new one for None. InvalidLimit, or PythonError for another type.
 PolicyIdentity identity_from(PyObject* name);
 
-/// A new policy of a tuple of limits and a Penalty or None; `stand_in` is another policy, or nothing for the
-/// same. InvalidLimit, or PythonError for wrong types.
-Object new_policy(const PolicyIdentity& identity, PyObject* limits, PyObject* penalty, Object stand_in = {});
+/// A new policy of a tuple of limits and a Penalty or None; `local_policy` is another policy, or nothing for
+/// the same. InvalidLimit, or PythonError for wrong types.
+Object new_policy(const PolicyIdentity& identity, PyObject* limits, PyObject* penalty,
+                  Object local_policy = {});
 
 /// Of a policy: its plan, the tuple of its limits as given, its name (or None) and its penalty (all
 /// borrowed).
@@ -30,6 +31,6 @@ PyObject* penalty_of(PyObject* policy);
 
 /// The policy that decides in its place while the store fails: of the same name, with the limits of this
 /// process's share (borrowed).
-PyObject* stand_in_of(PyObject* policy);
+PyObject* local_policy_of(PyObject* policy);
 
 }  // namespace overlimit::python

@@ -141,11 +141,11 @@ class Decision:
 
     @property
     def limit(self) -> LimitValue | None:
-        """The limit that binds; None when nobody has decided."""
+        """The limit that binds; None when ``source`` is ``"error"``."""
 
     @property
     def identifier(self) -> str | bytes | None:
-        """The identifier that binds, as it was given; None when nobody has decided."""
+        """The identifier that binds, as it was given; None when ``source`` is ``"error"``."""
 
     @property
     def reset_after(self) -> float:
@@ -169,7 +169,7 @@ class Decision:
 
     @property
     def source(self) -> Literal["store", "local", "error"]:
-        """Who decided: the store, this process while the store failed, or nobody (``"error"``)."""
+        """``"store"``, ``"local"`` when the local fallback decided, or ``"error"`` when ``on_error`` did."""
 
     @property
     def details(self) -> tuple[Detail, ...]:
@@ -219,7 +219,7 @@ class Limiter:
 
     @property
     def on_decision(self) -> Callable[[Decision], object] | None:
-        """Who is told of every decision, or None."""
+        """The function that is called with every decision, or None."""
 
     @property
     def on_error(self) -> Literal["raise", "allow", "deny", "local"]:

@@ -1,4 +1,4 @@
-"""What each process has of its own, when it is a forked one too."""
+"""Objects that each process has of its own, forked ones too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of a store, which its URL may give as text."""
+"""Options of a store, which may be text in its URL."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HASH_TAGS: dict[Any, Literal["none", "policy", "prefix"]] = {
 
 
 def is_utf8(text: str) -> bool:
-    """Whether a text can be told to a server or the system: without a lone surrogate."""
+    """Whether a text can be encoded as UTF-8, which one with a lone surrogate cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Where Redis lives, as a URL says it."""
+"""The URL of a Redis store."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class RedisUrl:
         )
 
     def site(self, tls: _core.TlsOptions | None) -> Any:
-        """Return what the core calls this place."""
+        """Return the core's object for this server, these sentinels or this cluster."""
         host, port = self.hosts[0]
         server = _core.Endpoint(
             host=host,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn, Protocol, TypeAlias, runtime_checkab
 from overlimit import _core
 
 if TYPE_CHECKING:
-    from overlimit.sleeping import Alarm
+    from overlimit.sleeping import WakeUp
 
 __all__ = ["Clock", "ClockLike", "ManualClock"]
 
@@ -40,7 +40,7 @@ class ManualClock(_core.ManualClock):
     def __init__(self, start: float | datetime = 0.0) -> None:
         """Build a clock that reads ``start``; 0.0, the Unix epoch, by default."""
         super().__init__(_seconds_of(start))
-        self._alarms: dict[Alarm, None] = {}
+        self._wake_ups: dict[WakeUp, None] = {}
 
     def advance(self, seconds: float | timedelta, /) -> None:
         """Move by so many seconds or a timedelta; a negative one moves back."""
@@ -68,16 +68,16 @@ class ManualClock(_core.ManualClock):
             "not move with it; build another one, as ManualClock(clock.now())"
         )
 
-    def _watch(self, alarm: Alarm) -> None:
-        self._alarms[alarm] = None
+    def _add_wake_up(self, wake_up: WakeUp) -> None:
+        self._wake_ups[wake_up] = None
 
-    def _unwatch(self, alarm: Alarm) -> None:
-        self._alarms.pop(alarm, None)
+    def _remove_wake_up(self, wake_up: WakeUp) -> None:
+        self._wake_ups.pop(wake_up, None)
 
     def _wake(self) -> None:
         """Let the callers that wait look at the clock; in a forked child there are none."""
-        for alarm in self._alarms.copy():
-            alarm.set()
+        for wake_up in self._wake_ups.copy():
+            wake_up.set()
 
 
 def _seconds_of(instant: float | datetime) -> float:

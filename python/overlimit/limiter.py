@@ -14,11 +14,11 @@ from overlimit.clocks import ClockLike
 from overlimit.errors import InvalidLimit
 from overlimit.limits import Limit, as_limits
 from overlimit.limits.quantities import Rate, Seconds, micros, neat, share_of_all
+from overlimit.local_fallback import local_fallback_of, local_limits
 from overlimit.names import KEY_NAME_RULE, is_key_name
 from overlimit.namesakes import Namesakes, register
 from overlimit.other_names import OF_LIMITER, OPTIONS_OF_LIMITER, NotHere
 from overlimit.penalty import Penalty
-from overlimit.stand_ins import local_limits, stand_in_for
 from overlimit.stores import MemoryStore, StoreLike, as_store, url_or_store
 
 if TYPE_CHECKING:
@@ -45,16 +45,17 @@ class Limiter(_core.Limiter):
         A text such as ``"10/second; 120/minute; 240/hour"``, a limit, a ``(duration, limit[, precision])``
         tuple with durations in seconds, or a list of these; 1 to 16 limits.
     name
-        What the counts are kept by: limiters of one name on one store share them, and a limiter that is made
-        again with its name, also in another process or later, goes on with them. Without a name a limiter has
-        counts of its own, which end with it. Needed on a store that other processes see, such as Redis.
+        The name under which the store keeps the counts: limiters of one name on one store share them, also in
+        other processes, and a limiter that is made again with its name continues with them. Without a name a
+        limiter has counts of its own, which end with it. A store that other processes see, such as Redis,
+        needs a name.
     store
         ``"memory://"`` (this process), ``"redis://host:port/db"``, ``"unix:///path"``, or a store object.
     algorithm
         What texts and tuples mean: the name of an algorithm such as ``"fixed_window"``. By default sliding
         windows, or a token bucket where the text says ``burst``.
     penalty
-        A ``Penalty``: who goes over a limit is locked for a while, and for longer each time.
+        A ``Penalty``: an identifier that goes over a limit is locked for a while, and longer each time.
     clock
         Where the time comes from: an object with ``now()`` or a callable, in float seconds. By default the
         store's own clock.
@@ -71,9 +72,9 @@ class Limiter(_core.Limiter):
         Called with the Decision after every hit, also those of ``acquire`` and ``hit_all``. What it raises is
         logged.
 
-    Building one connects to nothing. Thread-safe. Raises InvalidLimit for limits that cannot be, and
-    ValueError or TypeError for another wrong argument. A copy, or what is unpickled, is another limiter:
-    without a name it counts anew.
+    Building one connects to nothing. Thread-safe. Raises InvalidLimit for wrong limits, and ValueError or
+    TypeError for another wrong argument. A copied or unpickled limiter is another limiter: without a name it
+    counts anew.
     """
 
     @checks_arguments(
@@ -101,7 +102,7 @@ class Limiter(_core.Limiter):
         super().__init__(name, given, as_store(store, clock), clock, penalty, on_decision, on_error, own)
         self._algorithm = algorithm
         if on_error == "local" and not isinstance(self.store, MemoryStore):
-            stand_in_for(self.store)
+            local_fallback_of(self.store)
         self._namesakes = self._register(name)
 
     @property
@@ -141,11 +142,12 @@ class Limiter(_core.Limiter):
         """Give back what a decision charged, once, where it was charged.
 
         What no longer counts isn't given back: a window that is over, what has drained from a bucket, or
-        state that was reset since. A decision that charged nothing, or was refunded or pickled before, has no
-        effect. Raises ValueError for a decision of other policies, and StoreError when the store cannot
+        state that was reset since. A decision that charged nothing or was refunded before has no effect. An
+        unpickled or copied decision has none either, which is no error: only the original knows what it
+        charged. Raises ValueError for a decision of other policies, and StoreError when the store cannot
         answer, which is only logged unless ``on_error`` is ``"raise"``; after one that may have been carried
-        out (``maybe_charged``) the decision counts as refunded. What this process has decided by itself is
-        given back in it.
+        out (``maybe_charged``) the decision counts as refunded. A decision of the local fallback is given
+        back there.
         """
         super().refund(decision)
         waiting.wake_after_refund(self.store, decision)
@@ -176,14 +178,14 @@ class Limiter(_core.Limiter):
         """Refuse an identifier for so many seconds from now, whatever it did.
 
         Works without a Penalty; with one, the level stays as it was. Hits don't extend the lock. Raises
-        InvalidLimit for what is no duration from 1 microsecond to 2**49, StoreError when the store cannot
+        InvalidLimit for a duration below 1 or above 2**49 microseconds, StoreError when the store cannot
         answer, whatever ``on_error`` is, and MemoryError when a store in memory is full.
         """
         super()._lock(identifier, micros(seconds, "seconds"))
         waiting.wake_waiters(self.store, [identifier])
 
     def unlock(self, identifier: str | bytes, /) -> None:
-        """Lift the lock of an identifier, set by hand or by a Penalty; of who is not locked nothing changes.
+        """Lift the lock of an identifier, set by hand or by a Penalty; without a lock nothing changes.
 
         What was counted stays, so that the next hit may be refused as any other, and so does the penalty's
         level, so that the next violation locks for longer: ``reset`` forgets both. With ``on_error="local"``
@@ -198,7 +200,7 @@ class Limiter(_core.Limiter):
 
         A limit that stays the same keeps its state, and so does one whose number alone changes: what was used
         counts against the new number. Another algorithm, period, precision, start or name is another limit,
-        and begins empty. Raises InvalidLimit for limits that cannot be; the old ones then stay.
+        and begins empty. Raises InvalidLimit for wrong limits; the old ones then stay.
         """
         given = as_limits(limits, self._algorithm)
         super()._set_limits(given, local_limits(given, self._share))

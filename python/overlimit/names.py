@@ -10,5 +10,5 @@ KEY_NAME_RULE = _core.KEY_NAME_RULE
 
 
 def is_key_name(name: str) -> bool:
-    """Whether a name can be told apart within a key."""
+    """Whether a name may be part of a key, without making two keys equal."""
     return name.isascii() and _core.is_key_name(name)

@@ -20,7 +20,7 @@ _log = logging.getLogger("overlimit")
 
 
 class Namesakes:
-    """The limiters of one name on one store that are held somewhere, numbered in the order they were made."""
+    """The living limiters of one name on one store, numbered in the order they were made."""
 
     def __init__(self) -> None:
         self.made = 0
@@ -39,7 +39,7 @@ class Namesakes:
 
 
 class _Registry:
-    """Who has which name where; guarded by the lock, which a finalizer that runs meanwhile may take again."""
+    """The limiters by store and name; guarded by the lock, which a finalizer may take again."""
 
     def __init__(self) -> None:
         self.lock = PerProcess(threading.RLock)
@@ -61,8 +61,8 @@ def register(limiter: Limiter, name: str) -> Namesakes:
 def compare(limiter: Limiter) -> None:
     """Warn if a limiter made earlier shares counts with this one under other numbers; the core calls this.
 
-    It does so at the limiter's first call: who replaces a limiter, as a notebook's cell does that is run
-    again, has dropped the earlier one by then.
+    It does so at the limiter's first call: a program that replaces a limiter, as a notebook's cell does when
+    it runs again, has dropped the earlier one by then.
     """
     group: Namesakes | None = getattr(limiter, "_namesakes", None)
     if group is None:

@@ -1,4 +1,4 @@
-"""What the log says of stores that fail: enough to act on, and no more the more calls fail."""
+"""Log messages about stores that fail: enough to act on, however many calls fail."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Report:
 
 
 class _Outages:
-    """What has been said; guarded by the lock, which a log handler that hits a limiter may take again."""
+    """What has been logged; guarded by the lock, which a log handler that hits a limiter may take again."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
@@ -44,7 +44,7 @@ class _Outages:
         """How many calls have failed in each outage that the log knows of."""
 
     def note_failure(self, store: str, kind: str) -> int | None:
-        """Return how many failures went unsaid before one that is to be logged; None: say nothing."""
+        """Return how many failures were not logged before one that is to be; None: do not log this one."""
         now = self.clock()
         with self.lock():
             report = self.reports.setdefault((store, kind), _Report())
@@ -58,7 +58,7 @@ class _Outages:
             return suppressed
 
     def note_answer(self, store: str) -> int | None:
-        """Return how many calls have failed in an outage that was logged; None: say nothing."""
+        """Return how many calls have failed in an outage that was logged; None: none was."""
         with self.lock():
             return self.announced.pop(store, None)
 

@@ -16,31 +16,31 @@ if TYPE_CHECKING:
     from overlimit._core import Decision
     from overlimit.limiter import Limiter
 
-__all__ = ["END_US", "Alarm", "Watch", "micros_of", "watch_of"]
+__all__ = ["END_US", "WaitingClock", "WakeUp", "clock_of", "micros_of"]
 
 END_US = 2**53 - 2**50
 """The end of time: no clock reads it, and no wait is longer."""
 
 
-class Alarm:
-    """What wakes a sleeper: it is rung, or a clock was moved.
+class WakeUp:
+    """What wakes a sleeping caller: somebody notifies it, or moves the clock it sleeps by.
 
-    Made of a lock that is locked while there is nothing to wake up for. Unlike a ``threading.Event``, it
-    stays whole at whatever moment a signal handler raises.
+    It is a lock, locked while there is nothing to wake up for. Unlike a ``threading.Event``, it stays
+    consistent at whatever moment a signal handler raises.
     """
 
     def __init__(self) -> None:
-        self.rung = False
+        self.is_notified = False
         self._lock = threading.Lock()
         self._lock.acquire()
 
-    def ring(self) -> None:
-        """Wake the sleeper, or keep it from falling asleep."""
-        self.rung = True
+    def notify(self) -> None:
+        """Wake the caller, or keep it from falling asleep."""
+        self.is_notified = True
         self.set()
 
     def set(self) -> None:
-        """Wake the sleeper to look at its clock."""
+        """Wake the caller to look at its clock."""
         with contextlib.suppress(RuntimeError):  # it is set already
             self._lock.release()
 
@@ -48,23 +48,23 @@ class Alarm:
         """Return when it was set since the last time, or the time is up."""
         self._lock.acquire(timeout=-1 if seconds is None else seconds)
 
-    def rings_within(self, seconds: float) -> bool:
-        """Sleep for so many seconds of real time at most; say whether it was rung."""
+    def is_notified_within(self, seconds: float) -> bool:
+        """Sleep for so many seconds of real time at most; say whether it was notified."""
         self.sleep(0)  # what a clock may have left behind
-        if not self.rung:
+        if not self.is_notified:
             self.sleep(seconds)
-        return self.rung
+        return self.is_notified
 
 
-class Watch:
-    """A limiter's clock in whole microseconds, and how to sleep by it; without one a steady clock."""
+class WaitingClock:
+    """A limiter's clock in whole microseconds, and how to sleep by it; without one the monotonic clock."""
 
     def __init__(self, now: Callable[[], float] | None, manual: ManualClock | None) -> None:
         self._now, self._manual = now, manual
 
     @property
     def stands_still(self) -> bool:
-        """Whether it's a clock that somebody moves: then all who sleep until an instant wake at once."""
+        """Whether it's a ManualClock: then all that sleep until an instant wake at once."""
         return self._manual is not None
 
     def now(self) -> int:
@@ -85,29 +85,29 @@ class Watch:
         """When a decision just made was made."""
         return self.now() if self._now is None else micros_of(decision.time)
 
-    def wait(self, alarm: Alarm, until: float) -> None:
-        """Return at an instant, or earlier when the alarm is rung."""
+    def wait(self, wake_up: WakeUp, until: float) -> None:
+        """Return at an instant, or earlier when the wake-up was notified."""
         if self._manual is not None:
-            self._manual._watch(alarm)
+            self._manual._add_wake_up(wake_up)
         try:
-            while not alarm.rung and (left := until - self.now()) > 0:
-                alarm.sleep(None if self._manual else min(left, END_US) / 1e6)
+            while not wake_up.is_notified and (left := until - self.now()) > 0:
+                wake_up.sleep(None if self._manual else min(left, END_US) / 1e6)
         finally:
             if self._manual is not None:
-                self._manual._unwatch(alarm)
+                self._manual._remove_wake_up(wake_up)
 
 
-def watch_of(limiter: Limiter) -> Watch:
-    """Return what tells the time to those who wait for a limiter."""
+def clock_of(limiter: Limiter) -> WaitingClock:
+    """Return the clock by which the callers of a limiter wait."""
     clock = limiter.clock
     if clock is None:
-        return Watch(None, None)
+        return WaitingClock(None, None)
     owner = getattr(clock, "__self__", clock)  # of clock.now, given as a callable
-    return Watch(getattr(clock, "now", clock), owner if isinstance(owner, ManualClock) else None)
+    return WaitingClock(getattr(clock, "now", clock), owner if isinstance(owner, ManualClock) else None)
 
 
 def micros_of(seconds: float) -> int:
-    """Seconds in microseconds, to the nearest; what is beyond all bounds is as good as the bound."""
+    """Return seconds in microseconds, to the nearest, and ``END_US`` at most."""
     if seconds >= END_US / 1e6:
         return END_US
     whole = math.floor(seconds)

@@ -17,7 +17,7 @@ class FailureCounts(TypedDict):
 
 
 class LimiterStats(TypedDict):
-    """How a limiter has got on with its store, in this process.
+    """How often a limiter asked its store in this process, and with what result.
 
     ``calls`` says how often the store was asked to decide, refund, lock or reset, and ``errors`` how many of
     these calls failed, by kind; ``timeouts`` are those of them that missed their deadline. ``local`` counts

@@ -236,7 +236,7 @@ def _memory_of(clock: object) -> MemoryStore:
 
 
 def _kept(owner: object, key: tuple[int, int]) -> object:
-    """Hold a clock weakly and forget its store with it; one that cannot be held weakly stays."""
+    """Keep a clock by a weak reference and drop its store with it; a clock without weak references stays."""
     try:
         forget = weakref.finalize(owner, _memory_by_clock.pop, key, None)
     except TypeError:

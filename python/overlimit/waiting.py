@@ -1,9 +1,9 @@
 """Waiting for a limit: ``Limiter.acquire``.
 
-The callers that wait with one limiter form a line for each identifier, in the order of their coming. A caller
-that is the first in the lines of all its identifiers asks the store, sleeps until the exact instant at which
-the store told it to come back, and asks again. Everybody else sleeps and asks nothing: whoever leaves wakes
-those who are the first then. So each grant costs a few calls of the store, however many wait.
+The callers that wait for one limiter form a queue for each identifier, first come first served. A caller that
+is the first in the queues of all its identifiers asks the store, sleeps until the exact instant at which the
+store told it to ask again, and asks again. All others sleep and ask nothing: a caller that leaves wakes those
+that are the first then. So each admission costs a few calls of the store, however many wait.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from overlimit._arguments import shown
 from overlimit.errors import StoreError
-from overlimit.sleeping import END_US, Alarm, Watch, micros_of, watch_of
-from overlimit.waiting_lines import Place, lines
+from overlimit.sleeping import END_US, WaitingClock, WakeUp, clock_of, micros_of
+from overlimit.wait_queues import Waiter, wait_queues
 
 if TYPE_CHECKING:
     from overlimit._core import Decision, Store
@@ -27,7 +27,7 @@ __all__ = ["acquire", "wake_after_refund", "wake_waiters"]
 _log = logging.getLogger("overlimit")
 
 _LAST_MOMENT = 1.0
-"""Seconds for which a caller whose time is up by a clock that stands still lets those before it ask first."""
+"""Seconds of real time that a caller leaves to those before it when a ManualClock passes its deadline."""
 
 
 def acquire(
@@ -35,13 +35,13 @@ def acquire(
 ) -> Decision:
     """Wait until a hit is allowed and its delay is over; see ``Limiter.acquire``."""
     longest = _timeout_us(timeout)
-    watch = watch_of(limiter)
-    waiter = _Waiter(limiter, identifiers, cost, watch, watch.now() + longest)
+    clock = clock_of(limiter)
+    acquisition = _Acquisition(limiter, identifiers, cost, clock, clock.now() + longest)
     decision = None
     try:
-        decision = _in_line(waiter)
+        decision = _in_queue(acquisition)
         if decision.delay > 0:
-            watch.wait(Alarm(), watch.time_of(decision) + micros_of(decision.delay))
+            clock.wait(WakeUp(), clock.time_of(decision) + micros_of(decision.delay))
     except BaseException:
         if decision is not None:
             _give_back(limiter, decision)
@@ -50,27 +50,27 @@ def acquire(
 
 
 def wake_waiters(store: Store, identifiers: Iterable[object] | None = None) -> None:
-    """Let those who are the first to wait for one of these identifiers, or for any, ask this store again."""
-    if lines().by_limiter:
-        lines().wake(store, None if identifiers is None else list(map(_key_of, identifiers)))
+    """Let those that wait first for one of these identifiers, or for any, ask this store again."""
+    if wait_queues().by_limiter:
+        wait_queues().wake(store, None if identifiers is None else list(map(_key_of, identifiers)))
 
 
 def wake_after_refund(store: Store, decision: Decision) -> None:
-    """Let those who are the first to wait for what a decision was about ask this store again."""
-    if lines().by_limiter:
+    """Let those that wait first for an identifier of a decision ask this store again."""
+    if wait_queues().by_limiter:
         wake_waiters(store, (detail.identifier for detail in decision.details))
 
 
-def _in_line(waiter: _Waiter) -> Decision:
+def _in_queue(acquisition: _Acquisition) -> Decision:
     try:
-        waiter.join()
-        return waiter.decision()
+        acquisition.join()
+        return acquisition.decision()
     finally:
         try:
-            waiter.leave()
-        except BaseException:  # of a signal handler: nobody would ever leave this place, or wake the next
-            waiter.leave()
-            waiter.wake_next()
+            acquisition.leave()
+        except BaseException:  # of a signal handler: nobody else would remove this caller, or wake the next
+            acquisition.leave()
+            acquisition.wake_next()
             raise
 
 
@@ -82,69 +82,74 @@ def _give_back(limiter: Limiter, decision: Decision) -> None:
         _log.warning("an interrupted acquire could not give back what it was charged", exc_info=True)
 
 
-class _Waiter:
-    """One caller: how it comes to a decision."""
+class _Acquisition:
+    """One call of ``acquire``: how it comes to a decision."""
 
     def __init__(
-        self, limiter: Limiter, identifiers: tuple[str | bytes, ...], cost: int, watch: Watch, deadline: float
+        self,
+        limiter: Limiter,
+        identifiers: tuple[str | bytes, ...],
+        cost: int,
+        clock: WaitingClock,
+        deadline: float,
     ) -> None:
-        self._limiter, self._identifiers, self._cost, self._watch = limiter, identifiers, cost, watch
-        self._place = Place(map(_key_of, identifiers), deadline)
+        self._limiter, self._identifiers, self._cost, self._clock = limiter, identifiers, cost, clock
+        self._waiter = Waiter(map(_key_of, identifiers), deadline)
 
     def join(self) -> None:
-        lines().join(self._limiter, self._place)
+        wait_queues().join(self._limiter, self._waiter)
 
     def leave(self) -> None:
-        lines().leave(self._limiter, self._place)
+        wait_queues().leave(self._limiter, self._waiter)
 
     def wake_next(self) -> None:
-        lines().wake(self._limiter.store, self._place.keys)
+        wait_queues().wake(self._limiter.store, self._waiter.keys)
 
     def decision(self) -> Decision:
         """Return the admission, or the refusal as soon as it's certain that the deadline cannot be met."""
         has_peeked = False
         while True:
-            self._place.alarm.rung = False
-            if lines().is_first(self._limiter, self._place):
+            self._waiter.wake_up.is_notified = False
+            if wait_queues().is_first(self._limiter, self._waiter):
                 decision = self._ask(self._limiter._hit_within)
-                if decision or self._is_vain(decision):
+                if decision or self._is_too_late(decision):
                     return decision
                 self._wait_as_told(decision)
-            elif self._place.earliest > self._place.deadline:
+            elif self._waiter.earliest > self._waiter.deadline:
                 return self._refusal()
             elif not has_peeked:
                 has_peeked = True
                 decision = self._ask(self._limiter._peek_within)
-                if not decision and self._is_vain(decision):
+                if not decision and self._is_too_late(decision):
                     return decision
-            elif not self._comes_forward():
+            elif not self._wait_for_turn():
                 return self._refusal()
 
     def _ask(self, question: Callable[..., Decision]) -> Decision:
-        left = self._place.deadline - self._watch.now()
+        left = self._waiter.deadline - self._clock.now()
         patience = min(max(0, left), END_US) / 1e6
         return question(*self._identifiers, cost=self._cost, patience=patience)
 
-    def _is_vain(self, decision: Decision) -> bool:
+    def _is_too_late(self, decision: Decision) -> bool:
         """Whether it's certain that the caller cannot go on before its deadline, its delay included."""
         if decision.status == "never":
             return True
-        return micros_of(decision._ready_after) > self._place.deadline - self._watch.time_of(decision)
+        return micros_of(decision._ready_after) > self._waiter.deadline - self._clock.time_of(decision)
 
     def _wait_as_told(self, refusal: Decision) -> None:
-        until = self._watch.time_of(refusal) + micros_of(refusal.retry_after)
-        lines().postpone(self._limiter, self._place, until)
-        self._watch.wait(self._place.alarm, until)
+        until = self._clock.time_of(refusal) + micros_of(refusal.retry_after)
+        wait_queues().postpone(self._limiter, self._waiter, until)
+        self._clock.wait(self._waiter.wake_up, until)
 
-    def _comes_forward(self) -> bool:
+    def _wait_for_turn(self) -> bool:
         """Wait behind others; False when the time is up before anything changes."""
-        self._watch.wait(self._place.alarm, self._place.deadline)
-        return self._place.alarm.rings_within(_LAST_MOMENT if self._watch.stands_still else 0)
+        self._clock.wait(self._waiter.wake_up, self._waiter.deadline)
+        return self._waiter.wake_up.is_notified_within(_LAST_MOMENT if self._clock.stands_still else 0)
 
     def _refusal(self) -> Decision:
         """Return what the store says, refused in any case until those before it can have gone."""
         decision = self._ask(self._limiter._peek_within)
-        return decision._postponed(max(1, self._place.earliest - self._watch.time_of(decision)))
+        return decision._postponed(max(1, self._waiter.earliest - self._clock.time_of(decision)))
 
 
 def _key_of(identifier: object) -> bytes:

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from overlimit import FixedWindow, Limit, Limiter, ManualClock, MemoryStore, Penalty, RedisStore, TokenBucket
-from overlimit.stand_ins import stand_in_for
+from overlimit.local_fallback import local_fallback_of
 
 from .all_algorithms import CALENDAR, in_debt, of_each_algorithm
 from .answers import answer_of, expected_of
@@ -312,9 +312,9 @@ class TestHere:
         limiter = cut_off("3/minute", store=store)
         for number in range(100):
             limiter.hit(f"user:{number}")
-        stand_in = stand_in_for(store)
-        assert len(stand_in) == 100
-        assert repr(stand_in) == repr(MemoryStore())
+        fallback = local_fallback_of(store)
+        assert len(fallback) == 100
+        assert repr(fallback) == repr(MemoryStore())
 
     def test_no_thread_gets_more_than_there_is(self):
         limiter, admitted = cut_off(FixedWindow(100, 60)), []

@@ -19,7 +19,7 @@ from overlimit import (
     TokenBucket,
     hit_all,
 )
-from overlimit.stand_ins import stand_in_for
+from overlimit.local_fallback import local_fallback_of
 from servers.patience import PATIENCE, eventually
 
 ONE = FixedWindow(1, 1)
@@ -332,7 +332,7 @@ class TestUnlocking:
         limiter.lock("a", 3000)
         with ThreadPoolExecutor() as pool:
             caller = pool.submit(limiter.acquire, "a", timeout=7200)
-            while not limiter.clock._alarms:
+            while not limiter.clock._wake_ups:
                 time.sleep(0.001)
             limiter.unlock("a")
             assert caller.result(PATIENCE).time == 1_700_000_000
@@ -353,5 +353,5 @@ class TestUnlocking:
         start_redis(port=port)
         eventually(lambda: limiter.hit("b").source == "store")
         limiter.unlock("a")
-        stand_in = stand_in_for(store)
-        assert Limiter(ONE, name="p", store=stand_in, clock=clock).peek("a", cost=0)
+        fallback = local_fallback_of(store)
+        assert Limiter(ONE, name="p", store=fallback, clock=clock).peek("a", cost=0)

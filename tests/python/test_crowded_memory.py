@@ -12,7 +12,7 @@ import threading
 import pytest
 
 from overlimit import Limiter, ManualClock, MemoryStore, Penalty, RedisStore, hit_all
-from overlimit.stand_ins import stand_in_for
+from overlimit.local_fallback import local_fallback_of
 
 NOWHERE = "unix:///nowhere/redis.sock"
 
@@ -148,15 +148,17 @@ class TestTheCount:
 
     def test_is_of_the_store_that_decides_in_an_outage(self, monkeypatch, warnings):
         local = MemoryStore(max_keys=3)
-        monkeypatch.setattr("overlimit.stand_ins.MemoryStore", lambda: local)
+        monkeypatch.setattr("overlimit.local_fallback.MemoryStore", lambda: local)
         limiter = Limiter("5/minute", name="api", store=RedisStore(NOWHERE), on_error="local")
-        assert stand_in_for(limiter.store) is local
+        assert local_fallback_of(limiter.store) is local
         for identifier in names(10):
             limiter.hit(identifier)
         stats = limiter.stats()
         assert (stats["local"], stats["crowded"], local.stats()["crowded"]) == (10, 7, 7)
         assert [text for text in warnings() if text.startswith("MemoryStore(max_keys=3, ")] == warnings()
         assert len(warnings()) == 1
+        assert "local fallback" in warnings()[0]
+        assert "max_bytes has room" not in warnings()[0]
 
     def test_starts_at_0_in_a_child_and_its_store_goes_on(self):
         program = """

@@ -73,7 +73,7 @@ def test_wakes_who_waits(move):
     decisions = []
     waiter = threading.Thread(target=lambda: decisions.append(limiter.acquire("a", timeout=60)))
     waiter.start()
-    while not clock._alarms:
+    while not clock._wake_ups:
         waiter.join(0.001)
     move(clock)
     waiter.join(PATIENCE)

@@ -171,4 +171,7 @@ def _zone_named(name: object) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        raise InvalidLimit(f"timezone is not in the time zone data: {shown(name)}") from None
+        raise InvalidLimit(
+            f"timezone must be in the time zone data, which {shown(name)} is not: write a name such as "
+            "'Europe/Berlin'"
+        ) from None

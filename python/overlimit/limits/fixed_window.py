@@ -136,5 +136,7 @@ def _calendar_for(start: str, per: object, timezone: object, week_start: object)
     micros(per, "per")  # names the unit of a calendar before what else a calendar has
     for argument, value, default in (("timezone", timezone, _TIMEZONE), ("week_start", week_start, _MONDAY)):
         if value is not default and (value != default or isinstance(value, bool)):
-            raise InvalidLimit(f"{argument} means nothing unless start is 'calendar': {shown(value)}")
+            raise InvalidLimit(
+                f"{argument} is for start='calendar' only: leave out {argument}={shown(value)}"
+            )
     return None

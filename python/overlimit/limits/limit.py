@@ -1,4 +1,4 @@
-"""What every limit is: an immutable value with a name, its whole numbers and its handle to the core."""
+"""The base class of limits: an immutable value with a name, whole numbers and an object of the core."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _IN_PHRASE = frozenset({"per", "burst", "capacity"})
 
 @dataclass(frozen=True)
 class Terms:
-    """What a text or a tuple says about one limit, before an algorithm reads it; None: not mentioned."""
+    """What a text or a tuple says about one limit, before an algorithm reads it; None: nothing."""
 
     limit: int
     per: Seconds
@@ -94,8 +94,8 @@ class Limit(Value):
     def scaled(self, share: Fraction) -> Limit:
         """Return this limit for a share of the traffic, above 0 and up to 1: smaller numbers, same periods.
 
-        Whole numbers are rounded down, but stay at least 1 if they were. Raises InvalidLimit for what is too
-        small to be kept exactly.
+        Whole numbers are rounded down, but stay at least 1 if they were. Raises InvalidLimit where the result
+        is too small to be kept exactly.
         """
         _, by_name = self._call()
         return type(self)(**{**by_name, **self._scaled_arguments(share)})._counted_as(self._count)

@@ -1,4 +1,4 @@
-"""What limits of so many per period have in common; their numbers begin with these two."""
+"""The base class of limits that admit so many per period; their numbers begin with these two."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def rate_per_period(value: object, argument: str) -> Fraction:
     """Return ``value``, tokens per period, as an exact fraction >= 0; else raise InvalidLimit."""
     rate = _exact(value, argument, "a number")
     if rate < 0:
-        raise InvalidLimit(f"{argument} must not be negative, not {shown(value)}")
+        raise InvalidLimit(f"{argument} must be a number from 0, not {shown(value)}")
     return rate
 
 

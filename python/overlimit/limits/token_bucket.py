@@ -212,7 +212,7 @@ def _check_refill(refill: object, start: object) -> None:
     if not isinstance(start, str) or start not in _STARTS:
         raise InvalidLimit(f"start must be 'first' or 'epoch', not {shown(start)}")
     if start == "epoch" and refill == "continuous":
-        raise InvalidLimit("start='epoch' means nothing to a continuous refill: there are no intervals")
+        raise InvalidLimit("start='epoch' is for refill='interval': a continuous refill has no intervals")
 
 
 def _check_nothing_to_refill(burst: int, debt: object) -> None:

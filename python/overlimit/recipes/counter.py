@@ -27,10 +27,10 @@ class Counter:
     store, clock
         As for ``Limiter``.
     name
-        What the counts are kept by, as for ``Limiter``: without one they are this object's own, and a store
-        that other processes see needs one.
+        The name under which the store keeps the counts, as for ``Limiter``: without one they are this
+        object's own, and a store that other processes see needs one.
 
-    Raises InvalidLimit for numbers that cannot be. Thread-safe.
+    Raises InvalidLimit for wrong numbers. Thread-safe.
 
     Source: the counter of a 2019 article on rate limiters in Redis scripts: INCR, and EXPIRE with the first.
     """
@@ -51,7 +51,7 @@ class Counter:
     def hit(self, key: str | bytes) -> int:
         """Return how many have passed in the key's window, this one included; -1 when it's refused.
 
-        Raises ValueError or TypeError for what is no key, StoreError when the store cannot answer.
+        Raises ValueError or TypeError for a wrong key, StoreError when the store cannot answer.
         """
         decision = self._limiter.hit(key)
         return self._window.limit - decision.remaining if decision else -1

@@ -56,10 +56,10 @@ class PeriodLimit:
     store, clock
         As for ``Limiter``.
     name
-        What the counts are kept by, as for ``Limiter``: without one they are this object's own, and a store
-        that other processes see needs one.
+        The name under which the store keeps the counts, as for ``Limiter``: without one they are this
+        object's own, and a store that other processes see needs one.
 
-    Raises InvalidLimit (a ValueError) for arguments that cannot be. Thread-safe.
+    Raises InvalidLimit (a ValueError) for wrong arguments. Thread-safe.
 
     Source: periodlimit of go-zero, with its ``Align``.
     """
@@ -82,7 +82,7 @@ class PeriodLimit:
     def take(self, key: str | bytes) -> PeriodState:
         """Take one of the key's quota for its present period, and tell how it stands then.
 
-        Raises ValueError or TypeError for what is no key, StoreError when the store cannot answer.
+        Raises ValueError or TypeError for a wrong key, StoreError when the store cannot answer.
         """
         decision = self._limiter.hit(key)
         if not decision:
@@ -99,7 +99,7 @@ def _window(period: Seconds, quota: int, align: bool, timezone: str) -> FixedWin
         raise InvalidLimit(f"align must be True or False, not {shown(align)}")
     period_us = micros(period, "period")
     if not align and timezone != _UTC:
-        raise InvalidLimit(f"timezone means nothing without align=True: {shown(timezone)}")
+        raise InvalidLimit(f"timezone is for align=True only: leave out timezone={shown(timezone)}")
     if not align:
         return FixedWindow(quota, period)
     if period_us not in _CALENDAR_UNITS:

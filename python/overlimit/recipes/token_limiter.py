@@ -1,4 +1,4 @@
-"""One token bucket that everybody shares."""
+"""One token bucket that all callers share."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class TokenLimiter:
     """At most ``burst`` at once, and ``rate`` per second in the long run, of all callers together.
 
     There is one bucket per name, full at first. For a bucket per user take ``Limiter`` with ``TokenBucket``.
-    While the store fails, a bucket of this process decides instead, until the store answers; the next outage
-    finds it as this one left it.
+    While the store fails, a bucket of this process decides instead; it keeps its tokens from one outage to
+    the next.
 
     Parameters
     ----------
@@ -30,13 +30,13 @@ class TokenLimiter:
     store, clock
         As for ``Limiter``.
     name
-        What the counts are kept by, as for ``Limiter``: without one they are this object's own, and a store
-        that other processes see needs one.
+        The name under which the store keeps the counts, as for ``Limiter``: without one they are this
+        object's own, and a store that other processes see needs one.
     local_share
-        What part of rate and burst the bucket of this process has, above 0 and at most 1: a fourth for each
-        of four processes lets no more pass while the store fails than while it answers.
+        The part of rate and burst that the bucket of this process has, above 0 and at most 1: with 0.25 four
+        processes admit no more while the store fails than while it answers.
 
-    Raises InvalidLimit for numbers that cannot be. Thread-safe.
+    Raises InvalidLimit for wrong numbers. Thread-safe.
 
     Source: tokenlimit of go-zero.
     """
@@ -60,7 +60,7 @@ class TokenLimiter:
     def allow(self, n: int = 1) -> bool:
         """Whether ``n`` tokens were there; they are taken then, and none are otherwise.
 
-        Raises ValueError or TypeError for an ``n`` that is negative or no whole number.
+        Raises ValueError or TypeError unless ``n`` is a whole number from 0.
         """
         return self._limiter.hit(_EVERYBODY, cost=n).allowed
 

@@ -56,7 +56,7 @@ INTERRUPTED = """
     except KeyboardInterrupt:
         print("interrupted", flush=True)
         left = limiter.peek("a", cost=0).remaining
-        waiters = len(waiting.lines().by_limiter)
+        waiters = len(waiting.wait_queues().by_limiter)
         print(left, waiters, bool(limiter.acquire("b", timeout=0)))
 """
 
@@ -104,7 +104,7 @@ OFTEN_INTERRUPTED = """
     over.set()
     for other in others:
         other.join(10)
-    print([other.is_alive() for other in others], len(waiting.lines().by_limiter), min(served) > 50)
+    print([other.is_alive() for other in others], len(waiting.wait_queues().by_limiter), min(served) > 50)
 """
 
 
@@ -129,7 +129,7 @@ FORKED = """
     waiters = [threading.Thread(target=acquire) for _ in range(3)]
     for waiter in waiters:
         waiter.start()
-    while len(waiting.lines().by_limiter.get(limiter, ())) < 3:
+    while len(waiting.wait_queues().by_limiter.get(limiter, ())) < 3:
         time.sleep(0.001)
     child = os.fork()
     if child == 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import itertools
 import math
@@ -17,8 +18,8 @@ from .uses import LIMITS, World, everything, members_of, uses
 
 SEARCHES = 30
 """How often a search for leaks is repeated before it's believed."""
-HELD = 30_000
-"""More references than a search can wrongly give back in `make test`."""
+HELD_PER_CALL = 4
+"""More references to one object than a call can wrongly give back."""
 KEPT = []
 """References to objects that have too few."""
 
@@ -281,36 +282,85 @@ def test_subclasses_work_where_there_are_any(cls):
     gc.collect()
 
 
+class MallInfo(ctypes.Structure):
+    """What glibc says of its heap, as in ``man mallinfo2``."""
+
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in [
+            "arena",
+            "ordblks",
+            "smblks",
+            "hblks",
+            "hblkhd",
+            "usmblks",
+            "fsmblks",
+            "uordblks",
+            "fordblks",
+            "keepcost",
+        ]
+    ]
+
+
+MALLINFO = ctypes.CDLL(None).mallinfo2
+MALLINFO.restype = MallInfo
+SMALLEST_CHUNK = 32
+"""Bytes that glibc takes for the smallest allocation."""
+
+
+def heap_chunks() -> int:
+    """Return how many of the smallest allocations all that C and C++ have allocated comes to."""
+    heap = MALLINFO()
+    return (heap.uordblks + heap.hblkhd) // SMALLEST_CHUNK
+
+
 def growth_of(run, watched, calls):
-    """Return by how much memory blocks, objects or references grow with a run of so many calls.
+    """Return by how much heap chunks, memory blocks, objects or references grow with a run of so many calls.
 
     What leaks grows each time by as much as there are calls; what is kept for later grows ever less, so the
-    least of several times counts. References are held meanwhile: one that is given back too often destroys
-    nothing before it's found.
+    least of several times counts. References are held meanwhile, and as many again for each run: what is
+    given back too often destroys nothing before it's found.
     """
+    counts = array("q", [0] * (len(watched) + 3))
 
-    def counted():
+    def count():
         gc.collect()
-        references = (sys.getrefcount(one) for one in watched)
-        return array("q", [sys.getallocatedblocks(), len(gc.get_objects()), *references])
+        counts[:3] = array("q", [heap_chunks(), sys.getallocatedblocks(), len(gc.get_objects())])
+        for place, one in enumerate(watched):
+            counts[place + 3] = sys.getrefcount(one)
+        return counts[:]
 
-    held = [[one] * HELD for one in watched]
+    held = []
     gc.collect()
     gc.freeze()  # what was there before need not be looked at again
     try:
+        hold(held, watched, calls)
         run()
-        before, least = counted(), None
+        least = None
         for _ in range(SEARCHES):
+            hold(held, watched, calls)
+            before = count()
             run()
-            now = counted()
-            growth = [abs(new - old) for old, new in zip(before, now, strict=True)]
-            before, least = now, growth if least is None else [*map(min, least, growth)]
+            growth = [abs(new - old) for old, new in zip(before, count(), strict=True)]
+            least = growth if least is None else [*map(min, least, growth)]
             if max(least) < calls // 2:
                 return 0
     finally:
         gc.unfreeze()
     KEPT.append(held)
     return max(least)
+
+
+def hold(held, watched, calls):
+    """Hold each object by so many more references than it has, unless enough are left from the last time."""
+    wanted = HELD_PER_CALL * calls
+    if not held:
+        held.extend([one] * wanted for one in watched)
+        return
+    for references, one in zip(held, watched, strict=True):
+        lost = len(references) + 1 - sys.getrefcount(one)
+        if lost > 0:
+            references.extend([one] * (lost + wanted))
 
 
 @pytest.mark.longer_in_prove

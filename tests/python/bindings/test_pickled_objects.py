@@ -9,12 +9,16 @@ import pytest
 
 from overlimit import (
     FixedWindow,
+    LeakyBucket,
     Limiter,
     ManualClock,
     MemoryStore,
     Penalty,
     RateLimitExceeded,
     RedisStore,
+    SlidingLog,
+    SlidingWindow,
+    SlidingWindowCounter,
     TokenBucket,
 )
 from overlimit import flask as overlimit_flask
@@ -25,7 +29,12 @@ DECISION = Limiter("1/minute", name="p", store=MemoryStore(), clock=ManualClock(
 OBJECTS = [
     FixedWindow(5, per=60, name="n"),
     FixedWindow(5, "day", start="calendar", timezone="Europe/Rome"),
+    SlidingWindow(5, per=60, precision=10, name="n"),
+    SlidingLog(5, per=60, name="n"),
+    SlidingWindowCounter(5, per=60, name="n"),
     TokenBucket(1, per=2, burst=3),
+    TokenBucket(1, per=2, burst=3, refill="interval", start="epoch", debt=2, name="n"),
+    LeakyBucket(1, per=2, capacity=3, name="n"),
     Penalty([1, 2], extend=True),
     RateLimitExceeded(DECISION),
     overlimit_flask.RateLimitExceeded(DECISION, violated=["p"]),
@@ -59,6 +68,20 @@ def test_comes_back_with_all_it_says(one, way):
 def test_a_manual_clock_is_nobodys_to_copy(way):
     with pytest.raises(TypeError, match="shared by all who hold it"):
         way(ManualClock(5))
+
+
+@pytest.mark.parametrize("way", WAYS[:4], ids=["2", "3", "4", "5"])
+def test_a_memory_store_does_not_pickle_and_says_what_does(way):
+    store = MemoryStore()
+    for one in (store, Limiter("5/minute", store=store)):
+        with pytest.raises(TypeError, match="a Limiter with store='memory://' can be"):
+            way(one)
+
+
+def test_a_copied_memory_store_is_the_store_itself():
+    store = MemoryStore()
+    assert copy.copy(store) is store
+    assert copy.deepcopy(store) is store
 
 
 @EACH
