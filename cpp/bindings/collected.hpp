@@ -28,10 +28,11 @@ namespace overlimit::python {
 inline constexpr std::size_t kMaxIdentifiers = 16;
 
 inline void check_count(std::size_t identifiers) {
-  if (identifiers > kMaxIdentifiers) raise_value_error("a call names at most 16 identifiers");
+  if (identifiers > kMaxIdentifiers) raise_value_error("a call must name at most 16 identifiers");
 }
 
-inline constexpr const char* kTooManyCharges = "a call has at most 64 charges";
+inline constexpr const char* kTooManyCharges = "a call must have at most 64 charges";
+inline constexpr const char* kNoIdentifier = "a call must name at least one identifier, such as 'user:42'";
 
 /// Borrows policies and identifiers: they must outlive it.
 class Collected {

@@ -19,10 +19,13 @@ namespace overlimit::python {
 
 inline void check_same_store(const Binding& first, const Binding& other) {
   if (first.store != other.store) {
-    raise_value_error("hit_all decides in one store: these limiters are on different ones");
+    raise_value_error(
+        "hit_all decides in one store, and these limiters are on different ones: give them the same store=");
   }
   if (!first.clock.is_same(other.clock)) {
-    raise_value_error("hit_all decides at one instant: these limiters have different clocks");
+    raise_value_error(
+        "hit_all decides at one instant, and these limiters have different clocks: give them the same "
+        "clock=");
   }
 }
 
@@ -54,7 +57,9 @@ class CollectedAll {
     if (std::ranges::find(asking, &binding) == asking.end()) asking.push_back(&binding);
     kept.push_back(Object::borrow(binding.policy.get()));
     charges.add(kept.back().get(), given.identifier, whole.units(), given.role);
-    if (charges.repeats()) raise_value_error("the same policy and identifier occur twice");
+    if (charges.repeats())
+      raise_value_error(
+          "the same policy and identifier occur twice: give one charge with the sum as its cost");
     if (charges.contradicts()) {
       raise_value_error(
           "two limiters of one name have different limits or local shares: give one of them another name=");

@@ -146,7 +146,8 @@ Object own_charges(PyObject* charges) {
 }  // namespace
 
 Object decide_all(const CollectedAll& collected) {
-  if (collected.asking.empty()) raise_value_error("name at least one charge");
+  if (collected.asking.empty())
+    raise_value_error("hit_all needs at least one charge, as in hit_all([(limiter, 'user:42')])");
   Object decision = decided(collected.asking, collected.charges, Mode::consume, kNever, collected.cost.get());
   for (const Binding* binding : collected.asking) {
     announce(Object::borrow(binding->on_decision.get()), decision);
