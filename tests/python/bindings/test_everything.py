@@ -363,6 +363,37 @@ def hold(held, watched, calls):
             references.extend([one] * (lost + wanted))
 
 
+def test_a_leak_of_the_smallest_c_allocation_is_found():
+    malloc, free = ctypes.CDLL(None).malloc, ctypes.CDLL(None).free
+    malloc.restype, free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+    leaked = array("Q", [0] * 300 * (SEARCHES + 1))
+    places = iter(range(len(leaked)))
+
+    def run():
+        for _ in range(300):
+            leaked[next(places)] = malloc(16)
+
+    assert growth_of(run, [], 300) >= 150
+    for pointer in leaked:
+        free(pointer)
+
+
+@pytest.mark.parametrize(("change", "repair"), [("Py_IncRef", "Py_DecRef"), ("Py_DecRef", "Py_IncRef")])
+def test_a_reference_too_many_or_too_few_is_found_and_destroys_nothing(change, repair):
+    one = ctypes.py_object(object())
+    changes = 0
+
+    def run():
+        nonlocal changes
+        for _ in range(300):
+            getattr(ctypes.pythonapi, change)(one)
+            changes += 1
+
+    assert growth_of(run, [one.value], 300) >= 150
+    for _ in range(changes):
+        getattr(ctypes.pythonapi, repair)(one)
+
+
 @pytest.mark.longer_in_prove
 @EACH
 def test_nothing_leaks(name):
