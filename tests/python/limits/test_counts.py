@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from inspect import signature
 
 import pytest
 
 from overlimit.errors import InvalidLimit
-from overlimit.limits import FixedWindow, SlidingLog, SlidingWindow, TokenBucket
+from overlimit.limits import FixedWindow, SlidingLog, SlidingWindow
 
-from .kinds import KINDS, WINDOWS, queueless, type_name
+from .kinds import KINDS, WINDOWS, type_name
 
 
 @WINDOWS
@@ -25,8 +26,9 @@ def test_whole_numbers_below_2_to_the_53_are_fine(kind, most):
     ids=type_name,
 )
 def test_anything_else_is_refused_naming_the_argument(kind, wrong):
-    argument = {TokenBucket: "burst", queueless: "rate"}.get(kind, "limit")
-    if kind is TokenBucket and wrong is None:
+    parameters = list(signature(kind).parameters)
+    argument = "burst" if "burst" in parameters else parameters[0]
+    if argument == "burst" and wrong is None:
         return
     with pytest.raises(InvalidLimit, match=f"^{argument} "):
         kind(1, 1, burst=wrong) if argument == "burst" else kind(wrong, 1)

@@ -138,7 +138,7 @@ class TestAlgorithms:
         assert "burst" in message("10/s burst 3", algorithm)
         assert algorithm in message("10/s burst 3", algorithm)
 
-    @pytest.mark.parametrize("unknown", ["", "leaky", "SlidingWindow", "gcra", 5, True, SlidingWindow])
+    @pytest.mark.parametrize("unknown", ["", "leaky", "SlidingWindow", "cell_rate", 5, True, SlidingWindow])
     def test_that_are_unknown_are_refused_with_the_known_ones(self, unknown):
         for call in (parse, as_limits):
             with pytest.raises(InvalidLimit) as caught:
