@@ -133,7 +133,8 @@ void generate(Generated& generated, const std::string& name, Plans plans,
     const std::string number = std::to_string(i + 1);
     const std::string part = name + " of policy " + number;
     generated[part] = text_of(*plans[i]);
-    text += (i == 0 ? "if" : "elseif") + (" number == " + number) + " then\n  --[[ " + part + " ]]\n";
+    text.append(i == 0 ? "if" : "elseif").append(" number == ").append(number);
+    text.append(" then\n  --[[ ").append(part).append(" ]]\n");
   }
   text += "end\n";
 }
@@ -152,8 +153,8 @@ std::string deciding_text(std::string_view file, Plans plans) {
 std::string refunds_of(const Plan& plan) {
   std::string list;
   for (const PlannedLimit& planned : plan.limits()) {
-    list += (list.empty() ? "" : ", ") + std::string(planned.limit.algorithm_name()) + "_refund, " +
-            std::to_string(size_of(planned));
+    list.append(list.empty() ? "" : ", ").append(planned.limit.algorithm_name());
+    list.append("_refund, ").append(std::to_string(size_of(planned)));
   }
   return "  {" + list + "},\n";
 }

@@ -21,7 +21,7 @@ constexpr std::string_view kCheckTls =
 
 }  // namespace
 
-Session::Session(const Endpoint& endpoint, Instant now, Instant deadline) : endpoint_(endpoint) {
+Session::Session(Endpoint endpoint, Instant now, Instant deadline) : endpoint_(std::move(endpoint)) {
   const std::string& user = endpoint_.username.empty() ? "default" : endpoint_.username;
   if (endpoint_.username.empty() && endpoint_.password.empty()) {
     queue_handshake({"HELLO", "2"}, now, deadline);

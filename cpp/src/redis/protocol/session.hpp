@@ -40,7 +40,7 @@ using Waiter = void*;
 /// submitted, fed or abandoned meanwhile. Neither copied nor moved.
 class Session {
  public:
-  Session(const Endpoint& endpoint, Instant now, Instant deadline);
+  Session(Endpoint endpoint, Instant now, Instant deadline);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
   ~Session() = default;
