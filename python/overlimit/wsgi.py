@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -210,7 +209,7 @@ class _Body:
 def _answer(refusal: Refusal, environ: WSGIEnvironment, start: _Start) -> Iterable[bytes]:
     """Answer a refused request by what ``on_breach`` returned, or else in the media type that it accepts."""
     if refusal.store_failed:
-        return _send(store_failed(), max(1, math.ceil(refusal.decision.retry_after)), refusal, environ, start)
+        return _send(store_failed(), retry_after_seconds(refusal.decision), refusal, environ, start)
     apps = [answer for answer in refusal.answers((environ,)) if callable(answer)]
     if apps:
         answered: Iterable[bytes] = apps[-1](environ, start)

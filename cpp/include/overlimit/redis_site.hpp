@@ -16,7 +16,7 @@ struct HostPort {
   std::string host;
   std::uint16_t port = 0;
 
-  auto operator<=>(const HostPort&) const = default;  // NOLINT(modernize-use-nullptr): not here
+  auto operator<=>(const HostPort&) const = default;  // NOLINT(modernize-use-nullptr): LLVM 14 errs
 };
 
 /// The master that the sentinels name. `server` says as whom to talk to it, in which database and whether

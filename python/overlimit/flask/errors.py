@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -94,7 +93,7 @@ class StoreFailed(RefusedRequest, ServiceUnavailable):
 
     def __init__(self, decision: Decision) -> None:
         """Refuse because nobody decided."""
-        super().__init__(retry_after=max(1, math.ceil(decision.retry_after)))
+        super().__init__(retry_after=retry_after_seconds(decision))
         self.decision = decision
         note_refusal(decision)
         self._problem = store_failed()

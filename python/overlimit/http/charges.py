@@ -56,7 +56,7 @@ class Charge(NamedTuple):
     """What a refusal says, or a function that returns it."""
     in_fields: bool = True
     """Whether the ``RateLimit`` fields tell of it, if it's enforced."""
-    exempts_nobody: bool = False
+    skips_anonymous: bool = False
     """Whether it leaves requests with an empty identity alone."""
 
     def joined(self, other: Charge) -> Charge:

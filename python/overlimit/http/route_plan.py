@@ -43,7 +43,7 @@ class StoreRules:
 
     def _find_fixed_call(self) -> StoreCall | None:
         found = [charge for charges in self._charges.values() for charge in charges]
-        charges = tuple(each for each in found if isinstance(each, Charge) and not each.exempts_nobody)
+        charges = tuple(each for each in found if isinstance(each, Charge) and not each.skips_anonymous)
         always = all(each.always_holds for each in self._installations)
         return StoreCall(self._installations, charges) if always and len(charges) == len(found) else None
 
@@ -136,7 +136,7 @@ def join_rules(rules: Mapping[Installation, Sequence[Rule]], fallback: Place) ->
 
 
 def _concerns(charge: Charge, identities: Identities) -> bool:
-    return not charge.exempts_nobody or identities[charge.identify] is not NOBODY
+    return not charge.skips_anonymous or identities[charge.identify] is not NOBODY
 
 
 def _kind_of(error: StoreError) -> str:

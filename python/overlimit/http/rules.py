@@ -132,7 +132,7 @@ class Rule(NamedTuple):
         return self.role is Role.ENFORCE and not self.in_shadow and self.installation.enabled
 
     @property
-    def exempts_nobody(self) -> bool:
+    def skips_anonymous(self) -> bool:
         """Whether it leaves requests with an empty identity alone."""
         return (self.options.anonymous or self.installation.anonymous) == "exempt"
 
@@ -216,7 +216,7 @@ class Rule(NamedTuple):
             tuple(hook for hook in hooks if hook is not None),
             options.error_message,
             installation.in_fields,
-            self.exempts_nobody,
+            self.skips_anonymous,
         )
 
     def _limiter(self, kind: type[Limiter], limits: tuple[Limit, ...], name: str) -> Limiter:
