@@ -30,6 +30,7 @@ SUFFIXES = {".cpp", ".hpp", ".json", ".lua", ".md", ".py", ".pyi"}
 NAMED_PAGE = re.compile(r"\bdocs/[\w/]+\.md")
 NAMED_TEST = re.compile(r"tests/\w+(?:/\w+)*\.py(?:::\w+)+")
 TEST = re.compile(r"^def test_", re.M)
+CGI_OF_WEBOB = "ignore:'cgi' is deprecated:DeprecationWarning"  # which Pyramid imports
 FLAW_TABLE = re.compile(r"^\| flaw \| instead \| test \|\n\|[ -|]+\n(?P<rows>(?:^\|.*\n)+)", re.M)
 
 
@@ -157,7 +158,7 @@ def command_for(code: str, directory: Path) -> list[str]:
 @pytest.mark.parametrize("example", EXAMPLES, ids=[example.place for example in EXAMPLES])
 def test_an_example_runs_on_its_own_and_prints_what_the_page_says(example, on_real_redis, tmp_path):
     run = subprocess.run(
-        [sys.executable, "-W", "error", *command_for(on_real_redis(example.code), tmp_path)],
+        [sys.executable, "-W", "error", "-W", CGI_OF_WEBOB, *command_for(on_real_redis(example.code), tmp_path)],
         capture_output=True,
         text=True,
         timeout=60,
