@@ -157,8 +157,9 @@ def command_for(code: str, directory: Path) -> list[str]:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=[example.place for example in EXAMPLES])
 def test_an_example_runs_on_its_own_and_prints_what_the_page_says(example, on_real_redis, tmp_path):
+    command = command_for(on_real_redis(example.code), tmp_path)
     run = subprocess.run(
-        [sys.executable, "-W", "error", "-W", CGI_OF_WEBOB, *command_for(on_real_redis(example.code), tmp_path)],
+        [sys.executable, "-W", "error", "-W", CGI_OF_WEBOB, *command],
         capture_output=True,
         text=True,
         timeout=60,
