@@ -28,6 +28,8 @@ FENCED = re.compile(r"^```.*?^```$", re.M | re.S)
 FOLDERS = ("benchmarks", "cpp", "examples", "lua", "python", "tests")
 SUFFIXES = {".cpp", ".hpp", ".json", ".lua", ".md", ".py", ".pyi"}
 NAMED_PAGE = re.compile(r"\bdocs/[\w/]+\.md")
+NAMED_PATH = re.compile(r"`((?:benchmarks|cmake|cpp|examples|lua|python|scripts|tests)/[a-z0-9_./]+)[`:]")
+NOT_SHIPPED = "gcra"  # the example of docs/adding_an_algorithm.md
 NAMED_TEST = re.compile(r"tests/\w+(?:/\w+)*\.py(?:::\w+)+")
 TEST = re.compile(r"^def test_", re.M)
 CGI_OF_WEBOB = "ignore:'cgi' is deprecated:DeprecationWarning"  # which Pyramid imports
@@ -97,6 +99,12 @@ def test_every_page_that_the_sources_name_exists():
     named = {page for text in texts_of_sources() for page in NAMED_PAGE.findall(text)}
     assert len(named) >= 8
     assert [page for page in sorted(named) if not (ROOT / page).is_file()] == []
+
+
+def test_every_file_that_a_page_names_exists():
+    named = {path for page in PAGES for path in NAMED_PATH.findall(text_of(page)) if NOT_SHIPPED not in path}
+    assert len(named) >= 60
+    assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
 
 
 def test_every_word_of_the_glossary_is_used():
