@@ -189,12 +189,13 @@ void give_back_or_log(Binding& binding, const Charged& charged, Claim& claim) {
   }
 }
 
-// A decision of on_error is about no policy: any limiter may refund it, which does nothing.
+// Any limiter may refund a decision that has nothing to give back, which does nothing: what was unpickled
+// without a name is of no limiter's policy.
 void check_is_about(PyObject* decision, const Binding& binding) {
-  const std::span<const Subject> subjects = parts_of(decision).subjects;
+  const DecisionParts parts = parts_of(decision);
   const PolicyIdentity& own = plan_of(binding.policy.get()).identity();
   const auto is_own = [&](const Subject& subject) { return plan_of(subject.policy).identity() == own; };
-  if (!subjects.empty() && std::ranges::none_of(subjects, is_own)) {
+  if (is_any(parts.rows.receipt) && std::ranges::none_of(parts.subjects, is_own)) {
     raise_value_error("this decision is about other policies: refund it with the limiter that made it");
   }
 }
@@ -522,7 +523,8 @@ Binding& binding_of(PyObject* limiter) {
     raise_about(PyExc_TypeError, "expected a Limiter, not %U", limiter);
   }
   if (of(limiter).binding == nullptr) {
-    PyErr_SetString(PyExc_RuntimeError, "this Limiter was not initialised: its __init__ was never called");
+    PyErr_SetString(PyExc_RuntimeError,
+                    "this Limiter was not initialised: its __init__ was never called or did not finish");
     throw PythonError{};
   }
   return *of(limiter).binding;

@@ -29,7 +29,8 @@ void bind_errors() {
     } catch (const StoreError&) {
       set_python_error();
     } catch (const pybind11::cast_error&) {
-      PyErr_SetString(PyExc_RuntimeError, "this object was not initialised: its __init__ was never called");
+      PyErr_SetString(PyExc_RuntimeError,
+                      "this object was not initialised: its __init__ was never called or did not finish");
     }
   });
 }
@@ -51,7 +52,8 @@ std::shared_ptr<Bound> bound_in(PyObject* object, const char* expected) {
   try {
     return pybind11::cast<std::shared_ptr<Bound>>(handle);
   } catch (const pybind11::cast_error&) {
-    PyErr_Format(PyExc_RuntimeError, "this %.100s was not initialised: its __init__ was never called",
+    PyErr_Format(PyExc_RuntimeError,
+                 "this %.100s was not initialised: its __init__ was never called or did not finish",
                  Py_TYPE(object)->tp_name);
     throw PythonError{};
   }

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from overlimit._arguments import checks_arguments, shown
+from overlimit._initialised import Initialised
 from overlimit.errors import InvalidLimit
 from overlimit.limits.quantities import Seconds, micros, seconds
 from overlimit.limits.value import Value
@@ -14,7 +16,7 @@ __all__ = ["Penalty"]
 _MOST_LEVELS = 64
 
 
-class Penalty(Value):
+class Penalty(Value, Initialised):
     """Locks an identifier that goes over a limit, longer each time it does so again.
 
     A refused hit locks for the time of the first level; the next one that is refused before the lock and
@@ -27,6 +29,7 @@ class Penalty(Value):
 
     __slots__ = ("_numbers",)
 
+    _set_last: ClassVar[str] = "_numbers"
     _numbers: tuple[tuple[int, ...], bool, int | None]
 
     @checks_arguments()

@@ -7,11 +7,12 @@ import os
 import types
 import weakref
 from collections.abc import Callable, Hashable
-from typing import Any, Literal, SupportsIndex, TypeAlias
+from typing import Any, ClassVar, Literal, SupportsIndex, TypeAlias
 
 from overlimit import _core
 from overlimit._arguments import checks_arguments, shown
 from overlimit._core import Store
+from overlimit._initialised import Initialised
 from overlimit._options import hash_tag_of, timeout_us_of, truth_of
 from overlimit._redis_url import RedisUrl
 from overlimit._tls import TLS_DEFAULTS, refuse_tls_options, tls_options
@@ -61,7 +62,7 @@ def _size(value: object, argument: str) -> int:
     return size
 
 
-class RedisStore(_core.RedisStore):
+class RedisStore(_core.RedisStore, Initialised):
     """A store in Redis (6.2 or newer) or Valkey (7.2 or newer).
 
     Parameters
@@ -99,6 +100,8 @@ class RedisStore(_core.RedisStore):
     Thread-safe; a forked child opens connections of its own. Raises ValueError or TypeError that names the
     wrong option, or says what is wrong with the URL.
     """
+
+    _set_last: ClassVar[str] = "_state_key"
 
     @checks_arguments()
     def __init__(

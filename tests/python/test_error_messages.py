@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
+import itertools
 import math
 import re
 import time
@@ -304,9 +306,32 @@ class TestNamesOfThePackage:
         assert set(names) - {"__builtins__"} == set(overlimit.__all__)
 
 
-@pytest.mark.parametrize("kind", LIMITS)
-def test_a_limit_whose_constructor_was_never_called(kind):
-    bare = kind.__new__(kind)
-    for use in (lambda: bare.quota, lambda: repr(bare), lambda: Limiter(bare)):
-        message = refused(AttributeError, use)
-        assert message == f"this {kind.__name__} was not initialised: its __init__ was never called"
+USES_OF = {
+    Penalty: [lambda one: one.levels, repr, hash, copy.copy, lambda one: Limiter("1/s", penalty=one)],
+    RedisStore: [lambda one: one.endpoint, repr, copy.copy],
+    overlimit.recipes.Counter: [lambda one: one.hit("a"), repr],
+    overlimit.recipes.PeriodLimit: [lambda one: one.take("a"), repr],
+    overlimit.recipes.TokenLimiter: [lambda one: one.allow(), repr],
+} | {kind: [lambda one: one.quota, repr, Limiter] for kind in LIMITS}
+WRONG_ARGUMENTS = {RedisStore: ["nowhere"], Penalty: [-1]}
+
+
+@pytest.mark.parametrize("kind", USES_OF)
+def test_an_object_whose_constructor_was_never_called_or_raised(kind):
+    bare, half_built = kind.__new__(kind), kind.__new__(kind)
+    with pytest.raises((TypeError, ValueError)):
+        half_built.__init__(*WRONG_ARGUMENTS.get(kind, [-1, 1]))
+    for one, use in itertools.product((bare, half_built), USES_OF[kind]):
+        message = refused(AttributeError, lambda one=one, use=use: use(one))
+        assert message == (
+            f"this {kind.__name__} was not initialised: its __init__ was never called or did not finish"
+        )
+
+
+@pytest.mark.parametrize("kind", [Penalty, RedisStore, overlimit.recipes.Counter])
+def test_an_attribute_that_is_not_there(kind):
+    built = {Penalty: Penalty(1), RedisStore: RedisStore("redis://h")}.get(kind) or kind(1, 1)
+    assert (
+        refused(AttributeError, lambda: built.nothing)
+        == f"'{kind.__name__}' object has no attribute 'nothing'"
+    )

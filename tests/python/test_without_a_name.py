@@ -85,6 +85,13 @@ class TestItsCounts:
         limiter.refund(decision)
         assert (left(limiter), left(other)) == (3, 1)
 
+    def test_stay_as_they_are_when_an_unpickled_decision_is_refunded(self, limiter):
+        """docs/semantics.md#refunds: it has nothing to give back, which is no error."""
+        decision = pickle.loads(pickle.dumps(limiter.hit("a")))
+        limiter.refund(decision)
+        limiter._refund_part(decision, [0])
+        assert left(limiter) == 1
+
     def test_are_told_apart_when_several_decide_at_once(self, limiter, memory, clock):
         other = Limiter("1/minute", store=memory, clock=clock)
         assert hit_all([(limiter, "a", 1), (other, "a", 1)])

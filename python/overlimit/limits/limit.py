@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from overlimit._arguments import shown
 from overlimit._core import Limit as CoreLimit
+from overlimit._initialised import check_initialised
 from overlimit.errors import InvalidLimit
 from overlimit.limits.quantities import Seconds
 from overlimit.limits.value import Value, written
@@ -61,20 +62,8 @@ class Limit(Value):
 
         def __getattr__(self, name: str) -> object:
             """Raise AttributeError."""
-            if not self._is_built():
-                raise AttributeError(
-                    f"this {type(self).__name__} was not initialised: its __init__ was never called",
-                    name=name,
-                    obj=self,
-                )
+            check_initialised(self, "_core_limit", name)
             raise missing(self, name, OF_LIMIT)
-
-        def _is_built(self) -> bool:
-            try:
-                object.__getattribute__(self, "_core_limit")
-            except AttributeError:
-                return False
-            return True
 
     @classmethod
     @abstractmethod

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from overlimit._arguments import checks_arguments
+from overlimit._initialised import Initialised
 from overlimit.clocks import ClockLike
 from overlimit.limiter import Limiter
 from overlimit.limits import FixedWindow
@@ -12,7 +15,7 @@ from overlimit.stores import Store
 __all__ = ["Counter"]
 
 
-class Counter:
+class Counter(Initialised):
     """Counts what passes in windows of ``per`` seconds, up to ``limit`` in each.
 
     A key's window starts with its first call that passes, and the first one after its end starts the next. So
@@ -34,6 +37,8 @@ class Counter:
 
     Source: the counter of a 2019 article on rate limiters in Redis scripts: INCR, and EXPIRE with the first.
     """
+
+    _set_last: ClassVar[str] = "_limiter"
 
     @checks_arguments()
     def __init__(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import enum
+from typing import ClassVar
 
 from overlimit._arguments import checks_arguments, shown
+from overlimit._initialised import Initialised
 from overlimit.clocks import ClockLike
 from overlimit.errors import InvalidLimit
 from overlimit.limiter import Limiter
@@ -38,7 +40,7 @@ class PeriodState(enum.IntEnum):
     """Refused: the quota of the period is used up."""
 
 
-class PeriodLimit:
+class PeriodLimit(Initialised):
     """At most ``quota`` per period, one period after the other.
 
     Parameters
@@ -63,6 +65,8 @@ class PeriodLimit:
 
     Source: periodlimit of go-zero, with its ``Align``.
     """
+
+    _set_last: ClassVar[str] = "_limiter"
 
     @checks_arguments()
     def __init__(

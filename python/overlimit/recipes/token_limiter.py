@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from overlimit._arguments import checks_arguments
+from overlimit._initialised import Initialised
 from overlimit.clocks import ClockLike
 from overlimit.limiter import Limiter
 from overlimit.limits import TokenBucket
@@ -14,7 +17,7 @@ __all__ = ["TokenLimiter"]
 _EVERYBODY = "everybody"
 
 
-class TokenLimiter:
+class TokenLimiter(Initialised):
     """At most ``burst`` at once, and ``rate`` per second in the long run, of all callers together.
 
     There is one bucket per name, full at first. For a bucket per user take ``Limiter`` with ``TokenBucket``.
@@ -40,6 +43,8 @@ class TokenLimiter:
 
     Source: tokenlimit of go-zero.
     """
+
+    _set_last: ClassVar[str] = "_limiter"
 
     @checks_arguments()
     def __init__(
