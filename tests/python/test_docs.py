@@ -27,7 +27,7 @@ HEADING = re.compile(r"^#+ (.+)$", re.M)
 FENCED = re.compile(r"^```.*?^```$", re.M | re.S)
 FOLDERS = ("benchmarks", "cpp", "examples", "lua", "python", "tests")
 SUFFIXES = {".cpp", ".hpp", ".json", ".lua", ".md", ".py", ".pyi"}
-NAMED_PAGE = re.compile(r"\bdocs/[\w/]+\.md")
+NAMED_PAGE = re.compile(r"\b(docs/[\w/]+\.md)(?:#([\w-]+))?")
 NAMED_PATH = re.compile(r"`((?:benchmarks|cmake|cpp|examples|lua|python|scripts|tests)/[a-z0-9_./]+)[`:]")
 NOT_SHIPPED = "gcra"  # the example of docs/adding_an_algorithm.md
 NAMED_TEST = re.compile(r"tests/\w+(?:/\w+)*\.py(?:::\w+)+")
@@ -98,7 +98,9 @@ def test_every_key_of_the_configuration_is_in_the_page_on_flask():
 def test_every_page_that_the_sources_name_exists():
     named = {page for text in texts_of_sources() for page in NAMED_PAGE.findall(text)}
     assert len(named) >= 8
-    assert [page for page in sorted(named) if not (ROOT / page).is_file()] == []
+    assert [page for page, _ in sorted(named) if not (ROOT / page).is_file()] == []
+    headings = [(page, heading) for page, heading in sorted(named) if heading]
+    assert [each for each in headings if each[1] not in anchors_of(ROOT / each[0])] == []
 
 
 def test_every_file_that_a_page_names_exists():
