@@ -1,4 +1,4 @@
-# The doors of the project. `make demo` and `make test` set up whatever is missing, once.
+# The targets that people and CI call. `make demo` and `make test` set up whatever is missing, once.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
