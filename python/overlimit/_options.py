@@ -1,10 +1,10 @@
-"""Options of a store, which may be text in its URL."""
+"""Options that may be texts, such as those of a store in its URL."""
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
-__all__ = ["hash_tag_of", "is_utf8", "timeout_us_of", "truth_of"]
+__all__ = ["hash_tag_of", "is_set", "is_utf8", "timeout_us_of", "truth_of"]
 
 _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _HASH_TAGS: dict[Any, Literal["none", "policy", "prefix"]] = {
@@ -13,6 +13,11 @@ _HASH_TAGS: dict[Any, Literal["none", "policy", "prefix"]] = {
     "policy": "policy",
     "prefix": "prefix",
 }
+
+
+def is_set(value: object) -> bool:
+    """Whether an option has a value other than None, an empty text and an empty collection."""
+    return not (value is None or (isinstance(value, (str, list, tuple, dict)) and len(value) == 0))
 
 
 def is_utf8(text: str) -> bool:

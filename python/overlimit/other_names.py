@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from types import FrameType, MappingProxyType, ModuleType
-from typing import NoReturn
+from typing import TYPE_CHECKING, ClassVar, NoReturn, ParamSpec, TypeVar
 
 __all__ = [
     "ELSEWHERE",
@@ -12,11 +13,16 @@ __all__ = [
     "OF_LIMIT",
     "OF_LIMITER",
     "OPTIONS_OF_LIMITER",
+    "HasMigrationHints",
     "NotHere",
+    "hints_at_arguments",
     "missing",
     "missing_of_decision",
     "missing_of_package",
 ]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _RESET = "use decision.time + decision.retry_after of a refusal, else decision.time + decision.reset_after"
 
@@ -148,6 +154,34 @@ class NotHere:
             name=self._name,
             obj=owner if instance is None else instance,
         )
+
+
+class HasMigrationHints:
+    """Errors of missing attributes say what this class has instead of another library's attribute."""
+
+    _migration_hints: ClassVar[Mapping[str, str]]
+
+    # Hidden from type checkers, so that they still report missing attributes.
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            """Raise AttributeError."""
+            raise missing(self, name, type(self)._migration_hints)
+
+
+def hints_at_arguments(hints: Mapping[str, str]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Make the TypeError for another library's argument say what to write instead."""
+
+    def decorated(function: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(function)
+        def called(*args: P.args, **kwargs: P.kwargs) -> R:
+            for name in kwargs.keys() & hints.keys():
+                raise TypeError(f"{function.__qualname__} has no argument {name!r}: {hints[name]}")
+            return function(*args, **kwargs)
+
+        return called
+
+    return decorated
 
 
 def missing(owner: object, name: str, hints: Mapping[str, str]) -> AttributeError:

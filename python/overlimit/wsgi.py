@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from overlimit.http.fields import HeaderNames, retry_after_seconds
-from overlimit.http.ledger import Refusal, RequestLedger
+from overlimit.http.fields import HeaderNames
+from overlimit.http.ledger import RequestLedger
 from overlimit.http.middleware import Exempt, LimitsByPath, MiddlewareOptions
 from overlimit.http.options import LimitsValue
 from overlimit.http.ready_made import by_address, by_cookie, by_header, by_json, by_user, by_user_or_address
-from overlimit.http.refusals import Problem, accepted_media_type, explained, quota_exceeded, store_failed
+from overlimit.http.refusals import Refusal
 from overlimit.limiter import warn_of_other_processes
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _FAILED = "500 Internal Server Error"
 
 
 class Response(NamedTuple):
-    """What ``deduct_when`` is given: how the app has begun its response."""
+    """The response as the app has begun it; ``deduct_when`` is called with it."""
 
     status: str
     headers: Fields
@@ -44,15 +44,15 @@ class Response(NamedTuple):
 class RateLimitMiddleware:
     """Limits the requests to a WSGI app, before it sees them.
 
-    Requests for OPTIONS are not limited; all others are, 404s too. Functions are given the environ if they
-    take a parameter, those of a response or a decision behind it. ``environ["overlimit.decision"]`` is the
-    Decision on the request.
+    OPTIONS requests are not limited; all others are, including those that end with a 404. Functions are given
+    the environ if they take it, after the response or the decision if they are given one.
+    ``environ["overlimit.decision"]`` is the Decision on the request.
 
     Parameters
     ----------
     limits
         Hold for all requests together: a text, a limit, a function that returns one of these, or a list.
-        May be left out where ``routes`` are given.
+        Optional if there are ``routes``.
     routes
         Limits by pattern: ``{"/login": "5/minute", "POST /upload/*": "10/hour"}``. The first that matches
         replaces ``limits``, and has one count; ``*`` matches any rest, slashes too.
@@ -74,7 +74,7 @@ trusted_proxies, ipv6_prefix
     InvalidLimit
         A limit is malformed.
     ValueError, TypeError
-        Another option must not have this value, or there is none of this name.
+        Another option has an invalid value, or there is no option of this name.
     """
 
     def __init__(
@@ -102,17 +102,17 @@ trusted_proxies, ipv6_prefix
         if plan.in_memory and environ.get("wsgi.multiprocess"):
             warn_of_other_processes(type(self._app).__name__)
         ledger = plan.decide(request)
-        environ["overlimit.decision"] = ledger.decision(self._limits.installation)
+        environ["overlimit.decision"] = ledger.decision(self._limits.rate_limit)
         start = _Start(start_response, ledger.fields())
         if ledger.refusal is not None:
             return _answer(ledger.refusal, environ, start)
-        if not ledger.returns:
+        if not ledger.may_refund:
             return self._app(environ, start)
         return _Body(lambda: self._app(environ, start), start, ledger)
 
 
 class _Request:
-    """Tells of a request what its environ says."""
+    """Reads a request from its environ."""
 
     def __init__(self, environ: WSGIEnvironment) -> None:
         self._environ = environ
@@ -139,7 +139,7 @@ class _Request:
         return None
 
     def json(self) -> object:
-        """Read the body of a JSON request, unless it is long, and let the app read it once more."""
+        """Read the body of a JSON request unless it is long, so that the app can read it again."""
         content_type = self._environ.get("CONTENT_TYPE", "").partition(";")[0].strip().lower()
         length = self._environ.get("CONTENT_LENGTH", "")
         if not (content_type == "application/json" or content_type.endswith("+json")):
@@ -155,7 +155,7 @@ class _Request:
 
 
 class _Start:
-    """Begins a response with the header fields of the decision, in the place of others of their names."""
+    """Begins a response with the header fields of the decision, which replace others of the same names."""
 
     def __init__(self, start_response: StartResponse, fields: Fields) -> None:
         self._start_response, self._fields = start_response, fields
@@ -171,7 +171,7 @@ class _Start:
 
 
 class _Body:
-    """The body of a response that may give back what its request was charged, once it is known."""
+    """The body of a response whose request is refunded if it does not count."""
 
     def __init__(self, call: Callable[[], Iterable[bytes]], start: _Start, ledger: RequestLedger) -> None:
         self._start, self._ledger = start, ledger
@@ -179,14 +179,14 @@ class _Body:
             self._chunks = call()
         except Exception:
             self._start.response = Response(_FAILED, [])
-            self._give_back()
+            self._refund_uncounted()
             raise
 
     def __iter__(self) -> Iterator[bytes]:
         try:
             for chunk in self._chunks:
                 if chunk:
-                    self._give_back()
+                    self._refund_uncounted()
                 yield chunk
         except Exception:
             self._start.response = Response(_FAILED, [])
@@ -195,41 +195,29 @@ class _Body:
     def close(self) -> None:
         """Close the body of the app; the server calls this."""
         try:
-            self._give_back()
+            self._refund_uncounted()
         finally:
             close = getattr(self._chunks, "close", None)
             if close is not None:
                 close()
 
-    def _give_back(self) -> None:
-        if self._ledger.returns:
-            self._ledger.give_back(self._start.response)
+    def _refund_uncounted(self) -> None:
+        if self._ledger.may_refund:
+            self._ledger.refund_uncounted(self._start.response)
 
 
 def _answer(refusal: Refusal, environ: WSGIEnvironment, start: _Start) -> Iterable[bytes]:
-    """Answer a refused request by what ``on_breach`` returned, or else in the media type that it accepts."""
-    if refusal.store_failed:
-        return _send(store_failed(), retry_after_seconds(refusal.decision), refusal, environ, start)
-    apps = [answer for answer in refusal.answers((environ,)) if callable(answer)]
+    """Answer a refused request by the app that ``on_breach`` returned, or else in a type that it accepts."""
+    results = () if refusal.store_failed else refusal.call_hooks((environ,))
+    apps = [result for result in results if callable(result)]
     if apps:
         answered: Iterable[bytes] = apps[-1](environ, start)
         return answered
-    seconds = retry_after_seconds(refusal.decision)
-    return _send(quota_exceeded(explained(seconds), refusal.violated()), seconds, refusal, environ, start)
-
-
-def _send(
-    problem: Problem, seconds: int | None, refusal: Refusal, environ: WSGIEnvironment, start: _Start
-) -> Iterable[bytes]:
-    media_type = accepted_media_type(environ.get("HTTP_ACCEPT"))
-    body = problem.body(media_type).encode()
-    headers = [("Content-Type", media_type), ("Content-Length", str(len(body))), ("Vary", "Accept")]
-    if seconds is not None:
-        headers.append((refusal.call.retry_after_name, str(seconds)))
-    start(f"{problem.status.value} {problem.status.phrase}", headers)
+    status, fields, body = refusal.response(environ.get("HTTP_ACCEPT"), (environ,))
+    start(f"{status.value} {status.phrase}", fields)
     return [] if environ["REQUEST_METHOD"] == "HEAD" else [body]
 
 
 def _text(path: str) -> str:
-    """Return a path as it was meant: servers give the bytes of UTF-8 as Latin-1."""
+    """Return a path as text: servers decode its UTF-8 as Latin-1."""
     return path.encode("latin-1", "replace").decode("utf-8", "replace")

@@ -18,9 +18,9 @@ from overlimit.flask.identifiers import (
     get_address,
     get_identifiers,
 )
-from overlimit.http.exemptions import ExemptionScope
+from overlimit.flask.migration_hints import OF_MODULE
+from overlimit.http.decorations import ExemptionScope
 from overlimit.http.fields import HeaderNames
-from overlimit.http.migration_hints import OF_MODULE
 
 if not TYPE_CHECKING:
 

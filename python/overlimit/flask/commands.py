@@ -15,10 +15,17 @@ from overlimit.errors import OverlimitError
 from overlimit.flask.app_state import AppState
 from overlimit.flask.current import this_app
 from overlimit.http.addresses import grouped
-from overlimit.http.identities import ANONYMOUS
-from overlimit.http.installation import Installation
-from overlimit.http.reports import RouteRules, described, policies_of, standing
-from overlimit.http.tables import listing, resets, standings
+from overlimit.http.app_rate_limits import AppRateLimit
+from overlimit.http.identifiers import ANONYMOUS
+from overlimit.http.reports import (
+    LimitedRoute,
+    described,
+    limits_table,
+    policies_of,
+    reset_table,
+    status_of,
+    status_table,
+)
 from overlimit.stores import MemoryStore
 
 __all__ = ["limits"]
@@ -59,12 +66,12 @@ def list_limits(as_json: bool) -> None:
     conditions, who is counted) is listed by the name of the function. Static files, and limits of plain
     functions and of with blocks, are not listed.
     """
-    installations, routes = _limits_of(this_app())
+    rate_limits, routes = _limits_of(this_app())
     entries = described(routes)
     if as_json:
         _print_json(entries)
     else:
-        _print(listing(installations, entries))
+        _print(limits_table(rate_limits, entries))
 
 
 @limits.command("check", short_help="Show what an identifier has left.")
@@ -78,13 +85,13 @@ def check_identifier(identifier: str, as_json: bool) -> None:
     has identifiers of its own. Limits that a function names are shown as it names them now; what cannot be
     known without a request is listed without numbers.
     """
-    installations, routes = _limits_of(this_app())
-    _warn(installations, identifier)
-    found = [each for policy in policies_of(routes) for each in standing(policy, identifier)]
+    rate_limits, routes = _limits_of(this_app())
+    _warn(rate_limits, identifier)
+    found = [each for policy in policies_of(routes) for each in status_of(policy, identifier)]
     if as_json:
         _print_json(found)
     else:
-        _print(standings(identifier, found))
+        _print(status_table(identifier, found))
 
 
 @limits.command("reset", short_help="Give an identifier a fresh start.")
@@ -98,8 +105,8 @@ def reset_identifier(identifier: str, as_json: bool) -> None:
     has identifiers of its own. Limits that count by what only a request tells stay as they are, and are
     named on the standard error. So do those of plain functions and of with blocks.
     """
-    installations, routes = _limits_of(this_app())
-    _warn(installations, identifier)
+    rate_limits, routes = _limits_of(this_app())
+    _warn(rate_limits, identifier)
     policies = policies_of(routes)
     for policy in policies:
         if policy.name is not None:
@@ -109,40 +116,40 @@ def reset_identifier(identifier: str, as_json: bool) -> None:
     if as_json:
         _print_json({"identifier": identifier, "reset": done, "not_reset": left})
     else:
-        _print(resets(identifier, done, left))
+        _print(reset_table(identifier, done, left))
     if left:
         click.echo(f"Not reset, as only a request tells where they count: {', '.join(left)}", err=True)
 
 
-def _limits_of(app: Flask) -> tuple[tuple[Installation, ...], tuple[RouteRules, ...]]:
+def _limits_of(app: Flask) -> tuple[tuple[AppRateLimit, ...], tuple[LimitedRoute, ...]]:
     """Return what limits an app, also without a RateLimit, and where."""
     state = AppState.of(app)
-    routes = state.rules()
-    installations = tuple(state.installations)
-    if not installations:
+    routes = state.routes()
+    rate_limits = tuple(state.rate_limits)
+    if not rate_limits:
         raise click.ClickException(
             f"nothing limits {app.name!r}: it has no RateLimit, and no route of it has a rate_limit"
         )
-    return installations, routes
+    return rate_limits, routes
 
 
-def _warn(installations: Iterable[Installation], identifier: str) -> None:
+def _warn(rate_limits: Iterable[AppRateLimit], identifier: str) -> None:
     """Say on stderr what may make the answer another than the one that was asked for."""
     if not identifier:
         raise click.BadParameter(f"an identifier is not empty; who has none is counted as {ANONYMOUS}")
-    for hint in dict.fromkeys(hint for each in installations for hint in _hints(each, identifier)):
+    for hint in dict.fromkeys(hint for each in rate_limits for hint in _hints(each, identifier)):
         click.echo(f"Hint: {hint}", err=True)
 
 
-def _hints(installation: Installation, identifier: str) -> Iterator[str]:
-    if isinstance(installation.store, MemoryStore):
+def _hints(rate_limit: AppRateLimit, identifier: str) -> Iterator[str]:
+    if isinstance(rate_limit.store, MemoryStore):
         yield "memory:// is of one process: what a running server counts there is not seen here, nor reset"
-    if installation.settings.options.get("identifiers") is not None or identifier == ANONYMOUS:
+    if rate_limit.settings.options.get("identifiers") is not None or identifier == ANONYMOUS:
         return
     kind, _, address = identifier.partition(":")
     if kind not in ("ip", "user") or not address:
         yield "this app counts addresses as ip:ADDRESS and users as user:ID"
-    elif kind == "ip" and (counted := grouped(address, installation.addresses.ipv6_prefix)) != address:
+    elif kind == "ip" and (counted := grouped(address, rate_limit.addresses.ipv6_prefix)) != address:
         yield f"this address is counted as ip:{counted}"
 
 

@@ -1,4 +1,4 @@
-"""What stands behind Flask's proxies: each access through one of them costs a look-up of its own."""
+"""The current app and request without Flask's proxies, each use of which costs a look-up, and its ledger."""
 
 from __future__ import annotations
 
@@ -9,21 +9,24 @@ from flask import Flask, Request, current_app, request
 if TYPE_CHECKING:
     from werkzeug.local import LocalProxy
 
-__all__ = ["EXTENSION", "current_request", "this_app", "this_request"]
+__all__ = ["EXTENSION", "LEDGER", "current_request", "this_app", "this_request"]
 
 EXTENSION = "overlimit"
 """The key of ``app.extensions`` under which the state of an app is kept."""
+
+LEDGER = "_overlimit_ledger"
+"""The attribute of a request that holds its ledger: several requests may share one ``g``."""
 
 _app = cast("LocalProxy[Flask]", current_app)
 _request = cast("LocalProxy[Request]", request)
 
 
 current_request = _request._get_current_object
-"""Return the request being handled; RuntimeError outside of one."""
+"""Return the request that is being handled; RuntimeError outside of one."""
 
 
 def this_request() -> Request | None:
-    """Return the request being handled, or None outside of one."""
+    """Return the request that is being handled, or None outside of one."""
     try:
         return current_request()
     except RuntimeError:

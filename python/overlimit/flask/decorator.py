@@ -11,24 +11,42 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar, cast, over
 from flask import Blueprint, has_request_context
 
 from overlimit import Decision, InvalidLimit
-from overlimit.flask.app_state import LEDGER, AppState, Ledger, wait_for_apps
-from overlimit.flask.current import current_request, this_app, this_request
+from overlimit._options import is_set
+from overlimit.flask.app_state import AppState, Ledger, wait_for_apps
+from overlimit.flask.current import LEDGER, current_request, this_app, this_request
+from overlimit.flask.migration_hints import OF_LIMIT
 from overlimit.flask.proxies import behind, without_proxies, without_proxy
-from overlimit.http.charges import Cost
-from overlimit.http.functions import is_set, shown
-from overlimit.http.identities import Anonymous, Identify, identify_by
-from overlimit.http.marks import MARKS, Layer, Mark, Owner, leave_mark, mark_group
-from overlimit.http.migration_hints import OF_LIMIT, hints_at_arguments
-from overlimit.http.options import LimitOptions, LimitsValue, ReadLimits, Scope, methods_of, parts_of
-from overlimit.http.secrets import hides_passwords
+from overlimit.http.callables import shown
+from overlimit.http.decorations import (
+    DECORATIONS,
+    Decoration,
+    LimitedFunction,
+    add_decoration,
+    decorate_group,
+)
+from overlimit.http.identifiers import Anonymous, Identify
+from overlimit.http.options import (
+    Cost,
+    LimitOptions,
+    LimitsValue,
+    ReadLimits,
+    Scope,
+    identify_by,
+    methods_of,
+    parts_of,
+)
+from overlimit.http.storage_urls import hides_passwords
 from overlimit.limiter import OnError
 from overlimit.limits import as_limits
+from overlimit.other_names import hints_at_arguments
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from overlimit.http.app_rate_limits import RateLimitHandle
 
-__all__ = ["LimitKeywords", "Limited", "SharedKeywords", "limiting", "rate_limit"]
+
+__all__ = ["LimitDecorator", "LimitKeywords", "SharedKeywords", "limiting", "rate_limit"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -62,13 +80,13 @@ class LimitKeywords(SharedKeywords, total=False):
     scope: Scope | None
 
 
-class Limited:
+class LimitDecorator:
     """Limits to be put on something: as a decorator on a view, a function or a blueprint, or as a context."""
 
-    def __init__(self, options: LimitOptions, limiter: Owner | None) -> None:
-        """Keep the options; ``limiter`` is the RateLimit they are bound to, which is told of changes."""
+    def __init__(self, options: LimitOptions, handle: RateLimitHandle | None) -> None:
+        """Keep the options, and the RateLimit that they are bound to."""
         self._options = options
-        self._limiter = limiter
+        self._handle = handle
 
     @overload
     def __call__(self, target: B) -> B: ...
@@ -77,34 +95,34 @@ class Limited:
     def __call__(self, target: Any) -> Any:
         """Limit a view, a function that a request calls, or all views of a blueprint."""
         target = behind(target)
-        # One mark per decorated thing: a decorator may be kept and used for several.
-        mark = Mark(self._options, self._limiter)
-        if self._limiter is None or not self._limiter._was_registered:
-            wait_for_apps(self._limiter)
+        # A decorator may be kept and used for several functions, and each gets a decoration of its own.
+        decoration = Decoration(self._options, self._handle)
+        if self._handle is None or not self._handle.was_registered:
+            wait_for_apps(self._handle)
         if isinstance(target, Blueprint):
-            mark_group(target, mark)
-            self._tell_of_change()
+            decorate_group(target, decoration)
+            self._note_change()
             return target
         if isinstance(target, type):
             raise TypeError(f"{target.__name__} is a class: put the limit into its decorators = [...]")
         if not callable(target):
             raise TypeError(f"a limit is put on a function or a blueprint, not on {target!r}")
-        limited = _limited(target, mark)
+        limited = _limited(target, decoration)
         if not has_request_context():
-            self._tell_of_change()
+            self._note_change()
         return limited
 
-    def _tell_of_change(self) -> None:
-        if self._limiter is not None:
-            self._limiter._forget_plans()
+    def _note_change(self) -> None:
+        if self._handle is not None:
+            self._handle.note_change()
 
     @property
     def __name__(self) -> str:
-        """Flask asks a view for it: what stands in its place is a decorator that was not called."""
+        """Flask asks a view for its name; where a decorator was not called, this object is the view."""
         raise AttributeError("a limit is no view: write @rate_limit('10/second'), not @rate_limit")
 
     def __enter__(self) -> None:
-        """Charge the current request, if there is one.
+        """ResolvedRule the current request, if there is one.
 
         Raises
         ------
@@ -113,7 +131,7 @@ class Limited:
         """
         asked = this_request()
         if asked is not None and asked.method != "OPTIONS":
-            AppState.of(this_app()).enforce_block(self._options, self._limiter, asked)
+            AppState.of(this_app()).enforce_block(Decoration(self._options, self._handle), asked)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -122,7 +140,7 @@ class Limited:
 
 
 @hints_at_arguments(OF_LIMIT)
-def rate_limit(value: LimitsValue, **options: Unpack[LimitKeywords]) -> Limited:
+def rate_limit(value: LimitsValue, **options: Unpack[LimitKeywords]) -> LimitDecorator:
     """Limit a view through the current app's first RateLimit, or else through one in the process's memory.
 
     Stacked decorators are all checked, together with the limits of blueprints and of the application, in one
@@ -189,13 +207,13 @@ def rate_limit(value: LimitsValue, **options: Unpack[LimitKeywords]) -> Limited:
 @hides_passwords
 def limiting(
     value: LimitsValue,
-    limiter: Owner | None,
+    handle: RateLimitHandle | None,
     keywords: LimitKeywords,
     *,
     read: ReadLimits = as_limits,
     is_shared: bool = False,
-) -> Limited:
-    """Check the options of a decorator bound to ``limiter``, which reads limits so, and make it.
+) -> LimitDecorator:
+    """Check the options of a decorator and make it; ``read`` is how its RateLimit reads limits.
 
     Raises
     ------
@@ -229,7 +247,7 @@ def limiting(
         during_request=has_request_context(),
     )
     options.check(read)
-    return Limited(options, limiter)
+    return LimitDecorator(options, handle)
 
 
 _EMPTY_IS_NOT_SET = frozenset(
@@ -267,44 +285,44 @@ def _has_required_parameters(function: Callable[..., object]) -> bool:
     return any(each.default is each.empty and each.kind not in stars for each in parameters)
 
 
-def _limited(target: Callable[P, R], mark: Mark) -> Callable[P, R]:
-    layer = Layer.around(target, mark)
-    wrapper = (_async_wrapper if inspect.iscoroutinefunction(target) else _wrapper)(target, layer)
-    setattr(wrapper, MARKS, leave_mark(target, mark, during_request=has_request_context()))
-    layer.belongs_to(wrapper)
+def _limited(target: Callable[P, R], decoration: Decoration) -> Callable[P, R]:
+    function = LimitedFunction.of(target, decoration)
+    wrapper = (_async_wrapper if inspect.iscoroutinefunction(target) else _wrapper)(target, function)
+    setattr(wrapper, DECORATIONS, add_decoration(target, decoration, during_request=has_request_context()))
+    function.set_wrapper(wrapper)
     return wrapper
 
 
-def _wrapper(target: Callable[P, R], layer: Layer) -> Callable[P, R]:
-    function: Callable[P, R] = layer.function
+def _wrapper(target: Callable[P, R], limited_function: LimitedFunction) -> Callable[P, R]:
+    function: Callable[P, R] = limited_function.function
 
     @functools.wraps(target)
     def limited(*args: P.args, **kwargs: P.kwargs) -> R:
-        _enforce(layer)
+        _enforce(limited_function)
         return function(*args, **kwargs)
 
     return limited
 
 
-def _async_wrapper(target: Callable[P, R], layer: Layer) -> Callable[P, R]:
-    function = layer.function
+def _async_wrapper(target: Callable[P, R], limited_function: LimitedFunction) -> Callable[P, R]:
+    function = limited_function.function
 
     @functools.wraps(target)
     async def limited(*args: P.args, **kwargs: P.kwargs) -> Any:
-        _enforce(layer)
+        _enforce(limited_function)
         return await function(*args, **kwargs)
 
     return cast(Callable[P, R], limited)
 
 
-def _enforce(layer: Layer) -> None:
+def _enforce(function: LimitedFunction) -> None:
     try:
         asked = current_request()
     except RuntimeError:
         return
     ledger: Ledger | None = getattr(asked, LEDGER, None)
-    if ledger is None or layer.marks[0] not in ledger.plan.marks:
+    if ledger is None or function.decorations[0] not in ledger.plan.decorations:
         if asked.method != "OPTIONS":
-            AppState.of(this_app()).enforce(layer, asked)
-    elif layer.innermost:
+            AppState.of(this_app()).enforce(function, asked)
+    elif function.is_innermost:
         ledger.enforce()

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from blinker import Namespace
 from flask import Response, after_this_request
 from werkzeug.exceptions import HTTPException, ServiceUnavailable, TooManyRequests
 
 from overlimit import Decision, errors
-from overlimit.flask.current import EXTENSION, current_request, this_app, this_request
-from overlimit.http.fields import RETRY_AFTER, given_seconds, retry_after_seconds
-from overlimit.http.ledger import Refusal
-from overlimit.http.migration_hints import OF_ERROR, OF_EXCEPTION, HasMigrationHints, hints_at_arguments
+from overlimit.flask.current import EXTENSION, LEDGER, current_request, this_app, this_request
+from overlimit.flask.migration_hints import OF_ERROR, OF_EXCEPTION
+from overlimit.http.fields import RETRY_AFTER, retry_after_seconds
+from overlimit.http.ledger import RequestLedger
 from overlimit.http.refusals import (
-    MEDIA_TYPES,
     Problem,
-    accepted_media_type,
+    Refusal,
     explained,
     quota_exceeded,
+    refusal_response,
+    retry_after_instead,
     store_failed,
 )
+from overlimit.other_names import HasMigrationHints, hints_at_arguments
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
@@ -32,10 +34,10 @@ rate_limited = Namespace().signal("rate-limited")
 """Sent once per refusal, also of shadow limits, by the app, with ``decision=``."""
 
 _REFUSAL = "_overlimit_refusal"
-"""The attribute of a request that holds its latest refusal."""
+"""The attribute of a request that holds the decision of its latest refusal."""
 
-_OURS = "_overlimit_retry_after"
-"""The attribute of a response that holds what was added to it."""
+_ADDED = "_overlimit_retry_after"
+"""The attribute of a response that holds the Retry-After which was added to it."""
 
 
 class RefusedRequest(HTTPException):
@@ -50,17 +52,13 @@ class RefusedRequest(HTTPException):
         """Return the response of ``on_breach``, or else one that the request accepts."""
         if self.response is not None:
             return self.response  # type: ignore[return-value]
-        media_type = MEDIA_TYPES[0] if environ is None else accepted_media_type(environ.get("HTTP_ACCEPT"))
-        response = Response(self._problem.body(media_type), self.code, content_type=media_type)
-        seconds = retry_after_seconds(self.decision)
-        if seconds is not None:
-            response.retry_after = seconds
-        response.vary.add("Accept")
-        return response
+        accept = None if environ is None else environ.get("HTTP_ACCEPT")
+        made = refusal_response(self._problem, self.decision, accept)
+        return Response(made.body, self.code, made.fields)
 
 
 class RateLimitExceeded(HasMigrationHints, errors.RateLimitExceeded, RefusedRequest, TooManyRequests):
-    """429 with the decision that refused; its ``Retry-After`` is absent when waiting cannot help."""
+    """429 with the decision that refused; it has no ``Retry-After`` when waiting cannot help."""
 
     _migration_hints = OF_ERROR
 
@@ -72,7 +70,7 @@ class RateLimitExceeded(HasMigrationHints, errors.RateLimitExceeded, RefusedRequ
         response: Response | None = None,
         violated: Iterable[str] = (),
     ) -> None:
-        """Refuse because of ``decision``, which ``violated`` these policies; a ``response`` is the answer."""
+        """Refuse because of a decision; ``violated`` names the policies, and a ``response`` is the answer."""
         seconds = retry_after_seconds(decision)
         TooManyRequests.__init__(self, description or explained(seconds), response, retry_after=seconds)
         self.decision = decision
@@ -80,7 +78,7 @@ class RateLimitExceeded(HasMigrationHints, errors.RateLimitExceeded, RefusedRequ
         note_refusal(decision)
         self._problem = quota_exceeded(self.description or "", self._violated)
         if response is not None:
-            # It is the answer then, and no error handler's business.
+            # The response is the answer, and error handlers are not called.
             self.code = None  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -89,10 +87,10 @@ class RateLimitExceeded(HasMigrationHints, errors.RateLimitExceeded, RefusedRequ
 
 
 class StoreFailed(RefusedRequest, ServiceUnavailable):
-    """503 with the decision of ``on_error="deny"``: the store failed, and nothing may pass without it."""
+    """503 with the decision of ``on_error="deny"``: the store failed, so nothing may pass."""
 
     def __init__(self, decision: Decision) -> None:
-        """Refuse because nobody decided."""
+        """Refuse because no store decided."""
         super().__init__(retry_after=retry_after_seconds(decision))
         self.decision = decision
         note_refusal(decision)
@@ -115,59 +113,53 @@ def refuse(refusal: Refusal) -> NoReturn:
         The store failed, and ``on_error`` is ``"deny"``.
     """
     decision = refusal.decision
-    note_refusal(decision, refusal.call.retry_after_name)
+    note_refusal(decision)  # now, since a hook may answer with a 429 of its own
     if refusal.store_failed:
         raise StoreFailed(decision)
     rate_limited.send(this_app(), decision=decision)
-    answers = [answer for answer in refusal.answers(()) if isinstance(answer, Response)]
-    violated = refusal.violated()
-    raise RateLimitExceeded(decision, refusal.message(()), answers[-1] if answers else None, violated)
+    responses = [result for result in refusal.call_hooks(()) if isinstance(result, Response)]
+    message, violated = refusal.message(()), refusal.violated()
+    raise RateLimitExceeded(decision, message, responses[-1] if responses else None, violated)
 
 
-class _Noted(NamedTuple):
-    """A refusal, and what the app calls Retry-After; None: as its first RateLimit does."""
+def note_refusal(decision: Decision) -> None:
+    """Add Retry-After to the response to the current request if its status is 429 or 503.
 
-    decision: Decision
-    header: str | None
-
-
-def note_refusal(decision: Decision, header: str | None = None) -> None:
-    """Let the response to the current request tell when to come again, if its status is 429 or 503.
-
-    Of several refusals the latest counts. Outside of a request nothing happens.
+    Of several refusals in a request the latest counts. Outside of a request nothing happens.
     """
     asked = this_request()
     if asked is None:
         return
-    known: _Noted | None = getattr(asked, _REFUSAL, None)
-    if known is None:
+    if not hasattr(asked, _REFUSAL):
         after_this_request(_add_retry_after)
-    elif known.decision is decision:
-        return
-    setattr(asked, _REFUSAL, _Noted(decision, header))
+    setattr(asked, _REFUSAL, decision)
 
 
 def _add_retry_after(response: Response) -> Response:
     if response.status_code in (429, 503):
-        refusal: _Noted = getattr(current_request(), _REFUSAL)
-        header = refusal.header or _usual_header()
-        _take_off(response, header)
-        seconds = retry_after_seconds(refusal.decision)
-        given = given_seconds(response.headers.get(header), refusal.decision.time)
-        if seconds is not None and (given is None or given < seconds):
-            response.headers[header] = str(seconds)
-            setattr(response, _OURS, str(seconds))
+        decision: Decision = getattr(current_request(), _REFUSAL)
+        name = _retry_after_name(decision)
+        _remove_added(response, name)
+        seconds = retry_after_instead(decision, response.headers.get(name))
+        if seconds is not None:
+            response.headers[name] = seconds
+            setattr(response, _ADDED, seconds)
     return response
 
 
-def _take_off(response: Response, header: str) -> None:
+def _remove_added(response: Response, name: str) -> None:
     """Remove what was added to a response that answers more than one request."""
-    ours = getattr(response, _OURS, None)
-    if ours is not None and response.headers.get(header) == ours:
-        del response.headers[header]
+    added = getattr(response, _ADDED, None)
+    if added is not None and response.headers.get(name) == added:
+        del response.headers[name]
 
 
-def _usual_header() -> str:
+def _retry_after_name(decision: Decision) -> str:
+    """Return the name of Retry-After for the RateLimit that refused, or else for the app's first."""
+    ledger: RequestLedger | None = getattr(current_request(), LEDGER, None)
+    refusal = None if ledger is None else ledger.refusal
+    if refusal is not None and refusal.decision is decision:
+        return refusal.call.retry_after_name
     state = this_app().extensions.get(EXTENSION)
-    first = None if state is None else next(iter(state.installations), None)
+    first = None if state is None else state.rate_limits.first
     return RETRY_AFTER if first is None else str(first.header_names.retry_after)

@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
-import threading
+import difflib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
-from weakref import WeakSet
 
 from flask import Blueprint, Flask, has_app_context
 
 from overlimit import Decision, Limiter
-from overlimit._forks import PerProcess
 from overlimit.clocks import ClockLike
-from overlimit.flask.app_state import LEDGER, AppState, Ledger, has_an_app
+from overlimit.flask.app_state import AppState, Ledger, has_an_app
 from overlimit.flask.commands import limits
-from overlimit.flask.current import this_app, this_request
-from overlimit.flask.decorator import Limited, LimitKeywords, SharedKeywords, limiting
+from overlimit.flask.current import LEDGER, this_app, this_request
+from overlimit.flask.decorator import LimitDecorator, LimitKeywords, SharedKeywords, limiting
+from overlimit.flask.migration_hints import GUESSES, OF_FILTER, OF_LIMIT, OF_LIMITER
 from overlimit.flask.proxies import behind, without_proxies, without_proxy
-from overlimit.http.exemptions import ALL_LIMITS, Exemptions, ExemptionScope
-from overlimit.http.functions import check_callable, shows
-from overlimit.http.identities import ANONYMOUS, as_identifiers, identify_by
-from overlimit.http.installation import Forget, Installation
-from overlimit.http.migration_hints import (
-    OF_FILTER,
-    OF_LIMIT,
-    OF_LIMITER,
-    HasMigrationHints,
-    hints_at_arguments,
-    no_such_option,
-)
-from overlimit.http.options import LimitsValue, Scope
-from overlimit.http.reports import forget_counts
-from overlimit.http.secrets import hides_passwords
-from overlimit.http.settings import AllOptions, Options, Settings
+from overlimit.http.app_rate_limits import AppRateLimit, RateLimitHandle, Reset
+from overlimit.http.callables import check_callable
+from overlimit.http.decorations import ALL_LIMITS, ExemptionScope
+from overlimit.http.identifiers import ANONYMOUS, as_identifiers
+from overlimit.http.options import LimitsValue, Scope, identify_by
+from overlimit.http.reports import reset_counts
+from overlimit.http.settings import AllOptions, Options, Settings, shows_keywords
+from overlimit.http.storage_urls import hides_passwords
+from overlimit.other_names import HasMigrationHints, hints_at_arguments
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -124,20 +116,16 @@ class RateLimit(HasMigrationHints):
 
     _migration_hints = OF_LIMITER
 
-    @shows(Keywords)
+    @shows_keywords(Keywords)
     @hides_passwords
     def __init__(self, app: Flask | None = None, /, **options: Unpack[Keywords]) -> None:
         """Keep the options; nothing is connected to."""
         app = _app_of(app, options)
         self._settings = Settings(_options_of(options))
         self._settings.check()
-        self._enabled: bool | None = None
-        self._suspended = 0
-        self._switching = PerProcess(threading.Lock)
-        self._states: WeakSet[AppState] = WeakSet()
-        self._registered_once = False
-        self.exemptions = Exemptions()
-        self.request_filters: list[Callable[[], object]] = []
+        self._handle = RateLimitHandle()
+        self.exemptions = self._handle.exemptions
+        self.request_filters = self._handle.request_filters
         if app is not None:
             self.init_app(app)
 
@@ -160,17 +148,14 @@ class RateLimit(HasMigrationHints):
             raise TypeError(f"init_app takes the Flask app, as in init_app(app), not {type(app).__name__}")
         state = AppState.of(app)
         settings = self._settings if clock is None else Settings({**self._settings.options, "clock": clock})
-        state.register(self, settings)
-        # Found without the package's entry point too, as app.test_cli_runner() does; the app's own stays.
+        state.register(self._handle, settings)
+        # Registered here, too: app.test_cli_runner() needs no entry point, and the app's own command stays.
         app.cli.commands.setdefault("limits", limits)
-        self._states.add(state)
-        self._registered_once = True
-        has_an_app(self)
-        with self._switching():
-            self._switch(self._enabled)
+        has_an_app(self._handle)
+        self._handle.switch_new_apps()
 
     @hints_at_arguments(OF_LIMIT)
-    def limit(self, value: LimitsValue, **options: Unpack[LimitKeywords]) -> Limited:
+    def limit(self, value: LimitsValue, **options: Unpack[LimitKeywords]) -> LimitDecorator:
         """Limit a view, a blueprint, a function or a block as `rate_limit` does, through this RateLimit.
 
         Raises
@@ -180,11 +165,13 @@ class RateLimit(HasMigrationHints):
         ValueError, TypeError
             An option has a value that it must not have.
         """
-        return limiting(value, self, options, read=self._settings.limits)
+        return limiting(value, self._handle, options, read=self._settings.limits)
 
     @hints_at_arguments(OF_LIMIT)
-    def shared_limit(self, value: LimitsValue, scope: Scope, **options: Unpack[SharedKeywords]) -> Limited:
-        """Limit all that it is put on together: ``scope`` names the count, or returns that for an endpoint.
+    def shared_limit(
+        self, value: LimitsValue, scope: Scope, **options: Unpack[SharedKeywords]
+    ) -> LimitDecorator:
+        """Limit several routes by one count, whose name is ``scope`` or what it returns for an endpoint.
 
         Raises
         ------
@@ -194,7 +181,7 @@ class RateLimit(HasMigrationHints):
             An option has a value that it must not have.
         """
         keywords: LimitKeywords = {**options, "scope": scope}
-        return limiting(value, self, keywords, read=self._settings.limits, is_shared=True)
+        return limiting(value, self._handle, keywords, read=self._settings.limits, is_shared=True)
 
     @overload
     def exempt(self, obj: None = None, *, flags: ExemptionScope = ALL_LIMITS) -> Callable[[T], T]: ...
@@ -209,20 +196,8 @@ class RateLimit(HasMigrationHints):
         if obj is None:
             return lambda target: self.exempt(target, flags=flags)
         self.exemptions.add(_to_be_exempt(behind(obj)), flags)
-        self._forget_plans()
+        self._handle.note_change()
         return obj
-
-    @property
-    def _was_registered(self) -> bool:
-        return self._registered_once
-
-    def _limits(self, app: Flask) -> bool:
-        return any(state.app is app for state in self._states)
-
-    def _forget_plans(self) -> None:
-        """Compile the limits of its apps anew: what holds where has changed."""
-        for state in self._states:
-            state.forget_plans()
 
     @hints_at_arguments(OF_FILTER)
     def request_filter(self, function: F) -> F:
@@ -230,33 +205,21 @@ class RateLimit(HasMigrationHints):
         known = without_proxy(function)
         check_callable("request_filter", known, 0)
         self.request_filters.append(known)
-        self._forget_plans()
+        self._handle.note_change()
         return function
 
     @property
     def enabled(self) -> bool:
         """Whether anything is limited: False within `disabled`. May be set at any time, for all apps."""
-        if self._suspended:
-            return False
-        return (
-            all(installation.enabled for installation in self._installations())
-            if self._enabled is None
-            else self._enabled
-        )
+        return self._handle.enabled
 
     @enabled.setter
     def enabled(self, enabled: bool) -> None:
-        with self._switching():
-            self._switch(bool(enabled))
+        self._handle.switch(bool(enabled))
 
-    @contextmanager
-    def disabled(self) -> Iterator[None]:
+    def disabled(self) -> AbstractContextManager[None]:
         """Limit nothing within a ``with`` block, in any thread: for tests. Blocks may overlap."""
-        self._suspend(1)
-        try:
-            yield
-        finally:
-            self._suspend(-1)
+        return self._handle.suspended()
 
     def reset(self, *identifiers: object, endpoint: str | None = None) -> None:
         """Give identifiers a fresh start on the current app; without one, on all apps of this RateLimit.
@@ -284,7 +247,7 @@ class RateLimit(HasMigrationHints):
         if any(each is None or each in ("", b"") for each in identifiers):
             raise ValueError(f"an identifier is not empty; who has none is counted as {ANONYMOUS!r}")
         named = as_identifiers(identifiers)
-        self._forget(endpoint, lambda limiter: limiter.reset(*named))
+        self._reset(endpoint, lambda limiter: limiter.reset(*named))
 
     def reset_all(self, endpoint: str | None = None) -> None:
         """Give everybody a fresh start: for tests.
@@ -301,45 +264,26 @@ class RateLimit(HasMigrationHints):
         RuntimeError
             As for `reset`.
         """
-        self._forget(endpoint, Limiter.reset_all)
+        self._reset(endpoint, Limiter.reset_all)
 
-    def _forget(self, endpoint: str | None, forget: Forget) -> None:
+    def _reset(self, endpoint: str | None, reset: Reset) -> None:
         registered = tuple(self._registered())
         if endpoint is not None and not any(endpoint in state.app.view_functions for state, _ in registered):
             raise ValueError(f"no endpoint is called {endpoint!r}; those of a blueprint are 'blueprint.view'")
-        for state, installation in registered:
+        for state, rate_limit in registered:
             with state.app.app_context():
-                forget_counts(state.rules(), installation, endpoint, forget)
+                reset_counts(state.routes(), rate_limit, endpoint, reset)
 
-    def _registered(self) -> Iterator[tuple[AppState, Installation]]:
-        states = (AppState.of(this_app()),) if has_app_context() else tuple(self._states)
-        for state in states:
-            installation = state.installations.get(self)
-            if installation is None:
+    def _registered(self) -> Iterator[tuple[AppState, AppRateLimit]]:
+        apps = (this_app(),) if has_app_context() else tuple(each.app for each in self._handle.apps)
+        for app in apps:
+            state = AppState.of(cast(Flask, app))
+            rate_limit = state.rate_limits.get(self._handle)
+            if rate_limit is None:
                 raise RuntimeError(
                     f"{state.app.name!r} does not have this RateLimit: call init_app(app) on it"
                 )
-            yield state, installation
-
-    def _suspend(self, more: int) -> None:
-        with self._switching():
-            self._suspended += more
-            self._switch(self._enabled)
-
-    def _switch(self, enabled: bool | None) -> None:
-        """Switch on or off, unless blocks of `disabled` are open; None: as options and configuration say."""
-        wanted = [each.enabled_by_settings if enabled is None else enabled for each in self._installations()]
-        for installation, on in zip(self._installations(), wanted, strict=True):
-            if on:
-                installation.check_store()
-        self._enabled = enabled
-        for installation, on in zip(self._installations(), wanted, strict=True):
-            installation.enabled = on and not self._suspended
-        self._forget_plans()
-
-    def _installations(self) -> list[Installation]:
-        installations = [state.installations.get(self) for state in self._states]
-        return [installation for installation in installations if installation is not None]
+            yield state, rate_limit
 
     @property
     def current_decision(self) -> Decision | None:
@@ -348,9 +292,9 @@ class RateLimit(HasMigrationHints):
         Where nothing but shadow limits would have refused, it is the refusal.
         """
         asked = this_request()
-        installation = None if asked is None else AppState.of(this_app()).installations.get(self)
+        rate_limit = None if asked is None else AppState.of(this_app()).rate_limits.get(self._handle)
         ledger: Ledger | None = getattr(asked, LEDGER, None)
-        return None if ledger is None or installation is None else ledger.decision(installation)
+        return None if ledger is None or rate_limit is None else ledger.decision(rate_limit)
 
 
 def _app_of(first: Flask | None, options: Keywords) -> Flask | None:
@@ -376,7 +320,7 @@ def _options_of(options: Keywords) -> AllOptions:
     """
     for name in options:
         if name not in Keywords.__annotations__:
-            raise no_such_option(name, Keywords.__annotations__)
+            raise _no_such_option(name)
     given = without_proxies(options)
     identify = identify_by(given.get("identifiers"), given.pop("key_func", None))
     return cast(AllOptions, {**given, "identifiers": identify})
@@ -389,3 +333,12 @@ def _to_be_exempt(what: Any) -> object:
     if not (callable(what) or isinstance(what, Blueprint)):
         raise TypeError(f"only a function or a blueprint can be exempt, not {what!r}")
     return what
+
+
+def _no_such_option(name: str) -> TypeError:
+    known = Keywords.__annotations__
+    if name in GUESSES:
+        return TypeError(f"RateLimit has no option {name!r}: {GUESSES[name]}")
+    nearest = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {nearest[0]!r}?" if nearest else f"it has {', '.join(known)}"
+    return TypeError(f"RateLimit has no option {name!r}: {hint}")

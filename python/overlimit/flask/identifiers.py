@@ -13,11 +13,10 @@ from flask import g
 from overlimit.flask.current import EXTENSION, current_request, this_app, this_request
 from overlimit.http import ready_made
 from overlimit.http.addresses import UNKNOWN, Addresses, grouped
-from overlimit.http.functions import shown
-from overlimit.http.identities import Identify, ReadsRequest
-from overlimit.http.ready_made import ReadyMade
+from overlimit.http.callables import shown
+from overlimit.http.identifiers import Identify, ReadsRequest
+from overlimit.http.ready_made import ReadyMade, user_id
 from overlimit.http.request import Request
-from overlimit.http.users import user_id
 
 __all__ = [
     "BY_DEFAULT",
@@ -212,7 +211,7 @@ def _client(asked: FlaskRequest, addresses: Addresses) -> str | None:
 
 def _addresses_of_app() -> Addresses:
     state = this_app().extensions.get(EXTENSION) if this_request() is not None else None
-    first = None if state is None else next(iter(state.installations), None)
+    first = None if state is None else state.rate_limits.first
     return _PEERS if first is None else first.addresses
 
 

@@ -1,4 +1,4 @@
-"""How a route is found: from a registered view to its decorators and the blueprints it lies in."""
+"""How a route is found: from a registered view to its decorators and its blueprints."""
 
 from __future__ import annotations
 
@@ -9,23 +9,32 @@ from typing import Any
 from flask import Flask
 from flask.views import http_method_funcs
 
-from overlimit.http.installations import Installations
-from overlimit.http.marks import Mark, labelled, marks_above, marks_of, marks_of_group
-from overlimit.http.precedence import Group, Route, rules_of_route
-from overlimit.http.reports import RouteRules
+from overlimit.http.app_rate_limits import AppRateLimits
+from overlimit.http.decorations import (
+    Decoration,
+    decorations_above,
+    decorations_of,
+    decorations_of_group,
+    labelled,
+)
+from overlimit.http.precedence import Route, RouteGroup, rules_of_route
+from overlimit.http.reports import LimitedRoute
 
-__all__ = ["View", "check_methods", "find_route", "routes_of", "rules_of_app"]
+__all__ = ["check_methods", "find_route", "limited_routes", "routes_of"]
 
 View = Callable[..., Any]
 
 _STANDARD_METHODS = frozenset(name.upper() for name in http_method_funcs) | {"CONNECT"}
 
 
-def find_route(app: Flask, endpoint: str, view: View, method: str) -> Route:
-    """Collect what concerns the view of an endpoint when asked for with one HTTP method."""
+def find_route(app: Flask, endpoint: str, method: str) -> Route:
+    """Collect the limits of an endpoint's view for one HTTP method; without a view there are none."""
+    view = app.view_functions.get(endpoint)
+    if view is None:
+        return Route(endpoint, method)
     handler = _method_handler(view, method)
-    on_view, on_method = marks_of(view), marks_of(handler)
-    found = labelled((*on_view, *_lost_marks(app, view)))
+    on_view, on_method = decorations_of(view), decorations_of(handler)
+    found = labelled((*on_view, *_decorations_not_called(app, view)))
     return Route(
         endpoint,
         method,
@@ -33,26 +42,25 @@ def find_route(app: Flask, endpoint: str, view: View, method: str) -> Route:
         found,
         on_method,
         tuple(_groups(app, endpoint)),
-        view_decides=bool(on_view or on_method),
+        handler_decides=bool(on_view or on_method),
         limited=bool(found or on_method) or not _is_static(app, endpoint),
     )
 
 
 def routes_of(app: Flask) -> Iterator[Route]:
-    """Yield every route of an app, by endpoint and method; OPTIONS, which nothing limits, is left out."""
+    """Yield every route of an app, by endpoint and method, except for OPTIONS, which is never limited."""
     found = {(rule.endpoint, method) for rule in app.url_map.iter_rules() for method in rule.methods or ()}
     for endpoint, method in sorted(found):
-        view = app.view_functions.get(endpoint)
-        if view is not None and method not in ("OPTIONS", "HEAD"):
-            yield find_route(app, endpoint, view, method)
+        if endpoint in app.view_functions and method not in ("OPTIONS", "HEAD"):
+            yield find_route(app, endpoint, method)
 
 
-def _groups(app: Flask, endpoint: str) -> Iterator[Group]:
+def _groups(app: Flask, endpoint: str) -> Iterator[RouteGroup]:
     name = endpoint.rpartition(".")[0]
     while name:
         blueprint = app.blueprints.get(name)
         if blueprint is not None:
-            yield Group(name, blueprint)
+            yield RouteGroup("blueprint", name, blueprint)
         name = name.rpartition(".")[0]
 
 
@@ -65,12 +73,12 @@ def _method_handler(view: View, method: str) -> View | None:
     return getattr(view_class, name, None)
 
 
-def _lost_marks(app: Flask, view: View) -> Iterator[Mark]:
-    """Yield the marks above a view, but for those of a RateLimit that only other apps have."""
-    for mark in marks_above(view):
-        owner = mark.limiter
-        if owner is None or owner._limits(app) or not owner._was_registered:
-            yield mark
+def _decorations_not_called(app: Flask, view: View) -> Iterator[Decoration]:
+    """Yield the decorations above a view, except for those of a RateLimit that only other apps have."""
+    for decoration in decorations_above(view):
+        handle = decoration.handle
+        if handle is None or handle.is_on(app) or not handle.was_registered:
+            yield decoration
 
 
 def _is_static(app: Flask, endpoint: str) -> bool:
@@ -79,12 +87,12 @@ def _is_static(app: Flask, endpoint: str) -> bool:
     return name == "static" and scaffold is not None and scaffold.has_static_folder
 
 
-def rules_of_app(app: Flask, installations: Installations) -> Iterator[RouteRules]:
-    """Yield the rules of every route but those of static files, by endpoint and method."""
+def limited_routes(app: Flask, rate_limits: AppRateLimits) -> Iterator[LimitedRoute]:
+    """Yield every route with its rules, by endpoint and method, except those of static files."""
     for route in routes_of(app):
         if route.limited:
-            rules = (rule for each in installations for rule in rules_of_route(installations, each, route))
-            yield RouteRules(route.endpoint, route.method, _paths(app, route), tuple(rules))
+            rules = (rule for each in rate_limits for rule in rules_of_route(rate_limits, each, route))
+            yield LimitedRoute(route.endpoint, route.method, _paths(app, route), tuple(rules))
 
 
 def _paths(app: Flask, route: Route) -> tuple[str, ...]:
@@ -92,16 +100,17 @@ def _paths(app: Flask, route: Route) -> tuple[str, ...]:
     return tuple(rule.rule for rule in rules if route.method in (rule.methods or ()))
 
 
-def check_methods(app: Flask, route: Route, marks: Iterable[Mark] = ()) -> None:
-    """See to it that limits of a route, of its blueprints and ``marks`` name methods that there are.
+def check_methods(app: Flask, route: Route, more: Iterable[Decoration]) -> None:
+    """Check that the limits of a route, of its blueprints and ``more`` name existing methods.
 
     Raises
     ------
     ValueError
         One is neither a standard HTTP method nor one that a route of the app takes.
     """
-    inherited = (mark for each in route.groups for mark in marks_of_group(each.group))
-    named = {name for mark in (*route.marks, *inherited, *marks) for name in mark.options.methods or ()}
+    inherited = (each for group in route.groups for each in decorations_of_group(group.group))
+    found = (*route.decorations, *inherited, *more)
+    named = {name for decoration in found for name in decoration.options.methods or ()}
     unknown = sorted(named - _STANDARD_METHODS)
     if not unknown:
         return

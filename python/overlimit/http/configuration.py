@@ -12,24 +12,34 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias, TypeVar, get_args
 
 from overlimit import _core
-from overlimit._options import truth_of
+from overlimit._caller import warn_caller
+from overlimit._options import is_set, truth_of
 from overlimit.http.addresses import Proxies, checked_ipv6_prefix
 from overlimit.http.fields import HeaderNames, checked_header_name
-from overlimit.http.functions import is_set
-from overlimit.http.identities import Anonymous, Key
-from overlimit.http.stacklevel import warn_caller
+from overlimit.http.identifiers import Anonymous, Key
 from overlimit.http.storage_urls import store_url
-from overlimit.http.strategies import algorithm_of
+from overlimit.limits import FixedWindow, SlidingLog, SlidingWindowCounter
 from overlimit.limits.registry import algorithm_named
 from overlimit.stores import as_store
 
-__all__ = ["HEADERS", "KEYS", "ON_ERROR", "read"]
+__all__ = ["HEADERS", "KEYS", "MOVING_WINDOW", "ON_ERROR", "STRATEGIES", "algorithm_of", "read"]
 
 HEADERS = ("draft", "legacy", "both", None)
 """Which fields a response carries."""
 
 ON_ERROR = ("raise", "allow", "deny", "local")
 """What is done when the store fails."""
+
+MOVING_WINDOW = "moving-window"
+
+STRATEGIES = MappingProxyType(
+    {
+        "fixed-window": FixedWindow.algorithm,
+        MOVING_WINDOW: SlidingLog.algorithm,
+        "sliding-window-counter": SlidingWindowCounter.algorithm,
+    }
+)
+"""The algorithm that a strategy stands for."""
 
 Options: TypeAlias = dict[str, object]
 Read: TypeAlias = Callable[[str, Any], Options]
@@ -193,6 +203,13 @@ def _fallback_enabled(key: str, value: Any) -> Options:
 
 def _strategy(key: str, value: Any) -> Options:
     return {"strategy": value, "algorithm": _named(key, value, algorithm_of)}
+
+
+def algorithm_of(strategy: object) -> str:
+    """Return the name of a strategy's algorithm; raises ValueError listing the strategies."""
+    if not isinstance(strategy, str) or strategy not in STRATEGIES:
+        raise ValueError(f"a strategy is one of {', '.join(map(repr, STRATEGIES))}, not {strategy!r}")
+    return STRATEGIES[strategy]
 
 
 def _algorithm(key: str, value: Any) -> Options:

@@ -1,7 +1,7 @@
 """The header fields of a response.
 
 Those of the IETF draft "RateLimit header fields for HTTP" are structured fields (RFC 9651):
-``RateLimit-Policy: "name";q=120;w=60`` says what holds, ``RateLimit: "name";r=119;t=60`` what is left of it.
+``RateLimit-Policy: "name";q=120;w=60`` shows the limits, ``RateLimit: "name";r=119;t=60`` what is left.
 
 The ``X-RateLimit-*`` fields, common before the draft, are defined by no document. Here they are those of one
 limit, the one that binds: its quota, what is left, and at which second of the Unix epoch that changes.

@@ -1,4 +1,4 @@
-"""What was decided in one request, what of it is given back, and the header fields its response gets."""
+"""What was decided in one request, what of it is refunded, and the header fields of its response."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from overlimit import Decision
 from overlimit.errors import StoreError
-from overlimit.http.charges import Charge, Role
 from overlimit.http.fields import POLICY, RATE, legacy_fields
-from overlimit.http.identities import Identities
+from overlimit.http.identifiers import IdentifierCache
+from overlimit.http.refusals import Refusal
 from overlimit.http.request import Request
 from overlimit.http.store_call import StoreCall, rate_fields
 
 if TYPE_CHECKING:
-    from overlimit.http.installation import Installation
-    from overlimit.http.route_plan import RoutePlan, StoreRules
+    from overlimit.http.app_rate_limits import AppRateLimit
+    from overlimit.http.route_plan import RoutePlan, StorePlan
 
-__all__ = ["Entry", "Refusal", "RequestLedger"]
+__all__ = ["RequestLedger", "StoreAnswer"]
 
 _log = logging.getLogger("overlimit")
 
 
-class Entry(NamedTuple):
+class StoreAnswer(NamedTuple):
     """What one store answered to a request."""
 
-    rules: StoreRules
+    plan: StorePlan
     call: StoreCall
     decision: Decision
 
     @property
     def is_shown(self) -> bool:
-        """Whether header fields may tell of it."""
+        """Whether header fields may show it."""
         return not self.call.in_shadow and self.decision.source != "error"
 
     @property
@@ -43,184 +43,137 @@ class Entry(NamedTuple):
 
     @property
     def refuses_in_shadow(self) -> bool:
-        """Whether it would refuse the request, were something not in shadow."""
+        """Whether it would refuse the request if nothing were in shadow."""
         if self.call.refuses_in_shadow(self.decision):
             return True
         return self.call.refuses(self.decision) and self.decision.source != "error"
 
     def refund(self) -> None:
-        """Give back everything.
+        """Refund everything.
 
         Raises
         ------
         StoreError
-            The store failed, and that is to be raised.
+            The store failed, and ``on_error`` says to raise that.
         """
         try:
             self.call.refund(self.decision)
         except StoreError as error:
-            self.rules.bear(error)
+            self.plan.log_or_raise(error)
 
-    def give_back(self, response: Any, identities: Identities) -> None:
-        """Give back what does not count, seeing the response.
+    def refund_uncounted(self, response: Any, identifiers: IdentifierCache) -> None:
+        """Refund what does not count, now that the response is known.
 
-        What ``deduct_when`` raises is raised.
+        An exception of a ``deduct_when`` is raised.
 
         Raises
         ------
         StoreError
-            The store failed, and that is to be raised.
+            The store failed, and ``on_error`` says to raise that.
         """
-        # What nobody decided was not charged, nor what was refused.
+        # A refused request was not charged, and neither was one that no store decided.
         if not self.decision or self.decision.source == "error":
             return
         try:
-            self.call.give_back(self.decision, response, identities)
+            self.call.refund_uncounted(self.decision, response, identifiers)
         except StoreError as error:
-            self.rules.bear(error)
+            self.plan.log_or_raise(error)
 
 
-# As Entry(...), without a call of Python's for each request.
-_entry = partial(tuple.__new__, Entry)
-
-
-class Refusal(NamedTuple):
-    """Why a request is refused, and what was said about how to answer it."""
-
-    call: StoreCall
-    decision: Decision
-    charges: tuple[Charge, ...]
-    """Those that refuse: of meta limits if one is used up, else the enforced ones."""
-
-    @classmethod
-    def of(cls, entry: Entry) -> Refusal:
-        """Return the refusal that a store's answer is."""
-        role = Role.ON_REFUSAL if entry.decision._refused_by_meta else Role.ENFORCE
-        charges = entry.call.refusing(entry.decision)
-        return cls(entry.call, entry.decision, tuple(charge for charge in charges if charge.role is role))
-
-    @property
-    def store_failed(self) -> bool:
-        """Whether the store failed, and ``on_error`` is ``"deny"``."""
-        return self.decision.source == "error"
-
-    def answers(self, arguments: tuple[Any, ...]) -> list[object]:
-        """Tell everybody who wants to know, and return what they say; the last response counts."""
-        # Hooks of a RateLimit come first in each charge, and are told once.
-        hooks = dict.fromkeys(hook for charge in self.charges for hook in charge.on_breach[:1])
-        hooks |= dict.fromkeys(hook for charge in self.charges for hook in charge.on_breach)
-        return [hook(self.decision, *arguments) for hook in hooks]
-
-    def violated(self) -> list[str]:
-        """Return the names under which the fields show what refused."""
-        return self.call.violated(self.decision, self.charges)
-
-    def message(self, arguments: tuple[Any, ...]) -> str | None:
-        """Return the ``error_message`` of the limit that binds."""
-        decision = self.decision
-        binding = [
-            row.policy
-            for row in decision.details
-            if not row.allowed and row.limit == decision.limit and row.identifier == decision.identifier
-        ]
-        found = (charge.error_message for charge in self.charges if charge.limiter.name in binding)
-        message = next(found, None)
-        message = message(*arguments) if callable(message) else message
-        return None if message is None else str(message)
+# The same as StoreAnswer(...), without a Python function that would be called in each request.
+_answer = partial(tuple.__new__, StoreAnswer)
 
 
 class RequestLedger:
     """What the stores answered to one request, in the order they were asked."""
 
-    __slots__ = ("_entries", "_identities", "_taken_back", "_undecided", "plan", "refusal", "returns")
+    __slots__ = ("_answers", "_identifiers", "_rolled_back", "_undecided", "may_refund", "plan", "refusal")
 
     def __init__(self, request: Request, plan: RoutePlan) -> None:
-        """Begin with nothing decided of a request that goes to a route with this plan."""
+        """Begin with nothing decided of a request to a route with this plan."""
         self.plan = plan
         self._undecided = plan.stores
-        self._identities = identities = Identities()
-        identities.request = request
-        self._entries: list[Entry] = []
-        self._taken_back: Sequence[Entry] = ()
+        self._identifiers = identifiers = IdentifierCache()
+        identifiers.request = request
+        self._answers: list[StoreAnswer] = []
+        self._rolled_back: Sequence[StoreAnswer] = ()
         self.refusal: Refusal | None = None
-        self.returns = False
-        """Whether `give_back` is to be called with the response."""
+        self.may_refund = False
+        """Whether `refund_uncounted` must be called with the response."""
 
-    def decide(self, stores: Iterable[StoreRules] | None = None) -> Refusal | None:
-        """Charge the request, store by store, up to the first that refuses: then nothing stays charged.
+    def decide(self, stores: Iterable[StorePlan] | None = None) -> Refusal | None:
+        """Charge the request, store by store, until one refuses; then what others charged is refunded.
 
-        ``stores`` are by default those of its route, which are asked once, however often it comes by.
+        ``stores`` are by default those of the request's route, which are asked only once.
 
         Raises
         ------
         StoreError
-            A store failed, and that is to be raised.
+            A store failed, and ``on_error`` says to raise that.
         InvalidLimit, ValueError, TypeError
-            A function of the app returned what it must not return.
+            A function of the app returned an invalid value.
         """
         if stores is None:
             stores, self._undecided = self._undecided, ()
-        entries = self._entries
-        before = len(entries)
-        for rules in stores:
-            call = rules.fixed_call
+        answers = self._answers
+        before = len(answers)
+        for plan in stores:
+            call = plan.fixed_call
             try:
                 if call is None:
-                    entry = rules.decide(self._identities)
+                    answer = plan.decide(self._identifiers)
                 else:
-                    entry = _entry((rules, call, call.decide(self._identities)))
-            except BaseException:  # a greenlet's timeout, too
-                self._take_back(before)
+                    answer = _answer((plan, call, call.decide(self._identifiers)))
+            except BaseException:  # also the timeout of a greenlet
+                self._roll_back(answers[before:])
                 raise
-            if entry is None:
+            if answer is None:
                 continue
-            entries.append(entry)
-            _, call, decision = entry
-            if call.returnable:
-                self.returns = True
-            if (not decision or call.has_shadows) and self._heed(entry, before):
+            answers.append(answer)
+            _, call, decision = answer
+            if call.refundable:
+                self.may_refund = True
+            if (not decision or call.has_shadows) and self._note_refusal(answer, answers[before:-1]):
                 return self.refusal
         return None
 
-    def _heed(self, entry: Entry, before: int) -> bool:
-        """Note a refusal, or what would have been one; tell whether it is one."""
-        if entry.refuses:
-            self._take_back(before, but=1)
-            self.refusal = Refusal.of(entry)
+    def _note_refusal(self, answer: StoreAnswer, earlier: Sequence[StoreAnswer]) -> bool:
+        """Note a refusal, in shadow or not; return whether the request is refused."""
+        if answer.refuses:
+            self._roll_back(earlier)
+            self.refusal = Refusal.of(answer)
             return True
-        if entry.refuses_in_shadow:
-            self.note_refusal_in_shadow(entry.call.shown(entry.decision))
+        if answer.refuses_in_shadow:
+            self.note_refusal_in_shadow(answer.call.shown(answer.decision))
         return False
 
     def note_refusal_in_shadow(self, decision: Decision) -> None:
         """Log a refusal that changes nothing."""
         _log.info("would have been refused, were it not in shadow: %r", decision)
 
-    def _take_back(self, before: int, *, but: int = 0) -> None:
-        """Refund the entries from a place on, but for so many of the last."""
-        taken = self._entries[before : len(self._entries) - but]
-        # What they say is left is less than will be there.
-        self._taken_back = (*self._taken_back, *taken)
-        _each(entry.refund for entry in taken)
+    def _roll_back(self, answers: Sequence[StoreAnswer]) -> None:
+        """Refund answers, which are shown no more, since the numbers in them hold no more either."""
+        self._rolled_back = (*self._rolled_back, *answers)
+        _call_all(answer.refund for answer in answers)
 
-    def decision(self, installation: Installation) -> Decision | None:
+    def decision(self, rate_limit: AppRateLimit) -> Decision | None:
         """Return the latest decision for a RateLimit, shadow limits included."""
-        for entry in reversed(self._entries):
-            if installation in entry.call.installations:
-                return entry.call.shown(entry.decision)
+        for answer in reversed(self._answers):
+            if rate_limit in answer.call.rate_limits:
+                return answer.call.shown(answer.decision)
         return None
 
-    def give_back(self, response: Any) -> None:
-        """Give back what does not count, seeing the response; only once, though that fails."""
-        self.returns = False
-        _each(partial(entry.give_back, response, self._identities) for entry in self._entries)
+    def refund_uncounted(self, response: Any) -> None:
+        """Refund what does not count, now that the response is known; only once, even if that fails."""
+        self.may_refund = False
+        _call_all(partial(answer.refund_uncounted, response, self._identifiers) for answer in self._answers)
 
     def fields(self) -> list[tuple[str, str]]:
-        """Return the header fields that tell of the decisions."""
-        if len(self._entries) != 1 or self._taken_back:
-            return self._fields_of_several() if self._entries else []
-        # As is_shown says, without the call: every response comes by here.
-        _, call, decision = self._entries[0]
+        """Return the header fields that show the decisions."""
+        if len(self._answers) != 1 or self._rolled_back:
+            return self._fields_of_several() if self._answers else []
+        # The same test as is_shown, without a call in each response.
+        _, call, decision = self._answers[0]
         if call.in_shadow or decision.source == "error":
             return []
         policy = call.policy_field
@@ -230,9 +183,9 @@ class RequestLedger:
         return fields
 
     def _fields_of_several(self) -> list[tuple[str, str]]:
-        """Return all policies, of each the latest decision, and of X-RateLimit the strictest."""
-        latest = {id(each.call): each for each in self._entries if each.is_shown}.values()
-        shown = [each for each in latest if each not in self._taken_back]
+        """Return the fields of all policies, each of its latest decision, and the strictest X-RateLimit."""
+        latest = {id(each.call): each for each in self._answers if each.is_shown}.values()
+        shown = [each for each in latest if each not in self._rolled_back]
         fields = rate_fields((each.call, each.decision if each in shown else None) for each in latest)
         legacy = [
             (each.decision, each.call.legacy_names) for each in shown if each.call.legacy_names is not None
@@ -242,8 +195,8 @@ class RequestLedger:
         return fields
 
 
-def _each(steps: Iterable[Callable[[], None]]) -> None:
-    """Take every step, though one fails; then raise what the first of these raised."""
+def _call_all(steps: Iterable[Callable[[], None]]) -> None:
+    """Call all functions, even if some fail; then raise the first exception."""
     raised: Exception | None = None
     for step in steps:
         try:

@@ -1,4 +1,4 @@
-"""Limits of an app without decorators, by the paths of its requests: what every middleware has in common."""
+"""Limits by method and path, for apps without decorators: what the middleware of every framework needs."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, cast
 
 from overlimit import InvalidLimit
+from overlimit._options import is_set
 from overlimit.clocks import ClockLike
-from overlimit.http.charges import Cost
+from overlimit.http.app_rate_limits import AppRateLimit
+from overlimit.http.callables import check_callable, taking_request
 from overlimit.http.fields import HeaderNames
-from overlimit.http.functions import check_callable, is_set, taking_request
-from overlimit.http.identities import Anonymous, Identify, identify_by
-from overlimit.http.installation import Installation
-from overlimit.http.options import LimitsValue, counted_method
+from overlimit.http.identifiers import Anonymous, Identify
+from overlimit.http.options import Cost, LimitsValue, counted_method, identify_by
 from overlimit.http.policy_names import distinct
-from overlimit.http.precedence import RulesByInstallation
-from overlimit.http.route_plan import RoutePlan, join_rules
-from overlimit.http.rules import Place
-from overlimit.http.secrets import hides_passwords
+from overlimit.http.precedence import rules_of_options
+from overlimit.http.route_plan import RoutePlan, plan_stores
+from overlimit.http.rules import CounterScope
 from overlimit.http.settings import AllOptions, Headers, Settings
+from overlimit.http.storage_urls import hides_passwords
 from overlimit.limiter import OnError
 from overlimit.stores import Store
 
@@ -36,7 +36,7 @@ _SLASHES = re.compile(r"//+")
 
 
 class MiddlewareOptions(TypedDict, total=False):
-    """What a middleware takes by name, besides limits; None means not set, but for ``headers``."""
+    """The options of a middleware besides limits; None means not set, except for ``headers``."""
 
     identifiers: Identify | Sequence[Identify] | None
     key_func: Callable[..., object] | None
@@ -59,7 +59,7 @@ class MiddlewareOptions(TypedDict, total=False):
 
 
 class LimitsByPath:
-    """Which plan holds for a method and a path. Functions are given the request, or nothing."""
+    """The plans of an app by method and path. Functions of the app are given the request, or nothing."""
 
     @hides_passwords
     def __init__(
@@ -76,7 +76,7 @@ class LimitsByPath:
         InvalidLimit
             A limit is malformed.
         ValueError, TypeError
-            Another option must not have this value, or there is none of this name.
+            Another option has an invalid value, or there is no option of this name.
         """
         _check_names(options)
         if not is_set(limits) and not routes:
@@ -85,8 +85,8 @@ class LimitsByPath:
             )
         settings = _settings(limits, options).completed({})
         settings.check()
-        self.installation = Installation(settings, settings.options.get("key_prefix") or "")
-        self._everywhere = self._plan(settings, Place("application", (), "application", "", ""))
+        self.rate_limit = AppRateLimit(settings, settings.options.get("key_prefix") or "")
+        self._everywhere = self._plan(settings, CounterScope("application", (), "application", "", ""))
         patterns = [_Pattern.read(text) for text in routes or ()]
         self._routes = tuple(zip(patterns, self._route_plans(settings, routes or {}), strict=True))
         self._exempt = None if callable(exempt) else [_Pattern.read(text) for text in exempt or ()]
@@ -101,19 +101,17 @@ class LimitsByPath:
                 raise InvalidLimit(f"routes[{pattern!r}] has no limit: name what is not limited in exempt=")
             own = Settings({**settings.options, "application_limits": taking_request(value)}, 1)
             own.check()
-            plans.append(self._plan(own, Place("route", (pattern, "1"), name, pattern, "")))
+            plans.append(self._plan(own, CounterScope("route", (pattern, "1"), name, pattern, "")))
         return plans
 
-    def _plan(self, settings: Settings, place: Place) -> RoutePlan:
-        rules: RulesByInstallation = {
-            self.installation: tuple(self.installation.rules(settings.application, place))
-        }
-        return RoutePlan(join_rules(rules, place._replace(kind="fallback")))
+    def _plan(self, settings: Settings, scope: CounterScope) -> RoutePlan:
+        rules = tuple(rules_of_options(self.rate_limit, settings.application, scope))
+        return RoutePlan(plan_stores({self.rate_limit: rules}, scope._replace(kind="fallback")))
 
     def plan(self, method: str, path: str, arguments: tuple[Any, ...]) -> RoutePlan | None:
-        """Return what decides a request, by the path below where the app is mounted; None: it is not limited.
+        """Return the plan for a request by the path below the app's mount point; None: it is not limited.
 
-        A trailing or doubled slash is no way around a pattern.
+        A trailing or doubled slash makes no difference.
         """
         if method == "OPTIONS":
             return None
@@ -149,7 +147,7 @@ class _Pattern(NamedTuple):
 
 
 def _path_pattern(path: str) -> re.Pattern[str]:
-    """Return what matches paths that end with no slash; ``/*`` at the end also what it is appended to."""
+    """Return what matches paths without a slash at the end; ``/*`` also matches the path before it."""
     below = path.endswith("/*")
     parts = path.removesuffix("/*").split("*") if below else (path.rstrip("/") or "/").split("*")
     return re.compile(".*".join(map(re.escape, parts)) + "(?:/.*)?" * below, re.DOTALL)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from overlimit import InvalidLimit
-from overlimit.http.charges import Cost
-from overlimit.http.functions import check_callable, is_set, shown, told_apart
-from overlimit.http.identities import Anonymous, Identify, ReadsRequest
+from overlimit._options import is_set
+from overlimit.http.callables import check_callable, fingerprint, shown
+from overlimit.http.identifiers import Anonymous, Combined, Identify, Key, ReadsRequest
 from overlimit.limiter import OnError
 from overlimit.limits import Limit, LimitsLike, as_limits
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
 __all__ = [
+    "Cost",
     "Dynamic",
     "LimitOptions",
     "LimitsValue",
@@ -26,6 +27,7 @@ __all__ = [
     "check_switch",
     "counted_method",
     "hashable",
+    "identify_by",
     "is_dynamic",
     "methods_of",
     "parts_of",
@@ -40,6 +42,9 @@ LimitsValue: TypeAlias = LimitsLike | Dynamic | list[Any]
 
 ReadLimits: TypeAlias = Callable[[LimitsLike, str | None], tuple[Limit, ...]]
 """Reads limits, texts as an algorithm if one is named."""
+
+Cost: TypeAlias = int | Callable[..., int]
+"""What a request spends, or a function that says so during the request."""
 
 Scope: TypeAlias = str | Callable[..., str]
 """What a count is divided by, or a function that says so, given the endpoint."""
@@ -71,9 +76,9 @@ class LimitOptions:
     during_request: bool = False
     """Whether they were made while a request was handled, as many as requests like."""
 
-    def told_apart(self, function: object) -> str:
+    def fingerprint(self, function: object) -> str:
         """Return what tells a function of these options from others: never what a request gave it to hold."""
-        return told_apart(function, by_values=not self.during_request)
+        return fingerprint(function, by_values=not self.during_request)
 
     def holds_for(self, method: str) -> bool:
         """Tell whether it concerns requests with this HTTP method; HEAD is asked of who answers GET."""
@@ -113,6 +118,54 @@ class LimitOptions:
         if callable(self.cost):
             check_callable("cost", self.cost, arguments)
         _check_scope(self.scope, 1 + arguments)
+
+
+_SHAPES = ("without parameters", "of the request")
+
+
+def identify_by(identifiers: object, key_func: object, parameters: int = 0) -> Identify | None:
+    """Return the function that the options of these names mean; None: neither is set.
+
+    Functions take so many parameters.
+
+    Raises
+    ------
+    TypeError
+        Both are set, or one is not what it must be.
+    """
+    if is_set(identifiers) and is_set(key_func):
+        raise TypeError(
+            "identifiers and key_func both say who is limited: give one of them, and identifiers=[...] for "
+            "several"
+        )
+    if not is_set(key_func):
+        return as_identify("identifiers", identifiers, parameters)
+    check_callable("key_func", key_func, parameters)
+    return Key(key_func)  # type: ignore[arg-type]
+
+
+def as_identify(name: str, given: object, parameters: int = 0) -> Identify | None:
+    """Return the function that an option names, one for a list of them; None: nothing is set.
+
+    Raises
+    ------
+    TypeError
+        It is neither a function of so many parameters nor a list of these; the message names the option.
+    """
+    if not is_set(given):
+        return None
+    if isinstance(given, (list, tuple)):
+        return Combined(_as_function(f"each of {name}", member, parameters) for member in given)
+    return _as_function(name, given, parameters)
+
+
+def _as_function(name: str, given: object, parameters: int) -> Identify:
+    if isinstance(given, ReadsRequest):
+        return given
+    if not callable(given):
+        raise TypeError(f"{name} must be a function {_SHAPES[parameters]}, not {given!r}")
+    check_callable(name, given, parameters)
+    return given
 
 
 def check_switch(name: str, value: object) -> None:
@@ -180,8 +233,8 @@ def _check_part(part: LimitsLike | Dynamic, read: ReadLimits, algorithm: str | N
     members = part if isinstance(part, (list, tuple)) and part else (part,)
     if not all(is_set(member) for member in members):
         raise InvalidLimit(
-            f"{part!r} is no limit: write limiter.exempt(view) for a view that nothing limits, "
-            "or lambda: '' where that depends on the request"
+            f"{part!r} is no limit: exempt a view that has none, or write lambda: '' where that depends "
+            "on the request"
         )
     read(part, algorithm)
     return None

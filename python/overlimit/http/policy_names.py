@@ -1,7 +1,7 @@
 """Names of policies and of header items, made of endpoint, scope and prefix.
 
-A policy name is part of the key in the store, so two different origins never share one: the slots of a name
-are joined by a separator that no slot may hold, and whatever cannot be written that way gets a hash.
+A policy name is part of the key in the store, so two different origins never share one: the parts of a name
+are joined by a separator that no part may contain, and a name that cannot be written like that gets a hash.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from overlimit._forks import PerProcess
 
 __all__ = ["RecentNames", "distinct", "policy_name", "shown_name"]
 
-# The first words of all kinds: a prefix that begins so could be taken for one.
-_KINDS = frozenset({"application", "blueprint", "default", "fallback", "meta", "route", "shared", "with"})
+_GROUP_KINDS = frozenset({"blueprint"})  # what frameworks call their groups of routes
+# The first words of all kinds: a prefix that begins with one of them could be taken for a kind.
+_KINDS = _GROUP_KINDS | {"application", "default", "fallback", "meta", "route", "shared", "with"}
 _LONGEST = 64
 _HASH_DIGITS = 16
 _SEPARATOR = "--"
@@ -44,7 +45,7 @@ def shown_name(text: str) -> str:
 
 
 def distinct(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the names in order; one that was there before gets the first free number behind it."""
+    """Return the names in order, with the first free number appended to each repeated one."""
     taken: dict[str, None] = {}
     for name in names:
         candidate, number = name, 1
@@ -65,7 +66,7 @@ def _hashed(text: str, slots: tuple[str, ...]) -> str:
 class RecentNames:
     """The names of policies that a process used lately; safe for threads.
 
-    They are bounded, since requests may make names up.
+    Their number is bounded, because requests may make up names.
     """
 
     def __init__(self) -> None:
@@ -74,7 +75,7 @@ class RecentNames:
         self._lock = PerProcess(threading.Lock)
 
     def add(self, name: str, endpoint: str | None = None) -> None:
-        """Note a name as the latest, and the endpoint that it counts alone; None: there is none."""
+        """Note a name as the latest, and the only endpoint that it counts; None: it counts several."""
         with self._lock():
             self._names.pop(name, None)
             self._names[name] = endpoint
@@ -82,13 +83,13 @@ class RecentNames:
                 del self._names[next(iter(self._names))]
 
     def __iter__(self) -> Iterator[str]:
-        """Yield what is known now, the oldest first."""
+        """Yield the names, the oldest first."""
         with self._lock():
             known = tuple(self._names)
         return iter(known)
 
     def of_endpoint(self, endpoint: str) -> Iterator[str]:
-        """Yield what is known now to count this endpoint alone."""
+        """Yield the names that count only this endpoint."""
         with self._lock():
             known = tuple(self._names.items())
         return (name for name, counted in known if counted == endpoint)

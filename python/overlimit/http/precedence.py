@@ -1,6 +1,6 @@
-"""Which rules hold for a route: those of its decorators, of the groups it lies in, of the app.
+"""Which rules hold for a route: those of its decorators, of its groups and of the app.
 
-docs/reference/flask.md has the rules as tables.
+docs/reference/flask.md has this as tables.
 """
 
 from __future__ import annotations
@@ -8,170 +8,251 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from overlimit.http.exemptions import ALL_LIMITS, HANDED_DOWN, ExemptionScope
-from overlimit.http.installation import Installation
-from overlimit.http.installations import Installations
-from overlimit.http.marks import Layer, Mark, Marks, labelled, marks_of_group
-from overlimit.http.route_plan import StoreRules, join_rules
-from overlimit.http.rules import Place, Rule
+from overlimit.http.app_rate_limits import AppRateLimit, AppRateLimits
+from overlimit.http.decorations import (
+    ALL_LIMITS,
+    HANDED_DOWN,
+    Decoration,
+    Decorations,
+    ExemptionScope,
+    decorations_of_group,
+    labelled,
+)
+from overlimit.http.options import LimitOptions, is_dynamic, text_of
+from overlimit.http.rules import CounterScope, Role, Rule
 
 __all__ = [
-    "Group",
     "Route",
-    "check_marks",
+    "RouteGroup",
+    "RulesByRateLimit",
+    "check_registered",
+    "fallback_rules",
+    "rules_of_block",
+    "rules_of_function",
+    "rules_of_options",
     "rules_of_route",
-    "stores_of_block",
-    "stores_of_function",
-    "stores_of_route",
+    "scope_of",
 ]
 
+RulesByRateLimit = dict[AppRateLimit, tuple[Rule, ...]]
 
-class Group(NamedTuple):
-    """A group of routes around a route, as a blueprint, by the name it is registered under."""
 
+class RouteGroup(NamedTuple):
+    """A group of routes: what the framework calls such a group, its name, and the group itself."""
+
+    kind: str
     name: str
     group: object
 
 
 class Route(NamedTuple):
-    """An endpoint, for one HTTP method, the decorators' limits on it and its groups, innermost first.
-
-    ``labelled`` are those on the view, ``on_method`` those on the method of a class view that answers.
-
-    ``view_decides``: a call of the view passes through a decorator, which then decides the request.
-    ``limited`` is False for static files without a decorator.
-    """
+    """An endpoint for one HTTP method, with the limits that decorators have put on it and on its groups."""
 
     endpoint: str
     method: str
     handlers: tuple[Callable[..., Any], ...] = ()
-    """The view, and the method of a class view that answers."""
-    labelled: tuple[tuple[str, Mark], ...] = ()
-    on_method: Marks = ()
-    groups: tuple[Group, ...] = ()
-    view_decides: bool = False
+    """The function that answers; for a class also its method."""
+    labelled: tuple[tuple[str, Decoration], ...] = ()
+    """The decorations of the function, with their labels."""
+    on_method: Decorations = ()
+    """The decorations of the method of a class."""
+    groups: tuple[RouteGroup, ...] = ()
+    """The groups that it is in, the innermost first."""
+    handler_decides: bool = False
+    """Whether a call of the function passes through a decorator, which then decides the request."""
     limited: bool = False
+    """Whether it can be limited; static files without a decorator are not."""
 
     @property
-    def marks(self) -> Iterator[Mark]:
-        """All decorators on it, those of its groups apart."""
-        yield from (mark for _, mark in self.labelled)
+    def decorations(self) -> Iterator[Decoration]:
+        """All decorations of the function and of the method, but not those of its groups."""
+        yield from (decoration for _, decoration in self.labelled)
         yield from self.on_method
 
 
-def stores_of_route(installations: Installations, route: Route) -> tuple[StoreRules, ...]:
-    """Compile the rules of a route.
-
-    Raises
-    ------
-    RuntimeError
-        The RateLimit of a bound decorator is not registered on the app.
-    InvalidLimit
-        Limits do not fit the algorithm of the RateLimit they go through.
-    """
-    check_marks(installations, route)
-    rules = {each: tuple(rules_of_route(installations, each, route)) for each in installations}
-    return join_rules(rules, _place(route, "fallback", route.endpoint))
-
-
-def check_marks(installations: Installations, route: Route) -> None:
-    """See to it that all limits of a route, inherited ones too, have a RateLimit to go through.
+def check_registered(rate_limits: AppRateLimits, route: Route) -> None:
+    """Check that each limit of a route, inherited ones too, has its RateLimit on the app.
 
     Raises
     ------
     RuntimeError
         The RateLimit of a bound decorator is not registered on the app.
     """
-    installations.check(route.marks)
+    rate_limits.check(route.decorations)
     for each in route.groups:
-        installations.check(marks_of_group(each.group))
+        rate_limits.check(decorations_of_group(each.group))
 
 
-def rules_of_route(installations: Installations, installation: Installation, route: Route) -> Iterator[Rule]:
-    """Yield what may hold for a route through one RateLimit; the order is that of the header fields."""
+def rules_of_route(rate_limits: AppRateLimits, rate_limit: AppRateLimit, route: Route) -> Iterator[Rule]:
+    """Yield the rules of one RateLimit that may hold for a route, in the order of the header fields."""
     if not route.limited:
         return
-    exempt = _exempt(installation, route)
+    settings, exempt = rate_limit.settings, _exempt(rate_limit, route)
     overridden = False
-    if ExemptionScope.DEFAULT not in installation.exemptions.of_handlers(route.handlers):
-        own = [mark for mark in route.marks if _holds(installations, installation, route, mark)]
-        yield from _own(installation, route, own)
-        overridden = any(mark.options.override_defaults for mark in own)
-        inherited = () if overridden else tuple(_inherited(installations, installation, route))
-        for group, label, mark in inherited:
-            place = _place(route, "blueprint", route.endpoint, group, label)
-            yield from installation.decorated(mark.options, place)
-            overridden = overridden or mark.options.override_defaults
+    if ExemptionScope.DEFAULT not in rate_limit.exemptions.of_handlers(route.handlers):
+        own = [each for each in route.decorations if _holds(rate_limits, rate_limit, route, each)]
+        yield from _own(rate_limit, route, own)
+        overridden = any(each.options.override_defaults for each in own)
+        inherited = () if overridden else tuple(_inherited(rate_limits, rate_limit, route))
+        for group, label, decoration in inherited:
+            scope = scope_of(route, group.kind, route.endpoint, group.name, label)
+            yield from _decorated(rate_limit, decoration.options, scope)
+            overridden = overridden or decoration.options.override_defaults
     if not overridden and ExemptionScope.DEFAULT not in exempt:
-        yield from installation.default(_place(route, "default", route.endpoint, shown="default"))
+        default = scope_of(route, "default", route.endpoint, shown="default")
+        yield from rules_of_options(rate_limit, settings.default, default)
     if ExemptionScope.APPLICATION not in exempt:
-        yield from installation.application(_place(route, "application", shown="application"))
+        application = scope_of(route, "application", shown="application")
+        yield from rules_of_options(rate_limit, settings.application, application)
     if ExemptionScope.META not in exempt:
-        yield from installation.meta(_place(route, "meta", shown="meta"))
+        yield from _meta(rate_limit, route)
 
 
-def _own(installation: Installation, route: Route, marks: Collection[Mark]) -> Iterator[Rule]:
-    """Yield the limits of these decorators on the view, then of those on the method that answers."""
-    for label, mark in route.labelled:
-        if mark in marks:
-            yield from installation.decorated(mark.options, _place(route, "route", route.endpoint, label))
-    for mark in route.on_method:
-        if mark in marks:
-            place = _place(route, "route-function", route.endpoint)
-            yield from installation.on_one_of_several(mark.options, place, answers_apart=True)
+def _own(rate_limit: AppRateLimit, route: Route, decorations: Collection[Decoration]) -> Iterator[Rule]:
+    """Yield the rules of these decorations: first of the function, then of the method that answers."""
+    for label, decoration in route.labelled:
+        if decoration in decorations:
+            scope = scope_of(route, "route", route.endpoint, label)
+            yield from _decorated(rate_limit, decoration.options, scope)
+    for decoration in route.on_method:
+        if decoration in decorations:
+            scope = scope_of(route, "route-function", route.endpoint)
+            yield from _one_of_several(rate_limit, decoration.options, scope, answers_apart=True)
 
 
-def stores_of_function(installations: Installations, layer: Layer, route: Route) -> tuple[StoreRules, ...]:
-    """Compile the limits of a decorated function that a request calls beside its view, and meta limits.
-
-    Raises
-    ------
-    RuntimeError
-        The RateLimit of a bound decorator is not registered on the app.
-    """
-    place = _place(route, "route-function", route.endpoint, shown=layer.shown)
-    rules = _rules_of_several(installations, layer.marks, place, answers_apart=True)
-    return join_rules(_with_meta(rules, route), place._replace(kind="fallback"))
-
-
-def stores_of_block(installations: Installations, mark: Mark, route: Route) -> tuple[StoreRules, ...]:
-    """Compile the limits of a ``with`` block, and meta limits.
+def rules_of_function(
+    rate_limits: AppRateLimits, decorations: Iterable[Decoration], route: Route, scope: CounterScope
+) -> RulesByRateLimit:
+    """Return the rules of a decorated function that a request calls besides its handler, and meta limits.
 
     Raises
     ------
     RuntimeError
         The RateLimit of a bound decorator is not registered on the app.
     """
-    place = _place(route, "with", route.endpoint)
-    rules = _rules_of_several(installations, (mark,), place, answers_apart=False)
-    return join_rules(_with_meta(rules, route), place._replace(kind="fallback"))
+    return _with_meta(_rules_of_several(rate_limits, decorations, scope, answers_apart=True), route)
 
 
-RulesByInstallation = dict[Installation, tuple[Rule, ...]]
+def rules_of_block(
+    rate_limits: AppRateLimits, decoration: Decoration, route: Route, scope: CounterScope
+) -> RulesByRateLimit:
+    """Return the rules of a ``with`` block, and meta limits.
+
+    Raises
+    ------
+    RuntimeError
+        The RateLimit of a bound decorator is not registered on the app.
+    """
+    return _with_meta(_rules_of_several(rate_limits, (decoration,), scope, answers_apart=False), route)
+
+
+def rules_of_options(
+    rate_limit: AppRateLimit, options: LimitOptions, scope: CounterScope, role: Role = Role.ENFORCE
+) -> Iterator[Rule]:
+    """Yield the rules that options make in a scope."""
+    scope = scope.by_method() if options.per_method else scope
+    for number, part in enumerate(options.parts):
+        own = scope.of_policy(number)
+        by_numbers = is_dynamic(part) and not rate_limit.counts_per_endpoint(options, own)
+        yield Rule(rate_limit, options, own, role, part, by_numbers=by_numbers)
+
+
+def fallback_rules(rate_limit: AppRateLimit, scope: CounterScope) -> Iterator[Rule]:
+    """Yield the rules that replace all others while the store of the RateLimit fails."""
+    fallback = rate_limit.fallback
+    options = rate_limit.settings.fallback
+    return iter(()) if fallback is None else rules_of_options(fallback, options, scope)
+
+
+def scope_of(route: Route, kind: str, *parts: str, shown: str | None = None) -> CounterScope:
+    """Return where limits of a route count that are of this kind."""
+    return CounterScope(kind, parts, shown or route.endpoint, route.endpoint, route.method)
+
+
+def _meta(rate_limit: AppRateLimit, route: Route) -> Iterator[Rule]:
+    """Yield the rules that count refusals."""
+    scope = scope_of(route, "meta", shown="meta")
+    return rules_of_options(rate_limit, rate_limit.settings.meta, scope, Role.ON_REFUSAL)
+
+
+def _decorated(rate_limit: AppRateLimit, options: LimitOptions, scope: CounterScope) -> Iterator[Rule]:
+    """Yield the rules of a decorator, and of its meta limits, which count for the whole app."""
+    yield from rules_of_options(rate_limit, options, scope)
+    yield from _meta_of_decorator(rate_limit, options, scope)
+
+
+def _one_of_several(
+    rate_limit: AppRateLimit, options: LimitOptions, scope: CounterScope, *, answers_apart: bool
+) -> Iterator[Rule]:
+    """Yield the rules of a decorator on one of several functions or blocks of an endpoint.
+
+    Equal limits count together there: those with the same ``identifiers`` and the same ``name``. Limits that
+    a function returns count together with those that the same function returns elsewhere; with
+    ``answers_apart``, limits of different numbers have separate counts.
+    """
+    if options.is_shared:
+        yield from rules_of_options(rate_limit, options, scope)
+    else:
+        own = scope.by_method() if options.per_method else scope
+        yield from _rules_of_equal_limits(rate_limit, options, own, answers_apart)
+    yield from _meta_of_decorator(rate_limit, options, scope)
+
+
+def _rules_of_equal_limits(
+    rate_limit: AppRateLimit, options: LimitOptions, scope: CounterScope, answers_apart: bool
+) -> Iterator[Rule]:
+    for part in options.parts:
+        if is_dynamic(part):
+            own = scope.of_equal_limits(options, "function", options.fingerprint(part))
+            yield Rule(rate_limit, options, own, Role.ENFORCE, part, by_numbers=answers_apart)
+            continue
+        limits = rate_limit.read_limits(part, options.algorithm)
+        for limit in limits:
+            own = scope.of_equal_limits(options, limit._core_limit.tag, limit._numbers)
+            label = limit.label if len(limits) > 1 else ""
+            yield Rule(rate_limit, options, own, Role.ENFORCE, limit, label)
+
+
+def _meta_of_decorator(
+    rate_limit: AppRateLimit, options: LimitOptions, scope: CounterScope
+) -> Iterator[Rule]:
+    if options.meta_limits:
+        meta = LimitOptions(
+            options.meta_limits,
+            identifiers=options.identifiers,
+            algorithm=options.algorithm,
+            anonymous=options.anonymous,
+        )
+        own = scope._replace(kind="meta-of", parts=(text_of(options.meta_limits),), shown="meta")
+        yield from rules_of_options(rate_limit, meta, own, Role.ON_REFUSAL)
 
 
 def _rules_of_several(
-    installations: Installations, marks: Iterable[Mark], place: Place, *, answers_apart: bool
-) -> RulesByInstallation:
-    found: RulesByInstallation = {}
-    for mark in marks:
-        if mark.options.holds_for(place.method):
-            installation = installations.acting_for(mark)
-            rules = installation.on_one_of_several(mark.options, place, answers_apart=answers_apart)
-            found[installation] = (*found.get(installation, ()), *rules)
+    rate_limits: AppRateLimits,
+    decorations: Iterable[Decoration],
+    scope: CounterScope,
+    *,
+    answers_apart: bool,
+) -> RulesByRateLimit:
+    found: RulesByRateLimit = {}
+    for decoration in decorations:
+        if decoration.options.holds_for(scope.method):
+            rate_limit = rate_limits.acting_for(decoration)
+            rules = _one_of_several(rate_limit, decoration.options, scope, answers_apart=answers_apart)
+            found[rate_limit] = (*found.get(rate_limit, ()), *rules)
     return found
 
 
-def _with_meta(found: RulesByInstallation, route: Route) -> RulesByInstallation:
-    for installation in found:
-        if ExemptionScope.META not in _exempt(installation, route):
-            found[installation] += tuple(installation.meta(_place(route, "meta", shown="meta")))
+def _with_meta(found: RulesByRateLimit, route: Route) -> RulesByRateLimit:
+    for rate_limit in found:
+        if ExemptionScope.META not in _exempt(rate_limit, route):
+            found[rate_limit] += tuple(_meta(rate_limit, route))
     return found
 
 
-def _exempt(installation: Installation, route: Route) -> ExemptionScope:
+def _exempt(rate_limit: AppRateLimit, route: Route) -> ExemptionScope:
     """Return what a route is exempt from, the exemptions of its groups included."""
-    exemptions = installation.exemptions
+    exemptions = rate_limit.exemptions
     found = exemptions.of_handlers(route.handlers)
     for depth, each in enumerate(route.groups):
         flags = exemptions.of_group(each.group)
@@ -180,30 +261,27 @@ def _exempt(installation: Installation, route: Route) -> ExemptionScope:
     return found
 
 
-def _holds(installations: Installations, installation: Installation, route: Route, mark: Mark) -> bool:
-    return mark.options.holds_for(route.method) and installations.acting_for(mark) is installation
+def _holds(
+    rate_limits: AppRateLimits, rate_limit: AppRateLimit, route: Route, decoration: Decoration
+) -> bool:
+    return decoration.options.holds_for(route.method) and rate_limits.acting_for(decoration) is rate_limit
 
 
 def _inherited(
-    installations: Installations, installation: Installation, route: Route
-) -> Iterator[tuple[str, str, Mark]]:
-    """Yield the limits of the groups around a route, outwards up to the first that overrides."""
+    rate_limits: AppRateLimits, rate_limit: AppRateLimit, route: Route
+) -> Iterator[tuple[RouteGroup, str, Decoration]]:
+    """Yield the limits of a route's groups, from the innermost to the first that overrides the rest."""
     for depth, each in enumerate(route.groups):
-        exempt = installation.exemptions.of_group(each.group)
+        exempt = rate_limit.exemptions.of_group(each.group)
         if depth and HANDED_DOWN in exempt:
             continue
-        marks: Marks = marks_of_group(each.group)
         here = [
-            (label, mark)
-            for label, mark in labelled(marks)
-            if _holds(installations, installation, route, mark)
+            (label, decoration)
+            for label, decoration in labelled(decorations_of_group(each.group))
+            if _holds(rate_limits, rate_limit, route, decoration)
         ]
-        yield from ((each.name, label, mark) for label, mark in here)
-        if any(mark.options.override_defaults for _, mark in here):
+        yield from ((each, label, decoration) for label, decoration in here)
+        if any(decoration.options.override_defaults for _, decoration in here):
             return
         if ExemptionScope.ANCESTORS in exempt:
             return
-
-
-def _place(route: Route, kind: str, *parts: str, shown: str | None = None) -> Place:
-    return Place(kind, parts, shown or route.endpoint, route.endpoint, route.method)

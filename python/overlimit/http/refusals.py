@@ -1,7 +1,7 @@
-"""What stands in the body of a refusal: the same facts for programs and for people.
+"""How a refused request is answered: its status, body, header fields and Retry-After.
 
-Nothing in it tells who was asked for or which store was: a detail, and the names that the response's header
-shows.
+A body says the same to programs and to people. It never contains identifiers or the store's address, only a
+detail and the names that are in the header fields anyway. The ``RateLimit`` fields are in fields.py.
 """
 
 from __future__ import annotations
@@ -12,14 +12,34 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-__all__ = ["MEDIA_TYPES", "Problem", "accepted_media_type", "explained", "quota_exceeded", "store_failed"]
+from overlimit import Decision
+from overlimit.http.fields import RETRY_AFTER, given_seconds, retry_after_seconds
+from overlimit.http.rules import ResolvedRule, Role
+
+if TYPE_CHECKING:
+    from overlimit.http.ledger import StoreAnswer
+    from overlimit.http.store_call import StoreCall
+
+__all__ = [
+    "MEDIA_TYPES",
+    "Problem",
+    "Refusal",
+    "RefusalResponse",
+    "accepted_media_type",
+    "explained",
+    "quota_exceeded",
+    "refusal_response",
+    "retry_after_instead",
+    "store_failed",
+]
 
 MEDIA_TYPES = ("application/problem+json", "application/json", "text/html")
-"""What a body may be, the first for whoever names none or takes anything.
+"""The media types of a body, in our order of preference.
 
-Among equally welcome ones the earlier is right. So a request without ``Accept`` or with ``*/*`` (curl,
-``fetch``) gets the first, one that asks for JSON gets JSON, and a browser, which prefers it, ``text/html``.
+A request without ``Accept`` or with ``*/*`` (curl, ``fetch``) gets the first, a request for JSON gets JSON,
+and a browser, which prefers it, gets ``text/html``.
 """
 
 _HTML = "text/html"
@@ -27,9 +47,94 @@ _QUALITY = re.compile(r"[0-9]*\.?[0-9]+|[0-9]+\.")
 _QUOTA_EXCEEDED = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 
 
+class Refusal(NamedTuple):
+    """Why a request is refused, and what the rules say about the answer."""
+
+    call: StoreCall
+    decision: Decision
+    rules: tuple[ResolvedRule, ...]
+    """The rules that refused: the meta limits if one of them is used up, else the enforced rules."""
+
+    @classmethod
+    def of(cls, answer: StoreAnswer) -> Refusal:
+        """Return the refusal that a store's answer is."""
+        role = Role.ON_REFUSAL if answer.decision._refused_by_meta else Role.ENFORCE
+        rules = answer.call.refusing(answer.decision)
+        return cls(answer.call, answer.decision, tuple(rule for rule in rules if rule.role is role))
+
+    @property
+    def store_failed(self) -> bool:
+        """Whether the store failed, and ``on_error`` is ``"deny"``."""
+        return self.decision.source == "error"
+
+    def call_hooks(self, arguments: tuple[Any, ...]) -> list[object]:
+        """Call all ``on_breach`` hooks and return their results; the last response among them answers."""
+        # Hooks of a RateLimit come first in each rule, and each is called once.
+        hooks = dict.fromkeys(hook for rule in self.rules for hook in rule.on_breach[:1])
+        hooks |= dict.fromkeys(hook for rule in self.rules for hook in rule.on_breach)
+        return [hook(self.decision, *arguments) for hook in hooks]
+
+    def violated(self) -> list[str]:
+        """Return the names that the header fields give to the limits which refused."""
+        return self.call.violated(self.decision, self.rules)
+
+    def message(self, arguments: tuple[Any, ...]) -> str | None:
+        """Return the ``error_message`` of the limit that binds."""
+        decision = self.decision
+        binding = [
+            row.policy
+            for row in decision.details
+            if not row.allowed and row.limit == decision.limit and row.identifier == decision.identifier
+        ]
+        found = (rule.error_message for rule in self.rules if rule.limiter.name in binding)
+        message = next(found, None)
+        message = message(*arguments) if callable(message) else message
+        return None if message is None else str(message)
+
+    def response(self, accept: str | None, arguments: tuple[Any, ...]) -> RefusalResponse:
+        """Return the whole answer to a request with this ``Accept`` field, unless a hook gave another."""
+        problem = store_failed() if self.store_failed else self._quota_exceeded(arguments)
+        return refusal_response(problem, self.decision, accept, self.call.retry_after_name)
+
+    def _quota_exceeded(self, arguments: tuple[Any, ...]) -> Problem:
+        detail = self.message(arguments) or explained(retry_after_seconds(self.decision))
+        return quota_exceeded(detail, self.violated())
+
+
+class RefusalResponse(NamedTuple):
+    """The answer to a refused request, for any framework to send."""
+
+    status: HTTPStatus
+    fields: list[tuple[str, str]]
+    body: bytes
+
+
+def refusal_response(
+    problem: Problem, decision: Decision, accept: str | None, retry_after_name: str = RETRY_AFTER
+) -> RefusalResponse:
+    """Write a refusal in the media type that the request accepts, with its Retry-After."""
+    media_type = accepted_media_type(accept)
+    body = problem.body(media_type).encode()
+    fields = [("Content-Type", media_type), ("Content-Length", str(len(body))), ("Vary", "Accept")]
+    seconds = retry_after_seconds(decision)
+    if seconds is not None:
+        fields.append((retry_after_name, str(seconds)))
+    return RefusalResponse(problem.status, fields, body)
+
+
+def retry_after_instead(decision: Decision, present: str | None) -> str | None:
+    """Return the Retry-After that a 429 or 503 of the app needs instead of ``present``.
+
+    None: ``present``, which is the field that the app has set, says at least as much, or waiting cannot help.
+    """
+    seconds = retry_after_seconds(decision)
+    given = given_seconds(present, decision.time)
+    return str(seconds) if seconds is not None and (given is None or given < seconds) else None
+
+
 @dataclass(frozen=True)
 class Problem:
-    """A refusal as problem details (RFC 9457); without a ``type`` it means what its status means."""
+    """A refusal as problem details (RFC 9457); without a ``type`` its status says what it is."""
 
     status: HTTPStatus
     title: str
@@ -70,12 +175,12 @@ def quota_exceeded(detail: str, violated_policies: Iterable[str] = ()) -> Proble
     Parameters
     ----------
     detail
-        For a person: what happened and what to do, as from `explained`.
+        What happened and what to do, for a person, such as the text of `explained`.
     violated_policies
-        The names under which the header shows what refused; the same name twice is there once.
+        The names that the header fields give to the limits which refused; duplicates are left out.
 
     Source: the problem type of draft-ietf-httpapi-ratelimit-headers-10, section 5.1. It has no member for a
-    time: that is ``Retry-After``.
+    time, which is in ``Retry-After``.
     """
     return Problem(
         status=HTTPStatus.TOO_MANY_REQUESTS,
@@ -87,7 +192,7 @@ def quota_exceeded(detail: str, violated_policies: Iterable[str] = ()) -> Proble
 
 
 def store_failed(detail: str = "Whether this request is within its limits cannot be told now.") -> Problem:
-    """Return the body of a 503, for when the store does not answer and nothing may pass without it."""
+    """Return the body of a 503: the store does not answer, and ``on_error`` is ``"deny"``."""
     status = HTTPStatus.SERVICE_UNAVAILABLE
     return Problem(status=status, title=status.phrase, detail=detail)
 
@@ -118,7 +223,7 @@ def accepted_media_type(accept: str | None) -> str:
 
 
 def _media_range(part: str) -> tuple[str, float] | None:
-    """Return a media range and its weight; None for what is none, and for one with other parameters."""
+    """Return a media range and its weight; None if it is invalid or has other parameters."""
     name, *parameters = (each.strip() for each in part.lower().split(";"))
     weight = 1.0
     for parameter in parameters:

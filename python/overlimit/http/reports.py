@@ -1,36 +1,44 @@
-"""The limits of an app as data: where they hold, how an identifier stands under them, and its fresh start."""
+"""The limits of an app as data and as text: where they hold, what an identifier has left, and resets."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from overlimit.http.charges import Charge, items_of
-from overlimit.http.functions import shown
-from overlimit.http.installation import Forget, Installation
+from overlimit.http.app_rate_limits import AppRateLimit, Reset
+from overlimit.http.callables import shown
 from overlimit.http.options import is_dynamic
-from overlimit.http.rules import Rule
+from overlimit.http.rules import ResolvedRule, Rule, items_of
 from overlimit.stores import Store
 
 __all__ = [
     "Description",
-    "Policy",
-    "RouteRules",
+    "LimitedRoute",
+    "PolicyUse",
     "described",
-    "forget_counts",
+    "limits_table",
     "policies_of",
-    "standing",
+    "reset_counts",
+    "reset_table",
+    "status_of",
+    "status_table",
     "store_shown",
 ]
 
 Description = dict[str, Any]
-"""What JSON can say: of a route, or of a limit."""
+"""A route or a limit, as JSON has it."""
 
+_LIST_HEAD = (
+    *("ENDPOINT", "METHODS", "RULE"),
+    *("NAME", "LIMIT", "QUOTA", "WINDOW", "ALGORITHM", "KIND", "OPTIONS"),
+)
+_CHECK_HEAD = ("POLICY", "NAME", "LIMIT", "REMAINING", "RETRY AFTER", "RESET AFTER", "STATUS", "OPTIONS")
+_UNKNOWN = "known only during a request"
 _UNMEASURED = dict.fromkeys(("limit", "quota", "remaining", "retry_after", "reset_after", "status", "locked"))
 
 
-class RouteRules(NamedTuple):
+class LimitedRoute(NamedTuple):
     """An endpoint for one HTTP method, with its paths and all rules that may hold for it."""
 
     endpoint: str
@@ -44,10 +52,10 @@ class RouteRules(NamedTuple):
         return any(rule.can_refuse for rule in self.rules)
 
 
-class Policy(NamedTuple):
+class PolicyUse(NamedTuple):
     """A policy of the app, with the endpoints it may hold for.
 
-    ``name`` is that of its counts; None when it's known only during a request.
+    ``name`` is the name of its counts; None if that is known only during a request.
     """
 
     rule: Rule
@@ -56,11 +64,11 @@ class Policy(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """The name of its counts, or else the one it has in header fields."""
+        """The name of its counts, or else its name in header fields."""
         return self.name or self.rule.shown
 
 
-def described(routes: Iterable[RouteRules]) -> list[Description]:
+def described(routes: Iterable[LimitedRoute]) -> list[Description]:
     """Return one description per endpoint, path and limits, with the HTTP methods they hold for."""
     found: dict[tuple[str, str, str], Description] = {}
     for route in routes:
@@ -71,7 +79,7 @@ def described(routes: Iterable[RouteRules]) -> list[Description]:
     return sorted(found.values(), key=lambda each: (each["endpoint"], each["rule"], each["methods"]))
 
 
-def _described_route(route: RouteRules, path: str) -> Description:
+def _described_route(route: LimitedRoute, path: str) -> Description:
     """Return a description that names no HTTP method yet."""
     return {
         "endpoint": route.endpoint,
@@ -83,7 +91,7 @@ def _described_route(route: RouteRules, path: str) -> Description:
 
 
 def _described_limits(rule: Rule) -> Iterator[Description]:
-    """Yield a description per limit; one for all that a function names, whose numbers are None."""
+    """Yield a description per limit; a function's limits have a single one, whose numbers are None."""
     limits, terms = rule.limits, _terms_of(rule)
     if limits is None:
         yield {"name": rule.shown, "limit": None, "quota": None, "window": None, "algorithm": None, **terms}
@@ -94,12 +102,12 @@ def _described_limits(rule: Rule) -> Iterator[Description]:
 
 
 def _terms_of(rule: Rule) -> Description:
-    """Return what is said about a rule beside its numbers."""
-    installation, options = rule.installation, rule.options
+    """Return everything about a rule but its numbers."""
+    rate_limit, options = rule.rate_limit, rule.options
     return {
-        "kind": "shared" if options.is_shared else rule.place.kind.partition("-")[0],
-        "identifiers": installation.identifiers_shown(options.identifiers),
-        "anonymous": options.anonymous or installation.anonymous,
+        "kind": "shared" if options.is_shared else rule.counter_scope.kind.partition("-")[0],
+        "identifiers": rate_limit.identifiers_shown(options.identifiers),
+        "anonymous": options.anonymous or rate_limit.anonymous,
         "methods": None if options.methods is None else sorted(options.methods),
         "scope": _function_or_itself(options.scope),
         "cost": _function_or_itself(options.cost),
@@ -108,7 +116,7 @@ def _terms_of(rule: Rule) -> Description:
         "dynamic": shown(rule.value) if is_dynamic(rule.value) else None,
         "exempt_when": _function_or_itself(options.exempt_when),
         "deduct_when": _function_or_itself(options.deduct_when),
-        "store": store_shown(installation.store),
+        "store": store_shown(rate_limit.store),
     }
 
 
@@ -121,22 +129,22 @@ def store_shown(store: Store) -> str:
     return str(getattr(store, "endpoint", "memory://"))
 
 
-def policies_of(routes: Iterable[RouteRules]) -> tuple[Policy, ...]:
+def policies_of(routes: Iterable[LimitedRoute]) -> tuple[PolicyUse, ...]:
     """Return every policy once, in the order of the endpoints."""
-    found: dict[tuple[object, ...], Policy] = {}
+    found: dict[tuple[object, ...], PolicyUse] = {}
     for route in routes:
         for rule in route.rules:
             name = _name_of(rule)
-            installation = rule.installation
-            where = (id(installation.store), name) if name else (id(installation), *rule.place[:2])
-            known = found.get(where, Policy(rule, name, ()))
+            rate_limit = rule.rate_limit
+            where = (id(rate_limit.store), name) if name else (id(rate_limit), *rule.counter_scope[:2])
+            known = found.get(where, PolicyUse(rule, name, ()))
             endpoints = dict.fromkeys((*known.endpoints, route.endpoint))
             found[where] = known._replace(endpoints=tuple(endpoints))
     return tuple(found.values())
 
 
-def standing(policy: Policy, identifier: str) -> Iterator[Description]:
-    """Yield how the identifier stands under each limit of a policy; nothing is charged.
+def status_of(policy: PolicyUse, identifier: str) -> Iterator[Description]:
+    """Yield what the identifier has left under each limit of a policy; nothing is charged.
 
     Raises
     ------
@@ -144,38 +152,39 @@ def standing(policy: Policy, identifier: str) -> Iterator[Description]:
         The store cannot answer.
     """
     rule = policy.rule
-    charge = _charge_of(rule) if policy.name else None
+    resolved = _resolved(rule) if policy.name else None
     terms = {"policy": policy.name, "endpoints": list(policy.endpoints), **_terms_of(rule)}
-    if charge is None:
+    if resolved is None:
         yield {"name": rule.shown, **_UNMEASURED, **terms}
         return
-    for found in _measured(charge, identifier):
+    for found in _measured(resolved, identifier):
         yield {**found, **terms}
 
 
-def forget_counts(
-    routes: Iterable[RouteRules], installation: Installation, endpoint: str | None, forget: Forget
+def reset_counts(
+    routes: Iterable[LimitedRoute], rate_limit: AppRateLimit, endpoint: str | None, reset: Reset
 ) -> None:
-    """Give a fresh start under all that one RateLimit counts on an app, or under what counts one endpoint.
+    """Reset all that one RateLimit counts on an app, or all that counts only one endpoint.
 
-    Of counts whose names only a request tells, those that this process has used lately.
+    Where the name of a count is known only during a request, the counts are reset that this process has
+    used lately.
 
     Raises
     ------
     StoreError
         The store cannot answer.
     """
-    own = [each for each in policies_of(routes) if each.rule.installation is installation]
+    own = [each for each in policies_of(routes) if each.rule.rate_limit is rate_limit]
     if endpoint is not None:
         own = [each for each in own if each.rule.counted_endpoint == endpoint]
-    installation.forget((each.name for each in own if each.name), endpoint, forget)
+    rate_limit.reset((each.name for each in own if each.name), endpoint, reset)
 
 
-def _measured(charge: Charge, identifier: str) -> Iterator[Description]:
-    """Yield the state of each limit now, and when it has room for what one request costs."""
-    now = charge.limiter.peek(identifier, cost=0)
-    next_one = charge.limiter.peek(identifier, cost=charge.cost if isinstance(charge.cost, int) else 1)
-    for item, present, ahead in zip(charge.items(), now.details, next_one.details, strict=True):
+def _measured(resolved: ResolvedRule, identifier: str) -> Iterator[Description]:
+    """Yield the state of each limit now, and when it admits the cost of one request."""
+    now = resolved.limiter.peek(identifier, cost=0)
+    next_one = resolved.limiter.peek(identifier, cost=resolved.cost if isinstance(resolved.cost, int) else 1)
+    for item, present, ahead in zip(resolved.items(), now.details, next_one.details, strict=True):
         yield {
             "name": item.name,
             "limit": present.limit.label,
@@ -188,10 +197,10 @@ def _measured(charge: Charge, identifier: str) -> Iterator[Description]:
         }
 
 
-def _charge_of(rule: Rule) -> Charge | None:
-    """Return what it charges now, with a store whose failures are raised; None: only a request tells."""
+def _resolved(rule: Rule) -> ResolvedRule | None:
+    """Resolve a rule now, with a store whose failures are raised; None: that takes a request."""
     try:
-        return rule.raising().charge_now()
+        return rule.raising().resolve_now()
     except Exception:  # what a function of the app raises when there is no request
         return None
 
@@ -201,3 +210,105 @@ def _name_of(rule: Rule) -> str | None:
         return rule.policy_name_now()
     except Exception:  # as above
         return None
+
+
+def limits_table(rate_limits: Collection[AppRateLimit], entries: list[Description]) -> Iterator[str]:
+    """Yield the stores, a table of all limits, and the routes that no limit protects."""
+    usual = {each.identifiers_shown() for each in rate_limits}
+    yield from map(_store_line, rate_limits)
+    rows = [row for entry in entries for row in _rows(entry, usual)]
+    if rows:
+        yield ""
+        yield from _aligned([_LIST_HEAD, *rows])
+    bare = [_where(entry) for entry in entries if not entry["protected"]]
+    yield ""
+    yield "Unprotected (no limit can refuse a request):" if bare else "Every route is protected."
+    yield from (f"  {line}" for line in _aligned(bare))
+
+
+def _store_line(rate_limit: AppRateLimit) -> str:
+    prefix = f", key prefix {rate_limit.prefix}" if rate_limit.prefix else ""
+    shadow = ", in shadow: refuses nothing" if rate_limit.shadow else ""
+    disabled = "" if rate_limit.enabled else ", disabled"
+    who = f", identifiers {rate_limit.identifiers_shown()}"
+    return f"Store: {store_shown(rate_limit.store)}{prefix}{who}{shadow}{disabled}"
+
+
+def _rows(entry: Description, usual: Collection[str]) -> Iterator[tuple[str, ...]]:
+    """Yield a row per limit, which names its identifiers if they are not those of the only RateLimit."""
+    where = _where(entry)
+    for limit in entry["limits"]:
+        who = limit["identifiers"]
+        told = () if [who] == [*usual] else (f"identifiers {who}",)
+        options = "; ".join((*told, *_options(limit)))
+        yield *where, limit["name"], *_numbers(limit), limit["kind"], options
+        where = "", "", ""
+
+
+def _numbers(limit: Description) -> tuple[str, str, str, str]:
+    if limit["limit"] is None:
+        return "(dynamic)", "-", "-", "-"
+    return limit["limit"], str(limit["quota"]), _seconds(limit["window"]), limit["algorithm"]
+
+
+def _options(limit: Description) -> Iterator[str]:
+    if limit["dynamic"]:
+        yield f"limit is {limit['dynamic']}"
+    if limit["scope"] is not None:
+        yield f"scope {limit['scope']}"
+    if limit["cost"] != 1:
+        yield f"cost {limit['cost']}"
+    if limit["methods"] is not None:
+        yield f"methods {','.join(limit['methods'])}"
+    if limit["per_method"]:
+        yield "per method"
+    if limit["shadow"]:
+        yield "shadow"
+    if limit["exempt_when"]:
+        yield f"exempt when {limit['exempt_when']}"
+    if limit["anonymous"] == "exempt":
+        yield "exempt when anonymous"
+    if limit["deduct_when"]:
+        yield f"deduct when {limit['deduct_when']}"
+
+
+def _where(entry: Description) -> tuple[str, str, str]:
+    return entry["endpoint"], ",".join(entry["methods"]), entry["rule"]
+
+
+def status_table(identifier: str, found: list[Description]) -> Iterator[str]:
+    """Yield a table of what an identifier has left under each limit."""
+    yield f"Limits of {identifier}:"
+    rows = [_status_row(each) for each in found]
+    yield from _aligned([_CHECK_HEAD, *rows])
+
+
+def _status_row(found: Description) -> tuple[str, ...]:
+    options = "; ".join(_options(found))
+    if found["limit"] is None:
+        return found["policy"] or "-", found["name"], "-", "-", "-", "-", _UNKNOWN, options
+    retry = "never" if found["retry_after"] is None else _seconds(found["retry_after"])
+    left = f"{found['remaining']} of {found['quota']}"
+    reset = _seconds(found["reset_after"])
+    return found["policy"], found["name"], found["limit"], left, retry, reset, found["status"], options
+
+
+def reset_table(identifier: str, done: list[str], left: list[str]) -> Iterator[str]:
+    """Yield the names of the policies that were reset, and of those that could not be."""
+    policies = "1 policy" if len(done) == 1 else f"{len(done)} policies"
+    yield f"{identifier} has a fresh start under {policies}:"
+    yield from (f"  {name}" for name in done)
+    if left:
+        yield f"Not reset, as where they count is {_UNKNOWN}:"
+        yield from (f"  {name}" for name in left)
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield a line per row, with columns as wide as their longest cells; all rows have the same length."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _seconds(number: float) -> str:
+    return f"{number:.3f}".rstrip("0").rstrip(".") + " s"

@@ -1,4 +1,4 @@
-"""What a web framework tells of a request: all that limits can go by."""
+"""What a framework gives: all that limits can know of a request."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ __all__ = ["Request"]
 
 
 class Request(Protocol):
-    """A request as a framework tells of it; what a request does not have is None."""
+    """A request of any framework; None stands for what it does not have."""
 
     @property
     def arguments(self) -> tuple[Any, ...]:
-        """What the functions of the app are called with, behind arguments of their own.
+        """What the app's functions are called with, after their other arguments.
 
-        Nothing where they find the request by themselves, as in Flask; else the request.
+        It is empty if they find the current request by themselves; else it is the framework's request.
         """
 
     def peer_address(self) -> str | None:
-        """Return the address that the connection came from."""
+        """Return the address of the other end of the connection."""
 
     def user(self) -> object:
-        """Return who is logged in: an id, or an object that `user_id` finds one in."""
+        """Return the user who is logged in: an id, or an object from which `user_id` reads one."""
 
     def header(self, name: str) -> str | None:
         """Return the value of a header field."""
@@ -30,7 +30,7 @@ class Request(Protocol):
         """Return the value of a cookie."""
 
     def path_parameter(self, name: str) -> object:
-        """Return what stands in the path in the place of a parameter."""
+        """Return the value of a parameter of the route's path."""
 
     def json(self) -> object:
-        """Return the body read as JSON, if it is JSON."""
+        """Return the body, parsed as JSON."""

@@ -1,112 +1,136 @@
-"""All rules that may hold for an endpoint and a method, compiled to one call to each store: mostly one."""
+"""The rules of a route, compiled to one call to each store (mostly one), and kept until something changes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
+from typing import Any
+from weakref import WeakKeyDictionary
 
 from overlimit import MemoryStore, outages
 from overlimit.errors import ScriptError, StoreConfigError, StoreError, StoreTimeout
-from overlimit.http.charges import Charge
-from overlimit.http.identities import NOBODY, Identities
-from overlimit.http.installation import Installation
-from overlimit.http.ledger import Entry, RequestLedger
+from overlimit.http.app_rate_limits import AppRateLimit, AppRateLimits, RateLimitHandle
+from overlimit.http.decorations import Decoration, LimitedFunction
+from overlimit.http.identifiers import NOBODY, IdentifierCache
+from overlimit.http.ledger import RequestLedger, StoreAnswer
+from overlimit.http.options import LimitOptions
+from overlimit.http.precedence import (
+    Route,
+    check_registered,
+    fallback_rules,
+    rules_of_block,
+    rules_of_function,
+    rules_of_route,
+    scope_of,
+)
 from overlimit.http.request import Request
-from overlimit.http.rules import MOST_KEPT, ChargeOrFinder, Place, Rule
+from overlimit.http.rules import MOST_KEPT, CounterScope, ResolvedRule, Resolver, Rule
 from overlimit.http.store_call import StoreCall
 
-__all__ = ["RoutePlan", "StoreRules", "join_rules"]
+__all__ = ["PlanCache", "RoutePlan", "StorePlan", "plan_stores"]
+
+Key = tuple[str, str]
+"""An endpoint and an HTTP method."""
 
 
-class StoreRules:
+class StorePlan:
     """The rules of a route that one store decides in one call, of one RateLimit or of several that share it.
 
-    ``fixed_call`` is that call, if it's the same for each request.
+    ``fixed_call`` is that call, if it is the same for each request.
     """
 
-    __slots__ = ("_call_of", "_charges", "_fallback", "_in_outage", "_installations", "fixed_call")
+    __slots__ = ("_call_of", "_fallback", "_in_outage", "_rate_limits", "_rules", "fixed_call")
 
-    def __init__(self, rules: Mapping[Installation, Iterable[Rule]], fallback: Iterable[Rule] = ()) -> None:
-        """Compile what is the same for each request; ``fallback`` holds instead while the store fails.
+    def __init__(self, rules: Mapping[AppRateLimit, Iterable[Rule]], fallback: Iterable[Rule] = ()) -> None:
+        """Resolve what is the same for each request; ``fallback`` holds instead while the store fails.
 
         Raises
         ------
         InvalidLimit
-            Limits do not fit the algorithm of the RateLimit they go through.
+            Limits do not fit the algorithm of their RateLimit.
         """
-        self._installations = tuple(rules)
-        self._charges = {each: tuple(rule.compiled() for rule in own) for each, own in rules.items()}
-        self._fallback = tuple(rule.compiled() for rule in fallback)
+        self._rate_limits = tuple(rules)
+        self._rules = {each: tuple(rule.resolve_early() for rule in own) for each, own in rules.items()}
+        self._fallback = tuple(rule.resolve_early() for rule in fallback)
         self._in_outage = False
         self._call_of = lru_cache(MOST_KEPT)(StoreCall)
         self.fixed_call = None if self._fallback else self._find_fixed_call()
 
     def _find_fixed_call(self) -> StoreCall | None:
-        found = [charge for charges in self._charges.values() for charge in charges]
-        charges = tuple(each for each in found if isinstance(each, Charge) and not each.skips_anonymous)
-        always = all(each.always_holds for each in self._installations)
-        return StoreCall(self._installations, charges) if always and len(charges) == len(found) else None
+        found = [rule for rules in self._rules.values() for rule in rules]
+        fixed = tuple(each for each in found if isinstance(each, ResolvedRule) and not each.skips_anonymous)
+        always = all(each.always_holds for each in self._rate_limits)
+        return StoreCall(self._rate_limits, fixed) if always and len(fixed) == len(found) else None
 
     @property
     def in_memory(self) -> bool:
         """Whether it counts in the memory of this process."""
-        return any(each.enabled and isinstance(each.store, MemoryStore) for each in self._installations)
+        return any(each.enabled and isinstance(each.store, MemoryStore) for each in self._rate_limits)
 
-    def decide(self, identities: Identities) -> Entry | None:
-        """Charge a request by what holds for it; None when nothing does.
+    def decide(self, identifiers: IdentifierCache) -> StoreAnswer | None:
+        """Charge a request by the rules that hold for it; None when none does.
 
         Raises
         ------
         StoreError
-            The store failed, and that is to be raised.
+            The store failed, and ``on_error`` says to raise that.
         InvalidLimit, ValueError, TypeError
-            A function returned what it must not return.
+            A function of the app returned an invalid value.
         """
-        arguments = identities.request.arguments
-        active = tuple(each for each in self._installations if each.holds_for(arguments))
-        call = self._call(active, (charge for each in active for charge in self._charges[each]), identities)
+        arguments = identifiers.request.arguments
+        active = tuple(each for each in self._rate_limits if each.holds_for(arguments))
+        call = self._call(active, (rule for each in active for rule in self._rules[each]), identifiers)
         if call is None:
             return None
         try:
-            decision = call.decide(identities)
+            decision = call.decide(identifiers)
         except StoreError as error:
-            self.bear(error)
-            call = self._call(active, self._fallback, identities)
-            return None if call is None else Entry(self, call, call.decide(identities))
+            self.log_or_raise(error)
+            call = self._call(active, self._fallback, identifiers)
+            return None if call is None else StoreAnswer(self, call, call.decide(identifiers))
         self._note_answer()
-        return Entry(self, call, decision)
+        return StoreAnswer(self, call, decision)
 
-    def bear(self, error: StoreError) -> None:
-        """Log a failure of the store that a fallback makes good; raise any other."""
+    def log_or_raise(self, error: StoreError) -> None:
+        """Log a failure of the store if there is a fallback for it, or else raise it."""
         if not self._fallback:
             raise error
         self._in_outage = True
-        outages.failed(self._installations[0].store, _kind_of(error), "local", str(error))
+        outages.failed(self._rate_limits[0].store, _kind_of(error), "local", str(error))
 
     def _note_answer(self) -> None:
         if self._in_outage:
             self._in_outage = False
-            outages.answered(self._installations[0].store)
+            outages.answered(self._rate_limits[0].store)
 
     def _call(
-        self, active: tuple[Installation, ...], found: Iterable[ChargeOrFinder], identities: Identities
+        self,
+        active: tuple[AppRateLimit, ...],
+        rules: Iterable[ResolvedRule | Resolver],
+        identifiers: IdentifierCache,
     ) -> StoreCall | None:
         """Return the call for the rules that hold for a request; None when none does."""
-        arguments = identities.request.arguments
-        made = (each if isinstance(each, Charge) else each(arguments) for each in found)
-        charges = tuple(each for each in made if each is not None and _concerns(each, identities))
-        return self._call_of(active, charges) if charges else None
+        arguments = identifiers.request.arguments
+        resolved = (each if isinstance(each, ResolvedRule) else each(arguments) for each in rules)
+        holding = tuple(each for each in resolved if each is not None and _concerns(each, identifiers))
+        return self._call_of(active, holding) if holding else None
 
 
 class RoutePlan:
-    """What decides the requests to an endpoint with a method: its rules by store, in the order of calls."""
+    """How requests to an endpoint with a method are decided: a plan for each store, in order."""
 
-    __slots__ = ("in_memory", "stores")
+    __slots__ = ("decorations", "handler", "handler_decides", "in_memory", "stores")
 
-    def __init__(self, stores: Sequence[StoreRules] = ()) -> None:
-        """Take the compiled rules; ``in_memory`` says whether some count in the memory of this process."""
+    def __init__(self, stores: Sequence[StorePlan] = (), route: Route | None = None) -> None:
+        """Take the plans; ``in_memory`` says whether one of them counts in the memory of this process.
+
+        ``route`` has decorators, which a call of its handler may pass through.
+        """
         self.stores = tuple(stores)
         self.in_memory = any(each.in_memory for each in self.stores)
+        self.handler = route.handlers[0] if route is not None and route.handlers else None
+        self.decorations = frozenset(() if route is None else route.decorations)
+        self.handler_decides = route is not None and route.handler_decides
 
     def decide(self, request: Request) -> RequestLedger:
         """Charge a request; `RequestLedger.refusal` says whether it is refused.
@@ -116,27 +140,129 @@ class RoutePlan:
         StoreError
             The store failed, and ``on_error`` says to raise that.
         InvalidLimit, ValueError, TypeError
-            A function of the app returned what it must not return.
+            A function of the app returned an invalid value.
         """
         ledger = RequestLedger(request, self)
         ledger.decide()
         return ledger
 
 
-def join_rules(rules: Mapping[Installation, Sequence[Rule]], fallback: Place) -> tuple[StoreRules, ...]:
-    """Join what one store can decide in one call, so that a refusal charges nothing of it; shadows last.
+class PlanCache:
+    """The plans of one app; safe for threads.
 
-    ``fallback`` is where limits are put that replace all others while the store fails.
+    A plan is compiled for the first request that needs it. It is kept until a RateLimit is registered,
+    switched or given an exemption or a filter, or the endpoint gets another handler.
     """
-    groups: dict[tuple[object, ...], dict[Installation, Sequence[Rule]]] = {}
-    for installation in sorted(rules, key=lambda each: each.shadow):
-        if rules[installation]:
-            groups.setdefault(installation.decided_with, {})[installation] = rules[installation]
-    return tuple(StoreRules(group, next(iter(group)).fallback(fallback)) for group in groups.values())
+
+    def __init__(
+        self,
+        rate_limits: AppRateLimits,
+        find_route: Callable[[str, str], Route],
+        check_route: Callable[[Route, Iterable[Decoration]], None] = lambda route, more: None,
+    ) -> None:
+        """Start without plans.
+
+        Parameters
+        ----------
+        find_route
+            Returns the route of an endpoint and a method.
+        check_route
+            Raises if the limits of a route, or these further ones, make no sense in the app.
+        """
+        self._rate_limits = rate_limits
+        self._find_route, self._check_route = find_route, check_route
+        self._routes: dict[Key, RoutePlan] = {}
+        self._functions: WeakKeyDictionary[LimitedFunction, dict[Key, tuple[StorePlan, ...]]] = (
+            WeakKeyDictionary()
+        )
+        self._blocks = lru_cache(MOST_KEPT)(self._compile_block)
+        rate_limits.on_change = self.clear
+
+    def clear(self) -> None:
+        """Compile everything anew when it is needed next."""
+        with self._rate_limits.lock():
+            self._routes.clear()
+            self._functions.clear()
+            self._blocks.cache_clear()
+
+    def of_route(self, endpoint: str, method: str, handler: Callable[..., Any]) -> RoutePlan:
+        """Return the plan of a route whose handler this is at the moment.
+
+        Raises
+        ------
+        RuntimeError
+            The RateLimit of a bound decorator is not registered on the app.
+        InvalidLimit
+            Limits do not fit the algorithm of their RateLimit.
+        """
+        plan = self._routes.get((endpoint, method))
+        if plan is None or plan.handler is not handler:
+            with self._rate_limits.lock():
+                plan = self._routes[endpoint, method] = self._compile_route(endpoint, method)
+        return plan
+
+    def of_function(self, function: LimitedFunction, endpoint: str, method: str) -> tuple[StorePlan, ...]:
+        """Return the plans of a decorated function that a request calls besides its handler."""
+        key = endpoint, method
+        stores = self._functions.get(function, {}).get(key)
+        if stores is None:
+            with self._rate_limits.lock():
+                stores = self._compile_function(function, endpoint, method)
+                self._functions.setdefault(function, {})[key] = stores
+        return stores
+
+    def of_block(self, decoration: Decoration, endpoint: str, method: str) -> tuple[StorePlan, ...]:
+        """Return the plans of a ``with`` block, which are the same for equal options of one RateLimit."""
+        return self._blocks(decoration.options, decoration.handle, endpoint, method)
+
+    def _compile_route(self, endpoint: str, method: str) -> RoutePlan:
+        rate_limits, route = self._rate_limits, self._find_route(endpoint, method)
+        self._check_route(route, ())
+        check_registered(rate_limits, route)
+        rules = {each: tuple(rules_of_route(rate_limits, each, route)) for each in rate_limits}
+        return RoutePlan(plan_stores(rules, scope_of(route, "fallback", endpoint)), route)
+
+    def _compile_function(
+        self, function: LimitedFunction, endpoint: str, method: str
+    ) -> tuple[StorePlan, ...]:
+        route = self._find_route(endpoint, method)
+        self._check_route(route, function.decorations)
+        scope = scope_of(route, "route-function", endpoint, shown=function.shown)
+        rules = rules_of_function(self._rate_limits, function.decorations, route, scope)
+        return plan_stores(rules, scope._replace(kind="fallback"))
+
+    def _compile_block(
+        self, options: LimitOptions, handle: RateLimitHandle | None, endpoint: str, method: str
+    ) -> tuple[StorePlan, ...]:
+        with self._rate_limits.lock():
+            decoration, route = Decoration(options, handle), self._find_route(endpoint, method)
+            self._check_route(route, (decoration,))
+            scope = scope_of(route, "with", endpoint)
+            rules = rules_of_block(self._rate_limits, decoration, route, scope)
+            return plan_stores(rules, scope._replace(kind="fallback"))
 
 
-def _concerns(charge: Charge, identities: Identities) -> bool:
-    return not charge.skips_anonymous or identities[charge.identify] is not NOBODY
+def plan_stores(
+    rules: Mapping[AppRateLimit, Sequence[Rule]], fallback: CounterScope
+) -> tuple[StorePlan, ...]:
+    """Plan one call for all that one store can decide, so that a refusal charges none of it; shadows last.
+
+    ``fallback`` is where the limits count that replace all others while the store fails.
+
+    Raises
+    ------
+    InvalidLimit
+        Limits do not fit the algorithm of their RateLimit.
+    """
+    groups: dict[tuple[object, ...], dict[AppRateLimit, Sequence[Rule]]] = {}
+    for rate_limit in sorted(rules, key=lambda each: each.shadow):
+        if rules[rate_limit]:
+            groups.setdefault(rate_limit.call_group, {})[rate_limit] = rules[rate_limit]
+    return tuple(StorePlan(group, fallback_rules(next(iter(group)), fallback)) for group in groups.values())
+
+
+def _concerns(rule: ResolvedRule, identifiers: IdentifierCache) -> bool:
+    return not rule.skips_anonymous or identifiers[rule.identify] is not NOBODY
 
 
 def _kind_of(error: StoreError) -> str:

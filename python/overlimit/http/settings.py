@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
+import inspect
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from types import NoneType
-from typing import Any, Literal, TypedDict, cast, get_args
+from typing import Any, Literal, TypedDict, TypeVar, cast, get_args
 
 from overlimit import InvalidLimit
+from overlimit._caller import frames_to_caller
+from overlimit._options import is_set
 from overlimit.clocks import ClockLike
 from overlimit.http import configuration
 from overlimit.http.addresses import Proxies, checked_ipv6_prefix
-from overlimit.http.charges import Cost
+from overlimit.http.callables import check_callable
+from overlimit.http.configuration import MOVING_WINDOW, algorithm_of
 from overlimit.http.fields import HeaderNames, checked_header_name
-from overlimit.http.functions import check_callable, is_set
-from overlimit.http.identities import Anonymous, Identify
+from overlimit.http.identifiers import Anonymous, Identify
 from overlimit.http.options import (
+    Cost,
     LimitOptions,
     LimitsValue,
     check_anonymous,
     check_switch,
     parts_of,
 )
-from overlimit.http.strategies import limits_under
 from overlimit.limiter import OnError
-from overlimit.limits import Limit, LimitsLike, as_limits
+from overlimit.limits import Limit, LimitsLike, SlidingLog, SlidingWindow, as_limits
 from overlimit.limits.registry import algorithm_named
 from overlimit.stores import Store
 
-__all__ = ["AllOptions", "Headers", "Options", "Settings"]
+__all__ = ["AllOptions", "Headers", "Options", "Settings", "limits_under", "shows_keywords"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_log = logging.getLogger("overlimit")
 
 Headers = Literal["draft", "legacy", "both"] | None
 """The fields of the IETF draft, X-RateLimit-*, both, or none."""
@@ -223,3 +231,84 @@ class Settings:
     def fallback(self) -> LimitOptions:
         """What holds instead of all limits while the store fails."""
         return LimitOptions(parts_of(self.options.get("in_memory_fallback")))
+
+
+def limits_under(strategy: str, limits: LimitsLike) -> tuple[Limit, ...]:
+    """Return the limits as ``as_limits`` does, texts and tuples as what ``strategy`` says.
+
+    A log keeps each request, up to 10,000: a larger limit under ``"moving-window"`` becomes a sliding window,
+    which is exact up to one block and never admits more, and a warning says so under ``overlimit``. Raises
+    InvalidLimit for what is no limit, ValueError for what is no strategy.
+    """
+    try:
+        return as_limits(limits, algorithm_of(strategy))
+    except InvalidLimit:
+        if strategy != MOVING_WINDOW:
+            raise
+        found = _logs_or_windows(limits)
+        if found is None:
+            raise
+    return found
+
+
+def _logs_or_windows(limits: LimitsLike) -> tuple[Limit, ...] | None:
+    """Return the limits with a window for each that is too large for a log; None if no window is needed."""
+    given = {id(part) for part in limits} if isinstance(limits, (list, tuple)) else set()
+    windows = as_limits(limits, SlidingWindow.algorithm)
+    found = tuple(limit if id(limit) in given else _log_or_window(limit) for limit in windows)
+    too_large = [limit for limit in found if id(limit) not in given and isinstance(limit, SlidingWindow)]
+    for limit in too_large:
+        _log.warning(
+            "%s is too much for a log of every request: it is a sliding window instead",
+            limit.label,
+            stacklevel=frames_to_caller(),
+        )
+    return found if too_large else None
+
+
+def _log_or_window(limit: Limit) -> Limit:
+    if not isinstance(limit, SlidingWindow):
+        return limit
+    try:
+        return SlidingLog(limit.limit, limit.per)
+    except InvalidLimit:
+        return limit
+
+
+def shows_keywords(keywords: type) -> Callable[[F], F]:
+    """Show each of the keywords in the signature of a function, in the place of its ``**options``.
+
+    One that may also be given by its place is shown there.
+    """
+
+    def shown(function: F) -> F:
+        signature = inspect.signature(function)
+        placed = [
+            each.replace(kind=each.POSITIONAL_OR_KEYWORD)
+            for each in signature.parameters.values()
+            if each.kind is not each.VAR_KEYWORD
+        ]
+        named = [
+            _optional(name, annotation)
+            for name, annotation in keywords.__annotations__.items()
+            if name not in signature.parameters
+        ]
+        function.__signature__ = signature.replace(parameters=placed + named)  # type: ignore[attr-defined]
+        return function
+
+    return shown
+
+
+class _NotGiven:
+    """What an option is that nobody gives: something else than None may follow from that."""
+
+    def __repr__(self) -> str:
+        return "..."
+
+
+_NOT_GIVEN = _NotGiven()
+
+
+def _optional(name: str, annotation: Any) -> inspect.Parameter:
+    written = getattr(annotation, "__forward_arg__", annotation)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=_NOT_GIVEN, annotation=written)

@@ -1,24 +1,35 @@
-"""From a storage URL and its options, as the ``limits`` package takes them, to the URL of a store."""
+"""Storage URLs as the ``limits`` package takes them: translated for our stores, and kept out of errors."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+import re
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 from urllib.parse import quote, urlencode
 
+from overlimit._caller import warn_caller
 from overlimit._options import truth_of
 from overlimit._redis_url import query_options
 from overlimit._tls import TLS_DEFAULTS
-from overlimit.http.stacklevel import warn_caller
 
-__all__ = ["store_url"]
+__all__ = ["hides_passwords", "store_url", "without_passwords"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _SCHEMES = {"redis+unix": "unix", "valkey+unix": "unix"}
 _WITH_TLS = {"redis": "rediss", "valkey": "valkeys"}
 _ELSEWHERE = ("memcached", "mongodb", "mongodb+srv", "etcd")
 _CERT_REQS = {None: "none", 0: "none", 1: "required", 2: "required", "optional": "required"}
 _DEFAULT_TIMEOUT = 0.1
+
+_HIDDEN = "***"
+# Up to the last "@", since a password that is not percent-encoded may hold anything.
+_USER_OF_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://).*@", re.DOTALL)
+_USER_OF_ADDRESS = re.compile(r"[^\s'\"/]*:[^\s'\"/]*@")
+_IN_QUERY = re.compile(r"((?:password|username)=)[^&\s'\"]*", re.IGNORECASE)
 
 _OWN = frozenset({"timeout", "prefix", "hash_tag", "hash_identifiers", *TLS_DEFAULTS})
 _TRANSLATED = frozenset(
@@ -172,3 +183,23 @@ def _written(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+
+
+def without_passwords(text: str) -> str:
+    """Return the text with ``***`` in place of the user names and passwords of its URLs."""
+    text = _USER_OF_URL.sub(rf"\1{_HIDDEN}@", text)
+    return _IN_QUERY.sub(rf"\1{_HIDDEN}", _USER_OF_ADDRESS.sub(f"{_HIDDEN}@", text))
+
+
+def hides_passwords(function: Callable[P, R]) -> Callable[P, R]:
+    """Keep passwords out of the TypeErrors and ValueErrors that the function raises."""
+
+    @wraps(function)
+    def hiding(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except (TypeError, ValueError) as error:
+            error.args = tuple(without_passwords(arg) if isinstance(arg, str) else arg for arg in error.args)
+            raise
+
+    return hiding

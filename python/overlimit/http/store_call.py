@@ -1,84 +1,94 @@
-"""One call to a store: what a request is charged there, and what header fields tell of the answer."""
+"""One call to a store: which rules it decides for a request, and what header fields show of the answer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from overlimit import Decision, _core
-from overlimit.http.charges import Charge, Role, strictness
+from overlimit import Decision, Limiter, _core
 from overlimit.http.fields import POLICY, RATE, HeaderNames, Item, policy_field
-from overlimit.http.identities import Identities, ReadsRequest, as_identifiers
-from overlimit.http.installation import Installation
+from overlimit.http.identifiers import IdentifierCache, Identify, ReadsRequest, as_identifiers, ask
+from overlimit.http.options import Cost
 from overlimit.http.policy_names import distinct
+from overlimit.http.request import Request
+from overlimit.http.rules import ResolvedRule, Role, UnregisteredLimiter
+from overlimit.limits import Limit
+
+if TYPE_CHECKING:
+    from overlimit.http.app_rate_limits import AppRateLimit
 
 __all__ = ["StoreCall", "rate_fields"]
 
-Keys = tuple[tuple[str, ...] | None, ...]
-"""Per charge what stands before the state of each of its limits; None for what is not shown."""
+ItemKeys = tuple[tuple[str, ...] | None, ...]
+"""Per rule the text before the state of each of its limits; None for a rule that is not shown."""
+
+_BY_STRICTNESS = ("allow", "local", "deny", "raise")
 
 
 class StoreCall:
-    """Charges on one store, with everything that is the same for each request worked out.
+    """Resolved rules on one store, with everything worked out that is the same for each request.
 
-    ``installations`` are those that it decides for; either all of them or none are in shadow. Charges of one
+    ``rate_limits`` are those that it decides for; either all of them or none are in shadow. Rules of one
     policy are joined. ``policy_field`` is the value of ``RateLimit-Policy``, empty without ``items``, and
-    ``rate_field`` formats that of ``RateLimit`` for a decision of its own. ``legacy_names`` is what the
-    ``X-RateLimit-*`` fields are called; None: there are none.
+    ``rate_field`` formats that of ``RateLimit`` for a decision of this call. ``legacy_names`` are the names
+    of the ``X-RateLimit-*`` fields; None: they are not sent.
     """
 
     __slots__ = (
+        "_core_rules",
         "_names",
         "_read_from_request",
-        "_rules",
         "_strictest",
-        "charges",
         "enforces",
         "has_shadows",
         "in_shadow",
-        "installations",
         "items",
         "legacy_names",
         "policy_field",
         "rate_field",
-        "returnable",
+        "rate_limits",
+        "refundable",
+        "rules",
     )
 
-    def __init__(self, installations: tuple[Installation, ...], charges: Iterable[Charge]) -> None:
+    def __init__(self, rate_limits: tuple[AppRateLimit, ...], rules: Iterable[ResolvedRule]) -> None:
         """Take at least one of each."""
-        self.installations = installations
-        self.charges = _joined(charges)
+        self.rate_limits = rate_limits
+        self.rules = _join_policies(rules)
         # As for decisions, the strictest of a request's limits says what happens when a refund fails.
-        self._strictest = max((charge.limiter for charge in self.charges), key=strictness)
-        self._rules = tuple((each.limiter, each.identify, each.cost, int(each.role)) for each in self.charges)
-        self._read_from_request = tuple(
-            each.identify for each in self.charges if isinstance(each.identify, ReadsRequest)
+        self._strictest = max((rule.limiter for rule in self.rules), key=_strictness)
+        self._core_rules = tuple(
+            (each.limiter, each.identify, each.cost, int(each.role)) for each in self.rules
         )
-        roles = {charge.role for charge in self.charges}
+        self._read_from_request = tuple(
+            each.identify for each in self.rules if isinstance(each.identify, ReadsRequest)
+        )
+        roles = {rule.role for rule in self.rules}
         self.has_shadows = Role.SHADOW in roles
         self.enforces = Role.ENFORCE in roles
-        self.in_shadow = installations[0].shadow
-        self.items = _renamed(item for charge in self.charges if charge.is_shown for item in charge.items())
-        self._names = _names(self.charges, self.items)
+        self.in_shadow = rate_limits[0].shadow
+        self.items = _renamed(item for rule in self.rules if rule.is_shown for item in rule.items())
+        self._names = _names(self.rules, self.items)
         self.policy_field = policy_field(self.items)
         self.rate_field: Callable[[Decision], str] = partial(
-            _core._rate_field, _keys(self.charges, self.items)
+            _core._rate_field, _item_keys(self.rules, self.items)
         )
         self.legacy_names = self._legacy_names() if self.enforces else None
-        self.returnable = tuple(i for i, charge in enumerate(self.charges) if charge.deduct_when is not None)
+        self.refundable = tuple(i for i, rule in enumerate(self.rules) if rule.deduct_when is not None)
 
     def _legacy_names(self) -> HeaderNames | None:
-        names = (each.legacy_names for each in self.installations if each.legacy_names is not None)
+        names = (each.legacy_names for each in self.rate_limits if each.legacy_names is not None)
         return next(names, None)
 
     @property
     def retry_after_name(self) -> str:
-        """What Retry-After is called."""
-        return self.installations[0].header_names.retry_after
+        """The name of the Retry-After field."""
+        return self.rate_limits[0].header_names.retry_after
 
-    def decide(self, identities: Identities) -> Decision:
+    def decide(self, identifiers: IdentifierCache) -> Decision:
         """Charge a request.
 
         Raises
@@ -86,75 +96,75 @@ class StoreCall:
         StoreError
             The store failed, and ``on_error`` says to raise that.
         ValueError, TypeError
-            A cost, or who is charged, is not what it must be.
+            A cost or an identifier is not what it must be.
         """
         for identify in self._read_from_request:
-            identities[identify]
-        # The core asks the others, and costs: that is the fast path.
-        return _core._hit_rules(self._rules, identities, as_identifiers, identities.request.arguments)
+            identifiers[identify]
+        # The core calls the other functions, and those that return a cost: that is the fast path.
+        return _core._hit_rules(self._core_rules, identifiers, as_identifiers, identifiers.request.arguments)
 
     def refuses(self, decision: Decision) -> bool:
-        """Tell whether a decision of this call refuses the request; shadow limits alone refuse nobody."""
+        """Return whether a decision of this call refuses the request; shadow limits alone do not."""
         return not decision and (self.enforces or decision._refused_by_meta)
 
     def refuses_in_shadow(self, decision: Decision) -> bool:
-        """Tell whether a shadow limit, and nothing else, would have refused."""
+        """Return whether shadow limits, and no others, would have refused."""
         if not self.has_shadows or self.refuses(decision):
             return False
-        return any(charge.role is Role.SHADOW for charge in self.refusing(decision))
+        return any(rule.role is Role.SHADOW for rule in self.refusing(decision))
 
     def shown(self, decision: Decision) -> Decision:
-        """Return the decision, or what shadow limits would have answered that alone would have refused."""
+        """Return the decision, or the refusal of shadow limits if no other limit refused."""
         return decision._with_shadows_enforced() if self.refuses_in_shadow(decision) else decision
 
-    def refusing(self, decision: Decision) -> tuple[Charge, ...]:
-        """Return the charges that refused, shadow ones included."""
+    def refusing(self, decision: Decision) -> tuple[ResolvedRule, ...]:
+        """Return the rules that refused, shadow ones included."""
         names = {row.policy for row in decision.details if not row.allowed}
-        return tuple(charge for charge in self.charges if charge.limiter.name in names)
+        return tuple(rule for rule in self.rules if rule.limiter.name in names)
 
-    def violated(self, decision: Decision, charges: Iterable[Charge]) -> list[str]:
-        """Return the names that the limits of these charges have in the fields, of those that refused."""
+    def violated(self, decision: Decision, rules: Iterable[ResolvedRule]) -> list[str]:
+        """Return the names that header fields give to the limits of these rules which refused."""
         refused = {(row.policy, row.limit) for row in decision.details if not row.allowed}
         return [
             name
-            for charge in charges
-            for limit, name in zip(charge.limiter.limits, self._names[id(charge)], strict=True)
-            if (charge.limiter.name, limit) in refused
+            for rule in rules
+            for limit, name in zip(rule.limiter.limits, self._names[id(rule)], strict=True)
+            if (rule.limiter.name, limit) in refused
         ]
 
     def refund(self, decision: Decision) -> None:
-        """Give back everything."""
+        """Refund everything."""
         self._strictest.refund(decision)
 
-    def give_back(self, decision: Decision, response: Any, identities: Identities) -> None:
-        """Refund what does not count, seeing the response, in one call to the store.
+    def refund_uncounted(self, decision: Decision, response: Any, identifiers: IdentifierCache) -> None:
+        """Refund, in one call to the store, the rules whose ``deduct_when`` is false for the response.
 
-        What ``deduct_when`` raises is raised once the others are heard and refunded.
+        An exception of a ``deduct_when`` is raised after the others have been asked and refunded.
         """
-        places: list[int] = []
+        charges: list[int] = []
         raised: Exception | None = None
-        for index in self.returnable:
+        for index in self.refundable:
             try:
-                places += self._returned(index, response, identities)
+                charges += self._uncounted_charges(index, response, identifiers)
             except Exception as error:
                 raised = raised or error
-        if places:
-            self._strictest._refund_part(decision, places)
+        if charges:
+            self._strictest._refund_part(decision, charges)
         if raised is not None:
             raise raised
 
-    def _returned(self, index: int, response: Any, identities: Identities) -> range:
-        deduct_when = self.charges[index].deduct_when
-        if deduct_when is None or deduct_when(response, *identities.request.arguments):
+    def _uncounted_charges(self, index: int, response: Any, identifiers: IdentifierCache) -> range:
+        deduct_when = self.rules[index].deduct_when
+        if deduct_when is None or deduct_when(response, *identifiers.request.arguments):
             return range(0)
-        first = sum(len(identities[charge.identify]) for charge in self.charges[:index])
-        return range(first, first + len(identities[self.charges[index].identify]))
+        first = sum(len(identifiers[rule.identify]) for rule in self.rules[:index])
+        return range(first, first + len(identifiers[self.rules[index].identify]))
 
 
 def rate_fields(decided: Iterable[tuple[StoreCall, Decision | None]]) -> list[tuple[str, str]]:
     """Return ``RateLimit-Policy`` and ``RateLimit`` for all calls that decided a request; none without items.
 
-    A call without a decision is not told of; it keeps its names from others.
+    A call without a decision is not shown, but its names stay reserved, so that the others keep theirs.
     """
     named = [(call, decision) for call, decision in decided if call.items]
     items = iter(_renamed(item for call, _ in named for item in call.items))
@@ -163,35 +173,24 @@ def rate_fields(decided: Iterable[tuple[StoreCall, Decision | None]]) -> list[tu
         own = tuple(islice(items, len(call.items)))
         if decision is not None:
             policies.append(policy_field(own))
-            states.append(_core._rate_field(_keys(call.charges, own), decision))
+            states.append(_core._rate_field(_item_keys(call.rules, own), decision))
     return [(POLICY, ", ".join(policies)), (RATE, ", ".join(states))] if policies else []
 
 
-def _joined(charges: Iterable[Charge]) -> tuple[Charge, ...]:
-    by_name: dict[str | None, Charge] = {}
-    for charge in charges:
-        name = charge.limiter.name
-        by_name[name] = by_name[name].joined(charge) if name in by_name else charge
-    return tuple(by_name.values())
-
-
-def _keys(charges: Iterable[Charge], items: Iterable[Item]) -> Keys:
-    """Return what stands before each state, by charge; ``items`` are those of the charges that are shown."""
+def _item_keys(rules: Iterable[ResolvedRule], items: Iterable[Item]) -> ItemKeys:
+    """Return the texts before the states, by rule; ``items`` are those of the rules that are shown."""
     texts = iter([f"{item.key};r=" for item in items])
-    return tuple(
-        tuple(next(texts) for _ in charge.limiter.limits) if charge.is_shown else None for charge in charges
-    )
+    return tuple(tuple(next(texts) for _ in rule.limiter.limits) if rule.is_shown else None for rule in rules)
 
 
-def _names(charges: Iterable[Charge], items: Iterable[Item]) -> dict[int, list[str]]:
-    """Return the names of the limits of each charge, by its id; those not shown keep their own."""
+def _names(rules: Iterable[ResolvedRule], items: Iterable[Item]) -> dict[int, list[str]]:
+    """Return the names of the limits of each rule, by its id; a rule that is not shown keeps its own."""
     shown = iter(items)
     return {
-        id(charge): [
-            item.name
-            for item in (islice(shown, len(charge.limiter.limits)) if charge.is_shown else charge.items())
+        id(rule): [
+            item.name for item in (islice(shown, len(rule.limiter.limits)) if rule.is_shown else rule.items())
         ]
-        for charge in charges
+        for rule in rules
     }
 
 
@@ -200,3 +199,97 @@ def _renamed(items: Iterable[Item]) -> tuple[Item, ...]:
     given = tuple(items)
     names = distinct(item.name for item in given)
     return tuple(item._replace(name=name) for item, name in zip(given, names, strict=True))
+
+
+def _join_policies(rules: Iterable[ResolvedRule]) -> tuple[ResolvedRule, ...]:
+    by_name: dict[str | None, ResolvedRule] = {}
+    for rule in rules:
+        name = rule.limiter.name
+        by_name[name] = _join_rules(by_name[name], rule) if name in by_name else rule
+    return tuple(by_name.values())
+
+
+def _join_rules(one: ResolvedRule, other: ResolvedRule) -> ResolvedRule:
+    """Return one rule for two of one policy: their limits, the stricter ones, and the highest cost.
+
+    A request counts if it counts for either of them, and all hooks are called.
+    """
+    return one._replace(
+        limiter=_join_limiters(one.limiter, other.limiter),
+        identify=_all_of(one.identify, other.identify),
+        cost=_highest(one.cost, other.cost),
+        deduct_when=_either(one.deduct_when, other.deduct_when),
+        on_breach=tuple(dict.fromkeys((*one.on_breach, *other.on_breach))),
+        error_message=one.error_message or other.error_message,
+        in_fields=one.in_fields or other.in_fields,
+    )
+
+
+def _join_limiters(one: Limiter, other: Limiter) -> Limiter:
+    """Return a limiter with the limits of both, and the stricter of two limits that share a count."""
+    by_count = _by_count(one)
+    for count, limit in _by_count(other).items():
+        by_count[count] = min(by_count.get(count, limit), limit, key=_room)
+    strictest = max(one, other, key=_strictness)
+    return UnregisteredLimiter(
+        list(by_count.values()),
+        name=one.name,
+        store=one.store,
+        clock=one.clock,
+        on_error=strictest.on_error,
+        local_share=one.local_share,
+    )
+
+
+def _strictness(limiter: Limiter) -> int:
+    """Return a larger number for a stricter ``on_error``."""
+    return _BY_STRICTNESS.index(limiter.on_error)
+
+
+def _by_count(limiter: Limiter) -> dict[tuple[int, int], Limit]:
+    """Return the limits by their tags, and by a number among limits of the same tag."""
+    alike: Counter[int] = Counter()
+    found = {}
+    for limit in limiter.limits:
+        tag = limit._core_limit.tag
+        found[tag, alike[tag]] = limit
+        alike[tag] += 1
+    return found
+
+
+def _room(limit: Limit) -> tuple[int, float]:
+    return limit.quota, -limit.window
+
+
+class _AllIdentifiers(ReadsRequest):
+    """All identifiers that several functions return, each of which may return none."""
+
+    __slots__ = ("functions",)
+
+    def __init__(self, *functions: Identify) -> None:
+        self.functions = functions
+
+    def read(self, request: Request) -> list[object]:
+        return [each for function in self.functions for each in as_identifiers(ask(function, request))]
+
+
+def _all_of(one: Identify, other: Identify) -> Identify:
+    return one if one == other else _AllIdentifiers(one, other)
+
+
+def _highest(one: Cost, other: Cost) -> Cost:
+    if isinstance(one, int) and isinstance(other, int):
+        return max(one, other)
+    return lambda *arguments: max(_units(one, arguments), _units(other, arguments))
+
+
+def _units(cost: Cost, arguments: Sequence[Any]) -> int:
+    return cost if isinstance(cost, int) else cost(*arguments)
+
+
+def _either(
+    one: Callable[..., object] | None, other: Callable[..., object] | None
+) -> Callable[..., object] | None:
+    if one is None or other is None:
+        return None
+    return lambda *arguments: any([one(*arguments), other(*arguments)])

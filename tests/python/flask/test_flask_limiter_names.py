@@ -12,7 +12,7 @@ from flask import Flask
 
 from overlimit import Limiter
 from overlimit.flask import RateLimit, RateLimitExceeded
-from overlimit.http.migration_hints import ARGUMENTS, OF_ERROR, OF_LIMITER
+from overlimit.flask.migration_hints import ARGUMENTS, OF_ERROR, OF_LIMITER
 from overlimit.http.settings import Options
 
 THEIR_ARGUMENTS = frozenset(

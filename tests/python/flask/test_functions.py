@@ -109,7 +109,7 @@ def test_methods_that_nobody_knows_neither_pile_up_nor_count_apart(make_site):
     assert site.ask("/nowhere", 2) + site.ask("/nowhere", 2, method="DELETE") == [404] * 4
     statuses = [site.ask("/nowhere", 1, method=f"X{number}")[0] for number in range(9)]
     assert statuses == [404] * 5 + [429] * 4
-    assert [len(known) for known in site.app.extensions["overlimit"]._functions.values()] == [3]
+    assert [len(known) for known in site.app.extensions["overlimit"].plans._functions.values()] == [3]
 
 
 def test_functions_decorated_during_a_request_do_not_pile_up(make_site):
@@ -118,4 +118,4 @@ def test_functions_decorated_during_a_request_do_not_pile_up(make_site):
     site.app.get("/")(lambda: f"it is {rate_limit('1000/minute')(plain)()}")
     assert site.ask("/", 20) == [200] * 20
     gc.collect()
-    assert len(site.app.extensions["overlimit"]._functions) <= 1
+    assert len(site.app.extensions["overlimit"].plans._functions) <= 1

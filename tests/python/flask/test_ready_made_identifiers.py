@@ -22,7 +22,7 @@ from overlimit.flask import (
     by_user_or_address,
     get_identifiers,
 )
-from overlimit.http import users
+from overlimit.http import ready_made
 
 
 def hashed(value):
@@ -237,7 +237,7 @@ NO_ID = [
 @pytest.fixture
 def told_of(monkeypatch):
     """Start as a process that has told of no user yet."""
-    monkeypatch.setattr(users, "_told_of", set())
+    monkeypatch.setattr(ready_made, "_told_of", set())
 
 
 @pytest.mark.parametrize("user", NO_ID)

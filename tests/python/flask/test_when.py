@@ -81,7 +81,7 @@ def test_made_up_methods_leave_nothing_behind(make_site):
     for number in range(50):
         site.ask("/free", 1, method=f"M{number}")
         site.ask("/nowhere", 1, method=f"M{number}")
-    assert len(site.app.extensions["overlimit"]._routes) == 0
+    assert len(site.app.extensions["overlimit"].plans._routes) == 0
 
 
 @pytest.mark.parametrize("own", [False, True], ids=["automatic", "own view"])

@@ -9,7 +9,7 @@ import pytest
 from overlimit import MemoryStore
 from overlimit.http.configuration import KEYS, read
 from overlimit.http.fields import HeaderNames
-from overlimit.http.identities import Key
+from overlimit.http.identifiers import Key
 
 
 def who():

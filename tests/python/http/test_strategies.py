@@ -7,7 +7,8 @@ import logging
 import pytest
 
 from overlimit import FixedWindow, InvalidLimit, SlidingLog, SlidingWindow, SlidingWindowCounter, TokenBucket
-from overlimit.http.strategies import STRATEGIES, algorithm_of, limits_under
+from overlimit.http.configuration import STRATEGIES, algorithm_of
+from overlimit.http.settings import limits_under
 
 
 @pytest.mark.parametrize(

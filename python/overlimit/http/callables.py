@@ -1,42 +1,35 @@
-"""The functions that an app gives: whether they can be called as they will be, and what they're known by."""
+"""The functions that an app gives as options: how they can be called, and by what names they are known."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
-__all__ = ["SaysWhatItIs", "check_callable", "is_set", "shown", "shows", "taking_request", "told_apart"]
-
-F = TypeVar("F", bound=Callable[..., Any])
+__all__ = ["SelfDescribing", "check_callable", "fingerprint", "shown", "taking_request"]
 
 _SHAPES = ("without parameters", "of one argument", "of two arguments")
 
 
-class SaysWhatItIs:
-    """A function of this package that is an object: what it is shown as, and told apart by."""
+class SelfDescribing:
+    """An object that stands in for a function, and says by what name it is known."""
 
     __slots__ = ()
 
     @property
     def shown(self) -> str:
-        """What it is, in words that are the same in every process."""
+        """Its name, the same in every process."""
         raise NotImplementedError
 
     @property
     def made_of(self) -> tuple[object, ...]:
-        """The functions of an app that it is made of."""
+        """The functions of the app that it calls."""
         return ()
 
 
-def is_set(value: object) -> bool:
-    """Tell whether an option says anything: None, an empty text and an empty collection don't."""
-    return not (value is None or (isinstance(value, (str, list, tuple, dict)) and len(value) == 0))
-
-
 def check_callable(name: str, given: object, parameters: int) -> None:
-    """Raise TypeError unless it's None or can be called with so many arguments, and answers at once."""
+    """Raise TypeError unless it is None or an ordinary function of this many parameters."""
     if given is None:
         return
     shape = f"a function {_SHAPES[parameters]}"
@@ -48,18 +41,18 @@ def check_callable(name: str, given: object, parameters: int) -> None:
         inspect.signature(given).bind(*(None,) * parameters)
     except TypeError as error:
         raise TypeError(f"{name} must be {shape}: {shown(given)} says {error}") from None
-    except ValueError:  # built in, and tells nothing of itself
+    except ValueError:  # a built-in function without a signature
         return
 
 
 def taking_request(given: Any, own: int = 0) -> Any:
-    """Return a function to be called with ``own`` arguments and the request, which it may leave out.
+    """Return a function to call with ``own`` arguments and the request, which ``given`` need not take.
 
-    In lists too; what is no function stays as it is.
+    Functions in a list are treated alike, and anything else is returned unchanged.
     """
     if isinstance(given, (list, tuple)):
         return type(given)(taking_request(member, own) for member in given)
-    if not callable(given) or isinstance(given, SaysWhatItIs):
+    if not callable(given) or isinstance(given, SelfDescribing):
         return given
     return _WithoutRequest(given) if not _takes(given, own + 1) and _takes(given, own) else given
 
@@ -69,13 +62,13 @@ def _takes(function: Callable[..., object], arguments: int) -> bool:
         inspect.signature(function).bind(*(None,) * arguments)
     except TypeError:
         return False
-    except ValueError:  # built in, and tells nothing of itself
+    except ValueError:  # a built-in function without a signature
         return True
     return True
 
 
-class _WithoutRequest(SaysWhatItIs):
-    """A function of an app that takes no request, called without it."""
+class _WithoutRequest(SelfDescribing):
+    """A function of the app that takes no request: it is called without the last argument."""
 
     __slots__ = ("function",)
 
@@ -101,8 +94,8 @@ class _WithoutRequest(SaysWhatItIs):
 
 
 def shown(function: object) -> str:
-    """Return where a function is from and what it's called; never its repr, which may show what it holds."""
-    if isinstance(function, SaysWhatItIs):
+    """Return the module and name of a function, not its ``repr``, which may show secrets."""
+    if isinstance(function, SelfDescribing):
         return function.shown
     if isinstance(function, partial):
         return shown(function.func)
@@ -110,15 +103,16 @@ def shown(function: object) -> str:
     return f"{of.__module__}.{of.__qualname__}()"
 
 
-def told_apart(function: object, *, by_values: bool = True) -> str:
-    """Return what a function is called in every process; of a lambda its code, too.
+def fingerprint(function: object, *, by_values: bool = True) -> str:
+    """Return a text that tells a function from others and is the same in every process.
 
-    ``by_values`` adds the texts and numbers that it was made with, as a factory makes functions of one code.
+    It is the function's name, for a lambda also its code. With ``by_values`` the texts and numbers in its
+    closure, defaults and bound arguments are added, because a factory makes many functions of one name.
     """
     if function is None:
         return ""
-    inner = partial(told_apart, by_values=by_values)
-    if isinstance(function, SaysWhatItIs):
+    inner = partial(fingerprint, by_values=by_values)
+    if isinstance(function, SelfDescribing):
         return " ".join((function.shown, *map(inner, function.made_of)))
     values = _plain(_made_with(function)) if by_values else []
     if isinstance(function, partial):
@@ -148,42 +142,3 @@ def _is_asynchronous(function: Callable[..., object]) -> bool:
 
 def _plain(values: Iterable[object]) -> list[object]:
     return [value for value in values if isinstance(value, (str, bytes, int, float))]
-
-
-def shows(keywords: type) -> Callable[[F], F]:
-    """Show each of the keywords in the signature of a function, in the place of its ``**options``.
-
-    One that may also be given by its place is shown there.
-    """
-
-    def shown(function: F) -> F:
-        signature = inspect.signature(function)
-        placed = [
-            each.replace(kind=each.POSITIONAL_OR_KEYWORD)
-            for each in signature.parameters.values()
-            if each.kind is not each.VAR_KEYWORD
-        ]
-        named = [
-            _optional(name, annotation)
-            for name, annotation in keywords.__annotations__.items()
-            if name not in signature.parameters
-        ]
-        function.__signature__ = signature.replace(parameters=placed + named)  # type: ignore[attr-defined]
-        return function
-
-    return shown
-
-
-class _NotGiven:
-    """What an option is that nobody gives: something else than None may follow from that."""
-
-    def __repr__(self) -> str:
-        return "..."
-
-
-_NOT_GIVEN = _NotGiven()
-
-
-def _optional(name: str, annotation: Any) -> inspect.Parameter:
-    written = getattr(annotation, "__forward_arg__", annotation)
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=_NOT_GIVEN, annotation=written)

@@ -9,7 +9,7 @@ from types import NoneType
 from typing import Literal
 
 from overlimit.http.addresses import Addresses
-from overlimit.http.functions import SaysWhatItIs, check_callable, is_set, shown
+from overlimit.http.callables import SelfDescribing, shown
 from overlimit.http.request import Request
 
 __all__ = [
@@ -17,16 +17,14 @@ __all__ = [
     "NOBODY",
     "Anonymous",
     "Combined",
+    "IdentifierCache",
     "Identifiers",
     "Identify",
-    "Identities",
     "Key",
     "ReadsRequest",
     "as_identifiers",
-    "as_identify",
     "as_key",
     "ask",
-    "identify_by",
     "with_addresses",
 ]
 
@@ -36,7 +34,7 @@ ANONYMOUS = "anonymous"
 Identifiers = tuple[str | bytes, ...]
 
 
-class ReadsRequest(SaysWhatItIs):
+class ReadsRequest(SelfDescribing):
     """Says who sends a request, and reads that from the request itself."""
 
     __slots__ = ()
@@ -71,7 +69,6 @@ NOBODY: Identifiers = (ANONYMOUS,)
 """The identifiers of an empty identity: this very object, which those of somebody named so are not."""
 
 _MOST_IDENTIFIERS = 16
-_SHAPES = ("without parameters", "of the request")
 _TEXTS_OF_THEIR_OWN = (
     uuid.UUID,
     ipaddress.IPv4Address,
@@ -102,7 +99,7 @@ def as_identifiers(found: object) -> Identifiers:
     return tuple(known.values()) or NOBODY
 
 
-class Identities(dict[Identify, Identifiers]):
+class IdentifierCache(dict[Identify, Identifiers]):
     """Whom functions have named in one request, each of which is asked only once: ``identities[function]``.
 
     Raises TypeError for what is no identifier, ValueError for more identifiers than one call may name.
@@ -191,51 +188,6 @@ class Combined(ReadsRequest):
     def __hash__(self) -> int:
         """Return the same for equal ones."""
         return hash(self.members)
-
-
-def identify_by(identifiers: object, key_func: object, parameters: int = 0) -> Identify | None:
-    """Return the function that the options of these names mean; None: neither is set.
-
-    Functions take so many parameters.
-
-    Raises
-    ------
-    TypeError
-        Both are set, or one is not what it must be.
-    """
-    if is_set(identifiers) and is_set(key_func):
-        raise TypeError(
-            "identifiers and key_func both say who is limited: give one of them, and identifiers=[...] for "
-            "several"
-        )
-    if not is_set(key_func):
-        return as_identify("identifiers", identifiers, parameters)
-    check_callable("key_func", key_func, parameters)
-    return Key(key_func)  # type: ignore[arg-type]
-
-
-def as_identify(name: str, given: object, parameters: int = 0) -> Identify | None:
-    """Return the function that an option names, one for a list of them; None: nothing is set.
-
-    Raises
-    ------
-    TypeError
-        It is neither a function of so many parameters nor a list of these; the message names the option.
-    """
-    if not is_set(given):
-        return None
-    if isinstance(given, (list, tuple)):
-        return Combined(_as_function(f"each of {name}", member, parameters) for member in given)
-    return _as_function(name, given, parameters)
-
-
-def _as_function(name: str, given: object, parameters: int) -> Identify:
-    if isinstance(given, ReadsRequest):
-        return given
-    if not callable(given):
-        raise TypeError(f"{name} must be a function {_SHAPES[parameters]}, not {given!r}")
-    check_callable(name, given, parameters)
-    return given
 
 
 def as_key(found: object) -> str:

@@ -1,33 +1,24 @@
-"""What Flask-Limiter 4.1 calls otherwise, and what to write instead: for the messages of errors.
+"""Names of Flask-Limiter 4.1, and what to write instead: data for error messages.
 
 docs/guides/migrating.md has the same as tables.
 """
 
 from __future__ import annotations
 
-import difflib
-import functools
-from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar, ParamSpec, TypeVar
 
-from overlimit.other_names import OF_DECISION, missing
+from overlimit.other_names import OF_DECISION
 
 __all__ = [
     "ARGUMENTS",
+    "GUESSES",
     "OF_ERROR",
     "OF_EXCEPTION",
     "OF_FILTER",
     "OF_LIMIT",
     "OF_LIMITER",
     "OF_MODULE",
-    "HasMigrationHints",
-    "hints_at_arguments",
-    "no_such_option",
 ]
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 ARGUMENTS = MappingProxyType(
     {
@@ -46,9 +37,10 @@ ARGUMENTS = MappingProxyType(
 )
 """Arguments of its ``Limiter``."""
 
-_GUESSES = ARGUMENTS | dict.fromkeys(
+GUESSES = ARGUMENTS | dict.fromkeys(
     ("limit", "limits"), "write default_limits='100/minute', or application_limits= for all routes together"
 )
+"""Arguments of its ``Limiter``, and what else people try."""
 
 _OWN_LIMITER = "use an overlimit.Limiter of your own, with the same store="
 _BY_ITSELF = "leave it out: every request is decided by itself; with limiter.limit(...): charges it once more"
@@ -116,7 +108,7 @@ OF_ERROR = MappingProxyType(
         "remaining": "use error.decision.remaining",
     }
 )
-"""Attributes of what its error handlers are given, and of the limit that this names."""
+"""Attributes of the error that its error handlers are given, and of that error's limit."""
 
 OF_FILTER = MappingProxyType({"fn": "write the function first: limiter.request_filter(function)"})
 OF_EXCEPTION = MappingProxyType({"limit": "write the Decision first, as a Limiter of your own returns it"})
@@ -144,40 +136,3 @@ OF_MODULE = MappingProxyType(
     }
 )
 """Names of its modules."""
-
-
-class HasMigrationHints:
-    """Says of an attribute that Flask-Limiter's class has what this one has instead."""
-
-    _migration_hints: ClassVar[Mapping[str, str]]
-
-    # A type checker shall go on telling of attributes that are not there.
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> object:
-            """Raise AttributeError."""
-            raise missing(self, name, type(self)._migration_hints)
-
-
-def hints_at_arguments(hints: Mapping[str, str]) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Let a function answer an argument by its name in Flask-Limiter with what to write instead."""
-
-    def decorated(function: Callable[P, R]) -> Callable[P, R]:
-        @functools.wraps(function)
-        def called(*args: P.args, **kwargs: P.kwargs) -> R:
-            for name in kwargs.keys() & hints.keys():
-                raise TypeError(f"{function.__qualname__} has no argument {name!r}: {hints[name]}")
-            return function(*args, **kwargs)
-
-        return called
-
-    return decorated
-
-
-def no_such_option(name: str, known: Collection[str]) -> TypeError:
-    """Return the error of an option that a RateLimit does not have."""
-    if name in _GUESSES:
-        return TypeError(f"RateLimit has no option {name!r}: {_GUESSES[name]}")
-    nearest = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {nearest[0]!r}?" if nearest else f"it has {', '.join(known)}"
-    return TypeError(f"RateLimit has no option {name!r}: {hint}")

@@ -1,0 +1,363 @@
+"""The RateLimits of an app: each with its settings and its store, all of them, and how they are switched."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import cast
+from weakref import WeakSet
+
+from overlimit import Limiter, MemoryStore
+from overlimit._forks import PerProcess
+from overlimit.http.addresses import Addresses
+from overlimit.http.callables import shown
+from overlimit.http.decorations import Decoration, Exemptions
+from overlimit.http.fields import HeaderNames
+from overlimit.http.identifiers import Anonymous, Identify
+from overlimit.http.options import LimitOptions
+from overlimit.http.policy_names import RecentNames, distinct
+from overlimit.http.ready_made import by_address_and_user
+from overlimit.http.rules import Arguments, CounterScope, Role, UnregisteredLimiter
+from overlimit.http.settings import Settings
+from overlimit.limiter import OnError
+from overlimit.limits import as_limits
+from overlimit.stores import Store, as_store
+
+__all__ = ["AppRateLimit", "AppRateLimits", "RateLimitHandle", "Reset"]
+
+Reset = Callable[[Limiter], None]
+"""Resets one identifier, or all, of a limiter."""
+
+_log = logging.getLogger("overlimit")
+
+
+class AppRateLimit:
+    """A RateLimit on one app: its settings there, and where it counts.
+
+    ``prefix`` is the beginning of all its policy names.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        prefix: str = "",
+        memory: Callable[[], MemoryStore] = MemoryStore,
+        *,
+        default_identify: Identify = by_address_and_user,
+        handle: RateLimitHandle | None = None,
+    ) -> None:
+        """Take complete settings whose limits have been checked.
+
+        Parameters
+        ----------
+        memory
+            Returns the app's own memory store.
+        default_identify
+            Returns the identifiers of a request, where no option does.
+        handle
+            The RateLimit itself, whose exemptions and filters may change at any time.
+
+        Raises
+        ------
+        ValueError
+            The URL of the store is malformed.
+        """
+        given = settings.options
+        self.settings = settings
+        self.prefix = prefix
+        self.read_limits = settings.limits
+        self.header_names = given.get("header_names") or HeaderNames()
+        self.legacy_names = self.header_names if given.get("headers") in ("legacy", "both") else None
+        self.shadow = bool(given.get("shadow"))
+        self.in_fields = given.get("headers") in ("draft", "both") and not self.shadow
+        self.enabled_by_settings = given.get("enabled") is not False
+        self.enabled = self.enabled_by_settings
+        handle = RateLimitHandle() if handle is None else handle
+        self.exemptions, self.request_filters = handle.exemptions, handle.request_filters
+        self._unusable_store = given.get("unusable_store")
+        self.store: Store = self._store_or_memory(given.get("store") or "memory://", memory)
+        self.clock = given.get("clock")
+        self.on_error: OnError = given.get("on_error") or "allow"
+        share = given.get("local_share")
+        self.local_share = 1.0 if share is None else share
+        self.addresses = Addresses.of(given.get("trusted_proxies"), given.get("ipv6_prefix"))
+        self.identify = cast("Identify | None", given.get("identifiers")) or default_identify
+        self.anonymous: Anonymous = given.get("anonymous") or "share"
+        self.request_identifier = given.get("request_identifier")
+        self.recent_names = RecentNames()
+        self.fallback = self._make_fallback()
+
+    def identifiers_shown(self, own: Identify | None = None) -> str:
+        """Return the name of the function that returns the identifiers: a limit's own, or the RateLimit's."""
+        return shown(own or self.identify)
+
+    def _make_fallback(self) -> AppRateLimit | None:
+        """Return a RateLimit whose limits replace all others while the store fails, if there are any."""
+        if not self.settings.fallback.parts:
+            return None
+        self.on_error = "raise"
+        fallback = copy.copy(self)
+        fallback.store, fallback.on_error = MemoryStore(), "allow"
+        fallback.recent_names, fallback.fallback = RecentNames(), None
+        return fallback
+
+    def _store_or_memory(self, store: str | Store, memory: Callable[[], MemoryStore]) -> Store:
+        """Return the store; a RateLimit that is not enabled needs none, and raises when it is enabled."""
+        # Each app has counts of its own in memory, as it would in a process of its own.
+        if self._unusable_store is not None or store == "memory://":
+            return memory()
+        try:
+            return as_store(store)
+        except ValueError as error:
+            if self.enabled:
+                raise
+            self._unusable_store = error
+            return memory()
+
+    def check_store(self) -> None:
+        """Raise ValueError if the store is unusable, which did not matter while this was disabled."""
+        if self._unusable_store is not None:
+            raise self._unusable_store
+
+    @property
+    def call_group(self) -> tuple[object, ...]:
+        """The same for RateLimits that can be decided in one call."""
+        alone = id(self) if self.fallback else None
+        return id(self.store), id(self.clock), self.shadow, alone
+
+    @property
+    def always_holds(self) -> bool:
+        """Whether it is enabled, and has no filter that lets requests pass."""
+        return self.enabled and not self.request_filters
+
+    def holds_for(self, arguments: Arguments) -> bool:
+        """Return whether it is enabled and none of its filters lets the request pass."""
+        return self.enabled and not any(passes(*arguments) for passes in self.request_filters)
+
+    def on_breach_of(self, role: Role) -> Callable[..., object] | None:
+        """Return the hook that is called with a refusal by a rule of this role."""
+        options = self.settings.options
+        return options.get("on_meta_breach") if role is Role.ON_REFUSAL else options.get("on_breach")
+
+    def counts_per_endpoint(self, options: LimitOptions, scope: CounterScope) -> bool:
+        """Return whether limits of these options count only the endpoint of their scope."""
+        return scope.counts_per_endpoint and not options.is_shared and self.request_identifier is None
+
+    def reset(self, names: Iterable[str], endpoint: str | None, reset: Reset) -> None:
+        """Reset policies of these names, and all that were used lately.
+
+        With ``endpoint``, of the latter only those that count nothing but this endpoint.
+
+        Raises
+        ------
+        StoreError
+            The store cannot answer.
+        """
+        if self.fallback is not None:
+            self.fallback.reset((), endpoint, reset)
+        recent = self.recent_names if endpoint is None else self.recent_names.of_endpoint(endpoint)
+        for name in dict.fromkeys((*names, *recent)):
+            # A reset goes by the name, whatever the limits; "local" resets the local fallback as well.
+            any_limits = as_limits("1/second")
+            reset(UnregisteredLimiter(any_limits, name=name, store=self.store, on_error="local"))
+
+
+class AppRateLimits:
+    """All RateLimits of one app, in the order they were registered."""
+
+    def __init__(
+        self, app: object, app_name: str, default_identify: Identify, *, how_to_register: str
+    ) -> None:
+        """Start without any.
+
+        Parameters
+        ----------
+        default_identify
+            Returns the identifiers of a request, where no option does.
+        how_to_register
+            What an error tells a user to write whose RateLimit is not registered.
+        """
+        self.app = app
+        self.lock = PerProcess(threading.RLock)
+        """Held while a RateLimit is registered, and while plans are compiled."""
+        self.on_change: Callable[[], None] = lambda: None
+        """Called whenever other limits may hold than before."""
+        self._app_name, self._how_to_register = app_name, how_to_register
+        self._default_identify = default_identify
+        self._registered: dict[RateLimitHandle, AppRateLimit] = {}
+        self._implicit: AppRateLimit | None = None
+        self._memory: MemoryStore | None = None
+
+    def __iter__(self) -> Iterator[AppRateLimit]:
+        """Yield every RateLimit that may have to decide a request."""
+        yield from self._registered.values()
+        if self._implicit is not None and not self._registered:
+            yield self._implicit
+
+    @property
+    def first(self) -> AppRateLimit | None:
+        """The first of them."""
+        return next(iter(self), None)
+
+    def get(self, handle: RateLimitHandle) -> AppRateLimit | None:
+        """Return what a RateLimit is on this app; None: it is not registered."""
+        return self._registered.get(handle)
+
+    def register(self, handle: RateLimitHandle, settings: Settings) -> None:
+        """Add a RateLimit with its complete settings, or replace the settings of a registered one.
+
+        Raises
+        ------
+        InvalidLimit
+            A limit is malformed.
+        ValueError, TypeError
+            Another option has an invalid value.
+        """
+        settings.check()
+        with self.lock():
+            self._register(handle, settings)
+            self.on_change()
+
+    def _register(self, handle: RateLimitHandle, settings: Settings) -> None:
+        taken = [own.prefix for known, own in self._registered.items() if known is not handle]
+        self._registered[handle] = AppRateLimit(
+            settings,
+            _unused_prefix(settings.options.get("key_prefix") or "", taken),
+            self._own_memory,
+            default_identify=self._default_identify,
+            handle=handle,
+        )
+        handle.apps.add(self)
+
+    def acting_for(self, decoration: Decoration) -> AppRateLimit:
+        """Return the RateLimit through which a decorator's limits hold.
+
+        Raises
+        ------
+        RuntimeError
+            The RateLimit of a bound decorator is not registered on this app.
+        """
+        if decoration.handle is None:
+            return next(iter(self._registered.values()), None) or self._make_implicit()
+        rate_limit = self._registered.get(decoration.handle)
+        if rate_limit is None:
+            raise RuntimeError(
+                f"a view of {self._app_name!r} is limited by a RateLimit that this app doesn't have: "
+                f"{self._how_to_register}"
+            )
+        return rate_limit
+
+    def check(self, decorations: Iterable[Decoration]) -> None:
+        """Raise RuntimeError if a decoration is bound to a RateLimit that is not registered on this app."""
+        for decoration in decorations:
+            self.acting_for(decoration)
+
+    def _make_implicit(self) -> AppRateLimit:
+        if self._implicit is None:
+            _log.warning(
+                "%r has no RateLimit: rate_limit counts in the memory of this process. "
+                "RateLimit(app, store=...) chooses where, RateLimit(app) keeps it and ends this hint.",
+                self._app_name,
+            )
+            self._implicit = AppRateLimit(Settings({}).completed({}), default_identify=self._default_identify)
+        return self._implicit
+
+    def _own_memory(self) -> MemoryStore:
+        if self._memory is None:
+            self._memory = MemoryStore()
+        return self._memory
+
+
+class RateLimitHandle:
+    """What a RateLimit is on all its apps, whatever their framework: exemptions, filters and its switch."""
+
+    def __init__(self) -> None:
+        """Start without apps."""
+        self.exemptions = Exemptions()
+        self.request_filters: list[Callable[..., object]] = []
+        self.apps: WeakSet[AppRateLimits] = WeakSet()
+        self.was_registered = False
+        """Whether it was ever registered on an app, even if that no longer exists."""
+        self._enabled: bool | None = None
+        self._suspensions = 0
+        self._switching = PerProcess(threading.Lock)
+
+    def is_on(self, app: object) -> bool:
+        """Return whether it is registered on this app."""
+        return any(each.app is app for each in self.apps)
+
+    def note_change(self) -> None:
+        """Let the apps find out anew which limits hold where."""
+        for each in self.apps:
+            each.on_change()
+
+    @property
+    def enabled(self) -> bool:
+        """Whether anything is limited: False while `suspended`."""
+        if self._suspensions:
+            return False
+        if self._enabled is not None:
+            return self._enabled
+        return all(each.enabled for each in self._on_apps())
+
+    def switch(self, enabled: bool) -> None:
+        """Enable or disable it on all apps.
+
+        Raises
+        ------
+        ValueError
+            It is enabled and its store is unusable.
+        """
+        with self._switching():
+            self._switch(enabled)
+
+    def switch_new_apps(self) -> None:
+        """Enable or disable it on apps that were added since, as on the others.
+
+        Raises
+        ------
+        ValueError
+            It is enabled and its store is unusable.
+        """
+        self.was_registered = True
+        with self._switching():
+            self._switch(self._enabled)
+
+    @contextmanager
+    def suspended(self) -> Iterator[None]:
+        """Limit nothing within a ``with`` block, in any thread. Blocks may overlap."""
+        self._suspend(1)
+        try:
+            yield
+        finally:
+            self._suspend(-1)
+
+    def _suspend(self, more: int) -> None:
+        with self._switching():
+            self._suspensions += more
+            self._switch(self._enabled)
+
+    def _switch(self, enabled: bool | None) -> None:
+        """Switch on or off, except while suspended; None: as options and configuration say."""
+        wanted = [
+            (each, each.enabled_by_settings if enabled is None else enabled) for each in self._on_apps()
+        ]
+        for each, on in wanted:
+            if on:
+                each.check_store()
+        self._enabled = enabled
+        for each, on in wanted:
+            each.enabled = on and not self._suspensions
+        self.note_change()
+
+    def _on_apps(self) -> list[AppRateLimit]:
+        found = [each.get(self) for each in self.apps]
+        return [rate_limit for rate_limit in found if rate_limit is not None]
+
+
+def _unused_prefix(prefix: str, taken: list[str]) -> str:
+    # Two RateLimits of one app never share a count, not even when nobody gave them a prefix.
+    return prefix if prefix not in taken else distinct([*taken, prefix or "second"])[-1]
