@@ -27,24 +27,24 @@ Role role_from(PyObject* number) {
   return Role(role);
 }
 
-/// Whom functions have named in a request, each of which is asked once, with `arguments`; `read` makes
-/// identifiers of what they return.
-struct Identities {
+/// The identifiers that functions have returned in a request. Each function is called once, with `arguments`,
+/// and `read` converts what it returns.
+struct IdentifierCache {
   PyObject* known;
   PyObject* read;
   PyObject* arguments;
 
-  /// The tuple of whom `who` names.
-  [[nodiscard]] Object of(PyObject* who) const {
-    if (PyObject* const identifiers = PyDict_GetItemWithError(known, who)) {
+  /// The tuple of identifiers that `identify` returns.
+  [[nodiscard]] Object of(PyObject* identify) const {
+    if (PyObject* const identifiers = PyDict_GetItemWithError(known, identify)) {
       return Object::borrow(identifiers);
     }
     if (PyErr_Occurred() != nullptr) throw PythonError{};
-    const Object found = Object::steal(checked(PyObject_CallObject(who, arguments)));
+    const Object found = Object::steal(checked(PyObject_CallObject(identify, arguments)));
     Object identifiers = Object::steal(checked(identifiers_in(found.get())));
     if (!PyTuple_Check(identifiers.get())) raise_value_error("identifiers are read into a tuple");
     check_count(std::size_t(PyTuple_GET_SIZE(identifiers.get())));
-    if (PyDict_SetItem(known, who, identifiers.get()) < 0) throw PythonError{};
+    if (PyDict_SetItem(known, identify, identifiers.get()) < 0) throw PythonError{};
     return identifiers;
   }
 
@@ -58,7 +58,7 @@ struct Identities {
     return PyUnicode_CheckExact(found) && PyUnicode_GET_LENGTH(found) > 0;
   }
 
-  /// Whether there is nothing to be read: a list or tuple of different texts.
+  /// Whether no conversion is needed, as for a list or tuple of different texts.
   static bool are_plain(PyObject* found) {
     if (!PyList_CheckExact(found) && !PyTuple_CheckExact(found)) return false;
     const std::span members(PySequence_Fast_ITEMS(found), std::size_t(PySequence_Fast_GET_SIZE(found)));
@@ -71,17 +71,17 @@ struct Identities {
   }
 };
 
-/// A rule (limiter, identify, cost, role): charges each whom `identify` names the cost, which may be a
-/// function that says it.
-void add_rule(CollectedAll& collected, PyObject* rule, const Identities& identities) {
+/// Adds a resolved rule (limiter, identify, cost, role): a charge for each identifier that `identify`
+/// returns. The cost may be a function that returns it.
+void add_rule(CollectedAll& collected, PyObject* rule, const IdentifierCache& identifiers) {
   if (!PyTuple_Check(rule) || PyTuple_GET_SIZE(rule) != 4) {
     raise_value_error("a rule is a tuple (limiter, identify, cost, role)");
   }
-  collected.kept.push_back(identities.of(PyTuple_GET_ITEM(rule, 1)));
+  collected.kept.push_back(identifiers.of(PyTuple_GET_ITEM(rule, 1)));
   PyObject* const named = collected.kept.back().get();
   PyObject* const cost = PyTuple_GET_ITEM(rule, 2);
   const Object units = PyCallable_Check(cost) != 0
-                           ? Object::steal(checked(PyObject_CallObject(cost, identities.arguments)))
+                           ? Object::steal(checked(PyObject_CallObject(cost, identifiers.arguments)))
                            : Object::borrow(cost);
   const Role role = role_from(PyTuple_GET_ITEM(rule, 3));
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(named); ++i) {
@@ -176,16 +176,16 @@ std::string field_of(const DecisionParts& decision, PyObject* keys) {
 
 }  // namespace
 
-PyObject* hit_rules(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+PyObject* decide_request(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     if (count != 4 || !PyTuple_Check(arguments[0]) || !PyDict_Check(arguments[1]) ||
         !PyTuple_Check(arguments[3])) {
-      raise_value_error("_hit_rules takes a tuple of rules, a dict, a function and a tuple");
+      raise_value_error("_decide_request takes a tuple of rules, a dict, a function and a tuple");
     }
-    const Identities identities{.known = arguments[1], .read = arguments[2], .arguments = arguments[3]};
+    const IdentifierCache identifiers{.known = arguments[1], .read = arguments[2], .arguments = arguments[3]};
     CollectedAll collected;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments[0]); ++i) {
-      add_rule(collected, PyTuple_GET_ITEM(arguments[0], i), identities);
+      add_rule(collected, PyTuple_GET_ITEM(arguments[0], i), identifiers);
     }
     return decide_all(collected).release();
   });

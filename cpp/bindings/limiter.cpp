@@ -497,8 +497,9 @@ PyMethodDef functions[] = {
      "tuples on one store.\n\nAll or nothing, in one step and at one instant; at most 64 charges. Raises "
      "ValueError for limiters\non different stores or clocks, or for a policy and identifier that occur "
      "twice."},
-    {"_hit_rules", as_c_function(hit_rules), METH_FASTCALL,
-     "_hit_rules(rules, known, read, arguments, /)\n--\n\nhit_all for rules (limiter, identify, cost, role): "
+    {"_decide_request", as_c_function(decide_request), METH_FASTCALL,
+     "_decide_request(rules, known, read, arguments, /)\n--\n\nhit_all for rules (limiter, identify, cost, "
+     "role): "
      "each charges the identifiers known[identify], or else those that read makes of identify(*arguments); a "
      "cost may be a function that says it, a role is 0 enforce, 1 shadow, 2 on_refusal."},
     {"_rate_field", as_c_function(rate_field), METH_FASTCALL,

@@ -295,7 +295,7 @@ def hit_all(charges: Iterable[tuple[Limiter, str | bytes] | tuple[Limiter, str |
     different stores or clocks, or for a policy and identifier that occur twice.
     """
 
-def _hit_rules(
+def _decide_request(
     rules: tuple[tuple[Limiter, object, int | Callable[..., int], int], ...],
     known: dict[Any, tuple[str | bytes, ...]],
     read: Callable[[object], tuple[str | bytes, ...]],

@@ -133,14 +133,14 @@ class RequestLedger:
             _, call, decision = answer
             if call.refundable:
                 self.may_refund = True
-            if (not decision or call.has_shadows) and self._note_refusal(answer, answers[before:-1]):
+            if (not decision or call.has_shadows) and self.note_refusal(answer):
+                self._roll_back(answers[before:-1])
                 return self.refusal
         return None
 
-    def _note_refusal(self, answer: StoreAnswer, earlier: Sequence[StoreAnswer]) -> bool:
+    def note_refusal(self, answer: StoreAnswer) -> bool:
         """Note a refusal, in shadow or not; return whether the request is refused."""
         if answer.refuses:
-            self._roll_back(earlier)
             self.refusal = Refusal.of(answer)
             return True
         if answer.refuses_in_shadow:

@@ -115,10 +115,11 @@ def refusal_response(
     """Write a refusal in the media type that the request accepts, with its Retry-After."""
     media_type = accepted_media_type(accept)
     body = problem.body(media_type).encode()
-    fields = [("Content-Type", media_type), ("Content-Length", str(len(body))), ("Vary", "Accept")]
+    fields = [("Content-Type", media_type), ("Content-Length", str(len(body)))]
     seconds = retry_after_seconds(decision)
     if seconds is not None:
         fields.append((retry_after_name, str(seconds)))
+    fields.append(("Vary", "Accept"))
     return RefusalResponse(problem.status, fields, body)
 
 

@@ -77,19 +77,29 @@ class StorePlan:
         InvalidLimit, ValueError, TypeError
             A function of the app returned an invalid value.
         """
-        arguments = identifiers.request.arguments
-        active = tuple(each for each in self._rate_limits if each.holds_for(arguments))
-        call = self._call(active, (rule for each in active for rule in self._rules[each]), identifiers)
+        call = self.call_for(identifiers)
         if call is None:
             return None
         try:
             decision = call.decide(identifiers)
         except StoreError as error:
-            self.log_or_raise(error)
-            call = self._call(active, self._fallback, identifiers)
+            call = self.call_instead(call, error, identifiers)
             return None if call is None else StoreAnswer(self, call, call.decide(identifiers))
-        self._note_answer()
+        self.note_answer()
         return StoreAnswer(self, call, decision)
+
+    def call_for(self, identifiers: IdentifierCache) -> StoreCall | None:
+        """Return the call for a request; None if no rule holds for it."""
+        arguments = identifiers.request.arguments
+        active = tuple(each for each in self._rate_limits if each.holds_for(arguments))
+        return self._call(active, (rule for each in active for rule in self._rules[each]), identifiers)
+
+    def call_instead(
+        self, call: StoreCall, error: StoreError, identifiers: IdentifierCache
+    ) -> StoreCall | None:
+        """Return the call of the fallback for one that failed; raise the error if there is no fallback."""
+        self.log_or_raise(error)
+        return self._call(call.rate_limits, self._fallback, identifiers)
 
     def log_or_raise(self, error: StoreError) -> None:
         """Log a failure of the store if there is a fallback for it, or else raise it."""
@@ -98,7 +108,8 @@ class StorePlan:
         self._in_outage = True
         outages.failed(self._rate_limits[0].store, _kind_of(error), "local", str(error))
 
-    def _note_answer(self) -> None:
+    def note_answer(self) -> None:
+        """Note that the store works, which may end an outage."""
         if self._in_outage:
             self._in_outage = False
             outages.answered(self._rate_limits[0].store)

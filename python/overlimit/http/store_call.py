@@ -101,7 +101,9 @@ class StoreCall:
         for identify in self._read_from_request:
             identifiers[identify]
         # The core calls the other functions, and those that return a cost: that is the fast path.
-        return _core._hit_rules(self._core_rules, identifiers, as_identifiers, identifiers.request.arguments)
+        return _core._decide_request(
+            self._core_rules, identifiers, as_identifiers, identifiers.request.arguments
+        )
 
     def refuses(self, decision: Decision) -> bool:
         """Return whether a decision of this call refuses the request; shadow limits alone do not."""

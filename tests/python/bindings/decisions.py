@@ -70,7 +70,7 @@ def every_kind() -> dict[str, Decision]:
     roles = [limiter("1/minute", f"role-{role}") for role in range(3)]
     rules = tuple((each, lambda: ("a",), 1, role) for role, each in enumerate(roles))
     for name in ("roles allow", "roles refuse", "meta refuses"):
-        kinds[name] = _core._hit_rules(rules, {}, tuple, ())
+        kinds[name] = _core._decide_request(rules, {}, tuple, ())
     nowhere = RedisStore("unix:///nowhere/redis.sock")
     for on_error in ("allow", "deny", "local"):
         kinds[on_error] = limiter("3/minute", store=nowhere, on_error=on_error).hit("a", cost=7)

@@ -83,8 +83,8 @@ def test_a_cost_that_raises(world, error):
     for call in (
         lambda: world.limiter.hit("a", cost=Cost(action)),
         lambda: hit_all([(world.limiter, "a", Cost(action))]),
-        lambda: _core._hit_rules(((world.limiter, lambda: "a", Cost(action), 0),), {}, tuple, ()),
-        lambda: _core._hit_rules(((world.limiter, lambda: "a", action, 0),), {}, tuple, ()),
+        lambda: _core._decide_request(((world.limiter, lambda: "a", Cost(action), 0),), {}, tuple, ()),
+        lambda: _core._decide_request(((world.limiter, lambda: "a", action, 0),), {}, tuple, ()),
     ):
         with pytest.raises(error):
             call()
@@ -276,7 +276,7 @@ def test_functions_of_rules_that_change_what_is_known(world):
         return tuple(found)
 
     rules = ((world.limiter, who, 1, 0), (world.limiter, lambda: {"c": 1}, lambda: known.clear() or 2, 0))
-    decision = _core._hit_rules(rules, known, read, ())
+    decision = _core._decide_request(rules, known, read, ())
     assert {detail.identifier for detail in decision.details} == {"a", "b", "c"}
     assert decision.cost == 4
 
@@ -287,13 +287,13 @@ def test_functions_of_rules_that_change_what_is_known(world):
 def test_functions_of_rules_that_return_nonsense(world, found):
     for read in (lambda found: found, lambda found: (found,), lambda found: None):
         with pytest.raises((TypeError, ValueError)):
-            _core._hit_rules(((world.limiter, lambda: found, 1, 0),), {}, read, ())
+            _core._decide_request(((world.limiter, lambda: found, 1, 0),), {}, read, ())
     still_works(world.limiter)
 
 
 def test_functions_of_rules_are_given_the_arguments(world):
     rules = ((world.limiter, lambda who, cost: who, lambda who, cost: cost, 0),)
-    decision = _core._hit_rules(rules, {}, tuple, ("a", 3))
+    decision = _core._decide_request(rules, {}, tuple, ("a", 3))
     assert (decision.identifier, decision.cost) == ("a", 3)
 
 
@@ -311,14 +311,14 @@ def test_functions_of_rules_are_given_the_arguments(world):
 )
 def test_rules_that_are_nonsense(world, wrong):
     with pytest.raises((TypeError, ValueError)):
-        _core._hit_rules(*wrong)
+        _core._decide_request(*wrong)
     still_works(world.limiter)
 
 
 @pytest.mark.parametrize("role", [-1, 3, 2**80, None, "0", 0.5])
 def test_roles_that_are_none(world, role):
     with pytest.raises((TypeError, ValueError, OverflowError)):
-        _core._hit_rules(((world.limiter, lambda: "a", 1, role),), {}, tuple, ())
+        _core._decide_request(((world.limiter, lambda: "a", 1, role),), {}, tuple, ())
     still_works(world.limiter)
 
 
@@ -377,7 +377,7 @@ def test_a_manual_clock_that_tells_the_time_its_own_way_is_asked(world):
 def test_what_is_derived_of_a_decision_gives_nothing_back(world):
     limiters = [world.new_limiter(name=name) for name in ("enforced", "shadow")]
     rules = tuple((limiter, lambda: ("a",), 3, role) for role, limiter in enumerate(limiters))
-    decision = _core._hit_rules(rules, {}, tuple, ())
+    decision = _core._decide_request(rules, {}, tuple, ())
     derived = [decision._with_shadows_enforced(), decision._postponed(5)]
     for each in derived:
         for limiter in limiters:

@@ -177,7 +177,7 @@ def uses() -> dict[str, Use]:
     }
     functions = {
         "hit_all": Use(_core.hit_all, [[(limiter, "a", 1), (limiter, b"b")]]),
-        "_hit_rules": Use(_core._hit_rules, [world.rules, {}, tuple, ()]),
+        "_decide_request": Use(_core._decide_request, [world.rules, {}, tuple, ()]),
         "_rate_field": Use(_core._rate_field, [(("a", "b"),), decision]),
         "_fork_generation": Use(_core._fork_generation),
         "default_precision_us": Use(_core.default_precision_us, [60_000_000], rounds=20_000),

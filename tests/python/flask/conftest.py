@@ -112,10 +112,10 @@ def make_app(store: MemoryStore | RedisStore, clock: ManualClock) -> Callable[..
 def store_calls(monkeypatch: pytest.MonkeyPatch) -> list[list[tuple[Any, ...]]]:
     """Return the charges of each call to a store, as they come."""
     calls: list[list[tuple[Any, ...]]] = []
-    hit_rules = _core._hit_rules
+    decide_request = _core._decide_request
 
     def noted(rules: Any, known: Any, *rest: Any) -> Decision:
-        decision = hit_rules(rules, known, *rest)
+        decision = decide_request(rules, known, *rest)
         calls.append(
             [
                 (limiter, identifier, cost)
@@ -125,5 +125,5 @@ def store_calls(monkeypatch: pytest.MonkeyPatch) -> list[list[tuple[Any, ...]]]:
         )
         return decision
 
-    monkeypatch.setattr(_core, "_hit_rules", noted)
+    monkeypatch.setattr(_core, "_decide_request", noted)
     return calls

@@ -65,7 +65,7 @@ def test_each_limit_shows_who_binds(spent, identifiers):
             limiter.hit(identifier, cost=cost)
         clock.advance(pause)
     rules = tuple((limiter, lambda: identifiers, 1, ENFORCE) for limiter in limiters)
-    decision = _core._hit_rules(rules, {}, tuple, ())
+    decision = _core._decide_request(rules, {}, tuple, ())
     assert _core._rate_field(keys(limiters), decision) == field(limiters, identifiers, decision)
 
 
@@ -73,7 +73,7 @@ def test_what_is_not_shown_leaves_no_trace():
     store = MemoryStore()
     one, two, three = (Limiter("5/minute", name=name, store=store) for name in ("one", "two", "three"))
     rules = ((one, str, 1, SHADOW), (two, str, 1, ENFORCE), (three, str, 1, ON_REFUSAL))
-    decision = _core._hit_rules(rules, {str: ("a",)}, tuple, ())
+    decision = _core._decide_request(rules, {str: ("a",)}, tuple, ())
     assert _core._rate_field((None, ("two=",), None), decision).startswith("two=4;t=")
     assert _core._rate_field((None, None, None), decision) == ""
 
