@@ -10,20 +10,9 @@
 #include "given.hpp"
 #include "object.hpp"
 #include "overlimit/calendar.hpp"
+#include "waits.hpp"
 
 namespace overlimit::python {
-
-/// Holds the GIL in a thread that may or may not have it.
-class GilHeld {
- public:
-  GilHeld() : state_(PyGILState_Ensure()) {}
-  ~GilHeld() { PyGILState_Release(state_); }
-  GilHeld(const GilHeld&) = delete;
-  GilHeld& operator=(const GilHeld&) = delete;
-
- private:
-  PyGILState_STATE state_;
-};
 
 /// Asks Python. What it raises stays set in this thread, and PythonError is thrown.
 inline Bounds bounds_from(PyObject* periods, Micros instant) {

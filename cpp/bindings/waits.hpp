@@ -4,15 +4,32 @@
 #include <Python.h>
 
 #include "errors.hpp"
+#include "object.hpp"
 #include "overlimit/store.hpp"
 
 namespace overlimit::python {
 
+/// Holds the GIL in a thread that may or may not have it. Of an interpreter that has ended there is none: the
+/// thread stays here.
+class GilHeld {
+ public:
+  GilHeld() : state_(ensured()) {}
+  ~GilHeld() { PyGILState_Release(state_); }
+  GilHeld(const GilHeld&) = delete;
+  GilHeld& operator=(const GilHeld&) = delete;
+
+ private:
+  static PyGILState_STATE ensured() {
+    if (is_finalizing()) stay_forever();
+    return PyGILState_Ensure();
+  }
+
+  PyGILState_STATE state_;
+};
+
 inline bool python_interrupts() {
-  const PyGILState_STATE state = PyGILState_Ensure();
-  const bool interrupted = PyErr_CheckSignals() != 0;
-  PyGILState_Release(state);
-  return interrupted;
+  const GilHeld held;
+  return PyErr_CheckSignals() != 0;
 }
 
 /// Lets other threads run Python while this one waits.

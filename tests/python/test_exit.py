@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 import textwrap
@@ -41,3 +42,49 @@ def test_daemon_threads_in_a_call_do_not_abort_the_process(redis_server, how):
             timeout=30,
         )
         assert (done.returncode, done.stderr) == (0, "")
+
+
+ENDED_DURING_A_WAIT = """
+    import ctypes, signal, sys, threading, time
+    from overlimit import Limiter
+
+    def call_number(thread):
+        with open(f"/proc/self/task/{thread.native_id}/syscall") as file:
+            return file.read().split()[0]
+
+    def wait_for(*call_numbers):
+        while call_number(waiter) not in call_numbers:
+            time.sleep(0.001)
+
+    # The process says when its interpreter has ended, and lasts a second longer.
+    libc = ctypes.CDLL(None)
+    libc.strdup.restype = ctypes.c_void_p
+    pointer = lambda function: ctypes.cast(function, ctypes.c_void_p)
+    libc.__cxa_atexit(pointer(libc.sleep), 1, None)
+    libc.__cxa_atexit(pointer(libc.perror), ctypes.c_void_p(libc.strdup(b"ended")), None)
+    # The thread that waits for a reply is held up by a signal's handler, until there is input.
+    libc.signal(signal.SIGUSR1, pointer(libc.getchar))
+
+    limiter = Limiter("5/second", name="default", store=sys.argv[1])
+    waiter = threading.Thread(target=limiter.hit, args=["a"], daemon=True)
+    waiter.start()
+    wait_for("7", "45", "271")  # poll, recvfrom or ppoll
+    signal.pthread_kill(waiter.ident, signal.SIGUSR1)
+    wait_for("0")  # read
+"""
+
+
+def test_a_signal_to_a_waiting_thread_does_not_abort_a_process_whose_interpreter_has_ended():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"redis://127.0.0.1:{silent.getsockname()[1]}?timeout=10"
+        program = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(ENDED_DURING_A_WAIT), url],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        with program:
+            assert program.stderr.readline().startswith("ended")
+            program.stdin.write("\n")
+            program.stdin.close()
+    assert program.returncode == 0
