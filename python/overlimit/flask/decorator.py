@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar, cast, over
 from flask import Blueprint, has_request_context
 
 from overlimit import Decision, InvalidLimit
-from overlimit._options import is_set
 from overlimit.flask.app_state import AppState, Ledger, wait_for_apps
 from overlimit.flask.current import LEDGER, current_request, this_app, this_request
 from overlimit.flask.migration_hints import OF_LIMIT
@@ -31,11 +30,8 @@ from overlimit.http.options import (
     LimitsValue,
     ReadLimits,
     Scope,
-    identify_by,
-    methods_of,
-    parts_of,
+    limit_options,
 )
-from overlimit.http.storage_urls import hides_passwords
 from overlimit.limiter import OnError
 from overlimit.limits import as_limits
 from overlimit.other_names import hints_at_arguments
@@ -145,10 +141,9 @@ def rate_limit(value: LimitsValue, **options: Unpack[LimitKeywords]) -> LimitDec
 
     Stacked decorators are all checked, together with the limits of blueprints and of the application, in one
     step: a refused request is charged nowhere. Counts are kept per endpoint. Below ``@app.route`` the request
-    is decided when the innermost decorator is called; above it, when Flask is about to call the view. Any
-    other decorated function is limited by itself whenever a request calls it. On a blueprint it holds for
-    each of its routes, and for those of the blueprints nested in it. ``with rate_limit(...):`` charges the
-    request there. Outside a request nothing is limited.
+    is decided when the innermost decorator is called; above it, when Flask is about to call the view. Other
+    functions are limited by themselves whenever a request calls them, a ``with`` block where it begins. On a
+    blueprint it holds for all its routes, nested ones too. Outside a request nothing is limited.
 
     Parameters
     ----------
@@ -156,13 +151,13 @@ def rate_limit(value: LimitsValue, **options: Unpack[LimitKeywords]) -> LimitDec
         Limits as text (``"10/second; 120/minute"``), a limit, a function without parameters that returns
         one of these for the current request (``""``: no limit), or a list of them.
     identifiers
-        Returns who sends the request: one identifier or several; or a list of functions that do. By default
-        what the RateLimit says, or `get_identifiers`.
+        Returns one identifier of the request or several, or a list of such functions; by default the
+        RateLimit's, or `get_identifiers`.
     key_func
-        As ``identifiers``, but what it returns is one identifier, as with Flask-Limiter.
+        As ``identifiers``, but it returns a single one, as with Flask-Limiter.
     anonymous
-        What becomes of requests with an empty identity: ``"share"`` limits them together, ``"exempt"`` does
-        not limit them by this; by default what the RateLimit says.
+        Whether requests without an identifier ``"share"`` a limit or are ``"exempt"``; by default the
+        RateLimit's.
     per_method
         Whether each HTTP method has counts of its own.
     methods
@@ -170,12 +165,11 @@ def rate_limit(value: LimitsValue, **options: Unpack[LimitKeywords]) -> LimitDec
     error_message
         The description of a refusal, or a function without parameters that returns it.
     exempt_when
-        A function without parameters; where it returns true the request is not limited by this.
+        A function without parameters; if it returns true, the request is not limited by this.
     override_defaults
-        Whether this replaces the default limits, and on a view those of its blueprints, on a blueprint those
-        of the ones it is nested in.
+        Whether this replaces the default limits, and those of the blueprints around the view or blueprint.
     deduct_when
-        Given the response: whether the request counts. It is charged before the view, and given back if not.
+        Given the response: whether the request counts. It is charged before the view, and refunded if not.
     on_breach
         Called with the Decision of a refusal by this limit; a response it returns is the answer.
     cost
@@ -189,22 +183,21 @@ def rate_limit(value: LimitsValue, **options: Unpack[LimitKeywords]) -> LimitDec
     name
         The name shown in header fields, by default the endpoint.
     shadow
-        Whether it only counts, logs what it would have refused, and refuses nothing.
+        Whether it only counts and logs what it would have refused.
     on_error
-        What happens when the store fails: ``"allow"``, ``"deny"`` (503), ``"local"`` or ``"raise"``; by
-        default what the RateLimit says. Of all limits of a request the strictest counts.
+        When the store fails: ``"allow"``, ``"deny"`` (503), ``"local"`` or ``"raise"``, the strictest of all
+        limits of the request; by default the RateLimit's.
 
     Raises
     ------
     InvalidLimit
         ``value`` is malformed; raised here and not at a request.
     ValueError, TypeError
-        An option has a value that it must not have.
+        An option has an invalid value.
     """
     return limiting(value, None, options)
 
 
-@hides_passwords
 def limiting(
     value: LimitsValue,
     handle: RateLimitHandle | None,
@@ -220,52 +213,19 @@ def limiting(
     InvalidLimit
         ``value`` is malformed.
     ValueError, TypeError
-        An option has a value that it must not have.
+        An option has an invalid value.
     """
     value = without_proxy(value)
     _check_limits_are_meant(value)
-    given = {
-        name: option
-        for name, option in without_proxies(keywords).items()
-        if is_set(option) or name not in _EMPTY_IS_NOT_SET
-    }
-    unknown = given.keys() - LimitKeywords.__annotations__.keys()
-    if unknown:
-        raise TypeError(
-            f"a limit has no option {min(unknown)!r}; it has {', '.join(LimitKeywords.__annotations__)}"
-        )
-    identify = identify_by(given.get("identifiers"), given.pop("key_func", None))
-    options = LimitOptions(
-        parts_of(value),
+    options = limit_options(
+        value,
+        without_proxies(keywords),
+        LimitKeywords.__annotations__,
+        read=read,
         is_shared=is_shared,
-        **{
-            **given,
-            "identifiers": identify,
-            "methods": methods_of(given.get("methods")),
-            "meta_limits": parts_of(given.get("meta_limits")),
-        },
         during_request=has_request_context(),
     )
-    options.check(read)
     return LimitDecorator(options, handle)
-
-
-_EMPTY_IS_NOT_SET = frozenset(
-    {
-        "anonymous",
-        "cost",
-        "deduct_when",
-        "error_message",
-        "exempt_when",
-        "identifiers",
-        "key_func",
-        "meta_limits",
-        "on_breach",
-        "per_method",
-        "scope",
-    }
-)
-"""Options of which None and what is empty say nothing, as with Flask-Limiter."""
 
 
 def _check_limits_are_meant(value: object) -> None:

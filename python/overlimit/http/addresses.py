@@ -1,7 +1,7 @@
-"""Whose address a request comes from: behind trusted proxies, and grouped by network.
+"""The address of a client: read through trusted proxies, and grouped by network.
 
-Texts are read with the standard library's ``ipaddress``. An IPv4 address within IPv6 (``::ffff:192.0.2.1``)
-is that IPv4 address everywhere, and an address is never known by its zone (``fe80::1%eth0``).
+Addresses are parsed by the standard library's ``ipaddress``. An IPv4 address within IPv6
+(``::ffff:192.0.2.1``) counts as that IPv4 address, and the zone of an address (``fe80::1%eth0``) is ignored.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from overlimit.http.request import Request
 __all__ = ["UNKNOWN", "Addresses", "Proxies", "checked_ipv6_prefix", "grouped"]
 
 UNKNOWN = "unknown"
-"""The address of whoever has none: a peer on a Unix socket, a test without a server."""
+"""The address of requests without one, as on a Unix socket or in a test without a server."""
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -30,7 +30,7 @@ _PORT = re.compile(r"(:[0-9]{1,5})?")
 
 
 class Proxies:
-    """The proxies whose word about an address counts.
+    """The proxies that are believed about a client's address.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class Proxies:
     Raises
     ------
     TypeError, ValueError
-        ``trusted`` is neither; the message says ``trusted_proxies``.
+        ``trusted`` is neither; the message names ``trusted_proxies``.
     """
 
     __slots__ = ("_find", "_remembered")
@@ -52,7 +52,7 @@ class Proxies:
         self._remembered = lru_cache(_REMEMBERED)(self._find) if self._find else None
 
     def client(self, peer: str | None, forwarded_for: str | Sequence[str] | None) -> str | None:
-        """Return the right-most address that is no trusted proxy's, or ``peer`` as it was given.
+        """Return the right-most address that is not a trusted proxy's, or ``peer`` unchanged.
 
         Parameters
         ----------
@@ -61,19 +61,19 @@ class Proxies:
         forwarded_for
             The value of ``X-Forwarded-For``; the values of several such lines are one list, in their order.
 
-        Each proxy adds to the right of the header whom it was asked by, and the peer is the last hop; what
-        stands to the left of what trusted proxies added is the client's invention and is never returned.
+        Each proxy appends the address of its own client to the header, and the peer is the last hop. Entries
+        to the left of those that trusted proxies appended may be invented and are never returned.
 
-        With n proxies it is the n-th entry from the right. A header of fewer entries did not pass them all:
-        then it's the peer, who cannot lie about its address. Such requests share the count of the proxy that
-        they came in at; with any entry of such a header they could choose one.
+        With n proxies it is the n-th entry from the right. A request whose header has fewer entries did not
+        pass them all. It gets the address of the peer, which cannot be forged, and shares the count of the
+        proxy at which it came in; with an entry of its header, it could choose its count.
 
-        With networks the hops are followed from the peer to the left for as long as they are trusted. When
-        all of them are, it's the left-most: a host within the trusted networks. A peer without an address is
-        in no network: behind a Unix socket give a number.
+        With networks, the hops are followed from the peer to the left while they are trusted. If all of them
+        are, it is the left-most, a host within the trusted networks. A peer without an address is in no
+        network: for a server on a Unix socket, give a number.
 
-        An entry may have a port, brackets, quotes or a zone. One that is no address (``unknown``,
-        ``_hidden``) ends the search: it's the hop to its right, which reported it. Never raises.
+        An entry may have a port, brackets, quotes or a zone. One that is not an address (``unknown``,
+        ``_hidden``) ends the search: it is the hop to its right, which reported it. Never raises.
         """
         if not forwarded_for or self._find is None or self._remembered is None:
             return peer
@@ -84,14 +84,14 @@ class Proxies:
 
 
 class Addresses(NamedTuple):
-    """Under which text the address of a request is counted."""
+    """How the address of a request is found and grouped."""
 
     proxies: Proxies
     ipv6_prefix: int
 
     @classmethod
     def of(cls, trusted_proxies: int | Sequence[str] | None, ipv6_prefix: int | None) -> Addresses:
-        """Read the two options; None: no proxy, networks of 64 bits.
+        """Read the two options; None means no proxy, and networks of 64 bits.
 
         Raises
         ------
@@ -102,18 +102,18 @@ class Addresses(NamedTuple):
         return cls(Proxies(trusted_proxies or 0), prefix)
 
     def counted(self, request: Request) -> str:
-        """Return the address of who sent a request, as it is counted."""
+        """Return the client's address of a request, as it is counted."""
         client = self.proxies.client(request.peer_address(), request.header("X-Forwarded-For"))
         return grouped(client, self.ipv6_prefix)
 
 
 @lru_cache(_REMEMBERED)
 def grouped(address: str | None, ipv6_prefix: int = 64) -> str:
-    """Return under which text an address is counted: one person has a whole IPv6 network.
+    """Return the text as which an address is counted: one person may have a whole IPv6 network.
 
     IPv4 is the address, IPv6 its network, as in ``2001:db8:1:2::/64``, or with a prefix of 128 the address.
-    What is no address stays as it is; None and the empty text are `UNKNOWN`. The results of the last few
-    thousand addresses are kept.
+    A text that is not an address stays as it is; None and the empty text are `UNKNOWN`. The results of the
+    last few thousand addresses are kept.
 
     Raises ValueError or TypeError for an ``ipv6_prefix`` outside 1 to 128.
     """
@@ -127,7 +127,7 @@ def grouped(address: str | None, ipv6_prefix: int = 64) -> str:
 
 
 def checked_ipv6_prefix(value: object) -> int:
-    """Return ``value`` if it can be an IPv6 prefix length; else raise, saying ``ipv6_prefix``."""
+    """Return ``value`` if it can be an IPv6 prefix length; raise an error about ``ipv6_prefix`` if not."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"ipv6_prefix must be a whole number from 1 to {_IPV6_BITS}, not {value!r}")
     if not 1 <= value <= _IPV6_BITS:

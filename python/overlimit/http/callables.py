@@ -68,7 +68,7 @@ def _takes(function: Callable[..., object], arguments: int) -> bool:
 
 
 class _WithoutRequest(SelfDescribing):
-    """A function of the app that takes no request: it is called without the last argument."""
+    """A function of the app that takes no request, and is called without the last argument."""
 
     __slots__ = ("function",)
 

@@ -1,7 +1,6 @@
 """The ``RATELIMIT_*`` keys of an app's configuration: those of Flask-Limiter 4.1, and our own.
 
-Values may be texts, as they come from environment variables. A wrong value is a ValueError that
-names its key.
+Values may be texts, as from environment variables. An invalid value is a ValueError that names its key.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ HEADERS = ("draft", "legacy", "both", None)
 """Which fields a response carries."""
 
 ON_ERROR = ("raise", "allow", "deny", "local")
-"""What is done when the store fails."""
+"""What to do when the store fails."""
 
 MOVING_WINDOW = "moving-window"
 
@@ -43,37 +42,36 @@ STRATEGIES = MappingProxyType(
 
 Options: TypeAlias = dict[str, object]
 Read: TypeAlias = Callable[[str, Any], Options]
-"""Turns a key and its value into options."""
+"""Converts a key and its value to options."""
 
 _T = TypeVar("_T")
 
 _PREFIX = "RATELIMIT_"
 _SLIP = 0.85
-"""How alike two keys are that differ by a slip of the pen, from 0 to 1."""
+"""From which similarity (0 to 1) an unknown key is taken for a misspelt one."""
 _SWITCH = {"on": True, "off": False}
 
 
 def read(config: Mapping[str, Any], given: Mapping[str, object] = MappingProxyType({})) -> Options:
-    """Return the options that the ``RATELIMIT_*`` keys of ``config`` set, by name, and no others.
+    """Return the options that the ``RATELIMIT_*`` keys of ``config`` set, by name.
 
-    Keys of options that are ``given`` are not read, but for ``RATELIMIT_STORAGE_OPTIONS``: a ``store`` that
-    is given as a URL is returned with them. A key whose value is None, an empty text or an empty
-    collection is not set, but for ``RATELIMIT_HEADERS``; an empty ``RATELIMIT_ENABLED`` is an error. Where
-    two keys speak of the same option our own counts (``RATELIMIT_ALGORITHM``, ``RATELIMIT_HEADERS``,
-    ``RATELIMIT_ON_ERROR``), and a fallback in memory counts more than ``RATELIMIT_SWALLOW_ERRORS``.
+    Keys of options that are ``given`` are not read, except ``RATELIMIT_STORAGE_OPTIONS``, with which a
+    ``store`` that is given as a URL is completed. None, an empty text and an empty collection mean that a key
+    is not set, except for ``RATELIMIT_HEADERS``; an empty ``RATELIMIT_ENABLED`` is an error. Of two keys for
+    one option our own takes precedence (``RATELIMIT_ALGORITHM``, ``RATELIMIT_HEADERS``,
+    ``RATELIMIT_ON_ERROR``), and a fallback in memory takes precedence over ``RATELIMIT_SWALLOW_ERRORS``.
 
-    The options are those of a RateLimit, and a few more: ``strategy``, which ``algorithm`` stands for (None
-    when the algorithm itself was named); ``header_names``, a `HeaderNames`; ``request_identifier``, the
-    function that names what a request asks for; of what is not enabled ``unusable_store``, the error that
-    its store would be. Limits are returned as they are. A ``store`` may hold a
-    password.
+    The options are those of a RateLimit and of `AllOptions`: ``strategy`` is set with its ``algorithm`` (None
+    if the algorithm itself was given), ``request_identifier`` returns what is counted instead of the
+    endpoint, and ``unusable_store`` is the error of the store of a RateLimit that is not enabled. Limits are
+    returned unread. A ``store`` may contain a password.
 
-    Warns of each ``RATELIMIT_*`` key that is unknown, naming one that differs by a slip.
+    Warns about each unknown ``RATELIMIT_*`` key, and names a similar one.
 
     Raises
     ------
     ValueError
-        A value is wrong; the message names its key, and shows no part of a URL.
+        A value is invalid; the message names its key, and shows no part of a URL.
     """
     _warn_of_unknown(config)
     values = {key: config[key] for key in KEYS if _is_set(config, key)}
@@ -96,7 +94,7 @@ def _is_set(config: Mapping[str, Any], key: str) -> bool:
 def _warn_of_unknown(config: Mapping[str, Any]) -> None:
     for key in config:
         if isinstance(key, str) and key.startswith(_PREFIX) and key not in KEYS:
-            # Without what all of them begin with, which makes everything look alike.
+            # Without the common prefix, which makes all keys similar.
             known = {each.removeprefix(_PREFIX): each for each in KEYS}
             nearest = difflib.get_close_matches(key.removeprefix(_PREFIX), known, n=1, cutoff=_SLIP)
             hint = f"; did you mean {known[nearest[0]]}?" if nearest else ""
@@ -104,7 +102,7 @@ def _warn_of_unknown(config: Mapping[str, Any]) -> None:
 
 
 class _Key(NamedTuple):
-    """What a key is read as, and the option of a RateLimit that goes before it."""
+    """How a key is read, and the option of a RateLimit that takes precedence over it."""
 
     option: str
     read: Read
@@ -270,7 +268,7 @@ _SINGLE: dict[str, _Key] = {
     "RATELIMIT_TRUSTED_PROXIES": _option("trusted_proxies", _trusted_proxies),
     "RATELIMIT_IPV6_PREFIX": _option("ipv6_prefix", _ipv6_prefix),
 }
-"""What each key says by itself; of two that set the same option the later one counts."""
+"""All keys that are read by themselves; of two for the same option the later takes precedence."""
 
 _HEADER_NAMES = {
     "RATELIMIT_HEADER_LIMIT": "limit",
@@ -295,7 +293,7 @@ def _header_names(given: Mapping[str, Any]) -> Options:
 
 
 def _store_if_needed(given: Mapping[str, object], values: Mapping[str, Any], *, enabled: bool) -> Options:
-    """Return the store; what is not enabled needs none, so that then an error is kept for later."""
+    """Return the store; if the RateLimit is not enabled, keep an error about it for later."""
     try:
         return _given_store(given["store"], values) if "store" in given else _store(values)
     except ValueError as error:
@@ -315,7 +313,7 @@ def _store(values: Mapping[str, Any]) -> Options:
 
 
 def _given_store(given: object, values: Mapping[str, Any]) -> Options:
-    """Return the store that is given as an option, if there are storage options for its URL."""
+    """Return the store that is given as an option, completed by storage options if it is a URL."""
     options = _storage_options(values)
     if isinstance(given, str) and options:
         return _store_of_url("store", given, options)
@@ -336,7 +334,7 @@ def _store_of_url(name: str, url: str, options: Mapping[str, Any]) -> Options:
 
 
 def _checked_url(url: str) -> str:
-    """Return the URL of a store that can be made."""
+    """Return the URL if a store can be made of it."""
     if url != "memory://":
         as_store(url)
     return url

@@ -3,8 +3,8 @@
 Those of the IETF draft "RateLimit header fields for HTTP" are structured fields (RFC 9651):
 ``RateLimit-Policy: "name";q=120;w=60`` shows the limits, ``RateLimit: "name";r=119;t=60`` what is left.
 
-The ``X-RateLimit-*`` fields, common before the draft, are defined by no document. Here they are those of one
-limit, the one that binds: its quota, what is left, and at which second of the Unix epoch that changes.
+The ``X-RateLimit-*`` fields, common before the draft, are not defined by any document. Here they show the one
+limit that binds: its quota, what is left of it, and the second of the Unix epoch in which that changes.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _Names(NamedTuple):
 
 
 class _PointsToFields(type):
-    # A type checker shall go on telling of attributes that are not there.
+    # Hidden from type checkers, so that they still report missing attributes.
     if not TYPE_CHECKING:
 
         def __getattr__(cls, name: str) -> object:
@@ -57,13 +57,13 @@ class _PointsToFields(type):
 
 
 class HeaderNames(_Names, metaclass=_PointsToFields):
-    """What the ``X-RateLimit-*`` fields and ``Retry-After`` are called."""
+    """The names of the ``X-RateLimit-*`` fields and of ``Retry-After``."""
 
     __slots__ = ()
 
 
 class Item(NamedTuple):
-    """One limit as it is shown: its name within the header, its quota and its window in seconds."""
+    """One limit in the header: its name there, its quota and its window in seconds."""
 
     name: str
     quota: int
@@ -84,16 +84,15 @@ def policy_field(items: Iterable[Item]) -> str:
 
 
 def retry_after_seconds(decision: Decision) -> int | None:
-    """Return a refusal's Retry-After: seconds rounded up, at least 1; None when waiting cannot help."""
+    """Return the Retry-After of a refusal in whole seconds, at least 1; None if waiting cannot help."""
     seconds = decision.retry_after
     return None if seconds == math.inf else max(1, math.ceil(seconds))
 
 
 def given_seconds(retry_after: str | None, now: float) -> float | None:
-    """Return what a Retry-After of the application says: seconds, or a date, seen from ``now``.
+    """Return the seconds in a Retry-After of the app, which may be a date; ``now`` is in epoch seconds.
 
-    None when there is none or it says nothing (RFC 9110, section 10.2.3); ``now`` is in seconds since the
-    epoch.
+    None if there is none or it is malformed (RFC 9110, section 10.2.3).
     """
     if retry_after is None:
         return None
@@ -109,11 +108,11 @@ _USUAL_NAMES = HeaderNames()
 
 
 def legacy_fields(decision: Decision, names: HeaderNames = _USUAL_NAMES) -> list[tuple[str, str]]:
-    """Return the ``X-RateLimit-*`` fields, as (name, value); none when no store answered.
+    """Return the ``X-RateLimit-*`` fields, as (name, value); none if no store answered.
 
-    Reset is in seconds since the Unix epoch, rounded up: after a refusal when the same request passes, else
-    when the limit is as if never used. It's absent when waiting cannot help. ``Retry-After`` is not among
-    them: it belongs to every refusal, whatever fields are sent.
+    Reset is in seconds since the Unix epoch, rounded up: after a refusal the time when the same request
+    passes, else when the limit is as if never used. It is absent if waiting cannot help. ``Retry-After`` is
+    not among them, because every refusal has it, whatever fields are sent.
     """
     if decision.limit is None:
         return []

@@ -1,4 +1,4 @@
-"""From what an app says of who sends a request to the identifiers that are charged."""
+"""The identifiers of a request: how they are read from what functions of the app return."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ __all__ = [
 ]
 
 ANONYMOUS = "anonymous"
-"""Who has no identity shares this one, and is limited like any other unless told otherwise."""
+"""The identifier that requests without one share."""
 
 Identifiers = tuple[str | bytes, ...]
 
 
 class ReadsRequest(SelfDescribing):
-    """Says who sends a request, and reads that from the request itself."""
+    """Returns the identifiers of a request, which it reads by itself."""
 
     __slots__ = ()
 
     def read(self, request: Request) -> object:
-        """Return what a function of an app would return."""
+        """Return one identifier, or an iterable of them."""
         raise NotImplementedError
 
     def with_addresses(self, addresses: Addresses) -> Identify:
@@ -49,11 +49,11 @@ class ReadsRequest(SelfDescribing):
 
 
 Identify = Callable[..., object] | ReadsRequest
-"""Says who sends a request: returns one identifier, or an iterable of them."""
+"""Returns the identifiers of a request: one, or an iterable of them."""
 
 
 def ask(identify: Identify, request: Request) -> object:
-    """Return what it says of a request."""
+    """Return what the function returns for a request."""
     return identify.read(request) if isinstance(identify, ReadsRequest) else identify(*request.arguments)
 
 
@@ -63,10 +63,10 @@ def with_addresses(identify: Identify, addresses: Addresses) -> Identify:
 
 
 Anonymous = Literal["share", "exempt"]
-"""What becomes of requests with an empty identity: they share a count, or the limit is not theirs."""
+"""Whether requests without an identifier share a count, or are exempt from the limit."""
 
 NOBODY: Identifiers = (ANONYMOUS,)
-"""The identifiers of an empty identity: this very object, which those of somebody named so are not."""
+"""The identifiers of a request without any; those of a user named "anonymous" are another object."""
 
 _MOST_IDENTIFIERS = 16
 _TEXTS_OF_THEIR_OWN = (
@@ -79,11 +79,10 @@ _TEXTS_OF_THEIR_OWN = (
 
 
 def as_identifiers(found: object) -> Identifiers:
-    """Return the distinct identifiers of one request; `NOBODY` of an empty identity.
+    """Return the distinct identifiers of one request; `NOBODY` if there are none.
 
-    ``None``, an empty text and a list of nothing else are empty; empty members of a list that has others are
-    left out. Whole numbers, UUIDs and what ``ipaddress`` knows are their text. The same identifier as str and
-    as bytes counts once.
+    ``None`` and empty texts are left out. Whole numbers, UUIDs and objects of ``ipaddress`` become texts. The
+    same identifier as str and as bytes counts once.
 
     Raises
     ------
@@ -100,9 +99,9 @@ def as_identifiers(found: object) -> Identifiers:
 
 
 class IdentifierCache(dict[Identify, Identifiers]):
-    """Whom functions have named in one request, each of which is asked only once: ``identities[function]``.
+    """The identifiers of one request by function, each of which is called once: ``identifiers[function]``.
 
-    Raises TypeError for what is no identifier, ValueError for more identifiers than one call may name.
+    Raises TypeError for an invalid identifier, and ValueError for more identifiers than a call may have.
     """
 
     __slots__ = ("request",)
@@ -118,7 +117,7 @@ class IdentifierCache(dict[Identify, Identifiers]):
 
 
 class Key(ReadsRequest):
-    """A key function in the sense of Flask-Limiter: whatever it returns is one identifier."""
+    """A key function as in Flask-Limiter: whatever it returns is one identifier."""
 
     __slots__ = ("function",)
 
@@ -127,7 +126,7 @@ class Key(ReadsRequest):
         self.function = function
 
     def read(self, request: Request) -> str:
-        """Return the key of a request; empty: there is none."""
+        """Return the key of a request; empty if there is none."""
         found = ask(self.function, request)
         return found if type(found) is str else as_key(found)
 
@@ -155,7 +154,7 @@ class Key(ReadsRequest):
 
 
 class Combined(ReadsRequest):
-    """Several functions that identify a request together: all whom they name are limited."""
+    """Several functions together: all identifiers that they return are limited."""
 
     __slots__ = ("members",)
 
@@ -164,7 +163,7 @@ class Combined(ReadsRequest):
         self.members = tuple(members)
 
     def read(self, request: Request) -> list[object]:
-        """Return all whom they name."""
+        """Return the identifiers of all functions."""
         return [identifier for member in self.members for identifier in _each(ask(member, request))]
 
     def with_addresses(self, addresses: Addresses) -> Combined:
@@ -191,15 +190,15 @@ class Combined(ReadsRequest):
 
 
 def as_key(found: object) -> str:
-    """Return what a key function returned as one identifier; empty: it is an empty identity.
+    """Return what a key function returned as one identifier; empty if there is none.
 
-    It is the ``str()`` of it. The parts of a tuple or list are joined by ``:``, with a backslash before each
-    ``:`` and backslash that is within a part; with an empty part all of it is empty.
+    It is the ``str()`` of it. The parts of a tuple or list are joined by ``:``, and a ``:`` or backslash
+    within a part gets a backslash before it. If one part is empty, all of it is.
 
     Raises
     ------
     TypeError
-        It has no text of its own that is the same for each request.
+        Its text would differ in each request.
     """
     if isinstance(found, (tuple, list)):
         parts = [as_key(part) for part in found]
@@ -219,10 +218,10 @@ def _escaped(part: str) -> str:
 
 
 def _has_no_text(found: object) -> bool:
-    """Tell of what str() shows by its address or in an order of its own: a new identity at each request."""
+    """Return whether str() shows its address or an arbitrary order, which differ in each request."""
     if isinstance(found, (set, frozenset, Iterator)) or callable(found):
         return True
-    of = found.__class__  # of a proxy that of the object behind it
+    of = found.__class__  # which a proxy answers for its object
     return of.__str__ is object.__str__ and of.__repr__ is object.__repr__
 
 

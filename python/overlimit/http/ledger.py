@@ -87,16 +87,18 @@ _answer = partial(tuple.__new__, StoreAnswer)
 class RequestLedger:
     """What the stores answered to one request, in the order they were asked."""
 
-    __slots__ = ("_answers", "_identifiers", "_rolled_back", "_undecided", "may_refund", "plan", "refusal")
+    __slots__ = ("answers", "identifiers", "may_refund", "plan", "refusal", "rolled_back", "undecided")
 
     def __init__(self, request: Request, plan: RoutePlan) -> None:
         """Begin with nothing decided of a request to a route with this plan."""
         self.plan = plan
-        self._undecided = plan.stores
-        self._identifiers = identifiers = IdentifierCache()
+        self.undecided = plan.stores
+        """The stores of the route that have not been asked."""
+        self.identifiers = identifiers = IdentifierCache()
         identifiers.request = request
-        self._answers: list[StoreAnswer] = []
-        self._rolled_back: Sequence[StoreAnswer] = ()
+        self.answers: list[StoreAnswer] = []
+        self.rolled_back: Sequence[StoreAnswer] = ()
+        """The answers that were refunded because another store refused."""
         self.refusal: Refusal | None = None
         self.may_refund = False
         """Whether `refund_uncounted` must be called with the response."""
@@ -114,16 +116,16 @@ class RequestLedger:
             A function of the app returned an invalid value.
         """
         if stores is None:
-            stores, self._undecided = self._undecided, ()
-        answers = self._answers
+            stores, self.undecided = self.undecided, ()
+        answers = self.answers
         before = len(answers)
         for plan in stores:
             call = plan.fixed_call
             try:
                 if call is None:
-                    answer = plan.decide(self._identifiers)
+                    answer = plan.decide(self.identifiers)
                 else:
-                    answer = _answer((plan, call, call.decide(self._identifiers)))
+                    answer = _answer((plan, call, call.decide(self.identifiers)))
             except BaseException:  # also the timeout of a greenlet
                 self._roll_back(answers[before:])
                 raise
@@ -153,12 +155,12 @@ class RequestLedger:
 
     def _roll_back(self, answers: Sequence[StoreAnswer]) -> None:
         """Refund answers, which are shown no more, since the numbers in them hold no more either."""
-        self._rolled_back = (*self._rolled_back, *answers)
+        self.rolled_back = (*self.rolled_back, *answers)
         _call_all(answer.refund for answer in answers)
 
     def decision(self, rate_limit: AppRateLimit) -> Decision | None:
         """Return the latest decision for a RateLimit, shadow limits included."""
-        for answer in reversed(self._answers):
+        for answer in reversed(self.answers):
             if rate_limit in answer.call.rate_limits:
                 return answer.call.shown(answer.decision)
         return None
@@ -166,14 +168,14 @@ class RequestLedger:
     def refund_uncounted(self, response: Any) -> None:
         """Refund what does not count, now that the response is known; only once, even if that fails."""
         self.may_refund = False
-        _call_all(partial(answer.refund_uncounted, response, self._identifiers) for answer in self._answers)
+        _call_all(partial(answer.refund_uncounted, response, self.identifiers) for answer in self.answers)
 
     def fields(self) -> list[tuple[str, str]]:
         """Return the header fields that show the decisions."""
-        if len(self._answers) != 1 or self._rolled_back:
-            return self._fields_of_several() if self._answers else []
+        if len(self.answers) != 1 or self.rolled_back:
+            return self._fields_of_several() if self.answers else []
         # The same test as is_shown, without a call in each response.
-        _, call, decision = self._answers[0]
+        _, call, decision = self.answers[0]
         if call.in_shadow or decision.source == "error":
             return []
         policy = call.policy_field
@@ -184,8 +186,8 @@ class RequestLedger:
 
     def _fields_of_several(self) -> list[tuple[str, str]]:
         """Return the fields of all policies, each of its latest decision, and the strictest X-RateLimit."""
-        latest = {id(each.call): each for each in self._answers if each.is_shown}.values()
-        shown = [each for each in latest if each not in self._rolled_back]
+        latest = {id(each.call): each for each in self.answers if each.is_shown}.values()
+        shown = [each for each in latest if each not in self.rolled_back]
         fields = rate_fields((each.call, each.decision if each in shown else None) for each in latest)
         legacy = [
             (each.decision, each.call.legacy_names) for each in shown if each.call.legacy_names is not None

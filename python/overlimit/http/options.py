@@ -1,15 +1,16 @@
-"""The options of one limit as a decorator or a configuration gives them, checked before anything else."""
+"""The options of one limit, from a decorator or the configuration, checked before anything else."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from overlimit import InvalidLimit
 from overlimit._options import is_set
 from overlimit.http.callables import check_callable, fingerprint, shown
 from overlimit.http.identifiers import Anonymous, Combined, Identify, Key, ReadsRequest
+from overlimit.http.storage_urls import hides_passwords
 from overlimit.limiter import OnError
 from overlimit.limits import Limit, LimitsLike, as_limits
 
@@ -29,33 +30,34 @@ __all__ = [
     "hashable",
     "identify_by",
     "is_dynamic",
+    "limit_options",
     "methods_of",
     "parts_of",
     "text_of",
 ]
 
 Dynamic: TypeAlias = Callable[..., LimitsLike | None]
-"""Says during a request which limits hold; ``""`` and None: none."""
+"""Returns the limits that hold during a request; ``""`` and None: there are none."""
 
 LimitsValue: TypeAlias = LimitsLike | Dynamic | list[Any]
-"""Limits, a function that names them during a request, or a list of these."""
+"""Limits, a function that returns them during a request, or a list of these."""
 
 ReadLimits: TypeAlias = Callable[[LimitsLike, str | None], tuple[Limit, ...]]
-"""Reads limits, texts as an algorithm if one is named."""
+"""Reads limits; texts by the named algorithm, if there is one."""
 
 Cost: TypeAlias = int | Callable[..., int]
-"""What a request spends, or a function that says so during the request."""
+"""What a request spends, or a function that returns it during the request."""
 
 Scope: TypeAlias = str | Callable[..., str]
-"""What a count is divided by, or a function that says so, given the endpoint."""
+"""What a count is divided by, or a function that returns it for an endpoint."""
 
 
 @dataclasses.dataclass(frozen=True)
 class LimitOptions:
-    """What is said about one limit."""
+    """All options of one limit."""
 
     parts: tuple[LimitsLike | Dynamic, ...]
-    """The limits, by what is counted as one policy; see `parts_of`."""
+    """The limits; each part is counted as one policy (see `parts_of`)."""
     identifiers: Identify | None = None
     per_method: bool = False
     methods: frozenset[str] | None = None
@@ -74,20 +76,20 @@ class LimitOptions:
     on_error: OnError | None = None
     anonymous: Anonymous | None = None
     during_request: bool = False
-    """Whether they were made while a request was handled, as many as requests like."""
+    """Whether they were made while a request was handled, so that there may be any number of them."""
 
     def fingerprint(self, function: object) -> str:
-        """Return what tells a function of these options from others: never what a request gave it to hold."""
+        """Return a text that tells a function from others, without values that may come from a request."""
         return fingerprint(function, by_values=not self.during_request)
 
     def holds_for(self, method: str) -> bool:
-        """Tell whether it concerns requests with this HTTP method; HEAD is asked of who answers GET."""
+        """Return whether it holds for this HTTP method; HEAD counts as GET."""
         return self.methods is None or method in self.methods or counted_method(method) in self.methods
 
     def check(self, read: ReadLimits = as_limits, arguments: int = 0) -> None:
-        """Check everything; ``read`` is what makes limits of texts.
+        """Check everything; ``read`` reads the limits.
 
-        Functions are called with so many ``arguments`` that tell of the request.
+        ``arguments`` is the number of arguments for the request with which functions are called.
 
         Raises
         ------
@@ -120,13 +122,65 @@ class LimitOptions:
         _check_scope(self.scope, 1 + arguments)
 
 
+@hides_passwords
+def limit_options(
+    value: LimitsValue,
+    keywords: Mapping[str, Any],
+    known: Collection[str],
+    *,
+    read: ReadLimits = as_limits,
+    arguments: int = 0,
+    is_shared: bool = False,
+    during_request: bool = False,
+) -> LimitOptions:
+    """Return the checked options of a decorator that takes the ``known`` keywords.
+
+    Raises
+    ------
+    InvalidLimit
+        ``value`` is malformed.
+    ValueError, TypeError
+        An option has an invalid value, or there is no option of this name.
+    """
+    given = {
+        name: option for name, option in keywords.items() if is_set(option) or name not in _EMPTY_IS_NOT_SET
+    }
+    unknown = given.keys() - set(known)
+    if unknown:
+        raise TypeError(f"a limit has no option {min(unknown)!r}; it has {', '.join(known)}")
+    given["identifiers"] = identify_by(given.get("identifiers"), given.pop("key_func", None), arguments)
+    given["methods"] = methods_of(given.get("methods"))
+    given["meta_limits"] = parts_of(given.get("meta_limits"))
+    options = LimitOptions(parts_of(value), is_shared=is_shared, during_request=during_request, **given)
+    options.check(read, arguments)
+    return options
+
+
+_EMPTY_IS_NOT_SET = frozenset(
+    {
+        "anonymous",
+        "cost",
+        "deduct_when",
+        "error_message",
+        "exempt_when",
+        "identifiers",
+        "key_func",
+        "meta_limits",
+        "on_breach",
+        "per_method",
+        "scope",
+    }
+)
+"""Options for which None and empty values mean that they are not set, as in Flask-Limiter."""
+
+
 _SHAPES = ("without parameters", "of the request")
 
 
 def identify_by(identifiers: object, key_func: object, parameters: int = 0) -> Identify | None:
-    """Return the function that the options of these names mean; None: neither is set.
+    """Return the function that the options of these names stand for; None: neither is set.
 
-    Functions take so many parameters.
+    ``parameters`` is the number of parameters of such a function.
 
     Raises
     ------
@@ -145,12 +199,12 @@ def identify_by(identifiers: object, key_func: object, parameters: int = 0) -> I
 
 
 def as_identify(name: str, given: object, parameters: int = 0) -> Identify | None:
-    """Return the function that an option names, one for a list of them; None: nothing is set.
+    """Return the function that an option stands for, one for a whole list; None: it is not set.
 
     Raises
     ------
     TypeError
-        It is neither a function of so many parameters nor a list of these; the message names the option.
+        It is neither such a function nor a list of them; the message names the option.
     """
     if not is_set(given):
         return None
@@ -169,13 +223,13 @@ def _as_function(name: str, given: object, parameters: int) -> Identify:
 
 
 def check_switch(name: str, value: object) -> None:
-    """Raise TypeError for what is neither True nor False: a text such as "False" would be true."""
+    """Raise TypeError unless it is True or False: a text such as "False" would be true."""
     if not isinstance(value, bool):
         raise TypeError(f"{name} is True or False, not {value!r}")
 
 
 def counted_method(method: str) -> str:
-    """Return the HTTP method that a request counts as: what HEAD asks for is a GET without its body."""
+    """Return the HTTP method that a request counts as: HEAD is a GET without the body."""
     return "GET" if method == "HEAD" else method
 
 
@@ -192,7 +246,7 @@ def methods_of(methods: object) -> frozenset[str] | None:
 
 
 def parts_of(value: LimitsValue | None) -> tuple[LimitsLike | Dynamic, ...]:
-    """Return limits by what is counted as one policy: all that is fixed, then each function."""
+    """Return limits in parts that are counted as one policy each: all fixed limits, then each function."""
     if value is None:
         return ()
     if not isinstance(value, list):
@@ -210,19 +264,19 @@ def hashable(limits: LimitsLike) -> LimitsLike:
 
 
 def text_of(parts: tuple[LimitsLike | Dynamic, ...]) -> str:
-    """Describe limits: texts as they are, functions by their names."""
+    """Return limits as a text, with functions by their names."""
     return "; ".join(
         part if isinstance(part, str) else shown(part) if is_dynamic(part) else repr(part) for part in parts
     )
 
 
 def is_dynamic(value: LimitsLike | Dynamic) -> TypeIs[Dynamic]:
-    """Tell a function that names limits during a request."""
+    """Return whether it is a function that returns limits during a request."""
     return callable(value) and not isinstance(value, Limit)
 
 
 def check_anonymous(anonymous: object) -> None:
-    """Raise ValueError unless it's None or one of the words."""
+    """Raise ValueError unless it is None or one of the words."""
     if anonymous is not None and anonymous not in get_args(Anonymous):
         raise ValueError(f"anonymous is 'share' or 'exempt', not {anonymous!r}")
 

@@ -1,6 +1,6 @@
-"""Ready-made answers to the question who sends a request, for every framework.
+"""Ready-made ``identifiers`` functions for every framework.
 
-A framework's adapter exports them as what its ``identifiers`` take.
+Adapters of frameworks export them.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ _PEERS = Addresses.of(None, None)
 
 @dataclass(frozen=True)
 class ReadyMade(ReadsRequest):
-    """Tells from a request whom it counts for; those that are made alike are equal, so asked once."""
+    """Reads an identifier from a request; functions of equal names and addresses are called once."""
 
     text: str
-    """How it is written."""
+    """How a program writes it."""
     find: Callable[[Request, Addresses], str] = field(compare=False)
-    """Returns the identifier; an empty text: there is nobody."""
+    """Returns the identifier; an empty text if there is none."""
     addresses: Addresses = _PEERS
-    """How addresses are read."""
+    """How addresses are found and grouped."""
 
     def read(self, request: Request) -> str:
-        """Return the identifier; an empty text: there is nobody."""
+        """Return the identifier; an empty text if there is none."""
         return self.find(request, self.addresses)
 
     def with_addresses(self, addresses: Addresses) -> ReadyMade:
-        """Return the same, read in this way."""
+        """Return the same function for other addresses."""
         return replace(self, addresses=addresses)
 
     @property
@@ -85,7 +85,7 @@ by_address = ReadyMade("by_address", _address)
 """``ip:`` and the client's address."""
 
 by_user = ReadyMade("by_user", _user)
-"""``user:`` and the id of who is logged in; without one an empty identity."""
+"""``user:`` and the id of the user who is logged in; empty if there is none."""
 
 by_user_or_address = ReadyMade("by_user_or_address", _user_or_address)
 """The user if one is logged in, else the address."""
@@ -95,7 +95,7 @@ by_address_and_user = Combined([by_address, by_user])
 
 
 def by_header(name: str) -> ReadyMade:
-    """Go by a header field: ``header:``, its name in lower case and a hash of its value, which may be secret.
+    """Identify by a header field: ``header:``, its name in lower case and a hash of its value.
 
     Raises
     ------
@@ -108,24 +108,24 @@ def by_header(name: str) -> ReadyMade:
 
 
 def by_cookie(name: str) -> ReadyMade:
-    """Go by a cookie: ``cookie:``, its name and a hash of its value, which may be secret.
+    """Identify by a cookie: ``cookie:``, its name and a hash of its value, which may be a secret.
 
     Raises
     ------
     TypeError, ValueError
-        The name is no text, or an empty one.
+        The name is not a text, or empty.
     """
     start = f"cookie:{_checked(name)}"
     return ReadyMade(f"by_cookie({name!r})", lambda request, _: _hashed(start, request.cookie(name)))
 
 
 def by_path_parameter(name: str) -> ReadyMade:
-    """Go by a parameter of the path, as ``tenant`` in ``/<tenant>/orders``: ``path:``, its name and value.
+    """Identify by a parameter of the path, as ``tenant`` in ``/<tenant>/orders``: ``path:``, name and value.
 
     Raises
     ------
     TypeError, ValueError
-        The name is no text, or an empty one.
+        The name is not a text, or empty.
     """
     start = f"path:{_checked(name)}"
 
@@ -137,14 +137,14 @@ def by_path_parameter(name: str) -> ReadyMade:
 
 
 def by_json(name: str) -> ReadyMade:
-    """Go by a member of the JSON object in the body: ``json:``, its name and value.
+    """Identify by a member of the JSON object in the body: ``json:``, its name and value.
 
-    A text and a whole number are what they say; anything else counts as it is written in JSON.
+    A text and a whole number are used as they are, anything else as its JSON text.
 
     Raises
     ------
     TypeError, ValueError
-        The name is no text, or an empty one.
+        The name is not a text, or empty.
     """
     start = f"json:{_checked(name)}"
 
@@ -178,7 +178,7 @@ def _hashed(start: str, value: str | None) -> str:
 
 
 def user_id(user: object) -> str | None:
-    """Return the id of who is logged in; None: nobody is, or no id can be told, which is logged once.
+    """Return the id of a user; None if nobody is logged in or there is no id, which is logged once.
 
     A str, int or UUID is the id itself. Any other object counts when its ``is_authenticated`` (attribute or
     method; missing means yes) is true; its id is ``get_id()`` or ``id``.

@@ -42,7 +42,7 @@ Headers = Literal["draft", "legacy", "both"] | None
 
 
 class Options(TypedDict, total=False):
-    """What a RateLimit takes by name and says what it means; None means not set, but for ``headers``."""
+    """The options of a RateLimit; None means not set, except for ``headers``."""
 
     default_limits: LimitsValue | None
     default_limits_per_method: bool | None
@@ -75,7 +75,7 @@ class Options(TypedDict, total=False):
 
 
 class AllOptions(Options, total=False):
-    """The options, and those that only the configuration gives."""
+    """The options of a RateLimit, and those that only the configuration has."""
 
     strategy: str | None
     request_identifier: Callable[..., str] | None
@@ -86,9 +86,9 @@ class Settings:
     """The options of a RateLimit."""
 
     def __init__(self, options: AllOptions, arguments: int = 0) -> None:
-        """Keep what is set; a ``store`` may hold a password.
+        """Keep the options that are set; a ``store`` may contain a password.
 
-        Functions are called with so many ``arguments`` that tell of the request.
+        ``arguments`` is the number of arguments for the request with which functions are called.
         """
         given = {
             name: value
@@ -107,7 +107,7 @@ class Settings:
         InvalidLimit
             A limit is malformed.
         ValueError, TypeError
-            Another option has a value that it must not have.
+            Another option has an invalid value.
         """
         for name, options in {
             "default_limits (RATELIMIT_DEFAULT)": self.default,
@@ -167,21 +167,21 @@ class Settings:
         return limits
 
     def completed(self, config: Mapping[str, Any]) -> Settings:
-        """Fill what is not set from the ``RATELIMIT_*`` keys, and the rest from the defaults.
+        """Set what is not set from the ``RATELIMIT_*`` keys, and the rest from the defaults.
 
         Raises
         ------
         ValueError
-            A key has a value that it must not have.
+            A key has an invalid value.
         """
         found = configuration.read(config, self.options)
-        # The URL of a store is in the options as well, without what the configuration adds to it.
+        # The store comes last: the configuration may have completed a URL that is also in the options.
         store = {"store": found["store"]} if "store" in found else {}
         options = {"headers": "draft", **found, **self.options, **store}
         return Settings(cast(AllOptions, options), self.arguments)
 
     def limits(self, value: LimitsLike, algorithm: str | None = None) -> tuple[Limit, ...]:
-        """Read limits, texts as ``algorithm`` or else as what the settings say.
+        """Read limits; texts by ``algorithm``, or else by the algorithm of the settings.
 
         Raises
         ------
@@ -193,14 +193,14 @@ class Settings:
             return self._under(strategy, value)
         return as_limits(value, algorithm or self.options.get("algorithm"))
 
-    # What is compiled was checked before: what there is to be said of it is said once.
+    # Limits are checked before they are compiled, and a warning about them is logged only once.
     def _under(self, strategy: str, value: LimitsLike) -> tuple[Limit, ...]:
         known = self._checked.get(value)
         return limits_under(strategy, value) if known is None else known
 
     @property
     def default(self) -> LimitOptions:
-        """The limits of routes without limits of their own."""
+        """The limits of routes that have none of their own."""
         cost = self.options.get("default_limits_cost")
         return LimitOptions(
             parts_of(self.options.get("default_limits")),
@@ -224,21 +224,21 @@ class Settings:
 
     @property
     def meta(self) -> LimitOptions:
-        """The limits of how often one is refused."""
+        """The limits on refusals."""
         return LimitOptions(parts_of(self.options.get("meta_limits")))
 
     @property
     def fallback(self) -> LimitOptions:
-        """What holds instead of all limits while the store fails."""
+        """The limits that replace all others while the store fails."""
         return LimitOptions(parts_of(self.options.get("in_memory_fallback")))
 
 
 def limits_under(strategy: str, limits: LimitsLike) -> tuple[Limit, ...]:
-    """Return the limits as ``as_limits`` does, texts and tuples as what ``strategy`` says.
+    """Return the limits as ``as_limits`` does, with texts and tuples read by a strategy.
 
-    A log keeps each request, up to 10,000: a larger limit under ``"moving-window"`` becomes a sliding window,
-    which is exact up to one block and never admits more, and a warning says so under ``overlimit``. Raises
-    InvalidLimit for what is no limit, ValueError for what is no strategy.
+    A log keeps each request, up to 10,000, so a larger limit under ``"moving-window"`` becomes a sliding
+    window, which is exact up to one block and never admits more; a warning says so under ``overlimit``.
+    Raises InvalidLimit for invalid limits, and ValueError for an unknown strategy.
     """
     try:
         return as_limits(limits, algorithm_of(strategy))
@@ -252,7 +252,7 @@ def limits_under(strategy: str, limits: LimitsLike) -> tuple[Limit, ...]:
 
 
 def _logs_or_windows(limits: LimitsLike) -> tuple[Limit, ...] | None:
-    """Return the limits with a window for each that is too large for a log; None if no window is needed."""
+    """Return the limits with windows for those that are too large for a log; None if there are none."""
     given = {id(part) for part in limits} if isinstance(limits, (list, tuple)) else set()
     windows = as_limits(limits, SlidingWindow.algorithm)
     found = tuple(limit if id(limit) in given else _log_or_window(limit) for limit in windows)
@@ -276,9 +276,9 @@ def _log_or_window(limit: Limit) -> Limit:
 
 
 def shows_keywords(keywords: type) -> Callable[[F], F]:
-    """Show each of the keywords in the signature of a function, in the place of its ``**options``.
+    """Show the keywords in the signature of a function instead of its ``**options``.
 
-    One that may also be given by its place is shown there.
+    A keyword that is also a positional parameter is shown as that.
     """
 
     def shown(function: F) -> F:
@@ -300,7 +300,7 @@ def shows_keywords(keywords: type) -> Callable[[F], F]:
 
 
 class _NotGiven:
-    """What an option is that nobody gives: something else than None may follow from that."""
+    """The default of an option that is not given, which does not always mean the same as None."""
 
     def __repr__(self) -> str:
         return "..."
