@@ -1,4 +1,4 @@
-"""Rate limits for Flask: the extension, the decorator, and who is limited."""
+"""Rate limits for Flask: the extension, the decorator, and ready-made identifiers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from overlimit.http.fields import HeaderNames
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """Tell what to import instead; of ``from overlimit.flask import`` only an ImportError is shown."""
+        """Say what to import instead, in an ImportError: ``from overlimit.flask import`` shows no other."""
         if name in OF_MODULE:
             raise ImportError(f"overlimit.flask has no {name}: {OF_MODULE[name]}", name=__name__)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)

@@ -34,7 +34,7 @@ _HOOKS_FAILED = "_overlimit_hooks_failed"
 """The attribute of a request whose ``after_request`` hooks have failed."""
 
 _OTHER_NAMES = frozenset({"Content-Length", "Content-Type", "Location", "Set-Cookie", "Vary"})
-"""The fields that most responses have; none of them is one of ours."""
+"""The fields that most responses have, and that we never set."""
 
 _creating = PerProcess(threading.Lock)
 

@@ -14,7 +14,7 @@ from overlimit import Decision, InvalidLimit
 from overlimit.flask.app_state import AppState, Ledger, wait_for_apps
 from overlimit.flask.current import LEDGER, current_request, this_app, this_request
 from overlimit.flask.migration_hints import OF_LIMIT
-from overlimit.flask.proxies import behind, without_proxies, without_proxy
+from overlimit.flask.proxies import unproxied, without_proxies, without_proxy
 from overlimit.http.callables import shown
 from overlimit.http.decorations import (
     DECORATIONS,
@@ -50,7 +50,7 @@ B = TypeVar("B", bound=Blueprint)
 
 
 class SharedKeywords(TypedDict, total=False):
-    """What every kind of limit takes by name; see `rate_limit`."""
+    """The options of every kind of limit; see `rate_limit`."""
 
     identifiers: Identify | Sequence[Identify] | None
     key_func: Callable[[], object] | None
@@ -71,7 +71,7 @@ class SharedKeywords(TypedDict, total=False):
 
 
 class LimitKeywords(SharedKeywords, total=False):
-    """What a limit takes by name that spans no routes."""
+    """The options of a limit that does not span routes."""
 
     scope: Scope | None
 
@@ -90,7 +90,7 @@ class LimitDecorator:
     def __call__(self, target: Callable[P, R]) -> Callable[P, R]: ...
     def __call__(self, target: Any) -> Any:
         """Limit a view, a function that a request calls, or all views of a blueprint."""
-        target = behind(target)
+        target = unproxied(target)
         # A decorator may be kept and used for several functions, and each gets a decoration of its own.
         decoration = Decoration(self._options, self._handle)
         if self._handle is None or not self._handle.was_registered:
@@ -132,7 +132,7 @@ class LimitDecorator:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Do nothing: what is charged stays charged."""
+        """Do nothing: the charge remains."""
 
 
 @hints_at_arguments(OF_LIMIT)
@@ -167,7 +167,7 @@ def rate_limit(value: LimitsValue, **options: Unpack[LimitKeywords]) -> LimitDec
     exempt_when
         A function without parameters; if it returns true, the request is not limited by this.
     override_defaults
-        Whether this replaces the default limits, and those of the blueprints around the view or blueprint.
+        Whether this replaces the default limits, and those of the blueprints around it.
     deduct_when
         Given the response: whether the request counts. It is charged before the view, and refunded if not.
     on_breach
@@ -178,10 +178,9 @@ def rate_limit(value: LimitsValue, **options: Unpack[LimitKeywords]) -> LimitDec
         Divides the counts of the endpoint: a text, or a function that returns one, given the endpoint.
     meta_limits
         Limits of how often one may be refused: when they are used up every request here is refused.
-    algorithm
-        The algorithm that limits given as text follow; by default the RateLimit's.
-    name
-        The name shown in header fields, by default the endpoint.
+    algorithm, name
+        The algorithm of limits given as text, by default the RateLimit's; the name in header fields, by
+        default the endpoint.
     shadow
         Whether it only counts and logs what it would have refused.
     on_error
@@ -229,7 +228,7 @@ def limiting(
 
 
 def _check_limits_are_meant(value: object) -> None:
-    """See to it that nobody wrote ``@rate_limit`` above a view."""
+    """Check that ``@rate_limit`` was not written above a view without its limits."""
     if value is None:
         raise InvalidLimit("limits must be given: a text such as '10/second', a limit, or a list of these")
     if isinstance(value, type) or (inspect.isfunction(value) and _has_required_parameters(value)):

@@ -16,7 +16,7 @@ from overlimit.flask.commands import limits
 from overlimit.flask.current import LEDGER, this_app, this_request
 from overlimit.flask.decorator import LimitDecorator, LimitKeywords, SharedKeywords, limiting
 from overlimit.flask.migration_hints import GUESSES, OF_FILTER, OF_LIMIT, OF_LIMITER
-from overlimit.flask.proxies import behind, without_proxies, without_proxy
+from overlimit.flask.proxies import unproxied, without_proxies, without_proxy
 from overlimit.http.app_rate_limits import AppRateLimit, RateLimitHandle, Reset
 from overlimit.http.callables import check_callable
 from overlimit.http.decorations import ALL_LIMITS, ExemptionScope
@@ -37,14 +37,14 @@ F = TypeVar("F", bound=Callable[[], object])
 
 
 class Keywords(Options, total=False):
-    """What a RateLimit takes by name."""
+    """The options of a RateLimit."""
 
     app: Flask | None
     key_func: Callable[[], object] | None
 
 
 class RateLimit(HasMigrationHints):
-    """Limits the requests of one or more apps; what is of one app is in ``app.extensions["overlimit"]``.
+    """Limits the requests of one or more apps; the state of an app is in ``app.extensions["overlimit"]``.
 
     An option that is not given here is read from the app's configuration, by the name in brackets. Limits are
     a text, a limit, a function without parameters that returns one of these for the current request, or a
@@ -70,8 +70,8 @@ class RateLimit(HasMigrationHints):
         Called with the Decision of a refusal, by a meta limit or any other; a response it returns is the
         answer.
     identifiers
-        Returns who sends the current request: one identifier or several, all of them limited; called once
-        per request. `by_address` and the like do, and a list of such functions. Default: `get_identifiers`.
+        Returns one identifier of the current request or several, all of which are limited; called once per
+        request. May be `by_address` and the like, or a list of functions. Default: `get_identifiers`.
     key_func
         As ``identifiers``, but what it returns is one identifier: the ``str()`` of it, the parts of a tuple
         joined (RATELIMIT_KEY_FUNC).
@@ -111,7 +111,7 @@ class RateLimit(HasMigrationHints):
     InvalidLimit
         A limit is malformed.
     ValueError, TypeError
-        Another option has a value that it must not have, or there is no option of this name.
+        Another option has an invalid value, or there is no option of this name.
     """
 
     _migration_hints = OF_LIMITER
@@ -141,9 +141,9 @@ class RateLimit(HasMigrationHints):
         InvalidLimit
             A limit in the app's configuration is malformed.
         ValueError, TypeError
-            Another key of the configuration has a value that it must not have, or ``app`` is no Flask app.
+            Another key of the configuration has an invalid value, or ``app`` is not a Flask app.
         """
-        app = behind(app)
+        app = unproxied(app)
         if not isinstance(app, Flask):
             raise TypeError(f"init_app takes the Flask app, as in init_app(app), not {type(app).__name__}")
         state = AppState.of(app)
@@ -163,7 +163,7 @@ class RateLimit(HasMigrationHints):
         InvalidLimit
             ``value`` is malformed.
         ValueError, TypeError
-            An option has a value that it must not have.
+            An option has an invalid value.
         """
         return limiting(value, self._handle, options, read=self._settings.limits)
 
@@ -178,7 +178,7 @@ class RateLimit(HasMigrationHints):
         InvalidLimit
             ``value`` is malformed.
         ValueError, TypeError
-            An option has a value that it must not have.
+            An option has an invalid value.
         """
         keywords: LimitKeywords = {**options, "scope": scope}
         return limiting(value, self._handle, keywords, read=self._settings.limits, is_shared=True)
@@ -188,20 +188,20 @@ class RateLimit(HasMigrationHints):
     @overload
     def exempt(self, obj: T, *, flags: ExemptionScope = ALL_LIMITS) -> T: ...
     def exempt(self, obj: Any = None, *, flags: ExemptionScope = ALL_LIMITS) -> Any:
-        """Leave a view or the views of a blueprint alone, as far as the flags say; also as a decorator.
+        """Exempt a view or the views of a blueprint from the limits in ``flags``; also as a decorator.
 
-        With ``DEFAULT`` a view is free from its own decorators too. A blueprint's exemption is for those
-        nested in it only with ``DESCENDENTS``.
+        With ``DEFAULT`` a view is exempt from its own decorators, too. Blueprints nested in an exempt one are
+        exempt only with ``DESCENDENTS``.
         """
         if obj is None:
             return lambda target: self.exempt(target, flags=flags)
-        self.exemptions.add(_to_be_exempt(behind(obj)), flags)
+        self.exemptions.add(_to_be_exempt(unproxied(obj)), flags)
         self._handle.note_change()
         return obj
 
     @hints_at_arguments(OF_FILTER)
     def request_filter(self, function: F) -> F:
-        """Let requests pass uncounted for which the function, which takes no argument, returns true."""
+        """Let a request pass uncounted if the function, which takes no argument, returns true."""
         known = without_proxy(function)
         check_callable("request_filter", known, 0)
         self.request_filters.append(known)
@@ -224,23 +224,23 @@ class RateLimit(HasMigrationHints):
     def reset(self, *identifiers: object, endpoint: str | None = None) -> None:
         """Give identifiers a fresh start on the current app; without one, on all apps of this RateLimit.
 
-        It forgets what this RateLimit has counted of them, locks included, in whatever store; with
-        ``endpoint`` only what counts that endpoint alone, so no limit of the application, of a shared scope
-        or of refusals. Identifiers are such as ``identifiers`` returns: ``"ip:203.0.113.7"``, ``"user:42"``.
-        Counts whose names only a request tells (of a ``scope`` or limits that read it, of plain functions and
-        ``with`` blocks) are forgotten as far as this process has used them, the latest 1024 names; those of
-        other processes stay.
+        This resets all their counts and locks of this RateLimit, in any store; with ``endpoint`` only counts
+        of that endpoint alone, so none of the application, of a shared scope or of refusals. Identifiers are
+        what ``identifiers`` returns, such as ``"ip:203.0.113.7"`` and ``"user:42"``.
+        Counts whose names depend on the request (those of plain functions, of ``with`` blocks, and of a
+        ``scope`` or limits that read it) are reset if they are among the 1024 names that this process used
+        last; those of other processes stay.
 
         Raises
         ------
         ValueError
-            No identifier is named (`reset_all` is for everybody), one is empty, or no app has the endpoint.
+            There is no identifier (`reset_all` is for everybody), one is empty, or no app has the endpoint.
         TypeError
-            One of them is nothing that ``identifiers`` may return.
+            One of them is not what ``identifiers`` may return.
         StoreError
             The store cannot answer.
         RuntimeError
-            The current app does not have this RateLimit, or not that of one of its decorators.
+            The current app does not have this RateLimit, or that of one of its decorators.
         """
         if not identifiers:
             raise ValueError("name whom to forget, as in reset('user:42'), or call reset_all() for everybody")
@@ -287,9 +287,9 @@ class RateLimit(HasMigrationHints):
 
     @property
     def current_decision(self) -> Decision | None:
-        """The latest decision on the current request; None when there is none. A refused one is falsy.
+        """The latest decision on the current request; None if there is none. A refusal is falsy.
 
-        Where nothing but shadow limits would have refused, it is the refusal.
+        If only shadow limits would have refused, it is their refusal.
         """
         asked = this_request()
         rate_limit = None if asked is None else AppState.of(this_app()).rate_limits.get(self._handle)
@@ -316,7 +316,7 @@ def _options_of(options: Keywords) -> AllOptions:
     Raises
     ------
     TypeError
-        There is none of this name, or one is given under both of its names.
+        There is no option of this name, or one is given under both of its names.
     """
     for name in options:
         if name not in Keywords.__annotations__:
@@ -327,7 +327,7 @@ def _options_of(options: Keywords) -> AllOptions:
 
 
 def _to_be_exempt(what: Any) -> object:
-    """Return what is to be exempt if it can be."""
+    """Return the object if it can be exempt."""
     if isinstance(what, type):
         raise TypeError(f"{what.__name__} is a class: put the exemption into its decorators = [...]")
     if not (callable(what) or isinstance(what, Blueprint)):

@@ -1,4 +1,4 @@
-"""Who sends the current request."""
+"""The identifiers of the current request."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ _current_globals: Callable[[], object] = g._get_current_object
 
 
 def get_identifiers() -> list[str]:
-    """Return ``["ip:" + address]``, and ``"user:" + id`` when a user is logged in.
+    """Return ``["ip:" + address]``, and ``"user:" + id`` if a user is logged in.
 
-    The address is that of the client behind the ``trusted_proxies`` of the app's first RateLimit, an IPv6 one
-    as its network. The user is ``g.user``, else Flask-Login's ``current_user``. A str or int is the id
+    The address is the client's, by the ``trusted_proxies`` of the app's first RateLimit; an IPv6 address
+    counts as its network. The user is ``g.user``, else Flask-Login's ``current_user``. A str or int is the id
     itself. Any other object counts when its ``is_authenticated`` (attribute or method; missing means yes) is
     true; its id is ``get_id()`` or ``id``.
     """
@@ -51,30 +51,30 @@ def get_identifiers() -> list[str]:
 
 
 def get_address() -> str:
-    """Return the address that `get_identifiers` counts: for ``identifiers`` functions of one's own.
+    """Return the address that `get_identifiers` counts, for ``identifiers`` functions of your own.
 
-    It is that of the client behind the ``trusted_proxies`` of the app's first RateLimit, an IPv6 one as its
-    network; ``unknown`` outside of a request and where there is none.
+    It is the client's, by the ``trusted_proxies`` of the app's first RateLimit; an IPv6 address counts as its
+    network. It is ``unknown`` outside of a request and if there is none.
     """
     return UNKNOWN if this_request() is None else _addresses_of_app().counted(CURRENT)
 
 
 class _ByDefault(ReadsRequest):
-    """What `get_identifiers` returns; the addresses are those of the RateLimit that asks."""
+    """The same as `get_identifiers`, with the addresses of the RateLimit that uses it."""
 
     __slots__ = ()
 
     def read(self, request: Request) -> tuple[str, ...]:
-        """Return whom it names."""
+        """Return the identifiers."""
         return _identifiers(_addresses_of_app())
 
     def with_addresses(self, addresses: Addresses) -> Identify:
-        """Return what reads addresses in this way."""
+        """Return the same function for other addresses."""
         return partial(_identifiers, addresses)
 
     @property
     def shown(self) -> str:
-        """What it is known by."""
+        """The name of `get_identifiers`."""
         return shown(get_identifiers)
 
 
@@ -82,12 +82,12 @@ BY_DEFAULT = _ByDefault()
 
 
 class CurrentRequest:
-    """Tells of the current request, whichever that is."""
+    """Reads the current request, whichever that is."""
 
     __slots__ = ()
 
     arguments: tuple[()] = ()
-    """Functions of the app find the request by themselves."""
+    """Empty, because functions of the app find the current request by themselves."""
 
     def peer_address(self) -> str | None:
         """Return the address that the connection came from."""
@@ -107,7 +107,7 @@ class CurrentRequest:
         return current_request().cookies.get(name)
 
     def path_parameter(self, name: str) -> object:
-        """Return what stands in the path in the place of a parameter."""
+        """Return the value of a parameter of the route's path."""
         return (current_request().view_args or {}).get(name)
 
     def json(self) -> object:
@@ -123,10 +123,10 @@ CURRENT = CurrentRequest()
 
 
 class _CallableReadyMade(ReadyMade):
-    """A ready-made ``identifiers`` function, which may be called in a function of one's own, too."""
+    """A ready-made ``identifiers`` function, which other functions may call, too."""
 
     def __call__(self) -> str:
-        """Return the identifier of the current request; an empty text: it has none."""
+        """Return the identifier of the current request; an empty text if it has none."""
         return self.find(CURRENT, _addresses_of_app())
 
 
@@ -140,7 +140,7 @@ by_user_or_address = _callable(ready_made.by_user_or_address)
 
 
 def by_header(name: str) -> Callable[[], str]:
-    """Return an ``identifiers`` function that goes by a header field, of whose value it keeps a hash.
+    """Return an ``identifiers`` function for a header field; it is a hash of the value.
 
     Raises
     ------
@@ -151,34 +151,34 @@ def by_header(name: str) -> Callable[[], str]:
 
 
 def by_cookie(name: str) -> Callable[[], str]:
-    """Return an ``identifiers`` function that goes by a cookie, of whose value it keeps a hash.
+    """Return an ``identifiers`` function for a cookie; it is a hash of the value.
 
     Raises
     ------
     TypeError, ValueError
-        The name is no text, or an empty one.
+        The name is not a text, or empty.
     """
     return _callable(ready_made.by_cookie(name))
 
 
 def by_path_parameter(name: str) -> Callable[[], str]:
-    """Return an ``identifiers`` function that goes by a parameter of the route, as ``tenant``.
+    """Return an ``identifiers`` function for a parameter of the route, such as ``tenant``.
 
     Raises
     ------
     TypeError, ValueError
-        The name is no text, or an empty one.
+        The name is not a text, or empty.
     """
     return _callable(ready_made.by_path_parameter(name))
 
 
 def by_json(name: str) -> Callable[[], str]:
-    """Return an ``identifiers`` function that goes by a member of the JSON object in the body.
+    """Return an ``identifiers`` function for a member of the JSON object in the body.
 
     Raises
     ------
     TypeError, ValueError
-        The name is no text, or an empty one.
+        The name is not a text, or empty.
     """
     return _callable(ready_made.by_json(name))
 
@@ -201,7 +201,7 @@ def _named(address: str | None, ipv6_prefix: int, user: str | None) -> tuple[str
     return (shown, f"user:{user}") if user else (shown,)
 
 
-# As Addresses.counted, but for what the cache of _named spares: every request comes by here.
+# The same as Addresses.counted without the grouping, which _named caches; this is called in each request.
 def _client(asked: FlaskRequest, addresses: Addresses) -> str | None:
     forwarded_for = asked.environ.get("HTTP_X_FORWARDED_FOR")
     if forwarded_for is None:

@@ -1,4 +1,4 @@
-"""What is given as a ``LocalProxy``: functions are looked up behind it at each request, all else at once."""
+"""Options that are a ``LocalProxy``: a function is looked up in each request, anything else at once."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from werkzeug.local import LocalProxy
 
 from overlimit.limits import Limit
 
-__all__ = ["behind", "without_proxies", "without_proxy"]
+__all__ = ["unproxied", "without_proxies", "without_proxy"]
 
 T = TypeVar("T")
 
 
-class _Behind:
-    """Calls the function that is behind a proxy at that moment; returns a text or a limit that is there."""
+class _ProxiedFunction:
+    """Calls the function that a proxy stands for at that moment; returns it if it is a text or a limit."""
 
     __slots__ = ("_proxy",)
 
@@ -31,19 +31,19 @@ class _Behind:
         return "a LocalProxy"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Behind) and self._proxy is other._proxy
+        return isinstance(other, _ProxiedFunction) and self._proxy is other._proxy
 
     def __hash__(self) -> int:
         return id(self._proxy)
 
 
 def without_proxies(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options with functions that hash in the place of proxies and of what does not.
+    """Return the options with hashable functions instead of proxies and of unhashable functions.
 
-    Of options that are no functions what is behind a proxy now.
+    Options that are never functions get the object that the proxy stands for now.
     """
     return {
-        name: behind(value) if name in _NEVER_FUNCTIONS else without_proxy(value)
+        name: unproxied(value) if name in _NEVER_FUNCTIONS else without_proxy(value)
         for name, value in options.items()
     }
 
@@ -73,15 +73,15 @@ _NEVER_FUNCTIONS = frozenset(
 )
 
 
-def behind(value: T) -> T:
-    """Return what is behind a proxy at this moment, as ``flask.current_app``, or what is none."""
+def unproxied(value: T) -> T:
+    """Return the object that a proxy such as ``flask.current_app`` stands for now; others unchanged."""
     return value._get_current_object() if _is_proxy(value) else value  # type: ignore[attr-defined]
 
 
 def without_proxy(value: Any) -> Any:
-    """Return a function in the place of a proxy, or around one that does not hash; in lists too."""
+    """Return a function instead of a proxy, or around an unhashable function; in lists, too."""
     if _is_proxy(value):
-        return _Behind(value)
+        return _ProxiedFunction(value)
     if type(value) in (list, tuple):
         return type(value)(map(without_proxy, value))
     return partial(value) if callable(value) and not _hashes(value) else value
@@ -96,5 +96,5 @@ def _hashes(value: object) -> bool:
 
 
 def _is_proxy(value: object) -> bool:
-    # A proxy says of itself that it is what is behind it.
+    # Not isinstance: a proxy claims to be of the class of its object.
     return issubclass(type(value), LocalProxy)

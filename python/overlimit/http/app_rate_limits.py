@@ -178,7 +178,7 @@ class AppRateLimits:
         default_identify
             Returns the identifiers of a request, where no option does.
         how_to_register
-            What an error tells a user to write whose RateLimit is not registered.
+            What to write if a RateLimit is not registered: the end of an error message.
         """
         self.app = app
         self.lock = PerProcess(threading.RLock)

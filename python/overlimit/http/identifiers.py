@@ -44,7 +44,7 @@ class ReadsRequest(SelfDescribing):
         raise NotImplementedError
 
     def with_addresses(self, addresses: Addresses) -> Identify:
-        """Return what says the same and reads addresses in this way."""
+        """Return the same function for other addresses."""
         return self
 
 
@@ -58,7 +58,7 @@ def ask(identify: Identify, request: Request) -> object:
 
 
 def with_addresses(identify: Identify, addresses: Addresses) -> Identify:
-    """Return what says the same and reads addresses in this way."""
+    """Return the same function for other addresses."""
     return identify.with_addresses(addresses) if isinstance(identify, ReadsRequest) else identify
 
 

@@ -198,7 +198,7 @@ def _measured(resolved: ResolvedRule, identifier: str) -> Iterator[Description]:
 
 
 def _resolved(rule: Rule) -> ResolvedRule | None:
-    """Resolve a rule now, with a store whose failures are raised; None: that takes a request."""
+    """Resolve a rule now, with a store whose failures are raised; None if that needs a request."""
     try:
         return rule.raising().resolve_now()
     except Exception:  # what a function of the app raises when there is no request

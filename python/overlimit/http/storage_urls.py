@@ -59,8 +59,8 @@ def store_url(uri: str, options: Mapping[str, Any] | None = None) -> str:
         whatever else ``RedisStore`` takes. ``socket_timeout`` becomes its ``timeout``, the deadline of the
         whole call (0.1 s if neither is given); ``socket_connect_timeout`` can only shorten that, since
         connecting is a part of the call.
-        The query of the URL may hold the same options; what the URL says comes first. None of them means
-        anything to ``memory://``.
+        The query of the URL may contain the same options, and the URL takes precedence. They have no effect
+        on ``memory://``.
 
     An option without effect is named in a warning. Raises ValueError for a kind of store that there is not,
     for a ``connection_pool`` and for a wrong value; no message repeats a URL or a password.
@@ -109,7 +109,7 @@ class _Place(NamedTuple):
 
     @property
     def is_torn(self) -> bool:
-        """Whether a password that is not percent-encoded fell into several parts: ``RedisStore`` says so."""
+        """Whether a password without percent-encoding was split; ``RedisStore`` raises an error about it."""
         return "@" in self.path or "@" in self.query
 
     @property
