@@ -4,15 +4,14 @@
 #include <cstddef>
 #include <span>
 
-#include "asking.hpp"
+#include "charges.hpp"
 #include "clock.hpp"
-#include "collected.hpp"
-#include "collected_all.hpp"
-#include "crowded.hpp"
 #include "decision.hpp"
 #include "errors.hpp"
 #include "limiter.hpp"
 #include "on_error.hpp"
+#include "stats.hpp"
+#include "store_calls.hpp"
 
 namespace overlimit::python {
 namespace {
@@ -48,10 +47,10 @@ Keywords parse_keywords(PyObject* const* values, PyObject* names, bool takes_pat
   return keywords;
 }
 
-Object decided(std::span<Binding* const> asking, const Collected& collected, Mode mode, Micros patience,
-               PyObject* cost) {
+Object decided(std::span<LimiterState* const> limiters, const ChargeList& collected, Mode mode,
+               Micros patience, PyObject* cost) {
   collected.check_cells();
-  Call call = call_of(*asking.front(), collected.charges());
+  Call call = call_of(*limiters.front(), collected.charges());
   call.mode = mode;
   call.patience = patience;
   NewDecision decision(collected.subjects(), collected.size(), pairs_of(call.charges));
@@ -59,13 +58,13 @@ Object decided(std::span<Binding* const> asking, const Collected& collected, Mod
   const std::span<Micros> time(&decision.time(), 1);
   ChargeBits crowded = 0;
   try {
-    ask_store(asking, [&](Store& store, const Interrupted& interrupted) {
+    ask_store(limiters, [&](Store& store, const Interrupted& interrupted) {
       crowded = store.decide({&call, 1}, rows, time, interrupted);
     });
   } catch (const StoreError& error) {
-    return decided_without_store(error, asking, call, collected, cost);
+    return decided_without_store(error, limiters, call, collected, cost);
   }
-  if (crowded != 0) count_crowded(asking, call.charges, crowded, asking.front()->store_object.get());
+  if (crowded != 0) count_crowded(limiters, call.charges, crowded, limiters.front()->store_object.get());
   return Object::steal(decision.finish(fold(call.charges, rows), cost));
 }
 
@@ -82,17 +81,17 @@ Object ask(PyObject* self, std::span<PyObject* const> identifiers, Mode mode, Mi
   if (identifiers.empty()) raise_value_error(kNoIdentifier);
   const WholeCost whole(cost);
   const Cost units = cost == one ? 1 : whole.units();
-  Binding& binding = binding_of(self);
-  const Object policy = Object::borrow(binding.policy.get());
-  Collected collected;
+  LimiterState& limiter = state_of(self);
+  const Object policy = Object::borrow(limiter.policy.get());
+  ChargeList collected;
   for (PyObject* const identifier : identifiers) {
     collected.add(policy.get(), identifier, units);
     if (collected.repeats()) collected.drop_newest();
     check_count(collected.size());
   }
-  Binding* const asking[] = {&binding};
-  Object decision = decided(asking, collected, mode, patience, whole.number());
-  if (mode == Mode::consume) announce(Object::borrow(binding.on_decision.get()), decision);
+  LimiterState* const limiters[] = {&limiter};
+  Object decision = decided(limiters, collected, mode, patience, whole.number());
+  if (mode == Mode::consume) announce(Object::borrow(limiter.on_decision.get()), decision);
   return decision;
 }
 
@@ -145,12 +144,13 @@ Object own_charges(PyObject* charges) {
 
 }  // namespace
 
-Object decide_all(const CollectedAll& collected) {
-  if (collected.asking.empty())
+Object decide_all(const ChargesOfLimiters& collected) {
+  if (collected.limiters.empty())
     raise_value_error("hit_all needs at least one charge, as in hit_all([(limiter, 'user:42')])");
-  Object decision = decided(collected.asking, collected.charges, Mode::consume, kNever, collected.cost.get());
-  for (const Binding* binding : collected.asking) {
-    announce(Object::borrow(binding->on_decision.get()), decision);
+  Object decision =
+      decided(collected.limiters, collected.charges, Mode::consume, kNever, collected.cost.get());
+  for (const LimiterState* limiter : collected.limiters) {
+    announce(Object::borrow(limiter->on_decision.get()), decision);
   }
   return decision;
 }
@@ -187,7 +187,7 @@ PyObject* peek_within(PyObject* self, PyObject* const* arguments, Py_ssize_t cou
 PyObject* hit_all(PyObject*, PyObject* charges) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     const Object given = own_charges(charges);
-    CollectedAll collected;
+    ChargesOfLimiters collected;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given.get()); ++i) {
       collected.add(parse_charge(PyTuple_GET_ITEM(given.get(), i)));
     }

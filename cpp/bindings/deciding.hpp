@@ -7,7 +7,7 @@
 
 namespace overlimit::python {
 
-class CollectedAll;
+class ChargesOfLimiters;
 
 /// Makes what the functions below need; false with a Python exception set.
 bool prepare_deciding();
@@ -21,7 +21,7 @@ PyObject* peek_within(PyObject* self, PyObject* const* arguments, Py_ssize_t cou
 /// A function of the module, METH_O.
 PyObject* hit_all(PyObject* module, PyObject* charges);
 
-/// Decides charges under several limiters, at least one, and tells those who want to know.
-Object decide_all(const CollectedAll& collected);
+/// Decides charges under several limiters, at least one, and calls their on_decision.
+Object decide_all(const ChargesOfLimiters& collected);
 
 }  // namespace overlimit::python

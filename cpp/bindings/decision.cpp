@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
+#include "charges.hpp"
 #include "clock.hpp"
-#include "collected.hpp"
 #include "decision_bytes.hpp"
 #include "errors.hpp"
 #include "object.hpp"
@@ -28,7 +28,7 @@ struct DecisionObject {
   std::size_t subject_count;
   std::size_t row_count;
   Source source;
-  bool claimed;  // what was charged has been given back
+  bool claimed;  // it was refunded, or is being refunded
 };
 
 constexpr std::size_t kRowBytes = sizeof(Receipt) + 4 * sizeof(std::int64_t) + sizeof(Status);
@@ -71,8 +71,8 @@ struct RowOwner {
 };
 
 // Nothing in a decision without rows.
-std::optional<RowOwner> binding_owner(DecisionObject& decision) {
-  std::size_t row = decision.answer.binding;
+std::optional<RowOwner> binding_row_owner(DecisionObject& decision) {
+  std::size_t row = decision.answer.binding_row;
   for (const Subject& subject : subjects_of(decision)) {
     const std::size_t limits = plan_of(subject.policy).size();
     if (row < limits) return RowOwner{&subject, row};
@@ -110,11 +110,11 @@ PyObject* get_time(PyObject* self, void*) { return seconds(of(self).time); }
 PyObject* get_cost(PyObject* self, void*) { return Py_NewRef(of(self).cost); }
 PyObject* get_source(PyObject* self, void*) { return Py_NewRef(source_names[std::size_t(of(self).source)]); }
 PyObject* get_limit(PyObject* self, void*) {
-  const std::optional<RowOwner> owner = binding_owner(of(self));
+  const std::optional<RowOwner> owner = binding_row_owner(of(self));
   return owner ? limit_object(*owner) : Py_NewRef(Py_None);
 }
 PyObject* get_identifier(PyObject* self, void*) {
-  const std::optional<RowOwner> owner = binding_owner(of(self));
+  const std::optional<RowOwner> owner = binding_row_owner(of(self));
   return Py_NewRef(owner ? owner->subject->identifier : Py_None);
 }
 
@@ -163,7 +163,7 @@ PyObject* get_details(PyObject* self, void*) {
   });
 }
 
-// Decisions are values: what can be given back of one is no part of it.
+// Decisions are values: whether they can be refunded is not part of them.
 PyObject* compare(PyObject* self, PyObject* other, int operation) {
   if ((operation != Py_EQ && operation != Py_NE) || !PyObject_TypeCheck(other, decision_type)) {
     Py_RETURN_NOTIMPLEMENTED;
@@ -244,7 +244,7 @@ PyObject* with_shadows_enforced(PyObject* self, PyObject*) {
   });
 }
 
-// What the call would have spent is still there: it isn't let in yet.
+// The call is not let in yet, so what it would have spent still remains.
 void postpone(std::span<const Subject> subjects, const Rows& rows, bool was_allowed, Micros wait) {
   std::size_t row = 0;
   for (const Subject& subject : subjects) {
@@ -329,7 +329,7 @@ PyMethodDef functions[] = {{"_restored_decision", restore, METH_O,
                             "these bytes; ValueError for any others."},
                            {nullptr, nullptr, 0, nullptr}};
 
-// Apart from the reading of attributes that are there, which is thereby only a few instructions longer.
+// A function of its own, so that reading an attribute that exists takes only a few instructions more.
 [[gnu::noinline]] PyObject* explain_missing(PyObject* decision, PyObject* name) {
   if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) return nullptr;
   return guarded(static_cast<PyObject*>(nullptr), [&]() -> PyObject* {
@@ -342,7 +342,7 @@ PyMethodDef functions[] = {{"_restored_decision", restore, METH_O,
   });
 }
 
-/// Of an attribute that is not there the error says what to use instead.
+/// The error for an attribute that does not exist says what to use instead.
 PyObject* attribute(PyObject* decision, PyObject* name) {
   PyObject* const found = PyObject_GenericGetAttr(decision, name);
   return found != nullptr ? found : explain_missing(decision, name);
@@ -430,7 +430,7 @@ PyObject* NewDecision::finish(const Decision& answer, PyObject* cost, Source sou
   return std::exchange(decision_, nullptr);
 }
 
-Claim::Claim(PyObject* decision) : decision_(checked_decision(decision)) {
+RefundClaim::RefundClaim(PyObject* decision) : decision_(checked_decision(decision)) {
   DecisionObject& charged = of(decision);
   is_taken_ = charged.answer.status == Status::ok && !charged.claimed;
   if (!is_taken_) return;
@@ -438,8 +438,8 @@ Claim::Claim(PyObject* decision) : decision_(checked_decision(decision)) {
   charged_ = {subjects_of(charged), rows_in(charged).receipt, charged.source};
 }
 
-Claim::~Claim() {
-  if (is_taken_ && !is_final_) of(decision_).claimed = false;
+RefundClaim::~RefundClaim() {
+  if (is_taken_ && !is_used_) of(decision_).claimed = false;
 }
 
 DecisionParts parts_of(PyObject* decision) {

@@ -1,4 +1,4 @@
-// overlimit.Decision: a heap type with plain C fields and its rows behind it. Nothing is formatted and no
+// overlimit.Decision: a heap type with plain C fields, followed by its rows. Nothing is formatted and no
 // object is made until it is asked for.
 #pragma once
 
@@ -20,8 +20,7 @@ struct Subject {
   Role role;
 };
 
-/// Who has decided: the store; the local fallback, while the store failed; nobody, so that on_error was the
-/// answer.
+/// What has decided: the store; the local fallback, while the store failed; or on_error, as an error.
 enum class Source : std::uint8_t { store, local, error };
 
 /// Adds the type to the module; false with a Python exception set.
@@ -41,8 +40,8 @@ class NewDecision {
   [[nodiscard]] std::span<Subject> subjects() const;
   [[nodiscard]] Rows rows() const;
   Micros& time() const;
-  /// Completes it: a new reference. `cost` is what the caller asked for, an int. Without an answer it's what
-  /// the rows come to.
+  /// Completes it: a new reference. `cost` is what the caller asked for, an int. Without an
+  /// answer, the rows are folded.
   PyObject* finish(const Decision& answer, PyObject* cost, Source source = Source::store);
   PyObject* finish(PyObject* cost, Source source);
 
@@ -51,32 +50,32 @@ class NewDecision {
 };
 
 /// What a decision has charged, for as long as it lives: its subjects, and a receipt per row.
-struct Charged {
+struct RefundableCharges {
   std::span<const Subject> subjects;
   std::span<const Receipt> receipts;
   Source source{};
 };
 
-/// The right to refund a decision: one caller has it at a time, and nobody once it was used. Keeps no
+/// The right to refund a decision. One caller has it at a time; once it was used, it is gone. Keeps no
 /// reference to the decision.
-class Claim {
+class RefundClaim {
  public:
   /// TypeError for another object than a Decision, thrown as PythonError.
-  explicit Claim(PyObject* decision);
-  Claim(const Claim&) = delete;
-  Claim& operator=(const Claim&) = delete;
+  explicit RefundClaim(PyObject* decision);
+  RefundClaim(const RefundClaim&) = delete;
+  RefundClaim& operator=(const RefundClaim&) = delete;
   /// Returns the right, unless it was used.
-  ~Claim();
+  ~RefundClaim();
 
   /// Empty when there is nothing to give back, or another caller has the right.
-  [[nodiscard]] const Charged& charged() const { return charged_; }
-  void use() { is_final_ = true; }
+  [[nodiscard]] const RefundableCharges& charged() const { return charged_; }
+  void mark_used() { is_used_ = true; }
 
  private:
   PyObject* decision_;
-  Charged charged_;
+  RefundableCharges charged_;
   bool is_taken_ = false;
-  bool is_final_ = false;
+  bool is_used_ = false;
 };
 
 /// What a decision is made of, as long as it lives; `cost` is borrowed. Each subject has a row per limit, in

@@ -4,7 +4,7 @@
 #include <map>
 #include <vector>
 
-#include "collected.hpp"
+#include "charges.hpp"
 #include "object.hpp"
 #include "overlimit/decision_value.hpp"
 #include "policy.hpp"
@@ -24,7 +24,7 @@ Object text_from(const std::string& utf8) {
   return Object::steal(checked(PyUnicode_DecodeUTF8(utf8.data(), Py_ssize_t(utf8.size()), "surrogatepass")));
 }
 
-// Python writes a base's prefix behind the sign.
+// Python writes a base's prefix after the sign.
 WholeNumber whole_number(PyObject* number) {
   std::string digits = utf8(Object::steal(checked(PyNumber_ToBase(number, 16))).get());
   digits.erase(digits.find('x') - 1, 2);
@@ -201,17 +201,17 @@ PyObject* undecided_from(const UndecidedValue& value, Micros time, PyObject* cos
 std::string bytes_of(const DecisionParts& decision) {
   DecisionValue value{decision.time, whole_number(decision.cost),
                       UndecidedValue{decision.answer.status, decision.answer.retry_after}};
-  if (decision.source != Source::error) value.outcome = decided_value(decision);
+  if (decision.source != Source::error) value.answer = decided_value(decision);
   return encode(value);
 }
 
 PyObject* decision_from(std::string_view bytes) {
   const DecisionValue value = decode_decision(bytes);
   const Object cost = whole_number_from(value.cost);
-  if (const auto* decided = std::get_if<DecidedValue>(&value.outcome)) {
+  if (const auto* decided = std::get_if<DecidedValue>(&value.answer)) {
     return decided_from(*decided, value.time, cost.get());
   }
-  return undecided_from(std::get<UndecidedValue>(value.outcome), value.time, cost.get());
+  return undecided_from(std::get<UndecidedValue>(value.answer), value.time, cost.get());
 }
 
 }  // namespace overlimit::python

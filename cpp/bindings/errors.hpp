@@ -5,6 +5,8 @@
 #include <cxxabi.h>
 #include <unistd.h>
 
+#include "object.hpp"
+
 namespace overlimit::python {
 
 /// Ends here a thread that asks for the GIL of an interpreter that is ending: up to Python 3.13 it is unwound
@@ -20,6 +22,16 @@ void set_python_error() noexcept;
 /// Raises an error about a wrong argument, thrown as PythonError: the format's one %U becomes the argument's
 /// repr, cut short where it's long.
 [[noreturn]] void raise_about(PyObject* type, const char* format, PyObject* argument);
+
+[[noreturn]] inline void raise_value_error(const char* message) {
+  PyErr_SetString(PyExc_ValueError, message);
+  throw PythonError{};
+}
+
+[[noreturn]] inline void raise_type_error(const char* message) {
+  PyErr_SetString(PyExc_TypeError, message);
+  throw PythonError{};
+}
 
 /// Runs an action and turns what it throws into a Python exception and `failure`.
 template <class Action, class Result>

@@ -8,12 +8,10 @@
 #include <string>
 #include <string_view>
 
-#include "collected.hpp"
-#include "collected_all.hpp"
+#include "charges.hpp"
 #include "deciding.hpp"
 #include "decision.hpp"
 #include "errors.hpp"
-#include "identifiers.hpp"
 #include "object.hpp"
 #include "policy.hpp"
 
@@ -73,7 +71,7 @@ struct IdentifierCache {
 
 /// Adds a resolved rule (limiter, identify, cost, role): a charge for each identifier that `identify`
 /// returns. The cost may be a function that returns it.
-void add_rule(CollectedAll& collected, PyObject* rule, const IdentifierCache& identifiers) {
+void add_rule(ChargesOfLimiters& collected, PyObject* rule, const IdentifierCache& identifiers) {
   if (!PyTuple_Check(rule) || PyTuple_GET_SIZE(rule) != 4) {
     raise_value_error("a rule is a tuple (limiter, identify, cost, role)");
   }
@@ -183,7 +181,7 @@ PyObject* decide_request(PyObject*, PyObject* const* arguments, Py_ssize_t count
       raise_value_error("_decide_request takes a tuple of rules, a dict, a function and a tuple");
     }
     const IdentifierCache identifiers{.known = arguments[1], .read = arguments[2], .arguments = arguments[3]};
-    CollectedAll collected;
+    ChargesOfLimiters collected;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments[0]); ++i) {
       add_rule(collected, PyTuple_GET_ITEM(arguments[0], i), identifiers);
     }

@@ -1,4 +1,4 @@
-// Refuses keywords that pybind11 cannot show: it would end the process.
+// Refuses keyword arguments that pybind11 cannot show in an error: it would end the process.
 #pragma once
 
 #include <Python.h>

@@ -4,26 +4,24 @@
 #include <span>
 #include <vector>
 
-#include "asking.hpp"
-#include "collected.hpp"
+#include "charges.hpp"
 #include "deciding.hpp"
 #include "decision.hpp"
 #include "errors.hpp"
 #include "handles.hpp"
 #include "http_fast_path.hpp"
-#include "identifiers.hpp"
 #include "on_error.hpp"
 #include "overlimit/errors.hpp"
 #include "overlimit/forks.hpp"
 #include "policy.hpp"
 #include "stats.hpp"
-#include "waits.hpp"
+#include "store_calls.hpp"
 
 namespace overlimit::python {
 namespace {
 
 struct LimiterObject {
-  PyObject_HEAD Binding* binding;
+  PyObject_HEAD LimiterState* state;
 };
 
 PyTypeObject* limiter_type = nullptr;
@@ -33,55 +31,55 @@ LimiterObject& of(PyObject* self) { return *reinterpret_cast<LimiterObject*>(sel
 // An identifier of one call, and the policy that its charge borrows.
 class OneIdentifier {
  public:
-  OneIdentifier(const Binding& binding, PyObject* identifier)
-      : policy_(Object::borrow(binding.policy.get())) {
+  OneIdentifier(const LimiterState& limiter, PyObject* identifier)
+      : policy_(Object::borrow(limiter.policy.get())) {
     collected_.add(policy_.get(), identifier, 1);
   }
   [[nodiscard]] std::span<const Charge> charges() const { return collected_.charges(); }
 
  private:
   Object policy_;
-  Collected collected_;
+  ChargeList collected_;
 };
 
-// One limiter asks.
+// For one limiter.
 template <class Action>
-void ask_store(Binding& binding, const Action& action) {
-  Binding* const asking[] = {&binding};
-  python::ask_store(asking, action);
+void ask_store(LimiterState& limiter, const Action& action) {
+  LimiterState* const limiters[] = {&limiter};
+  python::ask_store(limiters, action);
 }
 
 // Whether this limiter's local fallback may have decided in the place of its store.
-bool has_local_fallback(const Binding& binding) {
-  return binding.on_error == OnError::local && binding.store->waits();
+bool has_local_fallback(const LimiterState& limiter) {
+  return limiter.on_error == OnError::local && limiter.store->waits();
 }
 
 PyObject* reset(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     if (count == 0) raise_value_error(kNoIdentifier);
-    Binding& binding = binding_of(self);
-    const Object policy = Object::borrow(binding.policy.get());
+    LimiterState& limiter = state_of(self);
+    const Object policy = Object::borrow(limiter.policy.get());
     IdentifierBytes bytes;
     std::vector<std::string_view> identifiers;
     for (Py_ssize_t i = 0; i < count; ++i) identifiers.push_back(bytes.view(arguments[i]));
-    const auto forget = [&](Store& store, const Interrupted& interrupted) {
+    const auto reset = [&](Store& store, const Interrupted& interrupted) {
       store.reset(plan_of(policy.get()), identifiers, interrupted);
     };
-    ask_store(binding, forget);
-    if (has_local_fallback(binding)) forget(*local_fallback_store(binding), kInterrupted);
+    ask_store(limiter, reset);
+    if (has_local_fallback(limiter)) reset(*local_fallback_store(limiter), kInterrupted);
     return Py_NewRef(Py_None);
   });
 }
 
 PyObject* reset_all(PyObject* self, PyObject*) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
-    const Binding& binding = binding_of(self);
-    const Object policy = Object::borrow(binding.policy.get());
+    const LimiterState& limiter = state_of(self);
+    const Object policy = Object::borrow(limiter.policy.get());
     without_gil([&](const Interrupted& interrupted) {
-      binding.store->reset_all(plan_of(policy.get()), interrupted);
+      limiter.store->reset_all(plan_of(policy.get()), interrupted);
     });
-    if (has_local_fallback(binding))
-      local_fallback_store(binding)->reset_all(plan_of(policy.get()), kInterrupted);
+    if (has_local_fallback(limiter))
+      local_fallback_store(limiter)->reset_all(plan_of(policy.get()), kInterrupted);
     return Py_NewRef(Py_None);
   });
 }
@@ -89,13 +87,13 @@ PyObject* reset_all(PyObject* self, PyObject*) {
 PyObject* lock(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     if (count != 2) raise_type_error("_lock takes an identifier and microseconds");
-    Binding& binding = binding_of(self);
+    LimiterState& limiter = state_of(self);
     const Micros duration = PyLong_AsLongLong(arguments[1]);
     if (PyErr_Occurred() != nullptr) throw PythonError{};
     if (duration < 1 || duration > kMaxPeriod) raise_value_error("a lock lasts from 1 to 2**49 microseconds");
-    const OneIdentifier one(binding, arguments[0]);
-    const Call call = call_of(binding, one.charges());
-    ask_store(binding,
+    const OneIdentifier one(limiter, arguments[0]);
+    const Call call = call_of(limiter, one.charges());
+    ask_store(limiter,
               [&](Store& store, const Interrupted& interrupted) { store.lock(call, duration, interrupted); });
     return Py_NewRef(Py_None);
   });
@@ -103,42 +101,42 @@ PyObject* lock(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
 
 PyObject* unlock(PyObject* self, PyObject* identifier) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
-    Binding& binding = binding_of(self);
-    const OneIdentifier one(binding, identifier);
-    const Call call = call_of(binding, one.charges());
+    LimiterState& limiter = state_of(self);
+    const OneIdentifier one(limiter, identifier);
+    const Call call = call_of(limiter, one.charges());
     const auto lift = [&](Store& store, const Interrupted& interrupted) { store.unlock(call, interrupted); };
-    ask_store(binding, lift);
-    if (has_local_fallback(binding)) lift(*local_fallback_store(binding), kInterrupted);
+    ask_store(limiter, lift);
+    if (has_local_fallback(limiter)) lift(*local_fallback_store(limiter), kInterrupted);
     return Py_NewRef(Py_None);
   });
 }
 
-// Refunds in the store. The right to that is used up as soon as it may have happened.
-void refund_in(Store& store, const Call& call, const Charged& charged, Claim& claim,
+// Refunds in the store. The claim is used up as soon as the refund may have happened.
+void refund_in(Store& store, const Call& call, const RefundableCharges& charged, RefundClaim& claim,
                const Interrupted& interrupted) {
   try {
     store.refund(call, charged.receipts, interrupted);
   } catch (const StoreError& error) {
-    if (error.maybe_charged()) claim.use();
+    if (error.maybe_charged()) claim.mark_used();
     throw;
   } catch (const WaitInterrupted& interruption) {
-    if (interruption.maybe_charged()) claim.use();
+    if (interruption.maybe_charged()) claim.mark_used();
     throw;
   }
-  claim.use();
+  claim.mark_used();
 }
 
-void give_back(Binding& binding, const Charged& charged, Claim& claim) {
-  Collected collected;
+void refund_charges(LimiterState& limiter, const RefundableCharges& charged, RefundClaim& claim) {
+  ChargeList collected;
   for (const Subject& subject : charged.subjects) {
     collected.add(subject.policy, subject.identifier, subject.cost, subject.role);
   }
-  const Call call = call_of(binding, collected.charges());
+  const Call call = call_of(limiter, collected.charges());
   if (charged.source == Source::local) {
-    refund_in(*local_fallback_store(binding), call, charged, claim, kInterrupted);
+    refund_in(*local_fallback_store(limiter), call, charged, claim, kInterrupted);
     return;
   }
-  ask_store(binding, [&](Store& store, const Interrupted& interrupted) {
+  ask_store(limiter, [&](Store& store, const Interrupted& interrupted) {
     refund_in(store, call, charged, claim, interrupted);
   });
 }
@@ -147,10 +145,10 @@ bool is_any(std::span<const Receipt> receipts) {
   return std::ranges::any_of(receipts, [](const Receipt& receipt) { return receipt.birth > 0; });
 }
 
-/// What was charged to some of the subjects, by their places.
-class ChargedPart {
+/// What was charged to some of the subjects, chosen by their places.
+class PartOfCharges {
  public:
-  ChargedPart(const Charged& whole, PyObject* places) : source_(whole.source) {
+  PartOfCharges(const RefundableCharges& whole, PyObject* places) : source_(whole.source) {
     std::size_t first = 0;
     for (std::size_t place = 0; place < whole.subjects.size(); ++place) {
       const std::size_t rows = plan_of(whole.subjects[place].policy).size();
@@ -158,7 +156,7 @@ class ChargedPart {
       first += rows;
     }
   }
-  [[nodiscard]] Charged get() const { return {subjects_, receipts_, source_}; }
+  [[nodiscard]] RefundableCharges get() const { return {subjects_, receipts_, source_}; }
 
  private:
   static bool contains(PyObject* places, std::size_t place) {
@@ -177,23 +175,23 @@ class ChargedPart {
   Source source_;
 };
 
-// A refund that failed is logged, and raised only with on_error="raise".
-void give_back_or_log(Binding& binding, const Charged& charged, Claim& claim) {
+// A refund that fails is logged, and raised only with on_error="raise".
+void refund_or_log(LimiterState& limiter, const RefundableCharges& charged, RefundClaim& claim) {
   if (!is_any(charged.receipts)) return;
   try {
-    give_back(binding, charged, claim);
+    refund_charges(limiter, charged, claim);
   } catch (const StoreError& error) {
-    if (binding.on_error == OnError::raise || dynamic_cast<const CrossSlot*>(&error) != nullptr) throw;
-    Binding* const asking[] = {&binding};
-    log_failure(error, asking, binding.on_error);
+    if (limiter.on_error == OnError::raise || dynamic_cast<const CrossSlot*>(&error) != nullptr) throw;
+    LimiterState* const limiters[] = {&limiter};
+    log_failure(error, limiters, limiter.on_error);
   }
 }
 
 // Any limiter may refund a decision that has nothing to give back, which does nothing: what was unpickled
 // without a name is of no limiter's policy.
-void check_is_about(PyObject* decision, const Binding& binding) {
+void check_is_about(PyObject* decision, const LimiterState& limiter) {
   const DecisionParts parts = parts_of(decision);
-  const PolicyIdentity& own = plan_of(binding.policy.get()).identity();
+  const PolicyIdentity& own = plan_of(limiter.policy.get()).identity();
   const auto is_own = [&](const Subject& subject) { return plan_of(subject.policy).identity() == own; };
   if (is_any(parts.rows.receipt) && std::ranges::none_of(parts.subjects, is_own)) {
     raise_value_error("this decision is about other policies: refund it with the limiter that made it");
@@ -202,10 +200,10 @@ void check_is_about(PyObject* decision, const Binding& binding) {
 
 PyObject* refund(PyObject* self, PyObject* decision) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
-    Binding& binding = binding_of(self);
-    check_is_about(decision, binding);
-    Claim claim(decision);
-    give_back_or_log(binding, claim.charged(), claim);
+    LimiterState& limiter = state_of(self);
+    check_is_about(decision, limiter);
+    RefundClaim claim(decision);
+    refund_or_log(limiter, claim.charged(), claim);
     return Py_NewRef(Py_None);
   });
 }
@@ -213,25 +211,24 @@ PyObject* refund(PyObject* self, PyObject* decision) {
 PyObject* refund_part(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     if (count != 2) raise_type_error("_refund_part takes a decision and places of its charges");
-    Binding& binding = binding_of(self);
-    check_is_about(arguments[0], binding);
-    Claim claim(arguments[0]);
-    const ChargedPart part(claim.charged(), arguments[1]);
-    give_back_or_log(binding, part.get(), claim);
+    LimiterState& limiter = state_of(self);
+    check_is_about(arguments[0], limiter);
+    RefundClaim claim(arguments[0]);
+    const PartOfCharges part(claim.charged(), arguments[1]);
+    refund_or_log(limiter, part.get(), claim);
     return Py_NewRef(Py_None);
   });
 }
 
 PyObject* stats(PyObject* self, PyObject*) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
-    Binding& binding = binding_of(self);
-    if (binding.called_after != Binding::kNotCalled) notice_call(binding);
-    return stats_dict(binding.stats, binding.store->breaker());
+    LimiterState& limiter = state_of(self);
+    if (limiter.called_after != LimiterState::kNotCalled) notice_call(limiter);
+    return stats_dict(limiter.stats, limiter.store->breaker());
   });
 }
 
-// The policy of these limits; `local_limits` are those of its local fallback, the same tuple if they are no
-// others.
+// The policy of these limits; `local_limits` are those of its local fallback, or the same tuple.
 Object policy_of(const PolicyIdentity& identity, PyObject* limits, PyObject* penalty,
                  PyObject* local_limits) {
   if (local_limits == Py_None || local_limits == limits) return new_policy(identity, limits, penalty);
@@ -253,8 +250,8 @@ void check_has_name(PyObject* name, const Store& store, PyObject* store_object) 
 // Pairs of limits, this limiter's and the other's, that share a record and have different numbers.
 PyObject* unlike_limits(PyObject* self, PyObject* other) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
-    PyObject* const mine = binding_of(self).policy.get();
-    PyObject* const theirs = binding_of(other).policy.get();
+    PyObject* const mine = state_of(self).policy.get();
+    PyObject* const theirs = state_of(other).policy.get();
     Object pairs = Object::steal(checked(PyList_New(0)));
     for (const auto& [place, other_place] : unlike_places(plan_of(mine), plan_of(theirs))) {
       const Object pair =
@@ -266,18 +263,18 @@ PyObject* unlike_limits(PyObject* self, PyObject* other) {
   });
 }
 
-void compare_with_namesakes(const Binding& binding) {
+void compare_with_namesakes(const LimiterState& limiter) {
   const Object module = Object::steal(checked(PyImport_ImportModule("overlimit.namesakes")));
-  Object::steal(checked(PyObject_CallMethod(module.get(), "compare", "O", binding.limiter)));
+  Object::steal(checked(PyObject_CallMethod(module.get(), "compare", "O", limiter.object)));
 }
 
 // Memory is not shared with the parent: worth one warning, which Python gives.
-void notice_fork(Binding& binding) {
-  binding.stats = {};
-  if (binding.store->waits()) return;
+void notice_fork(LimiterState& limiter) {
+  limiter.stats = {};
+  if (limiter.store->waits()) return;
   const Object module = Object::steal(checked(PyImport_ImportModule("overlimit.limiter")));
   Object::steal(
-      checked(PyObject_CallMethod(module.get(), "warn_of_fork", "O", name_of(binding.policy.get()))));
+      checked(PyObject_CallMethod(module.get(), "warn_of_fork", "O", name_of(limiter.policy.get()))));
 }
 
 // Calls under way go on with the policy they began with.
@@ -286,17 +283,17 @@ PyObject* set_limits(PyObject* self, PyObject* arguments) {
     PyObject* limits = nullptr;
     PyObject* local_limits = nullptr;
     if (!PyArg_ParseTuple(arguments, "O!O", &PyTuple_Type, &limits, &local_limits)) throw PythonError{};
-    Binding& binding = binding_of(self);
-    const Object old = Object::borrow(binding.policy.get());
+    LimiterState& limiter = state_of(self);
+    const Object old = Object::borrow(limiter.policy.get());
     Object policy = policy_of(plan_of(old.get()).identity(), limits, penalty_of(old.get()), local_limits);
-    binding.store->prepare(new_plan_of(policy.get()));
-    binding.policy = std::move(policy);
+    limiter.store->prepare(new_plan_of(policy.get()));
+    limiter.policy = std::move(policy);
     return Py_NewRef(Py_None);
   });
 }
 
-void check_is_new(const LimiterObject& limiter) {
-  if (limiter.binding != nullptr) raise_value_error("a Limiter is initialised once: build another one");
+void check_is_new(const LimiterObject& object) {
+  if (object.state != nullptr) raise_value_error("a Limiter is initialised once: build another one");
 }
 
 int initialise(PyObject* self, PyObject* arguments, PyObject* keywords) {
@@ -316,46 +313,46 @@ int initialise(PyObject* self, PyObject* arguments, PyObject* keywords) {
                                      &on_error, &local_limits)) {
       throw PythonError{};
     }
-    LimiterObject& limiter = of(self);
-    check_is_new(limiter);
+    LimiterObject& object = of(self);
+    check_is_new(object);
     std::shared_ptr<Store> opened = store_from(store);
     check_has_name(name, *opened, store);
-    auto binding = std::make_unique<Binding>(Binding{
+    auto state = std::make_unique<LimiterState>(LimiterState{
         .policy = policy_of(identity_from(name), limits, penalty, local_limits),
         .store_object = Object::borrow(store),
         .store = std::move(opened),
         .clock = ClockSource(clock),
         .on_decision = Object::borrow(on_decision),
         .on_error = on_error == nullptr ? OnError::raise : on_error_from(on_error),
-        .limiter = self,
+        .object = self,
         .made_after = fork_generation(),
     });
-    binding->store->prepare(new_plan_of(binding->policy.get()));
-    check_is_new(limiter);  // what reads the arguments may have come by here
-    limiter.binding = binding.release();
+    state->store->prepare(new_plan_of(state->policy.get()));
+    check_is_new(object);  // reading the arguments may run code that calls __init__
+    object.state = state.release();
     return 0;
   });
 }
 
 int traverse(PyObject* self, visitproc visit, void* arg) {
-  LimiterObject& limiter = of(self);
+  LimiterObject& object = of(self);
   Py_VISIT(Py_TYPE(self));
-  if (limiter.binding != nullptr) {
-    Py_VISIT(limiter.binding->policy.get());
-    Py_VISIT(limiter.binding->store_object.get());
-    Py_VISIT(limiter.binding->clock.object());
-    Py_VISIT(limiter.binding->clock.reader());
-    Py_VISIT(limiter.binding->on_decision.get());
+  if (object.state != nullptr) {
+    Py_VISIT(object.state->policy.get());
+    Py_VISIT(object.state->store_object.get());
+    Py_VISIT(object.state->clock.object());
+    Py_VISIT(object.state->clock.reader());
+    Py_VISIT(object.state->on_decision.get());
   }
   return 0;
 }
 
 int clear(PyObject* self) {
-  LimiterObject& limiter = of(self);
-  if (limiter.binding != nullptr) {
-    limiter.binding->store_object = Object::borrow(Py_None);
-    limiter.binding->clock.clear();
-    limiter.binding->on_decision = Object::borrow(Py_None);
+  LimiterObject& object = of(self);
+  if (object.state != nullptr) {
+    object.state->store_object = Object::borrow(Py_None);
+    object.state->clock.clear();
+    object.state->on_decision = Object::borrow(Py_None);
   }
   return 0;
 }
@@ -363,47 +360,47 @@ int clear(PyObject* self) {
 void destroy(PyObject* self) {
   PyObject_GC_UnTrack(self);
   PyTypeObject* type = Py_TYPE(self);
-  LimiterObject& limiter = of(self);
-  delete limiter.binding;
+  LimiterObject& object = of(self);
+  delete object.state;
   type->tp_free(self);
   Py_DECREF(type);
 }
 
 template <class Get>
 PyObject* property(PyObject* self, const Get& get) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] { return Py_NewRef(get(binding_of(self))); });
+  return guarded(static_cast<PyObject*>(nullptr), [&] { return Py_NewRef(get(state_of(self))); });
 }
 
 PyObject* get_name(PyObject* self, void*) {
-  return property(self, [](const Binding& binding) { return name_of(binding.policy.get()); });
+  return property(self, [](const LimiterState& limiter) { return name_of(limiter.policy.get()); });
 }
 
 PyObject* get_limits(PyObject* self, void*) {
-  return property(self, [](const Binding& binding) { return limits_of(binding.policy.get()); });
+  return property(self, [](const LimiterState& limiter) { return limits_of(limiter.policy.get()); });
 }
 
 PyObject* get_penalty(PyObject* self, void*) {
-  return property(self, [](const Binding& binding) { return penalty_of(binding.policy.get()); });
+  return property(self, [](const LimiterState& limiter) { return penalty_of(limiter.policy.get()); });
 }
 
 PyObject* get_store(PyObject* self, void*) {
-  return property(self, [](const Binding& binding) { return binding.store_object.get(); });
+  return property(self, [](const LimiterState& limiter) { return limiter.store_object.get(); });
 }
 
 PyObject* get_on_error(PyObject* self, void*) {
   return guarded(static_cast<PyObject*>(nullptr),
-                 [&] { return PyUnicode_InternFromString(name_of(binding_of(self).on_error)); });
+                 [&] { return PyUnicode_InternFromString(name_of(state_of(self).on_error)); });
 }
 
 PyObject* get_clock(PyObject* self, void*) {
-  return property(self, [](const Binding& binding) {
-    PyObject* clock = binding.clock.object();
+  return property(self, [](const LimiterState& limiter) {
+    PyObject* clock = limiter.clock.object();
     return clock == nullptr ? Py_None : clock;
   });
 }
 
 PyObject* get_on_decision(PyObject* self, void*) {
-  return property(self, [](const Binding& binding) { return binding.on_decision.get(); });
+  return property(self, [](const LimiterState& limiter) { return limiter.on_decision.get(); });
 }
 
 template <class Function>
@@ -437,15 +434,17 @@ PyMethodDef methods[] = {
      "_refund_part($self, decision, places, /)\n--\n\nGive back what a decision charged to some of its "
      "charges, by their places; no more of it can be given back then."},
     {"_lock", as_c_function(lock), METH_FASTCALL,
-     "_lock($self, identifier, microseconds, /)\n--\n\nRefuse an identifier for so long from now."},
+     "_lock($self, identifier, microseconds, /)\n--\n\nRefuse an identifier for this long from now."},
     {"unlock", unlock, METH_O,
      "unlock($self, identifier, /)\n--\n\nLift the lock of an identifier; what was counted stays."},
     {"reset", as_c_function(reset), METH_FASTCALL,
-     "reset($self, /, *identifiers)\n--\n\nForget everything of these identifiers in this policy."},
+     "reset($self, /, *identifiers)\n--\n\nRemove everything that is stored for these identifiers in this "
+     "policy."},
     {"reset_all", reset_all, METH_NOARGS,
-     "reset_all($self, /)\n--\n\nForget everything of all identifiers in this policy."},
+     "reset_all($self, /)\n--\n\nRemove everything that is stored for this policy."},
     {"stats", stats, METH_NOARGS,
-     "stats($self, /)\n--\n\nReturn how this limiter has got on with its store, in this process, as a new "
+     "stats($self, /)\n--\n\nReturn what this limiter has counted of its calls to the store, in this "
+     "process, as a new "
      "dict.\n\n"
      "calls: how often the store was asked to decide, refund, lock or reset; errors: how many of these "
      "failed, "
@@ -519,30 +518,30 @@ bool add_limiter(PyObject* module) {
          PyModule_AddFunctions(module, functions) == 0;
 }
 
-Binding& binding_of(PyObject* limiter) {
+LimiterState& state_of(PyObject* limiter) {
   if (!PyObject_TypeCheck(limiter, limiter_type)) {
     raise_about(PyExc_TypeError, "expected a Limiter, not %U", limiter);
   }
-  if (of(limiter).binding == nullptr) {
+  if (of(limiter).state == nullptr) {
     PyErr_SetString(PyExc_RuntimeError,
                     "this Limiter was not initialised: its __init__ was never called or did not finish");
     throw PythonError{};
   }
-  return *of(limiter).binding;
+  return *of(limiter).state;
 }
 
-void notice_call(Binding& binding) {
+void notice_call(LimiterState& limiter) {
   const std::uint64_t now = fork_generation();
-  if (binding.called_after == now) return;
-  const std::uint64_t before = std::exchange(binding.called_after, now);
-  if (before == Binding::kNotCalled) compare_with_namesakes(binding);
-  if ((before == Binding::kNotCalled ? binding.made_after : before) != now) notice_fork(binding);
+  if (limiter.called_after == now) return;
+  const std::uint64_t before = std::exchange(limiter.called_after, now);
+  if (before == LimiterState::kNotCalled) compare_with_namesakes(limiter);
+  if ((before == LimiterState::kNotCalled ? limiter.made_after : before) != now) notice_fork(limiter);
 }
 
-Call call_of(const Binding& binding, std::span<const Charge> charges) {
+Call call_of(const LimiterState& limiter, std::span<const Charge> charges) {
   Call call{charges};
-  call.now = binding.clock.read();
-  call.system_clock = binding.clock.is_system();
+  call.now = limiter.clock.read();
+  call.system_clock = limiter.clock.is_system();
   return call;
 }
 

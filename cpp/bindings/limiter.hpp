@@ -13,37 +13,37 @@
 
 namespace overlimit::python {
 
-/// What a limiter is bound to. Made once by __init__; later only the policy changes, with update(), and the
+/// What a limiter consists of. Made once by __init__; later only the policy changes, with update(), and the
 /// statistics.
-struct Binding {
+struct LimiterState {
   static constexpr std::uint64_t kNotCalled = ~std::uint64_t{0};
 
   Object policy;
   Object store_object;
-  std::shared_ptr<Store> store;  ///< the one inside the object
+  std::shared_ptr<Store> store;  ///< the one inside the store object
   ClockSource clock;
   Object on_decision;  ///< called with each decision, or None
   OnError on_error;
-  PyObject* limiter;                        ///< whose binding it is, borrowed
-  std::uint64_t made_after;                 ///< so many forks
-  std::uint64_t called_after = kNotCalled;  ///< so many forks it was called last
+  PyObject* object;                         ///< the limiter itself, borrowed
+  std::uint64_t made_after;                 ///< the number of forks before it was made
+  std::uint64_t called_after = kNotCalled;  ///< the number of forks before its last call
   Stats stats{};
-  bool is_cut_off = false;  ///< the store failed when last asked, and that was not raised
+  bool is_cut_off = false;  ///< the last call to the store failed, and that was not raised
 };
 
 /// Adds the type and the functions to the module; false with a Python exception set.
 bool add_limiter(PyObject* module);
 
-/// The binding of a Limiter. RuntimeError for one whose __init__ was never called, TypeError for another
-/// object, thrown as PythonError.
-Binding& binding_of(PyObject* limiter);
+/// The state of a Limiter. RuntimeError for a limiter that was not initialised, TypeError for another object,
+/// thrown as PythonError.
+LimiterState& state_of(PyObject* limiter);
 
 /// To be called before each call to the store. At a limiter's first call it warns of limiters that share its
 /// counts under other limits; after a fork its statistics start anew, and it warns, once per process, if its
 /// state is in memory.
-void notice_call(Binding& binding);
+void notice_call(LimiterState& limiter);
 
-/// A call of these charges, asked now by the limiter's clock.
-Call call_of(const Binding& binding, std::span<const Charge> charges);
+/// A call of these charges at the present time of the limiter's clock.
+Call call_of(const LimiterState& limiter, std::span<const Charge> charges);
 
 }  // namespace overlimit::python

@@ -31,7 +31,7 @@ class Object {
   }
   Object(const Object&) = delete;
   Object& operator=(const Object&) = delete;
-  /// A thread that the ending interpreter throws out comes by here without the GIL.
+  /// A thread that the ending interpreter unwinds runs this without the GIL.
   ~Object() {
     if (object_ != nullptr && !is_finalizing()) Py_DECREF(object_);
   }

@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <array>
 
-#include "collected.hpp"
-#include "crowded.hpp"
+#include "charges.hpp"
 #include "decision.hpp"
 #include "errors.hpp"
 #include "handles.hpp"
 #include "limiter.hpp"
 #include "stats.hpp"
-#include "waits.hpp"
+#include "store_calls.hpp"
 
 namespace overlimit::python {
 namespace {
@@ -19,12 +18,12 @@ constexpr std::array kNames{"allow", "local", "deny", "raise"};
 
 constexpr const char* kWrongName = "on_error must be 'raise', 'allow', 'deny' or 'local', not %U";
 
-// The pause where neither the error nor the store says when to ask again.
+// The pause where neither the error nor the store says when to call again.
 constexpr Micros kUsualPause = 100'000;
 
-OnError strictest(std::span<Binding* const> asking) {
+OnError strictest(std::span<LimiterState* const> limiters) {
   OnError strictest = OnError::allow;
-  for (const Binding* binding : asking) strictest = std::max(strictest, binding->on_error);
+  for (const LimiterState* limiter : limiters) strictest = std::max(strictest, limiter->on_error);
   return strictest;
 }
 
@@ -39,9 +38,10 @@ Object undecided(const Decision& answer, const Call& call, PyObject* cost) {
   return Object::steal(decision.finish(answer, cost, Source::error));
 }
 
-Object decided_here(std::span<Binding* const> asking, Call call, const Collected& collected, PyObject* cost) {
-  const Object fallback = local_fallback_object(*asking.front());
-  Collected charges;
+Object decided_here(std::span<LimiterState* const> limiters, Call call, const ChargeList& collected,
+                    PyObject* cost) {
+  const Object fallback = local_fallback_object(*limiters.front());
+  ChargeList charges;
   for (std::size_t i = 0; i < collected.size(); ++i) {
     const Subject& subject = collected.subjects()[i];
     charges.add(local_policy_of(subject.policy), subject.identifier, subject.cost, subject.role);
@@ -51,8 +51,8 @@ Object decided_here(std::span<Binding* const> asking, Call call, const Collected
   const Rows rows = decision.rows();
   const ChargeBits crowded =
       store_from(fallback.get())->decide({&call, 1}, rows, {&decision.time(), 1}, kInterrupted);
-  for (Binding* binding : asking) ++binding->stats.local;
-  if (crowded != 0) count_crowded(asking, call.charges, crowded, fallback.get());
+  for (LimiterState* limiter : limiters) ++limiter->stats.local;
+  if (crowded != 0) count_crowded(limiters, call.charges, crowded, fallback.get());
   return Object::steal(decision.finish(fold(call.charges, rows), cost, Source::local));
 }
 
@@ -72,39 +72,39 @@ OnError on_error_from(PyObject* name) {
 
 const char* name_of(OnError on_error) { return kNames[std::size_t(on_error)]; }
 
-Object decided_without_store(const StoreError& error, std::span<Binding* const> asking, const Call& call,
-                             const Collected& collected, PyObject* cost) {
-  const OnError on_error = dynamic_cast<const CrossSlot*>(&error) ? OnError::raise : strictest(asking);
+Object decided_without_store(const StoreError& error, std::span<LimiterState* const> limiters,
+                             const Call& call, const ChargeList& collected, PyObject* cost) {
+  const OnError on_error = dynamic_cast<const CrossSlot*>(&error) ? OnError::raise : strictest(limiters);
   if (on_error == OnError::raise) throw;
-  log_failure(error, asking, on_error);
-  if (on_error == OnError::local) return decided_here(asking, call, collected, cost);
+  log_failure(error, limiters, on_error);
+  if (on_error == OnError::local) return decided_here(limiters, call, collected, cost);
   if (on_error == OnError::allow) return undecided({}, call, cost);
-  const Micros pause = pause_after(error, *asking.front()->store);
+  const Micros pause = pause_after(error, *limiters.front()->store);
   return undecided({.status = Status::over, .retry_after = pause}, call, cost);
 }
 
-void log_failure(const StoreError& error, std::span<Binding* const> asking, OnError on_error) {
-  for (Binding* binding : asking) binding->is_cut_off = true;
+void log_failure(const StoreError& error, std::span<LimiterState* const> limiters, OnError on_error) {
+  for (LimiterState* limiter : limiters) limiter->is_cut_off = true;
   const Object message = text_of(error.what());
   Object::steal(
-      checked(PyObject_CallMethod(log_module().get(), "failed", "OssO", asking.front()->store_object.get(),
+      checked(PyObject_CallMethod(log_module().get(), "failed", "OssO", limiters.front()->store_object.get(),
                                   name_of(error.kind()), name_of(on_error), checked(message.get()))));
 }
 
-void log_recovery(std::span<Binding* const> asking) {
-  for (Binding* binding : asking) binding->is_cut_off = false;
-  Object::steal(
-      checked(PyObject_CallMethod(log_module().get(), "answered", "O", asking.front()->store_object.get())));
+void log_recovery(std::span<LimiterState* const> limiters) {
+  for (LimiterState* limiter : limiters) limiter->is_cut_off = false;
+  Object::steal(checked(
+      PyObject_CallMethod(log_module().get(), "answered", "O", limiters.front()->store_object.get())));
 }
 
-Object local_fallback_object(const Binding& binding) {
+Object local_fallback_object(const LimiterState& limiter) {
   const Object module = Object::steal(checked(PyImport_ImportModule("overlimit.local_fallback")));
   return Object::steal(
-      checked(PyObject_CallMethod(module.get(), "local_fallback_of", "O", binding.store_object.get())));
+      checked(PyObject_CallMethod(module.get(), "local_fallback_of", "O", limiter.store_object.get())));
 }
 
-std::shared_ptr<Store> local_fallback_store(const Binding& binding) {
-  return store_from(local_fallback_object(binding).get());
+std::shared_ptr<Store> local_fallback_store(const LimiterState& limiter) {
+  return store_from(local_fallback_object(limiter).get());
 }
 
 }  // namespace overlimit::python

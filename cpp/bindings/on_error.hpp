@@ -13,30 +13,31 @@
 
 namespace overlimit::python {
 
-class Collected;
-struct Binding;
+class ChargeList;
+struct LimiterState;
 
 /// From the most lenient to the strictest: where several limiters decide together, the strictest counts.
 enum class OnError : std::uint8_t { allow, local, deny, raise };
 
-/// Reads "allow", ...: TypeError for what is no str, ValueError for another one, thrown as PythonError.
+/// Reads "allow", ...: TypeError for an object that is no str, ValueError for another str, thrown as
+/// PythonError.
 OnError on_error_from(PyObject* name);
 const char* name_of(OnError on_error);
 
-/// The decision on a call whose store has failed, as the limiters that asked want it; without any of its own
-/// the error goes on. To be called while the error is handled.
-Object decided_without_store(const StoreError& error, std::span<Binding* const> asking, const Call& call,
-                             const Collected& collected, PyObject* cost);
+/// The decision on a call whose store has failed, by the limiters' on_error; under `raise` the error is
+/// thrown again. To be called while the error is handled.
+Object decided_without_store(const StoreError& error, std::span<LimiterState* const> limiters,
+                             const Call& call, const ChargeList& collected, PyObject* cost);
 
-/// Logs a failure that is not raised, and that the store is expected to answer again.
-void log_failure(const StoreError& error, std::span<Binding* const> asking, OnError on_error);
+/// Logs a failure that is not raised, and remembers it until the store answers again.
+void log_failure(const StoreError& error, std::span<LimiterState* const> limiters, OnError on_error);
 
 /// Logs that the store answers these limiters again.
-void log_recovery(std::span<Binding* const> asking);
+void log_recovery(std::span<LimiterState* const> limiters);
 
 /// The store object that decides in this process while a store fails; the same for all limiters of one store.
-Object local_fallback_object(const Binding& binding);
+Object local_fallback_object(const LimiterState& limiter);
 /// The store inside it.
-std::shared_ptr<Store> local_fallback_store(const Binding& binding);
+std::shared_ptr<Store> local_fallback_store(const LimiterState& limiter);
 
 }  // namespace overlimit::python

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "collected.hpp"
+#include "errors.hpp"
 #include "handles.hpp"
 
 namespace overlimit::python {

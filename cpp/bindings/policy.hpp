@@ -1,5 +1,5 @@
-// A policy: a name, its limits and its penalty, compiled. What limiters ask with and decisions point to; an
-// object, so that both share it, but none that Python code sees.
+// A policy: a name, its limits and its penalty, compiled. Limiters and decisions share it, so
+// it is a Python object, but Python code never sees it.
 #pragma once
 
 #include <Python.h>
@@ -23,7 +23,7 @@ Object new_policy(const PolicyIdentity& identity, PyObject* limits, PyObject* pe
 /// Of a policy: its plan, the tuple of its limits as given, its name (or None) and its penalty (all
 /// borrowed).
 const Plan& plan_of(PyObject* policy);
-/// The plan of a policy that nobody else knows yet.
+/// The plan of a new policy, which no other thread knows yet.
 Plan& new_plan_of(PyObject* policy);
 PyObject* limits_of(PyObject* policy);
 PyObject* name_of(PyObject* policy);

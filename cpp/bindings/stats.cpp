@@ -1,10 +1,13 @@
 #include "stats.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "clock.hpp"
+#include "limiter.hpp"
 #include "object.hpp"
+#include "policy.hpp"
 
 namespace overlimit::python {
 namespace {
@@ -40,6 +43,19 @@ Object latency_dict(const Stats& stats) {
   return dict;
 }
 
+bool has_one_of(const LimiterState& limiter, std::span<const Charge> charges, ChargeBits crowded) {
+  const PolicyIdentity& own = plan_of(limiter.policy.get()).identity();
+  for (ChargeBits left = crowded; left != 0; left &= left - 1) {
+    if (charges[std::size_t(std::countr_zero(left))].plan->identity() == own) return true;
+  }
+  return false;
+}
+
+void warn_of_crowded_store(PyObject* store) {
+  const Object module = Object::steal(checked(PyImport_ImportModule("overlimit.crowding")));
+  Object::steal(checked(PyObject_CallMethod(module.get(), "warn_of_crowded_store", "O", store)));
+}
+
 }  // namespace
 
 const char* name_of(StoreError::Kind failure) { return kFailureNames[std::size_t(failure)]; }
@@ -49,7 +65,7 @@ void Stats::count_latency(Micros duration) {
   ++latencies[std::size_t(bound - kLatencyBounds.begin())];
 }
 
-PyObject* stats_dict(const Stats& stats, Breaker breaker) {
+PyObject* stats_dict(const Stats& stats, BreakerState breaker) {
   Object dict = Object::steal(checked(PyDict_New()));
   set(dict, "calls", number(stats.calls));
   set(dict, "errors", errors_dict(stats));
@@ -59,6 +75,16 @@ PyObject* stats_dict(const Stats& stats, Breaker breaker) {
   set(dict, "breaker", Object::steal(PyUnicode_FromString(kBreakerNames[std::size_t(breaker)])));
   set(dict, "latency", latency_dict(stats));
   return dict.release();
+}
+
+void count_crowded(std::span<LimiterState* const> limiters, std::span<const Charge> charges,
+                   ChargeBits crowded, PyObject* store) {
+  bool is_first = false;
+  for (LimiterState* const limiter : limiters) {
+    if (!has_one_of(*limiter, charges, crowded)) continue;
+    is_first = limiter->stats.crowded++ == 0 || is_first;
+  }
+  if (is_first) warn_of_crowded_store(store);
 }
 
 }  // namespace overlimit::python

@@ -1,4 +1,4 @@
-// What a limiter counts of its questions to the store: of this limiter in this process. Read and written with
+// What a limiter counts of its calls to the store, in this process. Read and written with
 // the GIL held, so that counting costs no lock and no atomic.
 #pragma once
 
@@ -7,11 +7,14 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "overlimit/errors.hpp"
 #include "overlimit/store.hpp"
 
 namespace overlimit::python {
+
+struct LimiterState;
 
 inline constexpr std::size_t kKindsOfFailure = 4;
 
@@ -33,6 +36,11 @@ struct Stats {
 };
 
 /// limiter.stats(): a new dict. PythonError when there's no memory.
-PyObject* stats_dict(const Stats& stats, Breaker breaker);
+PyObject* stats_dict(const Stats& stats, BreakerState breaker);
+
+/// Counts a decision once for each limiter that has one of the crowded charges (see Store::decide). At a
+/// limiter's first it warns of the store, unless that was done before.
+void count_crowded(std::span<LimiterState* const> limiters, std::span<const Charge> charges,
+                   ChargeBits crowded, PyObject* store);
 
 }  // namespace overlimit::python

@@ -37,7 +37,7 @@ inline void bind_memory_store(pybind11::module_& module) {
       module, "MemoryStore",
       "A store in this process's memory, of bounded size.\n\n"
       "Past max_keys keys or max_bytes bytes it never forgives: keys it does not know then share overflow\n"
-      "cells that count what all of them spend. Policies that are too many for that share those of others\n"
+      "entries that count what all of them spend. Policies that are too many for that share those of others\n"
       "with the same limits.")
       .def(py::init([](const py::int_& max_keys, const py::int_& max_bytes) {
              return std::make_shared<MemoryStore>(size_from(max_keys, "max_keys"),
@@ -96,7 +96,7 @@ inline void bind_tls_options(pybind11::module_& module) {
            py::arg("check_hostname"));
 }
 
-inline void bind_redis_sites(pybind11::module_& module) {
+inline void bind_redis_locations(pybind11::module_& module) {
   namespace py = pybind11;
   using EndpointPointer = std::shared_ptr<redis::Endpoint>;
   using Addresses = std::vector<std::pair<std::string, std::uint16_t>>;
@@ -117,24 +117,25 @@ inline void bind_redis_sites(pybind11::module_& module) {
            }),
            py::kw_only(), py::arg("host"), py::arg("port"), py::arg("unix_path"), py::arg("username"),
            py::arg("password"), py::arg("database"), py::arg("tls").none(true));
-  py::class_<redis::SentinelSite, std::shared_ptr<redis::SentinelSite>>(module, "SentinelSite",
-                                                                        "The master that sentinels name.")
+  py::class_<redis::SentinelLocation, std::shared_ptr<redis::SentinelLocation>>(
+      module, "SentinelLocation", "The master that sentinels name.")
       .def(py::init([](const Addresses& sentinels, std::string service, const EndpointPointer& server) {
-        return redis::SentinelSite{host_ports(sentinels), std::move(service), given(server)};
+        return redis::SentinelLocation{host_ports(sentinels), std::move(service), given(server)};
       }));
-  py::class_<redis::ClusterSite, std::shared_ptr<redis::ClusterSite>>(
-      module, "ClusterSite", "A Redis Cluster, by some of its nodes.")
+  py::class_<redis::ClusterLocation, std::shared_ptr<redis::ClusterLocation>>(
+      module, "ClusterLocation", "A Redis Cluster, by some of its nodes.")
       .def(py::init([](const Addresses& seeds, const EndpointPointer& server) {
-        return redis::ClusterSite{host_ports(seeds), given(server)};
+        return redis::ClusterLocation{host_ports(seeds), given(server)};
       }));
 }
 
 /// Where Redis lives, as Python has bound it.
-using SitePointer = std::variant<std::shared_ptr<redis::Endpoint>, std::shared_ptr<redis::SentinelSite>,
-                                 std::shared_ptr<redis::ClusterSite>>;
+using LocationPointer =
+    std::variant<std::shared_ptr<redis::Endpoint>, std::shared_ptr<redis::SentinelLocation>,
+                 std::shared_ptr<redis::ClusterLocation>>;
 
-inline redis::Site site_from(const SitePointer& pointer) {
-  return std::visit([](const auto& each) { return redis::Site(given(each)); }, pointer);
+inline redis::Location location_from(const LocationPointer& pointer) {
+  return std::visit([](const auto& each) { return redis::Location(given(each)); }, pointer);
 }
 
 inline HashTag hash_tag_from(const std::string& name) {
@@ -146,13 +147,13 @@ inline void bind_redis_store(pybind11::module_& module) {
   namespace py = pybind11;
   py::class_<RedisStore, Store, std::shared_ptr<RedisStore>>(module, "RedisStore",
                                                              "The core of overlimit.RedisStore.")
-      .def(py::init([](const SitePointer& site, std::string prefix, const std::string& hash_tag,
+      .def(py::init([](const LocationPointer& location, std::string prefix, const std::string& hash_tag,
                        bool hash_identifiers, Micros timeout_us) {
              RedisStore::Keys keys{std::move(prefix), hash_tag_from(hash_tag), hash_identifiers};
-             return std::make_shared<RedisStore>(site_from(site),
+             return std::make_shared<RedisStore>(location_from(location),
                                                  RedisStore::Options{std::move(keys), timeout_us});
            }),
-           py::arg("site"), py::kw_only(), py::arg("prefix"), py::arg("hash_tag"),
+           py::arg("location"), py::kw_only(), py::arg("prefix"), py::arg("hash_tag"),
            py::arg("hash_identifiers"), py::arg("timeout_us"))
       .def(
           "close", [](const std::shared_ptr<RedisStore>& store) { given(store).close(); },
@@ -166,7 +167,7 @@ inline void bind_stores(pybind11::module_& module) {
   bind_memory_store(module);
 #ifdef OVERLIMIT_LINKS_REDIS
   bind_tls_options(module);
-  bind_redis_sites(module);
+  bind_redis_locations(module);
   bind_redis_store(module);
 #endif
 }

@@ -41,7 +41,7 @@ class MemoryStore(Store):
     """A store in this process's memory, of bounded size.
 
     Past ``max_keys`` keys or ``max_bytes`` bytes it never forgives: identifiers without an entry then share
-    overflow cells that count what all of them spend.
+    overflow entries that count what all of them spend.
     """
 
     def __init__(self, max_keys: SupportsIndex = 1_000_000, max_bytes: SupportsIndex = 268435456) -> None: ...
@@ -85,18 +85,18 @@ class Endpoint:
         tls: TlsOptions | None,
     ) -> None: ...
 
-class SentinelSite:
+class SentinelLocation:
     def __init__(
         self, sentinels: Sequence[tuple[str, SupportsIndex]], service: str, server: Endpoint, /
     ) -> None: ...
 
-class ClusterSite:
+class ClusterLocation:
     def __init__(self, seeds: Sequence[tuple[str, SupportsIndex]], server: Endpoint, /) -> None: ...
 
 class RedisStore(Store):
     def __init__(
         self,
-        site: Endpoint | SentinelSite | ClusterSite,
+        location: Endpoint | SentinelLocation | ClusterLocation,
         *,
         prefix: str,
         hash_tag: Literal["none", "policy", "prefix"],

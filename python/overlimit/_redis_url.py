@@ -68,7 +68,7 @@ class RedisUrl:
             options=options,
         )
 
-    def site(self, tls: _core.TlsOptions | None) -> Any:
+    def location(self, tls: _core.TlsOptions | None) -> Any:
         """Return the core's object for this server, these sentinels or this cluster."""
         host, port = self.hosts[0]
         server = _core.Endpoint(
@@ -81,8 +81,8 @@ class RedisUrl:
             tls=tls,
         )
         if self.layout == "sentinel":
-            return _core.SentinelSite(self.hosts, self.service, server)
-        return _core.ClusterSite(self.hosts, server) if self.layout == "cluster" else server
+            return _core.SentinelLocation(self.hosts, self.service, server)
+        return _core.ClusterLocation(self.hosts, server) if self.layout == "cluster" else server
 
     def __str__(self) -> str:
         if self.layout == "unix":

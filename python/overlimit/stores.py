@@ -30,8 +30,8 @@ _OPTIONS = (*_KEY_DEFAULTS, *TLS_DEFAULTS)
 class MemoryStore(_core.MemoryStore):
     """A store in this process's memory, of bounded size.
 
-    A full store never forgives: identifiers that it does not know then share cells that count what all of
-    them spend, so some are refused early. Policies that are too many for cells of their own share those of
+    A full store never forgives: identifiers that it does not know then share counts of what all of them
+    spend, so some are refused early. Policies that are too many for counts of their own share those of
     others with the same limits.
 
     Parameters
@@ -152,7 +152,7 @@ class RedisStore(_core.RedisStore, Initialised):
         hashes = truth_of("hash_identifiers", options["hash_identifiers"])
         self._state_key: Hashable = (self._description, options["prefix"], hash_tag_word, hashes)
         super().__init__(
-            where.site(tls_options(options) if where.has_tls else None),
+            where.location(tls_options(options) if where.has_tls else None),
             prefix=options["prefix"],
             hash_tag=hash_tag_word,
             hash_identifiers=hashes,

@@ -1,5 +1,5 @@
-// Natural periods: days, weeks and months of some time zone. The engine knows no time zones; whoever builds a
-// limit brings a source that does.
+// Natural periods: days, weeks and months of some time zone. The engine knows no time zones; the caller that
+// builds a limit provides a source that does.
 #pragma once
 
 #include <array>

@@ -10,14 +10,14 @@ namespace overlimit {
 /// The answer to a call.
 struct Decision {
   Status status = Status::ok;
-  std::int64_t remaining = 0;  ///< the smallest over all pairs
-  Micros retry_after = 0;      ///< the largest over all that refuse; kNever for never
-  Micros reset_after = 0;      ///< of the binding pair
-  Micros delay = 0;            ///< the largest over all; 0 when refused
-  std::size_t binding = 0;     ///< the row that binds
+  std::int64_t remaining = 0;   ///< the smallest over all pairs
+  Micros retry_after = 0;       ///< the largest over all that refuse; kNever for never
+  Micros reset_after = 0;       ///< of the binding pair
+  Micros delay = 0;             ///< the largest over all; 0 when refused
+  std::size_t binding_row = 0;  ///< the row that decides
 };
 
-/// Where the binding row is decided among equals in the order the limits were given, not canonical order.
+/// Folds the rows. Of equal rows the first binds, in the order in which the limits were given.
 Decision fold(std::span<const Charge> charges, const Rows& rows);
 
 }  // namespace overlimit

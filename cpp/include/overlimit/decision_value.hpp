@@ -43,7 +43,7 @@ struct PolicyValue {
   bool operator==(const PolicyValue&) const = default;
 };
 
-/// Who was asked about.
+/// One charge: its policy, its identifier as it was given, its cost and its role.
 struct SubjectValue {
   std::size_t policy;  ///< its place among the policies
   bool is_text;        ///< whether the identifier was given as text or as bytes
@@ -71,7 +71,7 @@ struct DecidedValue {
   bool operator==(const DecidedValue&) const = default;
 };
 
-/// What was answered while nobody could decide.
+/// The answer of on_error, while no store could decide.
 struct UndecidedValue {
   Status status;
   Micros retry_after;
@@ -81,7 +81,7 @@ struct UndecidedValue {
 struct DecisionValue {
   Micros time;
   WholeNumber cost;
-  std::variant<DecidedValue, UndecidedValue> outcome;
+  std::variant<DecidedValue, UndecidedValue> answer;
   bool operator==(const DecisionValue&) const = default;
 };
 

@@ -17,9 +17,9 @@ class InvalidLimit : public std::invalid_argument {
   using std::invalid_argument::invalid_argument;
 };
 
-/// A store could not answer. `maybe_charged`: bytes may have left and no reply came, so the call may or
-/// may not have been executed; such a call is never replayed. `retry_after`: how long until it's worth asking
-/// again; 0: unknown.
+/// A store could not answer. `maybe_charged`: bytes may have been sent and no complete reply came, so the
+/// call may or may not have been executed; such a call is never repeated. `retry_after`: how long until it is
+/// worth asking again; 0: unknown.
 class StoreError : public std::runtime_error {
  public:
   enum class Kind : std::uint8_t { timeout, unavailable, config, script };
@@ -70,8 +70,7 @@ class CrossSlot : public StoreConfigError {
   using StoreConfigError::StoreConfigError;
 };
 
-/// A wait was ended by whoever asked to be told of interruptions (store.hpp: Interrupted). `maybe_charged` is
-/// that of StoreError.
+/// A wait was interrupted (store.hpp: Interrupted). `maybe_charged` means the same as in StoreError.
 class WaitInterrupted : public std::exception {
  public:
   explicit WaitInterrupted(bool maybe_charged = false) : maybe_charged_(maybe_charged) {}

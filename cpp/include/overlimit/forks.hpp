@@ -18,7 +18,7 @@ extern std::atomic<std::uint64_t> forks_so_far;
   return internal::forks_so_far.load(std::memory_order_relaxed);
 }
 
-/// A mutex that fork() waits for and holds, so that a child finds it free, and whole what it guards.
+/// A mutex that fork() waits for and holds, so that a child finds it free, and what it guards consistent.
 ///
 /// fork() takes all of them in the order in which they were made. Whoever takes several does so in that order
 /// too, and nobody who holds one forks, waits for anything else, or enters OutsideForks.

@@ -19,26 +19,27 @@ using Tag = std::uint64_t;
 
 class Limit {
  public:
-  /// The algorithm by name with its numbers, in the order its `make` documents.
-  /// A calendar where the numbers ask for one, and only there.
-  /// Throws InvalidLimit naming the algorithm or the number that is wrong.
+  /// `numbers` are in the order that the algorithm's `make` documents. There is a calendar where the numbers
+  /// ask for one, and only there. Throws InvalidLimit naming the algorithm or the number that is wrong.
   Limit(std::string_view algorithm, std::span<const std::int64_t> numbers,
         std::optional<std::string> name = std::nullopt, std::shared_ptr<const Calendar> calendar = nullptr);
 
   [[nodiscard]] const Algorithm& algorithm() const { return algorithm_; }
   [[nodiscard]] const std::optional<std::string>& name() const { return name_; }
   [[nodiscard]] std::string_view algorithm_name() const;
-  /// The numbers its script reads.
+  /// The numbers that its script reads.
   [[nodiscard]] std::vector<std::int64_t> packed() const;
   /// The most cells its record holds.
   [[nodiscard]] std::int64_t max_cells() const;
-  /// Whether its numbers depend on the instant, and whether those it has hold at this one.
+  /// Whether its numbers depend on the instant.
   [[nodiscard]] bool has_calendar() const { return calendar_ != nullptr; }
+  /// Whether its present numbers hold at this instant.
   [[nodiscard]] bool holds_at(Micros now) const;
   /// The same limit with the numbers that hold around this instant.
   [[nodiscard]] Limit dated(Micros now) const;
-  /// A hash of what makes a record its own (algorithm, period, precision, start, calendar, name) and of its
-  /// place among limits alike in all of that. Changing the limit's number alone changes no tag.
+  /// A hash of what identifies the limit's record (algorithm, period, precision, start, calendar, name) and
+  /// of the limit's place among those that are equal in all of that. How much the limit grants is not part of
+  /// it.
   [[nodiscard]] Tag tag(std::size_t ordinal = 0) const;
 
  private:
@@ -50,7 +51,7 @@ class Limit {
 /// A stable 64-bit hash of a text (FNV-1a): the same in every process, so it may be stored.
 std::uint64_t hash_of(std::string_view text);
 
-/// What a text must be to stand in a key: the name of a policy or a limit, or a prefix.
+/// What the name of a policy or a limit must be, and a prefix, since they are parts of keys.
 inline constexpr std::string_view kKeyNameRule = "1 to 64 characters of A-Z a-z 0-9 _ . -";
 bool is_key_name(std::string_view text);
 

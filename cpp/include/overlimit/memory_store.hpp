@@ -17,10 +17,10 @@ namespace overlimit {
 /// Thread-safe: each shard has its own lock, and a call over several keys takes theirs in order.
 ///
 /// Bounded without ever forgiving: past `max_keys` keys or `max_bytes` bytes, keys it does not know share
-/// overflow cells (one per policy and shard), which count what all of them spend; a key that becomes
-/// tracked later starts from what its cell holds. Policies for which there is not even a cell share common
-/// ones, each with all whose limits have the very same numbers. Resetting an identifier leaves the cells
-/// alone, and resetting a policy the common ones.
+/// overflow entries (one per policy and shard), which count what all of them spend; a key that becomes
+/// tracked later starts as a copy of its overflow entry. Policies without room even for that share common
+/// ones, each with all policies whose limits have the very same numbers. Resetting an identifier leaves its
+/// overflow entry alone, and resetting a policy leaves the common ones alone.
 class MemoryStore final : public Store {
  public:
   static constexpr std::size_t kMinBytes = 64 << 10;
@@ -45,11 +45,11 @@ class MemoryStore final : public Store {
   [[nodiscard]] bool is_shared() const override { return false; }
   [[nodiscard]] bool waits() const override { return false; }
 
-  /// Keys tracked now, overflow cells not counted.
+  /// Keys tracked now, overflow entries not counted.
   [[nodiscard]] std::size_t size() const;
   [[nodiscard]] std::size_t max_keys() const;
   [[nodiscard]] std::size_t max_bytes() const;
-  /// Calls, other than peeks, that had a charge decided by an overflow cell.
+  /// Calls, other than peeks, that had a charge decided by an overflow entry.
   [[nodiscard]] std::uint64_t crowded_calls() const;
 
  private:

@@ -1,5 +1,6 @@
-// Penalties: who goes over a limit is locked for a while, and for longer each time. A lock is one more record
-// of a key, behind those of its limits; a level is remembered for as long as that record lives.
+// Penalties: an identifier that goes over a limit is locked for a while, and for longer each time. A lock is
+// one more record of a key, after those of its limits; its level is remembered for as long as that record
+// lives.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +16,7 @@ struct Penalty {
   static constexpr std::size_t kMaxLevels = 64;
 
   std::vector<Micros> levels;  ///< how long each lock lasts; the last repeats
-  bool extend = false;         ///< whether hits of who is locked start the lock anew
+  bool extend = false;         ///< whether a hit during a lock starts the lock anew
   std::optional<Micros>
       forget_after{};  ///< how long after a lock its level is remembered; none: for its length
 
@@ -26,68 +27,65 @@ struct Penalty {
   [[nodiscard]] std::vector<std::int64_t> packed() const;
 };
 
-/// The record of a lock: it holds in [start, end), and is remembered until the record expires.
+/// A lock: it holds in [start, end), and is remembered until its record expires.
 struct Lock {
   Micros start;
   Micros end;
-  std::int64_t mark;  ///< twice the number of levels taken so far, plus one if it was set by hand
-
-  [[nodiscard]] std::size_t taken() const { return static_cast<std::size_t>(mark / 2); }
-  [[nodiscard]] bool by_hand() const { return mark % 2 == 1; }
-};
-static_assert(kIsState<Lock>);
-
-struct LockRecord {
-  Lock lock;
+  std::size_t levels_taken;  ///< by the violations so far
+  bool by_hand;              ///< set by lock(), and not by a violation
   Micros expires_at;
 
   /// The instant at which the lock is judged: not before it began.
-  [[nodiscard]] Micros instant(Micros reading) const { return std::max(reading, lock.start); }
-  [[nodiscard]] bool holds(Micros reading) const { return instant(reading) < lock.end; }
-  /// How long it still holds.
-  [[nodiscard]] Micros left(Micros reading) const { return std::max<Micros>(0, lock.end - instant(reading)); }
+  [[nodiscard]] Micros instant(Micros reading) const { return std::max(reading, start); }
+  [[nodiscard]] bool holds(Micros reading) const { return instant(reading) < end; }
+  [[nodiscard]] Micros time_left(Micros reading) const { return std::max<Micros>(0, end - instant(reading)); }
 };
 
-/// Finds the record of a lock: eight letters where other records have a hash.
+/// The header of a lock's record. Its third number is twice the levels taken, plus one if set by hand.
+inline Header header_of(const Lock& lock) {
+  return {lock.start, lock.end, 2 * static_cast<std::int64_t>(lock.levels_taken) + (lock.by_hand ? 1 : 0)};
+}
+inline Lock lock_from(const Header& header, Micros expires_at) {
+  return {header[0], header[1], static_cast<std::size_t>(header[2] / 2), header[2] % 2 == 1, expires_at};
+}
+
+/// The tag of a lock's record: eight letters where other records have a hash.
 inline constexpr std::uint64_t kLockTag =
     std::bit_cast<std::uint64_t>(std::array<char, 8>{'p', 'e', 'n', 'a', 'l', 't', 'y', '\0'});
 
-/// The record as found, unless it is forgotten or none of ours.
-inline std::optional<LockRecord> remembered(Micros expires_at, const Header& header, Micros reading) {
-  const auto lock = std::bit_cast<Lock>(header);
+/// The lock in a record as found, unless it is forgotten or was not written by us.
+inline std::optional<Lock> remembered_lock(Micros expires_at, const Header& header, Micros reading) {
+  const Lock lock = lock_from(header, expires_at);
   if (expires_at <= std::max(reading, lock.start) || lock.start >= kMaxTime) return std::nullopt;
-  return LockRecord{lock, expires_at};
+  return lock;
 }
 
 /// The lock of this level (the last one for any beyond), from this instant on.
-inline LockRecord locked(const Penalty& penalty, std::size_t level, Micros now) {
+inline Lock lock_of_level(const Penalty& penalty, std::size_t level, Micros now) {
   level = std::min(level, penalty.levels.size() - 1);
   const Micros end = now + penalty.levels[level];
-  return {{now, end, 2 * static_cast<std::int64_t>(level + 1)}, end + penalty.forgets(level)};
+  return {now, end, level + 1, false, end + penalty.forgets(level)};
 }
 
 /// The lock that a violation sets: of the level after the one remembered.
-inline LockRecord next_lock(const Penalty& penalty, const std::optional<LockRecord>& before, Micros reading) {
-  if (!before) return locked(penalty, 0, reading);
-  return locked(penalty, before->lock.taken(), before->instant(reading));
+inline Lock next_lock(const Penalty& penalty, const std::optional<Lock>& before, Micros reading) {
+  if (!before) return lock_of_level(penalty, 0, reading);
+  return lock_of_level(penalty, before->levels_taken, before->instant(reading));
 }
 
-/// Whether a hit of who is locked changes the lock, and what it becomes.
-inline bool extends(const Penalty& penalty, const LockRecord& record) {
-  return penalty.extend && !record.lock.by_hand();
-}
-inline LockRecord extended(const Penalty& penalty, const LockRecord& record, Micros reading) {
-  return locked(penalty, std::max<std::size_t>(record.lock.taken(), 1) - 1, record.instant(reading));
+/// Whether a hit on a locked identifier changes the lock, and what it becomes.
+inline bool extends(const Penalty& penalty, const Lock& lock) { return penalty.extend && !lock.by_hand; }
+inline Lock extended(const Penalty& penalty, const Lock& lock, Micros reading) {
+  return lock_of_level(penalty, std::max<std::size_t>(lock.levels_taken, 1) - 1, lock.instant(reading));
 }
 
 /// A lock set by hand: it keeps the level, and how long after the lock that is remembered.
-inline LockRecord locked_by_hand(const std::optional<LockRecord>& before, Micros reading, Micros duration) {
-  if (!before) return {{reading, later(reading, duration), 1}, later(reading, duration)};
+inline Lock locked_by_hand(const std::optional<Lock>& before, Micros reading, Micros duration) {
+  if (!before) return {reading, later(reading, duration), 0, true, later(reading, duration)};
   const Micros now = before->instant(reading);
   const Micros end = later(now, duration);
-  const auto taken = static_cast<std::int64_t>(before->lock.taken());
-  const Micros memory = taken > 0 ? std::max<Micros>(0, before->expires_at - before->lock.end) : 0;
-  return {{now, end, 2 * taken + 1}, later(end, memory)};
+  const Micros memory = before->levels_taken > 0 ? std::max<Micros>(0, before->expires_at - before->end) : 0;
+  return {now, end, before->levels_taken, true, later(end, memory)};
 }
 
 }  // namespace overlimit

@@ -24,7 +24,7 @@ struct PlannedLimit {
   std::size_t place;  ///< where the limit stood in the list as given
 };
 
-/// What a store makes of a plan ahead of its calls (Store::prepare), and finds again at each of them.
+/// What a store has compiled for a plan before its calls (Store::prepare).
 class PreparedPlan {
  public:
   PreparedPlan() = default;
@@ -37,10 +37,10 @@ class Plan {
  public:
   static constexpr std::size_t kMaxLimits = 16;
 
-  /// Throws InvalidLimit for no limit, more than kMaxLimits, or a penalty that cannot be.
+  /// Throws InvalidLimit for no limit, more than kMaxLimits, or an invalid penalty.
   Plan(PolicyIdentity identity, const std::vector<Limit>& limits,
        std::optional<Penalty> penalty = std::nullopt);
-  /// Of a policy with this name. Throws InvalidLimit also for a name that cannot stand in a key.
+  /// The plan of a policy with this name. Throws InvalidLimit also for a name that is not kKeyNameRule.
   Plan(std::string name, const std::vector<Limit>& limits, std::optional<Penalty> penalty = std::nullopt)
       : Plan(PolicyIdentity(std::move(name)), limits, std::move(penalty)) {}
 
@@ -51,10 +51,10 @@ class Plan {
   /// By algorithm, then by tag: the order the limits were given in changes no record and no script.
   [[nodiscard]] const std::vector<PlannedLimit>& limits() const { return limits_; }
   [[nodiscard]] std::size_t size() const { return limits_.size(); }
-  /// What memory keeps the policy's state by.
+  /// By this the memory store tells the state of one policy from that of another.
   [[nodiscard]] std::uint64_t digest() const { return identity_.digest(); }
-  /// A hash of its limits and its penalty with all their numbers, whatever the name: policies alike in all of
-  /// that have the same. The calendar's bounds are none of them, so that it stays the same every day.
+  /// A hash of its limits and its penalty with all their numbers, but not of the name: policies that are
+  /// equal in all of that have the same. It leaves out the calendar's bounds, so it is the same every day.
   [[nodiscard]] std::uint64_t limits_digest() const { return limits_digest_; }
   [[nodiscard]] const Penalty* penalty() const { return penalty_ ? &*penalty_ : nullptr; }
   /// The records a key of this policy has, in order: those of its limits, then that of its penalty.
@@ -72,13 +72,13 @@ class Plan {
   /// To be called before other threads know the plan.
   void set_prepared(std::shared_ptr<const PreparedPlan> prepared) { prepared_ = std::move(prepared); }
 
-  /// Whether its numbers change with the calendar. Such a plan decides nothing itself, but those `dated`
-  /// gives.
+  /// Whether its numbers change with the calendar. Such a plan decides nothing itself; the plans that `dated`
+  /// returns do.
   [[nodiscard]] bool has_calendar() const { return dates_ != nullptr; }
   /// Whether its numbers hold at this instant.
   [[nodiscard]] bool holds_at(Micros now) const;
-  /// The plan that decides at this instant; the same one for as long as it holds. May ask the calendar, so
-  /// that no lock may be held that others need meanwhile.
+  /// The plan that decides at this instant; the same one for as long as its numbers hold. May ask the
+  /// calendar, so the caller must hold no lock that others need.
   [[nodiscard]] std::shared_ptr<const Plan> dated(Micros now) const;
 
  private:
@@ -102,8 +102,8 @@ class Plan {
   std::int64_t max_cells_ = 0;
 };
 
-/// Where limits stand, in the lists given to one plan and to another, that share their records under one name
-/// but have different numbers.
+/// The limits of two plans of one name that share a record but have different numbers: their places in the
+/// lists that were given to the one plan and to the other.
 std::vector<std::pair<std::size_t, std::size_t>> unlike_places(const Plan& one, const Plan& other);
 
 }  // namespace overlimit

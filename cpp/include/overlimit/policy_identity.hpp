@@ -1,4 +1,4 @@
-// What tells the state of one policy from that of another: a name, which everybody who knows it shares; or,
+// What tells the state of one policy from that of another: a name, which all who use it share; or,
 // without one, an identity that belongs to a single policy of this process.
 #pragma once
 

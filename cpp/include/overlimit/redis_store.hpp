@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "overlimit/redis_site.hpp"
+#include "overlimit/redis_location.hpp"
 #include "overlimit/store.hpp"
 
 namespace overlimit {
@@ -41,8 +41,8 @@ class RedisStore final : public Store {
     Micros timeout = 100'000;  ///< the deadline of one whole call
   };
 
-  /// Throws std::invalid_argument naming a wrong option or site.
-  RedisStore(redis::Site site, Options options);
+  /// Throws std::invalid_argument naming a wrong option or location.
+  RedisStore(redis::Location location, Options options);
   ~RedisStore() override;
 
   void prepare(Plan& plan) override;
@@ -58,7 +58,7 @@ class RedisStore final : public Store {
   [[nodiscard]] bool is_shared() const override { return true; }
   [[nodiscard]] bool waits() const override { return true; }
   /// In a cluster that of the worst node.
-  [[nodiscard]] Breaker breaker() const override;
+  [[nodiscard]] BreakerState breaker() const override;
   [[nodiscard]] Micros timeout() const override;
 
   /// Closes this process's connections; a later call opens new ones.

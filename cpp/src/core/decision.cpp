@@ -34,14 +34,14 @@ Role speaking_role(std::span<const Charge> charges, const Rows& rows) {
 }
 
 /// The binding row so far. Rows come in the order of charges, but canonical within one.
-struct Binding {
+struct BindingRow {
   std::int64_t urgency = INT64_MIN;
   Micros reset_after = 0;
   const Charge* charge = nullptr;
   std::size_t place = 0;
   std::size_t row = 0;
 
-  [[nodiscard]] bool yields_to(const Binding& other) const {
+  [[nodiscard]] bool yields_to(const BindingRow& other) const {
     if (other.urgency != urgency) return other.urgency > urgency;
     if (other.reset_after != reset_after) return other.reset_after > reset_after;
     return other.charge == charge && other.place < place;
@@ -56,7 +56,7 @@ Decision fold(std::span<const Charge> charges, const Rows& rows) {
   decision.status = worst(charges, rows, role);
   decision.remaining = INT64_MAX;
   const bool refused = decision.status != Status::ok;
-  Binding binding;
+  BindingRow binding;
   std::size_t row = 0;
   for (const Charge& charge : charges) {
     row = for_each_row(charge, row, [&](std::size_t at, const PlannedLimit& planned) {
@@ -66,13 +66,13 @@ Decision fold(std::span<const Charge> charges, const Rows& rows) {
       decision.retry_after = std::max(decision.retry_after, rows.retry_after[at]);
       if (charge.role != role) return;
       const std::int64_t urgency = refused ? rows.retry_after[at] : -rows.remaining[at];
-      const Binding candidate{urgency, rows.reset_after[at], &charge, planned.place, at};
+      const BindingRow candidate{urgency, rows.reset_after[at], &charge, planned.place, at};
       if (binding.charge == nullptr || binding.yields_to(candidate)) binding = candidate;
       decision.remaining = std::min(decision.remaining, rows.remaining[at]);
       if (!refused) decision.delay = std::max(decision.delay, rows.delay[at]);
     });
   }
-  decision.binding = binding.row;
+  decision.binding_row = binding.row;
   decision.reset_after = binding.reset_after;
   return decision;
 }

@@ -11,7 +11,8 @@ constexpr std::uint8_t kVersion = 1;
 // Far above every duration that a store computes, so that two of them can be added.
 constexpr Micros kLongest = Micros{1} << 60;
 
-enum class Outcome : std::uint8_t { decided_by_store, decided_locally, undecided };
+// By whom a decision was made.
+enum class Decider : std::uint8_t { store, local_fallback, nobody };
 enum class Kind : std::uint8_t { whole_number, ratio, real, text };
 
 [[noreturn]] void refuse(const std::string& reason) {
@@ -66,7 +67,7 @@ class Reader {
   }
   std::string text() { return std::string(take(static_cast<std::uint64_t>(number()))); }
   void end() const {
-    if (!rest_.empty()) refuse("they go on behind its end");
+    if (!rest_.empty()) refuse("they go on after its end");
   }
 
  private:
@@ -229,10 +230,10 @@ UndecidedValue read_undecided(Reader& reader) {
   return {status, reader.duration("a retry_after")};
 }
 
-Outcome outcome_of(const DecisionValue& decision) {
-  const auto* decided = std::get_if<DecidedValue>(&decision.outcome);
-  if (decided == nullptr) return Outcome::undecided;
-  return decided->is_local ? Outcome::decided_locally : Outcome::decided_by_store;
+Decider decider_of(const DecisionValue& decision) {
+  const auto* decided = std::get_if<DecidedValue>(&decision.answer);
+  if (decided == nullptr) return Decider::nobody;
+  return decided->is_local ? Decider::local_fallback : Decider::store;
 }
 
 }  // namespace
@@ -242,8 +243,8 @@ std::string encode(const DecisionValue& decision) {
   writer.byte(kVersion);
   writer.number(decision.time);
   writer.text(decision.cost.digits);
-  writer.byte(std::size_t(outcome_of(decision)));
-  std::visit([&](const auto& outcome) { write(writer, outcome); }, decision.outcome);
+  writer.byte(std::size_t(decider_of(decision)));
+  std::visit([&](const auto& answer) { write(writer, answer); }, decision.answer);
   return writer.take();
 }
 
@@ -255,11 +256,11 @@ DecisionValue decode_decision(std::string_view bytes) {
   }
   DecisionValue decision{reader.number(kMaxTime - 1, "the time"), read_whole_number(reader), {}};
   if (decision.cost.digits.starts_with('-')) refuse("the cost is negative");
-  const auto outcome = Outcome(reader.byte(0, std::size_t(Outcome::undecided), "who decided"));
-  if (outcome == Outcome::undecided) {
-    decision.outcome = read_undecided(reader);
+  const auto decider = Decider(reader.byte(0, std::size_t(Decider::nobody), "who decided"));
+  if (decider == Decider::nobody) {
+    decision.answer = read_undecided(reader);
   } else {
-    decision.outcome = read_decided(reader, outcome == Outcome::decided_locally);
+    decision.answer = read_decided(reader, decider == Decider::local_fallback);
   }
   reader.end();
   return decision;

@@ -9,7 +9,7 @@
 
 namespace overlimit {
 
-/// All of them, linked in the order of their making.
+/// All mutexes that fork() takes, linked in the order in which they were made.
 class ForkSafeMutexes {
  public:
   void add(ForkSafeMutex& mutex) {
@@ -45,7 +45,7 @@ void wait_for_none(std::atomic<int>& count) {
   for (int now = count.load(); now != 0; now = count.load()) count.wait(now);
 }
 
-/// Keeps those out who come while a fork is under way, and knows how many are inside.
+/// Holds back the threads that arrive while a fork is under way, and counts those inside.
 class Gate {
  public:
   void enter(std::atomic<int>& forks) {
@@ -65,7 +65,7 @@ class Gate {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
-  /// In a child: who was inside is a thread of the parent.
+  /// In a child: the threads that were inside are the parent's.
   void empty() { inside_.store(0); }
 
  private:
@@ -106,7 +106,7 @@ bool register_handlers() {
   return true;
 }
 
-/// As the library is loaded, before there is anything to be kept from forks.
+/// Registered when the library is loaded, before there is anything to protect.
 [[maybe_unused]] const bool kRegistered =
     register_handlers();  // NOLINT(cert-err58-cpp): nothing goes without
 

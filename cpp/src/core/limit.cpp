@@ -33,7 +33,7 @@ Limit::Limit(std::string_view algorithm, std::span<const std::int64_t> numbers,
         "start: a calendar goes with windows that start with its periods, and with nothing else");
   }
   if (name_ && !is_key_name(*name_)) {
-    throw InvalidLimit("name must match [A-Za-z0-9_.-]{1,64}, got '" + *name_ + "'");
+    throw InvalidLimit("a limit's name must be " + std::string(kKeyNameRule) + ", got '" + *name_ + "'");
   }
 }
 

@@ -11,7 +11,7 @@
 namespace overlimit {
 namespace {
 
-// One for all plans: it is held for as long as it takes to copy a pointer. As the library is loaded.
+// One mutex for all plans, since it is held only while a pointer is copied. Made when the library is loaded.
 ForkSafeMutex dates_mutex;
 
 void append_int64(std::string& text, std::uint64_t number) {

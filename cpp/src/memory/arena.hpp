@@ -14,10 +14,10 @@ using Offset = std::uint32_t;
 class Arena {
  public:
   static constexpr std::size_t kGranule = 32;
-  /// The later, the less it may fail: each gets into the part kept for it and into those of all before it. Of
-  /// the last eighth half is kept for policies' cells, a quarter for entries that grow, a quarter for common
-  /// cells.
-  enum class Purpose : std::uint8_t { ordinary, policy_cell, grown_entry, common_cell };
+  /// The later, the less it may fail: each may use its own part and those of all before it. Of the last
+  /// eighth, half is for the overflow entries of policies, a quarter for entries that grow, and a quarter for
+  /// common overflow entries.
+  enum class Purpose : std::uint8_t { ordinary, policy_overflow, grown_entry, common_overflow };
 
   Arena(std::byte* base, std::size_t size);
 

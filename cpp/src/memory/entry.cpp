@@ -41,21 +41,21 @@ void drop_cells(Arena& arena, Record& record) {
   record.ring = record.capacity = record.head = record.length = 0;
 }
 
-void commit(Arena& arena, Record& record, const Written& written) {
+void commit(Arena& arena, Record& record, const ChargedPair& written) {
   const auto dropped = static_cast<std::uint32_t>(std::min<std::size_t>(written.dropped, record.length));
   record.head = record.capacity == 0 ? 0 : (record.head + dropped) & (record.capacity - 1);
   record.length -= dropped;
   record.expires_at = written.expires_at;
-  record.header = written.header;
+  record.header = written.state;
   if (written.pushed) push(arena, record, *written.pushed);
 }
 
-void commit(const Arena& arena, Record& record, const GivenBack& left) {
-  record.header = left.header;
-  if (left.cell >= record.length) return;
-  const auto changed = static_cast<std::uint32_t>(left.cell);
-  cell_at(arena, record, changed).count = left.cell_count;
-  if (left.cell_count > 0) return;
+void commit(const Arena& arena, Record& record, const RefundedRecord<Header>& refunded) {
+  record.header = refunded.state;
+  if (refunded.cell >= record.length) return;
+  const auto changed = static_cast<std::uint32_t>(refunded.cell);
+  cell_at(arena, record, changed).count = refunded.cell_count;
+  if (refunded.cell_count > 0) return;
   for (std::uint32_t i = changed; i + 1 < record.length; ++i) {
     cell_at(arena, record, i) = cell_at(arena, record, i + 1);
   }

@@ -24,10 +24,11 @@ struct Record {
   std::uint32_t length;
 };
 
-/// The policy of a cell that policies share.
+/// The policy of a common overflow entry, which policies share.
 inline constexpr std::uint64_t kNoPolicy = 0;
 
-/// A key of a policy, or a cell. `sweep_at` is in real time: the instant from which the entry may be dropped.
+/// What is kept for one key of a policy, or for all keys without an entry of their own (an overflow entry).
+/// `sweep_at` is in real time: the instant from which the entry may be erased.
 struct Entry {
   static constexpr std::uint32_t kMostRecords = (1U << 31) - 1;
 
@@ -36,7 +37,7 @@ struct Entry {
   Micros birth;
   Micros sweep_at;
   std::uint32_t records : 31;
-  std::uint32_t overflow : 1;  ///< a cell shared by keys the table has no room for
+  std::uint32_t overflow : 1;  ///< shared by the keys that the table has no room for
   Offset next;                 ///< in its bucket of the index
 
   static constexpr std::size_t size_for(std::size_t records) {
@@ -74,10 +75,10 @@ inline Cells cells_of(const Arena& arena, const Record& record) {
 
 /// Stores the record after a charge. Never fails: without room for one more cell the newest two are merged
 /// into the later one, which then counts for longer than necessary.
-void commit(Arena& arena, Record& record, const Written& written);
+void commit(Arena& arena, Record& record, const ChargedPair& written);
 
 /// Stores the record after a refund.
-void commit(const Arena& arena, Record& record, const GivenBack& left);
+void commit(const Arena& arena, Record& record, const RefundedRecord<Header>& refunded);
 
 /// Releases the record's ring of cells.
 void drop_cells(Arena& arena, Record& record);

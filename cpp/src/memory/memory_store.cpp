@@ -8,8 +8,8 @@
 
 #include "memory/region.hpp"
 #include "memory/transaction.hpp"
-#include "overlimit/dated_call.hpp"
-#include "overlimit/room.hpp"
+#include "overlimit/call.hpp"
+#include "overlimit/uninitialised_array.hpp"
 
 namespace overlimit {
 namespace {
@@ -136,7 +136,7 @@ template <class Action>
 void MemoryStore::Table::transact(const Call& asked, const Readings& readings, const Action& action) {
   const DatedCall dated(asked, readings.now);
   const Call& call = *dated;
-  Room<Target, kMaxCharges> room;
+  UninitialisedArray<Target, kMaxCharges> targets;
   if (call.charges.size() > kMaxCharges) {
     throw std::invalid_argument("a call has at most 64 charges, got " + std::to_string(call.charges.size()));
   }
@@ -146,16 +146,16 @@ void MemoryStore::Table::transact(const Call& asked, const Readings& readings, c
     const Charge& charge = call.charges[i];
     const memory::KeyHash key = hash(charge.plan->digest(), charge.identifier);
     const std::size_t shard = shard_index(key);
-    room.put(i, &charge, key, shards[shard].get(), pairs);
+    targets.emplace(i, &charge, key, shards[shard].get(), pairs);
     chosen |= std::uint64_t{1} << shard;
     pairs += charge.plan->size();
   }
   bool is_sweep_due = false;
   {
     const ShardLocks locks(shards, chosen);
-    memory::Transaction transaction(call, std::span(room.data(), call.charges.size()), pairs, readings);
+    memory::Transaction transaction(call, std::span(targets.data(), call.charges.size()), pairs, readings);
     action(transaction);
-    is_sweep_due = call.charges.size() > 0 && room[0].shard->is_sweep_due();
+    is_sweep_due = call.charges.size() > 0 && targets[0].shard->is_sweep_due();
   }
   if (is_sweep_due) sweep_in_turn(readings.real_now);
 }

@@ -42,7 +42,7 @@ Entry* Shard::insert(const KeyHash& key, std::uint64_t policy, std::span<const T
   }
   entry->overflow = ordinary ? 0 : 1;
   index_.insert(arena_.offset_of(entry));
-  cells_ += entry->overflow;
+  overflow_entries_ += entry->overflow;
   mark_occupied();
   return entry;
 }
@@ -89,8 +89,7 @@ void Shard::copy_records(Entry& to, Entry& from) {
       target.expires_at = source.expires_at;
       target.header = source.header;
       for (std::size_t i = 0; i < cells.size(); ++i) {
-        commit(arena_, target,
-               {.header = target.header, .dropped = 0, .pushed = cells[i], .expires_at = source.expires_at});
+        commit(arena_, target, ChargedPair{{target.header, 0, cells[i]}, source.expires_at});
       }
     }
   }
@@ -101,7 +100,7 @@ void Shard::erase(Entry* entry) {
   index_.erase(*entry);
   for (Record& record : *entry) drop_cells(arena_, record);
   if (entry->overflow) {
-    --cells_;
+    --overflow_entries_;
   } else {
     key_count_.remove();
   }

@@ -26,7 +26,7 @@ struct KeyCount {
 /// Everything but `mutex` is guarded by `mutex`.
 class Shard {
  public:
-  /// `memory` must be zeroed and outlive the shard; the index, of so many buckets at most, lies at its front.
+  /// `memory` must be zeroed and outlive the shard; the index, of at most `most_buckets`, lies at its front.
   Shard(std::span<std::byte> memory, std::size_t most_buckets, KeyCount& key_count, unsigned ordinal = 0);
 
   ForkSafeMutex mutex;
@@ -37,8 +37,9 @@ class Shard {
   /// The key's entry, or nullptr.
   [[nodiscard]] Entry* find(const KeyHash& key) const { return index_.find(key); }
 
-  /// A new entry for a key of this policy that has none, with empty records for these tags: a cell, unless
-  /// the purpose is ordinary. It's findable at once. nullptr when the table has no room for this purpose.
+  /// A new entry for a key of this policy that has none, with empty records for these tags: an overflow
+  /// entry, unless the purpose is ordinary. It's findable at once. nullptr when the table has no room for
+  /// this purpose.
   Entry* insert(const KeyHash& key, std::uint64_t policy, std::span<const Tag> tags, Arena::Purpose purpose);
 
   /// Rebuilds an entry so that it starts with the records of these tags, in their order; other records that
@@ -66,8 +67,8 @@ class Shard {
   /// Whether it is time to sweep some shard: at every fourth call on this one.
   [[nodiscard]] bool is_sweep_due() { return ++calls_ % kCallsPerSweep == 0; }
 
-  /// Whether any entry here is an overflow cell.
-  [[nodiscard]] bool has_overflow_cells() const { return cells_ > 0; }
+  /// Whether any entry here is an overflow entry.
+  [[nodiscard]] bool has_overflow_entries() const { return overflow_entries_ > 0; }
 
   /// Erases the expired entries in the next few buckets.
   void sweep(Micros real_now, std::size_t buckets);
@@ -89,7 +90,7 @@ class Shard {
   unsigned calls_ = 0;
   bool is_marked_ = false;
   bool is_out_of_bytes_ = false;  // the last new key found no room in the arena
-  std::size_t cells_ = 0;
+  std::size_t overflow_entries_ = 0;
   std::uint64_t bit_;  // of this shard in KeyCount::occupied
   KeyCount& key_count_;
   Arena arena_;

@@ -11,24 +11,26 @@ namespace {
 constexpr std::size_t kBucketsPerInsert = 8;
 // Entries written with an injected clock are erased this long after their last write, in real time.
 constexpr Micros kInjectedKeep = Micros{3600} * 1'000'000;
-// The retry_after of a charge that is refused only because of others in its overflow cell.
+// The retry_after of a charge that is refused only because of others in its overflow entry.
 constexpr Micros kCrowdedRetry = 1'000'000;
 
 std::span<const PlannedLimit> limits_of(const Target& target) { return target.charge->plan->limits(); }
 
-Found found_in(const Target& target, const Record& record) {
+FoundRecord found_in(const Target& target, const Record& record) {
   return {record.expires_at, record.header, cells_of(target.shard->arena(), record)};
 }
 
-// Keys without room of their own share one cell per policy and shard. Policies without room for such a cell
-// share a common one with those whose limits have the same numbers: a limit that drains faster would
-// drain the usage of the others. The lowest byte, which finds no place, tells the two kinds apart.
-KeyHash policy_cell_key(const Plan& plan) { return {plan.digest() << 8, plan.digest()}; }
-KeyHash common_cell_key(const Plan& plan) { return {plan.limits_digest() << 8 | 1, plan.limits_digest()}; }
+// Keys without an entry of their own share an overflow entry, one per policy and shard. Policies without room
+// for that share a common one with those whose limits have the same numbers: a limit that drains faster would
+// drain the usage of the others. The lowest byte, which the index ignores, tells the two kinds apart.
+KeyHash policy_overflow_key(const Plan& plan) { return {plan.digest() << 8, plan.digest()}; }
+KeyHash common_overflow_key(const Plan& plan) {
+  return {plan.limits_digest() << 8 | 1, plan.limits_digest()};
+}
 
-// Alone, this cost would fit: together with the others in the cell it never does.
-Verdict crowded(const Examined& pair) {
-  return over(pair.standing ? pair.expires_at - pair.now : kCrowdedRetry);
+// Alone, this cost would fit; together with the others in the overflow entry it never does.
+Verdict crowded(const ExaminedPair& pair) {
+  return over(pair.has_record ? pair.expires_at - pair.now : kCrowdedRetry);
 }
 
 Micros next_birth(std::atomic<Micros>& births, Micros now) {
@@ -49,12 +51,12 @@ ChargeBits Transaction::decide(const Rows& rows, std::atomic<Micros>& births) {
   for (Target& target : targets_) examine(target);
   const Settlement settlement = settle(call_, [&](std::size_t i) { return targets_[i].verdict; });
   for (Target& target : targets_) {
-    if (asked_by(*target.charge) == 0 || !settlement.charges(target.charge->role, target.verdict)) {
+    if (cost_of(*target.charge) == 0 || !settlement.charges(target.charge->role, target.verdict)) {
       refuse(target, settlement, rows, births);
     } else if (call_.mode == Mode::peek) {
       std::size_t row = target.first;
       for (const PlannedLimit& planned : limits_of(target))
-        show_as_charged(target, planned.limit, rows, row++, 0);
+        fill_as_charged(target, planned.limit, rows, row++, 0);
     } else {
       charge(target, rows, births);
     }
@@ -70,7 +72,7 @@ void Transaction::sweep_if_full() {
 }
 
 void Transaction::find_entry(Target& target) {
-  target.cost = asked_by(*target.charge);
+  target.cost = cost_of(*target.charge);
   target.entry = target.shard->find(target.key);
   if (target.entry == nullptr) target.entry = entry_for_new_key(target);
   if (target.entry != nullptr && !starts_with(*target.entry, target.charge->plan->tags())) {
@@ -79,7 +81,7 @@ void Transaction::find_entry(Target& target) {
   find_lock(target);
 }
 
-// The lock follows the records of the limits. A key in an overflow cell is not locked because of others in
+// The lock follows the records of the limits. A key in an overflow entry is not locked because of others in
 // it.
 void Transaction::find_lock(Target& target) {
   if (target.entry == nullptr) return;
@@ -89,46 +91,49 @@ void Transaction::find_lock(Target& target) {
   }
   target.lock_record = target.entry->find(kLockTag, target.charge->plan->size());
   if (target.lock_record == nullptr) return;
-  target.lock = remembered(target.lock_record->expires_at, target.lock_record->header, readings_.now);
+  target.lock = remembered_lock(target.lock_record->expires_at, target.lock_record->header, readings_.now);
 }
 
 // A peek makes an entry as a hit does, and erases it afterwards.
 Entry* Transaction::entry_for_new_key(Target& target) {
   const Plan& plan = *target.charge->plan;
-  Entry* const cell = overflow_cell_for(target);
-  if (target.cost == 0) return cell;
-  if (Entry* own = start_entry(target, {target.key, plan.digest()}, Arena::Purpose::ordinary, cell))
+  Entry* const overflow = overflow_entry_for(target);
+  if (target.cost == 0) return overflow;
+  if (Entry* own = start_entry(target, {target.key, plan.digest()}, Arena::Purpose::ordinary, overflow))
     return own;
-  if (cell != nullptr && (cell->policy == plan.digest() || is_shared_by_another(target, *cell))) return cell;
-  const Holder policy{policy_cell_key(plan), plan.digest()};
-  if (Entry* made = start_entry(target, policy, Arena::Purpose::policy_cell, cell)) return made;
-  if (cell != nullptr) return cell;
+  if (overflow != nullptr && (overflow->policy == plan.digest() || is_shared_by_another(target, *overflow)))
+    return overflow;
+  const Holder policy{policy_overflow_key(plan), plan.digest()};
+  if (Entry* made = start_entry(target, policy, Arena::Purpose::policy_overflow, overflow)) return made;
+  if (overflow != nullptr) return overflow;
   Entry* common =
-      start_entry(target, {common_cell_key(plan), kNoPolicy}, Arena::Purpose::common_cell, nullptr);
+      start_entry(target, {common_overflow_key(plan), kNoPolicy}, Arena::Purpose::common_overflow, nullptr);
   if (common == nullptr) throw std::bad_alloc();
   return common;
 }
 
-// The overflow cell that the keys of a policy without room of their own are charged to.
-Entry* Transaction::overflow_cell_for(const Target& target) {
-  if (!target.shard->has_overflow_cells()) return nullptr;
-  Entry* const cell = target.shard->find(policy_cell_key(*target.charge->plan));
-  return cell != nullptr ? cell : target.shard->find(common_cell_key(*target.charge->plan));
+// The overflow entry that the keys of a policy without room of their own are charged to.
+Entry* Transaction::overflow_entry_for(const Target& target) {
+  if (!target.shard->has_overflow_entries()) return nullptr;
+  Entry* const overflow = target.shard->find(policy_overflow_key(*target.charge->plan));
+  return overflow != nullptr ? overflow : target.shard->find(common_overflow_key(*target.charge->plan));
 }
 
-// Whether another key of the policy is charged there in this call, which a cell made now would miss.
-bool Transaction::is_shared_by_another(const Target& target, const Entry& cell) const {
+// Whether another key of the policy is charged there in this call, which an entry made now would miss.
+bool Transaction::is_shared_by_another(const Target& target, const Entry& overflow) const {
   return std::ranges::any_of(targets_, [&](const Target& other) {
-    return other.entry == &cell && other.charge->plan->digest() == target.charge->plan->digest();
+    return other.entry == &overflow && other.charge->plan->digest() == target.charge->plan->digest();
   });
 }
 
-// A new entry starts as a copy of the cell used until now: what was charged there may have been its own.
-Entry* Transaction::start_entry(Target& target, const Holder& holder, Arena::Purpose purpose, Entry* cell) {
+// A new entry starts as a copy of the overflow entry used until now: what was charged there may have been its
+// own.
+Entry* Transaction::start_entry(Target& target, const Holder& holder, Arena::Purpose purpose,
+                                Entry* overflow) {
   Entry* entry = target.shard->insert(holder.key, holder.policy, target.charge->plan->tags(), purpose);
   if (entry == nullptr) return nullptr;
   target.fresh = true;
-  if (cell != nullptr) target.shard->copy_records(*entry, *cell);
+  if (overflow != nullptr) target.shard->copy_records(*entry, *overflow);
   return entry;
 }
 
@@ -138,19 +143,19 @@ void Transaction::share_costs() {
     target.cost = 0;
     for (const Target& other : targets_) {
       if (other.entry != target.entry) continue;
-      target.cost = std::min(kExact, target.cost + std::min(kExact, asked_by(*other.charge)));
+      target.cost = std::min(kExact, target.cost + std::min(kExact, cost_of(*other.charge)));
     }
   }
 }
 
 void Transaction::examine(Target& target) {
-  const Cost asked = asked_by(*target.charge);
+  const Cost asked = cost_of(*target.charge);
   const Record* record = target.entry == nullptr ? nullptr : target.entry->begin();
   std::size_t pair = target.first;
   target.verdict = target.lock && target.lock->holds(readings_.now) ? Status::locked : Status::ok;
   for (const PlannedLimit& planned : limits_of(target)) {
-    Examined& examined = examined_[pair++];
-    const Found found = record == nullptr ? Found{} : found_in(target, *record++);
+    ExaminedPair& examined = examined_[pair++];
+    const FoundRecord found = record == nullptr ? FoundRecord{} : found_in(target, *record++);
     examined = overlimit::examine(planned.limit, &found, readings_.now, target.cost, call_.patience);
     if (target.cost > asked && examined.verdict.status == Status::never && asked <= most(planned.limit)) {
       examined.verdict = crowded(examined);
@@ -165,7 +170,7 @@ void Transaction::charge(Target& target, const Rows& rows, std::atomic<Micros>& 
   Record* record = entry.begin();
   std::size_t row = target.first;
   for (const PlannedLimit& planned : limits_of(target)) {
-    const Written written = show_as_charged(target, planned.limit, rows, row++, entry.birth);
+    const ChargedPair written = fill_as_charged(target, planned.limit, rows, row++, entry.birth);
     if (!target.charged) commit(target.shard->arena(), *record, written);
     ++record;
   }
@@ -173,20 +178,20 @@ void Transaction::charge(Target& target, const Rows& rows, std::atomic<Micros>& 
   mark_charged(target);
 }
 
-// All targets that share an overflow cell are charged with the first of them.
+// All targets that share an overflow entry are charged with the first of them.
 void Transaction::mark_charged(Target& target) {
   target.charged = true;
   if (!target.entry->overflow) return;
   for (Target& other : targets_) other.charged = other.charged || other.entry == target.entry;
 }
 
-Written Transaction::show_as_charged(const Target& target, const Limit& limit, const Rows& rows,
-                                     std::size_t row, Micros birth) {
-  const Written written = charged(limit, examined_[row], target.cost);
-  show_charged(limit, written.header, readings_.now, birth, rows, row);
+ChargedPair Transaction::fill_as_charged(const Target& target, const Limit& limit, const Rows& rows,
+                                         std::size_t row, Micros birth) {
+  const ChargedPair written = overlimit::charge(limit, examined_[row], target.cost);
+  fill_charged(limit, written.state, readings_.now, birth, rows, row);
   if (target.charge->role == Role::on_refusal) {
-    const Found found =
-        target.entry == nullptr ? Found{} : found_in(target, target.entry->begin()[row - target.first]);
+    const FoundRecord found =
+        target.entry == nullptr ? FoundRecord{} : found_in(target, target.entry->begin()[row - target.first]);
     rows.retry_after[row] = retry_after_charge(limit, &found, examined_[row], written, target.cost);
   }
   return written;
@@ -194,20 +199,20 @@ Written Transaction::show_as_charged(const Target& target, const Limit& limit, c
 
 void Transaction::refuse(Target& target, const Settlement& settlement, const Rows& rows,
                          std::atomic<Micros>& births) {
-  auto set = sanction(settlement, *target.charge, target.verdict, target.lock, readings_.now);
+  auto set = lock_after_refusal(settlement, *target.charge, target.verdict, target.lock, readings_.now);
   if (target.lock_record == nullptr) set.reset();
-  const std::optional<LockRecord>& lock = set ? set : target.lock;
+  const std::optional<Lock>& lock = set ? set : target.lock;
   std::size_t row = target.first;
   for (const PlannedLimit& planned : limits_of(target)) {
-    show_refused(planned.limit, examined_[row], target.verdict, lock, readings_.now, rows, row);
+    fill_refused(planned.limit, examined_[row], target.verdict, lock, readings_.now, rows, row);
     ++row;
   }
   if (set && call_.mode == Mode::consume) write_lock(target, *set, births);
 }
 
-void Transaction::write_lock(Target& target, const LockRecord& lock, std::atomic<Micros>& births) {
+void Transaction::write_lock(Target& target, const Lock& lock, std::atomic<Micros>& births) {
   if (target.entry->birth == 0) target.entry->birth = next_birth(births, readings_.now);
-  target.lock_record->header = std::bit_cast<Header>(lock.lock);
+  target.lock_record->header = header_of(lock);
   target.lock_record->expires_at = lock.expires_at;
   set_sweep_time(target);
   mark_charged(target);
@@ -220,7 +225,7 @@ void Transaction::set_sweep_time(Target& target) {
 
 Entry* Transaction::charged_entry(const Target& target, Micros birth) {
   const Plan& plan = *target.charge->plan;
-  for (const KeyHash& key : {target.key, policy_cell_key(plan), common_cell_key(plan)}) {
+  for (const KeyHash& key : {target.key, policy_overflow_key(plan), common_overflow_key(plan)}) {
     Entry* const entry = target.shard->find(key);
     if (entry != nullptr && entry->birth == birth) return entry;
   }
@@ -230,7 +235,7 @@ Entry* Transaction::charged_entry(const Target& target, Micros birth) {
 void Transaction::refund(std::span<const Receipt> receipts) {
   for (Target& target : targets_) {
     const Micros birth = receipts[target.first].birth;
-    target.cost = asked_by(*target.charge);
+    target.cost = cost_of(*target.charge);
     target.entry = birth == 0 ? nullptr : charged_entry(target, birth);
   }
   share_costs();
@@ -245,8 +250,8 @@ void Transaction::refund_target(Target& target, std::span<const Receipt> receipt
     const Receipt& receipt = receipts[pair++];
     Record* const record = target.entry->find(planned.tag);
     if (record == nullptr) continue;
-    const auto left =
-        given_back(planned.limit, found_in(target, *record), receipt.after, readings_.now, target.cost);
+    const auto left = overlimit::refund(planned.limit, found_in(target, *record), receipt.after,
+                                        readings_.now, target.cost);
     if (left) commit(target.shard->arena(), *record, *left);
   }
   mark_charged(target);

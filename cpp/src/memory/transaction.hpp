@@ -7,9 +7,9 @@
 #include <span>
 
 #include "memory/shard.hpp"
-#include "overlimit/room.hpp"
-#include "overlimit/settlement.hpp"
+#include "overlimit/call.hpp"
 #include "overlimit/store.hpp"
+#include "overlimit/uninitialised_array.hpp"
 
 namespace overlimit::memory {
 
@@ -20,12 +20,12 @@ struct Target {
   Shard* shard;
   std::size_t first;       ///< the row of the charge's first pair
   Entry* entry = nullptr;  ///< nullptr: the key is new, and nothing is written
-  Cost cost = 0;           ///< what the entry is charged; for an overflow cell, the sum of all that share it
+  Cost cost = 0;           ///< what the entry is charged; for an overflow entry, the sum of all that share it
   Status verdict{};        ///< the worst of its pairs, or locked
   bool fresh = false;      ///< inserted by this call, to be erased if it is not charged
-  bool charged = false;    ///< itself, or an earlier target with the same overflow cell
-  Record* lock_record = nullptr;     ///< the record of its lock; nullptr: the entry has none
-  std::optional<LockRecord> lock{};  ///< none if it has been forgotten
+  bool charged = false;    ///< itself, or an earlier target with the same overflow entry
+  Record* lock_record = nullptr;  ///< the record of its lock; nullptr: the entry has none
+  std::optional<Lock> lock{};     ///< none if it has been forgotten
 };
 
 /// The instants of a call: its own, and real time, by which entries are erased.
@@ -39,15 +39,15 @@ struct Readings {
 class ExaminedPairs {
  public:
   explicit ExaminedPairs(std::size_t pairs)
-      : many_(pairs > kInline ? std::make_unique<Examined[]>(pairs) : nullptr),
+      : many_(pairs > kInline ? std::make_unique<ExaminedPair[]>(pairs) : nullptr),
         pairs_(many_ ? many_.get() : few_.data()) {}
-  Examined& operator[](std::size_t pair) { return pairs_[pair]; }
+  ExaminedPair& operator[](std::size_t pair) { return pairs_[pair]; }
 
  private:
   static constexpr std::size_t kInline = 16;
-  Room<Examined, kInline> few_;
-  std::unique_ptr<Examined[]> many_;
-  Examined* pairs_;
+  UninitialisedArray<ExaminedPair, kInline> few_;
+  std::unique_ptr<ExaminedPair[]> many_;
+  ExaminedPair* pairs_;
 };
 
 /// Decides one call and writes it: all of it or nothing.
@@ -69,7 +69,7 @@ class Transaction {
   void unlock(std::atomic<Micros>& births);
 
  private:
-  /// Who an entry is for.
+  /// The key and the policy that an entry is for.
   struct Holder {
     KeyHash key;
     std::uint64_t policy;
@@ -77,17 +77,17 @@ class Transaction {
 
   void find_entry(Target& target);
   Entry* entry_for_new_key(Target& target);
-  static Entry* overflow_cell_for(const Target& target);
-  [[nodiscard]] bool is_shared_by_another(const Target& target, const Entry& cell) const;
-  static Entry* start_entry(Target& target, const Holder& holder, Arena::Purpose purpose, Entry* cell);
+  static Entry* overflow_entry_for(const Target& target);
+  [[nodiscard]] bool is_shared_by_another(const Target& target, const Entry& overflow) const;
+  static Entry* start_entry(Target& target, const Holder& holder, Arena::Purpose purpose, Entry* overflow);
   void share_costs();
   void find_lock(Target& target);
   void examine(Target& target);
   void charge(Target& target, const Rows& rows, std::atomic<Micros>& births);
-  Written show_as_charged(const Target& target, const Limit& limit, const Rows& rows, std::size_t row,
-                          Micros birth);
+  ChargedPair fill_as_charged(const Target& target, const Limit& limit, const Rows& rows, std::size_t row,
+                              Micros birth);
   void refuse(Target& target, const Settlement& settlement, const Rows& rows, std::atomic<Micros>& births);
-  void write_lock(Target& target, const LockRecord& lock, std::atomic<Micros>& births);
+  void write_lock(Target& target, const Lock& lock, std::atomic<Micros>& births);
   void refund_target(Target& target, std::span<const Receipt> receipts);
   void mark_charged(Target& target);
   void sweep_if_full();
@@ -98,7 +98,7 @@ class Transaction {
   const Call& call_;
   std::span<Target> targets_;
   Readings readings_;
-  ChargeBits crowded_ = 0;  // the charges whose entry is an overflow cell
+  ChargeBits crowded_ = 0;  // the charges whose entry is an overflow entry
   ExaminedPairs examined_;
 };
 

@@ -4,10 +4,9 @@
 #include <cstring>
 #include <vector>
 
-#include "overlimit/dated_call.hpp"
+#include "overlimit/call.hpp"
 #include "overlimit/errors.hpp"
 #include "overlimit/pair.hpp"
-#include "overlimit/settlement.hpp"
 #include "redis/script_call.hpp"
 #include "redis/value.hpp"
 
@@ -30,7 +29,7 @@ constexpr char kFoundAndWritten = 'W';
 
 bool writes_every_charge(const Call& call) {
   return may_charge(call) &&
-         std::ranges::all_of(call.charges, [](const Charge& charge) { return asked_by(charge) > 0; });
+         std::ranges::all_of(call.charges, [](const Charge& charge) { return cost_of(charge) > 0; });
 }
 
 Micros now_of(std::string_view answer) { return int64_at(answer, 1); }
@@ -56,7 +55,7 @@ void read_charged(const Call& call, std::string_view answer, const Rows& rows) {
       at += kRecordHead;
       const Header header{exact_at(answer, at), exact_at(answer, at + kWord),
                           exact_at(answer, at + 2 * kWord)};
-      show_charged(planned.limit, header, now_of(answer), birth, rows, row);
+      fill_charged(planned.limit, header, now_of(answer), birth, rows, row);
       // Nothing is charged on a record that has expired, or at a time that no clock can read.
       if (rows.reset_after[row] < 0 || rows.delay[row] < 0) not_ours();
       ++row;
@@ -106,12 +105,12 @@ class FoundAnswer {
     check(settlement);
     std::size_t row = 0;
     for (std::size_t k = 0; k < call_.charges.size(); ++k) {
-      const std::optional<LockRecord> set = set_lock(k, settlement);
+      const std::optional<Lock> set = set_lock(k, settlement);
       for (const PlannedLimit& planned : call_.charges[k].plan->limits()) {
         if (charges(k, settlement)) {
-          show_as_charged(planned, k, rows, row);
+          fill_as_charged(planned, k, rows, row);
         } else {
-          show_refused(planned.limit, pairs_[row], verdicts_[k], set ? set : locks_[k], now_, rows, row);
+          fill_refused(planned.limit, pairs_[row], verdicts_[k], set ? set : locks_[k], now_, rows, row);
         }
         ++row;
       }
@@ -132,21 +131,21 @@ class FoundAnswer {
 
   [[nodiscard]] bool charges(std::size_t k, const Settlement& settlement) const {
     const Charge& charge = call_.charges[k];
-    return asked_by(charge) > 0 && settlement.charges(charge.role, verdicts_[k]);
+    return cost_of(charge) > 0 && settlement.charges(charge.role, verdicts_[k]);
   }
 
-  [[nodiscard]] std::optional<LockRecord> set_lock(std::size_t k, const Settlement& settlement) const {
-    return sanction(settlement, call_.charges[k], verdicts_[k], locks_[k], now_);
+  [[nodiscard]] std::optional<Lock> set_lock(std::size_t k, const Settlement& settlement) const {
+    return lock_after_refusal(settlement, call_.charges[k], verdicts_[k], locks_[k], now_);
   }
 
-  void show_as_charged(const PlannedLimit& planned, std::size_t k, const Rows& rows, std::size_t row) const {
+  void fill_as_charged(const PlannedLimit& planned, std::size_t k, const Rows& rows, std::size_t row) const {
     const Charge& charge = call_.charges[k];
-    const Written written = charged(planned.limit, pairs_[row], asked_by(charge));
-    show_charged(planned.limit, written.header, now_, birth(k), rows, row);
+    const ChargedPair written = overlimit::charge(planned.limit, pairs_[row], cost_of(charge));
+    fill_charged(planned.limit, written.state, now_, birth(k), rows, row);
     if (charge.role != Role::on_refusal) return;
-    const std::optional<Found> found = values_[k].find(planned.tag);
+    const std::optional<FoundRecord> found = values_[k].find(planned.tag);
     rows.retry_after[row] =
-        retry_after_charge(planned.limit, found ? &*found : nullptr, pairs_[row], written, asked_by(charge));
+        retry_after_charge(planned.limit, found ? &*found : nullptr, pairs_[row], written, cost_of(charge));
   }
 
   void examine_all() {
@@ -154,8 +153,8 @@ class FoundAnswer {
       locks_.push_back(lock_in(values_[k]));
       Status worst = locks_[k] && locks_[k]->holds(now_) ? Status::locked : Status::ok;
       for (const PlannedLimit& planned : call_.charges[k].plan->limits()) {
-        const std::optional<Found> found = values_[k].find(planned.tag);
-        pairs_.push_back(examine(planned.limit, found ? &*found : nullptr, now_, asked_by(call_.charges[k]),
+        const std::optional<FoundRecord> found = values_[k].find(planned.tag);
+        pairs_.push_back(examine(planned.limit, found ? &*found : nullptr, now_, cost_of(call_.charges[k]),
                                  call_.patience));
         worst = std::max(worst, pairs_.back().verdict.status);
       }
@@ -163,10 +162,10 @@ class FoundAnswer {
     }
   }
 
-  [[nodiscard]] std::optional<LockRecord> lock_in(const Value& value) const {
-    const std::optional<Found> found = value.lock();
+  [[nodiscard]] std::optional<Lock> lock_in(const Value& value) const {
+    const std::optional<FoundRecord> found = value.lock();
     if (!found) return std::nullopt;
-    return remembered(found->expires_at, found->header, now_);
+    return remembered_lock(found->expires_at, found->header, now_);
   }
 
   const Call& call_;
@@ -174,9 +173,9 @@ class FoundAnswer {
   bool was_charged_;
   std::string_view births_;
   std::vector<Value> values_;
-  std::vector<Examined> pairs_;
-  std::vector<std::optional<LockRecord>> locks_;  // per charge, as far as remembered
-  std::vector<Status> verdicts_;                  // per charge
+  std::vector<ExaminedPair> pairs_;
+  std::vector<std::optional<Lock>> locks_;  // per charge, as far as remembered
+  std::vector<Status> verdicts_;            // per charge
 };
 
 }  // namespace
@@ -188,15 +187,15 @@ std::optional<Micros> out_of_bounds(const protocol::Reply& reply) {
   return now_of(reply.as_text());
 }
 
-Micros read_answer(const Call& asked, const protocol::Reply& reply, const Rows& rows) {
+Micros read_answer(DatedCall& call, const protocol::Reply& reply, const Rows& rows) {
   if (!reply.is_string() || reply.as_text().size() < kKindAndNow) not_ours();
   const std::string_view answer = reply.as_text();
   if (now_of(answer) < 0 || now_of(answer) >= kMaxTime) not_ours();
-  const DatedCall dated(asked, now_of(answer));
-  if (answer[0] == kCharged && writes_every_charge(asked)) {
-    read_charged(*dated, answer, rows);
+  call.move_to(now_of(answer));
+  if (answer[0] == kCharged && writes_every_charge(*call)) {
+    read_charged(*call, answer, rows);
   } else if (answer[0] == kFound || answer[0] == kFoundAndWritten) {
-    FoundAnswer(*dated, answer).show(rows);
+    FoundAnswer(*call, answer).show(rows);
   } else {
     not_ours();
   }

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "overlimit/call.hpp"
 #include "overlimit/store.hpp"
 #include "redis/protocol/reply.hpp"
 
@@ -11,8 +12,8 @@ namespace overlimit::redis {
 /// Whether nothing was decided because a calendar's bounds don't reach the instant: that instant.
 std::optional<Micros> out_of_bounds(const protocol::Reply& reply);
 
-/// Fills the rows and returns the instant at which the call was decided. The reply is not an error.
-/// Throws ScriptError for an answer that no script of ours gives.
-Micros read_answer(const Call& call, const protocol::Reply& reply, const Rows& rows);
+/// Fills the rows, moves the call to the instant at which it was decided and returns that. The reply is not
+/// an error. Throws ScriptError for an answer that none of our scripts gives.
+Micros read_answer(DatedCall& call, const protocol::Reply& reply, const Rows& rows);
 
 }  // namespace overlimit::redis

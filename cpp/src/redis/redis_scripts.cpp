@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "overlimit/dated_call.hpp"
+#include "overlimit/call.hpp"
 #include "redis/script_call.hpp"
 
 namespace overlimit::redis {

@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "overlimit/dated_call.hpp"
+#include "overlimit/call.hpp"
 #include "overlimit/errors.hpp"
 #include "overlimit/limit.hpp"
 #include "redis/answer.hpp"
@@ -47,7 +47,7 @@ CrossSlot cross_slot(HashTag has) {
 RedisStore::Options checked(RedisStore::Options options) {
   const std::string& prefix = options.keys.prefix;
   if (!is_key_name(prefix)) {
-    throw std::invalid_argument("prefix must match [A-Za-z0-9_.-]{1,64}, got '" + prefix + "'");
+    throw std::invalid_argument("prefix must be " + std::string(kKeyNameRule) + ", got '" + prefix + "'");
   }
   if (options.timeout <= 0 || options.timeout > kMaxPeriod) {
     throw std::invalid_argument("timeout must be above 0 seconds, got " + std::to_string(options.timeout) +
@@ -71,10 +71,10 @@ std::string encoded(const std::vector<std::string>& words) {
 struct RedisStore::Core {
   using Servers = std::shared_ptr<redis::transport::Deployment>;
 
-  Core(redis::Site where, Options how)
-      : site(std::move(where)),
+  Core(redis::Location where, Options how)
+      : location(std::move(where)),
         options(checked(std::move(how))),
-        deployment([this] { return std::make_unique<Servers>(redis::transport::deployment_of(site)); }) {}
+        deployment([this] { return std::make_unique<Servers>(redis::transport::deployment_of(location)); }) {}
 
   [[nodiscard]] Deadline deadline() const { return Deadline(std::chrono::microseconds(options.timeout)); }
 
@@ -100,19 +100,18 @@ struct RedisStore::Core {
   // The server's clock may be in another period of a calendar than ours: then once more, with its bounds.
   Micros decide(const Call& call, const Rows& rows, const Interrupted& interrupted) {
     const Deadline until = deadline();
-    Micros now = call.now ? checked_instant(*call.now) : system_now();
+    DatedCall dated(call, call.now ? checked_instant(*call.now) : system_now());
     for (int attempts = 0; attempts < 2; ++attempts) {
-      const DatedCall dated(call, now);
       const Reply reply = run(redis::script_call(*dated, options.keys, scripts), until, interrupted);
       const std::optional<Micros> elsewhere = redis::out_of_bounds(reply);
-      if (!elsewhere) return redis::read_answer(call, reply, rows);
-      now = *elsewhere;
+      if (!elsewhere) return redis::read_answer(dated, reply, rows);
+      dated.move_to(*elsewhere);
     }
     throw ScriptError("the server's clock is in none of the periods that its calendar has around it", false);
   }
 
-  // A command on keys that need not be dropped together: one command per slot.
-  void drop(std::string_view command, const std::vector<std::string>& keys, const Interrupted& interrupted) {
+  // Removes keys by a command; keys in several slots are removed by one command each.
+  void reset(std::string_view command, const std::vector<std::string>& keys, const Interrupted& interrupted) {
     redis::transport::Deployment& servers = **deployment;
     std::map<std::optional<Slot>, std::vector<std::string>> commands;
     for (const std::string& key : keys) {
@@ -126,40 +125,40 @@ struct RedisStore::Core {
     }
   }
 
-  // Drops the keys of one page of a SCAN and returns the cursor of the next.
-  std::string drop(const Reply& page, const Interrupted& interrupted) {
+  // Removes the keys of one page of a SCAN and returns the cursor of the next.
+  std::string reset_page(const Reply& page, const Interrupted& interrupted) {
     if (!page.is_array() || page.as_array().size() != 2 || !page.as_array()[1].is_array()) {
       throw ScriptError("SCAN answered what it never should: is the server changing replies?", true);
     }
     std::vector<std::string> keys;
     for (const Reply& key : page.as_array()[1].as_array()) keys.emplace_back(key.as_text());
-    drop("UNLINK", keys, interrupted);
+    reset("UNLINK", keys, interrupted);
     return std::string(page.as_array()[0].as_text());
   }
 
-  void drop_all(const redis::transport::Deployment::Server& server, const std::string& pattern,
-                const Interrupted& interrupted) {
+  void reset_all(const redis::transport::Deployment::Server& server, const std::string& pattern,
+                 const Interrupted& interrupted) {
     std::string cursor = "0";
     do {
       const std::string command = encoded({"SCAN", cursor, "MATCH", pattern, "COUNT", "1000"});
-      cursor = drop(checked_reply(server(command, deadline(), interrupted)), interrupted);
+      cursor = reset_page(checked_reply(server(command, deadline(), interrupted)), interrupted);
     } while (cursor != "0");
   }
 
   [[nodiscard]] Reply checked_reply(Reply reply) const {
     if (!reply.is_error()) return reply;
-    const std::string who = std::visit([](const auto& each) { return redis::describe(each); }, site);
+    const std::string who = std::visit([](const auto& each) { return redis::describe(each); }, location);
     redis::protocol::raise_error_reply(reply.as_text(), who);
   }
 
-  const redis::Site site;
+  const redis::Location location;
   const Options options;
   redis::transport::PerProcess<Servers> deployment;
   const redis::Scripts scripts;
 };
 
-RedisStore::RedisStore(redis::Site site, Options options)
-    : core_(std::make_unique<Core>(std::move(site), std::move(options))) {}
+RedisStore::RedisStore(redis::Location location, Options options)
+    : core_(std::make_unique<Core>(std::move(location), std::move(options))) {}
 
 RedisStore::~RedisStore() = default;
 
@@ -196,31 +195,21 @@ void RedisStore::reset(const Plan& plan, std::span<const std::string_view> ident
   for (const std::string_view identifier : identifiers) {
     keys.push_back(redis::key_of(core_->options.keys, plan.policy(), identifier));
   }
-  core_->drop("DEL", keys, interrupted);
+  core_->reset("DEL", keys, interrupted);
 }
 
 void RedisStore::reset_all(const Plan& plan, const Interrupted& interrupted) {
-  const auto drop_all = [&](const redis::transport::Deployment::Server& server) {
+  const auto reset_server = [&](const redis::transport::Deployment::Server& server) {
     for (const std::string& pattern : redis::patterns_of(core_->options.keys, plan.policy())) {
-      core_->drop_all(server, pattern, interrupted);
+      core_->reset_all(server, pattern, interrupted);
     }
   };
-  (**core_->deployment).for_each_server(drop_all, core_->deadline(), interrupted);
+  (**core_->deployment).for_each_server(reset_server, core_->deadline(), interrupted);
 }
 
 void RedisStore::close() { (**core_->deployment).close(); }
 
-Breaker RedisStore::breaker() const {
-  switch ((**core_->deployment).breaker()) {
-    case redis::protocol::Breaker::State::closed:
-      return Breaker::closed;
-    case redis::protocol::Breaker::State::open:
-      return Breaker::open;
-    case redis::protocol::Breaker::State::half_open:
-      break;
-  }
-  return Breaker::half_open;
-}
+BreakerState RedisStore::breaker() const { return (**core_->deployment).breaker(); }
 
 Micros RedisStore::timeout() const { return core_->options.timeout; }
 

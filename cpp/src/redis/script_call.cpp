@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "overlimit/call.hpp"
 #include "overlimit/pair.hpp"
-#include "overlimit/settlement.hpp"
 #include "redis/keys.hpp"
 #include "redis/protocol/command.hpp"
 
@@ -47,7 +47,7 @@ void append_charge(std::string& bytes, const Charge& charge, std::span<const Pla
   for (; plans[number] != charge.plan; ++number) part += plans[number]->packed().size();
   append_int64(bytes, static_cast<std::int64_t>(number + 1));
   append_int64(bytes, static_cast<std::int64_t>(part));
-  append_int64(bytes, asked_by(charge));
+  append_int64(bytes, cost_of(charge));
   append_int64(bytes, static_cast<std::int64_t>(charge.role));
 }
 
@@ -65,7 +65,7 @@ std::string encoded(std::string_view name, std::string_view script, const Script
 bool ever_fits(const Charge& charge) {
   return charge.role == Role::shadow ||
          std::ranges::all_of(charge.plan->limits(), [&](const PlannedLimit& planned) {
-           return asked_by(charge) <= most(planned.limit);
+           return cost_of(charge) <= most(planned.limit);
          });
 }
 
@@ -94,7 +94,7 @@ const Script* single_script(const Call& call) {
 ScriptCall single_call(const Script& script, const Call& call, const RedisStore::Keys& keys) {
   const Charge& charge = call.charges[0];
   ScriptCall encoded = begun(script, call, keys);
-  append_int64(encoded.arguments, asked_by(charge));
+  append_int64(encoded.arguments, cost_of(charge));
   encoded.arguments += charge.plan->packed();
   return encoded;
 }

@@ -64,21 +64,21 @@ Value::Value(std::string_view bytes) {
   }
 }
 
-std::optional<Found> Value::lock() const {
+std::optional<FoundRecord> Value::lock() const {
   if (records_.empty() || records_.back().tag != kLockTag || !records_.back().cells.empty())
     return std::nullopt;
-  const auto end = std::bit_cast<Lock>(records_.back().header).end;
+  const auto end = lock_from(records_.back().header, 0).end;
   return end <= records_.back().expires_at ? found_in(records_.back()) : std::nullopt;
 }
 
-std::optional<Found> Value::find(Tag tag) const {
+std::optional<FoundRecord> Value::find(Tag tag) const {
   const auto record = std::ranges::find(records_, tag, &Record::tag);
   return record == records_.end() ? std::nullopt : found_in(*record);
 }
 
-std::optional<Found> Value::found_in(const Record& record) {
+std::optional<FoundRecord> Value::found_in(const Record& record) {
   if (!is_exact(record.expires_at) || !std::ranges::all_of(record.header, is_exact)) return std::nullopt;
-  return Found{record.expires_at, record.header, Cells(record.cells.data(), record.cells.size())};
+  return FoundRecord{record.expires_at, record.header, Cells(record.cells.data(), record.cells.size())};
 }
 
 }  // namespace overlimit::redis

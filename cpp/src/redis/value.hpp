@@ -17,9 +17,9 @@ class Value {
 
   [[nodiscard]] Micros birth() const { return birth_; }
   /// The record of a tag, or nothing. It borrows from this value.
-  [[nodiscard]] std::optional<Found> find(Tag tag) const;
+  [[nodiscard]] std::optional<FoundRecord> find(Tag tag) const;
   /// The lock, which is the last record, or nothing.
-  [[nodiscard]] std::optional<Found> lock() const;
+  [[nodiscard]] std::optional<FoundRecord> lock() const;
 
  private:
   struct Record {
@@ -29,7 +29,7 @@ class Value {
     std::vector<Cell> cells;
   };
 
-  static std::optional<Found> found_in(const Record& record);
+  static std::optional<FoundRecord> found_in(const Record& record);
 
   Micros birth_ = 0;
   std::vector<Record> records_;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "../limits.hpp"
-#include "overlimit/dated_call.hpp"
+#include "overlimit/call.hpp"
 #include "overlimit/errors.hpp"
 #include "overlimit/plan.hpp"
 

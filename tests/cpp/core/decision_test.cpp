@@ -84,7 +84,7 @@ TEST_F(Folding, RetriesWhenTheLastThatRefusesMayAllow) {
 TEST_F(Folding, BindsToTheLeastRemainingWhenAllowed) {
   const Decision decision =
       fold_rows({{.remaining = 4, .reset_after = 9}, {.remaining = 3, .reset_after = 1}});
-  EXPECT_EQ(decision.binding, 1U);
+  EXPECT_EQ(decision.binding_row, 1U);
   EXPECT_EQ(decision.reset_after, 1);
 }
 
@@ -93,28 +93,29 @@ TEST_F(Folding, BindsToTheLongestRetryWhenRefusedWhateverRemains) {
       fold_rows({{.remaining = 0, .reset_after = 99},
                  {.status = Status::over, .remaining = 2, .retry_after = 7, .reset_after = 7},
                  kOverRow});
-  EXPECT_EQ(decision.binding, 1U);
+  EXPECT_EQ(decision.binding_row, 1U);
   EXPECT_EQ(decision.reset_after, 7);
 }
 
 TEST_F(Folding, BindsToTheLongestResetAmongEquals) {
-  EXPECT_EQ(fold_rows({{.reset_after = 3}, {.reset_after = 5}, {.reset_after = 4}}).binding, 1U);
-  EXPECT_EQ(fold_rows({kOverRow, {.status = Status::over, .retry_after = 5, .reset_after = 6}}).binding, 1U);
+  EXPECT_EQ(fold_rows({{.reset_after = 3}, {.reset_after = 5}, {.reset_after = 4}}).binding_row, 1U);
+  EXPECT_EQ(fold_rows({kOverRow, {.status = Status::over, .retry_after = 5, .reset_after = 6}}).binding_row,
+            1U);
 }
 
 TEST_F(Folding, BindsToTheFirstChargeGivenAmongEqualsInAll) {
-  EXPECT_EQ(fold_rows({{}, {}, {}}).binding, 0U);
-  EXPECT_EQ(fold_rows({{}, kOverRow, kOverRow}).binding, 1U);
-  EXPECT_EQ(fold_rows({kNeverRow, kNeverRow}).binding, 0U);
+  EXPECT_EQ(fold_rows({{}, {}, {}}).binding_row, 0U);
+  EXPECT_EQ(fold_rows({{}, kOverRow, kOverRow}).binding_row, 1U);
+  EXPECT_EQ(fold_rows({kNeverRow, kNeverRow}).binding_row, 0U);
 }
 
 TEST_F(Folding, BindsToTheFirstLimitGivenAmongEqualsInAll) {
   Columns columns = columns_of({{}, {}, {}, {}});
   const std::vector<Charge> charges{{&two, "x"}, {&two, "y"}};
-  EXPECT_EQ(fold(charges, columns.rows()).binding, 1U)
+  EXPECT_EQ(fold(charges, columns.rows()).binding_row, 1U)
       << "the token bucket of x, which is second in canonical order";
   columns = columns_of({{}, {.remaining = 10}, {}, {}});
-  EXPECT_EQ(fold(charges, columns.rows()).binding, 0U) << "identifiers count before limits";
+  EXPECT_EQ(fold(charges, columns.rows()).binding_row, 0U) << "identifiers count before limits";
 }
 
 TEST_F(Folding, DelaysForTheLongestDelayOnlyWhenAllowed) {
@@ -129,18 +130,18 @@ TEST_F(Folding, DoesNotListenToShadowsNextToEnforcedCharges) {
   EXPECT_EQ(decision.status, Status::ok);
   EXPECT_EQ(decision.remaining, 4);
   EXPECT_EQ(decision.retry_after, 0);
-  EXPECT_EQ(decision.binding, 1U);
+  EXPECT_EQ(decision.binding_row, 1U);
 }
 
 TEST_F(Folding, ListensToShadowsWhenTheyAreAlone) {
   const Decision decision = fold_roles({Role::shadow, Role::shadow}, {{}, kOverRow});
   EXPECT_EQ(decision.status, Status::over);
-  EXPECT_EQ(decision.binding, 1U);
+  EXPECT_EQ(decision.binding_row, 1U);
 }
 
 TEST_F(Folding, DoesNotListenToMetaLimitsThatStillGrant) {
   const Decision decision = fold_roles({Role::on_refusal, Role::enforce}, {{.remaining = 0}, kOverRow});
-  EXPECT_EQ(decision.binding, 1U);
+  EXPECT_EQ(decision.binding_row, 1U);
   EXPECT_EQ(decision.retry_after, 5);
 }
 
@@ -149,7 +150,7 @@ TEST_F(Folding, RetriesNoEarlierThanAMetaLimitThatCountedTheRefusalGrants) {
       fold_roles({Role::enforce, Role::on_refusal}, {kOverRow, {.remaining = 0, .retry_after = 50}});
   EXPECT_EQ(decision.status, Status::over);
   EXPECT_EQ(decision.retry_after, 50);
-  EXPECT_EQ(decision.binding, 0U);
+  EXPECT_EQ(decision.binding_row, 0U);
 }
 
 TEST_F(Folding, LetsMetaLimitsThatAreUsedUpSpeakForTheCall) {
@@ -157,7 +158,7 @@ TEST_F(Folding, LetsMetaLimitsThatAreUsedUpSpeakForTheCall) {
       {Role::enforce, Role::on_refusal},
       {{.remaining = 3}, {.status = Status::over, .remaining = 0, .retry_after = 70, .reset_after = 71}});
   EXPECT_EQ(decision.status, Status::over);
-  EXPECT_EQ(decision.binding, 1U);
+  EXPECT_EQ(decision.binding_row, 1U);
   EXPECT_EQ(decision.retry_after, 70);
   EXPECT_EQ(decision.reset_after, 71);
   EXPECT_EQ(decision.remaining, 0);

@@ -45,10 +45,10 @@ TEST(DecisionValue, SurvivesItsBytes) {
 
 TEST(DecisionValue, HasOtherBytesWhenAnythingDiffers) {
   DecisionValue other = decided();
-  std::get<DecidedValue>(other.outcome).is_local = false;
+  std::get<DecidedValue>(other.answer).is_local = false;
   EXPECT_NE(encode(other), encode(decided()));
   other = decided();
-  std::get<DecidedValue>(other.outcome).rows[2].delay = 1;
+  std::get<DecidedValue>(other.answer).rows[2].delay = 1;
   EXPECT_NE(encode(other), encode(decided()));
   other = decided();
   other.cost.digits = "400000000000000001";
@@ -75,7 +75,7 @@ TEST(DecisionValue, IsRefusedInAnotherVersionByItsNumber) {
 
 TEST(DecisionValue, IsRefusedWithNumbersOutOfRange) {
   const auto refuses = [](DecisionValue value, const auto& change) {
-    change(value, std::get<DecidedValue>(value.outcome));
+    change(value, std::get<DecidedValue>(value.answer));
     EXPECT_THROW(decode_decision(encode(value)), std::invalid_argument);
   };
   refuses(decided(), [](auto& value, auto&) { value.time = -1; });
@@ -83,23 +83,23 @@ TEST(DecisionValue, IsRefusedWithNumbersOutOfRange) {
   for (const char* digits : {"", "-", "-1", "-0", "01", "1A", "0x1", " 1"}) {
     refuses(decided(), [&](auto& value, auto&) { value.cost.digits = digits; });
   }
-  refuses(decided(), [](auto&, auto& outcome) { outcome.subjects[0].policy = 2; });
-  refuses(decided(), [](auto&, auto& outcome) { outcome.subjects[0].identifier.clear(); });
-  refuses(decided(), [](auto&, auto& outcome) { outcome.subjects[0].cost = -1; });
-  refuses(decided(), [](auto&, auto& outcome) { outcome.subjects[0].role = Role(3); });
-  refuses(decided(), [](auto&, auto& outcome) { outcome.rows[0].status = Status(4); });
-  refuses(decided(), [](auto&, auto& outcome) { outcome.rows[0].remaining = -1; });
-  refuses(decided(), [](auto&, auto& outcome) { outcome.rows[0].retry_after = kNever - 1; });
-  refuses(decided(), [](auto&, auto& outcome) { outcome.rows[0].reset_after = -1; });
-  refuses(decided(), [](auto&, auto& outcome) { outcome.rows[0].delay = kNever; });
-  refuses(decided(), [](auto&, auto& outcome) { outcome.rows.pop_back(); });
-  refuses(decided(), [](auto&, auto& outcome) { outcome.rows.push_back(outcome.rows[0]); });
-  refuses(decided(), [](auto&, auto& outcome) { outcome.policies[0].limits.clear(); });
-  refuses(decided(), [](auto&, auto& outcome) { outcome.policies[0].limits.resize(17); });
-  refuses(decided(), [](auto&, auto& outcome) { outcome.policies.clear(); });
-  refuses(decided(), [](auto&, auto& outcome) { outcome.subjects.clear(); });
-  refuses(decided(), [](auto&, auto& outcome) {
-    outcome.policies[0].limits[1].positional[0] = Ratio{{"1"}, {"0"}};
+  refuses(decided(), [](auto&, auto& answer) { answer.subjects[0].policy = 2; });
+  refuses(decided(), [](auto&, auto& answer) { answer.subjects[0].identifier.clear(); });
+  refuses(decided(), [](auto&, auto& answer) { answer.subjects[0].cost = -1; });
+  refuses(decided(), [](auto&, auto& answer) { answer.subjects[0].role = Role(3); });
+  refuses(decided(), [](auto&, auto& answer) { answer.rows[0].status = Status(4); });
+  refuses(decided(), [](auto&, auto& answer) { answer.rows[0].remaining = -1; });
+  refuses(decided(), [](auto&, auto& answer) { answer.rows[0].retry_after = kNever - 1; });
+  refuses(decided(), [](auto&, auto& answer) { answer.rows[0].reset_after = -1; });
+  refuses(decided(), [](auto&, auto& answer) { answer.rows[0].delay = kNever; });
+  refuses(decided(), [](auto&, auto& answer) { answer.rows.pop_back(); });
+  refuses(decided(), [](auto&, auto& answer) { answer.rows.push_back(answer.rows[0]); });
+  refuses(decided(), [](auto&, auto& answer) { answer.policies[0].limits.clear(); });
+  refuses(decided(), [](auto&, auto& answer) { answer.policies[0].limits.resize(17); });
+  refuses(decided(), [](auto&, auto& answer) { answer.policies.clear(); });
+  refuses(decided(), [](auto&, auto& answer) { answer.subjects.clear(); });
+  refuses(decided(), [](auto&, auto& answer) {
+    answer.policies[0].limits[1].positional[0] = Ratio{{"1"}, {"0"}};
   });
 }
 

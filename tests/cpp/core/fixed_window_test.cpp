@@ -17,14 +17,12 @@ using testing::LonePair;
 using testing::Shown;
 
 using State = FixedWindow::State;
-using Standing = overlimit::Standing<State>;
+using Current = CurrentRecord<State>;
 
 constexpr FixedWindow kThree{3, kMinute, FixedWindow::Start::first};
 constexpr FixedWindow kThreeSinceEpoch{3, kMinute, FixedWindow::Start::epoch};
 
-constexpr std::optional<Standing> standing(std::int64_t count) {
-  return Standing{{7, 7 + kMinute, count}, 0};
-}
+constexpr std::optional<Current> current(std::int64_t count) { return Current{{7, 7 + kMinute, count}, 0}; }
 
 TEST(FixedWindow, OpensAtItsFirstCharge) {
   constexpr State kState = charge(kThree, std::nullopt, 7, 2).state;
@@ -38,25 +36,25 @@ TEST(FixedWindow, OpensAtAMultipleOfThePeriodWhenItStartsAtTheEpoch) {
 }
 
 TEST(FixedWindow, KeepsItsBoundsWhileItCounts) {
-  constexpr State kState = charge(kThree, standing(1), 8, 2).state;
+  constexpr State kState = charge(kThree, current(1), 8, 2).state;
   static_assert(kState.start == 7 && kState.end == 7 + kMinute && kState.count == 3);
 }
 
 TEST(FixedWindow, AdmitsUpToItsLimitAndNoMore) {
   static_assert(admit(kThree, std::nullopt, {}, 7, 3).status == Status::ok);
-  static_assert(admit(kThree, standing(2), {}, 8, 1).status == Status::ok);
-  static_assert(admit(kThree, standing(2), {}, 8, 2).status == Status::over);
-  static_assert(admit(kThree, standing(3), {}, 8, 1).status == Status::over);
+  static_assert(admit(kThree, current(2), {}, 8, 1).status == Status::ok);
+  static_assert(admit(kThree, current(2), {}, 8, 2).status == Status::over);
+  static_assert(admit(kThree, current(3), {}, 8, 1).status == Status::over);
 }
 
 TEST(FixedWindow, IsOverUntilItsEnd) {
-  static_assert(admit(kThree, standing(3), {}, 8, 1).retry_after == kMinute - 1);
-  static_assert(admit(kThree, standing(3), {}, kMinute + 6, 1).retry_after == 1);
+  static_assert(admit(kThree, current(3), {}, 8, 1).retry_after == kMinute - 1);
+  static_assert(admit(kThree, current(3), {}, kMinute + 6, 1).retry_after == 1);
 }
 
 TEST(FixedWindow, NeverAdmitsACostAboveItsLimit) {
   static_assert(admit(kThree, std::nullopt, {}, 7, 4).status == Status::never);
-  static_assert(admit(kThree, standing(3), {}, 8, INT64_MAX).retry_after == kNever);
+  static_assert(admit(kThree, current(3), {}, 8, INT64_MAX).retry_after == kNever);
 }
 
 TEST(FixedWindow, ClosesAtItsEndAndNotOneMicrosecondEarlier) {

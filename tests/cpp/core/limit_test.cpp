@@ -51,7 +51,7 @@ TEST(Limit, TakesANameThatMayStandInAKey) {
   EXPECT_EQ(fixed_window(1, kMinute, "a-B.9_").name(), "a-B.9_");
   EXPECT_EQ(fixed_window(1, kMinute).name(), std::nullopt);
   EXPECT_EQ(message_of("fixed_window", {1, kMinute, 0}, "a b"),
-            "name must match [A-Za-z0-9_.-]{1,64}, got 'a b'");
+            "a limit's name must be 1 to 64 characters of A-Z a-z 0-9 _ . -, got 'a b'");
 }
 
 TEST(Limit, PacksTheNumbersItsScriptReads) {

@@ -26,22 +26,22 @@ class LonePair {
 
   /// Refuses what would have to wait for longer than `patience`.
   Shown hit(Micros reading, Cost cost = 1, Micros patience = kNever) {
-    const Examined pair = examined(reading, cost, patience);
-    if (pair.verdict.status != Status::ok || cost == 0) return standing(pair);
-    const Written written = charged(limit_, pair, cost);
+    const ExaminedPair pair = examined(reading, cost, patience);
+    if (pair.verdict.status != Status::ok || cost == 0) return uncharged(pair);
+    const ChargedPair written = charge(limit_, pair, cost);
     cells_.erase(cells_.begin(), cells_.begin() + std::ptrdiff_t(std::min(written.dropped, cells_.size())));
     if (written.pushed) cells_.push_back(*written.pushed);
-    record_ = {written.expires_at, written.header, {}};
+    record_ = {written.expires_at, written.state, {}};
     Columns columns(1);
-    show_charged(limit_, written.header, reading, 1, columns.rows(), 0);
+    fill_charged(limit_, written.state, reading, 1, columns.rows(), 0);
     return row(columns);
   }
 
-  Shown peek(Micros reading, Cost cost = 0) const { return standing(examined(reading, cost)); }
+  Shown peek(Micros reading, Cost cost = 0) const { return uncharged(examined(reading, cost)); }
   bool allows(Micros reading, Cost cost = 1) const { return peek(reading, cost).status == Status::ok; }
-  Examined examined(Micros reading, Cost cost, Micros patience = kNever) const {
+  ExaminedPair examined(Micros reading, Cost cost, Micros patience = kNever) const {
     if (!record_) return examine(limit_, nullptr, reading, cost, patience);
-    const Found found = as_found();
+    const FoundRecord found = as_found();
     return examine(limit_, &found, reading, cost, patience);
   }
 
@@ -49,10 +49,10 @@ class LonePair {
   Header receipt() const { return record_->header; }
   /// Gives back a charge of `cost` that left behind what `receipt` told then; whether anything changed.
   bool refund(Micros reading, const Header& receipt, Cost cost = 1) {
-    const auto left = given_back(limit_, as_found(), receipt, reading, cost);
+    const auto left = overlimit::refund(limit_, as_found(), receipt, reading, cost);
     if (!left) return false;
-    const bool changes = left->header != record_->header;
-    record_->header = left->header;
+    const bool changes = left->state != record_->header;
+    record_->header = left->state;
     if (left->cell >= cells_.size()) return changes;
     cells_[left->cell].count = left->cell_count;
     if (left->cell_count == 0) cells_.erase(cells_.begin() + std::ptrdiff_t(left->cell));
@@ -62,25 +62,25 @@ class LonePair {
   /// The record stays, the limit's numbers change.
   void change(Limit limit) { limit_ = std::move(limit); }
   void expire_at(Micros instant) { record_->expires_at = instant; }
-  const std::optional<Found>& record() const { return record_; }
+  const std::optional<FoundRecord>& record() const { return record_; }
   const std::vector<Cell>& cells() const { return cells_; }
 
  private:
-  Found as_found() const {
+  FoundRecord as_found() const {
     return {record_->expires_at, record_->header, Cells(cells_.data(), cells_.size())};
   }
   static Shown row(const Columns& columns) {
     return {columns.status[0], columns.remaining[0], columns.retry_after[0], columns.reset_after[0],
             columns.delay[0]};
   }
-  Shown standing(const Examined& pair) const {
+  Shown uncharged(const ExaminedPair& pair) const {
     Columns columns(1);
-    show_standing(limit_, pair, columns.rows(), 0);
+    fill_uncharged(limit_, pair, columns.rows(), 0);
     return row(columns);
   }
 
   Limit limit_;
-  std::optional<Found> record_;
+  std::optional<FoundRecord> record_;
   std::vector<Cell> cells_;
 };
 

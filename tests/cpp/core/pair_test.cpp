@@ -44,8 +44,8 @@ TEST(Pair, IsAbsentFromTheInstantWrittenAsItsExpiry) {
   LonePair pair(fixed_window(1, kMinute));
   pair.hit(0);
   pair.expire_at(30);
-  EXPECT_TRUE(pair.examined(29, 1).standing);
-  EXPECT_FALSE(pair.examined(30, 1).standing);
+  EXPECT_TRUE(pair.examined(29, 1).has_record);
+  EXPECT_FALSE(pair.examined(30, 1).has_record);
   EXPECT_EQ(pair.peek(30, 1), (Shown{Status::ok, 1, 0, 0}));
 }
 
@@ -100,8 +100,8 @@ TEST(Pair, KnowsTheMostItsLimitCanGrant) {
 TEST(Pair, OfAChargeHasAReceiptAndOneOfALookHasNone) {
   const Limit limit = fixed_window(3, kMinute);
   testing::Columns columns(2);
-  show_charged(limit, {0, kMinute, 1}, 5, 77, columns.rows(), 0);
-  show_standing(limit, examine(limit, nullptr, 5, 1), columns.rows(), 1);
+  fill_charged(limit, {0, kMinute, 1}, 5, 77, columns.rows(), 0);
+  fill_uncharged(limit, examine(limit, nullptr, 5, 1), columns.rows(), 1);
   EXPECT_EQ(columns.receipt[0].birth, 77);
   EXPECT_EQ(columns.receipt[0].after, (Header{0, kMinute, 1}));
   EXPECT_EQ(columns.receipt[1].birth, 0);
@@ -147,8 +147,8 @@ TEST_P(AnyPair, IsBackToNeverSeenAfterExactlyItsResetAndNotOneMicrosecondEarlier
   for (int call = 0; call < 2'000; ++call, let_time_pass()) {
     const Shown shown = pair.hit(now);
     const Micros decided_at = pair.examined(now, 0).now;
-    ASSERT_FALSE(pair.examined(decided_at + shown.reset_after, 0).standing);
-    ASSERT_TRUE(pair.examined(decided_at + shown.reset_after - 1, 0).standing);
+    ASSERT_FALSE(pair.examined(decided_at + shown.reset_after, 0).has_record);
+    ASSERT_TRUE(pair.examined(decided_at + shown.reset_after - 1, 0).has_record);
   }
 }
 
@@ -167,7 +167,7 @@ TEST_P(AnyPair, AdmitsWhatRemainsAndNotOneMore) {
 TEST_P(AnyPair, ChangesNothingWhenItRefusesOrSpendsNothing) {
   for (int call = 0; call < 1'000; ++call, let_time_pass()) {
     const auto cost = Cost(random() % 8);
-    const std::optional<Found> before = pair.record();
+    const std::optional<FoundRecord> before = pair.record();
     const bool charges = pair.hit(now, cost).status == Status::ok && cost > 0;
     if (charges || !before) continue;
     ASSERT_EQ(pair.record()->header, before->header);

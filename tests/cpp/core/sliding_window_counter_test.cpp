@@ -134,8 +134,8 @@ TEST(SlidingWindowCounter, WorksAtTheEndOfTime) {
 }
 
 TEST(SlidingWindowCounter, TakesAStateThatStartsNowhereForNone) {
-  EXPECT_EQ(clamp(SlidingWindowCounter{3, 1'000}, {4'001, 1, 1}), kMaxTime);
-  EXPECT_EQ(clamp(SlidingWindowCounter{3, 1'000}, {4'000, 1, 1}), 4'000);
+  EXPECT_EQ(time_of(SlidingWindowCounter{3, 1'000}, {4'001, 1, 1}), kMaxTime);
+  EXPECT_EQ(time_of(SlidingWindowCounter{3, 1'000}, {4'000, 1, 1}), 4'000);
 }
 
 TEST(SlidingWindowCounter, IsBuiltFromNumbersInRangeOnly) {

@@ -18,9 +18,9 @@ namespace {
 
 constexpr std::size_t kGranule = Arena::kGranule;
 constexpr auto kOrdinary = Arena::Purpose::ordinary;
-constexpr auto kPolicyCell = Arena::Purpose::policy_cell;
+constexpr auto kPolicyOverflow = Arena::Purpose::policy_overflow;
 constexpr auto kGrownEntry = Arena::Purpose::grown_entry;
-constexpr auto kCommonCell = Arena::Purpose::common_cell;
+constexpr auto kCommonOverflow = Arena::Purpose::common_overflow;
 
 // 1,024 granules, of which the first two are never handed out and an eighth is kept back.
 class Arenas : public ::testing::Test {
@@ -65,8 +65,8 @@ TEST_F(Arenas, NeverHandOutNoBlockAsABlock) {
 }
 
 TEST_F(Arenas, RefuseWhatIsLargerThanAnyClass) {
-  EXPECT_EQ(arena.allocate(kGranules * kGranule, kCommonCell), 0U);
-  EXPECT_EQ(arena.allocate(std::size_t{1} << 40, kCommonCell), 0U);
+  EXPECT_EQ(arena.allocate(kGranules * kGranule, kCommonOverflow), 0U);
+  EXPECT_EQ(arena.allocate(std::size_t{1} << 40, kCommonOverflow), 0U);
   EXPECT_NE(arena.allocate(1, kOrdinary), 0U);
 }
 
@@ -89,24 +89,24 @@ TEST_F(Arenas, CutBlocksOfFourGranulesWhereTwoCacheLinesHoldThem) {
 
 TEST_F(Arenas, KeepAnEighthBackForWhatIsNotOrdinary) {
   EXPECT_EQ(fill(kGranule, kOrdinary), kGranules - kFirst - kReserve);
-  EXPECT_EQ(fill(kGranule, kPolicyCell), kReserve / 2);
+  EXPECT_EQ(fill(kGranule, kPolicyOverflow), kReserve / 2);
   EXPECT_EQ(fill(kGranule, kGrownEntry), kReserve / 4);
-  EXPECT_EQ(fill(kGranule, kCommonCell), kReserve / 4);
+  EXPECT_EQ(fill(kGranule, kCommonOverflow), kReserve / 4);
 }
 
 TEST_F(Arenas, GiveWhatMayFailLeastAllTheyHave) {
-  EXPECT_EQ(fill(kGranule, kCommonCell), kGranules - kFirst);
+  EXPECT_EQ(fill(kGranule, kCommonOverflow), kGranules - kFirst);
 }
 
 TEST_F(Arenas, KeepAPartForItsPurposeWhenItsBlocksAreGivenBack) {
   std::vector<Offset> cells;
   for (std::size_t i = 0; i < kReserve / 4 / 4; ++i) {
-    cells.push_back(arena.allocate(4 * kGranule, kCommonCell));
+    cells.push_back(arena.allocate(4 * kGranule, kCommonOverflow));
   }
   EXPECT_EQ(fill(kGranule, kGrownEntry), kGranules - kFirst - kReserve / 4);
   for (const Offset block : cells) arena.release(block, 4 * kGranule);
-  for (const auto purpose : {kOrdinary, kPolicyCell, kGrownEntry}) EXPECT_EQ(fill(kGranule, purpose), 0U);
-  EXPECT_EQ(fill(4 * kGranule, kCommonCell), cells.size());
+  for (const auto purpose : {kOrdinary, kPolicyOverflow, kGrownEntry}) EXPECT_EQ(fill(kGranule, purpose), 0U);
+  EXPECT_EQ(fill(4 * kGranule, kCommonOverflow), cells.size());
 }
 
 TEST_F(Arenas, HaveRoomAgainForWhatWasGivenBack) {
@@ -211,7 +211,7 @@ TEST_F(Arenas, NeverHandOutTheSameByteTwiceNorWriteIntoABlock) {
     std::mt19937 random(seed);
     const Region own(kGranules * kGranule);
     Arena other(own.data(), kGranules * kGranule);
-    constexpr std::array kPurposes{kPolicyCell, kGrownEntry, kCommonCell};
+    constexpr std::array kPurposes{kPolicyOverflow, kGrownEntry, kCommonOverflow};
     Blocks blocks(other);
     for (int step = 0; step < 3'000; ++step) {
       if (random() % 5 < 3) {

@@ -22,7 +22,7 @@ class Records : public ::testing::Test {
   static constexpr std::size_t kBytes = 64 << 10;
 
   void push(std::int64_t at, std::int64_t count, std::size_t dropped = 0) {
-    commit(arena, record, {{at + 1, 1, 0}, dropped, Cell{at, count}, at + 100});
+    commit(arena, record, ChargedPair{{{at + 1, 1, 0}, dropped, Cell{at, count}}, at + 100});
   }
   // Leaves no room for a ring of any size.
   void fill_arena() {
@@ -42,7 +42,7 @@ class Records : public ::testing::Test {
 };
 
 TEST_F(Records, TakeTheHeaderAndTheExpiryOfACharge) {
-  commit(arena, record, {{1, 2, 3}, 0, std::nullopt, 44});
+  commit(arena, record, ChargedPair{{{1, 2, 3}, 0, std::nullopt}, 44});
   EXPECT_EQ(record.header, (Header{1, 2, 3}));
   EXPECT_EQ(record.expires_at, 44);
   EXPECT_EQ(record.tag, 7U);
@@ -71,7 +71,7 @@ TEST_F(Records, DropTheOldestCellsOfTheirRing) {
 
 TEST_F(Records, DropAllTheyHaveWhenThereIsLessThanThat) {
   for (int i = 0; i < 4; ++i) push(i, 1);
-  commit(arena, record, {{9, 1, 1}, SIZE_MAX, std::nullopt, 100});
+  commit(arena, record, ChargedPair{{{9, 1, 1}, SIZE_MAX, std::nullopt}, 100});
   EXPECT_TRUE(cells().empty());
   push(9, 2);
   EXPECT_EQ(cells(), (std::vector<Cell>{{9, 2}}));

@@ -161,7 +161,7 @@ TEST(IndexesOfTheLargestArena, FindEntriesUpToTheLastOffset) {
   constexpr std::size_t kLargestBlock = std::size_t{4} << 20;
   constexpr std::size_t kEntry = 128;
   constexpr std::size_t kEnd = std::size_t{1} << 32;
-  constexpr auto kPurpose = Arena::Purpose::common_cell;  // which lie last
+  constexpr auto kPurpose = Arena::Purpose::common_overflow;  // which lie last
   const Region heads(kHeads * sizeof(Offset));
   const Region region(kEnd * Arena::kGranule);
   Arena arena(region.data(), kEnd * Arena::kGranule);

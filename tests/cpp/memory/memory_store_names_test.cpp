@@ -149,14 +149,14 @@ TEST_F(NoRoomForNames, AKeyThatGetsItsOwnStartsFromTheCommonCell) {
   EXPECT_TRUE(hit(store, a, {"x"}, 0, 3).allowed());
   EXPECT_EQ(store.size(), 1U);
   EXPECT_FALSE(hit(store, a, {"x"}, 0).allowed());
-  EXPECT_EQ(left(b, "y"), 3) << "the common cell was not charged with that";
+  EXPECT_EQ(left(b, "y"), 3) << "the common entry was not charged with that";
 }
 
 TEST_F(NoRoomForNames, APolicyThatGetsItsOwnCellStartsFromTheCommonOne) {
   hit(store, a, {"x"}, 0, 6);
   make_room_for_a_policy();
   EXPECT_TRUE(hit(store, a, {"y"}, 0, 2).allowed());
-  EXPECT_EQ(left(b, "z"), 3) << "the common cell was not charged with that";
+  EXPECT_EQ(left(b, "z"), 3) << "the common entry was not charged with that";
   EXPECT_TRUE(hit(store, b, {"z"}, 0, 3).allowed());
   EXPECT_EQ(left(a, "x"), 1) << "nor is the policy's own with what others spend there since";
   EXPECT_TRUE(hit(store, a, {"x"}, 0).allowed());
@@ -170,7 +170,7 @@ TEST_F(NoRoomForNames, APeekOrARefusalTakesNoRoomForGood) {
   EXPECT_TRUE(peek(store, b, {"x"}, 0, 3).allowed());
   EXPECT_TRUE(hit(store, other, {"x"}, 0, 1).allowed());
   EXPECT_TRUE(hit(store, c, {"x"}, 0, 3).allowed());
-  EXPECT_FALSE(hit(store, b, {"x"}, 0).allowed()) << "b and c spend in the common cell still";
+  EXPECT_FALSE(hit(store, b, {"x"}, 0).allowed()) << "b and c spend in the common entry still";
 }
 
 TEST_F(NoRoomForNames, AllKeysOfAPolicyInOneCallGoTheSameWay) {

@@ -75,7 +75,7 @@ TEST_F(Roles, AMetaLimitThatIsUsedUpRefusesWhateverTheRuleSays) {
   EXPECT_EQ(left(meta), 0);
   const Answer locked_out = call({enforced, on_refusal}, kMinute);
   EXPECT_EQ(locked_out.status(), Status::over);
-  EXPECT_EQ(locked_out.decision.binding, 1U);
+  EXPECT_EQ(locked_out.decision.binding_row, 1U);
   EXPECT_EQ(locked_out.decision.retry_after, kMinute);
   EXPECT_EQ(left(rule, kMinute), 2) << "and nothing is charged";
   EXPECT_TRUE(call({enforced, on_refusal}, 2 * kMinute).allowed());
@@ -85,7 +85,7 @@ TEST_F(Roles, TheRefusalThatUsesUpTheMetaLimitTellsToWaitForThatToo) {
   for (int i = 0; i < 3; ++i) call({enforced, on_refusal});
   const Answer last = call({enforced, on_refusal});
   EXPECT_EQ(last.decision.retry_after, 2 * kMinute);
-  EXPECT_EQ(last.decision.binding, 0U);
+  EXPECT_EQ(last.decision.binding_row, 0U);
   EXPECT_FALSE(call({enforced, on_refusal}, 2 * kMinute - 1).allowed());
   EXPECT_TRUE(call({enforced, on_refusal}, 2 * kMinute).allowed());
 }

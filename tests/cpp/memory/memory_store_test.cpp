@@ -211,7 +211,7 @@ TEST_F(MemoryStores, DoNotWait) {
   EXPECT_EQ(store.timeout(), 0);
 }
 
-TEST_F(MemoryStores, CannotFail) { EXPECT_EQ(store.breaker(), Breaker::closed); }
+TEST_F(MemoryStores, CannotFail) { EXPECT_EQ(store.breaker(), BreakerState::closed); }
 
 TEST(MemoryStore, NeedsRoomForAKey) {
   EXPECT_THROW(MemoryStore(0), std::invalid_argument);

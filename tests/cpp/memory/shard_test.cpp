@@ -34,13 +34,13 @@ class Shards : public ::testing::Test {
     return shard.insert(key, plan.digest(), plan.tags(), Arena::Purpose::ordinary);
   }
   Entry* insert_cell(const KeyHash& key) {
-    return shard.insert(key, plan.digest(), plan.tags(), Arena::Purpose::policy_cell);
+    return shard.insert(key, plan.digest(), plan.tags(), Arena::Purpose::policy_overflow);
   }
   static Record* record_of(Entry& entry, const Limit& limit) {
     return std::ranges::find(entry.begin(), entry.end(), limit.tag(), &Record::tag);
   }
   void charge(Record& record, std::int64_t at, std::int64_t count) {
-    commit(shard.arena(), record, {{at + 1, 1, 0}, 0, Cell{at, count}, at + 100});
+    commit(shard.arena(), record, ChargedPair{{{at + 1, 1, 0}, 0, Cell{at, count}}, at + 100});
   }
   std::vector<Cell> cells(const Record& record) const {
     const Cells view = cells_of(shard.arena(), record);
@@ -125,15 +125,15 @@ TEST_F(Shards, TrackNoMoreKeysThanTheCensusAllows) {
   EXPECT_NE(insert(key_at(40)), nullptr);
 }
 
-TEST_F(Shards, HaveRoomForOverflowCellsWhenTheyAreFull) {
+TEST_F(Shards, HaveRoomForOverflowEntriesWhenTheyAreFull) {
   for (std::uint64_t home = 0; home < 32; ++home) insert(key_at(home));
-  EXPECT_FALSE(shard.has_overflow_cells());
+  EXPECT_FALSE(shard.has_overflow_entries());
   Entry* cell = insert_cell(key_at(40));
   EXPECT_TRUE(cell->overflow);
-  EXPECT_TRUE(shard.has_overflow_cells());
+  EXPECT_TRUE(shard.has_overflow_entries());
   EXPECT_EQ(key_count.tracked, 32U);
   shard.erase(cell);
-  EXPECT_FALSE(shard.has_overflow_cells());
+  EXPECT_FALSE(shard.has_overflow_entries());
   EXPECT_EQ(key_count.tracked, 32U);
 }
 
@@ -162,7 +162,7 @@ TEST_F(Shards, AreFullWhenTheLastKeyFoundNoBytesUntilOneDoes) {
     ASSERT_FALSE(small.is_full());
   }
   EXPECT_TRUE(small.is_full());
-  small.insert(key_at(50), plan.digest(), plan.tags(), Arena::Purpose::policy_cell);
+  small.insert(key_at(50), plan.digest(), plan.tags(), Arena::Purpose::policy_overflow);
   EXPECT_TRUE(small.is_full()) << "a cell is no ordinary key";
   small.erase(small.find(key_at(0, 0)));
   EXPECT_TRUE(small.is_full());
@@ -259,15 +259,15 @@ TEST_F(Conforming, LosesNoMemory) {
   }
 }
 
-TEST_F(Conforming, KeepsAnOverflowCellOne) {
-  Entry* cell = shard.insert(key_at(9), before.digest(), before.tags(), Arena::Purpose::policy_cell);
+TEST_F(Conforming, KeepsAnOverflowEntryOne) {
+  Entry* cell = shard.insert(key_at(9), before.digest(), before.tags(), Arena::Purpose::policy_overflow);
   EXPECT_TRUE(shard.with_records(cell, Plan("p", {sliding}).tags(), 200)->overflow);
-  EXPECT_TRUE(shard.has_overflow_cells());
+  EXPECT_TRUE(shard.has_overflow_entries());
 }
 
 class Copying : public Conforming {
  protected:
-  Entry* from = shard.insert(key_at(40), before.digest(), before.tags(), Arena::Purpose::policy_cell);
+  Entry* from = shard.insert(key_at(40), before.digest(), before.tags(), Arena::Purpose::policy_overflow);
   void SetUp() override {
     Record& window = *record_of(*from, fixed);
     window.header = {7, 8, 9};

@@ -39,7 +39,8 @@ class Answers : public ::testing::Test {
  protected:
   Micros read(const std::vector<Charge>& charges, const Reply& reply, Mode mode = Mode::consume) {
     columns = Columns(pairs_of(charges));
-    return read_answer({charges, mode}, reply, columns.rows());
+    DatedCall call({charges, mode}, 0);
+    return read_answer(call, reply, columns.rows());
   }
   void expect_script_error(const std::vector<Charge>& charges, const Reply& reply,
                            Mode mode = Mode::consume) {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "overlimit/redis_endpoint.hpp"
+#include "overlimit/redis_location.hpp"
 #include "redis/transport/node.hpp"
 #include "redis/transport/per_process.hpp"
 

@@ -53,10 +53,10 @@ class ClusterServers {
   [[nodiscard]] Connections& admin(std::size_t i) { return *admins_[i]; }
   [[nodiscard]] std::size_t owner(protocol::Slot slot) const { return slot * size() / protocol::kSlots; }
 
-  [[nodiscard]] ClusterSite site() const {
-    ClusterSite site;
-    for (const auto& each : servers_) site.seeds.push_back({each->tcp().host, each->tcp().port});
-    return site;
+  [[nodiscard]] ClusterLocation location() const {
+    ClusterLocation location;
+    for (const auto& each : servers_) location.seeds.push_back({each->tcp().host, each->tcp().port});
+    return location;
   }
 
   /// Gives an empty slot to another master.
@@ -153,7 +153,7 @@ class WatchedServers {
     if (!eventually([this] { return is_ready(); })) throw std::runtime_error("the sentinel does not watch");
   }
 
-  [[nodiscard]] SentinelSite site() const { return {{sentinel_.address()}, "watched", {}}; }
+  [[nodiscard]] SentinelLocation location() const { return {{sentinel_.address()}, "watched", {}}; }
   [[nodiscard]] Connections& master() { return master_admin_; }
   [[nodiscard]] Connections& replica() { return replica_admin_; }
 

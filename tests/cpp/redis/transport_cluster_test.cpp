@@ -22,7 +22,7 @@ class Clusters : public ::testing::Test {
   }
 
   static std::unique_ptr<ClusterServers> servers_;  // NOLINT: of the suite
-  const std::shared_ptr<Deployment> cluster_ = deployment_of(servers_->site());
+  const std::shared_ptr<Deployment> cluster_ = deployment_of(servers_->location());
 };
 
 std::unique_ptr<ClusterServers> Clusters::servers_;
@@ -60,10 +60,10 @@ TEST_F(Clusters, AnswerThreadsWhileSlotsMoveAway) {
 }
 
 TEST_F(Clusters, LearnFromAnyOfTheSeeds) {
-  ClusterSite site = servers_->site();
-  site.seeds.resize(1);
-  site.seeds.insert(site.seeds.begin(), {"127.0.0.1", free_port()});
-  const auto cluster = deployment_of(site);
+  ClusterLocation location = servers_->location();
+  location.seeds.resize(1);
+  location.seeds.insert(location.seeds.begin(), {"127.0.0.1", free_port()});
+  const auto cluster = deployment_of(location);
   for (int i = 0; i < 20; ++i) EXPECT_EQ(integer(*cluster, {"INCR", "key" + std::to_string(i)}), 1);
 }
 
@@ -93,7 +93,7 @@ TEST_F(Clusters, ShowTheOthersWhenOneFailsAndThenSayWhichError) {
 
 TEST_F(Clusters, NeverRepeatACallWhoseOutcomeIsUnknown) {
   ClusterServers own(2);
-  const auto cluster = deployment_of(own.site());
+  const auto cluster = deployment_of(own.location());
   const std::size_t owner = own.owner(protocol::key_slot("key"));
   EXPECT_EQ(integer(*cluster, {"INCR", "key"}), 1);
   ::kill(own.server(owner).pid(), SIGSTOP);
@@ -107,19 +107,19 @@ TEST_F(Clusters, NeverRepeatACallWhoseOutcomeIsUnknown) {
 TEST_F(Clusters, AskEveryNodeWhoServesASlotThatOneDoesNotKnow) {
   const auto slot = protocol::key_slot("key");
   const std::size_t owner = servers_->owner(slot);
-  ClusterSite site = servers_->site();
-  std::rotate(site.seeds.begin(), site.seeds.begin() + static_cast<std::ptrdiff_t>(owner) + 1,
-              site.seeds.end());
+  ClusterLocation location = servers_->location();
+  std::rotate(location.seeds.begin(), location.seeds.begin() + static_cast<std::ptrdiff_t>(owner) + 1,
+              location.seeds.end());
   for (std::size_t i = 0; i < servers_->size(); ++i) {
     if (i != owner) (void)call(servers_->admin(i), {"CLUSTER", "DELSLOTS", std::to_string(slot)});
   }
-  EXPECT_EQ(integer(*deployment_of(site), {"INCR", "key"}), 1);
+  EXPECT_EQ(integer(*deployment_of(location), {"INCR", "key"}), 1);
   servers_->move(slot, owner);
 }
 
 TEST_F(Clusters, FailAtTheDeadlineWithASlotThatNobodyServes) {
   ClusterServers own(1);
-  const auto cluster = deployment_of(own.site());
+  const auto cluster = deployment_of(own.location());
   (void)call(own.admin(0), {"CLUSTER", "DELSLOTS", std::to_string(protocol::key_slot("key"))});
   const auto before = Deadline::Clock::now();
   const auto error = error_of<StoreUnavailable>([&] { (void)call(*cluster, {"INCR", "key"}, 400ms); });
@@ -131,12 +131,12 @@ TEST_F(Clusters, FailAtTheDeadlineWithASlotThatNobodyServes) {
 
 TEST_F(Clusters, AreFoundAnewInAChild) {
   (void)call(*cluster_, {"INCR", "key"});
-  EXPECT_TRUE(in_child([&] { return integer(*deployment_of(servers_->site()), {"INCR", "key"}) == 2; }));
+  EXPECT_TRUE(in_child([&] { return integer(*deployment_of(servers_->location()), {"INCR", "key"}) == 2; }));
   EXPECT_EQ(integer(*cluster_, {"INCR", "key"}), 3);
 }
 
 TEST_F(Clusters, OfNobodyFailWithNothingSent) {
-  const auto cluster = deployment_of(ClusterSite{{{"127.0.0.1", free_port()}}, {}});
+  const auto cluster = deployment_of(ClusterLocation{{{"127.0.0.1", free_port()}}, {}});
   for (int i = 0; i < 3; ++i) {
     const auto error = error_of<StoreUnavailable>([&] { (void)call(*cluster, {"INCR", "key"}); });
     EXPECT_FALSE(error->maybe_charged());

@@ -14,7 +14,7 @@ namespace {
 
 TEST(SentinelDeployments, FollowTheMasterUnderManyThreads) {
   WatchedServers servers;
-  const auto watched = deployment_of(servers.site());
+  const auto watched = deployment_of(servers.location());
   std::atomic<bool> over{false};
   std::atomic<std::int64_t> acknowledged{0};
   std::atomic<std::int64_t> unknown{0};
@@ -42,7 +42,7 @@ TEST(SentinelDeployments, FollowTheMasterUnderManyThreads) {
 
 TEST(SentinelDeployments, ShowTheMasterAlone) {
   WatchedServers servers;
-  const auto watched = deployment_of(servers.site());
+  const auto watched = deployment_of(servers.location());
   EXPECT_FALSE(watched->has_slots());
   (void)call(servers.master(), {"SET", "key", "value"});
   int shown = 0;
@@ -59,9 +59,9 @@ TEST(SentinelDeployments, ShowTheMasterAlone) {
 
 TEST(SentinelDeployments, LeaveTheParentsDescriptorsAloneInAChild) {
   WatchedServers servers;
-  const auto watched = deployment_of(servers.site());
+  const auto watched = deployment_of(servers.location());
   (void)call(*watched, {"INCR", "key"});
-  EXPECT_TRUE(in_child([&] { return integer(*deployment_of(servers.site()), {"INCR", "key"}) == 2; }));
+  EXPECT_TRUE(in_child([&] { return integer(*deployment_of(servers.location()), {"INCR", "key"}) == 2; }));
   EXPECT_EQ(integer(*watched, {"INCR", "key"}), 3);
   servers.fail_over();
   EXPECT_TRUE(eventually([&] {
@@ -72,7 +72,7 @@ TEST(SentinelDeployments, LeaveTheParentsDescriptorsAloneInAChild) {
 
 TEST(SentinelDeployments, OpenAgainAfterTheyWereClosed) {
   WatchedServers servers;
-  const auto watched = deployment_of(servers.site());
+  const auto watched = deployment_of(servers.location());
   (void)call(*watched, {"INCR", "key"});
   watched->close();
   EXPECT_EQ(integer(*watched, {"INCR", "key"}), 2);
@@ -80,7 +80,7 @@ TEST(SentinelDeployments, OpenAgainAfterTheyWereClosed) {
 
 TEST(SentinelDeployments, EndWithinTheDeadlineWhenSentinelsSayNothing) {
   const Listener silent;
-  const auto watched = deployment_of(SentinelSite{{{"127.0.0.1", silent.port()}}, "watched", {}});
+  const auto watched = deployment_of(SentinelLocation{{{"127.0.0.1", silent.port()}}, "watched", {}});
   const auto before = Deadline::Clock::now();
   const auto error = error_of<StoreUnavailable>([&] { (void)call(*watched, {"INCR", "key"}, 200ms); });
   EXPECT_FALSE(error->maybe_charged());
@@ -99,7 +99,7 @@ TEST(SentinelDeployments, FailWhenASentinelTalksNonsense) {
       if (transfer.end || transfer.error) return;
     }
   });
-  const auto watched = deployment_of(SentinelSite{{{"127.0.0.1", nonsense.port()}}, "watched", {}});
+  const auto watched = deployment_of(SentinelLocation{{{"127.0.0.1", nonsense.port()}}, "watched", {}});
   EXPECT_FALSE(error_of<StoreUnavailable>([&] { (void)call(*watched, {"INCR", "key"}); })->maybe_charged());
   answerer.join();
 }

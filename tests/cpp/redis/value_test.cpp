@@ -37,7 +37,7 @@ TEST(Value, HasABirthAndRecordsByTag) {
 
 TEST(Value, HasTheCellsThatFollowAHeader) {
   const Value value(both());
-  const std::optional<Found> found = value.find(kWindow);
+  const std::optional<FoundRecord> found = value.find(kWindow);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->header, (Header{9, 1, 6}));
   ASSERT_EQ(found->cells.size(), 2U);
@@ -104,7 +104,7 @@ TEST(Value, ReadsNothingOutsideRandomBytes) {
     bytes.resize(random() % (bytes.size() + 8));
     const Value value(bytes);
     for (const Tag tag : {kWindow, kBucket}) {
-      const std::optional<Found> found = value.find(tag);
+      const std::optional<FoundRecord> found = value.find(tag);
       ASSERT_LE(found ? found->cells.size() : 0, bytes.size() / sizeof(Cell));
     }
   }

@@ -208,7 +208,7 @@ class VectorPlayer {
                        {"remaining", columns.remaining[row]},
                        {"retry_after_us", shown_retry(columns.retry_after[row])},
                        {"reset_after_us", columns.reset_after[row]}};
-        if (row != decision.binding) continue;
+        if (row != decision.binding_row) continue;
         for (const char* part : {"policy", "identifier", "limit"}) all[part] = rows[place][part];
       }
       for (Json& row : rows) all["rows"].push_back(std::move(row));

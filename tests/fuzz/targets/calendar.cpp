@@ -14,16 +14,16 @@ using testing::packed;
 
 constexpr std::int64_t kLimit = 3;
 
-void check_window(const Limit& limit, const Bounds& bounds, Micros now, const Found& found) {
+void check_window(const Limit& limit, const Bounds& bounds, Micros now, const FoundRecord& found) {
   check(limit.holds_at(now), "a limit holds at the instant for which it was made");
-  const Examined pair = examine(limit, &found, now, 1);
-  check(pair.verdict.status == Status::ok || pair.standing, "who finds nothing is admitted");
+  const ExaminedPair pair = examine(limit, &found, now, 1);
+  check(pair.verdict.status == Status::ok || pair.has_record, "a caller without a record is admitted");
   if (pair.verdict.status != Status::ok) return;
-  const Written written = charged(limit, pair, 1);
-  check(written.header[2] >= 1 && written.header[2] <= kLimit, "no more is charged than the limit");
-  if (!pair.standing) {
-    check(written.header[0] >= bounds[0] && written.header[1] <= bounds[2], "a new window is a period");
-    check(written.header[0] <= now && now < written.header[1], "and the instant lies in it");
+  const ChargedPair written = charge(limit, pair, 1);
+  check(written.state[2] >= 1 && written.state[2] <= kLimit, "no more is charged than the limit");
+  if (!pair.has_record) {
+    check(written.state[0] >= bounds[0] && written.state[1] <= bounds[2], "a new window is a period");
+    check(written.state[0] <= now && now < written.state[1], "and the instant lies in it");
   }
 }
 

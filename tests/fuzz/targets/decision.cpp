@@ -31,7 +31,7 @@ void read_decision(std::string_view input) {
     return;
   }
   check(decision.time >= 0 && decision.time < kMaxTime, "an instant that a clock can read");
-  if (const auto* decided = std::get_if<DecidedValue>(&decision.outcome)) check_decided(*decided);
+  if (const auto* decided = std::get_if<DecidedValue>(&decision.answer)) check_decided(*decided);
   check(encode(decision) == input, "what was read is written the same");
 }
 

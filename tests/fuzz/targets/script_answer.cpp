@@ -66,7 +66,8 @@ void read_script_answer(std::string_view input) {
   Columns columns(pairs_of(charges));
   (void)redis::out_of_bounds(reply);
   try {
-    const Micros now = redis::read_answer({charges, mode}, reply, columns.rows());
+    DatedCall call({charges, mode}, 0);
+    const Micros now = redis::read_answer(call, reply, columns.rows());
     check(now >= 0 && now < kMaxTime, "an instant that a clock can read");
     check_rows(charges, columns);
   } catch (const ScriptError& error) {

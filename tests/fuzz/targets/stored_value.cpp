@@ -71,8 +71,8 @@ const Plan& plan_of_all_algorithms() {
   return plan;
 }
 
-void check_judgement(const Limit& limit, const Found& found, Micros now, Cost cost) {
-  const Examined pair = examine(limit, &found, now, cost);
+void check_judgement(const Limit& limit, const FoundRecord& found, Micros now, Cost cost) {
+  const ExaminedPair pair = examine(limit, &found, now, cost);
   const Verdict& verdict = pair.verdict;
   check(verdict.status != Status::ok || cost <= most(limit), "no more is admitted than a limit grants");
   check(verdict.status == Status::ok || verdict.retry_after > 0, "who is refused is told to wait");
@@ -82,15 +82,15 @@ void check_judgement(const Limit& limit, const Found& found, Micros now, Cost co
   Receipt receipt;
   Status status{};
   const Rows rows{{&status, 1}, {&remaining, 1}, {&wait, 1}, {&wait, 1}, {&wait, 1}, {&receipt, 1}};
-  show_standing(limit, pair, rows, 0);
+  fill_uncharged(limit, pair, rows, 0);
   check(remaining >= 0 && remaining <= most(limit), "what remains is between nothing and the limit");
   if (verdict.status != Status::ok || cost == 0) return;
-  for (const std::int64_t word : charged(limit, pair, cost).header)
+  for (const std::int64_t word : charge(limit, pair, cost).state)
     check(word >= 0 && word < kExact, "what is written can be read again");
 }
 
 void check_record(const Value& value, const PlainRecord& record) {
-  const std::optional<Found> found = value.find(record.tag);
+  const std::optional<FoundRecord> found = value.find(record.tag);
   check(found.has_value() == record.is_sound(), "a record is there unless it cannot be one");
   if (!found) return;
   check(found->expires_at == record.expires_at, "its expiry");
@@ -105,7 +105,7 @@ void check_record(const Value& value, const PlainRecord& record) {
   }
 }
 
-void check_lock(const std::optional<Found>& found, const PlainValue& value) {
+void check_lock(const std::optional<FoundRecord>& found, const PlainValue& value) {
   if (value.records.empty()) return check(!found, "no lock where there is nothing");
   const PlainRecord& last = value.records.back();
   const bool is_lock = last.tag == kLockTag && last.state.size() == 24 && last.is_sound();

@@ -108,8 +108,10 @@ def uses() -> dict[str, Use]:
         "MemoryStore": Use(_core.MemoryStore, [], {"max_keys": 100, "max_bytes": 1 << 20}, 200),
         "TlsOptions": Use(_core.TlsOptions, [], TLS, 20_000),
         "Endpoint": Use(_core.Endpoint, [], {**ENDPOINT, "tls": _core.TlsOptions(**TLS)}, 20_000),
-        "SentinelSite": Use(_core.SentinelSite, [[("h", 1)], "service", world.endpoint], rounds=20_000),
-        "ClusterSite": Use(_core.ClusterSite, [[("h", 1)], world.endpoint], rounds=20_000),
+        "SentinelLocation": Use(
+            _core.SentinelLocation, [[("h", 1)], "service", world.endpoint], rounds=20_000
+        ),
+        "ClusterLocation": Use(_core.ClusterLocation, [[("h", 1)], world.endpoint], rounds=20_000),
         "RedisStore": Use(_core.RedisStore, [world.endpoint], STORE, 2_000),
         "ManualClock": Use(_core.ManualClock, [1.5]),
         "Decision": Use(type, [decision]),

@@ -1,4 +1,4 @@
-// What the numbers of every limit are checked for, where they are handed over. All throw InvalidLimit naming
+// Checks of the numbers of limits, made when a limit is built. All throw InvalidLimit naming
 // the argument, what it must be and what it was.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace overlimit::checks {
 
-/// `rule` goes on where "limit must be" ends.
+/// `rule` completes the sentence "limit must be ...".
 void require(bool holds, std::string_view argument, std::int64_t value, std::string_view rule);
 void require_numbers(std::span<const std::int64_t> numbers, std::size_t count, std::string_view algorithm);
 void require_count(std::string_view argument, std::int64_t value);

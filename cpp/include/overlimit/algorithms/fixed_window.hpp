@@ -29,7 +29,7 @@ struct FixedWindow {
   std::int64_t limit;
   Micros period;  ///< 0 for a calendar's
   Start start;
-  Bounds bounds{};  ///< of the calendar, around the instants at which this is asked
+  Bounds bounds{};  ///< of the calendar, around the instants at which this limit decides
 
   /// From (limit, period_us, start: 0 first | 1 epoch | 2 calendar). Throws InvalidLimit naming the number.
   static FixedWindow make(std::span<const std::int64_t> numbers);
@@ -69,21 +69,23 @@ inline std::vector<std::int64_t> FixedWindow::packed() const {
   return numbers;
 }
 
-constexpr Micros clamp(const FixedWindow& window, const FixedWindow::State& state) {
+constexpr Micros time_of(const FixedWindow& window, const FixedWindow::State& state) {
   return window.has(state) ? state.start : kMaxTime;
 }
 
-constexpr Left<FixedWindow> advance(const FixedWindow&, const FixedWindow::State& state, const Cells&,
-                                    Micros now) {
+constexpr std::optional<CurrentRecord<FixedWindow::State>> advance(const FixedWindow&,
+                                                                   const FixedWindow::State& state,
+                                                                   const Cells&, Micros now) {
   if (now >= state.end) return std::nullopt;
-  return Standing<FixedWindow::State>{state};
+  return CurrentRecord<FixedWindow::State>{state};
 }
 
-constexpr Verdict admit(const FixedWindow& window, const Left<FixedWindow>& standing, const Cells&,
+constexpr Verdict admit(const FixedWindow& window,
+                        const std::optional<CurrentRecord<FixedWindow::State>>& current, const Cells&,
                         Micros now, Cost cost) {
   if (cost > window.limit) return kNeverAdmitted;
-  if (!standing || cost <= window.limit - standing->state.count) return kAdmitted;
-  return over(standing->state.end - now);
+  if (!current || cost <= window.limit - current->state.count) return kAdmitted;
+  return over(current->state.end - now);
 }
 
 /// The window that opens at this instant, empty.
@@ -96,16 +98,20 @@ constexpr FixedWindow::State opened(const FixedWindow& window, Micros now) {
   return {start, start + window.period, 0};
 }
 
-constexpr After<FixedWindow> charge(const FixedWindow& window, const Left<FixedWindow>& standing, Micros now,
-                                    Cost cost) {
-  const FixedWindow::State state = standing ? standing->state : opened(window, now);
+constexpr ChargedRecord<FixedWindow::State> charge(
+    const FixedWindow& window, const std::optional<CurrentRecord<FixedWindow::State>>& current, Micros now,
+    Cost cost) {
+  const FixedWindow::State state = current ? current->state : opened(window, now);
   return {{state.start, state.end, state.count + cost}};
 }
 
-constexpr Repaid<FixedWindow> refund(const FixedWindow&, const FixedWindow::State& state, const Cells&,
-                                     const FixedWindow::State& then, Micros, Cost cost) {
+constexpr std::optional<RefundedRecord<FixedWindow::State>> refund(const FixedWindow&,
+                                                                   const FixedWindow::State& state,
+                                                                   const Cells&,
+                                                                   const FixedWindow::State& then, Micros,
+                                                                   Cost cost) {
   if (state.start != then.start) return std::nullopt;
-  return Refunded<FixedWindow::State>{{state.start, state.end, std::max<Cost>(0, state.count - cost)}};
+  return RefundedRecord<FixedWindow::State>{{state.start, state.end, std::max<Cost>(0, state.count - cost)}};
 }
 
 constexpr std::int64_t remaining(const FixedWindow& window, const FixedWindow::State& state, Micros) {

@@ -1,5 +1,5 @@
-// Leaky bucket: a queue that lets `rate` go every `period` and holds `capacity` more. Who is admitted is told
-// how long to wait for its turn.
+// Leaky bucket: a queue that lets `rate` callers go every `period` and holds `capacity` more. An admitted
+// caller is told how long to wait for its turn.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +36,7 @@ struct LeakyBucket {
   [[nodiscard]] constexpr std::int64_t drained(Micros from, Micros to) const {
     return product(rate, (to - from) / period);
   }
-  /// When so many have gone since an instant of the phase.
+  /// When this many have gone since an instant of the phase.
   [[nodiscard]] constexpr Micros drained_at(Micros from, std::int64_t amount) const {
     return later(from, std::min(product(ceil_div(amount, rate), period), kExact - 1));
   }
@@ -54,34 +54,40 @@ inline LeakyBucket LeakyBucket::make(std::span<const std::int64_t> numbers) {
   return {rate, period, capacity};
 }
 
-constexpr Micros clamp(const LeakyBucket&, const LeakyBucket::State& state) { return state.start; }
+constexpr Micros time_of(const LeakyBucket&, const LeakyBucket::State& state) { return state.start; }
 
-constexpr Left<LeakyBucket> advance(const LeakyBucket& bucket, const LeakyBucket::State& state, const Cells&,
-                                    Micros now) {
+constexpr std::optional<CurrentRecord<LeakyBucket::State>> advance(const LeakyBucket& bucket,
+                                                                   const LeakyBucket::State& state,
+                                                                   const Cells&, Micros now) {
   const std::int64_t left = state.count - bucket.drained(state.start, now);
   if (left <= 0 || bucket.rate == 0) return std::nullopt;
-  return Standing<LeakyBucket::State>{{now - (now - state.start) % bucket.period, left, 0}};
+  return CurrentRecord<LeakyBucket::State>{{now - (now - state.start) % bucket.period, left, 0}};
 }
 
-constexpr Verdict admit(const LeakyBucket& bucket, const Left<LeakyBucket>& standing, const Cells&,
+constexpr Verdict admit(const LeakyBucket& bucket,
+                        const std::optional<CurrentRecord<LeakyBucket::State>>& current, const Cells&,
                         Micros now, Cost cost) {
   if (cost > bucket.most()) return kNeverAdmitted;
-  if (!standing) return kAdmitted;
-  const std::int64_t need = standing->state.count - (bucket.most() - cost);
-  return need <= 0 ? kAdmitted : over(bucket.drained_at(standing->state.start, need) - now);
+  if (!current) return kAdmitted;
+  const std::int64_t need = current->state.count - (bucket.most() - cost);
+  return need <= 0 ? kAdmitted : over(bucket.drained_at(current->state.start, need) - now);
 }
 
-constexpr After<LeakyBucket> charge(const LeakyBucket&, const Left<LeakyBucket>& standing, Micros now,
-                                    Cost cost) {
-  if (!standing) return {{now, cost, 0}};
-  return {{standing->state.start, standing->state.count + cost, 0}};
+constexpr ChargedRecord<LeakyBucket::State> charge(
+    const LeakyBucket&, const std::optional<CurrentRecord<LeakyBucket::State>>& current, Micros now,
+    Cost cost) {
+  if (!current) return {{now, cost, 0}};
+  return {{current->state.start, current->state.count + cost, 0}};
 }
 
-/// What of the charge is still in the queue: it came last.
-constexpr Repaid<LeakyBucket> refund(const LeakyBucket& bucket, const LeakyBucket::State& state, const Cells&,
-                                     const LeakyBucket::State& then, Micros now, Cost cost) {
+/// Only the part of the charge that is still in the queue is refunded; it came last.
+constexpr std::optional<RefundedRecord<LeakyBucket::State>> refund(const LeakyBucket& bucket,
+                                                                   const LeakyBucket::State& state,
+                                                                   const Cells&,
+                                                                   const LeakyBucket::State& then, Micros now,
+                                                                   Cost cost) {
   const std::int64_t left = std::max<std::int64_t>(0, then.count - bucket.drained(then.start, now));
-  return Refunded<LeakyBucket::State>{
+  return RefundedRecord<LeakyBucket::State>{
       {state.start, std::max<std::int64_t>(0, state.count - std::min(cost, left)), 0}};
 }
 
@@ -93,7 +99,7 @@ constexpr Micros expires_at(const LeakyBucket& bucket, const LeakyBucket::State&
   return bucket.drained_at(state.start, state.count);
 }
 
-/// `rate` go at once in each period; whoever is behind them waits for a later one.
+/// `rate` callers go at once in each period; those after them wait for a later one.
 constexpr Micros delay(const LeakyBucket& bucket, const LeakyBucket::State& state, Micros now) {
   if (state.count <= bucket.rate) return 0;
   return bucket.drained_at(state.start, state.count) - bucket.period - now;

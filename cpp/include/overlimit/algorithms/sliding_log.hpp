@@ -39,25 +39,30 @@ inline SlidingLog SlidingLog::make(std::span<const std::int64_t> numbers) {
   return {numbers[0], numbers[1]};
 }
 
-constexpr Micros clamp(const SlidingLog&, const SlidingLog::State& state) { return state.newest; }
+constexpr Micros time_of(const SlidingLog&, const SlidingLog::State& state) { return state.newest; }
 
-inline Left<SlidingLog> advance(const SlidingLog& log, const SlidingLog::State& state, const Cells& cells,
-                                Micros now) {
+inline std::optional<CurrentRecord<SlidingLog::State>> advance(const SlidingLog& log,
+                                                               const SlidingLog::State& state,
+                                                               const Cells& cells, Micros now) {
   return history::advance(log, state, cells, now);
 }
 
-inline Verdict admit(const SlidingLog& log, const Left<SlidingLog>& standing, const Cells& cells, Micros now,
-                     Cost cost) {
-  return history::admit(log, standing, cells, now, cost);
+inline Verdict admit(const SlidingLog& log, const std::optional<CurrentRecord<SlidingLog::State>>& current,
+                     const Cells& cells, Micros now, Cost cost) {
+  return history::admit(log, current, cells, now, cost);
 }
 
-inline After<SlidingLog> charge(const SlidingLog& log, const Left<SlidingLog>& standing, Micros now,
-                                Cost cost) {
-  return history::charge(log, standing, now, cost);
+inline ChargedRecord<SlidingLog::State> charge(const SlidingLog& log,
+                                               const std::optional<CurrentRecord<SlidingLog::State>>& current,
+                                               Micros now, Cost cost) {
+  return history::charge(log, current, now, cost);
 }
 
-inline Repaid<SlidingLog> refund(const SlidingLog&, const SlidingLog::State& state, const Cells& cells,
-                                 const SlidingLog::State& then, Micros, Cost cost) {
+inline std::optional<RefundedRecord<SlidingLog::State>> refund(const SlidingLog&,
+                                                               const SlidingLog::State& state,
+                                                               const Cells& cells,
+                                                               const SlidingLog::State& then, Micros,
+                                                               Cost cost) {
   return history::refund(state, cells, then, cost);
 }
 

@@ -58,27 +58,33 @@ inline SlidingWindow SlidingWindow::make(std::span<const std::int64_t> numbers) 
   return {numbers[0], precision, period / precision};
 }
 
-constexpr Micros clamp(const SlidingWindow& window, const SlidingWindow::State& state) {
+constexpr Micros time_of(const SlidingWindow& window, const SlidingWindow::State& state) {
   return product(state.newest, window.precision);
 }
 
-inline Left<SlidingWindow> advance(const SlidingWindow& window, const SlidingWindow::State& state,
-                                   const Cells& cells, Micros now) {
+inline std::optional<CurrentRecord<SlidingWindow::State>> advance(const SlidingWindow& window,
+                                                                  const SlidingWindow::State& state,
+                                                                  const Cells& cells, Micros now) {
   return history::advance(window, state, cells, now);
 }
 
-inline Verdict admit(const SlidingWindow& window, const Left<SlidingWindow>& standing, const Cells& cells,
+inline Verdict admit(const SlidingWindow& window,
+                     const std::optional<CurrentRecord<SlidingWindow::State>>& current, const Cells& cells,
                      Micros now, Cost cost) {
-  return history::admit(window, standing, cells, now, cost);
+  return history::admit(window, current, cells, now, cost);
 }
 
-inline After<SlidingWindow> charge(const SlidingWindow& window, const Left<SlidingWindow>& standing,
-                                   Micros now, Cost cost) {
-  return history::charge(window, standing, now, cost);
+inline ChargedRecord<SlidingWindow::State> charge(
+    const SlidingWindow& window, const std::optional<CurrentRecord<SlidingWindow::State>>& current,
+    Micros now, Cost cost) {
+  return history::charge(window, current, now, cost);
 }
 
-inline Repaid<SlidingWindow> refund(const SlidingWindow&, const SlidingWindow::State& state,
-                                    const Cells& cells, const SlidingWindow::State& then, Micros, Cost cost) {
+inline std::optional<RefundedRecord<SlidingWindow::State>> refund(const SlidingWindow&,
+                                                                  const SlidingWindow::State& state,
+                                                                  const Cells& cells,
+                                                                  const SlidingWindow::State& then, Micros,
+                                                                  Cost cost) {
   return history::refund(state, cells, then, cost);
 }
 

@@ -51,19 +51,18 @@ inline SlidingWindowCounter SlidingWindowCounter::make(std::span<const std::int6
   return {numbers[0], numbers[1]};
 }
 
-constexpr Micros clamp(const SlidingWindowCounter& counter, const SlidingWindowCounter::State& state) {
+constexpr Micros time_of(const SlidingWindowCounter& counter, const SlidingWindowCounter::State& state) {
   return state.start % counter.period == 0 ? state.start : kMaxTime;
 }
 
-inline Left<SlidingWindowCounter> advance(const SlidingWindowCounter& counter,
-                                          const SlidingWindowCounter::State& state, const Cells&,
-                                          Micros now) {
+inline std::optional<CurrentRecord<SlidingWindowCounter::State>> advance(
+    const SlidingWindowCounter& counter, const SlidingWindowCounter::State& state, const Cells&, Micros now) {
   const Micros start = now - now % counter.period;
   SlidingWindowCounter::State here{start, 0, 0};
   if (start == state.start) here = state;
   if (start == state.start + counter.period) here.previous = state.current;
   if (here.previous == 0 && here.current == 0) return std::nullopt;
-  return Standing<SlidingWindowCounter::State>{here};
+  return CurrentRecord<SlidingWindowCounter::State>{here};
 }
 
 /// The first instant from `first` to `last` at which the cost fits; it fits at the last.
@@ -90,24 +89,26 @@ inline Micros fits_at(const SlidingWindowCounter& counter, const SlidingWindowCo
   return counter.fits(after, end - 1, cost) ? first_fit(counter, after, next, end - 1, cost) : end;
 }
 
-inline Verdict admit(const SlidingWindowCounter& counter, const Left<SlidingWindowCounter>& standing,
-                     const Cells&, Micros now, Cost cost) {
+inline Verdict admit(const SlidingWindowCounter& counter,
+                     const std::optional<CurrentRecord<SlidingWindowCounter::State>>& current, const Cells&,
+                     Micros now, Cost cost) {
   if (cost > counter.limit) return kNeverAdmitted;
-  if (!standing || counter.fits(standing->state, now, cost)) return kAdmitted;
-  return over(fits_at(counter, standing->state, now, cost) - now);
+  if (!current || counter.fits(current->state, now, cost)) return kAdmitted;
+  return over(fits_at(counter, current->state, now, cost) - now);
 }
 
-inline After<SlidingWindowCounter> charge(const SlidingWindowCounter& counter,
-                                          const Left<SlidingWindowCounter>& standing, Micros now, Cost cost) {
-  if (!standing) return {{now - now % counter.period, 0, cost}};
-  const SlidingWindowCounter::State& state = standing->state;
+inline ChargedRecord<SlidingWindowCounter::State> charge(
+    const SlidingWindowCounter& counter,
+    const std::optional<CurrentRecord<SlidingWindowCounter::State>>& current, Micros now, Cost cost) {
+  if (!current) return {{now - now % counter.period, 0, cost}};
+  const SlidingWindowCounter::State& state = current->state;
   return {{state.start, state.previous, state.current + cost}};
 }
 
 /// The window that was charged may be the current one by now, or the previous.
-inline Repaid<SlidingWindowCounter> refund(const SlidingWindowCounter& counter,
-                                           const SlidingWindowCounter::State& state, const Cells&,
-                                           const SlidingWindowCounter::State& then, Micros, Cost cost) {
+inline std::optional<RefundedRecord<SlidingWindowCounter::State>> refund(
+    const SlidingWindowCounter& counter, const SlidingWindowCounter::State& state, const Cells&,
+    const SlidingWindowCounter::State& then, Micros, Cost cost) {
   SlidingWindowCounter::State left = state;
   if (state.start == then.start) {
     left.current = std::max<Cost>(0, state.current - cost);
@@ -116,7 +117,7 @@ inline Repaid<SlidingWindowCounter> refund(const SlidingWindowCounter& counter,
   } else {
     return std::nullopt;
   }
-  return Refunded<SlidingWindowCounter::State>{left};
+  return RefundedRecord<SlidingWindowCounter::State>{left};
 }
 
 inline std::int64_t remaining(const SlidingWindowCounter& counter, const SlidingWindowCounter::State& state,

@@ -1,20 +1,22 @@
-// What every algorithm speaks: the verdict on one (identifier, limit) pair and the form of its state.
+// What every algorithm provides: a verdict on one (identifier, limit) pair, and the form of its state.
 //
 // An algorithm is a struct of numbers (the limit) with a State and pure functions. None of them sees a
 // clock, a lock or I/O; all arithmetic is on integers that stay below 2^53. `now` is the instant at which the
-// pair is decided: the call's reading, but never before `clamp`. docs/semantics.md has the rules.
+// pair is decided: the call's reading of the clock, but never before `time_of` the record. docs/semantics.md
+// has the rules.
 //
 // clang-format off
-//   clamp(limit, state)                       -> the record's own time; kMaxTime: the record is none of ours
-//   advance(limit, state, cells, now)         -> what is left of it at now; nullopt: as if never seen
-//   admit(limit, standing, cells, now, cost)  -> Verdict
-//   charge(limit, standing, now, cost)        -> Charged, the record after an admitted cost > 0
+//   time_of(limit, state)                     -> the record's own time; kMaxTime: this algorithm did not write it
+//   advance(limit, state, cells, now)         -> the record as it is at now; nullopt: as if never seen
+//   admit(limit, current, cells, now, cost)   -> Verdict
+//   charge(limit, current, now, cost)         -> the record after an admitted cost > 0
 //   refund(limit, state, cells, then, now, cost)
-//                                             -> Refunded, the record once what is left of a charge that led to
-//                                                the state `then` is given back; nullopt: nothing is left
+//                                             -> the record after the refund of a charge that led to the state
+//                                                `then`; nullopt: nothing of that charge is left
 //   remaining(limit, state, now)              -> cost units the limit still grants
 //   expires_at(limit, state, cells)           -> the instant at which the record is back to "never seen"
-//   delay(limit, state, now)                  -> how long who was just charged waits; only where some do
+//   delay(limit, state, now)                  -> how long the caller just charged waits; only for algorithms
+//                                                that make callers wait
 // clang-format on
 //
 // A State is a trivially copyable header of three int64, the same bytes in memory and in Redis. Algorithms
@@ -77,39 +79,30 @@ class Cells {
 /// The header of a record in the form stores keep it.
 using Header = std::array<std::int64_t, 3>;
 
-/// What is left of a record at some instant: its header, and how many of its oldest cells no longer count.
+/// A record as it is at some instant, before a charge: how many of its oldest cells no longer count.
 template <class State>
-struct Standing {
+struct CurrentRecord {
   State state{};
   std::size_t dropped = 0;
 };
 
-/// A record after a charge: drop the oldest cells, then append `pushed` if there is one.
+/// A record after a charge. Its oldest cells are dropped, then `pushed` is appended if there is one.
 template <class State>
-struct Charged {
+struct ChargedRecord {
   State state{};
   std::size_t dropped = 0;
   std::optional<Cell> pushed{};
 };
 
-/// A record after a refund: its header, and how much one of its cells still counts. An emptied cell goes.
+/// A record after a refund, and what one of its cells counts then. A cell that counts nothing is removed.
 template <class State>
-struct Refunded {
+struct RefundedRecord {
   State state{};
   std::size_t cell = SIZE_MAX;  ///< SIZE_MAX: the cells stay as they are
   std::int64_t cell_count = 0;
 };
 
-/// The same of a limit by its type: what is left of its record, if anything is; the record after a charge,
-/// and after a refund, if that changes anything.
-template <class Limited>
-using Left = std::optional<Standing<typename Limited::State>>;
-template <class Limited>
-using After = Charged<typename Limited::State>;
-template <class Limited>
-using Repaid = std::optional<Refunded<typename Limited::State>>;
-
-/// Whether an algorithm makes those wait whom it admits; most let them go at once.
+/// Whether an algorithm makes admitted callers wait; most let them go at once.
 template <class Limited>
 concept Delaying = requires(const Limited& limit, const typename Limited::State& state) {
   { delay(limit, state, Micros{}) } -> std::same_as<Micros>;

@@ -1,7 +1,7 @@
 // Token bucket: `burst` tokens at most, full at first use. One token is `units` units, and `refill` of them
 // come back every `every` microseconds: a rate is a pair of integers. A bucket that refills continuously has
 // `every` = 1; one that refills at intervals counts whole intervals from its phase on. With `debt`, a call
-// may overdraw the bucket by so many tokens, and later callers wait until that is paid.
+// may overdraw the bucket by that many tokens, and later callers wait until they have come back.
 #pragma once
 
 #include <algorithm>
@@ -42,15 +42,15 @@ struct TokenBucket {
   }
   [[nodiscard]] constexpr Cost most() const { return burst + debt; }
   [[nodiscard]] std::int64_t max_cells() const { return 0; }
-  /// `used` of a record whose tokens were worth other units, rounded up, saturating.
+  /// `used` of a record that was written with another number of units per token, rounded up, saturating.
   [[nodiscard]] std::int64_t rescaled(const State& state) const;
-  /// Units as a record counts them whose tokens are worth others, rounded down.
+  /// An amount in the units of such a record, rounded down.
   [[nodiscard]] std::int64_t counted_in(const State& state, std::int64_t amount) const;
   /// What has come back between two instants.
   [[nodiscard]] constexpr std::int64_t refilled(Micros from, Micros to) const {
     return product(refill, (to - from) / every);
   }
-  /// When so many units have come back since an instant of the phase.
+  /// When this many units have come back since an instant of the phase.
   [[nodiscard]] constexpr Micros refilled_at(Micros from, std::int64_t amount) const {
     return later(from, std::min(product(ceil_div(amount, refill), every), kExact - 1));
   }
@@ -83,41 +83,46 @@ inline std::int64_t TokenBucket::counted_in(const State& state, std::int64_t amo
   return state.units == units ? amount : multiply_divide(amount, state.units, units, 0);
 }
 
-constexpr Micros clamp(const TokenBucket&, const TokenBucket::State& state) { return state.last; }
+constexpr Micros time_of(const TokenBucket&, const TokenBucket::State& state) { return state.last; }
 
-inline Left<TokenBucket> advance(const TokenBucket& bucket, const TokenBucket::State& state, const Cells&,
-                                 Micros now) {
+inline std::optional<CurrentRecord<TokenBucket::State>> advance(const TokenBucket& bucket,
+                                                                const TokenBucket::State& state, const Cells&,
+                                                                Micros now) {
   const std::int64_t used = state.units == bucket.units ? state.used : bucket.rescaled(state);
   const std::int64_t left = used - bucket.refilled(state.last, now);
   if (left <= 0 || bucket.refill == 0) return std::nullopt;
-  return Standing<TokenBucket::State>{{left, now - (now - state.last) % bucket.every, bucket.units}};
+  return CurrentRecord<TokenBucket::State>{{left, now - (now - state.last) % bucket.every, bucket.units}};
 }
 
-inline Verdict admit(const TokenBucket& bucket, const Left<TokenBucket>& standing, const Cells&, Micros now,
-                     Cost cost) {
+inline Verdict admit(const TokenBucket& bucket,
+                     const std::optional<CurrentRecord<TokenBucket::State>>& current, const Cells&,
+                     Micros now, Cost cost) {
   if (cost > bucket.most()) return kNeverAdmitted;
-  if (!standing) return kAdmitted;
-  const auto& [used, last, units] = standing->state;
+  if (!current) return kAdmitted;
+  const auto& [used, last, units] = current->state;
   const std::int64_t need = used - std::min(bucket.burst, bucket.most() - cost) * units;
   return need <= 0 ? kAdmitted : over(bucket.refilled_at(last, need) - now);
 }
 
-inline After<TokenBucket> charge(const TokenBucket& bucket, const Left<TokenBucket>& standing, Micros now,
-                                 Cost cost) {
-  if (standing) {
-    const TokenBucket::State& state = standing->state;
+inline ChargedRecord<TokenBucket::State> charge(
+    const TokenBucket& bucket, const std::optional<CurrentRecord<TokenBucket::State>>& current, Micros now,
+    Cost cost) {
+  if (current) {
+    const TokenBucket::State& state = current->state;
     return {{state.used + cost * bucket.units, state.last, bucket.units}};
   }
   const Micros phase = bucket.start == TokenBucket::Start::epoch ? now - now % bucket.every : now;
   return {{cost * bucket.units, phase, bucket.units}};
 }
 
-/// What of the charge has not drained yet: it lay on top of what was used before it.
-inline Repaid<TokenBucket> refund(const TokenBucket& bucket, const TokenBucket::State& state, const Cells&,
-                                  const TokenBucket::State& then, Micros now, Cost cost) {
+/// Only the part of the charge that has not come back yet is refunded: it lay on top of earlier use.
+inline std::optional<RefundedRecord<TokenBucket::State>> refund(const TokenBucket& bucket,
+                                                                const TokenBucket::State& state, const Cells&,
+                                                                const TokenBucket::State& then, Micros now,
+                                                                Cost cost) {
   const std::int64_t left = std::max<std::int64_t>(0, then.used - bucket.refilled(then.last, now));
   const std::int64_t given = bucket.counted_in(state, std::min(cost * bucket.units, left));
-  return Refunded<TokenBucket::State>{
+  return RefundedRecord<TokenBucket::State>{
       {std::max<std::int64_t>(0, state.used - given), state.last, state.units}};
 }
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string_view>
 
-#include "overlimit/redis_site.hpp"
+#include "overlimit/redis_location.hpp"
 #include "redis/protocol/cluster_slots.hpp"
 
 namespace overlimit::redis::protocol {

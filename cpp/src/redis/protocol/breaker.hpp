@@ -7,6 +7,7 @@
 #include <optional>
 #include <random>
 
+#include "overlimit/store.hpp"
 #include "redis/protocol/failures.hpp"
 
 namespace overlimit::redis::protocol {
@@ -23,7 +24,7 @@ class Breaker {
  public:
   using Instant = std::chrono::steady_clock::time_point;
   using Duration = Instant::duration;
-  enum class State : std::uint8_t { closed, open, half_open };
+  using State = BreakerState;
   enum class Reason : std::uint8_t { refused, silent, misconfigured };
 
   /// `seed` makes the pauses of many processes differ.

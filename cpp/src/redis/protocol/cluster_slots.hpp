@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "overlimit/redis_site.hpp"
+#include "overlimit/redis_location.hpp"
 #include "redis/protocol/reply.hpp"
 
 namespace overlimit::redis::protocol {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "overlimit/errors.hpp"
-#include "overlimit/redis_endpoint.hpp"
+#include "overlimit/redis_location.hpp"
 #include "redis/protocol/reply.hpp"
 
 namespace overlimit::redis::protocol {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string_view>
 
-#include "overlimit/redis_site.hpp"
+#include "overlimit/redis_location.hpp"
 #include "redis/protocol/reply.hpp"
 
 namespace overlimit::redis::protocol {

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "overlimit/redis_endpoint.hpp"
+#include "overlimit/redis_location.hpp"
 #include "redis/protocol/failures.hpp"
 #include "redis/protocol/reply.hpp"
 

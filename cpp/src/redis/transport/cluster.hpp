@@ -12,7 +12,7 @@ namespace overlimit::redis::transport {
 /// the calls of its own slots.
 class Cluster final : public Deployment {
  public:
-  explicit Cluster(ClusterSite site) : nodes_(std::move(site)) {}
+  explicit Cluster(ClusterLocation location) : nodes_(std::move(location)) {}
 
   [[nodiscard]] bool has_slots() const noexcept override { return true; }
   [[nodiscard]] protocol::Reply call(std::string_view command, std::optional<protocol::Slot> slot,

@@ -88,7 +88,7 @@ ClusterNodes::Pointer ClusterNodes::at(const HostPort& address) {
 
 ClusterNodes::Pointer ClusterNodes::found(const HostPort& address) {
   Pointer& node = nodes_[address];
-  if (!node) node = std::make_shared<ClusterNode>(address, site_.server);
+  if (!node) node = std::make_shared<ClusterNode>(address, location_.server);
   return node;
 }
 
@@ -144,7 +144,7 @@ std::vector<ClusterNodes::Pointer> ClusterNodes::servers_to_ask(std::set<HostPor
     const std::size_t first = first_++ % addresses.size();
     std::rotate(addresses.begin(), addresses.begin() + static_cast<std::ptrdiff_t>(first), addresses.end());
   }
-  for (const HostPort& seed : site_.seeds) {
+  for (const HostPort& seed : location_.seeds) {
     if (std::ranges::find(addresses, seed) == addresses.end()) addresses.push_back(seed);
   }
   std::vector<Pointer> nodes;

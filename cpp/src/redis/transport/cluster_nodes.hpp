@@ -37,7 +37,7 @@ class ClusterNodes {
  public:
   using Pointer = std::shared_ptr<ClusterNode>;
 
-  explicit ClusterNodes(ClusterSite site) : site_(std::move(site)) {}
+  explicit ClusterNodes(ClusterLocation location) : location_(std::move(location)) {}
 
   /// The node that serves the slot. While none is known, the nodes are asked again until the deadline, unless
   /// none of them answers. Then it throws the reason, or StoreUnavailable; nothing of the call was sent.
@@ -92,7 +92,7 @@ class ClusterNodes {
   /// The pause after a refresh that did not find what it was for.
   static constexpr std::chrono::milliseconds kFirstPause{10};
 
-  const ClusterSite site_;
+  const ClusterLocation location_;
   RateLimitedTask refresh_task_{kFirstPause};
   std::size_t first_ = 0;  // which node to ask first; of the thread with the permit
 

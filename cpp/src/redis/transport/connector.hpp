@@ -6,7 +6,7 @@
 #include <mutex>
 #include <vector>
 
-#include "overlimit/redis_endpoint.hpp"
+#include "overlimit/redis_location.hpp"
 #include "redis/transport/resolver.hpp"
 #include "redis/transport/socket.hpp"
 #include "redis/transport/stream.hpp"

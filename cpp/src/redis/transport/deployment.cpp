@@ -13,14 +13,18 @@ namespace {
 std::shared_ptr<Deployment> made(const Endpoint& server) {
   return std::make_shared<SingleServer>(node_of(server));
 }
-std::shared_ptr<Deployment> made(const SentinelSite& site) { return std::make_shared<Sentinels>(site); }
-std::shared_ptr<Deployment> made(const ClusterSite& site) { return std::make_shared<Cluster>(site); }
+std::shared_ptr<Deployment> made(const SentinelLocation& location) {
+  return std::make_shared<Sentinels>(location);
+}
+std::shared_ptr<Deployment> made(const ClusterLocation& location) {
+  return std::make_shared<Cluster>(location);
+}
 
 }  // namespace
 
-std::shared_ptr<Deployment> deployment_of(const Site& site) {
-  return registry_of_process<Site, Deployment>().of(
-      site, [&] { return std::visit([](const auto& each) { return made(each); }, site); });
+std::shared_ptr<Deployment> deployment_of(const Location& location) {
+  return registry_of_process<Location, Deployment>().of(
+      location, [&] { return std::visit([](const auto& each) { return made(each); }, location); });
 }
 
 }  // namespace overlimit::redis::transport

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string_view>
 
-#include "overlimit/redis_site.hpp"
+#include "overlimit/redis_location.hpp"
 #include "redis/protocol/breaker.hpp"
 #include "redis/protocol/cluster_slots.hpp"
 #include "redis/protocol/reply.hpp"
@@ -52,8 +52,8 @@ class Deployment {
   [[nodiscard]] virtual protocol::Breaker::State breaker() = 0;
 };
 
-/// This process's deployment of a site, which lives as long as a pointer to it. Does not connect.
+/// This process's deployment of a location, which lives as long as a pointer to it. Does not connect.
 /// Thread-safe.
-[[nodiscard]] std::shared_ptr<Deployment> deployment_of(const Site& site);
+[[nodiscard]] std::shared_ptr<Deployment> deployment_of(const Location& location);
 
 }  // namespace overlimit::redis::transport

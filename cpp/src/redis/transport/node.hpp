@@ -7,7 +7,7 @@
 #include <mutex>
 #include <optional>
 
-#include "overlimit/redis_endpoint.hpp"
+#include "overlimit/redis_location.hpp"
 #include "redis/protocol/breaker.hpp"
 #include "redis/protocol/reply.hpp"
 #include "redis/transport/connection.hpp"

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "overlimit/redis_endpoint.hpp"
+#include "overlimit/redis_location.hpp"
 #include "redis/protocol/reply.hpp"
 #include "redis/protocol/sentinel.hpp"
 #include "redis/transport/stream.hpp"

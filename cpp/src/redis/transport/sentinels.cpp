@@ -23,23 +23,23 @@ constexpr std::chrono::seconds kRetryInterval{5};
 constexpr int kShareToListen = 4;
 constexpr std::chrono::milliseconds kLongestToListen{25};
 
-Endpoint sentinel_endpoint(const HostPort& address, const SentinelSite& site) {
+Endpoint sentinel_endpoint(const HostPort& address, const SentinelLocation& location) {
   Endpoint endpoint;
-  endpoint.tls = site.server.tls;
+  endpoint.tls = location.server.tls;
   return endpoint_at(address, endpoint);
 }
 
-Endpoint master_endpoint(const HostPort& address, const SentinelSite& site) {
-  Endpoint endpoint = endpoint_at(address, site.server);
+Endpoint master_endpoint(const HostPort& address, const SentinelLocation& location) {
+  Endpoint endpoint = endpoint_at(address, location.server);
   endpoint.must_be_master = true;
   return endpoint;
 }
 
 }  // namespace
 
-Sentinels::Sentinels(const SentinelSite& site) : site_(site) {
-  for (const HostPort& each : site_.sentinels) {
-    sentinels_.emplace_back(sentinel_endpoint(each, site_), site_.service);
+Sentinels::Sentinels(const SentinelLocation& location) : location_(location) {
+  for (const HostPort& each : location_.sentinels) {
+    sentinels_.emplace_back(sentinel_endpoint(each, location_), location_.service);
   }
 }
 
@@ -116,7 +116,7 @@ Sentinels::Master Sentinels::master(const Deadline& deadline, const Interrupted&
       if (failure_) std::rethrow_exception(failure_);
     }
     if (deadline.passed())
-      throw StoreTimeout("no sentinel named the master of '" + site_.service + "' in time");
+      throw StoreTimeout("no sentinel named the master of '" + location_.service + "' in time");
     pause(RateLimitedTask::kPollInterval, interrupted);
   }
 }
@@ -238,7 +238,7 @@ void Sentinels::exchange_with_all() {
     each.fd.store(each.connection.is_open() ? each.connection.fd() : -1);
   }
   if (tracker_.term() == term_.load()) return;
-  node_ = node_of(master_endpoint(*tracker_.master(), site_));
+  node_ = node_of(master_endpoint(*tracker_.master(), location_));
   term_.store(tracker_.term());
 }
 

@@ -25,7 +25,7 @@ namespace overlimit::redis::transport {
 /// although the old master answered.
 class Sentinels final : public Deployment {
  public:
-  explicit Sentinels(const SentinelSite& site);
+  explicit Sentinels(const SentinelLocation& location);
 
   [[nodiscard]] bool has_slots() const noexcept override { return false; }
   [[nodiscard]] protocol::Reply call(std::string_view command, std::optional<protocol::Slot> slot,
@@ -72,7 +72,7 @@ class Sentinels final : public Deployment {
   void read_announcements();
   void exchange_with_all();  // mutex_ held
 
-  const SentinelSite site_;
+  const SentinelLocation location_;
   std::deque<Sentinel> sentinels_;
   RateLimitedTask
       discovery_task_;     // asks or opens: the thread with the permit is the only one that opens connections

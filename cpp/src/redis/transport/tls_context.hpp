@@ -6,7 +6,7 @@
 #include <atomic>
 #include <memory>
 
-#include "overlimit/redis_endpoint.hpp"
+#include "overlimit/redis_location.hpp"
 
 namespace overlimit::redis::transport {
 

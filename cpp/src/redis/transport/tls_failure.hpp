@@ -5,7 +5,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "overlimit/redis_endpoint.hpp"
+#include "overlimit/redis_location.hpp"
 
 namespace overlimit::redis::transport {
 

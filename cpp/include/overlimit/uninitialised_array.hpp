@@ -1,4 +1,4 @@
-// Room for a bounded number of values on the stack, left uninitialised: a call pays for what it uses.
+// An array whose values are made one by one, and not before: a call pays only for those it uses.
 #pragma once
 
 #include <cstddef>
@@ -8,14 +8,14 @@
 
 namespace overlimit {
 
-/// The values are put in place one by one; they need no destruction.
+/// The values need no destruction, so nothing keeps count of them.
 template <class T, std::size_t Capacity>
-class Room {
+class UninitialisedArray {
   static_assert(std::is_trivially_destructible_v<T>);
 
  public:
   template <class... Arguments>
-  T& put(std::size_t place, Arguments&&... arguments) {
+  T& emplace(std::size_t place, Arguments&&... arguments) {
     return *new (data() + place) T{std::forward<Arguments>(arguments)...};
   }
   [[nodiscard]] T* data() { return reinterpret_cast<T*>(bytes_); }

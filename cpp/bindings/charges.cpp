@@ -1,6 +1,4 @@
-#include "identifiers.hpp"
-
-#include "errors.hpp"
+#include "charges.hpp"
 
 namespace overlimit::python {
 namespace {

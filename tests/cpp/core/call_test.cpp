@@ -1,4 +1,4 @@
-#include "overlimit/settlement.hpp"
+#include "overlimit/call.hpp"
 
 #include <gtest/gtest.h>
 
@@ -85,10 +85,10 @@ TEST_F(Settling, ChargesTheMetaLimitOrTheOthersButNeverBoth) {
 }
 
 TEST_F(Settling, AsksAMetaLimitForOneRefusalWhateverTheCost) {
-  EXPECT_EQ(asked_by({&plan, "x", 7, Role::on_refusal}), 1);
-  EXPECT_EQ(asked_by({&plan, "x", 0, Role::on_refusal}), 1);
-  EXPECT_EQ(asked_by({&plan, "x", 7, Role::enforce}), 7);
-  EXPECT_EQ(asked_by({&plan, "x", 7, Role::shadow}), 7);
+  EXPECT_EQ(cost_of({&plan, "x", 7, Role::on_refusal}), 1);
+  EXPECT_EQ(cost_of({&plan, "x", 0, Role::on_refusal}), 1);
+  EXPECT_EQ(cost_of({&plan, "x", 7, Role::enforce}), 7);
+  EXPECT_EQ(cost_of({&plan, "x", 7, Role::shadow}), 7);
 }
 
 TEST_F(Settling, SpendsWhenAnyChargeButAMetaLimitCosts) {
@@ -100,32 +100,32 @@ TEST_F(Settling, SpendsWhenAnyChargeButAMetaLimitCosts) {
 }
 
 TEST_F(Settling, PunishesARefusalThatSpendsAndCouldEverFit) {
-  const auto punishes = [&](std::vector<Judged> judged) { return settled(judged).punishes; };
-  EXPECT_TRUE(punishes({{Role::enforce, Status::over}}));
-  EXPECT_TRUE(punishes({{Role::enforce, Status::locked}})) << "where locks extend";
-  EXPECT_TRUE(punishes({{Role::enforce, Status::ok}, {Role::on_refusal, Status::over}}));
-  EXPECT_FALSE(punishes({{Role::enforce, Status::ok}}));
-  EXPECT_FALSE(punishes({{Role::enforce, Status::never}}));
-  EXPECT_FALSE(punishes({{Role::enforce, Status::over}, {Role::enforce, Status::never}}));
-  EXPECT_FALSE(punishes({{Role::enforce, Status::over, 0}}));
-  EXPECT_FALSE(punishes({{Role::shadow, Status::over}}));
+  const auto may_lock = [&](std::vector<Judged> judged) { return settled(judged).may_lock; };
+  EXPECT_TRUE(may_lock({{Role::enforce, Status::over}}));
+  EXPECT_TRUE(may_lock({{Role::enforce, Status::locked}})) << "where locks extend";
+  EXPECT_TRUE(may_lock({{Role::enforce, Status::ok}, {Role::on_refusal, Status::over}}));
+  EXPECT_FALSE(may_lock({{Role::enforce, Status::ok}}));
+  EXPECT_FALSE(may_lock({{Role::enforce, Status::never}}));
+  EXPECT_FALSE(may_lock({{Role::enforce, Status::over}, {Role::enforce, Status::never}}));
+  EXPECT_FALSE(may_lock({{Role::enforce, Status::over, 0}}));
+  EXPECT_FALSE(may_lock({{Role::shadow, Status::over}}));
 }
 
 // What a call does to the lock of one of its charges.
-class Sanctioning : public Settling {
+class LockingAfterRefusal : public Settling {
  protected:
   std::optional<Micros> lock_end(Role role, Status own, Status status, Cost cost = 1,
-                                 const std::optional<LockRecord>& lock = std::nullopt) {
+                                 const std::optional<Lock>& lock = std::nullopt) {
     const Charge charge{&strict, "x", cost, role};
-    const Settlement settlement{.status = status, .passes = false, .punishes = true};
-    const auto set = sanction(settlement, charge, own, lock, 1'000);
-    return set ? std::optional(set->lock.end) : std::nullopt;
+    const Settlement settlement{.status = status, .passes = false, .may_lock = true};
+    const auto set = lock_after_refusal(settlement, charge, own, lock, 1'000);
+    return set ? std::optional(set->end) : std::nullopt;
   }
-  const LockRecord held{{500, 1'100, 2}, 2'000};
+  const Lock held{500, 1'100, 1, false, 2'000};
   const Plan strict{"s", {fixed_window(1, kMinute)}, Penalty{{100, 400}, true}};
 };
 
-TEST_F(Sanctioning, LocksWhoIsOverInACallThatIsOver) {
+TEST_F(LockingAfterRefusal, LocksWhoIsOverInACallThatIsOver) {
   EXPECT_EQ(lock_end(Role::enforce, Status::over, Status::over), 1'100);
   EXPECT_EQ(lock_end(Role::on_refusal, Status::over, Status::over), 1'100);
   EXPECT_EQ(lock_end(Role::enforce, Status::ok, Status::over), std::nullopt);
@@ -133,24 +133,25 @@ TEST_F(Sanctioning, LocksWhoIsOverInACallThatIsOver) {
   EXPECT_EQ(lock_end(Role::enforce, Status::over, Status::over, 0), std::nullopt);
 }
 
-TEST_F(Sanctioning, LocksNobodyInACallThatIsLockedOrNever) {
+TEST_F(LockingAfterRefusal, LocksNobodyInACallThatIsLockedOrNever) {
   EXPECT_EQ(lock_end(Role::enforce, Status::over, Status::locked), std::nullopt);
   EXPECT_EQ(lock_end(Role::enforce, Status::over, Status::never), std::nullopt);
   EXPECT_EQ(lock_end(Role::enforce, Status::never, Status::never), std::nullopt);
 }
 
-TEST_F(Sanctioning, ExtendsTheLockOfWhoIsLockedInACallThatIsLocked) {
+TEST_F(LockingAfterRefusal, ExtendsTheLockOfWhoIsLockedInACallThatIsLocked) {
   EXPECT_EQ(lock_end(Role::enforce, Status::locked, Status::locked, 1, held), 1'100);
   EXPECT_EQ(lock_end(Role::enforce, Status::locked, Status::over, 1, held), std::nullopt);
   EXPECT_EQ(lock_end(Role::enforce, Status::locked, Status::locked, 0, held), std::nullopt);
   EXPECT_EQ(lock_end(Role::shadow, Status::locked, Status::locked, 1, held), std::nullopt);
 }
 
-TEST_F(Sanctioning, DoesNothingInACallThatDoesNotPunishOrAPolicyWithoutPenalty) {
+TEST_F(LockingAfterRefusal, DoesNothingInACallThatDoesNotPunishOrAPolicyWithoutPenalty) {
   const Charge charge{&strict, "x"};
   const Charge lenient{&plan, "x"};
-  EXPECT_FALSE(sanction({.status = Status::over}, charge, Status::over, std::nullopt, 0));
-  EXPECT_FALSE(sanction({.status = Status::over, .punishes = true}, lenient, Status::over, std::nullopt, 0));
+  EXPECT_FALSE(lock_after_refusal({.status = Status::over}, charge, Status::over, std::nullopt, 0));
+  EXPECT_FALSE(
+      lock_after_refusal({.status = Status::over, .may_lock = true}, lenient, Status::over, std::nullopt, 0));
 }
 
 }  // namespace

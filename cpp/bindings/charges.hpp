@@ -1,0 +1,176 @@
+// The charges of a call as they are read from Python objects: identifiers, costs, and the limits on how many.
+#pragma once
+
+#include <Python.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <memory_resource>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "decision.hpp"
+#include "errors.hpp"
+#include "limiter.hpp"
+#include "object.hpp"
+#include "overlimit/call.hpp"
+#include "overlimit/uninitialised_array.hpp"
+#include "policy.hpp"
+
+namespace overlimit::python {
+
+/// Keeps what had to be encoded alive for as long as its views are used.
+class IdentifierBytes {
+ public:
+  /// The bytes of a str (UTF-8, surrogatepass) or bytes identifier, valid as long as it and this live.
+  /// TypeError for another type, ValueError for an empty one, thrown as PythonError.
+  std::string_view view(PyObject* identifier);
+
+ private:
+  std::string_view encode(PyObject* text);
+  std::vector<Object> encoded_;
+};
+
+/// A cost as it was asked for, read once.
+class WholeCost {
+ public:
+  /// Borrows an int. TypeError for what is not an integer (bool included), thrown as PythonError.
+  explicit WholeCost(PyObject* cost) : number_(cost) {
+    if (!PyLong_CheckExact(cost)) convert();
+  }
+  /// The int, as long as this lives.
+  [[nodiscard]] PyObject* number() const { return number_; }
+  /// The cost, saturating at 2^53, which no limit grants. ValueError for a negative one, thrown as
+  /// PythonError.
+  [[nodiscard]] Cost units() const;
+
+ private:
+  void convert();
+
+  PyObject* number_;
+  Object converted_;
+};
+
+inline constexpr std::size_t kMaxIdentifiers = 16;
+
+inline void check_count(std::size_t identifiers) {
+  if (identifiers > kMaxIdentifiers) raise_value_error("a call must name at most 16 identifiers");
+}
+
+inline constexpr const char* kTooManyCharges = "a call must have at most 64 charges";
+inline constexpr const char* kNoIdentifier = "a call must name at least one identifier, such as 'user:42'";
+
+/// Borrows policies and identifiers: they must outlive it.
+class ChargeList {
+ public:
+  void add(PyObject* policy, PyObject* identifier, Cost cost, Role role = Role::enforce) {
+    if (size_ == kMaxCharges) raise_value_error(kTooManyCharges);
+    subjects_.emplace(size_, policy, identifier, cost, role);
+    charges_.emplace(size_, &plan_of(policy), bytes_.view(identifier), cost, role);
+    ++size_;
+  }
+
+  /// Whether the newest charge is on the same key as an earlier one.
+  [[nodiscard]] bool repeats() const {
+    const Charge& newest = charges_[size_ - 1];
+    return std::any_of(charges_.data(), charges_.data() + size_ - 1, [&](const Charge& earlier) {
+      return earlier.identifier == newest.identifier &&
+             (earlier.plan == newest.plan || earlier.plan->identity() == newest.plan->identity());
+    });
+  }
+  void drop_newest() { --size_; }
+
+  /// Whether the newest charge calls other limits by the name of an earlier one's, or other ones that decide
+  /// in their place.
+  [[nodiscard]] bool contradicts() const {
+    const Subject& newest = subjects_[size_ - 1];
+    return std::any_of(subjects_.data(), subjects_.data() + size_ - 1, [&](const Subject& earlier) {
+      return earlier.policy != newest.policy &&
+             plan_of(earlier.policy).identity() == plan_of(newest.policy).identity() &&
+             (!have_same_numbers(earlier.policy, newest.policy) ||
+              !have_same_numbers(local_policy_of(earlier.policy), local_policy_of(newest.policy)));
+    });
+  }
+
+  /// ValueError, thrown as PythonError, for more work than one call may be.
+  void check_cells() const {
+    constexpr std::int64_t kMaxCells = 65'536;
+    std::int64_t cells = 0;
+    for (const Charge& charge : charges()) cells += charge.plan->max_cells();
+    if (cells > kMaxCells) {
+      raise_value_error(
+          "a call covers at most 65,536 blocks and log entries over all its identifiers and limits: "
+          "use fewer identifiers, a coarser precision or smaller logs");
+    }
+  }
+
+  [[nodiscard]] std::size_t size() const { return size_; }
+  [[nodiscard]] std::span<const Charge> charges() const { return {charges_.data(), size_}; }
+  [[nodiscard]] const Subject* subjects() const { return subjects_.data(); }
+
+ private:
+  static bool have_same_numbers(PyObject* policy, PyObject* other) {
+    return plan_of(policy).packed() == plan_of(other).packed();
+  }
+
+  std::size_t size_ = 0;
+  IdentifierBytes bytes_;
+  UninitialisedArray<Subject, kMaxCharges> subjects_;
+  UninitialisedArray<Charge, kMaxCharges> charges_;
+};
+
+inline void check_same_store(const LimiterState& first, const LimiterState& other) {
+  if (first.store != other.store) {
+    raise_value_error(
+        "hit_all decides in one store, and these limiters are on different ones: give them the same store=");
+  }
+  if (!first.clock.is_same(other.clock)) {
+    raise_value_error(
+        "hit_all decides at one instant, and these limiters have different clocks: give them the same "
+        "clock=");
+  }
+}
+
+/// A charge as it is given. All borrowed.
+struct GivenCharge {
+  PyObject* limiter = nullptr;
+  PyObject* identifier = nullptr;
+  PyObject* cost = nullptr;
+  Role role = Role::enforce;
+};
+
+/// The charges of a call, and the limiters they come from, each once. Keeps the policies alive; borrows the
+/// rest.
+class ChargesOfLimiters {
+  // For a few charges nothing is allocated.
+  std::array<std::byte, 512> room;
+  std::pmr::monotonic_buffer_resource memory{room.data(), room.size()};
+
+ public:
+  ChargeList charges;
+  std::pmr::vector<Object> kept{&memory};
+  std::pmr::vector<LimiterState*> limiters{&memory};
+  Object cost = Object::steal(checked(PyLong_FromLong(0)));
+
+  void add(const GivenCharge& given) {
+    const WholeCost whole(given.cost);  // first of all, as reading it may change the limiter
+    LimiterState& limiter = state_of(given.limiter);
+    if (!limiters.empty()) check_same_store(*limiters.front(), limiter);
+    if (std::ranges::find(limiters, &limiter) == limiters.end()) limiters.push_back(&limiter);
+    kept.push_back(Object::borrow(limiter.policy.get()));
+    charges.add(kept.back().get(), given.identifier, whole.units(), given.role);
+    if (charges.repeats())
+      raise_value_error(
+          "the same policy and identifier occur twice: give one charge with the sum as its cost");
+    if (charges.contradicts()) {
+      raise_value_error(
+          "two limiters of one name have different limits or local shares: give one of them another name=");
+    }
+    if (given.role != Role::on_refusal)
+      cost = Object::steal(checked(PyNumber_Add(cost.get(), whole.number())));
+  }
+};
+
+}  // namespace overlimit::python

@@ -1,0 +1,158 @@
+// A call: its charges by role, the plans that decide them at an instant, and what the call writes once all
+// its pairs are judged. The same for every store.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "overlimit/algorithms/step.hpp"
+#include "overlimit/plan.hpp"
+
+namespace overlimit {
+
+/// How a charge takes part in its call (docs/semantics.md: roles).
+///   enforce     checked; charged when every enforced charge of the call passes
+///   shadow      checked; charged when the enforced ones pass and it passes itself; never refuses
+///   on_refusal  charged 1 when the enforced ones answer `over`; refuses the call once that no longer fits
+enum class Role : std::uint8_t { enforce, shadow, on_refusal };
+
+/// One policy and one identifier with a cost >= 0. The plan and the identifier's bytes outlive the call.
+struct Charge {
+  const Plan* plan;
+  std::string_view identifier;
+  Cost cost = 1;
+  Role role = Role::enforce;
+};
+
+/// The most charges that one call has.
+inline constexpr std::size_t kMaxCharges = 64;
+
+/// Some of a call's charges: a bit for each, the lowest for the first one.
+using ChargeBits = std::uint64_t;
+static_assert(kMaxCharges <= 64);
+
+/// Whether the call writes what it decides; a peek writes nothing.
+enum class Mode : std::uint8_t { consume, peek };
+
+/// Charges decided together: all or nothing. No (policy, identifier) pair occurs twice, and no two plans of
+/// one policy name have different limits.
+///
+/// With `patience` the caller waits for its turn: a call whose delay would be longer is refused, and no
+/// refusal locks anybody. `now` is the reading of an injected clock; without it the store reads its own.
+/// `system_clock` says that an injected reading is this machine's real time, so that state may expire by real
+/// time soon after.
+struct Call {
+  std::span<const Charge> charges;
+  Mode mode = Mode::consume;
+  std::optional<Micros> now{};
+  bool system_clock = false;
+  Micros patience = kNever;
+};
+
+/// The number of pairs in a call.
+inline std::size_t pairs_of(std::span<const Charge> charges) {
+  std::size_t pairs = 0;
+  for (const Charge& charge : charges) pairs += charge.plan->size();
+  return pairs;
+}
+
+/// A call as it is decided at an instant: where a policy follows a calendar, with its plan of that time.
+class DatedCall {
+ public:
+  /// May ask the calendar (see Plan::dated).
+  DatedCall(const Call& call, Micros now) : given_(call.charges), call_(call) { move_to(now); }
+  DatedCall(const DatedCall&) = delete;
+  DatedCall& operator=(const DatedCall&) = delete;
+
+  /// Takes the plans of another instant.
+  void move_to(Micros now) {
+    const auto has_calendar = [](const Charge& charge) { return charge.plan->has_calendar(); };
+    if (std::ranges::none_of(given_, has_calendar)) return;
+    charges_.assign(given_.begin(), given_.end());
+    std::vector<std::shared_ptr<const Plan>> plans;
+    for (Charge& charge : charges_) {
+      if (!has_calendar(charge)) continue;
+      plans.push_back(charge.plan->dated(now));
+      charge.plan = plans.back().get();
+    }
+    plans_ = std::move(plans);
+    call_.charges = charges_;
+  }
+
+  const Call& operator*() const { return call_; }
+
+ private:
+  std::span<const Charge> given_;
+  Call call_;
+  std::vector<Charge> charges_;
+  std::vector<std::shared_ptr<const Plan>> plans_;
+};
+
+/// What a call writes, by the rules of the roles.
+struct Settlement {
+  Status status = Status::ok;   ///< of the call
+  bool passes = true;           ///< every enforced charge passes, and every meta limit has room for a refusal
+  bool counts_refusal = false;  ///< the enforced ones answer `over`, and that is charged to the meta limits
+  bool may_lock = false;        ///< the call is refused, and that may set locks
+
+  /// Whether a charge with this role and this verdict of its own is written.
+  [[nodiscard]] bool charges(Role role, Status own) const {
+    if (role == Role::on_refusal) return counts_refusal;
+    return passes && own == Status::ok;
+  }
+};
+
+/// What a charge asks of its limits: its cost, or one refusal for a meta limit.
+inline Cost cost_of(const Charge& charge) { return charge.role == Role::on_refusal ? 1 : charge.cost; }
+
+/// Whether a call that is admitted spends anything at all; one that does not writes nothing either way.
+inline bool spends(std::span<const Charge> charges) {
+  return std::ranges::any_of(
+      charges, [](const Charge& charge) { return charge.role != Role::on_refusal && charge.cost > 0; });
+}
+
+/// Settles a call by the verdicts on its charges; `verdict_of(i)` is the worst status of charge i.
+template <class VerdictOf>
+Settlement settle(const Call& call, const VerdictOf& verdict_of) {
+  const std::span<const Charge> charges = call.charges;
+  std::array<Status, 3> worst{};
+  std::array<bool, 3> present{};
+  for (std::size_t i = 0; i < charges.size(); ++i) {
+    const auto role = std::size_t(charges[i].role);
+    worst[role] = std::max(worst[role], verdict_of(i));
+    present[role] = true;
+  }
+  const auto [enforced, shadow, meta] = worst;
+  const bool meta_fits = meta == Status::ok;
+  Settlement settlement;
+  settlement.status = !meta_fits ? meta : present[0] ? enforced : shadow;
+  settlement.passes = enforced == Status::ok && meta_fits;
+  const bool spending = spends(charges);
+  settlement.counts_refusal = present[2] && meta_fits && enforced == Status::over && spending;
+  // A caller that waits for its turn commits no violation by asking.
+  settlement.may_lock =
+      !settlement.passes && enforced != Status::never && spending && call.patience == kNever;
+  return settlement;
+}
+
+/// The lock on an identifier after its call was refused; nothing if it stays as it is. `own` is the verdict
+/// on the identifier's charge, `lock` the lock before. A violation sets the next level's lock, and a hit
+/// during a lock may start that lock anew.
+inline std::optional<Lock> lock_after_refusal(const Settlement& settlement, const Charge& charge, Status own,
+                                              const std::optional<Lock>& lock, Micros reading) {
+  const Penalty* penalty = charge.plan->penalty();
+  if (penalty == nullptr || !settlement.may_lock || own != settlement.status) return std::nullopt;
+  if (charge.role == Role::shadow || cost_of(charge) == 0) return std::nullopt;
+  if (own == Status::over) return next_lock(*penalty, lock, reading);
+  if (own == Status::locked && extends(*penalty, *lock)) return extended(*penalty, *lock, reading);
+  return std::nullopt;
+}
+
+}  // namespace overlimit
