@@ -2,6 +2,8 @@
 // that pybind11 binds is in this one translation unit.
 #include <pybind11/pybind11.h>
 
+#include <string>
+
 #include "calendar.hpp"
 #include "decision.hpp"
 #include "errors.hpp"
@@ -33,6 +35,19 @@ void bind_errors() {
                       "this object was not initialised: its __init__ was never called or did not finish");
     }
   });
+}
+
+// object.__reduce__ would make a copy of pybind11's own base type, which ends the process.
+void refuse_pickling(const pybind11::module_& module) {
+  namespace py = pybind11;
+  for (const auto& [name, bound] : module.attr("__dict__").cast<py::dict>()) {
+    if (!PyType_Check(bound.ptr()) || bound.attr("__dict__").contains("__reduce__")) continue;
+    if (py::detail::get_type_info(reinterpret_cast<PyTypeObject*>(bound.ptr())) == nullptr) continue;
+    const auto refuse = [](const py::object& self) {
+      throw py::type_error(std::string(Py_TYPE(self.ptr())->tp_name) + " objects cannot be pickled");
+    };
+    py::setattr(bound, "__reduce__", py::cpp_function(refuse, py::is_method(bound), py::name("__reduce__")));
+  }
 }
 
 void bind_heap_types(const pybind11::module_& module) {
@@ -78,6 +93,7 @@ PYBIND11_MODULE(_core, module) {
 #ifdef OVERLIMIT_LINKS_REDIS
   bind_redis_scripts(module);
 #endif
+  refuse_pickling(module);
   if (!check_keywords(module.ptr())) throw pybind11::error_already_set();
   bind_heap_types(module);
 }

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import copy
 import pickle
+import subprocess
+import sys
+import textwrap
 
 import pytest
 
@@ -20,6 +23,7 @@ from overlimit import (
     SlidingWindow,
     SlidingWindowCounter,
     TokenBucket,
+    _core,
 )
 from overlimit import flask as overlimit_flask
 from overlimit.flask.errors import StoreFailed
@@ -98,3 +102,26 @@ def test_with_a_bit_changed_it_works_or_is_refused(one):
                 raise
             except Exception:
                 continue
+
+
+BOUND = [each for each in vars(_core).values() if isinstance(each, type) and each is not _core.Decision]
+
+
+def test_an_object_that_was_never_initialised_ends_no_process_when_it_is_pickled():
+    program = f"""
+        import pickle
+        from overlimit import _core
+
+        for name in {[each.__name__ for each in BOUND]}:
+            for protocol in (0, 2):
+                try:
+                    bound = getattr(_core, name)
+                    pickle.dumps(bound.__new__(bound), protocol)
+                except (TypeError, RuntimeError):
+                    print(name)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {"Store", "Limit", "MemoryStore"} <= set(done.stdout.split())
