@@ -14,7 +14,7 @@ import pytest
 from overlimit import Limiter, RedisStore, StoreConfigError, StoreError, StoreUnavailable
 from servers.patience import PATIENCE, eventually
 from servers.redis_server import RedisServer
-from servers.sentinels import SERVICE, Sentinels
+from servers.sentinels import FAILOVER, SERVICE, Sentinels
 
 RECOVERY = 3.0
 """Seconds within which a new master serves."""
@@ -172,7 +172,7 @@ class TestFailover:
         self, start_sentinels, limiter_at, prefix
     ):
         watched = start_sentinels()
-        limiter = limiter_at(watched.url, timeout=1.0)
+        limiter = limiter_at(watched.url)
         for _ in range(5):
             limiter.hit("a")
         with watched.sentinels[0].client() as client, client.pubsub() as announcements:
@@ -190,7 +190,7 @@ class TestFailover:
     def test_no_decision_is_acknowledged_by_an_old_master_that_wakes_up(
         self, start_sentinels, limiter_at, prefix
     ):
-        watched = start_sentinels(sentinels=3)
+        watched = start_sentinels(sentinels=3, down_after_ms=500)
         old = watched.master
         limiter = limiter_at(watched.url, timeout=0.2)
         over = threading.Event()
@@ -227,12 +227,12 @@ class TestFailover:
         assert gained <= len(acknowledged) - earlier + uncertain, "nothing but calls"
 
     def test_a_master_that_was_killed_is_replaced_within_seconds(self, start_sentinels, limiter_at):
-        watched = start_sentinels(sentinels=3)
+        watched = start_sentinels(sentinels=3, down_after_ms=500)
         limiter = limiter_at(watched.url, timeout=0.2)
         limiter.hit("a")
         watched.master.kill()
         with ThreadPoolExecutor(1) as pool:
-            recovered = pool.submit(eventually, lambda: is_admitted(limiter), within=3 * PATIENCE)
+            recovered = pool.submit(eventually, lambda: is_admitted(limiter), within=FAILOVER + RECOVERY)
             watched.await_failover()
             switched = time.monotonic()
             recovered.result()

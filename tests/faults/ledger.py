@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
-from overlimit import Decision, Limiter, StoreError
+from overlimit import Decision, Limiter, StoreError, StoreTimeout, StoreUnavailable
+from servers.patience import eventually
 
 from .bounds import LATE, LATEST
 
@@ -60,6 +61,16 @@ class Ledger:
             for work in [pool.submit(self.hit_times, times, each, *identifiers) for each in limiters]:
                 work.result()
 
+    def hit_until_told(self, why: str, limiter: Limiter, *identifiers: str) -> None:
+        """Hit three times and until it is told that nothing was charged and ``why``; none may be admitted.
+
+        Some may end as StoreTimeout, because on a busy machine the answer that says why may come too late.
+        """
+        outcomes = self.hit_times(3, limiter, *identifiers)
+        eventually(lambda: outcomes.append(self.hit(limiter, *identifiers)) or why in str(outcomes[-1]))
+        told = [each for each in outcomes if not isinstance(each, StoreTimeout)]
+        assert all(isinstance(each, StoreUnavailable) and not each.maybe_charged for each in told), told
+
     def hit_for(self, seconds: float, limiter: Limiter, *identifiers: str) -> None:
         ends = time.monotonic() + seconds
         while time.monotonic() < ends:
@@ -93,8 +104,8 @@ class Ledger:
 
     def assert_in_time(self, timeout: float) -> None:
         """No call outlasted its timeout by much, and hardly any by more than a machine's noise."""
-        nine_of_ten = sorted(self.seconds)[int(0.9 * (len(self.seconds) - 1))]
-        assert nine_of_ten < timeout + LATE
+        in_time = sum(each < timeout + LATE for each in self.seconds)
+        assert in_time >= 0.9 * (len(self.seconds) - 1), sorted(self.seconds)[-20:]
         assert self.slowest < timeout + LATEST
 
     def assert_accounts_for(self, counted: int) -> None:

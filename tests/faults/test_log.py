@@ -8,8 +8,6 @@ from servers.patience import eventually
 
 from .answering import answers
 
-TIMEOUT = 0.1
-
 
 @pytest.fixture
 def messages(caplog):
@@ -19,7 +17,7 @@ def messages(caplog):
 
 
 def test_a_kind_of_failure_is_told_once_in_a_while(proxy, limiter_at, ledger, messages):
-    limiter = limiter_at(proxy.url, timeout=TIMEOUT, on_error="allow")
+    limiter = limiter_at(proxy.url, on_error="allow")
     assert answers(limiter)
     assert messages() == []
     proxy.refuse()
@@ -31,7 +29,7 @@ def test_a_kind_of_failure_is_told_once_in_a_while(proxy, limiter_at, ledger, me
 
 def test_another_endpoint_is_told_of_too(proxy, start_redis, limiter_at, messages):
     other = start_redis()
-    limiters = [limiter_at(url, timeout=TIMEOUT, on_error="deny") for url in (proxy.url, other.tcp_url())]
+    limiters = [limiter_at(url, on_error="deny") for url in (proxy.url, other.tcp_url())]
     for limiter in limiters:
         assert answers(limiter)
     proxy.refuse()
@@ -46,7 +44,7 @@ def test_another_endpoint_is_told_of_too(proxy, start_redis, limiter_at, message
 @pytest.mark.parametrize("on_error", ["allow", "deny", "local"])
 def test_no_password_is_told(start_redis, limiter_at, messages, on_error):
     server = start_redis(password="s3cret")
-    limiter = limiter_at(server.tcp_url(), timeout=TIMEOUT, on_error=on_error)
+    limiter = limiter_at(server.tcp_url(), on_error=on_error)
     assert answers(limiter)
     server.kill()
     for _ in range(20):

@@ -71,8 +71,16 @@ def port(request, server, prefix, tmp_path):
 
 
 def test_its_workers_together_admit_exactly_the_limit(port):
+    statuses: collections.Counter[int] = collections.Counter()
+    workers: set[str] = set()
+
+    def have_several_answered() -> bool:
+        for status, worker in pool.map(get, [port] * 240):
+            statuses[status] += 1
+            workers.add(worker)
+        return len(workers) >= 2
+
     with ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(get, [port] * 240))
-    statuses = collections.Counter(status for status, _ in answers)
-    assert statuses == {200: 100, 429: 140}
-    assert 2 <= len({worker for _, worker in answers}) <= 4
+        eventually(have_several_answered)
+    assert statuses == {200: 100, 429: statuses.total() - 100}
+    assert len(workers) <= 4

@@ -17,13 +17,6 @@ from .bounds import RECOVERY
 TIMEOUT = 0.1
 
 
-def assert_unavailable(ledger, outcomes):
-    """None was charged, none waited beyond the timeout."""
-    assert all(isinstance(outcome, StoreUnavailable) for outcome in outcomes), outcomes
-    assert (ledger.acknowledged, ledger.unknown) == (0, 0)
-    ledger.assert_in_time(TIMEOUT)
-
-
 @pytest.fixture
 def loading(server):
     """Kill the server and return a function that starts it with so many seconds of loading before it."""
@@ -52,28 +45,33 @@ def test_one_that_loads_charges_nothing_and_is_used_once_it_has_loaded(
     ledger.assert_in_time(TIMEOUT)
     server.await_answer("+PONG")
     eventually(lambda: answers(limiter), within=RECOVERY)
-    ledger.hit_times(5, limiter, "a")
+    ledger.hit_times(5, limiter_at(server.tcp_url()), "a")
     assert ledger.acknowledged == 5
     ledger.assert_accounts_for(counted("a"))
 
 
 def test_a_patient_call_waits_until_it_has_loaded(server, limiter_at, ledger, counted, loading):
-    loading(1.0)
-    ledger.hit(limiter_at(server.tcp_url()), "a")
+    loading(2.0)
+    caller = threading.Thread(target=ledger.hit, args=(limiter_at(server.tcp_url()), "a"))
+    caller.start()
+    server.await_answer("+PONG")
+    loaded = time.monotonic()
+    caller.join()
+    assert time.monotonic() - loaded < RECOVERY
     assert (ledger.acknowledged, counted("a")) == (1, 1)
-    assert 0.2 < ledger.slowest < 1.0 + RECOVERY
+    assert ledger.slowest > 0.2
 
 
 def test_one_that_is_paused_keeps_calls_waiting_until_their_timeout(server, limiter_at, ledger, counted):
     limiter, patient = limiter_at(server.tcp_url(), timeout=TIMEOUT), limiter_at(server.tcp_url())
     eventually(lambda: answers(limiter))
-    server.ask("CLIENT", "PAUSE", 600, "ALL")
+    server.ask("CLIENT", "PAUSE", 800, "ALL")
     paused = time.monotonic()
     outcomes = ledger.hit_times(2, limiter, "a")
     assert all(isinstance(outcome, StoreTimeout) and outcome.maybe_charged for outcome in outcomes)
     ledger.assert_in_time(TIMEOUT)
     assert answers(patient)
-    assert 0.5 <= time.monotonic() - paused < 0.6 + RECOVERY
+    assert 0.6 <= time.monotonic() - paused < 0.8 + RECOVERY
     eventually(lambda: answers(limiter), within=RECOVERY)
     ledger.assert_accounts_for(counted("a"))
 
@@ -102,15 +100,12 @@ def busy(server):
 
 def test_one_that_is_busy_admits_nothing_and_says_so(server, limiter_at, ledger, counted, busy):
     limiter = limiter_at(server.tcp_url(), timeout=TIMEOUT)
-    outcomes = ledger.hit_times(3, limiter, "a")
-    # It looks at its clients only between two rounds of the script: an answer may come too late.
-    assert all(isinstance(outcome, StoreUnavailable | StoreTimeout) for outcome in outcomes), outcomes
-    eventually(lambda: "BUSY" in str(ledger.hit(limiter, "a")))
+    ledger.hit_until_told("BUSY", limiter, "a")
     assert ledger.acknowledged == 0
     ledger.assert_in_time(TIMEOUT)
     busy()
     eventually(lambda: answers(limiter), within=RECOVERY)
-    ledger.hit(limiter, "a")
+    ledger.hit(limiter_at(server.tcp_url()), "a")
     assert ledger.acknowledged == 1
     # What timed out was perhaps run once the script had ended.
     ledger.assert_accounts_for(counted("a"))
@@ -120,28 +115,33 @@ def test_one_full_of_clients_charges_nothing_and_is_asked_seldom(server, limiter
     limiter = limiter_at(server.tcp_url(), timeout=TIMEOUT)
     with server.client() as only:
         only.config_set("maxclients", 1)
-        outcomes = [ledger.hit(limiter, "a")]
-        until = time.monotonic() + 1.0
-        while time.monotonic() < until:
-            outcomes.append(ledger.hit(limiter, "a"))
-            time.sleep(0.01)
-        assert all(isinstance(outcome, StoreUnavailable) for outcome in outcomes)
+        eventually(lambda: "max number of clients" in str(ledger.hit(limiter, "a")))
+        refused = only.info("stats")["rejected_connections"]
+        ledger.hit_for(1.0, limiter, "a")
+        eventually(lambda: ledger.hit(limiter, "a") and len(ledger.errors) > 1000, every=0.0)
+        assert all(isinstance(error, StoreUnavailable | StoreTimeout) for error in ledger.errors)
+        assert ledger.acknowledged == 0
         ledger.assert_in_time(TIMEOUT)
+        assert only.info("stats")["rejected_connections"] - refused <= 12
         # It hangs up right after its answer: a request that crosses with that may take the answer along.
-        assert ledger.unknown <= len(outcomes) // 10
+        assert ledger.unknown <= len(ledger.errors) // 10
         only.config_set("maxclients", 100)
     eventually(lambda: answers(limiter), within=RECOVERY)
-    ledger.hit(limiter, "a")
-    assert (ledger.acknowledged, counted("a")) == (1, 1)
+    ledger.hit(limiter_at(server.tcp_url()), "a")
+    assert ledger.acknowledged == 1
+    ledger.assert_accounts_for(counted("a"))
 
 
 def test_one_without_enough_replicas_charges_nothing(server, limiter_at, ledger, counted):
     limiter = limiter_at(server.tcp_url(), timeout=TIMEOUT)
     server.ask("CONFIG", "SET", "min-replicas-to-write", 1)
-    assert_unavailable(ledger, ledger.hit_times(3, limiter, "a"))
+    ledger.hit_until_told("NOREPLICAS", limiter, "a")
+    assert ledger.acknowledged == 0
+    ledger.assert_in_time(TIMEOUT)
+    assert counted("a") == 0
     server.ask("CONFIG", "SET", "min-replicas-to-write", 0)
     eventually(lambda: answers(limiter), within=RECOVERY)
-    assert counted("a") == 0
+    ledger.assert_accounts_for(counted("a"))
 
 
 def test_a_patient_call_waits_until_there_are_enough(server, limiter_at, ledger, counted):

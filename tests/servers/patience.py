@@ -10,10 +10,15 @@ PATIENCE = 10.0
 
 
 def eventually(is_so: Callable[[], object], *, within: float = PATIENCE, every: float = 0.01) -> float:
-    """Ask until it is so and return the seconds that took; AssertionError when it isn't within ``within``."""
+    """Ask until it is so and return the seconds that took; AssertionError when it isn't within ``within``.
+
+    It is asked at least once after that time, so that nothing fails because this process was not running.
+    """
     began = time.monotonic()
-    while not is_so():
-        if time.monotonic() - began > within:
+    while True:
+        is_last = time.monotonic() - began > within
+        if is_so():
+            return time.monotonic() - began
+        if is_last:
             raise AssertionError(f"not so within {within} s: {getattr(is_so, '__qualname__', is_so)}")
         time.sleep(every)
-    return time.monotonic() - began

@@ -127,7 +127,7 @@ class WatchedMaster(Target):
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
-        self.sentinels = Sentinels(sentinels=3)
+        self.sentinels = Sentinels(sentinels=3, down_after_ms=500)
         self.servers.callback(self.sentinels.stop)
         self.url = self.sentinels.url
 

@@ -190,7 +190,7 @@ def test_who_comes_behind_one_that_is_held_up_waits_no_longer_than_its_own_timeo
         return time.time()
 
     is_reading = threading.Event()
-    limiter = Limiter(FixedWindow(1, 0.3), clock=clock)
+    limiter = Limiter(FixedWindow(1, 2), clock=clock)
     limiter.hit("a")
     with ThreadPoolExecutor(1, thread_name_prefix="held up") as pool:
         first = pool.submit(limiter.acquire, "a", timeout=None)

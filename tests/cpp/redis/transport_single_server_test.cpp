@@ -60,8 +60,16 @@ TEST(Backoffs, EndBeforeTheDeadline) {
   const Deadline deadline(200ms);
   int pauses = 0;
   while (backoff.pause(deadline, {})) ++pauses;
-  EXPECT_FALSE(deadline.remaining() > 110ms) << "no pause is longer than 100 ms";
+  EXPECT_FALSE(deadline.remaining() > 135ms) << "no pause is longer than 100 ms, and no reserve than 25 ms";
   EXPECT_GE(pauses, 2);
+}
+
+TEST(Backoffs, LeaveTimeForAnAnswer) {
+  for (int i = 0; i < 20; ++i) {
+    Backoff backoff;
+    EXPECT_TRUE(backoff.pause(Deadline(60s), {}));
+    EXPECT_FALSE(backoff.pause(Deadline(20ms), {}));
+  }
 }
 
 TEST(Backoffs, DrawEvenlyUpToTheirBound) {

@@ -11,7 +11,7 @@ from overlimit import RedisStore, limiter
 from overlimit.flask import RateLimit, rate_limit
 from servers.gunicorn import Gunicorn
 from servers.http_clients import Clients
-from servers.patience import eventually
+from servers.patience import PATIENCE, eventually
 
 WARNING = "which the other processes that serve it do not share"
 FORKED = "which a forked process does not share"
@@ -80,7 +80,7 @@ def test_enabling_it_later_is_warned_of(caplog):
 
 
 def test_a_redis_that_they_share_is_not_warned_of(caplog, redis_server, prefix):
-    store = RedisStore(redis_server.tcp_url())
+    store = RedisStore(redis_server.tcp_url(), timeout=PATIENCE)
     app, _ = make_app(default_limits="9/minute", store=store, key_prefix=prefix)
     app.test_client().get("/", environ_overrides=SEVERAL)
     assert warnings_of(caplog) == []

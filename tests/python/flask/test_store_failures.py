@@ -233,7 +233,7 @@ def test_no_password_is_shown(start_redis, caplog):
     app = Flask("secret")
     app.get("/", endpoint="index")(rate_limit("2/hour")(lambda: "ok"))
     caplog.set_level(logging.DEBUG)
-    limiter = RateLimit(app, store=server.tcp_url(), on_error="deny")
+    limiter = RateLimit(app, store=f"{server.tcp_url()}?timeout=10", on_error="deny")
     assert ask(app, 1, "/") == [200]
     server.kill()
     response = app.test_client().get("/")

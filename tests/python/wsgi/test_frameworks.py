@@ -92,7 +92,7 @@ def served(environ, start_response):
 @pytest.fixture(params=[BOTTLE, FALCON, PYRAMID], ids=["bottle", "falcon", "pyramid"])
 def clients(request, tmp_path, redis_server, prefix) -> Iterator[Clients]:
     (tmp_path / "served.py").write_text(request.param + MIDDLEWARE)
-    environment = {"STORE": redis_server.unix_url(), "PREFIX": prefix}
+    environment = {"STORE": f"{redis_server.unix_url()}&timeout=10", "PREFIX": prefix}
     log = tmp_path / "log"
     server = Gunicorn("served:served", tmp_path, health="/up", log=log, environment=environment, workers=2)
     try:

@@ -32,7 +32,7 @@ app = RateLimitMiddleware(
 
 def test_processes_share_one_count(tmp_path, redis_server, prefix):
     (tmp_path / "served.py").write_text(APP)
-    environment = {"STORE": redis_server.unix_url(), "PREFIX": prefix}
+    environment = {"STORE": f"{redis_server.unix_url()}&timeout=10", "PREFIX": prefix}
     with ExitStack() as running:
         clients = []
         for number in range(2):

@@ -71,10 +71,12 @@ void pause(Deadline::Clock::duration duration, const Interrupted& interrupted) {
 
 bool Backoff::pause(const Deadline& deadline, const Interrupted& interrupted) {
   const std::chrono::microseconds duration = jittered(bound_);
-  if (duration >= deadline.remaining()) return false;
+  const Deadline::Clock::duration remaining = deadline.remaining();
+  if (!reserve_) reserve_ = std::min<Deadline::Clock::duration>(remaining / kShareOfReserve, kMostReserve);
+  if (remaining <= duration + *reserve_) return false;
   bound_ = std::min(2 * bound_, kMostBound);
   transport::pause(duration, interrupted);
-  return !deadline.passed();
+  return deadline.remaining() > *reserve_;
 }
 
 std::chrono::microseconds jittered(std::chrono::microseconds most) {

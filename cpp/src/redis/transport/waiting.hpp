@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 namespace overlimit::redis::transport {
 
@@ -76,14 +77,22 @@ void pause(Deadline::Clock::duration duration, const Interrupted& interrupted);
 /// (full jitter), so that callers who failed together do not retry together.
 class Backoff {
  public:
-  /// Returns false at once when the pause would outlast the deadline. Throws as check_interrupted() does.
+  /// Returns whether there is time for another attempt: false at once when the pause would leave less than
+  /// the reserve. Throws as check_interrupted() does.
   [[nodiscard]] bool pause(const Deadline& deadline, const Interrupted& interrupted);
 
  private:
   static constexpr std::chrono::microseconds kLeastBound{2'000};
   static constexpr std::chrono::microseconds kMostBound{100'000};
 
+  /// An eighth of what remains at the first pause, but no more than this.
+  static constexpr std::chrono::milliseconds kMostReserve{25};
+  static constexpr int kShareOfReserve = 8;
+
   std::chrono::microseconds bound_ = kLeastBound;
+  /// The time before the deadline in which no attempt begins: if its answer came too late, nobody would know
+  /// whether the call was charged, and the answer to the attempt before, that it was not, would be lost.
+  std::optional<Deadline::Clock::duration> reserve_;
 };
 
 /// A random duration, uniform from zero to `most`.
