@@ -7,11 +7,20 @@ import ssl
 import subprocess
 import sys
 import textwrap
+from functools import partial
 from urllib.parse import quote
 
 import pytest
 
-from overlimit import Limiter, RedisStore, StoreConfigError, StoreTimeout, StoreUnavailable, over_limit
+from overlimit import (
+    Limiter,
+    RedisStore,
+    StoreConfigError,
+    StoreTimeout,
+    StoreUnavailable,
+    mirrored,
+    over_limit,
+)
 
 AMPLE = 10.0
 
@@ -177,6 +186,11 @@ class TestStores:
 
 
 class TestClients:
+    @pytest.fixture(autouse=True)
+    def ample_timeout(self, monkeypatch):
+        """The default of a tenth of a second is too little for a handshake on a busy machine."""
+        monkeypatch.setattr(mirrored, "RedisStore", partial(RedisStore, timeout=AMPLE))
+
     @pytest.fixture
     def connect(self, tls_server):
         """Return a function that makes a redis-py client of the server; closed with the test."""
