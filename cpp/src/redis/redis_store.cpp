@@ -101,13 +101,16 @@ struct RedisStore::Core {
   Micros decide(const Call& call, const Rows& rows, const Interrupted& interrupted) {
     const Deadline until = deadline();
     DatedCall dated(call, call.now ? checked_instant(*call.now) : system_now());
-    for (int attempts = 0; attempts < 2; ++attempts) {
+    for (bool is_first = true;; is_first = false) {
       const Reply reply = run(redis::script_call(*dated, options.keys, scripts), until, interrupted);
       const std::optional<Micros> elsewhere = redis::out_of_bounds(reply);
       if (!elsewhere) return redis::read_answer(dated, reply, rows);
+      if (!is_first) {
+        throw ScriptError("the server's clock is in none of the periods that its calendar has around it",
+                          false);
+      }
       dated.move_to(*elsewhere);
     }
-    throw ScriptError("the server's clock is in none of the periods that its calendar has around it", false);
   }
 
   // Removes keys by a command; keys in several slots are removed by one command each.

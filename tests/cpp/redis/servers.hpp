@@ -17,6 +17,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <random>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -61,7 +62,20 @@ class Listener {
   std::uint16_t port_ = 0;
 };
 
-inline std::uint16_t free_port() { return Listener().port(); }
+/// A port that nobody listens on. Those that the kernel hands out to clients begin above, so that none of
+/// them takes it before the server does; each process begins elsewhere, and no port comes again soon.
+inline std::uint16_t free_port() {
+  constexpr unsigned kFirst = 30'000;
+  constexpr unsigned kPorts = 2'700;
+  static std::atomic<unsigned> next{std::random_device{}()};
+  for (;;) {
+    const sockaddr_in address = loopback(static_cast<std::uint16_t>(kFirst + next++ % kPorts));
+    const Socket probe(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (::bind(probe.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
+      return ntohs(address.sin_port);
+    }
+  }
+}
 
 /// The program, REDIS_SERVER of the environment or the one of the path.
 inline std::string redis_server() {
