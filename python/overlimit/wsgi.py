@@ -46,7 +46,7 @@ class RateLimitMiddleware:
 
     OPTIONS requests are not limited; all others are, including those that end with a 404. Functions are given
     the environ if they take it, after the response or the decision if they are given one.
-    ``environ["overlimit.decision"]`` is the Decision on the request.
+    ``environ["overlimit.decision"]`` is the Decision on the request; None if it is not limited.
 
     Parameters
     ----------
@@ -94,6 +94,7 @@ trusted_proxies, ipv6_prefix
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Decide a request, and hand it to the app unless it is refused."""
+        environ["overlimit.decision"] = None
         request = _Request(environ)
         method, path = environ["REQUEST_METHOD"], _text(environ.get("PATH_INFO", ""))
         plan = self._limits.plan(method, path, request.arguments)

@@ -36,8 +36,8 @@ __all__ = [
     "text_of",
 ]
 
-Dynamic: TypeAlias = Callable[..., LimitsLike | None]
-"""Returns the limits that hold during a request; ``""`` and None: there are none."""
+Dynamic: TypeAlias = Callable[..., LimitsLike]
+"""Returns the limits that hold during a request; ``""``: there are none."""
 
 LimitsValue: TypeAlias = LimitsLike | Dynamic | list[Any]
 """Limits, a function that returns them during a request, or a list of these."""

@@ -249,10 +249,12 @@ class Rule(NamedTuple):
 
     def _resolve(self, make: _MakeResolved, arguments: Arguments) -> ResolvedRule | None:
         limits = self.value(*arguments) if is_dynamic(self.value) else self.value
-        if limits is None or not is_set(limits):
+        if limits == "":
             return None
         found = self._request_scope(arguments)
         try:
+            if not is_set(limits):
+                raise InvalidLimit(f"it returned {limits!r}, not a limit: return '' for no limit")
             return make(hashable(limits), found)
         except InvalidLimit as error:
             if not is_dynamic(self.value):

@@ -62,15 +62,16 @@ def test_another_period_is_a_new_limit(changing):
     assert changing.ask("/", 3) == [200, 200, 429]
 
 
-@pytest.mark.parametrize("nothing", ["", None], ids=repr)
-def test_nothing_is_no_limit_for_this_request(changing, nothing):
-    changing.text = nothing
+def test_an_empty_text_is_no_limit_for_this_request(changing):
+    changing.text = ""
     assert changing.ask("/", 3) == [200] * 3
     changing.text = "2/minute"
     assert changing.ask("/", 3) == [200, 200, 429]
 
 
-@pytest.mark.parametrize("text", ["5/sekunde", "often", 5, "5/minute;;x", b"5/minute"], ids=repr)
+@pytest.mark.parametrize(
+    "text", ["5/sekunde", "often", 5, "5/minute;;x", b"5/minute", None, [], ()], ids=repr
+)
 @pytest.mark.parametrize("on_error", ["allow", "deny", "local", "raise"])
 def test_a_malformed_one_fails_the_request_and_charges_nothing(make_site, text, on_error):
     site = make_site(application_limits="3/minute", on_error=on_error)

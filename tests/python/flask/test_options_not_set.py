@@ -94,10 +94,18 @@ def test_an_empty_limit_among_the_defaults_is_an_error():
         RateLimit(default_limits=["5/minute", ""])
 
 
-@pytest.mark.parametrize("nothing", [None, "", [], ()], ids=repr)
-def test_a_function_says_that_nothing_holds_by_any_of_these(nothing, make_site):
-    site = make_site(default_limits=lambda: nothing, application_limits="2/minute")
+def test_a_function_says_by_an_empty_text_that_nothing_holds(make_site):
+    site = make_site(default_limits=lambda: "", application_limits="2/minute")
     assert site.quotas("/free") == [2]
+
+
+@pytest.mark.parametrize("nothing", [None, [], ()], ids=repr)
+def test_a_function_that_forgets_to_return_a_limit_is_an_error(nothing):
+    app = make_app()
+    RateLimit(app, default_limits=lambda: nothing, application_limits="2/minute")
+    app.testing = True
+    with pytest.raises(InvalidLimit, match=r"returned .*, not a limit: return '' for no limit"):
+        app.test_client().get("/")
 
 
 @pytest.mark.parametrize(

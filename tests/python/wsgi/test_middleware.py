@@ -206,6 +206,16 @@ def test_limits_and_costs_that_functions_name(make_site):
     assert make_site(limits=lambda: "1/minute", key_prefix="b").statuses(times=2) == [200, 429]
 
 
+@pytest.mark.parametrize("nothing", [None, [], ()], ids=repr)
+@pytest.mark.parametrize("on_error", ["allow", "raise"])
+def test_a_function_that_forgets_to_return_a_limit_fails_the_request(make_site, nothing, on_error):
+    for options in ({"limits": lambda environ: nothing}, {"routes": {"/": lambda: nothing}}):
+        site = make_site(on_error=on_error, **options)
+        with pytest.raises(InvalidLimit, match=r"returned .*, not a limit: return '' for no limit"):
+            list(site.middleware({"REQUEST_METHOD": "GET", "REMOTE_ADDR": "192.0.2.1"}, lambda *_: None))
+        assert site.statuses() == [500]
+
+
 @pytest.mark.parametrize("takes", [1, 2])
 def test_what_does_not_count_is_given_back(make_site, takes):
     functions = {
@@ -263,6 +273,23 @@ def test_the_app_sees_the_decision(store, clock):
     middleware = RateLimitMiddleware(app, limits="5/minute", store=store, clock=clock)
     list(middleware({"REQUEST_METHOD": "GET", "REMOTE_ADDR": "192.0.2.1"}, lambda *_: None))
     assert seen == [4]
+
+
+@pytest.mark.parametrize(
+    "environ", [{"REQUEST_METHOD": "OPTIONS"}, {"PATH_INFO": "/health"}, {"PATH_INFO": "/free"}]
+)
+def test_the_app_sees_that_there_is_no_decision(store, environ):
+    seen = []
+
+    def app(environ, start_response):
+        seen.append(environ["overlimit.decision"])
+        return []
+
+    middleware = RateLimitMiddleware(
+        app, limits="5/minute", routes={"/free": lambda: ""}, exempt=["/health"], store=store
+    )
+    middleware({"REQUEST_METHOD": "GET", "REMOTE_ADDR": "192.0.2.1", **environ}, lambda *_: None)
+    assert seen == [None]
 
 
 @pytest.mark.parametrize(
