@@ -66,7 +66,7 @@ void translate() {
 
 void raise_about(PyObject* type, const char* format, PyObject* argument) {
   const Object module = Object::steal(checked(PyImport_ImportModule("overlimit._arguments")));
-  const Object shown = Object::steal(checked(PyObject_CallMethod(module.get(), "shown", "O", argument)));
+  const Object shown = Object::steal(checked(PyObject_CallMethod(module.get(), "shown", "(O)", argument)));
   PyErr_Format(type, format, shown.get());
   throw PythonError{};
 }

@@ -266,6 +266,22 @@ class TestUnlocking:
         assert limiter.hit("a").remaining == 2
         assert limiter.hit("b").status == "locked"
 
+    @pytest.mark.parametrize("more", [1, 4, 15])
+    def test_lifts_a_lock_that_was_set_before_limits_were_added(self, build, more):
+        limiter = build(ONE)
+        limiter.lock("a", 100)
+        limiter.update([ONE, *(SlidingWindow(9, 60 + k) for k in range(more))])
+        limiter.unlock("a")
+        assert limiter.hit("a").status == "ok"
+
+    def test_lifts_a_penalty_that_was_set_under_fewer_limits(self, build, at):
+        name = "grown"
+        violate(build(ONE, name=name, penalty=Penalty(3600)))
+        limiter = build([ONE, SlidingWindow(50, 3600)], name=name, penalty=Penalty(3600))
+        at(2)
+        limiter.unlock("a")
+        assert limiter.hit("a").status == "ok"
+
     def test_lifts_the_lock_of_a_penalty_and_keeps_its_level(self, build):
         limiter = build(ONE, penalty=Penalty([2, 4, 8]))
         violate(limiter)

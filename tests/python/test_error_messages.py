@@ -243,6 +243,8 @@ class TestCalls:
     def test_charges_that_are_none(self, limiter):
         assert "(limiter, identifier[, cost])" in refused(TypeError, lambda: hit_all([limiter]))
         assert "expected a Limiter, not 'a'" in refused(TypeError, lambda: hit_all([("a", limiter)]))
+        for charge in [(), (5,), (5, "a", 1, 1)]:
+            assert refused(TypeError, lambda given=charge: hit_all([given])).endswith(f", not {charge}")
 
     @pytest.mark.parametrize("name", OF_LIMITER)
     def test_a_method_that_other_limiters_have(self, limiter, name):

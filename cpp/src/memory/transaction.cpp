@@ -78,18 +78,17 @@ void Transaction::find_entry(Target& target) {
   if (target.entry != nullptr && !starts_with(*target.entry, target.charge->plan->tags())) {
     target.entry = target.shard->with_records(target.entry, target.charge->plan->tags(), readings_.now);
   }
-  find_lock(target);
+  find_lock(target, target.charge->plan->size());
 }
 
-// The lock follows the records of the limits. A key in an overflow entry is not locked because of others in
-// it.
-void Transaction::find_lock(Target& target) {
+// A key in an overflow entry is not locked because of others in it.
+void Transaction::find_lock(Target& target, std::size_t first_record) {
   if (target.entry == nullptr) return;
   if (target.entry->overflow) {
     crowded_ |= ChargeBits{1} << (&target - targets_.data());
     return;
   }
-  target.lock_record = target.entry->find(kLockTag, target.charge->plan->size());
+  target.lock_record = target.entry->find(kLockTag, first_record);
   if (target.lock_record == nullptr) return;
   target.lock = remembered_lock(target.lock_record->expires_at, target.lock_record->header, readings_.now);
 }
@@ -272,17 +271,18 @@ void Transaction::lock(Micros duration, std::atomic<Micros>& births) {
     if (plan.penalty() == nullptr) tags.push_back(kLockTag);
     if (!starts_with(*target.entry, tags))
       target.entry = target.shard->with_records(target.entry, tags, readings_.now);
-    find_lock(target);
+    find_lock(target, plan.size());
     write_lock(target, locked_by_hand(target.lock, readings_.now, duration), births);
   }
 }
 
-// A lock that ends now keeps its level, which is remembered for as long as before.
+// A lock that ends now keeps its level, which is remembered for as long as before. The entry may have been
+// written under other limits, so that the lock may be anywhere in it.
 void Transaction::unlock(std::atomic<Micros>& births) {
   for (Target& target : targets_) {
     target.entry = target.shard->find(target.key);
     if (target.entry == nullptr) continue;
-    find_lock(target);
+    find_lock(target, 0);
     if (target.lock) write_lock(target, locked_by_hand(target.lock, readings_.now, 0), births);
   }
 }

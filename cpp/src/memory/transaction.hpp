@@ -81,7 +81,8 @@ class Transaction {
   [[nodiscard]] bool is_shared_by_another(const Target& target, const Entry& overflow) const;
   static Entry* start_entry(Target& target, const Holder& holder, Arena::Purpose purpose, Entry* overflow);
   void share_costs();
-  void find_lock(Target& target);
+  /// Looks from this record of the entry on: that after the limits, if the entry is as the plan has it.
+  void find_lock(Target& target, std::size_t first_record);
   void examine(Target& target);
   void charge(Target& target, const Rows& rows, std::atomic<Micros>& births);
   ChargedPair fill_as_charged(const Target& target, const Limit& limit, const Rows& rows, std::size_t row,
