@@ -66,11 +66,12 @@ def _explain(
 ) -> None:
     """Raise a clearer TypeError if the arguments don't fit the constructor's parameters by name or number."""
     parameters = [*inspect.signature(init).parameters.values()][1:]
+    takes_any_name = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters)
     call = f"{init.__qualname__.removesuffix('.__init__')}()"
-    names = [parameter.name for parameter in parameters]
+    names = [each.name for each in parameters if each.kind is not inspect.Parameter.VAR_KEYWORD]
     by_position = [parameter.name for parameter in parameters if parameter.kind in _POSITIONAL]
     for name in named:
-        if name not in names:
+        if name not in names and not takes_any_name:
             _refuse_name(call, name, names, synonyms)
     if len(positional) - 1 > len(by_position):
         _refuse_positions(call, positional[1:], by_position, names, hint)

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from overlimit._arguments import checks_arguments
 from overlimit.http.fields import HeaderNames
 from overlimit.http.ledger import RequestLedger
 from overlimit.http.middleware import Exempt, LimitsByPath, MiddlewareOptions
 from overlimit.http.options import LimitsValue
 from overlimit.http.ready_made import by_address, by_cookie, by_header, by_json, by_user, by_user_or_address
-from overlimit.http.refusals import Refusal
+from overlimit.http.refusals import Refusal, retry_after_instead
 from overlimit.limiter import warn_of_other_processes
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ trusted_proxies, ipv6_prefix
         Another option has an invalid value, or there is no option of this name.
     """
 
+    @checks_arguments()
     def __init__(
         self,
         app: WSGIApplication,
@@ -212,11 +214,26 @@ def _answer(refusal: Refusal, environ: WSGIEnvironment, start: _Start) -> Iterab
     results = () if refusal.store_failed else refusal.call_hooks((environ,))
     apps = [result for result in results if callable(result)]
     if apps:
-        answered: Iterable[bytes] = apps[-1](environ, start)
+        answered: Iterable[bytes] = apps[-1](environ, _with_retry_after(start, refusal))
         return answered
     status, fields, body = refusal.response(environ.get("HTTP_ACCEPT"), (environ,))
     start(f"{status.value} {status.phrase}", fields)
     return [] if environ["REQUEST_METHOD"] == "HEAD" else [body]
+
+
+def _with_retry_after(start: _Start, refusal: Refusal) -> Callable[..., Callable[[bytes], object]]:
+    """Return what begins a response, and adds Retry-After to a 429 or 503 that is without."""
+    name = refusal.call.retry_after_name
+
+    def begin(status: str, headers: Fields, exc_info: Any = None, /) -> Callable[[bytes], object]:
+        given = next((value for field, value in headers if field.lower() == name.lower()), None)
+        seconds = retry_after_instead(refusal.decision, given)
+        if status[:3] in ("429", "503") and seconds is not None:
+            others = [field for field in headers if field[0].lower() != name.lower()]
+            headers = [*others, (name, seconds)]
+        return start(status, headers, exc_info)
+
+    return begin
 
 
 def _text(path: str) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, cast
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from overlimit import InvalidLimit
+from overlimit._arguments import shown as quoted
 from overlimit._options import is_set
 from overlimit.clocks import ClockLike
 from overlimit.http.app_rate_limits import AppRateLimit
@@ -14,6 +15,7 @@ from overlimit.http.callables import check_callable, taking_request
 from overlimit.http.fields import HeaderNames
 from overlimit.http.identifiers import Anonymous, Identify
 from overlimit.http.options import Cost, LimitsValue, counted_method, identify_by
+from overlimit.http.patterns import Pattern, check_reached, without_repeated_slashes
 from overlimit.http.policy_names import distinct
 from overlimit.http.precedence import rules_of_options
 from overlimit.http.route_plan import RoutePlan, plan_stores
@@ -30,9 +32,6 @@ __all__ = ["Exempt", "LimitsByPath", "MiddlewareOptions"]
 
 Exempt = Sequence[str] | Callable[..., object] | None
 """Patterns of requests that are not limited, or a function that returns true for them."""
-
-_PATTERN = re.compile(r"(?:([A-Za-z]+) +)?([/*]\S*)")
-_SLASHES = re.compile(r"//+")
 
 
 class MiddlewareOptions(TypedDict, total=False):
@@ -79,6 +78,7 @@ class LimitsByPath:
             Another option has an invalid value, or there is no option of this name.
         """
         _check_names(options)
+        _check_kinds(routes, exempt)
         if not is_set(limits) and not routes:
             raise ValueError(
                 "a middleware limits nothing without limits= or routes=, as in limits='100/minute'"
@@ -87,9 +87,10 @@ class LimitsByPath:
         settings.check()
         self.rate_limit = AppRateLimit(settings, settings.options.get("key_prefix") or "")
         self._everywhere = self._plan(settings, CounterScope("application", (), "application", "", ""))
-        patterns = [_Pattern.read(text) for text in routes or ()]
+        patterns = [Pattern.read(text) for text in routes or ()]
+        check_reached(patterns)
         self._routes = tuple(zip(patterns, self._route_plans(settings, routes or {}), strict=True))
-        self._exempt = None if callable(exempt) else [_Pattern.read(text) for text in exempt or ()]
+        self._exempt = None if callable(exempt) else [Pattern.read(text) for text in exempt or ()]
         self._is_exempt = taking_request(exempt) if callable(exempt) else None
         check_callable("exempt", self._is_exempt, 1)
 
@@ -115,7 +116,7 @@ class LimitsByPath:
         """
         if method == "OPTIONS":
             return None
-        asked = counted_method(method), _SLASHES.sub("/", path).rstrip("/") or "/"
+        asked = counted_method(method), without_repeated_slashes(path).rstrip("/") or "/"
         if self._is_exempt is not None and self._is_exempt(*arguments):
             return None
         if self._exempt is not None and any(pattern.matches(*asked) for pattern in self._exempt):
@@ -125,37 +126,24 @@ class LimitsByPath:
         return plan if plan.stores else None
 
 
-class _Pattern(NamedTuple):
-    """An HTTP method, None for all, and the paths."""
-
-    method: str | None
-    path: re.Pattern[str]
-
-    @classmethod
-    def read(cls, text: object) -> _Pattern:
-        found = _PATTERN.fullmatch(text.strip()) if isinstance(text, str) else None
-        if found is None:
-            raise ValueError(
-                f"a pattern is a path with or without an HTTP method, as '/login' or 'POST /upload/*', "
-                f"not {text!r}"
-            )
-        method, path = found.groups()
-        return cls(method and counted_method(method.upper()), _path_pattern(_SLASHES.sub("/", path)))
-
-    def matches(self, method: str, path: str) -> bool:
-        return self.method in (None, method) and self.path.fullmatch(path) is not None
-
-
-def _path_pattern(path: str) -> re.Pattern[str]:
-    """Return what matches paths without a slash at the end; ``/*`` also matches the path before it."""
-    below = path.endswith("/*")
-    parts = path.removesuffix("/*").split("*") if below else (path.rstrip("/") or "/").split("*")
-    return re.compile(".*".join(map(re.escape, parts)) + "(?:/.*)?" * below, re.DOTALL)
-
-
 def _shown(pattern: str) -> str:
     """Return the name that the limits of a pattern have in header fields."""
     return re.sub(r"[^A-Za-z0-9_.]+", "-", str(pattern)).strip("-") or "root"
+
+
+def _check_kinds(routes: object, exempt: object) -> None:
+    if not (routes is None or isinstance(routes, Mapping)):
+        raise TypeError(
+            "routes must be a dict from patterns to limits, as in routes={'/login': '5/minute'}, "
+            f"not {quoted(routes)}"
+        )
+    if isinstance(exempt, str):
+        raise TypeError(f"exempt must be a list of patterns: write exempt=[{exempt!r}]")
+    if not (exempt is None or callable(exempt) or isinstance(exempt, (list, tuple, set, frozenset))):
+        raise TypeError(
+            "exempt must be a list of patterns, as in exempt=['/health'], or a function, "
+            f"not {quoted(exempt)}"
+        )
 
 
 def _check_names(options: Mapping[str, object]) -> None:

@@ -249,6 +249,29 @@ def test_on_breach_answers(make_site):
     assert answers[1].headers["RateLimit"].startswith('"application";r=0')
 
 
+@pytest.mark.parametrize(
+    ("status", "given", "sent"),
+    [
+        ("429 Too Many Requests", None, "ours"),
+        ("429 Too Many Requests", "1", "ours"),
+        ("503 Service Unavailable", "300", "300"),
+        ("200 OK", None, None),
+    ],
+)
+def test_an_answer_of_on_breach_has_a_retry_after(make_site, status, given, sent):
+    def refuse(environ, start_response):
+        own = [] if given is None else [("retry-after", given)]
+        start_response(status, [("Content-Type", "text/plain"), *own])
+        return [b"later"]
+
+    site = make_site(limits="1/minute", on_breach=lambda decision: refuse)
+    site.ask()
+    answer = site.ask()
+    assert (answer.status, answer.body) == (int(status[:3]), b"later")
+    found = answer.headers.get("Retry-After")
+    assert found == sent if sent != "ours" else 1 < int(found) <= 62
+
+
 def test_in_shadow_nothing_is_refused(make_site):
     site = make_site(limits="1/minute", shadow=True)
     assert site.statuses(times=3) == [200] * 3
@@ -315,6 +338,61 @@ def test_the_app_sees_that_there_is_no_decision(store, environ):
 def test_wrong_options_are_errors_where_they_are_written(options, error):
     with pytest.raises(error):
         RateLimitMiddleware(hello, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"routes": {"PSOT /login": "1/s"}}, ValueError, r"'PSOT': did you mean 'POST'\?"),
+        ({"limits": "1/s", "exempt": ["gte /"]}, ValueError, r"'gte': did you mean 'GET'\?"),
+        ({"routes": {"WXYZ /login": "1/s"}}, ValueError, "write one such as 'POST', or only the path"),
+        ({"routes": {"OPTIONS /": "1/s"}}, ValueError, "OPTIONS requests are never limited"),
+        ({"routes": {"/users/<id>": "1/s"}}, ValueError, r"write '/users/\*' instead of '/users/<id>'"),
+        ({"routes": {"PUT /a/{b}/c": "1/s"}}, ValueError, r"write 'PUT /a/\*/c' instead"),
+        ({"limits": "1/s", "exempt": ["/users/:id"]}, ValueError, r"write '/users/\*' instead"),
+        ({"routes": {"/search?q=*": "1/s"}}, ValueError, r"path without its query.*write '/search'"),
+        ({"routes": ["/login"]}, TypeError, r"routes must be a dict .* not \['/login'\]"),
+        ({"routes": "/login"}, TypeError, "routes={'/login': '5/minute'}, not '/login'"),
+        ({"limits": "1/s", "exempt": "/health"}, TypeError, r"write exempt=\['/health'\]"),
+        ({"limits": "1/s", "exempt": 5}, TypeError, r"exempt must be a list of patterns.* not 5"),
+    ],
+)
+def test_wrong_patterns_are_errors_that_say_what_to_write(options, error, message):
+    with pytest.raises(error, match=message):
+        RateLimitMiddleware(hello, **options)
+
+
+@pytest.mark.parametrize(
+    ("first", "later"),
+    [
+        ("/*", "/login"),
+        ("/*", "POST /*"),
+        ("*", "/*"),
+        ("/a/*", "/a"),
+        ("/a/*", "/a/*/c"),
+        ("/a*", "/ab/*"),
+        ("GET /a", "HEAD //a/"),
+        ("/*/c", "/a/*/c"),
+    ],
+)
+def test_a_pattern_that_is_never_reached_is_an_error(first, later):
+    with pytest.raises(ValueError, match=r"is never reached, because .*: write .* first"):
+        RateLimitMiddleware(hello, routes={"/before": "1/s", first: "1/s", later: "2/s"})
+
+
+@pytest.mark.parametrize(
+    ("first", "later"),
+    [("/login", "/*"), ("POST /*", "/login"), ("/a/b/*", "/a/*"), ("/*/c", "/a/*"), ("/a", "/a/*")],
+)
+def test_patterns_that_overlap_are_no_error(first, later):
+    RateLimitMiddleware(hello, routes={first: "1/s", later: "2/s"})
+
+
+def test_limits_by_position_are_an_error_that_names_them():
+    with pytest.raises(TypeError, match=r"RateLimitMiddleware\(\) takes 1 argument .* as limits='1/s'"):
+        RateLimitMiddleware(hello, "1/s")
+    with pytest.raises(TypeError, match="has no option 'storage_uri'"):
+        RateLimitMiddleware(hello, limits="1/s", storage_uri="memory://")
 
 
 def test_it_imports_no_framework():
