@@ -276,12 +276,12 @@ def warn_of_fork(name: str | None) -> None:
     )
 
 
-def warn_of_other_processes(app: str) -> None:
+def warn_of_other_processes(app: str, by: str = "RateLimit") -> None:
     """Warn, once per process, that an app which several processes serve counts in the memory of each."""
     _warn_of_processes(
         "%s counts requests in memory, which the other processes that serve it do not share: N workers admit "
-        "N times the limit; give RateLimit a store= that they share, as store='redis://localhost:6379/0'",
-        repr(app),
+        "N times the limit; give it a store= that they share, as store='redis://localhost:6379/0'",
+        f"{by} of {app!r}",
     )
 
 

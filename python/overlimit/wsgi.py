@@ -52,11 +52,11 @@ class RateLimitMiddleware:
     Parameters
     ----------
     limits
-        Hold for all requests together: a text, a limit, a function that returns one of these, or a list.
-        Optional if there are ``routes``.
+        Hold for all requests of an identifier together: a text, a limit, a function that returns one of
+        these, or a list. Optional if there are ``routes``.
     routes
         Limits by pattern: ``{"/login": "5/minute", "POST /upload/*": "10/hour"}``. The first that matches
-        replaces ``limits``, and has one count; ``*`` matches any rest, slashes too.
+        replaces ``limits``, and has one count per identifier; ``*`` matches any rest, slashes too.
     exempt
         Patterns of requests that are not limited, or a function that returns true for them.
     identifiers, key_func, anonymous
@@ -90,7 +90,7 @@ trusted_proxies, ipv6_prefix
     ) -> None:
         """Compile the limits; nothing is connected to."""
         if not callable(app):
-            raise TypeError(f"the first argument is the WSGI app, not {type(app).__name__}")
+            raise TypeError(f"the first argument must be the WSGI app, not {type(app).__name__}")
         self._app = app
         self._limits = LimitsByPath(limits, routes, exempt, **options)
 
@@ -103,7 +103,7 @@ trusted_proxies, ipv6_prefix
         if plan is None:
             return self._app(environ, start_response)
         if plan.in_memory and environ.get("wsgi.multiprocess"):
-            warn_of_other_processes(type(self._app).__name__)
+            warn_of_other_processes(_name_of(self._app), "RateLimitMiddleware")
         ledger = plan.decide(request)
         environ["overlimit.decision"] = ledger.decision(self._limits.rate_limit)
         start = _Start(start_response, ledger.fields())
@@ -234,6 +234,10 @@ def _with_retry_after(start: _Start, refusal: Refusal) -> Callable[..., Callable
         return start(status, headers, exc_info)
 
     return begin
+
+
+def _name_of(app: WSGIApplication) -> str:
+    return str(getattr(app, "__name__", type(app).__name__))
 
 
 def _text(path: str) -> str:

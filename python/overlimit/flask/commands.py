@@ -143,7 +143,10 @@ def _warn(rate_limits: Iterable[AppRateLimit], identifier: str) -> None:
 
 def _hints(rate_limit: AppRateLimit, identifier: str) -> Iterator[str]:
     if isinstance(rate_limit.store, MemoryStore):
-        yield "memory:// is of one process: what a running server counts there is not seen here, nor reset"
+        yield (
+            "memory:// belongs to one process: this command neither sees nor resets the counts of a "
+            "running server"
+        )
     if rate_limit.settings.options.get("identifiers") is not None or identifier == ANONYMOUS:
         return
     kind, _, address = identifier.partition(":")

@@ -115,7 +115,8 @@ class LimitDecorator:
     @property
     def __name__(self) -> str:
         """Flask asks a view for its name; where a decorator was not called, this object is the view."""
-        raise AttributeError("a limit is no view: write @rate_limit('10/second'), not @rate_limit")
+        used = "rate_limit" if self._handle is None else "limiter.limit"
+        raise AttributeError(f"a limit is not a view: write @{used}('10/second'), not @{used}")
 
     def __enter__(self) -> None:
         """ResolvedRule the current request, if there is one.

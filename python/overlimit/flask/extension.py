@@ -303,7 +303,10 @@ def _app_of(first: Flask | None, options: Keywords) -> Flask | None:
     if isinstance(app, Flask) and "app" not in options:
         return app
     if callable(app):
-        raise TypeError("the first argument is the app: write RateLimit(app, identifiers=...) of a function")
+        raise TypeError(
+            f"the first argument must be the app, not {getattr(app, '__name__', 'a function')}: "
+            "write RateLimit(app, key_func=...)"
+        )
     if app is not None:
         kind = type(app).__name__
         raise TypeError(f"app must be a Flask app, not a {kind}; limits are given as default_limits=...")

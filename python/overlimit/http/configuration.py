@@ -206,7 +206,7 @@ def _strategy(key: str, value: Any) -> Options:
 def algorithm_of(strategy: object) -> str:
     """Return the name of a strategy's algorithm; raises ValueError listing the strategies."""
     if not isinstance(strategy, str) or strategy not in STRATEGIES:
-        raise ValueError(f"a strategy is one of {', '.join(map(repr, STRATEGIES))}, not {strategy!r}")
+        raise ValueError(f"a strategy must be one of {', '.join(map(repr, STRATEGIES))}, not {strategy!r}")
     return STRATEGIES[strategy]
 
 

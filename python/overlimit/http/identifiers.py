@@ -243,7 +243,7 @@ def _member(found: object) -> str | bytes | None:
         return str(found)
     if isinstance(found, NoneType):
         return None
-    raise TypeError(f"an identifier is a str, bytes, int, UUID or IP address, not {found!r}")
+    raise TypeError(f"an identifier must be a str, bytes, int, UUID or IP address, not {found!r}")
 
 
 def _as_bytes(identifier: str | bytes) -> bytes:

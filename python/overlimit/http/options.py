@@ -107,7 +107,7 @@ class LimitOptions:
         _check_name(self.name)
         check_anonymous(self.anonymous)
         if self.on_error is not None and self.on_error not in get_args(OnError):
-            raise ValueError(f"on_error is one of {', '.join(get_args(OnError))}, not {self.on_error!r}")
+            raise ValueError(f"on_error must be one of {', '.join(get_args(OnError))}, not {self.on_error!r}")
 
     def _check_functions(self, arguments: int) -> None:
         if not isinstance(self.identifiers, ReadsRequest):
@@ -225,7 +225,7 @@ def _as_function(name: str, given: object, parameters: int) -> Identify:
 def check_switch(name: str, value: object) -> None:
     """Raise TypeError unless it is True or False: a text such as "False" would be true."""
     if not isinstance(value, bool):
-        raise TypeError(f"{name} is True or False, not {value!r}")
+        raise TypeError(f"{name} must be True or False, not {value!r}")
 
 
 def counted_method(method: str) -> str:
@@ -238,7 +238,7 @@ def methods_of(methods: object) -> frozenset[str] | None:
     if methods is None:
         return None
     if isinstance(methods, str):
-        raise TypeError(f"methods is a list of HTTP methods, as in methods=[{methods!r}]")
+        raise TypeError(f"methods must be a list of HTTP methods, as in methods=[{methods!r}]")
     found = frozenset(methods) if isinstance(methods, Iterable) else frozenset()
     if not found or not all(isinstance(method, str) for method in found):
         raise TypeError(f"methods must be a list of HTTP methods, as in ['POST'], not {methods!r}")
@@ -278,7 +278,7 @@ def is_dynamic(value: LimitsLike | Dynamic) -> TypeIs[Dynamic]:
 def check_anonymous(anonymous: object) -> None:
     """Raise ValueError unless it is None or one of the words."""
     if anonymous is not None and anonymous not in get_args(Anonymous):
-        raise ValueError(f"anonymous is 'share' or 'exempt', not {anonymous!r}")
+        raise ValueError(f"anonymous must be 'share' or 'exempt', not {anonymous!r}")
 
 
 def _check_part(part: LimitsLike | Dynamic, read: ReadLimits, algorithm: str | None, arguments: int) -> None:
@@ -287,7 +287,7 @@ def _check_part(part: LimitsLike | Dynamic, read: ReadLimits, algorithm: str | N
     members = part if isinstance(part, (list, tuple)) and part else (part,)
     if not all(is_set(member) for member in members):
         raise InvalidLimit(
-            f"{part!r} is no limit: exempt a view that has none, or write lambda: '' where that depends "
+            f"{part!r} is not a limit: exempt a view that has none, or write lambda: '' where that depends "
             "on the request"
         )
     read(part, algorithm)
@@ -296,7 +296,9 @@ def _check_part(part: LimitsLike | Dynamic, read: ReadLimits, algorithm: str | N
 
 def _check_scope(scope: object, parameters: int) -> None:
     if isinstance(scope, int):
-        raise TypeError(f"scope is a text or a function of the endpoint, not {scope}: write scope='{scope}'")
+        raise TypeError(
+            f"scope must be a text or a function of the endpoint, not {scope}: write scope='{scope}'"
+        )
     if scope is not None and not isinstance(scope, str):
         check_callable("scope", scope, parameters)
 

@@ -160,7 +160,7 @@ def by_json(name: str) -> ReadyMade:
 
 def _checked(name: str) -> str:
     if not isinstance(name, str):
-        raise TypeError(f"a name is a text, not {name!r}")
+        raise TypeError(f"a name must be a text, not {name!r}")
     if not name:
         raise ValueError("a name must not be empty")
     return name.replace("\\", "\\\\").replace(":", "\\:")
@@ -224,7 +224,7 @@ def _tell_of(user: object) -> None:
     if kind not in _told_of:
         _told_of.add(kind)
         _log.warning(
-            "the user of a request is a %s whose id cannot be told, and is not limited as a user: an id is "
-            "a str or int itself, or get_id() or .id of an object; name it there, or by identifiers=",
+            "the user of a request is a %s without a usable id, so the request is not limited by its user: "
+            "use a str, an int, or an object with get_id() or .id, or return the id from identifiers=",
             kind,
         )

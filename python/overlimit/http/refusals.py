@@ -192,7 +192,7 @@ def quota_exceeded(detail: str, violated_policies: Iterable[str] = ()) -> Proble
     )
 
 
-def store_failed(detail: str = "Whether this request is within its limits cannot be told now.") -> Problem:
+def store_failed(detail: str = "The rate limit cannot be checked right now.") -> Problem:
     """Return the body of a 503: the store does not answer, and ``on_error`` is ``"deny"``."""
     status = HTTPStatus.SERVICE_UNAVAILABLE
     return Problem(status=status, title=status.phrase, detail=detail)

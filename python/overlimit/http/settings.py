@@ -138,13 +138,13 @@ class Settings:
             algorithm_named(algorithm)
         headers, names = self.options.get("headers"), self.options.get("header_names")
         if headers not in ("draft", "legacy", "both", None):
-            raise ValueError(f"headers is 'draft', 'legacy', 'both' or None, not {headers!r}")
+            raise ValueError(f"headers must be 'draft', 'legacy', 'both' or None, not {headers!r}")
         if not isinstance(names, (HeaderNames, NoneType)):
-            raise TypeError(f"header_names is a HeaderNames, not {names!r}")
+            raise TypeError(f"header_names must be a HeaderNames, not {names!r}")
         for name in names or ():
             checked_header_name(name)
         if on_error is not None and on_error not in get_args(OnError):
-            raise ValueError(f"on_error is one of {', '.join(get_args(OnError))}, not {on_error!r}")
+            raise ValueError(f"on_error must be one of {', '.join(get_args(OnError))}, not {on_error!r}")
 
     def _check_clock(self) -> None:
         clock = self.options.get("clock")

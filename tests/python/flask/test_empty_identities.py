@@ -156,9 +156,9 @@ def test_the_configuration_says_it_too(make_app, word):
 
 @pytest.mark.parametrize("word", ["ignore", True, "Exempt"])
 def test_another_word_is_an_error_where_it_is_written(word):
-    with pytest.raises(ValueError, match="anonymous is 'share' or 'exempt'"):
+    with pytest.raises(ValueError, match="anonymous must be 'share' or 'exempt'"):
         RateLimit(anonymous=word)
-    with pytest.raises(ValueError, match="anonymous is 'share' or 'exempt'"):
+    with pytest.raises(ValueError, match="anonymous must be 'share' or 'exempt'"):
         rate_limit("1/minute", anonymous=word)
     app = Flask("configured")
     app.config["RATELIMIT_ANONYMOUS"] = word

@@ -88,19 +88,19 @@ def test_a_message_that_is_no_text_is_shown_as_one(make_site, message, accepted)
 @pytest.mark.parametrize("option", ["shadow", "per_method", "override_defaults"])
 @pytest.mark.parametrize("value", ["False", 0, 1])
 def test_switches_are_true_or_false(option, value):
-    with pytest.raises(TypeError, match=f"{option} is True or False"):
+    with pytest.raises(TypeError, match=f"{option} must be True or False"):
         rate_limit("1/minute", **{option: value})
 
 
 @pytest.mark.parametrize("option", ["shadow", "override_defaults"])
 @pytest.mark.parametrize("value", ["", None])
 def test_an_empty_switch_that_flask_limiter_would_read_as_false_is_an_error(option, value):
-    with pytest.raises(TypeError, match=f"{option} is True or False"):
+    with pytest.raises(TypeError, match=f"{option} must be True or False"):
         rate_limit("1/minute", **{option: value})
 
 
 @pytest.mark.parametrize("option", ["shadow", "enabled", "default_limits_per_method"])
 @pytest.mark.parametrize("value", ["False", 0, 1])
 def test_switches_of_a_rate_limit_are_true_or_false(option, value):
-    with pytest.raises(TypeError, match=f"{option} is True or False"):
+    with pytest.raises(TypeError, match=f"{option} must be True or False"):
         RateLimit(**{option: value})

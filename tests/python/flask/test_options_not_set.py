@@ -85,12 +85,12 @@ def test_flask_limiter_takes_an_empty_option_of_a_limit_for_not_set(option, empt
 @pytest.mark.parametrize("value", ["", [], (), [""], ["5/minute", ""], [[], "5/minute"]])
 def test_an_empty_limit_is_an_error_that_says_what_to_write(value):
     for limit in (rate_limit, RateLimit().limit, lambda each: RateLimit().shared_limit(each, "scope")):
-        with pytest.raises(InvalidLimit, match=r"is no limit: exempt .*, or write lambda: ''"):
+        with pytest.raises(InvalidLimit, match=r"is not a limit: exempt .*, or write lambda: ''"):
             limit(value)
 
 
 def test_an_empty_limit_among_the_defaults_is_an_error():
-    with pytest.raises(InvalidLimit, match=r"default_limits .*is no limit"):
+    with pytest.raises(InvalidLimit, match=r"default_limits .*is not a limit"):
         RateLimit(default_limits=["5/minute", ""])
 
 
@@ -144,3 +144,17 @@ def test_a_key_function_as_text_is_ignored_where_identifiers_are_given(clock):
     assert ask(app, 2) == [200, 429]
     with pytest.raises(ValueError, match="RATELIMIT_KEY_FUNC must be a function"):
         RateLimit(app)
+
+
+def test_errors_of_the_first_steps_say_what_to_write():
+    with pytest.raises(
+        TypeError, match=r"must be the app, not by_me: write RateLimit\(app, key_func=\.\.\.\)"
+    ):
+        RateLimit(by_me, app=make_app())
+    for decorator, name in ((rate_limit, "rate_limit"), (RateLimit().limit, "limiter.limit")):
+        with pytest.raises(AttributeError, match=rf"not a view: write @{name}\('10/second'\), not @{name}$"):
+            _ = decorator("1/second").__name__
+
+
+def by_me():
+    return "me"

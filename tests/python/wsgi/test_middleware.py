@@ -12,7 +12,7 @@ from wsgiref.validate import validator
 
 import pytest
 
-from overlimit import InvalidLimit, ManualClock, MemoryStore, RedisStore
+from overlimit import InvalidLimit, ManualClock, MemoryStore, RedisStore, limiter
 from overlimit.wsgi import RateLimitMiddleware, by_cookie, by_header, by_json, by_user
 from servers.http_clients import Answer, Clients
 
@@ -386,6 +386,15 @@ def test_a_pattern_that_is_never_reached_is_an_error(first, later):
 )
 def test_patterns_that_overlap_are_no_error(first, later):
     RateLimitMiddleware(hello, routes={first: "1/s", later: "2/s"})
+
+
+def test_several_processes_with_a_store_in_memory_are_warned_by_name(monkeypatch, caplog):
+    monkeypatch.setattr(limiter, "_warned_processes", set())
+    middleware = RateLimitMiddleware(hello, limits="5/minute")
+    environ = {"REQUEST_METHOD": "GET", "REMOTE_ADDR": "192.0.2.1", "wsgi.multiprocess": True}
+    middleware({**environ, "wsgi.input": None}, lambda *_: None)
+    assert "RateLimitMiddleware of 'hello' counts requests in memory" in caplog.text
+    assert "give it a store=" in caplog.text
 
 
 def test_limits_by_position_are_an_error_that_names_them():
