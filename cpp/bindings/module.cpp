@@ -37,15 +37,16 @@ void bind_errors() {
   });
 }
 
-// object.__reduce__ would make a copy of pybind11's own base type, which ends the process.
+// object.__reduce__ makes a copy of pybind11's own base type, which ends the process.
 void refuse_pickling(const pybind11::module_& module) {
   namespace py = pybind11;
+  const py::object inherited = py::handle(reinterpret_cast<PyObject*>(&PyBaseObject_Type)).attr("__reduce__");
+  const auto refuse = [](const py::object& self) {
+    throw py::type_error(std::string(Py_TYPE(self.ptr())->tp_name) + " objects cannot be pickled");
+  };
   for (const auto& [name, bound] : module.attr("__dict__").cast<py::dict>()) {
-    if (!PyType_Check(bound.ptr()) || bound.attr("__dict__").contains("__reduce__")) continue;
+    if (!PyType_Check(bound.ptr()) || !py::object(bound.attr("__reduce__")).is(inherited)) continue;
     if (py::detail::get_type_info(reinterpret_cast<PyTypeObject*>(bound.ptr())) == nullptr) continue;
-    const auto refuse = [](const py::object& self) {
-      throw py::type_error(std::string(Py_TYPE(self.ptr())->tp_name) + " objects cannot be pickled");
-    };
     py::setattr(bound, "__reduce__", py::cpp_function(refuse, py::is_method(bound), py::name("__reduce__")));
   }
 }

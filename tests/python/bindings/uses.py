@@ -171,6 +171,18 @@ def uses() -> dict[str, Use]:
         "Limiter.stats": Use(limiter.stats, rounds=20_000),
         "Limiter._set_limits": Use(limiter._set_limits, [LIMITS, None], rounds=20_000),
     }
+    unpicklable = {
+        f"{type(one).__name__}.__reduce__": Use(_refused(one.__reduce__), rounds=20_000)
+        for one in (
+            calendar,
+            limit,
+            _core.Store.__new__(_core.Store),
+            _core.TlsOptions(**TLS),
+            world.endpoint,
+            _core.SentinelLocation([("h", 1)], "service", world.endpoint),
+            _core.ClusterLocation([("h", 1)], world.endpoint),
+        )
+    }
     properties = {
         f"{cls.__name__}.{name}": Use(_read(one, name), rounds=20_000)
         for cls, one in ((_core.Decision, decision), (_core.Limiter, limiter))
@@ -189,7 +201,7 @@ def uses() -> dict[str, Use]:
         ),
         "_restored_decision": Use(_core._restored_decision, [pickled], rounds=2_000),
     }
-    return {**new, **inits, **methods, **properties, **functions}
+    return {**new, **inits, **methods, **unpicklable, **properties, **functions}
 
 
 def _remake(cls: Any) -> Callable[..., Any]:
