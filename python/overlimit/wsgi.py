@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from overlimit._arguments import checks_arguments
 from overlimit.http.fields import HeaderNames
 from overlimit.http.ledger import RequestLedger
-from overlimit.http.middleware import Exempt, LimitsByPath, MiddlewareOptions
+from overlimit.http.middleware import Exempt, LimitsByPath, MiddlewareOptions, checks_arguments
 from overlimit.http.options import LimitsValue
 from overlimit.http.ready_made import by_address, by_cookie, by_header, by_json, by_user, by_user_or_address
 from overlimit.http.refusals import Refusal, retry_after_instead

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, cast
 
 from overlimit import InvalidLimit
+from overlimit._arguments import checks_arguments, nearest
 from overlimit._arguments import shown as quoted
 from overlimit._options import is_set
 from overlimit.clocks import ClockLike
@@ -15,7 +16,6 @@ from overlimit.http.callables import check_callable, taking_request
 from overlimit.http.fields import HeaderNames
 from overlimit.http.identifiers import Anonymous, Identify
 from overlimit.http.options import Cost, LimitsValue, counted_method, identify_by
-from overlimit.http.patterns import Pattern, check_reached, without_repeated_slashes
 from overlimit.http.policy_names import distinct
 from overlimit.http.precedence import rules_of_options
 from overlimit.http.route_plan import RoutePlan, plan_stores
@@ -28,10 +28,18 @@ from overlimit.stores import Store
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["Exempt", "LimitsByPath", "MiddlewareOptions"]
+__all__ = ["Exempt", "LimitsByPath", "MiddlewareOptions", "checks_arguments"]
 
 Exempt = Sequence[str] | Callable[..., object] | None
 """Patterns of requests that are not limited, or a function that returns true for them."""
+
+_PATTERN = re.compile(r"(?:([A-Za-z]+) +)?([/*]\S*)")
+_SLASHES = re.compile(r"//+")
+_OF_HTTP = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "CONNECT", "TRACE")
+_OF_WEBDAV = ("PROPFIND", "PROPPATCH", "MKCOL", "COPY", "MOVE", "LOCK", "UNLOCK", "REPORT", "SEARCH", "ACL")
+_METHODS = (*_OF_HTTP, *_OF_WEBDAV, "PURGE")
+_PLACEHOLDER = re.compile(r"<[^/]*>|\{[^/]*\}|(?<=/):[^/]+")
+_ANYTHING = "\0"  # in no path: only a * matches it
 
 
 class MiddlewareOptions(TypedDict, total=False):
@@ -87,10 +95,10 @@ class LimitsByPath:
         settings.check()
         self.rate_limit = AppRateLimit(settings, settings.options.get("key_prefix") or "")
         self._everywhere = self._plan(settings, CounterScope("application", (), "application", "", ""))
-        patterns = [Pattern.read(text) for text in routes or ()]
-        check_reached(patterns)
+        patterns = [_Pattern.read(text) for text in routes or ()]
+        _check_reached(patterns)
         self._routes = tuple(zip(patterns, self._route_plans(settings, routes or {}), strict=True))
-        self._exempt = None if callable(exempt) else [Pattern.read(text) for text in exempt or ()]
+        self._exempt = None if callable(exempt) else [_Pattern.read(text) for text in exempt or ()]
         self._is_exempt = taking_request(exempt) if callable(exempt) else None
         check_callable("exempt", self._is_exempt, 1)
 
@@ -116,7 +124,7 @@ class LimitsByPath:
         """
         if method == "OPTIONS":
             return None
-        asked = counted_method(method), without_repeated_slashes(path).rstrip("/") or "/"
+        asked = counted_method(method), _without_repeated_slashes(path).rstrip("/") or "/"
         if self._is_exempt is not None and self._is_exempt(*arguments):
             return None
         if self._exempt is not None and any(pattern.matches(*asked) for pattern in self._exempt):
@@ -124,6 +132,90 @@ class LimitsByPath:
         found = (plan for pattern, plan in self._routes if pattern.matches(*asked))
         plan = next(found, self._everywhere)
         return plan if plan.stores else None
+
+
+class _Pattern(NamedTuple):
+    """An HTTP method, None for all, and the paths."""
+
+    method: str | None
+    path: re.Pattern[str]
+    text: str
+    examples: tuple[str, ...]
+    """Paths that it matches; another pattern that matches them all matches whatever this one does."""
+
+    @classmethod
+    def read(cls, text: object) -> _Pattern:
+        """Read a pattern; raises ValueError that says what to write."""
+        found = _PATTERN.fullmatch(text.strip()) if isinstance(text, str) else None
+        if found is None:
+            raise ValueError(
+                f"a pattern is a path with or without an HTTP method, as '/login' or 'POST /upload/*', "
+                f"not {text!r}"
+            )
+        method, path = found.groups()
+        _check_method(found.string, method)
+        _check_path(found.string)
+        below, start = _split(_without_repeated_slashes(path))
+        examples = (start, f"{start}/{_ANYTHING}") if below else (start,)
+        return cls(
+            method and counted_method(method.upper()),
+            re.compile(".*".join(map(re.escape, start.split("*"))) + "(?:/.*)?" * below, re.DOTALL),
+            found.string,
+            tuple(example.replace("*", _ANYTHING) for example in examples),
+        )
+
+    def matches(self, method: str, path: str) -> bool:
+        """Return whether it matches a request; the path ends with no slash."""
+        return self.method in (None, method) and self.path.fullmatch(path) is not None
+
+    def covers(self, other: _Pattern) -> bool:
+        """Return whether it matches every request that the other matches."""
+        return self.method in (None, other.method) and all(map(self.path.fullmatch, other.examples))
+
+
+def _without_repeated_slashes(path: str) -> str:
+    """Return a path with one slash in place of several."""
+    return _SLASHES.sub("/", path)
+
+
+def _check_reached(patterns: Iterable[_Pattern]) -> None:
+    """Raise ValueError if a pattern comes after one that matches everything it matches."""
+    before: list[_Pattern] = []
+    for pattern in patterns:
+        for earlier in before:
+            if earlier.covers(pattern):
+                raise ValueError(
+                    f"the pattern {pattern.text!r} is never reached, because {earlier.text!r} before it "
+                    f"matches the same requests: write {pattern.text!r} first, or leave it out"
+                )
+        before.append(pattern)
+
+
+def _split(path: str) -> tuple[bool, str]:
+    """Return whether a path ends with ``/*``, which also matches the path before it, and the path before."""
+    if path.endswith("/*"):
+        return True, path.removesuffix("/*")
+    return False, path.rstrip("/") or "/"
+
+
+def _check_method(text: str, method: str | None) -> None:
+    if method is None or method.upper() in _METHODS:
+        return
+    if method.upper() == "OPTIONS":
+        raise ValueError(f"the pattern {text!r} matches nothing, because OPTIONS requests are never limited")
+    like = nearest(method.upper(), _METHODS)
+    hint = f"did you mean {like!r}?" if like else "write one such as 'POST', or only the path"
+    raise ValueError(f"the pattern {text!r} has an unknown HTTP method, {method!r}: {hint}")
+
+
+def _check_path(text: str) -> None:
+    path, query, _ = text.partition("?")
+    instead = _PLACEHOLDER.sub("*", path)
+    if query or instead != path:
+        raise ValueError(
+            f"a pattern contains an HTTP method, a path without its query, and * for any text, not "
+            f"placeholders of a framework: write {instead!r} instead of {text!r}"
+        )
 
 
 def _shown(pattern: str) -> str:

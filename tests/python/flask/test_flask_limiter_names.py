@@ -77,7 +77,7 @@ def test_the_page_says_of_arguments_what_their_errors_say(name):
 
 @pytest.mark.parametrize("app", [Flask("theirs"), None])
 def test_a_key_function_in_the_place_of_the_app_is_told_where_to_go(app):
-    with pytest.raises(TypeError, match=r"RateLimit\(app, identifiers="):
+    with pytest.raises(TypeError, match=r"RateLimit\(app, key_func="):
         RateLimit(lambda: "me", **({} if app is None else {"app": app}))
 
 
