@@ -35,13 +35,18 @@ START = 1_700_000_000
 """Where the clock of a test starts, in seconds since the epoch."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tell pytest-xdist which tests stay together (docs/testing.md)."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+    """Tell pytest-xdist which tests stay together (docs/testing.md), and see that it has understood."""
     for item in items:
         if " at 0x" in item.nodeid:
             raise pytest.UsageError(f"{item.nodeid} has another name in each process: give its cases ids=")
         if group := _group_of(item):
             item.add_marker(pytest.mark.xdist_group(group))
+    yield
+    grouped = [item for item in items if item.get_closest_marker("xdist_group")]
+    if config.getoption("loadgroup", False) and not all("@" in item.nodeid for item in grouped):
+        raise pytest.UsageError("pytest-xdist does not keep groups of tests together with this pytest")
 
 
 def _group_of(item: pytest.Item) -> str | None:
