@@ -119,7 +119,7 @@ class LimitDecorator:
         raise AttributeError(f"a limit is not a view: write @{used}('10/second'), not @{used}")
 
     def __enter__(self) -> None:
-        """ResolvedRule the current request, if there is one.
+        """Limit the current request, if there is one.
 
         Raises
         ------
