@@ -21,6 +21,10 @@ __all__ = ["END_US", "WaitingClock", "WakeUp", "clock_of", "micros_of"]
 END_US = 2**53 - 2**50
 """The end of time: no clock reads it, and no wait is longer."""
 
+_LONGEST_SLEEP = 0.5
+"""How long a thread sleeps at a stretch, in seconds. A signal that arrives while Python falls asleep
+doesn't wake it: the handler runs after the sleep."""
+
 
 class WakeUp:
     """What wakes a sleeping caller: somebody notifies it, or moves the clock it sleeps by.
@@ -44,9 +48,9 @@ class WakeUp:
         with contextlib.suppress(RuntimeError):  # it is set already
             self._lock.release()
 
-    def sleep(self, seconds: float | None) -> None:
+    def sleep(self, seconds: float) -> None:
         """Return when it was set since the last time, or the time is up."""
-        self._lock.acquire(timeout=-1 if seconds is None else seconds)
+        self._lock.acquire(timeout=seconds)
 
     def is_notified_within(self, seconds: float) -> bool:
         """Sleep for so many seconds of real time at most; say whether it was notified."""
@@ -91,7 +95,7 @@ class WaitingClock:
             self._manual._add_wake_up(wake_up)
         try:
             while not wake_up.is_notified and (left := until - self.now()) > 0:
-                wake_up.sleep(None if self._manual else min(left, END_US) / 1e6)
+                wake_up.sleep(_LONGEST_SLEEP if self._manual else min(left / 1e6, _LONGEST_SLEEP))
         finally:
             if self._manual is not None:
                 self._manual._remove_wake_up(wake_up)

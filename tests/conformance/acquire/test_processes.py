@@ -76,6 +76,39 @@ def test_ctrl_c_interrupts_gives_back_the_charge_and_leaves_the_queue(url, capac
             child.kill()
 
 
+MISSED = """
+    import signal, sys, threading, time
+    from overlimit import LeakyBucket, Limiter, ManualClock, waiting
+
+    url, clock = sys.argv[1], {"real": None, "manual": ManualClock(1_700_000_000)}[sys.argv[2]]
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    limiter = Limiter(LeakyBucket(1, per=3600, capacity=0), name="default", store=url, clock=clock)
+    limiter.hit("a")
+
+    def interrupt():
+        while not waiting.wait_queues().by_limiter:
+            time.sleep(0.001)
+        time.sleep(0.1)
+        signal.raise_signal(signal.SIGINT)  # in this thread, so that nothing wakes the main one
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    try:
+        limiter.acquire("a", timeout=10_000)
+    except KeyboardInterrupt:
+        print("interrupted")
+"""
+
+
+@pytest.mark.parametrize("clock", ["real", "manual"])
+def test_a_signal_that_wakes_nobody_is_noticed(url, clock):
+    with run(MISSED, url, clock) as child:
+        try:
+            output, errors = child.communicate(timeout=PATIENCE)
+        finally:
+            child.kill()
+    assert output == "interrupted\n", errors
+
+
 OFTEN_INTERRUPTED = """
     import random, signal, sys, threading, time
     from overlimit import Limiter, SlidingLog, waiting
