@@ -165,8 +165,6 @@ MemoryStore::MemoryStore(std::size_t max_keys, std::size_t max_bytes)
 
 MemoryStore::~MemoryStore() = default;
 
-void MemoryStore::prepare(Plan&) {}
-
 ChargeBits MemoryStore::decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
                                const Interrupted&) {
   ChargeBits crowded_in_any = 0;

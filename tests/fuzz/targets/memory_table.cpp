@@ -28,8 +28,6 @@ constexpr Micros kStart = 1'700'000'000'000'000;
 class Life {
  public:
   explicit Life(Bytes& bytes) : store_(1 + bytes.number_up_to(7), MemoryStore::kMinBytes) {
-    store_.prepare(plan_);
-    store_.prepare(other_);
   }
 
   void step(Bytes& bytes) {
