@@ -94,8 +94,8 @@ class Script:
             yield f"{limit.algorithm} of {limit}: algorithm {algorithm}, tag {tag.hex()}, then {shown}"
             at += calcsize(_LIMIT)
         levels, extends = unpack_from(_PENALTY, self.arguments[0], at)
-        numbers = unpack_from(f"<{2 * levels}q", self.arguments[0], at + calcsize(_PENALTY))
-        yield f"penalty: levels {levels}, extend {extends}, then {', '.join(map(str, numbers)) or 'nothing'}"
+        times = unpack_from(f"<{2 * levels}q", self.arguments[0], at + calcsize(_PENALTY))
+        yield f"penalty: levels {levels}, extend {extends}, then {', '.join(map(str, times)) or 'nothing'}"
 
     def _receipts(self) -> Iterator[str]:
         yield "zeros here: per key its birth, and per limit its state right after the charge"

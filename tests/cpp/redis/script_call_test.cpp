@@ -51,8 +51,8 @@ TEST_F(Encoding, PacksClockSlackCostAndPolicyOfASingleCharge) {
 TEST_F(Encoding, PacksRolesOfASingleChargeThatIsNotEnforced) {
   const ScriptCall call = encoded({{&fixed, "a", 3, Role::shadow}});
   EXPECT_EQ(call.script, &scripts.decide_several);
-  EXPECT_EQ(call.arguments,
-            packed({-1, 1'000, kNever, parts_after(1), parts_after(1) + kLimit, 3, kShadow}) + fixed.packed());
+  EXPECT_EQ(call.arguments, packed({-1, 1'000, kNever, parts_after(1), parts_after(1) + kLimit, 3, kShadow}) +
+                                fixed.packed());
 }
 
 TEST_F(Encoding, KeepsStateLongerTheLessItKnowsTheClock) {
@@ -69,10 +69,9 @@ TEST_F(Encoding, SendsEachPolicyOnceAndSaysPerChargeWhereItsLimitsAre) {
   const ScriptCall call = encoded({{&fixed, "a", 1}, {&bucket, "b", 2}, {&fixed, "c", 3}});
   const std::int64_t first = parts_after(3);
   const std::int64_t second = first + std::int64_t(fixed.packed().size());
-  EXPECT_EQ(call.arguments,
-            packed({-1, 1'000, kNever, first, first + kLimit, 1, kEnforce, second, second + kLimit, 2,
-                    kEnforce, first, first + kLimit, 3, kEnforce}) +
-                fixed.packed() + bucket.packed());
+  EXPECT_EQ(call.arguments, packed({-1, 1'000, kNever, first, first + kLimit, 1, kEnforce, second,
+                                    second + kLimit, 2, kEnforce, first, first + kLimit, 3, kEnforce}) +
+                                fixed.packed() + bucket.packed());
 }
 
 TEST_F(Encoding, TellsTwoPoliciesOfTheSameLimitsApart) {
@@ -89,9 +88,9 @@ TEST_F(Encoding, SendsRoles) {
       encoded({{&fixed, "a", 2}, {&fixed, "b", 7, Role::shadow}, {&fixed, "c", 2, Role::on_refusal}});
   const std::int64_t begin = parts_after(3);
   const std::int64_t end = begin + kLimit;
-  EXPECT_EQ(fitting.arguments,
-            packed({-1, 1'000, kNever, begin, end, 2, 0, begin, end, 7, 1, begin, end, 1, 2}) +
-                fixed.packed());
+  EXPECT_EQ(
+      fitting.arguments,
+      packed({-1, 1'000, kNever, begin, end, 2, 0, begin, end, 7, 1, begin, end, 1, 2}) + fixed.packed());
 }
 
 TEST_F(Encoding, OnlyReadsForAPeekACostOfZeroAndWhatNeverFits) {

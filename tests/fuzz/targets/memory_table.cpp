@@ -27,8 +27,7 @@ constexpr Micros kStart = 1'700'000'000'000'000;
 /// counts.
 class Life {
  public:
-  explicit Life(Bytes& bytes) : store_(1 + bytes.number_up_to(7), MemoryStore::kMinBytes) {
-  }
+  explicit Life(Bytes& bytes) : store_(1 + bytes.number_up_to(7), MemoryStore::kMinBytes) {}
 
   void step(Bytes& bytes) {
     const std::size_t what = bytes.number_up_to(9);

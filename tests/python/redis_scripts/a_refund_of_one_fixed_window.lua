@@ -1,4 +1,4 @@
--- SHA1      2d077b35f611001fb4ba5b83bb5f22f1681fefb1
+-- SHA1      2a173bf400c9a15172130050075cd772e147fd66
 -- KEYS[1]   ol1:example:user:1
 -- ARGV[1]   99 bytes, little-endian:
 --           now -1
@@ -50,18 +50,18 @@ local function history_refund(cost, charged, newest, count, total, value, cell, 
   end
 end
 
-local function fixed_window_refund(at, cost, receipt, start, finish, count)
+local function fixed_window_refund(numbers, cost, receipt, start, finish, count)
   local charged = unpack('<i8', ARGV[2], receipt)
   if start ~= charged then return end
   return pack('<i8i8i8', start, finish, max(0, count - cost)), ''
 end
 
-local function sliding_window_refund(at, cost, receipt, newest, count, total, value, cell, stop)
+local function sliding_window_refund(numbers, cost, receipt, newest, count, total, value, cell, stop)
   return history_refund(cost, unpack('<i8', ARGV[2], receipt), newest, count, total, value, cell, stop)
 end
 
-local function token_bucket_refund(at, cost, receipt, used, last, old_units)
-  local _, _, units, refill, every = unpack('<i8i8i8i8i8', args, at)
+local function token_bucket_refund(numbers, cost, receipt, used, last, old_units)
+  local _, _, units, refill, every = unpack('<i8i8i8i8i8', args, numbers)
   local then_used, then_last = unpack('<i8i8', ARGV[2], receipt)
   local left = max(0, then_used - refill * floor((max(now, last) - then_last) / every))
   local given = min(cost * units, left)
@@ -94,12 +94,12 @@ local function token_bucket_refund(at, cost, receipt, used, last, old_units)
   return pack('<i8i8i8', max(0, used - given), last, old_units), ''
 end
 
-local function sliding_log_refund(at, cost, receipt, newest, count, total, value, cell, stop)
+local function sliding_log_refund(numbers, cost, receipt, newest, count, total, value, cell, stop)
   return history_refund(cost, unpack('<i8', ARGV[2], receipt), newest, count, total, value, cell, stop)
 end
 
-local function sliding_window_counter_refund(at, cost, receipt, start, previous, current)
-  local period, charged = unpack('<i8', args, at + 8), unpack('<i8', ARGV[2], receipt)
+local function sliding_window_counter_refund(numbers, cost, receipt, start, previous, current)
+  local period, charged = unpack('<i8', args, numbers + 8), unpack('<i8', ARGV[2], receipt)
   if start == charged then
     current = max(0, current - cost)
   elseif start == charged + period then
@@ -110,8 +110,8 @@ local function sliding_window_counter_refund(at, cost, receipt, start, previous,
   return pack('<i8i8i8', start, previous, current), ''
 end
 
-local function leaky_bucket_refund(at, cost, receipt, start, count)
-  local rate, period = unpack('<i8i8', args, at)
+local function leaky_bucket_refund(numbers, cost, receipt, start, count)
+  local rate, period = unpack('<i8i8', args, numbers)
   local then_start, then_count = unpack('<i8i8', ARGV[2], receipt)
   local left = max(0, then_count - floor((max(now, start) - then_start) / period) * rate)
   return pack('<i8i8i8', start, max(0, count - min(cost, left)), 0), ''
