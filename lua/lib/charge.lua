@@ -1,17 +1,18 @@
 -- charge: works out what a charge does to its key. Writes nothing.
--- takes   k, part, limits_end   the key; where its policy's limits begin and end in args
+-- takes   k, part, limit_count   the key; where its policy begins in args, and how many limits it has
 --         cost, shadow          the cost; whether the charge is only watched
 --         slack_ms, patience
 -- gives   found, birth    of the key
 --         admits, locked  whether all limits have room; whether a lock is in the way
 --         records, ttl    the value as charged; how long the key lives then, nil if as long as before
---         charged         what the reply says of it: birth, and each record's head without its tag, and state
+--         charged         what the reply says of it: each record's head without its tag, and state
 --         locking, locking_ttl   the value with another lock, if that is what a refusal comes to; nil if not
 
 --[[ get_value ]]
 --[[ parse_value ]]
 local admits, locked, ttl, locking, locking_ttl = true, false
-local records, charged, old_expiry, new_expiry = birth, birth, 0, 0
+local records, charged, old_expiry, new_expiry = birth, '', 0, 0
+local limits_end = part + LIMIT * limit_count
 for at = part, limits_end - 1, LIMIT do
   local algorithm, own, x, y, z, others = unpack('<Bc8i8i8i8', args, at)
   --[[ find_record ]]

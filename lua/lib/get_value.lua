@@ -4,9 +4,10 @@
 --         MAX_VALUE   no value is longer: three times as much as sixteen full logs need, the most a policy can have
 local MAX_VALUE = 2^23
 local found = redis.pcall('GET', KEYS[k]) or ''
-if #found == 0 and found ~= '' then -- an error, which is a table without a length
+local length = #found
+if length == 0 and found ~= '' then -- an error, which is a table without a length
   if string.sub(found.err, 1, 9) ~= 'WRONGTYPE' then return found end
   found = ''
-elseif #found > MAX_VALUE then
+elseif length > MAX_VALUE then
   found = ''
 end

@@ -1,7 +1,8 @@
 -- Decides a call of several charges, or of one that is not enforced, and charges it, all or nothing: everything is
 -- checked before anything is written.
 -- KEYS      one per charge
--- ARGV[1]   now, slack_ms, patience; per charge where its limits begin and end, its cost and its role; the policies
+-- ARGV[1]   now, slack_ms, patience; per charge where its policy begins, how many limits it has, the cost and the role;
+--           the policies
 -- returns   'C', now; per charge its key's birth, per limit 12 bytes of its record's head and its state: every charge
 --           was written
 --           'O', now: a calendar does not reach now, and nothing was written
@@ -18,8 +19,8 @@ local values, writes, ttls, on_refusal, locks = {false, false}, {false, false}
 local reply, complete = '', true
 
 for k = 1, #KEYS do
-  local part, limits_end, cost, role
-  part, limits_end, cost, role, next_charge = unpack('<i8i8i8i8', args, next_charge)
+  local part, limit_count, cost, role
+  part, limit_count, cost, role, next_charge = unpack('<i8Bi8B', args, next_charge)
   local shadow = role == SHADOW
   --[[ charge ]]
   local status = locked and LOCKED or admits and OK or OVER
@@ -39,7 +40,7 @@ for k = 1, #KEYS do
     locks = locks or {}
     locks[k] = {value = locking, ttl = locking_ttl, status = status}
   end
-  reply, complete = reply .. charged, complete and writes[k]
+  reply, complete = reply .. birth .. charged, complete and writes[k]
 end
 
 -- A call that passes charges all but its on_refusal limits. One that is refused charges only those, and may lock.

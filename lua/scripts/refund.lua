@@ -1,6 +1,6 @@
 -- Gives back what a call has charged, as far as it still counts.
 -- KEYS      one per charge
--- ARGV[1]   now; per charge where its limits begin and end, its cost and its role; the policies
+-- ARGV[1]   now; per charge where its policy begins, how many limits it has, the cost and the role; the policies
 -- ARGV[2]   per charge the birth of its key, and per limit the state right after the charge
 -- returns   nothing
 local unpack, pack, args = struct.unpack, struct.pack, ARGV[1]
@@ -28,13 +28,13 @@ end
 --[[ refunds ]]
 local receipt = 1
 for k = 1, #KEYS do
-  local part, limits_end, cost, role
-  part, limits_end, cost, role, next_charge = unpack('<i8i8i8i8', args, next_charge)
+  local part, limit_count, cost, role
+  part, limit_count, cost, role, next_charge = unpack('<i8Bi8B', args, next_charge)
   --[[ get_value ]]
   --[[ parse_value ]]
   local same_key = stop > 1 and birth == sub(ARGV[2], receipt, receipt + HEAD - 1)
   receipt = receipt + HEAD
-  for at = part, limits_end - 1, LIMIT do
+  for at = part, part + LIMIT * limit_count - 1, LIMIT do
     local algorithm, own, numbers = unpack('<Bc8', args, at)
     local first = same_key and HEAD + 1 or #value + 1
     while first <= #value and sub(value, first, first + 7) ~= own do

@@ -20,7 +20,14 @@ from overlimit.penalty import Penalty
 __all__ = ["main", "script_for"]
 
 _POLICY = "example"
-_CHARGE = ("limits begin at", "limits end at", "cost", "role")
+_ARGUMENTS = {
+    "decide": ("slack_ms", "patience"),
+    "read": (),
+    "refund": (),
+    "lock": ("slack_ms", "duration"),
+}
+_CHARGE = ("policy at", "number of limits", "cost", "role")
+_BYTES = {"number of limits", "role"}
 _LIMIT, _PENALTY = "<B8s6q", "<BB"
 _EPILOG = """\
 which script:
@@ -34,6 +41,10 @@ examples:
   python -m overlimit.redis_scripts "100/hour" --algorithm token_bucket --penalty 60,300
   python -m overlimit.redis_scripts "10/second" --identifiers 2 --which refund
 """
+
+
+def _format(names: Sequence[str]) -> str:
+    return "<" + "".join("B" if name in _BYTES else "q" for name in names)
 
 
 @dataclass(frozen=True)
@@ -64,27 +75,19 @@ class Script:
         yield ""
 
     def _call(self) -> Iterator[str]:
-        decides = self.which == "decide"
-        names = ["now"]
-        if decides or self.which == "lock":
-            names.append("slack_ms")
-        if decides:
-            names.append("patience")
-        if self.which == "lock":
-            names.append("duration")
-        if decides and len(self.keys) == 1:
-            names += ["limits end at", "cost"]
+        one = self.which == "decide" and len(self.keys) == 1
+        names = ("now", *_ARGUMENTS[self.which], *(("cost", "number of limits") if one else ()))
         yield self._named(names, 0)
-        at = 8 * len(names)
-        if self.which == "refund" or (decides and len(self.keys) > 1):
-            for key in self.keys:
-                yield f"for {key.decode()}: {self._named(_CHARGE, at)}"
-                at += 8 * len(_CHARGE)
-        if decides or self.which == "refund":
-            yield from self._policy(at)
+        at = calcsize(_format(names))
+        if self.which in {"read", "lock"}:
+            return
+        for key in () if one else self.keys:
+            yield f"for {key.decode()}: {self._named(_CHARGE, at)}"
+            at += calcsize(_format(_CHARGE))
+        yield from self._policy(at)
 
     def _named(self, names: Sequence[str], at: int) -> str:
-        numbers = unpack_from(f"<{len(names)}q", self.arguments[0], at)
+        numbers = unpack_from(_format(names), self.arguments[0], at)
         return ", ".join(f"{name} {number}" for name, number in zip(names, numbers, strict=True))
 
     def _policy(self, at: int) -> Iterator[str]:

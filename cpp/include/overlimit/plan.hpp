@@ -52,8 +52,6 @@ class Plan {
   [[nodiscard]] std::span<const Tag> tags() const { return tags_; }
   /// What a script reads: the limits and behind them the penalty (lua/README.md).
   [[nodiscard]] const std::string& packed() const { return packed_; }
-  /// How many bytes of it are the limits'.
-  [[nodiscard]] std::size_t packed_limits() const { return packed_limits_; }
   /// Cells that one key of this policy can hold at most, over all limits.
   [[nodiscard]] std::int64_t max_cells() const { return max_cells_; }
 
@@ -82,7 +80,6 @@ class Plan {
   std::shared_ptr<Dates> dates_;
   std::uint64_t limits_digest_ = 0;
   std::string packed_;
-  std::size_t packed_limits_ = 0;
   std::int64_t max_cells_ = 0;
 };
 

@@ -61,7 +61,6 @@ void Plan::compile() {
     tags_.push_back(planned.tag);
     max_cells_ += planned.limit.max_cells();
   }
-  packed_limits_ = packed_.size();
   packed_ += static_cast<char>(penalty_ ? penalty_->levels.size() : 0);
   packed_ += static_cast<char>(penalty_ && penalty_->extend);
   if (!penalty_) return;

@@ -26,6 +26,8 @@ void append_int64(std::string& bytes, std::int64_t number) {
   bytes.append(reinterpret_cast<const char*>(&number), sizeof number);
 }
 
+void append_byte(std::string& bytes, std::size_t number) { bytes += static_cast<char>(number); }
+
 // Where in a call's arguments the numbers of each plan begin, counted from 1 as Lua does.
 using Places = std::vector<std::pair<const Plan*, std::size_t>>;
 
@@ -44,12 +46,13 @@ Places places_from(std::size_t begin, const Call& call) {
   return places;
 }
 
-// Where the limits of the charge begin and end, its cost and its role.
-void append_charge(std::string& bytes, const Charge& charge, std::size_t limits_begin) {
-  append_int64(bytes, static_cast<std::int64_t>(limits_begin));
-  append_int64(bytes, static_cast<std::int64_t>(limits_begin + charge.plan->packed_limits()));
+// Where the policy of the charge begins, how many limits it has, the cost and the role.
+constexpr std::size_t kChargeBytes = 2 * sizeof(std::int64_t) + 2;
+void append_charge(std::string& bytes, const Charge& charge, std::size_t place) {
+  append_int64(bytes, static_cast<std::int64_t>(place));
+  append_byte(bytes, charge.plan->size());
   append_int64(bytes, cost_of(charge));
-  append_int64(bytes, static_cast<std::int64_t>(charge.role));
+  append_byte(bytes, static_cast<std::size_t>(charge.role));
 }
 
 std::string encoded(std::string_view name, std::string_view script, const ScriptCall& call) {
@@ -81,7 +84,6 @@ ScriptCall begun(const Script& script, const Call& call, const RedisStore::Keys&
 }
 
 void append_charges(std::string& bytes, const Call& call) {
-  constexpr std::size_t kChargeBytes = 4 * sizeof(std::int64_t);
   const Places places = places_from(1 + bytes.size() + kChargeBytes * call.charges.size(), call);
   for (const Charge& charge : call.charges) append_charge(bytes, charge, place_of(places, charge.plan));
   for (const auto& [plan, place] : places) bytes += plan->packed();
@@ -92,9 +94,8 @@ ScriptCall decision_of_one(const Call& call, const RedisStore::Keys& keys, const
   ScriptCall encoded = begun(scripts.decide_one, call, keys);
   append_int64(encoded.arguments, slack_ms(call));
   append_int64(encoded.arguments, call.patience);
-  const std::size_t limits_begin = 1 + encoded.arguments.size() + 2 * sizeof(std::int64_t);
-  append_int64(encoded.arguments, static_cast<std::int64_t>(limits_begin + plan.packed_limits()));
   append_int64(encoded.arguments, cost_of(call.charges[0]));
+  append_byte(encoded.arguments, plan.size());
   encoded.arguments += plan.packed();
   return encoded;
 }

@@ -12,6 +12,7 @@
 namespace overlimit::redis {
 namespace {
 
+using testing::bytes_of;
 using testing::fixed_window;
 using testing::kMinute;
 using testing::packed;
@@ -30,12 +31,13 @@ class Encoding : public ::testing::Test {
   const Plan bucket{"bucket", {token_bucket(20, 10)}};
 };
 
-constexpr std::int64_t kEnforce = 0;
-constexpr std::int64_t kShadow = 1;
+// Where the policies begin in a call of that many charges, counted from 1.
+constexpr std::int64_t policies_after(std::int64_t charges) { return 25 + 18 * charges; }
 
-// The bytes of one limit, and where the policies begin in a call of that many charges, counted from 1.
-constexpr std::int64_t kLimit = 57;
-constexpr std::int64_t parts_after(std::int64_t charges) { return 25 + 32 * charges; }
+// What is sent of a charge: where its policy begins, how many limits it has, the cost and the role.
+std::string sent(std::int64_t place, std::uint8_t limits, std::int64_t cost, Role role = Role::enforce) {
+  return packed({place}) + bytes_of(limits) + packed({cost}) + bytes_of(role);
+}
 
 TEST_F(Encoding, HasAKeyPerCharge) {
   EXPECT_EQ(encoded({{&fixed, "a"}, {&bucket, "b"}}).keys,
@@ -45,14 +47,14 @@ TEST_F(Encoding, HasAKeyPerCharge) {
 TEST_F(Encoding, PacksClockSlackCostAndPolicyOfASingleCharge) {
   const ScriptCall call = encoded({{&fixed, "a", 3}});
   EXPECT_EQ(call.script, &scripts.decide_one);
-  EXPECT_EQ(call.arguments, packed({-1, 1'000, kNever, 41 + kLimit, 3}) + fixed.packed());
+  EXPECT_EQ(call.arguments, packed({-1, 1'000, kNever, 3}) + "\1" + fixed.packed());
 }
 
 TEST_F(Encoding, PacksRolesOfASingleChargeThatIsNotEnforced) {
   const ScriptCall call = encoded({{&fixed, "a", 3, Role::shadow}});
   EXPECT_EQ(call.script, &scripts.decide_several);
-  EXPECT_EQ(call.arguments, packed({-1, 1'000, kNever, parts_after(1), parts_after(1) + kLimit, 3, kShadow}) +
-                                fixed.packed());
+  EXPECT_EQ(call.arguments,
+            packed({-1, 1'000, kNever}) + sent(policies_after(1), 1, 3, Role::shadow) + fixed.packed());
 }
 
 TEST_F(Encoding, KeepsStateLongerTheLessItKnowsTheClock) {
@@ -65,19 +67,18 @@ TEST_F(Encoding, KeepsStateLongerTheLessItKnowsTheClock) {
   EXPECT_EQ(head(0, false), packed({0, 3'600'000, kNever}));
 }
 
-TEST_F(Encoding, SendsEachPolicyOnceAndSaysPerChargeWhereItsLimitsAre) {
+TEST_F(Encoding, SendsEachPolicyOnceAndSaysPerChargeWhereItBegins) {
   const ScriptCall call = encoded({{&fixed, "a", 1}, {&bucket, "b", 2}, {&fixed, "c", 3}});
-  const std::int64_t first = parts_after(3);
+  const std::int64_t first = policies_after(3);
   const std::int64_t second = first + std::int64_t(fixed.packed().size());
-  EXPECT_EQ(call.arguments, packed({-1, 1'000, kNever, first, first + kLimit, 1, kEnforce, second,
-                                    second + kLimit, 2, kEnforce, first, first + kLimit, 3, kEnforce}) +
-                                fixed.packed() + bucket.packed());
+  EXPECT_EQ(call.arguments, packed({-1, 1'000, kNever}) + sent(first, 1, 1) + sent(second, 1, 2) +
+                                sent(first, 1, 3) + fixed.packed() + bucket.packed());
 }
 
 TEST_F(Encoding, TellsTwoPoliciesOfTheSameLimitsApart) {
   const Plan other("other", {fixed_window(9, kMinute)});
   const std::string arguments = encoded({{&fixed, "a"}, {&other, "b"}}).arguments;
-  EXPECT_EQ(arguments.substr(88), fixed.packed() + other.packed());
+  EXPECT_EQ(arguments.substr(24 + 2 * 18), fixed.packed() + other.packed());
 }
 
 TEST_F(Encoding, SendsRoles) {
@@ -86,11 +87,10 @@ TEST_F(Encoding, SendsRoles) {
   EXPECT_EQ(call.script, &scripts.read) << "seven never fit";
   const ScriptCall fitting =
       encoded({{&fixed, "a", 2}, {&fixed, "b", 7, Role::shadow}, {&fixed, "c", 2, Role::on_refusal}});
-  const std::int64_t begin = parts_after(3);
-  const std::int64_t end = begin + kLimit;
-  EXPECT_EQ(
-      fitting.arguments,
-      packed({-1, 1'000, kNever, begin, end, 2, 0, begin, end, 7, 1, begin, end, 1, 2}) + fixed.packed());
+  const std::int64_t place = policies_after(3);
+  EXPECT_EQ(fitting.arguments, packed({-1, 1'000, kNever}) + sent(place, 1, 2) +
+                                   sent(place, 1, 7, Role::shadow) + sent(place, 1, 1, Role::on_refusal) +
+                                   fixed.packed());
 }
 
 TEST_F(Encoding, OnlyReadsForAPeekACostOfZeroAndWhatNeverFits) {
@@ -132,7 +132,7 @@ TEST_F(Encoding, SendsHowLongACallerWouldWait) {
 TEST_F(Encoding, SendsTheNumbersOfAPenaltyBehindThoseOfTheLimits) {
   const Plan strict("strict", {fixed_window(5, kMinute)}, Penalty{{8, 9}, true});
   const std::string arguments = encoded({{&strict, "a"}}).arguments;
-  EXPECT_EQ(arguments.substr(40), fixed.packed().substr(0, kLimit) + "\2\1" + packed({8, 8, 9, 9}));
+  EXPECT_EQ(arguments.substr(33), fixed.packed().substr(0, 57) + "\2\1" + packed({8, 8, 9, 9}));
 }
 
 TEST_F(Encoding, OfARefundSendsReceiptsInASecondArgument) {
@@ -141,10 +141,10 @@ TEST_F(Encoding, OfARefundSendsReceiptsInASecondArgument) {
   const ScriptCall call = refund_call({charges, Mode::consume, 77, true}, receipts, {"ol"}, scripts);
   EXPECT_EQ(call.keys, (std::vector<std::string>{"ol1:fixed:a", "ol1:bucket:b"}));
   EXPECT_EQ(call.script, &scripts.refund);
-  const std::int64_t first = 9 + 32 * 2;
+  const std::int64_t first = 9 + 18 * 2;
   const std::int64_t second = first + std::int64_t(fixed.packed().size());
-  EXPECT_EQ(call.arguments, packed({77, first, first + kLimit, 3, 0, second, second + kLimit, 2, 0}) +
-                                fixed.packed() + bucket.packed());
+  EXPECT_EQ(call.arguments,
+            packed({77}) + sent(first, 1, 3) + sent(second, 1, 2) + fixed.packed() + bucket.packed());
   EXPECT_EQ(call.receipts, packed({7, 1, 2, 3, 8, 4, 5, 6}));
   EXPECT_TRUE(call.evalsha().starts_with("*7\r\n")) << "the name, the hash, 2, two keys and two arguments";
 }

@@ -1,8 +1,8 @@
--- SHA1      2a173bf400c9a15172130050075cd772e147fd66
+-- SHA1      fb13e9a3002a8d49bd1dba78b254328948ce3124
 -- KEYS[1]   ol1:example:user:1
--- ARGV[1]   99 bytes, little-endian:
+-- ARGV[1]   85 bytes, little-endian:
 --           now -1
---           for ol1:example:user:1: limits begin at 41, limits end at 98, cost 1, role 0
+--           for ol1:example:user:1: policy at 27, number of limits 1, cost 1, role 0
 --           fixed_window of 10 per 1 minute: algorithm 1, tag acf940ca49794e19, then 10, 60000000, 0
 --           penalty: levels 0, extend 0, then nothing
 -- ARGV[2]   32 bytes, little-endian:
@@ -10,7 +10,7 @@
 --
 -- Gives back what a call has charged, as far as it still counts.
 -- KEYS      one per charge
--- ARGV[1]   now; per charge where its limits begin and end, its cost and its role; the policies
+-- ARGV[1]   now; per charge where its policy begins, how many limits it has, the cost and the role; the policies
 -- ARGV[2]   per charge the birth of its key, and per limit the state right after the charge
 -- returns   nothing
 local unpack, pack, args = struct.unpack, struct.pack, ARGV[1]
@@ -120,18 +120,19 @@ end
 local refund_of = {fixed_window_refund, sliding_window_refund, token_bucket_refund, sliding_log_refund, sliding_window_counter_refund, leaky_bucket_refund}
 local receipt = 1
 for k = 1, #KEYS do
-  local part, limits_end, cost, role
-  part, limits_end, cost, role, next_charge = unpack('<i8i8i8i8', args, next_charge)
+  local part, limit_count, cost, role
+  part, limit_count, cost, role, next_charge = unpack('<i8Bi8B', args, next_charge)
   -- get_value: reads a key.
   -- takes   k
   -- gives   found       the value of KEYS[k]; '' if there is none, or none that this library can have written
   --         MAX_VALUE   no value is longer: three times as much as sixteen full logs need, the most a policy can have
   local MAX_VALUE = 2^23
   local found = redis.pcall('GET', KEYS[k]) or ''
-  if #found == 0 and found ~= '' then -- an error, which is a table without a length
+  local length = #found
+  if length == 0 and found ~= '' then -- an error, which is a table without a length
     if string.sub(found.err, 1, 9) ~= 'WRONGTYPE' then return found end
     found = ''
-  elseif #found > MAX_VALUE then
+  elseif length > MAX_VALUE then
     found = ''
   end
   -- parse_value: checks a key's value, and reads its first record, which mostly is the one that is needed.
@@ -142,8 +143,8 @@ for k = 1, #KEYS do
   --         place   where the record that was read begins
   --         tag, size, expires, a, b, c   its head and its state; tag is nil if there is none that can hold a state
   local value, stop, place, birth, tag, size, expires, a, b, c = found, #found + 1, HEAD + 1
-  if place + RECORD + STATE <= stop then
-    birth, tag, size, expires, a, b, c = unpack('<c8c8I4i8i8i8i8', value)
+  if place + RECORD + STATE <= stop then -- numbers are read unsigned: negative ones are then too large
+    birth, tag, size, expires, a, b, c = unpack('<c8c8I4I8I8I8I8', value)
     place = place + RECORD + size
   end
   while place + RECORD <= stop do place = place + RECORD + unpack('<I4', value, place + 8) end
@@ -157,7 +158,7 @@ for k = 1, #KEYS do
   end
   local same_key = stop > 1 and birth == sub(ARGV[2], receipt, receipt + HEAD - 1)
   receipt = receipt + HEAD
-  for at = part, limits_end - 1, LIMIT do
+  for at = part, part + LIMIT * limit_count - 1, LIMIT do
     local algorithm, own, numbers = unpack('<Bc8', args, at)
     local first = same_key and HEAD + 1 or #value + 1
     while first <= #value and sub(value, first, first + 7) ~= own do

@@ -102,7 +102,7 @@ class TestTheCommand:
         assert done.stdout.startswith("-- SHA1      ")
         for line in [
             "-- KEYS[1]   ol1:example:user:1",
-            ", cost 1\n",
+            ", cost 1, number of limits 2\n",
             "sliding_window of 10 per 1 second",
         ]:
             assert line in done.stdout

@@ -1,7 +1,7 @@
--- SHA1      b802bb86896f04e607efa13ef2c3f57629460880
+-- SHA1      54d88dc6ce5777e7c21030e226caa3f5feae7042
 -- KEYS[1]   ol1:example:user:1
--- ARGV[1]   213 bytes, little-endian:
---           now -1, slack_ms 1000, patience 9223372036854775807, limits end at 212, cost 1
+-- ARGV[1]   206 bytes, little-endian:
+--           now -1, slack_ms 1000, patience 9223372036854775807, cost 1, number of limits 3
 --           fixed_window of 10 per 1 minute: algorithm 1, tag acf940ca49794e19, then 10, 60000000, 0
 --           sliding_window of 100 per 1 hour: algorithm 2, tag b4f635b1e0f89946, then 100, 72000000, 50
 --           token_bucket of 5 per 1 second burst 20: algorithm 3, tag b534fe6a91c06abe, then 20, 0, 200000, 1, 1, 0
@@ -9,13 +9,13 @@
 --
 -- Decides a call of one charge, which is enforced, and charges it.
 -- KEYS[1]
--- ARGV[1]   now, slack_ms, patience; where the limits end, cost; the policy
+-- ARGV[1]   now, slack_ms, patience, cost; how many limits; the policy
 -- returns   'C', now, the key's birth, per limit 12 bytes of its record's head and its state: it was charged
 --           'O', now: a calendar does not reach now, and nothing was written
 --           'F', now, the key's value as found: nothing was written
 --           'W', now, the key's birth, its value as found: it was locked
 local unpack, pack, args = struct.unpack, struct.pack, ARGV[1]
-local now, slack_ms, patience, limits_end, cost, part = unpack('<i8i8i8i8i8', args)
+local now, slack_ms, patience, cost, limit_count, part = unpack('<i8i8i8i8B', args)
 -- prelude: the names that all fragments share, besides those they list.
 -- takes   unpack, pack    of Redis' struct library
 --         args            ARGV[1], the arguments of the call
@@ -34,13 +34,13 @@ local MAX_TIME, EXACT = 2^53 - 2^50, 2^53
 local HEAD, RECORD, STATE, CELL, LIMIT = 8, 20, 24, 16, 57
 local k, shadow = 1, false
 -- charge: works out what a charge does to its key. Writes nothing.
--- takes   k, part, limits_end   the key; where its policy's limits begin and end in args
+-- takes   k, part, limit_count   the key; where its policy begins in args, and how many limits it has
 --         cost, shadow          the cost; whether the charge is only watched
 --         slack_ms, patience
 -- gives   found, birth    of the key
 --         admits, locked  whether all limits have room; whether a lock is in the way
 --         records, ttl    the value as charged; how long the key lives then, nil if as long as before
---         charged         what the reply says of it: birth, and each record's head without its tag, and state
+--         charged         what the reply says of it: each record's head without its tag, and state
 --         locking, locking_ttl   the value with another lock, if that is what a refusal comes to; nil if not
 
 -- get_value: reads a key.
@@ -49,10 +49,11 @@ local k, shadow = 1, false
 --         MAX_VALUE   no value is longer: three times as much as sixteen full logs need, the most a policy can have
 local MAX_VALUE = 2^23
 local found = redis.pcall('GET', KEYS[k]) or ''
-if #found == 0 and found ~= '' then -- an error, which is a table without a length
+local length = #found
+if length == 0 and found ~= '' then -- an error, which is a table without a length
   if string.sub(found.err, 1, 9) ~= 'WRONGTYPE' then return found end
   found = ''
-elseif #found > MAX_VALUE then
+elseif length > MAX_VALUE then
   found = ''
 end
 -- parse_value: checks a key's value, and reads its first record, which mostly is the one that is needed.
@@ -63,8 +64,8 @@ end
 --         place   where the record that was read begins
 --         tag, size, expires, a, b, c   its head and its state; tag is nil if there is none that can hold a state
 local value, stop, place, birth, tag, size, expires, a, b, c = found, #found + 1, HEAD + 1
-if place + RECORD + STATE <= stop then
-  birth, tag, size, expires, a, b, c = unpack('<c8c8I4i8i8i8i8', value)
+if place + RECORD + STATE <= stop then -- numbers are read unsigned: negative ones are then too large
+  birth, tag, size, expires, a, b, c = unpack('<c8c8I4I8I8I8I8', value)
   place = place + RECORD + size
 end
 while place + RECORD <= stop do place = place + RECORD + unpack('<I4', value, place + 8) end
@@ -77,7 +78,8 @@ elseif not birth then
   birth = string.sub(value, 1, HEAD)
 end
 local admits, locked, ttl, locking, locking_ttl = true, false
-local records, charged, old_expiry, new_expiry = birth, birth, 0, 0
+local records, charged, old_expiry, new_expiry = birth, '', 0, 0
+local limits_end = part + LIMIT * limit_count
 for at = part, limits_end - 1, LIMIT do
   local algorithm, own, x, y, z, others = unpack('<Bc8i8i8i8', args, at)
   -- find_record: finds the record of a limit. Mostly it was read already, as records stand in the order of limits.
@@ -88,21 +90,21 @@ for at = part, limits_end - 1, LIMIT do
   --         latest    the record's own time is before it, or the record is not valid
   --         cell, cells_end   its cells lie in value from cell to before cells_end
   --         cells, expiry     '' and nil, for the step to set
-  --         place, old_expiry   moved behind this record
+  --         place, old_expiry   moved behind this record; place may be behind stop
   local first, latest = place
   if tag ~= own then
     first, size, expires = HEAD + 1, 0, 0
     while first < stop and string.sub(value, first, first + 7) ~= own do
       first = first + RECORD + unpack('<I4', value, first + 8)
     end
-    if first < stop then size, expires = unpack('<I4i8', value, first + 8) end
-    if size >= STATE then a, b, c = unpack('<i8i8i8', value, first + RECORD) end
+    if first < stop then size, expires = unpack('<I4I8', value, first + 8) end
+    if size >= STATE then a, b, c = unpack('<I8I8I8', value, first + RECORD) end
   end
   local cell, cells_end, cells, expiry = first + RECORD + STATE, first + RECORD + size, ''
-  if first == place and first < stop then place = cells_end end
+  if first == place then place = cells_end end
   if
     expires > now and expires < EXACT and size >= STATE and (size - STATE) % CELL == 0
-    and a >= 0 and b >= 0 and c >= 0 and a < EXACT and b < EXACT and c < EXACT
+    and a < EXACT and b < EXACT and c < EXACT
   then
     latest = expires < MAX_TIME and expires or MAX_TIME
     if expires > old_expiry then old_expiry = expires end
@@ -282,7 +284,7 @@ for at = part, limits_end - 1, LIMIT do
   records, charged = records .. own .. head .. cells, charged .. head
   if expiry > new_expiry then new_expiry = expiry end
   tag = nil
-  if place + RECORD + STATE <= stop then tag, size, expires, a, b, c = unpack('<c8I4i8i8i8i8', value, place) end
+  if place + RECORD + STATE <= stop then tag, size, expires, a, b, c = unpack('<c8I4I8I8I8I8', value, place) end
 end
 if place < stop or not admits then
   -- find_lock: reads a key's lock, which is the last record.
@@ -365,7 +367,7 @@ if admits and not locked then
   else
     redis.call('SET', KEYS[1], records, 'KEEPTTL')
   end
-  return 'C' .. pack('<i8', now) .. charged
+  return 'C' .. pack('<i8', now) .. birth .. charged
 end
 if locking then
   redis.call('SET', KEYS[1], locking, 'PX', locking_ttl)

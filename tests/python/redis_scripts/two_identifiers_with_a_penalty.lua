@@ -1,17 +1,18 @@
--- SHA1      c7b7787545f4fe147060ccc2497ff1af18b7a3bc
+-- SHA1      48b796626db2d831f47c1c6181e165f765bbfc6e
 -- KEYS[1]   ol1:example:user:1
 -- KEYS[2]   ol1:example:user:2
--- ARGV[1]   179 bytes, little-endian:
+-- ARGV[1]   151 bytes, little-endian:
 --           now -1, slack_ms 1000, patience 9223372036854775807
---           for ol1:example:user:1: limits begin at 89, limits end at 146, cost 1, role 0
---           for ol1:example:user:2: limits begin at 89, limits end at 146, cost 1, role 0
+--           for ol1:example:user:1: policy at 61, number of limits 1, cost 1, role 0
+--           for ol1:example:user:2: policy at 61, number of limits 1, cost 1, role 0
 --           sliding_window of 10 per 1 minute: algorithm 2, tag 2d1e272905b80041, then 10, 1200000, 50
 --           penalty: levels 2, extend 0, then 60000000, 60000000, 300000000, 300000000
 --
 -- Decides a call of several charges, or of one that is not enforced, and charges it, all or nothing: everything is
 -- checked before anything is written.
 -- KEYS      one per charge
--- ARGV[1]   now, slack_ms, patience; per charge where its limits begin and end, its cost and its role; the policies
+-- ARGV[1]   now, slack_ms, patience; per charge where its policy begins, how many limits it has, the cost and the role;
+--           the policies
 -- returns   'C', now; per charge its key's birth, per limit 12 bytes of its record's head and its state: every charge
 --           was written
 --           'O', now: a calendar does not reach now, and nothing was written
@@ -43,17 +44,17 @@ local values, writes, ttls, on_refusal, locks = {false, false}, {false, false}
 local reply, complete = '', true
 
 for k = 1, #KEYS do
-  local part, limits_end, cost, role
-  part, limits_end, cost, role, next_charge = unpack('<i8i8i8i8', args, next_charge)
+  local part, limit_count, cost, role
+  part, limit_count, cost, role, next_charge = unpack('<i8Bi8B', args, next_charge)
   local shadow = role == SHADOW
   -- charge: works out what a charge does to its key. Writes nothing.
-  -- takes   k, part, limits_end   the key; where its policy's limits begin and end in args
+  -- takes   k, part, limit_count   the key; where its policy begins in args, and how many limits it has
   --         cost, shadow          the cost; whether the charge is only watched
   --         slack_ms, patience
   -- gives   found, birth    of the key
   --         admits, locked  whether all limits have room; whether a lock is in the way
   --         records, ttl    the value as charged; how long the key lives then, nil if as long as before
-  --         charged         what the reply says of it: birth, and each record's head without its tag, and state
+  --         charged         what the reply says of it: each record's head without its tag, and state
   --         locking, locking_ttl   the value with another lock, if that is what a refusal comes to; nil if not
 
   -- get_value: reads a key.
@@ -62,10 +63,11 @@ for k = 1, #KEYS do
   --         MAX_VALUE   no value is longer: three times as much as sixteen full logs need, the most a policy can have
   local MAX_VALUE = 2^23
   local found = redis.pcall('GET', KEYS[k]) or ''
-  if #found == 0 and found ~= '' then -- an error, which is a table without a length
+  local length = #found
+  if length == 0 and found ~= '' then -- an error, which is a table without a length
     if string.sub(found.err, 1, 9) ~= 'WRONGTYPE' then return found end
     found = ''
-  elseif #found > MAX_VALUE then
+  elseif length > MAX_VALUE then
     found = ''
   end
   -- parse_value: checks a key's value, and reads its first record, which mostly is the one that is needed.
@@ -76,8 +78,8 @@ for k = 1, #KEYS do
   --         place   where the record that was read begins
   --         tag, size, expires, a, b, c   its head and its state; tag is nil if there is none that can hold a state
   local value, stop, place, birth, tag, size, expires, a, b, c = found, #found + 1, HEAD + 1
-  if place + RECORD + STATE <= stop then
-    birth, tag, size, expires, a, b, c = unpack('<c8c8I4i8i8i8i8', value)
+  if place + RECORD + STATE <= stop then -- numbers are read unsigned: negative ones are then too large
+    birth, tag, size, expires, a, b, c = unpack('<c8c8I4I8I8I8I8', value)
     place = place + RECORD + size
   end
   while place + RECORD <= stop do place = place + RECORD + unpack('<I4', value, place + 8) end
@@ -90,7 +92,8 @@ for k = 1, #KEYS do
     birth = string.sub(value, 1, HEAD)
   end
   local admits, locked, ttl, locking, locking_ttl = true, false
-  local records, charged, old_expiry, new_expiry = birth, birth, 0, 0
+  local records, charged, old_expiry, new_expiry = birth, '', 0, 0
+  local limits_end = part + LIMIT * limit_count
   for at = part, limits_end - 1, LIMIT do
     local algorithm, own, x, y, z, others = unpack('<Bc8i8i8i8', args, at)
     -- find_record: finds the record of a limit. Mostly it was read already, as records stand in the order of limits.
@@ -101,21 +104,21 @@ for k = 1, #KEYS do
     --         latest    the record's own time is before it, or the record is not valid
     --         cell, cells_end   its cells lie in value from cell to before cells_end
     --         cells, expiry     '' and nil, for the step to set
-    --         place, old_expiry   moved behind this record
+    --         place, old_expiry   moved behind this record; place may be behind stop
     local first, latest = place
     if tag ~= own then
       first, size, expires = HEAD + 1, 0, 0
       while first < stop and string.sub(value, first, first + 7) ~= own do
         first = first + RECORD + unpack('<I4', value, first + 8)
       end
-      if first < stop then size, expires = unpack('<I4i8', value, first + 8) end
-      if size >= STATE then a, b, c = unpack('<i8i8i8', value, first + RECORD) end
+      if first < stop then size, expires = unpack('<I4I8', value, first + 8) end
+      if size >= STATE then a, b, c = unpack('<I8I8I8', value, first + RECORD) end
     end
     local cell, cells_end, cells, expiry = first + RECORD + STATE, first + RECORD + size, ''
-    if first == place and first < stop then place = cells_end end
+    if first == place then place = cells_end end
     if
       expires > now and expires < EXACT and size >= STATE and (size - STATE) % CELL == 0
-      and a >= 0 and b >= 0 and c >= 0 and a < EXACT and b < EXACT and c < EXACT
+      and a < EXACT and b < EXACT and c < EXACT
     then
       latest = expires < MAX_TIME and expires or MAX_TIME
       if expires > old_expiry then old_expiry = expires end
@@ -295,7 +298,7 @@ for k = 1, #KEYS do
     records, charged = records .. own .. head .. cells, charged .. head
     if expiry > new_expiry then new_expiry = expiry end
     tag = nil
-    if place + RECORD + STATE <= stop then tag, size, expires, a, b, c = unpack('<c8I4i8i8i8i8', value, place) end
+    if place + RECORD + STATE <= stop then tag, size, expires, a, b, c = unpack('<c8I4I8I8I8I8', value, place) end
   end
   if place < stop or not admits then
     -- find_lock: reads a key's lock, which is the last record.
@@ -389,7 +392,7 @@ for k = 1, #KEYS do
     locks = locks or {}
     locks[k] = {value = locking, ttl = locking_ttl, status = status}
   end
-  reply, complete = reply .. charged, complete and writes[k]
+  reply, complete = reply .. birth .. charged, complete and writes[k]
 end
 
 -- A call that passes charges all but its on_refusal limits. One that is refused charges only those, and may lock.
