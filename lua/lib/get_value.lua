@@ -1,7 +1,7 @@
 -- get_value: reads a key.
 -- takes   k
 -- gives   found       the value of KEYS[k]; '' if there is none, or none that this library can have written
---         MAX_VALUE   no value is longer: three times as much as sixteen full logs need, the most a policy can have
+--         MAX_VALUE   the longest value that counts: eight times the most that one call may cover
 local MAX_VALUE = 2^23
 local found = redis.pcall('GET', KEYS[k]) or ''
 local length = #found

@@ -161,7 +161,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("limits", metavar="LIMITS", help='such as "10/second; 120/minute"')
     parser.add_argument("--algorithm", metavar="NAME", help=f"what LIMITS mean: {', '.join(ALGORITHMS)}")
     parser.add_argument(
-        "--penalty", metavar="SECONDS", type=_durations, help="the levels of a penalty, such as 60,300"
+        "--penalty",
+        metavar="SECONDS",
+        type=_durations,
+        help="seconds for which an identifier that exceeds a limit is locked, such as 60,300",
     )
     parser.add_argument("--extend", action="store_true", help="hits while locked make the lock last longer")
     parser.add_argument(
