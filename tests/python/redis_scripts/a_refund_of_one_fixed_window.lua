@@ -1,4 +1,4 @@
--- SHA1      fb13e9a3002a8d49bd1dba78b254328948ce3124
+-- SHA1      444a48473839fb5da77e46b97bca783969f138c9
 -- KEYS[1]   ol1:example:user:1
 -- ARGV[1]   85 bytes, little-endian:
 --           now -1
@@ -125,7 +125,7 @@ for k = 1, #KEYS do
   -- get_value: reads a key.
   -- takes   k
   -- gives   found       the value of KEYS[k]; '' if there is none, or none that this library can have written
-  --         MAX_VALUE   no value is longer: three times as much as sixteen full logs need, the most a policy can have
+  --         MAX_VALUE   the longest value that counts: eight times the most that one call may cover
   local MAX_VALUE = 2^23
   local found = redis.pcall('GET', KEYS[k]) or ''
   local length = #found

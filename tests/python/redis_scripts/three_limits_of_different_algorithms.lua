@@ -1,4 +1,4 @@
--- SHA1      54d88dc6ce5777e7c21030e226caa3f5feae7042
+-- SHA1      d2cda59ed7a8da1ca38ab2595ba7b0f0521ebd23
 -- KEYS[1]   ol1:example:user:1
 -- ARGV[1]   206 bytes, little-endian:
 --           now -1, slack_ms 1000, patience 9223372036854775807, cost 1, number of limits 3
@@ -46,7 +46,7 @@ local k, shadow = 1, false
 -- get_value: reads a key.
 -- takes   k
 -- gives   found       the value of KEYS[k]; '' if there is none, or none that this library can have written
---         MAX_VALUE   no value is longer: three times as much as sixteen full logs need, the most a policy can have
+--         MAX_VALUE   the longest value that counts: eight times the most that one call may cover
 local MAX_VALUE = 2^23
 local found = redis.pcall('GET', KEYS[k]) or ''
 local length = #found

@@ -1,4 +1,4 @@
--- SHA1      48b796626db2d831f47c1c6181e165f765bbfc6e
+-- SHA1      d1e2f76eb55c4565fd4851c6a553694eb5ebcad4
 -- KEYS[1]   ol1:example:user:1
 -- KEYS[2]   ol1:example:user:2
 -- ARGV[1]   151 bytes, little-endian:
@@ -60,7 +60,7 @@ for k = 1, #KEYS do
   -- get_value: reads a key.
   -- takes   k
   -- gives   found       the value of KEYS[k]; '' if there is none, or none that this library can have written
-  --         MAX_VALUE   no value is longer: three times as much as sixteen full logs need, the most a policy can have
+  --         MAX_VALUE   the longest value that counts: eight times the most that one call may cover
   local MAX_VALUE = 2^23
   local found = redis.pcall('GET', KEYS[k]) or ''
   local length = #found
