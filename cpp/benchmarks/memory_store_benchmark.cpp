@@ -18,12 +18,12 @@ constexpr Micros kMinute = 60'000'000;
 Limit window(Micros period) { return Limit("sliding_window", std::vector<std::int64_t>{kPlenty, period, 0}); }
 
 /// One call after another on the same charges, folded.
-void decide_repeatedly(benchmark::State& state, const Plan& plan, std::size_t identifiers, std::size_t keys,
-                       bool shuffled = false) {
+void decide_repeatedly(benchmark::State& state, const CompiledPolicy& policy, std::size_t identifiers,
+                       std::size_t keys, bool shuffled = false) {
   MemoryStore store(2'000'000, std::size_t{1} << 30);
   std::vector<std::string> names;
   for (std::size_t i = 0; i < keys; ++i) names.push_back("ip:" + std::to_string(i));
-  const std::size_t pairs = identifiers * plan.size();
+  const std::size_t pairs = identifiers * policy.size();
   std::vector<Status> status(pairs);
   std::vector<std::int64_t> remaining(pairs);
   std::vector<Micros> retry(pairs), reset(pairs), delay(pairs), time(1);
@@ -32,7 +32,7 @@ void decide_repeatedly(benchmark::State& state, const Plan& plan, std::size_t id
   std::vector<Charge> charges(identifiers);
   std::size_t next = 0;
   const auto decide_next = [&] {
-    for (Charge& charge : charges) charge = {&plan, names[next++ % keys]};
+    for (Charge& charge : charges) charge = {&policy, names[next++ % keys]};
     const Call call{charges};
     store.decide({&call, 1}, rows, time, {});
   };
@@ -44,17 +44,20 @@ void decide_repeatedly(benchmark::State& state, const Plan& plan, std::size_t id
   }
 }
 
-void one_limit(benchmark::State& state) { decide_repeatedly(state, Plan("p", {window(kMinute)}), 1, 1); }
+void one_limit(benchmark::State& state) {
+  decide_repeatedly(state, CompiledPolicy("p", {window(kMinute)}), 1, 1);
+}
 void one_limit_many_keys(benchmark::State& state) {
-  decide_repeatedly(state, Plan("p", {window(kMinute)}), 1, 30'000);
+  decide_repeatedly(state, CompiledPolicy("p", {window(kMinute)}), 1, 30'000);
 }
 void three_limits_two_identifiers(benchmark::State& state) {
-  decide_repeatedly(state, Plan("p", {window(1'000'000), window(kMinute), window(60 * kMinute)}), 2, 2);
+  decide_repeatedly(state, CompiledPolicy("p", {window(1'000'000), window(kMinute), window(60 * kMinute)}), 2,
+                    2);
 }
 
 /// Keys in an order that no cache could foresee.
 void one_limit_random_keys(benchmark::State& state) {
-  decide_repeatedly(state, Plan("p", {window(60 * kMinute)}), 1, std::size_t(state.range(0)), true);
+  decide_repeatedly(state, CompiledPolicy("p", {window(60 * kMinute)}), 1, std::size_t(state.range(0)), true);
 }
 
 BENCHMARK(one_limit);

@@ -68,7 +68,7 @@ class ChargeList {
   void add(PyObject* policy, PyObject* identifier, Cost cost, Role role = Role::enforce) {
     if (size_ == kMaxCharges) raise_value_error(kTooManyCharges);
     subjects_.emplace(size_, policy, identifier, cost, role);
-    charges_.emplace(size_, &plan_of(policy), bytes_.view(identifier), cost, role);
+    charges_.emplace(size_, &compiled(policy), bytes_.view(identifier), cost, role);
     ++size_;
   }
 
@@ -77,7 +77,7 @@ class ChargeList {
     const Charge& newest = charges_[size_ - 1];
     return std::any_of(charges_.data(), charges_.data() + size_ - 1, [&](const Charge& earlier) {
       return earlier.identifier == newest.identifier &&
-             (earlier.plan == newest.plan || earlier.plan->identity() == newest.plan->identity());
+             (earlier.policy == newest.policy || earlier.policy->identity() == newest.policy->identity());
     });
   }
   void drop_newest() { --size_; }
@@ -88,7 +88,7 @@ class ChargeList {
     const Subject& newest = subjects_[size_ - 1];
     return std::any_of(subjects_.data(), subjects_.data() + size_ - 1, [&](const Subject& earlier) {
       return earlier.policy != newest.policy &&
-             plan_of(earlier.policy).identity() == plan_of(newest.policy).identity() &&
+             compiled(earlier.policy).identity() == compiled(newest.policy).identity() &&
              (!have_same_numbers(earlier.policy, newest.policy) ||
               !have_same_numbers(local_policy_of(earlier.policy), local_policy_of(newest.policy)));
     });
@@ -98,7 +98,7 @@ class ChargeList {
   void check_cells() const {
     constexpr std::int64_t kMaxCells = 65'536;
     std::int64_t cells = 0;
-    for (const Charge& charge : charges()) cells += charge.plan->max_cells();
+    for (const Charge& charge : charges()) cells += charge.policy->max_cells();
     if (cells > kMaxCells) {
       raise_value_error(
           "a call covers at most 65,536 blocks and log entries over all its identifiers and limits: "
@@ -112,7 +112,7 @@ class ChargeList {
 
  private:
   static bool have_same_numbers(PyObject* policy, PyObject* other) {
-    return plan_of(policy).packed() == plan_of(other).packed();
+    return compiled(policy).packed() == compiled(other).packed();
   }
 
   std::size_t size_ = 0;

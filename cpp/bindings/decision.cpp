@@ -74,7 +74,7 @@ struct RowOwner {
 std::optional<RowOwner> binding_row_owner(DecisionObject& decision) {
   std::size_t row = decision.answer.binding_row;
   for (const Subject& subject : subjects_of(decision)) {
-    const std::size_t limits = plan_of(subject.policy).size();
+    const std::size_t limits = compiled(subject.policy).size();
     if (row < limits) return RowOwner{&subject, row};
     row -= limits;
   }
@@ -82,7 +82,7 @@ std::optional<RowOwner> binding_row_owner(DecisionObject& decision) {
 }
 
 PyObject* limit_object(const RowOwner& owner) {
-  const std::size_t place = plan_of(owner.subject->policy).limits()[owner.limit].place;
+  const std::size_t place = compiled(owner.subject->policy).limits()[owner.limit].place;
   return Py_NewRef(PyTuple_GET_ITEM(limits_of(owner.subject->policy), Py_ssize_t(place)));
 }
 
@@ -123,7 +123,7 @@ PyObject* get_refused_by_meta(PyObject* self, void*) {
   const Rows rows = rows_in(of(self));
   std::size_t row = 0;
   for (const Subject& subject : subjects_of(of(self))) {
-    for (std::size_t limits = plan_of(subject.policy).size(); limits > 0; --limits, ++row) {
+    for (std::size_t limits = compiled(subject.policy).size(); limits > 0; --limits, ++row) {
       if (subject.role == Role::on_refusal && rows.status[row] != Status::ok) Py_RETURN_TRUE;
     }
   }
@@ -152,7 +152,7 @@ PyObject* get_details(PyObject* self, void*) {
     Object details = Object::steal(checked(PyTuple_New(Py_ssize_t(decision.row_count))));
     std::size_t first = 0;
     for (const Subject& subject : subjects_of(decision)) {
-      const auto& limits = plan_of(subject.policy).limits();
+      const auto& limits = compiled(subject.policy).limits();
       for (std::size_t i = 0; i < limits.size(); ++i) {
         Object item = detail(type, rows, {&subject, i}, first + i);
         PyTuple_SET_ITEM(details.get(), Py_ssize_t(first + limits[i].place), item.release());
@@ -248,7 +248,7 @@ PyObject* with_shadows_enforced(PyObject* self, PyObject*) {
 void postpone(std::span<const Subject> subjects, const Rows& rows, bool was_allowed, Micros wait) {
   std::size_t row = 0;
   for (const Subject& subject : subjects) {
-    for (std::size_t limits = plan_of(subject.policy).size(); limits > 0; --limits, ++row) {
+    for (std::size_t limits = compiled(subject.policy).size(); limits > 0; --limits, ++row) {
       rows.status[row] = std::max(rows.status[row], Status::over);
       rows.retry_after[row] = std::max(rows.retry_after[row], wait);
       if (was_allowed) rows.remaining[row] += subject.cost;
@@ -419,7 +419,7 @@ Micros& NewDecision::time() const { return of(decision_).time; }
 PyObject* NewDecision::finish(PyObject* cost, Source source) {
   std::vector<Charge> charges;
   for (const Subject& subject : subjects()) {
-    charges.push_back({&plan_of(subject.policy), {}, subject.cost, subject.role});
+    charges.push_back({&compiled(subject.policy), {}, subject.cost, subject.role});
   }
   return finish(fold(charges, rows()), cost, source);
 }

@@ -130,24 +130,24 @@ std::string_view text_in(PyObject* string) {
 struct Group {
   std::size_t first_row;
   std::size_t charges;
-  const Plan& plan;
+  const CompiledPolicy& policy;
 
   [[nodiscard]] State state(const Rows& rows, std::size_t canonical) const {
     State state;
     for (std::size_t charge = 0; charge < charges; ++charge) {
-      state.add(rows, first_row + charge * plan.size() + canonical);
+      state.add(rows, first_row + charge * policy.size() + canonical);
     }
     return state;
   }
 };
 
 void append_group(std::string& text, const Group& group, const Rows& rows, PyObject* keys) {
-  const auto& limits = group.plan.limits();
+  const auto& limits = group.policy.limits();
   if (!PyTuple_Check(keys) || PyTuple_GET_SIZE(keys) != Py_ssize_t(limits.size())) {
     raise_value_error("name one key per limit of a policy, or None");
   }
   for (std::size_t place = 0; place < limits.size(); ++place) {
-    const auto limit = std::ranges::find(limits, place, &PlannedLimit::place);
+    const auto limit = std::ranges::find(limits, place, &CompiledLimit::place);
     if (!text.empty()) text += ", ";
     text += text_in(PyTuple_GET_ITEM(keys, Py_ssize_t(place)));
     append(text, group.state(rows, std::size_t(limit - limits.begin())));
@@ -161,10 +161,10 @@ std::string field_of(const DecisionParts& decision, PyObject* keys) {
   Py_ssize_t policy = 0;
   std::size_t row = 0;
   for (std::size_t i = 0; i < subjects.size(); ++policy) {
-    Group group{row, 0, plan_of(subjects[i].policy)};
+    Group group{row, 0, compiled(subjects[i].policy)};
     PyObject* const same = subjects[i].policy;
     for (; i < subjects.size() && subjects[i].policy == same; ++i) ++group.charges;
-    row += group.charges * group.plan.size();
+    row += group.charges * group.policy.size();
     if (policy >= PyTuple_GET_SIZE(keys)) raise_value_error("name the keys of each policy, or None");
     PyObject* const shown = PyTuple_GET_ITEM(keys, policy);
     if (shown != Py_None) append_group(text, group, decision.rows, shown);

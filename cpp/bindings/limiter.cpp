@@ -63,7 +63,7 @@ PyObject* reset(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
     std::vector<std::string_view> identifiers;
     for (Py_ssize_t i = 0; i < count; ++i) identifiers.push_back(bytes.view(arguments[i]));
     const auto reset = [&](Store& store, const Interrupted& interrupted) {
-      store.reset(plan_of(policy.get()), identifiers, interrupted);
+      store.reset(compiled(policy.get()), identifiers, interrupted);
     };
     ask_store(limiter, reset);
     if (has_local_fallback(limiter)) reset(*local_fallback_store(limiter), kInterrupted);
@@ -76,10 +76,10 @@ PyObject* reset_all(PyObject* self, PyObject*) {
     const LimiterState& limiter = state_of(self);
     const Object policy = Object::borrow(limiter.policy.get());
     without_gil([&](const Interrupted& interrupted) {
-      limiter.store->reset_all(plan_of(policy.get()), interrupted);
+      limiter.store->reset_all(compiled(policy.get()), interrupted);
     });
     if (has_local_fallback(limiter))
-      local_fallback_store(limiter)->reset_all(plan_of(policy.get()), kInterrupted);
+      local_fallback_store(limiter)->reset_all(compiled(policy.get()), kInterrupted);
     return Py_NewRef(Py_None);
   });
 }
@@ -142,7 +142,7 @@ void refund_charges(LimiterState& limiter, const RefundableCharges& charged, Ref
 }
 
 bool is_any(std::span<const Receipt> receipts) {
-  return std::ranges::any_of(receipts, [](const Receipt& receipt) { return receipt.birth > 0; });
+  return std::ranges::any_of(receipts, [](const Receipt& receipt) { return receipt.created_at > 0; });
 }
 
 /// What was charged to some of the subjects, chosen by their places.
@@ -151,7 +151,7 @@ class PartOfCharges {
   PartOfCharges(const RefundableCharges& whole, PyObject* places) : source_(whole.source) {
     std::size_t first = 0;
     for (std::size_t place = 0; place < whole.subjects.size(); ++place) {
-      const std::size_t rows = plan_of(whole.subjects[place].policy).size();
+      const std::size_t rows = compiled(whole.subjects[place].policy).size();
       if (contains(places, place)) add(whole.subjects[place], whole.receipts.subspan(first, rows));
       first += rows;
     }
@@ -191,8 +191,8 @@ void refund_or_log(LimiterState& limiter, const RefundableCharges& charged, Refu
 // without a name is of no limiter's policy.
 void check_is_about(PyObject* decision, const LimiterState& limiter) {
   const DecisionParts parts = parts_of(decision);
-  const PolicyIdentity& own = plan_of(limiter.policy.get()).identity();
-  const auto is_own = [&](const Subject& subject) { return plan_of(subject.policy).identity() == own; };
+  const PolicyIdentity& own = compiled(limiter.policy.get()).identity();
+  const auto is_own = [&](const Subject& subject) { return compiled(subject.policy).identity() == own; };
   if (is_any(parts.rows.receipt) && std::ranges::none_of(parts.subjects, is_own)) {
     raise_value_error("this decision is about other policies: refund it with the limiter that made it");
   }
@@ -253,7 +253,7 @@ PyObject* unlike_limits(PyObject* self, PyObject* other) {
     PyObject* const mine = state_of(self).policy.get();
     PyObject* const theirs = state_of(other).policy.get();
     Object pairs = Object::steal(checked(PyList_New(0)));
-    for (const auto& [place, other_place] : unlike_places(plan_of(mine), plan_of(theirs))) {
+    for (const auto& [place, other_place] : unlike_places(compiled(mine), compiled(theirs))) {
       const Object pair =
           Object::steal(checked(PyTuple_Pack(2, PyTuple_GET_ITEM(limits_of(mine), Py_ssize_t(place)),
                                              PyTuple_GET_ITEM(limits_of(theirs), Py_ssize_t(other_place)))));
@@ -285,7 +285,7 @@ PyObject* set_limits(PyObject* self, PyObject* arguments) {
     if (!PyArg_ParseTuple(arguments, "O!O", &PyTuple_Type, &limits, &local_limits)) throw PythonError{};
     LimiterState& limiter = state_of(self);
     const Object old = Object::borrow(limiter.policy.get());
-    Object policy = policy_of(plan_of(old.get()).identity(), limits, penalty_of(old.get()), local_limits);
+    Object policy = policy_of(compiled(old.get()).identity(), limits, penalty_of(old.get()), local_limits);
     limiter.policy = std::move(policy);
     return Py_NewRef(Py_None);
   });

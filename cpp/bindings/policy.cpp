@@ -12,7 +12,7 @@ namespace overlimit::python {
 namespace {
 
 struct PolicyObject {
-  PyObject_HEAD Plan* plan;
+  PyObject_HEAD CompiledPolicy* compiled;
   PyObject* name;
   PyObject* limits;
   PyObject* penalty;
@@ -52,19 +52,19 @@ std::string text_of(PyObject* name) {
   return PyUnicode_AsUTF8(shown.get());
 }
 
-std::unique_ptr<Plan> compile(const PolicyIdentity& identity, PyObject* limits, PyObject* penalty) {
+std::unique_ptr<CompiledPolicy> compile(const PolicyIdentity& identity, PyObject* limits, PyObject* penalty) {
   std::vector<Limit> compiled;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(limits); ++i) {
     PyObject* const limit = PyTuple_GET_ITEM(limits, i);
     const Object core = Object::steal(checked(PyObject_GetAttrString(limit, "_core_limit")));
     compiled.push_back(limit_from(core.get()));
   }
-  return std::make_unique<Plan>(identity, compiled, penalty_from(penalty));
+  return std::make_unique<CompiledPolicy>(identity, compiled, penalty_from(penalty));
 }
 
 void destroy(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
-  delete of(self).plan;
+  delete of(self).compiled;
   Py_XDECREF(of(self).name);
   Py_XDECREF(of(self).limits);
   Py_XDECREF(of(self).penalty);
@@ -97,12 +97,12 @@ PolicyIdentity identity_from(PyObject* name) {
 }
 
 Object new_policy(const PolicyIdentity& identity, PyObject* limits, PyObject* penalty, Object local_policy) {
-  std::unique_ptr<Plan> plan = compile(identity, limits, penalty);
+  std::unique_ptr<CompiledPolicy> compiled = compile(identity, limits, penalty);
   Object name = identity.has_name() ? text_of(identity.name().c_str()) : Object::borrow(Py_None);
   checked(name.get());
   auto* policy = PyObject_New(PolicyObject, policy_type);
   Object object = Object::steal(checked(reinterpret_cast<PyObject*>(policy)));
-  policy->plan = plan.release();
+  policy->compiled = compiled.release();
   policy->name = name.release();
   policy->limits = Py_NewRef(limits);
   policy->penalty = Py_NewRef(penalty);
@@ -110,7 +110,7 @@ Object new_policy(const PolicyIdentity& identity, PyObject* limits, PyObject* pe
   return object;
 }
 
-const Plan& plan_of(PyObject* policy) { return *of(policy).plan; }
+const CompiledPolicy& compiled(PyObject* policy) { return *of(policy).compiled; }
 PyObject* limits_of(PyObject* policy) { return of(policy).limits; }
 PyObject* name_of(PyObject* policy) { return of(policy).name; }
 PyObject* penalty_of(PyObject* policy) { return of(policy).penalty; }

@@ -5,7 +5,7 @@
 #include <Python.h>
 
 #include "object.hpp"
-#include "overlimit/plan.hpp"
+#include "overlimit/compiled_policy.hpp"
 
 namespace overlimit::python {
 
@@ -20,9 +20,9 @@ PolicyIdentity identity_from(PyObject* name);
 Object new_policy(const PolicyIdentity& identity, PyObject* limits, PyObject* penalty,
                   Object local_policy = {});
 
-/// Of a policy: its plan, the tuple of its limits as given, its name (or None) and its penalty (all
-/// borrowed).
-const Plan& plan_of(PyObject* policy);
+/// Of a policy: what the engine decides by, the tuple of its limits as given, its name (or None) and its
+/// penalty (all borrowed).
+const CompiledPolicy& compiled(PyObject* policy);
 PyObject* limits_of(PyObject* policy);
 PyObject* name_of(PyObject* policy);
 PyObject* penalty_of(PyObject* policy);

@@ -41,15 +41,15 @@ inline pybind11::tuple redis_script(const std::string& which, std::string name,
     throw pybind11::value_error("identifiers must be 1 to " + std::to_string(kMaxCharges) + " texts, not " +
                                 std::to_string(views.size()));
   }
-  const Plan plan(std::move(name), known, std::move(locks));
-  const redis::ScriptListing listing = redis::script_listing(script_use_from(which), plan, views, {});
+  const CompiledPolicy compiled(std::move(name), known, std::move(locks));
+  const redis::ScriptListing listing = redis::script_listing(script_use_from(which), compiled, views, {});
   pybind11::list keys;
   pybind11::list arguments;
   pybind11::list order;
   for (const std::string& key : listing.keys) keys.append(pybind11::bytes(key));
   for (const std::string& argument : listing.arguments) arguments.append(pybind11::bytes(argument));
-  for (const PlannedLimit& planned : plan.limits()) {
-    order.append(pybind11::make_tuple(planned.place, planned.limit.packed().size()));
+  for (const CompiledLimit& each : compiled.limits()) {
+    order.append(pybind11::make_tuple(each.place, each.limit.packed().size()));
   }
   return pybind11::make_tuple(listing.sha1, listing.text, keys, arguments, order);
 }

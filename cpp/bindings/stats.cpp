@@ -44,9 +44,9 @@ Object latency_dict(const Stats& stats) {
 }
 
 bool has_one_of(const LimiterState& limiter, std::span<const Charge> charges, ChargeBits crowded) {
-  const PolicyIdentity& own = plan_of(limiter.policy.get()).identity();
+  const PolicyIdentity& own = compiled(limiter.policy.get()).identity();
   for (ChargeBits left = crowded; left != 0; left &= left - 1) {
-    if (charges[std::size_t(std::countr_zero(left))].plan->identity() == own) return true;
+    if (charges[std::size_t(std::countr_zero(left))].policy->identity() == own) return true;
   }
   return false;
 }

@@ -2,7 +2,7 @@
 -- takes   k, part, limit_count   the key; where its policy begins in args, and how many limits it has
 --         cost, shadow          the cost; whether the charge is only watched
 --         slack_ms, patience
--- gives   found, birth    of the key
+-- gives   found, created_at    of the key
 --         admits, locked  whether all limits have room; whether a lock is in the way
 --         records, ttl    the value as charged; how long the key lives then, nil if as long as before
 --         charged         what the reply says of it: each record's head without its tag, and state
@@ -11,7 +11,7 @@
 --[[ get_value ]]
 --[[ parse_value ]]
 local admits, locked, ttl, locking, locking_ttl = true, false
-local records, charged, old_expiry, new_expiry = birth, '', 0, 0
+local records, charged, old_expiry, new_expiry = created_at, '', 0, 0
 local limits_end = part + LIMIT * limit_count
 for at = part, limits_end - 1, LIMIT do
   local algorithm, own, x, y, z, others = unpack('<Bc8i8i8i8', args, at)

@@ -1,7 +1,7 @@
 -- lock_after_refusal: what a refusal does to the lock. A violation takes the penalty's next level, of which the last
 -- repeats; a hit while locked may start the lock anew. Callers who wait for their turn are never punished.
 -- takes   locked, shadow, cost, limits_end, patience, slack_ms   as in charge
---         value, stop, birth
+--         value, stop, created_at
 --         LOCK, lock_time, lock_finish, lock_level, lock_by_hand   of find_lock
 -- gives   locking, locking_ttl   of set_lock
 local levels, extends = string.byte(args, limits_end, limits_end + 1)

@@ -5,7 +5,7 @@
 -- gives   now, injected   the time of the call in us, and whether it is that of the caller's clock
 --         MAX_TIME        times are below it
 --         EXACT           integers from 0 to below it are exact in a double; no other number counts
---         HEAD, RECORD, STATE, CELL   bytes of a value's birth, a record's head, its state and each of its cells
+--         HEAD, RECORD, STATE, CELL   bytes of a value's time of creation, a record's head, its state and each of its cells
 --         LIMIT           bytes of a limit in args: its algorithm, its tag and six numbers
 local injected = now >= 0
 if not injected then

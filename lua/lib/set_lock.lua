@@ -1,5 +1,5 @@
 -- set_lock: puts a lock into a value. Writes nothing.
--- takes   value, stop, birth, slack_ms, LOCK, lock_time, lock_finish, lock_level, lock_by_hand
+-- takes   value, stop, created_at, slack_ms, LOCK, lock_time, lock_finish, lock_level, lock_by_hand
 --         memory   for how long the level is remembered after the lock's finish
 -- gives   locking, locking_ttl   the value with that lock; how long its key lives then
 local others, last, from = '', math.min(lock_finish + memory, EXACT - 1), HEAD + 1
@@ -11,4 +11,4 @@ while from < stop do
   end
   from = from + RECORD + size
 end
-locking, locking_ttl = birth .. others .. lock, math.ceil((last - now) / 1000) + slack_ms
+locking, locking_ttl = created_at .. others .. lock, math.ceil((last - now) / 1000) + slack_ms

@@ -1,10 +1,10 @@
 -- Decides a call of one charge, which is enforced, and charges it.
 -- KEYS[1]
 -- ARGV[1]   now, slack_ms, patience, cost; how many limits; the policy
--- returns   'C', now, the key's birth, per limit 12 bytes of its record's head and its state: it was charged
+-- returns   'C', now, when the key was created, per limit 12 bytes of its record's head and its state: it was charged
 --           'O', now: a calendar does not reach now, and nothing was written
 --           'F', now, the key's value as found: nothing was written
---           'W', now, the key's birth, its value as found: it was locked
+--           'W', now, when the key was created, its value as found: it was locked
 local unpack, pack, args = struct.unpack, struct.pack, ARGV[1]
 local now, slack_ms, patience, cost, limit_count, part = unpack('<i8i8i8i8B', args)
 --[[ prelude ]]
@@ -16,10 +16,10 @@ if admits and not locked then
   else
     redis.call('SET', KEYS[1], records, 'KEEPTTL')
   end
-  return 'C' .. pack('<i8', now) .. birth .. charged
+  return 'C' .. pack('<i8', now) .. created_at .. charged
 end
 if locking then
   redis.call('SET', KEYS[1], locking, 'PX', locking_ttl)
-  return 'W' .. pack('<i8', now) .. birth .. found
+  return 'W' .. pack('<i8', now) .. created_at .. found
 end
 return 'F' .. pack('<i8', now) .. found

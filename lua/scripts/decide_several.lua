@@ -3,11 +3,11 @@
 -- KEYS      one per charge
 -- ARGV[1]   now, slack_ms, patience; per charge where its policy begins, how many limits it has, the cost and the role;
 --           the policies
--- returns   'C', now; per charge its key's birth, per limit 12 bytes of its record's head and its state: every charge
+-- returns   'C', now; per charge when its key was created, per limit 12 bytes of its record's head and its state: every charge
 --           was written
 --           'O', now: a calendar does not reach now, and nothing was written
 --           'F', now; per key its value as found, and before each but the last its size: nothing was written
---           'W', now, per key its birth, or 0 if the charge does not pass; the values as for 'F': something was
+--           'W', now, per key when it was created, or 0 if the charge does not pass; the values as for 'F': something was
 --           written, or locked
 local unpack, pack, args = struct.unpack, struct.pack, ARGV[1]
 local now, slack_ms, patience, next_charge = unpack('<i8i8i8', args)
@@ -40,7 +40,7 @@ for k = 1, #KEYS do
     locks = locks or {}
     locks[k] = {value = locking, ttl = locking_ttl, status = status}
   end
-  reply, complete = reply .. birth .. charged, complete and writes[k]
+  reply, complete = reply .. created_at .. charged, complete and writes[k]
 end
 
 -- A call that passes charges all but its on_refusal limits. One that is refused charges only those, and may lock.

@@ -1,7 +1,7 @@
 -- Gives back what a call has charged, as far as it still counts.
 -- KEYS      one per charge
 -- ARGV[1]   now; per charge where its policy begins, how many limits it has, the cost and the role; the policies
--- ARGV[2]   per charge the birth of its key, and per limit the state right after the charge
+-- ARGV[2]   per charge when its key was created, and per limit the state right after the charge
 -- returns   nothing
 local unpack, pack, args = struct.unpack, struct.pack, ARGV[1]
 local now, next_charge = unpack('<i8', args)
@@ -32,7 +32,7 @@ for k = 1, #KEYS do
   part, limit_count, cost, role, next_charge = unpack('<i8Bi8B', args, next_charge)
   --[[ get_value ]]
   --[[ parse_value ]]
-  local same_key = stop > 1 and birth == sub(ARGV[2], receipt, receipt + HEAD - 1)
+  local same_key = stop > 1 and created_at == sub(ARGV[2], receipt, receipt + HEAD - 1)
   receipt = receipt + HEAD
   for at = part, part + LIMIT * limit_count - 1, LIMIT do
     local algorithm, own, numbers = unpack('<Bc8', args, at)

@@ -101,7 +101,7 @@ class Script:
         yield f"penalty: levels {levels}, extend {extends}, then {', '.join(map(str, times)) or 'nothing'}"
 
     def _receipts(self) -> Iterator[str]:
-        yield "zeros here: per key its birth, and per limit its state right after the charge"
+        yield "zeros here: per key when it was created, and per limit its state right after the charge"
 
 
 def script_for(

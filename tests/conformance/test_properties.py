@@ -172,7 +172,7 @@ def test_the_order_of_limits_does_not_show_in_redis(redis_store, value_of, polic
         move(clock, us)
         assert bool(one.hit(who, cost=cost)) == bool(other.hit(who, cost=cost))
         values = [value_of(limiter, who) for limiter in (one, other)]
-        assert len({value and value[8:] for value in values}) == 1  # the keys' births differ
+        assert len({value and value[8:] for value in values}) == 1  # the keys were created at different times
 
 
 @relaxed

@@ -51,7 +51,7 @@ class Life(RuleBasedStateMachine):
 
     redis: RedisStore
     seen: Counter[str]
-    births = itertools.count()
+    lives = itertools.count()
 
     @initialize(
         one=lists_of_limits, two=lists_of_limits, penalty=st.none() | penalties, clock_goes_back=st.booleans()
@@ -66,9 +66,9 @@ class Life(RuleBasedStateMachine):
         self.oracles: dict[str, Oracle] = {}
         self.limiters: dict[str, list[Limiter]] = {}
         self.refundable: list[tuple[str, OracleDecision, list[Any]]] = []
-        birth = next(self.births)
-        first = Oracle(one, f"life-{birth}-one", penalty=penalty)
-        second = Oracle(two, f"life-{birth}-two", first.records)
+        life = next(self.lives)
+        first = Oracle(one, f"life-{life}-one", penalty=penalty)
+        second = Oracle(two, f"life-{life}-two", first.records)
         for name, oracle in (("one", first), ("two", second)):
             self.oracles[name] = oracle
             self.limiters[name] = [

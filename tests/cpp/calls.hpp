@@ -30,22 +30,22 @@ inline Answer ask(Store& store, const Call& call) {
   return {decision, std::move(columns), time};
 }
 
-inline std::vector<Charge> charges_of(const Plan& plan, std::initializer_list<std::string_view> identifiers,
-                                      Cost cost) {
+inline std::vector<Charge> charges_of(const CompiledPolicy& policy,
+                                      std::initializer_list<std::string_view> identifiers, Cost cost) {
   std::vector<Charge> charges;
-  for (const std::string_view identifier : identifiers) charges.push_back({&plan, identifier, cost});
+  for (const std::string_view identifier : identifiers) charges.push_back({&policy, identifier, cost});
   return charges;
 }
 
 /// At an instant that is also the real time, by which expired keys are dropped.
-inline Answer hit(Store& store, const Plan& plan, std::initializer_list<std::string_view> identifiers,
-                  Micros now, Cost cost = 1) {
-  return ask(store, {charges_of(plan, identifiers, cost), Mode::consume, now, true});
+inline Answer hit(Store& store, const CompiledPolicy& policy,
+                  std::initializer_list<std::string_view> identifiers, Micros now, Cost cost = 1) {
+  return ask(store, {charges_of(policy, identifiers, cost), Mode::consume, now, true});
 }
 
-inline Answer peek(Store& store, const Plan& plan, std::initializer_list<std::string_view> identifiers,
-                   Micros now, Cost cost = 1) {
-  return ask(store, {charges_of(plan, identifiers, cost), Mode::peek, now, true});
+inline Answer peek(Store& store, const CompiledPolicy& policy,
+                   std::initializer_list<std::string_view> identifiers, Micros now, Cost cost = 1) {
+  return ask(store, {charges_of(policy, identifiers, cost), Mode::peek, now, true});
 }
 
 }  // namespace overlimit::testing

@@ -1,4 +1,4 @@
-// A call: its charges by role, the plans that decide them at an instant, and what the call writes once all
+// A call: its charges by role, the policies that decide them at an instant, and what the call writes once all
 // its pairs are judged. The same for every store.
 #pragma once
 
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "overlimit/algorithms/step.hpp"
-#include "overlimit/plan.hpp"
+#include "overlimit/compiled_policy.hpp"
 
 namespace overlimit {
 
@@ -23,9 +23,9 @@ namespace overlimit {
 ///   on_refusal  charged 1 when the enforced ones answer `over`; refuses the call once that no longer fits
 enum class Role : std::uint8_t { enforce, shadow, on_refusal };
 
-/// One policy and one identifier with a cost >= 0. The plan and the identifier's bytes outlive the call.
+/// One policy and one identifier with a cost >= 0. The policy and the identifier's bytes outlive the call.
 struct Charge {
-  const Plan* plan;
+  const CompiledPolicy* policy;
   std::string_view identifier;
   Cost cost = 1;
   Role role = Role::enforce;
@@ -41,8 +41,8 @@ static_assert(kMaxCharges <= 64);
 /// Whether the call writes what it decides; a peek writes nothing.
 enum class Mode : std::uint8_t { consume, peek };
 
-/// Charges decided together: all or nothing. No (policy, identifier) pair occurs twice, and no two plans of
-/// one policy name have different limits.
+/// Charges decided together: all or nothing. No (policy, identifier) pair occurs twice, and no two policies
+/// of one policy name have different limits.
 ///
 /// With `patience` the caller waits for its turn: a call whose delay would be longer is refused, and no
 /// refusal locks anybody. `now` is the reading of an injected clock; without it the store reads its own.
@@ -59,30 +59,30 @@ struct Call {
 /// The number of pairs in a call.
 inline std::size_t pairs_of(std::span<const Charge> charges) {
   std::size_t pairs = 0;
-  for (const Charge& charge : charges) pairs += charge.plan->size();
+  for (const Charge& charge : charges) pairs += charge.policy->size();
   return pairs;
 }
 
-/// A call as it is decided at an instant: where a policy follows a calendar, with its plan of that time.
+/// A call as it is decided at an instant: where a policy follows a calendar, as it is at that time.
 class DatedCall {
  public:
-  /// May ask the calendar (see Plan::dated).
+  /// May ask the calendar (see CompiledPolicy::dated).
   DatedCall(const Call& call, Micros now) : given_(call.charges), call_(call) { move_to(now); }
   DatedCall(const DatedCall&) = delete;
   DatedCall& operator=(const DatedCall&) = delete;
 
-  /// Takes the plans of another instant.
+  /// Takes the policies as they are at another instant.
   void move_to(Micros now) {
-    const auto has_calendar = [](const Charge& charge) { return charge.plan->has_calendar(); };
+    const auto has_calendar = [](const Charge& charge) { return charge.policy->has_calendar(); };
     if (std::ranges::none_of(given_, has_calendar)) return;
     charges_.assign(given_.begin(), given_.end());
-    std::vector<std::shared_ptr<const Plan>> plans;
+    std::vector<std::shared_ptr<const CompiledPolicy>> policies;
     for (Charge& charge : charges_) {
       if (!has_calendar(charge)) continue;
-      plans.push_back(charge.plan->dated(now));
-      charge.plan = plans.back().get();
+      policies.push_back(charge.policy->dated(now));
+      charge.policy = policies.back().get();
     }
-    plans_ = std::move(plans);
+    policies_ = std::move(policies);
     call_.charges = charges_;
   }
 
@@ -92,7 +92,7 @@ class DatedCall {
   std::span<const Charge> given_;
   Call call_;
   std::vector<Charge> charges_;
-  std::vector<std::shared_ptr<const Plan>> plans_;
+  std::vector<std::shared_ptr<const CompiledPolicy>> policies_;
 };
 
 /// What a call writes, by the rules of the roles.
@@ -147,7 +147,7 @@ Settlement settle(const Call& call, const VerdictOf& verdict_of) {
 /// during a lock may start that lock anew.
 inline std::optional<Lock> lock_after_refusal(const Settlement& settlement, const Charge& charge, Status own,
                                               const std::optional<Lock>& lock, Micros reading) {
-  const Penalty* penalty = charge.plan->penalty();
+  const Penalty* penalty = charge.policy->penalty();
   if (penalty == nullptr || !settlement.may_lock || own != settlement.status) return std::nullopt;
   if (charge.role == Role::shadow || cost_of(charge) == 0) return std::nullopt;
   if (own == Status::over) return next_lock(*penalty, lock, reading);

@@ -38,9 +38,9 @@ class MemoryStore final : public Store {
   /// Throws std::bad_alloc, with some perhaps locked, where a store that is full has no room for a key.
   void lock(const Call& call, Micros duration, const Interrupted& interrupted) override;
   void unlock(const Call& call, const Interrupted& interrupted) override;
-  void reset(const Plan& plan, std::span<const std::string_view> identifiers,
+  void reset(const CompiledPolicy& policy, std::span<const std::string_view> identifiers,
              const Interrupted& interrupted) override;
-  void reset_all(const Plan& plan, const Interrupted& interrupted) override;
+  void reset_all(const CompiledPolicy& policy, const Interrupted& interrupted) override;
   [[nodiscard]] bool is_shared() const override { return false; }
   [[nodiscard]] bool waits() const override { return false; }
 

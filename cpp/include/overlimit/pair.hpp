@@ -204,8 +204,8 @@ inline void fill_refused(const Limit& limit, const ExaminedPair& pair, Status ow
   if (time_left > 0) fill_locked(std::min(own, Status::locked), time_left, rows, row);
 }
 
-/// Fills a row for a pair that was charged at this reading, under a key of this birth.
-inline void fill_charged(const Limit& limit, const Header& after, Micros reading, Micros birth,
+/// Fills a row for a pair that was charged at this reading, under a key created at this time.
+inline void fill_charged(const Limit& limit, const Header& after, Micros reading, Micros created_at,
                          const Rows& rows, std::size_t row) {
   std::visit(
       [&](const auto& limited) {
@@ -219,7 +219,7 @@ inline void fill_charged(const Limit& limit, const Header& after, Micros reading
       limit.algorithm());
   rows.status[row] = Status::ok;
   rows.retry_after[row] = 0;
-  rows.receipt[row] = {birth, after};
+  rows.receipt[row] = {created_at, after};
 }
 
 }  // namespace overlimit

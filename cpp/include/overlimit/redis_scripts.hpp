@@ -23,9 +23,9 @@ struct ScriptListing {
   std::vector<std::string> arguments;
 };
 
-/// For a call of a plan that is charged once to each identifier. Numbers that only a decision or a caller
+/// For a call of a policy that is charged once to each identifier. Numbers that only a decision or a caller
 /// knows, such as a receipt, are zeros. Asks no server.
-ScriptListing script_listing(ScriptUse use, const Plan& plan, std::span<const std::string_view> identifiers,
-                             const RedisStore::Keys& keys);
+ScriptListing script_listing(ScriptUse use, const CompiledPolicy& policy,
+                             std::span<const std::string_view> identifiers, const RedisStore::Keys& keys);
 
 }  // namespace overlimit::redis

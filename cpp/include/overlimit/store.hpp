@@ -11,9 +11,10 @@
 
 namespace overlimit {
 
-/// Where one pair was charged: the key's birth, and the record right after. Birth 0: not charged.
+/// Where one pair was charged: when the key was created, and the record right after. Created at 0: not
+/// charged.
 struct Receipt {
-  Micros birth = 0;
+  Micros created_at = 0;
   Header after{};
 };
 
@@ -56,7 +57,7 @@ class Store {
                             const Interrupted& interrupted) = 0;
 
   /// Refunds what a call has charged, given its charges as they were and the receipts of its pairs. A key
-  /// that is gone, or was born again since the charge, stays as it is. Atomic per charge.
+  /// that is gone, or was created again since the charge, stays as it is. Atomic per charge.
   virtual void refund(const Call& call, std::span<const Receipt> receipts,
                       const Interrupted& interrupted) = 0;
 
@@ -68,11 +69,11 @@ class Store {
   virtual void unlock(const Call& call, const Interrupted& interrupted) = 0;
 
   /// Removes everything that is stored for these identifiers in one policy.
-  virtual void reset(const Plan& plan, std::span<const std::string_view> identifiers,
+  virtual void reset(const CompiledPolicy& policy, std::span<const std::string_view> identifiers,
                      const Interrupted& interrupted) = 0;
 
   /// Removes everything that is stored for one policy. Not one step: calls may come in between.
-  virtual void reset_all(const Plan& plan, const Interrupted& interrupted) = 0;
+  virtual void reset_all(const CompiledPolicy& policy, const Interrupted& interrupted) = 0;
 
   /// Whether other processes may see its state, by the names of policies; policies without a name cannot be
   /// told apart there.

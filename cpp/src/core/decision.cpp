@@ -5,10 +5,10 @@
 namespace overlimit {
 namespace {
 
-// Calls visit(row, planned limit) for every row of one charge, and returns the row after them.
+// Calls visit(row, limit) for every row of one charge, and returns the row after them.
 template <class Visit>
 std::size_t for_each_row(const Charge& charge, std::size_t row, const Visit& visit) {
-  for (const PlannedLimit& planned : charge.plan->limits()) visit(row++, planned);
+  for (const CompiledLimit& each : charge.policy->limits()) visit(row++, each);
   return row;
 }
 
@@ -16,7 +16,7 @@ Status worst(std::span<const Charge> charges, const Rows& rows, Role role) {
   Status status = Status::ok;
   std::size_t row = 0;
   for (const Charge& charge : charges) {
-    row = for_each_row(charge, row, [&](std::size_t at, const PlannedLimit&) {
+    row = for_each_row(charge, row, [&](std::size_t at, const CompiledLimit&) {
       if (charge.role == role) status = std::max(status, rows.status[at]);
     });
   }
@@ -59,14 +59,14 @@ Decision fold(std::span<const Charge> charges, const Rows& rows) {
   BindingRow binding;
   std::size_t row = 0;
   for (const Charge& charge : charges) {
-    row = for_each_row(charge, row, [&](std::size_t at, const PlannedLimit& planned) {
+    row = for_each_row(charge, row, [&](std::size_t at, const CompiledLimit& each) {
       // A refusal that a meta limit counted may have used that up: then it takes longer to succeed.
       const bool counted = refused && charge.role == Role::on_refusal;
       if (charge.role != role && !counted) return;
       decision.retry_after = std::max(decision.retry_after, rows.retry_after[at]);
       if (charge.role != role) return;
       const std::int64_t urgency = refused ? rows.retry_after[at] : -rows.remaining[at];
-      const BindingRow candidate{urgency, rows.reset_after[at], &charge, planned.place, at};
+      const BindingRow candidate{urgency, rows.reset_after[at], &charge, each.place, at};
       if (binding.charge == nullptr || binding.yields_to(candidate)) binding = candidate;
       decision.remaining = std::min(decision.remaining, rows.remaining[at]);
       if (!refused) decision.delay = std::max(decision.delay, rows.delay[at]);

@@ -156,7 +156,8 @@ void write(Writer& writer, const PolicyValue& policy) {
 PolicyValue read_policy(Reader& reader) {
   PolicyValue policy;
   if (reader.byte(0, 1, "whether a policy has a name") == 1) policy.name = reader.text();
-  for (std::size_t left = reader.byte(1, Plan::kMaxLimits, "the number of limits"); left > 0; --left) {
+  for (std::size_t left = reader.byte(1, CompiledPolicy::kMaxLimits, "the number of limits"); left > 0;
+       --left) {
     policy.limits.push_back(read_limit(reader));
   }
   return policy;

@@ -34,7 +34,7 @@ struct Entry {
 
   KeyHash key;
   std::uint64_t policy;  ///< the digest of its policy, or kNoPolicy
-  Micros birth;
+  Micros created_at;
   Micros sweep_at;
   std::uint32_t records : 31;
   std::uint32_t overflow : 1;  ///< shared by the keys that the table has no room for

@@ -86,7 +86,7 @@ struct MemoryStore::Table {
   memory::KeyCount key_count;
   memory::KeyedHash hash;
   std::vector<std::unique_ptr<Shard>> shards;
-  std::atomic<Micros> births{0};
+  std::atomic<Micros> newest_creation{0};
   std::atomic<unsigned> turn{0};  // of the shard to be swept next
   std::atomic<std::uint64_t> crowded_calls{0};
 };
@@ -144,11 +144,11 @@ void MemoryStore::Table::transact(const Call& asked, const Readings& readings, c
   std::size_t pairs = 0;
   for (std::size_t i = 0; i < call.charges.size(); ++i) {
     const Charge& charge = call.charges[i];
-    const memory::KeyHash key = hash(charge.plan->digest(), charge.identifier);
+    const memory::KeyHash key = hash(charge.policy->digest(), charge.identifier);
     const std::size_t shard = shard_index(key);
     targets.emplace(i, &charge, key, shards[shard].get(), pairs);
     chosen |= std::uint64_t{1} << shard;
-    pairs += charge.plan->size();
+    pairs += charge.policy->size();
   }
   bool is_sweep_due = false;
   {
@@ -173,7 +173,7 @@ ChargeBits MemoryStore::decide(std::span<const Call> calls, const Rows& rows, st
     const std::size_t pairs = pairs_of(calls[i].charges);
     const Readings readings = readings_of(calls[i]);
     table_->transact(calls[i], readings, [&](memory::Transaction& transaction) {
-      const ChargeBits crowded = transaction.decide(rows_of(rows, first, pairs), table_->births);
+      const ChargeBits crowded = transaction.decide(rows_of(rows, first, pairs), table_->newest_creation);
       if (crowded == 0) return;
       table_->crowded_calls.fetch_add(1, std::memory_order_relaxed);
       crowded_in_any |= crowded;
@@ -190,25 +190,27 @@ void MemoryStore::refund(const Call& call, std::span<const Receipt> receipts, co
 }
 
 void MemoryStore::lock(const Call& call, Micros duration, const Interrupted&) {
-  table_->transact(call, readings_of(call),
-                   [&](memory::Transaction& transaction) { transaction.lock(duration, table_->births); });
+  table_->transact(call, readings_of(call), [&](memory::Transaction& transaction) {
+    transaction.lock(duration, table_->newest_creation);
+  });
 }
 
 void MemoryStore::unlock(const Call& call, const Interrupted&) {
   table_->transact(call, readings_of(call),
-                   [&](memory::Transaction& transaction) { transaction.unlock(table_->births); });
+                   [&](memory::Transaction& transaction) { transaction.unlock(table_->newest_creation); });
 }
 
-void MemoryStore::reset_all(const Plan& plan, const Interrupted&) {
+void MemoryStore::reset_all(const CompiledPolicy& policy, const Interrupted&) {
   for (const std::unique_ptr<Shard>& shard : table_->shards) {
     const std::lock_guard lock(shard->mutex);
-    shard->erase_policy(plan.digest());
+    shard->erase_policy(policy.digest());
   }
 }
 
-void MemoryStore::reset(const Plan& plan, std::span<const std::string_view> identifiers, const Interrupted&) {
+void MemoryStore::reset(const CompiledPolicy& policy, std::span<const std::string_view> identifiers,
+                        const Interrupted&) {
   for (const std::string_view identifier : identifiers) {
-    const memory::KeyHash key = table_->hash(plan.digest(), identifier);
+    const memory::KeyHash key = table_->hash(policy.digest(), identifier);
     Shard& shard = *table_->shards[table_->shard_index(key)];
     const std::lock_guard lock(shard.mutex);
     if (memory::Entry* entry = shard.find(key)) shard.erase(entry);

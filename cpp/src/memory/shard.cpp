@@ -61,7 +61,7 @@ Entry* Shard::with_records(Entry* entry, std::span<const Tag> tags, Micros now) 
   const auto extra = static_cast<std::size_t>(std::count_if(entry->begin(), entry->end(), is_foreign));
   Entry* grown = make_entry(entry->key, entry->policy, tags, extra, Arena::Purpose::grown_entry);
   if (grown == nullptr) throw std::bad_alloc();
-  grown->birth = entry->birth;
+  grown->created_at = entry->created_at;
   grown->sweep_at = entry->sweep_at;
   grown->overflow = entry->overflow;
   Record* next_foreign = grown->begin() + tags.size();

@@ -14,7 +14,7 @@ constexpr Micros kInjectedKeep = Micros{3600} * 1'000'000;
 // The retry_after of a charge that is refused only because of others in its overflow entry.
 constexpr Micros kCrowdedRetry = 1'000'000;
 
-std::span<const PlannedLimit> limits_of(const Target& target) { return target.charge->plan->limits(); }
+std::span<const CompiledLimit> limits_of(const Target& target) { return target.charge->policy->limits(); }
 
 FoundRecord found_in(const Target& target, const Record& record) {
   return {record.expires_at, record.header, cells_of(target.shard->arena(), record)};
@@ -23,9 +23,9 @@ FoundRecord found_in(const Target& target, const Record& record) {
 // Keys without an entry of their own share an overflow entry, one per policy and shard. Policies without room
 // for that share a common one with those whose limits have the same numbers: a limit that drains faster would
 // drain the usage of the others. The lowest byte, which the index ignores, tells the two kinds apart.
-KeyHash policy_overflow_key(const Plan& plan) { return {plan.digest() << 8, plan.digest()}; }
-KeyHash common_overflow_key(const Plan& plan) {
-  return {plan.limits_digest() << 8 | 1, plan.limits_digest()};
+KeyHash policy_overflow_key(const CompiledPolicy& policy) { return {policy.digest() << 8, policy.digest()}; }
+KeyHash common_overflow_key(const CompiledPolicy& policy) {
+  return {policy.limits_digest() << 8 | 1, policy.limits_digest()};
 }
 
 // Alone, this cost would fit; together with the others in the overflow entry it never does.
@@ -33,18 +33,18 @@ Verdict crowded(const ExaminedPair& pair) {
   return over(pair.has_record ? pair.expires_at - pair.now : kCrowdedRetry);
 }
 
-Micros next_birth(std::atomic<Micros>& births, Micros now) {
-  Micros newest = births.load(std::memory_order_relaxed);
-  Micros birth = 0;
+Micros next_creation(std::atomic<Micros>& newest_creation, Micros now) {
+  Micros newest = newest_creation.load(std::memory_order_relaxed);
+  Micros created_at = 0;
   do {
-    birth = std::max(now, newest + 1);
-  } while (!births.compare_exchange_weak(newest, birth, std::memory_order_relaxed));
-  return birth;
+    created_at = std::max(now, newest + 1);
+  } while (!newest_creation.compare_exchange_weak(newest, created_at, std::memory_order_relaxed));
+  return created_at;
 }
 
 }  // namespace
 
-ChargeBits Transaction::decide(const Rows& rows, std::atomic<Micros>& births) {
+ChargeBits Transaction::decide(const Rows& rows, std::atomic<Micros>& newest_creation) {
   sweep_if_full();
   for (Target& target : targets_) find_entry(target);
   if (targets_.size() > 1) share_costs();
@@ -52,13 +52,12 @@ ChargeBits Transaction::decide(const Rows& rows, std::atomic<Micros>& births) {
   const Settlement settlement = settle(call_, [&](std::size_t i) { return targets_[i].verdict; });
   for (Target& target : targets_) {
     if (cost_of(*target.charge) == 0 || !settlement.charges(target.charge->role, target.verdict)) {
-      refuse(target, settlement, rows, births);
+      refuse(target, settlement, rows, newest_creation);
     } else if (call_.mode == Mode::peek) {
       std::size_t row = target.first;
-      for (const PlannedLimit& planned : limits_of(target))
-        fill_as_charged(target, planned.limit, rows, row++, 0);
+      for (const CompiledLimit& each : limits_of(target)) fill_as_charged(target, each.limit, rows, row++, 0);
     } else {
-      charge(target, rows, births);
+      charge(target, rows, newest_creation);
     }
   }
   clean_up();
@@ -75,10 +74,10 @@ void Transaction::find_entry(Target& target) {
   target.cost = cost_of(*target.charge);
   target.entry = target.shard->find(target.key);
   if (target.entry == nullptr) target.entry = entry_for_new_key(target);
-  if (target.entry != nullptr && !starts_with(*target.entry, target.charge->plan->tags())) {
-    target.entry = target.shard->with_records(target.entry, target.charge->plan->tags(), readings_.now);
+  if (target.entry != nullptr && !starts_with(*target.entry, target.charge->policy->tags())) {
+    target.entry = target.shard->with_records(target.entry, target.charge->policy->tags(), readings_.now);
   }
-  find_lock(target, target.charge->plan->size());
+  find_lock(target, target.charge->policy->size());
 }
 
 // A key in an overflow entry is not locked because of others in it.
@@ -95,18 +94,18 @@ void Transaction::find_lock(Target& target, std::size_t first_record) {
 
 // A peek makes an entry as a hit does, and erases it afterwards.
 Entry* Transaction::entry_for_new_key(Target& target) {
-  const Plan& plan = *target.charge->plan;
+  const CompiledPolicy& policy = *target.charge->policy;
   Entry* const overflow = overflow_entry_for(target);
   if (target.cost == 0) return overflow;
-  if (Entry* own = start_entry(target, {target.key, plan.digest()}, Arena::Purpose::ordinary, overflow))
+  if (Entry* own = start_entry(target, {target.key, policy.digest()}, Arena::Purpose::ordinary, overflow))
     return own;
-  if (overflow != nullptr && (overflow->policy == plan.digest() || is_shared_by_another(target, *overflow)))
+  if (overflow != nullptr && (overflow->policy == policy.digest() || is_shared_by_another(target, *overflow)))
     return overflow;
-  const Holder policy{policy_overflow_key(plan), plan.digest()};
-  if (Entry* made = start_entry(target, policy, Arena::Purpose::policy_overflow, overflow)) return made;
+  const Holder shared{policy_overflow_key(policy), policy.digest()};
+  if (Entry* made = start_entry(target, shared, Arena::Purpose::policy_overflow, overflow)) return made;
   if (overflow != nullptr) return overflow;
   Entry* common =
-      start_entry(target, {common_overflow_key(plan), kNoPolicy}, Arena::Purpose::common_overflow, nullptr);
+      start_entry(target, {common_overflow_key(policy), kNoPolicy}, Arena::Purpose::common_overflow, nullptr);
   if (common == nullptr) throw std::bad_alloc();
   return common;
 }
@@ -114,14 +113,14 @@ Entry* Transaction::entry_for_new_key(Target& target) {
 // The overflow entry that the keys of a policy without room of their own are charged to.
 Entry* Transaction::overflow_entry_for(const Target& target) {
   if (!target.shard->has_overflow_entries()) return nullptr;
-  Entry* const overflow = target.shard->find(policy_overflow_key(*target.charge->plan));
-  return overflow != nullptr ? overflow : target.shard->find(common_overflow_key(*target.charge->plan));
+  Entry* const overflow = target.shard->find(policy_overflow_key(*target.charge->policy));
+  return overflow != nullptr ? overflow : target.shard->find(common_overflow_key(*target.charge->policy));
 }
 
 // Whether another key of the policy is charged there in this call, which an entry made now would miss.
 bool Transaction::is_shared_by_another(const Target& target, const Entry& overflow) const {
   return std::ranges::any_of(targets_, [&](const Target& other) {
-    return other.entry == &overflow && other.charge->plan->digest() == target.charge->plan->digest();
+    return other.entry == &overflow && other.charge->policy->digest() == target.charge->policy->digest();
   });
 }
 
@@ -129,7 +128,7 @@ bool Transaction::is_shared_by_another(const Target& target, const Entry& overfl
 // own.
 Entry* Transaction::start_entry(Target& target, const Holder& holder, Arena::Purpose purpose,
                                 Entry* overflow) {
-  Entry* entry = target.shard->insert(holder.key, holder.policy, target.charge->plan->tags(), purpose);
+  Entry* entry = target.shard->insert(holder.key, holder.policy, target.charge->policy->tags(), purpose);
   if (entry == nullptr) return nullptr;
   target.fresh = true;
   if (overflow != nullptr) target.shard->copy_records(*entry, *overflow);
@@ -152,24 +151,24 @@ void Transaction::examine(Target& target) {
   const Record* record = target.entry == nullptr ? nullptr : target.entry->begin();
   std::size_t pair = target.first;
   target.verdict = target.lock && target.lock->holds(readings_.now) ? Status::locked : Status::ok;
-  for (const PlannedLimit& planned : limits_of(target)) {
+  for (const CompiledLimit& each : limits_of(target)) {
     ExaminedPair& examined = examined_[pair++];
     const FoundRecord found = record == nullptr ? FoundRecord{} : found_in(target, *record++);
-    examined = overlimit::examine(planned.limit, &found, readings_.now, target.cost, call_.patience);
-    if (target.cost > asked && examined.verdict.status == Status::never && asked <= most(planned.limit)) {
+    examined = overlimit::examine(each.limit, &found, readings_.now, target.cost, call_.patience);
+    if (target.cost > asked && examined.verdict.status == Status::never && asked <= most(each.limit)) {
       examined.verdict = crowded(examined);
     }
     target.verdict = std::max(target.verdict, examined.verdict.status);
   }
 }
 
-void Transaction::charge(Target& target, const Rows& rows, std::atomic<Micros>& births) {
+void Transaction::charge(Target& target, const Rows& rows, std::atomic<Micros>& newest_creation) {
   Entry& entry = *target.entry;
-  if (entry.birth == 0) entry.birth = next_birth(births, readings_.now);
+  if (entry.created_at == 0) entry.created_at = next_creation(newest_creation, readings_.now);
   Record* record = entry.begin();
   std::size_t row = target.first;
-  for (const PlannedLimit& planned : limits_of(target)) {
-    const ChargedPair written = fill_as_charged(target, planned.limit, rows, row++, entry.birth);
+  for (const CompiledLimit& each : limits_of(target)) {
+    const ChargedPair written = fill_as_charged(target, each.limit, rows, row++, entry.created_at);
     if (!target.charged) commit(target.shard->arena(), *record, written);
     ++record;
   }
@@ -185,9 +184,9 @@ void Transaction::mark_charged(Target& target) {
 }
 
 ChargedPair Transaction::fill_as_charged(const Target& target, const Limit& limit, const Rows& rows,
-                                         std::size_t row, Micros birth) {
+                                         std::size_t row, Micros created_at) {
   const ChargedPair written = overlimit::charge(limit, examined_[row], target.cost);
-  fill_charged(limit, written.state, readings_.now, birth, rows, row);
+  fill_charged(limit, written.state, readings_.now, created_at, rows, row);
   if (target.charge->role == Role::on_refusal) {
     const FoundRecord found =
         target.entry == nullptr ? FoundRecord{} : found_in(target, target.entry->begin()[row - target.first]);
@@ -197,20 +196,20 @@ ChargedPair Transaction::fill_as_charged(const Target& target, const Limit& limi
 }
 
 void Transaction::refuse(Target& target, const Settlement& settlement, const Rows& rows,
-                         std::atomic<Micros>& births) {
+                         std::atomic<Micros>& newest_creation) {
   auto set = lock_after_refusal(settlement, *target.charge, target.verdict, target.lock, readings_.now);
   if (target.lock_record == nullptr) set.reset();
   const std::optional<Lock>& lock = set ? set : target.lock;
   std::size_t row = target.first;
-  for (const PlannedLimit& planned : limits_of(target)) {
-    fill_refused(planned.limit, examined_[row], target.verdict, lock, readings_.now, rows, row);
+  for (const CompiledLimit& each : limits_of(target)) {
+    fill_refused(each.limit, examined_[row], target.verdict, lock, readings_.now, rows, row);
     ++row;
   }
-  if (set && call_.mode == Mode::consume) write_lock(target, *set, births);
+  if (set && call_.mode == Mode::consume) write_lock(target, *set, newest_creation);
 }
 
-void Transaction::write_lock(Target& target, const Lock& lock, std::atomic<Micros>& births) {
-  if (target.entry->birth == 0) target.entry->birth = next_birth(births, readings_.now);
+void Transaction::write_lock(Target& target, const Lock& lock, std::atomic<Micros>& newest_creation) {
+  if (target.entry->created_at == 0) target.entry->created_at = next_creation(newest_creation, readings_.now);
   target.lock_record->header = header_of(lock);
   target.lock_record->expires_at = lock.expires_at;
   set_sweep_time(target);
@@ -222,20 +221,20 @@ void Transaction::set_sweep_time(Target& target) {
   entry.sweep_at = readings_.injected ? readings_.real_now + kInjectedKeep : entry.last_expiry();
 }
 
-Entry* Transaction::charged_entry(const Target& target, Micros birth) {
-  const Plan& plan = *target.charge->plan;
-  for (const KeyHash& key : {target.key, policy_overflow_key(plan), common_overflow_key(plan)}) {
+Entry* Transaction::charged_entry(const Target& target, Micros created_at) {
+  const CompiledPolicy& policy = *target.charge->policy;
+  for (const KeyHash& key : {target.key, policy_overflow_key(policy), common_overflow_key(policy)}) {
     Entry* const entry = target.shard->find(key);
-    if (entry != nullptr && entry->birth == birth) return entry;
+    if (entry != nullptr && entry->created_at == created_at) return entry;
   }
   return nullptr;
 }
 
 void Transaction::refund(std::span<const Receipt> receipts) {
   for (Target& target : targets_) {
-    const Micros birth = receipts[target.first].birth;
+    const Micros created_at = receipts[target.first].created_at;
     target.cost = cost_of(*target.charge);
-    target.entry = birth == 0 ? nullptr : charged_entry(target, birth);
+    target.entry = created_at == 0 ? nullptr : charged_entry(target, created_at);
   }
   share_costs();
   for (Target& target : targets_) {
@@ -245,21 +244,21 @@ void Transaction::refund(std::span<const Receipt> receipts) {
 
 void Transaction::refund_target(Target& target, std::span<const Receipt> receipts) {
   std::size_t pair = target.first;
-  for (const PlannedLimit& planned : limits_of(target)) {
+  for (const CompiledLimit& each : limits_of(target)) {
     const Receipt& receipt = receipts[pair++];
-    Record* const record = target.entry->find(planned.tag);
+    Record* const record = target.entry->find(each.tag);
     if (record == nullptr) continue;
-    const auto left = overlimit::refund(planned.limit, found_in(target, *record), receipt.after,
-                                        readings_.now, target.cost);
+    const auto left =
+        overlimit::refund(each.limit, found_in(target, *record), receipt.after, readings_.now, target.cost);
     if (left) commit(target.shard->arena(), *record, *left);
   }
   mark_charged(target);
 }
 
-void Transaction::lock(Micros duration, std::atomic<Micros>& births) {
+void Transaction::lock(Micros duration, std::atomic<Micros>& newest_creation) {
   sweep_if_full();
   for (Target& target : targets_) {
-    const Plan& plan = *target.charge->plan;
+    const CompiledPolicy& policy = *target.charge->policy;
     target.cost = 1;
     target.entry = target.shard->find(target.key);
     if (target.entry == nullptr) target.entry = entry_for_new_key(target);
@@ -267,23 +266,23 @@ void Transaction::lock(Micros duration, std::atomic<Micros>& births) {
       clean_up();
       throw std::bad_alloc();
     }
-    std::vector<Tag> tags(plan.tags().begin(), plan.tags().end());
-    if (plan.penalty() == nullptr) tags.push_back(kLockTag);
+    std::vector<Tag> tags(policy.tags().begin(), policy.tags().end());
+    if (policy.penalty() == nullptr) tags.push_back(kLockTag);
     if (!starts_with(*target.entry, tags))
       target.entry = target.shard->with_records(target.entry, tags, readings_.now);
-    find_lock(target, plan.size());
-    write_lock(target, locked_by_hand(target.lock, readings_.now, duration), births);
+    find_lock(target, policy.size());
+    write_lock(target, locked_by_hand(target.lock, readings_.now, duration), newest_creation);
   }
 }
 
 // A lock that ends now keeps its level, which is remembered for as long as before. The entry may have been
 // written under other limits, so that the lock may be anywhere in it.
-void Transaction::unlock(std::atomic<Micros>& births) {
+void Transaction::unlock(std::atomic<Micros>& newest_creation) {
   for (Target& target : targets_) {
     target.entry = target.shard->find(target.key);
     if (target.entry == nullptr) continue;
     find_lock(target, 0);
-    if (target.lock) write_lock(target, locked_by_hand(target.lock, readings_.now, 0), births);
+    if (target.lock) write_lock(target, locked_by_hand(target.lock, readings_.now, 0), newest_creation);
   }
 }
 

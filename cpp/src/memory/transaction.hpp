@@ -57,16 +57,17 @@ class Transaction {
   Transaction(const Call& call, std::span<Target> targets, std::size_t pairs, const Readings& readings)
       : call_(call), targets_(targets), readings_(readings), examined_(pairs) {}
 
-  /// Decides the call, writes it if it passes, and fills the rows. `births` is the newest birth given out.
+  /// Decides the call, writes it if it passes, and fills the rows. `newest_creation` is when the newest
+  /// entry was created.
   /// Returns the crowded charges (see Store::decide). Throws std::bad_alloc before anything is charged.
-  ChargeBits decide(const Rows& rows, std::atomic<Micros>& births);
+  ChargeBits decide(const Rows& rows, std::atomic<Micros>& newest_creation);
 
   /// Refunds what the targets were charged (see Store::refund).
   void refund(std::span<const Receipt> receipts);
 
   /// Locks every target. Throws std::bad_alloc where there is no room for a key of its own.
-  void lock(Micros duration, std::atomic<Micros>& births);
-  void unlock(std::atomic<Micros>& births);
+  void lock(Micros duration, std::atomic<Micros>& newest_creation);
+  void unlock(std::atomic<Micros>& newest_creation);
 
  private:
   /// The key and the policy that an entry is for.
@@ -81,19 +82,20 @@ class Transaction {
   [[nodiscard]] bool is_shared_by_another(const Target& target, const Entry& overflow) const;
   static Entry* start_entry(Target& target, const Holder& holder, Arena::Purpose purpose, Entry* overflow);
   void share_costs();
-  /// Looks from this record of the entry on: that after the limits, if the entry is as the plan has it.
+  /// Looks from this record of the entry on: that after the limits, if the entry is as the policy has it.
   void find_lock(Target& target, std::size_t first_record);
   void examine(Target& target);
-  void charge(Target& target, const Rows& rows, std::atomic<Micros>& births);
+  void charge(Target& target, const Rows& rows, std::atomic<Micros>& newest_creation);
   ChargedPair fill_as_charged(const Target& target, const Limit& limit, const Rows& rows, std::size_t row,
-                              Micros birth);
-  void refuse(Target& target, const Settlement& settlement, const Rows& rows, std::atomic<Micros>& births);
-  void write_lock(Target& target, const Lock& lock, std::atomic<Micros>& births);
+                              Micros created_at);
+  void refuse(Target& target, const Settlement& settlement, const Rows& rows,
+              std::atomic<Micros>& newest_creation);
+  void write_lock(Target& target, const Lock& lock, std::atomic<Micros>& newest_creation);
   void refund_target(Target& target, std::span<const Receipt> receipts);
   void mark_charged(Target& target);
   void sweep_if_full();
   void set_sweep_time(Target& target);
-  Entry* charged_entry(const Target& target, Micros birth);
+  Entry* charged_entry(const Target& target, Micros created_at);
   void clean_up();
 
   const Call& call_;

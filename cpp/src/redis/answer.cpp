@@ -41,21 +41,21 @@ std::int64_t exact_at(std::string_view bytes, std::size_t place) {
   return number;
 }
 
-// A birth may be any number, since it's handed on as it was found, in a damaged value too.
-// Everything was charged: per charge its key's birth, and per limit its record's head and state.
+// A time of creation may be any number, since it's handed on as it was found, in a damaged value too.
+// Everything was charged: per charge when its key was created, and per limit its record's head and state.
 void read_charged(const Call& call, std::string_view answer, const Rows& rows) {
   const std::size_t records = (kRecordHead + sizeof(Header)) * pairs_of(call.charges);
   if (answer.size() != kKindAndNow + kWord * call.charges.size() + records) not_ours();
   std::size_t at = kKindAndNow;
   std::size_t row = 0;
   for (const Charge& charge : call.charges) {
-    const Micros birth = int64_at(answer, at);
+    const Micros created_at = int64_at(answer, at);
     at += kWord;
-    for (const PlannedLimit& planned : charge.plan->limits()) {
+    for (const CompiledLimit& each : charge.policy->limits()) {
       at += kRecordHead;
       const Header header{exact_at(answer, at), exact_at(answer, at + kWord),
                           exact_at(answer, at + 2 * kWord)};
-      fill_charged(planned.limit, header, now_of(answer), birth, rows, row);
+      fill_charged(each.limit, header, now_of(answer), created_at, rows, row);
       // Nothing is charged on a record that has expired, or at a time that no clock can read.
       if (rows.reset_after[row] < 0 || rows.delay[row] < 0) not_ours();
       ++row;
@@ -94,7 +94,7 @@ class FoundAnswer {
       : call_(call), now_(now_of(answer)), was_charged_(answer[0] == kFoundAndWritten) {
     Parts parts(answer.substr(kKindAndNow));
     const std::size_t charges = call.charges.size();
-    births_ = parts.next(was_charged_ ? kWord * charges : 0);
+    creations_ = parts.next(was_charged_ ? kWord * charges : 0);
     for (std::size_t k = 0; k + 1 < charges; ++k) values_.emplace_back(parts.next_sized());
     values_.emplace_back(parts.rest());
     examine_all();
@@ -106,11 +106,11 @@ class FoundAnswer {
     std::size_t row = 0;
     for (std::size_t k = 0; k < call_.charges.size(); ++k) {
       const std::optional<Lock> set = set_lock(k, settlement);
-      for (const PlannedLimit& planned : call_.charges[k].plan->limits()) {
+      for (const CompiledLimit& each : call_.charges[k].policy->limits()) {
         if (charges(k, settlement)) {
-          fill_as_charged(planned, k, rows, row);
+          fill_as_charged(each, k, rows, row);
         } else {
-          fill_refused(planned.limit, pairs_[row], verdicts_[k], set ? set : locks_[k], now_, rows, row);
+          fill_refused(each.limit, pairs_[row], verdicts_[k], set ? set : locks_[k], now_, rows, row);
         }
         ++row;
       }
@@ -118,7 +118,9 @@ class FoundAnswer {
   }
 
  private:
-  [[nodiscard]] Micros birth(std::size_t k) const { return was_charged_ ? int64_at(births_, kWord * k) : 0; }
+  [[nodiscard]] Micros created_at(std::size_t k) const {
+    return was_charged_ ? int64_at(creations_, kWord * k) : 0;
+  }
 
   // The script and the engine settle alike, or one of them is wrong.
   void check(const Settlement& settlement) const {
@@ -138,24 +140,24 @@ class FoundAnswer {
     return lock_after_refusal(settlement, call_.charges[k], verdicts_[k], locks_[k], now_);
   }
 
-  void fill_as_charged(const PlannedLimit& planned, std::size_t k, const Rows& rows, std::size_t row) const {
+  void fill_as_charged(const CompiledLimit& each, std::size_t k, const Rows& rows, std::size_t row) const {
     const Charge& charge = call_.charges[k];
-    const ChargedPair written = overlimit::charge(planned.limit, pairs_[row], cost_of(charge));
-    fill_charged(planned.limit, written.state, now_, birth(k), rows, row);
+    const ChargedPair written = overlimit::charge(each.limit, pairs_[row], cost_of(charge));
+    fill_charged(each.limit, written.state, now_, created_at(k), rows, row);
     if (charge.role != Role::on_refusal) return;
-    const std::optional<FoundRecord> found = values_[k].find(planned.tag);
+    const std::optional<FoundRecord> found = values_[k].find(each.tag);
     rows.retry_after[row] =
-        retry_after_charge(planned.limit, found ? &*found : nullptr, pairs_[row], written, cost_of(charge));
+        retry_after_charge(each.limit, found ? &*found : nullptr, pairs_[row], written, cost_of(charge));
   }
 
   void examine_all() {
     for (std::size_t k = 0; k < call_.charges.size(); ++k) {
       locks_.push_back(lock_in(values_[k]));
       Status worst = locks_[k] && locks_[k]->holds(now_) ? Status::locked : Status::ok;
-      for (const PlannedLimit& planned : call_.charges[k].plan->limits()) {
-        const std::optional<FoundRecord> found = values_[k].find(planned.tag);
-        pairs_.push_back(examine(planned.limit, found ? &*found : nullptr, now_, cost_of(call_.charges[k]),
-                                 call_.patience));
+      for (const CompiledLimit& each : call_.charges[k].policy->limits()) {
+        const std::optional<FoundRecord> found = values_[k].find(each.tag);
+        pairs_.push_back(
+            examine(each.limit, found ? &*found : nullptr, now_, cost_of(call_.charges[k]), call_.patience));
         worst = std::max(worst, pairs_.back().verdict.status);
       }
       verdicts_.push_back(worst);
@@ -171,7 +173,7 @@ class FoundAnswer {
   const Call& call_;
   Micros now_;
   bool was_charged_;
-  std::string_view births_;
+  std::string_view creations_;
   std::vector<Value> values_;
   std::vector<ExaminedPair> pairs_;
   std::vector<std::optional<Lock>> locks_;  // per charge, as far as remembered

@@ -25,11 +25,11 @@ ScriptCall call_for(ScriptUse use, Call call, const RedisStore::Keys& keys, cons
 
 }  // namespace
 
-ScriptListing script_listing(ScriptUse use, const Plan& plan, std::span<const std::string_view> identifiers,
-                             const RedisStore::Keys& keys) {
+ScriptListing script_listing(ScriptUse use, const CompiledPolicy& policy,
+                             std::span<const std::string_view> identifiers, const RedisStore::Keys& keys) {
   const Scripts scripts;
   std::vector<Charge> charges;
-  for (const std::string_view identifier : identifiers) charges.push_back({&plan, identifier});
+  for (const std::string_view identifier : identifiers) charges.push_back({&policy, identifier});
   const DatedCall call(Call{charges}, system_now());
   const ScriptCall made = call_for(use, *call, keys, scripts);
   ScriptListing listing{made.script->text(), made.script->sha1(), made.keys, {made.arguments}};

@@ -18,8 +18,8 @@
 #include "redis/protocol/command.hpp"
 #include "redis/protocol/failures.hpp"
 #include "redis/script_call.hpp"
-#include "redis/transport/deployment.hpp"
 #include "redis/transport/per_process.hpp"
+#include "redis/transport/topology.hpp"
 
 namespace overlimit {
 namespace {
@@ -69,18 +69,18 @@ std::string encoded(const std::vector<std::string>& words) {
 }  // namespace
 
 struct RedisStore::Core {
-  using Servers = std::shared_ptr<redis::transport::Deployment>;
+  using Servers = std::shared_ptr<redis::transport::Topology>;
 
   Core(redis::Location where, Options how)
       : location(std::move(where)),
         options(checked(std::move(how))),
-        deployment([this] { return std::make_unique<Servers>(redis::transport::deployment_of(location)); }) {}
+        topology([this] { return std::make_unique<Servers>(redis::transport::topology_of(location)); }) {}
 
   [[nodiscard]] Deadline deadline() const { return Deadline(std::chrono::microseconds(options.timeout)); }
 
   /// Of a call with these keys; none when keys have no slots. Throws CrossSlot.
   [[nodiscard]] std::optional<Slot> slot_of(std::span<const std::string> keys) {
-    if (!(**deployment).has_slots()) return std::nullopt;
+    if (!(**topology).has_slots()) return std::nullopt;
     const Slot slot = redis::protocol::key_slot(keys.front());
     for (const std::string& key : keys) {
       if (redis::protocol::key_slot(key) != slot) throw cross_slot(options.keys.hash_tag);
@@ -91,7 +91,7 @@ struct RedisStore::Core {
   // A server that was restarted or flushed its scripts did not execute the call: send the text along.
   Reply run(const redis::ScriptCall& script, const Deadline& until, const Interrupted& interrupted) {
     const std::optional<Slot> slot = slot_of(script.keys);
-    redis::transport::Deployment& servers = **deployment;
+    redis::transport::Topology& servers = **topology;
     Reply reply = servers.call(script.evalsha(), slot, until, interrupted);
     if (is_missing_script(reply)) reply = servers.call(script.eval(), slot, until, interrupted);
     return checked_reply(std::move(reply));
@@ -115,7 +115,7 @@ struct RedisStore::Core {
 
   // Removes keys by a command; keys in several slots are removed by one command each.
   void reset(std::string_view command, const std::vector<std::string>& keys, const Interrupted& interrupted) {
-    redis::transport::Deployment& servers = **deployment;
+    redis::transport::Topology& servers = **topology;
     std::map<std::optional<Slot>, std::vector<std::string>> commands;
     for (const std::string& key : keys) {
       const std::span<const std::string> alone(&key, 1);
@@ -139,7 +139,7 @@ struct RedisStore::Core {
     return std::string(page.as_array()[0].as_text());
   }
 
-  void reset_all(const redis::transport::Deployment::Server& server, const std::string& pattern,
+  void reset_all(const redis::transport::Topology::Server& server, const std::string& pattern,
                  const Interrupted& interrupted) {
     std::string cursor = "0";
     do {
@@ -156,7 +156,7 @@ struct RedisStore::Core {
 
   const redis::Location location;
   const Options options;
-  redis::transport::PerProcess<Servers> deployment;
+  redis::transport::PerProcess<Servers> topology;
   const redis::Scripts scripts;
 };
 
@@ -190,27 +190,27 @@ void RedisStore::unlock(const Call& call, const Interrupted& interrupted) {
   core_->run(redis::lock_call(call, 0, core_->options.keys, core_->scripts), core_->deadline(), interrupted);
 }
 
-void RedisStore::reset(const Plan& plan, std::span<const std::string_view> identifiers,
+void RedisStore::reset(const CompiledPolicy& policy, std::span<const std::string_view> identifiers,
                        const Interrupted& interrupted) {
   std::vector<std::string> keys;
   for (const std::string_view identifier : identifiers) {
-    keys.push_back(redis::key_of(core_->options.keys, plan.policy(), identifier));
+    keys.push_back(redis::key_of(core_->options.keys, policy.name(), identifier));
   }
   core_->reset("DEL", keys, interrupted);
 }
 
-void RedisStore::reset_all(const Plan& plan, const Interrupted& interrupted) {
-  const auto reset_server = [&](const redis::transport::Deployment::Server& server) {
-    for (const std::string& pattern : redis::patterns_of(core_->options.keys, plan.policy())) {
+void RedisStore::reset_all(const CompiledPolicy& policy, const Interrupted& interrupted) {
+  const auto reset_server = [&](const redis::transport::Topology::Server& server) {
+    for (const std::string& pattern : redis::patterns_of(core_->options.keys, policy.name())) {
       core_->reset_all(server, pattern, interrupted);
     }
   };
-  (**core_->deployment).for_each_server(reset_server, core_->deadline(), interrupted);
+  (**core_->topology).for_each_server(reset_server, core_->deadline(), interrupted);
 }
 
-void RedisStore::close() { (**core_->deployment).close(); }
+void RedisStore::close() { (**core_->topology).close(); }
 
-BreakerState RedisStore::breaker() const { return (**core_->deployment).breaker(); }
+BreakerState RedisStore::breaker() const { return (**core_->topology).breaker(); }
 
 Micros RedisStore::timeout() const { return core_->options.timeout; }
 

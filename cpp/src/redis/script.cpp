@@ -30,7 +30,7 @@ std::vector<std::string> names_of(std::index_sequence<Index...>) {
   return {std::string(std::variant_alternative_t<Index, Algorithm>::kName)...};
 }
 
-// The names of all algorithms. The first has number 1 in a call's arguments (Plan::packed).
+// The names of all algorithms. The first has number 1 in a call's arguments (CompiledPolicy::packed).
 std::vector<std::string> algorithms() {
   return names_of(std::make_index_sequence<std::variant_size_v<Algorithm>>());
 }

@@ -28,20 +28,20 @@ void append_int64(std::string& bytes, std::int64_t number) {
 
 void append_byte(std::string& bytes, std::size_t number) { bytes += static_cast<char>(number); }
 
-// Where in a call's arguments the numbers of each plan begin, counted from 1 as Lua does.
-using Places = std::vector<std::pair<const Plan*, std::size_t>>;
+// Where in a call's arguments the numbers of each policy begin, counted from 1 as Lua does.
+using Places = std::vector<std::pair<const CompiledPolicy*, std::size_t>>;
 
-std::size_t place_of(const Places& places, const Plan* plan) {
-  return std::ranges::find(places, plan, &Places::value_type::first)->second;
+std::size_t place_of(const Places& places, const CompiledPolicy* policy) {
+  return std::ranges::find(places, policy, &Places::value_type::first)->second;
 }
 
-// The plans of a call, each once, one after the other from this place on.
+// The policies of a call, each once, one after the other from this place on.
 Places places_from(std::size_t begin, const Call& call) {
   Places places;
   for (const Charge& charge : call.charges) {
-    if (std::ranges::find(places, charge.plan, &Places::value_type::first) != places.end()) continue;
-    places.emplace_back(charge.plan, begin);
-    begin += charge.plan->packed().size();
+    if (std::ranges::find(places, charge.policy, &Places::value_type::first) != places.end()) continue;
+    places.emplace_back(charge.policy, begin);
+    begin += charge.policy->packed().size();
   }
   return places;
 }
@@ -50,7 +50,7 @@ Places places_from(std::size_t begin, const Call& call) {
 constexpr std::size_t kChargeBytes = 2 * sizeof(std::int64_t) + 2;
 void append_charge(std::string& bytes, const Charge& charge, std::size_t place) {
   append_int64(bytes, static_cast<std::int64_t>(place));
-  append_byte(bytes, charge.plan->size());
+  append_byte(bytes, charge.policy->size());
   append_int64(bytes, cost_of(charge));
   append_byte(bytes, static_cast<std::size_t>(charge.role));
 }
@@ -68,9 +68,8 @@ std::string encoded(std::string_view name, std::string_view script, const Script
 
 bool ever_fits(const Charge& charge) {
   return charge.role == Role::shadow ||
-         std::ranges::all_of(charge.plan->limits(), [&](const PlannedLimit& planned) {
-           return cost_of(charge) <= most(planned.limit);
-         });
+         std::ranges::all_of(charge.policy->limits(),
+                             [&](const CompiledLimit& each) { return cost_of(charge) <= most(each.limit); });
 }
 
 // What every script begins with: its keys and the clock.
@@ -78,25 +77,25 @@ ScriptCall begun(const Script& script, const Call& call, const RedisStore::Keys&
   ScriptCall encoded{&script, {}, {}, {}};
   append_int64(encoded.arguments, call.now.value_or(kServerClock));
   for (const Charge& charge : call.charges) {
-    encoded.keys.push_back(key_of(keys, charge.plan->policy(), charge.identifier));
+    encoded.keys.push_back(key_of(keys, charge.policy->name(), charge.identifier));
   }
   return encoded;
 }
 
 void append_charges(std::string& bytes, const Call& call) {
   const Places places = places_from(1 + bytes.size() + kChargeBytes * call.charges.size(), call);
-  for (const Charge& charge : call.charges) append_charge(bytes, charge, place_of(places, charge.plan));
-  for (const auto& [plan, place] : places) bytes += plan->packed();
+  for (const Charge& charge : call.charges) append_charge(bytes, charge, place_of(places, charge.policy));
+  for (const auto& [policy, place] : places) bytes += policy->packed();
 }
 
 ScriptCall decision_of_one(const Call& call, const RedisStore::Keys& keys, const Scripts& scripts) {
-  const Plan& plan = *call.charges[0].plan;
+  const CompiledPolicy& policy = *call.charges[0].policy;
   ScriptCall encoded = begun(scripts.decide_one, call, keys);
   append_int64(encoded.arguments, slack_ms(call));
   append_int64(encoded.arguments, call.patience);
   append_int64(encoded.arguments, cost_of(call.charges[0]));
-  append_byte(encoded.arguments, plan.size());
-  encoded.arguments += plan.packed();
+  append_byte(encoded.arguments, policy.size());
+  encoded.arguments += policy.packed();
   return encoded;
 }
 
@@ -130,8 +129,8 @@ ScriptCall refund_call(const Call& call, std::span<const Receipt> receipts, cons
   append_charges(encoded.arguments, call);
   std::size_t pair = 0;
   for (const Charge& charge : call.charges) {
-    append_int64(encoded.receipts, receipts[pair].birth);
-    for (std::size_t i = 0; i < charge.plan->size(); ++i) {
+    append_int64(encoded.receipts, receipts[pair].created_at);
+    for (std::size_t i = 0; i < charge.policy->size(); ++i) {
       for (const std::int64_t number : receipts[pair].after) append_int64(encoded.receipts, number);
       ++pair;
     }

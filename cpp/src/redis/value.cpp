@@ -51,7 +51,7 @@ std::int64_t int64_at(std::string_view bytes, std::size_t place) {
 
 Value::Value(std::string_view bytes) {
   if (!is_value(bytes)) return;
-  birth_ = int64_at(bytes, 0);
+  created_at_ = int64_at(bytes, 0);
   for (std::size_t at = kHead; at < bytes.size();) {
     const std::size_t size = size_at(bytes, at + 8);
     const std::size_t first = at + kTagAndHead;

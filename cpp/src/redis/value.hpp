@@ -1,4 +1,4 @@
-// The value of a key as Redis keeps it (lua/README.md): a birth and tagged records.
+// The value of a key as Redis keeps it (lua/README.md): the time of creation and tagged records.
 #pragma once
 
 #include <optional>
@@ -12,10 +12,11 @@ namespace overlimit::redis {
 /// Reads one value. Owns copies of the cells, so the bytes may go.
 class Value {
  public:
-  /// What isn't exactly a birth and records, one after the other to the end, is as if there were nothing.
+  /// What isn't exactly a time of creation and records, one after the other to the end, is as if there were
+  /// nothing.
   explicit Value(std::string_view bytes);
 
-  [[nodiscard]] Micros birth() const { return birth_; }
+  [[nodiscard]] Micros created_at() const { return created_at_; }
   /// The record of a tag, or nothing. It borrows from this value.
   [[nodiscard]] std::optional<FoundRecord> find(Tag tag) const;
   /// The lock, which is the last record, or nothing.
@@ -31,7 +32,7 @@ class Value {
 
   static std::optional<FoundRecord> found_in(const Record& record);
 
-  Micros birth_ = 0;
+  Micros created_at_ = 0;
   std::vector<Record> records_;
 };
 

@@ -29,11 +29,11 @@ class Row:
 
 @dataclass(frozen=True)
 class Receipt:
-    """What one pair was charged: with the state right after, and the birth of the key it was charged to."""
+    """What one pair was charged, with the state right after and which creation of its key was charged."""
 
     records: Records
     key: Key
-    birth: int | None
+    creation: int | None
     algorithm: Algorithm
     after: Any
     cost: int

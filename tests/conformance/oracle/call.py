@@ -160,7 +160,9 @@ class Call:
         records, after = judged.charge.policy.records, pair.charged().record
         assert after is not None
         records.write(pair.key, after)
-        return Receipt(records, pair.key, records.birth_of(pair.key), pair.algorithm, after.state, pair.cost)
+        return Receipt(
+            records, pair.key, records.creation_of(pair.key), pair.algorithm, after.state, pair.cost
+        )
 
 
 def binding_row(rows: list[Row], allowed: bool) -> Row:

@@ -38,7 +38,7 @@ class Oracle:
         while decision.receipts:
             receipt = decision.receipts.pop()
             record = receipt.records.live(receipt.key, now)
-            if record is None or receipt.birth != receipt.records.birth_of(receipt.key):
+            if record is None or receipt.creation != receipt.records.creation_of(receipt.key):
                 continue
             clamped = max(now, receipt.algorithm.time_of(record.state))
             state = receipt.algorithm.refunded(record.state, clamped, receipt.after, receipt.cost)
@@ -53,7 +53,7 @@ class Oracle:
         self.records.drop({self._owner(identifier) for identifier in identifiers})
 
     def reset_all(self) -> None:
-        self.records.drop({owner for owner in self.records.births if owner[0] == self.name})
+        self.records.drop({owner for owner in self.records.creations if owner[0] == self.name})
 
     def update(self, limits: tuple[Any, ...]) -> None:
         self.limits = limits

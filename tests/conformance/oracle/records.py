@@ -23,9 +23,9 @@ class Records:
     """The records of any number of policies, and those that a call has found expired."""
 
     written: dict[Key, Record] = field(default_factory=dict)
-    births: dict[Key, int] = field(default_factory=dict)
+    creations: dict[Key, int] = field(default_factory=dict)
     seen_expired: dict[Key, int] = field(default_factory=dict)
-    born: itertools.count[int] = field(default_factory=itertools.count)
+    created: itertools.count[int] = field(default_factory=itertools.count)
 
     def live(self, key: Key, now: int) -> Record | None:
         record = self.written.get(key)
@@ -35,13 +35,13 @@ class Records:
         return record
 
     def write(self, key: Key, record: Record) -> None:
-        if key[:2] not in self.births:
-            self.births[key[:2]] = next(self.born)
+        if key[:2] not in self.creations:
+            self.creations[key[:2]] = next(self.created)
         self.written[key] = record
         self.seen_expired.pop(key, None)
 
-    def birth_of(self, key: Key) -> int | None:
-        return self.births.get(key[:2])
+    def creation_of(self, key: Key) -> int | None:
+        return self.creations.get(key[:2])
 
     def drop(self, dropped: set[Key]) -> None:
         """Forget everything of these policies and identifiers."""
@@ -49,4 +49,4 @@ class Records:
             del self.written[key]
             self.seen_expired.pop(key, None)
         for owner in dropped:
-            self.births.pop(owner, None)
+            self.creations.pop(owner, None)

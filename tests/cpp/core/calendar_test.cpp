@@ -10,8 +10,8 @@
 
 #include "../limits.hpp"
 #include "overlimit/call.hpp"
+#include "overlimit/compiled_policy.hpp"
 #include "overlimit/errors.hpp"
-#include "overlimit/plan.hpp"
 
 namespace overlimit {
 namespace {
@@ -31,12 +31,12 @@ class Thousands : public ::testing::Test {
                                                   return Bounds{start, start + 1'000, start + 2'000};
                                                 }});
   const Limit limit = calendar_window(3, calendar);
-  const Plan plan{"p", {limit, fixed_window(9, kMinute)}};
+  const CompiledPolicy policy{"p", {limit, fixed_window(9, kMinute)}};
 };
 
 TEST_F(Thousands, ChangeTheNumbersOfAPlanButNotItsDigests) {
-  const auto before = plan.dated(500);
-  const auto after = plan.dated(2'500);
+  const auto before = policy.dated(500);
+  const auto after = policy.dated(2'500);
   EXPECT_NE(before->packed(), after->packed());
   EXPECT_EQ(before->limits_digest(), after->limits_digest());
   EXPECT_EQ(before->digest(), after->digest());
@@ -80,36 +80,36 @@ TEST_F(Thousands, MakeATagByTheirIdentity) {
 }
 
 TEST_F(Thousands, DateAPlanOnceForAsLongAsItHolds) {
-  const auto first = plan.dated(2'500);
-  EXPECT_EQ(plan.dated(2'000), first);
-  EXPECT_EQ(plan.dated(3'999), first) << "the next period is known too";
+  const auto first = policy.dated(2'500);
+  EXPECT_EQ(policy.dated(2'000), first);
+  EXPECT_EQ(policy.dated(3'999), first) << "the next period is known too";
   EXPECT_EQ(asked, 1);
-  const auto second = plan.dated(4'000);
+  const auto second = policy.dated(4'000);
   EXPECT_NE(second, first);
-  EXPECT_NE(plan.dated(1'999), second);
+  EXPECT_NE(policy.dated(1'999), second);
   EXPECT_EQ(asked, 3);
 }
 
 TEST_F(Thousands, LeaveADatedPlanWhatItWasButForItsNumbers) {
-  const auto dated = plan.dated(2'500);
-  EXPECT_TRUE(plan.has_calendar());
+  const auto dated = policy.dated(2'500);
+  EXPECT_TRUE(policy.has_calendar());
   EXPECT_FALSE(dated->has_calendar()) << "it needs no further dating";
-  EXPECT_EQ(dated->digest(), plan.digest());
-  EXPECT_EQ(dated->packed().size(), plan.packed().size());
-  EXPECT_NE(dated->packed(), plan.packed());
-  EXPECT_TRUE(std::ranges::equal(dated->tags(), plan.tags()));
-  EXPECT_FALSE(Plan("p", {fixed_window(9, kMinute)}).has_calendar());
+  EXPECT_EQ(dated->digest(), policy.digest());
+  EXPECT_EQ(dated->packed().size(), policy.packed().size());
+  EXPECT_NE(dated->packed(), policy.packed());
+  EXPECT_TRUE(std::ranges::equal(dated->tags(), policy.tags()));
+  EXPECT_FALSE(CompiledPolicy("p", {fixed_window(9, kMinute)}).has_calendar());
 }
 
 TEST_F(Thousands, DateTheChargesOfACallThatFollowThem) {
-  const Plan timeless("t", {fixed_window(9, kMinute)});
-  const std::vector<Charge> charges{{&plan, "a", 2}, {&timeless, "b"}, {&plan, "c"}};
+  const CompiledPolicy timeless("t", {fixed_window(9, kMinute)});
+  const std::vector<Charge> charges{{&policy, "a", 2}, {&timeless, "b"}, {&policy, "c"}};
   const DatedCall dated(Call{charges}, 2'500);
   const std::span<const Charge> of_the_day = (*dated).charges;
-  EXPECT_EQ(of_the_day[0].plan, plan.dated(2'500).get());
+  EXPECT_EQ(of_the_day[0].policy, policy.dated(2'500).get());
   EXPECT_EQ(of_the_day[0].cost, 2);
-  EXPECT_EQ(of_the_day[1].plan, &timeless);
-  EXPECT_EQ(of_the_day[2].plan, of_the_day[0].plan);
+  EXPECT_EQ(of_the_day[1].policy, &timeless);
+  EXPECT_EQ(of_the_day[2].policy, of_the_day[0].policy);
 }
 
 TEST_F(Thousands, MayBeAskedByManyThreadsAtOnce) {
@@ -118,7 +118,7 @@ TEST_F(Thousands, MayBeAskedByManyThreadsAtOnce) {
   for (int thread = 0; thread < 4; ++thread) {
     threads.emplace_back([&, thread] {
       for (Micros now = 0; now < 200'000; now += 70 + thread) {
-        const auto dated = plan.dated(now);
+        const auto dated = policy.dated(now);
         if (!dated->holds_at(now) || dated->size() != 2) ++wrong;
       }
     });

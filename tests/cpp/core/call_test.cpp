@@ -21,10 +21,10 @@ class Settling : public ::testing::Test {
   };
   Settlement settled(const std::vector<Judged>& judged) {
     std::vector<Charge> charges;
-    for (const Judged& one : judged) charges.push_back({&plan, "x", one.cost, one.role});
+    for (const Judged& one : judged) charges.push_back({&policy, "x", one.cost, one.role});
     return settle(Call{charges}, [&](std::size_t i) { return judged[i].verdict; });
   }
-  const Plan plan{"p", {fixed_window(1, kMinute)}};
+  const CompiledPolicy policy{"p", {fixed_window(1, kMinute)}};
 };
 
 TEST_F(Settling, PassesWhenAllEnforcedChargesDo) {
@@ -85,16 +85,16 @@ TEST_F(Settling, ChargesTheMetaLimitOrTheOthersButNeverBoth) {
 }
 
 TEST_F(Settling, AsksAMetaLimitForOneRefusalWhateverTheCost) {
-  EXPECT_EQ(cost_of({&plan, "x", 7, Role::on_refusal}), 1);
-  EXPECT_EQ(cost_of({&plan, "x", 0, Role::on_refusal}), 1);
-  EXPECT_EQ(cost_of({&plan, "x", 7, Role::enforce}), 7);
-  EXPECT_EQ(cost_of({&plan, "x", 7, Role::shadow}), 7);
+  EXPECT_EQ(cost_of({&policy, "x", 7, Role::on_refusal}), 1);
+  EXPECT_EQ(cost_of({&policy, "x", 0, Role::on_refusal}), 1);
+  EXPECT_EQ(cost_of({&policy, "x", 7, Role::enforce}), 7);
+  EXPECT_EQ(cost_of({&policy, "x", 7, Role::shadow}), 7);
 }
 
 TEST_F(Settling, SpendsWhenAnyChargeButAMetaLimitCosts) {
-  const Charge free{&plan, "x", 0, Role::enforce};
-  const Charge costly{&plan, "y", 1, Role::shadow};
-  const Charge meta{&plan, "z", 1, Role::on_refusal};
+  const Charge free{&policy, "x", 0, Role::enforce};
+  const Charge costly{&policy, "y", 1, Role::shadow};
+  const Charge meta{&policy, "z", 1, Role::on_refusal};
   EXPECT_TRUE(spends(std::to_array({free, costly})));
   EXPECT_FALSE(spends(std::to_array({free, meta})));
 }
@@ -122,7 +122,7 @@ class LockingAfterRefusal : public Settling {
     return set ? std::optional(set->end) : std::nullopt;
   }
   const Lock held{500, 1'100, 1, false, 2'000};
-  const Plan strict{"s", {fixed_window(1, kMinute)}, Penalty{{100, 400}, true}};
+  const CompiledPolicy strict{"s", {fixed_window(1, kMinute)}, Penalty{{100, 400}, true}};
 };
 
 TEST_F(LockingAfterRefusal, LocksWhoIsOverInACallThatIsOver) {
@@ -148,7 +148,7 @@ TEST_F(LockingAfterRefusal, ExtendsTheLockOfWhoIsLockedInACallThatIsLocked) {
 
 TEST_F(LockingAfterRefusal, DoesNothingInACallThatDoesNotPunishOrAPolicyWithoutPenalty) {
   const Charge charge{&strict, "x"};
-  const Charge lenient{&plan, "x"};
+  const Charge lenient{&policy, "x"};
   EXPECT_FALSE(lock_after_refusal({.status = Status::over}, charge, Status::over, std::nullopt, 0));
   EXPECT_FALSE(
       lock_after_refusal({.status = Status::over, .may_lock = true}, lenient, Status::over, std::nullopt, 0));

@@ -41,8 +41,8 @@ constexpr Row kOverRow{.status = Status::over, .remaining = 0, .retry_after = 5,
 class Folding : public ::testing::Test {
  protected:
   // Canonical order is the reverse of the order given.
-  const Plan one{"one", {fixed_window(9, kMinute)}};
-  const Plan two{"two", {token_bucket(9, 1), fixed_window(9, kMinute)}};
+  const CompiledPolicy one{"one", {fixed_window(9, kMinute)}};
+  const CompiledPolicy two{"two", {token_bucket(9, 1), fixed_window(9, kMinute)}};
 
   Decision fold_roles(const std::vector<Role>& roles, const std::vector<Row>& rows) {
     std::vector<Charge> charges;

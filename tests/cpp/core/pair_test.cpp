@@ -102,9 +102,9 @@ TEST(Pair, OfAChargeHasAReceiptAndOneOfALookHasNone) {
   testing::Columns columns(2);
   fill_charged(limit, {0, kMinute, 1}, 5, 77, columns.rows(), 0);
   fill_uncharged(limit, examine(limit, nullptr, 5, 1), columns.rows(), 1);
-  EXPECT_EQ(columns.receipt[0].birth, 77);
+  EXPECT_EQ(columns.receipt[0].created_at, 77);
   EXPECT_EQ(columns.receipt[0].after, (Header{0, kMinute, 1}));
-  EXPECT_EQ(columns.receipt[1].birth, 0);
+  EXPECT_EQ(columns.receipt[1].created_at, 0);
 }
 
 // What holds whatever the algorithm.

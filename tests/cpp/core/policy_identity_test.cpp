@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "../limits.hpp"
+#include "overlimit/compiled_policy.hpp"
 #include "overlimit/errors.hpp"
-#include "overlimit/plan.hpp"
 
 namespace overlimit {
 namespace {
@@ -106,8 +106,8 @@ TEST(PolicyIdentity, ThreadsThatMakeAndEndThemNeverShareOne) {
 }
 
 TEST(UnlikePlaces, AreThoseOfLimitsThatShareARecordUnderOtherNumbers) {
-  const Plan one("p", {fixed_window(3, 60'000'000), token_bucket(2, 1)});
-  const Plan other("p", {token_bucket(2, 1), fixed_window(4, 60'000'000)});
+  const CompiledPolicy one("p", {fixed_window(3, 60'000'000), token_bucket(2, 1)});
+  const CompiledPolicy other("p", {token_bucket(2, 1), fixed_window(4, 60'000'000)});
   EXPECT_EQ(unlike_places(one, other), (std::vector<std::pair<std::size_t, std::size_t>>{{0, 1}}));
   EXPECT_TRUE(unlike_places(one, one).empty());
 }

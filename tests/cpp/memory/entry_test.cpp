@@ -155,13 +155,13 @@ TEST(Entry, ExpiresWithTheLastOfItsRecords) {
 }
 
 TEST(Entry, FitsLimitsWhoseTagsItBeginsWith) {
-  const Plan plan("p", {fixed_window(1, kMinute), sliding_window(1, kMinute)});
-  const std::span<const Tag> tags = plan.tags();
+  const CompiledPolicy policy("p", {fixed_window(1, kMinute), sliding_window(1, kMinute)});
+  const std::span<const Tag> tags = policy.tags();
   EntryOfTwo two{.records = {{tags[0], 0, {}, 0, 0, 0, 0}, {tags[1], 0, {}, 0, 0, 0, 0}}};
   EXPECT_TRUE(starts_with(two.entry, tags));
   EXPECT_TRUE(starts_with(two.entry, tags.first(1)));
   EXPECT_FALSE(starts_with(two.entry, tags.last(1)));
-  const Plan three("p", {fixed_window(1, kMinute), sliding_window(1, kMinute), token_bucket(1, 1)});
+  const CompiledPolicy three("p", {fixed_window(1, kMinute), sliding_window(1, kMinute), token_bucket(1, 1)});
   EXPECT_FALSE(starts_with(two.entry, three.tags()));
   std::swap(two.records[0], two.records[1]);
   EXPECT_FALSE(starts_with(two.entry, tags));

@@ -59,11 +59,11 @@ bool is_true_in_child(const std::function<bool()>& body) {
 /// child than any other lock that a thread of the parent may have held.
 class Asking {
  public:
-  Asking(MemoryStore& store, const Plan& plan) : store_(store), plan_(plan), columns_(2) {}
+  Asking(MemoryStore& store, const CompiledPolicy& policy) : store_(store), policy_(policy), columns_(2) {}
 
   /// Hits, or looks, and returns what remains for the first identifier.
   std::int64_t ask(std::string_view one, std::string_view other, Mode mode) {
-    const std::array charges{Charge{&plan_, one}, Charge{&plan_, other}};
+    const std::array charges{Charge{&policy_, one}, Charge{&policy_, other}};
     const Call call{charges, mode, 0, true};
     store_.decide(std::span(&call, 1), columns_.rows(), std::span(&time_, 1), {});
     return columns_.remaining[0];
@@ -75,7 +75,7 @@ class Asking {
 
  private:
   MemoryStore& store_;
-  const Plan& plan_;
+  const CompiledPolicy& policy_;
   testing::Columns columns_;
   Micros time_ = 0;
 };
@@ -86,18 +86,18 @@ class ForkedTables : public ::testing::Test {
   static constexpr std::int64_t kAmple = 1'000'000'000;
 
   MemoryStore store{kShards * 1024, std::size_t{4} << 20U};
-  const Plan plan{"p", {fixed_window(kAmple, kMinute)}};
+  const CompiledPolicy policy{"p", {fixed_window(kAmple, kMinute)}};
 };
 
 TEST_F(ForkedTables, AnswerAtOnceWhateverTheThreadsOfTheParentDid) {
-  std::array asking{Asking(store, plan), Asking(store, plan), Asking(store, plan)};
+  std::array asking{Asking(store, policy), Asking(store, policy), Asking(store, policy)};
   const Repeating one([&](int round) { asking[0].hit(round); });
   const Repeating other([&](int round) { asking[1].hit(round); });
-  const Repeating sweeper([this](int) { store.reset_all(plan, {}); });
+  const Repeating sweeper([this](int) { store.reset_all(policy, {}); });
   for (int i = 0; i < kForks; ++i) {
     ASSERT_TRUE(is_true_in_child([&] {
       for (int round = 0; round < 500; ++round) asking[2].hit(round);
-      store.reset_all(plan, {});
+      store.reset_all(policy, {});
       return true;
     })) << i;
   }
@@ -105,7 +105,7 @@ TEST_F(ForkedTables, AnswerAtOnceWhateverTheThreadsOfTheParentDid) {
 
 TEST_F(ForkedTables, CountOnFromWhatTheParentHadCountedByThen) {
   std::atomic<std::int64_t> hits{0};
-  std::array asking{Asking(store, plan), Asking(store, plan)};
+  std::array asking{Asking(store, policy), Asking(store, policy)};
   const auto used = [&] { return kAmple - asking[1].ask("one", "other", Mode::peek) - 1; };
   const Repeating hitting([&](int) {
     asking[0].ask("one", "other", Mode::consume);
@@ -123,7 +123,8 @@ TEST_F(ForkedTables, CountOnFromWhatTheParentHadCountedByThen) {
 }
 
 TEST_F(ForkedTables, MayForkAgainAndFromSeveralThreadsAtOnce) {
-  std::array asking{Asking(store, plan), Asking(store, plan), Asking(store, plan), Asking(store, plan)};
+  std::array asking{Asking(store, policy), Asking(store, policy), Asking(store, policy),
+                    Asking(store, policy)};
   const Repeating hitting([&](int round) { asking[3].hit(round); });
   std::atomic<int> good{0};
   std::vector<std::thread> forking;

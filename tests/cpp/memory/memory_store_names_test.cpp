@@ -30,7 +30,9 @@ using testing::sliding_log;
 using testing::sliding_window;
 using testing::token_bucket;
 
-Plan tenant(int number, const Limit& limit) { return {"tenant." + std::to_string(number), {limit}}; }
+CompiledPolicy tenant(int number, const Limit& limit) {
+  return {"tenant." + std::to_string(number), {limit}};
+}
 
 struct Size {
   std::size_t max_keys;
@@ -55,9 +57,9 @@ TEST_P(ManyNames, AreEachAdmittedTheirLimitAtMost) {
   constexpr int kNames = 20'000;
   int in_all = 0;
   for (int name = 0; name < kNames; ++name) {
-    const Plan plan = tenant(name, fixed_window(5, kMinute));
+    const CompiledPolicy policy = tenant(name, fixed_window(5, kMinute));
     int admitted = 0;
-    for (int call = 0; call < 6; ++call) admitted += hit(store, plan, {"x"}, 0).allowed() ? 1 : 0;
+    for (int call = 0; call < 6; ++call) admitted += hit(store, policy, {"x"}, 0).allowed() ? 1 : 0;
     ASSERT_LE(admitted, 5) << name;
     in_all += admitted;
   }
@@ -67,25 +69,25 @@ TEST_P(ManyNames, AreEachAdmittedTheirLimitAtMost) {
 
 TEST_P(ManyNames, GetRoomAgainWhenTimePasses) {
   for (int name = 0; name < 10'000; ++name) hit(store, tenant(name, fixed_window(5, kMinute)), {"x"}, 0);
-  const Plan anybody("anybody", {fixed_window(5, kMinute)});
+  const CompiledPolicy anybody("anybody", {fixed_window(5, kMinute)});
   for (int call = 0; call < 10'000; ++call) peek(store, anybody, {std::to_string(call)}, kHour);
   EXPECT_EQ(store.size(), 0U);
   for (int name = 0; name < 50; ++name) {
-    const Plan plan = tenant(30'000 + name, fixed_window(5, kMinute));
-    EXPECT_TRUE(hit(store, plan, {"x"}, kHour, 5).allowed()) << name;
-    EXPECT_FALSE(hit(store, plan, {"x"}, kHour).allowed()) << name;
+    const CompiledPolicy policy = tenant(30'000 + name, fixed_window(5, kMinute));
+    EXPECT_TRUE(hit(store, policy, {"x"}, kHour, 5).allowed()) << name;
+    EXPECT_FALSE(hit(store, policy, {"x"}, kHour).allowed()) << name;
   }
 }
 
 TEST_P(ManyNames, FindRoomInEveryWaveThoughOneKeyNeverGoes) {
-  const Plan pinned("pinned", {fixed_window(5, 100 * kHour)});
+  const CompiledPolicy pinned("pinned", {fixed_window(5, 100 * kHour)});
   ASSERT_TRUE(hit(store, pinned, {"x"}, 0).allowed());
   for (int wave = 0; wave < 20; ++wave) {
     const Micros now = wave * kHour;
     int admitted = 0;
     for (int name = 0; name < 2'000; ++name) {
-      const Plan plan = tenant(name, fixed_window(2 + wave, kMinute));
-      admitted += hit(store, plan, {"x"}, now, 2).allowed() ? 1 : 0;
+      const CompiledPolicy policy = tenant(name, fixed_window(2 + wave, kMinute));
+      admitted += hit(store, policy, {"x"}, now, 2).allowed() ? 1 : 0;
     }
     ASSERT_GT(admitted, 100) << wave;
   }
@@ -101,23 +103,24 @@ class NoRoomForNames : public ::testing::Test {
     for (int name = 0; name < kFillers; ++name) hit(store, filler(name), {"filler"}, 0);
     ASSERT_EQ(store.size(), 1U);
   }
-  static Plan filler(int number) {
+  static CompiledPolicy filler(int number) {
     return {"filler." + std::to_string(number), {fixed_window(1'000'000, kHour)}};
   }
-  std::int64_t left(const Plan& plan, std::string_view identifier, Micros now = 0) {
-    return peek(store, plan, {identifier}, now, 0).decision.remaining;
+  std::int64_t left(const CompiledPolicy& policy, std::string_view identifier, Micros now = 0) {
+    return peek(store, policy, {identifier}, now, 0).decision.remaining;
   }
-  void refund(const Plan& plan, std::string_view identifier, const Answer& answer, Cost cost) {
-    store.refund({charges_of(plan, {identifier}, cost), Mode::consume, 0, true}, answer.columns.receipt, {});
+  void refund(const CompiledPolicy& policy, std::string_view identifier, const Answer& answer, Cost cost) {
+    store.refund({charges_of(policy, {identifier}, cost), Mode::consume, 0, true}, answer.columns.receipt,
+                 {});
   }
   void make_room_for_a_key() { store.reset_all(filler(0), {}); }
   void make_room_for_a_policy() { store.reset_all(filler(1), {}); }
 
   MemoryStore store{1, MemoryStore::kMinBytes};
-  const Plan a{"a", {fixed_window(9, kMinute)}};
-  const Plan b{"b", {fixed_window(9, kMinute)}};
-  const Plan c{"c", {fixed_window(9, kMinute)}};
-  const Plan other{"other", {fixed_window(10, kMinute)}};
+  const CompiledPolicy a{"a", {fixed_window(9, kMinute)}};
+  const CompiledPolicy b{"b", {fixed_window(9, kMinute)}};
+  const CompiledPolicy c{"c", {fixed_window(9, kMinute)}};
+  const CompiledPolicy other{"other", {fixed_window(10, kMinute)}};
 };
 
 TEST_F(NoRoomForNames, ThoseOfTheSameNumbersShareACell) {
@@ -132,13 +135,14 @@ TEST_F(NoRoomForNames, ThoseOfTheSameNumbersShareACell) {
 
 TEST_F(NoRoomForNames, ThoseOfOtherNumbersAreNotChargedForThem) {
   EXPECT_TRUE(hit(store, a, {"x"}, 0, 9).allowed());
-  for (const Plan& plan :
-       {other, Plan("d", {fixed_window(9, kSecond)}), Plan("e", {sliding_window(9, kMinute)}),
-        Plan("f", {fixed_window(9, kMinute)}, Penalty{{kMinute}}),
-        Plan("g", {fixed_window(9, kMinute), fixed_window(10, kMinute)}),
-        Plan("h", {fixed_window(9, kMinute, "named")})}) {
-    EXPECT_EQ(left(plan, "x"), 9 + (plan.policy() == "other" ? 1 : 0)) << plan.policy();
-    EXPECT_TRUE(hit(store, plan, {"x"}, 0, 9).allowed()) << plan.policy();
+  for (const CompiledPolicy& policy :
+       {other, CompiledPolicy("d", {fixed_window(9, kSecond)}),
+        CompiledPolicy("e", {sliding_window(9, kMinute)}),
+        CompiledPolicy("f", {fixed_window(9, kMinute)}, Penalty{{kMinute}}),
+        CompiledPolicy("g", {fixed_window(9, kMinute), fixed_window(10, kMinute)}),
+        CompiledPolicy("h", {fixed_window(9, kMinute, "named")})}) {
+    EXPECT_EQ(left(policy, "x"), 9 + (policy.name() == "other" ? 1 : 0)) << policy.name();
+    EXPECT_TRUE(hit(store, policy, {"x"}, 0, 9).allowed()) << policy.name();
   }
   EXPECT_FALSE(hit(store, b, {"x"}, 0).allowed());
 }
@@ -174,8 +178,8 @@ TEST_F(NoRoomForNames, APeekOrARefusalTakesNoRoomForGood) {
 }
 
 TEST_F(NoRoomForNames, AllKeysOfAPolicyInOneCallGoTheSameWay) {
-  const Plan before("filler.2", {fixed_window(1'000'000, kHour)});
-  const Plan after("filler.2", {fixed_window(1'000'000, kHour), fixed_window(1'000'000, kMinute)});
+  const CompiledPolicy before("filler.2", {fixed_window(1'000'000, kHour)});
+  const CompiledPolicy after("filler.2", {fixed_window(1'000'000, kHour), fixed_window(1'000'000, kMinute)});
   const std::vector<Charge> charges{{&a, "x", 3}, {&after, "filler", 1}, {&a, "y", 2}};
   ASSERT_TRUE(ask(store, {charges, Mode::consume, 0, true}).allowed());
   int more = 0;
@@ -245,8 +249,8 @@ TEST_F(NoRoomForNames, ResettingAPolicyLeavesTheCommonCell) {
 }
 
 TEST_F(NoRoomForNames, NobodyIsLockedForTheCompanyOfOthers) {
-  const Plan strict("strict", {fixed_window(1, kSecond)}, Penalty{{kMinute}});
-  const Plan as_strict("as.strict", {fixed_window(1, kSecond)}, Penalty{{kMinute}});
+  const CompiledPolicy strict("strict", {fixed_window(1, kSecond)}, Penalty{{kMinute}});
+  const CompiledPolicy as_strict("as.strict", {fixed_window(1, kSecond)}, Penalty{{kMinute}});
   EXPECT_TRUE(hit(store, strict, {"x"}, 0).allowed());
   EXPECT_EQ(hit(store, as_strict, {"y"}, 0).decision.retry_after, kSecond);
   EXPECT_TRUE(hit(store, as_strict, {"y"}, kSecond).allowed());
@@ -262,11 +266,11 @@ TEST_F(NoRoomForNames, NobodyIsLockedByHand) {
 }
 
 TEST_F(NoRoomForNames, MoreNumbersThanThereIsRoomForAreAnErrorThatChargesNothing) {
-  const Plan first("first", {fixed_window(1'000, kMinute)});
+  const CompiledPolicy first("first", {fixed_window(1'000, kMinute)});
   int admitted = 0;
   int errors = 0;
   for (int limit = 2'000; limit < 2'100; ++limit) {
-    const Plan next("next", {fixed_window(limit, kMinute)});
+    const CompiledPolicy next("next", {fixed_window(limit, kMinute)});
     const std::vector<Charge> charges{{&first, "x", 1}, {&next, "x", 1}};
     try {
       admitted += ask(store, {charges, Mode::consume, 0, true}).allowed() ? 1 : 0;
@@ -282,8 +286,8 @@ TEST_F(NoRoomForNames, MoreNumbersThanThereIsRoomForAreAnErrorThatChargesNothing
 // The admissions of every key, by what it may have in a period.
 class Admissions {
  public:
-  void add(const Plan& plan, std::string_view identifier, Micros now) {
-    times_[{plan.policy(), std::string(identifier)}].push_back(now);
+  void add(const CompiledPolicy& policy, std::string_view identifier, Micros now) {
+    times_[{policy.name(), std::string(identifier)}].push_back(now);
     ++count_;
   }
   void check(const std::string& policies, std::size_t limit, Micros period) const {
@@ -303,14 +307,14 @@ class Admissions {
 
 // Others take the room and leave it, so that names find their way from one cell to another and back.
 TEST(Crowds, OfNamesAreNeverAdmittedMoreThanEachAlone) {
-  std::deque<Plan> fillers;
+  std::deque<CompiledPolicy> fillers;
   for (int i = 0; i < 1'500; ++i) fillers.push_back(tenant(i, fixed_window(1'000, kMinute)));
-  std::deque<Plan> plans;
+  std::deque<CompiledPolicy> policies;
   for (int i = 0; i < 20; ++i) {
     const std::string number = std::to_string(i);
-    plans.emplace_back("window." + number, std::vector{sliding_window(3, 10 * kSecond)});
-    plans.emplace_back("log." + number, std::vector{sliding_log(4, 20 * kSecond)});
-    plans.emplace_back("both." + number, std::vector{sliding_log(3, 5 * kSecond), token_bucket(50, 10)});
+    policies.emplace_back("window." + number, std::vector{sliding_window(3, 10 * kSecond)});
+    policies.emplace_back("log." + number, std::vector{sliding_log(4, 20 * kSecond)});
+    policies.emplace_back("both." + number, std::vector{sliding_log(3, 5 * kSecond), token_bucket(50, 10)});
   }
   for (unsigned seed = 0; seed < 4; ++seed) {
     const std::size_t max_keys = seed % 2 == 0 ? 1 : 1'000'000;
@@ -320,17 +324,17 @@ TEST(Crowds, OfNamesAreNeverAdmittedMoreThanEachAlone) {
     Micros now = 0;
     for (int step = 0; step < 20'000; ++step) {
       now += Micros(random() % 20'000);
-      const Plan& filler = fillers[random() % fillers.size()];
+      const CompiledPolicy& filler = fillers[random() % fillers.size()];
       if (random() % 2 == 0) hit(store, filler, {"filler"}, now);
       if (random() % 8 == 0) store.reset_all(filler, {});
-      const Plan& plan = plans[random() % plans.size()];
-      const Plan& second = plans[random() % plans.size()];
-      std::vector<Charge> charges{{&plan, random() % 2 == 0 ? "x" : "y", 1}};
-      if (random() % 8 == 0) charges.push_back({&plan, "z", 1});
-      if (random() % 8 == 0 && &second != &plan) charges.push_back({&second, "x", 1});
+      const CompiledPolicy& policy = policies[random() % policies.size()];
+      const CompiledPolicy& second = policies[random() % policies.size()];
+      std::vector<Charge> charges{{&policy, random() % 2 == 0 ? "x" : "y", 1}};
+      if (random() % 8 == 0) charges.push_back({&policy, "z", 1});
+      if (random() % 8 == 0 && &second != &policy) charges.push_back({&second, "x", 1});
       const Mode mode = random() % 8 == 0 ? Mode::peek : Mode::consume;
       if (!ask(store, {charges, mode, now, true}).allowed() || mode == Mode::peek) continue;
-      for (const Charge& charge : charges) admissions.add(*charge.plan, charge.identifier, now);
+      for (const Charge& charge : charges) admissions.add(*charge.policy, charge.identifier, now);
     }
     admissions.check("window", 3, 10 * kSecond);
     admissions.check("log", 4, 20 * kSecond);

@@ -25,79 +25,80 @@ using testing::token_bucket;
 // Two keys are tracked, everybody else shares a cell.
 class SharedCells : public ::testing::Test {
  protected:
-  void SetUp() override { ASSERT_TRUE(hit(store, plan, {"first", "second"}, 0).allowed()); }
+  void SetUp() override { ASSERT_TRUE(hit(store, policy, {"first", "second"}, 0).allowed()); }
 
   std::int64_t left(std::string_view identifier, Micros now = 0) {
-    return peek(store, plan, {identifier}, now, 0).decision.remaining;
+    return peek(store, policy, {identifier}, now, 0).decision.remaining;
   }
   void refund(std::initializer_list<std::string_view> identifiers, const Answer& answer, Cost cost,
               Micros now = 0) {
-    store.refund({charges_of(plan, identifiers, cost), Mode::consume, now, true}, answer.columns.receipt, {});
+    store.refund({charges_of(policy, identifiers, cost), Mode::consume, now, true}, answer.columns.receipt,
+                 {});
   }
   void lock(std::string_view identifier, Micros now = 0) {
-    store.lock({charges_of(plan, {identifier}, 1), Mode::consume, now, true}, kSecond, {});
+    store.lock({charges_of(policy, {identifier}, 1), Mode::consume, now, true}, kSecond, {});
   }
   void reset(std::string_view identifier) {
     const std::string_view identifiers[] = {identifier};
-    store.reset(plan, identifiers, {});
+    store.reset(policy, identifiers, {});
   }
 
   MemoryStore store{2, MemoryStore::kMinBytes};
-  const Plan plan{"p", {fixed_window(9, kMinute)}};
+  const CompiledPolicy policy{"p", {fixed_window(9, kMinute)}};
 };
 
 TEST_F(SharedCells, AreGivenBackWhatTheyWereCharged) {
-  const Answer of_x = hit(store, plan, {"x"}, 0, 3);
-  hit(store, plan, {"y"}, 0, 2);
+  const Answer of_x = hit(store, policy, {"x"}, 0, 3);
+  hit(store, policy, {"y"}, 0, 2);
   refund({"x"}, of_x, 3);
   EXPECT_EQ(left("x"), 7);
   EXPECT_EQ(left("z"), 7);
 }
 
 TEST_F(SharedCells, AreGivenBackEachPartOfACallOfSeveral) {
-  const Answer both = hit(store, plan, {"x", "y"}, 0, 2);
+  const Answer both = hit(store, policy, {"x", "y"}, 0, 2);
   EXPECT_EQ(left("z"), 5);
   refund({"x", "y"}, both, 2);
   EXPECT_EQ(left("z"), 9);
 }
 
 TEST_F(SharedCells, AreGivenBackWhenTheKeyHasRoomOfItsOwnByNow) {
-  const Answer of_x = hit(store, plan, {"x"}, 0, 3);
+  const Answer of_x = hit(store, policy, {"x"}, 0, 3);
   reset("first");
-  hit(store, plan, {"x"}, 0, 1);
+  hit(store, policy, {"x"}, 0, 1);
   refund({"x"}, of_x, 3);
   EXPECT_EQ(left("x"), 5) << "what it took over counts on";
   EXPECT_EQ(left("y"), 9) << "the cell gets back what the cell was charged";
 }
 
 TEST_F(SharedCells, AreNotGivenBackWhatATrackedKeyWasCharged) {
-  const Answer of_first = hit(store, plan, {"first"}, 0, 3);
-  hit(store, plan, {"x"}, 0, 4);
+  const Answer of_first = hit(store, policy, {"first"}, 0, 3);
+  hit(store, policy, {"x"}, 0, 4);
   reset("first");
-  hit(store, plan, {"y"}, 0, 1);
+  hit(store, policy, {"y"}, 0, 1);
   refund({"first"}, of_first, 3);
   EXPECT_EQ(left("z"), 5);
 }
 
 TEST_F(SharedCells, CannotBeLockedForOneOfThem) {
   EXPECT_THROW(lock("x"), std::bad_alloc);
-  EXPECT_TRUE(hit(store, plan, {"y"}, 0).allowed());
+  EXPECT_TRUE(hit(store, policy, {"y"}, 0).allowed());
   lock("first");
-  EXPECT_EQ(hit(store, plan, {"first"}, 0).status(), Status::locked);
+  EXPECT_EQ(hit(store, policy, {"first"}, 0).status(), Status::locked);
 }
 
 TEST_F(SharedCells, LockNobodyForTheirCompany) {
-  const Plan strict("strict", {fixed_window(1, kSecond)}, Penalty{{kMinute}});
+  const CompiledPolicy strict("strict", {fixed_window(1, kSecond)}, Penalty{{kMinute}});
   EXPECT_TRUE(hit(store, strict, {"x"}, 0).allowed());
   EXPECT_EQ(hit(store, strict, {"y"}, 0).decision.retry_after, kSecond);
   EXPECT_TRUE(hit(store, strict, {"y"}, kSecond).allowed());
 }
 
 TEST_F(SharedCells, AreForgottenWithTheWholePolicy) {
-  const Plan other("q", {fixed_window(9, kMinute)});
-  hit(store, plan, {"x"}, 0, 5);
+  const CompiledPolicy other("q", {fixed_window(9, kMinute)});
+  hit(store, policy, {"x"}, 0, 5);
   hit(store, other, {"x"}, 0, 5);
-  store.reset_all(plan, {});
+  store.reset_all(policy, {});
   EXPECT_EQ(store.size(), 0U);
   EXPECT_EQ(left("x"), 9);
   EXPECT_EQ(left("first"), 9);
@@ -108,21 +109,21 @@ TEST(RefundedRings, LoseTheRightEntryWhereverItLies) {
   constexpr Micros kEntries = 8;
   constexpr Micros kStep = 100;
   constexpr Micros kPeriod = kEntries * kStep;
-  const Plan plan("p", {sliding_log(kEntries, kPeriod)});
+  const CompiledPolicy policy("p", {sliding_log(kEntries, kPeriod)});
   for (Micros turn = 0; turn < 2 * kEntries; ++turn) {
     for (Micros removed = 0; removed < kEntries; ++removed) {
       MemoryStore store;
       std::vector<Answer> answers;
       for (Micros entry = 0; entry < turn + kEntries; ++entry) {
-        answers.push_back(hit(store, plan, {"a"}, kStep * entry));
+        answers.push_back(hit(store, policy, {"a"}, kStep * entry));
       }
       const Micros now = kStep * (turn + kEntries - 1);
-      store.refund({charges_of(plan, {"a"}, 1), Mode::consume, now, true},
+      store.refund({charges_of(policy, {"a"}, 1), Mode::consume, now, true},
                    answers[std::size_t(turn + removed)].columns.receipt, {});
       for (Micros entry = 0; entry < kEntries; ++entry) {
         const Micros leaves_at = kStep * (turn + entry) + kPeriod;
-        const auto before = peek(store, plan, {"a"}, leaves_at - 1, 0).decision.remaining;
-        const auto after = peek(store, plan, {"a"}, leaves_at, 0).decision.remaining;
+        const auto before = peek(store, policy, {"a"}, leaves_at - 1, 0).decision.remaining;
+        const auto after = peek(store, policy, {"a"}, leaves_at, 0).decision.remaining;
         ASSERT_EQ(after - before, entry == removed ? 0 : 1) << turn << ' ' << removed << ' ' << entry;
       }
     }
@@ -131,20 +132,20 @@ TEST(RefundedRings, LoseTheRightEntryWhereverItLies) {
 
 TEST(LockedKeys, KeepTheirRecordsWhenThePolicyHasNoPenalty) {
   MemoryStore store;
-  const Plan plan("p", {fixed_window(9, kMinute), sliding_log(9, kMinute)});
-  for (Micros now = 0; now < 5; ++now) hit(store, plan, {"a"}, now);
-  store.lock({charges_of(plan, {"a"}, 1), Mode::consume, 5, true}, 10, {});
-  EXPECT_EQ(hit(store, plan, {"a"}, 14).status(), Status::locked);
-  EXPECT_EQ(peek(store, plan, {"a"}, 15, 0).columns.remaining, (std::vector<std::int64_t>{4, 4}));
+  const CompiledPolicy policy("p", {fixed_window(9, kMinute), sliding_log(9, kMinute)});
+  for (Micros now = 0; now < 5; ++now) hit(store, policy, {"a"}, now);
+  store.lock({charges_of(policy, {"a"}, 1), Mode::consume, 5, true}, 10, {});
+  EXPECT_EQ(hit(store, policy, {"a"}, 14).status(), Status::locked);
+  EXPECT_EQ(peek(store, policy, {"a"}, 15, 0).columns.remaining, (std::vector<std::int64_t>{4, 4}));
   EXPECT_EQ(store.size(), 1U);
 }
 
 TEST(LockedKeys, AreTrackedForAsLongAsTheLockIsRemembered) {
   MemoryStore store(2, MemoryStore::kMinBytes);
-  const Plan plan("p", {fixed_window(9, kSecond)});
-  store.lock({charges_of(plan, {"a"}, 1), Mode::consume, 0, true}, kMinute, {});
-  for (Micros now = 0; now < kMinute; now += kSecond) hit(store, plan, {"b", std::to_string(now)}, now);
-  EXPECT_EQ(hit(store, plan, {"a"}, kMinute - 1).status(), Status::locked);
+  const CompiledPolicy policy("p", {fixed_window(9, kSecond)});
+  store.lock({charges_of(policy, {"a"}, 1), Mode::consume, 0, true}, kMinute, {});
+  for (Micros now = 0; now < kMinute; now += kSecond) hit(store, policy, {"b", std::to_string(now)}, now);
+  EXPECT_EQ(hit(store, policy, {"a"}, kMinute - 1).status(), Status::locked);
 }
 
 // Only one key is tracked; everybody else begins in the cell that they share.
@@ -154,30 +155,31 @@ class OneKeyOfItsOwn : public ::testing::Test {
 };
 
 TEST_F(OneKeyOfItsOwn, IsLockedByTheHitThatMakesIt) {
-  const Plan plan{"p", {fixed_window(2, kMinute)}, Penalty{{2 * kMinute}}};
-  hit(store, plan, {"first"}, 0);
-  hit(store, plan, {"x"}, 0, 2);
+  const CompiledPolicy policy{"p", {fixed_window(2, kMinute)}, Penalty{{2 * kMinute}}};
+  hit(store, policy, {"first"}, 0);
+  hit(store, policy, {"x"}, 0, 2);
   const std::string_view first[] = {"first"};
-  store.reset(plan, first, {});
-  EXPECT_EQ(hit(store, plan, {"x"}, 0).status(), Status::over);
-  EXPECT_EQ(hit(store, plan, {"x"}, 1).status(), Status::locked);
-  EXPECT_EQ(hit(store, plan, {"x"}, 2 * kMinute).status(), Status::ok);
+  store.reset(policy, first, {});
+  EXPECT_EQ(hit(store, policy, {"x"}, 0).status(), Status::over);
+  EXPECT_EQ(hit(store, policy, {"x"}, 1).status(), Status::locked);
+  EXPECT_EQ(hit(store, policy, {"x"}, 2 * kMinute).status(), Status::ok);
 }
 
 TEST_F(OneKeyOfItsOwn, IsLockedByHandOnceTheOthersHaveExpired) {
-  const Plan plan{"p", {fixed_window(9, kSecond)}};
-  hit(store, plan, {"first"}, 0);
-  store.lock({charges_of(plan, {"second"}, 1), Mode::consume, 10 * kMinute, true}, kSecond, {});
-  EXPECT_EQ(hit(store, plan, {"second"}, 10 * kMinute).status(), Status::locked);
+  const CompiledPolicy policy{"p", {fixed_window(9, kSecond)}};
+  hit(store, policy, {"first"}, 0);
+  store.lock({charges_of(policy, {"second"}, 1), Mode::consume, 10 * kMinute, true}, kSecond, {});
+  EXPECT_EQ(hit(store, policy, {"second"}, 10 * kMinute).status(), Status::locked);
 }
 
 TEST_F(OneKeyOfItsOwn, LeavesTheOthersACellThatIsGivenBackNoMoreThanIsLeft) {
-  const Plan plan{"p", {token_bucket(20, 1)}};
-  hit(store, plan, {"first"}, 0, 19);
-  const Answer both = hit(store, plan, {"x", "y"}, 0, 3);  // 6 used
-  hit(store, plan, {"z"}, 4 * kSecond, 10);                // 4 drained, 12 used
-  store.refund({charges_of(plan, {"x", "y"}, 3), Mode::consume, 4 * kSecond, true}, both.columns.receipt, {});
-  EXPECT_EQ(peek(store, plan, {"z"}, 4 * kSecond, 0).decision.remaining, 10);
+  const CompiledPolicy policy{"p", {token_bucket(20, 1)}};
+  hit(store, policy, {"first"}, 0, 19);
+  const Answer both = hit(store, policy, {"x", "y"}, 0, 3);  // 6 used
+  hit(store, policy, {"z"}, 4 * kSecond, 10);                // 4 drained, 12 used
+  store.refund({charges_of(policy, {"x", "y"}, 3), Mode::consume, 4 * kSecond, true}, both.columns.receipt,
+               {});
+  EXPECT_EQ(peek(store, policy, {"z"}, 4 * kSecond, 0).decision.remaining, 10);
 }
 
 }  // namespace

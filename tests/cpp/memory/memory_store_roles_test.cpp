@@ -21,14 +21,14 @@ class Roles : public ::testing::Test {
   Answer call(std::vector<Charge> charges, Micros now = 0, Mode mode = Mode::consume) {
     return ask(store, {charges, mode, now, true});
   }
-  std::int64_t left(const Plan& plan, Micros now = 0) {
-    return peek(store, plan, {"x"}, now, 0).decision.remaining;
+  std::int64_t left(const CompiledPolicy& policy, Micros now = 0) {
+    return peek(store, policy, {"x"}, now, 0).decision.remaining;
   }
 
   MemoryStore store;
-  const Plan rule{"rule", {fixed_window(2, kMinute)}};
-  const Plan draft{"draft", {fixed_window(1, kMinute)}};
-  const Plan meta{"meta", {fixed_window(2, 2 * kMinute)}};
+  const CompiledPolicy rule{"rule", {fixed_window(2, kMinute)}};
+  const CompiledPolicy draft{"draft", {fixed_window(1, kMinute)}};
+  const CompiledPolicy meta{"meta", {fixed_window(2, 2 * kMinute)}};
   const Charge enforced{&rule, "x", 1, Role::enforce};
   const Charge shadow{&draft, "x", 1, Role::shadow};
   const Charge on_refusal{&meta, "x", 1, Role::on_refusal};

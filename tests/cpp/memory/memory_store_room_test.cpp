@@ -30,19 +30,19 @@ std::string name_of(int number) { return "id:" + std::to_string(number); }
 class FourKeys : public ::testing::Test {
  protected:
   void fill(Micros now = 0) {
-    for (int i = 0; i < 4; ++i) ASSERT_TRUE(hit(store, plan, {name_of(i)}, now).allowed());
+    for (int i = 0; i < 4; ++i) ASSERT_TRUE(hit(store, policy, {name_of(i)}, now).allowed());
   }
   std::int64_t left(std::string_view identifier, Micros now = 0) {
-    return peek(store, plan, {identifier}, now, 0).decision.remaining;
+    return peek(store, policy, {identifier}, now, 0).decision.remaining;
   }
 
   MemoryStore store{4, MemoryStore::kMinBytes};
-  const Plan plan{"p", {fixed_window(5, kMinute)}};
+  const CompiledPolicy policy{"p", {fixed_window(5, kMinute)}};
 };
 
 TEST_F(FourKeys, AreAllThatIsTracked) {
   for (int i = 0; i < 100; ++i) {
-    hit(store, plan, {name_of(i)}, 0);
+    hit(store, policy, {name_of(i)}, 0);
     ASSERT_LE(store.size(), 4U);
   }
   EXPECT_EQ(store.size(), 4U);
@@ -52,16 +52,16 @@ TEST_F(FourKeys, AreNotCrowdedAndEachCallOfAnotherIs) {
   fill();
   fill();
   EXPECT_EQ(store.crowded_calls(), 0U);
-  for (int i = 4; i < 14; ++i) hit(store, plan, {name_of(i)}, 0);
+  for (int i = 4; i < 14; ++i) hit(store, policy, {name_of(i)}, 0);
   EXPECT_EQ(store.crowded_calls(), 10U);
-  peek(store, plan, {name_of(4)}, 0, 1);
+  peek(store, policy, {name_of(4)}, 0, 1);
   fill();
   EXPECT_EQ(store.crowded_calls(), 10U);
 }
 
 TEST_F(FourKeys, AreToldApartFromCrowdedChargesByTheirPlaces) {
   fill();
-  const std::vector<Charge> charges{{&plan, "id:0"}, {&plan, "x"}, {&plan, "id:3"}, {&plan, "y"}};
+  const std::vector<Charge> charges{{&policy, "id:0"}, {&policy, "x"}, {&policy, "id:3"}, {&policy, "y"}};
   std::vector<Call> calls{{charges, Mode::consume, 0, true}};
   const auto decided = [&] {
     std::array<Status, 4> status{};
@@ -85,7 +85,7 @@ TEST_F(FourKeys, GetTheirWholeLimitAndAllOthersOneTogether) {
   int of_others = 0;
   for (int round = 0; round < 10; ++round) {
     for (int i = 0; i < 50; ++i) {
-      if (!hit(store, plan, {name_of(i)}, 0).allowed()) continue;
+      if (!hit(store, policy, {name_of(i)}, 0).allowed()) continue;
       ++admitted[i];
       if (i >= 4) ++of_others;
     }
@@ -96,50 +96,50 @@ TEST_F(FourKeys, GetTheirWholeLimitAndAllOthersOneTogether) {
 
 TEST_F(FourKeys, ShareTheirCellWithNoOtherPolicy) {
   fill();
-  const Plan other("q", {fixed_window(5, kMinute)});
-  EXPECT_TRUE(hit(store, plan, {"x"}, 0, 5).allowed());
+  const CompiledPolicy other("q", {fixed_window(5, kMinute)});
+  EXPECT_TRUE(hit(store, policy, {"x"}, 0, 5).allowed());
   EXPECT_TRUE(hit(store, other, {"x"}, 0, 5).allowed());
   EXPECT_FALSE(hit(store, other, {"y"}, 0).allowed());
 }
 
 TEST_F(FourKeys, TellWhenTheCellAdmitsAgain) {
   fill();
-  hit(store, plan, {"x"}, 10, 5);
-  EXPECT_EQ(hit(store, plan, {"y"}, 20).decision.retry_after, kMinute - 10);
-  EXPECT_FALSE(hit(store, plan, {"y"}, kMinute - 1).allowed());
+  hit(store, policy, {"x"}, 10, 5);
+  EXPECT_EQ(hit(store, policy, {"y"}, 20).decision.retry_after, kMinute - 10);
+  EXPECT_FALSE(hit(store, policy, {"y"}, kMinute - 1).allowed());
 }
 
 TEST_F(FourKeys, ExpireAndMakeRoom) {
   fill();
-  EXPECT_TRUE(hit(store, plan, {"x"}, kMinute - 1).allowed());
+  EXPECT_TRUE(hit(store, policy, {"x"}, kMinute - 1).allowed());
   EXPECT_EQ(store.size(), 4U);
-  for (int i = 10; i < 14; ++i) EXPECT_TRUE(hit(store, plan, {name_of(i)}, kHour, 5).allowed());
+  for (int i = 10; i < 14; ++i) EXPECT_TRUE(hit(store, policy, {name_of(i)}, kHour, 5).allowed());
   EXPECT_EQ(store.size(), 4U);
-  for (int i = 10; i < 14; ++i) EXPECT_FALSE(hit(store, plan, {name_of(i)}, kHour).allowed());
+  for (int i = 10; i < 14; ++i) EXPECT_FALSE(hit(store, policy, {name_of(i)}, kHour).allowed());
 }
 
 TEST_F(FourKeys, StartFromTheirCellWhenTheyBecomeTracked) {
   fill();
-  hit(store, plan, {"x"}, kMinute / 2, 3);
+  hit(store, policy, {"x"}, kMinute / 2, 3);
   EXPECT_EQ(left("x", kMinute), 2);
-  EXPECT_TRUE(hit(store, plan, {"x"}, kMinute, 2).allowed()) << "those four have expired";
+  EXPECT_TRUE(hit(store, policy, {"x"}, kMinute, 2).allowed()) << "those four have expired";
   EXPECT_EQ(store.size(), 1U);
-  EXPECT_FALSE(hit(store, plan, {"x"}, kMinute).allowed());
+  EXPECT_FALSE(hit(store, policy, {"x"}, kMinute).allowed());
   EXPECT_EQ(left("y", kMinute), 2) << "its cell was not charged with that";
 }
 
 TEST_F(FourKeys, LeaveTheirCellBehindWhenItHasExpired) {
   fill();
-  hit(store, plan, {"x"}, 0, 5);
-  EXPECT_TRUE(hit(store, plan, {"x"}, kHour, 5).allowed());
+  hit(store, policy, {"x"}, 0, 5);
+  EXPECT_TRUE(hit(store, policy, {"x"}, kHour, 5).allowed());
   EXPECT_EQ(left("y", kHour), 5);
 }
 
 TEST_F(FourKeys, ReachTheirCellNotByAReset) {
   fill();
-  hit(store, plan, {"x"}, 0, 3);
+  hit(store, policy, {"x"}, 0, 3);
   const std::string_view identifiers[] = {"x", "y"};
-  store.reset(plan, identifiers, {});
+  store.reset(policy, identifiers, {});
   EXPECT_EQ(left("x"), 2);
   EXPECT_EQ(store.size(), 4U);
 }
@@ -148,74 +148,74 @@ TEST_F(FourKeys, MakeRoomWhenTheyAreReset) {
   fill();
   const std::string first = name_of(0);
   const std::string_view identifiers[] = {first};
-  store.reset(plan, identifiers, {});
+  store.reset(policy, identifiers, {});
   EXPECT_EQ(store.size(), 3U);
-  EXPECT_TRUE(hit(store, plan, {"x"}, 0, 5).allowed());
+  EXPECT_TRUE(hit(store, policy, {"x"}, 0, 5).allowed());
   EXPECT_EQ(store.size(), 4U);
   EXPECT_EQ(left("y"), 5) << "x has room of its own";
 }
 
 TEST_F(FourKeys, ChargeOneCellForAllThatShareItInACall) {
   fill();
-  EXPECT_TRUE(hit(store, plan, {"x", "y"}, 0).allowed());
+  EXPECT_TRUE(hit(store, policy, {"x", "y"}, 0).allowed());
   EXPECT_EQ(left("z"), 3);
-  EXPECT_EQ(hit(store, plan, {"x", "y"}, 0).columns.remaining, (std::vector<std::int64_t>{1, 1}));
-  EXPECT_EQ(hit(store, plan, {"x", "y"}, 0).status(), Status::over) << "two where one is left";
-  EXPECT_TRUE(hit(store, plan, {"y"}, 0).allowed());
-  EXPECT_FALSE(hit(store, plan, {"z"}, 0).allowed());
+  EXPECT_EQ(hit(store, policy, {"x", "y"}, 0).columns.remaining, (std::vector<std::int64_t>{1, 1}));
+  EXPECT_EQ(hit(store, policy, {"x", "y"}, 0).status(), Status::over) << "two where one is left";
+  EXPECT_TRUE(hit(store, policy, {"y"}, 0).allowed());
+  EXPECT_FALSE(hit(store, policy, {"z"}, 0).allowed());
 }
 
 TEST_F(FourKeys, AreNotToldNeverForTheCompanyTheyAreIn) {
   fill();
-  const Answer crowded = hit(store, plan, {"x", "y"}, 0, 3);
+  const Answer crowded = hit(store, policy, {"x", "y"}, 0, 3);
   EXPECT_EQ(crowded.status(), Status::over);
   EXPECT_GE(crowded.decision.retry_after, 1);
   EXPECT_LT(crowded.decision.retry_after, kNever);
-  EXPECT_EQ(hit(store, plan, {"x", "y"}, 0, 6).status(), Status::never);
+  EXPECT_EQ(hit(store, policy, {"x", "y"}, 0, 6).status(), Status::never);
   EXPECT_EQ(left("x"), 5);
 }
 
 TEST_F(FourKeys, ShareCostsOfAnySize) {
   fill();
-  hit(store, plan, {"x"}, 0, 2);
+  hit(store, policy, {"x"}, 0, 2);
   for (const Cost cost : {kExact - 1, kExact, Cost{INT64_MAX}}) {
-    EXPECT_EQ(hit(store, plan, {"x", "y", "z"}, 0, cost).status(), Status::never);
+    EXPECT_EQ(hit(store, policy, {"x", "y", "z"}, 0, cost).status(), Status::never);
   }
   EXPECT_EQ(left("x"), 3);
 }
 
 TEST_F(FourKeys, MixWithKeysThatHaveNoRoomInOneCall) {
   fill();
-  EXPECT_TRUE(hit(store, plan, {name_of(0), "x"}, 0, 4).allowed());
+  EXPECT_TRUE(hit(store, policy, {name_of(0), "x"}, 0, 4).allowed());
   EXPECT_EQ(left(name_of(0)), 0);
   EXPECT_EQ(left("x"), 1);
-  EXPECT_FALSE(hit(store, plan, {name_of(1), "x"}, 0, 2).allowed());
+  EXPECT_FALSE(hit(store, policy, {name_of(1), "x"}, 0, 2).allowed());
   EXPECT_EQ(left(name_of(1)), 4);
 }
 
 TEST_F(FourKeys, LookAtTheirCellWithoutWritingInAPeek) {
   fill();
   EXPECT_EQ(left("x"), 5);
-  hit(store, plan, {"y"}, 0, 3);
+  hit(store, policy, {"y"}, 0, 3);
   EXPECT_EQ(left("x"), 2);
-  EXPECT_TRUE(peek(store, plan, {"x"}, 0, 2).allowed());
-  EXPECT_FALSE(peek(store, plan, {"x"}, 0, 3).allowed());
+  EXPECT_TRUE(peek(store, policy, {"x"}, 0, 2).allowed());
+  EXPECT_FALSE(peek(store, policy, {"x"}, 0, 3).allowed());
   EXPECT_EQ(left("x"), 2);
 }
 
 TEST_F(FourKeys, KeepTheirCellWhenLimitsChangeUnderTheirName) {
   fill();
-  hit(store, plan, {"x"}, 0, 5);
-  const Plan after("p", {sliding_window(9, kMinute), fixed_window(5, kMinute)});
+  hit(store, policy, {"x"}, 0, 5);
+  const CompiledPolicy after("p", {sliding_window(9, kMinute), fixed_window(5, kMinute)});
   EXPECT_FALSE(hit(store, after, {"y"}, 0).allowed());
 }
 
 TEST(InjectedClock, DropsNothingByItsOwnTime) {
   MemoryStore store(4, MemoryStore::kMinBytes);
-  const Plan plan("p", {fixed_window(5, kMinute)});
+  const CompiledPolicy policy("p", {fixed_window(5, kMinute)});
   const auto hit_at = [&](int number, Micros now) {
     const std::string name = name_of(number);
-    const Charge charge{&plan, name, 1};
+    const Charge charge{&policy, name, 1};
     return ask(store, {std::span(&charge, 1), Mode::consume, now, false}).allowed();
   };
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(hit_at(i, 0));
@@ -230,17 +230,17 @@ class FewBytes : public ::testing::Test {
 };
 
 TEST_F(FewBytes, BoundTheKeysToo) {
-  const Plan plan("p", {fixed_window(5, kMinute)});
+  const CompiledPolicy policy("p", {fixed_window(5, kMinute)});
   int admitted = 0;
-  for (int i = 0; i < 5'000; ++i) admitted += hit(store, plan, {name_of(i)}, 0).allowed();
+  for (int i = 0; i < 5'000; ++i) admitted += hit(store, policy, {name_of(i)}, 0).allowed();
   EXPECT_GT(store.size(), 300U);
   EXPECT_LT(store.size(), MemoryStore::kMinBytes / 96);
   EXPECT_EQ(admitted, int(store.size()) + 5) << "each known key once, and the cell its limit";
 }
 
 TEST_F(FewBytes, MakeRoomAgainForKeysOfOtherSizes) {
-  const Plan small("small", {fixed_window(5, kMinute)});
-  const Plan large("large", std::vector(16, fixed_window(5, kMinute)));
+  const CompiledPolicy small("small", {fixed_window(5, kMinute)});
+  const CompiledPolicy large("large", std::vector(16, fixed_window(5, kMinute)));
   for (int i = 0; i < 5'000; ++i) hit(store, small, {name_of(i)}, 0);
   for (int call = 0; call < 200; ++call) peek(store, small, {"x"}, kHour);
   EXPECT_EQ(store.size(), 0U) << "who finds no bytes looks for expired keys";
@@ -252,14 +252,14 @@ TEST_F(FewBytes, MakeRoomAgainForKeysOfOtherSizes) {
 
 // Every key's admissions of the last period, counted apart.
 TEST_F(FewBytes, AdmitNobodyMoreThanTheLimitWhenHistoriesFindNoRoom) {
-  const Plan plan("p", {sliding_window(40, 50 * kSecond)});
+  const CompiledPolicy policy("p", {sliding_window(40, 50 * kSecond)});
   std::mt19937 random(11);
   std::map<int, std::vector<Micros>> admitted;
   std::map<int, int> refused;
   Micros now = 0;
   for (int call = 0; call < 60'000; ++call, now += 2'000) {
     const int id = int(random() % 400);
-    if (!hit(store, plan, {name_of(id)}, now).allowed()) {
+    if (!hit(store, policy, {name_of(id)}, now).allowed()) {
       ++refused[id];
       continue;
     }
@@ -275,18 +275,18 @@ TEST_F(FewBytes, AdmitNobodyMoreThanTheLimitWhenHistoriesFindNoRoom) {
 }
 
 TEST_F(FewBytes, ComeBackWholeAfterAFlood) {
-  const Plan plan("p", {sliding_window(40, 50 * kSecond)});
-  for (int call = 0; call < 60'000; ++call) hit(store, plan, {name_of(call % 400)}, call * 2'000);
-  for (int i = 0; i < 40; ++i) EXPECT_TRUE(hit(store, plan, {"late"}, kHour + i * kSecond).allowed());
-  EXPECT_FALSE(hit(store, plan, {"late"}, kHour + 40 * kSecond).allowed());
+  const CompiledPolicy policy("p", {sliding_window(40, 50 * kSecond)});
+  for (int call = 0; call < 60'000; ++call) hit(store, policy, {name_of(call % 400)}, call * 2'000);
+  for (int i = 0; i < 40; ++i) EXPECT_TRUE(hit(store, policy, {"late"}, kHour + i * kSecond).allowed());
+  EXPECT_FALSE(hit(store, policy, {"late"}, kHour + 40 * kSecond).allowed());
 }
 
 TEST(MemoryStoreSweeping, FollowsTheTrafficSoThatExpiredKeysDoNotPileUp) {
   MemoryStore store(100'000, 16 << 20);
-  const Plan plan("p", {fixed_window(5, kSecond)});
+  const CompiledPolicy policy("p", {fixed_window(5, kSecond)});
   std::size_t largest = 0;
   for (int i = 0; i < 200'000; ++i) {
-    hit(store, plan, {name_of(i)}, Micros{i} * 1'000);  // a thousand new keys in each period
+    hit(store, policy, {name_of(i)}, Micros{i} * 1'000);  // a thousand new keys in each period
     largest = std::max(largest, store.size());
   }
   EXPECT_GE(largest, 1'000U);
@@ -306,8 +306,8 @@ class DeadKeys : public ::testing::TestWithParam<int> {
   }
 
   MemoryStore store;
-  const Plan hourly{"hourly", {fixed_window(1'000'000'000, kHour)}};
-  const Plan brief{"brief", {fixed_window(5, kSecond)}};
+  const CompiledPolicy hourly{"hourly", {fixed_window(1'000'000'000, kHour)}};
+  const CompiledPolicy brief{"brief", {fixed_window(5, kSecond)}};
 };
 
 INSTANTIATE_TEST_SUITE_P(Of, DeadKeys, ::testing::Values(10, 11, 30, 64, 100, 300, 1'500, 10'000));
@@ -334,7 +334,7 @@ TEST_P(DeadKeys, AreGoneAfterFourCallsForEachAlsoWhereManyMoreHaveBeen) {
 
 TEST(ManyDeadKeys, AreGoneAfterFourCallsForEach) {
   MemoryStore store;
-  const Plan brief("brief", {fixed_window(5, kSecond)});
+  const CompiledPolicy brief("brief", {fixed_window(5, kSecond)});
   for (int i = 0; i < 100'000; ++i) hit(store, brief, {name_of(i)}, 0);
   for (int call = 0; call < 4 * 100'000; ++call) peek(store, brief, {"nobody"}, kSecond, 0);
   EXPECT_EQ(store.size(), 0U);
@@ -342,8 +342,8 @@ TEST(ManyDeadKeys, AreGoneAfterFourCallsForEach) {
 
 TEST(DeadKeysAmongTheLiving, AreGoneAfterFourCallsForEachKey) {
   MemoryStore store;
-  const Plan hourly("hourly", {fixed_window(1'000'000'000, kHour)});
-  const Plan brief("brief", {fixed_window(5, kSecond)});
+  const CompiledPolicy hourly("hourly", {fixed_window(1'000'000'000, kHour)});
+  const CompiledPolicy brief("brief", {fixed_window(5, kSecond)});
   constexpr int kLiving = 1'000;
   constexpr int kDead = 20'000;
   for (int i = 0; i < kLiving; ++i) hit(store, hourly, {name_of(i)}, 0);
@@ -367,13 +367,13 @@ constexpr std::size_t kMostBytes = MemoryStore::kMaxBytes;
 #endif
 
 TEST(MemoryStore, WorksWithAllTheBytesThatItsOffsetsReach) {
-  const Plan plan("p", {fixed_window(5, kMinute), sliding_window(5, kMinute)});
+  const CompiledPolicy policy("p", {fixed_window(5, kMinute), sliding_window(5, kMinute)});
   for (const std::size_t max_keys : {std::size_t{1}, std::size_t{1} << 20, std::size_t{1} << 48}) {
     for (const std::size_t max_bytes : {std::size_t{1} << 37, (std::size_t{1} << 37) + 1, kMostBytes}) {
       MemoryStore store(max_keys, max_bytes);
       for (int i = 0; i < 200; ++i) {
-        EXPECT_TRUE(hit(store, plan, {name_of(i)}, 0, 5).allowed() || max_keys == 1) << i;
-        EXPECT_FALSE(hit(store, plan, {name_of(i)}, 0).allowed()) << i;
+        EXPECT_TRUE(hit(store, policy, {name_of(i)}, 0, 5).allowed() || max_keys == 1) << i;
+        EXPECT_FALSE(hit(store, policy, {name_of(i)}, 0).allowed()) << i;
       }
       EXPECT_EQ(store.size(), std::min(max_keys, std::size_t{200}));
     }

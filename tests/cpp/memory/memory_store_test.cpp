@@ -30,23 +30,23 @@ using testing::token_bucket;
 class MemoryStores : public ::testing::Test {
  protected:
   std::int64_t left(std::string_view identifier, Micros now = 0) {
-    return peek(store, plan, {identifier}, now, 0).decision.remaining;
+    return peek(store, policy, {identifier}, now, 0).decision.remaining;
   }
 
   MemoryStore store;
-  const Plan plan{"p", {fixed_window(5, kMinute), sliding_window(3, kSecond)}};
+  const CompiledPolicy policy{"p", {fixed_window(5, kMinute), sliding_window(3, kSecond)}};
 };
 
 TEST_F(MemoryStores, AdmitWhatEveryLimitAdmits) {
-  for (int i = 0; i < 3; ++i) EXPECT_TRUE(hit(store, plan, {"a"}, 0).allowed());
-  EXPECT_EQ(hit(store, plan, {"a"}, 0).decision.retry_after, 1'020'000)
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(hit(store, policy, {"a"}, 0).allowed());
+  EXPECT_EQ(hit(store, policy, {"a"}, 0).decision.retry_after, 1'020'000)
       << "the sliding window, and its block";
-  for (int i = 0; i < 2; ++i) EXPECT_TRUE(hit(store, plan, {"a"}, 1'020'000).allowed());
-  EXPECT_EQ(hit(store, plan, {"a"}, 1'020'000).decision.retry_after, kMinute - 1'020'000);
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(hit(store, policy, {"a"}, 1'020'000).allowed());
+  EXPECT_EQ(hit(store, policy, {"a"}, 1'020'000).decision.retry_after, kMinute - 1'020'000);
 }
 
 TEST_F(MemoryStores, ShowARowPerPairInCanonicalOrder) {
-  const Answer answer = hit(store, plan, {"a", "b"}, 7);
+  const Answer answer = hit(store, policy, {"a", "b"}, 7);
   EXPECT_EQ(answer.columns.status, std::vector(4, Status::ok));
   EXPECT_EQ(answer.columns.remaining, (std::vector<std::int64_t>{4, 2, 4, 2}));
   EXPECT_EQ(answer.columns.reset_after,
@@ -56,8 +56,8 @@ TEST_F(MemoryStores, ShowARowPerPairInCanonicalOrder) {
 }
 
 TEST_F(MemoryStores, ChargeAllIdentifiersOrNone) {
-  for (int i = 0; i < 3; ++i) hit(store, plan, {"a"}, 0);
-  const Answer answer = hit(store, plan, {"b", "a", "c"}, 0);
+  for (int i = 0; i < 3; ++i) hit(store, policy, {"a"}, 0);
+  const Answer answer = hit(store, policy, {"b", "a", "c"}, 0);
   EXPECT_EQ(answer.status(), Status::over);
   EXPECT_EQ(answer.columns.status[0], Status::ok);
   EXPECT_EQ(answer.columns.status[3], Status::over);
@@ -67,29 +67,29 @@ TEST_F(MemoryStores, ChargeAllIdentifiersOrNone) {
 }
 
 TEST_F(MemoryStores, ChargeAllLimitsOrNone) {
-  for (int i = 0; i < 4; ++i) hit(store, plan, {"a"}, 0);
-  const Answer after = peek(store, plan, {"a"}, 0, 0);
+  for (int i = 0; i < 4; ++i) hit(store, policy, {"a"}, 0);
+  const Answer after = peek(store, policy, {"a"}, 0, 0);
   EXPECT_EQ(after.columns.remaining, (std::vector<std::int64_t>{2, 0})) << "the fourth was refused by one";
 }
 
 TEST_F(MemoryStores, DecideTheSameInWhateverOrderIdentifiersAreGiven) {
-  for (int i = 0; i < 3; ++i) hit(store, plan, {"a"}, 0);
-  EXPECT_FALSE(hit(store, plan, {"a", "b"}, 0).allowed());
-  EXPECT_FALSE(hit(store, plan, {"b", "a"}, 0).allowed());
+  for (int i = 0; i < 3; ++i) hit(store, policy, {"a"}, 0);
+  EXPECT_FALSE(hit(store, policy, {"a", "b"}, 0).allowed());
+  EXPECT_FALSE(hit(store, policy, {"b", "a"}, 0).allowed());
   EXPECT_EQ(left("b"), 3);
 }
 
 TEST_F(MemoryStores, KeepPoliciesOfDifferentNamesApart) {
-  const Plan other("q", {fixed_window(5, kMinute), sliding_window(3, kSecond)});
-  hit(store, plan, {"a"}, 0, 3);
+  const CompiledPolicy other("q", {fixed_window(5, kMinute), sliding_window(3, kSecond)});
+  hit(store, policy, {"a"}, 0, 3);
   EXPECT_TRUE(hit(store, other, {"a"}, 0, 3).allowed());
   EXPECT_FALSE(hit(store, other, {"a"}, 0).allowed());
   EXPECT_EQ(store.size(), 2U);
 }
 
 TEST_F(MemoryStores, DecideSeveralPoliciesAtOnce) {
-  const Plan tight("q", {token_bucket(1, 1)});
-  const std::vector<Charge> charges{{&plan, "a", 2}, {&tight, "b", 1}};
+  const CompiledPolicy tight("q", {token_bucket(1, 1)});
+  const std::vector<Charge> charges{{&policy, "a", 2}, {&tight, "b", 1}};
   EXPECT_TRUE(ask(store, {charges, Mode::consume, 0, true}).allowed());
   const Answer refused = ask(store, {charges, Mode::consume, 0, true});
   EXPECT_EQ(refused.columns.status, (std::vector{Status::ok, Status::over, Status::over}));
@@ -97,21 +97,21 @@ TEST_F(MemoryStores, DecideSeveralPoliciesAtOnce) {
 }
 
 TEST_F(MemoryStores, NeverAdmitACostAboveALimit) {
-  const Answer answer = hit(store, plan, {"a"}, 0, 4);
+  const Answer answer = hit(store, policy, {"a"}, 0, 4);
   EXPECT_EQ(answer.status(), Status::never);
   EXPECT_EQ(answer.decision.retry_after, kNever);
-  EXPECT_EQ(hit(store, plan, {"a"}, 0, INT64_MAX).status(), Status::never);
+  EXPECT_EQ(hit(store, policy, {"a"}, 0, INT64_MAX).status(), Status::never);
   EXPECT_EQ(store.size(), 0U);
 }
 
 TEST_F(MemoryStores, TrackNoKeyThatSpendsNothing) {
-  EXPECT_TRUE(hit(store, plan, {"a"}, 0, 0).allowed());
-  EXPECT_TRUE(peek(store, plan, {"b"}, 0).allowed());
+  EXPECT_TRUE(hit(store, policy, {"a"}, 0, 0).allowed());
+  EXPECT_TRUE(peek(store, policy, {"b"}, 0).allowed());
   EXPECT_EQ(store.size(), 0U);
 }
 
 TEST_F(MemoryStores, ChargeWhatCostsAndLookAtWhatDoesNot) {
-  const std::vector<Charge> charges{{&plan, "a", 0}, {&plan, "b", 2}};
+  const std::vector<Charge> charges{{&policy, "a", 0}, {&policy, "b", 2}};
   const Answer answer = ask(store, {charges, Mode::consume, 0, true});
   EXPECT_TRUE(answer.allowed());
   EXPECT_EQ(answer.columns.remaining, (std::vector<std::int64_t>{5, 3, 3, 1}));
@@ -119,12 +119,12 @@ TEST_F(MemoryStores, ChargeWhatCostsAndLookAtWhatDoesNot) {
 }
 
 TEST_F(MemoryStores, ShowInAPeekWhatAHitWouldShow) {
-  hit(store, plan, {"a"}, 0, 2);
+  hit(store, policy, {"a"}, 0, 2);
   for (const Cost cost : {0, 1, 2, 4}) {
-    const Answer peeked = peek(store, plan, {"a", "b"}, 500, cost);
+    const Answer peeked = peek(store, policy, {"a", "b"}, 500, cost);
     MemoryStore twin;
-    hit(twin, plan, {"a"}, 0, 2);
-    const Answer hitting = hit(twin, plan, {"a", "b"}, 500, cost);
+    hit(twin, policy, {"a"}, 0, 2);
+    const Answer hitting = hit(twin, policy, {"a", "b"}, 500, cost);
     EXPECT_EQ(peeked.columns.status, hitting.columns.status);
     EXPECT_EQ(peeked.columns.remaining, hitting.columns.remaining);
     EXPECT_EQ(peeked.columns.retry_after, hitting.columns.retry_after);
@@ -134,33 +134,33 @@ TEST_F(MemoryStores, ShowInAPeekWhatAHitWouldShow) {
 }
 
 TEST_F(MemoryStores, GiveReceiptsForWhatTheyChargeOnly) {
-  EXPECT_GT(hit(store, plan, {"a"}, 0).columns.receipt[0].birth, 0);
-  EXPECT_EQ(hit(store, plan, {"a"}, 0).columns.receipt[0].after, (Header{0, kMinute, 2}));
-  EXPECT_EQ(peek(store, plan, {"a"}, 0).columns.receipt[0].birth, 0);
-  EXPECT_EQ(hit(store, plan, {"a"}, 0, 4).columns.receipt[0].birth, 0);
+  EXPECT_GT(hit(store, policy, {"a"}, 0).columns.receipt[0].created_at, 0);
+  EXPECT_EQ(hit(store, policy, {"a"}, 0).columns.receipt[0].after, (Header{0, kMinute, 2}));
+  EXPECT_EQ(peek(store, policy, {"a"}, 0).columns.receipt[0].created_at, 0);
+  EXPECT_EQ(hit(store, policy, {"a"}, 0, 4).columns.receipt[0].created_at, 0);
 }
 
-TEST_F(MemoryStores, GiveEveryKeyABirthOfItsOwnThatItKeeps) {
-  const Answer first = hit(store, plan, {"a", "b"}, 0);
-  EXPECT_NE(first.columns.receipt[0].birth, first.columns.receipt[2].birth);
-  EXPECT_EQ(hit(store, plan, {"a"}, 0).columns.receipt[1].birth, first.columns.receipt[0].birth);
+TEST_F(MemoryStores, GiveEveryKeyATimeOfCreationOfItsOwnThatItKeeps) {
+  const Answer first = hit(store, policy, {"a", "b"}, 0);
+  EXPECT_NE(first.columns.receipt[0].created_at, first.columns.receipt[2].created_at);
+  EXPECT_EQ(hit(store, policy, {"a"}, 0).columns.receipt[1].created_at, first.columns.receipt[0].created_at);
   const std::string_view identifiers[] = {"a"};
-  store.reset(plan, identifiers, {});
-  EXPECT_GT(hit(store, plan, {"a"}, 0).columns.receipt[0].birth, first.columns.receipt[2].birth);
+  store.reset(policy, identifiers, {});
+  EXPECT_GT(hit(store, policy, {"a"}, 0).columns.receipt[0].created_at, first.columns.receipt[2].created_at);
 }
 
 TEST_F(MemoryStores, ForgetWhatIsReset) {
-  hit(store, plan, {"a", "b"}, 0, 3);
+  hit(store, policy, {"a", "b"}, 0, 3);
   const std::string_view identifiers[] = {"a", "unknown"};
-  store.reset(plan, identifiers, {});
+  store.reset(policy, identifiers, {});
   EXPECT_EQ(left("a"), 3);
   EXPECT_EQ(left("b"), 0);
   EXPECT_EQ(store.size(), 1U);
 }
 
 TEST_F(MemoryStores, DecideCallsIndependentlyAndInOrder) {
-  const std::vector<Charge> a = charges_of(plan, {"a"}, 2);
-  const std::vector<Charge> both = charges_of(plan, {"b", "a"}, 2);
+  const std::vector<Charge> a = charges_of(policy, {"a"}, 2);
+  const std::vector<Charge> both = charges_of(policy, {"b", "a"}, 2);
   const Call calls[] = {
       {a, Mode::consume, 10, true}, {both, Mode::consume, 20, true}, {a, Mode::peek, 2 * kSecond, true}};
   Columns columns(2 + 4 + 2);
@@ -173,14 +173,14 @@ TEST_F(MemoryStores, DecideCallsIndependentlyAndInOrder) {
 
 TEST_F(MemoryStores, ReadTheRealTimeWhenTheyAreGivenNone) {
   const Micros before = system_now();
-  const Answer answer = ask(store, {charges_of(plan, {"a"}, 1), Mode::consume, std::nullopt, false});
+  const Answer answer = ask(store, {charges_of(policy, {"a"}, 1), Mode::consume, std::nullopt, false});
   EXPECT_LE(before, answer.time);
   EXPECT_LE(answer.time, system_now());
 }
 
 TEST_F(MemoryStores, RefuseAReadingOutOfRangeBeforeAnythingIsCharged) {
-  EXPECT_THROW(hit(store, plan, {"a"}, -1), std::out_of_range);
-  EXPECT_THROW(hit(store, plan, {"a"}, kMaxTime), std::out_of_range);
+  EXPECT_THROW(hit(store, policy, {"a"}, -1), std::out_of_range);
+  EXPECT_THROW(hit(store, policy, {"a"}, kMaxTime), std::out_of_range);
   EXPECT_EQ(store.size(), 0U);
 }
 
@@ -188,7 +188,7 @@ TEST_F(MemoryStores, RefuseMoreThan64Charges) {
   std::vector<std::string> names;
   for (int i = 0; i < 65; ++i) names.push_back("id" + std::to_string(i));
   std::vector<Charge> charges;
-  for (const std::string& name : names) charges.push_back({&plan, name, 1});
+  for (const std::string& name : names) charges.push_back({&policy, name, 1});
   EXPECT_TRUE(ask(store, {std::span(charges).first(64), Mode::consume, 0, true}).allowed());
   EXPECT_THROW(ask(store, {charges, Mode::consume, 0, true}), std::invalid_argument);
   EXPECT_EQ(store.size(), 64U);
@@ -198,10 +198,10 @@ TEST_F(MemoryStores, TakeAnyBytesAsIdentifiers) {
   using namespace std::string_view_literals;
   std::set<std::string_view> identifiers{"\0"sv, "\0\0"sv, "a\0b"sv, "a"sv, "\xff\xfe"sv};
   for (const std::string_view identifier : identifiers)
-    EXPECT_TRUE(hit(store, plan, {identifier}, 0, 3).allowed());
+    EXPECT_TRUE(hit(store, policy, {identifier}, 0, 3).allowed());
   for (const std::string_view identifier : identifiers) EXPECT_EQ(left(identifier), 0);
   const std::string long_one(100'000, 'x');
-  hit(store, plan, {long_one}, 0, 3);
+  hit(store, policy, {long_one}, 0, 3);
   EXPECT_EQ(left(long_one), 0);
   EXPECT_EQ(left(long_one + "x"), 3);
 }
@@ -221,17 +221,17 @@ TEST(MemoryStore, NeedsRoomForAKey) {
 
 TEST(MemoryStore, SurvivesARefusedCallOfManyKeysItDoesNotKnow) {
   MemoryStore store(20, MemoryStore::kMinBytes);
-  const Plan plan("p", {fixed_window(1, kMinute)});
-  hit(store, plan, {"spent"}, 0);
+  const CompiledPolicy policy("p", {fixed_window(1, kMinute)});
+  hit(store, policy, {"spent"}, 0);
   for (int round = 0; round < 200; ++round) {
     const std::string prefix = std::to_string(round);
     const std::string names[] = {prefix + "a", prefix + "b", prefix + "c", prefix + "d"};
-    ASSERT_FALSE(hit(store, plan, {names[0], names[1], names[2], names[3], "spent"}, 0).allowed());
+    ASSERT_FALSE(hit(store, policy, {names[0], names[1], names[2], names[3], "spent"}, 0).allowed());
     ASSERT_EQ(store.size(), 1U) << round;
   }
-  for (int i = 1; i < 20; ++i) EXPECT_TRUE(hit(store, plan, {std::to_string(i)}, 0).allowed());
+  for (int i = 1; i < 20; ++i) EXPECT_TRUE(hit(store, policy, {std::to_string(i)}, 0).allowed());
   EXPECT_EQ(store.size(), 20U);
-  EXPECT_FALSE(hit(store, plan, {"spent"}, 0).allowed());
+  EXPECT_FALSE(hit(store, policy, {"spent"}, 0).allowed());
 }
 
 // What stays when the limits under a policy's name change.
@@ -241,8 +241,8 @@ class ChangingPolicies : public ::testing::Test {
 };
 
 TEST_F(ChangingPolicies, KeepTheStateOfUnchangedLimits) {
-  const Plan before("p", {fixed_window(5, kMinute), sliding_window(4, kSecond)});
-  const Plan after("p", {token_bucket(9, 1), fixed_window(5, kMinute)});
+  const CompiledPolicy before("p", {fixed_window(5, kMinute), sliding_window(4, kSecond)});
+  const CompiledPolicy after("p", {token_bucket(9, 1), fixed_window(5, kMinute)});
   hit(store, before, {"a"}, 0, 3);
   EXPECT_EQ(peek(store, after, {"a"}, 1, 0).columns.remaining, (std::vector<std::int64_t>{2, 9}));
   EXPECT_FALSE(hit(store, after, {"a"}, 1, 3).allowed());
@@ -250,25 +250,26 @@ TEST_F(ChangingPolicies, KeepTheStateOfUnchangedLimits) {
 }
 
 TEST_F(ChangingPolicies, ApplyChangedNumbersToTheStateAtOnce) {
-  hit(store, Plan("p", {sliding_window(5, kMinute)}), {"a"}, 0, 4);
-  EXPECT_FALSE(hit(store, Plan("p", {sliding_window(3, kMinute)}), {"a"}, 1, 0).allowed());
-  EXPECT_TRUE(hit(store, Plan("p", {sliding_window(6, kMinute)}), {"a"}, 1, 2).allowed());
+  hit(store, CompiledPolicy("p", {sliding_window(5, kMinute)}), {"a"}, 0, 4);
+  EXPECT_FALSE(hit(store, CompiledPolicy("p", {sliding_window(3, kMinute)}), {"a"}, 1, 0).allowed());
+  EXPECT_TRUE(hit(store, CompiledPolicy("p", {sliding_window(6, kMinute)}), {"a"}, 1, 2).allowed());
 }
 
 TEST_F(ChangingPolicies, StartALimitWithAnotherPeriodAnew) {
-  hit(store, Plan("p", {fixed_window(5, kMinute)}), {"a"}, 0, 5);
-  EXPECT_TRUE(hit(store, Plan("p", {fixed_window(5, kMinute + 1)}), {"a"}, 0, 5).allowed());
+  hit(store, CompiledPolicy("p", {fixed_window(5, kMinute)}), {"a"}, 0, 5);
+  EXPECT_TRUE(hit(store, CompiledPolicy("p", {fixed_window(5, kMinute + 1)}), {"a"}, 0, 5).allowed());
 }
 
 TEST_F(ChangingPolicies, KeepEverythingWhenLimitsAreReordered) {
-  hit(store, Plan("p", {fixed_window(5, kMinute), sliding_window(5, kMinute)}), {"a"}, 0, 5);
+  hit(store, CompiledPolicy("p", {fixed_window(5, kMinute), sliding_window(5, kMinute)}), {"a"}, 0, 5);
   EXPECT_FALSE(
-      hit(store, Plan("p", {sliding_window(5, kMinute), fixed_window(5, kMinute)}), {"a"}, 0).allowed());
+      hit(store, CompiledPolicy("p", {sliding_window(5, kMinute), fixed_window(5, kMinute)}), {"a"}, 0)
+          .allowed());
 }
 
 TEST_F(ChangingPolicies, CarryTheRecordsOfOldLimitsForOldCodeThatStillRuns) {
-  const Plan old_code("p", {fixed_window(5, kMinute), sliding_window(5, kMinute)});
-  const Plan new_code("p", {sliding_window(5, kMinute), token_bucket(5, 1)});
+  const CompiledPolicy old_code("p", {fixed_window(5, kMinute), sliding_window(5, kMinute)});
+  const CompiledPolicy new_code("p", {sliding_window(5, kMinute), token_bucket(5, 1)});
   hit(store, old_code, {"a"}, 0, 2);
   hit(store, new_code, {"a"}, 0, 2);
   EXPECT_EQ(peek(store, old_code, {"a"}, 0, 0).columns.remaining, (std::vector<std::int64_t>{3, 1}));

@@ -42,12 +42,12 @@ void in_threads(std::ptrdiff_t count, const std::function<void(std::ptrdiff_t)>&
 
 TEST(Threads, OfOneIdentifierAreAdmittedExactlyTheLimit) {
   MemoryStore store;
-  const Plan plan("p", {sliding_window(5, kMinute), fixed_window(7, kMinute)});
+  const CompiledPolicy policy("p", {sliding_window(5, kMinute), fixed_window(7, kMinute)});
   for (int round = 0; round < 100; ++round) {
     const std::string name = "id" + std::to_string(round);
     std::atomic<int> admitted = 0;
     in_threads(32, [&](std::ptrdiff_t) {
-      for (int i = 0; i < 10; ++i) admitted += hit(store, plan, {name}, 0).allowed() ? 1 : 0;
+      for (int i = 0; i < 10; ++i) admitted += hit(store, policy, {name}, 0).allowed() ? 1 : 0;
     });
     ASSERT_EQ(admitted, 5) << round;
   }
@@ -55,10 +55,10 @@ TEST(Threads, OfOneIdentifierAreAdmittedExactlyTheLimit) {
 
 TEST(Threads, ReadingTheRealTimeAreAdmittedExactlyTheLimit) {
   MemoryStore store;
-  const Plan plan("p", {sliding_window(50, 10 * kMinute)});
+  const CompiledPolicy policy("p", {sliding_window(50, 10 * kMinute)});
   std::atomic<int> admitted = 0;
   in_threads(8, [&](std::ptrdiff_t) {
-    const Charge charge{&plan, "a", 1};
+    const Charge charge{&policy, "a", 1};
     for (int i = 0; i < 100; ++i) admitted += ask(store, {std::span(&charge, 1)}).allowed() ? 1 : 0;
   });
   EXPECT_EQ(admitted, 50);
@@ -66,14 +66,14 @@ TEST(Threads, ReadingTheRealTimeAreAdmittedExactlyTheLimit) {
 
 TEST(Threads, WithTheSameIdentifiersInDifferentOrdersAreAdmittedExactlyTheLimit) {
   MemoryStore store;
-  const Plan plan("p", {fixed_window(100, kMinute)});
+  const CompiledPolicy policy("p", {fixed_window(100, kMinute)});
   std::atomic<int> admitted = 0;
   in_threads(8, [&](std::ptrdiff_t thread) {
     std::mt19937 random(static_cast<unsigned>(thread));
     std::array<std::string, 5> names{"a", "b", "c", "d", "e"};
     for (int i = 0; i < 200; ++i) {
       std::shuffle(names.begin(), names.end(), random);
-      admitted += hit(store, plan, {names[0], names[1], names[2], names[3], names[4]}, 0).allowed() ? 1 : 0;
+      admitted += hit(store, policy, {names[0], names[1], names[2], names[3], names[4]}, 0).allowed() ? 1 : 0;
     }
   });
   EXPECT_EQ(admitted, 100);
@@ -82,14 +82,14 @@ TEST(Threads, WithTheSameIdentifiersInDifferentOrdersAreAdmittedExactlyTheLimit)
 
 TEST(Threads, WithOverlappingIdentifiersChargeEachExactlyAsOftenAsItWasAdmitted) {
   MemoryStore store(10'000);
-  const Plan plan("p", {token_bucket(200, 1), sliding_window(150, kMinute)});
+  const CompiledPolicy policy("p", {token_bucket(200, 1), sliding_window(150, kMinute)});
   std::array<std::atomic<int>, 8> admitted{};
   in_threads(8, [&](std::ptrdiff_t thread) {
     std::mt19937 random(static_cast<unsigned>(thread));
     for (int i = 0; i < 400; ++i) {
       const std::size_t first = random() % 8;
       const std::size_t second = (first + 1 + random() % 7) % 8;
-      if (!hit(store, plan, {std::to_string(first), std::to_string(second)}, 0).allowed()) continue;
+      if (!hit(store, policy, {std::to_string(first), std::to_string(second)}, 0).allowed()) continue;
       ++admitted[first];
       ++admitted[second];
     }
@@ -97,7 +97,7 @@ TEST(Threads, WithOverlappingIdentifiersChargeEachExactlyAsOftenAsItWasAdmitted)
   int used_up = 0;
   for (std::size_t i = 0; i < 8; ++i) {
     EXPECT_LE(admitted[i], 150);
-    EXPECT_EQ(peek(store, plan, {std::to_string(i)}, 0, 0).decision.remaining, 150 - admitted[i]);
+    EXPECT_EQ(peek(store, policy, {std::to_string(i)}, 0, 0).decision.remaining, 150 - admitted[i]);
     used_up += admitted[i] == 150;
   }
   EXPECT_GE(used_up, 7) << "of two that are left a call would have been admitted";
@@ -105,13 +105,13 @@ TEST(Threads, WithOverlappingIdentifiersChargeEachExactlyAsOftenAsItWasAdmitted)
 
 TEST(Threads, OnAFullStoreAreAdmittedNoMoreThanTheKnownKeysAndTheCellGrant) {
   MemoryStore store(4, MemoryStore::kMinBytes);
-  const Plan plan("p", {fixed_window(5, kMinute)});
+  const CompiledPolicy policy("p", {fixed_window(5, kMinute)});
   std::atomic<int> admitted = 0;
   std::atomic<int> too_many = 0;
   in_threads(8, [&](std::ptrdiff_t thread) {
     for (int i = 0; i < 300; ++i) {
       const std::string name = std::to_string((i + thread) % 40);
-      admitted += hit(store, plan, {name}, 0).allowed() ? 1 : 0;
+      admitted += hit(store, policy, {name}, 0).allowed() ? 1 : 0;
       too_many += store.size() > 4 ? 1 : 0;
     }
   });
@@ -121,15 +121,15 @@ TEST(Threads, OnAFullStoreAreAdmittedNoMoreThanTheKnownKeysAndTheCellGrant) {
 
 TEST(Threads, InACrowdOfPoliciesKeepNoMoreThanTheLimitOfEach) {
   MemoryStore store(1'000'000, MemoryStore::kMinBytes);
-  std::deque<Plan> plans;
+  std::deque<CompiledPolicy> policies;
   for (int i = 0; i < 2'000; ++i)
-    plans.emplace_back(std::to_string(i), std::vector{fixed_window(5, kMinute)});
-  std::vector<std::atomic<int>> kept(plans.size());
+    policies.emplace_back(std::to_string(i), std::vector{fixed_window(5, kMinute)});
+  std::vector<std::atomic<int>> kept(policies.size());
   in_threads(6, [&](std::ptrdiff_t thread) {
     std::mt19937 random(static_cast<unsigned>(thread));
     for (int i = 0; i < 5'000; ++i) {
-      const std::size_t number = random() % plans.size();
-      const Charge charge{&plans[number], "x", 1};
+      const std::size_t number = random() % policies.size();
+      const Charge charge{&policies[number], "x", 1};
       const Call call{std::span(&charge, 1), Mode::consume, 0, true};
       const auto answer = ask(store, call);
       if (!answer.allowed()) continue;
@@ -150,17 +150,17 @@ TEST(Threads, InACrowdOfPoliciesKeepNoMoreThanTheLimitOfEach) {
 
 TEST(Threads, MayResetAndChangePoliciesMeanwhile) {
   MemoryStore store(100, 1 << 20);
-  const Plan before("p", {fixed_window(1'000'000, kMinute), sliding_window(1'000'000, kMinute)});
-  const Plan after("p", {sliding_window(1'000'000, kMinute), token_bucket(1'000'000, 1)});
+  const CompiledPolicy before("p", {fixed_window(1'000'000, kMinute), sliding_window(1'000'000, kMinute)});
+  const CompiledPolicy after("p", {sliding_window(1'000'000, kMinute), token_bucket(1'000'000, 1)});
   std::atomic<int> refused = 0;
   in_threads(6, [&](std::ptrdiff_t thread) {
-    const Plan& plan = thread % 2 == 0 ? before : after;
+    const CompiledPolicy& policy = thread % 2 == 0 ? before : after;
     for (int i = 0; i < 500; ++i) {
       const std::string name = std::to_string(i % 10);
       const std::string other = std::to_string(10 + i % 7);
-      refused += hit(store, plan, {name, other}, i).allowed() ? 0 : 1;
+      refused += hit(store, policy, {name, other}, i).allowed() ? 0 : 1;
       const std::string_view forgotten[] = {other};
-      if (thread == 0) store.reset(plan, forgotten, {});
+      if (thread == 0) store.reset(policy, forgotten, {});
     }
   });
   EXPECT_EQ(refused, 0);
@@ -174,18 +174,18 @@ TEST(Threads, MayResetAndChangePoliciesMeanwhile) {
 
 TEST(Threads, MayRefundLockAndForgetMeanwhile) {
   MemoryStore store(100, 1 << 20);
-  const Plan plan("p", {testing::sliding_log(50, kMinute), token_bucket(50, 1)},
-                  Penalty{{1'000, 5'000}, true});
-  const Plan other("q", {fixed_window(1'000'000, kMinute)});
+  const CompiledPolicy policy("p", {testing::sliding_log(50, kMinute), token_bucket(50, 1)},
+                              Penalty{{1'000, 5'000}, true});
+  const CompiledPolicy other("q", {fixed_window(1'000'000, kMinute)});
   in_threads(6, [&](std::ptrdiff_t thread) {
     for (int i = 0; i < 400; ++i) {
       const std::string name = std::to_string((i + thread) % 5);
-      const Charge charge{&plan, name, 1};
+      const Charge charge{&policy, name, 1};
       const Call call{std::span(&charge, 1), Mode::consume, i * 100, true};
       const auto answer = ask(store, call);
       if (i % 3 == 0) store.refund(call, answer.columns.receipt, {});
       if (i % 50 == 7) store.lock(call, 100, {});
-      if (thread == 0 && i % 40 == 0) store.reset_all(plan, {});
+      if (thread == 0 && i % 40 == 0) store.reset_all(policy, {});
       hit(store, other, {"counted"}, 0);
     }
   });
@@ -199,12 +199,12 @@ TEST(Threads, OfOnePlanFollowItsCalendarTogether) {
                                                   const Micros start = now / 100 * 100;
                                                   return Bounds{start, start + 100, start + 200};
                                                 }});
-  const Plan plan("p", {testing::calendar_window(5, calendar)});
+  const CompiledPolicy policy("p", {testing::calendar_window(5, calendar)});
   std::atomic<int> admitted = 0;
   in_threads(6, [&](std::ptrdiff_t) {
     for (Micros now = 0; now < 10'000; now += 10) {
       const std::string name = std::to_string(now / 100);
-      const Charge charge{&plan, name, 1};
+      const Charge charge{&policy, name, 1};
       admitted += ask(store, {std::span(&charge, 1), Mode::consume, now}).allowed() ? 1 : 0;
     }
   });

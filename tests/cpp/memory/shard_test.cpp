@@ -31,10 +31,10 @@ class Shards : public ::testing::Test {
   static constexpr std::size_t kBytes = 64 << 10;
 
   Entry* insert(const KeyHash& key) {
-    return shard.insert(key, plan.digest(), plan.tags(), Arena::Purpose::ordinary);
+    return shard.insert(key, policy.digest(), policy.tags(), Arena::Purpose::ordinary);
   }
   Entry* insert_cell(const KeyHash& key) {
-    return shard.insert(key, plan.digest(), plan.tags(), Arena::Purpose::policy_overflow);
+    return shard.insert(key, policy.digest(), policy.tags(), Arena::Purpose::policy_overflow);
   }
   static Record* record_of(Entry& entry, const Limit& limit) {
     return std::ranges::find(entry.begin(), entry.end(), limit.tag(), &Record::tag);
@@ -49,7 +49,7 @@ class Shards : public ::testing::Test {
     return copy;
   }
 
-  const Plan plan{"p", {fixed_window(5, kMinute)}};
+  const CompiledPolicy policy{"p", {fixed_window(5, kMinute)}};
   Region region{kBytes};
   KeyCount key_count{32};
   Shard shard{std::span(region.data(), kBytes), kBuckets, key_count};
@@ -66,9 +66,9 @@ TEST_F(Shards, FindWhatWasInsertedAndNothingElse) {
 TEST_F(Shards, StartAnEntryWithAnEmptyRecordPerLimit) {
   Entry& entry = *insert(key_at(3));
   EXPECT_EQ(entry.key, key_at(3));
-  EXPECT_EQ(entry.birth, 0);
+  EXPECT_EQ(entry.created_at, 0);
   EXPECT_EQ(entry.records, 1U);
-  EXPECT_TRUE(starts_with(entry, plan.tags()));
+  EXPECT_TRUE(starts_with(entry, policy.tags()));
   EXPECT_EQ(entry.begin()->expires_at, 0);
   EXPECT_EQ(entry.begin()->header, Header{});
 }
@@ -96,17 +96,17 @@ TEST_F(Shards, BehaveLikeAMap) {
       const std::pair id{56 + random() % 12, std::uint64_t{random() % 8}};  // crowded, and around the end
       const KeyHash key = key_at(id.first & 63, id.first << 8 | id.second);
       Entry* entry = shard.find(key);
-      ASSERT_EQ(entry == nullptr ? -1 : entry->birth, model.contains(id) ? model[id] : -1) << step;
+      ASSERT_EQ(entry == nullptr ? -1 : entry->created_at, model.contains(id) ? model[id] : -1) << step;
       if (entry != nullptr && random() % 2 == 0) {
         shard.erase(entry);
         model.erase(id);
       } else if (entry == nullptr && model.size() < 32) {
-        insert(key)->birth = step;
+        insert(key)->created_at = step;
         model[id] = step;
       }
       ASSERT_EQ(key_count.tracked, model.size());
     }
-    for (const auto& [id, birth] : model)
+    for (const auto& [id, created_at] : model)
       shard.erase(shard.find(key_at(id.first & 63, id.first << 8 | id.second)));
   }
   EXPECT_EQ(key_count.tracked, 0U);
@@ -142,7 +142,7 @@ TEST_F(Shards, CountAKeyOnlyWhenThereAreBytesForIt) {
   const Region small_region(8 << 10);
   Shard small(std::span(small_region.data(), 8 << 10), kBuckets, many);
   std::size_t inserted = 0;
-  while (small.insert(key_at(inserted, inserted), plan.digest(), plan.tags(), Arena::Purpose::ordinary) !=
+  while (small.insert(key_at(inserted, inserted), policy.digest(), policy.tags(), Arena::Purpose::ordinary) !=
          nullptr)
     ++inserted;
   EXPECT_EQ(many.tracked, inserted);
@@ -154,7 +154,7 @@ TEST_F(Shards, AreFullWhenTheLastKeyFoundNoBytesUntilOneDoes) {
   KeyCount many{100'000};
   const Region small_region(8 << 10);
   Shard small(std::span(small_region.data(), 8 << 10), kBuckets, many);
-  const Plan large("large", std::vector(16, fixed_window(5, kMinute)));
+  const CompiledPolicy large("large", std::vector(16, fixed_window(5, kMinute)));
   std::uint64_t inserted = 0;
   for (; small.insert(key_at(inserted, inserted), large.digest(), large.tags(), Arena::Purpose::ordinary) !=
          nullptr;
@@ -162,11 +162,11 @@ TEST_F(Shards, AreFullWhenTheLastKeyFoundNoBytesUntilOneDoes) {
     ASSERT_FALSE(small.is_full());
   }
   EXPECT_TRUE(small.is_full());
-  small.insert(key_at(50), plan.digest(), plan.tags(), Arena::Purpose::policy_overflow);
+  small.insert(key_at(50), policy.digest(), policy.tags(), Arena::Purpose::policy_overflow);
   EXPECT_TRUE(small.is_full()) << "a cell is no ordinary key";
   small.erase(small.find(key_at(0, 0)));
   EXPECT_TRUE(small.is_full());
-  EXPECT_NE(small.insert(key_at(51), plan.digest(), plan.tags(), Arena::Purpose::ordinary), nullptr);
+  EXPECT_NE(small.insert(key_at(51), policy.digest(), policy.tags(), Arena::Purpose::ordinary), nullptr);
   EXPECT_FALSE(small.is_full());
 }
 
@@ -174,10 +174,10 @@ TEST_F(Shards, HaveAllTheirRoomAgainWhenTheyAreEmpty) {
   KeyCount many{100'000};
   const Region small_region(16 << 10);
   Shard small(std::span(small_region.data(), 16 << 10), 2 * kBuckets, many);
-  const Plan large("large", std::vector(16, fixed_window(5, kMinute)));
-  const auto fill = [&](const Plan& policy) {
+  const CompiledPolicy large("large", std::vector(16, fixed_window(5, kMinute)));
+  const auto fill = [&](const CompiledPolicy& filled) {
     std::uint64_t inserted = 0;
-    while (small.insert(key_at(inserted, inserted), policy.digest(), policy.tags(),
+    while (small.insert(key_at(inserted, inserted), filled.digest(), filled.tags(),
                         Arena::Purpose::ordinary) != nullptr)
       ++inserted;
     for (std::uint64_t i = 0; i < inserted; ++i) small.erase(small.find(key_at(i, i)));
@@ -185,7 +185,7 @@ TEST_F(Shards, HaveAllTheirRoomAgainWhenTheyAreEmpty) {
   };
   const std::uint64_t large_ones = fill(large);
   EXPECT_GT(large_ones, 5U);
-  EXPECT_GT(fill(plan), 3 * large_ones);
+  EXPECT_GT(fill(policy), 3 * large_ones);
   EXPECT_EQ(fill(large), large_ones);
 }
 
@@ -194,12 +194,12 @@ class Conforming : public Shards {
   const Limit fixed = fixed_window(5, kMinute);
   const Limit sliding = sliding_window(5, kMinute);
   const Limit other = sliding_window(5, kSecond);
-  const Plan before{"p", {fixed, sliding}};
+  const CompiledPolicy before{"p", {fixed, sliding}};
 
   Entry* entry = make();
   Entry* make() {
     Entry* made = shard.insert(key_at(3), before.digest(), before.tags(), Arena::Purpose::ordinary);
-    made->birth = 17;
+    made->created_at = 17;
     made->sweep_at = 18;
     Record& window = *record_of(*made, fixed);
     window.header = {1, 2, 3};
@@ -210,7 +210,7 @@ class Conforming : public Shards {
 };
 
 TEST_F(Conforming, KeepsTheStateOfKnownTags) {
-  const Plan after("p", {other, sliding});
+  const CompiledPolicy after("p", {other, sliding});
   entry = shard.with_records(entry, after.tags(), 200);
   EXPECT_TRUE(starts_with(*entry, after.tags()));
   EXPECT_EQ(cells(*record_of(*entry, sliding)),
@@ -220,17 +220,17 @@ TEST_F(Conforming, KeepsTheStateOfKnownTags) {
 }
 
 TEST_F(Conforming, KeepsWhatTheEntryIs) {
-  entry = shard.with_records(entry, Plan("p", {sliding}).tags(), 200);
+  entry = shard.with_records(entry, CompiledPolicy("p", {sliding}).tags(), 200);
   EXPECT_EQ(shard.find(key_at(3)), entry);
   EXPECT_EQ(entry->key, key_at(3));
-  EXPECT_EQ(entry->birth, 17);
+  EXPECT_EQ(entry->created_at, 17);
   EXPECT_EQ(entry->sweep_at, 18);
   EXPECT_FALSE(entry->overflow);
   EXPECT_EQ(key_count.tracked, 1U);
 }
 
 TEST_F(Conforming, CarriesForeignRecordsUntilTheyExpire) {
-  const Plan after("p", {sliding});
+  const CompiledPolicy after("p", {sliding});
   entry = shard.with_records(entry, after.tags(), 99);
   ASSERT_EQ(entry->records, 2U);
   EXPECT_EQ(entry->begin()->tag, sliding.tag()) << "the policy's own come first";
@@ -240,7 +240,7 @@ TEST_F(Conforming, CarriesForeignRecordsUntilTheyExpire) {
 }
 
 TEST_F(Conforming, FindsACarriedRecordAgainWhenTheOldPolicyReturns) {
-  entry = shard.with_records(entry, Plan("p", {other}).tags(), 50);
+  entry = shard.with_records(entry, CompiledPolicy("p", {other}).tags(), 50);
   EXPECT_EQ(entry->records, 3U);
   entry = shard.with_records(entry, before.tags(), 50);
   EXPECT_EQ(record_of(*entry, fixed)->header, (Header{1, 2, 3}));
@@ -248,7 +248,7 @@ TEST_F(Conforming, FindsACarriedRecordAgainWhenTheOldPolicyReturns) {
 }
 
 TEST_F(Conforming, LosesNoMemory) {
-  const Plan after("p", {other});
+  const CompiledPolicy after("p", {other});
   for (int round = 0; round < 10'000; ++round) {
     entry = shard.with_records(entry, after.tags(), 1'000);
     ASSERT_EQ(entry->records, 1U);
@@ -261,7 +261,7 @@ TEST_F(Conforming, LosesNoMemory) {
 
 TEST_F(Conforming, KeepsAnOverflowEntryOne) {
   Entry* cell = shard.insert(key_at(9), before.digest(), before.tags(), Arena::Purpose::policy_overflow);
-  EXPECT_TRUE(shard.with_records(cell, Plan("p", {sliding}).tags(), 200)->overflow);
+  EXPECT_TRUE(shard.with_records(cell, CompiledPolicy("p", {sliding}).tags(), 200)->overflow);
   EXPECT_TRUE(shard.has_overflow_entries());
 }
 
@@ -279,14 +279,14 @@ class Copying : public Conforming {
 };
 
 TEST_F(Copying, StartsAnEntryFromWhatAnotherOneHolds) {
-  const Plan one("p", {sliding});
+  const CompiledPolicy one("p", {sliding});
   Entry& to = *shard.insert(key_at(41), one.digest(), one.tags(), Arena::Purpose::ordinary);
   shard.copy_records(to, *from);
   EXPECT_EQ(to.begin()->header, (Header{5, 1, 101}));
   EXPECT_EQ(to.begin()->expires_at, 104);
   EXPECT_EQ(cells(*to.begin()), cells(*record_of(*from, sliding)));
   EXPECT_EQ(to.sweep_at, 301);
-  EXPECT_EQ(to.birth, 0) << "a key of its own";
+  EXPECT_EQ(to.created_at, 0) << "a key of its own";
 }
 
 TEST_F(Copying, LeavesTheOtherOneItsCells) {

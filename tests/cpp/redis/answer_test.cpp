@@ -52,10 +52,11 @@ class Answers : public ::testing::Test {
     }
   }
   std::string window_record(std::int64_t count) const {
-    return record_of(plan.limits()[0].tag, 100 + kMinute, packed({100, 100 + kMinute, count}));
+    return record_of(policy.limits()[0].tag, 100 + kMinute, packed({100, 100 + kMinute, count}));
   }
   std::string bucket_record(std::int64_t tokens) const {
-    return record_of(plan.limits()[1].tag, 100 + tokens * 100'000, packed({tokens * 100'000, 100, 100'000}));
+    return record_of(policy.limits()[1].tag, 100 + tokens * 100'000,
+                     packed({tokens * 100'000, 100, 100'000}));
   }
   std::string found(std::int64_t in_window, std::int64_t in_bucket) const {
     return value_of(77, {window_record(in_window), bucket_record(in_bucket)});
@@ -67,8 +68,8 @@ class Answers : public ::testing::Test {
            record_of(0, 400'200, packed({400'000, 200, 100'000})).substr(8);
   }
 
-  const Plan plan{"p", {fixed_window(5, kMinute), token_bucket(20, 10)}};
-  const std::vector<Charge> one{{&plan, "x", 2}};
+  const CompiledPolicy policy{"p", {fixed_window(5, kMinute), token_bucket(20, 10)}};
+  const std::vector<Charge> one{{&policy, "x", 2}};
   Columns columns{0};
 };
 
@@ -78,15 +79,15 @@ TEST_F(Answers, OfAChargeTellEverythingOfIt) {
   EXPECT_EQ(columns.remaining, (std::vector<std::int64_t>{2, 16}));
   EXPECT_EQ(columns.retry_after, (std::vector<Micros>{0, 0}));
   EXPECT_EQ(columns.reset_after, (std::vector<Micros>{kMinute - 100, 400'000}));
-  EXPECT_EQ(columns.receipt[0].birth, 77);
+  EXPECT_EQ(columns.receipt[0].created_at, 77);
   EXPECT_EQ(columns.receipt[1].after, (Header{400'000, 200, 100'000}));
 }
 
-TEST_F(Answers, OfAChargeHaveTheBirthOfEachKey) {
-  read({{&plan, "x", 2}, {&plan, "y", 2}},
+TEST_F(Answers, OfAChargeSayWhenEachKeyWasCreated) {
+  read({{&policy, "x", 2}, {&policy, "y", 2}},
        answer('C', {200, 77}, charged_states() + packed({88}) + charged_states()));
-  EXPECT_EQ(columns.receipt[1].birth, 77);
-  EXPECT_EQ(columns.receipt[2].birth, 88);
+  EXPECT_EQ(columns.receipt[1].created_at, 77);
+  EXPECT_EQ(columns.receipt[2].created_at, 88);
 }
 
 TEST_F(Answers, OfAChargeAreOfExactlyOneSize) {
@@ -110,10 +111,10 @@ TEST_F(Answers, HaveOnlyNumbersThatAScriptCanPack) {
   }
 }
 
-TEST_F(Answers, HandOnABirthAsItWasFound) {
-  for (const std::int64_t birth : {std::int64_t{-1}, kExact, INT64_MIN, INT64_MAX}) {
-    EXPECT_EQ(read(one, answer('C', {200, birth}, charged_states())), 200);
-    EXPECT_EQ(columns.receipt[0].birth, birth);
+TEST_F(Answers, HandOnATimeOfCreationAsItWasFound) {
+  for (const std::int64_t created_at : {std::int64_t{-1}, kExact, INT64_MIN, INT64_MAX}) {
+    EXPECT_EQ(read(one, answer('C', {200, created_at}, charged_states())), 200);
+    EXPECT_EQ(columns.receipt[0].created_at, created_at);
   }
 }
 
@@ -127,54 +128,54 @@ TEST_F(Answers, OfARefusalExplainWhatWasFound) {
   EXPECT_EQ(columns.remaining, (std::vector<std::int64_t>{1, 19}));
   EXPECT_EQ(columns.retry_after, (std::vector<Micros>{kMinute - 100, 0}));
   EXPECT_EQ(columns.reset_after, (std::vector<Micros>{kMinute - 100, 99'900}));
-  EXPECT_EQ(columns.receipt[0].birth, 0);
+  EXPECT_EQ(columns.receipt[0].created_at, 0);
 }
 
 TEST_F(Answers, OfAPeekShowWhatAHitWouldShow) {
   EXPECT_EQ(read(one, answer('F', {200}, found(1, 1)), Mode::peek), 200);
   EXPECT_EQ(columns.remaining, (std::vector<std::int64_t>{2, 17}));
-  EXPECT_EQ(columns.receipt[0].birth, 0);
+  EXPECT_EQ(columns.receipt[0].created_at, 0);
 }
 
 TEST_F(Answers, OfAKeyThatIsNotThereAreThoseOfOneNeverSeen) {
-  read({{&plan, "x", 0}}, answer('F', {200}, ""));
+  read({{&policy, "x", 0}}, answer('F', {200}, ""));
   EXPECT_EQ(columns.status, (std::vector{Status::ok, Status::ok}));
   EXPECT_EQ(columns.remaining, (std::vector<std::int64_t>{5, 20}));
   EXPECT_EQ(columns.reset_after, (std::vector<Micros>{0, 0}));
 }
 
 TEST_F(Answers, TakeAForeignValueForNone) {
-  read({{&plan, "x", 0}}, answer('F', {200}, "something else entirely"));
+  read({{&policy, "x", 0}}, answer('F', {200}, "something else entirely"));
   EXPECT_EQ(columns.remaining, (std::vector<std::int64_t>{5, 20}));
 }
 
 TEST_F(Answers, OfNeverAreForeverWhateverWasFound) {
-  read({{&plan, "x", 6}}, answer('F', {200}, found(1, 1)));
+  read({{&policy, "x", 6}}, answer('F', {200}, found(1, 1)));
   EXPECT_EQ(columns.status, (std::vector{Status::never, Status::ok}));
   EXPECT_EQ(columns.retry_after[0], kNever);
 }
 
 TEST_F(Answers, OfACallThatPartlyCostsTellWhatWasCharged) {
-  read({{&plan, "x", 2}, {&plan, "y", 0}}, answer('W', {200, 77, 88}, sized(found(1, 1))));
+  read({{&policy, "x", 2}, {&policy, "y", 0}}, answer('W', {200, 77, 88}, sized(found(1, 1))));
   EXPECT_EQ(columns.remaining, (std::vector<std::int64_t>{2, 17, 5, 20}));
-  EXPECT_EQ(columns.receipt[0].birth, 77);
+  EXPECT_EQ(columns.receipt[0].created_at, 77);
   EXPECT_EQ(columns.receipt[0].after, (Header{100, 100 + kMinute, 3}));
-  EXPECT_EQ(columns.receipt[2].birth, 0) << "nothing was charged to y";
+  EXPECT_EQ(columns.receipt[2].created_at, 0) << "nothing was charged to y";
 }
 
 TEST_F(Answers, OfACountedRefusalTellHowLongTheMetaLimitTakes) {
-  const Plan meta("meta", {fixed_window(1, 2 * kMinute)});
-  const std::vector<Charge> charges{{&plan, "x", 2}, {&meta, "x", 1, Role::on_refusal}};
+  const CompiledPolicy meta("meta", {fixed_window(1, 2 * kMinute)});
+  const std::vector<Charge> charges{{&policy, "x", 2}, {&meta, "x", 1, Role::on_refusal}};
   read(charges, answer('W', {200, 77, 88}, sized(found(4, 1))));
   EXPECT_EQ(columns.status, (std::vector{Status::over, Status::ok, Status::ok}));
-  EXPECT_EQ(columns.receipt[0].birth, 0);
-  EXPECT_EQ(columns.receipt[2].birth, 88);
+  EXPECT_EQ(columns.receipt[0].created_at, 0);
+  EXPECT_EQ(columns.receipt[2].created_at, 88);
   EXPECT_EQ(columns.remaining[2], 0);
   EXPECT_EQ(columns.retry_after[2], 2 * kMinute);
 }
 
 TEST_F(Answers, OfAViolationTellHowLongItLocks) {
-  const Plan strict("p", {fixed_window(5, kMinute)}, Penalty{{2 * kMinute, 5 * kMinute}});
+  const CompiledPolicy strict("p", {fixed_window(5, kMinute)}, Penalty{{2 * kMinute, 5 * kMinute}});
   const std::vector<Charge> charges{{&strict, "x", 2}};
   const std::string window = window_record(4);
   read(charges, answer('W', {200, 77}, value_of(77, {window})));
@@ -200,7 +201,7 @@ TEST_F(Answers, TakeALockOfAnyOtherFormForNone) {
                                   record_of(kLockTag, 200, packed({100, 2 * kMinute, 1})),
                                   record_of(kLockTag, 2 * kMinute, packed({kMaxTime, kMaxTime + 1, 1})),
                                   record_of(kLockTag, 2 * kMinute, packed({100, 2 * kMinute, 1, 5, 5}))}) {
-    read({{&plan, "x", 0}}, answer('F', {200}, value_of(77, {lock})));
+    read({{&policy, "x", 0}}, answer('F', {200}, value_of(77, {lock})));
     EXPECT_EQ(columns.status[0], Status::ok);
   }
 }
@@ -232,7 +233,7 @@ TEST_F(Answers, OfAnyOtherFormAreErrors) {
 }
 
 TEST_F(Answers, OfSeveralKeysAreErrorsWhenTheyEndEarly) {
-  const std::vector<Charge> two{{&plan, "x", 2}, {&plan, "y", 0}};
+  const std::vector<Charge> two{{&policy, "x", 2}, {&policy, "y", 0}};
   const std::string whole = 'W' + packed({200, 77, 88}) + sized(found(1, 1));
   EXPECT_EQ(read(two, Reply::string(whole)), 200);
   for (std::size_t size = 0; size < whole.size(); ++size) {

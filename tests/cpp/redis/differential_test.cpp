@@ -54,7 +54,7 @@ void expect_same(const Answer& memory, const Answer& redis) {
   EXPECT_EQ(memory.columns.reset_after, redis.columns.reset_after);
   EXPECT_EQ(memory.columns.delay, redis.columns.delay);
   for (std::size_t row = 0; row < memory.columns.receipt.size(); ++row) {
-    EXPECT_EQ(memory.columns.receipt[row].birth != 0, redis.columns.receipt[row].birth != 0);
+    EXPECT_EQ(memory.columns.receipt[row].created_at != 0, redis.columns.receipt[row].created_at != 0);
     EXPECT_EQ(memory.columns.receipt[row].after, redis.columns.receipt[row].after);
   }
 }
@@ -64,13 +64,13 @@ class Histories : public ::testing::TestWithParam<Candidate> {
   Histories() {
     for (const std::vector<Limit>& limits : GetParam().limits) {
       for (const std::optional<Penalty>& penalty : GetParam().penalties) {
-        plans.push_back(std::make_unique<Plan>("p", limits, penalty));
+        policies.push_back(std::make_unique<CompiledPolicy>("p", limits, penalty));
       }
     }
-    may_go_back = std::ranges::all_of(plans, [&](const auto& plan) {
-      return plan->penalty() == nullptr && std::ranges::equal(plan->tags(), plans[0]->tags());
+    may_go_back = std::ranges::all_of(policies, [&](const auto& policy) {
+      return policy->penalty() == nullptr && std::ranges::equal(policy->tags(), policies[0]->tags());
     });
-    if (!may_go_back) meta = Plan("meta", {fixed_window(3, 2'500)}, Penalty{{700}});
+    if (!may_go_back) meta = CompiledPolicy("meta", {fixed_window(3, 2'500)}, Penalty{{700}});
   }
 
   std::size_t below(std::size_t bound) { return random() % bound; }
@@ -83,17 +83,17 @@ class Histories : public ::testing::TestWithParam<Candidate> {
     now = std::min(now, kMaxTime - 1);
   }
 
-  const Plan& any_plan() { return *plans[below(plans.size())]; }
+  const CompiledPolicy& any_plan() { return *policies[below(policies.size())]; }
   std::string_view any_name() { return std::to_array<std::string_view>({"a", "b", "c"})[below(3)]; }
 
   std::vector<Charge> some_charges() {
     constexpr std::array<Cost, 10> kCosts{0, 1, 1, 1, 1, 2, 2, 3, 5, 9};
-    const Plan& plan = any_plan();
+    const CompiledPolicy& policy = any_plan();
     std::vector<Charge> charges;
     for (const std::string_view name : {"a", "b", "c"}) {
-      if (below(2) == 0) charges.push_back({&plan, name, kCosts[below(kCosts.size())]});
+      if (below(2) == 0) charges.push_back({&policy, name, kCosts[below(kCosts.size())]});
     }
-    if (charges.empty()) charges.push_back({&plan, any_name(), 1});
+    if (charges.empty()) charges.push_back({&policy, any_name(), 1});
     if (below(6) == 0) charges.push_back({&draft, any_name(), Cost(1 + below(3)), Role::shadow});
     if (below(6) == 0) charges.push_back({&meta, any_name(), 1, Role::on_refusal});
     if (below(8) == 0) charges.back().role = Role::shadow;
@@ -133,8 +133,8 @@ class Histories : public ::testing::TestWithParam<Candidate> {
 
   void reset() {
     const std::string_view names[] = {any_name()};
-    memory.reset(*plans[0], names, {});
-    redis->reset(*plans[0], names, {});
+    memory.reset(*policies[0], names, {});
+    redis->reset(*policies[0], names, {});
     history += "\nreset " + std::string(names[0]);
   }
 
@@ -144,8 +144,8 @@ class Histories : public ::testing::TestWithParam<Candidate> {
                (call.patience < kNever ? " patience " + std::to_string(call.patience) : "");
     for (const Charge& charge : call.charges) {
       std::size_t version = 0;
-      while (version < plans.size() && plans[version].get() != charge.plan) ++version;
-      history += " | " + charge.plan->policy() + std::to_string(version) + " " +
+      while (version < policies.size() && policies[version].get() != charge.policy) ++version;
+      history += " | " + charge.policy->name() + std::to_string(version) + " " +
                  std::string(charge.identifier) + " " + std::to_string(charge.cost) + " role " +
                  std::to_string(int(charge.role));
     }
@@ -155,11 +155,12 @@ class Histories : public ::testing::TestWithParam<Candidate> {
   redis::LiveRedis live;
   MemoryStore memory;
   const std::unique_ptr<RedisStore> redis{live.store()};
-  std::vector<std::unique_ptr<Plan>> plans;
-  // Stores drop expired locks and records of other plans when they like, which a clock that goes back shows.
+  std::vector<std::unique_ptr<CompiledPolicy>> policies;
+  // Stores drop expired locks and records of other policies when they like, which a clock that goes back
+  // shows.
   bool may_go_back = true;
-  const Plan draft{"draft", {fixed_window(4, 1'200)}};
-  Plan meta{"meta", {fixed_window(3, 2'500)}};
+  const CompiledPolicy draft{"draft", {fixed_window(4, 1'200)}};
+  CompiledPolicy meta{"meta", {fixed_window(3, 2'500)}};
   std::vector<Spent> spent;
   std::mt19937 random{20'260'000};
   Micros now = GetParam().start;

@@ -27,8 +27,8 @@ inline std::string record_of(Tag tag, Micros expires_at, const std::string& stat
   return bytes_of(tag) + bytes_of(static_cast<std::uint32_t>(state.size())) + bytes_of(expires_at) + state;
 }
 
-inline std::string value_of(Micros birth, const std::vector<std::string>& records) {
-  std::string value = bytes_of(birth);
+inline std::string value_of(Micros created_at, const std::vector<std::string>& records) {
+  std::string value = bytes_of(created_at);
   for (const std::string& record : records) value += record;
   return value;
 }

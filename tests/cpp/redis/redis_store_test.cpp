@@ -39,15 +39,15 @@ using testing::sliding_window_counter;
 class RedisStores : public ::testing::Test {
  protected:
   /// By the server's clock.
-  Answer ask_now(const Plan& policy, std::initializer_list<std::string_view> identifiers, Cost cost = 1,
-                 Mode mode = Mode::consume) {
-    return ask(*store, {charges_of(policy, identifiers, cost), mode});
+  Answer ask_now(const CompiledPolicy& asked, std::initializer_list<std::string_view> identifiers,
+                 Cost cost = 1, Mode mode = Mode::consume) {
+    return ask(*store, {charges_of(asked, identifiers, cost), mode});
   }
   std::int64_t ttl(std::string_view key) { return integer(live.admin(), {"PTTL", key}); }
 
   redis::LiveRedis live;
   const std::unique_ptr<RedisStore> store{live.store()};
-  const Plan plan{"p", {fixed_window(5, kMinute)}};
+  const CompiledPolicy policy{"p", {fixed_window(5, kMinute)}};
 };
 
 TEST_F(RedisStores, DecideByTheClockOfTheServer) {
@@ -57,26 +57,26 @@ TEST_F(RedisStores, DecideByTheClockOfTheServer) {
            std::atoll(std::string(time.as_array()[1].as_text()).c_str());
   };
   const Micros before = server_now();
-  const Answer answer = ask_now(plan, {"a"});
+  const Answer answer = ask_now(policy, {"a"});
   EXPECT_LE(before, answer.time);
   EXPECT_LE(answer.time, server_now());
   EXPECT_EQ(answer.decision.reset_after, kMinute);
 }
 
 TEST_F(RedisStores, KeepKeysForAsLongAsTheirStateAndTheSlackOfTheClock) {
-  ask_now(plan, {"server"});
+  ask_now(policy, {"server"});
   EXPECT_GT(ttl("ol1:p:server"), 60'000);
   EXPECT_LE(ttl("ol1:p:server"), 61'000);
-  hit(*store, plan, {"system"}, 77);
+  hit(*store, policy, {"system"}, 77);
   EXPECT_GT(ttl("ol1:p:system"), 119'000);
   EXPECT_LE(ttl("ol1:p:system"), 120'000);
-  ask(*store, {charges_of(plan, {"injected"}, 1), Mode::consume, 77});
+  ask(*store, {charges_of(policy, {"injected"}, 1), Mode::consume, 77});
   EXPECT_GT(ttl("ol1:p:injected"), 3'659'000);
   EXPECT_LE(ttl("ol1:p:injected"), 3'660'000);
 }
 
 TEST_F(RedisStores, KeepKeysForAsLongAsALockIsRemembered) {
-  const Plan strict("s", {fixed_window(1, kSecond)}, Penalty{{kMinute}, false, 2 * kMinute});
+  const CompiledPolicy strict("s", {fixed_window(1, kSecond)}, Penalty{{kMinute}, false, 2 * kMinute});
   ask_now(strict, {"a"});
   ask_now(strict, {"a"});
   EXPECT_GT(ttl("ol1:s:a"), 180'000);
@@ -87,31 +87,31 @@ TEST_F(RedisStores, KeepKeysForAsLongAsALockIsRemembered) {
 }
 
 TEST_F(RedisStores, LeaveTheTimeToLiveAsItIsInARefund) {
-  const Answer answer = ask_now(plan, {"a"}, 2);
+  const Answer answer = ask_now(policy, {"a"}, 2);
   (void)call(live.admin(), {"PEXPIRE", "ol1:p:a", "5000"});
-  store->refund({charges_of(plan, {"a"}, 2)}, answer.columns.receipt, {});
+  store->refund({charges_of(policy, {"a"}, 2)}, answer.columns.receipt, {});
   EXPECT_LE(ttl("ol1:p:a"), 5'000);
   EXPECT_GT(ttl("ol1:p:a"), 0);
-  EXPECT_EQ(ask_now(plan, {"a"}, 0).decision.remaining, 5);
+  EXPECT_EQ(ask_now(policy, {"a"}, 0).decision.remaining, 5);
 }
 
 TEST_F(RedisStores, LockAndRefundOnlyWhatIsTheirs) {
-  const Answer answer = ask_now(plan, {"a"}, 2);
+  const Answer answer = ask_now(policy, {"a"}, 2);
   for (const char* foreign : {"42", "something else entirely", ""}) {
     (void)call(live.admin(), {"SET", "ol1:p:a", foreign});
-    store->refund({charges_of(plan, {"a"}, 2)}, answer.columns.receipt, {});
+    store->refund({charges_of(policy, {"a"}, 2)}, answer.columns.receipt, {});
     EXPECT_EQ(live.value("ol1:p:a"), foreign);
   }
   (void)call(live.admin(), {"DEL", "ol1:p:a"});
   (void)call(live.admin(), {"LPUSH", "ol1:p:a", "x"});
-  store->refund({charges_of(plan, {"a"}, 2)}, answer.columns.receipt, {});
+  store->refund({charges_of(policy, {"a"}, 2)}, answer.columns.receipt, {});
   EXPECT_EQ(text(live.admin(), {"TYPE", "ol1:p:a"}), "list");
-  store->lock({charges_of(plan, {"a"}, 1)}, kMinute, {});
-  EXPECT_EQ(ask_now(plan, {"a"}).status(), Status::locked) << "a lock takes the place of a foreign value";
+  store->lock({charges_of(policy, {"a"}, 1)}, kMinute, {});
+  EXPECT_EQ(ask_now(policy, {"a"}).status(), Status::locked) << "a lock takes the place of a foreign value";
 }
 
 TEST_F(RedisStores, TakeATruncatedValueForNone) {
-  const Plan strict("s", {fixed_window(1, kMinute)}, Penalty{{kMinute}});
+  const CompiledPolicy strict("s", {fixed_window(1, kMinute)}, Penalty{{kMinute}});
   ask_now(strict, {"a"});
   ask_now(strict, {"a"});
   const std::string whole = live.value("ol1:s:a");
@@ -124,24 +124,25 @@ TEST_F(RedisStores, TakeATruncatedValueForNone) {
 }
 
 TEST_F(RedisStores, CarryALockAlongWhenLimitsChange) {
-  const Plan strict("p", {sliding_log(1, kMinute)}, Penalty{{kMinute}});
+  const CompiledPolicy strict("p", {sliding_log(1, kMinute)}, Penalty{{kMinute}});
   ask_now(strict, {"a"});
   ask_now(strict, {"a"});
-  for (const Plan& other :
-       {Plan("p", {fixed_window(5, kSecond)}), Plan("p", {bucket_of(5, 1, 1)}, Penalty{{5}}),
-        Plan("p", {sliding_log(1, kMinute), fixed_window(5, kSecond)})}) {
+  for (const CompiledPolicy& other :
+       {CompiledPolicy("p", {fixed_window(5, kSecond)}),
+        CompiledPolicy("p", {bucket_of(5, 1, 1)}, Penalty{{5}}),
+        CompiledPolicy("p", {sliding_log(1, kMinute), fixed_window(5, kSecond)})}) {
     EXPECT_EQ(ask_now(other, {"a"}).status(), Status::locked);
   }
 }
 
 TEST_F(RedisStores, ForgetLongIdentifiersTooWhenAPolicyIsReset) {
   const std::string long_one(300, 'x');
-  const Plan longer("pp", {fixed_window(5, kMinute)});
-  ask_now(plan, {"a", long_one});
+  const CompiledPolicy longer("pp", {fixed_window(5, kMinute)});
+  ask_now(policy, {"a", long_one});
   ask_now(longer, {"a", long_one});
   (void)call(live.admin(), {"SET", "ol1:p", "somebody else's"});
   (void)call(live.admin(), {"SET", "ol2:p:a", "of another format"});
-  store->reset_all(plan, {});
+  store->reset_all(policy, {});
   EXPECT_EQ(live.keys(), 4);
   EXPECT_EQ(ask_now(longer, {"a", long_one}, 0).decision.remaining, 4);
 }
@@ -160,7 +161,7 @@ class LyingCalendars : public RedisStores {
   int lies = 1;
   const std::shared_ptr<const Calendar> calendar =
       std::make_shared<const Calendar>(Calendar{"days", [this](Micros now) { return answer(now); }});
-  const Plan days{"days", {calendar_window(5, calendar), fixed_window(9, kMinute)}};
+  const CompiledPolicy days{"days", {calendar_window(5, calendar), fixed_window(9, kMinute)}};
 };
 
 TEST_F(LyingCalendars, AreAskedOnceMoreForTheTimeOfTheServer) {
@@ -171,10 +172,10 @@ TEST_F(LyingCalendars, AreAskedOnceMoreForTheTimeOfTheServer) {
 }
 
 TEST_F(LyingCalendars, ChargeNothingOfACallThatCameTooEarly) {
-  const std::vector<Charge> charges{{&plan, "x", 2}, {&days, "a", 2}, {&plan, "y", 2}};
+  const std::vector<Charge> charges{{&policy, "x", 2}, {&days, "a", 2}, {&policy, "y", 2}};
   EXPECT_TRUE(ask(*store, {charges}).allowed());
   EXPECT_EQ(asked, 2);
-  EXPECT_EQ(ask_now(plan, {"x", "y"}, 0).columns.remaining, (std::vector<std::int64_t>{3, 3}));
+  EXPECT_EQ(ask_now(policy, {"x", "y"}, 0).columns.remaining, (std::vector<std::int64_t>{3, 3}));
 }
 
 TEST_F(LyingCalendars, ThatNeverTellTheTruthAreAnErrorThatWritesNothing) {
@@ -197,9 +198,9 @@ class CachedScripts : public RedisStores {
 
 TEST_F(CachedScripts, AreTheSameWhateverTheLimitsAndTheTraffic) {
   for (int round = 0; round < 40; ++round) {
-    const Plan own("p" + std::to_string(round),
-                   {fixed_window(5 + round, kMinute + round), sliding_log(5 + round, kSecond)},
-                   Penalty{std::vector<Micros>(std::size_t(1 + round), 100)});
+    const CompiledPolicy own("p" + std::to_string(round),
+                             {fixed_window(5 + round, kMinute + round), sliding_log(5 + round, kSecond)},
+                             Penalty{std::vector<Micros>(std::size_t(1 + round), 100)});
     const std::string name = std::to_string(round);
     const Answer answer = ask_now(own, {name, name + "b"}, 1 + round % 3);
     store->refund({charges_of(own, {name, name + "b"}, 1 + round % 3)}, answer.columns.receipt, {});
@@ -219,12 +220,12 @@ TEST_F(CachedScripts, AreKnownToTheServerByTheSameHash) {
 }
 
 TEST_F(CachedScripts, AreSentAgainWhenTheServerHasLostThem) {
-  EXPECT_TRUE(ask_now(plan, {"a"}).allowed());
+  EXPECT_TRUE(ask_now(policy, {"a"}).allowed());
   (void)call(live.admin(), {"SCRIPT", "FLUSH"});
-  const Answer answer = ask_now(plan, {"a"});
+  const Answer answer = ask_now(policy, {"a"});
   EXPECT_EQ(answer.decision.remaining, 3);
-  store->refund({charges_of(plan, {"a"}, 1)}, answer.columns.receipt, {});
-  EXPECT_EQ(ask_now(plan, {"a"}, 0).decision.remaining, 4);
+  store->refund({charges_of(policy, {"a"}, 1)}, answer.columns.receipt, {});
+  EXPECT_EQ(ask_now(policy, {"a"}, 0).decision.remaining, 4);
 }
 
 }  // namespace

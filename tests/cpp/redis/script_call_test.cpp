@@ -27,8 +27,8 @@ class Encoding : public ::testing::Test {
   }
 
   const Scripts scripts;
-  const Plan fixed{"fixed", {fixed_window(5, kMinute)}};
-  const Plan bucket{"bucket", {token_bucket(20, 10)}};
+  const CompiledPolicy fixed{"fixed", {fixed_window(5, kMinute)}};
+  const CompiledPolicy bucket{"bucket", {token_bucket(20, 10)}};
 };
 
 // Where the policies begin in a call of that many charges, counted from 1.
@@ -76,7 +76,7 @@ TEST_F(Encoding, SendsEachPolicyOnceAndSaysPerChargeWhereItBegins) {
 }
 
 TEST_F(Encoding, TellsTwoPoliciesOfTheSameLimitsApart) {
-  const Plan other("other", {fixed_window(9, kMinute)});
+  const CompiledPolicy other("other", {fixed_window(9, kMinute)});
   const std::string arguments = encoded({{&fixed, "a"}, {&other, "b"}}).arguments;
   EXPECT_EQ(arguments.substr(24 + 2 * 18), fixed.packed() + other.packed());
 }
@@ -130,7 +130,7 @@ TEST_F(Encoding, SendsHowLongACallerWouldWait) {
 }
 
 TEST_F(Encoding, SendsTheNumbersOfAPenaltyBehindThoseOfTheLimits) {
-  const Plan strict("strict", {fixed_window(5, kMinute)}, Penalty{{8, 9}, true});
+  const CompiledPolicy strict("strict", {fixed_window(5, kMinute)}, Penalty{{8, 9}, true});
   const std::string arguments = encoded({{&strict, "a"}}).arguments;
   EXPECT_EQ(arguments.substr(33), fixed.packed().substr(0, 57) + "\2\1" + packed({8, 8, 9, 9}));
 }

@@ -1,4 +1,4 @@
-// A real cluster, seen through a Deployment.
+// A real cluster, seen through a Topology.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
-#include "deployments.hpp"
 #include "forks.hpp"
+#include "topologies.hpp"
 
 namespace overlimit::redis::transport {
 namespace {
@@ -22,7 +22,7 @@ class Clusters : public ::testing::Test {
   }
 
   static std::unique_ptr<ClusterServers> servers_;  // NOLINT: of the suite
-  const std::shared_ptr<Deployment> cluster_ = deployment_of(servers_->location());
+  const std::shared_ptr<Topology> cluster_ = topology_of(servers_->location());
 };
 
 std::unique_ptr<ClusterServers> Clusters::servers_;
@@ -63,14 +63,14 @@ TEST_F(Clusters, LearnFromAnyOfTheSeeds) {
   ClusterLocation location = servers_->location();
   location.seeds.resize(1);
   location.seeds.insert(location.seeds.begin(), {"127.0.0.1", free_port()});
-  const auto cluster = deployment_of(location);
+  const auto cluster = topology_of(location);
   for (int i = 0; i < 20; ++i) EXPECT_EQ(integer(*cluster, {"INCR", "key" + std::to_string(i)}), 1);
 }
 
 TEST_F(Clusters, ShowEveryMaster) {
   int shown = 0;
   cluster_->for_each_server(
-      [&](const Deployment::Server& server) {
+      [&](const Topology::Server& server) {
         std::string request;
         protocol::append_command(request, {"DBSIZE"});
         EXPECT_TRUE(server(request, Deadline(kAmple), {}).is_integer());
@@ -82,7 +82,7 @@ TEST_F(Clusters, ShowEveryMaster) {
 
 TEST_F(Clusters, ShowTheOthersWhenOneFailsAndThenSayWhichError) {
   int shown = 0;
-  const auto fail_first = [&](const Deployment::Server&) {
+  const auto fail_first = [&](const Topology::Server&) {
     if (++shown == 1) throw StoreUnavailable("the first");
   };
   const auto error =
@@ -93,7 +93,7 @@ TEST_F(Clusters, ShowTheOthersWhenOneFailsAndThenSayWhichError) {
 
 TEST_F(Clusters, NeverRepeatACallWhoseOutcomeIsUnknown) {
   ClusterServers own(2);
-  const auto cluster = deployment_of(own.location());
+  const auto cluster = topology_of(own.location());
   const std::size_t owner = own.owner(protocol::key_slot("key"));
   EXPECT_EQ(integer(*cluster, {"INCR", "key"}), 1);
   ::kill(own.server(owner).pid(), SIGSTOP);
@@ -113,13 +113,13 @@ TEST_F(Clusters, AskEveryNodeWhoServesASlotThatOneDoesNotKnow) {
   for (std::size_t i = 0; i < servers_->size(); ++i) {
     if (i != owner) (void)call(servers_->admin(i), {"CLUSTER", "DELSLOTS", std::to_string(slot)});
   }
-  EXPECT_EQ(integer(*deployment_of(location), {"INCR", "key"}), 1);
+  EXPECT_EQ(integer(*topology_of(location), {"INCR", "key"}), 1);
   servers_->move(slot, owner);
 }
 
 TEST_F(Clusters, FailAtTheDeadlineWithASlotThatNobodyServes) {
   ClusterServers own(1);
-  const auto cluster = deployment_of(own.location());
+  const auto cluster = topology_of(own.location());
   (void)call(own.admin(0), {"CLUSTER", "DELSLOTS", std::to_string(protocol::key_slot("key"))});
   const auto before = Deadline::Clock::now();
   const auto error = error_of<StoreUnavailable>([&] { (void)call(*cluster, {"INCR", "key"}, 400ms); });
@@ -131,12 +131,12 @@ TEST_F(Clusters, FailAtTheDeadlineWithASlotThatNobodyServes) {
 
 TEST_F(Clusters, AreFoundAnewInAChild) {
   (void)call(*cluster_, {"INCR", "key"});
-  EXPECT_TRUE(in_child([&] { return integer(*deployment_of(servers_->location()), {"INCR", "key"}) == 2; }));
+  EXPECT_TRUE(in_child([&] { return integer(*topology_of(servers_->location()), {"INCR", "key"}) == 2; }));
   EXPECT_EQ(integer(*cluster_, {"INCR", "key"}), 3);
 }
 
 TEST_F(Clusters, OfNobodyFailWithNothingSent) {
-  const auto cluster = deployment_of(ClusterLocation{{{"127.0.0.1", free_port()}}, {}});
+  const auto cluster = topology_of(ClusterLocation{{{"127.0.0.1", free_port()}}, {}});
   for (int i = 0; i < 3; ++i) {
     const auto error = error_of<StoreUnavailable>([&] { (void)call(*cluster, {"INCR", "key"}); });
     EXPECT_FALSE(error->maybe_charged());

@@ -1,4 +1,4 @@
-// A real sentinel and what it watches, seen through a Deployment.
+// A real sentinel and what it watches, seen through a Topology.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -6,15 +6,15 @@
 #include <memory>
 #include <string>
 
-#include "deployments.hpp"
 #include "forks.hpp"
+#include "topologies.hpp"
 
 namespace overlimit::redis::transport {
 namespace {
 
-TEST(SentinelDeployments, FollowTheMasterUnderManyThreads) {
+TEST(SentinelTopologies, FollowTheMasterUnderManyThreads) {
   WatchedServers servers;
-  const auto watched = deployment_of(servers.location());
+  const auto watched = topology_of(servers.location());
   std::atomic<bool> over{false};
   std::atomic<std::int64_t> acknowledged{0};
   std::atomic<std::int64_t> unknown{0};
@@ -40,14 +40,14 @@ TEST(SentinelDeployments, FollowTheMasterUnderManyThreads) {
   EXPECT_EQ(text(servers.replica(), {"GET", "key0"}), std::to_string(now)) << "the one that was promoted";
 }
 
-TEST(SentinelDeployments, ShowTheMasterAlone) {
+TEST(SentinelTopologies, ShowTheMasterAlone) {
   WatchedServers servers;
-  const auto watched = deployment_of(servers.location());
+  const auto watched = topology_of(servers.location());
   EXPECT_FALSE(watched->has_slots());
   (void)call(servers.master(), {"SET", "key", "value"});
   int shown = 0;
   watched->for_each_server(
-      [&](const Deployment::Server& server) {
+      [&](const Topology::Server& server) {
         std::string request;
         protocol::append_command(request, {"DBSIZE"});
         EXPECT_EQ(server(request, Deadline(kAmple), {}).as_integer(), 1);
@@ -57,11 +57,11 @@ TEST(SentinelDeployments, ShowTheMasterAlone) {
   EXPECT_EQ(shown, 1);
 }
 
-TEST(SentinelDeployments, LeaveTheParentsDescriptorsAloneInAChild) {
+TEST(SentinelTopologies, LeaveTheParentsDescriptorsAloneInAChild) {
   WatchedServers servers;
-  const auto watched = deployment_of(servers.location());
+  const auto watched = topology_of(servers.location());
   (void)call(*watched, {"INCR", "key"});
-  EXPECT_TRUE(in_child([&] { return integer(*deployment_of(servers.location()), {"INCR", "key"}) == 2; }));
+  EXPECT_TRUE(in_child([&] { return integer(*topology_of(servers.location()), {"INCR", "key"}) == 2; }));
   EXPECT_EQ(integer(*watched, {"INCR", "key"}), 3);
   servers.fail_over();
   EXPECT_TRUE(eventually([&] {
@@ -70,24 +70,24 @@ TEST(SentinelDeployments, LeaveTheParentsDescriptorsAloneInAChild) {
   })) << "the parent still hears of it";
 }
 
-TEST(SentinelDeployments, OpenAgainAfterTheyWereClosed) {
+TEST(SentinelTopologies, OpenAgainAfterTheyWereClosed) {
   WatchedServers servers;
-  const auto watched = deployment_of(servers.location());
+  const auto watched = topology_of(servers.location());
   (void)call(*watched, {"INCR", "key"});
   watched->close();
   EXPECT_EQ(integer(*watched, {"INCR", "key"}), 2);
 }
 
-TEST(SentinelDeployments, EndWithinTheDeadlineWhenSentinelsSayNothing) {
+TEST(SentinelTopologies, EndWithinTheDeadlineWhenSentinelsSayNothing) {
   const Listener silent;
-  const auto watched = deployment_of(SentinelLocation{{{"127.0.0.1", silent.port()}}, "watched", {}});
+  const auto watched = topology_of(SentinelLocation{{{"127.0.0.1", silent.port()}}, "watched", {}});
   const auto before = Deadline::Clock::now();
   const auto error = error_of<StoreUnavailable>([&] { (void)call(*watched, {"INCR", "key"}, 200ms); });
   EXPECT_FALSE(error->maybe_charged());
   EXPECT_LT(Deadline::Clock::now() - before, 200ms + kGrace);
 }
 
-TEST(SentinelDeployments, FailWhenASentinelTalksNonsense) {
+TEST(SentinelTopologies, FailWhenASentinelTalksNonsense) {
   const Listener nonsense;
   std::thread answerer([&] {
     const Socket peer(::accept4(nonsense.fd(), nullptr, nullptr, SOCK_CLOEXEC));
@@ -99,7 +99,7 @@ TEST(SentinelDeployments, FailWhenASentinelTalksNonsense) {
       if (transfer.end || transfer.error) return;
     }
   });
-  const auto watched = deployment_of(SentinelLocation{{{"127.0.0.1", nonsense.port()}}, "watched", {}});
+  const auto watched = topology_of(SentinelLocation{{{"127.0.0.1", nonsense.port()}}, "watched", {}});
   EXPECT_FALSE(error_of<StoreUnavailable>([&] { (void)call(*watched, {"INCR", "key"}); })->maybe_charged());
   answerer.join();
 }

@@ -5,11 +5,11 @@
 #include <chrono>
 #include <string>
 
-#include "deployments.hpp"
 #include "overlimit/errors.hpp"
 #include "redis/transport/synchronization.hpp"
 #include "redis/transport/waiting.hpp"
 #include "signals.hpp"
+#include "topologies.hpp"
 
 namespace overlimit::redis::transport {
 namespace {
@@ -24,7 +24,7 @@ class SingleServers : public ::testing::Test {
 
   Server server_;
   Connections admin_{server_.unix_socket()};
-  const std::shared_ptr<Deployment> deployment_ = deployment_of(server_.tcp());
+  const std::shared_ptr<Topology> topology_ = topology_of(server_.tcp());
 };
 
 TEST_F(SingleServers, AreAskedAgainUntilTheyCanServe) {
@@ -33,7 +33,7 @@ TEST_F(SingleServers, AreAskedAgainUntilTheyCanServe) {
     std::this_thread::sleep_for(100ms);
     write_only_with_replicas("0");
   });
-  EXPECT_EQ(integer(*deployment_, {"INCR", "key"}), 1);
+  EXPECT_EQ(integer(*topology_, {"INCR", "key"}), 1);
   healer.join();
 }
 
@@ -42,7 +42,7 @@ TEST_F(SingleServers, SayWhatIsWrongWhenThatLastsToTheDeadline) {
   for (;;) {
     const auto before = Clock::now();
     try {
-      const Reply reply = call(*deployment_, {"INCR", "key"}, 300ms);
+      const Reply reply = call(*topology_, {"INCR", "key"}, 300ms);
       const auto took = Clock::now() - before;
       ASSERT_TRUE(reply.is_error());
       EXPECT_EQ(reply.as_text().substr(0, 10), "NOREPLICAS");
@@ -56,9 +56,9 @@ TEST_F(SingleServers, SayWhatIsWrongWhenThatLastsToTheDeadline) {
 }
 
 TEST_F(SingleServers, AreNotAskedAgainForErrorsThatStay) {
-  (void)call(*deployment_, {"LPUSH", "list", "x"});
+  (void)call(*topology_, {"LPUSH", "list", "x"});
   const auto before = Clock::now();
-  EXPECT_TRUE(call(*deployment_, {"INCR", "list"}).is_error());
+  EXPECT_TRUE(call(*topology_, {"INCR", "list"}).is_error());
   EXPECT_LT(Clock::now() - before, kGrace);
 }
 

@@ -27,9 +27,9 @@ TEST(Int64At, ReadsLittleEndianBytesAnywhere) {
   EXPECT_EQ(int64_at(packed({5, -1}), 8), -1);
 }
 
-TEST(Value, HasABirthAndRecordsByTag) {
+TEST(Value, HasATimeOfCreationAndRecordsByTag) {
   const Value value(both());
-  EXPECT_EQ(value.birth(), 77);
+  EXPECT_EQ(value.created_at(), 77);
   EXPECT_EQ(value.find(kBucket)->header, (Header{4, 5, 6}));
   EXPECT_EQ(value.find(kBucket)->expires_at, 200);
   EXPECT_EQ(value.find(kBucket)->cells.size(), 0U);
@@ -50,7 +50,7 @@ TEST(Value, HasNoRecordOfAnUnknownTag) {
   EXPECT_FALSE(Value(value_of(77, {})).find(kBucket));
 }
 
-TEST(Value, MayHaveABirthAlone) { EXPECT_EQ(Value(value_of(77, {})).birth(), 77); }
+TEST(Value, MayHaveATimeOfCreationAlone) { EXPECT_EQ(Value(value_of(77, {})).created_at(), 77); }
 
 TEST(Value, OwnsWhatItRead) {
   std::string bytes = both();
@@ -68,20 +68,20 @@ TEST(Value, KeepsKnownRecordsAmongUnknownOnesOfAnySize) {
 
 TEST(Value, TruncatedAtAnyByteIsAsIfThereWereNothing) {
   const std::string whole = both();
-  const std::size_t after_birth = 8;
+  const std::size_t after_creation = 8;
   const std::size_t after_window = whole.size() - 20 - 24;
   for (std::size_t size = 0; size < whole.size(); ++size) {
     const Value value(whole.substr(0, size));
     EXPECT_FALSE(value.find(kBucket)) << size;
     EXPECT_EQ(value.find(kWindow).has_value(), size == after_window) << size;
-    EXPECT_EQ(value.birth(), size == after_birth || size == after_window ? 77 : 0) << size;
+    EXPECT_EQ(value.created_at(), size == after_creation || size == after_window ? 77 : 0) << size;
   }
 }
 
 TEST(Value, WithBytesTooManyIsAsIfThereWereNothing) {
   for (std::size_t more = 1; more < 20; ++more) {
     const Value value(both() + std::string(more, '\0'));
-    EXPECT_EQ(value.birth(), 0) << more;
+    EXPECT_EQ(value.created_at(), 0) << more;
     EXPECT_FALSE(value.find(kBucket)) << more;
   }
 }
@@ -90,7 +90,7 @@ TEST(Value, ThatIsSomebodyElsesIsAsIfThereWereNothing) {
   for (const std::string& foreign :
        {std::string("42"), std::string("{\"count\": 42, \"until\": 1234567890123}"),
         std::string(1000, '\xff'), std::string(1000, 'x')}) {
-    EXPECT_EQ(Value(foreign).birth(), 0);
+    EXPECT_EQ(Value(foreign).created_at(), 0);
     EXPECT_FALSE(Value(foreign).find(kBucket));
   }
 }

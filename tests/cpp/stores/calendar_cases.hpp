@@ -22,47 +22,47 @@ inline std::shared_ptr<const Calendar> uneven_calendar() {
 
 class CalendarWindows : public StoreCase {
  protected:
-  const Plan plan{"p", {calendar_window(2, uneven_calendar()), fixed_window(100, kMinute)}};
-  std::size_t row = plan.limits()[0].limit.has_calendar() ? 0 : 1;
+  const CompiledPolicy policy{"p", {calendar_window(2, uneven_calendar()), fixed_window(100, kMinute)}};
+  std::size_t row = policy.limits()[0].limit.has_calendar() ? 0 : 1;
 };
 
 TEST_P(CalendarWindows, EndWithTheirPeriod) {
-  EXPECT_EQ(hit(plan, {"a"}, 130).columns.reset_after[row], 70);
-  EXPECT_TRUE(hit(plan, {"a"}, 140).allowed());
-  const Answer refused = hit(plan, {"a"}, 150);
+  EXPECT_EQ(hit(policy, {"a"}, 130).columns.reset_after[row], 70);
+  EXPECT_TRUE(hit(policy, {"a"}, 140).allowed());
+  const Answer refused = hit(policy, {"a"}, 150);
   EXPECT_EQ(refused.status(), Status::over);
   EXPECT_EQ(refused.decision.retry_after, 50);
-  EXPECT_FALSE(hit(plan, {"a"}, 199).allowed());
-  EXPECT_TRUE(hit(plan, {"a"}, 200, 2).allowed());
+  EXPECT_FALSE(hit(policy, {"a"}, 199).allowed());
+  EXPECT_TRUE(hit(policy, {"a"}, 200, 2).allowed());
 }
 
 TEST_P(CalendarWindows, AreAsLongAsTheirPeriodIs) {
-  EXPECT_TRUE(hit(plan, {"a"}, 200, 2).allowed());
-  EXPECT_EQ(hit(plan, {"a"}, 201).decision.retry_after, 149);
-  EXPECT_FALSE(hit(plan, {"a"}, 349).allowed());
-  EXPECT_TRUE(hit(plan, {"a"}, 350, 2).allowed());
-  EXPECT_EQ(hit(plan, {"a"}, 351).decision.retry_after, 49);
-  EXPECT_TRUE(hit(plan, {"a"}, 400).allowed());
+  EXPECT_TRUE(hit(policy, {"a"}, 200, 2).allowed());
+  EXPECT_EQ(hit(policy, {"a"}, 201).decision.retry_after, 149);
+  EXPECT_FALSE(hit(policy, {"a"}, 349).allowed());
+  EXPECT_TRUE(hit(policy, {"a"}, 350, 2).allowed());
+  EXPECT_EQ(hit(policy, {"a"}, 351).decision.retry_after, 49);
+  EXPECT_TRUE(hit(policy, {"a"}, 400).allowed());
 }
 
 TEST_P(CalendarWindows, GrantInAllPeriodsOfALongTimeTheirLimit) {
   int admitted = 0;
-  for (Micros now = 0; now < 2'000; now += 5) admitted += hit(plan, {"a"}, now).allowed() ? 1 : 0;
+  for (Micros now = 0; now < 2'000; now += 5) admitted += hit(policy, {"a"}, now).allowed() ? 1 : 0;
   EXPECT_EQ(admitted, 2 * 20);
 }
 
 TEST_P(CalendarWindows, KeepTheirWindowWhenTheClockGoesBack) {
-  hit(plan, {"a"}, 205, 2);
-  EXPECT_EQ(hit(plan, {"a"}, 195).decision.retry_after, 150) << "counted from the window's start";
-  EXPECT_FALSE(hit(plan, {"a"}, 349).allowed());
+  hit(policy, {"a"}, 205, 2);
+  EXPECT_EQ(hit(policy, {"a"}, 195).decision.retry_after, 150) << "counted from the window's start";
+  EXPECT_FALSE(hit(policy, {"a"}, 349).allowed());
 }
 
 TEST_P(CalendarWindows, AreRefundedLikeAnyWindow) {
-  const Answer answer = hit(plan, {"a"}, 130, 2);
-  refund(plan, {"a"}, answer, 140, 2);
-  EXPECT_TRUE(hit(plan, {"a"}, 150, 2).allowed());
-  refund(plan, {"a"}, answer, 210, 2);
-  EXPECT_FALSE(hit(plan, {"a"}, 199).allowed());
+  const Answer answer = hit(policy, {"a"}, 130, 2);
+  refund(policy, {"a"}, answer, 140, 2);
+  EXPECT_TRUE(hit(policy, {"a"}, 150, 2).allowed());
+  refund(policy, {"a"}, answer, 210, 2);
+  EXPECT_FALSE(hit(policy, {"a"}, 199).allowed());
 }
 
 TEST_P(CalendarWindows, OfAnotherCalendarAreOtherLimits) {
@@ -70,20 +70,20 @@ TEST_P(CalendarWindows, OfAnotherCalendarAreOtherLimits) {
       Calendar{"days", [](Micros now) {
                  return Bounds{now / 24 * 24, now / 24 * 24 + 24, now / 24 * 24 + 48};
                }});
-  hit(plan, {"a"}, 130, 2);
-  EXPECT_TRUE(hit(Plan("p", {calendar_window(2, days)}), {"a"}, 130).allowed());
-  EXPECT_FALSE(hit(plan, {"a"}, 130).allowed());
+  hit(policy, {"a"}, 130, 2);
+  EXPECT_TRUE(hit(CompiledPolicy("p", {calendar_window(2, days)}), {"a"}, 130).allowed());
+  EXPECT_FALSE(hit(policy, {"a"}, 130).allowed());
 }
 
 TEST_P(CalendarWindows, PeekLikeTheyHit) {
-  hit(plan, {"a"}, 130);
-  EXPECT_EQ(peek(plan, {"a"}, 150, 1).columns.remaining[row], 0);
-  EXPECT_EQ(peek(plan, {"a"}, 200, 1).columns.reset_after[row], 150);
-  EXPECT_EQ(left(plan, "a", 150), 1);
+  hit(policy, {"a"}, 130);
+  EXPECT_EQ(peek(policy, {"a"}, 150, 1).columns.remaining[row], 0);
+  EXPECT_EQ(peek(policy, {"a"}, 200, 1).columns.reset_after[row], 150);
+  EXPECT_EQ(left(policy, "a", 150), 1);
 }
 
 TEST_P(CalendarWindows, GoWithPenalties) {
-  const Plan strict("s", {calendar_window(1, uneven_calendar())}, Penalty{{120}});
+  const CompiledPolicy strict("s", {calendar_window(1, uneven_calendar())}, Penalty{{120}});
   hit(strict, {"a"}, 110);
   EXPECT_EQ(hit(strict, {"a"}, 150).decision.retry_after, 120);
   EXPECT_EQ(hit(strict, {"a"}, 269).status(), Status::locked);

@@ -8,39 +8,39 @@ namespace overlimit::testing {
 class LongHistories : public StoreCase {};
 
 TEST_P(LongHistories, OfTenThousandEntriesAreExact) {
-  const Plan plan("p", {sliding_log(10'000, kMinute)});
-  for (Micros now = 0; now < 10'000; ++now) ASSERT_TRUE(hit(plan, {"a"}, now).allowed()) << now;
-  EXPECT_EQ(hit(plan, {"a"}, 10'000).decision.retry_after, kMinute - 10'000);
-  EXPECT_EQ(peek(plan, {"a"}, 10'000, 10'000).decision.retry_after, kMinute - 1);
-  EXPECT_FALSE(hit(plan, {"a"}, kMinute - 1).allowed());
-  EXPECT_TRUE(hit(plan, {"a"}, kMinute).allowed());
-  EXPECT_EQ(left(plan, "a", kMinute + 5'000), 5'000);
-  EXPECT_EQ(left(plan, "a", kMinute + 9'999), 9'999) << "all but the latest";
+  const CompiledPolicy policy("p", {sliding_log(10'000, kMinute)});
+  for (Micros now = 0; now < 10'000; ++now) ASSERT_TRUE(hit(policy, {"a"}, now).allowed()) << now;
+  EXPECT_EQ(hit(policy, {"a"}, 10'000).decision.retry_after, kMinute - 10'000);
+  EXPECT_EQ(peek(policy, {"a"}, 10'000, 10'000).decision.retry_after, kMinute - 1);
+  EXPECT_FALSE(hit(policy, {"a"}, kMinute - 1).allowed());
+  EXPECT_TRUE(hit(policy, {"a"}, kMinute).allowed());
+  EXPECT_EQ(left(policy, "a", kMinute + 5'000), 5'000);
+  EXPECT_EQ(left(policy, "a", kMinute + 9'999), 9'999) << "all but the latest";
 }
 
 TEST_P(LongHistories, OfAllBlocksAreExact) {
-  const Plan plan("p", {sliding_window(5'000, 4'096, 1)});
-  for (Micros now = 0; now < 4'097; ++now) ASSERT_TRUE(hit(plan, {"a"}, now).allowed()) << now;
-  EXPECT_EQ(left(plan, "a", 4'096), 5'000 - 4'097);
-  EXPECT_EQ(left(plan, "a", 4'097), 5'000 - 4'096);
-  EXPECT_EQ(peek(plan, {"a"}, 4'096, 5'000).decision.retry_after, 4'097);
+  const CompiledPolicy policy("p", {sliding_window(5'000, 4'096, 1)});
+  for (Micros now = 0; now < 4'097; ++now) ASSERT_TRUE(hit(policy, {"a"}, now).allowed()) << now;
+  EXPECT_EQ(left(policy, "a", 4'096), 5'000 - 4'097);
+  EXPECT_EQ(left(policy, "a", 4'097), 5'000 - 4'096);
+  EXPECT_EQ(peek(policy, {"a"}, 4'096, 5'000).decision.retry_after, 4'097);
 }
 
 class Queues : public StoreCase {
  protected:
   Answer within(Micros patience, Micros now, Cost cost = 1) {
-    const std::vector<Charge> charges{{&plan, "a", cost}};
+    const std::vector<Charge> charges{{&policy, "a", cost}};
     return ask(*store, {charges, Mode::consume, now, true, patience});
   }
-  const Plan plan{"p", {leaky_bucket(2, kSecond, 6)}};
+  const CompiledPolicy policy{"p", {leaky_bucket(2, kSecond, 6)}};
 };
 
 TEST_P(Queues, TellHowLongToWait) {
-  EXPECT_EQ(hit(plan, {"a"}, 0, 2).decision.delay, 0);
-  EXPECT_EQ(hit(plan, {"a"}, 100).decision.delay, kSecond - 100);
-  EXPECT_EQ(hit(plan, {"a"}, 200, 3).decision.delay, 2 * kSecond - 200);
-  EXPECT_EQ(peek(plan, {"a"}, 200, 2).decision.delay, 3 * kSecond - 200);
-  EXPECT_EQ(hit(plan, {"a"}, 200, 3).decision.delay, 0) << "which is refused";
+  EXPECT_EQ(hit(policy, {"a"}, 0, 2).decision.delay, 0);
+  EXPECT_EQ(hit(policy, {"a"}, 100).decision.delay, kSecond - 100);
+  EXPECT_EQ(hit(policy, {"a"}, 200, 3).decision.delay, 2 * kSecond - 200);
+  EXPECT_EQ(peek(policy, {"a"}, 200, 2).decision.delay, 3 * kSecond - 200);
+  EXPECT_EQ(hit(policy, {"a"}, 200, 3).decision.delay, 0) << "which is refused";
 }
 
 TEST_P(Queues, RefuseWhomTheyWouldKeepWaitingTooLong) {
@@ -48,7 +48,7 @@ TEST_P(Queues, RefuseWhomTheyWouldKeepWaitingTooLong) {
   const Answer impatient = within(kSecond - 101, 100);
   EXPECT_EQ(impatient.status(), Status::over);
   EXPECT_EQ(impatient.decision.retry_after, 1);
-  EXPECT_EQ(left(plan, "a", 100), 6) << "and charge them nothing";
+  EXPECT_EQ(left(policy, "a", 100), 6) << "and charge them nothing";
   EXPECT_TRUE(within(kSecond - 100, 100).allowed());
 }
 

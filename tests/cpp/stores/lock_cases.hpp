@@ -7,20 +7,20 @@ namespace overlimit::testing {
 
 class Locks : public StoreCase {
  protected:
-  const Plan plan{"p", {fixed_window(5, kMinute), sliding_window(5, kSecond)}};
+  const CompiledPolicy policy{"p", {fixed_window(5, kMinute), sliding_window(5, kSecond)}};
 };
 
 TEST_P(Locks, HoldUntilTheirEndAndNotOneMicrosecondLonger) {
-  lock(plan, {"a"}, 100, 1'000);
-  EXPECT_EQ(hit(plan, {"a"}, 100).status(), Status::locked);
-  EXPECT_EQ(hit(plan, {"a"}, 1'099).status(), Status::locked);
-  EXPECT_TRUE(hit(plan, {"a"}, 1'100).allowed());
+  lock(policy, {"a"}, 100, 1'000);
+  EXPECT_EQ(hit(policy, {"a"}, 100).status(), Status::locked);
+  EXPECT_EQ(hit(policy, {"a"}, 1'099).status(), Status::locked);
+  EXPECT_TRUE(hit(policy, {"a"}, 1'100).allowed());
 }
 
 TEST_P(Locks, ShowInEveryPairOfTheIdentifier) {
-  hit(plan, {"a"}, 0, 2);
-  lock(plan, {"a"}, 0, 2 * kSecond);
-  const Answer answer = hit(plan, {"a", "b"}, 500'000);
+  hit(policy, {"a"}, 0, 2);
+  lock(policy, {"a"}, 0, 2 * kSecond);
+  const Answer answer = hit(policy, {"a", "b"}, 500'000);
   EXPECT_EQ(answer.status(), Status::locked);
   EXPECT_EQ(answer.decision.remaining, 0);
   EXPECT_EQ(answer.decision.retry_after, 1'500'000);
@@ -31,68 +31,69 @@ TEST_P(Locks, ShowInEveryPairOfTheIdentifier) {
 }
 
 TEST_P(Locks, RefuseACostOfZeroAndAPeekToo) {
-  lock(plan, {"a"}, 0, kSecond);
-  EXPECT_EQ(hit(plan, {"a"}, 5, 0).status(), Status::locked);
-  EXPECT_EQ(peek(plan, {"a"}, 5, 1).status(), Status::locked);
-  EXPECT_EQ(hit(plan, {"a"}, 5, 6).status(), Status::never) << "which is never, locked or not";
+  lock(policy, {"a"}, 0, kSecond);
+  EXPECT_EQ(hit(policy, {"a"}, 5, 0).status(), Status::locked);
+  EXPECT_EQ(peek(policy, {"a"}, 5, 1).status(), Status::locked);
+  EXPECT_EQ(hit(policy, {"a"}, 5, 6).status(), Status::never) << "which is never, locked or not";
 }
 
 TEST_P(Locks, ChargeNobody) {
-  lock(plan, {"a"}, 0, kSecond);
-  hit(plan, {"b", "a"}, 0);
-  EXPECT_EQ(left(plan, "b", 0), 5);
-  EXPECT_EQ(left(plan, "a", kSecond), 5);
+  lock(policy, {"a"}, 0, kSecond);
+  hit(policy, {"b", "a"}, 0);
+  EXPECT_EQ(left(policy, "b", 0), 5);
+  EXPECT_EQ(left(policy, "a", kSecond), 5);
 }
 
 TEST_P(Locks, LeaveWhatWasSpentAsItIs) {
-  hit(plan, {"a"}, 0, 3);
-  lock(plan, {"a"}, 0, 2 * kSecond);
-  EXPECT_EQ(peek(plan, {"a"}, 2 * kSecond, 0).columns.remaining, (std::vector<std::int64_t>{2, 5}));
+  hit(policy, {"a"}, 0, 3);
+  lock(policy, {"a"}, 0, 2 * kSecond);
+  EXPECT_EQ(peek(policy, {"a"}, 2 * kSecond, 0).columns.remaining, (std::vector<std::int64_t>{2, 5}));
 }
 
 TEST_P(Locks, OfSeveralIdentifiersAreSetAtOnce) {
-  lock(plan, {"a", "b"}, 0, kSecond);
-  EXPECT_EQ(hit(plan, {"a"}, 5).status(), Status::locked);
-  EXPECT_EQ(hit(plan, {"b"}, 5).status(), Status::locked);
-  EXPECT_TRUE(hit(plan, {"c"}, 5).allowed());
+  lock(policy, {"a", "b"}, 0, kSecond);
+  EXPECT_EQ(hit(policy, {"a"}, 5).status(), Status::locked);
+  EXPECT_EQ(hit(policy, {"b"}, 5).status(), Status::locked);
+  EXPECT_TRUE(hit(policy, {"c"}, 5).allowed());
 }
 
 TEST_P(Locks, AreReplacedByTheNextWhetherThatEndsSoonerOrLater) {
-  lock(plan, {"a"}, 0, kSecond);
-  lock(plan, {"a"}, 10, 2 * kSecond);
-  EXPECT_EQ(hit(plan, {"a"}, 20).decision.retry_after, 2 * kSecond - 10);
-  lock(plan, {"a"}, 30, 5);
-  EXPECT_EQ(hit(plan, {"a"}, 34).status(), Status::locked);
-  EXPECT_TRUE(hit(plan, {"a"}, 35).allowed());
+  lock(policy, {"a"}, 0, kSecond);
+  lock(policy, {"a"}, 10, 2 * kSecond);
+  EXPECT_EQ(hit(policy, {"a"}, 20).decision.retry_after, 2 * kSecond - 10);
+  lock(policy, {"a"}, 30, 5);
+  EXPECT_EQ(hit(policy, {"a"}, 34).status(), Status::locked);
+  EXPECT_TRUE(hit(policy, {"a"}, 35).allowed());
 }
 
 TEST_P(Locks, AreForgottenByAReset) {
-  lock(plan, {"a"}, 0, kSecond);
-  reset(plan, "a");
-  EXPECT_TRUE(hit(plan, {"a"}, 5).allowed());
+  lock(policy, {"a"}, 0, kSecond);
+  reset(policy, "a");
+  EXPECT_TRUE(hit(policy, {"a"}, 5).allowed());
 }
 
 TEST_P(Locks, HoldForTheirPolicyAlone) {
-  lock(plan, {"a"}, 0, kSecond);
-  EXPECT_TRUE(hit(Plan("q", {fixed_window(5, kMinute)}), {"a"}, 5).allowed());
+  lock(policy, {"a"}, 0, kSecond);
+  EXPECT_TRUE(hit(CompiledPolicy("q", {fixed_window(5, kMinute)}), {"a"}, 5).allowed());
 }
 
 TEST_P(Locks, HoldWhateverLimitsAndPenaltyThePolicyHasLater) {
-  lock(plan, {"a"}, 0, kSecond);
-  EXPECT_EQ(hit(Plan("p", {token_bucket(5, 1)}), {"a"}, 5).status(), Status::locked);
-  EXPECT_EQ(hit(Plan("p", {token_bucket(5, 1)}, Penalty{{10}}), {"a"}, 6).status(), Status::locked);
-  EXPECT_TRUE(hit(Plan("p", {token_bucket(5, 1)}, Penalty{{10}}), {"a"}, kSecond).allowed());
+  lock(policy, {"a"}, 0, kSecond);
+  EXPECT_EQ(hit(CompiledPolicy("p", {token_bucket(5, 1)}), {"a"}, 5).status(), Status::locked);
+  EXPECT_EQ(hit(CompiledPolicy("p", {token_bucket(5, 1)}, Penalty{{10}}), {"a"}, 6).status(), Status::locked);
+  EXPECT_TRUE(hit(CompiledPolicy("p", {token_bucket(5, 1)}, Penalty{{10}}), {"a"}, kSecond).allowed());
 }
 
 TEST_P(Locks, AreNotExtendedByHits) {
-  const Plan strict("p", {fixed_window(5, kMinute)}, Penalty{{10 * kSecond}, true});
+  const CompiledPolicy strict("p", {fixed_window(5, kMinute)}, Penalty{{10 * kSecond}, true});
   lock(strict, {"a"}, 0, kSecond);
   EXPECT_EQ(hit(strict, {"a"}, 900'000).decision.retry_after, 100'000);
   EXPECT_TRUE(hit(strict, {"a"}, kSecond).allowed());
 }
 
 TEST_P(Locks, KeepTheLevelOfAPenalty) {
-  const Plan strict("p", {fixed_window(1, kMinute)}, Penalty{{kSecond, 10 * kSecond}, false, kMinute});
+  const CompiledPolicy strict("p", {fixed_window(1, kMinute)},
+                              Penalty{{kSecond, 10 * kSecond}, false, kMinute});
   hit(strict, {"a"}, 0, 1);
   EXPECT_EQ(hit(strict, {"a"}, 0).decision.reset_after, kMinute);
   lock(strict, {"a"}, 10, 20);
@@ -104,7 +105,7 @@ TEST_P(Locks, KeepTheLevelOfAPenalty) {
 }
 
 TEST_P(Locks, AreNoLevelOfAPenalty) {
-  const Plan strict("p", {fixed_window(1, kMinute)}, Penalty{{kSecond, 10 * kSecond}});
+  const CompiledPolicy strict("p", {fixed_window(1, kMinute)}, Penalty{{kSecond, 10 * kSecond}});
   lock(strict, {"a"}, 0, 20);
   hit(strict, {"a"}, 20);
   EXPECT_EQ(hit(strict, {"a"}, 20).status(), Status::over);
@@ -113,14 +114,14 @@ TEST_P(Locks, AreNoLevelOfAPenalty) {
 }
 
 TEST_P(Locks, CountFromTheirStartWhenTheClockGoesBack) {
-  lock(plan, {"a"}, kSecond, 1'000);
-  EXPECT_EQ(hit(plan, {"a"}, 10).decision.retry_after, 1'000);
-  EXPECT_EQ(hit(plan, {"a"}, kSecond + 1).decision.retry_after, 999);
+  lock(policy, {"a"}, kSecond, 1'000);
+  EXPECT_EQ(hit(policy, {"a"}, 10).decision.retry_after, 1'000);
+  EXPECT_EQ(hit(policy, {"a"}, kSecond + 1).decision.retry_after, 999);
 }
 
 TEST_P(Locks, LastAsLongAsTimeDoes) {
-  lock(plan, {"a"}, kMaxTime - 1, kMaxPeriod);
-  EXPECT_EQ(hit(plan, {"a"}, kMaxTime - 1).decision.retry_after, kMaxPeriod);
+  lock(policy, {"a"}, kMaxTime - 1, kMaxPeriod);
+  EXPECT_EQ(hit(policy, {"a"}, kMaxTime - 1).decision.retry_after, kMaxPeriod);
 }
 
 }  // namespace overlimit::testing

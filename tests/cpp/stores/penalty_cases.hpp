@@ -9,30 +9,30 @@ namespace overlimit::testing {
 class Penalties : public StoreCase {
  protected:
   static constexpr Micros kTen = 10 * kSecond;
-  const Plan plan{"p", {fixed_window(1, kTen)}, Penalty{{kSecond, 4 * kSecond, 9 * kSecond}}};
-  const Plan extending{"e", {fixed_window(1, kTen)}, Penalty{{kSecond, 4 * kSecond}, true}};
+  const CompiledPolicy policy{"p", {fixed_window(1, kTen)}, Penalty{{kSecond, 4 * kSecond, 9 * kSecond}}};
+  const CompiledPolicy extending{"e", {fixed_window(1, kTen)}, Penalty{{kSecond, 4 * kSecond}, true}};
 };
 
 TEST_P(Penalties, LockWhoeverGoesOver) {
-  hit(plan, {"a"}, 0);
-  const Answer violation = hit(plan, {"a"}, kTen - 200'000);
+  hit(policy, {"a"}, 0);
+  const Answer violation = hit(policy, {"a"}, kTen - 200'000);
   EXPECT_EQ(violation.status(), Status::over);
   EXPECT_EQ(violation.decision.retry_after, kSecond) << "not 200 ms, when the window ends";
   EXPECT_EQ(violation.decision.reset_after, kSecond);
   EXPECT_EQ(violation.decision.remaining, 0);
-  EXPECT_EQ(hit(plan, {"a"}, kTen + 800'000 - 1).status(), Status::locked);
-  EXPECT_TRUE(hit(plan, {"a"}, kTen + 800'000).allowed());
+  EXPECT_EQ(hit(policy, {"a"}, kTen + 800'000 - 1).status(), Status::locked);
+  EXPECT_TRUE(hit(policy, {"a"}, kTen + 800'000).allowed());
 }
 
 TEST_P(Penalties, RetryWhenBothTheLockAndTheLimitLetGo) {
-  hit(plan, {"a"}, 0);
-  EXPECT_EQ(hit(plan, {"a"}, 0).decision.retry_after, kTen);
-  EXPECT_EQ(hit(plan, {"a"}, 500'000).decision.retry_after, kTen - 500'000);
-  EXPECT_EQ(hit(plan, {"a"}, 500'000).status(), Status::locked);
+  hit(policy, {"a"}, 0);
+  EXPECT_EQ(hit(policy, {"a"}, 0).decision.retry_after, kTen);
+  EXPECT_EQ(hit(policy, {"a"}, 500'000).decision.retry_after, kTen - 500'000);
+  EXPECT_EQ(hit(policy, {"a"}, 500'000).status(), Status::locked);
 }
 
 TEST_P(Penalties, LockEveryPairOfWhoWentOver) {
-  const Plan two("two", {fixed_window(1, kTen), fixed_window(9, kMinute)}, Penalty{{20 * kSecond}});
+  const CompiledPolicy two("two", {fixed_window(1, kTen), fixed_window(9, kMinute)}, Penalty{{20 * kSecond}});
   hit(two, {"a"}, 0);
   const Answer violation = hit(two, {"a"}, 0);
   EXPECT_EQ(violation.columns.status, (std::vector{Status::over, Status::over}));
@@ -41,16 +41,16 @@ TEST_P(Penalties, LockEveryPairOfWhoWentOver) {
 }
 
 TEST_P(Penalties, LeaveTheOthersOfTheCallFree) {
-  hit(plan, {"a"}, 0);
-  const Answer violation = hit(plan, {"b", "a"}, 0);
+  hit(policy, {"a"}, 0);
+  const Answer violation = hit(policy, {"b", "a"}, 0);
   EXPECT_EQ(violation.columns.status, (std::vector{Status::ok, Status::over}));
   EXPECT_EQ(violation.columns.remaining, (std::vector<std::int64_t>{1, 0}));
-  EXPECT_TRUE(hit(plan, {"b"}, 0).allowed());
-  EXPECT_EQ(hit(plan, {"a"}, 0).status(), Status::locked);
+  EXPECT_TRUE(hit(policy, {"b"}, 0).allowed());
+  EXPECT_EQ(hit(policy, {"a"}, 0).status(), Status::locked);
 }
 
 TEST_P(Penalties, GrowWithEveryViolationAndTheLastLevelRepeats) {
-  const Plan forever("f", {fixed_window(1, kMaxPeriod)}, Penalty{{1'000, 4'000, 9'000}});
+  const CompiledPolicy forever("f", {fixed_window(1, kMaxPeriod)}, Penalty{{1'000, 4'000, 9'000}});
   hit(forever, {"a"}, 0);
   Micros now = 0;
   for (const Micros level : {1'000, 4'000, 9'000, 9'000, 9'000}) {
@@ -61,7 +61,7 @@ TEST_P(Penalties, GrowWithEveryViolationAndTheLastLevelRepeats) {
 }
 
 TEST_P(Penalties, AreForgottenOneLockLaterUnlessToldOtherwise) {
-  const Plan forever("f", {fixed_window(1, kMaxPeriod)}, Penalty{{1'000, 4'000}});
+  const CompiledPolicy forever("f", {fixed_window(1, kMaxPeriod)}, Penalty{{1'000, 4'000}});
   hit(forever, {"a"}, 0);
   hit(forever, {"a"}, 0);
   hit(forever, {"a"}, 1'999);
@@ -74,12 +74,12 @@ TEST_P(Penalties, AreForgottenOneLockLaterUnlessToldOtherwise) {
 }
 
 TEST_P(Penalties, AreForgottenAsLateAsTold) {
-  const Plan lenient("l", {fixed_window(1, kMaxPeriod)}, Penalty{{1'000, 4'000}, false, 0});
+  const CompiledPolicy lenient("l", {fixed_window(1, kMaxPeriod)}, Penalty{{1'000, 4'000}, false, 0});
   hit(lenient, {"a"}, 0);
   hit(lenient, {"a"}, 0);
   hit(lenient, {"a"}, 1'000);
   EXPECT_EQ(hit(lenient, {"a"}, 2'000).status(), Status::over) << "nothing is remembered";
-  const Plan strict("s", {fixed_window(1, kMaxPeriod)}, Penalty{{1'000, 4'000}, false, 50'000});
+  const CompiledPolicy strict("s", {fixed_window(1, kMaxPeriod)}, Penalty{{1'000, 4'000}, false, 50'000});
   hit(strict, {"a"}, 0);
   hit(strict, {"a"}, 0);
   hit(strict, {"a"}, 50'999);
@@ -87,18 +87,18 @@ TEST_P(Penalties, AreForgottenAsLateAsTold) {
 }
 
 TEST_P(Penalties, AreNotForWhatIsNeverAdmittedCostsNothingOrOnlyLooks) {
-  hit(plan, {"a"}, 0);
-  EXPECT_EQ(hit(plan, {"a"}, 1, 2).status(), Status::never);
-  EXPECT_EQ(hit(plan, {"a"}, 1, 0).status(), Status::ok);
-  EXPECT_EQ(peek(plan, {"a"}, 1, 1).status(), Status::over);
-  EXPECT_TRUE(peek(plan, {"a"}, 1, 0).allowed()) << "so it is not locked";
+  hit(policy, {"a"}, 0);
+  EXPECT_EQ(hit(policy, {"a"}, 1, 2).status(), Status::never);
+  EXPECT_EQ(hit(policy, {"a"}, 1, 0).status(), Status::ok);
+  EXPECT_EQ(peek(policy, {"a"}, 1, 1).status(), Status::over);
+  EXPECT_TRUE(peek(policy, {"a"}, 1, 0).allowed()) << "so it is not locked";
 }
 
 TEST_P(Penalties, ShowInAPeekAsTheHitWouldSetThem) {
-  hit(plan, {"a"}, 0);
-  const Answer peeked = peek(plan, {"a", "b"}, kTen - 5);
-  EXPECT_EQ(peek(plan, {"a"}, kTen - 5, 0).status(), Status::ok);
-  const Answer hitting = hit(plan, {"a", "b"}, kTen - 5);
+  hit(policy, {"a"}, 0);
+  const Answer peeked = peek(policy, {"a", "b"}, kTen - 5);
+  EXPECT_EQ(peek(policy, {"a"}, kTen - 5, 0).status(), Status::ok);
+  const Answer hitting = hit(policy, {"a", "b"}, kTen - 5);
   EXPECT_EQ(peeked.columns.status, hitting.columns.status);
   EXPECT_EQ(peeked.columns.remaining, hitting.columns.remaining);
   EXPECT_EQ(peeked.columns.retry_after, hitting.columns.retry_after);
@@ -107,7 +107,7 @@ TEST_P(Penalties, ShowInAPeekAsTheHitWouldSetThem) {
 }
 
 TEST_P(Penalties, AreTheOnlyThingARefusalWrites) {
-  const Plan two("two", {fixed_window(1, kTen), sliding_log(9, kTen)}, Penalty{{kSecond}});
+  const CompiledPolicy two("two", {fixed_window(1, kTen), sliding_log(9, kTen)}, Penalty{{kSecond}});
   hit(two, {"a"}, 0);
   for (int i = 0; i < 3; ++i) hit(two, {"a", "b"}, 100);
   EXPECT_EQ(peek(two, {"a"}, 2 * kSecond, 0).columns.remaining, (std::vector<std::int64_t>{0, 8}));
@@ -115,10 +115,10 @@ TEST_P(Penalties, AreTheOnlyThingARefusalWrites) {
 }
 
 TEST_P(Penalties, RunOutHoweverOftenSomebodyKnocks) {
-  hit(plan, {"a"}, 0);
-  hit(plan, {"a"}, kTen - 1);
-  for (Micros now = kTen; now < kTen + kSecond - 1; now += 100'000) hit(plan, {"a"}, now);
-  EXPECT_TRUE(hit(plan, {"a"}, kTen + kSecond - 1).allowed());
+  hit(policy, {"a"}, 0);
+  hit(policy, {"a"}, kTen - 1);
+  for (Micros now = kTen; now < kTen + kSecond - 1; now += 100'000) hit(policy, {"a"}, now);
+  EXPECT_TRUE(hit(policy, {"a"}, kTen + kSecond - 1).allowed());
 }
 
 TEST_P(Penalties, StartAnewWithEveryHitWhereTheyExtend) {
@@ -142,16 +142,16 @@ TEST_P(Penalties, ExtendAtTheSameLevelAndOnlyForHitsThatCost) {
 }
 
 TEST_P(Penalties, AreNotForShadows) {
-  const std::vector<Charge> charges{{&extending, "e", 1}, {&plan, "a", 1, Role::shadow}};
-  hit(plan, {"a"}, 0);
+  const std::vector<Charge> charges{{&extending, "e", 1}, {&policy, "a", 1, Role::shadow}};
+  hit(policy, {"a"}, 0);
   EXPECT_TRUE(call(charges, 0).allowed());
   EXPECT_FALSE(call(charges, 0).allowed());
-  EXPECT_EQ(peek(plan, {"a"}, 0, 0).status(), Status::ok);
+  EXPECT_EQ(peek(policy, {"a"}, 0, 0).status(), Status::ok);
 }
 
 TEST_P(Penalties, LockWhoUsesUpAMetaLimit) {
-  const Plan rule("rule", {fixed_window(1, kTen)});
-  const Plan meta("meta", {fixed_window(1, kTen)}, Penalty{{kMinute}});
+  const CompiledPolicy rule("rule", {fixed_window(1, kTen)});
+  const CompiledPolicy meta("meta", {fixed_window(1, kTen)}, Penalty{{kMinute}});
   const std::vector<Charge> charges{{&rule, "a", 1}, {&meta, "a", 1, Role::on_refusal}};
   EXPECT_TRUE(call(charges, 0).allowed());
   EXPECT_EQ(call(charges, 0).status(), Status::over) << "which is counted";
@@ -164,8 +164,8 @@ TEST_P(Penalties, LockWhoUsesUpAMetaLimit) {
 }
 
 TEST_P(Penalties, LockTheRuleWhoseRefusalAMetaLimitCounts) {
-  const Plan meta("meta", {fixed_window(9, kTen)});
-  const std::vector<Charge> charges{{&plan, "a", 1}, {&meta, "a", 1, Role::on_refusal}};
+  const CompiledPolicy meta("meta", {fixed_window(9, kTen)});
+  const std::vector<Charge> charges{{&policy, "a", 1}, {&meta, "a", 1, Role::on_refusal}};
   call(charges, 0);
   EXPECT_EQ(call(charges, 0).status(), Status::over);
   EXPECT_EQ(call(charges, 0).status(), Status::locked);
@@ -173,15 +173,17 @@ TEST_P(Penalties, LockTheRuleWhoseRefusalAMetaLimitCounts) {
 }
 
 TEST_P(Penalties, HoldForListsWithOtherPenaltiesUnderTheName) {
-  hit(plan, {"a"}, 0);
-  hit(plan, {"a"}, 0);
-  EXPECT_EQ(hit(Plan("p", {fixed_window(1, kTen)}), {"a"}, 5).status(), Status::locked);
-  EXPECT_EQ(hit(Plan("p", {sliding_log(9, kTen)}, Penalty{{5}}), {"a"}, 5).status(), Status::locked);
+  hit(policy, {"a"}, 0);
+  hit(policy, {"a"}, 0);
+  EXPECT_EQ(hit(CompiledPolicy("p", {fixed_window(1, kTen)}), {"a"}, 5).status(), Status::locked);
+  EXPECT_EQ(hit(CompiledPolicy("p", {sliding_log(9, kTen)}, Penalty{{5}}), {"a"}, 5).status(),
+            Status::locked);
 }
 
 TEST_P(Penalties, TakeALevelBeyondTheLastForTheLast) {
-  const Plan before("f", {fixed_window(1, kMaxPeriod)}, Penalty{{1'000, 2'000, 3'000}, false, kSecond});
-  const Plan after("f", {fixed_window(1, kMaxPeriod)}, Penalty{{500, 700}, false, kSecond});
+  const CompiledPolicy before("f", {fixed_window(1, kMaxPeriod)},
+                              Penalty{{1'000, 2'000, 3'000}, false, kSecond});
+  const CompiledPolicy after("f", {fixed_window(1, kMaxPeriod)}, Penalty{{500, 700}, false, kSecond});
   hit(before, {"a"}, 0);
   for (const Micros now : {0, 1'000, 3'000}) EXPECT_EQ(hit(before, {"a"}, now).status(), Status::over);
   EXPECT_EQ(hit(after, {"a"}, 5'999).status(), Status::locked);
@@ -191,24 +193,24 @@ TEST_P(Penalties, TakeALevelBeyondTheLastForTheLast) {
 }
 
 TEST_P(Penalties, CountFromTheStartOfTheLockWhenTheClockGoesBack) {
-  hit(plan, {"a"}, kSecond);
-  hit(plan, {"a"}, kTen);
-  EXPECT_EQ(hit(plan, {"a"}, 2 * kSecond).status(), Status::locked);
-  EXPECT_EQ(peek(plan, {"a"}, kTen + kSecond - 1, 0).status(), Status::locked);
-  EXPECT_EQ(peek(plan, {"a"}, kTen + kSecond, 0).status(), Status::ok);
+  hit(policy, {"a"}, kSecond);
+  hit(policy, {"a"}, kTen);
+  EXPECT_EQ(hit(policy, {"a"}, 2 * kSecond).status(), Status::locked);
+  EXPECT_EQ(peek(policy, {"a"}, kTen + kSecond - 1, 0).status(), Status::locked);
+  EXPECT_EQ(peek(policy, {"a"}, kTen + kSecond, 0).status(), Status::ok);
 }
 
 TEST_P(Penalties, AreForgottenByAReset) {
-  hit(plan, {"a"}, 0);
-  hit(plan, {"a"}, 0);
-  reset(plan, "a");
-  EXPECT_TRUE(hit(plan, {"a"}, 0).allowed());
-  hit(plan, {"a"}, kTen - kSecond);
-  EXPECT_TRUE(hit(plan, {"a"}, kTen).allowed()) << "the first level again";
+  hit(policy, {"a"}, 0);
+  hit(policy, {"a"}, 0);
+  reset(policy, "a");
+  EXPECT_TRUE(hit(policy, {"a"}, 0).allowed());
+  hit(policy, {"a"}, kTen - kSecond);
+  EXPECT_TRUE(hit(policy, {"a"}, kTen).allowed()) << "the first level again";
 }
 
 TEST_P(Penalties, AreNotForWhoWaitsForATurn) {
-  const Plan queue("q", {leaky_bucket(1, kSecond, 2)}, Penalty{{kMinute}, true});
+  const CompiledPolicy queue("q", {leaky_bucket(1, kSecond, 2)}, Penalty{{kMinute}, true});
   const std::vector<Charge> charges{{&queue, "a", 3}};
   const auto wait_for = [&](Micros patience) {
     return ask(*store, {charges, Mode::consume, 0, true, patience});

@@ -7,58 +7,58 @@ namespace overlimit::testing {
 
 class Refunds : public StoreCase {
  protected:
-  const Plan plan{"p", {fixed_window(5, kMinute), token_bucket(5, 1)}};
+  const CompiledPolicy policy{"p", {fixed_window(5, kMinute), token_bucket(5, 1)}};
 };
 
 TEST_P(Refunds, GiveBackWhatWasChargedToEveryPair) {
-  hit(plan, {"a"}, 0, 2);
-  const Answer answer = hit(plan, {"a", "b"}, 10, 3);
-  refund(plan, {"a", "b"}, answer, 20, 3);
-  EXPECT_EQ(peek(plan, {"a", "b"}, 20, 0).columns.remaining, (std::vector<std::int64_t>{3, 3, 5, 5}));
+  hit(policy, {"a"}, 0, 2);
+  const Answer answer = hit(policy, {"a", "b"}, 10, 3);
+  refund(policy, {"a", "b"}, answer, 20, 3);
+  EXPECT_EQ(peek(policy, {"a", "b"}, 20, 0).columns.remaining, (std::vector<std::int64_t>{3, 3, 5, 5}));
 }
 
 TEST_P(Refunds, MoveNoWindow) {
-  const Answer answer = hit(plan, {"a"}, 10, 5);
-  refund(plan, {"a"}, answer, 20, 5);
-  EXPECT_EQ(peek(plan, {"a"}, 30, 0).columns.reset_after[0], kMinute - 20);
+  const Answer answer = hit(policy, {"a"}, 10, 5);
+  refund(policy, {"a"}, answer, 20, 5);
+  EXPECT_EQ(peek(policy, {"a"}, 30, 0).columns.reset_after[0], kMinute - 20);
 }
 
 TEST_P(Refunds, NeverGoBelowNothingHoweverOftenTheyAreAsked) {
-  const Answer answer = hit(plan, {"a"}, 0, 3);
-  for (int i = 0; i < 3; ++i) refund(plan, {"a"}, answer, 0, 3);
-  EXPECT_EQ(peek(plan, {"a"}, 0, 0).columns.remaining, (std::vector<std::int64_t>{5, 5}));
-  EXPECT_TRUE(hit(plan, {"a"}, 0, 5).allowed());
-  EXPECT_FALSE(hit(plan, {"a"}, 0).allowed());
+  const Answer answer = hit(policy, {"a"}, 0, 3);
+  for (int i = 0; i < 3; ++i) refund(policy, {"a"}, answer, 0, 3);
+  EXPECT_EQ(peek(policy, {"a"}, 0, 0).columns.remaining, (std::vector<std::int64_t>{5, 5}));
+  EXPECT_TRUE(hit(policy, {"a"}, 0, 5).allowed());
+  EXPECT_FALSE(hit(policy, {"a"}, 0).allowed());
 }
 
 TEST_P(Refunds, DoNothingToAKeyThatWasBornLater) {
-  const Answer answer = hit(plan, {"a"}, 0, 3);
-  reset(plan, "a");
-  hit(plan, {"a"}, 0, 3);
-  refund(plan, {"a"}, answer, 0, 3);
-  EXPECT_EQ(left(plan, "a", 0), 2);
+  const Answer answer = hit(policy, {"a"}, 0, 3);
+  reset(policy, "a");
+  hit(policy, {"a"}, 0, 3);
+  refund(policy, {"a"}, answer, 0, 3);
+  EXPECT_EQ(left(policy, "a", 0), 2);
 }
 
 TEST_P(Refunds, DoNothingToAKeyThatIsGone) {
-  const Answer answer = hit(plan, {"a"}, 0, 3);
-  reset(plan, "a");
-  refund(plan, {"a"}, answer, 0, 3);
-  EXPECT_EQ(left(plan, "a", 0), 5);
+  const Answer answer = hit(policy, {"a"}, 0, 3);
+  reset(policy, "a");
+  refund(policy, {"a"}, answer, 0, 3);
+  EXPECT_EQ(left(policy, "a", 0), 5);
 }
 
 TEST_P(Refunds, DoNothingForWhatWasNotCharged) {
-  hit(plan, {"a"}, 0, 3);
-  const Answer refused = hit(plan, {"a"}, 0, 3);
-  const Answer peeked = peek(plan, {"a"}, 0, 1);
-  const Answer free = hit(plan, {"a"}, 0, 0);
-  refund(plan, {"a"}, refused, 0, 3);
-  refund(plan, {"a"}, peeked, 0, 1);
-  refund(plan, {"a"}, free, 0, 0);
-  EXPECT_EQ(left(plan, "a", 0), 2);
+  hit(policy, {"a"}, 0, 3);
+  const Answer refused = hit(policy, {"a"}, 0, 3);
+  const Answer peeked = peek(policy, {"a"}, 0, 1);
+  const Answer free = hit(policy, {"a"}, 0, 0);
+  refund(policy, {"a"}, refused, 0, 3);
+  refund(policy, {"a"}, peeked, 0, 1);
+  refund(policy, {"a"}, free, 0, 0);
+  EXPECT_EQ(left(policy, "a", 0), 2);
 }
 
 TEST_P(Refunds, DoNothingToTheNextWindow) {
-  const Plan window("w", {fixed_window(5, kMinute)});
+  const CompiledPolicy window("w", {fixed_window(5, kMinute)});
   const Answer answer = hit(window, {"a"}, 0, 3);
   hit(window, {"a"}, kMinute, 3);
   refund(window, {"a"}, answer, kMinute, 3);
@@ -66,7 +66,7 @@ TEST_P(Refunds, DoNothingToTheNextWindow) {
 }
 
 TEST_P(Refunds, GiveBackOnlyWhatHasNotDrainedYet) {
-  const Plan bucket("b", {token_bucket(5, 1)});
+  const CompiledPolicy bucket("b", {token_bucket(5, 1)});
   const Answer answer = hit(bucket, {"a"}, 0, 4);
   hit(bucket, {"a"}, 3 * kSecond, 4);
   refund(bucket, {"a"}, answer, 3 * kSecond, 4);
@@ -74,7 +74,7 @@ TEST_P(Refunds, GiveBackOnlyWhatHasNotDrainedYet) {
 }
 
 TEST_P(Refunds, RemoveTheEntryOfALogSoThatOthersLeaveSooner) {
-  const Plan log("l", {sliding_log(3, kMinute)});
+  const CompiledPolicy log("l", {sliding_log(3, kMinute)});
   hit(log, {"a"}, 0);
   const Answer second = hit(log, {"a"}, 10);
   hit(log, {"a"}, 20);
@@ -86,7 +86,7 @@ TEST_P(Refunds, RemoveTheEntryOfALogSoThatOthersLeaveSooner) {
 }
 
 TEST_P(Refunds, TakeFromTheBlockThatWasCharged) {
-  const Plan sliding("s", {sliding_window(9, 10 * kSecond, kSecond)});
+  const CompiledPolicy sliding("s", {sliding_window(9, 10 * kSecond, kSecond)});
   std::vector<Answer> answers;
   for (int block = 0; block < 9; ++block) answers.push_back(hit(sliding, {"a"}, block * kSecond));
   for (const int block : {3, 0, 8, 5}) refund(sliding, {"a"}, answers[std::size_t(block)], 9 * kSecond);
@@ -97,17 +97,17 @@ TEST_P(Refunds, TakeFromTheBlockThatWasCharged) {
 }
 
 TEST_P(Refunds, FindTheirRecordWhenTheLimitsOfThePolicyHaveChanged) {
-  const Answer answer = hit(plan, {"a"}, 0, 3);
-  const Plan after("p", {sliding_window(5, kMinute), fixed_window(5, kMinute)});
+  const Answer answer = hit(policy, {"a"}, 0, 3);
+  const CompiledPolicy after("p", {sliding_window(5, kMinute), fixed_window(5, kMinute)});
   hit(after, {"a"}, 0, 2);
-  refund(plan, {"a"}, answer, 0, 3);
+  refund(policy, {"a"}, answer, 0, 3);
   EXPECT_EQ(left(after, "a", 0), 3);
-  EXPECT_EQ(peek(plan, {"a"}, 0, 0).columns.remaining, (std::vector<std::int64_t>{3, 5}));
+  EXPECT_EQ(peek(policy, {"a"}, 0, 0).columns.remaining, (std::vector<std::int64_t>{3, 5}));
 }
 
 TEST_P(Refunds, OfACountedRefusalGiveBackOne) {
-  const Plan rule("rule", {fixed_window(1, kMinute)});
-  const Plan meta("meta", {fixed_window(3, kMinute)});
+  const CompiledPolicy rule("rule", {fixed_window(1, kMinute)});
+  const CompiledPolicy meta("meta", {fixed_window(3, kMinute)});
   const std::vector<Charge> charges{{&rule, "a", 1}, {&meta, "a", 7, Role::on_refusal}};
   call(charges, 0);
   const Answer refused = call(charges, 0);
@@ -118,7 +118,7 @@ TEST_P(Refunds, OfACountedRefusalGiveBackOne) {
 }
 
 TEST_P(Refunds, LeaveALockAsItIs) {
-  const Plan strict("strict", {fixed_window(1, kMinute)}, Penalty{{10 * kSecond}});
+  const CompiledPolicy strict("strict", {fixed_window(1, kMinute)}, Penalty{{10 * kSecond}});
   const Answer answer = hit(strict, {"a"}, 0);
   hit(strict, {"a"}, 0);
   refund(strict, {"a"}, answer, 0);

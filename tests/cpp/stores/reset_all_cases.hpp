@@ -9,7 +9,7 @@ namespace overlimit::testing {
 
 class ResetAll : public StoreCase {
  protected:
-  const Plan plan{"p", {fixed_window(1, kMinute)}, Penalty{{kMinute}}};
+  const CompiledPolicy policy{"p", {fixed_window(1, kMinute)}, Penalty{{kMinute}}};
 };
 
 TEST_P(ResetAll, ForgetsEveryIdentifierOfThePolicy) {
@@ -17,39 +17,39 @@ TEST_P(ResetAll, ForgetsEveryIdentifierOfThePolicy) {
   for (int i = 0; i < 3'000; ++i) names.push_back("id:" + std::to_string(i));
   names.emplace_back(300, 'x');
   names.emplace_back("a\0*[b]\\?\xff", 9);
-  for (const std::string& name : names) ASSERT_TRUE(hit(plan, {name}, 0).allowed());
-  store->reset_all(plan, {});
-  for (const std::string& name : names) ASSERT_TRUE(hit(plan, {name}, 0).allowed()) << name;
+  for (const std::string& name : names) ASSERT_TRUE(hit(policy, {name}, 0).allowed());
+  store->reset_all(policy, {});
+  for (const std::string& name : names) ASSERT_TRUE(hit(policy, {name}, 0).allowed()) << name;
 }
 
 TEST_P(ResetAll, ForgetsLocksAndLevels) {
-  hit(plan, {"a"}, 0);
-  hit(plan, {"a"}, 0);
-  lock(plan, {"b"}, 0, kMinute);
-  store->reset_all(plan, {});
-  EXPECT_TRUE(hit(plan, {"a", "b"}, 0).allowed());
+  hit(policy, {"a"}, 0);
+  hit(policy, {"a"}, 0);
+  lock(policy, {"b"}, 0, kMinute);
+  store->reset_all(policy, {});
+  EXPECT_TRUE(hit(policy, {"a", "b"}, 0).allowed());
 }
 
 TEST_P(ResetAll, TouchesNoOtherPolicyWhateverItIsCalled) {
-  std::vector<Plan> others;
+  std::vector<CompiledPolicy> others;
   for (const char* name : {"p2", "p.p", "pp", "P", "p-", "q"}) {
     others.emplace_back(name, std::vector{fixed_window(1, kMinute)});
   }
   const std::string long_one(300, 'x');
-  for (const Plan& other : others) hit(other, {"p", "p:p", long_one}, 0);
-  hit(plan, {"p"}, 0);
-  store->reset_all(plan, {});
-  for (const Plan& other : others) {
+  for (const CompiledPolicy& other : others) hit(other, {"p", "p:p", long_one}, 0);
+  hit(policy, {"p"}, 0);
+  store->reset_all(policy, {});
+  for (const CompiledPolicy& other : others) {
     for (const std::string_view name :
          {std::string_view("p"), std::string_view("p:p"), std::string_view(long_one)}) {
-      EXPECT_FALSE(hit(other, {name}, 0).allowed()) << other.policy();
+      EXPECT_FALSE(hit(other, {name}, 0).allowed()) << other.name();
     }
   }
 }
 
 TEST_P(ResetAll, OfAPolicyThatWasNeverUsedDoesNothing) {
-  store->reset_all(plan, {});
-  EXPECT_TRUE(hit(plan, {"a"}, 0).allowed());
+  store->reset_all(policy, {});
+  EXPECT_TRUE(hit(policy, {"a"}, 0).allowed());
 }
 
 }  // namespace overlimit::testing

@@ -19,34 +19,34 @@ using MakeStore = std::unique_ptr<Store> (*)();
 
 class StoreCase : public ::testing::TestWithParam<MakeStore> {
  protected:
-  Answer hit(const Plan& plan, std::initializer_list<std::string_view> identifiers, Micros now,
+  Answer hit(const CompiledPolicy& policy, std::initializer_list<std::string_view> identifiers, Micros now,
              Cost cost = 1) {
-    return testing::hit(*store, plan, identifiers, now, cost);
+    return testing::hit(*store, policy, identifiers, now, cost);
   }
-  Answer peek(const Plan& plan, std::initializer_list<std::string_view> identifiers, Micros now,
+  Answer peek(const CompiledPolicy& policy, std::initializer_list<std::string_view> identifiers, Micros now,
               Cost cost = 1) {
-    return testing::peek(*store, plan, identifiers, now, cost);
+    return testing::peek(*store, policy, identifiers, now, cost);
   }
   Answer call(const std::vector<Charge>& charges, Micros now, Mode mode = Mode::consume) {
     return ask(*store, {charges, mode, now, true});
   }
-  std::int64_t left(const Plan& plan, std::string_view identifier, Micros now) {
-    return peek(plan, {identifier}, now, 0).decision.remaining;
+  std::int64_t left(const CompiledPolicy& policy, std::string_view identifier, Micros now) {
+    return peek(policy, {identifier}, now, 0).decision.remaining;
   }
   void refund(const std::vector<Charge>& charges, const Answer& answer, Micros now) {
     store->refund({charges, Mode::consume, now, true}, answer.columns.receipt, {});
   }
-  void refund(const Plan& plan, std::initializer_list<std::string_view> identifiers, const Answer& answer,
-              Micros now, Cost cost = 1) {
-    refund(charges_of(plan, identifiers, cost), answer, now);
+  void refund(const CompiledPolicy& policy, std::initializer_list<std::string_view> identifiers,
+              const Answer& answer, Micros now, Cost cost = 1) {
+    refund(charges_of(policy, identifiers, cost), answer, now);
   }
-  void lock(const Plan& plan, std::initializer_list<std::string_view> identifiers, Micros now,
+  void lock(const CompiledPolicy& policy, std::initializer_list<std::string_view> identifiers, Micros now,
             Micros duration) {
-    store->lock({charges_of(plan, identifiers, 1), Mode::consume, now, true}, duration, {});
+    store->lock({charges_of(policy, identifiers, 1), Mode::consume, now, true}, duration, {});
   }
-  void reset(const Plan& plan, std::string_view identifier) {
+  void reset(const CompiledPolicy& policy, std::string_view identifier) {
     const std::string_view identifiers[] = {identifier};
-    store->reset(plan, identifiers, {});
+    store->reset(policy, identifiers, {});
   }
 
   const std::unique_ptr<Store> store{GetParam()()};

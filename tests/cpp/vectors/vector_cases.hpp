@@ -53,7 +53,7 @@ class VectorPlayer {
       if (what == "refund") refund(step.at("of"));
       if (what == "reset") reset(step);
       if (what == "lock") store_.lock(call_of(charges_of(step)), step.at("for_us"), {});
-      if (what == "reset_all") store_.reset_all(plan_of(step), {});
+      if (what == "reset_all") store_.reset_all(policy_of(step), {});
       if (what == "update") update(key_of(step), step.at("limits"));
       ++played_;
     }
@@ -73,9 +73,9 @@ class VectorPlayer {
   }
 
   bool needs_other_zone(const Json& step) const {
-    if (!step.contains("charges")) return !plans_.contains(key_of(step));
+    if (!step.contains("charges")) return !policies_.contains(key_of(step));
     return std::ranges::any_of(step["charges"],
-                               [&](const Json& charge) { return !plans_.contains(charge.at("policy")); });
+                               [&](const Json& charge) { return !policies_.contains(charge.at("policy")); });
   }
 
   static Limit limit_in(const Json& limit) {
@@ -102,14 +102,14 @@ class VectorPlayer {
     std::vector<Limit> made;
     for (const Json& limit : limits) made.push_back(limit_in(limit));
     all_plans_.push_back(
-        std::make_unique<Plan>(names_.at(key), made, penalty_in(vector_.at("policies").at(key))));
-    plans_[key] = all_plans_.back().get();
+        std::make_unique<CompiledPolicy>(names_.at(key), made, penalty_in(vector_.at("policies").at(key))));
+    policies_[key] = all_plans_.back().get();
   }
 
   std::string key_of(const Json& step) const {
     return step.contains("policy") ? step["policy"].get<std::string>() : vector_.at("policies").begin().key();
   }
-  const Plan& plan_of(const Json& step) const { return *plans_.at(key_of(step)); }
+  const CompiledPolicy& policy_of(const Json& step) const { return *policies_.at(key_of(step)); }
 
   // Greater than anything is as good as any greater number.
   static Cost cost_in(const Json& step) {
@@ -126,7 +126,7 @@ class VectorPlayer {
     if (step.contains("charges")) {
       for (const Json& charge : step["charges"]) {
         const std::string role = charge.value("role", "enforce");
-        charges.push_back({plans_.at(charge.at("policy")),
+        charges.push_back({policies_.at(charge.at("policy")),
                            charge.at("identifier").get_ref<const std::string&>(), cost_in(charge),
                            role == "enforce"  ? Role::enforce
                            : role == "shadow" ? Role::shadow
@@ -135,7 +135,7 @@ class VectorPlayer {
       return charges;
     }
     for (const std::string_view identifier : identifiers_of(step)) {
-      charges.push_back({&plan_of(step), identifier, cost_in(step)});
+      charges.push_back({&policy_of(step), identifier, cost_in(step)});
     }
     return charges;
   }
@@ -178,7 +178,7 @@ class VectorPlayer {
     answers_.erase(found);
   }
 
-  void reset(const Json& step) { store_.reset(plan_of(step), identifiers_of(step), {}); }
+  void reset(const Json& step) { store_.reset(policy_of(step), identifiers_of(step), {}); }
 
   static Json shown_retry(Micros retry_after) {
     return retry_after == kNever ? Json("never") : Json(retry_after);
@@ -196,11 +196,11 @@ class VectorPlayer {
              {"delay_us", decision.delay}};
     std::size_t first = 0;
     for (const Charge& charge : asked.charges) {
-      std::vector<Json> rows(charge.plan->size());
-      for (std::size_t i = 0; i < charge.plan->size(); ++i) {
-        const std::size_t place = charge.plan->limits()[i].place;
+      std::vector<Json> rows(charge.policy->size());
+      for (std::size_t i = 0; i < charge.policy->size(); ++i) {
+        const std::size_t place = charge.policy->limits()[i].place;
         const std::size_t row = first + i;
-        rows[place] = {{"policy", charge.plan->policy()},
+        rows[place] = {{"policy", charge.policy->name()},
                        {"identifier", charge.identifier},
                        {"limit", place},
                        {"allowed", columns.status[row] == Status::ok},
@@ -211,7 +211,7 @@ class VectorPlayer {
         for (const char* part : {"policy", "identifier", "limit"}) all[part] = rows[place][part];
       }
       for (Json& row : rows) all["rows"].push_back(std::move(row));
-      first += charge.plan->size();
+      first += charge.policy->size();
     }
     return all;
   }
@@ -233,8 +233,8 @@ class VectorPlayer {
   Micros now_ = 0;
   int played_ = 0;
   std::map<std::string, std::string> names_;
-  std::map<std::string, Plan*> plans_;  // as they are now
-  std::vector<std::unique_ptr<Plan>> all_plans_;
+  std::map<std::string, CompiledPolicy*> policies_;  // as they are now
+  std::vector<std::unique_ptr<CompiledPolicy>> all_plans_;
   std::map<std::string, Asked> answers_;
 };
 

@@ -103,8 +103,8 @@ class Life {
     Cost cost;
   };
 
-  Plan plan_{"p", {testing::sliding_log(kPerMinute, kMinute)}};
-  Plan other_{
+  CompiledPolicy plan_{"p", {testing::sliding_log(kPerMinute, kMinute)}};
+  CompiledPolicy other_{
       "q",
       {testing::sliding_window(9, kMinute), testing::fixed_window(4, kSecond), testing::token_bucket(6, 2)},
       Penalty{{kSecond}, true, std::nullopt}};

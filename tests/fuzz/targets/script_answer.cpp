@@ -21,15 +21,16 @@ using testing::packed;
 using testing::record_of;
 using testing::value_of;
 
-const Plan& small_plan() {
-  static const Plan plan("p", {testing::fixed_window(5, kMinute), testing::token_bucket(20, 10)});
-  return plan;
+const CompiledPolicy& small_plan() {
+  static const CompiledPolicy policy("p", {testing::fixed_window(5, kMinute), testing::token_bucket(20, 10)});
+  return policy;
 }
 
-const Plan& strict_plan() {
-  static const Plan plan("q", {testing::sliding_log(4, kMinute), testing::leaky_bucket(10, kSecond, 5)},
-                         Penalty{{kSecond, kMinute}, true, std::nullopt});
-  return plan;
+const CompiledPolicy& strict_plan() {
+  static const CompiledPolicy policy(
+      "q", {testing::sliding_log(4, kMinute), testing::leaky_bucket(10, kSecond, 5)},
+      Penalty{{kSecond, kMinute}, true, std::nullopt});
+  return policy;
 }
 
 /// The calls that are answered: one by one more charges, with and without effect.
@@ -43,9 +44,9 @@ std::vector<Charge> charges_of(std::size_t kind) {
 void check_rows(const std::vector<Charge>& charges, Columns& columns) {
   std::size_t row = 0;
   for (const Charge& charge : charges) {
-    for (const PlannedLimit& planned : charge.plan->limits()) {
+    for (const CompiledLimit& compiled : charge.policy->limits()) {
       check(columns.status[row] <= Status::never, "a verdict");
-      check(columns.remaining[row] >= 0 && columns.remaining[row] <= most(planned.limit),
+      check(columns.remaining[row] >= 0 && columns.remaining[row] <= most(compiled.limit),
             "what remains is between nothing and the limit");
       check(columns.retry_after[row] >= 0 && columns.reset_after[row] >= 0 && columns.delay[row] >= 0,
             "no time is negative");
@@ -77,8 +78,8 @@ void read_script_answer(std::string_view input) {
 
 std::vector<std::string> script_answers() {
   const Micros now = 1'700'000'000'000'000;
-  const PlannedLimit& first = small_plan().limits()[0];
-  const PlannedLimit& second = small_plan().limits()[1];
+  const CompiledLimit& first = small_plan().limits()[0];
+  const CompiledLimit& second = small_plan().limits()[1];
   const std::string window = record_of(first.tag, now + kMinute, packed({now, now + kMinute, 3}));
   const std::string bucket = record_of(second.tag, now + kSecond, packed({400'000, now, 100'000}));
   const std::string charged = 'C' + packed({now, now}) + window.substr(8) + bucket.substr(8);

@@ -6,7 +6,7 @@
 #include <array>
 
 #include "limits.hpp"
-#include "overlimit/plan.hpp"
+#include "overlimit/compiled_policy.hpp"
 #include "redis/packing.hpp"
 #include "target.hpp"
 
@@ -36,7 +36,7 @@ struct PlainRecord {
 };
 
 struct PlainValue {
-  Micros birth;
+  Micros created_at;
   std::vector<PlainRecord> records;
 };
 
@@ -59,16 +59,16 @@ std::string written_again(const PlainValue& value) {
   std::vector<std::string> records;
   for (const PlainRecord& each : value.records)
     records.push_back(record_of(each.tag, each.expires_at, each.state));
-  return value_of(value.birth, records);
+  return value_of(value.created_at, records);
 }
 
-const Plan& plan_of_all_algorithms() {
+const CompiledPolicy& plan_of_all_algorithms() {
   using namespace testing;
-  static const Plan plan("p",
-                         {fixed_window(5, kMinute), epoch_window(5, kMinute), sliding_window(9, kMinute),
-                          sliding_log(4, kMinute), sliding_window_counter(7, kMinute), token_bucket(20, 10),
-                          interval_bucket(6, 2, kSecond), leaky_bucket(10, kSecond, 5)});
-  return plan;
+  static const CompiledPolicy policy(
+      "p", {fixed_window(5, kMinute), epoch_window(5, kMinute), sliding_window(9, kMinute),
+            sliding_log(4, kMinute), sliding_window_counter(7, kMinute), token_bucket(20, 10),
+            interval_bucket(6, 2, kSecond), leaky_bucket(10, kSecond, 5)});
+  return policy;
 }
 
 void check_judgement(const Limit& limit, const FoundRecord& found, Micros now, Cost cost) {
@@ -98,9 +98,9 @@ void check_record(const Value& value, const PlainRecord& record) {
   check(found->cells.size() == (record.state.size() - 24) / 16, "as many cells as there are");
   for (std::size_t i = 0; i < found->cells.size(); ++i)
     check(found->cells[i] == Cell{record.word(3 + 2 * i), record.word(4 + 2 * i)}, "its cells");
-  for (const PlannedLimit& planned : plan_of_all_algorithms().limits()) {
+  for (const CompiledLimit& compiled : plan_of_all_algorithms().limits()) {
     for (const Micros now : {Micros{0}, Micros{1'700'000'000'000'000}, kMaxTime - 1}) {
-      for (const Cost cost : {0, 1, 5}) check_judgement(planned.limit, *found, now, cost);
+      for (const Cost cost : {0, 1, 5}) check_judgement(compiled.limit, *found, now, cost);
     }
   }
 }
@@ -117,10 +117,10 @@ void check_lock(const std::optional<FoundRecord>& found, const PlainValue& value
 void read_stored_value(std::string_view input) {
   const Value value(input);
   const std::optional<PlainValue> plain = plainly_read(input);
-  check(value.birth() == (plain ? plain->birth : 0), "a birth, or none if this is no value");
+  check(value.created_at() == (plain ? plain->created_at : 0), "a created_at, or none if this is no value");
   if (!plain) {
     check(!value.lock(), "no lock in what is no value");
-    for (const PlannedLimit& each : plan_of_all_algorithms().limits())
+    for (const CompiledLimit& each : plan_of_all_algorithms().limits())
       check(!value.find(each.tag), "no record in what is no value");
     return;
   }

@@ -1,4 +1,4 @@
--- SHA1      444a48473839fb5da77e46b97bca783969f138c9
+-- SHA1      4e35ce6bc7e4ece4fae11039703ff66d27e987bd
 -- KEYS[1]   ol1:example:user:1
 -- ARGV[1]   85 bytes, little-endian:
 --           now -1
@@ -6,12 +6,12 @@
 --           fixed_window of 10 per 1 minute: algorithm 1, tag acf940ca49794e19, then 10, 60000000, 0
 --           penalty: levels 0, extend 0, then nothing
 -- ARGV[2]   32 bytes, little-endian:
---           zeros here: per key its birth, and per limit its state right after the charge
+--           zeros here: per key when it was created, and per limit its state right after the charge
 --
 -- Gives back what a call has charged, as far as it still counts.
 -- KEYS      one per charge
 -- ARGV[1]   now; per charge where its policy begins, how many limits it has, the cost and the role; the policies
--- ARGV[2]   per charge the birth of its key, and per limit the state right after the charge
+-- ARGV[2]   per charge when its key was created, and per limit the state right after the charge
 -- returns   nothing
 local unpack, pack, args = struct.unpack, struct.pack, ARGV[1]
 local now, next_charge = unpack('<i8', args)
@@ -22,7 +22,7 @@ local now, next_charge = unpack('<i8', args)
 -- gives   now, injected   the time of the call in us, and whether it is that of the caller's clock
 --         MAX_TIME        times are below it
 --         EXACT           integers from 0 to below it are exact in a double; no other number counts
---         HEAD, RECORD, STATE, CELL   bytes of a value's birth, a record's head, its state and each of its cells
+--         HEAD, RECORD, STATE, CELL   bytes of a value's time of creation, a record's head, its state and each of its cells
 --         LIMIT           bytes of a limit in args: its algorithm, its tag and six numbers
 local injected = now >= 0
 if not injected then
@@ -137,26 +137,26 @@ for k = 1, #KEYS do
   end
   -- parse_value: checks a key's value, and reads its first record, which mostly is the one that is needed.
   -- takes   found
-  -- gives   value   what was found; '' unless it is exactly a birth and records
+  -- gives   value   what was found; '' unless it is exactly a time of creation and records
   --         stop    the place behind the value
-  --         birth   when the key came to be, by the server's clock
+  --         created_at   when the key was created, by the server's clock
   --         place   where the record that was read begins
   --         tag, size, expires, a, b, c   its head and its state; tag is nil if there is none that can hold a state
-  local value, stop, place, birth, tag, size, expires, a, b, c = found, #found + 1, HEAD + 1
+  local value, stop, place, created_at, tag, size, expires, a, b, c = found, #found + 1, HEAD + 1
   if place + RECORD + STATE <= stop then -- numbers are read unsigned: negative ones are then too large
-    birth, tag, size, expires, a, b, c = unpack('<c8c8I4I8I8I8I8', value)
+    created_at, tag, size, expires, a, b, c = unpack('<c8c8I4I8I8I8I8', value)
     place = place + RECORD + size
   end
   while place + RECORD <= stop do place = place + RECORD + unpack('<I4', value, place + 8) end
-  if place ~= stop then value, stop, birth, tag = '', 1, nil, nil end
+  if place ~= stop then value, stop, created_at, tag = '', 1, nil, nil end
   place = HEAD + 1
   if stop == 1 then
     local time = injected and redis.call('TIME')
-    birth = pack('<i8', time and time[1] * 1000000 + time[2] or now)
-  elseif not birth then
-    birth = string.sub(value, 1, HEAD)
+    created_at = pack('<i8', time and time[1] * 1000000 + time[2] or now)
+  elseif not created_at then
+    created_at = string.sub(value, 1, HEAD)
   end
-  local same_key = stop > 1 and birth == sub(ARGV[2], receipt, receipt + HEAD - 1)
+  local same_key = stop > 1 and created_at == sub(ARGV[2], receipt, receipt + HEAD - 1)
   receipt = receipt + HEAD
   for at = part, part + LIMIT * limit_count - 1, LIMIT do
     local algorithm, own, numbers = unpack('<Bc8', args, at)

@@ -1,4 +1,4 @@
--- SHA1      d1e2f76eb55c4565fd4851c6a553694eb5ebcad4
+-- SHA1      44093fed465f4309df480d2f2ebf6a388d11ee64
 -- KEYS[1]   ol1:example:user:1
 -- KEYS[2]   ol1:example:user:2
 -- ARGV[1]   151 bytes, little-endian:
@@ -13,11 +13,11 @@
 -- KEYS      one per charge
 -- ARGV[1]   now, slack_ms, patience; per charge where its policy begins, how many limits it has, the cost and the role;
 --           the policies
--- returns   'C', now; per charge its key's birth, per limit 12 bytes of its record's head and its state: every charge
+-- returns   'C', now; per charge when its key was created, per limit 12 bytes of its record's head and its state: every charge
 --           was written
 --           'O', now: a calendar does not reach now, and nothing was written
 --           'F', now; per key its value as found, and before each but the last its size: nothing was written
---           'W', now, per key its birth, or 0 if the charge does not pass; the values as for 'F': something was
+--           'W', now, per key when it was created, or 0 if the charge does not pass; the values as for 'F': something was
 --           written, or locked
 local unpack, pack, args = struct.unpack, struct.pack, ARGV[1]
 local now, slack_ms, patience, next_charge = unpack('<i8i8i8', args)
@@ -28,7 +28,7 @@ local now, slack_ms, patience, next_charge = unpack('<i8i8i8', args)
 -- gives   now, injected   the time of the call in us, and whether it is that of the caller's clock
 --         MAX_TIME        times are below it
 --         EXACT           integers from 0 to below it are exact in a double; no other number counts
---         HEAD, RECORD, STATE, CELL   bytes of a value's birth, a record's head, its state and each of its cells
+--         HEAD, RECORD, STATE, CELL   bytes of a value's time of creation, a record's head, its state and each of its cells
 --         LIMIT           bytes of a limit in args: its algorithm, its tag and six numbers
 local injected = now >= 0
 if not injected then
@@ -51,7 +51,7 @@ for k = 1, #KEYS do
   -- takes   k, part, limit_count   the key; where its policy begins in args, and how many limits it has
   --         cost, shadow          the cost; whether the charge is only watched
   --         slack_ms, patience
-  -- gives   found, birth    of the key
+  -- gives   found, created_at    of the key
   --         admits, locked  whether all limits have room; whether a lock is in the way
   --         records, ttl    the value as charged; how long the key lives then, nil if as long as before
   --         charged         what the reply says of it: each record's head without its tag, and state
@@ -72,27 +72,27 @@ for k = 1, #KEYS do
   end
   -- parse_value: checks a key's value, and reads its first record, which mostly is the one that is needed.
   -- takes   found
-  -- gives   value   what was found; '' unless it is exactly a birth and records
+  -- gives   value   what was found; '' unless it is exactly a time of creation and records
   --         stop    the place behind the value
-  --         birth   when the key came to be, by the server's clock
+  --         created_at   when the key was created, by the server's clock
   --         place   where the record that was read begins
   --         tag, size, expires, a, b, c   its head and its state; tag is nil if there is none that can hold a state
-  local value, stop, place, birth, tag, size, expires, a, b, c = found, #found + 1, HEAD + 1
+  local value, stop, place, created_at, tag, size, expires, a, b, c = found, #found + 1, HEAD + 1
   if place + RECORD + STATE <= stop then -- numbers are read unsigned: negative ones are then too large
-    birth, tag, size, expires, a, b, c = unpack('<c8c8I4I8I8I8I8', value)
+    created_at, tag, size, expires, a, b, c = unpack('<c8c8I4I8I8I8I8', value)
     place = place + RECORD + size
   end
   while place + RECORD <= stop do place = place + RECORD + unpack('<I4', value, place + 8) end
-  if place ~= stop then value, stop, birth, tag = '', 1, nil, nil end
+  if place ~= stop then value, stop, created_at, tag = '', 1, nil, nil end
   place = HEAD + 1
   if stop == 1 then
     local time = injected and redis.call('TIME')
-    birth = pack('<i8', time and time[1] * 1000000 + time[2] or now)
-  elseif not birth then
-    birth = string.sub(value, 1, HEAD)
+    created_at = pack('<i8', time and time[1] * 1000000 + time[2] or now)
+  elseif not created_at then
+    created_at = string.sub(value, 1, HEAD)
   end
   local admits, locked, ttl, locking, locking_ttl = true, false
-  local records, charged, old_expiry, new_expiry = birth, '', 0, 0
+  local records, charged, old_expiry, new_expiry = created_at, '', 0, 0
   local limits_end = part + LIMIT * limit_count
   for at = part, limits_end - 1, LIMIT do
     local algorithm, own, x, y, z, others = unpack('<Bc8i8i8i8', args, at)
@@ -345,7 +345,7 @@ for k = 1, #KEYS do
       -- lock_after_refusal: what a refusal does to the lock. A violation takes the penalty's next level, of which the last
       -- repeats; a hit while locked may start the lock anew. Callers who wait for their turn are never punished.
       -- takes   locked, shadow, cost, limits_end, patience, slack_ms   as in charge
-      --         value, stop, birth
+      --         value, stop, created_at
       --         LOCK, lock_time, lock_finish, lock_level, lock_by_hand   of find_lock
       -- gives   locking, locking_ttl   of set_lock
       local levels, extends = string.byte(args, limits_end, limits_end + 1)
@@ -357,7 +357,7 @@ for k = 1, #KEYS do
           local length, memory = unpack('<i8i8', args, limits_end + 2 + 16 * level)
           lock_finish, lock_level, lock_by_hand = lock_time + length, level + 1, 0
           -- set_lock: puts a lock into a value. Writes nothing.
-          -- takes   value, stop, birth, slack_ms, LOCK, lock_time, lock_finish, lock_level, lock_by_hand
+          -- takes   value, stop, created_at, slack_ms, LOCK, lock_time, lock_finish, lock_level, lock_by_hand
           --         memory   for how long the level is remembered after the lock's finish
           -- gives   locking, locking_ttl   the value with that lock; how long its key lives then
           local others, last, from = '', math.min(lock_finish + memory, EXACT - 1), HEAD + 1
@@ -369,7 +369,7 @@ for k = 1, #KEYS do
             end
             from = from + RECORD + size
           end
-          locking, locking_ttl = birth .. others .. lock, math.ceil((last - now) / 1000) + slack_ms
+          locking, locking_ttl = created_at .. others .. lock, math.ceil((last - now) / 1000) + slack_ms
         end
       end
     end
@@ -392,7 +392,7 @@ for k = 1, #KEYS do
     locks = locks or {}
     locks[k] = {value = locking, ttl = locking_ttl, status = status}
   end
-  reply, complete = reply .. birth .. charged, complete and writes[k]
+  reply, complete = reply .. created_at .. charged, complete and writes[k]
 end
 
 -- A call that passes charges all but its on_refusal limits. One that is refused charges only those, and may lock.

@@ -4,13 +4,13 @@
 #include <utility>
 
 #include "redis/transport/cluster_nodes.hpp"
-#include "redis/transport/deployment.hpp"
+#include "redis/transport/topology.hpp"
 
 namespace overlimit::redis::transport {
 
 /// Sends each call to the node that serves its slot, and follows redirections. A node that is down fails only
 /// the calls of its own slots.
-class Cluster final : public Deployment {
+class Cluster final : public Topology {
  public:
   explicit Cluster(ClusterLocation location) : nodes_(std::move(location)) {}
 

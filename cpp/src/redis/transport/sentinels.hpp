@@ -1,4 +1,4 @@
-// A deployment of a master that sentinels name.
+// A topology of a master that sentinels name.
 #pragma once
 
 #include <atomic>
@@ -12,10 +12,10 @@
 
 #include "redis/protocol/sentinel.hpp"
 #include "redis/transport/connector.hpp"
-#include "redis/transport/deployment.hpp"
 #include "redis/transport/node.hpp"
 #include "redis/transport/sentinel_connection.hpp"
 #include "redis/transport/synchronization.hpp"
+#include "redis/transport/topology.hpp"
 
 namespace overlimit::redis::transport {
 
@@ -23,7 +23,7 @@ namespace overlimit::redis::transport {
 /// them, over one connection each. Every call reads these without waiting, before it asks the master and
 /// again before it trusts the reply. A call during which the master was replaced fails, maybe charged,
 /// although the old master answered.
-class Sentinels final : public Deployment {
+class Sentinels final : public Topology {
  public:
   explicit Sentinels(const SentinelLocation& location);
 

@@ -1,17 +1,17 @@
-// A deployment of one server at one address.
+// A topology of one server at one address.
 #pragma once
 
 #include <memory>
 #include <utility>
 
-#include "redis/transport/deployment.hpp"
 #include "redis/transport/node.hpp"
 #include "redis/transport/synchronization.hpp"
+#include "redis/transport/topology.hpp"
 
 namespace overlimit::redis::transport {
 
 /// Connections that turn out to lead to a replica are closed: the host name may mean another server by now.
-class SingleServer final : public Deployment {
+class SingleServer final : public Topology {
  public:
   explicit SingleServer(std::shared_ptr<Node> node) : node_(std::move(node)) {}
 

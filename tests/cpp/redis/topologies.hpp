@@ -1,4 +1,4 @@
-// Clusters and sentinels of a test's own, and asking through a deployment in the words of a test.
+// Clusters and sentinels of a test's own, and asking through a topology in the words of a test.
 #pragma once
 
 #include <fstream>
@@ -11,21 +11,21 @@
 #include <vector>
 
 #include "redis/protocol/cluster_slots.hpp"
-#include "redis/transport/deployment.hpp"
+#include "redis/transport/topology.hpp"
 #include "servers.hpp"
 
 namespace overlimit::redis::transport {
 
 /// The first argument of the command is its key.
-inline Reply call(Deployment& deployment, std::initializer_list<std::string_view> command,
+inline Reply call(Topology& topology, std::initializer_list<std::string_view> command,
                   std::chrono::microseconds timeout = kAmple) {
   std::string request;
   protocol::append_command(request, command);
-  return deployment.call(request, protocol::key_slot(command.begin()[1]), Deadline(timeout), {});
+  return topology.call(request, protocol::key_slot(command.begin()[1]), Deadline(timeout), {});
 }
 
-inline std::int64_t integer(Deployment& deployment, std::initializer_list<std::string_view> command) {
-  const Reply reply = call(deployment, command);
+inline std::int64_t integer(Topology& topology, std::initializer_list<std::string_view> command) {
+  const Reply reply = call(topology, command);
   if (!reply.is_integer()) throw std::runtime_error("no integer: " + std::string(reply.as_text()));
   return reply.as_integer();
 }

@@ -20,16 +20,16 @@ namespace overlimit::redis::transport {
 ///
 /// Thread-safe. Starts no thread, and connects at the first call. No lock is held during a wait. To be used
 /// in one process only: a forked child makes its own and never destroys that of its parent.
-class Deployment {
+class Topology {
  public:
   /// One server: answers an encoded command before the deadline, or throws as Node::call does.
   using Server =
       std::function<protocol::Reply(std::string_view command, const Deadline&, const Interrupted&)>;
 
-  Deployment() = default;
-  Deployment(const Deployment&) = delete;
-  Deployment& operator=(const Deployment&) = delete;
-  virtual ~Deployment() = default;
+  Topology() = default;
+  Topology(const Topology&) = delete;
+  Topology& operator=(const Topology&) = delete;
+  virtual ~Topology() = default;
 
   /// Whether keys have slots, and all keys of a call must be in the same.
   [[nodiscard]] virtual bool has_slots() const noexcept = 0;
@@ -52,8 +52,8 @@ class Deployment {
   [[nodiscard]] virtual protocol::Breaker::State breaker() = 0;
 };
 
-/// This process's deployment of a location, which lives as long as a pointer to it. Does not connect.
+/// This process's topology of a location, which lives as long as a pointer to it. Does not connect.
 /// Thread-safe.
-[[nodiscard]] std::shared_ptr<Deployment> deployment_of(const Location& location);
+[[nodiscard]] std::shared_ptr<Topology> topology_of(const Location& location);
 
 }  // namespace overlimit::redis::transport

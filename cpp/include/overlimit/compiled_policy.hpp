@@ -1,6 +1,6 @@
 // A policy compiled once: its limits in canonical order, their tags, its penalty, and the numbers its script
 // reads. Nothing is parsed or formatted per call. Safe to share between threads: what changes with the
-// calendar is another plan.
+// calendar is another policy.
 #pragma once
 
 #include <cstdint>
@@ -18,29 +18,30 @@
 
 namespace overlimit {
 
-struct PlannedLimit {
+struct CompiledLimit {
   Limit limit;
   Tag tag;
   std::size_t place;  ///< where the limit stood in the list as given
 };
 
-class Plan {
+class CompiledPolicy {
  public:
   static constexpr std::size_t kMaxLimits = 16;
 
   /// Throws InvalidLimit for no limit, more than kMaxLimits, or an invalid penalty.
-  Plan(PolicyIdentity identity, const std::vector<Limit>& limits,
-       std::optional<Penalty> penalty = std::nullopt);
-  /// The plan of a policy with this name. Throws InvalidLimit also for a name that is not kKeyNameRule.
-  Plan(std::string name, const std::vector<Limit>& limits, std::optional<Penalty> penalty = std::nullopt)
-      : Plan(PolicyIdentity(std::move(name)), limits, std::move(penalty)) {}
+  CompiledPolicy(PolicyIdentity identity, const std::vector<Limit>& limits,
+                 std::optional<Penalty> penalty = std::nullopt);
+  /// For a policy with this name. Throws InvalidLimit also for a name that is not kKeyNameRule.
+  CompiledPolicy(std::string name, const std::vector<Limit>& limits,
+                 std::optional<Penalty> penalty = std::nullopt)
+      : CompiledPolicy(PolicyIdentity(std::move(name)), limits, std::move(penalty)) {}
 
   /// Plans of one identity are about the same state.
   [[nodiscard]] const PolicyIdentity& identity() const { return identity_; }
   /// The name, empty without one.
-  [[nodiscard]] const std::string& policy() const { return identity_.name(); }
+  [[nodiscard]] const std::string& name() const { return identity_.name(); }
   /// By algorithm, then by tag: the order the limits were given in changes no record and no script.
-  [[nodiscard]] const std::vector<PlannedLimit>& limits() const { return limits_; }
+  [[nodiscard]] const std::vector<CompiledLimit>& limits() const { return limits_; }
   [[nodiscard]] std::size_t size() const { return limits_.size(); }
   /// By this the memory store tells the state of one policy from that of another.
   [[nodiscard]] std::uint64_t digest() const { return identity_.digest(); }
@@ -55,26 +56,26 @@ class Plan {
   /// Cells that one key of this policy can hold at most, over all limits.
   [[nodiscard]] std::int64_t max_cells() const { return max_cells_; }
 
-  /// Whether its numbers change with the calendar. Such a plan decides nothing itself; the plans that `dated`
+  /// Whether its numbers change with the calendar. Such a policy decides nothing itself; those that `dated`
   /// returns do.
   [[nodiscard]] bool has_calendar() const { return dates_ != nullptr; }
   /// Whether its numbers hold at this instant.
   [[nodiscard]] bool holds_at(Micros now) const;
-  /// The plan that decides at this instant; the same one for as long as its numbers hold. May ask the
+  /// The policy that decides at this instant; the same one for as long as its numbers hold. May ask the
   /// calendar, so the caller must hold no lock that others need.
-  [[nodiscard]] std::shared_ptr<const Plan> dated(Micros now) const;
+  [[nodiscard]] std::shared_ptr<const CompiledPolicy> dated(Micros now) const;
 
  private:
-  /// The plan dated last.
+  /// The last one that `dated` has made.
   struct Dates {
-    std::shared_ptr<const Plan> latest;  // guarded by the one mutex of all of them
+    std::shared_ptr<const CompiledPolicy> latest;  // guarded by the one mutex of all of them
   };
 
-  [[nodiscard]] std::shared_ptr<const Plan> latest() const;
+  [[nodiscard]] std::shared_ptr<const CompiledPolicy> latest() const;
   void compile();
 
   PolicyIdentity identity_;
-  std::vector<PlannedLimit> limits_;
+  std::vector<CompiledLimit> limits_;
   std::optional<Penalty> penalty_;
   std::vector<Tag> tags_;
   std::shared_ptr<Dates> dates_;
@@ -83,8 +84,9 @@ class Plan {
   std::int64_t max_cells_ = 0;
 };
 
-/// The limits of two plans of one name that share a record but have different numbers: their places in the
-/// lists that were given to the one plan and to the other.
-std::vector<std::pair<std::size_t, std::size_t>> unlike_places(const Plan& one, const Plan& other);
+/// The limits of two policies of one name that share a record but have different numbers: their places in the
+/// lists that were given to the one policy and to the other.
+std::vector<std::pair<std::size_t, std::size_t>> unlike_places(const CompiledPolicy& one,
+                                                               const CompiledPolicy& other);
 
 }  // namespace overlimit

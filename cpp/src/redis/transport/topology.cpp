@@ -1,4 +1,4 @@
-#include "redis/transport/deployment.hpp"
+#include "redis/transport/topology.hpp"
 
 #include <variant>
 
@@ -10,20 +10,20 @@
 namespace overlimit::redis::transport {
 namespace {
 
-std::shared_ptr<Deployment> made(const Endpoint& server) {
+std::shared_ptr<Topology> made(const Endpoint& server) {
   return std::make_shared<SingleServer>(node_of(server));
 }
-std::shared_ptr<Deployment> made(const SentinelLocation& location) {
+std::shared_ptr<Topology> made(const SentinelLocation& location) {
   return std::make_shared<Sentinels>(location);
 }
-std::shared_ptr<Deployment> made(const ClusterLocation& location) {
+std::shared_ptr<Topology> made(const ClusterLocation& location) {
   return std::make_shared<Cluster>(location);
 }
 
 }  // namespace
 
-std::shared_ptr<Deployment> deployment_of(const Location& location) {
-  return registry_of_process<Location, Deployment>().of(
+std::shared_ptr<Topology> topology_of(const Location& location) {
+  return registry_of_process<Location, Topology>().of(
       location, [&] { return std::visit([](const auto& each) { return made(each); }, location); });
 }
 

@@ -1,0 +1,107 @@
+#include "overlimit/compiled_policy.hpp"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "overlimit/errors.hpp"
+#include "overlimit/forks.hpp"
+
+namespace overlimit {
+namespace {
+
+// One mutex for all policies, since it is held only while a pointer is copied. Made when the library is
+// loaded.
+ForkSafeMutex dates_mutex;
+
+// Every limit takes the same room in packed(); the numbers that its algorithm does not have are 0.
+constexpr std::size_t kMostNumbers = 6;
+
+void append_int64(std::string& text, std::uint64_t number) {
+  for (int byte = 0; byte < 8; ++byte) text += static_cast<char>(number >> (8 * byte));
+}
+
+std::vector<CompiledLimit> tagged(const std::vector<Limit>& limits) {
+  std::vector<CompiledLimit> compiled;
+  std::map<Tag, std::size_t> seen;
+  for (const Limit& limit : limits) {
+    const std::size_t ordinal = seen[limit.tag()]++;
+    compiled.push_back({limit, limit.tag(ordinal), compiled.size()});
+  }
+  return compiled;
+}
+
+}  // namespace
+
+CompiledPolicy::CompiledPolicy(PolicyIdentity identity, const std::vector<Limit>& limits,
+                               std::optional<Penalty> penalty)
+    : identity_(std::move(identity)), limits_(tagged(limits)), penalty_(std::move(penalty)) {
+  if (limits_.empty() || limits_.size() > kMaxLimits) {
+    throw InvalidLimit("limits: a policy has 1 to 16 limits, got " + std::to_string(limits_.size()));
+  }
+  if (penalty_) penalty_->check();
+  std::ranges::sort(limits_, {}, [](const CompiledLimit& each) {
+    return std::tuple(each.limit.algorithm().index(), each.tag);
+  });
+  const auto follows_calendar = [](const CompiledLimit& each) { return each.limit.has_calendar(); };
+  if (std::ranges::any_of(limits_, follows_calendar)) dates_ = std::make_shared<Dates>();
+  compile();
+  limits_digest_ = hash_of(packed_);
+}
+
+void CompiledPolicy::compile() {
+  packed_.clear();
+  tags_.clear();
+  max_cells_ = 0;
+  for (const CompiledLimit& each : limits_) {
+    std::vector<std::int64_t> numbers = each.limit.packed();
+    numbers.resize(kMostNumbers);
+    packed_ += static_cast<char>(each.limit.algorithm().index() + 1);
+    append_int64(packed_, each.tag);
+    for (const std::int64_t number : numbers) append_int64(packed_, std::uint64_t(number));
+    tags_.push_back(each.tag);
+    max_cells_ += each.limit.max_cells();
+  }
+  packed_ += static_cast<char>(penalty_ ? penalty_->levels.size() : 0);
+  packed_ += static_cast<char>(penalty_ && penalty_->extend);
+  if (!penalty_) return;
+  for (const std::int64_t number : penalty_->packed()) append_int64(packed_, std::uint64_t(number));
+  tags_.push_back(kLockTag);
+}
+
+bool CompiledPolicy::holds_at(Micros now) const {
+  return std::ranges::all_of(limits_, [&](const CompiledLimit& each) { return each.limit.holds_at(now); });
+}
+
+std::shared_ptr<const CompiledPolicy> CompiledPolicy::latest() const {
+  const std::lock_guard lock(dates_mutex);
+  return dates_->latest;
+}
+
+std::shared_ptr<const CompiledPolicy> CompiledPolicy::dated(Micros now) const {
+  if (std::shared_ptr<const CompiledPolicy> known = latest(); known && known->holds_at(now)) return known;
+  auto policy = std::make_shared<CompiledPolicy>(*this);
+  policy->dates_ = nullptr;
+  for (CompiledLimit& each : policy->limits_) each.limit = each.limit.dated(now);
+  policy->compile();
+  std::shared_ptr<const CompiledPolicy> replaced = policy;
+  const std::lock_guard lock(dates_mutex);
+  dates_->latest.swap(replaced);
+  return policy;
+}
+
+std::vector<std::pair<std::size_t, std::size_t>> unlike_places(const CompiledPolicy& one,
+                                                               const CompiledPolicy& other) {
+  std::vector<std::pair<std::size_t, std::size_t>> places;
+  for (const CompiledLimit& mine : one.limits()) {
+    for (const CompiledLimit& theirs : other.limits()) {
+      if (mine.tag == theirs.tag && mine.limit.packed() != theirs.limit.packed()) {
+        places.emplace_back(mine.place, theirs.place);
+      }
+    }
+  }
+  return places;
+}
+
+}  // namespace overlimit
