@@ -82,8 +82,8 @@ class ChargeList {
   }
   void drop_newest() { --size_; }
 
-  /// Whether the newest charge calls other limits by the name of an earlier one's, or other ones that decide
-  /// in their place.
+  /// Whether the newest charge and an earlier one have policies of one name with different limits, or with
+  /// different limits for a local decision.
   [[nodiscard]] bool contradicts() const {
     const Subject& newest = subjects_[size_ - 1];
     return std::any_of(subjects_.data(), subjects_.data() + size_ - 1, [&](const Subject& earlier) {
@@ -94,7 +94,7 @@ class ChargeList {
     });
   }
 
-  /// ValueError, thrown as PythonError, for more work than one call may be.
+  /// Throws PythonError (a ValueError) if the call would take more work than one call may.
   void check_cells() const {
     constexpr std::int64_t kMaxCells = 65'536;
     std::int64_t cells = 0;

@@ -9,8 +9,8 @@
 
 namespace overlimit::python {
 
-/// Holds the GIL in a thread that may or may not have it. Of an interpreter that has ended there is none: the
-/// thread stays here.
+/// Holds the GIL in a thread that may or may not have it. Once the interpreter has ended there is no GIL to
+/// take, and the thread never returns from here.
 class GilHeld {
  public:
   GilHeld() : state_(ensured()) {}

@@ -6,7 +6,7 @@
 --         admits, locked  whether all limits have room; whether a lock is in the way
 --         records, ttl    the value as charged; how long the key lives then, nil if as long as before
 --         charged         what the reply says of it: each record's head without its tag, and state
---         locking, locking_ttl   the value with another lock, if that is what a refusal comes to; nil if not
+--         locking, locking_ttl   the value with a new lock, if a refusal sets one; else nil
 
 --[[ get_value ]]
 --[[ parse_value ]]

@@ -3,7 +3,7 @@
 --         value, stop, place, tag, size, expires, a, b, c   of parse_value, or append_record of the limit before
 --         old_expiry
 -- gives   a, b, c   the record's state; nil without a record that has not expired and whose numbers are valid
---         latest    the record's own time is before it, or the record is not valid
+--         latest    a valid record's own time is before it
 --         cell, cells_end   its cells lie in value from cell to before cells_end
 --         cells, expiry     '' and nil, for the step to set
 --         place, old_expiry   moved behind this record; place may be behind stop

@@ -22,5 +22,5 @@ def frames_to_caller() -> int:
 
 
 def warn_caller(message: str) -> None:
-    """Warn of what the code that called this package has given it."""
+    """Warn, and point at the code outside this package that made the call."""
     warnings.warn(message, stacklevel=frames_to_caller())

@@ -40,7 +40,7 @@ class Store:
 class MemoryStore(Store):
     """A store in this process's memory, of bounded size.
 
-    Past ``max_keys`` keys or ``max_bytes`` bytes it never forgives: identifiers without an entry then share
+    Beyond ``max_keys`` keys or ``max_bytes`` bytes no count is lost: identifiers without an entry then share
     overflow entries that count what all of them spend.
     """
 
@@ -232,7 +232,7 @@ class Limiter:
         self, limits: tuple[LimitValue, ...], local_limits: tuple[LimitValue, ...] | None, /
     ) -> None: ...
     def stats(self) -> LimiterStats:
-        """Return how this limiter has got on with its store, in this process, as a new dict.
+        """Return statistics of this limiter's calls to its store, in this process, as a new dict.
 
         ``calls`` says how often the store was asked to decide, refund, lock or reset; ``errors`` how many of
         these calls failed, by kind; ``timeouts`` how many of them missed their deadline; ``local`` how many

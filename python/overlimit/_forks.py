@@ -26,7 +26,7 @@ class PerProcess(Generic[T]):
         self._made: dict[int, T] = {}
 
     def __call__(self) -> T:
-        """Return that of this process."""
+        """Return the object of this process, made at the first call."""
         generation = _fork_generation()
         made = self._made.get(generation)
         return self._made.setdefault(generation, self._make()) if made is None else made

@@ -176,7 +176,7 @@ class Limiter(_core.Limiter):
         waiting.wake_waiters(self.store)
 
     def lock(self, identifier: str | bytes, seconds: Seconds, /) -> None:
-        """Refuse an identifier for so many seconds from now, whatever it did.
+        """Refuse an identifier for so many seconds from now, whether or not it exceeded a limit.
 
         Works without a Penalty; with one, the level stays as it was. Hits don't extend the lock. Raises
         InvalidLimit for a duration below 1 or above 2**49 microseconds, StoreError when the store cannot
@@ -235,7 +235,7 @@ class Limiter(_core.Limiter):
         return _rebuilt, (self.limits, options)
 
 
-# A type checker doesn't see these: it shall go on telling of attributes that are not there.
+# Set here, so that type checkers do not see them and still report attributes that do not exist.
 for _name, _hint in OF_LIMITER.items():
     setattr(Limiter, _name, NotHere(_name, _hint))
 
@@ -258,7 +258,7 @@ def _check(name: object, penalty: object, on_decision: object) -> None:
 
 
 def announce(on_decision: Callable[[Decision], object], decision: Decision) -> None:
-    """Tell of a decision and log what that raises; the core calls this."""
+    """Call ``on_decision`` with a decision, and log what it raises; the core calls this."""
     try:
         on_decision(decision)
     except Exception:

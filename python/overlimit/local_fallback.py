@@ -31,7 +31,7 @@ def is_local_fallback(store: Store) -> bool:
 
 
 def local_limits(limits: tuple[Limit, ...], share: Fraction) -> tuple[Limit, ...]:
-    """Return the limits of which a process grants its share by itself: the same ones for a share of 1."""
+    """Return the limits by which a process decides alone: its share of each, which may be all of it."""
     if share == 1:
         return limits
     try:

@@ -26,6 +26,7 @@ def test_calls_on_a_stopped_one_end_in_time_and_it_is_used_again(server, limiter
     assert all(isinstance(outcome, StoreTimeout | StoreUnavailable) for outcome in outcomes)
     assert isinstance(outcomes[0], StoreTimeout)
     assert outcomes[0].maybe_charged
+    assert f"(timeout={TIMEOUT})" in str(outcomes[0])
     assert TIMEOUT <= ledger.seconds[0]
     ledger.assert_in_time(TIMEOUT)
     server.resume()

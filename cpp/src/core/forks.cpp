@@ -108,7 +108,7 @@ bool register_handlers() {
 
 /// Registered when the library is loaded, before there is anything to protect.
 [[maybe_unused]] const bool kRegistered =
-    register_handlers();  // NOLINT(cert-err58-cpp): nothing goes without
+    register_handlers();  // NOLINT(cert-err58-cpp): without it nothing works
 
 }  // namespace
 

@@ -24,7 +24,9 @@ constexpr char kFound = 'F';
 constexpr char kFoundAndWritten = 'W';
 
 [[noreturn]] void not_ours() {
-  throw ScriptError("the script answered what it never should: is the server changing replies?", true);
+  throw ScriptError(
+      "the reply is not one that the script can give; check what stands between this process and the server",
+      true);
 }
 
 bool writes_every_charge(const Call& call) {
@@ -122,7 +124,7 @@ class FoundAnswer {
     return was_charged_ ? int64_at(creations_, kWord * k) : 0;
   }
 
-  // The script and the engine settle alike, or one of them is wrong.
+  // The script and the engine have reached the same settlement, or one of them is wrong.
   void check(const Settlement& settlement) const {
     bool expected = false;
     for (std::size_t k = 0; k < call_.charges.size(); ++k) {

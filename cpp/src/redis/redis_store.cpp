@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <sstream>
 #include <stdexcept>
 #include <utility>
 #include <variant>
@@ -29,19 +30,19 @@ using redis::protocol::Reply;
 using redis::protocol::Slot;
 using redis::transport::Deadline;
 
-/// What would help, by what the store has already.
+/// The error names the option that would help; which one depends on what the store has.
 CrossSlot cross_slot(HashTag has) {
   const std::string what = "the identifiers of this call are in several slots of the redis cluster; ";
   if (has == HashTag::policy) {
     return CrossSlot(
         what +
-        "for several policies in one call (hit_all, Flask) give the store hash_tag=\"prefix\", in a "
-        "URL ?hash_tag=prefix");
+        "for several policies in one call, as of hit_all, give the store hash_tag=\"prefix\", in a URL "
+        "?hash_tag=prefix");
   }
   return CrossSlot(
       what +
-      "give the store hash_tag=\"policy\", or hash_tag=\"prefix\" for several policies in one call "
-      "(hit_all, Flask), in a URL ?hash_tag=policy");
+      "give the store hash_tag=\"policy\", in a URL ?hash_tag=policy; or \"prefix\" for several policies in "
+      "one call, as of hit_all");
 }
 
 RedisStore::Options checked(RedisStore::Options options) {
@@ -91,10 +92,23 @@ struct RedisStore::Core {
   // A server that was restarted or flushed its scripts did not execute the call: send the text along.
   Reply run(const redis::ScriptCall& script, const Deadline& until, const Interrupted& interrupted) {
     const std::optional<Slot> slot = slot_of(script.keys);
-    redis::transport::Topology& servers = **topology;
-    Reply reply = servers.call(script.evalsha(), slot, until, interrupted);
-    if (is_missing_script(reply)) reply = servers.call(script.eval(), slot, until, interrupted);
+    const auto call = [&](const std::string& command) {
+      return naming_timeout([&] { return (**topology).call(command, slot, until, interrupted); });
+    };
+    Reply reply = call(script.evalsha());
+    if (is_missing_script(reply)) reply = call(script.eval());
     return checked_reply(std::move(reply));
+  }
+
+  /// Calls a server, and says in a StoreTimeout how long the timeout is.
+  Reply naming_timeout(const auto& call) const {
+    try {
+      return call();
+    } catch (const StoreTimeout& error) {
+      std::ostringstream what;
+      what << error.what() << " (timeout=" << double(options.timeout) / 1e6 << ")";
+      throw StoreTimeout(what.str(), error.maybe_charged(), error.retry_after());
+    }
   }
 
   // The server's clock may be in another period of a calendar than ours: then once more, with its bounds.
@@ -115,7 +129,6 @@ struct RedisStore::Core {
 
   // Removes keys by a command; keys in several slots are removed by one command each.
   void reset(std::string_view command, const std::vector<std::string>& keys, const Interrupted& interrupted) {
-    redis::transport::Topology& servers = **topology;
     std::map<std::optional<Slot>, std::vector<std::string>> commands;
     for (const std::string& key : keys) {
       const std::span<const std::string> alone(&key, 1);
@@ -124,14 +137,17 @@ struct RedisStore::Core {
       words.push_back(key);
     }
     for (const auto& [slot, words] : commands) {
-      (void)checked_reply(servers.call(encoded(words), slot, deadline(), interrupted));
+      (void)checked_reply(
+          naming_timeout([&] { return (**topology).call(encoded(words), slot, deadline(), interrupted); }));
     }
   }
 
   // Removes the keys of one page of a SCAN and returns the cursor of the next.
   std::string reset_page(const Reply& page, const Interrupted& interrupted) {
     if (!page.is_array() || page.as_array().size() != 2 || !page.as_array()[1].is_array()) {
-      throw ScriptError("SCAN answered what it never should: is the server changing replies?", true);
+      throw ScriptError(
+          "the reply is not one that SCAN can give; check what stands between this process and the server",
+          true);
     }
     std::vector<std::string> keys;
     for (const Reply& key : page.as_array()[1].as_array()) keys.emplace_back(key.as_text());
@@ -144,7 +160,8 @@ struct RedisStore::Core {
     std::string cursor = "0";
     do {
       const std::string command = encoded({"SCAN", cursor, "MATCH", pattern, "COUNT", "1000"});
-      cursor = reset_page(checked_reply(server(command, deadline(), interrupted)), interrupted);
+      const auto scan = [&] { return server(command, deadline(), interrupted); };
+      cursor = reset_page(checked_reply(naming_timeout(scan)), interrupted);
     } while (cursor != "0");
   }
 

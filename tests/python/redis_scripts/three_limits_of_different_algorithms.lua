@@ -1,4 +1,4 @@
--- SHA1      7bccfd05641b334456a45482f167a0a4d0f45391
+-- SHA1      d25758c2fdb8f8b560af36e262d80b61c1da430c
 -- KEYS[1]   ol1:example:user:1
 -- ARGV[1]   206 bytes, little-endian:
 --           now -1, slack_ms 1000, patience 9223372036854775807, cost 1, number of limits 3
@@ -41,7 +41,7 @@ local k, shadow = 1, false
 --         admits, locked  whether all limits have room; whether a lock is in the way
 --         records, ttl    the value as charged; how long the key lives then, nil if as long as before
 --         charged         what the reply says of it: each record's head without its tag, and state
---         locking, locking_ttl   the value with another lock, if that is what a refusal comes to; nil if not
+--         locking, locking_ttl   the value with a new lock, if a refusal sets one; else nil
 
 -- get_value: reads a key.
 -- takes   k
@@ -87,7 +87,7 @@ for at = part, limits_end - 1, LIMIT do
   --         value, stop, place, tag, size, expires, a, b, c   of parse_value, or append_record of the limit before
   --         old_expiry
   -- gives   a, b, c   the record's state; nil without a record that has not expired and whose numbers are valid
-  --         latest    the record's own time is before it, or the record is not valid
+  --         latest    a valid record's own time is before it
   --         cell, cells_end   its cells lie in value from cell to before cells_end
   --         cells, expiry     '' and nil, for the step to set
   --         place, old_expiry   moved behind this record; place may be behind stop

@@ -1,4 +1,4 @@
--- SHA1      44093fed465f4309df480d2f2ebf6a388d11ee64
+-- SHA1      ea4833848658ba56c211b6ec4ce99e3b6cd40649
 -- KEYS[1]   ol1:example:user:1
 -- KEYS[2]   ol1:example:user:2
 -- ARGV[1]   151 bytes, little-endian:
@@ -55,7 +55,7 @@ for k = 1, #KEYS do
   --         admits, locked  whether all limits have room; whether a lock is in the way
   --         records, ttl    the value as charged; how long the key lives then, nil if as long as before
   --         charged         what the reply says of it: each record's head without its tag, and state
-  --         locking, locking_ttl   the value with another lock, if that is what a refusal comes to; nil if not
+  --         locking, locking_ttl   the value with a new lock, if a refusal sets one; else nil
 
   -- get_value: reads a key.
   -- takes   k
@@ -101,7 +101,7 @@ for k = 1, #KEYS do
     --         value, stop, place, tag, size, expires, a, b, c   of parse_value, or append_record of the limit before
     --         old_expiry
     -- gives   a, b, c   the record's state; nil without a record that has not expired and whose numbers are valid
-    --         latest    the record's own time is before it, or the record is not valid
+    --         latest    a valid record's own time is before it
     --         cell, cells_end   its cells lie in value from cell to before cells_end
     --         cells, expiry     '' and nil, for the step to set
     --         place, old_expiry   moved behind this record; place may be behind stop

@@ -87,7 +87,7 @@ void Session::feed(std::string_view bytes, Instant now, std::vector<Waiter>& ans
       assign_reply(std::move(*reply), answered);
     }
   } catch (const MalformedReply& malformed) {
-    lost(std::string("it sent what is not a Redis reply: ") + malformed.what());
+    lost(std::string("it sent something that is not a Redis reply: ") + malformed.what());
   }
 }
 
@@ -183,7 +183,7 @@ void Session::abandon(Ticket ticket) {
   }
   if (!has_left(command)) return withdraw(index);
   command.state = State::abandoned;
-  if (sent_ < command.end && offered_ == sent_) lost("it does not take what is sent to it");
+  if (sent_ < command.end && offered_ == sent_) lost("it does not read what is sent to it");
 }
 
 /// Takes back a command that outgoing() has not returned: what follows it moves up.
@@ -193,7 +193,7 @@ void Session::withdraw(std::size_t index) {
   const std::uint64_t in_sending = queued_ - queue_.size();
   if (command.begin < in_sending) {
     command.state = State::abandoned;
-    return lost("it does not take what is sent to it");
+    return lost("it does not read what is sent to it");
   }
   queue_.erase(command.begin - in_sending, size);
   queued_ -= size;

@@ -74,8 +74,8 @@ void Node::record_final_reply(const Reply& reply) {
 Node::ConnectionPointer Node::connection_for(UnlockableGuard& guard, const Deadline& deadline) {
   const ConnectionPointer first = first_connection(guard, deadline);
   if (first->in_flight() >= kMostInFlight) {
-    throw StoreUnavailable("redis at " + endpoint().describe() + " owes " +
-                           std::to_string(first->in_flight()) + " replies: too many calls are under way");
+    throw StoreUnavailable("redis at " + endpoint().describe() + " has not answered " +
+                           std::to_string(first->in_flight()) + " calls yet, which are too many");
   }
   if (first->callers() > 0 && first->callers() <= kMostBesideSpares && first->is_established()) {
     if (ConnectionPointer spare = spare_connection(deadline)) return spare;
