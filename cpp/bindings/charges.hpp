@@ -56,10 +56,12 @@ class WholeCost {
 inline constexpr std::size_t kMaxIdentifiers = 16;
 
 inline void check_count(std::size_t identifiers) {
-  if (identifiers > kMaxIdentifiers) raise_value_error("a call must name at most 16 identifiers");
+  if (identifiers <= kMaxIdentifiers) return;
+  PyErr_Format(PyExc_ValueError, "a call must name at most 16 identifiers, not %zu", identifiers);
+  throw PythonError{};
 }
 
-inline constexpr const char* kTooManyCharges = "a call must have at most 64 charges";
+inline constexpr const char* kTooManyCharges = "a call must have at most 64 charges, and this one has more";
 inline constexpr const char* kNoIdentifier = "a call must name at least one identifier, such as 'user:42'";
 
 /// Borrows policies and identifiers: they must outlive it.

@@ -10,7 +10,7 @@ import pytest
 
 from overlimit import FixedWindow, Limiter, ManualClock, MemoryStore, Penalty, _core, hit_all
 
-from .test_everything import Text, still_works
+from .test_misuse import Text, still_works
 from .uses import LIMITS, World
 
 OTHER_LIMITS = (FixedWindow(7, 60, name="other"),)
