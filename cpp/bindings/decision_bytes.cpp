@@ -49,7 +49,7 @@ Argument argument(PyObject* object) {
   if (PyFloat_Check(object)) return PyFloat_AS_DOUBLE(object);
   if (PyUnicode_Check(object)) return utf8(object);
   if (!PyTuple_Check(object) || PyTuple_GET_SIZE(object) != 2) {
-    raise_value_error("a limit's arguments are numbers and texts");
+    raise_value_error("a limit's arguments are numbers and strings");
   }
   return Ratio{whole_number(PyTuple_GET_ITEM(object, 0)), whole_number(PyTuple_GET_ITEM(object, 1))};
 }

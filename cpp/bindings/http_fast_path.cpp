@@ -56,7 +56,7 @@ struct IdentifierCache {
     return PyUnicode_CheckExact(found) && PyUnicode_GET_LENGTH(found) > 0;
   }
 
-  /// Whether no conversion is needed, as for a list or tuple of different texts.
+  /// Whether no conversion is needed, as for a list or tuple of different strings.
   static bool are_plain(PyObject* found) {
     if (!PyList_CheckExact(found) && !PyTuple_CheckExact(found)) return false;
     const std::span members(PySequence_Fast_ITEMS(found), std::size_t(PySequence_Fast_GET_SIZE(found)));

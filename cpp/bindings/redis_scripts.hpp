@@ -38,7 +38,7 @@ inline pybind11::tuple redis_script(const std::string& which, std::string name,
   if (penalty) locks = Penalty{std::get<0>(*penalty), std::get<1>(*penalty), std::get<2>(*penalty)};
   const std::vector<std::string_view> views(identifiers.begin(), identifiers.end());
   if (views.empty() || views.size() > kMaxCharges) {
-    throw pybind11::value_error("identifiers must be 1 to " + std::to_string(kMaxCharges) + " texts, not " +
+    throw pybind11::value_error("identifiers must be 1 to " + std::to_string(kMaxCharges) + " strings, not " +
                                 std::to_string(views.size()));
   }
   const CompiledPolicy compiled(std::move(name), known, std::move(locks));

@@ -1,4 +1,4 @@
-"""Options that may be texts, such as those of a store in its URL."""
+"""Options that may be strings, such as those of a store in its URL."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _HASH_TAGS: dict[Any, Literal["none", "policy", "prefix"]] = {
 
 
 def is_set(value: object) -> bool:
-    """Whether an option has a value other than None, an empty text and an empty collection."""
+    """Whether an option has a value other than None, an empty string and an empty collection."""
     return not (value is None or (isinstance(value, (str, list, tuple, dict)) and len(value) == 0))
 
 
 def is_utf8(text: str) -> bool:
-    """Whether a text can be encoded as UTF-8, which one with a lone surrogate cannot."""
+    """Whether a string can be encoded as UTF-8, which one with a lone surrogate cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -115,7 +115,7 @@ def _parts(url: str) -> tuple[str, str, str, str]:
 
 
 def _not_a_url(text: str) -> str:
-    """Say what to write instead of a text, none of which is repeated but for a word of ours."""
+    """Say what to write instead of this string, which may hold a password and is not repeated."""
     if text in ("memory", "memory:", "memory:/"):
         return f"a store's URL begins with a scheme and two slashes: write 'memory://', not {text!r}"
     if socket := _SOCKET.fullmatch(text):

@@ -42,7 +42,7 @@ class Limiter(_core.Limiter):
     Parameters
     ----------
     limits
-        A text such as ``"10/second; 120/minute; 240/hour"``, a limit, a ``(duration, limit[, precision])``
+        A string such as ``"10/second; 120/minute; 240/hour"``, a limit, a ``(duration, limit[, precision])``
         tuple with durations in seconds, or a list of these; 1 to 16 limits.
     name
         The name under which the store keeps the counts: limiters of one name on one store share them, also in
@@ -52,7 +52,7 @@ class Limiter(_core.Limiter):
     store
         ``"memory://"`` (this process), ``"redis://host:port/db"``, ``"unix:///path"``, or a store object.
     algorithm
-        What texts and tuples mean: the name of an algorithm such as ``"fixed_window"``. By default sliding
+        What strings and tuples mean: the name of an algorithm such as ``"fixed_window"``. By default sliding
         windows, or a token bucket where the text says ``burst``.
     penalty
         A ``Penalty``: an identifier that goes over a limit is locked for a while, and longer each time.

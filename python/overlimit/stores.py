@@ -188,7 +188,7 @@ def as_store(store: StoreLike, clock: Callable[[], float] | object | None = None
     """Return the store itself, or the process-wide one for a URL.
 
     ``"memory://"`` is one store for the whole process; with an injected clock one per clock object.
-    Raises ValueError for a text that is not the URL of a store, TypeError for anything else.
+    Raises ValueError for a string that is not the URL of a store, TypeError for anything else.
     """
     if isinstance(store, _core.Store):
         return store

@@ -8,7 +8,7 @@ from overlimit.limits.limit import Terms
 
 
 def plain_limits(most: int, per: int) -> dict[str, Limit]:
-    """Return the limit that a text such as ``3 per 10 seconds`` means to each algorithm, by its name."""
+    """Return the limit that a string such as ``3 per 10 seconds`` means to each algorithm, by its name."""
     return {name: kind.from_terms(Terms(most, per)) for name, kind in ALGORITHMS.items()}
 
 

@@ -147,7 +147,7 @@ def test_every_flaw_of_a_documented_system_has_a_test():
 
 @pytest.fixture
 def on_real_redis(start_redis):
-    """Return a function that puts a server of this test, still empty, in the place of the one in a text."""
+    """Return a function that puts a server of this test, still empty, in the place of the one in a string."""
 
     def substituted(code: str) -> str:
         if not REDIS_URL.search(code):

@@ -126,7 +126,7 @@ class Browser:
             self.tell("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, **box)
 
     def fill(self, selector: str, text: str) -> None:
-        """Put a text in the place of what stands in an input, as if it were typed."""
+        """Put a string in the place of what stands in an input, as if it were typed."""
         self.value(
             f"(() => {{ const found = document.querySelector({json.dumps(selector)});"
             "found.focus(); found.select(); })()"

@@ -48,7 +48,7 @@ class Limit {
   std::shared_ptr<const Calendar> calendar_;
 };
 
-/// A stable 64-bit hash of a text (FNV-1a): the same in every process, so it may be stored.
+/// A stable 64-bit hash of a string (FNV-1a): the same in every process, so it may be stored.
 std::uint64_t hash_of(std::string_view text);
 
 /// What the name of a policy or a limit must be, and a prefix, since they are parts of keys.

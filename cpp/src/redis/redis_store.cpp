@@ -136,9 +136,11 @@ struct RedisStore::Core {
       if (words.empty()) words.emplace_back(command);
       words.push_back(key);
     }
-    for (const auto& [slot, words] : commands) {
-      (void)checked_reply(
-          naming_timeout([&] { return (**topology).call(encoded(words), slot, deadline(), interrupted); }));
+    for (const auto& [where, words] : commands) {
+      const auto call = [&, slot = where, bytes = encoded(words)] {
+        return (**topology).call(bytes, slot, deadline(), interrupted);
+      };
+      (void)checked_reply(naming_timeout(call));
     }
   }
 

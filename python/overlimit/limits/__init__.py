@@ -1,4 +1,4 @@
-"""The limits: immutable values, and the texts and tuples that describe them."""
+"""The limits: immutable values, and the strings and tuples that describe them."""
 
 from overlimit.limits.algorithms import *
 from overlimit.limits.grammar import LimitLike as LimitLike

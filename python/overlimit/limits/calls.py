@@ -37,7 +37,7 @@ def _plain(argument: object) -> Argument:
         return argument.numerator, argument.denominator
     if isinstance(argument, int | float | str):
         return argument
-    raise TypeError(f"a limit's argument must be a number or a text to be pickled, not {argument!r}")
+    raise TypeError(f"a limit's argument must be a number or a string to be pickled, not {argument!r}")
 
 
 def _given(argument: Argument) -> object:

@@ -1,6 +1,6 @@
-"""Texts and tuples that describe limits.
+"""Strings and tuples that describe limits.
 
-A text is one or more phrases separated by ``;``, ``,`` or ``|``; spaces and case do not matter::
+A string is one or more phrases separated by ``;``, ``,`` or ``|``; spaces and case do not matter::
 
     phrase   = count ("/" | "per") [count] unit ["burst" count]
     unit     = ms | s | sec | second | m | min | minute | h | hour | d | day | w | week | month | year
@@ -29,7 +29,7 @@ __all__ = ["LimitLike", "LimitsLike", "as_limits", "parse"]
 LimitLike: TypeAlias = (
     str | Limit | tuple[Seconds, int] | tuple[Seconds, int, Seconds | None] | Sequence[Seconds | None]
 )
-"""A text, a limit, or ``(duration in seconds, limit[, precision in seconds])``, a list likewise."""
+"""A string, a limit, or ``(duration in seconds, limit[, precision in seconds])``, a list likewise."""
 
 LimitsLike: TypeAlias = LimitLike | Sequence[LimitLike]
 """One or several of these; several as a list, or as the tuple of limits that ``as_limits`` returns."""
@@ -88,7 +88,7 @@ def parse(text: str, algorithm: str | None = None) -> list[Limit]:
     if algorithm is not None:
         algorithm_named(algorithm)
     if not isinstance(text, str):
-        raise InvalidLimit(f"limits must be a text such as '10/second', not {shown(text)}")
+        raise InvalidLimit(f"limits must be a string such as '10/second', not {shown(text)}")
     return list(_Phrases(text, algorithm))
 
 
@@ -98,10 +98,11 @@ def as_limits(value: LimitsLike, algorithm: str | None = None) -> tuple[Limit, .
     Parameters
     ----------
     value
-        A text (see ``parse``), a limit, a tuple ``(duration, limit[, precision])`` with durations in seconds
-        (or a list of these numbers, as JSON has them), or a list of any of these.
+        A string (see ``parse``), a limit, a tuple ``(duration, limit[, precision])`` with durations in
+        seconds (or a list of these numbers, as JSON has them), or a list of any of these.
     algorithm
-        What texts and tuples become; None: a sliding window, or a token bucket where a text says ``burst``.
+        What strings and tuples become; None: a sliding window, or a token bucket where a string says
+        ``burst``.
 
     Raises
     ------
@@ -143,7 +144,9 @@ def _limits_of(part: object, algorithm: str | None) -> list[Limit]:
     if isinstance(part, type) and issubclass(part, Limit):
         name = part.__name__
         raise InvalidLimit(f"limits must be limits, not the class {name}: write {name}(...) with its numbers")
-    wanted = "a text such as '10/second', a limit, a tuple (duration, limit[, precision]) or a list of these"
+    wanted = (
+        "a string such as '10/second', a limit, a tuple (duration, limit[, precision]) or a list of these"
+    )
     raise InvalidLimit(f"limits must be {wanted}, not {shown(part)}")
 
 
@@ -259,7 +262,7 @@ class _Phrases:
 
     def _no_number(self) -> str:
         if not self._text.strip():
-            return f"limits must not be an empty text: write at least one, {_EXAMPLE}"
+            return f"limits must not be an empty string: write at least one, {_EXAMPLE}"
         if self._next.word in _NO_LIMIT:
             return (
                 f"{self._next.word!r} is not a limit: do not ask a Limiter where nothing is limited, or give "

@@ -73,7 +73,7 @@ class LeakyBucket(Limit):
 
     @classmethod
     def from_terms(cls, terms: Terms) -> LeakyBucket:
-        """Build the bucket that a text or a tuple describes; the limit is the rate, the burst what waits."""
+        """Build the bucket that a string or a tuple describes; the limit is the rate, the burst the room."""
         return cls(terms.limit, terms.per, capacity=terms.burst or 0)
 
     @property

@@ -28,7 +28,7 @@ _IN_PHRASE = frozenset({"per", "burst", "capacity"})
 
 @dataclass(frozen=True)
 class Terms:
-    """What a text or a tuple says about one limit, before an algorithm reads it; None: nothing."""
+    """What a string or a tuple says about one limit, before an algorithm reads it; None: nothing."""
 
     limit: int
     per: Seconds
@@ -68,7 +68,7 @@ class Limit(Value):
     @classmethod
     @abstractmethod
     def from_terms(cls, terms: Terms) -> Limit:
-        """Build the limit that a text or a tuple describes."""
+        """Build the limit that a string or a tuple describes."""
 
     @property
     @abstractmethod

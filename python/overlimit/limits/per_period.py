@@ -26,7 +26,7 @@ class LimitPerPeriod(Limit):
 
     @classmethod
     def from_terms(cls: type[_Self], terms: Terms) -> _Self:
-        """Build the limit that a text or a tuple describes."""
+        """Build the limit that a string or a tuple describes."""
         return cls(terms.limit, terms.per)
 
     @property

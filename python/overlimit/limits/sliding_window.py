@@ -62,7 +62,7 @@ class SlidingWindow(LimitPerPeriod):
 
     @classmethod
     def from_terms(cls, terms: Terms) -> SlidingWindow:
-        """Build the window that a text or a tuple describes."""
+        """Build the window that a string or a tuple describes."""
         return cls(terms.limit, terms.per, precision=terms.precision)
 
     @property

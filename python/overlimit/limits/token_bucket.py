@@ -119,7 +119,7 @@ class TokenBucket(Limit):
 
     @classmethod
     def from_terms(cls, terms: Terms) -> TokenBucket:
-        """Build the bucket that a text or a tuple describes; the limit is the rate."""
+        """Build the bucket that a string or a tuple describes; the limit is the rate."""
         return cls(terms.limit, terms.per, burst=terms.burst)
 
     @property

@@ -73,7 +73,7 @@ class Lies:
 
 
 class Text(str):
-    """A text that raises when it's compared."""
+    """A string that raises when it's compared."""
 
     __slots__ = ()
 

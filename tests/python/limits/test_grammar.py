@@ -1,4 +1,4 @@
-"""Texts and tuples that describe limits, and what is said about those that do not."""
+"""Strings and tuples that describe limits, and what is said about those that do not."""
 
 from __future__ import annotations
 
@@ -201,8 +201,8 @@ class TestRefusals:
         assert place(text) == at
 
     @pytest.mark.parametrize("text", [None, 10, b"10/s", ["10/s"]])
-    def test_of_what_is_no_text_say_so(self, text):
-        assert "text" in message(text)
+    def test_of_what_is_no_string_say_so(self, text):
+        assert "a string" in message(text)
 
     @pytest.mark.parametrize("text", ["x" * 100_000, "9" * 100_000 + "/s", "1/s;" * 50 + "\x00\x1b[31m"])
     def test_of_long_or_unprintable_texts_stay_readable(self, text):
