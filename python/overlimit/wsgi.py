@@ -13,7 +13,7 @@ from overlimit.http.ledger import RequestLedger
 from overlimit.http.middleware import Exempt, LimitsByPath, MiddlewareOptions, checks_arguments
 from overlimit.http.options import LimitsValue
 from overlimit.http.ready_made import by_address, by_cookie, by_header, by_json, by_user, by_user_or_address
-from overlimit.http.refusals import Refusal, retry_after_instead
+from overlimit.http.refusals import Refusal, retry_after_instead, status_code
 from overlimit.limiter import warn_of_other_processes
 
 if TYPE_CHECKING:
@@ -222,12 +222,12 @@ def _answer(refusal: Refusal, environ: WSGIEnvironment, start: _Start) -> Iterab
 
 def _with_retry_after(start: _Start, refusal: Refusal) -> Callable[..., Callable[[bytes], object]]:
     """Return what begins a response, and adds Retry-After to a 429 or 503 that is without."""
-    name = refusal.call.retry_after_name
+    name = refusal.retry_after_name
 
     def begin(status: str, headers: Fields, exc_info: Any = None, /) -> Callable[[bytes], object]:
         given = next((value for field, value in headers if field.lower() == name.lower()), None)
         seconds = retry_after_instead(refusal.decision, given)
-        if status[:3] in ("429", "503") and seconds is not None:
+        if status_code(status) in (429, 503) and seconds is not None:
             others = [field for field in headers if field[0].lower() != name.lower()]
             headers = [*others, (name, seconds)]
         return start(status, headers, exc_info)

@@ -15,7 +15,7 @@ from werkzeug.datastructures import Headers
 from overlimit import Decision
 from overlimit._forks import PerProcess
 from overlimit.flask.current import EXTENSION, LEDGER, current_request, this_app
-from overlimit.flask.errors import RefusedRequest, note_refusal, rate_limited, refuse
+from overlimit.flask.errors import RefusedRequest, rate_limited, refuse, send_retry_after
 from overlimit.flask.identifiers import BY_DEFAULT, CURRENT
 from overlimit.flask.proxies import without_proxies
 from overlimit.flask.routes import check_methods, find_route, limited_routes, routes_of
@@ -60,9 +60,9 @@ class Ledger(RequestLedger):
         if refusal is not None:
             refuse(refusal)
 
-    def note_refusal_in_shadow(self, decision: Decision) -> None:
+    def report_shadow_refusal(self, decision: Decision) -> None:
         """Log a refusal that changes nothing, and send the signal."""
-        super().note_refusal_in_shadow(decision)
+        super().report_shadow_refusal(decision)
         rate_limited.send(this_app(), decision=decision)
 
 
@@ -80,7 +80,7 @@ class AppState:
         self._dispatch, self._process = app.dispatch_request, app.process_response
         self._handle_error = app.handle_user_exception
         app.dispatch_request = self._decide_then_dispatch  # type: ignore[method-assign]
-        app.handle_user_exception = self._note_then_handle  # type: ignore[assignment, method-assign]
+        app.handle_user_exception = self._send_retry_after_then_handle  # type: ignore[assignment, method-assign]
         app.process_response = self._add_fields_then_process  # type: ignore[method-assign]
 
     @classmethod
@@ -167,10 +167,10 @@ class AppState:
         return self._dispatch(*args)
 
     # A refusal may have been made where there was no request, such as in another thread of the app.
-    def _note_then_handle(self, *args: Any) -> Any:
+    def _send_retry_after_then_handle(self, *args: Any) -> Any:
         error = args[-1]
         if isinstance(error, RefusedRequest):
-            note_refusal(error.decision)
+            send_retry_after(error.decision)
         return self._handle_error(*args)
 
     # The after_request hooks see the header fields and may change them; whether a request counts is decided

@@ -17,8 +17,7 @@ from overlimit.http.ledger import RequestLedger
 from overlimit.http.refusals import (
     Problem,
     Refusal,
-    explained,
-    quota_exceeded,
+    limit_exceeded,
     refusal_response,
     retry_after_instead,
     store_failed,
@@ -28,7 +27,7 @@ from overlimit.other_names import HasMigrationHints, hints_at_arguments
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
 
-__all__ = ["RateLimitExceeded", "RefusedRequest", "StoreFailed", "note_refusal", "rate_limited", "refuse"]
+__all__ = ["RateLimitExceeded", "RefusedRequest", "StoreFailed", "rate_limited", "refuse", "send_retry_after"]
 
 rate_limited = Namespace().signal("rate-limited")
 """Sent once per refusal, also of shadow limits, by the app, with ``decision=``."""
@@ -53,8 +52,14 @@ class RefusedRequest(HTTPException):
         if self.response is not None:
             return self.response  # type: ignore[return-value]
         accept = None if environ is None else environ.get("HTTP_ACCEPT")
-        made = refusal_response(self._problem, self.decision, accept)
+        made = refusal_response(self._problem, self.decision, accept, _retry_after_name(self.decision))
         return Response(made.body, self.code, made.fields)
+
+    def get_headers(self, *args: Any, **kwargs: Any) -> list[tuple[str, str]]:
+        """Return the header fields of the exception, with Retry-After under its configured name."""
+        own_name = _retry_after_name(self.decision)
+        fields = super().get_headers(*args, **kwargs)
+        return [(own_name if name == RETRY_AFTER else name, value) for name, value in fields]
 
 
 class RateLimitExceeded(HasMigrationHints, errors.RateLimitExceeded, RefusedRequest, TooManyRequests):
@@ -71,12 +76,12 @@ class RateLimitExceeded(HasMigrationHints, errors.RateLimitExceeded, RefusedRequ
         violated: Iterable[str] = (),
     ) -> None:
         """Refuse because of a decision; ``violated`` names the policies, and a ``response`` is the answer."""
-        seconds = retry_after_seconds(decision)
-        TooManyRequests.__init__(self, description or explained(seconds), response, retry_after=seconds)
         self.decision = decision
         self._violated = tuple(violated)
-        note_refusal(decision)
-        self._problem = quota_exceeded(self.description or "", self._violated)
+        self._problem = limit_exceeded(decision, description, self._violated)
+        seconds = retry_after_seconds(decision)
+        TooManyRequests.__init__(self, self._problem.detail, response, retry_after=seconds)
+        send_retry_after(decision)
         if response is not None:
             # The response is the answer, and error handlers are not called.
             self.code = None  # type: ignore[assignment]
@@ -93,7 +98,7 @@ class StoreFailed(RefusedRequest, ServiceUnavailable):
         """Refuse because no store decided."""
         super().__init__(retry_after=retry_after_seconds(decision))
         self.decision = decision
-        note_refusal(decision)
+        send_retry_after(decision)
         self._problem = store_failed()
         self.description = self._problem.detail
 
@@ -113,7 +118,7 @@ def refuse(refusal: Refusal) -> NoReturn:
         The store failed, and ``on_error`` is ``"deny"``.
     """
     decision = refusal.decision
-    note_refusal(decision)  # now, since a hook may answer with a 429 of its own
+    send_retry_after(decision)  # now, since a hook may answer with a 429 of its own
     if refusal.store_failed:
         raise StoreFailed(decision)
     rate_limited.send(this_app(), decision=decision)
@@ -122,7 +127,7 @@ def refuse(refusal: Refusal) -> NoReturn:
     raise RateLimitExceeded(decision, message, responses[-1] if responses else None, violated)
 
 
-def note_refusal(decision: Decision) -> None:
+def send_retry_after(decision: Decision) -> None:
     """Add Retry-After to the response to the current request if its status is 429 or 503.
 
     Of several refusals in a request the latest counts. Outside of a request nothing happens.
@@ -156,10 +161,13 @@ def _remove_added(response: Response, name: str) -> None:
 
 def _retry_after_name(decision: Decision) -> str:
     """Return the name of Retry-After for the RateLimit that refused, or else for the app's first."""
-    ledger: RequestLedger | None = getattr(current_request(), LEDGER, None)
+    asked = this_request()
+    if asked is None:
+        return RETRY_AFTER
+    ledger: RequestLedger | None = getattr(asked, LEDGER, None)
     refusal = None if ledger is None else ledger.refusal
     if refusal is not None and refusal.decision is decision:
-        return refusal.call.retry_after_name
+        return refusal.retry_after_name
     state = this_app().extensions.get(EXTENSION)
     first = None if state is None else state.rate_limits.first
     return RETRY_AFTER if first is None else str(first.header_names.retry_after)

@@ -7,9 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
-__all__ = ["SelfDescribing", "check_callable", "fingerprint", "shown", "taking_request"]
-
-_SHAPES = ("without parameters", "of one argument", "of two arguments")
+__all__ = ["SelfDescribing", "check_callable", "expected_function", "fingerprint", "shown", "taking_request"]
 
 
 class SelfDescribing:
@@ -28,21 +26,42 @@ class SelfDescribing:
         return ()
 
 
-def check_callable(name: str, given: object, parameters: int) -> None:
-    """Raise TypeError unless it is None or an ordinary function of this many parameters."""
+def check_callable(name: str, given: object, arguments: int, *, of: str = "") -> None:
+    """Raise TypeError unless it is None or an ordinary function that can be called as it will be.
+
+    Parameters
+    ----------
+    name
+        What the error calls it.
+    arguments
+        How many arguments it gets for the request: none, or one.
+    of
+        What it is called with before them, such as ``"the response"``; by default nothing.
+    """
     if given is None:
         return
-    shape = f"a function {_SHAPES[parameters]}"
+    expected = expected_function(arguments, of=of)
     if not callable(given):
-        raise TypeError(f"{name} must be {shape}, not {given!r}")
+        raise TypeError(f"{name} must be {expected}, not {given!r}")
     if _is_asynchronous(given):
-        raise TypeError(f"{name} must be {shape}, not an async one: nothing awaits {shown(given)}")
+        raise TypeError(f"{name} must be {expected}, not a coroutine function: nothing awaits {shown(given)}")
     try:
-        inspect.signature(given).bind(*(None,) * parameters)
+        inspect.signature(given).bind(*(None,) * (bool(of) + arguments))
     except TypeError as error:
-        raise TypeError(f"{name} must be {shape}: {shown(given)} says {error}") from None
+        raise TypeError(
+            f"{name} must be {expected}; {shown(given)} cannot be called like that: {error}"
+        ) from None
     except ValueError:  # a built-in function without a signature
         return
+
+
+def expected_function(arguments: int, *, of: str = "") -> str:
+    """Say which function an error message expects; the parameters are those of `check_callable`."""
+    if not arguments:
+        return f"a function of {of}" if of else "a function without parameters"
+    if not of:
+        return "a function of the request, or without parameters"
+    return f"a function of {of}, and of the request if it has a second parameter"
 
 
 def taking_request(given: Any, own: int = 0) -> Any:

@@ -17,17 +17,18 @@ from overlimit.http.addresses import Proxies, checked_ipv6_prefix
 from overlimit.http.fields import HeaderNames, checked_header_name
 from overlimit.http.identifiers import Anonymous, Key
 from overlimit.http.storage_urls import store_url
+from overlimit.limiter import OnError
 from overlimit.limits import FixedWindow, SlidingLog, SlidingWindowCounter
 from overlimit.limits.registry import algorithm_named
 from overlimit.stores import as_store
 
-__all__ = ["HEADERS", "KEYS", "MOVING_WINDOW", "ON_ERROR", "STRATEGIES", "algorithm_of", "read"]
+__all__ = ["HEADERS", "KEYS", "LIMITS", "MOVING_WINDOW", "STRATEGIES", "algorithm_of", "read"]
 
 HEADERS = ("draft", "legacy", "both", None)
 """Which fields a response carries."""
 
-ON_ERROR = ("raise", "allow", "deny", "local")
-"""What to do when the store fails."""
+LIMITS = ("default_limits", "application_limits", "meta_limits", "in_memory_fallback")
+"""The options that are limits: an empty list means that they are not set, an empty string is an error."""
 
 MOVING_WINDOW = "moving-window"
 
@@ -56,8 +57,9 @@ def read(config: Mapping[str, Any], given: Mapping[str, object] = MappingProxyTy
     """Return the options that the ``RATELIMIT_*`` keys of ``config`` set, by name.
 
     Keys of options that are ``given`` are not read, except ``RATELIMIT_STORAGE_OPTIONS``, with which a
-    ``store`` that is given as a URL is completed. None, an empty text and an empty collection mean that a key
-    is not set, except for ``RATELIMIT_HEADERS``; an empty ``RATELIMIT_ENABLED`` is an error. Of two keys for
+    ``store`` that is given as a URL is completed. None, an empty string and an empty collection mean that a
+    key is not set, except for ``RATELIMIT_HEADERS``; an empty ``RATELIMIT_ENABLED`` and an empty string in
+    place of limits are errors. Of two keys for
     one option our own takes precedence (``RATELIMIT_ALGORITHM``, ``RATELIMIT_HEADERS``,
     ``RATELIMIT_ON_ERROR``), and a fallback in memory takes precedence over ``RATELIMIT_SWALLOW_ERRORS``.
 
@@ -88,7 +90,10 @@ def read(config: Mapping[str, Any], given: Mapping[str, object] = MappingProxyTy
 def _is_set(config: Mapping[str, Any], key: str) -> bool:
     if key not in config or key == "RATELIMIT_HEADERS":
         return key in config
-    return config[key] is not None if key == "RATELIMIT_ENABLED" else is_set(config[key])
+    value = config[key]
+    if key == "RATELIMIT_ENABLED" or (key in _KEYS_OF_LIMITS and value == ""):
+        return value is not None
+    return is_set(value)
 
 
 def _warn_of_unknown(config: Mapping[str, Any]) -> None:
@@ -184,7 +189,7 @@ def _headers_enabled(key: str, value: Any) -> str | None:
 
 
 def _on_error(key: str, value: Any) -> str | None:
-    return _one_of(key, value, ON_ERROR)
+    return _one_of(key, value, get_args(OnError))
 
 
 def _swallow_errors(key: str, value: Any) -> str:
@@ -192,7 +197,7 @@ def _swallow_errors(key: str, value: Any) -> str:
 
 
 def _fallback(_key: str, value: Any) -> Options:
-    return {"in_memory_fallback": value, "on_error": "local"} if value else {}
+    return {"in_memory_fallback": value, "on_error": "local"}
 
 
 def _fallback_enabled(key: str, value: Any) -> Options:
@@ -269,6 +274,8 @@ _SINGLE: dict[str, _Key] = {
     "RATELIMIT_IPV6_PREFIX": _option("ipv6_prefix", _ipv6_prefix),
 }
 """All keys that are read by themselves; of two for the same option the later takes precedence."""
+
+_KEYS_OF_LIMITS = frozenset(key for key, known in _SINGLE.items() if known.option in LIMITS)
 
 _HEADER_NAMES = {
     "RATELIMIT_HEADER_LIMIT": "limit",

@@ -135,21 +135,21 @@ class RequestLedger:
             _, call, decision = answer
             if call.refundable:
                 self.may_refund = True
-            if (not decision or call.has_shadows) and self.note_refusal(answer):
+            if (not decision or call.has_shadows) and self.record_refusal(answer):
                 self._roll_back(answers[before:-1])
                 return self.refusal
         return None
 
-    def note_refusal(self, answer: StoreAnswer) -> bool:
-        """Note a refusal, in shadow or not; return whether the request is refused."""
+    def record_refusal(self, answer: StoreAnswer) -> bool:
+        """Record a refusal, in shadow or not; return whether the request is refused."""
         if answer.refuses:
             self.refusal = Refusal.of(answer)
             return True
         if answer.refuses_in_shadow:
-            self.note_refusal_in_shadow(answer.call.shown(answer.decision))
+            self.report_shadow_refusal(answer.call.shown(answer.decision))
         return False
 
-    def note_refusal_in_shadow(self, decision: Decision) -> None:
+    def report_shadow_refusal(self, decision: Decision) -> None:
         """Log a refusal that changes nothing."""
         _log.info("would have been refused, were it not in shadow: %r", decision)
 

@@ -87,12 +87,14 @@ class LimitsByPath:
         """
         _check_names(options)
         _check_kinds(routes, exempt)
+        if limits == "":
+            raise InvalidLimit("limits='' is not a limit: leave it out where only routes= have limits")
         if not is_set(limits) and not routes:
             raise ValueError(
                 "a middleware limits nothing without limits= or routes=, as in limits='100/minute'"
             )
         settings = _settings(limits, options).completed({})
-        settings.check()
+        settings.check(application="limits")
         self.rate_limit = AppRateLimit(settings, settings.options.get("key_prefix") or "")
         self._everywhere = self._plan(settings, CounterScope("application", (), "application", "", ""))
         patterns = [_Pattern.read(text) for text in routes or ()]
@@ -109,7 +111,7 @@ class LimitsByPath:
             if not is_set(value):
                 raise InvalidLimit(f"routes[{pattern!r}] has no limit: name what is not limited in exempt=")
             own = Settings({**settings.options, "application_limits": taking_request(value)}, 1)
-            own.check()
+            own.check(application=f"routes[{pattern!r}]")
             plans.append(self._plan(own, CounterScope("route", (pattern, "1"), name, pattern, "")))
         return plans
 

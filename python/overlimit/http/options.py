@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from overlimit import InvalidLimit
 from overlimit._options import is_set
-from overlimit.http.callables import check_callable, fingerprint, shown
+from overlimit.http.callables import check_callable, expected_function, fingerprint, shown
 from overlimit.http.identifiers import Anonymous, Combined, Identify, Key, ReadsRequest
 from overlimit.http.storage_urls import hides_passwords
 from overlimit.limiter import OnError
@@ -25,6 +25,7 @@ __all__ = [
     "ReadLimits",
     "Scope",
     "check_anonymous",
+    "check_on_error",
     "check_switch",
     "counted_method",
     "hashable",
@@ -106,20 +107,19 @@ class LimitOptions:
         _check_cost(self.cost)
         _check_name(self.name)
         check_anonymous(self.anonymous)
-        if self.on_error is not None and self.on_error not in get_args(OnError):
-            raise ValueError(f"on_error must be one of {', '.join(get_args(OnError))}, not {self.on_error!r}")
+        check_on_error(self.on_error)
 
     def _check_functions(self, arguments: int) -> None:
         if not isinstance(self.identifiers, ReadsRequest):
             check_callable("identifiers", self.identifiers, arguments)
         check_callable("exempt_when", self.exempt_when, arguments)
-        check_callable("deduct_when", self.deduct_when, 1 + arguments)
-        check_callable("on_breach", self.on_breach, 1 + arguments)
+        check_callable("deduct_when", self.deduct_when, arguments, of="the response")
+        check_callable("on_breach", self.on_breach, arguments, of="the decision")
         if callable(self.error_message):
             check_callable("error_message", self.error_message, arguments)
         if callable(self.cost):
             check_callable("cost", self.cost, arguments)
-        _check_scope(self.scope, 1 + arguments)
+        _check_scope(self.scope, arguments)
 
 
 @hides_passwords
@@ -174,13 +174,10 @@ _EMPTY_IS_NOT_SET = frozenset(
 """Options for which None and empty values mean that they are not set, as in Flask-Limiter."""
 
 
-_SHAPES = ("without parameters", "of the request")
-
-
-def identify_by(identifiers: object, key_func: object, parameters: int = 0) -> Identify | None:
+def identify_by(identifiers: object, key_func: object, arguments: int = 0) -> Identify | None:
     """Return the function that the options of these names stand for; None: neither is set.
 
-    ``parameters`` is the number of parameters of such a function.
+    ``arguments`` is the number of arguments for the request with which it is called.
 
     Raises
     ------
@@ -193,12 +190,12 @@ def identify_by(identifiers: object, key_func: object, parameters: int = 0) -> I
             "several"
         )
     if not is_set(key_func):
-        return as_identify("identifiers", identifiers, parameters)
-    check_callable("key_func", key_func, parameters)
+        return as_identify("identifiers", identifiers, arguments)
+    check_callable("key_func", key_func, arguments)
     return Key(key_func)  # type: ignore[arg-type]
 
 
-def as_identify(name: str, given: object, parameters: int = 0) -> Identify | None:
+def as_identify(name: str, given: object, arguments: int = 0) -> Identify | None:
     """Return the function that an option stands for, one for a whole list; None: it is not set.
 
     Raises
@@ -209,16 +206,16 @@ def as_identify(name: str, given: object, parameters: int = 0) -> Identify | Non
     if not is_set(given):
         return None
     if isinstance(given, (list, tuple)):
-        return Combined(_as_function(f"each of {name}", member, parameters) for member in given)
-    return _as_function(name, given, parameters)
+        return Combined(_as_function(f"each of {name}", member, arguments) for member in given)
+    return _as_function(name, given, arguments)
 
 
-def _as_function(name: str, given: object, parameters: int) -> Identify:
+def _as_function(name: str, given: object, arguments: int) -> Identify:
     if isinstance(given, ReadsRequest):
         return given
     if not callable(given):
-        raise TypeError(f"{name} must be a function {_SHAPES[parameters]}, not {given!r}")
-    check_callable(name, given, parameters)
+        raise TypeError(f"{name} must be {expected_function(arguments)}, not {given!r}")
+    check_callable(name, given, arguments)
     return given
 
 
@@ -281,6 +278,12 @@ def check_anonymous(anonymous: object) -> None:
         raise ValueError(f"anonymous must be 'share' or 'exempt', not {anonymous!r}")
 
 
+def check_on_error(on_error: object) -> None:
+    """Raise ValueError unless it is None or says what happens when the store fails."""
+    if on_error is not None and on_error not in get_args(OnError):
+        raise ValueError(f"on_error must be one of {', '.join(get_args(OnError))}, not {on_error!r}")
+
+
 def _check_part(part: LimitsLike | Dynamic, read: ReadLimits, algorithm: str | None, arguments: int) -> None:
     if is_dynamic(part):
         return check_callable("what names limits during a request", part, arguments)
@@ -294,13 +297,13 @@ def _check_part(part: LimitsLike | Dynamic, read: ReadLimits, algorithm: str | N
     return None
 
 
-def _check_scope(scope: object, parameters: int) -> None:
-    if isinstance(scope, int):
-        raise TypeError(
-            f"scope must be a text or a function of the endpoint, not {scope}: write scope='{scope}'"
-        )
-    if scope is not None and not isinstance(scope, str):
-        check_callable("scope", scope, parameters)
+def _check_scope(scope: object, arguments: int) -> None:
+    if scope is None or isinstance(scope, str):
+        return
+    if not callable(scope):
+        instead = f": write scope='{scope}'" if isinstance(scope, int) else ""
+        raise TypeError(f"scope must be a string or a function of the endpoint, not {scope!r}{instead}")
+    check_callable("scope", scope, arguments, of="the endpoint")
 
 
 def _check_cost(cost: object) -> None:

@@ -15,7 +15,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from overlimit import Decision
-from overlimit.http.fields import RETRY_AFTER, given_seconds, retry_after_seconds
+from overlimit.http.fields import given_seconds, retry_after_seconds
 from overlimit.http.rules import ResolvedRule, Role
 
 if TYPE_CHECKING:
@@ -29,9 +29,11 @@ __all__ = [
     "RefusalResponse",
     "accepted_media_type",
     "explained",
+    "limit_exceeded",
     "quota_exceeded",
     "refusal_response",
     "retry_after_instead",
+    "status_code",
     "store_failed",
 ]
 
@@ -43,6 +45,7 @@ and a browser, which prefers it, gets ``text/html``.
 """
 
 _HTML = "text/html"
+_STATUS = re.compile(r"[1-5][0-9]{2}( [^\r\n]*)?")
 _QUALITY = re.compile(r"[0-9]*\.?[0-9]+|[0-9]+\.")
 _QUOTA_EXCEEDED = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 
@@ -66,6 +69,11 @@ class Refusal(NamedTuple):
     def store_failed(self) -> bool:
         """Whether the store failed, and ``on_error`` is ``"deny"``."""
         return self.decision.source == "error"
+
+    @property
+    def retry_after_name(self) -> str:
+        """The name of its Retry-After field, as the RateLimit that refused has it."""
+        return self.rules[0].retry_after_name if self.rules else self.call.retry_after_name
 
     def call_hooks(self, arguments: tuple[Any, ...]) -> list[object]:
         """Call all ``on_breach`` hooks and return their results; the last response among them answers."""
@@ -93,12 +101,11 @@ class Refusal(NamedTuple):
 
     def response(self, accept: str | None, arguments: tuple[Any, ...]) -> RefusalResponse:
         """Return the whole answer to a request with this ``Accept`` field, unless a hook gave another."""
-        problem = store_failed() if self.store_failed else self._quota_exceeded(arguments)
-        return refusal_response(problem, self.decision, accept, self.call.retry_after_name)
+        problem = store_failed() if self.store_failed else self._limit_exceeded(arguments)
+        return refusal_response(problem, self.decision, accept, self.retry_after_name)
 
-    def _quota_exceeded(self, arguments: tuple[Any, ...]) -> Problem:
-        detail = self.message(arguments) or explained(retry_after_seconds(self.decision))
-        return quota_exceeded(detail, self.violated())
+    def _limit_exceeded(self, arguments: tuple[Any, ...]) -> Problem:
+        return limit_exceeded(self.decision, self.message(arguments), self.violated())
 
 
 class RefusalResponse(NamedTuple):
@@ -110,9 +117,9 @@ class RefusalResponse(NamedTuple):
 
 
 def refusal_response(
-    problem: Problem, decision: Decision, accept: str | None, retry_after_name: str = RETRY_AFTER
+    problem: Problem, decision: Decision, accept: str | None, retry_after_name: str
 ) -> RefusalResponse:
-    """Write a refusal in the media type that the request accepts, with its Retry-After."""
+    """Write a refusal in the media type that the request accepts, with Retry-After under the given name."""
     media_type = accepted_media_type(accept)
     body = problem.body(media_type).encode()
     fields = [("Content-Type", media_type), ("Content-Length", str(len(body)))]
@@ -131,6 +138,23 @@ def retry_after_instead(decision: Decision, present: str | None) -> str | None:
     seconds = retry_after_seconds(decision)
     given = given_seconds(present, decision.time)
     return str(seconds) if seconds is not None and (given is None or given < seconds) else None
+
+
+def status_code(status: object) -> int:
+    """Return the number of a WSGI status that the answer of ``on_breach`` has.
+
+    Raises
+    ------
+    TypeError, ValueError
+        It is no status.
+    """
+    if isinstance(status, str) and _STATUS.fullmatch(status):
+        return int(status[:3])
+    message = (
+        "the app that on_breach returned must answer with a status from 100 to 599, as in "
+        f"'429 Too Many Requests', not {status!r}"
+    )
+    raise ValueError(message) if isinstance(status, str) else TypeError(message)
 
 
 @dataclass(frozen=True)
@@ -190,6 +214,11 @@ def quota_exceeded(detail: str, violated_policies: Iterable[str] = ()) -> Proble
         type=_QUOTA_EXCEEDED,
         violated_policies=tuple(dict.fromkeys(violated_policies)),
     )
+
+
+def limit_exceeded(decision: Decision, message: str | None, violated_policies: Iterable[str]) -> Problem:
+    """Return the body of a 429 with this message, or else with a sentence on what the decision means."""
+    return quota_exceeded(message or explained(retry_after_seconds(decision)), violated_policies)
 
 
 def store_failed(detail: str = "The rate limit cannot be checked right now.") -> Problem:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from overlimit import InvalidLimit, Limiter
 from overlimit._options import is_set
 from overlimit.http.callables import shown
-from overlimit.http.fields import Item
+from overlimit.http.fields import RETRY_AFTER, Item
 from overlimit.http.identifiers import Identify, with_addresses
 from overlimit.http.options import Cost, Dynamic, LimitOptions, counted_method, hashable, is_dynamic
 from overlimit.http.policy_names import policy_name, shown_name
@@ -109,6 +109,8 @@ class ResolvedRule(NamedTuple):
     """Whether the ``RateLimit`` fields show it, if it is enforced."""
     skips_anonymous: bool = False
     """Whether it does not hold for requests without an identifier."""
+    retry_after_name: str = RETRY_AFTER
+    """The name of the Retry-After field of its refusals."""
 
     @property
     def is_shown(self) -> bool:
@@ -292,6 +294,7 @@ class Rule(NamedTuple):
             options.error_message,
             rate_limit.in_fields,
             self.skips_anonymous,
+            rate_limit.header_names.retry_after,
         )
 
     def _limiter(self, kind: type[Limiter], limits: tuple[Limit, ...], name: str) -> Limiter:

@@ -6,7 +6,7 @@ import inspect
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from types import NoneType
-from typing import Any, Literal, TypedDict, TypeVar, cast, get_args
+from typing import Any, Literal, TypedDict, TypeVar, cast
 
 from overlimit import InvalidLimit
 from overlimit._caller import frames_to_caller
@@ -15,19 +15,21 @@ from overlimit.clocks import ClockLike
 from overlimit.http import configuration
 from overlimit.http.addresses import Proxies, checked_ipv6_prefix
 from overlimit.http.callables import check_callable
-from overlimit.http.configuration import MOVING_WINDOW, algorithm_of
+from overlimit.http.configuration import LIMITS, MOVING_WINDOW, algorithm_of
 from overlimit.http.fields import HeaderNames, checked_header_name
-from overlimit.http.identifiers import Anonymous, Identify
+from overlimit.http.identifiers import Anonymous, Identify, Key, ReadsRequest
 from overlimit.http.options import (
     Cost,
     LimitOptions,
     LimitsValue,
     check_anonymous,
+    check_on_error,
     check_switch,
     parts_of,
 )
 from overlimit.limiter import OnError
 from overlimit.limits import Limit, LimitsLike, SlidingLog, SlidingWindow, as_limits
+from overlimit.limits.quantities import share_of_all
 from overlimit.limits.registry import algorithm_named
 from overlimit.stores import Store
 
@@ -93,14 +95,19 @@ class Settings:
         given = {
             name: value
             for name, value in options.items()
-            if is_set(value) or name == "headers" or (name == "enabled" and value is not None)
+            if is_set(value)
+            or name == "headers"
+            or (name == "enabled" and value is not None)
+            or (name in LIMITS and value == "")
         }
         self.options = cast(AllOptions, given)
         self.arguments = arguments
         self._checked: dict[LimitsLike, tuple[Limit, ...]] = {}
 
-    def check(self) -> None:
+    def check(self, application: str = "application_limits (RATELIMIT_APPLICATION)") -> None:
         """Check what can be checked without the app.
+
+        ``application`` is what error messages call the limits of the whole app.
 
         Raises
         ------
@@ -111,21 +118,34 @@ class Settings:
         """
         for name, options in {
             "default_limits (RATELIMIT_DEFAULT)": self.default,
-            "application_limits (RATELIMIT_APPLICATION)": self.application,
+            application: self.application,
             "meta_limits (RATELIMIT_META)": self.meta,
             "in_memory_fallback (RATELIMIT_IN_MEMORY_FALLBACK)": self.fallback,
         }.items():
             self._check_limits(name, options)
         check_anonymous(self.options.get("anonymous"))
         self._check_functions()
+        self._check_counting()
         self._check_switches()
         self._check_choices()
         self._check_clock()
         self._check_addresses()
 
     def _check_functions(self) -> None:
-        check_callable("on_breach", self.options.get("on_breach"), 1 + self.arguments)
-        check_callable("on_meta_breach", self.options.get("on_meta_breach"), 1 + self.arguments)
+        for name in ("on_breach", "on_meta_breach"):
+            check_callable(name, self.options.get(name), self.arguments, of="the decision")
+        identifier = self.options.get("request_identifier")
+        check_callable("RATELIMIT_REQUEST_IDENTIFIER", identifier, self.arguments)
+        identify = self.options.get("identifiers")
+        if isinstance(identify, Key) and not isinstance(identify.function, ReadsRequest):
+            check_callable("key_func (RATELIMIT_KEY_FUNC)", identify.function, self.arguments)
+
+    def _check_counting(self) -> None:
+        prefix, share = self.options.get("key_prefix"), self.options.get("local_share")
+        if not isinstance(prefix, (str, NoneType)):
+            raise TypeError(f"key_prefix must be a string, not {prefix!r}")
+        if share is not None:
+            share_of_all(share, "local_share")
 
     def _check_switches(self) -> None:
         options = cast(dict[str, object], self.options)
@@ -133,7 +153,8 @@ class Settings:
             check_switch(name, options.get(name, False))
 
     def _check_choices(self) -> None:
-        algorithm, on_error = self.options.get("algorithm"), self.options.get("on_error")
+        algorithm = self.options.get("algorithm")
+        check_on_error(self.options.get("on_error"))
         if algorithm is not None:
             algorithm_named(algorithm)
         headers, names = self.options.get("headers"), self.options.get("header_names")
@@ -143,8 +164,6 @@ class Settings:
             raise TypeError(f"header_names must be a HeaderNames, not {names!r}")
         for name in names or ():
             checked_header_name(name)
-        if on_error is not None and on_error not in get_args(OnError):
-            raise ValueError(f"on_error must be one of {', '.join(get_args(OnError))}, not {on_error!r}")
 
     def _check_clock(self) -> None:
         clock = self.options.get("clock")
@@ -157,6 +176,8 @@ class Settings:
         checked_ipv6_prefix(64 if prefix is None else prefix)
 
     def _check_limits(self, name: str, options: LimitOptions) -> None:
+        if options.parts == ("",):
+            raise InvalidLimit(f"{name}: '' is not a limit: leave it out, or give None, if there are none")
         try:
             options.check(self._checking, self.arguments)
         except InvalidLimit as error:

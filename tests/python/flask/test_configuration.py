@@ -165,6 +165,30 @@ def test_names_of_headers_are_checked_at_once():
         RateLimit(header_names={"limit": "X-L"})
 
 
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"key_prefix": 5}, TypeError, "key_prefix must be a string, not 5"),
+        ({"key_prefix": b"shop"}, TypeError, "key_prefix must be a string, not b'shop'"),
+        ({"local_share": "half"}, InvalidLimit, "local_share must be a number above 0 and at most 1"),
+        ({"local_share": 2}, InvalidLimit, "local_share must be a number above 0 and at most 1, not 2"),
+        ({"default_limits_deduct_when": 5}, TypeError, "must be a function of the response, not 5"),
+        ({"on_breach": 5}, TypeError, "on_breach must be a function of the decision, not 5"),
+    ],
+)
+def test_an_option_of_a_wrong_type_is_an_error_when_it_is_given(options, error, message):
+    with pytest.raises(error, match=message):
+        RateLimit(**options)
+
+
+@pytest.mark.parametrize("key", ["RATELIMIT_KEY_FUNC", "RATELIMIT_REQUEST_IDENTIFIER"])
+def test_a_function_in_the_configuration_is_checked_when_the_app_is_set_up(key):
+    app = Flask("site")
+    app.config[key] = lambda request: "me"
+    with pytest.raises(TypeError, match=f"{key}.* must be a function without parameters; .*called like that"):
+        RateLimit(app)
+
+
 def test_an_unknown_algorithm_is_an_error_at_once():
     with pytest.raises(InvalidLimit, match="algorithm"):
         RateLimit(algorithm="leaky")

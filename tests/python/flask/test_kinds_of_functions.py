@@ -227,7 +227,7 @@ def test_a_function_that_needs_an_argument_is_an_error_where_it_is_written(place
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("function", ASYNC, ids=["function", "partial", "object", "method"])
 def test_an_async_function_is_an_error_where_it_is_written(place, function):
-    with pytest.raises(TypeError, match="async"):
+    with pytest.raises(TypeError, match="coroutine function"):
         PLACES[place](function)
 
 
@@ -236,10 +236,10 @@ def test_an_async_hook_is_an_error_where_it_is_written(option):
     async def hook(given):
         return given
 
-    with pytest.raises(TypeError, match=f"{option} must be .*async"):
+    with pytest.raises(TypeError, match=f"{option} must be .*coroutine function"):
         rate_limit("1/minute", **{option: hook})
     if option == "on_breach":
-        with pytest.raises(TypeError, match=r"on_breach must be .*async"):
+        with pytest.raises(TypeError, match=r"on_breach must be .*coroutine function"):
             RateLimit(on_breach=hook)
 
 

@@ -17,6 +17,7 @@ THEIR_EMPTY = [None, "", ()]
 OF_LIMITER = set(inspect.signature(flask_limiter.Limiter).parameters) & set(
     inspect.signature(RateLimit).parameters
 )
+LIMITS = {"default_limits", "application_limits", "meta_limits", "in_memory_fallback"}
 THEIRS = sorted(OF_LIMITER - {"app", "key_func", "enabled"})
 OF_LIMIT = sorted(
     set(inspect.signature(flask_limiter.Limiter.limit).parameters)
@@ -35,8 +36,15 @@ def ask(app, times):
     return [client.get("/").status_code for _ in range(times)]
 
 
-@pytest.mark.parametrize("empty", EMPTY, ids=repr)
-@pytest.mark.parametrize("option", [*THEIRS, "identifiers", "store", "anonymous"])
+@pytest.mark.parametrize(
+    ("option", "empty"),
+    [
+        (option, empty)
+        for option in [*THEIRS, "identifiers", "store", "anonymous"]
+        for empty in EMPTY
+        if not (option in LIMITS and empty == "")
+    ],
+)
 def test_an_empty_option_is_not_set(option, empty, clock):
     app = make_app()
     others = {"default_limits": "1/minute"} if option != "default_limits" else {}
@@ -54,7 +62,7 @@ def test_flask_limiter_takes_an_empty_option_for_not_set(option, empty):
 
 
 @pytest.mark.parametrize("option", ["default_limits", "application_limits", "meta_limits"])
-@pytest.mark.parametrize("empty", EMPTY, ids=repr)
+@pytest.mark.parametrize("empty", [None, [], ()], ids=repr)
 def test_the_configuration_says_it_where_the_option_does_not(option, empty, clock):
     app = make_app()
     key = {"default_limits": "DEFAULT", "application_limits": "APPLICATION", "meta_limits": "META"}[option]
@@ -92,6 +100,20 @@ def test_an_empty_limit_is_an_error_that_says_what_to_write(value):
 def test_an_empty_limit_among_the_defaults_is_an_error():
     with pytest.raises(InvalidLimit, match=r"default_limits .*is not a limit"):
         RateLimit(default_limits=["5/minute", ""])
+
+
+@pytest.mark.parametrize("option", sorted(LIMITS))
+def test_an_empty_string_as_limits_is_an_error(option):
+    key = {"default_limits": "DEFAULT", "application_limits": "APPLICATION", "meta_limits": "META"}.get(
+        option, "IN_MEMORY_FALLBACK"
+    )
+    message = rf"{option} \(RATELIMIT_{key}\): '' is not a limit: leave it out"
+    with pytest.raises(InvalidLimit, match=message):
+        RateLimit(**{option: ""})
+    app = make_app()
+    app.config[f"RATELIMIT_{key}"] = ""
+    with pytest.raises(InvalidLimit, match=message):
+        RateLimit(app)
 
 
 def test_a_function_says_by_an_empty_text_that_nothing_holds(make_site):

@@ -285,6 +285,60 @@ def test_of_several_refusals_the_one_that_is_answered_counts(make_site, own, clo
     assert "Retry-After" not in site.open("/", headers={"X-First": "1"}).headers
 
 
+def as_they_are(error):
+    return error
+
+
+def with_another_body(error):
+    response = error.get_response(request.environ)
+    response.set_data("wait")
+    return response
+
+
+def with_its_fields(error):
+    return "wait", error.code, error.get_headers()
+
+
+def with_none_of_its_fields(error):
+    return "wait", error.code
+
+
+@pytest.mark.parametrize("where", ["option", "configuration"])
+@pytest.mark.parametrize("accept", ["*/*", "application/json", "text/html"])
+@pytest.mark.parametrize(
+    "handler", [None, as_they_are, with_another_body, with_its_fields, with_none_of_its_fields]
+)
+@pytest.mark.parametrize("status", [429, 503])
+def test_the_time_is_in_the_field_that_settings_name_and_in_no_other(clock, where, accept, handler, status):
+    app = Flask("site")
+    store = "memory://" if status == 429 else "redis://127.0.0.1:1/0?timeout=1"
+    app.config["RATELIMIT_HEADER_RETRY_AFTER"] = "X-Wait" if where == "configuration" else "X-Other"
+    names = HeaderNames(retry_after="X-Wait") if where == "option" else None
+    RateLimit(app, default_limits="1/minute", store=store, on_error="deny", header_names=names, clock=clock)
+    app.get("/")(lambda: "ok")
+    if handler is not None:
+        app.register_error_handler(status, handler)
+    client = app.test_client()
+    client.get("/")
+    response = client.get("/", headers={"Accept": accept})
+    assert response.status_code == status
+    assert len(response.headers.getlist("X-Wait")) == 1
+    assert "Retry-After" not in response.headers
+
+
+def test_of_several_rate_limits_the_one_that_refused_names_the_field(store, clock):
+    app = Flask("site")
+    RateLimit(app, store=store, clock=clock, default_limits="9/minute")
+    names = HeaderNames(retry_after="X-Wait")
+    RateLimit(app, store=store, clock=clock, default_limits="1/minute", header_names=names)
+    app.get("/")(lambda: "ok")
+    client = app.test_client()
+    response = [client.get("/") for _ in range(2)][1]
+    assert response.status_code == 429
+    assert "X-Wait" in response.headers
+    assert "Retry-After" not in response.headers
+
+
 def test_a_store_that_failed_may_be_told_by_hand(make_site, own):
     site = make_site()
     site.app.register_error_handler(503, lambda error: ("closed", 503))

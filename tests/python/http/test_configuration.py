@@ -102,8 +102,18 @@ def test_what_is_neither_true_nor_false_is_an_error(key, value):
         one(key, value)
 
 
-@pytest.mark.parametrize("value", ["", [], ()])
-@pytest.mark.parametrize("key", sorted(set(KEYS) - {"RATELIMIT_HEADERS", "RATELIMIT_ENABLED"}))
+LIMITS = {"RATELIMIT_DEFAULT", "RATELIMIT_APPLICATION", "RATELIMIT_META", "RATELIMIT_IN_MEMORY_FALLBACK"}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (key, value)
+        for key in sorted(set(KEYS) - {"RATELIMIT_HEADERS", "RATELIMIT_ENABLED"})
+        for value in ("", [], ())
+        if not (key in LIMITS and value == "")
+    ],
+)
 def test_an_empty_value_is_not_set(key, value):
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -363,6 +363,50 @@ def test_wrong_patterns_are_errors_that_say_what_to_write(options, error, messag
 
 
 @pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"limits": 5}, InvalidLimit, "^limits: limits must be"),
+        ({"limits": "", "routes": {"/": "1/s"}}, InvalidLimit, "limits='' is not a limit: leave it out"),
+        ({"limits": "1/s", "routes": {"/a": 5}}, InvalidLimit, r"^routes\['/a'\]: limits must be"),
+        ({"limits": "1/s", "key_prefix": 5}, TypeError, "key_prefix must be a string, not 5"),
+        ({"limits": "1/s", "deduct_when": 5}, TypeError, r"of the response, and of the request .*, not 5$"),
+        ({"limits": "1/s", "on_breach": 5}, TypeError, r"of the decision, and of the request .*, not 5$"),
+        ({"limits": "1/s", "identifiers": 5}, TypeError, "of the request, or without parameters, not 5"),
+        ({"limits": "1/s", "deduct_when": lambda: True}, TypeError, "deduct_when must be .*called like that"),
+    ],
+)
+def test_wrong_options_are_named_as_they_were_given(options, error, message):
+    with pytest.raises(error, match=message):
+        RateLimitMiddleware(hello, **options)
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (429, TypeError),
+        (b"429 Too Many Requests", TypeError),
+        (None, TypeError),
+        ("", ValueError),
+        ("Too Many Requests", ValueError),
+        ("42", ValueError),
+        ("4290", ValueError),
+        ("099 Early", ValueError),
+        ("600 Late", ValueError),
+        ("429 Too\r\nMany", ValueError),
+    ],
+)
+def test_an_answer_of_on_breach_without_a_status_is_an_error_that_says_what_to_write(status, error):
+    def answer(environ, start_response):
+        start_response(status, [])
+        return [b""]
+
+    environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/", "REMOTE_ADDR": "192.0.2.1"}
+    middleware = RateLimitMiddleware(hello, limits="0/minute; 1/hour", on_breach=lambda _: answer)
+    with pytest.raises(error, match=r"status from 100 to 599, as in '429 Too Many Requests', not "):
+        middleware(environ, lambda *_: None)
+
+
+@pytest.mark.parametrize(
     ("first", "later"),
     [
         ("/*", "/login"),
