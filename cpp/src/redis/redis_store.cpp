@@ -101,7 +101,7 @@ struct RedisStore::Core {
   }
 
   /// Calls a server, and says in a StoreTimeout how long the timeout is.
-  Reply naming_timeout(const auto& call) const {
+  [[nodiscard]] Reply naming_timeout(const auto& call) const {
     try {
       return call();
     } catch (const StoreTimeout& error) {

@@ -25,26 +25,26 @@ bool close_in_children() {
 
 OpenDescriptors::Entry* OpenDescriptors::add(int fd) {
   Entry* entry = reserve();
-  entry->fd.store(fd);
+  entry->fd_.store(fd);
   return entry;
 }
 
 OpenDescriptors::Entry* OpenDescriptors::reserve() {
-  for (Entry* entry = first_.load(); entry != nullptr; entry = entry->next) {
+  for (Entry* entry = first_.load(); entry != nullptr; entry = entry->next_) {
     int none = kNone;
-    if (entry->fd.compare_exchange_strong(none, kReserved)) return entry;
+    if (entry->fd_.compare_exchange_strong(none, kReserved)) return entry;
   }
   auto entry = std::make_unique<Entry>();
-  entry->fd.store(kReserved);
-  entry->next = first_.load();
-  while (!first_.compare_exchange_weak(entry->next, entry.get())) {
+  entry->fd_.store(kReserved);
+  entry->next_ = first_.load();
+  while (!first_.compare_exchange_weak(entry->next_, entry.get())) {
   }
   return entry.release();
 }
 
 void OpenDescriptors::close_all() noexcept {
-  for (Entry* entry = first_.load(); entry != nullptr; entry = entry->next) {
-    const int fd = entry->fd.exchange(kNone);
+  for (Entry* entry = first_.load(); entry != nullptr; entry = entry->next_) {
+    const int fd = entry->fd_.exchange(kNone);
     if (fd >= 0) ::close(fd);
   }
 }

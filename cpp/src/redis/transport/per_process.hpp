@@ -19,8 +19,8 @@ class OpenDescriptors {
  public:
   class Entry {
     friend class OpenDescriptors;
-    std::atomic<int> fd{kNone};
-    Entry* next = nullptr;
+    std::atomic<int> fd_{kNone};
+    Entry* next_ = nullptr;
   };
 
   constexpr OpenDescriptors() = default;
@@ -31,7 +31,7 @@ class OpenDescriptors {
   /// until it is removed.
   [[nodiscard]] Entry* add(int fd);
   /// To be called right before the descriptor is closed, with no fork() in between.
-  static void remove(Entry* entry) noexcept { entry->fd.store(kNone); }
+  static void remove(Entry* entry) noexcept { entry->fd_.store(kNone); }
 
   /// In a child: closes its copies of all descriptors, which leaves the parent's connections undisturbed.
   void close_all() noexcept;
