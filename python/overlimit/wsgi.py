@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from overlimit.http.builtin import by_address, by_cookie, by_header, by_json, by_user, by_user_or_address
 from overlimit.http.fields import HeaderNames
 from overlimit.http.ledger import RequestLedger
 from overlimit.http.middleware import Exempt, LimitsByPath, MiddlewareOptions, checks_arguments
 from overlimit.http.options import LimitsValue
-from overlimit.http.ready_made import by_address, by_cookie, by_header, by_json, by_user, by_user_or_address
 from overlimit.http.refusals import Refusal, retry_after_instead, status_code
 from overlimit.limiter import warn_of_other_processes
 
@@ -51,7 +51,7 @@ class RateLimitMiddleware:
     Parameters
     ----------
     limits
-        Hold for all requests of an identifier together: a text, a limit, a function that returns one of
+        Hold for all requests of an identifier together: a string, a limit, a function that returns one of
         these, or a list. Optional if there are ``routes``.
     routes
         Limits by pattern: ``{"/login": "5/minute", "POST /upload/*": "10/hour"}``. The first that matches
@@ -240,5 +240,5 @@ def _name_of(app: WSGIApplication) -> str:
 
 
 def _text(path: str) -> str:
-    """Return a path as text: servers decode its UTF-8 as Latin-1."""
+    """Return a path as it was written: servers decode its UTF-8 as Latin-1."""
     return path.encode("latin-1", "replace").decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""Rate limits for Flask: the extension, the decorator, and ready-made identifiers."""
+"""Rate limits for Flask: the extension, the decorator, and built-in identifiers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from overlimit.flask.identifiers import (
     get_identifiers,
 )
 from overlimit.flask.migration_hints import OF_MODULE
-from overlimit.http.decorations import ExemptionScope
+from overlimit.http.applied_limits import ExemptionScope
 from overlimit.http.fields import HeaderNames
 
 if not TYPE_CHECKING:

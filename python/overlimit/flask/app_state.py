@@ -20,7 +20,7 @@ from overlimit.flask.identifiers import BY_DEFAULT, CURRENT
 from overlimit.flask.proxies import without_proxies
 from overlimit.flask.routes import check_methods, find_route, limited_routes, routes_of
 from overlimit.http.app_rate_limits import AppRateLimits, RateLimitHandle
-from overlimit.http.decorations import Decoration, LimitedFunction
+from overlimit.http.applied_limits import AppliedLimit, LimitedFunction
 from overlimit.http.ledger import RequestLedger
 from overlimit.http.precedence import check_registered
 from overlimit.http.reports import LimitedRoute
@@ -61,7 +61,7 @@ class Ledger(RequestLedger):
             refuse(refusal)
 
     def report_shadow_refusal(self, decision: Decision) -> None:
-        """Log a refusal that changes nothing, and send the signal."""
+        """Log that limits in shadow would have refused the request, and send the signal."""
         super().report_shadow_refusal(decision)
         rate_limited.send(this_app(), decision=decision)
 
@@ -128,12 +128,12 @@ class AppState:
             The request is refused.
         """
         ledger = self._ledger(asked)
-        if function.decorations[0] not in ledger.plan.decorations:
+        if function.applied_limits[0] not in ledger.plan.applied_limits:
             self._enforce_stores(self.plans.of_function(function, *_counted_place(asked)), ledger, asked)
         elif function.is_innermost:
             ledger.enforce()
 
-    def enforce_block(self, decoration: Decoration, asked: Request) -> None:
+    def enforce_block(self, applied: AppliedLimit, asked: Request) -> None:
         """Decide the request by the limits of a ``with`` block.
 
         Raises
@@ -141,7 +141,7 @@ class AppState:
         RateLimitExceeded, StoreFailed
             The request is refused.
         """
-        stores = self.plans.of_block(decoration, *_counted_place(asked))
+        stores = self.plans.of_block(applied, *_counted_place(asked))
         self._enforce_stores(stores, self._ledger(asked), asked)
 
     def _enforce_stores(self, stores: tuple[StorePlan, ...], ledger: Ledger, asked: Request) -> None:

@@ -1,4 +1,4 @@
-"""``flask limits``: what limits an app has, how an identifier stands under them, and its fresh start."""
+"""``flask limits``: lists the limits of an app, shows what an identifier has left, and resets it."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ _identifier = click.argument("identifier")
 def list_limits(as_json: bool) -> None:
     """List the limits of every route, and the routes that nothing protects.
 
-    No store is asked, and no function of the app is called: what one says during a request (limits, costs,
-    conditions, who is counted) is listed by the name of the function. Static files, and limits of plain
+    No store is asked, and no function of the app is called: where one decides during a request (on limits,
+    costs, conditions or identifiers), its name is listed. Static files, and limits of plain
     functions and of with blocks, are not listed.
     """
     rate_limits, routes = _limits_of(this_app())
@@ -102,8 +102,8 @@ def reset_identifier(identifier: str, as_json: bool) -> None:
     """Give IDENTIFIER a fresh start under all limits of the app, locks included, without asking.
 
     IDENTIFIER is written as it is counted: ip:203.0.113.7, ip:2001:db8:1:2::/64 or user:42, unless the app
-    has identifiers of its own. Limits that count by what only a request tells stay as they are, and are
-    named on the standard error. So do those of plain functions and of with blocks.
+    has identifiers of its own. Limits whose counts depend on a request are not reset, but named on the
+    standard error; limits of plain functions and of with blocks are not reset either.
     """
     rate_limits, routes = _limits_of(this_app())
     _warn(rate_limits, identifier)
@@ -118,11 +118,13 @@ def reset_identifier(identifier: str, as_json: bool) -> None:
     else:
         _print(reset_table(identifier, done, left))
     if left:
-        click.echo(f"Not reset, as only a request tells where they count: {', '.join(left)}", err=True)
+        click.echo(
+            f"Not reset, because the names of their counts depend on a request: {', '.join(left)}", err=True
+        )
 
 
 def _limits_of(app: Flask) -> tuple[tuple[AppRateLimit, ...], tuple[LimitedRoute, ...]]:
-    """Return what limits an app, also without a RateLimit, and where."""
+    """Return the RateLimits of an app, the implicit one of `rate_limit` included, and its routes."""
     state = AppState.of(app)
     routes = state.routes()
     rate_limits = tuple(state.rate_limits)
@@ -134,9 +136,11 @@ def _limits_of(app: Flask) -> tuple[tuple[AppRateLimit, ...], tuple[LimitedRoute
 
 
 def _warn(rate_limits: Iterable[AppRateLimit], identifier: str) -> None:
-    """Say on stderr what may make the answer another than the one that was asked for."""
+    """Print hints on why the command may not do what its caller expects."""
     if not identifier:
-        raise click.BadParameter(f"an identifier is not empty; who has none is counted as {ANONYMOUS}")
+        raise click.BadParameter(
+            f"an identifier must not be empty: requests without one are counted as {ANONYMOUS}"
+        )
     for hint in dict.fromkeys(hint for each in rate_limits for hint in _hints(each, identifier)):
         click.echo(f"Hint: {hint}", err=True)
 

@@ -15,14 +15,14 @@ from overlimit.flask.app_state import AppState, Ledger, wait_for_apps
 from overlimit.flask.current import LEDGER, current_request, this_app, this_request
 from overlimit.flask.migration_hints import OF_LIMIT
 from overlimit.flask.proxies import unproxied, without_proxies, without_proxy
-from overlimit.http.callables import shown
-from overlimit.http.decorations import (
-    DECORATIONS,
-    Decoration,
+from overlimit.http.applied_limits import (
+    APPLIED_LIMITS,
+    AppliedLimit,
     LimitedFunction,
-    add_decoration,
-    decorate_group,
+    add_applied_limit,
+    apply_to_group,
 )
+from overlimit.http.callables import shown
 from overlimit.http.identifiers import Anonymous, Identify
 from overlimit.http.options import (
     Cost,
@@ -91,19 +91,19 @@ class LimitDecorator:
     def __call__(self, target: Any) -> Any:
         """Limit a view, a function that a request calls, or all views of a blueprint."""
         target = unproxied(target)
-        # A decorator may be kept and used for several functions, and each gets a decoration of its own.
-        decoration = Decoration(self._options, self._handle)
+        # A decorator may be kept and used for several functions, and each gets an applied limit of its own.
+        applied = AppliedLimit(self._options, self._handle)
         if self._handle is None or not self._handle.was_registered:
             wait_for_apps(self._handle)
         if isinstance(target, Blueprint):
-            decorate_group(target, decoration)
+            apply_to_group(target, applied)
             self._note_change()
             return target
         if isinstance(target, type):
             raise TypeError(f"{target.__name__} is a class: put the limit into its decorators = [...]")
         if not callable(target):
             raise TypeError(f"a limit is put on a function or a blueprint, not on {target!r}")
-        limited = _limited(target, decoration)
+        limited = _limited(target, applied)
         if not has_request_context():
             self._note_change()
         return limited
@@ -128,7 +128,7 @@ class LimitDecorator:
         """
         asked = this_request()
         if asked is not None and asked.method != "OPTIONS":
-            AppState.of(this_app()).enforce_block(Decoration(self._options, self._handle), asked)
+            AppState.of(this_app()).enforce_block(AppliedLimit(self._options, self._handle), asked)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -149,7 +149,7 @@ def rate_limit(value: LimitsValue, **options: Unpack[LimitKeywords]) -> LimitDec
     Parameters
     ----------
     value
-        Limits as text (``"10/second; 120/minute"``), a limit, a function without parameters that returns
+        Limits as a string (``"10/second; 120/minute"``), a limit, a function without parameters that returns
         one of these for the current request (``""``: no limit), or a list of them.
     identifiers
         Returns one identifier of the request or several, or a list of such functions; by default the
@@ -176,11 +176,11 @@ def rate_limit(value: LimitsValue, **options: Unpack[LimitKeywords]) -> LimitDec
     cost
         What a request spends, or a function without parameters that returns it.
     scope
-        Divides the counts of the endpoint: a text, or a function that returns one, given the endpoint.
+        Divides the counts of the endpoint: a string, or a function that returns one, given the endpoint.
     meta_limits
         Limits of how often one may be refused: when they are used up every request here is refused.
     algorithm, name
-        The algorithm of limits given as text, by default the RateLimit's; the name in header fields, by
+        The algorithm of limits given as strings, by default the RateLimit's; the name in header fields, by
         default the endpoint.
     shadow
         Whether it only counts and logs what it would have refused.
@@ -231,7 +231,7 @@ def limiting(
 def _check_limits_are_meant(value: object) -> None:
     """Check that ``@rate_limit`` was not written above a view without its limits."""
     if value is None:
-        raise InvalidLimit("limits must be given: a text such as '10/second', a limit, or a list of these")
+        raise InvalidLimit("limits must be given: a string such as '10/second', a limit, or a list of these")
     if isinstance(value, type) or (inspect.isfunction(value) and _has_required_parameters(value)):
         raise TypeError(
             "rate_limit takes limits: write @rate_limit('10/second'). A function that names limits during a "
@@ -245,10 +245,10 @@ def _has_required_parameters(function: Callable[..., object]) -> bool:
     return any(each.default is each.empty and each.kind not in stars for each in parameters)
 
 
-def _limited(target: Callable[P, R], decoration: Decoration) -> Callable[P, R]:
-    function = LimitedFunction.of(target, decoration)
+def _limited(target: Callable[P, R], applied: AppliedLimit) -> Callable[P, R]:
+    function = LimitedFunction.of(target, applied)
     wrapper = (_async_wrapper if inspect.iscoroutinefunction(target) else _wrapper)(target, function)
-    setattr(wrapper, DECORATIONS, add_decoration(target, decoration, during_request=has_request_context()))
+    setattr(wrapper, APPLIED_LIMITS, add_applied_limit(target, applied, during_request=has_request_context()))
     function.set_wrapper(wrapper)
     return wrapper
 
@@ -281,7 +281,7 @@ def _enforce(function: LimitedFunction) -> None:
     except RuntimeError:
         return
     ledger: Ledger | None = getattr(asked, LEDGER, None)
-    if ledger is None or function.decorations[0] not in ledger.plan.decorations:
+    if ledger is None or function.applied_limits[0] not in ledger.plan.applied_limits:
         if asked.method != "OPTIONS":
             AppState.of(this_app()).enforce(function, asked)
     elif function.is_innermost:

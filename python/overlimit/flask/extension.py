@@ -18,8 +18,8 @@ from overlimit.flask.decorator import LimitDecorator, LimitKeywords, SharedKeywo
 from overlimit.flask.migration_hints import GUESSES, OF_FILTER, OF_LIMIT, OF_LIMITER
 from overlimit.flask.proxies import unproxied, without_proxies, without_proxy
 from overlimit.http.app_rate_limits import AppRateLimit, RateLimitHandle, Reset
+from overlimit.http.applied_limits import ALL_LIMITS, ExemptionScope
 from overlimit.http.callables import check_callable
-from overlimit.http.decorations import ALL_LIMITS, ExemptionScope
 from overlimit.http.identifiers import ANONYMOUS, as_identifiers
 from overlimit.http.options import LimitsValue, Scope, identify_by
 from overlimit.http.reports import reset_counts
@@ -47,7 +47,7 @@ class RateLimit(HasMigrationHints):
     """Limits the requests of one or more apps; the state of an app is in ``app.extensions["overlimit"]``.
 
     An option that is not given here is read from the app's configuration, by the name in brackets. Limits are
-    a text, a limit, a function without parameters that returns one of these for the current request, or a
+    a string, a limit, a function without parameters that returns one of these for the current request, or a
     list of them.
 
     Parameters
@@ -76,14 +76,14 @@ class RateLimit(HasMigrationHints):
         As ``identifiers``, but what it returns is one identifier: the ``str()`` of it, the parts of a tuple
         joined (RATELIMIT_KEY_FUNC).
     anonymous
-        What becomes of requests with an empty identity (``""``, None, ``[]``): ``"share"``, the default,
-        limits them all together, ``"exempt"`` does not limit them (RATELIMIT_ANONYMOUS).
+        How requests without an identity (``""``, None, ``[]``) are treated: ``"share"``, the default, gives
+        them one limit together, ``"exempt"`` does not limit them (RATELIMIT_ANONYMOUS).
     store
         URL or store (RATELIMIT_STORAGE_URI). ``"memory://"``, the default, is one store per app.
     clock
         Drives every limit; default: the time of the store.
     algorithm
-        What limits given as text follow (RATELIMIT_STRATEGY, RATELIMIT_ALGORITHM).
+        The algorithm of limits that are given as strings (RATELIMIT_STRATEGY, RATELIMIT_ALGORITHM).
     key_prefix
         Keeps apart what shares a store (RATELIMIT_KEY_PREFIX); default: none.
     enabled
@@ -134,7 +134,7 @@ class RateLimit(HasMigrationHints):
         """Limit an app. Several RateLimits on one app are asked in the order they were registered.
 
         ``clock`` drives the limits of this app instead of the RateLimit's: in tests, a ``ManualClock``. A
-        second call for the same app settles everything anew.
+        second call for the same app replaces its options.
 
         Raises
         ------
@@ -243,9 +243,13 @@ class RateLimit(HasMigrationHints):
             The current app does not have this RateLimit, or that of one of its decorators.
         """
         if not identifiers:
-            raise ValueError("name whom to forget, as in reset('user:42'), or call reset_all() for everybody")
+            raise ValueError(
+                "reset() needs an identifier, as in reset('user:42'); reset_all() is for everybody"
+            )
         if any(each is None or each in ("", b"") for each in identifiers):
-            raise ValueError(f"an identifier is not empty; who has none is counted as {ANONYMOUS!r}")
+            raise ValueError(
+                f"an identifier must not be empty: requests without one are counted as {ANONYMOUS!r}"
+            )
         named = as_identifiers(identifiers)
         self._reset(endpoint, lambda limiter: limiter.reset(*named))
 

@@ -11,11 +11,11 @@ from flask import Request as FlaskRequest
 from flask import g
 
 from overlimit.flask.current import EXTENSION, current_request, this_app, this_request
-from overlimit.http import ready_made
+from overlimit.http import builtin
 from overlimit.http.addresses import UNKNOWN, Addresses, grouped
+from overlimit.http.builtin import BuiltinIdentifier, user_id
 from overlimit.http.callables import shown
 from overlimit.http.identifiers import Identify, ReadsRequest
-from overlimit.http.ready_made import ReadyMade, user_id
 from overlimit.http.request import Request
 
 __all__ = [
@@ -122,21 +122,21 @@ CURRENT = CurrentRequest()
 """The request that is being handled."""
 
 
-class _CallableReadyMade(ReadyMade):
-    """A ready-made ``identifiers`` function, which other functions may call, too."""
+class _CallableReadyMade(BuiltinIdentifier):
+    """A built-in ``identifiers`` function, which other functions may call, too."""
 
     def __call__(self) -> str:
         """Return the identifier of the current request; an empty text if it has none."""
         return self.find(CURRENT, _addresses_of_app())
 
 
-def _callable(made: ReadyMade) -> _CallableReadyMade:
+def _callable(made: BuiltinIdentifier) -> _CallableReadyMade:
     return _CallableReadyMade(made.text, made.find)
 
 
-by_address = _callable(ready_made.by_address)
-by_user = _callable(ready_made.by_user)
-by_user_or_address = _callable(ready_made.by_user_or_address)
+by_address = _callable(builtin.by_address)
+by_user = _callable(builtin.by_user)
+by_user_or_address = _callable(builtin.by_user_or_address)
 
 
 def by_header(name: str) -> Callable[[], str]:
@@ -147,7 +147,7 @@ def by_header(name: str) -> Callable[[], str]:
     ValueError
         It cannot be the name of a header.
     """
-    return _callable(ready_made.by_header(name))
+    return _callable(builtin.by_header(name))
 
 
 def by_cookie(name: str) -> Callable[[], str]:
@@ -156,9 +156,9 @@ def by_cookie(name: str) -> Callable[[], str]:
     Raises
     ------
     TypeError, ValueError
-        The name is not a text, or empty.
+        The name is not a string, or empty.
     """
-    return _callable(ready_made.by_cookie(name))
+    return _callable(builtin.by_cookie(name))
 
 
 def by_path_parameter(name: str) -> Callable[[], str]:
@@ -167,9 +167,9 @@ def by_path_parameter(name: str) -> Callable[[], str]:
     Raises
     ------
     TypeError, ValueError
-        The name is not a text, or empty.
+        The name is not a string, or empty.
     """
-    return _callable(ready_made.by_path_parameter(name))
+    return _callable(builtin.by_path_parameter(name))
 
 
 def by_json(name: str) -> Callable[[], str]:
@@ -178,9 +178,9 @@ def by_json(name: str) -> Callable[[], str]:
     Raises
     ------
     TypeError, ValueError
-        The name is not a text, or empty.
+        The name is not a string, or empty.
     """
-    return _callable(ready_made.by_json(name))
+    return _callable(builtin.by_json(name))
 
 
 def _identifiers(addresses: Addresses) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class _ProxiedFunction:
-    """Calls the function that a proxy stands for at that moment; returns it if it is a text or a limit."""
+    """Calls the function that a proxy stands for at that moment; returns it if it is a string or a limit."""
 
     __slots__ = ("_proxy",)
 

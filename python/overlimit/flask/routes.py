@@ -10,11 +10,11 @@ from flask import Flask
 from flask.views import http_method_funcs
 
 from overlimit.http.app_rate_limits import AppRateLimits
-from overlimit.http.decorations import (
-    Decoration,
-    decorations_above,
-    decorations_of,
-    decorations_of_group,
+from overlimit.http.applied_limits import (
+    AppliedLimit,
+    applied_limits_above,
+    applied_limits_of,
+    applied_limits_of_group,
     labelled,
 )
 from overlimit.http.precedence import Route, RouteGroup, rules_of_route
@@ -33,7 +33,7 @@ def find_route(app: Flask, endpoint: str, method: str) -> Route:
     if view is None:
         return Route(endpoint, method)
     handler = _method_handler(view, method)
-    on_view, on_method = decorations_of(view), decorations_of(handler)
+    on_view, on_method = applied_limits_of(view), applied_limits_of(handler)
     found = labelled((*on_view, *_decorations_not_called(app, view)))
     return Route(
         endpoint,
@@ -73,12 +73,12 @@ def _method_handler(view: View, method: str) -> View | None:
     return getattr(view_class, name, None)
 
 
-def _decorations_not_called(app: Flask, view: View) -> Iterator[Decoration]:
-    """Yield the decorations above a view, except for those of a RateLimit that only other apps have."""
-    for decoration in decorations_above(view):
-        handle = decoration.handle
+def _decorations_not_called(app: Flask, view: View) -> Iterator[AppliedLimit]:
+    """Yield the applied limits above a view, except for those of a RateLimit that only other apps have."""
+    for applied in applied_limits_above(view):
+        handle = applied.handle
         if handle is None or handle.is_on(app) or not handle.was_registered:
-            yield decoration
+            yield applied
 
 
 def _is_static(app: Flask, endpoint: str) -> bool:
@@ -100,7 +100,7 @@ def _paths(app: Flask, route: Route) -> tuple[str, ...]:
     return tuple(rule.rule for rule in rules if route.method in (rule.methods or ()))
 
 
-def check_methods(app: Flask, route: Route, more: Iterable[Decoration]) -> None:
+def check_methods(app: Flask, route: Route, more: Iterable[AppliedLimit]) -> None:
     """Check that the limits of a route, of its blueprints and ``more`` name existing methods.
 
     Raises
@@ -108,9 +108,9 @@ def check_methods(app: Flask, route: Route, more: Iterable[Decoration]) -> None:
     ValueError
         One is neither a standard HTTP method nor one that a route of the app takes.
     """
-    inherited = (each for group in route.groups for each in decorations_of_group(group.group))
-    found = (*route.decorations, *inherited, *more)
-    named = {name for decoration in found for name in decoration.options.methods or ()}
+    inherited = (each for group in route.groups for each in applied_limits_of_group(group.group))
+    found = (*route.applied_limits, *inherited, *more)
+    named = {name for applied in found for name in applied.options.methods or ()}
     unknown = sorted(named - _STANDARD_METHODS)
     if not unknown:
         return

@@ -109,11 +109,11 @@ class Addresses(NamedTuple):
 
 @lru_cache(_REMEMBERED)
 def grouped(address: str | None, ipv6_prefix: int = 64) -> str:
-    """Return the text as which an address is counted: one person may have a whole IPv6 network.
+    """Return the name under which an address is counted: one person may have a whole IPv6 network.
 
     IPv4 is the address, IPv6 its network, as in ``2001:db8:1:2::/64``, or with a prefix of 128 the address.
-    A text that is not an address stays as it is; None and the empty text are `UNKNOWN`. The results of the
-    last few thousand addresses are kept.
+    A string that is not an address stays as it is; None and the empty string are `UNKNOWN`. The results of
+    the last few thousand addresses are kept.
 
     Raises ValueError or TypeError for an ``ipv6_prefix`` outside 1 to 128.
     """
@@ -176,7 +176,7 @@ def _members(trusted: object) -> Iterable[object]:
 
 def _network(member: object) -> Network:
     if not isinstance(member, str):
-        raise TypeError(f"trusted_proxies holds addresses and networks as texts, not {member!r}")
+        raise TypeError(f"trusted_proxies must contain addresses and networks as strings, not {member!r}")
     try:
         network = ipaddress.ip_network(member.strip())
     except ValueError as error:

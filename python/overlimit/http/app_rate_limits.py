@@ -13,13 +13,13 @@ from weakref import WeakSet
 from overlimit import Limiter, MemoryStore
 from overlimit._forks import PerProcess
 from overlimit.http.addresses import Addresses
+from overlimit.http.applied_limits import AppliedLimit, Exemptions
+from overlimit.http.builtin import by_address_and_user
 from overlimit.http.callables import shown
-from overlimit.http.decorations import Decoration, Exemptions
 from overlimit.http.fields import HeaderNames
 from overlimit.http.identifiers import Anonymous, Identify
 from overlimit.http.options import LimitOptions
 from overlimit.http.policy_names import RecentNames, distinct
-from overlimit.http.ready_made import by_address_and_user
 from overlimit.http.rules import Arguments, CounterScope, Role, UnregisteredLimiter
 from overlimit.http.settings import Settings
 from overlimit.limiter import OnError
@@ -232,7 +232,7 @@ class AppRateLimits:
         )
         handle.apps.add(self)
 
-    def acting_for(self, decoration: Decoration) -> AppRateLimit:
+    def acting_for(self, applied: AppliedLimit) -> AppRateLimit:
         """Return the RateLimit through which a decorator's limits hold.
 
         Raises
@@ -240,9 +240,9 @@ class AppRateLimits:
         RuntimeError
             The RateLimit of a bound decorator is not registered on this app.
         """
-        if decoration.handle is None:
+        if applied.handle is None:
             return next(iter(self._registered.values()), None) or self._make_implicit()
-        rate_limit = self._registered.get(decoration.handle)
+        rate_limit = self._registered.get(applied.handle)
         if rate_limit is None:
             raise RuntimeError(
                 f"a view of {self._app_name!r} is limited by a RateLimit that this app doesn't have: "
@@ -250,16 +250,16 @@ class AppRateLimits:
             )
         return rate_limit
 
-    def check(self, decorations: Iterable[Decoration]) -> None:
-        """Raise RuntimeError if a decoration is bound to a RateLimit that is not registered on this app."""
-        for decoration in decorations:
-            self.acting_for(decoration)
+    def check(self, applied_limits: Iterable[AppliedLimit]) -> None:
+        """Raise RuntimeError if a limit is bound to a RateLimit that is not registered on this app."""
+        for applied in applied_limits:
+            self.acting_for(applied)
 
     def _make_implicit(self) -> AppRateLimit:
         if self._implicit is None:
             _log.warning(
                 "%r has no RateLimit: rate_limit counts in the memory of this process. "
-                "RateLimit(app, store=...) chooses where, RateLimit(app) keeps it and ends this hint.",
+                "RateLimit(app, store=...) chooses where, RateLimit(app) keeps it and ends this warning.",
                 self._app_name,
             )
             self._implicit = AppRateLimit(Settings({}).completed({}), default_identify=self._default_identify)
@@ -272,7 +272,7 @@ class AppRateLimits:
 
 
 class RateLimitHandle:
-    """What a RateLimit is on all its apps, whatever their framework: exemptions, filters and its switch."""
+    """What a RateLimit has in common on all its apps: exemptions, filters, and whether it is enabled."""
 
     def __init__(self) -> None:
         """Start without apps."""

@@ -123,9 +123,9 @@ def shown(function: object) -> str:
 
 
 def fingerprint(function: object, *, by_values: bool = True) -> str:
-    """Return a text that tells a function from others and is the same in every process.
+    """Return a string that tells a function from others and is the same in every process.
 
-    It is the function's name, for a lambda also its code. With ``by_values`` the texts and numbers in its
+    It is the function's name, for a lambda also its code. With ``by_values`` the strings and numbers in its
     closure, defaults and bound arguments are added, because a factory makes many functions of one name.
     """
     if function is None:

@@ -1,6 +1,6 @@
 """The ``RATELIMIT_*`` keys of an app's configuration: those of Flask-Limiter 4.1, and our own.
 
-Values may be texts, as from environment variables. An invalid value is a ValueError that names its key.
+Values may be strings, as from environment variables. An invalid value is a ValueError that names its key.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def _truth(key: str, value: Any) -> bool:
 
 def _text(key: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"{key} must be a text, not {value!r}")
+        raise ValueError(f"{key} must be a string, not {value!r}")
     return value
 
 

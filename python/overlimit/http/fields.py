@@ -126,7 +126,7 @@ def legacy_fields(decision: Decision, names: HeaderNames = _USUAL_NAMES) -> list
 def checked_header_name(value: object) -> str:
     """Return ``value`` if it can be the name of a field (RFC 9110, section 5.6.2); else raise ValueError."""
     if not isinstance(value, str) or _TOKEN.fullmatch(value) is None:
-        raise ValueError(f"the name of a header is of A-Z a-z 0-9 - _ and the like, not {value!r}")
+        raise ValueError(f"the name of a header must consist of letters, digits, - and _, not {value!r}")
     return value
 
 

@@ -81,8 +81,8 @@ _TEXTS_OF_THEIR_OWN = (
 def as_identifiers(found: object) -> Identifiers:
     """Return the distinct identifiers of one request; `NOBODY` if there are none.
 
-    ``None`` and empty texts are left out. Whole numbers, UUIDs and objects of ``ipaddress`` become texts. The
-    same identifier as str and as bytes counts once.
+    ``None`` and empty strings are left out. Whole numbers, UUIDs and objects of ``ipaddress`` become strings.
+    The same identifier as str and as bytes counts once.
 
     Raises
     ------
@@ -209,7 +209,7 @@ def as_key(found: object) -> str:
         return found.decode("utf-8", "surrogateescape")
     if _has_no_text(found):
         kind = found.__class__.__name__
-        raise TypeError(f"a key function returns a text, or what str() makes one of, and not a {kind}")
+        raise TypeError(f"a key function must return a string, or an object whose str() is one, not a {kind}")
     return str(found)
 
 

@@ -150,7 +150,7 @@ class RequestLedger:
         return False
 
     def report_shadow_refusal(self, decision: Decision) -> None:
-        """Log a refusal that changes nothing."""
+        """Log that limits in shadow would have refused the request."""
         _log.info("would have been refused, were it not in shadow: %r", decision)
 
     def _roll_back(self, answers: Sequence[StoreAnswer]) -> None:

@@ -44,7 +44,7 @@ LimitsValue: TypeAlias = LimitsLike | Dynamic | list[Any]
 """Limits, a function that returns them during a request, or a list of these."""
 
 ReadLimits: TypeAlias = Callable[[LimitsLike, str | None], tuple[Limit, ...]]
-"""Reads limits; texts by the named algorithm, if there is one."""
+"""Reads limits; strings by the named algorithm, if there is one."""
 
 Cost: TypeAlias = int | Callable[..., int]
 """What a request spends, or a function that returns it during the request."""
@@ -80,7 +80,7 @@ class LimitOptions:
     """Whether they were made while a request was handled, so that there may be any number of them."""
 
     def fingerprint(self, function: object) -> str:
-        """Return a text that tells a function from others, without values that may come from a request."""
+        """Return a string that tells a function from others, without values that may come from a request."""
         return fingerprint(function, by_values=not self.during_request)
 
     def holds_for(self, method: str) -> bool:
@@ -220,7 +220,7 @@ def _as_function(name: str, given: object, arguments: int) -> Identify:
 
 
 def check_switch(name: str, value: object) -> None:
-    """Raise TypeError unless it is True or False: a text such as "False" would be true."""
+    """Raise TypeError unless it is True or False: a string such as "False" would be true."""
     if not isinstance(value, bool):
         raise TypeError(f"{name} must be True or False, not {value!r}")
 
@@ -261,7 +261,7 @@ def hashable(limits: LimitsLike) -> LimitsLike:
 
 
 def text_of(parts: tuple[LimitsLike | Dynamic, ...]) -> str:
-    """Return limits as a text, with functions by their names."""
+    """Return limits as a string, with functions by their names."""
     return "; ".join(
         part if isinstance(part, str) else shown(part) if is_dynamic(part) else repr(part) for part in parts
     )
@@ -286,7 +286,7 @@ def check_on_error(on_error: object) -> None:
 
 def _check_part(part: LimitsLike | Dynamic, read: ReadLimits, algorithm: str | None, arguments: int) -> None:
     if is_dynamic(part):
-        return check_callable("what names limits during a request", part, arguments)
+        return check_callable("a function that returns limits", part, arguments)
     members = part if isinstance(part, (list, tuple)) and part else (part,)
     if not all(is_set(member) for member in members):
         raise InvalidLimit(

@@ -9,13 +9,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from overlimit.http.app_rate_limits import AppRateLimit, AppRateLimits
-from overlimit.http.decorations import (
+from overlimit.http.applied_limits import (
     ALL_LIMITS,
     HANDED_DOWN,
-    Decoration,
-    Decorations,
+    AppliedLimit,
+    AppliedLimits,
     ExemptionScope,
-    decorations_of_group,
+    applied_limits_of_group,
     labelled,
 )
 from overlimit.http.options import LimitOptions, is_dynamic, text_of
@@ -52,10 +52,10 @@ class Route(NamedTuple):
     method: str
     handlers: tuple[Callable[..., Any], ...] = ()
     """The function that answers; for a class also its method."""
-    labelled: tuple[tuple[str, Decoration], ...] = ()
-    """The decorations of the function, with their labels."""
-    on_method: Decorations = ()
-    """The decorations of the method of a class."""
+    labelled: tuple[tuple[str, AppliedLimit], ...] = ()
+    """The applied limits of the function, with their labels."""
+    on_method: AppliedLimits = ()
+    """The applied limits of the method of a class."""
     groups: tuple[RouteGroup, ...] = ()
     """The groups that it is in, the innermost first."""
     handler_decides: bool = False
@@ -64,9 +64,9 @@ class Route(NamedTuple):
     """Whether it can be limited; static files without a decorator are not."""
 
     @property
-    def decorations(self) -> Iterator[Decoration]:
-        """All decorations of the function and of the method, but not those of its groups."""
-        yield from (decoration for _, decoration in self.labelled)
+    def applied_limits(self) -> Iterator[AppliedLimit]:
+        """All applied limits of the function and of the method, but not those of its groups."""
+        yield from (applied for _, applied in self.labelled)
         yield from self.on_method
 
 
@@ -78,9 +78,9 @@ def check_registered(rate_limits: AppRateLimits, route: Route) -> None:
     RuntimeError
         The RateLimit of a bound decorator is not registered on the app.
     """
-    rate_limits.check(route.decorations)
+    rate_limits.check(route.applied_limits)
     for each in route.groups:
-        rate_limits.check(decorations_of_group(each.group))
+        rate_limits.check(applied_limits_of_group(each.group))
 
 
 def rules_of_route(rate_limits: AppRateLimits, rate_limit: AppRateLimit, route: Route) -> Iterator[Rule]:
@@ -90,14 +90,14 @@ def rules_of_route(rate_limits: AppRateLimits, rate_limit: AppRateLimit, route: 
     settings, exempt = rate_limit.settings, _exempt(rate_limit, route)
     overridden = False
     if ExemptionScope.DEFAULT not in rate_limit.exemptions.of_handlers(route.handlers):
-        own = [each for each in route.decorations if _holds(rate_limits, rate_limit, route, each)]
+        own = [each for each in route.applied_limits if _holds(rate_limits, rate_limit, route, each)]
         yield from _own(rate_limit, route, own)
         overridden = any(each.options.override_defaults for each in own)
         inherited = () if overridden else tuple(_inherited(rate_limits, rate_limit, route))
-        for group, label, decoration in inherited:
+        for group, label, applied in inherited:
             scope = scope_of(route, group.kind, route.endpoint, group.name, label)
-            yield from _decorated(rate_limit, decoration.options, scope)
-            overridden = overridden or decoration.options.override_defaults
+            yield from _decorated(rate_limit, applied.options, scope)
+            overridden = overridden or applied.options.override_defaults
     if not overridden and ExemptionScope.DEFAULT not in exempt:
         default = scope_of(route, "default", route.endpoint, shown="default")
         yield from rules_of_options(rate_limit, settings.default, default)
@@ -108,20 +108,20 @@ def rules_of_route(rate_limits: AppRateLimits, rate_limit: AppRateLimit, route: 
         yield from _meta(rate_limit, route)
 
 
-def _own(rate_limit: AppRateLimit, route: Route, decorations: Collection[Decoration]) -> Iterator[Rule]:
-    """Yield the rules of these decorations: first of the function, then of the method that answers."""
-    for label, decoration in route.labelled:
-        if decoration in decorations:
+def _own(rate_limit: AppRateLimit, route: Route, applied_limits: Collection[AppliedLimit]) -> Iterator[Rule]:
+    """Yield the rules of these applied limits: first of the function, then of the method that answers."""
+    for label, applied in route.labelled:
+        if applied in applied_limits:
             scope = scope_of(route, "route", route.endpoint, label)
-            yield from _decorated(rate_limit, decoration.options, scope)
-    for decoration in route.on_method:
-        if decoration in decorations:
+            yield from _decorated(rate_limit, applied.options, scope)
+    for applied in route.on_method:
+        if applied in applied_limits:
             scope = scope_of(route, "route-function", route.endpoint)
-            yield from _one_of_several(rate_limit, decoration.options, scope, answers_apart=True)
+            yield from _one_of_several(rate_limit, applied.options, scope, answers_apart=True)
 
 
 def rules_of_function(
-    rate_limits: AppRateLimits, decorations: Iterable[Decoration], route: Route, scope: CounterScope
+    rate_limits: AppRateLimits, applied_limits: Iterable[AppliedLimit], route: Route, scope: CounterScope
 ) -> RulesByRateLimit:
     """Return the rules of a decorated function that a request calls besides its handler, and meta limits.
 
@@ -130,11 +130,11 @@ def rules_of_function(
     RuntimeError
         The RateLimit of a bound decorator is not registered on the app.
     """
-    return _with_meta(_rules_of_several(rate_limits, decorations, scope, answers_apart=True), route)
+    return _with_meta(_rules_of_several(rate_limits, applied_limits, scope, answers_apart=True), route)
 
 
 def rules_of_block(
-    rate_limits: AppRateLimits, decoration: Decoration, route: Route, scope: CounterScope
+    rate_limits: AppRateLimits, applied: AppliedLimit, route: Route, scope: CounterScope
 ) -> RulesByRateLimit:
     """Return the rules of a ``with`` block, and meta limits.
 
@@ -143,7 +143,7 @@ def rules_of_block(
     RuntimeError
         The RateLimit of a bound decorator is not registered on the app.
     """
-    return _with_meta(_rules_of_several(rate_limits, (decoration,), scope, answers_apart=False), route)
+    return _with_meta(_rules_of_several(rate_limits, (applied,), scope, answers_apart=False), route)
 
 
 def rules_of_options(
@@ -229,16 +229,16 @@ def _meta_of_decorator(
 
 def _rules_of_several(
     rate_limits: AppRateLimits,
-    decorations: Iterable[Decoration],
+    applied_limits: Iterable[AppliedLimit],
     scope: CounterScope,
     *,
     answers_apart: bool,
 ) -> RulesByRateLimit:
     found: RulesByRateLimit = {}
-    for decoration in decorations:
-        if decoration.options.holds_for(scope.method):
-            rate_limit = rate_limits.acting_for(decoration)
-            rules = _one_of_several(rate_limit, decoration.options, scope, answers_apart=answers_apart)
+    for applied in applied_limits:
+        if applied.options.holds_for(scope.method):
+            rate_limit = rate_limits.acting_for(applied)
+            rules = _one_of_several(rate_limit, applied.options, scope, answers_apart=answers_apart)
             found[rate_limit] = (*found.get(rate_limit, ()), *rules)
     return found
 
@@ -261,27 +261,25 @@ def _exempt(rate_limit: AppRateLimit, route: Route) -> ExemptionScope:
     return found
 
 
-def _holds(
-    rate_limits: AppRateLimits, rate_limit: AppRateLimit, route: Route, decoration: Decoration
-) -> bool:
-    return decoration.options.holds_for(route.method) and rate_limits.acting_for(decoration) is rate_limit
+def _holds(rate_limits: AppRateLimits, rate_limit: AppRateLimit, route: Route, applied: AppliedLimit) -> bool:
+    return applied.options.holds_for(route.method) and rate_limits.acting_for(applied) is rate_limit
 
 
 def _inherited(
     rate_limits: AppRateLimits, rate_limit: AppRateLimit, route: Route
-) -> Iterator[tuple[RouteGroup, str, Decoration]]:
+) -> Iterator[tuple[RouteGroup, str, AppliedLimit]]:
     """Yield the limits of a route's groups, from the innermost to the first that overrides the rest."""
     for depth, each in enumerate(route.groups):
         exempt = rate_limit.exemptions.of_group(each.group)
         if depth and HANDED_DOWN in exempt:
             continue
         here = [
-            (label, decoration)
-            for label, decoration in labelled(decorations_of_group(each.group))
-            if _holds(rate_limits, rate_limit, route, decoration)
+            (label, applied)
+            for label, applied in labelled(applied_limits_of_group(each.group))
+            if _holds(rate_limits, rate_limit, route, applied)
         ]
-        yield from ((each, label, decoration) for label, decoration in here)
-        if any(decoration.options.override_defaults for _, decoration in here):
+        yield from ((each, label, applied) for label, applied in here)
+        if any(applied.options.override_defaults for _, applied in here):
             return
         if ExemptionScope.ANCESTORS in exempt:
             return

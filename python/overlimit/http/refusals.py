@@ -60,7 +60,7 @@ class Refusal(NamedTuple):
 
     @classmethod
     def of(cls, answer: StoreAnswer) -> Refusal:
-        """Return the refusal that a store's answer is."""
+        """Return the refusal of a request that a store has refused."""
         role = Role.ON_REFUSAL if answer.decision._refused_by_meta else Role.ENFORCE
         rules = answer.call.refusing(answer.decision)
         return cls(answer.call, answer.decision, tuple(rule for rule in rules if rule.role is role))

@@ -1,4 +1,4 @@
-"""What a framework gives: all that limits can know of a request."""
+"""The protocol by which an adapter of a framework describes a request. All its methods are synchronous."""
 
 from __future__ import annotations
 

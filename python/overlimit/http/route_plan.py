@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 from overlimit import MemoryStore, outages
 from overlimit.errors import ScriptError, StoreConfigError, StoreError, StoreTimeout
 from overlimit.http.app_rate_limits import AppRateLimit, AppRateLimits, RateLimitHandle
-from overlimit.http.decorations import Decoration, LimitedFunction
+from overlimit.http.applied_limits import AppliedLimit, LimitedFunction
 from overlimit.http.identifiers import NOBODY, IdentifierCache
 from overlimit.http.ledger import RequestLedger, StoreAnswer
 from overlimit.http.options import LimitOptions
@@ -130,7 +130,7 @@ class StorePlan:
 class RoutePlan:
     """How requests to an endpoint with a method are decided: a plan for each store, in order."""
 
-    __slots__ = ("decorations", "handler", "handler_decides", "in_memory", "stores")
+    __slots__ = ("applied_limits", "handler", "handler_decides", "in_memory", "stores")
 
     def __init__(self, stores: Sequence[StorePlan] = (), route: Route | None = None) -> None:
         """Take the plans; ``in_memory`` says whether one of them counts in the memory of this process.
@@ -140,7 +140,7 @@ class RoutePlan:
         self.stores = tuple(stores)
         self.in_memory = any(each.in_memory for each in self.stores)
         self.handler = route.handlers[0] if route is not None and route.handlers else None
-        self.decorations = frozenset(() if route is None else route.decorations)
+        self.applied_limits = frozenset(() if route is None else route.applied_limits)
         self.handler_decides = route is not None and route.handler_decides
 
     def decide(self, request: Request) -> RequestLedger:
@@ -169,7 +169,7 @@ class PlanCache:
         self,
         rate_limits: AppRateLimits,
         find_route: Callable[[str, str], Route],
-        check_route: Callable[[Route, Iterable[Decoration]], None] = lambda route, more: None,
+        check_route: Callable[[Route, Iterable[AppliedLimit]], None] = lambda route, more: None,
     ) -> None:
         """Start without plans.
 
@@ -222,9 +222,9 @@ class PlanCache:
                 self._functions.setdefault(function, {})[key] = stores
         return stores
 
-    def of_block(self, decoration: Decoration, endpoint: str, method: str) -> tuple[StorePlan, ...]:
+    def of_block(self, applied: AppliedLimit, endpoint: str, method: str) -> tuple[StorePlan, ...]:
         """Return the plans of a ``with`` block, which are the same for equal options of one RateLimit."""
-        return self._blocks(decoration.options, decoration.handle, endpoint, method)
+        return self._blocks(applied.options, applied.handle, endpoint, method)
 
     def _compile_route(self, endpoint: str, method: str) -> RoutePlan:
         rate_limits, route = self._rate_limits, self._find_route(endpoint, method)
@@ -237,19 +237,19 @@ class PlanCache:
         self, function: LimitedFunction, endpoint: str, method: str
     ) -> tuple[StorePlan, ...]:
         route = self._find_route(endpoint, method)
-        self._check_route(route, function.decorations)
+        self._check_route(route, function.applied_limits)
         scope = scope_of(route, "route-function", endpoint, shown=function.shown)
-        rules = rules_of_function(self._rate_limits, function.decorations, route, scope)
+        rules = rules_of_function(self._rate_limits, function.applied_limits, route, scope)
         return plan_stores(rules, scope._replace(kind="fallback"))
 
     def _compile_block(
         self, options: LimitOptions, handle: RateLimitHandle | None, endpoint: str, method: str
     ) -> tuple[StorePlan, ...]:
         with self._rate_limits.lock():
-            decoration, route = Decoration(options, handle), self._find_route(endpoint, method)
-            self._check_route(route, (decoration,))
+            applied, route = AppliedLimit(options, handle), self._find_route(endpoint, method)
+            self._check_route(route, (applied,))
             scope = scope_of(route, "with", endpoint)
-            rules = rules_of_block(self._rate_limits, decoration, route, scope)
+            rules = rules_of_block(self._rate_limits, applied, route, scope)
             return plan_stores(rules, scope._replace(kind="fallback"))
 
 

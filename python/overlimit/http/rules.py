@@ -51,7 +51,7 @@ class Role(IntEnum):
 
 
 class UnregisteredLimiter(Limiter):
-    """A limiter whose limits depend on the request, so it is not compared with others of its name."""
+    """A limiter that may have other limits than others of its name, because they depend on the request."""
 
     def _register(self, name: str | None) -> None:
         """Do nothing."""

@@ -202,7 +202,7 @@ class Settings:
         return Settings(cast(AllOptions, options), self.arguments)
 
     def limits(self, value: LimitsLike, algorithm: str | None = None) -> tuple[Limit, ...]:
-        """Read limits; texts by ``algorithm``, or else by the algorithm of the settings.
+        """Read limits; strings by ``algorithm``, or else by the algorithm of the settings.
 
         Raises
         ------
@@ -255,7 +255,7 @@ class Settings:
 
 
 def limits_under(strategy: str, limits: LimitsLike) -> tuple[Limit, ...]:
-    """Return the limits as ``as_limits`` does, with texts and tuples read by a strategy.
+    """Return the limits as ``as_limits`` does, with strings and tuples read by a strategy.
 
     A log keeps each request, up to 10,000, so a larger limit under ``"moving-window"`` becomes a sliding
     window, which is exact up to one block and never admits more; a warning says so under ``overlimit``.

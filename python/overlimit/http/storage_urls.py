@@ -62,7 +62,7 @@ def store_url(uri: str, options: Mapping[str, Any] | None = None) -> str:
         The query of the URL may contain the same options, and the URL takes precedence. They have no effect
         on ``memory://``.
 
-    An option without effect is named in a warning. Raises ValueError for a kind of store that there is not,
+    An option without effect is named in a warning. Raises ValueError for an unknown kind of store,
     for a ``connection_pool`` and for a wrong value; no message repeats a URL or a password.
     """
     place = _Place.read(uri)

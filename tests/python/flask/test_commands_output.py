@@ -243,7 +243,7 @@ def test_reset_reaches_a_limit_that_only_a_request_names(run, guarded):
 def test_reset_tells_what_it_could_not_reach(run, form):
     done = run(SHOP, "reset", "user:42", *form)
     assert done.status == 0
-    assert "only a request tells where they count: divided" in done.err
+    assert "because the names of their counts depend on a request: divided" in done.err
     if form:
         assert done.json["not_reset"] == ["divided"]
         assert len(done.json["reset"]) == 7

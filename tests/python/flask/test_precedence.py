@@ -14,18 +14,18 @@ ROUTE, SECOND = 500, 501
 PARENT, CHILD, YOUNGEST = 300, 200, 100
 
 
-class Decoration(NamedTuple):
+class AppliedLimit(NamedTuple):
     """A limit put on a route or a blueprint."""
 
     quota: int
     options: dict[str, Any]
 
 
-def mark(quota: int, **options: Any) -> Decoration:
-    return Decoration(quota, options)
+def mark(quota: int, **options: Any) -> AppliedLimit:
+    return AppliedLimit(quota, options)
 
 
-def keeping(quota: int, **options: Any) -> Decoration:
+def keeping(quota: int, **options: Any) -> AppliedLimit:
     """Return a mark that leaves what is further out in force."""
     return mark(quota, override_defaults=False, **options)
 

@@ -181,7 +181,7 @@ def test_who_is_limited_by_default(make_site):
         (lambda environ: environ["HTTP_X_API_KEY"], lambda key: {"headers": {"X-API-Key": key}}),
     ],
 )
-def test_ready_made_identifiers_and_functions_of_the_environ(make_site, identifiers, sent):
+def test_builtin_identifiers_and_functions_of_the_environ(make_site, identifiers, sent):
     site = make_site(limits="1/minute", identifiers=identifiers)
     assert [site.ask(**sent(key)).status for key in ("a", "b", "a")] == [200, 200, 429]
 

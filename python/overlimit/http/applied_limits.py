@@ -18,27 +18,27 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ALL_LIMITS",
-    "DECORATIONS",
+    "APPLIED_LIMITS",
     "HANDED_DOWN",
-    "Decoration",
-    "Decorations",
+    "AppliedLimit",
+    "AppliedLimits",
     "ExemptionScope",
     "Exemptions",
     "LimitedFunction",
-    "add_decoration",
-    "decorate_group",
-    "decorations_above",
-    "decorations_of",
-    "decorations_of_group",
+    "add_applied_limit",
+    "applied_limits_above",
+    "applied_limits_of",
+    "applied_limits_of_group",
+    "apply_to_group",
     "labelled",
     "wrapped_chain",
 ]
 
-DECORATIONS = "__overlimit__"
-"""The attribute that holds a function's decorations; ``functools.wraps`` copies it to wrappers above."""
+APPLIED_LIMITS = "__overlimit__"
+"""The attribute that holds a function's applied limits; ``functools.wraps`` copies it to wrappers above."""
 
 
-class Decoration:
+class AppliedLimit:
     """The limits that one decorator has put on one function or group; no two of them are equal."""
 
     __slots__ = ("handle", "options")
@@ -49,55 +49,55 @@ class Decoration:
         self.handle = handle
 
 
-Decorations = tuple[Decoration, ...]
-"""The decorations of one function or group, those of the innermost decorator first."""
+AppliedLimits = tuple[AppliedLimit, ...]
+"""The applied limits of one function or group, those of the innermost decorator first."""
 
 _limited_functions: WeakKeyDictionary[Callable[..., Any], LimitedFunction] = WeakKeyDictionary()
-_above: WeakKeyDictionary[Callable[..., Any], Decorations] = WeakKeyDictionary()
-_on_groups: WeakKeyDictionary[Any, Decorations] = WeakKeyDictionary()
+_above: WeakKeyDictionary[Callable[..., Any], AppliedLimits] = WeakKeyDictionary()
+_on_groups: WeakKeyDictionary[Any, AppliedLimits] = WeakKeyDictionary()
 
 
-def decorations_of(function: object) -> Decorations:
-    """Return the decorations that a call of the function passes through."""
-    found: Decorations = getattr(function, DECORATIONS, ())
+def applied_limits_of(function: object) -> AppliedLimits:
+    """Return the applied limits that a call of the function passes through."""
+    found: AppliedLimits = getattr(function, APPLIED_LIMITS, ())
     return found
 
 
-def add_decoration(
-    target: Callable[..., Any], decoration: Decoration, *, during_request: bool
-) -> Decorations:
-    """Note a decorator above ``target``, and return all decorations of the function that it makes."""
+def add_applied_limit(
+    target: Callable[..., Any], applied: AppliedLimit, *, during_request: bool
+) -> AppliedLimits:
+    """Note a decorator above ``target``, and return all applied limits of the function that it makes."""
     # No route is added during a request, and functions that are decorated in each request must not pile up.
     for function in () if during_request else wrapped_chain(target):
         try:
-            _above[function] = (*_above.get(function, ()), decoration)
+            _above[function] = (*_above.get(function, ()), applied)
         except TypeError:  # no weak references to it, so it is no function that a route can have
             continue
-    return (*decorations_of(target), decoration)
+    return (*applied_limits_of(target), applied)
 
 
-def decorations_above(function: Callable[..., Any]) -> Decorations:
-    """Return the decorations above the function, which a call of it does not pass through."""
+def applied_limits_above(function: Callable[..., Any]) -> AppliedLimits:
+    """Return the applied limits above the function, which a call of it does not pass through."""
     try:
         return _above.get(function, ())
     except TypeError:
         return ()
 
 
-def decorate_group(group: object, decoration: Decoration) -> None:
+def apply_to_group(group: object, applied: AppliedLimit) -> None:
     """Note limits for all routes of a group."""
-    _on_groups[group] = (*decorations_of_group(group), decoration)
+    _on_groups[group] = (*applied_limits_of_group(group), applied)
 
 
-def decorations_of_group(group: object) -> Decorations:
-    """Return the decorations of a group itself."""
+def applied_limits_of_group(group: object) -> AppliedLimits:
+    """Return the applied limits of a group itself."""
     return _on_groups.get(group, ())
 
 
-def labelled(decorations: Decorations) -> tuple[tuple[str, Decoration], ...]:
-    """Give each decoration of one function or group a label: its name, or its number from the inside."""
-    labels = distinct(each.options.name or str(number) for number, each in enumerate(decorations, 1))
-    return tuple(zip(labels, decorations, strict=True))
+def labelled(applied_limits: AppliedLimits) -> tuple[tuple[str, AppliedLimit], ...]:
+    """Give each applied limit of one function or group a label: its name, or its number from the inside."""
+    labels = distinct(each.options.name or str(number) for number, each in enumerate(applied_limits, 1))
+    return tuple(zip(labels, applied_limits, strict=True))
 
 
 def wrapped_chain(function: Any) -> Iterator[Callable[..., Any]]:
@@ -110,12 +110,14 @@ def wrapped_chain(function: Any) -> Iterator[Callable[..., Any]]:
 class LimitedFunction:
     """A function and the limits that one wrapper adds to it; adjacent decorators share a wrapper."""
 
-    __slots__ = ("__weakref__", "decorations", "function", "is_innermost", "name")
+    __slots__ = ("__weakref__", "applied_limits", "function", "is_innermost", "name")
 
-    def __init__(self, function: Callable[..., Any], decorations: Decorations, *, is_innermost: bool) -> None:
+    def __init__(
+        self, function: Callable[..., Any], applied_limits: AppliedLimits, *, is_innermost: bool
+    ) -> None:
         """Put limits on ``function``; ``is_innermost`` says that no other wrapper with limits is below."""
         self.function = function
-        self.decorations = decorations
+        self.applied_limits = applied_limits
         self.is_innermost = is_innermost
         self.name = f"{function.__module__}.{getattr(function, '__qualname__', type(function).__qualname__)}"
 
@@ -125,12 +127,12 @@ class LimitedFunction:
         return self.name.rpartition(".")[2]
 
     @classmethod
-    def of(cls, target: Callable[..., Any], decoration: Decoration) -> LimitedFunction:
+    def of(cls, target: Callable[..., Any], applied: AppliedLimit) -> LimitedFunction:
         """Decorate ``target``: join its wrapper if it is one of ours, or else begin a new one."""
         below = _limited_functions.get(target)
         if below is None:
-            return cls(target, (decoration,), is_innermost=not decorations_of(target))
-        return cls(below.function, (*below.decorations, decoration), is_innermost=below.is_innermost)
+            return cls(target, (applied,), is_innermost=not applied_limits_of(target))
+        return cls(below.function, (*below.applied_limits, applied), is_innermost=below.is_innermost)
 
     def set_wrapper(self, wrapper: Callable[..., Any]) -> None:
         """Note the wrapper, which a decorator directly above it then joins."""

@@ -1,4 +1,4 @@
-"""Ready-made ``identifiers`` functions for every framework.
+"""Built-in ``identifiers`` functions for every framework.
 
 Adapters of frameworks export them.
 """
@@ -20,7 +20,7 @@ from overlimit.http.identifiers import Combined, ReadsRequest
 from overlimit.http.request import Request
 
 __all__ = [
-    "ReadyMade",
+    "BuiltinIdentifier",
     "by_address",
     "by_address_and_user",
     "by_cookie",
@@ -40,21 +40,21 @@ _PEERS = Addresses.of(None, None)
 
 
 @dataclass(frozen=True)
-class ReadyMade(ReadsRequest):
+class BuiltinIdentifier(ReadsRequest):
     """Reads an identifier from a request; functions of equal names and addresses are called once."""
 
     text: str
     """How a program writes it."""
     find: Callable[[Request, Addresses], str] = field(compare=False)
-    """Returns the identifier; an empty text if there is none."""
+    """Returns the identifier; an empty string if there is none."""
     addresses: Addresses = _PEERS
     """How addresses are found and grouped."""
 
     def read(self, request: Request) -> str:
-        """Return the identifier; an empty text if there is none."""
+        """Return the identifier; an empty string if there is none."""
         return self.find(request, self.addresses)
 
-    def with_addresses(self, addresses: Addresses) -> ReadyMade:
+    def with_addresses(self, addresses: Addresses) -> BuiltinIdentifier:
         """Return the same function for other addresses."""
         return replace(self, addresses=addresses)
 
@@ -81,20 +81,20 @@ def _user_or_address(request: Request, addresses: Addresses) -> str:
     return _user(request, addresses) or _address(request, addresses)
 
 
-by_address = ReadyMade("by_address", _address)
+by_address = BuiltinIdentifier("by_address", _address)
 """``ip:`` and the client's address."""
 
-by_user = ReadyMade("by_user", _user)
+by_user = BuiltinIdentifier("by_user", _user)
 """``user:`` and the id of the user who is logged in; empty if there is none."""
 
-by_user_or_address = ReadyMade("by_user_or_address", _user_or_address)
+by_user_or_address = BuiltinIdentifier("by_user_or_address", _user_or_address)
 """The user if one is logged in, else the address."""
 
 by_address_and_user = Combined([by_address, by_user])
 """The address, and the user if one is logged in: all of them are limited."""
 
 
-def by_header(name: str) -> ReadyMade:
+def by_header(name: str) -> BuiltinIdentifier:
     """Identify by a header field: ``header:``, its name in lower case and a hash of its value.
 
     Raises
@@ -104,28 +104,28 @@ def by_header(name: str) -> ReadyMade:
     """
     known = checked_header_name(name)
     start = f"header:{known.lower()}"
-    return ReadyMade(f"by_header({name!r})", lambda request, _: _hashed(start, request.header(known)))
+    return BuiltinIdentifier(f"by_header({name!r})", lambda request, _: _hashed(start, request.header(known)))
 
 
-def by_cookie(name: str) -> ReadyMade:
+def by_cookie(name: str) -> BuiltinIdentifier:
     """Identify by a cookie: ``cookie:``, its name and a hash of its value, which may be a secret.
 
     Raises
     ------
     TypeError, ValueError
-        The name is not a text, or empty.
+        The name is not a string, or empty.
     """
     start = f"cookie:{_checked(name)}"
-    return ReadyMade(f"by_cookie({name!r})", lambda request, _: _hashed(start, request.cookie(name)))
+    return BuiltinIdentifier(f"by_cookie({name!r})", lambda request, _: _hashed(start, request.cookie(name)))
 
 
-def by_path_parameter(name: str) -> ReadyMade:
+def by_path_parameter(name: str) -> BuiltinIdentifier:
     """Identify by a parameter of the path, as ``tenant`` in ``/<tenant>/orders``: ``path:``, name and value.
 
     Raises
     ------
     TypeError, ValueError
-        The name is not a text, or empty.
+        The name is not a string, or empty.
     """
     start = f"path:{_checked(name)}"
 
@@ -133,18 +133,18 @@ def by_path_parameter(name: str) -> ReadyMade:
         value = request.path_parameter(name)
         return "" if value is None else _plain(start, str(value))
 
-    return ReadyMade(f"by_path_parameter({name!r})", read)
+    return BuiltinIdentifier(f"by_path_parameter({name!r})", read)
 
 
-def by_json(name: str) -> ReadyMade:
+def by_json(name: str) -> BuiltinIdentifier:
     """Identify by a member of the JSON object in the body: ``json:``, its name and value.
 
-    A text and a whole number are used as they are, anything else as its JSON text.
+    A string and a whole number are used as they are, anything else as JSON.
 
     Raises
     ------
     TypeError, ValueError
-        The name is not a text, or empty.
+        The name is not a string, or empty.
     """
     start = f"json:{_checked(name)}"
 
@@ -155,12 +155,12 @@ def by_json(name: str) -> ReadyMade:
             return ""
         return _plain(start, value if isinstance(value, str) else json.dumps(value, sort_keys=True))
 
-    return ReadyMade(f"by_json({name!r})", read)
+    return BuiltinIdentifier(f"by_json({name!r})", read)
 
 
 def _checked(name: str) -> str:
     if not isinstance(name, str):
-        raise TypeError(f"a name must be a text, not {name!r}")
+        raise TypeError(f"a name must be a string, not {name!r}")
     if not name:
         raise ValueError("a name must not be empty")
     return name.replace("\\", "\\\\").replace(":", "\\:")
@@ -224,7 +224,7 @@ def _tell_of(user: object) -> None:
     if kind not in _told_of:
         _told_of.add(kind)
         _log.warning(
-            "the user of a request is a %s without a usable id, so the request is not limited by its user: "
-            "use a str, an int, or an object with get_id() or .id, or return the id from identifiers=",
+            "the user of a request is a %s, which has no id, so the request is not limited by user: let the "
+            "user be a str, an int, or an object with get_id() or .id, or return the id from identifiers=",
             kind,
         )
