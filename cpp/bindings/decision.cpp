@@ -334,7 +334,7 @@ PyMethodDef functions[] = {{"_restored_decision", restore, METH_O,
   if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) return nullptr;
   return guarded(static_cast<PyObject*>(nullptr), [&]() -> PyObject* {
     PyErr_Clear();
-    const Object module = Object::steal(checked(PyImport_ImportModule("overlimit.other_names")));
+    const Object module = Object::steal(checked(PyImport_ImportModule("overlimit.migration_hints")));
     const Object error = Object::steal(
         checked(PyObject_CallMethod(module.get(), "missing_of_decision", "OO", decision, name)));
     PyErr_SetObject(PyExc_AttributeError, error.get());

@@ -33,11 +33,11 @@ from overlimit.limiter import OnError as OnError
 from overlimit.limits import Limit as Limit
 from overlimit.limits import LimitsLike as LimitsLike
 from overlimit.limits.algorithms import *
+from overlimit.migration_hints import missing_of_package as _missing_of_package
 from overlimit.mirrored import over_limit as over_limit
 from overlimit.mirrored import over_limit_multi as over_limit_multi
 from overlimit.mirrored import over_limit_multi_lua as over_limit_multi_lua
 from overlimit.mirrored import over_limit_sliding_window as over_limit_sliding_window
-from overlimit.other_names import missing_of_package as _missing_of_package
 from overlimit.penalty import Penalty as Penalty
 from overlimit.stores import MemoryStore as MemoryStore
 from overlimit.stores import RedisStore as RedisStore

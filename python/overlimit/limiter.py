@@ -15,9 +15,9 @@ from overlimit.errors import InvalidLimit
 from overlimit.limits import Limit, as_limits
 from overlimit.limits.quantities import Rate, Seconds, micros, neat, share_of_all
 from overlimit.local_fallback import local_fallback_of, local_limits
+from overlimit.migration_hints import OF_ACQUIRE, OF_LIMITER, OPTIONS_OF_LIMITER, NotHere, hints_at_arguments
 from overlimit.names import KEY_NAME_RULE, is_key_name
 from overlimit.namesakes import Namesakes, register
-from overlimit.other_names import OF_ACQUIRE, OF_LIMITER, OPTIONS_OF_LIMITER, NotHere, hints_at_arguments
 from overlimit.penalty import Penalty
 from overlimit.stores import MemoryStore, StoreLike, as_store, url_or_store
 

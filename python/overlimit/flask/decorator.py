@@ -34,7 +34,7 @@ from overlimit.http.options import (
 )
 from overlimit.limiter import OnError
 from overlimit.limits import as_limits
-from overlimit.other_names import hints_at_arguments
+from overlimit.migration_hints import hints_at_arguments
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

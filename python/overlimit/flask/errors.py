@@ -22,7 +22,7 @@ from overlimit.http.refusals import (
     retry_after_instead,
     store_failed,
 )
-from overlimit.other_names import HasMigrationHints, hints_at_arguments
+from overlimit.migration_hints import HasMigrationHints, hints_at_arguments
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment

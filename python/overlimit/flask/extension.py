@@ -25,7 +25,7 @@ from overlimit.http.options import LimitsValue, Scope, identify_by
 from overlimit.http.reports import reset_counts
 from overlimit.http.settings import AllOptions, Options, Settings, shows_keywords
 from overlimit.http.storage_urls import hides_passwords
-from overlimit.other_names import HasMigrationHints, hints_at_arguments
+from overlimit.migration_hints import HasMigrationHints, hints_at_arguments
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

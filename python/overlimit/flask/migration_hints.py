@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from overlimit.other_names import OF_DECISION
+from overlimit.migration_hints import OF_DECISION
 
 __all__ = [
     "ARGUMENTS",

@@ -15,8 +15,8 @@ from overlimit._initialised import check_initialised
 from overlimit.errors import InvalidLimit
 from overlimit.limits.quantities import Seconds
 from overlimit.limits.value import Value, written
+from overlimit.migration_hints import OF_LIMIT, missing
 from overlimit.names import KEY_NAME_RULE, is_key_name
-from overlimit.other_names import OF_LIMIT, missing
 
 if TYPE_CHECKING:
     from overlimit._core import Calendar as CoreCalendar

@@ -46,7 +46,7 @@ ClusterNodes::Pointer ClusterNodes::owner(protocol::Slot slot, const Deadline& d
                                           const Interrupted& interrupted) {
   Backoff backoff;
   for (;;) {
-    const Pointer known = known_owner(slot);
+    Pointer known = known_owner(slot);
     if (known && !known->is_suspect.load()) return known;
     refresh(slot, deadline, interrupted);
     if (Pointer owner = known_owner(slot)) return owner;

@@ -23,7 +23,7 @@ struct Transfer {
 class Stream {
  public:
   /// The smallest buffer for receive(), so that no bytes stay behind in the stream, unseen by poll(2).
-  static constexpr std::size_t kLeastBuffer = 16 * 1024;
+  static constexpr std::size_t kLeastBuffer = std::size_t{16} * 1024;
 
   Stream() = default;
   Stream(const Stream&) = delete;
