@@ -16,6 +16,7 @@
 #include "overlimit/errors.hpp"
 #include "policy.hpp"
 #include "redis_scripts.hpp"
+#include "replays.hpp"
 #include "stores.hpp"
 
 namespace overlimit::python {
@@ -94,6 +95,7 @@ PYBIND11_MODULE(_core, module) {
 #ifdef OVERLIMIT_LINKS_REDIS
   bind_redis_scripts(module);
 #endif
+  bind_replays(module);
   refuse_pickling(module);
   if (!check_keywords(module.ptr())) throw pybind11::error_already_set();
   bind_heap_types(module);
