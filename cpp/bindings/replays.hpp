@@ -71,7 +71,8 @@ class ReplayColumns {
     if (!std::ranges::is_sorted(times)) throw pybind11::value_error("times must not go back");
     if (events_.costs != nullptr) check_rows<Cost>({events_.costs + first, count}, 0, kExact, "costs");
     const auto rows = static_cast<std::int64_t>(times_.size());
-    if (answers_.places != nullptr) check_rows<std::int64_t>({answers_.places + first, count}, 0, rows, "order");
+    if (answers_.places != nullptr)
+      check_rows<std::int64_t>({answers_.places + first, count}, 0, rows, "order");
     for (std::size_t i = 0; i < distinct.size(); ++i) {
       check_rows<std::int32_t>({events_.columns[i] + first, count}, -1, distinct[i], "codes");
     }
@@ -126,7 +127,9 @@ class ReplayColumns {
 class BoundReplay {
  public:
   BoundReplay(Object policy, std::vector<std::int32_t> distinct)
-      : policy_(std::move(policy)), distinct_(std::move(distinct)), replay_(plan_of(policy_.get()), distinct_) {}
+      : policy_(std::move(policy)),
+        distinct_(std::move(distinct)),
+        replay_(plan_of(policy_.get()), distinct_) {}
 
   void run(const ReplayColumns& columns, std::size_t first, std::size_t last) {
     columns.check(first, last, distinct_);
@@ -138,6 +141,7 @@ class BoundReplay {
     }
   }
   Replay& core() { return replay_; }
+  [[nodiscard]] std::int64_t max_cells() const { return plan_of(policy_.get()).max_cells(); }
 
  private:
   Object policy_;
@@ -175,6 +179,9 @@ inline void bind_replays(pybind11::module_& module) {
           py::arg("times"), py::arg("codes"), py::arg("costs"), py::arg("order"), py::arg("answers"),
           py::arg("first"), py::arg("last"),
           "Decide the events from first to before last, without the GIL, and write the answers.")
+      .def_property_readonly(
+          "max_cells", [](const Pointer& replay) { return given(replay).max_cells(); },
+          "Blocks and log entries that one identifier can have under these limits.")
       .def(
           "start_tallies", [](const Pointer& replay) { given(replay).core().start_tallies(); },
           "Count from now on what each limit does.")

@@ -40,10 +40,10 @@ struct ReplayedAnswers {
 
 /// What one limit did over a replay, or the locks of a penalty.
 struct LimitTally {
-  std::int64_t refused = 0;                ///< events that it refused
-  std::int64_t refused_alone = 0;          ///< of these, events that nothing else refused
-  std::int64_t least_left = INT64_MAX;     ///< the smallest remaining after an event, in cost units
-  std::int64_t most = 0;                   ///< the most it can ever grant
+  std::int64_t refused = 0;             ///< events that it refused
+  std::int64_t refused_alone = 0;       ///< of these, events that nothing else refused
+  std::int64_t least_left = INT64_MAX;  ///< the smallest remaining after an event, in cost units
+  std::int64_t most = 0;                ///< the most it can ever grant
   Micros longest_retry_after = 0;
 };
 

@@ -70,8 +70,8 @@ class DenseRecords {
       : per_identifier_(plan.tags().size()),
         limits_(plan.size()),
         // Zeroed pages become real as they are touched.
-        records_(static_cast<DenseRecord*>(std::calloc(std::max<std::size_t>(1, identifiers * per_identifier_),
-                                                       sizeof(DenseRecord)))) {
+        records_(static_cast<DenseRecord*>(
+            std::calloc(std::max<std::size_t>(1, identifiers * per_identifier_), sizeof(DenseRecord)))) {
     if (records_ == nullptr) throw std::bad_alloc();
     if (plan.max_cells() > 0) rings_.resize(identifiers * limits_);
   }

@@ -28,7 +28,12 @@ double seconds(Micros duration) {
 /// The columns of Rows for the pairs of one call.
 struct RowColumns {
   explicit RowColumns(std::size_t pairs)
-      : status(pairs), remaining(pairs), retry_after(pairs), reset_after(pairs), delay(pairs), receipt(pairs) {}
+      : status(pairs),
+        remaining(pairs),
+        retry_after(pairs),
+        reset_after(pairs),
+        delay(pairs),
+        receipt(pairs) {}
   Rows rows() { return {status, remaining, retry_after, reset_after, delay, receipt}; }
 
   std::vector<Status> status;
@@ -92,7 +97,8 @@ class Replay::Run {
     std::exclusive_scan(distinct.begin(), distinct.end(), starts_.begin(), std::size_t{0});
   }
 
-  void run(const ReplayedEvents& events, std::size_t first, std::size_t last, const ReplayedAnswers& answers) {
+  void run(const ReplayedEvents& events, std::size_t first, std::size_t last,
+           const ReplayedAnswers& answers) {
     wants_rows_ = !tallies_.empty() || wants_more_than_status(answers);
     for (std::size_t event = first; event < last; ++event) {
       if (event + 2 * kAhead < last) {
