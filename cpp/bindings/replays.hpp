@@ -156,7 +156,7 @@ inline std::shared_ptr<BoundReplay> replay_of(const pybind11::object& limiter,
     throw pybind11::value_error("distinct must have a count from 0 on for each column");
   }
   try {
-    return std::make_shared<BoundReplay>(Object::borrow(binding_of(limiter.ptr()).policy.get()),
+    return std::make_shared<BoundReplay>(Object::borrow(state_of(limiter.ptr()).policy.get()),
                                          std::move(distinct));
   } catch (const PythonError&) {
     throw pybind11::error_already_set();

@@ -58,6 +58,32 @@ class MemoryStore(Store):
     def __deepcopy__(self, memo: object) -> MemoryStore: ...
     def __reduce__(self) -> tuple[Any, ...]: ...
 
+class Replay:
+    """A limiter's limits and penalty, asked about events at their own times."""
+
+    def __init__(self, limiter: Limiter, distinct: Sequence[SupportsIndex]) -> None: ...
+    @property
+    def max_cells(self) -> int:
+        """Blocks and log entries that one identifier can have under these limits."""
+
+    def run(
+        self,
+        times: Any,
+        codes: Sequence[Any],
+        costs: Any,
+        order: Any,
+        answers: dict[str, Any],
+        first: SupportsIndex,
+        last: SupportsIndex,
+    ) -> None:
+        """Decide the events from first to before last, without the GIL, and write the answers."""
+
+    def start_tallies(self) -> None:
+        """Count from now on what each limit does."""
+
+    def tallies(self) -> list[tuple[int, int, int, int, float]]:
+        """Per limit, then of locks: refused, refused_alone, least_left, most, longest_retry_after in s."""
+
 class TlsOptions:
     def __init__(
         self,

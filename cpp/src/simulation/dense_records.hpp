@@ -88,13 +88,13 @@ class DenseRecords {
     if (rings_.empty()) return;
     for (std::size_t i = 0; i < limits_; ++i) rings_[identifier * limits_ + i].prefetch();
   }
-  [[nodiscard]] Found find(std::size_t identifier, std::size_t limit) const {
+  [[nodiscard]] FoundRecord find(std::size_t identifier, std::size_t limit) const {
     const DenseRecord& record = of(identifier)[limit];
     return {record.expires_at, record.header,
             rings_.empty() ? Cells{} : rings_[identifier * limits_ + limit].view()};
   }
-  void write(std::size_t identifier, std::size_t limit, const Written& written) {
-    of(identifier)[limit] = {written.header, written.expires_at};
+  void write(std::size_t identifier, std::size_t limit, const ChargedPair& written) {
+    of(identifier)[limit] = {written.state, written.expires_at};
     if (rings_.empty()) return;
     CellRing& ring = rings_[identifier * limits_ + limit];
     ring.drop_oldest(written.dropped);

@@ -7,9 +7,9 @@
 #include <numeric>
 #include <optional>
 
+#include "overlimit/call.hpp"
 #include "overlimit/decision.hpp"
 #include "overlimit/pair.hpp"
-#include "overlimit/settlement.hpp"
 #include "simulation/dense_records.hpp"
 
 namespace overlimit {
@@ -49,7 +49,8 @@ struct Target {
   std::size_t identifier;
   std::size_t column;
   Status verdict;
-  std::optional<LockRecord> lock;
+  std::optional<Lock> lock;  ///< before the event
+  bool violates = false;     ///< the event sets a lock
 };
 
 std::size_t row_of(const ReplayedAnswers& answers, std::size_t event) {
@@ -143,8 +144,8 @@ class Replay::Run {
     if (!tallies_.empty()) tally(count, settlement);
     if (!wants_rows_) return answer_status(answers, event, settlement.status);
     const Decision decision = fold(call.charges, rows_of(rows_, 0, row));
-    const auto& binding = current_->limits()[decision.binding % current_->size()];
-    answer(answers, event, decision, binding.place, targets_[decision.binding / current_->size()].column);
+    const auto& binding = current_->limits()[decision.binding_row % current_->size()];
+    answer(answers, event, decision, binding.place, targets_[decision.binding_row / current_->size()].column);
   }
 
   void follow_calendar() {
@@ -158,7 +159,8 @@ class Replay::Run {
     for (std::size_t column = 0; column < events.columns.size(); ++column) {
       const std::int32_t code = events.columns[column][event];
       if (code < 0) continue;
-      targets_[count] = {starts_[column] + static_cast<std::size_t>(code), column, Status::ok, std::nullopt};
+      targets_[count] = {starts_[column] + static_cast<std::size_t>(code), column, Status::ok, std::nullopt,
+                         false};
       charges_[count++] = {current_, {}, cost};
     }
     return count;
@@ -167,11 +169,11 @@ class Replay::Run {
   std::size_t examine_target(Target& target, Cost cost, std::size_t row) {
     if (current_->penalty() != nullptr) {
       const DenseRecord& lock = records_.of(target.identifier)[current_->size()];
-      target.lock = remembered(lock.expires_at, lock.header, now_);
+      target.lock = remembered_lock(lock.expires_at, lock.header, now_);
       if (target.lock && target.lock->holds(now_)) target.verdict = Status::locked;
     }
     for (std::size_t i = 0; i < current_->size(); ++i, ++row) {
-      const Found found = records_.find(target.identifier, i);
+      const FoundRecord found = records_.find(target.identifier, i);
       examined_[row] = examine(current_->limits()[i].limit, &found, now_, cost);
       target.verdict = std::max(target.verdict, examined_[row].verdict.status);
     }
@@ -181,22 +183,22 @@ class Replay::Run {
   std::size_t charge(const Target& target, Cost cost, std::size_t row) {
     for (std::size_t i = 0; i < current_->size(); ++i, ++row) {
       const Limit& limit = current_->limits()[i].limit;
-      const Written written = charged(limit, examined_[row], cost);
-      if (wants_rows_) show_charged(limit, written.header, now_, 0, rows_, row);
+      const ChargedPair written = overlimit::charge(limit, examined_[row], cost);
+      if (wants_rows_) fill_charged(limit, written.state, now_, 0, rows_, row);
       records_.write(target.identifier, i, written);
     }
     return row;
   }
 
-  std::size_t refuse(const Target& target, const Charge& charge, const Settlement& settlement,
-                     std::size_t row) {
-    const auto set = sanction(settlement, charge, target.verdict, target.lock, now_);
-    const std::optional<LockRecord>& lock = set ? set : target.lock;
+  std::size_t refuse(Target& target, const Charge& charge, const Settlement& settlement, std::size_t row) {
+    const auto set = lock_after_refusal(settlement, charge, target.verdict, target.lock, now_);
+    const std::optional<Lock>& lock = set ? set : target.lock;
     for (std::size_t i = 0; wants_rows_ && i < current_->size(); ++i, ++row) {
-      show_refused(current_->limits()[i].limit, examined_[row], target.verdict, lock, now_, rows_, row);
+      fill_refused(current_->limits()[i].limit, examined_[row], target.verdict, lock, now_, rows_, row);
     }
+    target.violates = set.has_value();
     if (set) {
-      records_.of(target.identifier)[current_->size()] = {std::bit_cast<Header>(set->lock), set->expires_at};
+      records_.of(target.identifier)[current_->size()] = {header_of(*set), set->expires_at};
     }
     return row;
   }
@@ -219,10 +221,10 @@ class Replay::Run {
     for (std::size_t i = 0; i < count; ++i) {
       const Target& target = targets_[i];
       const bool locked = target.lock && target.lock->holds(now_);
-      if (locked && !settlement.passes) count_refusal(current_->size(), target.lock->left(now_));
+      if (locked && !settlement.passes) count_refusal(current_->size(), target.lock->time_left(now_));
       for (const PlannedLimit& planned : current_->limits()) {
         LimitTally& tally = tallies_[planned.place];
-        if (!locked) tally.least_left = std::min(tally.least_left, rows_.remaining[row]);
+        if (!locked && !target.violates) tally.least_left = std::min(tally.least_left, rows_.remaining[row]);
         const Verdict& verdict = examined_[row++].verdict;
         if (verdict.status != Status::ok) count_refusal(planned.place, verdict.retry_after);
       }
@@ -239,7 +241,7 @@ class Replay::Run {
   DenseRecords records_;
   std::vector<Target> targets_;
   std::vector<Charge> charges_;
-  std::vector<Examined> examined_;
+  std::vector<ExaminedPair> examined_;
   RowColumns columns_;
   Rows rows_;
   std::vector<LimitTally> tallies_;

@@ -19,5 +19,7 @@ from overlimit.simulation.bad_lines import BadLines as BadLines
 from overlimit.simulation.events import Event as Event
 from overlimit.simulation.events import Events as Events
 from overlimit.simulation.logs.read_log import read_log as read_log
+from overlimit.simulation.replaying import Replay as Replay
+from overlimit.simulation.replaying import replay as replay
 
-__all__ = ["BadLines", "Event", "Events", "read_log", "traffic"]
+__all__ = ["BadLines", "Event", "Events", "Replay", "read_log", "replay", "traffic"]

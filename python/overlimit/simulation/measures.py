@@ -26,7 +26,8 @@ def peak(times: Ints, cost: Ints, period_us: int) -> int:
 def peak_of_any(codes: npt.NDArray[np.int32], times: Ints, cost: Ints, period_us: int) -> int:
     """Return the most cost of one identifier in any interval (t - period, t].
 
-    Identifiers are laid one after the other on a single line of time, too far apart for an interval to touch two.
+    The events of one identifier after the other are laid on a single line of time, too far apart for an
+    interval to touch two.
     """
     if len(times) == 0:
         return 0

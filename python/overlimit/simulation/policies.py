@@ -40,5 +40,5 @@ def _parts(policy: PolicyLike) -> tuple[LimitsLike, Penalty | None]:
     if isinstance(policy, Limiter):
         return list(policy.limits), policy.penalty
     if isinstance(policy, tuple) and len(policy) == 2 and isinstance(policy[1], Penalty | None):
-        return policy
-    return policy, None  # type: ignore[return-value]  # what is wrong, Limiter says
+        return policy  # type: ignore[return-value]
+    return policy, None  # what is wrong, Limiter says

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
@@ -12,7 +12,8 @@ from overlimit import _core
 from overlimit._arguments import nearest, shown
 from overlimit.simulation.events import Events
 from overlimit.simulation.policies import PolicyLike, limiter_of
-from overlimit.simulation.progress import shown_progress
+from overlimit.simulation.progress import Progress, progress_bar
+from overlimit.simulation.tables import by_identifier, by_time, frame_of, places_of, summary
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from overlimit import Limiter, Penalty
     from overlimit.limits import Limit
+    from overlimit.limits.quantities import Seconds
 
 __all__ = ["Replay", "replay"]
 
@@ -93,6 +95,60 @@ class Replay:
         """The share of events that were refused, from 0 to 1; 0 without events."""
         return self.refused / len(self) if len(self) else 0.0
 
+    def summary(self) -> pd.DataFrame:
+        """Return what each limit did, a row per limit, and a row ``"lock"`` where there is a penalty.
+
+        Its columns are ``refused`` (events), ``refused_alone`` (of these, events that nothing else refused),
+        ``least_left`` (the smallest ``remaining`` of an identifier that was not locked, as a share of the
+        most that the limit can grant) and ``longest_retry_after`` (seconds, over all its refusals). Replays
+        the events once more. Raises ImportError without pandas.
+        """
+        core = core_replay(self.events, self._limiter)
+        core.start_tallies()
+        run(core, self.events, {})
+        return summary(self, core.tallies())
+
+    def by_identifier(self, column: str | None = None, top: int | None = 20) -> pd.DataFrame:
+        """Return the identifiers that were refused most, in a table with a row each.
+
+        Parameters
+        ----------
+        column
+            Which column of identifiers; by default the first that an event has.
+        top
+            How many at most; None: all.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``sent``, ``passed``, ``refused`` (events) and ``longest_lock_out`` (seconds from a first refusal
+            to the next admission, or to the last event without one), by ``refused``, then ``sent``, falling.
+
+        Raises
+        ------
+        ValueError
+            There is no such column.
+        ImportError
+            pandas is missing.
+        """
+        return by_identifier(self, column, top)
+
+    def by_time(self, every: Seconds = 60, timezone: str = "UTC") -> pd.DataFrame:
+        """Return what was ``sent``, ``passed`` and ``refused`` in each stretch of ``every`` seconds.
+
+        The stretches are aligned to the epoch, and those without an event are there too; the index is their
+        starts in ``timezone``. Raises InvalidLimit for ``every`` out of range, ImportError without pandas.
+        """
+        return by_time(self, every, timezone)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the events in the order given, with the answers beside them.
+
+        ``status`` and ``limit`` are texts, and the identifier that binds is ``binding_identifier``. Raises
+        ImportError without pandas.
+        """
+        return frame_of(self, self._columns)
+
     def __len__(self) -> int:
         return len(self.events)
 
@@ -112,7 +168,8 @@ class Replay:
 
     def __repr__(self) -> str:
         limits = "; ".join(map(str, self.limits))
-        return f"<Replay of {len(self):,} events under {limits}: {self.refused:,} refused ({self.refused_share:.2%})>"
+        refused = f"{self.refused:,} refused ({self.refused_share:.2%})"
+        return f"<Replay of {len(self):,} events under {limits}: {refused}>"
 
 
 def replay(
@@ -125,8 +182,8 @@ def replay(
 ) -> Replay:
     """Return what limits would have answered to events, each at its own time.
 
-    The answers are those of ``Limiter(limits, penalty=penalty).hit(...)`` with a ManualClock set to the time of
-    each event, on a memory store without bounds.
+    The answers are those of ``Limiter(limits, penalty=penalty).hit(...)`` with a ManualClock set to the time
+    of each event, on a memory store without bounds.
 
     Parameters
     ----------
@@ -151,27 +208,29 @@ def replay(
     InvalidLimit, TypeError
         As ``Limiter`` does, for wrong limits.
     ValueError
-        For a column that does not exist, or an event that is too large for one call; it names the event's row.
+        For a column that does not exist, or an event that is too large for one call: it names the row.
     """
     if not isinstance(events, Events):
         raise TypeError(f"events must be Events, such as Events(times, identifiers), not {shown(events)}")
     limiter = limiter_of(limits, penalty)
     answers = _empty_columns(columns, len(events))
     core = core_replay(events, limiter)
-    run(core, events, answers, shown_progress(progress))
+    with progress_bar(len(events), shown=progress) as bar:
+        run(core, events, answers, bar)
     return Replay(events, limiter, answers)
 
 
 def core_replay(events: Events, limiter: Limiter) -> _core.Replay:
-    """Return a replay of the core for these events that has not begun; ValueError for one too large a call."""
+    """Return a replay of the core that has not begun; raise ValueError for an event too large for a call."""
     core = _core.Replay(limiter, [len(column.labels) for column in events._columns])
-    counts = sum((column.codes >= 0).astype(np.int8) for column in events._columns)
+    counts = np.sum([column.codes >= 0 for column in events._columns], axis=0)
     most = min(_MOST_IDENTIFIERS, _MOST_CELLS // max(1, core.max_cells))
     if np.any(too_large := counts > most):
-        first = int(np.flatnonzero(too_large)[0])
+        rows = np.flatnonzero(too_large)
+        first = rows[events.order[rows].argmin()]
         raise ValueError(
-            f"row {events.order[first]} names {counts[first]} identifiers, and a call under these limits names "
-            f"at most {most}: use fewer columns, a coarser precision or smaller logs"
+            f"row {int(events.order[first])} names {counts[first]} identifiers, and a call under "
+            f"these limits names at most {most}: use fewer columns, a coarser precision or smaller logs"
         )
     return core
 
@@ -180,16 +239,19 @@ def run(
     core: _core.Replay,
     events: Events,
     answers: dict[str, npt.NDArray[Any]],
-    advanced: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> None:
-    """Replay all events, in steps short enough to be interrupted between them."""
-    codes = [column.codes for column in events._columns]
-    writable = {name: column.view(np.uint8) if name == "allowed" else column for name, column in answers.items()}
-    order = None if events._is_in_order else events.order
+    """Replay all events, in steps that are short enough for Ctrl-C between them."""
+    codes = [np.ascontiguousarray(column.codes) for column in events._columns]
+    times, costs = np.ascontiguousarray(events.times), np.ascontiguousarray(events.costs)
+    places = None if events._order is None else places_of(events)
+    writable = {
+        name: column.view(np.uint8) if name == "allowed" else column for name, column in answers.items()
+    }
     for first, last in _steps(len(events)):
-        core.run(events.times, codes, events.cost, order, writable, first, last)
-        if advanced is not None:
-            advanced(last, len(events))
+        core.run(times, codes, costs, places, writable, first, last)
+        if progress is not None:
+            progress.advance(last - first)
 
 
 def _steps(count: int) -> Iterator[tuple[int, int]]:

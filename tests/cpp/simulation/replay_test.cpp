@@ -99,8 +99,8 @@ void expect_as_in_memory(const Plan& plan, const Trace& trace, const AnswerColum
     ASSERT_EQ(answers.retry_after[event], in_seconds(expected.retry_after)) << event;
     ASSERT_EQ(answers.reset_after[event], in_seconds(expected.reset_after)) << event;
     ASSERT_EQ(answers.delay[event], in_seconds(expected.delay)) << event;
-    ASSERT_EQ(answers.limit[event], std::int16_t(plan.limits()[expected.binding % plan.size()].place));
-    ASSERT_EQ(answers.identifier[event], columns[expected.binding / plan.size()]) << event;
+    ASSERT_EQ(answers.limit[event], std::int16_t(plan.limits()[expected.binding_row % plan.size()].place));
+    ASSERT_EQ(answers.identifier[event], columns[expected.binding_row / plan.size()]) << event;
   }
 }
 
