@@ -27,7 +27,7 @@ ROWS = st.lists(
 
 def shown(value, name=None):
     """Return an identifier as the model has it."""
-    if value is None or value is pd.NA or value is math.nan or value in {"", b""}:
+    if any(value is missing for missing in (None, pd.NA, math.nan)) or value in {"", b""}:
         return None
     text = value.decode() if isinstance(value, bytes) else str(int(value)) if value == 7 else value
     return text if name is None else f"{name}:{text}"

@@ -202,8 +202,10 @@ def test_what_cannot_be_an_identifier(column):
         np.array([1j, 2]),
         "ab",
         {"a", "b"},
-    ]
-    + [(k for k in "ab"), 7, None],
+        (k for k in "ab"),
+        7,
+        None,
+    ],
     ids=range(9),
 )
 def test_what_is_no_column_of_identifiers(column):

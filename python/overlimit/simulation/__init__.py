@@ -15,11 +15,37 @@ from overlimit.simulation.optional import required as _required
 _required("numpy", "overlimit.simulation")
 
 from overlimit.simulation import traffic as traffic
+from overlimit.simulation.approximating import Error as Error
+from overlimit.simulation.approximating import error_of as error_of
 from overlimit.simulation.bad_lines import BadLines as BadLines
+from overlimit.simulation.comparing import Comparison as Comparison
+from overlimit.simulation.comparing import compare as compare
+from overlimit.simulation.effects import Effect as Effect
 from overlimit.simulation.events import Event as Event
 from overlimit.simulation.events import Events as Events
 from overlimit.simulation.logs.read_log import read_log as read_log
 from overlimit.simulation.replaying import Replay as Replay
 from overlimit.simulation.replaying import replay as replay
+from overlimit.simulation.suggesting import Suggestion as Suggestion
+from overlimit.simulation.suggesting import suggest as suggest
+from overlimit.simulation.sweeping import Sweep as Sweep
+from overlimit.simulation.sweeping import sweep as sweep
 
-__all__ = ["BadLines", "Event", "Events", "Replay", "read_log", "replay", "traffic"]
+__all__ = [
+    "BadLines",
+    "Comparison",
+    "Effect",
+    "Error",
+    "Event",
+    "Events",
+    "Replay",
+    "Suggestion",
+    "Sweep",
+    "compare",
+    "error_of",
+    "read_log",
+    "replay",
+    "suggest",
+    "sweep",
+    "traffic",
+]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["lock_outs", "peak"]
+__all__ = ["lock_outs", "peak", "peak_of_any"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -18,24 +18,39 @@ def peak(times: Ints, cost: Ints, period_us: int) -> int:
     """
     if len(times) == 0:
         return 0
-    before = np.concatenate(([0], np.cumsum(cost)))
-    ends = np.searchsorted(times, times + period_us, side="left")
-    return int((before[ends] - before[:-1]).max())
+    return _most_between(cost, np.searchsorted(times, times + period_us, side="left"))
 
 
 def peak_of_any(codes: npt.NDArray[np.int32], times: Ints, cost: Ints, period_us: int) -> int:
-    """Return the most cost of one identifier in any interval (t - period, t].
-
-    The events of one identifier after the other are laid on a single line of time, too far apart for an
-    interval to touch two.
-    """
+    """Return the most cost of one identifier in any interval [t, t + period)."""
     if len(times) == 0:
         return 0
-    start, end = int(times[0]), int(times[-1])
-    apart = end - start + period_us + 1
-    order = np.lexsort((times, codes))
-    ranks = np.unique(codes[order], return_inverse=True)[1]
-    return peak(times[order] - start + ranks * apart, cost[order], period_us)
+    order = np.argsort(codes, kind="stable")
+    codes, times, cost = codes[order], times[order], cost[order]
+    is_first = np.r_[True, codes[1:] != codes[:-1]]
+    behind_last = np.r_[np.flatnonzero(is_first)[1:], len(codes)]
+    return _most_between(cost, _ends(times, behind_last[np.cumsum(is_first) - 1], period_us))
+
+
+def _ends(times: Ints, behind_last: Ints, period_us: int) -> Ints:
+    """Return for each event the first that comes a period later, at most that behind its identifier's last.
+
+    All are searched at once, each by halving what is left.
+    """
+    low, high = np.arange(len(times)), behind_last.copy()
+    for _ in range(int((high - low).max()).bit_length()):
+        middle = (low + high) // 2
+        # Where the search is over, both bounds stay what they are.
+        inside = (middle < high) & (times[np.minimum(middle, len(times) - 1)] < times + period_us)
+        low, high = np.where(inside, middle + 1, low), np.where(inside, high, middle)
+    return low
+
+
+def _most_between(cost: Ints, ends: Ints) -> int:
+    """Return the most cost of the events from one to before its end."""
+    total = float(cost.sum(dtype=np.float64))
+    before = np.concatenate(([0], np.cumsum(cost, dtype=np.int64 if total < 2**62 else object)))
+    return int((before[ends] - before[:-1]).max())
 
 
 def lock_outs(codes: npt.NDArray[np.int32], times: Ints, allowed: Bools, identifiers: int) -> Ints:

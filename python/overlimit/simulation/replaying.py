@@ -210,8 +210,7 @@ def replay(
     ValueError
         For a column that does not exist, or an event that is too large for one call: it names the row.
     """
-    if not isinstance(events, Events):
-        raise TypeError(f"events must be Events, such as Events(times, identifiers), not {shown(events)}")
+    check_events(events)
     limiter = limiter_of(limits, penalty)
     answers = _empty_columns(columns, len(events))
     core = core_replay(events, limiter)
@@ -220,11 +219,28 @@ def replay(
     return Replay(events, limiter, answers)
 
 
+def check_events(events: object) -> None:
+    """Raise TypeError unless they are Events."""
+    if not isinstance(events, Events):
+        raise TypeError(f"events must be Events, such as Events(times, identifiers), not {shown(events)}")
+
+
+def allowed_in_time(
+    events: Events, limiter: Limiter, progress: Progress | None = None
+) -> npt.NDArray[np.bool_]:
+    """Return whether each event would have passed, in the order of times."""
+    answers = _empty_columns(("allowed",), len(events))
+    run(core_replay(events, limiter), events, answers, progress, in_order_given=False)
+    return answers["allowed"]
+
+
 def core_replay(events: Events, limiter: Limiter) -> _core.Replay:
     """Return a replay of the core that has not begun; raise ValueError for an event too large for a call."""
     core = _core.Replay(limiter, [len(column.labels) for column in events._columns])
-    counts = np.sum([column.codes >= 0 for column in events._columns], axis=0)
     most = min(_MOST_IDENTIFIERS, _MOST_CELLS // max(1, core.max_cells))
+    if len(events._columns) <= most:
+        return core
+    counts = np.sum([column.codes >= 0 for column in events._columns], axis=0)
     if np.any(too_large := counts > most):
         rows = np.flatnonzero(too_large)
         first = rows[events.order[rows].argmin()]
@@ -240,11 +256,13 @@ def run(
     events: Events,
     answers: dict[str, npt.NDArray[Any]],
     progress: Progress | None = None,
+    *,
+    in_order_given: bool = True,
 ) -> None:
     """Replay all events, in steps that are short enough for Ctrl-C between them."""
     codes = [np.ascontiguousarray(column.codes) for column in events._columns]
     times, costs = np.ascontiguousarray(events.times), np.ascontiguousarray(events.costs)
-    places = None if events._order is None else places_of(events)
+    places = None if events._order is None or not in_order_given else places_of(events)
     writable = {
         name: column.view(np.uint8) if name == "allowed" else column for name, column in answers.items()
     }
