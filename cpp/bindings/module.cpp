@@ -12,6 +12,7 @@
 #include "limiter.hpp"
 #include "limits.hpp"
 #include "manual_clock.hpp"
+#include "many_decisions_binding.hpp"
 #include "object.hpp"
 #include "overlimit/errors.hpp"
 #include "policy.hpp"
@@ -96,6 +97,7 @@ PYBIND11_MODULE(_core, module) {
   bind_redis_scripts(module);
 #endif
   bind_replays(module);
+  bind_many_decisions(module);
   refuse_pickling(module);
   if (!check_keywords(module.ptr())) throw pybind11::error_already_set();
   bind_heap_types(module);

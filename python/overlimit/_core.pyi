@@ -84,6 +84,20 @@ class Replay:
     def tallies(self) -> list[tuple[int, int, int, int, float]]:
         """Per limit, then of locks: refused, refused_alone, least_left, most, longest_retry_after in s."""
 
+class ManyDecisions:
+    """The decisions on many calls of one limiter, each by itself."""
+
+    def __init__(self, limiter: Limiter, identifiers: Any, cost: Any, is_peek: bool) -> None: ...
+    def __len__(self) -> int: ...
+    def counts(self) -> list[int]:
+        """How many calls ended with each status."""
+
+    def decision(self, row: SupportsIndex) -> Decision | None:
+        """Return a new Decision on a row; keep it, or it could be refunded twice."""
+
+    def fill(self, name: str, column: Any) -> None:
+        """Write a number of each row's answer to a column."""
+
 class TlsOptions:
     def __init__(
         self,

@@ -2,6 +2,7 @@
 // memory and Redis are two of them. Folding rows into a Decision is decision.hpp, the same for every store.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <span>
@@ -33,6 +34,15 @@ inline Rows rows_of(const Rows& rows, std::size_t first, std::size_t count) {
   return {rows.status.subspan(first, count),      rows.remaining.subspan(first, count),
           rows.retry_after.subspan(first, count), rows.reset_after.subspan(first, count),
           rows.delay.subspan(first, count),       rows.receipt.subspan(first, count)};
+}
+
+inline void copy_rows(const Rows& from, const Rows& to) {
+  std::ranges::copy(from.status, to.status.begin());
+  std::ranges::copy(from.remaining, to.remaining.begin());
+  std::ranges::copy(from.retry_after, to.retry_after.begin());
+  std::ranges::copy(from.reset_after, to.reset_after.begin());
+  std::ranges::copy(from.delay, to.delay.begin());
+  std::ranges::copy(from.receipt, to.receipt.begin());
 }
 
 /// The state of a circuit breaker. open: calls fail at once, except for one probe at a time; half_open: a

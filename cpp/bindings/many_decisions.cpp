@@ -1,0 +1,236 @@
+#include "many_decisions.hpp"
+
+#include <algorithm>
+
+#include "clock.hpp"
+#include "errors.hpp"
+#include "policy.hpp"
+#include "stats.hpp"
+#include "waits.hpp"
+
+namespace overlimit::python {
+namespace {
+
+// How many rows are decided before other threads may run Python, and signals are noticed.
+constexpr std::size_t kRowsPerStep = 1024;
+
+void notice_signals() {
+  if (PyErr_CheckSignals() != 0) throw PythonError{};
+}
+
+// Names the row in the message of the error that is set.
+void name_row(const char* what, std::size_t row) {
+  PyObject* type = nullptr;
+  PyObject* value = nullptr;
+  PyObject* traceback = nullptr;
+  PyErr_Fetch(&type, &value, &traceback);
+  const Object kept[] = {Object::steal(type), Object::steal(value), Object::steal(traceback)};
+  const bool is_about_argument = PyErr_GivenExceptionMatches(type, PyExc_ValueError) ||
+                                 PyErr_GivenExceptionMatches(type, PyExc_TypeError);
+  if (!is_about_argument) {
+    PyErr_Restore(Py_XNewRef(type), Py_XNewRef(value), Py_XNewRef(traceback));
+    return;
+  }
+  PyErr_Format(type, "%s: row %zu: %S", what, row, value);
+}
+
+template <class Action>
+auto naming_row(const char* what, std::size_t row, const Action& action) {
+  try {
+    return action();
+  } catch (const PythonError&) {
+    name_row(what, row);
+    throw;
+  }
+}
+
+bool is_column(PyObject* given) { return PyList_Check(given) || PyTuple_Check(given); }
+
+// A tuple of our own, whose lists have become tuples: nobody changes it meanwhile.
+Object own_rows(PyObject* rows) {
+  if (!is_column(rows)) raise_about(PyExc_TypeError, "identifiers must be a list or a tuple, not %U", rows);
+  const Object given = Object::steal(checked(PySequence_List(rows)));
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(given.get()); ++i) {
+    PyObject* const row = PyList_GET_ITEM(given.get(), i);
+    if (!PyTuple_Check(row) && !PyList_Check(row)) continue;
+    if (PyTuple_CheckExact(row)) continue;
+    PyList_SetItem(given.get(), i, checked(PySequence_Tuple(row)));
+  }
+  return Object::steal(checked(PyList_AsTuple(given.get())));
+}
+
+void check_length(PyObject* column, std::size_t rows) {
+  const Py_ssize_t length = PyTuple_GET_SIZE(column);
+  if (static_cast<std::size_t>(length) == rows) return;
+  PyErr_Format(PyExc_ValueError, "cost has %zd rows, and identifiers has %zu: give each row one cost", length,
+               rows);
+  throw PythonError{};
+}
+
+}  // namespace
+
+IdentifierRows::IdentifierRows(PyObject* rows, std::int64_t cells_of_one) : rows_(own_rows(rows)) {
+  std::size_t total = 0;
+  for (std::size_t row = 0; row < size(); ++row) {
+    if (row % kRowsPerStep == 0) notice_signals();
+    const std::size_t count =
+        naming_row("identifiers", row, [&] { return checked_count(row, cells_of_one); });
+    if (count != 1 && starts_.empty()) {
+      starts_.resize(row + 1);
+      for (std::size_t before = 0; before <= row; ++before) starts_[before] = before;
+    }
+    total += count;
+    if (!starts_.empty()) starts_.push_back(total);
+  }
+}
+
+std::size_t IdentifierRows::checked_count(std::size_t row, std::int64_t cells_of_one) const {
+  IdentifierBytes bytes;
+  std::size_t count = 0;
+  for_each(row, bytes, [&](Py_ssize_t, PyObject*, std::string_view) { ++count; });
+  if (count == 0) raise_value_error(kNoIdentifier);
+  check_cells(static_cast<std::int64_t>(count) * cells_of_one);
+  return count;
+}
+
+CostRows::CostRows(PyObject* cost, std::size_t rows)
+    : is_column_(is_column(cost)), given_(is_column_ ? own_rows(cost) : Object::borrow(cost)) {
+  if (!is_column_) {
+    const WholeCost whole(cost);
+    units_of_all_ = whole.units();
+    given_ = Object::borrow(whole.number());
+    return;
+  }
+  check_length(given_.get(), rows);
+  for (std::size_t row = 0; row < rows; ++row) {
+    if (row % kRowsPerStep == 0) notice_signals();
+    naming_row("cost", row, [&] {
+      const WholeCost whole(number(row));
+      (void)whole.units();
+      if (whole.number() == number(row)) return;
+      PyObject* const replaced = number(row);
+      PyTuple_SET_ITEM(given_.get(), Py_ssize_t(row), Py_NewRef(whole.number()));
+      Py_DECREF(replaced);
+    });
+  }
+}
+
+OwnRows::OwnRows(std::size_t size)
+    : size_(size),
+      status_(std::make_unique_for_overwrite<Status[]>(size)),
+      remaining_(std::make_unique_for_overwrite<std::int64_t[]>(size)),
+      retry_after_(std::make_unique_for_overwrite<Micros[]>(size)),
+      reset_after_(std::make_unique_for_overwrite<Micros[]>(size)),
+      delay_(std::make_unique_for_overwrite<Micros[]>(size)),
+      receipt_(std::make_unique_for_overwrite<Receipt[]>(size)) {}
+
+Rows OwnRows::get() const {
+  return {{status_.get(), size_},      {remaining_.get(), size_}, {retry_after_.get(), size_},
+          {reset_after_.get(), size_}, {delay_.get(), size_},     {receipt_.get(), size_}};
+}
+
+/// Some rows as calls to a store. Borrows the bytes of identifiers that the rows keep.
+class ManyDecisions::Batch {
+ public:
+  Batch(const ManyDecisions& many, const Call& model, std::size_t first, std::size_t last) {
+    const Plan& plan = plan_of(many.policy_.get());
+    charges_.reserve(many.rows_.start(last) - many.rows_.start(first));
+    for (std::size_t row = first; row < last; ++row) {
+      const std::size_t start = charges_.size();
+      const Cost units = many.costs_.units(row);
+      many.rows_.for_each(row, bytes_, [&](Py_ssize_t, PyObject*, std::string_view identifier) {
+        charges_.push_back({&plan, identifier, units});
+      });
+      calls_.push_back(model);
+      calls_.back().charges = std::span<const Charge>(charges_).subspan(start);
+    }
+  }
+  [[nodiscard]] std::span<const Call> calls() const { return calls_; }
+
+ private:
+  IdentifierBytes bytes_;
+  std::vector<Charge> charges_;
+  std::vector<Call> calls_;
+};
+
+ManyDecisions::ManyDecisions(PyObject* limiter, PyObject* rows, PyObject* cost, Mode mode)
+    : policy_(Object::borrow(state_of(limiter).policy.get())),
+      rows_(rows, plan_of(policy_.get()).max_cells()),
+      costs_(cost, rows_.size()),
+      pairs_(first_pair(rows_.size())),
+      times_(std::make_unique_for_overwrite<Micros[]>(rows_.size())) {
+  decide(state_of(limiter), mode);
+}
+
+void ManyDecisions::decide(LimiterState& limiter, Mode mode) {
+  if (size() == 0) return;
+  Call model = call_of(limiter, {});
+  model.mode = mode;
+  if (!model.now) {
+    model.now = system_now();
+    model.system_clock = true;
+  }
+  notice_call(limiter);
+  const std::shared_ptr<Store> store = limiter.store;
+  std::vector<std::pair<std::size_t, ChargeBits>> crowded;
+  LimiterState* const limiters[] = {&limiter};
+  for (std::size_t first = 0; first < size(); first += kRowsPerStep) {
+    const std::size_t last = std::min(size(), first + kRowsPerStep);
+    const Batch batch(*this, model, first, last);
+    crowded.clear();
+    {
+      const GilReleased released;
+      for (std::size_t row = first; row < last; ++row) {
+        const ChargeBits bits = store->decide(batch.calls().subspan(row - first, 1), pairs_of_row(row),
+                                              {&times_[row], 1}, kInterrupted);
+        if (bits != 0) crowded.emplace_back(row - first, bits);
+      }
+    }
+    limiter.stats.calls += last - first;
+    for (const auto& [place, bits] : crowded) {
+      count_crowded(limiters, batch.calls()[place].charges, bits, limiter.store_object.get());
+    }
+    notice_signals();
+  }
+}
+
+std::size_t ManyDecisions::first_pair(std::size_t row) const {
+  return rows_.start(row) * plan_of(policy_.get()).size();
+}
+
+Rows ManyDecisions::pairs_of_row(std::size_t row) const {
+  const std::size_t first = first_pair(row);
+  return rows_of(pairs_.get(), first, first_pair(row + 1) - first);
+}
+
+ManyDecisions::Answer ManyDecisions::answer(std::size_t row) const {
+  const Plan& plan = plan_of(policy_.get());
+  std::array<Charge, kMaxIdentifiers> charges;
+  charges.fill({&plan, {}, 0});
+  const Decision decision = fold(std::span(charges).first(rows_.count(row)), pairs_of_row(row));
+  std::size_t binding = decision.binding_row / plan.size();
+  std::size_t place = 0;
+  if (rows_.count(row) > 1) {
+    IdentifierBytes bytes;
+    rows_.for_each(row, bytes, [&](Py_ssize_t given, PyObject*, std::string_view) {
+      if (binding-- == 0) place = static_cast<std::size_t>(given);
+    });
+  }
+  return {decision, plan.limits()[decision.binding_row % plan.size()].place, place};
+}
+
+Object ManyDecisions::decision(std::size_t row) const {
+  ChargeList collected;
+  const Cost units = costs_.units(row);
+  IdentifierBytes bytes;
+  rows_.for_each(row, bytes, [&](Py_ssize_t, PyObject* identifier, std::string_view) {
+    collected.add(policy_.get(), identifier, units);
+  });
+  const Rows from = pairs_of_row(row);
+  NewDecision made(collected.subjects(), collected.size(), from.status.size());
+  copy_rows(from, made.rows());
+  made.time() = times_[row];
+  return Object::steal(made.finish(costs_.number(row), Source::store));
+}
+
+}  // namespace overlimit::python

@@ -1,0 +1,132 @@
+// What Limiter.hit_many returns: the decisions of many calls of one policy, in columns. A Decision is made of
+// a row when it is asked for.
+#pragma once
+
+#include <Python.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "charges.hpp"
+#include "decision.hpp"
+#include "limiter.hpp"
+#include "object.hpp"
+#include "overlimit/call.hpp"
+#include "overlimit/decision.hpp"
+#include "overlimit/store.hpp"
+
+namespace overlimit::python {
+
+/// The identifiers of many calls, as they were given: a row each, of one identifier or of a tuple of several,
+/// of which duplicates count once.
+class IdentifierRows {
+ public:
+  /// Reads a list or tuple. Each identifier may have so many cells under the limits of the call. ValueError
+  /// and TypeError name the row, thrown as PythonError.
+  IdentifierRows(PyObject* rows, std::int64_t cells_of_one);
+
+  [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(PyTuple_GET_SIZE(rows_.get())); }
+  /// How many identifiers the rows before this one have.
+  [[nodiscard]] std::size_t start(std::size_t row) const { return starts_.empty() ? row : starts_[row]; }
+  [[nodiscard]] std::size_t count(std::size_t row) const { return start(row + 1) - start(row); }
+
+  /// Calls visit(place, identifier, bytes) for each identifier of a row, with its place among those given.
+  template <class Visit>
+  void for_each(std::size_t row, IdentifierBytes& bytes, const Visit& visit) const {
+    PyObject* const given = PyTuple_GET_ITEM(rows_.get(), static_cast<Py_ssize_t>(row));
+    if (!PyTuple_Check(given)) return visit(Py_ssize_t{0}, given, bytes.view(given));
+    std::array<std::string_view, kMaxIdentifiers> seen;
+    std::size_t count = 0;
+    for (Py_ssize_t place = 0; place < PyTuple_GET_SIZE(given); ++place) {
+      PyObject* const identifier = PyTuple_GET_ITEM(given, place);
+      const std::string_view view = bytes.view(identifier);
+      if (std::find(seen.begin(), seen.begin() + count, view) != seen.begin() + count) continue;
+      check_count(count + 1);
+      seen[count++] = view;
+      visit(place, identifier, view);
+    }
+  }
+
+ private:
+  std::size_t checked_count(std::size_t row, std::int64_t cells_of_one) const;
+
+  Object rows_;
+  std::vector<std::size_t> starts_;  // empty when each row has one identifier
+};
+
+/// What many calls cost: one number for all, or a column.
+class CostRows {
+ public:
+  /// Reads an integer, or a list or tuple of as many as there are rows. ValueError and TypeError name the
+  /// row, thrown as PythonError.
+  CostRows(PyObject* cost, std::size_t rows);
+
+  [[nodiscard]] PyObject* number(std::size_t row) const {
+    return is_column_ ? PyTuple_GET_ITEM(given_.get(), static_cast<Py_ssize_t>(row)) : given_.get();
+  }
+  [[nodiscard]] Cost units(std::size_t row) const {
+    return is_column_ ? WholeCost(number(row)).units() : units_of_all_;
+  }
+
+ private:
+  bool is_column_;
+  Object given_;
+  Cost units_of_all_ = 0;
+};
+
+/// Rows that own their columns, which begin without values.
+class OwnRows {
+ public:
+  explicit OwnRows(std::size_t size);
+  [[nodiscard]] Rows get() const;
+
+ private:
+  template <class T>
+  using Column = std::unique_ptr<T[]>;
+
+  std::size_t size_;
+  Column<Status> status_;
+  Column<std::int64_t> remaining_;
+  Column<Micros> retry_after_;
+  Column<Micros> reset_after_;
+  Column<Micros> delay_;
+  Column<Receipt> receipt_;
+};
+
+class ManyDecisions {
+ public:
+  /// Decides each row by itself, in order and at one instant of the limiter's clock. Other threads run Python
+  /// meanwhile, and signals are noticed. Nothing is charged for wrong arguments; PythonError.
+  ManyDecisions(PyObject* limiter, PyObject* rows, PyObject* cost, Mode mode);
+
+  [[nodiscard]] std::size_t size() const { return rows_.size(); }
+  /// The answer to a row, with the place of the limit and of the identifier that bind.
+  struct Answer {
+    Decision decision;
+    std::size_t limit;
+    std::size_t identifier;
+  };
+  [[nodiscard]] Answer answer(std::size_t row) const;
+  /// A new Decision. Two of one row could be refunded twice, so the caller keeps it.
+  [[nodiscard]] Object decision(std::size_t row) const;
+
+ private:
+  class Batch;
+
+  void decide(LimiterState& limiter, Mode mode);
+  [[nodiscard]] std::size_t first_pair(std::size_t row) const;
+  [[nodiscard]] Rows pairs_of_row(std::size_t row) const;
+
+  Object policy_;
+  IdentifierRows rows_;
+  CostRows costs_;
+  OwnRows pairs_;
+  std::unique_ptr<Micros[]> times_;
+};
+
+}  // namespace overlimit::python
