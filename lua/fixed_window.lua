@@ -1,13 +1,11 @@
 -- Fixed window. numbers: limit, period, start (0 first, 1 epoch, 2 calendar), a calendar's bounds around now.
 -- state: start, finish, count.
-local own, limit, period, kind = unpack('<c8i8i8i8', args, at)
---[[ find_record ]]
-local start, finish, count, low, middle, high = a, b, c
-if kind == 2 then low, middle, high = unpack('<i8i8i8', args, at + 32) end
+local limit, period, kind, start, finish, count, low, middle, high = x, y, z, a, b, c
+if kind == 2 then low, middle, high = unpack('<i8i8i8', args, others) end
 if start then
   local length = finish - start
-  local ours = length == period or kind == 2 and length > 0 and length <= high - low
-  if not ours or start >= latest then start = nil end
+  local valid = length == period or kind == 2 and length > 0 and length <= high - low
+  if not valid or start >= latest then start = nil end
 end
 local instant = start and start > now and start or now
 if not start or instant >= finish then
@@ -20,11 +18,10 @@ if not start or instant >= finish then
   end
   count = 0
 end
-if cost > limit - count then break end
+admits = cost <= limit - count
 a, b, c, expiry = start, finish, count + cost, finish
---[[ append_record ]]
 
-local function fixed_window_refund(at, cost, receipt, start, finish, count)
+local function fixed_window_refund(numbers, cost, receipt, start, finish, count)
   local charged = unpack('<i8', ARGV[2], receipt)
   if start ~= charged then return end
   return pack('<i8i8i8', start, finish, max(0, count - cost)), ''

@@ -1,7 +1,5 @@
 -- Leaky bucket. numbers: rate, period, capacity. state: start of the period, count, 0.
-local own, rate, period, capacity = unpack('<c8i8i8i8', args, at)
---[[ find_record ]]
-local start, count = a, b
+local rate, period, capacity, start, count = x, y, z, a, b
 if start and start >= latest then start = nil end
 local instant = start and start > now and start or now
 if start and rate > 0 then
@@ -10,15 +8,16 @@ if start and rate > 0 then
   start = instant - part
 end
 if not start or rate == 0 or count <= 0 then start, count = instant, 0 end
-if count > capacity + rate - cost then break end
-count = count + cost
-local gone = math.min(start + math.ceil(count / rate) * period, 2^53 - 1)
-if count > rate and gone - period - instant > patience then break end
-a, b, c, expiry = start, count, 0, gone
---[[ append_record ]]
+admits = count <= capacity + rate - cost
+if admits then
+  count = count + cost
+  local gone = math.min(start + math.ceil(count / rate) * period, EXACT - 1)
+  admits = count <= rate or gone - period - instant <= patience
+  a, b, c, expiry = start, count, 0, gone
+end
 
-local function leaky_bucket_refund(at, cost, receipt, start, count)
-  local rate, period = unpack('<i8i8', args, at)
+local function leaky_bucket_refund(numbers, cost, receipt, start, count)
+  local rate, period = unpack('<i8i8', args, numbers)
   local then_start, then_count = unpack('<i8i8', ARGV[2], receipt)
   local left = max(0, then_count - floor((max(now, start) - then_start) / period) * rate)
   return pack('<i8i8i8', start, max(0, count - min(cost, left)), 0), ''

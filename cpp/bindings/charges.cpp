@@ -28,11 +28,13 @@ std::string_view IdentifierBytes::view(PyObject* identifier) {
         {PyBytes_AS_STRING(identifier), static_cast<std::size_t>(PyBytes_GET_SIZE(identifier))});
   }
   const bool is_several = PyList_Check(identifier) || PyTuple_Check(identifier) || PyAnySet_Check(identifier);
+  const bool may_be_cost = PyNumber_Check(identifier) != 0;
   raise_about(PyExc_TypeError,
-              is_several
-                  ? "an identifier must be a str or bytes, not %U: give several as hit(*identifiers)"
-                  : "an identifier must be a str or bytes such as 'user:42', not %U; a cost is given by "
-                    "name, as cost=5",
+              is_several ? "an identifier must be a str or bytes, not %U: give several as hit(*identifiers)"
+              : may_be_cost
+                  ? "an identifier must be a str or bytes such as 'user:42', not %U; a cost is given by "
+                    "name, as cost=5"
+                  : "an identifier must be a str or bytes such as 'user:42', not %U",
               identifier);
 }
 

@@ -127,14 +127,15 @@ class ChargeList {
 };
 
 inline void check_same_store(const LimiterState& first, const LimiterState& other) {
-  if (first.store != other.store) {
-    raise_value_error(
-        "hit_all decides in one store, and these limiters are on different ones: give them the same store=");
-  }
+  // First, since "memory://" is another store for each clock.
   if (!first.clock.is_same(other.clock)) {
     raise_value_error(
         "hit_all decides at one instant, and these limiters have different clocks: give them the same "
         "clock=");
+  }
+  if (first.store != other.store) {
+    raise_value_error(
+        "hit_all decides in one store, and these limiters are on different ones: give them the same store=");
   }
 }
 

@@ -361,7 +361,8 @@ PyType_Spec spec = {"overlimit._core.Decision", sizeof(DecisionObject), 1,
 
 PyObject* checked_decision(PyObject* object) {
   if (PyObject_TypeCheck(object, decision_type)) return object;
-  PyErr_Format(PyExc_TypeError, "expected a Decision, not %.100s", Py_TYPE(object)->tp_name);
+  PyErr_Format(PyExc_TypeError, "expected a Decision, as hit() returns it, not %.100s",
+               Py_TYPE(object)->tp_name);
   throw PythonError{};
 }
 

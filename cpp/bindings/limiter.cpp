@@ -286,7 +286,6 @@ PyObject* set_limits(PyObject* self, PyObject* arguments) {
     LimiterState& limiter = state_of(self);
     const Object old = Object::borrow(limiter.policy.get());
     Object policy = policy_of(plan_of(old.get()).identity(), limits, penalty_of(old.get()), local_limits);
-    limiter.store->prepare(new_plan_of(policy.get()));
     limiter.policy = std::move(policy);
     return Py_NewRef(Py_None);
   });
@@ -327,7 +326,6 @@ int initialise(PyObject* self, PyObject* arguments, PyObject* keywords) {
         .object = self,
         .made_after = fork_generation(),
     });
-    state->store->prepare(new_plan_of(state->policy.get()));
     check_is_new(object);  // reading the arguments may run code that calls __init__
     object.state = state.release();
     return 0;

@@ -111,7 +111,6 @@ Object new_policy(const PolicyIdentity& identity, PyObject* limits, PyObject* pe
 }
 
 const Plan& plan_of(PyObject* policy) { return *of(policy).plan; }
-Plan& new_plan_of(PyObject* policy) { return *of(policy).plan; }
 PyObject* limits_of(PyObject* policy) { return of(policy).limits; }
 PyObject* name_of(PyObject* policy) { return of(policy).name; }
 PyObject* penalty_of(PyObject* policy) { return of(policy).penalty; }

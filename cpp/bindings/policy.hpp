@@ -23,8 +23,6 @@ Object new_policy(const PolicyIdentity& identity, PyObject* limits, PyObject* pe
 /// Of a policy: its plan, the tuple of its limits as given, its name (or None) and its penalty (all
 /// borrowed).
 const Plan& plan_of(PyObject* policy);
-/// The plan of a new policy, which no other thread knows yet.
-Plan& new_plan_of(PyObject* policy);
 PyObject* limits_of(PyObject* policy);
 PyObject* name_of(PyObject* policy);
 PyObject* penalty_of(PyObject* policy);

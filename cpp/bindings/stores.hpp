@@ -20,13 +20,17 @@
 namespace overlimit::python {
 
 /// A size, or the nearest there is: what is out of range is for the store to refuse.
-inline std::size_t size_from(const pybind11::int_& number, const char* argument) {
+inline std::size_t size_from(const pybind11::int_& number, const char* argument, std::size_t least) {
   int overflow = 0;
   const long long size = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
   if (overflow > 0 || size > (1LL << 48)) {
     throw pybind11::value_error(std::string(argument) + " must be at most 2**48");
   }
-  return overflow < 0 || size < 0 ? 0 : static_cast<std::size_t>(size);
+  if (overflow < 0 || size < 0) {
+    throw pybind11::value_error(std::string(argument) + " must be at least " + std::to_string(least) +
+                                ", not " + std::string(pybind11::str(number)));
+  }
+  return static_cast<std::size_t>(size);
 }
 
 // Objects are taken by their holders: of one whose __init__ was never called pybind11 would otherwise hand
@@ -40,8 +44,8 @@ inline void bind_memory_store(pybind11::module_& module) {
       "entries that count what all of them spend. Policies that are too many for that share those of others\n"
       "with the same limits.")
       .def(py::init([](const py::int_& max_keys, const py::int_& max_bytes) {
-             return std::make_shared<MemoryStore>(size_from(max_keys, "max_keys"),
-                                                  size_from(max_bytes, "max_bytes"));
+             return std::make_shared<MemoryStore>(size_from(max_keys, "max_keys", 1),
+                                                  size_from(max_bytes, "max_bytes", MemoryStore::kMinBytes));
            }),
            py::arg("max_keys") = 1'000'000, py::arg("max_bytes") = std::size_t{256} << 20)
       .def("__len__", [](const std::shared_ptr<MemoryStore>& store) { return given(store).size(); })

@@ -7,4 +7,4 @@ local head = pack('<I4i8i8i8i8', STATE + #cells, expiry, a, b, c)
 records, charged = records .. own .. head .. cells, charged .. head
 if expiry > new_expiry then new_expiry = expiry end
 tag = nil
-if place + RECORD + STATE <= stop then tag, size, expires, a, b, c = unpack('<c8I4i8i8i8i8', value, place) end
+if place + RECORD + STATE <= stop then tag, size, expires, a, b, c = unpack('<c8I4I8I8I8I8', value, place) end

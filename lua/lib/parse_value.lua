@@ -6,8 +6,8 @@
 --         place   where the record that was read begins
 --         tag, size, expires, a, b, c   its head and its state; tag is nil if there is none that can hold a state
 local value, stop, place, birth, tag, size, expires, a, b, c = found, #found + 1, HEAD + 1
-if place + RECORD + STATE <= stop then
-  birth, tag, size, expires, a, b, c = unpack('<c8c8I4i8i8i8i8', value)
+if place + RECORD + STATE <= stop then -- numbers are read unsigned: negative ones are then too large
+  birth, tag, size, expires, a, b, c = unpack('<c8c8I4I8I8I8I8', value)
   place = place + RECORD + size
 end
 while place + RECORD <= stop do place = place + RECORD + unpack('<I4', value, place + 8) end

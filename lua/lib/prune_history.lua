@@ -1,20 +1,21 @@
--- prune_history: drops what of a history no longer counts, and refuses if the limit has no room for the cost.
+-- prune_history: drops what of a history no longer counts, and judges whether the limit has room for the cost.
 -- takes   newest, count, total   the state: the newest cell and its count, and the total; newest is nil without one
 --         current, oldest        the cell to be charged, and the oldest that counts
 --         limit, cost, value, cell, cells_end
--- gives   count, total   of the cell to be charged and of all, before the charge
+-- gives   admits         whether it has room
+--         count, total   of the cell to be charged and of all, before the charge
 --         cells          the older cells that count
 local live = newest and newest >= oldest
 while live and cell < cells_end do
   local from, counted = unpack('<i8i8', value, cell)
   if from >= oldest then break end
-  live = counted >= 0 and counted <= total - count -- or the total does not hold the cells: not a record of ours
+  live = counted >= 0 and counted <= total - count -- or the total does not hold the cells: the record is not valid
   total, cell = total - counted, cell + CELL
 end
 if not live then count, total, cell = 0, 0, cells_end end
-if cost > limit - total then break end
-if cell < cells_end then cells = string.sub(value, cell, cells_end - 1) end
+admits = cost <= limit - total
+if admits and cell < cells_end then cells = string.sub(value, cell, cells_end - 1) end
 if live and newest < current then
-  if count > 0 then cells = cells .. pack('<i8i8', newest, count) end
+  if admits and count > 0 then cells = cells .. pack('<i8i8', newest, count) end
   count = 0
 end

@@ -1,6 +1,6 @@
 -- rescale: amount * units / per. Long multiplication, bit by bit, since a double does not hold the product.
 -- takes   amount, units, per
--- gives   rescaled   below 2^53, rounded down
+-- gives   rescaled   below EXACT, rounded down
 --         inexact    whether it was
 local rescaled, inexact = 0, false
 if amount > 0 and per > 0 then
@@ -17,6 +17,6 @@ if amount > 0 and per > 0 then
       end
     end
   end
-  rescaled, inexact = math.min(whole * units + quotient, 2^53 - 1), rest > 0
-  if whole > (2^53 - 1) / units then rescaled, inexact = 2^53 - 1, false end
+  rescaled, inexact = math.min(whole * units + quotient, EXACT - 1), rest > 0
+  if whole > (EXACT - 1) / units then rescaled, inexact = EXACT - 1, false end
 end

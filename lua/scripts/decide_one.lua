@@ -1,14 +1,14 @@
 -- Decides a call of one charge, which is enforced, and charges it.
 -- KEYS[1]
--- ARGV[1]   slack_ms, patience, now, cost; per limit its tag and numbers, then the numbers of the penalty
+-- ARGV[1]   now, slack_ms, patience, cost; how many limits; the policy
 -- returns   'C', now, the key's birth, per limit 12 bytes of its record's head and its state: it was charged
 --           'O', now: a calendar does not reach now, and nothing was written
 --           'F', now, the key's value as found: nothing was written
 --           'W', now, the key's birth, its value as found: it was locked
 local unpack, pack, args = struct.unpack, struct.pack, ARGV[1]
-local slack_ms, patience, now, cost = unpack('<i8i8i8i8', args)
+local now, slack_ms, patience, cost, limit_count, part = unpack('<i8i8i8i8B', args)
 --[[ prelude ]]
-local k, part, shadow = 1, 33, false
+local k, shadow = 1, false
 --[[ charge ]]
 if admits and not locked then
   if ttl then
@@ -16,7 +16,7 @@ if admits and not locked then
   else
     redis.call('SET', KEYS[1], records, 'KEEPTTL')
   end
-  return 'C' .. pack('<i8', now) .. charged
+  return 'C' .. pack('<i8', now) .. birth .. charged
 end
 if locking then
   redis.call('SET', KEYS[1], locking, 'PX', locking_ttl)

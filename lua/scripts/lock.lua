@@ -1,9 +1,9 @@
 -- Locks keys by hand, whatever they did, or lifts their locks: the level stays, and for how long it is remembered.
 -- KEYS      one per identifier
--- ARGV[1]   slack_ms, patience, now, duration (0: lift the lock, if there is one)
--- returns   the number of keys
+-- ARGV[1]   now, slack_ms, duration (0: lift the lock, if there is one)
+-- returns   nothing
 local unpack, pack, args = struct.unpack, struct.pack, ARGV[1]
-local slack_ms, patience, now, duration = unpack('<i8i8i8i8', args)
+local now, slack_ms, duration = unpack('<i8i8i8', args)
 --[[ prelude ]]
 for k = 1, #KEYS do
   --[[ get_value ]]
@@ -13,9 +13,8 @@ for k = 1, #KEYS do
     if not lock_time then lock_time, lock_level = now, 0 end
     local memory = lock_level > 0 and math.max(0, lock_forgotten - lock_finish) or 0
     local locking, locking_ttl
-    lock_finish, lock_by_hand = math.min(lock_time + duration, 2^53 - 1), 1
+    lock_finish, lock_by_hand = math.min(lock_time + duration, EXACT - 1), 1
     --[[ set_lock ]]
     redis.call('SET', KEYS[k], locking, 'PX', locking_ttl)
   end
 end
-return #KEYS

@@ -1,11 +1,10 @@
 -- Gives back what a call has charged, as far as it still counts.
 -- KEYS      one per charge
--- ARGV[1]   slack_ms, patience, now; per charge the number of its policy, where that policy's part begins, its
---           cost and its role; per policy and limit its tag and numbers
+-- ARGV[1]   now; per charge where its policy begins, how many limits it has, the cost and the role; the policies
 -- ARGV[2]   per charge the birth of its key, and per limit the state right after the charge
--- returns   the number of keys that changed
+-- returns   nothing
 local unpack, pack, args = struct.unpack, struct.pack, ARGV[1]
-local slack_ms, patience, now = unpack('<i8i8i8', args)
+local now, next_charge = unpack('<i8', args)
 --[[ prelude ]]
 local sub, floor, min, max = string.sub, math.floor, math.min, math.max
 
@@ -27,41 +26,36 @@ local function history_refund(cost, charged, newest, count, total, value, cell, 
 end
 
 --[[ refunds ]]
--- Per policy: for each limit its algorithm's refund, and the size of its tag and numbers.
---[[ policies ]]
-local receipt, changed = 1, 0
+local receipt = 1
 for k = 1, #KEYS do
-  local number, at, cost = unpack('<i8i8i8', args, 32 * k - 7)
-  local policy = policies[number]
+  local part, limit_count, cost, role
+  part, limit_count, cost, role, next_charge = unpack('<i8Bi8B', args, next_charge)
   --[[ get_value ]]
   --[[ parse_value ]]
   local same_key = stop > 1 and birth == sub(ARGV[2], receipt, receipt + HEAD - 1)
   receipt = receipt + HEAD
-  for j = 1, #policy, 2 do
-    local tag, first = sub(args, at, at + 7), same_key and HEAD + 1 or #value + 1
-    while first <= #value and sub(value, first, first + 7) ~= tag do
+  for at = part, part + LIMIT * limit_count - 1, LIMIT do
+    local algorithm, own, numbers = unpack('<Bc8', args, at)
+    local first = same_key and HEAD + 1 or #value + 1
+    while first <= #value and sub(value, first, first + 7) ~= own do
       first = first + RECORD + unpack('<I4', value, first + 8)
     end
     if first <= #value then
       local size, expires = unpack('<I4i8', value, first + 8)
       local last, a, b, c = first + RECORD + size, -1, -1, -1
-      if expires > now and expires < 2^53 and size >= STATE and (size - STATE) % CELL == 0 then
+      if expires > now and expires < EXACT and size >= STATE and (size - STATE) % CELL == 0 then
         a, b, c = unpack('<i8i8i8', value, first + RECORD)
       end
       local state, cells
-      if min(a, b, c) >= 0 and max(a, b, c) < 2^53 then
-        state, cells = policy[j](at + 8, cost, receipt, a, b, c, value, first + RECORD + STATE, last)
+      if min(a, b, c) >= 0 and max(a, b, c) < EXACT then
+        state, cells = refund_of[algorithm](numbers, cost, receipt, a, b, c, value, first + RECORD + STATE, last)
       end
       if state then
-        local head = tag .. pack('<I4i8', #state + #cells, expires)
+        local head = own .. pack('<I4i8', #state + #cells, expires)
         value = sub(value, 1, first - 1) .. head .. state .. cells .. sub(value, last)
       end
     end
-    receipt, at = receipt + STATE, at + policy[j + 1]
+    receipt = receipt + STATE
   end
-  if value ~= found and value ~= '' then
-    redis.call('SET', KEYS[k], value, 'KEEPTTL')
-    changed = changed + 1
-  end
+  if value ~= found and value ~= '' then redis.call('SET', KEYS[k], value, 'KEEPTTL') end
 end
-return changed

@@ -15,7 +15,7 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 
 
 def checks_arguments(
-    *, synonyms: Mapping[str, str] | None = None, hint: str = ""
+    *, synonyms: Mapping[str, str] | None = None, instead: Mapping[str, str] | None = None, hint: str = ""
 ) -> Callable[[_Init], _Init]:
     """Make a constructor's TypeErrors for unknown and superfluous arguments say what to write.
 
@@ -23,9 +23,12 @@ def checks_arguments(
     ----------
     synonyms
         What other rate limiters call an argument, and its name here.
+    instead
+        Arguments of other libraries that have no counterpart here, and what to write for them.
     hint
         What to write instead of too many arguments by position; by default the first of them by its name.
     """
+    hints = {other: f"{name}=" for other, name in (synonyms or {}).items()} | dict(instead or {})
 
     def decorate(init: _Init) -> _Init:
         @functools.wraps(init)
@@ -33,7 +36,7 @@ def checks_arguments(
             try:
                 init(self, *positional, **named)
             except TypeError:
-                _explain(init, (self, *positional), named, synonyms or {}, hint)
+                _explain(init, (self, *positional), named, hints, hint)
                 raise
 
         return checked  # type: ignore[return-value]  # the same signature
@@ -61,7 +64,7 @@ def _explain(
     init: Callable[..., None],
     positional: tuple[Any, ...],
     named: Mapping[str, Any],
-    synonyms: Mapping[str, str],
+    hints: Mapping[str, str],
     hint: str,
 ) -> None:
     """Raise a clearer TypeError if the arguments don't fit the constructor's parameters by name or number."""
@@ -72,14 +75,15 @@ def _explain(
     by_position = [parameter.name for parameter in parameters if parameter.kind in _POSITIONAL]
     for name in named:
         if name not in names and not takes_any_name:
-            _refuse_name(call, name, names, synonyms)
+            _refuse_name(call, name, names, hints)
     if len(positional) - 1 > len(by_position):
         _refuse_positions(call, positional[1:], by_position, names, hint)
 
 
-def _refuse_name(call: str, name: str, names: list[str], synonyms: Mapping[str, str]) -> NoReturn:
-    wanted = synonyms.get(name) or nearest(name, names)
-    instead = f"write {wanted}=" if wanted else f"it takes {', '.join(names)}"
+def _refuse_name(call: str, name: str, names: list[str], hints: Mapping[str, str]) -> NoReturn:
+    wanted = nearest(name, names)
+    written = hints.get(name) or (wanted and f"{wanted}=")
+    instead = f"write {written}" if written else f"it takes {', '.join(names)}"
     raise TypeError(f"{call} has no argument {name!r}: {instead}") from None
 
 

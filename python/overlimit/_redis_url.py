@@ -28,6 +28,7 @@ _HOST_PORT = re.compile(r"(\[(?P<ipv6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^\[\]:,\s]+))
 _NUMBER = re.compile(r"[0-9]{1,10}")
 _SERVICE = re.compile(r"[A-Za-z0-9._-]+")
 _UNIX_SCHEMES = ("unix", *(f"{server}+unix" for server in _PLAIN_SCHEMES))
+_SOCKET = re.compile(r"(unix:)?(?P<path>/[A-Za-z0-9_.-][A-Za-z0-9_./-]*)")  # no "@", so no password
 _MAX_DATABASE = 2**31 - 1
 
 
@@ -117,6 +118,8 @@ def _not_a_url(text: str) -> str:
     """Say what to write instead of a text, none of which is repeated but for a word of ours."""
     if text in ("memory", "memory:", "memory:/"):
         return f"a store's URL begins with a scheme and two slashes: write 'memory://', not {text!r}"
+    if socket := _SOCKET.fullmatch(text):
+        return f"the URL of a unix socket has three slashes: write 'unix://{socket['path']}'"
     if "://" not in text:
         return (
             "a store's URL begins with a scheme such as redis://, and this one has none: write "

@@ -24,7 +24,10 @@ class OverlimitError(Exception):
 
 
 class InvalidLimit(OverlimitError, ValueError):
-    """A limit, or a text that describes one, is wrong; the message names the argument or shows the place."""
+    """A limit, a duration, a share of limits or a policy's name is wrong.
+
+    The message names the argument, or shows the place in the string.
+    """
 
 
 class StoreError(OverlimitError):

@@ -18,7 +18,7 @@ from overlimit.limits.quantities import Rate, Seconds, micros, neat, share_of_al
 from overlimit.local_fallback import local_fallback_of, local_limits
 from overlimit.names import KEY_NAME_RULE, is_key_name
 from overlimit.namesakes import Namesakes, register
-from overlimit.other_names import OF_LIMITER, OPTIONS_OF_LIMITER, NotHere
+from overlimit.other_names import OF_ACQUIRE, OF_LIMITER, OPTIONS_OF_LIMITER, NotHere, hints_at_arguments
 from overlimit.penalty import Penalty
 from overlimit.stores import MemoryStore, StoreLike, as_store, url_or_store
 
@@ -111,6 +111,7 @@ class Limiter(_core.Limiter):
         """What part of its limits this process grants with ``on_error="local"``."""
         return neat(self._share)
 
+    @hints_at_arguments(OF_ACQUIRE)
     def acquire(self, *identifiers: str | bytes, cost: int = 1, timeout: float | None = 5.0) -> Decision:
         """Wait until these identifiers may spend this cost, charge it, and wait for its delay to be over.
 

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, ClassVar, NoReturn, ParamSpec, TypeVar
 
 __all__ = [
     "ELSEWHERE",
+    "OF_ACQUIRE",
     "OF_DECISION",
     "OF_LIMIT",
     "OF_LIMITER",
+    "OF_PACKAGE",
     "OPTIONS_OF_LIMITER",
     "HasMigrationHints",
     "NotHere",
@@ -87,6 +89,11 @@ OF_LIMITER: Mapping[str, str] = MappingProxyType(
 )
 """Methods that a ``Limiter`` does not have."""
 
+OF_ACQUIRE: Mapping[str, str] = MappingProxyType(
+    dict.fromkeys(("max_delay", "max_wait"), "use timeout=, in seconds")
+)
+"""Arguments that ``Limiter.acquire`` does not have."""
+
 OPTIONS_OF_LIMITER: Mapping[str, str] = MappingProxyType(
     {
         "backend": "store",
@@ -135,6 +142,14 @@ ELSEWHERE: Mapping[str, str] = MappingProxyType(
     }
 )
 """Names that ``overlimit`` does not have, and the module that has them."""
+
+OF_PACKAGE: Mapping[str, str] = MappingProxyType(
+    {
+        "AsyncLimiter": "there is none yet: use overlimit.Limiter, in asyncio by asyncio.to_thread",
+        "RateLimiter": "use overlimit.Limiter",
+    }
+)
+"""Names of other packages' classes, and what to use instead."""
 
 
 class NotHere:
@@ -203,9 +218,9 @@ def missing_of_package(package: ModuleType, name: str, caller: FrameType) -> Exc
     an ImportError without a hint, so what it asks for is an ImportError at once.
     """
     module = ELSEWHERE.get(name)
-    if module is not None and caller.f_globals.get("__name__") == "importlib._bootstrap":
-        hint = f"cannot import name {name!r} from 'overlimit': write from {module} import {name}"
-        return ImportError(hint, name=package.__name__)
-    hint = f": write from {module} import {name}" if module else ""
+    instead = f"write from {module} import {name}" if module else OF_PACKAGE.get(name)
+    hint = f": {instead}" if instead else ""
+    if instead and caller.f_globals.get("__name__") == "importlib._bootstrap":
+        return ImportError(f"cannot import name {name!r} from 'overlimit'{hint}", name=package.__name__)
     message = f"module {package.__name__!r} has no attribute {name!r}{hint}"
     return AttributeError(message, name=name, obj=package)

@@ -1,7 +1,7 @@
 """Print the Lua script that Redis runs for some limits: ``python -m overlimit.redis_scripts "10/second"``.
 
 The output is the very text that a store sends, with a comment before it that shows its keys and arguments.
-No server is asked.
+The text is the same for all limits. No server is asked.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from struct import unpack_from
+from struct import calcsize, unpack_from
 
 from overlimit import _core
 from overlimit.errors import InvalidLimit
@@ -20,8 +20,15 @@ from overlimit.penalty import Penalty
 __all__ = ["main", "script_for"]
 
 _POLICY = "example"
-_CALL = ("slack_ms", "patience", "now")
-_CHARGE = ("policy", "part", "cost", "role")
+_ARGUMENTS = {
+    "decide": ("slack_ms", "patience"),
+    "read": (),
+    "refund": (),
+    "lock": ("slack_ms", "duration"),
+}
+_CHARGE = ("policy at", "number of limits", "cost", "role")
+_BYTES = {"number of limits", "role"}
+_LIMIT, _PENALTY = "<B8s6q", "<BB"
 _EPILOG = """\
 which script:
   decide   what hit runs (default)
@@ -34,6 +41,10 @@ examples:
   python -m overlimit.redis_scripts "100/hour" --algorithm token_bucket --penalty 60,300
   python -m overlimit.redis_scripts "10/second" --identifiers 2 --which refund
 """
+
+
+def _format(names: Sequence[str]) -> str:
+    return "<" + "".join("B" if name in _BYTES else "q" for name in names)
 
 
 @dataclass(frozen=True)
@@ -59,33 +70,35 @@ class Script:
             yield f"KEYS[{number}]   {key.decode()}"
         for number, argument in enumerate(self.arguments, 1):
             size = len(argument)
-            yield f"ARGV[{number}]   {size} bytes, which are {size // 8} numbers of 8 bytes, little-endian:"
+            yield f"ARGV[{number}]   {size} bytes, little-endian:"
             yield from (f"          {part}" for part in (self._call, self._receipts)[number - 1]())
         yield ""
 
     def _call(self) -> Iterator[str]:
-        numbers = unpack_from(f"<{len(self.arguments[0]) // 8}q", self.arguments[0])
-        yield _named(_CALL, numbers)
-        at = len(_CALL)
-        if self.which == "lock":
-            yield _named(["duration"], numbers[at:])
-        elif self.which == "decide" and len(self.keys) == 1:
-            yield _named(["cost"], numbers[at:])
-            at += 1
-        elif self.which != "read":
-            for key in self.keys:
-                yield f"for {key.decode()}: {_named(_CHARGE, numbers[at:])}"
-                at += len(_CHARGE)
-        if self.which in ("decide", "refund"):
-            yield from self._policy(numbers, at)
+        one = self.which == "decide" and len(self.keys) == 1
+        names = ("now", *_ARGUMENTS[self.which], *(("cost", "number of limits") if one else ()))
+        yield self._named(names, 0)
+        at = calcsize(_format(names))
+        if self.which in {"read", "lock"}:
+            return
+        for key in () if one else self.keys:
+            yield f"for {key.decode()}: {self._named(_CHARGE, at)}"
+            at += calcsize(_format(_CHARGE))
+        yield from self._policy(at)
 
-    def _policy(self, numbers: Sequence[int], at: int) -> Iterator[str]:
+    def _named(self, names: Sequence[str], at: int) -> str:
+        numbers = unpack_from(_format(names), self.arguments[0], at)
+        return ", ".join(f"{name} {number}" for name, number in zip(names, numbers, strict=True))
+
+    def _policy(self, at: int) -> Iterator[str]:
         for limit, count in self.limits:
-            tag = self.arguments[0][8 * at : 8 * at + 8].hex()
-            yield f"{limit.algorithm} of {limit}: tag {tag}, then {_listed(numbers[at + 1 : at + 1 + count])}"
-            at += 1 + count
-        if at < len(numbers):
-            yield f"penalty: {_listed(numbers[at:])}"
+            algorithm, tag, *numbers = unpack_from(_LIMIT, self.arguments[0], at)
+            shown = ", ".join(map(str, numbers[:count]))
+            yield f"{limit.algorithm} of {limit}: algorithm {algorithm}, tag {tag.hex()}, then {shown}"
+            at += calcsize(_LIMIT)
+        levels, extends = unpack_from(_PENALTY, self.arguments[0], at)
+        times = unpack_from(f"<{2 * levels}q", self.arguments[0], at + calcsize(_PENALTY))
+        yield f"penalty: levels {levels}, extend {extends}, then {', '.join(map(str, times)) or 'nothing'}"
 
     def _receipts(self) -> Iterator[str]:
         yield "zeros here: per key its birth, and per limit its state right after the charge"
@@ -94,7 +107,7 @@ class Script:
 def script_for(
     limits: Sequence[Limit], which: str = "decide", *, penalty: Penalty | None = None, identifiers: int = 1
 ) -> Script:
-    """Return the script for a call of so many identifiers.
+    """Return the script, with the keys and arguments of a call of this many identifiers.
 
     Parameters
     ----------
@@ -148,7 +161,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("limits", metavar="LIMITS", help='such as "10/second; 120/minute"')
     parser.add_argument("--algorithm", metavar="NAME", help=f"what LIMITS mean: {', '.join(ALGORITHMS)}")
     parser.add_argument(
-        "--penalty", metavar="SECONDS", type=_durations, help="lock who goes over: the levels, such as 60,300"
+        "--penalty",
+        metavar="SECONDS",
+        type=_durations,
+        help="seconds for which an identifier that exceeds a limit is locked, such as 60,300",
     )
     parser.add_argument("--extend", action="store_true", help="hits while locked make the lock last longer")
     parser.add_argument(
@@ -164,14 +180,6 @@ def _durations(text: str) -> list[float]:
         return [float(number) for number in text.split(",")]
     except ValueError:
         raise argparse.ArgumentTypeError(f"expected seconds such as 60 or 60,300, not {text!r}") from None
-
-
-def _named(names: Sequence[str], numbers: Sequence[int]) -> str:
-    return ", ".join(f"{name} {number}" for name, number in zip(names, numbers, strict=False))
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    return ", ".join(map(str, numbers))
 
 
 if __name__ == "__main__":

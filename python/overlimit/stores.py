@@ -24,6 +24,8 @@ StoreLike: TypeAlias = str | Store
 """What ``store=`` takes: a URL or a store object."""
 
 _KEY_DEFAULTS = {"timeout": 0.1, "prefix": "ol", "hash_tag": False, "hash_identifiers": False}
+_CLIENT_LIBRARIES = frozenset({"coredis", "redis", "valkey"})
+_IN_THE_URL = "url='redis://localhost:6379/0'"
 _OPTIONS = (*_KEY_DEFAULTS, *TLS_DEFAULTS)
 
 
@@ -103,7 +105,7 @@ class RedisStore(_core.RedisStore, Initialised):
 
     _set_last: ClassVar[str] = "_state_key"
 
-    @checks_arguments()
+    @checks_arguments(instead=dict.fromkeys(("host", "port", "db", "username", "password"), _IN_THE_URL))
     def __init__(
         self,
         url: str,
@@ -206,11 +208,17 @@ def _no_store(given: object) -> str:
     elif given is None:
         instead = "None: leave it out for the memory of this process"
     else:
-        instead = f"an object of type {type(given).__name__}"
+        instead = f"an object of type {type(given).__name__}{_url_instead(given)}"
     return (
         "store must be a MemoryStore, a RedisStore or a URL such as 'memory://' or "
         f"'redis://localhost:6379/0', not {instead}"
     )
+
+
+def _url_instead(given: object) -> str:
+    """Say what to write for another library's client, or pool of connections, of Redis."""
+    is_client = type(given).__module__.partition(".")[0] in _CLIENT_LIBRARIES
+    return ": write its server's URL, such as 'redis://localhost:6379/0'" if is_client else ""
 
 
 def url_or_store(store: Store, clock: object | None) -> str | Store:

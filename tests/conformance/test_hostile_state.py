@@ -129,6 +129,14 @@ class TestForeign:
         assert not raw.exists(key)
         assert limiter.hit("a")
 
+    def test_a_value_longer_than_any_that_is_written_is_as_if_absent(self, build, raw, key):
+        limiter = build(SlidingLog(3, 60))
+        record = b"whatever" + bytes(4) + (2**52).to_bytes(8, "little")
+        raw.set(key, bytes(8) + record * (2**23 // len(record) + 1))
+        assert limiter.peek("a", cost=0).remaining == 3
+        assert limiter.hit("a").remaining == 2
+        assert raw.strlen(key) < 100
+
     @EACH
     def test_a_value_under_another_version_of_the_format_is_another_key(self, build, raw, key, prefix, limit):
         limiter = build(limit)

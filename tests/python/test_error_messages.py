@@ -11,6 +11,7 @@ import time
 import typing
 
 import pytest
+import redis
 
 import overlimit
 import overlimit.flask
@@ -33,7 +34,7 @@ from overlimit import (
     over_limit,
     over_limit_multi,
 )
-from overlimit.other_names import ELSEWHERE, OF_LIMITER, OPTIONS_OF_LIMITER
+from overlimit.other_names import ELSEWHERE, OF_ACQUIRE, OF_LIMITER, OF_PACKAGE, OPTIONS_OF_LIMITER
 from overlimit.recipes import Counter, wait_time
 
 LIMITS = [FixedWindow, SlidingWindow, SlidingLog, SlidingWindowCounter, TokenBucket, LeakyBucket]
@@ -72,6 +73,10 @@ class TestTexts:
     )
     def test_say_what_to_write(self, text, instead):
         assert instead in refused(InvalidLimit, lambda: Limiter(text))
+
+    @pytest.mark.parametrize("text", ["", "  "])
+    def test_that_are_empty_have_no_place_to_point_at(self, text):
+        assert "\n" not in refused(InvalidLimit, lambda: Limiter(text))
 
     @pytest.mark.parametrize("limits", [("60", 10), [("60", 10)], (60, "10")])
     def test_of_numbers_are_not_numbers(self, limits):
@@ -113,6 +118,10 @@ class TestArguments:
             (lambda: FixedWindow(5, 60, strat="epoch"), "has no argument 'strat': write start="),
             (lambda: TokenBucket(5, qqqq=1), "it takes rate, per, burst, refill, debt, start, name"),
             (lambda: Penalty(5, extended=True), "has no argument 'extended': write extend="),
+            (
+                lambda: RedisStore(host="localhost", port=6379),
+                "RedisStore() has no argument 'host': write url='redis://localhost:6379/0'",
+            ),
             (lambda: Counter(5, 60, clok=None), "has no argument 'clok': write clock="),
         ],
     )
@@ -194,6 +203,7 @@ class TestStores:
             (RedisStore, "not the class RedisStore: write RedisStore('redis://localhost:6379/0')"),
             (None, "not None: leave it out"),
             (5, "an object of type int"),
+            (redis.Redis(), "of type Redis: write its server's URL, such as 'redis://localhost:6379/0'"),
         ],
     )
     def test_that_are_no_store_or_url(self, store, message):
@@ -205,6 +215,8 @@ class TestStores:
             ("memory", "write 'memory://', not 'memory'"),
             ("memory://x", "is 'memory://', with nothing behind it"),
             ("localhost:6379", "this one has none: write 'redis://localhost:6379/0'"),
+            ("unix:/tmp/r/s", "write 'unix:///tmp/r/s'"),
+            ("/tmp/r/s", "write 'unix:///tmp/r/s'"),
             ("http://localhost:6379", "this one begins with http://"),
             ("redis://localhost?timout=1", "unknown option 'timout': write timeout="),
         ],
@@ -228,6 +240,24 @@ class TestCalls:
         assert "give several as hit(*identifiers)" in refused(TypeError, lambda: limiter.hit(["a", "b"]))
         assert "given by name: timeout=5" in refused(TypeError, lambda: limiter.acquire("a", 5))
         assert limiter.peek("a", cost=0).remaining == 5
+
+    def test_an_identifier_that_is_none_is_no_cost(self, limiter):
+        assert refused(TypeError, lambda: limiter.hit(None)).endswith("not None")
+
+    def test_limiters_on_one_store_url_with_different_clocks(self):
+        limiters = [Limiter("5/s", store="memory://", clock=ManualClock()) for _ in range(2)]
+        message = refused(ValueError, lambda: hit_all([(limiter, "a") for limiter in limiters]))
+        assert message.endswith("different clocks: give them the same clock=")
+
+    @pytest.mark.parametrize("name", OF_ACQUIRE)
+    def test_an_argument_that_acquire_of_other_limiters_has(self, limiter, name):
+        assert refused(TypeError, lambda: limiter.acquire("a", **{name: 1})).endswith(
+            "use timeout=, in seconds"
+        )
+
+    def test_a_refund_of_an_identifier(self, limiter):
+        message = refused(TypeError, lambda: limiter.refund("user"))
+        assert message == "expected a Decision, as hit() returns it, not str"
 
     def test_no_identifier(self, limiter):
         for call in (limiter.hit, limiter.peek, limiter.acquire, limiter.reset):
@@ -296,6 +326,12 @@ class TestNamesOfThePackage:
     def test_are_all_of_the_other_modules_names(self):
         for module in (overlimit.flask, overlimit.recipes):
             assert set(module.__all__) - set(overlimit.__all__) <= set(ELSEWHERE)
+
+    @pytest.mark.parametrize("name", OF_PACKAGE)
+    def test_that_other_packages_have(self, name):
+        assert refused(AttributeError, lambda: getattr(overlimit, name)).endswith(f": {OF_PACKAGE[name]}")
+        with pytest.raises(ImportError, match=f"cannot import name '{name}' from 'overlimit': "):
+            exec(f"from overlimit import {name}", {})
 
     def test_that_are_nowhere(self):
         assert refused(AttributeError, lambda: overlimit.Limitr).endswith("no attribute 'Limitr'")

@@ -280,11 +280,11 @@ class TestMemoryStore:
     @pytest.mark.parametrize(
         ("bounds", "message"),
         [
-            ({"max_keys": 0}, "max_keys must be at least 1"),
-            ({"max_keys": -1}, "max_keys must be at least 1"),
+            ({"max_keys": 0}, "max_keys must be at least 1, not 0"),
+            ({"max_keys": -1}, "max_keys must be at least 1, not -1"),
             ({"max_keys": 2**70}, "max_keys must be at most"),
             ({"max_bytes": 1}, "max_bytes must be from 65536"),
-            ({"max_bytes": -1}, "max_bytes must be from 65536"),
+            ({"max_bytes": -1}, "max_bytes must be at least 65536, not -1"),
             ({"max_bytes": 2**43 + 1}, r"max_bytes must be .*\(8 TiB\)"),
             ({"max_bytes": 2**70}, "max_bytes must be at most"),
         ],

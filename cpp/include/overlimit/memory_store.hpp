@@ -32,7 +32,6 @@ class MemoryStore final : public Store {
   explicit MemoryStore(std::size_t max_keys = 1'000'000, std::size_t max_bytes = std::size_t{256} << 20);
   ~MemoryStore() override;
 
-  void prepare(Plan& plan) override;
   ChargeBits decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
                     const Interrupted& interrupted) override;
   void refund(const Call& call, std::span<const Receipt> receipts, const Interrupted& interrupted) override;

@@ -23,7 +23,7 @@ struct Penalty {
   /// Throws InvalidLimit naming the argument: no level or too many, or a duration out of range.
   void check() const;
   [[nodiscard]] Micros forgets(std::size_t level) const { return forget_after.value_or(levels[level]); }
-  /// The number of levels, whether hits extend, then length and memory of each level: the script's view.
+  /// The length of each level and for how long it is remembered: the numbers that a script reads.
   [[nodiscard]] std::vector<std::int64_t> packed() const;
 };
 

@@ -24,15 +24,6 @@ struct PlannedLimit {
   std::size_t place;  ///< where the limit stood in the list as given
 };
 
-/// What a store has compiled for a plan before its calls (Store::prepare).
-class PreparedPlan {
- public:
-  PreparedPlan() = default;
-  PreparedPlan(const PreparedPlan&) = delete;
-  PreparedPlan& operator=(const PreparedPlan&) = delete;
-  virtual ~PreparedPlan() = default;
-};
-
 class Plan {
  public:
   static constexpr std::size_t kMaxLimits = 16;
@@ -59,18 +50,10 @@ class Plan {
   [[nodiscard]] const Penalty* penalty() const { return penalty_ ? &*penalty_ : nullptr; }
   /// The records a key of this policy has, in order: those of its limits, then that of its penalty.
   [[nodiscard]] std::span<const Tag> tags() const { return tags_; }
-  /// The algorithms by name, each with the number of its numbers, and whether there is a penalty: scripts are
-  /// made per shape.
-  [[nodiscard]] const std::string& shape() const { return shape_; }
-  /// Per limit its tag and its numbers, then those of the penalty, as little-endian int64: the script's view.
+  /// What a script reads: the limits and behind them the penalty (lua/README.md).
   [[nodiscard]] const std::string& packed() const { return packed_; }
   /// Cells that one key of this policy can hold at most, over all limits.
   [[nodiscard]] std::int64_t max_cells() const { return max_cells_; }
-
-  /// What the store has prepared, for the dated plans too; null if nothing was.
-  [[nodiscard]] const PreparedPlan* prepared() const { return prepared_.get(); }
-  /// To be called before other threads know the plan.
-  void set_prepared(std::shared_ptr<const PreparedPlan> prepared) { prepared_ = std::move(prepared); }
 
   /// Whether its numbers change with the calendar. Such a plan decides nothing itself; the plans that `dated`
   /// returns do.
@@ -95,9 +78,7 @@ class Plan {
   std::optional<Penalty> penalty_;
   std::vector<Tag> tags_;
   std::shared_ptr<Dates> dates_;
-  std::shared_ptr<const PreparedPlan> prepared_;
   std::uint64_t limits_digest_ = 0;
-  std::string shape_;
   std::string packed_;
   std::int64_t max_cells_ = 0;
 };

@@ -44,9 +44,9 @@ struct Endpoint {
 
   bool operator==(const Endpoint&) const = default;
 
-  /// "localhost:6379/0", "[::1]:6379/0" or "unix:/path?db=0", for messages: never the credentials.
+  /// "localhost:6379/0", "[::1]:6379/0" or "unix:///path?db=0", for messages: never the credentials.
   [[nodiscard]] std::string describe() const {
-    if (!unix_path.empty()) return "unix:" + unix_path + "?db=" + std::to_string(database);
+    if (!unix_path.empty()) return "unix://" + unix_path + "?db=" + std::to_string(database);
     return host_port() + "/" + std::to_string(database);
   }
 

@@ -45,7 +45,6 @@ class RedisStore final : public Store {
   RedisStore(redis::Location location, Options options);
   ~RedisStore() override;
 
-  void prepare(Plan& plan) override;
   ChargeBits decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
                     const Interrupted& interrupted) override;
   void refund(const Call& call, std::span<const Receipt> receipts, const Interrupted& interrupted) override;

@@ -58,10 +58,6 @@ class Store {
  public:
   virtual ~Store() = default;
 
-  /// Called once when a policy is bound to this store, before other threads know the plan: compiles what its
-  /// calls will need, and leaves it with the plan. One that was not prepared is decided all the same.
-  virtual void prepare(Plan& plan) = 0;
-
   /// Decides each call atomically and independently of the others, in order. `rows` holds the pairs of all
   /// calls one after another; `times` gets each call's reading of the clock. Returns the crowded charges, by
   /// their places in their calls: those that were decided by counts which identifiers share because there was

@@ -24,7 +24,7 @@ void Penalty::check() const {
 }
 
 std::vector<std::int64_t> Penalty::packed() const {
-  std::vector<std::int64_t> numbers{std::int64_t(levels.size()), extend ? 1 : 0};
+  std::vector<std::int64_t> numbers;
   for (std::size_t level = 0; level < levels.size(); ++level) {
     numbers.push_back(levels[level]);
     numbers.push_back(forgets(level));

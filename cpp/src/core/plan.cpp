@@ -14,6 +14,9 @@ namespace {
 // One mutex for all plans, since it is held only while a pointer is copied. Made when the library is loaded.
 ForkSafeMutex dates_mutex;
 
+// Every limit takes the same room in packed(); the numbers that its algorithm does not have are 0.
+constexpr std::size_t kMostNumbers = 6;
+
 void append_int64(std::string& text, std::uint64_t number) {
   for (int byte = 0; byte < 8; ++byte) text += static_cast<char>(number >> (8 * byte));
 }
@@ -46,20 +49,21 @@ Plan::Plan(PolicyIdentity identity, const std::vector<Limit>& limits, std::optio
 }
 
 void Plan::compile() {
-  shape_.clear();
   packed_.clear();
   tags_.clear();
   max_cells_ = 0;
   for (const PlannedLimit& planned : limits_) {
-    const std::vector<std::int64_t> numbers = planned.limit.packed();
-    shape_ += std::string(planned.limit.algorithm_name()) + ' ' + std::to_string(numbers.size()) + ',';
+    std::vector<std::int64_t> numbers = planned.limit.packed();
+    numbers.resize(kMostNumbers);
+    packed_ += static_cast<char>(planned.limit.algorithm().index() + 1);
     append_int64(packed_, planned.tag);
     for (const std::int64_t number : numbers) append_int64(packed_, std::uint64_t(number));
     tags_.push_back(planned.tag);
     max_cells_ += planned.limit.max_cells();
   }
+  packed_ += static_cast<char>(penalty_ ? penalty_->levels.size() : 0);
+  packed_ += static_cast<char>(penalty_ && penalty_->extend);
   if (!penalty_) return;
-  shape_ += "penalty";
   for (const std::int64_t number : penalty_->packed()) append_int64(packed_, std::uint64_t(number));
   tags_.push_back(kLockTag);
 }

@@ -39,7 +39,7 @@ std::size_t most_buckets(std::size_t shard_bytes) {
 }
 
 std::size_t checked_bytes(std::size_t max_keys, std::size_t max_bytes) {
-  if (max_keys == 0) throw std::invalid_argument("max_keys must be at least 1");
+  if (max_keys == 0) throw std::invalid_argument("max_keys must be at least 1, not 0");
   if (max_bytes < MemoryStore::kMinBytes || max_bytes > MemoryStore::kMaxBytes) {
     throw std::invalid_argument("max_bytes must be from " + std::to_string(MemoryStore::kMinBytes) +
                                 " (64 KiB) to " + std::to_string(MemoryStore::kMaxBytes) + " (8 TiB), got " +
@@ -164,8 +164,6 @@ MemoryStore::MemoryStore(std::size_t max_keys, std::size_t max_bytes)
     : table_(std::make_unique<Table>(max_keys, max_bytes)) {}
 
 MemoryStore::~MemoryStore() = default;
-
-void MemoryStore::prepare(Plan&) {}
 
 ChargeBits MemoryStore::decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
                                const Interrupted&) {

@@ -28,10 +28,8 @@ ScriptCall call_for(ScriptUse use, Call call, const RedisStore::Keys& keys, cons
 ScriptListing script_listing(ScriptUse use, const Plan& plan, std::span<const std::string_view> identifiers,
                              const RedisStore::Keys& keys) {
   const Scripts scripts;
-  Plan prepared(plan);
-  prepared.set_prepared(scripts.single(plan));
   std::vector<Charge> charges;
-  for (const std::string_view identifier : identifiers) charges.push_back({&prepared, identifier});
+  for (const std::string_view identifier : identifiers) charges.push_back({&plan, identifier});
   const DatedCall call(Call{charges}, system_now());
   const ScriptCall made = call_for(use, *call, keys, scripts);
   ScriptListing listing{made.script->text(), made.script->sha1(), made.keys, {made.arguments}};

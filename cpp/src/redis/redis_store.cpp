@@ -165,8 +165,6 @@ RedisStore::RedisStore(redis::Location location, Options options)
 
 RedisStore::~RedisStore() = default;
 
-void RedisStore::prepare(Plan& plan) { plan.set_prepared(core_->scripts.single(plan)); }
-
 ChargeBits RedisStore::decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
                               const Interrupted& interrupted) {
   std::size_t first = 0;

@@ -1,7 +1,7 @@
 #include "redis/script_call.hpp"
 
 #include <algorithm>
-#include <tuple>
+#include <utility>
 
 #include "overlimit/call.hpp"
 #include "overlimit/pair.hpp"
@@ -12,9 +12,7 @@ namespace overlimit::redis {
 namespace {
 
 constexpr std::int64_t kServerClock = -1;
-constexpr std::size_t kCallBytes = 24;
-constexpr std::size_t kChargeBytes = 32;
-// How long a key outlives its state: the clocks of other callers may be behind by so much.
+// How long a key outlives its state: the clocks of other callers may be behind by as much.
 constexpr std::int64_t kServerSlackMs = 1'000;
 constexpr std::int64_t kSystemSlackMs = 60'000;
 constexpr std::int64_t kInjectedSlackMs = 3'600'000;
@@ -28,27 +26,33 @@ void append_int64(std::string& bytes, std::int64_t number) {
   bytes.append(reinterpret_cast<const char*>(&number), sizeof number);
 }
 
-std::vector<const Plan*> numbered_plans(const Call& call) {
-  std::vector<const Plan*> plans;
-  for (const Charge& charge : call.charges) plans.push_back(charge.plan);
-  const auto order = [](const Plan* plan) {
-    return std::tuple<const std::string&, const Plan*>(plan->shape(), plan);
-  };
-  std::ranges::sort(plans, {}, order);
-  plans.erase(std::unique(plans.begin(), plans.end()), plans.end());
-  return plans;
+void append_byte(std::string& bytes, std::size_t number) { bytes += static_cast<char>(number); }
+
+// Where in a call's arguments the numbers of each plan begin, counted from 1 as Lua does.
+using Places = std::vector<std::pair<const Plan*, std::size_t>>;
+
+std::size_t place_of(const Places& places, const Plan* plan) {
+  return std::ranges::find(places, plan, &Places::value_type::first)->second;
 }
 
-// The policy's number and where its part of the argument begins, counted from 1; cost and role.
-void append_charge(std::string& bytes, const Charge& charge, std::span<const Plan* const> plans,
-                   std::size_t charges) {
-  std::size_t number = 0;
-  std::size_t part = 1 + kCallBytes + kChargeBytes * charges;
-  for (; plans[number] != charge.plan; ++number) part += plans[number]->packed().size();
-  append_int64(bytes, static_cast<std::int64_t>(number + 1));
-  append_int64(bytes, static_cast<std::int64_t>(part));
+// The plans of a call, each once, one after the other from this place on.
+Places places_from(std::size_t begin, const Call& call) {
+  Places places;
+  for (const Charge& charge : call.charges) {
+    if (std::ranges::find(places, charge.plan, &Places::value_type::first) != places.end()) continue;
+    places.emplace_back(charge.plan, begin);
+    begin += charge.plan->packed().size();
+  }
+  return places;
+}
+
+// Where the policy of the charge begins, how many limits it has, the cost and the role.
+constexpr std::size_t kChargeBytes = 2 * sizeof(std::int64_t) + 2;
+void append_charge(std::string& bytes, const Charge& charge, std::size_t place) {
+  append_int64(bytes, static_cast<std::int64_t>(place));
+  append_byte(bytes, charge.plan->size());
   append_int64(bytes, cost_of(charge));
-  append_int64(bytes, static_cast<std::int64_t>(charge.role));
+  append_byte(bytes, static_cast<std::size_t>(charge.role));
 }
 
 std::string encoded(std::string_view name, std::string_view script, const ScriptCall& call) {
@@ -69,11 +73,9 @@ bool ever_fits(const Charge& charge) {
          });
 }
 
-// Clock and keys: what every script begins with.
+// What every script begins with: its keys and the clock.
 ScriptCall begun(const Script& script, const Call& call, const RedisStore::Keys& keys) {
   ScriptCall encoded{&script, {}, {}, {}};
-  append_int64(encoded.arguments, slack_ms(call));
-  append_int64(encoded.arguments, call.patience);
   append_int64(encoded.arguments, call.now.value_or(kServerClock));
   for (const Charge& charge : call.charges) {
     encoded.keys.push_back(key_of(keys, charge.plan->policy(), charge.identifier));
@@ -81,21 +83,28 @@ ScriptCall begun(const Script& script, const Call& call, const RedisStore::Keys&
   return encoded;
 }
 
-void append_policies(std::string& bytes, const Call& call, std::span<const Plan* const> plans) {
-  for (const Charge& charge : call.charges) append_charge(bytes, charge, plans, call.charges.size());
-  for (const Plan* plan : plans) bytes += plan->packed();
+void append_charges(std::string& bytes, const Call& call) {
+  const Places places = places_from(1 + bytes.size() + kChargeBytes * call.charges.size(), call);
+  for (const Charge& charge : call.charges) append_charge(bytes, charge, place_of(places, charge.plan));
+  for (const auto& [plan, place] : places) bytes += plan->packed();
 }
 
-const Script* single_script(const Call& call) {
-  const bool is_single = call.charges.size() == 1 && call.charges[0].role == Role::enforce;
-  return is_single ? Script::of(*call.charges[0].plan) : nullptr;
+ScriptCall decision_of_one(const Call& call, const RedisStore::Keys& keys, const Scripts& scripts) {
+  const Plan& plan = *call.charges[0].plan;
+  ScriptCall encoded = begun(scripts.decide_one, call, keys);
+  append_int64(encoded.arguments, slack_ms(call));
+  append_int64(encoded.arguments, call.patience);
+  append_int64(encoded.arguments, cost_of(call.charges[0]));
+  append_byte(encoded.arguments, plan.size());
+  encoded.arguments += plan.packed();
+  return encoded;
 }
 
-ScriptCall single_call(const Script& script, const Call& call, const RedisStore::Keys& keys) {
-  const Charge& charge = call.charges[0];
-  ScriptCall encoded = begun(script, call, keys);
-  append_int64(encoded.arguments, cost_of(charge));
-  encoded.arguments += charge.plan->packed();
+ScriptCall decision_of_several(const Call& call, const RedisStore::Keys& keys, const Scripts& scripts) {
+  ScriptCall encoded = begun(scripts.decide_several, call, keys);
+  append_int64(encoded.arguments, slack_ms(call));
+  append_int64(encoded.arguments, call.patience);
+  append_charges(encoded.arguments, call);
   return encoded;
 }
 
@@ -110,19 +119,15 @@ bool may_charge(const Call& call) {
 }
 
 ScriptCall script_call(const Call& call, const RedisStore::Keys& keys, const Scripts& scripts) {
-  if (!may_charge(call)) return begun(scripts.reading(), call, keys);
-  if (const Script* const single = single_script(call)) return single_call(*single, call, keys);
-  const std::vector<const Plan*> plans = numbered_plans(call);
-  ScriptCall encoded = begun(scripts.several(plans), call, keys);
-  append_policies(encoded.arguments, call, plans);
-  return encoded;
+  if (!may_charge(call)) return begun(scripts.read, call, keys);
+  const bool is_one = call.charges.size() == 1 && call.charges[0].role == Role::enforce;
+  return is_one ? decision_of_one(call, keys, scripts) : decision_of_several(call, keys, scripts);
 }
 
 ScriptCall refund_call(const Call& call, std::span<const Receipt> receipts, const RedisStore::Keys& keys,
                        const Scripts& scripts) {
-  const std::vector<const Plan*> plans = numbered_plans(call);
-  ScriptCall encoded = begun(scripts.refunding(plans), call, keys);
-  append_policies(encoded.arguments, call, plans);
+  ScriptCall encoded = begun(scripts.refund, call, keys);
+  append_charges(encoded.arguments, call);
   std::size_t pair = 0;
   for (const Charge& charge : call.charges) {
     append_int64(encoded.receipts, receipts[pair].birth);
@@ -136,7 +141,8 @@ ScriptCall refund_call(const Call& call, std::span<const Receipt> receipts, cons
 
 ScriptCall lock_call(const Call& call, Micros duration, const RedisStore::Keys& keys,
                      const Scripts& scripts) {
-  ScriptCall encoded = begun(scripts.locking(), call, keys);
+  ScriptCall encoded = begun(scripts.lock, call, keys);
+  append_int64(encoded.arguments, slack_ms(call));
   append_int64(encoded.arguments, duration);
   return encoded;
 }

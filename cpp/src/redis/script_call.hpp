@@ -11,7 +11,7 @@
 
 namespace overlimit::redis {
 
-/// Borrows nothing but the script, which lives as long as the store or the plan.
+/// Borrows nothing but the script, which lives as long as the store.
 struct ScriptCall {
   const Script* script;
   std::vector<std::string> keys;  ///< one per charge
@@ -27,10 +27,10 @@ struct ScriptCall {
 /// than it can ever grant cannot.
 bool may_charge(const Call& call);
 
-/// Policies are numbered in the order of their shapes, so that the order of charges makes no new script.
+/// Decides a call.
 ScriptCall script_call(const Call& call, const RedisStore::Keys& keys, const Scripts& scripts);
 
-/// Gives back the call's charges, of which these are the receipts.
+/// Gives back the charges of a call; these are their receipts.
 ScriptCall refund_call(const Call& call, std::span<const Receipt> receipts, const RedisStore::Keys& keys,
                        const Scripts& scripts);
 

@@ -291,6 +291,8 @@ class _Phrases:
         return end
 
     def _fail(self, message: str, at: int | None = None) -> NoReturn:
+        if not self._text.strip():
+            raise InvalidLimit(message)
         raise InvalidLimit(f"{message}\n{_excerpt(self._text, self._next.at if at is None else at)}")
 
 

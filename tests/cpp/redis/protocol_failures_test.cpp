@@ -168,7 +168,7 @@ TEST(Endpoint, IsDescribedWithoutItsCredentials) {
   endpoint.database = 3;
   EXPECT_EQ(endpoint.describe(), "[::1]:6379/3");
   endpoint.unix_path = "/run/redis.sock";
-  EXPECT_EQ(endpoint.describe(), "unix:/run/redis.sock?db=3");
+  EXPECT_EQ(endpoint.describe(), "unix:///run/redis.sock?db=3");
   EXPECT_NE(endpoint, secret_endpoint());
   EXPECT_EQ(secret_endpoint(), secret_endpoint());
 }

@@ -195,7 +195,7 @@ class CachedScripts : public RedisStores {
   }
 };
 
-TEST_F(CachedScripts, AreAsManyAsThereAreShapesWhateverTheTraffic) {
+TEST_F(CachedScripts, AreTheSameWhateverTheLimitsAndTheTraffic) {
   for (int round = 0; round < 40; ++round) {
     const Plan own("p" + std::to_string(round),
                    {fixed_window(5 + round, kMinute + round), sliding_log(5 + round, kSecond)},
@@ -211,14 +211,9 @@ TEST_F(CachedScripts, AreAsManyAsThereAreShapesWhateverTheTraffic) {
 }
 
 TEST_F(CachedScripts, AreKnownToTheServerByTheSameHash) {
-  redis::Scripts scripts;
-  const Plan all("p",
-                 {fixed_window(1, kMinute), sliding_window(1, kMinute), bucket_of(1, 1, 1),
-                  sliding_log(1, kMinute), sliding_window_counter(1, kMinute), leaky_bucket(1, kMinute, 1)},
-                 Penalty{{1}});
-  const Plan* const plans[] = {&plan, &all};
-  for (const redis::Script* script : {&scripts.reading(), &scripts.locking(), &scripts.several(plans),
-                                      &scripts.refunding(plans), scripts.single(*plans[0]).get()}) {
+  const redis::Scripts scripts;
+  for (const redis::Script* script :
+       {&scripts.decide_one, &scripts.decide_several, &scripts.read, &scripts.refund, &scripts.lock}) {
     EXPECT_EQ(text(live.admin(), {"SCRIPT", "LOAD", script->text()}), script->sha1());
   }
 }

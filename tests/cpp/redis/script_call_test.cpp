@@ -12,6 +12,7 @@
 namespace overlimit::redis {
 namespace {
 
+using testing::bytes_of;
 using testing::fixed_window;
 using testing::kMinute;
 using testing::packed;
@@ -25,95 +26,70 @@ class Encoding : public ::testing::Test {
     return script_call({charges, mode, now, system_clock}, {"ol"}, scripts);
   }
 
-  [[nodiscard]] Plan prepared(Plan plan) const {
-    plan.set_prepared(scripts.single(plan));
-    return plan;
-  }
-
   const Scripts scripts;
-  const Plan fixed = prepared({"fixed", {fixed_window(5, kMinute)}});
-  const Plan bucket = prepared({"bucket", {token_bucket(20, 10)}});
+  const Plan fixed{"fixed", {fixed_window(5, kMinute)}};
+  const Plan bucket{"bucket", {token_bucket(20, 10)}};
 };
 
-constexpr std::int64_t kEnforce = 0;
-constexpr std::int64_t kShadow = 1;
+// Where the policies begin in a call of that many charges, counted from 1.
+constexpr std::int64_t policies_after(std::int64_t charges) { return 25 + 18 * charges; }
 
-// Where the policies begin in the argument of a call with so many charges, counted from 1.
-constexpr std::int64_t parts_after(std::int64_t charges) { return 25 + 32 * charges; }
+// What is sent of a charge: where its policy begins, how many limits it has, the cost and the role.
+std::string sent(std::int64_t place, std::uint8_t limits, std::int64_t cost, Role role = Role::enforce) {
+  return packed({place}) + bytes_of(limits) + packed({cost}) + bytes_of(role);
+}
 
 TEST_F(Encoding, HasAKeyPerCharge) {
   EXPECT_EQ(encoded({{&fixed, "a"}, {&bucket, "b"}}).keys,
             (std::vector<std::string>{"ol1:fixed:a", "ol1:bucket:b"}));
 }
 
-TEST_F(Encoding, PacksSlackClockCostAndPolicyOfASingleCharge) {
-  EXPECT_EQ(encoded({{&fixed, "a", 3}}).arguments, packed({1'000, kNever, -1, 3}) + fixed.packed());
-}
-
-TEST_F(Encoding, DecidesByTheScriptOfSeveralWhatWasNotPrepared) {
-  const Plan plain("plain", {fixed_window(5, kMinute)});
-  const Plan* const plans[] = {&plain};
-  const ScriptCall call = encoded({{&plain, "a", 3}});
-  EXPECT_EQ(call.script, &scripts.several(plans));
-  EXPECT_EQ(encoded({{&fixed, "a", 3}}).script, Script::of(fixed));
+TEST_F(Encoding, PacksClockSlackCostAndPolicyOfASingleCharge) {
+  const ScriptCall call = encoded({{&fixed, "a", 3}});
+  EXPECT_EQ(call.script, &scripts.decide_one);
+  EXPECT_EQ(call.arguments, packed({-1, 1'000, kNever, 3}) + "\1" + fixed.packed());
 }
 
 TEST_F(Encoding, PacksRolesOfASingleChargeThatIsNotEnforced) {
-  EXPECT_EQ(encoded({{&fixed, "a", 3, Role::shadow}}).arguments,
-            packed({1'000, kNever, -1, 1, parts_after(1), 3, kShadow}) + fixed.packed());
+  const ScriptCall call = encoded({{&fixed, "a", 3, Role::shadow}});
+  EXPECT_EQ(call.script, &scripts.decide_several);
+  EXPECT_EQ(call.arguments,
+            packed({-1, 1'000, kNever}) + sent(policies_after(1), 1, 3, Role::shadow) + fixed.packed());
 }
 
 TEST_F(Encoding, KeepsStateLongerTheLessItKnowsTheClock) {
   const auto head = [&](std::optional<Micros> now, bool system_clock) {
     return encoded({{&fixed, "a"}}, Mode::consume, now, system_clock).arguments.substr(0, 24);
   };
-  EXPECT_EQ(head(std::nullopt, false), packed({1'000, kNever, -1}));
-  EXPECT_EQ(head(77, true), packed({60'000, kNever, 77}));
-  EXPECT_EQ(head(77, false), packed({3'600'000, kNever, 77}));
-  EXPECT_EQ(head(0, false), packed({3'600'000, kNever, 0}));
+  EXPECT_EQ(head(std::nullopt, false), packed({-1, 1'000, kNever}));
+  EXPECT_EQ(head(77, true), packed({77, 60'000, kNever}));
+  EXPECT_EQ(head(77, false), packed({77, 3'600'000, kNever}));
+  EXPECT_EQ(head(0, false), packed({0, 3'600'000, kNever}));
 }
 
-TEST_F(Encoding, NumbersPoliciesByTheirShapesAndSendsEachOnce) {
+TEST_F(Encoding, SendsEachPolicyOnceAndSaysPerChargeWhereItBegins) {
   const ScriptCall call = encoded({{&fixed, "a", 1}, {&bucket, "b", 2}, {&fixed, "c", 3}});
-  const std::int64_t first = parts_after(3);
+  const std::int64_t first = policies_after(3);
   const std::int64_t second = first + std::int64_t(fixed.packed().size());
-  EXPECT_EQ(call.arguments, packed({1'000, kNever, -1, 1, first, 1, kEnforce, 2, second, 2, kEnforce, 1,
-                                    first, 3, kEnforce}) +
-                                fixed.packed() + bucket.packed());
+  EXPECT_EQ(call.arguments, packed({-1, 1'000, kNever}) + sent(first, 1, 1) + sent(second, 1, 2) +
+                                sent(first, 1, 3) + fixed.packed() + bucket.packed());
 }
 
-TEST_F(Encoding, MakesNoNewScriptForAnotherOrderOfCharges) {
-  const ScriptCall one = encoded({{&fixed, "a", 1}, {&bucket, "b", 2}});
-  const ScriptCall other = encoded({{&bucket, "b", 2}, {&fixed, "a", 1}});
-  EXPECT_EQ(one.script, other.script);
-  const std::int64_t first = parts_after(2);
-  const std::int64_t second = first + std::int64_t(fixed.packed().size());
-  EXPECT_EQ(other.arguments, packed({1'000, kNever, -1, 2, second, 2, kEnforce, 1, first, 1, kEnforce}) +
-                                 fixed.packed() + bucket.packed());
-}
-
-TEST_F(Encoding, MakesNoNewScriptForMoreIdentifiers) {
-  const ScriptCall two = encoded({{&fixed, "a"}, {&fixed, "b"}});
-  EXPECT_EQ(two.script, encoded({{&fixed, "a"}, {&fixed, "b"}, {&fixed, "c"}}).script);
-}
-
-TEST_F(Encoding, NumbersTwoPoliciesOfOneShapeApart) {
+TEST_F(Encoding, TellsTwoPoliciesOfTheSameLimitsApart) {
   const Plan other("other", {fixed_window(9, kMinute)});
   const std::string arguments = encoded({{&fixed, "a"}, {&other, "b"}}).arguments;
-  const bool fixed_first = arguments.substr(24, 8) == packed({1});
-  EXPECT_EQ(arguments.substr(56, 8), packed({fixed_first ? 2 : 1}));
-  EXPECT_EQ(arguments.substr(88),
-            fixed_first ? fixed.packed() + other.packed() : other.packed() + fixed.packed());
+  EXPECT_EQ(arguments.substr(24 + 2 * 18), fixed.packed() + other.packed());
 }
 
 TEST_F(Encoding, SendsRoles) {
   const ScriptCall call = encoded(
       {{&fixed, "a", 7, Role::enforce}, {&fixed, "b", 7, Role::shadow}, {&fixed, "c", 7, Role::on_refusal}});
-  EXPECT_EQ(call.script, &scripts.reading()) << "seven never fit";
+  EXPECT_EQ(call.script, &scripts.read) << "seven never fit";
   const ScriptCall fitting =
       encoded({{&fixed, "a", 2}, {&fixed, "b", 7, Role::shadow}, {&fixed, "c", 2, Role::on_refusal}});
-  EXPECT_EQ(fitting.arguments, packed({1'000, kNever, -1, 1, parts_after(3), 2, 0, 1, parts_after(3), 7, 1, 1,
-                                       parts_after(3), 1, 2}) +
+  const std::int64_t place = policies_after(3);
+  EXPECT_EQ(fitting.arguments, packed({-1, 1'000, kNever}) + sent(place, 1, 2) +
+                                   sent(place, 1, 7, Role::shadow) + sent(place, 1, 1, Role::on_refusal) +
                                    fixed.packed());
 }
 
@@ -121,8 +97,8 @@ TEST_F(Encoding, OnlyReadsForAPeekACostOfZeroAndWhatNeverFits) {
   for (const ScriptCall& call :
        {encoded({{&fixed, "a"}}, Mode::peek), encoded({{&fixed, "a", 0}}), encoded({{&fixed, "a", 6}}),
         encoded({{&bucket, "a", 1}, {&fixed, "b", INT64_MAX}})}) {
-    EXPECT_EQ(call.script, &scripts.reading());
-    EXPECT_EQ(call.arguments, packed({1'000, kNever, -1}));
+    EXPECT_EQ(call.script, &scripts.read);
+    EXPECT_EQ(call.arguments, packed({-1}));
   }
 }
 
@@ -150,13 +126,13 @@ TEST_F(Encoding, MayChargeWhenSomethingIsSpentAndEverythingCanFit) {
 TEST_F(Encoding, SendsHowLongACallerWouldWait) {
   const std::vector<Charge> charges{{&fixed, "a"}};
   const ScriptCall call = script_call({charges, Mode::consume, 77, true, 500}, {"ol"}, scripts);
-  EXPECT_EQ(call.arguments.substr(0, 24), packed({60'000, 500, 77}));
+  EXPECT_EQ(call.arguments.substr(0, 24), packed({77, 60'000, 500}));
 }
 
 TEST_F(Encoding, SendsTheNumbersOfAPenaltyBehindThoseOfTheLimits) {
-  const Plan strict = prepared({"strict", {fixed_window(5, kMinute)}, Penalty{{8, 9}, true}});
+  const Plan strict("strict", {fixed_window(5, kMinute)}, Penalty{{8, 9}, true});
   const std::string arguments = encoded({{&strict, "a"}}).arguments;
-  EXPECT_EQ(arguments.substr(32), fixed.packed() + packed({2, 1, 8, 8, 9, 9}));
+  EXPECT_EQ(arguments.substr(33), fixed.packed().substr(0, 57) + "\2\1" + packed({8, 8, 9, 9}));
 }
 
 TEST_F(Encoding, OfARefundSendsReceiptsInASecondArgument) {
@@ -164,10 +140,11 @@ TEST_F(Encoding, OfARefundSendsReceiptsInASecondArgument) {
   const std::vector<Receipt> receipts{{7, {1, 2, 3}}, {8, {4, 5, 6}}};
   const ScriptCall call = refund_call({charges, Mode::consume, 77, true}, receipts, {"ol"}, scripts);
   EXPECT_EQ(call.keys, (std::vector<std::string>{"ol1:fixed:a", "ol1:bucket:b"}));
-  const std::int64_t first = parts_after(2);
+  EXPECT_EQ(call.script, &scripts.refund);
+  const std::int64_t first = 9 + 18 * 2;
   const std::int64_t second = first + std::int64_t(fixed.packed().size());
   EXPECT_EQ(call.arguments,
-            packed({60'000, kNever, 77, 1, first, 3, 0, 2, second, 2, 0}) + fixed.packed() + bucket.packed());
+            packed({77}) + sent(first, 1, 3) + sent(second, 1, 2) + fixed.packed() + bucket.packed());
   EXPECT_EQ(call.receipts, packed({7, 1, 2, 3, 8, 4, 5, 6}));
   EXPECT_TRUE(call.evalsha().starts_with("*7\r\n")) << "the name, the hash, 2, two keys and two arguments";
 }
@@ -175,9 +152,9 @@ TEST_F(Encoding, OfARefundSendsReceiptsInASecondArgument) {
 TEST_F(Encoding, OfALockSendsItsDurationAndNoPolicy) {
   const std::vector<Charge> charges{{&fixed, "a"}, {&fixed, "b"}};
   const ScriptCall call = lock_call({charges, Mode::consume, 77, true}, 123, {"ol"}, scripts);
-  EXPECT_EQ(call.script, &scripts.locking());
+  EXPECT_EQ(call.script, &scripts.lock);
   EXPECT_EQ(call.keys.size(), 2U);
-  EXPECT_EQ(call.arguments, packed({60'000, kNever, 77, 123}));
+  EXPECT_EQ(call.arguments, packed({77, 60'000, 123}));
 }
 
 }  // namespace

@@ -71,12 +71,8 @@ TEST(RealServer, WantsTheRightCredentials) {
 TEST(RealServer, KnowsOurScriptsByTheSha1WeKnowThemBy) {
   const Server server;
   Connections connections(server.tcp());
-  const Plan plan("p", {overlimit::testing::fixed_window(1, overlimit::testing::kMinute),
-                        overlimit::testing::sliding_window(1, overlimit::testing::kMinute),
-                        overlimit::testing::token_bucket(1, 1)});
-  const Plan* const plans[] = {&plan};
-  Scripts scripts;
-  for (const Script* script : {&scripts.several(plans), &scripts.reading()}) {
+  const Scripts scripts;
+  for (const Script* script : {&scripts.decide_several, &scripts.read}) {
     EXPECT_EQ(text(connections, {"SCRIPT", "LOAD", script->text()}), script->sha1());
   }
 }

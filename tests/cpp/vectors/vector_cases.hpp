@@ -104,7 +104,6 @@ class VectorPlayer {
     all_plans_.push_back(
         std::make_unique<Plan>(names_.at(key), made, penalty_in(vector_.at("policies").at(key))));
     plans_[key] = all_plans_.back().get();
-    store_.prepare(*plans_[key]);
   }
 
   std::string key_of(const Json& step) const {

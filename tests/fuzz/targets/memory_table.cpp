@@ -27,10 +27,7 @@ constexpr Micros kStart = 1'700'000'000'000'000;
 /// counts.
 class Life {
  public:
-  explicit Life(Bytes& bytes) : store_(1 + bytes.number_up_to(7), MemoryStore::kMinBytes) {
-    store_.prepare(plan_);
-    store_.prepare(other_);
-  }
+  explicit Life(Bytes& bytes) : store_(1 + bytes.number_up_to(7), MemoryStore::kMinBytes) {}
 
   void step(Bytes& bytes) {
     const std::size_t what = bytes.number_up_to(9);

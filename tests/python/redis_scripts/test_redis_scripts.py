@@ -21,7 +21,7 @@ LUA = HERE.parents[2] / "lua"
 FRAGMENTS = sorted((LUA / "lib").glob("*.lua"))
 
 SHAPES = {
-    "one_fixed_window": lambda: script_for([FixedWindow(10, 60)]),
+    "a_refund_of_one_fixed_window": lambda: script_for([FixedWindow(10, 60)], "refund"),
     "three_limits_of_different_algorithms": lambda: script_for(
         [FixedWindow(10, 60), SlidingWindow(100, 3600), TokenBucket(5, burst=20)]
     ),
@@ -65,6 +65,17 @@ class TestScripts:
         limiter.lock("user:1", 1)
         assert client.script_exists(*[script.sha1 for script in sent]) == [True] * len(sent)
 
+    def test_are_five_whatever_the_limits(self):
+        shapes = [[FixedWindow(1, 60)], [TokenBucket(5, burst=20), SlidingWindow(10, 60)]]
+        sha1s = {
+            script_for(limits, which, penalty=penalty, identifiers=number).sha1
+            for limits in shapes
+            for penalty in (None, Penalty(5))
+            for which in ("decide", "read", "refund", "lock")
+            for number in (1, 2)
+        }
+        assert len(sha1s) == 5
+
     @pytest.mark.parametrize("which", ["decide", "read", "refund", "lock"])
     def test_are_known_by_the_sha1_of_their_text(self, client, which):
         script = script_for([FixedWindow(1, 60)], which)
@@ -81,7 +92,7 @@ class TestScripts:
     def test_show_limits_in_the_order_of_their_numbers(self):
         script = script_for([TokenBucket(5, burst=20), FixedWindow(10, 60)])
         assert [limit.algorithm for limit, _ in script.limits] == ["fixed_window", "token_bucket"]
-        assert "fixed_window of 10 per 1 minute: tag" in script.commented()
+        assert "fixed_window of 10 per 1 minute: algorithm 1, tag" in script.commented()
 
 
 class TestTheCommand:
@@ -91,7 +102,7 @@ class TestTheCommand:
         assert done.stdout.startswith("-- SHA1      ")
         for line in [
             "-- KEYS[1]   ol1:example:user:1",
-            "--           cost 1",
+            ", cost 1, number of limits 2\n",
             "sliding_window of 10 per 1 second",
         ]:
             assert line in done.stdout
@@ -144,7 +155,7 @@ COMMENT_OR_TEXT = re.compile(r"'[^'\n]*'|--[^\n]*")
 LOCAL = re.compile(r"\b(?:local|for)\s+((?:\w+\s*,\s*)*\w+)")
 WORD = re.compile(r"(?<![\w.:])[A-Za-z_]\w*")
 PASTED = re.compile(r"--\[\[ (\w+) \]\]")
-GENERATED = {"limits", "tag_offsets", "penalty_at"}
+GENERATED = {"steps", "refunds"}
 
 
 def listed(path: Path, kind: str) -> set[str]:
@@ -183,6 +194,12 @@ class TestFragments:
     def test_share_a_dozen_names(self):
         assert len(ambient()) == 12
 
+    @pytest.mark.parametrize("path", sorted(LUA.rglob("*.lua")), ids=lambda path: path.stem)
+    def test_are_lua_by_themselves(self, path, redis_server):
+        with redis.Redis(unix_socket_path=str(redis_server.socket_path)) as client:
+            complaint = client.eval("return select(2, loadstring(ARGV[1])) or ''", 0, path.read_bytes())
+        assert complaint == b""
+
     @pytest.mark.parametrize("path", FRAGMENTS, ids=lambda path: path.stem)
     def test_begin_with_what_they_take_and_give(self, path):
         text = path.read_text(encoding="utf-8")
@@ -203,10 +220,10 @@ class TestFragments:
         words = set(WORD.findall(body)).union(
             *(listed(other, "takes") | listed(other, "gives") for other in pasted)
         )
-        # What generated lines use: the steps of limits, and where the numbers of a penalty begin.
-        generated = {"number", "part", "cost", "shadow"} if PASTED.search(text) else set()
+        # What the steps of limits use.
+        generated = {"cost", "patience"} if "--[[ steps ]]" in text else set()
         assert (listed(path, "takes") | listed(path, "gives")) - words - generated == set(
-            {"unpack", "pack", "args", "slack_ms", "patience"} if path.stem == "prelude" else ()
+            {"unpack", "pack", "args"} if path.stem == "prelude" else ()
         )
 
 
