@@ -1,6 +1,9 @@
 #include "many_decisions.hpp"
 
+#include <sys/mman.h>
+
 #include <algorithm>
+#include <new>
 
 #include "clock.hpp"
 #include "errors.hpp"
@@ -13,6 +16,27 @@ namespace {
 
 // How many rows are decided before other threads may run Python, and signals are noticed.
 constexpr std::size_t kRowsPerStep = 1024;
+
+constexpr std::size_t kBytesPerPair = sizeof(Receipt) + 4 * sizeof(std::int64_t) + sizeof(Status);
+
+// Without values. A large one is of large pages, which saves a page fault every few rows.
+std::byte* new_block(std::size_t bytes) {
+  constexpr std::size_t kLargePage = std::size_t{2} << 20;
+  const bool is_large = bytes >= 2 * kLargePage;
+  void* const block = is_large
+                          ? std::aligned_alloc(kLargePage, (bytes + kLargePage - 1) / kLargePage * kLargePage)
+                          : std::malloc(std::max<std::size_t>(1, bytes));
+  if (block == nullptr) throw std::bad_alloc();
+  if (is_large) ::madvise(block, bytes, MADV_HUGEPAGE);
+  return static_cast<std::byte*>(block);
+}
+
+template <class T>
+std::span<T> column(std::byte*& place, std::size_t rows) {
+  const std::span<T> column(reinterpret_cast<T*>(place), rows);
+  place += rows * sizeof(T);
+  return column;
+}
 
 void notice_signals() {
   if (PyErr_CheckSignals() != 0) throw PythonError{};
@@ -46,17 +70,21 @@ auto naming_row(const char* what, std::size_t row, const Action& action) {
 
 bool is_column(PyObject* given) { return PyList_Check(given) || PyTuple_Check(given); }
 
-// A tuple of our own, whose lists have become tuples: nobody changes it meanwhile.
+// A tuple of our own: nobody changes it meanwhile.
 Object own_rows(PyObject* rows) {
   if (!is_column(rows)) raise_about(PyExc_TypeError, "identifiers must be a list or a tuple, not %U", rows);
-  const Object given = Object::steal(checked(PySequence_List(rows)));
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(given.get()); ++i) {
-    PyObject* const row = PyList_GET_ITEM(given.get(), i);
-    if (!PyTuple_Check(row) && !PyList_Check(row)) continue;
-    if (PyTuple_CheckExact(row)) continue;
-    PyList_SetItem(given.get(), i, checked(PySequence_Tuple(row)));
+  if (!PyTuple_CheckExact(rows)) return Object::steal(checked(PySequence_Tuple(rows)));
+  Object own = Object::steal(checked(PyTuple_New(PyTuple_GET_SIZE(rows))));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(rows); ++i) {
+    PyTuple_SET_ITEM(own.get(), i, Py_NewRef(PyTuple_GET_ITEM(rows, i)));
   }
-  return Object::steal(checked(PyList_AsTuple(given.get())));
+  return own;
+}
+
+void replace(const Object& tuple, std::size_t row, PyObject* with) {
+  PyObject* const replaced = PyTuple_GET_ITEM(tuple.get(), Py_ssize_t(row));
+  PyTuple_SET_ITEM(tuple.get(), Py_ssize_t(row), with);
+  Py_DECREF(replaced);
 }
 
 void check_length(PyObject* column, std::size_t rows) {
@@ -84,7 +112,11 @@ IdentifierRows::IdentifierRows(PyObject* rows, std::int64_t cells_of_one) : rows
   }
 }
 
-std::size_t IdentifierRows::checked_count(std::size_t row, std::int64_t cells_of_one) const {
+std::size_t IdentifierRows::checked_count(std::size_t row, std::int64_t cells_of_one) {
+  PyObject* const given = PyTuple_GET_ITEM(rows_.get(), static_cast<Py_ssize_t>(row));
+  if (PyList_Check(given) || (PyTuple_Check(given) && !PyTuple_CheckExact(given))) {
+    replace(rows_, row, checked(PySequence_Tuple(given)));
+  }
   IdentifierBytes bytes;
   std::size_t count = 0;
   for_each(row, bytes, [&](Py_ssize_t, PyObject*, std::string_view) { ++count; });
@@ -108,25 +140,23 @@ CostRows::CostRows(PyObject* cost, std::size_t rows)
       const WholeCost whole(number(row));
       (void)whole.units();
       if (whole.number() == number(row)) return;
-      PyObject* const replaced = number(row);
-      PyTuple_SET_ITEM(given_.get(), Py_ssize_t(row), Py_NewRef(whole.number()));
-      Py_DECREF(replaced);
+      replace(given_, row, Py_NewRef(whole.number()));
     });
   }
 }
 
-OwnRows::OwnRows(std::size_t size)
-    : size_(size),
-      status_(std::make_unique_for_overwrite<Status[]>(size)),
-      remaining_(std::make_unique_for_overwrite<std::int64_t[]>(size)),
-      retry_after_(std::make_unique_for_overwrite<Micros[]>(size)),
-      reset_after_(std::make_unique_for_overwrite<Micros[]>(size)),
-      delay_(std::make_unique_for_overwrite<Micros[]>(size)),
-      receipt_(std::make_unique_for_overwrite<Receipt[]>(size)) {}
+OwnRows::OwnRows(std::size_t size) : size_(size), bytes_(new_block(size * kBytesPerPair)) {}
 
 Rows OwnRows::get() const {
-  return {{status_.get(), size_},      {remaining_.get(), size_}, {retry_after_.get(), size_},
-          {reset_after_.get(), size_}, {delay_.get(), size_},     {receipt_.get(), size_}};
+  std::byte* place = bytes_.get();
+  Rows rows;
+  rows.receipt = column<Receipt>(place, size_);
+  rows.remaining = column<std::int64_t>(place, size_);
+  rows.retry_after = column<Micros>(place, size_);
+  rows.reset_after = column<Micros>(place, size_);
+  rows.delay = column<Micros>(place, size_);
+  rows.status = column<Status>(place, size_);
+  return rows;
 }
 
 /// Some rows as calls to a store. Borrows the bytes of identifiers that the rows keep.
@@ -166,29 +196,26 @@ void ManyDecisions::decide(LimiterState& limiter, Mode mode) {
   if (size() == 0) return;
   Call model = call_of(limiter, {});
   model.mode = mode;
-  if (!model.now) {
+  if (!model.now && !limiter.store->waits()) {
     model.now = system_now();
     model.system_clock = true;
   }
   notice_call(limiter);
   const std::shared_ptr<Store> store = limiter.store;
-  std::vector<std::pair<std::size_t, ChargeBits>> crowded;
+  std::vector<ChargeBits> crowded(kRowsPerStep);
   LimiterState* const limiters[] = {&limiter};
   for (std::size_t first = 0; first < size(); first += kRowsPerStep) {
     const std::size_t last = std::min(size(), first + kRowsPerStep);
     const Batch batch(*this, model, first, last);
-    crowded.clear();
+    const Rows rows = rows_of(pairs_.get(), first_pair(first), first_pair(last) - first_pair(first));
     {
       const GilReleased released;
-      for (std::size_t row = first; row < last; ++row) {
-        const ChargeBits bits = store->decide(batch.calls().subspan(row - first, 1), pairs_of_row(row),
-                                              {&times_[row], 1}, kInterrupted);
-        if (bits != 0) crowded.emplace_back(row - first, bits);
-      }
+      store->decide(batch.calls(), rows, {&times_[first], last - first}, crowded, kInterrupted);
     }
     limiter.stats.calls += last - first;
-    for (const auto& [place, bits] : crowded) {
-      count_crowded(limiters, batch.calls()[place].charges, bits, limiter.store_object.get());
+    for (std::size_t i = 0; i < last - first; ++i) {
+      if (crowded[i] != 0)
+        count_crowded(limiters, batch.calls()[i].charges, crowded[i], limiter.store_object.get());
     }
     notice_signals();
   }

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -53,7 +54,7 @@ class IdentifierRows {
   }
 
  private:
-  std::size_t checked_count(std::size_t row, std::int64_t cells_of_one) const;
+  std::size_t checked_count(std::size_t row, std::int64_t cells_of_one);
 
   Object rows_;
   std::vector<std::size_t> starts_;  // empty when each row has one identifier
@@ -82,20 +83,17 @@ class CostRows {
 /// Rows that own their columns, which begin without values.
 class OwnRows {
  public:
+  /// Throws std::bad_alloc.
   explicit OwnRows(std::size_t size);
   [[nodiscard]] Rows get() const;
 
  private:
-  template <class T>
-  using Column = std::unique_ptr<T[]>;
+  struct Free {
+    void operator()(std::byte* bytes) const { std::free(bytes); }
+  };
 
   std::size_t size_;
-  Column<Status> status_;
-  Column<std::int64_t> remaining_;
-  Column<Micros> retry_after_;
-  Column<Micros> reset_after_;
-  Column<Micros> delay_;
-  Column<Receipt> receipt_;
+  std::unique_ptr<std::byte[], Free> bytes_;
 };
 
 class ManyDecisions {

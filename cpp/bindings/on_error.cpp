@@ -49,8 +49,8 @@ Object decided_here(std::span<LimiterState* const> limiters, Call call, const Ch
   call.charges = charges.charges();
   NewDecision decision(charges.subjects(), charges.size(), pairs_of(call.charges));
   const Rows rows = decision.rows();
-  const ChargeBits crowded =
-      store_from(fallback.get())->decide({&call, 1}, rows, {&decision.time(), 1}, kInterrupted);
+  ChargeBits crowded = 0;
+  store_from(fallback.get())->decide({&call, 1}, rows, {&decision.time(), 1}, {&crowded, 1}, kInterrupted);
   for (LimiterState* limiter : limiters) ++limiter->stats.local;
   if (crowded != 0) count_crowded(limiters, call.charges, crowded, fallback.get());
   return Object::steal(decision.finish(fold(call.charges, rows), cost, Source::local));

@@ -31,6 +31,9 @@ __all__ = ["Limiter", "OnError"]
 OnError: TypeAlias = Literal["raise", "allow", "deny", "local"]
 """What ``on_error=`` takes."""
 
+IdentifierRows: TypeAlias = "Iterable[str | bytes | Sequence[str | bytes]]"
+"""What ``hit_many`` takes: an identifier for each call, or several."""
+
 _log = logging.getLogger("overlimit")
 
 _IMPORTED_BY_THE_CORE = (_display, crowding, outages)
@@ -140,7 +143,7 @@ class Limiter(_core.Limiter):
         """
         return waiting.acquire(self, identifiers, cost, timeout)
 
-    def hit_many(self, identifiers: Iterable[str | bytes | Sequence[str | bytes]], cost: Any = 1) -> Decisions:
+    def hit_many(self, identifiers: IdentifierRows, cost: Any = 1) -> Decisions:
         """Decide many independent calls, each as ``hit`` would, in the order given.
 
         In memory all are decided at one instant, and other threads run meanwhile.
@@ -164,12 +167,16 @@ class Limiter(_core.Limiter):
         """
         decisions = self._decide_many(identifiers, cost, is_peek=False)
         if self.on_decision is not None:
-            for decision in filter(None, decisions):
-                announce(self.on_decision, decision)
+            for decision in decisions:
+                if decision is not None:
+                    announce(self.on_decision, decision)
         return decisions
 
-    def peek_many(self, identifiers: Iterable[str | bytes | Sequence[str | bytes]], cost: Any = 1) -> Decisions:
-        """Return what ``peek`` would for each of many calls; nothing is charged. Arguments: as of `hit_many`."""
+    def peek_many(self, identifiers: IdentifierRows, cost: Any = 1) -> Decisions:
+        """Return what ``peek`` would for each of many calls; nothing is charged.
+
+        Arguments and errors are those of `hit_many`.
+        """
         return self._decide_many(identifiers, cost, is_peek=True)
 
     def _decide_many(self, identifiers: object, cost: object, *, is_peek: bool) -> Decisions:

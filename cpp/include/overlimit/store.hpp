@@ -59,11 +59,11 @@ class Store {
   virtual ~Store() = default;
 
   /// Decides each call atomically and independently of the others, in order. `rows` holds the pairs of all
-  /// calls one after another; `times` gets each call's reading of the clock. Returns the crowded charges, by
-  /// their places in their calls: those that were decided by counts which identifiers share because there was
-  /// no room for their own. A peek has none.
-  virtual ChargeBits decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
-                            const Interrupted& interrupted) = 0;
+  /// calls one after another; `times` gets each call's reading of the clock, and `crowded` its crowded charges:
+  /// those that were decided by counts which identifiers share because there was no room for their own. A
+  /// peek has none.
+  virtual void decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
+                      std::span<ChargeBits> crowded, const Interrupted& interrupted) = 0;
 
   /// Refunds what a call has charged, given its charges as they were and the receipts of its pairs. A key
   /// that is gone, or was born again since the charge, stays as it is. Atomic per charge.

@@ -165,15 +165,15 @@ RedisStore::RedisStore(redis::Location location, Options options)
 
 RedisStore::~RedisStore() = default;
 
-ChargeBits RedisStore::decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
-                              const Interrupted& interrupted) {
+void RedisStore::decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
+                        std::span<ChargeBits> crowded, const Interrupted& interrupted) {
   std::size_t first = 0;
   for (std::size_t i = 0; i < calls.size(); ++i) {
     const std::size_t pairs = pairs_of(calls[i].charges);
     times[i] = core_->decide(calls[i], rows_of(rows, first, pairs), interrupted);
+    crowded[i] = 0;
     first += pairs;
   }
-  return 0;
 }
 
 void RedisStore::refund(const Call& call, std::span<const Receipt> receipts, const Interrupted& interrupted) {
