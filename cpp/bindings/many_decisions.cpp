@@ -3,12 +3,16 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <exception>
 #include <new>
 
 #include "clock.hpp"
 #include "errors.hpp"
+#include "handles.hpp"
+#include "on_error.hpp"
 #include "policy.hpp"
 #include "stats.hpp"
+#include "store_calls.hpp"
 #include "waits.hpp"
 
 namespace overlimit::python {
@@ -16,6 +20,8 @@ namespace {
 
 // How many rows are decided before other threads may run Python, and signals are noticed.
 constexpr std::size_t kRowsPerStep = 1024;
+// How many rows a store that waits decides within one timeout.
+constexpr std::size_t kRowsPerTimeout = 1000;
 
 constexpr std::size_t kBytesPerPair = sizeof(Receipt) + 4 * sizeof(std::int64_t) + sizeof(Status);
 
@@ -65,6 +71,14 @@ auto naming_row(const char* what, std::size_t row, const Action& action) {
   } catch (const PythonError&) {
     name_row(what, row);
     throw;
+  }
+}
+
+void count_crowded_calls(LimiterState& limiter, std::span<const Call> calls,
+                         std::span<const ChargeBits> crowded, PyObject* store) {
+  LimiterState* const limiters[] = {&limiter};
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    if (crowded[i] != 0) count_crowded(limiters, calls[i].charges, crowded[i], store);
   }
 }
 
@@ -159,105 +173,211 @@ Rows OwnRows::get() const {
   return rows;
 }
 
-/// Some rows as calls to a store. Borrows the bytes of identifiers that the rows keep.
+/// Some rows as calls of a policy. Borrows the bytes of identifiers that the rows keep.
 class ManyDecisions::Batch {
  public:
-  Batch(const ManyDecisions& many, const Call& model, std::size_t first, std::size_t last) {
-    const Plan& plan = plan_of(many.policy_.get());
-    charges_.reserve(many.rows_.start(last) - many.rows_.start(first));
+  Batch(const ManyDecisions& many, PyObject* policy, const Call& model)
+      : many_(many), policy_(policy), model_(model) {}
+
+  /// The calls of the rows from `first` to before `last`, valid until the next ones.
+  std::span<const Call> calls(std::size_t first, std::size_t last) {
+    const Plan& plan = plan_of(policy_);
+    bytes_ = {};
+    charges_.clear();
+    calls_.clear();
+    charges_.reserve(many_.rows_.start(last) - many_.rows_.start(first));
     for (std::size_t row = first; row < last; ++row) {
       const std::size_t start = charges_.size();
-      const Cost units = many.costs_.units(row);
-      many.rows_.for_each(row, bytes_, [&](Py_ssize_t, PyObject*, std::string_view identifier) {
+      const Cost units = many_.costs_.units(row);
+      many_.rows_.for_each(row, bytes_, [&](Py_ssize_t, PyObject*, std::string_view identifier) {
         charges_.push_back({&plan, identifier, units});
       });
-      calls_.push_back(model);
+      calls_.push_back(model_);
       calls_.back().charges = std::span<const Charge>(charges_).subspan(start);
     }
+    return calls_;
   }
-  [[nodiscard]] std::span<const Call> calls() const { return calls_; }
 
  private:
+  const ManyDecisions& many_;
+  PyObject* policy_;
+  const Call& model_;
   IdentifierBytes bytes_;
   std::vector<Charge> charges_;
   std::vector<Call> calls_;
 };
 
-ManyDecisions::ManyDecisions(PyObject* limiter, PyObject* rows, PyObject* cost, Mode mode)
+ManyDecisions::ManyDecisions(PyObject* limiter, PyObject* rows, PyObject* cost, Mode mode,
+                             std::optional<Micros> timeout)
     : policy_(Object::borrow(state_of(limiter).policy.get())),
       rows_(rows, plan_of(policy_.get()).max_cells()),
       costs_(cost, rows_.size()),
       pairs_(first_pair(rows_.size())),
       times_(std::make_unique_for_overwrite<Micros[]>(rows_.size())) {
-  decide(state_of(limiter), mode);
+  if (size() == 0) return;
+  LimiterState& state = state_of(limiter);
+  const Object kept = Object::borrow(limiter);
+  Call model = call_of(state, {});
+  model.mode = mode;
+  model.timeout = timeout;
+  notice_call(state);
+  if (state.store->waits()) {
+    decide_waiting(state, model);
+  } else {
+    decide_without_waiting(state, model);
+  }
 }
 
-void ManyDecisions::decide(LimiterState& limiter, Mode mode) {
-  if (size() == 0) return;
-  Call model = call_of(limiter, {});
-  model.mode = mode;
-  if (!model.now && !limiter.store->waits()) {
+void ManyDecisions::decide_without_waiting(LimiterState& limiter, Call model) {
+  if (!model.now) {
     model.now = system_now();
     model.system_clock = true;
   }
-  notice_call(limiter);
   const std::shared_ptr<Store> store = limiter.store;
+  Batch batch(*this, policy_.get(), model);
   std::vector<ChargeBits> crowded(kRowsPerStep);
-  LimiterState* const limiters[] = {&limiter};
   for (std::size_t first = 0; first < size(); first += kRowsPerStep) {
     const std::size_t last = std::min(size(), first + kRowsPerStep);
-    const Batch batch(*this, model, first, last);
-    const Rows rows = rows_of(pairs_.get(), first_pair(first), first_pair(last) - first_pair(first));
+    const std::span<const Call> calls = batch.calls(first, last);
     {
       const GilReleased released;
-      store->decide(batch.calls(), rows, {&times_[first], last - first}, crowded, kInterrupted);
+      store->decide(calls, pairs_of_rows(first, last), {&times_[first], last - first}, crowded, kInterrupted);
     }
-    limiter.stats.calls += last - first;
-    for (std::size_t i = 0; i < last - first; ++i) {
-      if (crowded[i] != 0)
-        count_crowded(limiters, batch.calls()[i].charges, crowded[i], limiter.store_object.get());
-    }
+    limiter.stats.calls += calls.size();
+    count_crowded_calls(limiter, calls, crowded, limiter.store_object.get());
     notice_signals();
   }
+}
+
+void ManyDecisions::decide_waiting(LimiterState& limiter, const Call& model) {
+  constexpr Micros kUndecided = -1;
+  LimiterState* const limiters[] = {&limiter};
+  Batch batch(*this, policy_.get(), model);
+  std::vector<ChargeBits> crowded(kRowsPerTimeout);
+  std::fill_n(times_.get(), size(), kUndecided);
+  std::exception_ptr failure;
+  bool is_any_decided = false;
+  for (std::size_t first = 0; first < size(); first += kRowsPerTimeout) {
+    const std::size_t last = std::min(size(), first + kRowsPerTimeout);
+    const std::span<const Call> calls = batch.calls(first, last);
+    const std::span<Micros> times(&times_[first], calls.size());
+    limiter.stats.calls += calls.size() - 1;
+    const auto is_undecided = [](Micros time) { return time == kUndecided; };
+    try {
+      ask_store(limiters, [&](Store& store, const Interrupted& interrupted) {
+        store.decide(calls, pairs_of_rows(first, last), times, crowded, interrupted);
+      });
+    } catch (const StoreError& error) {
+      if (dynamic_cast<const CrossSlot*>(&error) != nullptr) throw;
+      if (!failure) failure = std::current_exception();
+      std::vector<std::size_t> rows;
+      for (std::size_t row = first; row < last; ++row) {
+        if (is_undecided(times_[row])) rows.push_back(row);
+      }
+      is_any_decided |= rows.size() < calls.size();
+      follow_on_error(limiter, model, rows, error);
+      continue;
+    }
+    is_any_decided = true;
+  }
+  if (failure && !is_any_decided && limiter.on_error == OnError::raise) std::rethrow_exception(failure);
+}
+
+void ManyDecisions::follow_on_error(LimiterState& limiter, const Call& model,
+                                    const std::vector<std::size_t>& rows, const StoreError& error) {
+  LimiterState* const limiters[] = {&limiter};
+  if (limiter.on_error != OnError::raise || rows.size() < size())
+    log_failure(error, limiters, limiter.on_error);
+  if (sources_.empty()) sources_.resize(size(), Source::store);
+  if (limiter.on_error == OnError::local) return decide_here(limiter, model, rows);
+  const bool raises = limiter.on_error == OnError::raise;
+  const Decision answer = raises ? Decision{.status = Status::over}
+                                 : answer_without_store(limiter.on_error, error, *limiter.store);
+  const Micros now = model.now ? *model.now : system_now();
+  for (const std::size_t row : rows) {
+    const Rows pairs = pairs_of_rows(row, row + 1);
+    pairs.status[0] = answer.status;
+    pairs.retry_after[0] = answer.retry_after;
+    times_[row] = now;
+    sources_[row] = raises ? Source::nobody : Source::error;
+  }
+}
+
+void ManyDecisions::decide_here(LimiterState& limiter, const Call& model,
+                                const std::vector<std::size_t>& rows) {
+  const Object fallback = local_fallback_object(limiter);
+  const std::shared_ptr<Store> store = store_from(fallback.get());
+  Batch batch(*this, local_policy_of(policy_.get()), model);
+  for (const std::size_t row : rows) {
+    ChargeBits crowded = 0;
+    const std::span<const Call> calls = batch.calls(row, row + 1);
+    store->decide(calls, pairs_of_rows(row, row + 1), {&times_[row], 1}, {&crowded, 1}, kInterrupted);
+    sources_[row] = Source::local;
+    ++limiter.stats.local;
+    count_crowded_calls(limiter, calls, {&crowded, 1}, fallback.get());
+  }
+}
+
+PyObject* ManyDecisions::policy_of(std::size_t row) const {
+  return source_of(row) == Source::local ? local_policy_of(policy_.get()) : policy_.get();
 }
 
 std::size_t ManyDecisions::first_pair(std::size_t row) const {
   return rows_.start(row) * plan_of(policy_.get()).size();
 }
 
-Rows ManyDecisions::pairs_of_row(std::size_t row) const {
-  const std::size_t first = first_pair(row);
-  return rows_of(pairs_.get(), first, first_pair(row + 1) - first);
+Rows ManyDecisions::pairs_of_rows(std::size_t first, std::size_t last) const {
+  const std::size_t first_of_all = first_pair(first);
+  return rows_of(pairs_.get(), first_of_all, first_pair(last) - first_of_all);
 }
 
 ManyDecisions::Answer ManyDecisions::answer(std::size_t row) const {
-  const Plan& plan = plan_of(policy_.get());
+  const Rows pairs = pairs_of_rows(row, row + 1);
+  const Source source = source_of(row);
+  if (source == Source::error || source == Source::nobody) {
+    return {{.status = pairs.status[0], .retry_after = pairs.retry_after[0]}, source};
+  }
+  const Plan& plan = plan_of(policy_of(row));
   std::array<Charge, kMaxIdentifiers> charges;
   charges.fill({&plan, {}, 0});
-  const Decision decision = fold(std::span(charges).first(rows_.count(row)), pairs_of_row(row));
-  std::size_t binding = decision.binding_row / plan.size();
-  std::size_t place = 0;
-  if (rows_.count(row) > 1) {
-    IdentifierBytes bytes;
-    rows_.for_each(row, bytes, [&](Py_ssize_t given, PyObject*, std::string_view) {
-      if (binding-- == 0) place = static_cast<std::size_t>(given);
-    });
-  }
-  return {decision, plan.limits()[decision.binding_row % plan.size()].place, place};
+  const Decision decision = fold(std::span(charges).first(rows_.count(row)), pairs);
+  const std::size_t limit = plan.limits()[decision.binding_row % plan.size()].place;
+  return {decision, source, static_cast<std::int16_t>(limit),
+          place_given(row, decision.binding_row / plan.size())};
+}
+
+std::int16_t ManyDecisions::place_given(std::size_t row, std::size_t identifier) const {
+  if (rows_.count(row) == 1) return 0;
+  IdentifierBytes bytes;
+  std::int16_t place = 0;
+  std::size_t count = 0;
+  rows_.for_each(row, bytes, [&](Py_ssize_t given, PyObject*, std::string_view) {
+    if (count++ == identifier) place = static_cast<std::int16_t>(given);
+  });
+  return place;
 }
 
 Object ManyDecisions::decision(std::size_t row) const {
+  const Source source = source_of(row);
+  if (source == Source::nobody) return Object::borrow(Py_None);
+  if (source == Source::error) {
+    NewDecision made;
+    made.time() = times_[row];
+    return Object::steal(made.finish(answer(row).decision, costs_.number(row), python::Source::error));
+  }
   ChargeList collected;
   const Cost units = costs_.units(row);
   IdentifierBytes bytes;
   rows_.for_each(row, bytes, [&](Py_ssize_t, PyObject* identifier, std::string_view) {
-    collected.add(policy_.get(), identifier, units);
+    collected.add(policy_of(row), identifier, units);
   });
-  const Rows from = pairs_of_row(row);
+  const Rows from = pairs_of_rows(row, row + 1);
   NewDecision made(collected.subjects(), collected.size(), from.status.size());
   copy_rows(from, made.rows());
   made.time() = times_[row];
-  return Object::steal(made.finish(costs_.number(row), Source::store));
+  const bool is_local = source == Source::local;
+  return Object::steal(
+      made.finish(costs_.number(row), is_local ? python::Source::local : python::Source::store));
 }
 
 }  // namespace overlimit::python

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -100,31 +101,50 @@ class ManyDecisions {
  public:
   /// Decides each row by itself, in order and at one instant of the limiter's clock. Other threads run Python
   /// meanwhile, and signals are noticed. Nothing is charged for wrong arguments; PythonError.
-  ManyDecisions(PyObject* limiter, PyObject* rows, PyObject* cost, Mode mode);
+  ///
+  /// What a store that waits does not decide within its timeout, or this one, for each thousand rows, follows
+  /// on_error; with `raise` the error is thrown only if nothing at all was decided.
+  ManyDecisions(PyObject* limiter, PyObject* rows, PyObject* cost, Mode mode, std::optional<Micros> timeout);
 
   [[nodiscard]] std::size_t size() const { return rows_.size(); }
-  /// The answer to a row, with the place of the limit and of the identifier that bind.
+  /// How a row came to its answer; nobody: on_error raises.
+  enum class Source : std::uint8_t { store, local, error, nobody };
+  /// The answer to a row, with the places of the limit and of the identifier that bind, or -1.
   struct Answer {
     Decision decision;
-    std::size_t limit;
-    std::size_t identifier;
+    Source source = Source::store;
+    std::int16_t limit = -1;
+    std::int16_t identifier = -1;
   };
   [[nodiscard]] Answer answer(std::size_t row) const;
-  /// A new Decision. Two of one row could be refunded twice, so the caller keeps it.
+  /// A new Decision, or None where there is no answer. Two of one row could be refunded twice, so the caller
+  /// keeps it.
   [[nodiscard]] Object decision(std::size_t row) const;
 
  private:
   class Batch;
 
-  void decide(LimiterState& limiter, Mode mode);
+  void decide_without_waiting(LimiterState& limiter, Call model);
+  void decide_waiting(LimiterState& limiter, const Call& model);
+  void follow_on_error(LimiterState& limiter, const Call& model, const std::vector<std::size_t>& rows,
+                       const StoreError& error);
+  void decide_here(LimiterState& limiter, const Call& model, const std::vector<std::size_t>& rows);
+  [[nodiscard]] Source source_of(std::size_t row) const {
+    return sources_.empty() ? Source::store : sources_[row];
+  }
+  /// The policy that has decided a row (borrowed).
+  [[nodiscard]] PyObject* policy_of(std::size_t row) const;
   [[nodiscard]] std::size_t first_pair(std::size_t row) const;
-  [[nodiscard]] Rows pairs_of_row(std::size_t row) const;
+  [[nodiscard]] Rows pairs_of_rows(std::size_t first, std::size_t last) const;
+  /// The place of a row's identifier among those given, duplicates included.
+  [[nodiscard]] std::int16_t place_given(std::size_t row, std::size_t identifier) const;
 
   Object policy_;
   IdentifierRows rows_;
   CostRows costs_;
   OwnRows pairs_;
   std::unique_ptr<Micros[]> times_;
+  std::vector<Source> sources_;  // empty while the store has decided all
 };
 
 }  // namespace overlimit::python

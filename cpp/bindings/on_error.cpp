@@ -78,9 +78,12 @@ Object decided_without_store(const StoreError& error, std::span<LimiterState* co
   if (on_error == OnError::raise) throw;
   log_failure(error, limiters, on_error);
   if (on_error == OnError::local) return decided_here(limiters, call, collected, cost);
-  if (on_error == OnError::allow) return undecided({}, call, cost);
-  const Micros pause = pause_after(error, *limiters.front()->store);
-  return undecided({.status = Status::over, .retry_after = pause}, call, cost);
+  return undecided(answer_without_store(on_error, error, *limiters.front()->store), call, cost);
+}
+
+Decision answer_without_store(OnError on_error, const StoreError& error, const Store& store) {
+  if (on_error == OnError::allow) return {};
+  return {.status = Status::over, .retry_after = pause_after(error, store)};
 }
 
 void log_failure(const StoreError& error, std::span<LimiterState* const> limiters, OnError on_error) {

@@ -87,7 +87,9 @@ class Replay:
 class ManyDecisions:
     """The decisions on many calls of one limiter, each by itself."""
 
-    def __init__(self, limiter: Limiter, identifiers: Any, cost: Any, is_peek: bool) -> None: ...
+    def __init__(
+        self, limiter: Limiter, identifiers: Any, cost: Any, is_peek: bool, timeout: float | None = None
+    ) -> None: ...
     def __len__(self) -> int: ...
     def counts(self) -> list[int]:
         """How many calls ended with each status."""

@@ -65,6 +65,7 @@ class RedisStore final : public Store {
 
  private:
   struct Core;
+  class ManyCalls;
   std::unique_ptr<Core> core_;
 };
 

@@ -61,7 +61,8 @@ class Store {
   /// Decides each call atomically and independently of the others, in order. `rows` holds the pairs of all
   /// calls one after another; `times` gets each call's reading of the clock, and `crowded` its crowded charges:
   /// those that were decided by counts which identifiers share because there was no room for their own. A
-  /// peek has none.
+  /// peek has none. Several calls have one timeout, that of the first. When it throws, some of them may have
+  /// been decided: these have their rows and times, and times of the others are as they were.
   virtual void decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
                       std::span<ChargeBits> crowded, const Interrupted& interrupted) = 0;
 
