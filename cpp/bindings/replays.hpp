@@ -58,7 +58,7 @@ class ReplayColumns {
     const std::span<const Micros> times = std::span<const Micros>(times_).subspan(first, count);
     check_rows<Micros>(times, 0, kMaxTime, "times");
     if (!std::ranges::is_sorted(times)) throw pybind11::value_error("times must not go back");
-    if (events_.costs != nullptr) check_rows<Cost>({events_.costs + first, count}, 0, kExact, "costs");
+    if (events_.costs != nullptr) check_rows<Cost>({events_.costs + first, count}, 0, kExact + 1, "costs");
     const auto rows = static_cast<std::int64_t>(times_.size());
     if (answers_.places != nullptr)
       check_rows<std::int64_t>({answers_.places + first, count}, 0, rows, "order");

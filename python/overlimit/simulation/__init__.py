@@ -18,6 +18,8 @@ from overlimit.simulation import traffic as traffic
 from overlimit.simulation.approximating import Error as Error
 from overlimit.simulation.approximating import error_of as error_of
 from overlimit.simulation.bad_lines import BadLines as BadLines
+from overlimit.simulation.closed_loops import Clients as Clients
+from overlimit.simulation.closed_loops import closed_loop as closed_loop
 from overlimit.simulation.comparing import Comparison as Comparison
 from overlimit.simulation.comparing import compare as compare
 from overlimit.simulation.effects import Effect as Effect
@@ -33,6 +35,7 @@ from overlimit.simulation.sweeping import sweep as sweep
 
 __all__ = [
     "BadLines",
+    "Clients",
     "Comparison",
     "Effect",
     "Error",
@@ -41,6 +44,7 @@ __all__ = [
     "Replay",
     "Suggestion",
     "Sweep",
+    "closed_loop",
     "compare",
     "error_of",
     "read_log",
