@@ -31,10 +31,11 @@ void decide_repeatedly(benchmark::State& state, const CompiledPolicy& policy, st
   const Rows rows{status, remaining, retry, reset, delay, receipt};
   std::vector<Charge> charges(identifiers);
   std::size_t next = 0;
+  ChargeBits crowded = 0;
   const auto decide_next = [&] {
     for (Charge& charge : charges) charge = {&policy, names[next++ % keys]};
     const Call call{charges};
-    store.decide({&call, 1}, rows, time, {});
+    store.decide({&call, 1}, rows, time, {&crowded, 1}, {});
   };
   for (std::size_t i = 0; i < keys; ++i) decide_next();
   if (shuffled) std::ranges::shuffle(names, std::mt19937_64(1));

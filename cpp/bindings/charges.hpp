@@ -61,6 +61,16 @@ inline void check_count(std::size_t identifiers) {
   throw PythonError{};
 }
 
+/// Throws PythonError (a ValueError) if a call would take more work than one call may.
+inline void check_cells(std::int64_t cells) {
+  constexpr std::int64_t kMaxCells = 65'536;
+  if (cells > kMaxCells) {
+    raise_value_error(
+        "a call covers at most 65,536 blocks and log entries over all its identifiers and limits: "
+        "use fewer identifiers, a coarser precision or smaller logs");
+  }
+}
+
 inline constexpr const char* kTooManyCharges = "a call must have at most 64 charges, and this one has more";
 inline constexpr const char* kNoIdentifier = "a call must name at least one identifier, such as 'user:42'";
 
@@ -98,14 +108,9 @@ class ChargeList {
 
   /// Throws PythonError (a ValueError) if the call would take more work than one call may.
   void check_cells() const {
-    constexpr std::int64_t kMaxCells = 65'536;
     std::int64_t cells = 0;
     for (const Charge& charge : charges()) cells += charge.policy->max_cells();
-    if (cells > kMaxCells) {
-      raise_value_error(
-          "a call covers at most 65,536 blocks and log entries over all its identifiers and limits: "
-          "use fewer identifiers, a coarser precision or smaller logs");
-    }
+    python::check_cells(cells);
   }
 
   [[nodiscard]] std::size_t size() const { return size_; }

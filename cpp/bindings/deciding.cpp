@@ -59,7 +59,7 @@ Object decided(std::span<LimiterState* const> limiters, const ChargeList& collec
   ChargeBits crowded = 0;
   try {
     ask_store(limiters, [&](Store& store, const Interrupted& interrupted) {
-      crowded = store.decide({&call, 1}, rows, time, interrupted);
+      store.decide({&call, 1}, rows, time, {&crowded, 1}, interrupted);
     });
   } catch (const StoreError& error) {
     return decided_without_store(error, limiters, call, collected, cost);

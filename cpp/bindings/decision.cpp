@@ -220,12 +220,8 @@ PyObject* restore(PyObject*, PyObject* bytes) {
 }
 
 // What was answered, with nothing to give back.
-void copy(const Rows& from, const Rows& to) {
-  std::ranges::copy(from.status, to.status.begin());
-  std::ranges::copy(from.remaining, to.remaining.begin());
-  std::ranges::copy(from.retry_after, to.retry_after.begin());
-  std::ranges::copy(from.reset_after, to.reset_after.begin());
-  std::ranges::copy(from.delay, to.delay.begin());
+void copy_answers(const Rows& from, const Rows& to) {
+  copy_rows(from, to);
   std::ranges::fill(to.receipt, Receipt{});
 }
 
@@ -238,7 +234,7 @@ PyObject* with_shadows_enforced(PyObject* self, PyObject*) {
     for (Subject& subject : enforced.subjects()) {
       if (is_shadow(subject)) subject.role = Role::enforce;
     }
-    copy(rows_in(decision), enforced.rows());
+    copy_answers(rows_in(decision), enforced.rows());
     enforced.time() = decision.time;
     return enforced.finish(decision.cost, decision.source);
   });
@@ -263,7 +259,7 @@ PyObject* postponed(PyObject* self, PyObject* microseconds) {
     if (wait < 1 || wait > kExact) raise_value_error("a wait lasts from 1 to 2**53 microseconds");
     DecisionObject& decision = of(self);
     NewDecision later(subjects_of(decision).data(), decision.subject_count, decision.row_count);
-    copy(rows_in(decision), later.rows());
+    copy_answers(rows_in(decision), later.rows());
     later.time() = decision.time;
     postpone(later.subjects(), later.rows(), decision.answer.status == Status::ok, wait);
     if (decision.row_count > 0) return later.finish(decision.cost, decision.source);

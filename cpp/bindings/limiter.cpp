@@ -233,6 +233,9 @@ Object policy_of(const PolicyIdentity& identity, PyObject* limits, PyObject* pen
                  PyObject* local_limits) {
   if (local_limits == Py_None || local_limits == limits) return new_policy(identity, limits, penalty);
   if (!PyTuple_Check(local_limits)) raise_type_error("local_limits must be a tuple");
+  if (PyTuple_GET_SIZE(local_limits) != PyTuple_GET_SIZE(limits)) {
+    raise_value_error("local_limits must have a limit for each of limits");
+  }
   return new_policy(identity, limits, penalty, new_policy(identity, local_limits, penalty));
 }
 

@@ -12,10 +12,12 @@
 #include "limiter.hpp"
 #include "limits.hpp"
 #include "manual_clock.hpp"
+#include "many_decisions_binding.hpp"
 #include "object.hpp"
 #include "overlimit/errors.hpp"
 #include "policy.hpp"
 #include "redis_scripts.hpp"
+#include "replays.hpp"
 #include "stores.hpp"
 
 namespace overlimit::python {
@@ -94,6 +96,8 @@ PYBIND11_MODULE(_core, module) {
 #ifdef OVERLIMIT_LINKS_REDIS
   bind_redis_scripts(module);
 #endif
+  bind_replays(module);
+  bind_many_decisions(module);
   refuse_pickling(module);
   if (!check_keywords(module.ptr())) throw pybind11::error_already_set();
   bind_heap_types(module);

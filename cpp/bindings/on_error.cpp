@@ -49,8 +49,8 @@ Object decided_here(std::span<LimiterState* const> limiters, Call call, const Ch
   call.charges = charges.charges();
   NewDecision decision(charges.subjects(), charges.size(), pairs_of(call.charges));
   const Rows rows = decision.rows();
-  const ChargeBits crowded =
-      store_from(fallback.get())->decide({&call, 1}, rows, {&decision.time(), 1}, kInterrupted);
+  ChargeBits crowded = 0;
+  store_from(fallback.get())->decide({&call, 1}, rows, {&decision.time(), 1}, {&crowded, 1}, kInterrupted);
   for (LimiterState* limiter : limiters) ++limiter->stats.local;
   if (crowded != 0) count_crowded(limiters, call.charges, crowded, fallback.get());
   return Object::steal(decision.finish(fold(call.charges, rows), cost, Source::local));
@@ -78,9 +78,12 @@ Object decided_without_store(const StoreError& error, std::span<LimiterState* co
   if (on_error == OnError::raise) throw;
   log_failure(error, limiters, on_error);
   if (on_error == OnError::local) return decided_here(limiters, call, collected, cost);
-  if (on_error == OnError::allow) return undecided({}, call, cost);
-  const Micros pause = pause_after(error, *limiters.front()->store);
-  return undecided({.status = Status::over, .retry_after = pause}, call, cost);
+  return undecided(answer_without_store(on_error, error, *limiters.front()->store), call, cost);
+}
+
+Decision answer_without_store(OnError on_error, const StoreError& error, const Store& store) {
+  if (on_error == OnError::allow) return {};
+  return {.status = Status::over, .retry_after = pause_after(error, store)};
 }
 
 void log_failure(const StoreError& error, std::span<LimiterState* const> limiters, OnError on_error) {

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "object.hpp"
+#include "overlimit/decision.hpp"
 #include "overlimit/errors.hpp"
 #include "overlimit/store.hpp"
 
@@ -23,6 +24,9 @@ enum class OnError : std::uint8_t { allow, local, deny, raise };
 /// PythonError.
 OnError on_error_from(PyObject* name);
 const char* name_of(OnError on_error);
+
+/// What on_error=allow or deny answers while a store fails.
+Decision answer_without_store(OnError on_error, const StoreError& error, const Store& store);
 
 /// The decision on a call whose store has failed, by the limiters' on_error; under `raise` the error is
 /// thrown again. To be called while the error is handled.

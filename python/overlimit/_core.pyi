@@ -58,6 +58,48 @@ class MemoryStore(Store):
     def __deepcopy__(self, memo: object) -> MemoryStore: ...
     def __reduce__(self) -> tuple[Any, ...]: ...
 
+class Replay:
+    """A limiter's limits and penalty, asked about events at their own times."""
+
+    def __init__(self, limiter: Limiter, distinct: Sequence[SupportsIndex]) -> None: ...
+    @property
+    def max_cells(self) -> int:
+        """Blocks and log entries that one identifier can have under these limits."""
+
+    def run(
+        self,
+        times: Any,
+        codes: Sequence[Any],
+        costs: Any,
+        order: Any,
+        answers: dict[str, Any],
+        first: SupportsIndex,
+        last: SupportsIndex,
+    ) -> None:
+        """Decide the events from first to before last, without the GIL, and write the answers."""
+
+    def start_tallies(self) -> None:
+        """Count from now on what each limit does."""
+
+    def tallies(self) -> list[tuple[int, int, int, int, float]]:
+        """Per limit, then of locks: refused, refused_alone, least_left, most, longest_retry_after in s."""
+
+class ManyDecisions:
+    """The decisions on many calls of one limiter, each by itself."""
+
+    def __init__(
+        self, limiter: Limiter, identifiers: Any, cost: Any, is_peek: bool, timeout: float | None = None
+    ) -> None: ...
+    def __len__(self) -> int: ...
+    def counts(self) -> list[int]:
+        """How many calls ended with each status."""
+
+    def decision(self, row: SupportsIndex) -> Decision | None:
+        """Return a new Decision on a row; keep it, or it could be refunded twice."""
+
+    def fill(self, name: str, column: Any) -> None:
+        """Write a number of each row's answer to a column."""
+
 class TlsOptions:
     def __init__(
         self,

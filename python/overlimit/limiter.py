@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from overlimit import _core, _display, crowding, outages, waiting
 from overlimit._arguments import checks_arguments, shown
 from overlimit.clocks import ClockLike
+from overlimit.decisions import Decisions, as_column
 from overlimit.errors import InvalidLimit
 from overlimit.limits import Limit, as_limits
 from overlimit.limits.quantities import Rate, Seconds, micros, neat, share_of_all
@@ -29,6 +30,9 @@ __all__ = ["Limiter", "OnError"]
 
 OnError: TypeAlias = Literal["raise", "allow", "deny", "local"]
 """What ``on_error=`` takes."""
+
+IdentifierRows: TypeAlias = "Iterable[str | bytes | Sequence[str | bytes]]"
+"""What ``hit_many`` takes: an identifier for each call, or several."""
 
 _log = logging.getLogger("overlimit")
 
@@ -138,6 +142,60 @@ class Limiter(_core.Limiter):
             negative.
         """
         return waiting.acquire(self, identifiers, cost, timeout)
+
+    def hit_many(
+        self, identifiers: IdentifierRows, cost: Any = 1, *, timeout: float | None = None
+    ) -> Decisions:
+        """Decide many independent calls, each as ``hit`` would, in the order given.
+
+        In memory all are decided at one instant, and other threads run meanwhile. On Redis up to 64 calls are
+        under way at a time; of those that got no answer in time, ``status`` says ``"unknown"``.
+
+        Parameters
+        ----------
+        identifiers
+            One for each call: a list or an array of str or bytes, or of tuples where a call names several.
+        cost
+            What each call spends, or a list or array with a cost for each.
+        timeout
+            The longest that a thousand calls may take, in seconds. By default the store's timeout.
+
+        Returns
+        -------
+        Decisions
+            Columns with a row for each call, and each Decision by its number.
+
+        Raises
+        ------
+        ValueError, TypeError
+            A wrong argument, with the row that is wrong; nothing was charged.
+        StoreError
+            The store has decided nothing at all within the timeout, and ``on_error`` is ``"raise"``. Calls
+            that got no answer while others did follow ``on_error``, too; with ``"raise"`` they are refused,
+            and their Decision is None.
+        """
+        decisions = self._decide_many(identifiers, cost, timeout, is_peek=False)
+        if self.on_decision is not None:
+            for decision in decisions:
+                if decision is not None:
+                    announce(self.on_decision, decision)
+        return decisions
+
+    def peek_many(
+        self, identifiers: IdentifierRows, cost: Any = 1, *, timeout: float | None = None
+    ) -> Decisions:
+        """Return what ``peek`` would for each of many calls; nothing is charged.
+
+        Arguments and errors are those of `hit_many`.
+        """
+        return self._decide_many(identifiers, cost, timeout, is_peek=True)
+
+    def _decide_many(
+        self, identifiers: object, cost: object, timeout: float | None, *, is_peek: bool
+    ) -> Decisions:
+        costs = as_column(cost, "cost") if hasattr(cost, "__iter__") else cost
+        rows = as_column(identifiers, "identifiers")
+        return Decisions(self.limits, _core.ManyDecisions(self, rows, costs, is_peek, timeout))
 
     def refund(self, decision: Decision, /) -> None:
         """Give back what a decision charged, once, where it was charged.

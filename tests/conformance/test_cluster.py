@@ -329,6 +329,16 @@ def test_a_forked_child_counts_on_the_same_nodes_with_connections_of_its_own(sto
     assert [limiter.hit(each).remaining for each in IDENTIFIERS[:6]] == [97] * 6
 
 
+def test_many_calls_at_once_are_decided_on_every_node(store):
+    many, loop = (Limiter("2/minute", name=name, store=store) for name in ("many", "loop"))
+    rows = IDENTIFIERS * 3
+    decided = many.hit_many(rows)
+    assert decided.remaining.tolist() == [loop.hit(row).remaining for row in rows]
+    assert decided.refused == len(IDENTIFIERS)
+    with pytest.raises(StoreConfigError, match="several slots"):
+        many.hit_many([tuple(IDENTIFIERS[:16])], timeout=5)
+
+
 def test_a_closed_store_opens_again(store):
     limiter = Limiter("100/minute", name="default", store=store)
     limiter.hit("a")

@@ -71,6 +71,11 @@ class TestFinding:
         assert [limiter.hit("a").remaining for _ in range(3)] == [MANY - 1, MANY - 2, MANY - 3]
         assert counted(watched.master, prefix) == 3
 
+    def test_the_master_counts_many_calls_at_once(self, watched, limiter_at, prefix):
+        decided = limiter_at(watched.url).hit_many(["many"] * 150)
+        assert decided.remaining.tolist() == [MANY - k for k in range(1, 151)]
+        assert counted(watched.master, prefix, "many") == 150
+
     def test_the_database_is_the_urls(self, watched, limiter_at, prefix):
         limiter_at(f"{watched.url}/3").hit("a")
         assert counted(watched.master, prefix) == 0

@@ -10,7 +10,7 @@ import pytest
 
 from overlimit.limits import ALGORITHMS
 
-OPTIONAL = ["flask", "flask_login", "redis", "numpy", "pandas", "matplotlib"]
+OPTIONAL = ["flask", "flask_login", "redis", "numpy", "pandas", "pyarrow", "matplotlib", "tqdm", "zstandard"]
 
 IMPORTED = """
 import json, sys

@@ -47,13 +47,14 @@ enum class Mode : std::uint8_t { consume, peek };
 /// With `patience` the caller waits for its turn: a call whose delay would be longer is refused, and no
 /// refusal locks anybody. `now` is the reading of an injected clock; without it the store reads its own.
 /// `system_clock` says that an injected reading is this machine's real time, so that state may expire by real
-/// time soon after.
+/// time soon after. A store that waits does so for `timeout` at most, or for its own.
 struct Call {
   std::span<const Charge> charges;
   Mode mode = Mode::consume;
   std::optional<Micros> now{};
   bool system_clock = false;
   Micros patience = kNever;
+  std::optional<Micros> timeout{};
 };
 
 /// The number of pairs in a call.

@@ -32,8 +32,8 @@ class MemoryStore final : public Store {
   explicit MemoryStore(std::size_t max_keys = 1'000'000, std::size_t max_bytes = std::size_t{256} << 20);
   ~MemoryStore() override;
 
-  ChargeBits decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
-                    const Interrupted& interrupted) override;
+  void decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
+              std::span<ChargeBits> crowded, const Interrupted& interrupted) override;
   void refund(const Call& call, std::span<const Receipt> receipts, const Interrupted& interrupted) override;
   /// Throws std::bad_alloc, with some perhaps locked, where a store that is full has no room for a key.
   void lock(const Call& call, Micros duration, const Interrupted& interrupted) override;

@@ -45,8 +45,8 @@ class RedisStore final : public Store {
   RedisStore(redis::Location location, Options options);
   ~RedisStore() override;
 
-  ChargeBits decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
-                    const Interrupted& interrupted) override;
+  void decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
+              std::span<ChargeBits> crowded, const Interrupted& interrupted) override;
   void refund(const Call& call, std::span<const Receipt> receipts, const Interrupted& interrupted) override;
   void lock(const Call& call, Micros duration, const Interrupted& interrupted) override;
   void unlock(const Call& call, const Interrupted& interrupted) override;
@@ -65,6 +65,7 @@ class RedisStore final : public Store {
 
  private:
   struct Core;
+  class ManyCalls;
   std::unique_ptr<Core> core_;
 };
 

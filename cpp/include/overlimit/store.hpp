@@ -2,6 +2,7 @@
 // memory and Redis are two of them. Folding rows into a Decision is decision.hpp, the same for every store.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <span>
@@ -36,6 +37,15 @@ inline Rows rows_of(const Rows& rows, std::size_t first, std::size_t count) {
           rows.delay.subspan(first, count),       rows.receipt.subspan(first, count)};
 }
 
+inline void copy_rows(const Rows& from, const Rows& to) {
+  std::ranges::copy(from.status, to.status.begin());
+  std::ranges::copy(from.remaining, to.remaining.begin());
+  std::ranges::copy(from.retry_after, to.retry_after.begin());
+  std::ranges::copy(from.reset_after, to.reset_after.begin());
+  std::ranges::copy(from.delay, to.delay.begin());
+  std::ranges::copy(from.receipt, to.receipt.begin());
+}
+
 /// The state of a circuit breaker. open: calls fail at once, except for one probe at a time; half_open: a
 /// probe is under way.
 enum class BreakerState : std::uint8_t { closed, open, half_open };
@@ -50,11 +60,12 @@ class Store {
   virtual ~Store() = default;
 
   /// Decides each call atomically and independently of the others, in order. `rows` holds the pairs of all
-  /// calls one after another; `times` gets each call's reading of the clock. Returns the crowded charges, by
-  /// their places in their calls: those that were decided by counts which identifiers share because there was
-  /// no room for their own. A peek has none.
-  virtual ChargeBits decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
-                            const Interrupted& interrupted) = 0;
+  /// calls one after another; `times` gets each call's reading of the clock, and `crowded` its crowded
+  /// charges: those that were decided by counts which identifiers share because there was no room for their
+  /// own. A peek has none. Several calls have one timeout, that of the first. When it throws, some of them
+  /// may have been decided: these have their rows and times, and times of the others are as they were.
+  virtual void decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
+                      std::span<ChargeBits> crowded, const Interrupted& interrupted) = 0;
 
   /// Refunds what a call has charged, given its charges as they were and the receipts of its pairs. A key
   /// that is gone, or was created again since the charge, stays as it is. Atomic per charge.

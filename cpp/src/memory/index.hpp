@@ -77,6 +77,14 @@ class Index {
     }
   }
 
+  /// The same for the place where a key is looked up, and once that is there, for its entry.
+  void prefetch_bucket(const KeyHash& key) const { __builtin_prefetch(&heads_[bucket_of(key)]); }
+  void prefetch_entry(const KeyHash& key) const {
+    const auto* const first = arena_.at<const char>(heads_[bucket_of(key)]);
+    __builtin_prefetch(first);
+    __builtin_prefetch(first + sizeof(Entry) + sizeof(Record) - 1);
+  }
+
  private:
   // The lower bits of a hash choose the shard.
   [[nodiscard]] std::size_t bucket_of(const KeyHash& key) const {

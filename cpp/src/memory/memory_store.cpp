@@ -20,6 +20,8 @@ using memory::Target;
 
 constexpr std::size_t kMaxShards = 64;
 constexpr std::size_t kKeysPerShard = 1024;
+// Charges of several calls whose shards are locked, and whose entries are loaded, at the same time.
+constexpr std::size_t kTogether = 128;
 // The most that offsets can address.
 constexpr std::size_t kMaxShardBytes = memory::Arena::kGranule << 32;
 static_assert(kMaxShards * kMaxShardBytes == MemoryStore::kMaxBytes);
@@ -48,6 +50,20 @@ std::size_t checked_bytes(std::size_t max_keys, std::size_t max_bytes) {
   return max_bytes;
 }
 
+/// How many of these calls, from the first on, are decided together.
+std::size_t count_together(std::span<const Call> calls) {
+  if (calls.size() == 1) return 1;
+  const auto has_calendar = [](const Charge& charge) { return charge.policy->has_calendar(); };
+  std::size_t charges = 0;
+  std::size_t count = 0;
+  for (const Call& call : calls) {
+    charges += call.charges.size();
+    if (charges > kTogether || std::ranges::any_of(call.charges, has_calendar)) break;
+    ++count;
+  }
+  return std::max<std::size_t>(1, count);
+}
+
 Readings readings_of(const Call& call) {
   if (!call.now) {
     const Micros now = system_now();
@@ -73,6 +89,17 @@ struct MemoryStore::Table {
   [[nodiscard]] std::size_t shard_index(const memory::KeyHash& key) const {
     return key.low & (shards.size() - 1);
   }
+
+  /// Sets, from `first` on, the targets of a call; returns their shards, one bit each.
+  template <class Targets>
+  std::uint64_t find_targets(const Call& call, Targets& targets, std::size_t first);
+
+  ChargeBits decide(memory::Transaction& transaction, const Rows& rows);
+
+  /// Decides calls, of kTogether charges in all and without a calendar, while their shards are locked: what
+  /// they need is loaded from main memory at the same time.
+  void decide_together(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
+                       std::span<ChargeBits> crowded);
 
   /// Calls action(transaction) with the shards of these charges locked.
   template <class Action>
@@ -130,7 +157,44 @@ class ShardLocks {
   std::uint64_t chosen_;
 };
 
+/// Has what targets need loaded while those before them are decided.
+class Prefetching {
+ public:
+  explicit Prefetching(std::span<const Target> targets) : targets_(targets) {}
+  /// To be called before the targets up to `decided` are.
+  void advance(std::size_t decided) {
+    for (; bucket_ < std::min(targets_.size(), decided + 2 * kAhead); ++bucket_) {
+      targets_[bucket_].shard->prefetch_bucket(targets_[bucket_].key);
+    }
+    for (; entry_ < std::min(targets_.size(), decided + kAhead); ++entry_) {
+      targets_[entry_].shard->prefetch_entry(targets_[entry_].key);
+    }
+  }
+
+ private:
+  static constexpr std::size_t kAhead = 8;
+
+  std::span<const Target> targets_;
+  std::size_t bucket_ = 0;
+  std::size_t entry_ = 0;
+};
+
 }  // namespace
+
+template <class Targets>
+std::uint64_t MemoryStore::Table::find_targets(const Call& call, Targets& targets, std::size_t first) {
+  std::uint64_t chosen = 0;
+  std::size_t pairs = 0;
+  for (std::size_t i = 0; i < call.charges.size(); ++i) {
+    const Charge& charge = call.charges[i];
+    const memory::KeyHash key = hash(charge.policy->digest(), charge.identifier);
+    const std::size_t shard = shard_index(key);
+    targets.emplace(first + i, &charge, key, shards[shard].get(), pairs);
+    chosen |= std::uint64_t{1} << shard;
+    pairs += charge.policy->size();
+  }
+  return chosen;
+}
 
 template <class Action>
 void MemoryStore::Table::transact(const Call& asked, const Readings& readings, const Action& action) {
@@ -140,24 +204,56 @@ void MemoryStore::Table::transact(const Call& asked, const Readings& readings, c
   if (call.charges.size() > kMaxCharges) {
     throw std::invalid_argument("a call has at most 64 charges, got " + std::to_string(call.charges.size()));
   }
-  std::uint64_t chosen = 0;
-  std::size_t pairs = 0;
-  for (std::size_t i = 0; i < call.charges.size(); ++i) {
-    const Charge& charge = call.charges[i];
-    const memory::KeyHash key = hash(charge.policy->digest(), charge.identifier);
-    const std::size_t shard = shard_index(key);
-    targets.emplace(i, &charge, key, shards[shard].get(), pairs);
-    chosen |= std::uint64_t{1} << shard;
-    pairs += charge.policy->size();
-  }
+  const std::uint64_t chosen = find_targets(call, targets, 0);
   bool is_sweep_due = false;
   {
     const ShardLocks locks(shards, chosen);
-    memory::Transaction transaction(call, std::span(targets.data(), call.charges.size()), pairs, readings);
+    const std::span found(targets.data(), call.charges.size());
+    memory::Transaction transaction(call, found, pairs_of(call.charges), readings);
     action(transaction);
     is_sweep_due = call.charges.size() > 0 && targets[0].shard->is_sweep_due();
   }
   if (is_sweep_due) sweep_in_turn(readings.real_now);
+}
+
+ChargeBits MemoryStore::Table::decide(memory::Transaction& transaction, const Rows& rows) {
+  const ChargeBits crowded = transaction.decide(rows, newest_creation);
+  if (crowded != 0) crowded_calls.fetch_add(1, std::memory_order_relaxed);
+  return crowded;
+}
+
+void MemoryStore::Table::decide_together(std::span<const Call> calls, const Rows& rows,
+                                         std::span<Micros> times, std::span<ChargeBits> crowded) {
+  UninitialisedArray<Target, kTogether> targets;
+  std::uint64_t chosen = 0;
+  std::size_t count = 0;
+  for (const Call& call : calls) {
+    chosen |= find_targets(call, targets, count);
+    count += call.charges.size();
+  }
+  const std::span found(targets.data(), count);
+  std::size_t sweeps_due = 0;
+  Micros real_now = 0;
+  {
+    const ShardLocks locks(shards, chosen);
+    std::size_t first = 0;
+    Prefetching prefetching(found);
+    std::size_t first_row = 0;
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      const std::span own = found.subspan(first, calls[i].charges.size());
+      const std::size_t pairs = pairs_of(calls[i].charges);
+      const Readings readings = readings_of(calls[i]);
+      prefetching.advance(first + own.size());
+      memory::Transaction transaction(calls[i], own, pairs, readings);
+      crowded[i] = decide(transaction, rows_of(rows, first_row, pairs));
+      times[i] = readings.now;
+      real_now = readings.real_now;
+      sweeps_due += own[0].shard->is_sweep_due() ? 1 : 0;
+      first += own.size();
+      first_row += pairs;
+    }
+  }
+  for (; sweeps_due > 0; --sweeps_due) sweep_in_turn(real_now);
 }
 
 MemoryStore::MemoryStore(std::size_t max_keys, std::size_t max_bytes)
@@ -165,23 +261,26 @@ MemoryStore::MemoryStore(std::size_t max_keys, std::size_t max_bytes)
 
 MemoryStore::~MemoryStore() = default;
 
-ChargeBits MemoryStore::decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
-                               const Interrupted&) {
-  ChargeBits crowded_in_any = 0;
+void MemoryStore::decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
+                         std::span<ChargeBits> crowded, const Interrupted&) {
   std::size_t first = 0;
-  for (std::size_t i = 0; i < calls.size(); ++i) {
-    const std::size_t pairs = pairs_of(calls[i].charges);
-    const Readings readings = readings_of(calls[i]);
-    table_->transact(calls[i], readings, [&](memory::Transaction& transaction) {
-      const ChargeBits crowded = transaction.decide(rows_of(rows, first, pairs), table_->newest_creation);
-      if (crowded == 0) return;
-      table_->crowded_calls.fetch_add(1, std::memory_order_relaxed);
-      crowded_in_any |= crowded;
-    });
-    times[i] = readings.now;
+  for (std::size_t i = 0; i < calls.size();) {
+    const std::size_t count = count_together(calls.subspan(i));
+    std::size_t pairs = 0;
+    for (const Call& call : calls.subspan(i, count)) pairs += pairs_of(call.charges);
+    const Rows own = rows_of(rows, first, pairs);
+    if (count > 1) {
+      table_->decide_together(calls.subspan(i, count), own, times.subspan(i), crowded.subspan(i));
+    } else {
+      const Readings readings = readings_of(calls[i]);
+      table_->transact(calls[i], readings, [&](memory::Transaction& transaction) {
+        crowded[i] = table_->decide(transaction, own);
+      });
+      times[i] = readings.now;
+    }
     first += pairs;
+    i += count;
   }
-  return crowded_in_any;
 }
 
 void MemoryStore::refund(const Call& call, std::span<const Receipt> receipts, const Interrupted&) {

@@ -37,6 +37,10 @@ class Shard {
   /// The key's entry, or nullptr.
   [[nodiscard]] Entry* find(const KeyHash& key) const { return index_.find(key); }
 
+  /// Asks the processor to load what `find` reads for a key: first where it is looked up, then its entry.
+  void prefetch_bucket(const KeyHash& key) const { index_.prefetch_bucket(key); }
+  void prefetch_entry(const KeyHash& key) const { index_.prefetch_entry(key); }
+
   /// A new entry for a key of this policy that has none, with empty records for these tags: an overflow
   /// entry, unless the purpose is ordinary. It's findable at once. nullptr when the table has no room for
   /// this purpose.

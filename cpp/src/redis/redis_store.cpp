@@ -1,6 +1,9 @@
 #include "overlimit/redis_store.hpp"
 
+#include <algorithm>
 #include <chrono>
+#include <deque>
+#include <exception>
 #include <map>
 #include <optional>
 #include <span>
@@ -78,6 +81,9 @@ struct RedisStore::Core {
         topology([this] { return std::make_unique<Servers>(redis::transport::topology_of(location)); }) {}
 
   [[nodiscard]] Deadline deadline() const { return Deadline(std::chrono::microseconds(options.timeout)); }
+  [[nodiscard]] Deadline deadline_of(const Call& call) const {
+    return Deadline(std::chrono::microseconds(call.timeout.value_or(options.timeout)));
+  }
 
   /// Of a call with these keys; none when keys have no slots. Throws CrossSlot.
   [[nodiscard]] std::optional<Slot> slot_of(std::span<const std::string> keys) {
@@ -112,8 +118,7 @@ struct RedisStore::Core {
   }
 
   // The server's clock may be in another period of a calendar than ours: then once more, with its bounds.
-  Micros decide(const Call& call, const Rows& rows, const Interrupted& interrupted) {
-    const Deadline until = deadline();
+  Micros decide(const Call& call, const Rows& rows, const Deadline& until, const Interrupted& interrupted) {
     DatedCall dated(call, call.now ? checked_instant(*call.now) : system_now());
     for (bool is_first = true;; is_first = false) {
       const Reply reply = run(redis::script_call(*dated, options.keys, scripts), until, interrupted);
@@ -179,20 +184,97 @@ struct RedisStore::Core {
   const redis::Scripts scripts;
 };
 
+/// Several calls, a number of which are under way at the same time.
+class RedisStore::ManyCalls {
+ public:
+  /// Throws CrossSlot before anything is sent.
+  ManyCalls(Core& core, std::span<const Call> calls, const Rows& rows, std::span<Micros> times)
+      : core_(core), calls_(calls), rows_(rows), times_(times) {
+    std::size_t first = 0;
+    for (const Call& call : calls) {
+      dated_.emplace_back(call, call.now ? checked_instant(*call.now) : system_now());
+      scripts_.push_back(redis::script_call(*dated_.back(), core.options.keys, core.scripts));
+      slots_.push_back(core.slot_of(scripts_.back().keys));
+      first_rows_.push_back(first);
+      first += pairs_of(call.charges);
+    }
+    first_rows_.push_back(first);
+  }
+
+  void decide(const Deadline& until, const Interrupted& interrupted) {
+    for (std::size_t first = 0; first < calls_.size(); first += kInFlight) {
+      decide(first, std::min(calls_.size(), first + kInFlight), until, interrupted);
+    }
+  }
+
+ private:
+  static constexpr std::size_t kInFlight = 64;
+
+  [[nodiscard]] Rows rows_of_call(std::size_t i) const {
+    return rows_of(rows_, first_rows_[i], first_rows_[i + 1] - first_rows_[i]);
+  }
+
+  // What was answered counts, whatever happens to the others.
+  void decide(std::size_t first, std::size_t last, const Deadline& until, const Interrupted& interrupted) {
+    std::vector<std::string> commands;
+    for (std::size_t i = first; i < last; ++i) commands.push_back(scripts_[i].evalsha());
+    std::vector<std::optional<Reply>> replies(commands.size());
+    std::exception_ptr failure;
+    try {
+      (**core_.topology)
+          .call_many(commands, std::span(slots_).subspan(first, last - first), replies, until, interrupted);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    for (std::size_t i = first; i < last; ++i) {
+      if (replies[i - first]) read(i, std::move(*replies[i - first]), until, interrupted, failure);
+    }
+    if (failure) std::rethrow_exception(failure);
+  }
+
+  // An error says that nothing was executed, unless it is one that is raised anyway: then the call is made by
+  // itself, which retries and follows what has moved.
+  void read(std::size_t i, Reply reply, const Deadline& until, const Interrupted& interrupted,
+            std::exception_ptr& failure) {
+    try {
+      const Outcome outcome = redis::protocol::classify(reply).outcome;
+      const bool is_final = outcome == Outcome::answered || outcome == Outcome::failed;
+      if (!is_final || redis::out_of_bounds(reply)) {
+        times_[i] = core_.decide(calls_[i], rows_of_call(i), until, interrupted);
+      } else {
+        times_[i] = redis::read_answer(dated_[i], core_.checked_reply(std::move(reply)), rows_of_call(i));
+      }
+    } catch (...) {
+      if (!failure) failure = std::current_exception();
+    }
+  }
+
+  Core& core_;
+  std::span<const Call> calls_;
+  Rows rows_;
+  std::span<Micros> times_;
+  std::deque<DatedCall> dated_;
+  std::vector<redis::ScriptCall> scripts_;
+  std::vector<std::optional<Slot>> slots_;
+  std::vector<std::size_t> first_rows_;
+};
+
 RedisStore::RedisStore(redis::Location location, Options options)
     : core_(std::make_unique<Core>(std::move(location), std::move(options))) {}
 
 RedisStore::~RedisStore() = default;
 
-ChargeBits RedisStore::decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
-                              const Interrupted& interrupted) {
-  std::size_t first = 0;
-  for (std::size_t i = 0; i < calls.size(); ++i) {
-    const std::size_t pairs = pairs_of(calls[i].charges);
-    times[i] = core_->decide(calls[i], rows_of(rows, first, pairs), interrupted);
-    first += pairs;
+void RedisStore::decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
+                        std::span<ChargeBits> crowded, const Interrupted& interrupted) {
+  std::ranges::fill(crowded.first(calls.size()), ChargeBits{0});
+  if (calls.empty()) return;
+  const Deadline until = core_->deadline_of(calls.front());
+  if (calls.size() == 1) {
+    times.front() = core_->decide(calls.front(), rows, until, interrupted);
+    return;
   }
-  return 0;
+  ManyCalls many(*core_, calls, rows, times);
+  many.decide(until, interrupted);
 }
 
 void RedisStore::refund(const Call& call, std::span<const Receipt> receipts, const Interrupted& interrupted) {

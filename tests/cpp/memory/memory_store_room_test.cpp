@@ -71,7 +71,10 @@ TEST_F(FourKeys, AreToldApartFromCrowdedChargesByTheirPlaces) {
     std::array<Micros, 4> delay{};
     std::array<Receipt, 4> receipt{};
     Micros time = 0;
-    return store.decide(calls, {status, remaining, retry_after, reset_after, delay, receipt}, {&time, 1}, {});
+    ChargeBits crowded = 0;
+    store.decide(calls, {status, remaining, retry_after, reset_after, delay, receipt}, {&time, 1},
+                 {&crowded, 1}, {});
+    return crowded;
   };
   EXPECT_EQ(decided(), 0b1010U);
   EXPECT_EQ(store.crowded_calls(), 1U);

@@ -165,7 +165,8 @@ TEST_F(MemoryStores, DecideCallsIndependentlyAndInOrder) {
       {a, Mode::consume, 10, true}, {both, Mode::consume, 20, true}, {a, Mode::peek, 2 * kSecond, true}};
   Columns columns(2 + 4 + 2);
   std::vector<Micros> times(3);
-  store.decide(calls, columns.rows(), times, {});
+  std::vector<ChargeBits> crowded(3);
+  store.decide(calls, columns.rows(), times, crowded, {});
   EXPECT_EQ(times, (std::vector<Micros>{10, 20, 2 * kSecond}));
   EXPECT_EQ(columns.status, (std::vector{Status::ok, Status::ok, Status::ok, Status::ok, Status::ok,
                                          Status::over, Status::ok, Status::ok}));

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -100,6 +101,9 @@ def uses() -> dict[str, Use]:
     pickled = decision.__reduce__()[1][0]
     ids = ["user:42", b"user:43"]
     costs = {"cost": 1}
+    many = _core.ManyDecisions(limiter, ids, 1, False)
+    replay = _core.Replay(limiter, [3])
+    replay.start_tallies()
     patience = {"cost": 1, "patience": 5.0}
     new = {
         "Calendar": Use(_core.Calendar, ["own", _periods], rounds=20_000),
@@ -114,6 +118,8 @@ def uses() -> dict[str, Use]:
         "ClusterLocation": Use(_core.ClusterLocation, [[("h", 1)], world.endpoint], rounds=20_000),
         "RedisStore": Use(_core.RedisStore, [world.endpoint], STORE, 2_000),
         "ManualClock": Use(_core.ManualClock, [1.5]),
+        "ManyDecisions": Use(_core.ManyDecisions, [limiter, [*ids, ("a", "b")], [1, 2, 3], False], {}, 5_000),
+        "Replay": Use(_core.Replay, [limiter, [3, 4]], {}, 5_000),
         "Decision": Use(type, [decision]),
         "Limiter": Use(
             _core.Limiter,
@@ -143,6 +149,14 @@ def uses() -> dict[str, Use]:
         "MemoryStore.__copy__": Use(store.__copy__),
         "MemoryStore.__deepcopy__": Use(store.__deepcopy__, [{}]),
         "MemoryStore.__reduce__": Use(_refused(store.__reduce__), rounds=20_000),
+        "ManyDecisions.__len__": Use(many.__len__),
+        "ManyDecisions.counts": Use(many.counts),
+        "ManyDecisions.decision": Use(many.decision, [1], rounds=20_000),
+        "ManyDecisions.fill": Use(many.fill, ["remaining", array("q", [0, 0])], rounds=20_000),
+        "Replay.max_cells": Use(lambda: replay.max_cells),
+        "Replay.start_tallies": Use(replay.start_tallies),
+        "Replay.tallies": Use(replay.tallies, rounds=20_000),
+        "Replay.run": Use(replay.run, _replayed(), rounds=5_000),
         "RedisStore.close": Use(redis.close, rounds=10_000),
         "ManualClock.now": Use(clock.now),
         "ManualClock.advance": Use(clock.advance, [0.0]),
@@ -183,6 +197,10 @@ def uses() -> dict[str, Use]:
             _core.ClusterLocation([("h", 1)], world.endpoint),
         )
     }
+    unpicklable |= {
+        f"{type(one).__name__}.__reduce__": Use(_refused(one.__reduce__), rounds=20_000)
+        for one in (many, _core.Replay(limiter, [3]))
+    }
     properties = {
         f"{cls.__name__}.{name}": Use(_read(one, name), rounds=20_000)
         for cls, one in ((_core.Decision, decision), (_core.Limiter, limiter))
@@ -202,6 +220,12 @@ def uses() -> dict[str, Use]:
         "_restored_decision": Use(_core._restored_decision, [pickled], rounds=2_000),
     }
     return {**new, **inits, **methods, **unpicklable, **properties, **functions}
+
+
+def _replayed() -> list[Any]:
+    times, codes, costs, order = (array(kind, (0, 1)) for kind in "qiqq")
+    answers = {"allowed": array("B", (0, 0)), "remaining": array("q", (0, 0))}
+    return [times, [codes], costs, order, answers, 0, 2]
 
 
 def _remake(cls: Any) -> Callable[..., Any]:

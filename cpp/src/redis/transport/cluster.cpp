@@ -1,8 +1,11 @@
 #include "redis/transport/cluster.hpp"
 
 #include <exception>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "overlimit/errors.hpp"
 #include "redis/protocol/addresses.hpp"
@@ -121,6 +124,29 @@ class ClusterCall {
 Reply Cluster::call(std::string_view command, std::optional<Slot> slot, const Deadline& deadline,
                     const Interrupted& interrupted) {
   return ClusterCall(nodes_, slot.value_or(0), deadline, interrupted).run(command);
+}
+
+void Cluster::call_many(std::span<const std::string> commands, std::span<const std::optional<Slot>> slots,
+                        std::span<std::optional<Reply>> replies, const Deadline& deadline,
+                        const Interrupted& interrupted) {
+  std::map<ClusterNodes::Pointer, std::vector<std::size_t>> places;
+  for (std::size_t i = 0; i < commands.size(); ++i) {
+    places[nodes_.owner(slots[i].value_or(0), deadline, interrupted)].push_back(i);
+  }
+  std::exception_ptr failure;
+  for (const auto& [node, own] : places) {
+    std::vector<Command> sent;
+    for (const std::size_t place : own) sent.emplace_back(commands[place]);
+    std::vector<std::optional<Reply>> received(own.size());
+    try {
+      node->node->call_many(sent, received, deadline, interrupted);
+    } catch (const StoreError&) {
+      node->is_suspect.store(true);
+      if (!failure) failure = std::current_exception();
+    }
+    for (std::size_t i = 0; i < own.size(); ++i) replies[own[i]] = std::move(received[i]);
+  }
+  if (failure) std::rethrow_exception(failure);
 }
 
 void Cluster::for_each_server(const std::function<void(const Server&)>& visit, const Deadline& deadline,

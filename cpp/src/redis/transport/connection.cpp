@@ -131,6 +131,23 @@ Connection::WaiterSlot& Connection::new_slot() {
 Reply Connection::call(UnlockableGuard& guard, const Command& command, const Deadline& deadline,
                        const Interrupted& interrupted) {
   PendingCall call(*this, guard, command, deadline);
+  return await(guard, call, deadline, interrupted);
+}
+
+// A call that has its reply ends before the next one waits, which then may become the reader.
+void Connection::call_many(UnlockableGuard& guard, std::span<const Command> commands,
+                           std::span<std::optional<Reply>> replies, const Deadline& deadline,
+                           const Interrupted& interrupted) {
+  std::deque<PendingCall> calls;
+  for (const Command& command : commands) calls.emplace_back(*this, guard, command, deadline);
+  for (std::optional<Reply>& reply : replies) {
+    reply = await(guard, calls.front(), deadline, interrupted);
+    calls.pop_front();
+  }
+}
+
+Reply Connection::await(UnlockableGuard& guard, PendingCall& call, const Deadline& deadline,
+                        const Interrupted& interrupted) {
   Woken woken = Woken::by_event;
   for (;;) {
     flush(guard);

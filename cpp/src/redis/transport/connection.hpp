@@ -7,6 +7,8 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -28,7 +30,14 @@ enum class Asking : std::uint8_t { no, yes };
 struct Command {
   std::string_view bytes;
   Asking asking = Asking::no;
+
+  Command(std::string_view encoded, Asking with = Asking::no) : bytes(encoded), asking(with) {}
 };
+
+/// Commands that are sent as they are.
+inline std::vector<Command> plain_commands(std::span<const std::string> encoded) {
+  return {encoded.begin(), encoded.end()};
+}
 
 /// One connection from the first attempt to connect to its loss; it never reconnects. No thread belongs to
 /// it. One of the callers that wait for replies is the reader: it connects, receives for all, sends what has
@@ -48,6 +57,12 @@ class Connection {
   /// Sends a command and waits for its reply; throws what Node::call does.
   [[nodiscard]] protocol::Reply call(UnlockableGuard& guard, const Command& command, const Deadline& deadline,
                                      const Interrupted& interrupted);
+
+  /// Sends commands one after the other before it waits for their replies; these are set as they come. Throws
+  /// what Node::call does, of the first one without a reply.
+  void call_many(UnlockableGuard& guard, std::span<const Command> commands,
+                 std::span<std::optional<protocol::Reply>> replies, const Deadline& deadline,
+                 const Interrupted& interrupted);
 
   /// Queues a command for whose reply nobody waits; take() returns the reply once it has come.
   [[nodiscard]] protocol::Ticket submit(std::string_view command, const Deadline& deadline);
@@ -79,6 +94,8 @@ class Connection {
   class WaiterSlot;
   class PendingCall;
 
+  [[nodiscard]] protocol::Reply await(UnlockableGuard& guard, PendingCall& call, const Deadline& deadline,
+                                      const Interrupted& interrupted);
   [[nodiscard]] WaiterSlot& take_slot();
   [[nodiscard]] WaiterSlot& new_slot();
   void flush(UnlockableGuard& guard);

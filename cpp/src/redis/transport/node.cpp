@@ -1,5 +1,6 @@
 #include "redis/transport/node.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <random>
 #include <string>
@@ -40,7 +41,9 @@ bool may_try_another(const StoreError& error, const Connection& connection, bool
 Node::Node(const Endpoint& endpoint)
     : connector_(std::make_shared<Connector>(endpoint)), breaker_(std::random_device{}()) {}
 
-Reply Node::call(const Command& command, const Deadline& deadline, const Interrupted& interrupted) {
+/// Calls action(connection, guard), on another connection again where nothing was sent on a lost one.
+template <class Action>
+auto Node::on_connection(const Deadline& deadline, const Action& action) {
   if (deadline.passed()) {
     throw StoreTimeout("the timeout had passed before redis at " + endpoint().describe() + " was asked");
   }
@@ -51,9 +54,7 @@ Reply Node::call(const Command& command, const Deadline& deadline, const Interru
     connection = connection_for(guard, deadline);
     const bool is_spare = &*connection != connections_[0].get();
     try {
-      Reply reply = connection->call(guard, command, deadline, interrupted);
-      if (!protocol::classify(reply).is_out_of_service()) breaker_.succeeded(Clock::now());
-      return reply;
+      return action(*connection, guard);
     } catch (const StoreError& error) {
       if (!guard.owns_lock()) throw;
       remove_lost();
@@ -62,6 +63,24 @@ Reply Node::call(const Command& command, const Deadline& deadline, const Interru
       throw;
     }
   }
+}
+
+Reply Node::call(const Command& command, const Deadline& deadline, const Interrupted& interrupted) {
+  return on_connection(deadline, [&](Connection& connection, UnlockableGuard& guard) {
+    Reply reply = connection.call(guard, command, deadline, interrupted);
+    if (!protocol::classify(reply).is_out_of_service()) breaker_.succeeded(Clock::now());
+    return reply;
+  });
+}
+
+void Node::call_many(std::span<const Command> commands, std::span<std::optional<Reply>> replies,
+                     const Deadline& deadline, const Interrupted& interrupted) {
+  on_connection(deadline, [&](Connection& connection, UnlockableGuard& guard) {
+    const auto first = static_cast<std::size_t>(
+        std::ranges::find_if(replies, [](const auto& reply) { return !reply; }) - replies.begin());
+    connection.call_many(guard, commands.subspan(first), replies.subspan(first), deadline, interrupted);
+    if (!protocol::classify(*replies.back()).is_out_of_service()) breaker_.succeeded(Clock::now());
+  });
 }
 
 void Node::record_final_reply(const Reply& reply) {

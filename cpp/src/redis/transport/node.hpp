@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 
 #include "overlimit/redis_location.hpp"
 #include "redis/protocol/breaker.hpp"
@@ -38,6 +39,11 @@ class Node {
   [[nodiscard]] protocol::Reply call(const Command& command, const Deadline& deadline,
                                      const Interrupted& interrupted);
 
+  /// The same for several commands, which are all sent before it waits for a reply. Replies are set as they
+  /// come; it throws for the first one that does not.
+  void call_many(std::span<const Command> commands, std::span<std::optional<protocol::Reply>> replies,
+                 const Deadline& deadline, const Interrupted& interrupted);
+
   /// Counts a call as failed if its last reply, after all retries, is that of a server out of service. Before
   /// the last, such replies count neither as success nor as failure.
   void record_final_reply(const protocol::Reply& reply);
@@ -58,6 +64,8 @@ class Node {
     Deadline until;
   };
 
+  template <class Action>
+  auto on_connection(const Deadline& deadline, const Action& action);
   [[nodiscard]] ConnectionPointer connection_for(UnlockableGuard& guard, const Deadline& deadline);
   [[nodiscard]] ConnectionPointer first_connection(UnlockableGuard& guard, const Deadline& deadline);
   [[nodiscard]] ConnectionPointer spare_connection(const Deadline& deadline);

@@ -69,6 +69,26 @@ Reply Sentinels::call(std::string_view command, std::optional<protocol::Slot> /*
   }
 }
 
+void Sentinels::call_many(std::span<const std::string> commands,
+                          std::span<const std::optional<protocol::Slot>> /*slots*/,
+                          std::span<std::optional<Reply>> replies, const Deadline& deadline,
+                          const Interrupted& interrupted) {
+  const Master master = this->master(deadline, interrupted);
+  const auto confirm = [&] {
+    for (std::optional<Reply>& reply : replies) {
+      if (reply) reply = confirmed(master, std::exchange(reply, std::nullopt).value());
+    }
+  };
+  try {
+    master.node->call_many(plain_commands(commands), replies, deadline, interrupted);
+  } catch (const StoreError&) {
+    is_suspect_.store(true);
+    confirm();
+    throw;
+  }
+  confirm();
+}
+
 Sentinels::Master Sentinels::new_master(const Master& failed, const Deadline& deadline,
                                         const Interrupted& interrupted) {
   is_suspect_.store(true);

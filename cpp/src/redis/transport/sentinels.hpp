@@ -30,6 +30,9 @@ class Sentinels final : public Topology {
   [[nodiscard]] bool has_slots() const noexcept override { return false; }
   [[nodiscard]] protocol::Reply call(std::string_view command, std::optional<protocol::Slot> slot,
                                      const Deadline& deadline, const Interrupted& interrupted) override;
+  void call_many(std::span<const std::string> commands, std::span<const std::optional<protocol::Slot>> slots,
+                 std::span<std::optional<protocol::Reply>> replies, const Deadline& deadline,
+                 const Interrupted& interrupted) override;
   void for_each_server(const std::function<void(const Server&)>& visit, const Deadline& deadline,
                        const Interrupted& interrupted) override;
   void close() override;

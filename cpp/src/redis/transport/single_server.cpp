@@ -20,6 +20,13 @@ Reply SingleServer::call(std::string_view command, std::optional<protocol::Slot>
   }
 }
 
+void SingleServer::call_many(std::span<const std::string> commands,
+                             std::span<const std::optional<protocol::Slot>> /*slots*/,
+                             std::span<std::optional<Reply>> replies, const Deadline& deadline,
+                             const Interrupted& interrupted) {
+  node_->call_many(plain_commands(commands), replies, deadline, interrupted);
+}
+
 void SingleServer::leave_replica() {
   const RateLimitedTask::Permit permit(leave_task_);
   if (permit) node_->close();

@@ -5,6 +5,8 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
 #include <string_view>
 
 #include "overlimit/redis_location.hpp"
@@ -38,6 +40,14 @@ class Topology {
   /// error reply only if retrying until the deadline did not help. Throws as Node::call does.
   [[nodiscard]] virtual protocol::Reply call(std::string_view command, std::optional<protocol::Slot> slot,
                                              const Deadline& deadline, const Interrupted& interrupted) = 0;
+
+  /// Sends several encoded commands, each to the server of its slot, before it waits for their replies, and
+  /// sends none again: replies are set as they come, also errors that call() would retry. Throws as
+  /// Node::call does where a reply doesn't come.
+  virtual void call_many(std::span<const std::string> commands,
+                         std::span<const std::optional<protocol::Slot>> slots,
+                         std::span<std::optional<protocol::Reply>> replies, const Deadline& deadline,
+                         const Interrupted& interrupted) = 0;
 
   /// Finds all servers that hold keys of their own, before the deadline, and visits each. A failure does not
   /// keep the others from being visited; the first one is thrown at the end.

@@ -1,0 +1,383 @@
+#include "many_decisions.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <exception>
+#include <new>
+
+#include "clock.hpp"
+#include "errors.hpp"
+#include "handles.hpp"
+#include "on_error.hpp"
+#include "policy.hpp"
+#include "stats.hpp"
+#include "store_calls.hpp"
+#include "waits.hpp"
+
+namespace overlimit::python {
+namespace {
+
+// How many rows are decided before other threads may run Python, and signals are noticed.
+constexpr std::size_t kRowsPerStep = 1024;
+// How many rows a store that waits decides within one timeout.
+constexpr std::size_t kRowsPerTimeout = 1000;
+
+constexpr std::size_t kBytesPerPair = sizeof(Receipt) + 4 * sizeof(std::int64_t) + sizeof(Status);
+
+// Without values. A large one is of large pages, which saves a page fault every few rows.
+std::byte* new_block(std::size_t bytes) {
+  constexpr std::size_t kLargePage = std::size_t{2} << 20;
+  const bool is_large = bytes >= 2 * kLargePage;
+  void* const block = is_large
+                          ? std::aligned_alloc(kLargePage, (bytes + kLargePage - 1) / kLargePage * kLargePage)
+                          : std::malloc(std::max<std::size_t>(1, bytes));
+  if (block == nullptr) throw std::bad_alloc();
+  if (is_large) ::madvise(block, bytes, MADV_HUGEPAGE);
+  return static_cast<std::byte*>(block);
+}
+
+template <class T>
+std::span<T> column(std::byte*& place, std::size_t rows) {
+  const std::span<T> column(reinterpret_cast<T*>(place), rows);
+  place += rows * sizeof(T);
+  return column;
+}
+
+void notice_signals() {
+  if (PyErr_CheckSignals() != 0) throw PythonError{};
+}
+
+// Names the row in the message of the error that is set.
+void name_row(const char* what, std::size_t row) {
+  PyObject* type = nullptr;
+  PyObject* value = nullptr;
+  PyObject* traceback = nullptr;
+  PyErr_Fetch(&type, &value, &traceback);
+  const Object kept[] = {Object::steal(type), Object::steal(value), Object::steal(traceback)};
+  const bool is_about_argument = PyErr_GivenExceptionMatches(type, PyExc_ValueError) ||
+                                 PyErr_GivenExceptionMatches(type, PyExc_TypeError);
+  if (!is_about_argument) {
+    PyErr_Restore(Py_XNewRef(type), Py_XNewRef(value), Py_XNewRef(traceback));
+    return;
+  }
+  PyErr_Format(type, "%s: row %zu: %S", what, row, value);
+}
+
+template <class Action>
+auto naming_row(const char* what, std::size_t row, const Action& action) {
+  try {
+    return action();
+  } catch (const PythonError&) {
+    name_row(what, row);
+    throw;
+  }
+}
+
+void count_crowded_calls(LimiterState& limiter, std::span<const Call> calls,
+                         std::span<const ChargeBits> crowded, PyObject* store) {
+  LimiterState* const limiters[] = {&limiter};
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    if (crowded[i] != 0) count_crowded(limiters, calls[i].charges, crowded[i], store);
+  }
+}
+
+bool is_column(PyObject* given) { return PyList_Check(given) || PyTuple_Check(given); }
+
+// A tuple of our own: nobody changes it meanwhile.
+Object own_rows(PyObject* rows) {
+  if (!is_column(rows)) raise_about(PyExc_TypeError, "identifiers must be a list or a tuple, not %U", rows);
+  if (!PyTuple_CheckExact(rows)) return Object::steal(checked(PySequence_Tuple(rows)));
+  Object own = Object::steal(checked(PyTuple_New(PyTuple_GET_SIZE(rows))));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(rows); ++i) {
+    PyTuple_SET_ITEM(own.get(), i, Py_NewRef(PyTuple_GET_ITEM(rows, i)));
+  }
+  return own;
+}
+
+void replace(const Object& tuple, std::size_t row, PyObject* with) {
+  PyObject* const replaced = PyTuple_GET_ITEM(tuple.get(), Py_ssize_t(row));
+  PyTuple_SET_ITEM(tuple.get(), Py_ssize_t(row), with);
+  Py_DECREF(replaced);
+}
+
+void check_length(PyObject* column, std::size_t rows) {
+  const Py_ssize_t length = PyTuple_GET_SIZE(column);
+  if (static_cast<std::size_t>(length) == rows) return;
+  PyErr_Format(PyExc_ValueError, "cost has %zd rows, and identifiers has %zu: give each row one cost", length,
+               rows);
+  throw PythonError{};
+}
+
+}  // namespace
+
+IdentifierRows::IdentifierRows(PyObject* rows, std::int64_t cells_of_one) : rows_(own_rows(rows)) {
+  std::size_t total = 0;
+  for (std::size_t row = 0; row < size(); ++row) {
+    if (row % kRowsPerStep == 0) notice_signals();
+    const std::size_t count =
+        naming_row("identifiers", row, [&] { return checked_count(row, cells_of_one); });
+    if (count != 1 && starts_.empty()) {
+      starts_.resize(row + 1);
+      for (std::size_t before = 0; before <= row; ++before) starts_[before] = before;
+    }
+    total += count;
+    if (!starts_.empty()) starts_.push_back(total);
+  }
+}
+
+std::size_t IdentifierRows::checked_count(std::size_t row, std::int64_t cells_of_one) {
+  PyObject* const given = PyTuple_GET_ITEM(rows_.get(), static_cast<Py_ssize_t>(row));
+  if (PyList_Check(given) || (PyTuple_Check(given) && !PyTuple_CheckExact(given))) {
+    replace(rows_, row, checked(PySequence_Tuple(given)));
+  }
+  IdentifierBytes bytes;
+  std::size_t count = 0;
+  for_each(row, bytes, [&](Py_ssize_t, PyObject*, std::string_view) { ++count; });
+  if (count == 0) raise_value_error(kNoIdentifier);
+  check_cells(static_cast<std::int64_t>(count) * cells_of_one);
+  return count;
+}
+
+CostRows::CostRows(PyObject* cost, std::size_t rows)
+    : is_column_(is_column(cost)), given_(is_column_ ? own_rows(cost) : Object::borrow(cost)) {
+  if (!is_column_) {
+    const WholeCost whole(cost);
+    units_of_all_ = whole.units();
+    given_ = Object::borrow(whole.number());
+    return;
+  }
+  check_length(given_.get(), rows);
+  for (std::size_t row = 0; row < rows; ++row) {
+    if (row % kRowsPerStep == 0) notice_signals();
+    naming_row("cost", row, [&] {
+      const WholeCost whole(number(row));
+      (void)whole.units();
+      if (whole.number() == number(row)) return;
+      replace(given_, row, Py_NewRef(whole.number()));
+    });
+  }
+}
+
+OwnRows::OwnRows(std::size_t size) : size_(size), bytes_(new_block(size * kBytesPerPair)) {}
+
+Rows OwnRows::get() const {
+  std::byte* place = bytes_.get();
+  Rows rows;
+  rows.receipt = column<Receipt>(place, size_);
+  rows.remaining = column<std::int64_t>(place, size_);
+  rows.retry_after = column<Micros>(place, size_);
+  rows.reset_after = column<Micros>(place, size_);
+  rows.delay = column<Micros>(place, size_);
+  rows.status = column<Status>(place, size_);
+  return rows;
+}
+
+/// Some rows as calls of a policy. Borrows the bytes of identifiers that the rows keep.
+class ManyDecisions::Batch {
+ public:
+  Batch(const ManyDecisions& many, PyObject* policy, const Call& model)
+      : many_(many), policy_(policy), model_(model) {}
+
+  /// The calls of the rows from `first` to before `last`, valid until the next ones.
+  std::span<const Call> calls(std::size_t first, std::size_t last) {
+    const CompiledPolicy& policy = compiled(policy_);
+    bytes_ = {};
+    charges_.clear();
+    calls_.clear();
+    charges_.reserve(many_.rows_.start(last) - many_.rows_.start(first));
+    for (std::size_t row = first; row < last; ++row) {
+      const std::size_t start = charges_.size();
+      const Cost units = many_.costs_.units(row);
+      many_.rows_.for_each(row, bytes_, [&](Py_ssize_t, PyObject*, std::string_view identifier) {
+        charges_.push_back({&policy, identifier, units});
+      });
+      calls_.push_back(model_);
+      calls_.back().charges = std::span<const Charge>(charges_).subspan(start);
+    }
+    return calls_;
+  }
+
+ private:
+  const ManyDecisions& many_;
+  PyObject* policy_;
+  const Call& model_;
+  IdentifierBytes bytes_;
+  std::vector<Charge> charges_;
+  std::vector<Call> calls_;
+};
+
+ManyDecisions::ManyDecisions(PyObject* limiter, PyObject* rows, PyObject* cost, Mode mode,
+                             std::optional<Micros> timeout)
+    : policy_(Object::borrow(state_of(limiter).policy.get())),
+      rows_(rows, compiled(policy_.get()).max_cells()),
+      costs_(cost, rows_.size()),
+      pairs_(first_pair(rows_.size())),
+      times_(std::make_unique_for_overwrite<Micros[]>(rows_.size())) {
+  if (size() == 0) return;
+  LimiterState& state = state_of(limiter);
+  const Object kept = Object::borrow(limiter);
+  Call model = call_of(state, {});
+  model.mode = mode;
+  model.timeout = timeout;
+  notice_call(state);
+  if (state.store->waits()) {
+    decide_waiting(state, model);
+  } else {
+    decide_without_waiting(state, model);
+  }
+}
+
+void ManyDecisions::decide_without_waiting(LimiterState& limiter, Call model) {
+  if (!model.now) {
+    model.now = system_now();
+    model.system_clock = true;
+  }
+  const std::shared_ptr<Store> store = limiter.store;
+  Batch batch(*this, policy_.get(), model);
+  std::vector<ChargeBits> crowded(kRowsPerStep);
+  for (std::size_t first = 0; first < size(); first += kRowsPerStep) {
+    const std::size_t last = std::min(size(), first + kRowsPerStep);
+    const std::span<const Call> calls = batch.calls(first, last);
+    {
+      const GilReleased released;
+      store->decide(calls, pairs_of_rows(first, last), {&times_[first], last - first}, crowded, kInterrupted);
+    }
+    limiter.stats.calls += calls.size();
+    count_crowded_calls(limiter, calls, crowded, limiter.store_object.get());
+    notice_signals();
+  }
+}
+
+void ManyDecisions::decide_waiting(LimiterState& limiter, const Call& model) {
+  constexpr Micros kUndecided = -1;
+  LimiterState* const limiters[] = {&limiter};
+  Batch batch(*this, policy_.get(), model);
+  std::vector<ChargeBits> crowded(kRowsPerTimeout);
+  std::fill_n(times_.get(), size(), kUndecided);
+  std::exception_ptr failure;
+  bool is_any_decided = false;
+  for (std::size_t first = 0; first < size(); first += kRowsPerTimeout) {
+    const std::size_t last = std::min(size(), first + kRowsPerTimeout);
+    const std::span<const Call> calls = batch.calls(first, last);
+    const std::span<Micros> times(&times_[first], calls.size());
+    limiter.stats.calls += calls.size() - 1;
+    const auto is_undecided = [](Micros time) { return time == kUndecided; };
+    try {
+      ask_store(limiters, [&](Store& store, const Interrupted& interrupted) {
+        store.decide(calls, pairs_of_rows(first, last), times, crowded, interrupted);
+      });
+    } catch (const StoreError& error) {
+      if (dynamic_cast<const CrossSlot*>(&error) != nullptr) throw;
+      if (!failure) failure = std::current_exception();
+      std::vector<std::size_t> rows;
+      for (std::size_t row = first; row < last; ++row) {
+        if (is_undecided(times_[row])) rows.push_back(row);
+      }
+      is_any_decided |= rows.size() < calls.size();
+      follow_on_error(limiter, model, rows, error);
+      continue;
+    }
+    is_any_decided = true;
+  }
+  if (failure && !is_any_decided && limiter.on_error == OnError::raise) std::rethrow_exception(failure);
+}
+
+void ManyDecisions::follow_on_error(LimiterState& limiter, const Call& model,
+                                    const std::vector<std::size_t>& rows, const StoreError& error) {
+  LimiterState* const limiters[] = {&limiter};
+  if (limiter.on_error != OnError::raise || rows.size() < size())
+    log_failure(error, limiters, limiter.on_error);
+  if (sources_.empty()) sources_.resize(size(), Source::store);
+  if (limiter.on_error == OnError::local) return decide_here(limiter, model, rows);
+  const bool raises = limiter.on_error == OnError::raise;
+  const Decision answer = raises ? Decision{.status = Status::over}
+                                 : answer_without_store(limiter.on_error, error, *limiter.store);
+  const Micros now = model.now ? *model.now : system_now();
+  for (const std::size_t row : rows) {
+    const Rows pairs = pairs_of_rows(row, row + 1);
+    pairs.status[0] = answer.status;
+    pairs.retry_after[0] = answer.retry_after;
+    times_[row] = now;
+    sources_[row] = raises ? Source::nobody : Source::error;
+  }
+}
+
+void ManyDecisions::decide_here(LimiterState& limiter, const Call& model,
+                                const std::vector<std::size_t>& rows) {
+  const Object fallback = local_fallback_object(limiter);
+  const std::shared_ptr<Store> store = store_from(fallback.get());
+  Batch batch(*this, local_policy_of(policy_.get()), model);
+  for (const std::size_t row : rows) {
+    ChargeBits crowded = 0;
+    const std::span<const Call> calls = batch.calls(row, row + 1);
+    store->decide(calls, pairs_of_rows(row, row + 1), {&times_[row], 1}, {&crowded, 1}, kInterrupted);
+    sources_[row] = Source::local;
+    ++limiter.stats.local;
+    count_crowded_calls(limiter, calls, {&crowded, 1}, fallback.get());
+  }
+}
+
+PyObject* ManyDecisions::policy_of(std::size_t row) const {
+  return source_of(row) == Source::local ? local_policy_of(policy_.get()) : policy_.get();
+}
+
+std::size_t ManyDecisions::first_pair(std::size_t row) const {
+  return rows_.start(row) * compiled(policy_.get()).size();
+}
+
+Rows ManyDecisions::pairs_of_rows(std::size_t first, std::size_t last) const {
+  const std::size_t first_of_all = first_pair(first);
+  return rows_of(pairs_.get(), first_of_all, first_pair(last) - first_of_all);
+}
+
+ManyDecisions::Answer ManyDecisions::answer(std::size_t row) const {
+  const Rows pairs = pairs_of_rows(row, row + 1);
+  const Source source = source_of(row);
+  if (source == Source::error || source == Source::nobody) {
+    return {{.status = pairs.status[0], .retry_after = pairs.retry_after[0]}, source};
+  }
+  const CompiledPolicy& policy = compiled(policy_of(row));
+  std::array<Charge, kMaxIdentifiers> charges;
+  charges.fill({&policy, {}, 0});
+  const Decision decision = fold(std::span(charges).first(rows_.count(row)), pairs);
+  const std::size_t limit = policy.limits()[decision.binding_row % policy.size()].place;
+  return {decision, source, static_cast<std::int16_t>(limit),
+          place_given(row, decision.binding_row / policy.size())};
+}
+
+std::int16_t ManyDecisions::place_given(std::size_t row, std::size_t identifier) const {
+  if (rows_.count(row) == 1) return 0;
+  IdentifierBytes bytes;
+  std::int16_t place = 0;
+  std::size_t count = 0;
+  rows_.for_each(row, bytes, [&](Py_ssize_t given, PyObject*, std::string_view) {
+    if (count++ == identifier) place = static_cast<std::int16_t>(given);
+  });
+  return place;
+}
+
+Object ManyDecisions::decision(std::size_t row) const {
+  const Source source = source_of(row);
+  if (source == Source::nobody) return Object::borrow(Py_None);
+  if (source == Source::error) {
+    NewDecision made;
+    made.time() = times_[row];
+    return Object::steal(made.finish(answer(row).decision, costs_.number(row), python::Source::error));
+  }
+  ChargeList collected;
+  const Cost units = costs_.units(row);
+  IdentifierBytes bytes;
+  rows_.for_each(row, bytes, [&](Py_ssize_t, PyObject* identifier, std::string_view) {
+    collected.add(policy_of(row), identifier, units);
+  });
+  const Rows from = pairs_of_rows(row, row + 1);
+  NewDecision made(collected.subjects(), collected.size(), from.status.size());
+  copy_rows(from, made.rows());
+  made.time() = times_[row];
+  const bool is_local = source == Source::local;
+  return Object::steal(
+      made.finish(costs_.number(row), is_local ? python::Source::local : python::Source::store));
+}
+
+}  // namespace overlimit::python

@@ -1,0 +1,150 @@
+// What Limiter.hit_many returns: the decisions of many calls of one policy, in columns. A Decision is made of
+// a row when it is asked for.
+#pragma once
+
+#include <Python.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "charges.hpp"
+#include "decision.hpp"
+#include "limiter.hpp"
+#include "object.hpp"
+#include "overlimit/call.hpp"
+#include "overlimit/decision.hpp"
+#include "overlimit/store.hpp"
+
+namespace overlimit::python {
+
+/// The identifiers of many calls, as they were given: a row each, of one identifier or of a tuple of several,
+/// of which duplicates count once.
+class IdentifierRows {
+ public:
+  /// Reads a list or tuple. Each identifier may have so many cells under the limits of the call. ValueError
+  /// and TypeError name the row, thrown as PythonError.
+  IdentifierRows(PyObject* rows, std::int64_t cells_of_one);
+
+  [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(PyTuple_GET_SIZE(rows_.get())); }
+  /// How many identifiers the rows before this one have.
+  [[nodiscard]] std::size_t start(std::size_t row) const { return starts_.empty() ? row : starts_[row]; }
+  [[nodiscard]] std::size_t count(std::size_t row) const { return start(row + 1) - start(row); }
+
+  /// Calls visit(place, identifier, bytes) for each identifier of a row, with its place among those given.
+  template <class Visit>
+  void for_each(std::size_t row, IdentifierBytes& bytes, const Visit& visit) const {
+    PyObject* const given = PyTuple_GET_ITEM(rows_.get(), static_cast<Py_ssize_t>(row));
+    if (!PyTuple_Check(given)) return visit(Py_ssize_t{0}, given, bytes.view(given));
+    std::array<std::string_view, kMaxIdentifiers> seen;
+    std::size_t count = 0;
+    for (Py_ssize_t place = 0; place < PyTuple_GET_SIZE(given); ++place) {
+      PyObject* const identifier = PyTuple_GET_ITEM(given, place);
+      const std::string_view view = bytes.view(identifier);
+      if (std::find(seen.begin(), seen.begin() + count, view) != seen.begin() + count) continue;
+      check_count(count + 1);
+      seen[count++] = view;
+      visit(place, identifier, view);
+    }
+  }
+
+ private:
+  std::size_t checked_count(std::size_t row, std::int64_t cells_of_one);
+
+  Object rows_;
+  std::vector<std::size_t> starts_;  // empty when each row has one identifier
+};
+
+/// What many calls cost: one number for all, or a column.
+class CostRows {
+ public:
+  /// Reads an integer, or a list or tuple of as many as there are rows. ValueError and TypeError name the
+  /// row, thrown as PythonError.
+  CostRows(PyObject* cost, std::size_t rows);
+
+  [[nodiscard]] PyObject* number(std::size_t row) const {
+    return is_column_ ? PyTuple_GET_ITEM(given_.get(), static_cast<Py_ssize_t>(row)) : given_.get();
+  }
+  [[nodiscard]] Cost units(std::size_t row) const {
+    return is_column_ ? WholeCost(number(row)).units() : units_of_all_;
+  }
+
+ private:
+  bool is_column_;
+  Object given_;
+  Cost units_of_all_ = 0;
+};
+
+/// Rows that own their columns, which begin without values.
+class OwnRows {
+ public:
+  /// Throws std::bad_alloc.
+  explicit OwnRows(std::size_t size);
+  [[nodiscard]] Rows get() const;
+
+ private:
+  struct Free {
+    void operator()(std::byte* bytes) const { std::free(bytes); }
+  };
+
+  std::size_t size_;
+  std::unique_ptr<std::byte[], Free> bytes_;
+};
+
+class ManyDecisions {
+ public:
+  /// Decides each row by itself, in order and at one instant of the limiter's clock. Other threads run Python
+  /// meanwhile, and signals are noticed. Nothing is charged for wrong arguments; PythonError.
+  ///
+  /// What a store that waits does not decide within its timeout, or this one, for each thousand rows, follows
+  /// on_error; with `raise` the error is thrown only if nothing at all was decided.
+  ManyDecisions(PyObject* limiter, PyObject* rows, PyObject* cost, Mode mode, std::optional<Micros> timeout);
+
+  [[nodiscard]] std::size_t size() const { return rows_.size(); }
+  /// How a row came to its answer; nobody: on_error raises.
+  enum class Source : std::uint8_t { store, local, error, nobody };
+  /// The answer to a row, with the places of the limit and of the identifier that bind, or -1.
+  struct Answer {
+    Decision decision;
+    Source source = Source::store;
+    std::int16_t limit = -1;
+    std::int16_t identifier = -1;
+  };
+  [[nodiscard]] Answer answer(std::size_t row) const;
+  /// A new Decision, or None where there is no answer. Two of one row could be refunded twice, so the caller
+  /// keeps it.
+  [[nodiscard]] Object decision(std::size_t row) const;
+
+ private:
+  class Batch;
+
+  void decide_without_waiting(LimiterState& limiter, Call model);
+  void decide_waiting(LimiterState& limiter, const Call& model);
+  void follow_on_error(LimiterState& limiter, const Call& model, const std::vector<std::size_t>& rows,
+                       const StoreError& error);
+  void decide_here(LimiterState& limiter, const Call& model, const std::vector<std::size_t>& rows);
+  [[nodiscard]] Source source_of(std::size_t row) const {
+    return sources_.empty() ? Source::store : sources_[row];
+  }
+  /// The policy that has decided a row (borrowed).
+  [[nodiscard]] PyObject* policy_of(std::size_t row) const;
+  [[nodiscard]] std::size_t first_pair(std::size_t row) const;
+  [[nodiscard]] Rows pairs_of_rows(std::size_t first, std::size_t last) const;
+  /// The place of a row's identifier among those given, duplicates included.
+  [[nodiscard]] std::int16_t place_given(std::size_t row, std::size_t identifier) const;
+
+  Object policy_;
+  IdentifierRows rows_;
+  CostRows costs_;
+  OwnRows pairs_;
+  std::unique_ptr<Micros[]> times_;
+  std::vector<Source> sources_;  // empty while the store has decided all
+};
+
+}  // namespace overlimit::python

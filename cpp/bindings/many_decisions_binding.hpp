@@ -1,0 +1,139 @@
+// Part of module.cpp: the decisions of Limiter.hit_many.
+#pragma once
+
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "buffers.hpp"
+#include "clock.hpp"
+#include "errors.hpp"
+#include "given.hpp"
+#include "many_decisions.hpp"
+
+namespace overlimit::python {
+
+/// Runs an action that may throw what the C API files throw.
+template <class Action>
+auto with_python_errors(const Action& action) {
+  try {
+    return action();
+  } catch (const abi::__forced_unwind&) {
+    stay_forever();
+  } catch (const pybind11::error_already_set&) {
+    throw;
+  } catch (...) {
+    set_python_error();
+    throw pybind11::error_already_set();
+  }
+}
+
+/// Writes a column: a number of each row's answer.
+template <class Number, class Of>
+void fill(const ManyDecisions& many, const pybind11::buffer_info& buffer, const Of& of) {
+  const std::span<Number> column = rows_of<Number>(buffer, "column");
+  if (column.size() != many.size()) throw pybind11::value_error("column must have a row per decision");
+  for (std::size_t row = 0; row < column.size(); ++row)
+    column[row] = static_cast<Number>(of(many.answer(row)));
+}
+
+/// "ok", "over", "locked", "never"; "unknown" where the store has not decided.
+inline constexpr std::size_t kStatuses = 5;
+inline std::size_t status_of(const ManyDecisions::Answer& answer) {
+  const bool is_known = answer.source == ManyDecisions::Source::store;
+  return is_known ? static_cast<std::size_t>(answer.decision.status) : kStatuses - 1;
+}
+
+/// NaN without any answer.
+inline double retry_after_of(const ManyDecisions::Answer& answer) {
+  if (answer.source == ManyDecisions::Source::nobody) return std::numeric_limits<double>::quiet_NaN();
+  return seconds_from(answer.decision.retry_after);
+}
+
+inline void fill_column(const ManyDecisions& many, const std::string& name, const pybind11::buffer& column) {
+  using Answer = ManyDecisions::Answer;
+  const pybind11::buffer_info buffer = column.request(true);
+  if (name == "allowed") {
+    fill<std::uint8_t>(many, buffer,
+                       [](const Answer& answer) { return answer.decision.status == Status::ok; });
+  } else if (name == "status") {
+    fill<std::uint8_t>(many, buffer, status_of);
+  } else if (name == "remaining") {
+    fill<std::int64_t>(many, buffer, [](const Answer& answer) { return answer.decision.remaining; });
+  } else if (name == "retry_after") {
+    fill<double>(many, buffer, retry_after_of);
+  } else if (name == "reset_after") {
+    fill<double>(many, buffer,
+                 [](const Answer& answer) { return seconds_from(answer.decision.reset_after); });
+  } else if (name == "delay") {
+    fill<double>(many, buffer, [](const Answer& answer) { return seconds_from(answer.decision.delay); });
+  } else if (name == "limit") {
+    fill<std::int16_t>(many, buffer, [](const Answer& answer) { return answer.limit; });
+  } else if (name == "identifier") {
+    fill<std::int16_t>(many, buffer, [](const Answer& answer) { return answer.identifier; });
+  } else {
+    throw pybind11::value_error("there is no column " + name);
+  }
+}
+
+/// ValueError unless it is above 0.
+inline std::optional<Micros> timeout_from(const pybind11::object& seconds) {
+  if (seconds.is_none()) return std::nullopt;
+  const Micros timeout = micros_from(seconds.ptr(), "timeout");
+  if (timeout <= 0) raise_value_error("timeout must be above 0 seconds");
+  return timeout;
+}
+
+inline void bind_many_decisions(pybind11::module_& module) {
+  namespace py = pybind11;
+  using Pointer = std::shared_ptr<ManyDecisions>;
+  py::class_<ManyDecisions, Pointer>(module, "ManyDecisions",
+                                     "The decisions on many calls of one limiter, each by itself.")
+      .def(py::init([](const py::object& limiter, const py::object& identifiers, const py::object& cost,
+                       bool is_peek, const py::object& timeout) {
+             const Mode mode = is_peek ? Mode::peek : Mode::consume;
+             return with_python_errors([&] {
+               return std::make_shared<ManyDecisions>(limiter.ptr(), identifiers.ptr(), cost.ptr(), mode,
+                                                      timeout_from(timeout));
+             });
+           }),
+           py::arg("limiter"), py::arg("identifiers"), py::arg("cost"), py::arg("is_peek"),
+           py::arg("timeout") = py::none())
+      .def("__len__", [](const Pointer& many) { return given(many).size(); })
+      .def(
+          "counts",
+          [](const Pointer& many) {
+            std::array<std::size_t, kStatuses> counts{};
+            for (std::size_t row = 0; row < given(many).size(); ++row) {
+              ++counts[status_of(many->answer(row))];
+            }
+            return counts;
+          },
+          "How many calls ended with each status.")
+      .def(
+          "decision",
+          [](const Pointer& many, std::size_t row) {
+            if (row >= given(many).size()) throw py::index_error("there is no such row");
+            return with_python_errors(
+                [&] { return py::reinterpret_steal<py::object>(many->decision(row).release()); });
+          },
+          py::arg("row"), "Return a new Decision on a row; keep it, or it could be refunded twice.")
+      .def(
+          "fill",
+          [](const Pointer& many, const std::string& name, const py::buffer& column) {
+            with_python_errors([&] {
+              fill_column(given(many), name, column);
+              return 0;
+            });
+          },
+          py::arg("name"), py::arg("column"), "Write a number of each row's answer to a column.");
+}
+
+}  // namespace overlimit::python

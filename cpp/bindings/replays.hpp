@@ -1,0 +1,191 @@
+// Part of module.cpp: the replay of events, whose columns are objects with a buffer, such as numpy arrays.
+#pragma once
+
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "buffers.hpp"
+#include "given.hpp"
+#include "limiter.hpp"
+#include "object.hpp"
+#include "overlimit/replay.hpp"
+#include "policy.hpp"
+
+namespace overlimit::python {
+
+/// ValueError unless each of these rows is at least `least` and below `bound`.
+template <class Number>
+void check_rows(std::span<const Number> rows, Number least, Number bound, const char* name) {
+  const auto fits = [&](Number value) { return least <= value && value < bound; };
+  if (std::ranges::all_of(rows, fits)) return;
+  throw pybind11::value_error(std::string(name) + " must be from " + std::to_string(least) + " to below " +
+                              std::to_string(bound));
+}
+
+/// The columns of one call. They are kept from being resized for as long as it lasts.
+class ReplayColumns {
+ public:
+  ReplayColumns(const pybind11::buffer& times, const std::vector<pybind11::buffer>& codes,
+                const pybind11::object& costs, const pybind11::object& order, const pybind11::dict& answers)
+      : times_(take<Micros>(times, "times", false)) {
+    events_.times = times_;
+    for (const pybind11::buffer& column : codes) {
+      events_.columns.push_back(take<std::int32_t>(column, "codes", false).data());
+    }
+    if (!costs.is_none()) events_.costs = take<Cost>(costs, "costs", false).data();
+    if (!order.is_none()) answers_.places = take<std::int64_t>(order, "order", false).data();
+    take_answers(answers);
+  }
+
+  [[nodiscard]] const ReplayedEvents& events() const { return events_; }
+  [[nodiscard]] const ReplayedAnswers& answers() const { return answers_; }
+
+  /// ValueError unless the rows from `first` to before `last` are events that can be replayed.
+  void check(std::size_t first, std::size_t last, std::span<const std::int32_t> distinct) const {
+    if (first > last || last > times_.size()) throw pybind11::value_error("there are no such events");
+    if (events_.columns.size() != distinct.size()) {
+      throw pybind11::value_error("there must be " + std::to_string(distinct.size()) + " columns of codes");
+    }
+    const std::size_t count = last - first;
+    const std::span<const Micros> times = std::span<const Micros>(times_).subspan(first, count);
+    check_rows<Micros>(times, 0, kMaxTime, "times");
+    if (!std::ranges::is_sorted(times)) throw pybind11::value_error("times must not go back");
+    if (events_.costs != nullptr) check_rows<Cost>({events_.costs + first, count}, 0, kExact + 1, "costs");
+    const auto rows = static_cast<std::int64_t>(times_.size());
+    if (answers_.places != nullptr)
+      check_rows<std::int64_t>({answers_.places + first, count}, 0, rows, "order");
+    for (std::size_t i = 0; i < distinct.size(); ++i) {
+      check_rows<std::int32_t>({events_.columns[i] + first, count}, -1, distinct[i], "codes");
+    }
+    for (std::size_t event = first; event < last; ++event) check_identifier(event);
+  }
+
+ private:
+  template <class Number>
+  std::span<Number> take(const pybind11::object& column, const std::string& name, bool writable) {
+    if (!pybind11::isinstance<pybind11::buffer>(column)) {
+      throw pybind11::type_error(name + " must be a column of numbers, such as a numpy array");
+    }
+    buffers_.push_back(pybind11::reinterpret_borrow<pybind11::buffer>(column).request(writable));
+    const std::span<Number> rows = rows_of<Number>(buffers_.back(), name);
+    if (buffers_.size() > 1 && rows.size() != times_.size()) {
+      throw pybind11::value_error(name + " must have " + std::to_string(times_.size()) +
+                                  " rows, as times has, not " + std::to_string(rows.size()));
+    }
+    return rows;
+  }
+
+  template <class Number>
+  void take_answer(const pybind11::dict& columns, const char* name, Number*& rows) {
+    if (columns.contains(name)) rows = take<Number>(columns[name], name, true).data();
+  }
+
+  void take_answers(const pybind11::dict& columns) {
+    take_answer(columns, "allowed", answers_.allowed);
+    take_answer(columns, "status", answers_.status);
+    take_answer(columns, "remaining", answers_.remaining);
+    take_answer(columns, "retry_after", answers_.retry_after);
+    take_answer(columns, "reset_after", answers_.reset_after);
+    take_answer(columns, "delay", answers_.delay);
+    take_answer(columns, "limit", answers_.limit);
+    take_answer(columns, "identifier", answers_.identifier);
+  }
+
+  void check_identifier(std::size_t event) const {
+    const auto is_missing = [&](const std::int32_t* codes) { return codes[event] < 0; };
+    if (std::ranges::all_of(events_.columns, is_missing)) {
+      throw pybind11::value_error("each event must have an identifier");
+    }
+  }
+
+  std::vector<pybind11::buffer_info> buffers_;
+  std::span<Micros> times_;
+  ReplayedEvents events_;
+  ReplayedAnswers answers_;
+};
+
+/// A replay with the policy that it replays.
+class BoundReplay {
+ public:
+  BoundReplay(Object policy, std::vector<std::int32_t> distinct)
+      : policy_(std::move(policy)),
+        distinct_(std::move(distinct)),
+        replay_(compiled(policy_.get()), distinct_) {}
+
+  void run(const ReplayColumns& columns, std::size_t first, std::size_t last) {
+    columns.check(first, last, distinct_);
+    try {
+      const pybind11::gil_scoped_release released;
+      replay_.run(columns.events(), first, last, columns.answers());
+    } catch (const PythonError&) {
+      throw pybind11::error_already_set();
+    }
+  }
+  Replay& core() { return replay_; }
+  [[nodiscard]] std::int64_t max_cells() const { return compiled(policy_.get()).max_cells(); }
+
+ private:
+  Object policy_;
+  std::vector<std::int32_t> distinct_;
+  Replay replay_;
+};
+
+inline std::shared_ptr<BoundReplay> replay_of(const pybind11::object& limiter,
+                                              std::vector<std::int32_t> distinct) {
+  const auto is_negative = [](std::int32_t count) { return count < 0; };
+  if (distinct.empty() || std::ranges::any_of(distinct, is_negative)) {
+    throw pybind11::value_error("distinct must have a count from 0 on for each column");
+  }
+  try {
+    return std::make_shared<BoundReplay>(Object::borrow(state_of(limiter.ptr()).policy.get()),
+                                         std::move(distinct));
+  } catch (const PythonError&) {
+    throw pybind11::error_already_set();
+  }
+}
+
+inline void bind_replays(pybind11::module_& module) {
+  namespace py = pybind11;
+  using Pointer = std::shared_ptr<BoundReplay>;
+  py::class_<BoundReplay, Pointer>(module, "Replay",
+                                   "A limiter's limits and penalty, asked about events at their own times.")
+      .def(py::init(&replay_of), py::arg("limiter"), py::arg("distinct"))
+      .def(
+          "run",
+          [](const Pointer& replay, const py::buffer& times, const std::vector<py::buffer>& codes,
+             const py::object& costs, const py::object& order, const py::dict& answers, std::size_t first,
+             std::size_t last) {
+            given(replay).run(ReplayColumns(times, codes, costs, order, answers), first, last);
+          },
+          py::arg("times"), py::arg("codes"), py::arg("costs"), py::arg("order"), py::arg("answers"),
+          py::arg("first"), py::arg("last"),
+          "Decide the events from first to before last, without the GIL, and write the answers.")
+      .def_property_readonly(
+          "max_cells", [](const Pointer& replay) { return given(replay).max_cells(); },
+          "Blocks and log entries that one identifier can have under these limits.")
+      .def(
+          "start_tallies", [](const Pointer& replay) { given(replay).core().start_tallies(); },
+          "Count from now on what each limit does.")
+      .def(
+          "tallies",
+          [](const Pointer& replay) {
+            py::list tallies;
+            for (const LimitTally& tally : given(replay).core().tallies()) {
+              tallies.append(py::make_tuple(tally.refused, tally.refused_alone, tally.least_left, tally.most,
+                                            seconds_from(tally.longest_retry_after)));
+            }
+            return tallies;
+          },
+          "Per limit, then of locks: refused, refused_alone, least_left, most, longest_retry_after in "
+          "seconds.");
+}
+
+}  // namespace overlimit::python

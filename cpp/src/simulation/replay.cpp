@@ -1,0 +1,266 @@
+#include "overlimit/replay.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <limits>
+#include <numeric>
+#include <optional>
+
+#include "overlimit/call.hpp"
+#include "overlimit/decision.hpp"
+#include "overlimit/pair.hpp"
+#include "simulation/dense_records.hpp"
+
+namespace overlimit {
+namespace {
+
+using simulation::DenseRecord;
+using simulation::DenseRecords;
+
+// How many events ahead the records are fetched from main memory.
+constexpr std::size_t kAhead = 8;
+
+double seconds(Micros duration) {
+  return duration == kNever ? std::numeric_limits<double>::infinity() : static_cast<double>(duration) / 1e6;
+}
+
+/// The columns of Rows for the pairs of one call.
+struct RowColumns {
+  explicit RowColumns(std::size_t pairs)
+      : status(pairs),
+        remaining(pairs),
+        retry_after(pairs),
+        reset_after(pairs),
+        delay(pairs),
+        receipt(pairs) {}
+  Rows rows() { return {status, remaining, retry_after, reset_after, delay, receipt}; }
+
+  std::vector<Status> status;
+  std::vector<std::int64_t> remaining;
+  std::vector<Micros> retry_after;
+  std::vector<Micros> reset_after;
+  std::vector<Micros> delay;
+  std::vector<Receipt> receipt;
+};
+
+/// One identifier of an event.
+struct Target {
+  std::size_t identifier;
+  std::size_t column;
+  Status verdict;
+  std::optional<Lock> lock;  ///< before the event
+  bool violates = false;     ///< the event sets a lock
+};
+
+std::size_t row_of(const ReplayedAnswers& answers, std::size_t event) {
+  return answers.places == nullptr ? event : static_cast<std::size_t>(answers.places[event]);
+}
+
+bool wants_more_than_status(const ReplayedAnswers& answers) {
+  const std::array<const void*, 6> columns = {answers.remaining, answers.retry_after, answers.reset_after,
+                                              answers.delay,     answers.limit,       answers.identifier};
+  return std::ranges::any_of(columns, [](const void* column) { return column != nullptr; });
+}
+
+void answer_status(const ReplayedAnswers& answers, std::size_t event, Status status) {
+  const std::size_t row = row_of(answers, event);
+  if (answers.allowed != nullptr) answers.allowed[row] = status == Status::ok;
+  if (answers.status != nullptr) answers.status[row] = static_cast<std::uint8_t>(status);
+}
+
+void answer(const ReplayedAnswers& answers, std::size_t event, const Decision& decision, std::size_t limit,
+            std::size_t column) {
+  answer_status(answers, event, decision.status);
+  const std::size_t row = row_of(answers, event);
+  if (answers.remaining != nullptr) answers.remaining[row] = decision.remaining;
+  if (answers.retry_after != nullptr) answers.retry_after[row] = seconds(decision.retry_after);
+  if (answers.reset_after != nullptr) answers.reset_after[row] = seconds(decision.reset_after);
+  if (answers.delay != nullptr) answers.delay[row] = seconds(decision.delay);
+  if (answers.limit != nullptr) answers.limit[row] = static_cast<std::int16_t>(limit);
+  if (answers.identifier != nullptr) answers.identifier[row] = static_cast<std::int16_t>(column);
+}
+
+}  // namespace
+
+class Replay::Run {
+ public:
+  Run(const CompiledPolicy& policy, std::span<const std::int32_t> distinct)
+      : policy_(&policy),
+        current_(&policy),
+        starts_(distinct.size()),
+        records_(policy, std::accumulate(distinct.begin(), distinct.end(), std::size_t{0})),
+        targets_(distinct.size()),
+        charges_(distinct.size()),
+        examined_(distinct.size() * policy.size()),
+        columns_(distinct.size() * policy.size()),
+        rows_(columns_.rows()) {
+    std::exclusive_scan(distinct.begin(), distinct.end(), starts_.begin(), std::size_t{0});
+  }
+
+  void run(const ReplayedEvents& events, std::size_t first, std::size_t last,
+           const ReplayedAnswers& answers) {
+    wants_rows_ = !tallies_.empty() || wants_more_than_status(answers);
+    for (std::size_t event = first; event < last; ++event) {
+      if (event + 2 * kAhead < last) {
+        for_each_identifier(events, event + 2 * kAhead, [&](std::size_t id) { records_.prefetch(id); });
+        for_each_identifier(events, event + kAhead, [&](std::size_t id) { records_.prefetch_cells(id); });
+      }
+      decide(events, event, answers);
+    }
+  }
+
+  void start_tallies() { tallies_.assign(policy_->size() + 1, {}); }
+
+  [[nodiscard]] std::vector<LimitTally> tallies() const {
+    std::vector<LimitTally> tallies = tallies_;
+    for (const CompiledLimit& each : policy_->limits()) tallies[each.place].most = most(each.limit);
+    return tallies;
+  }
+
+ private:
+  template <class Visit>
+  void for_each_identifier(const ReplayedEvents& events, std::size_t event, const Visit& visit) const {
+    for (std::size_t column = 0; column < events.columns.size(); ++column) {
+      const std::int32_t code = events.columns[column][event];
+      if (code >= 0) visit(starts_[column] + static_cast<std::size_t>(code));
+    }
+  }
+
+  void decide(const ReplayedEvents& events, std::size_t event, const ReplayedAnswers& answers) {
+    now_ = events.times[event];
+    follow_calendar();
+    const Cost cost = events.costs == nullptr ? 1 : events.costs[event];
+    const std::size_t count = find_targets(events, event, cost);
+    const Call call{{charges_.data(), count}};
+    std::size_t row = 0;
+    for (std::size_t i = 0; i < count; ++i) row = examine_target(targets_[i], cost, row);
+    const Settlement settlement = settle(call, [&](std::size_t i) { return targets_[i].verdict; });
+    const bool charges = cost > 0 && settlement.passes;
+    row = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      row = charges ? charge(targets_[i], cost, row) : refuse(targets_[i], charges_[i], settlement, row);
+    }
+    if (!tallies_.empty()) tally(count, settlement);
+    if (!wants_rows_) return answer_status(answers, event, settlement.status);
+    const Decision decision = fold(call.charges, rows_of(rows_, 0, row));
+    const auto& binding = current_->limits()[decision.binding_row % current_->size()];
+    answer(answers, event, decision, binding.place, targets_[decision.binding_row / current_->size()].column);
+  }
+
+  void follow_calendar() {
+    if (!policy_->has_calendar() || (dated_ != nullptr && current_->holds_at(now_))) return;
+    dated_ = policy_->dated(now_);
+    current_ = dated_.get();
+  }
+
+  std::size_t find_targets(const ReplayedEvents& events, std::size_t event, Cost cost) {
+    std::size_t count = 0;
+    for (std::size_t column = 0; column < events.columns.size(); ++column) {
+      const std::int32_t code = events.columns[column][event];
+      if (code < 0) continue;
+      targets_[count] = {starts_[column] + static_cast<std::size_t>(code), column, Status::ok, std::nullopt,
+                         false};
+      charges_[count++] = {current_, {}, cost};
+    }
+    return count;
+  }
+
+  std::size_t examine_target(Target& target, Cost cost, std::size_t row) {
+    if (current_->penalty() != nullptr) {
+      const DenseRecord& lock = records_.of(target.identifier)[current_->size()];
+      target.lock = remembered_lock(lock.expires_at, lock.header, now_);
+      if (target.lock && target.lock->holds(now_)) target.verdict = Status::locked;
+    }
+    for (std::size_t i = 0; i < current_->size(); ++i, ++row) {
+      const FoundRecord found = records_.find(target.identifier, i);
+      examined_[row] = examine(current_->limits()[i].limit, &found, now_, cost);
+      target.verdict = std::max(target.verdict, examined_[row].verdict.status);
+    }
+    return row;
+  }
+
+  std::size_t charge(const Target& target, Cost cost, std::size_t row) {
+    for (std::size_t i = 0; i < current_->size(); ++i, ++row) {
+      const Limit& limit = current_->limits()[i].limit;
+      const ChargedPair written = overlimit::charge(limit, examined_[row], cost);
+      if (wants_rows_) fill_charged(limit, written.state, now_, 0, rows_, row);
+      records_.write(target.identifier, i, written);
+    }
+    return row;
+  }
+
+  std::size_t refuse(Target& target, const Charge& charge, const Settlement& settlement, std::size_t row) {
+    const auto set = lock_after_refusal(settlement, charge, target.verdict, target.lock, now_);
+    const std::optional<Lock>& lock = set ? set : target.lock;
+    for (std::size_t i = 0; wants_rows_ && i < current_->size(); ++i, ++row) {
+      fill_refused(current_->limits()[i].limit, examined_[row], target.verdict, lock, now_, rows_, row);
+    }
+    target.violates = set.has_value();
+    if (set) {
+      records_.of(target.identifier)[current_->size()] = {header_of(*set), set->expires_at};
+    }
+    return row;
+  }
+
+  void tally(std::size_t count, const Settlement& settlement) {
+    std::size_t refusing = 0;
+    std::size_t last = 0;
+    const auto count_refusal = [&](std::size_t place, Micros retry_after) {
+      LimitTally& tally = tallies_[place];
+      tally.longest_retry_after = std::max(tally.longest_retry_after, retry_after);
+      if (refused_at_[place] == event_number_) return;
+      refused_at_[place] = event_number_;
+      ++tally.refused;
+      ++refusing;
+      last = place;
+    };
+    refused_at_.resize(tallies_.size());
+    ++event_number_;
+    std::size_t row = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const Target& target = targets_[i];
+      const bool locked = target.lock && target.lock->holds(now_);
+      if (locked && !settlement.passes) count_refusal(current_->size(), target.lock->time_left(now_));
+      for (const CompiledLimit& each : current_->limits()) {
+        LimitTally& tally = tallies_[each.place];
+        if (!locked && !target.violates) tally.least_left = std::min(tally.least_left, rows_.remaining[row]);
+        const Verdict& verdict = examined_[row++].verdict;
+        if (verdict.status != Status::ok) count_refusal(each.place, verdict.retry_after);
+      }
+    }
+    if (refusing == 1) ++tallies_[last].refused_alone;
+  }
+
+  const CompiledPolicy* policy_;
+  const CompiledPolicy* current_;
+  std::shared_ptr<const CompiledPolicy> dated_;
+  Micros now_ = 0;
+  bool wants_rows_ = true;
+  std::vector<std::size_t> starts_;
+  DenseRecords records_;
+  std::vector<Target> targets_;
+  std::vector<Charge> charges_;
+  std::vector<ExaminedPair> examined_;
+  RowColumns columns_;
+  Rows rows_;
+  std::vector<LimitTally> tallies_;
+  std::vector<std::uint64_t> refused_at_;
+  std::uint64_t event_number_ = 0;
+};
+
+Replay::Replay(const CompiledPolicy& policy, std::span<const std::int32_t> distinct)
+    : run_(std::make_unique<Run>(policy, distinct)) {}
+
+Replay::~Replay() = default;
+
+void Replay::run(const ReplayedEvents& events, std::size_t first, std::size_t last,
+                 const ReplayedAnswers& answers) {
+  run_->run(events, first, last, answers);
+}
+
+void Replay::start_tallies() { run_->start_tallies(); }
+
+std::vector<LimitTally> Replay::tallies() const { return run_->tallies(); }
+
+}  // namespace overlimit

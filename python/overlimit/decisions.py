@@ -1,0 +1,147 @@
+"""Many decisions at once, in columns."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex
+
+from overlimit._arguments import shown
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from overlimit._core import Decision, ManyDecisions
+    from overlimit.limits import Limit
+
+__all__ = ["Decisions", "as_column"]
+
+
+class Decisions:
+    """What a limiter decided of many calls, each by itself: columns of one row per call, in the order given.
+
+    ``decisions[i]`` is the Decision of a call, as ``hit`` returns it: the same object each time, which can be
+    refunded. The columns are arrays and need numpy; ``decisions[i]`` does not.
+
+    Attributes
+    ----------
+    limits : tuple of Limit
+        The limits that decided, in the order given.
+    """
+
+    STATUSES: ClassVar[tuple[str, ...]] = ("ok", "over", "locked", "never", "unknown")
+    """What the codes of ``status`` stand for. ``"unknown"``: the store gave no answer in time."""
+
+    def __init__(self, limits: tuple[Limit, ...], core: ManyDecisions) -> None:
+        """Keep what was decided; ``Limiter.hit_many`` and ``peek_many`` do."""
+        self.limits = limits
+        self._core = core
+        self._made: dict[int, Decision | None] = {}
+
+    def __len__(self) -> int:
+        return len(self._core)
+
+    def __getitem__(self, which: SupportsIndex) -> Decision | None:
+        """Return the Decision of a call by its number; None when there is none.
+
+        Raises IndexError beyond the last, TypeError for what is no number.
+        """
+        if isinstance(which, bool) or not hasattr(which, "__index__"):
+            raise TypeError(f"decisions are chosen by a number such as 0, not {shown(which)}")
+        row = operator.index(which)
+        if not -len(self) <= row < len(self):
+            raise IndexError(f"there are {len(self)} decisions, so there is none of the number {row}")
+        row %= len(self)
+        if row not in self._made:
+            self._made.setdefault(row, self._core.decision(row))
+        return self._made[row]
+
+    def __iter__(self) -> Iterator[Decision | None]:
+        return (self[row] for row in range(len(self)))
+
+    @cached_property
+    def allowed(self) -> npt.NDArray[Any]:
+        """Whether each call may pass: bools."""
+        return self._column("allowed", "bool")
+
+    @cached_property
+    def status(self) -> npt.NDArray[Any]:
+        """Why, as a place in ``Decisions.STATUSES``: uint8."""
+        return self._column("status", "uint8")
+
+    @cached_property
+    def remaining(self) -> npt.NDArray[Any]:
+        """Cost units that the binding limit still grants after the call: int64."""
+        return self._column("remaining", "int64")
+
+    @cached_property
+    def retry_after(self) -> npt.NDArray[Any]:
+        """Seconds until the call could succeed; infinity for never: float64."""
+        return self._column("retry_after", "float64")
+
+    @cached_property
+    def reset_after(self) -> npt.NDArray[Any]:
+        """Seconds until the binding record is as if it had never been used: float64."""
+        return self._column("reset_after", "float64")
+
+    @cached_property
+    def delay(self) -> npt.NDArray[Any]:
+        """Seconds that the caller must wait before it proceeds: float64."""
+        return self._column("delay", "float64")
+
+    @cached_property
+    def limit(self) -> npt.NDArray[Any]:
+        """Which of ``limits`` binds: int16, -1 where the store gave no answer."""
+        return self._column("limit", "int16")
+
+    @cached_property
+    def identifier(self) -> npt.NDArray[Any]:
+        """Which of the call's identifiers binds: int16, -1 where the store gave no answer."""
+        return self._column("identifier", "int16")
+
+    @property
+    def refused(self) -> int:
+        """How many calls were refused."""
+        return len(self) - int(self.allowed.sum())
+
+    def _column(self, name: str, kind: str) -> npt.NDArray[Any]:
+        try:
+            import numpy as np
+        except ImportError as error:
+            raise ImportError(
+                f"Decisions.{name} needs numpy: pip install 'overlimit[notebook]' installs it; "
+                "decisions[i] does without",
+                name="numpy",
+            ) from error
+        column = np.empty(len(self), kind)
+        self._core.fill(name, column.view("uint8") if kind == "bool" else column)
+        return column
+
+    def __repr__(self) -> str:
+        """Show how many calls were decided and how they ended."""
+        counts = self._core.counts()
+        shares = ", ".join(
+            f"{count:,} {status}" for status, count in zip(self.STATUSES, counts, strict=True) if count
+        )
+        return f"<{len(self):,} Decisions under {'; '.join(map(str, self.limits))}: {shares or 'none'}>"
+
+
+def as_column(given: object, what: str) -> list[Any] | tuple[Any, ...]:
+    """Return a column as a list: a list, an array of numpy, pandas or pyarrow, or anything to iterate over.
+
+    Raises TypeError for a single text and for what has no order.
+    """
+    if isinstance(given, (list, tuple)):
+        return given
+    for method in ("tolist", "to_pylist", "to_list"):
+        if hasattr(given, method):
+            column = getattr(given, method)()
+            if isinstance(column, list):
+                return column
+    if isinstance(given, (str, bytes, bytearray, dict, set, frozenset)) or not hasattr(given, "__iter__"):
+        raise TypeError(
+            f"{what} must be a list or an array with one for each call, such as ['user:42', 'user:43'], "
+            f"not {shown(given)}"
+        )
+    return list(given)

@@ -1,0 +1,55 @@
+"""Which limit should I set, and whom would it have hit? Logs and the engine that enforces limits say.
+
+Events are what happened: when, by whom, at what cost. They come from columns, from logs, or are made up::
+
+    from overlimit.simulation import Events, read_log, traffic
+
+    events = read_log("access.log*", identifiers=("ip", "user"))
+
+It needs numpy; reading some formats and the tables need pandas and pyarrow. All of it comes with
+``pip install 'overlimit[notebook]'``.
+"""
+
+from overlimit.simulation.optional import required as _required
+
+_required("numpy", "overlimit.simulation")
+
+from overlimit.simulation import traffic as traffic
+from overlimit.simulation.approximating import Error as Error
+from overlimit.simulation.approximating import error_of as error_of
+from overlimit.simulation.bad_lines import BadLines as BadLines
+from overlimit.simulation.closed_loops import Clients as Clients
+from overlimit.simulation.closed_loops import closed_loop as closed_loop
+from overlimit.simulation.comparing import Comparison as Comparison
+from overlimit.simulation.comparing import compare as compare
+from overlimit.simulation.effects import Effect as Effect
+from overlimit.simulation.events import Event as Event
+from overlimit.simulation.events import Events as Events
+from overlimit.simulation.logs.read_log import read_log as read_log
+from overlimit.simulation.replaying import Replay as Replay
+from overlimit.simulation.replaying import replay as replay
+from overlimit.simulation.suggesting import Suggestion as Suggestion
+from overlimit.simulation.suggesting import suggest as suggest
+from overlimit.simulation.sweeping import Sweep as Sweep
+from overlimit.simulation.sweeping import sweep as sweep
+
+__all__ = [
+    "BadLines",
+    "Clients",
+    "Comparison",
+    "Effect",
+    "Error",
+    "Event",
+    "Events",
+    "Replay",
+    "Suggestion",
+    "Sweep",
+    "closed_loop",
+    "compare",
+    "error_of",
+    "read_log",
+    "replay",
+    "suggest",
+    "sweep",
+    "traffic",
+]

@@ -1,0 +1,175 @@
+"""How far a cheaper rule is from the exact one: how often they differ, and how far it overshoots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from overlimit import FixedWindow, Limiter, SlidingLog, SlidingWindow, SlidingWindowCounter
+from overlimit.errors import InvalidLimit
+from overlimit.limits.quantities import micros
+from overlimit.simulation.effect_tables import percent
+from overlimit.simulation.effects import Bools
+from overlimit.simulation.events import Events
+from overlimit.simulation.measures import peak_of_any
+from overlimit.simulation.optional import required
+from overlimit.simulation.policies import PolicyLike, limiter_of
+from overlimit.simulation.progress import progress_bar
+from overlimit.simulation.replaying import allowed_in_time, check_events
+from overlimit.simulation.waiting import interruptible
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from overlimit.limits import Limit
+
+__all__ = ["Error", "error_of"]
+
+_COUNTING = (FixedWindow, SlidingWindow, SlidingLog, SlidingWindowCounter)
+
+
+class Error:
+    """How often a policy says otherwise than the exact one; ``error_of`` makes it.
+
+    Attributes
+    ----------
+    events : Events
+        What both were asked about.
+    limits, reference : tuple of Limit
+        The limits in question, and the exact ones.
+    wrongly_passed, wrongly_refused : int
+        How many events only the exact limits refuse, and how many only those in question. Each is asked about
+        all events by itself, so that what one let pass counts for it alone.
+    worst_overshoot : int or None
+        The most cost of one identifier that the limits in question let pass in any period of an exact limit,
+        minus that limit: by how much the promise "at most so much in any period" is broken; 0 if it is kept,
+        None if no limit of the reference promises that.
+    """
+
+    def __init__(
+        self,
+        events: Events,
+        limits: tuple[Limit, ...],
+        reference: tuple[Limit, ...],
+        wrong: tuple[int, int],
+        worst_overshoot: int | None,
+    ) -> None:
+        """Keep the figures; ``error_of`` works them out."""
+        self.events, self.limits, self.reference = events, limits, reference
+        self.wrongly_passed, self.wrongly_refused = wrong
+        self.worst_overshoot = worst_overshoot
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return a table with one row: ``wrongly_passed``, ``wrongly_refused``, ``worst_overshoot``.
+
+        Its index, ``limits``, are the limits in question. Raises ImportError without pandas.
+        """
+        pandas = required("pandas", "Error.to_pandas")
+        figures = {name: [getattr(self, name)] for name in _FIGURES}
+        index = pandas.Index([_listed(self.limits)], name="limits")
+        frame: pd.DataFrame = pandas.DataFrame(figures, index=index)
+        return frame
+
+    def __repr__(self) -> str:
+        count = max(1, len(self.events))
+        wrong = [
+            f"{wrong:,} wrongly {what} ({percent(wrong / count)})"
+            for what, wrong in (("passed", self.wrongly_passed), ("refused", self.wrongly_refused))
+        ]
+        over = "" if self.worst_overshoot is None else f"; worst overshoot {self.worst_overshoot:,}"
+        against = f"{_listed(self.limits)} against {_listed(self.reference)}"
+        return f"<Error of {against}: of {len(self.events):,} events {', '.join(wrong)}{over}>"
+
+
+_FIGURES = ("wrongly_passed", "wrongly_refused", "worst_overshoot")
+
+
+def error_of(
+    events: Events,
+    limits: PolicyLike,
+    reference: PolicyLike | None = None,
+    *,
+    progress: bool | None = None,
+) -> Error:
+    """Return how often limits say otherwise than exact ones of the same numbers, and how far they overshoot.
+
+    Parameters
+    ----------
+    events
+        What happened.
+    limits
+        The limits in question, such as ``SlidingWindowCounter(100, 60)`` or a coarse precision: as
+        ``Limiter`` takes them, a Limiter, or ``(limits, penalty)``.
+    reference
+        What is right. By default a ``SlidingLog`` of the same limit and period for each limit, with the same
+        penalty.
+    progress
+        Whether to show a bar (tqdm).
+
+    Returns
+    -------
+    Error
+        How many events are wrongly passed and wrongly refused, and the worst overshoot.
+
+    Raises
+    ------
+    InvalidLimit, TypeError
+        As ``Limiter`` does, for wrong limits.
+    ValueError
+        A limit has no exact log of its numbers (a bucket, a calendar period, more than 10,000) and there is
+        no reference; or an event is too large for one call.
+    """
+    check_events(events)
+    limiter = limiter_of(limits)
+    exact = _exact(limiter) if reference is None else limiter_of(reference)
+    with progress_bar(2 * len(events), shown=progress) as bar:
+        passed = allowed_in_time(events, limiter, bar)
+        right = allowed_in_time(events, exact, bar)
+    wrong = interruptible(_differences, passed, right)
+    over = interruptible(_worst_overshoot, events, passed, exact.limits)
+    return Error(events, limiter.limits, exact.limits, wrong, over)
+
+
+def _listed(limits: Sequence[Limit]) -> str:
+    return "; ".join(map(repr, limits))
+
+
+def _exact(limiter: Limiter) -> Limiter:
+    return Limiter([_exact_log(limit) for limit in limiter.limits], penalty=limiter.penalty)
+
+
+def _exact_log(limit: Limit) -> SlidingLog:
+    hint = "write reference=, such as reference=SlidingLog(100, 60)"
+    if not _counts_in_a_period(limit):
+        raise ValueError(f"there is no exact log of the numbers of {limit!r}: {hint}")
+    try:
+        return SlidingLog(limit.limit, limit.per)  # type: ignore[attr-defined]
+    except InvalidLimit as error:
+        raise ValueError(f"there is no exact log of the numbers of {limit!r}, {error}: {hint}") from None
+
+
+def _counts_in_a_period(limit: Limit) -> bool:
+    return isinstance(limit, _COUNTING) and not isinstance(limit.per, str)
+
+
+def _differences(passed: Bools, right: Bools) -> tuple[int, int]:
+    both = int(np.count_nonzero(passed & right))
+    return int(np.count_nonzero(passed)) - both, int(np.count_nonzero(right)) - both
+
+
+def _worst_overshoot(events: Events, passed: Bools, exact: Sequence[Limit]) -> int | None:
+    """Return by how much an identifier got more than any exact limit grants in its period."""
+    worst = None
+    for limit in filter(_counts_in_a_period, exact):
+        period = micros(limit.per, "per")  # type: ignore[attr-defined]
+        most = max(_most_of_any(events, passed, column, period) for column in range(len(events._columns)))
+        worst = max(worst or 0, most - limit.limit)  # type: ignore[attr-defined]
+    return worst
+
+
+def _most_of_any(events: Events, passed: Bools, column: int, period_us: int) -> int:
+    codes = events._columns[column].codes
+    counted = passed & (codes >= 0)
+    return peak_of_any(codes[counted], events.times[counted], events.costs[counted], period_us)

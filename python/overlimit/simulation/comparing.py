@@ -1,0 +1,127 @@
+"""Comparing policies: whom each would have refused, and what would have got through."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import combinations
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from overlimit._arguments import shown
+from overlimit.simulation.effect_tables import effects_frame, effects_text
+from overlimit.simulation.effects import Bools, Effect, Trial
+from overlimit.simulation.events import Events
+from overlimit.simulation.optional import required
+from overlimit.simulation.policies import PolicyLike, limiter_of
+from overlimit.simulation.progress import progress_bar
+from overlimit.simulation.waiting import interruptible
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Comparison", "compare"]
+
+
+class _Agreement(NamedTuple):
+    a: str
+    b: str
+    both: int
+    only_a: int
+    only_b: int
+
+
+class Comparison:
+    """What each of several policies would have done to the same events; ``compare`` makes it.
+
+    Attributes
+    ----------
+    events : Events
+        What they were asked about.
+    effects : dict of str to Effect
+        What each policy did, by its name, in the order given.
+    agreement : pandas.DataFrame
+        For each two policies how many events both refuse, only ``a``, and only ``b``.
+    """
+
+    def __init__(self, events: Events, effects: Mapping[str, Effect], agreement: list[_Agreement]) -> None:
+        """Keep the figures; ``compare`` works them out."""
+        self.events = events
+        self.effects = dict(effects)
+        self._agreement = agreement
+
+    @property
+    def agreement(self) -> pd.DataFrame:
+        """For each two policies how many events ``both`` refuse, ``only_a``, and ``only_b``.
+
+        A table with a row for each pair, whose names are in the columns ``a`` and ``b``. Raises ImportError
+        without pandas.
+        """
+        pandas = required("pandas", "Comparison.agreement")
+        frame: pd.DataFrame = pandas.DataFrame(self._agreement, columns=list(_Agreement._fields))
+        return frame
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return a row per policy.
+
+        Its columns are those of an `Effect`, and ``refused_events[label]`` for each label of the events.
+        Raises ImportError without pandas.
+        """
+        return effects_frame(self.effects, "policy", "Comparison.to_pandas")
+
+    def __repr__(self) -> str:
+        count = len(self.effects)
+        title = f"{count} {'policies' if count > 1 else 'policy'}, asked about {len(self.events):,} events:"
+        agreements = [
+            f"  {each.a} and {each.b}: both refuse {each.both:,}, only {each.a} {each.only_a:,}, "
+            f"only {each.b} {each.only_b:,}"
+            for each in self._agreement
+        ]
+        return "\n".join([effects_text(self.effects, title, "policy"), *agreements])
+
+
+def compare(
+    events: Events, policies: Mapping[str, PolicyLike], *, progress: bool | None = None
+) -> Comparison:
+    """Return what each of several policies would have done to the same events.
+
+    Parameters
+    ----------
+    events
+        What happened.
+    policies
+        Policies by names of your own, such as ``{"today": "100/minute", "new": "20/second; 600/hour"}``:
+        limits as ``Limiter`` takes them, a Limiter, or ``(limits, penalty)``.
+    progress
+        Whether to show a bar (tqdm).
+
+    Returns
+    -------
+    Comparison
+        A table with a row per policy, and on how many events each two of them agree.
+
+    Raises
+    ------
+    InvalidLimit, TypeError
+        As ``Limiter`` does, for wrong limits.
+    ValueError
+        There is no policy, or an event is too large for one call.
+    """
+    if not isinstance(policies, Mapping):
+        raise TypeError(f'policies must be a dict such as {{"today": "100/minute"}}, not {shown(policies)}')
+    if not policies:
+        raise ValueError('there must be a policy at least, such as {"today": "100/minute"}')
+    limiters = {str(name): limiter_of(policy) for name, policy in policies.items()}
+    with progress_bar(len(limiters) * len(events), shown=progress) as bar:
+        trial = Trial(events, bar)
+        allowed = {name: trial.allowed(limiter) for name, limiter in limiters.items()}
+        effects = {name: trial.effect(passed) for name, passed in allowed.items()}
+    pairs = combinations(allowed, 2)
+    agreement = [interruptible(_agreement, a, b, allowed[a], allowed[b]) for a, b in pairs]
+    return Comparison(events, effects, agreement)
+
+
+def _agreement(a: str, b: str, allowed_a: Bools, allowed_b: Bools) -> _Agreement:
+    both = int(np.count_nonzero(~(allowed_a | allowed_b)))
+    refused_a, refused_b = (len(each) - int(np.count_nonzero(each)) for each in (allowed_a, allowed_b))
+    return _Agreement(a, b, both, refused_a - both, refused_b - both)

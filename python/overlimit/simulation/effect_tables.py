@@ -1,0 +1,77 @@
+"""Effects of policies beside each other: as a table of pandas, and as a text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from overlimit.simulation.effects import Effect
+from overlimit.simulation.optional import required
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["effects_frame", "effects_text", "percent", "table_text"]
+
+_HEAD = ("refused events", "refused identifiers", "peak in 1 s", "peak in 60 s", "worst hit")
+
+
+def effects_frame(effects: Mapping[Any, Effect], index: str, purpose: str) -> pd.DataFrame:
+    """Return a row per policy; a column ``refused_events[label]`` for each label of the events."""
+    pandas = required("pandas", purpose)
+    columns = [name for name in Effect._fields if name != "refused_by_label"]
+    labels = _labels(effects)
+    rows = [
+        [*effect[: len(columns)], *(effect.refused_by_label[label] for label in labels)]
+        for effect in effects.values()
+    ]
+    names = columns + [f"refused_events[{_printable(label)}]" for label in labels]
+    # An index of tuples would become one of several levels.
+    keys = pandas.Index(list(effects), name=index, tupleize_cols=False)
+    frame: pd.DataFrame = pandas.DataFrame(rows, index=keys, columns=names)
+    return frame
+
+
+def effects_text(effects: Mapping[Any, Effect], title: str, index: str) -> str:
+    """Return the same as lines of a text, below a title."""
+    labels = _labels(effects)
+    head = [index, *_HEAD[:-1], *(f"refused: {_printable(label)}" for label in labels), _HEAD[-1]]
+    rows = [
+        [
+            str(key),
+            percent(effect.refused_events),
+            percent(effect.refused_identifiers),
+            f"{effect.peak_1s:,}",
+            f"{effect.peak_60s:,}",
+            *(percent(effect.refused_by_label[label]) for label in labels),
+            ", ".join(map(_printable, effect.worst_hit)) or "-",
+        ]
+        for key, effect in effects.items()
+    ]
+    return table_text(title, head, rows)
+
+
+def table_text(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return lines of columns: the first and the last to the left, numbers between them to the right."""
+    widths = [max(len(row[k]) for row in [head, *rows]) for k in range(len(head))]
+    lines = [title]
+    for row in [head, *rows]:
+        first, *numbers, last = row
+        middle = [cell.rjust(width) for cell, width in zip(numbers, widths[1:-1], strict=True)]
+        lines.append("  ".join(["", first.ljust(widths[0]), *middle, last]).rstrip())
+    return "\n".join(lines)
+
+
+def percent(share: float) -> str:
+    """Return a share as people read it; one that isn't 0 or 1 never looks as if it were."""
+    if 0 < share < 0.0001:
+        return "<0.01%"
+    return f"{min(share, 0.9999):.2%}" if share < 1 else "100.00%"
+
+
+def _labels(effects: Mapping[Any, Effect]) -> list[str | bytes]:
+    return [label for effect in list(effects.values())[:1] for label in effect.refused_by_label]
+
+
+def _printable(text: str | bytes) -> str:
+    return text.decode("utf-8", "backslashreplace") if isinstance(text, bytes) else text

@@ -1,0 +1,118 @@
+"""What policies would have done to the same events, in figures that can be compared."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from overlimit.simulation.events import Events
+from overlimit.simulation.measures import peak
+from overlimit.simulation.policies import PolicyLike, limiter_of
+from overlimit.simulation.progress import Progress
+from overlimit.simulation.replaying import allowed_in_time, check_events
+from overlimit.simulation.tables import codes_of
+from overlimit.simulation.waiting import interruptible
+
+if TYPE_CHECKING:
+    from overlimit import Limiter
+
+__all__ = ["Effect", "Trial"]
+
+Bools: TypeAlias = npt.NDArray[np.bool_]
+
+_WORST = 3
+
+
+class Effect(NamedTuple):
+    """What a policy did.
+
+    Parameters
+    ----------
+    refused_events
+        The share of events that it refused, from 0 to 1; 0 without events.
+    refused_identifiers
+        The share of identifiers of which it refused an event at least. An event counts for the first
+        identifier that it has.
+    worst_hit
+        The identifiers that it refused most often, at most three, the worst hit first.
+    peak_1s, peak_60s
+        The most cost that passed in any second and in any 60 seconds, of all identifiers together.
+    refused_by_label
+        The share of refused events of each label; empty for events without labels.
+    """
+
+    refused_events: float
+    refused_identifiers: float
+    worst_hit: tuple[str | bytes, ...]
+    peak_1s: int
+    peak_60s: int
+    refused_by_label: dict[str | bytes, float]
+
+
+class Trial:
+    """Asks policies, one after the other, about the same events."""
+
+    def __init__(self, events: Events, progress: Progress) -> None:
+        """Count the events of each identifier."""
+        check_events(events)
+        self.events = events
+        self._progress = progress
+        self._codes, self._names = interruptible(codes_of, events, None)
+        self._sent = interruptible(np.bincount, self._codes, minlength=len(self._names))
+        self._identifiers = int(np.count_nonzero(self._sent))
+
+    def allowed(self, policy: PolicyLike | Limiter) -> Bools:
+        """Return which events a policy lets pass, in the order of times."""
+        return allowed_in_time(self.events, limiter_of(policy), self._progress)
+
+    def effect(self, allowed: Bools) -> Effect:
+        """Return what it means that these events pass."""
+        return interruptible(self._effect, allowed)
+
+    def shares(self, allowed: Bools) -> tuple[float, float]:
+        """Return the share of events, and that of identifiers, that are refused when these events pass."""
+        refused = interruptible(self._refused_of_each, allowed)
+        return _share(int(refused.sum()), len(allowed)), self._share_of_identifiers(refused)
+
+    def _effect(self, allowed: Bools) -> Effect:
+        refused = self._refused_of_each(allowed)
+        times, costs = self.events.times[allowed], self.events.costs[allowed]
+        return Effect(
+            _share(int(refused.sum()), len(allowed)),
+            self._share_of_identifiers(refused),
+            self._worst_hit(refused),
+            peak(times, costs, 1_000_000),
+            peak(times, costs, 60_000_000),
+            self._refused_by_label(allowed),
+        )
+
+    def _refused_of_each(self, allowed: Bools) -> npt.NDArray[np.int64]:
+        return np.bincount(self._codes[~allowed], minlength=len(self._names))
+
+    def _share_of_identifiers(self, refused: npt.NDArray[np.int64]) -> float:
+        return _share(int(np.count_nonzero(refused)), self._identifiers)
+
+    def _worst_hit(self, refused: npt.NDArray[np.int64]) -> tuple[str | bytes, ...]:
+        """Return those that were refused most often, of equal ones those that sent most."""
+        hit = np.flatnonzero(refused)
+        if len(hit) > _WORST:
+            hit = hit[refused[hit] >= np.partition(refused[hit], -_WORST)[-_WORST]]
+        worst = hit[np.lexsort((hit, -self._sent[hit], -refused[hit]))][:_WORST]
+        return tuple(self._names[worst].tolist())
+
+    def _refused_by_label(self, allowed: Bools) -> dict[str | bytes, float]:
+        column = self.events._labels
+        if column is None:
+            return {}
+        labelled = column.codes >= 0
+        sent = np.bincount(column.codes[labelled], minlength=len(column.labels))
+        refused = np.bincount(column.codes[labelled & ~allowed], minlength=len(column.labels))
+        return {
+            label: _share(int(refused[k]), int(sent[k])) for k, label in enumerate(column.labels) if sent[k]
+        }
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0

@@ -1,0 +1,77 @@
+"""How events look: as a text, in a notebook, as a table of pandas."""
+
+from __future__ import annotations
+
+import html
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from overlimit.simulation.column import Column
+from overlimit.simulation.optional import required
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from overlimit.simulation.events import Events
+
+__all__ = ["events_frame", "events_html", "events_text"]
+
+_BUSIEST = 3
+
+
+def events_frame(events: Events) -> pd.DataFrame:
+    """Return events as a table of pandas; raise ImportError without it."""
+    pandas = required("pandas", "Events.to_pandas")
+    columns = {"time": pandas.DatetimeIndex(events.times.view("datetime64[us]")).tz_localize("UTC")}
+    for column in events._columns:
+        columns[column.title] = pandas.Categorical.from_codes(column.codes, column.labels)
+    columns["cost"] = events.costs
+    if events._labels is not None:
+        columns["label"] = pandas.Categorical.from_codes(events._labels.codes, events._labels.labels)
+    frame: pd.DataFrame = pandas.DataFrame(columns)
+    return frame
+
+
+def events_text(events: Events) -> str:
+    """Return how many events there are, when, and by how many identifiers, in a line."""
+    parts = [_count(events), *([_span(events)] if len(events) else [])]
+    parts += [f"{column.title}: {np.count_nonzero(column.counts()):,} distinct" for column in events._columns]
+    return f"Events({'; '.join(parts + _left_out(events))})"
+
+
+def events_html(events: Events) -> str:
+    """Return the same with the busiest identifiers of each column, in the colours of the notebook."""
+    lines = [_count(events), *([_span(events)] if len(events) else []), *_left_out(events)]
+    rows = "".join(_row(column) for column in events._columns)
+    head = "<tr><th>identifiers</th><th>distinct</th><th>busiest (events)</th></tr>"
+    return f"<b>Events</b>: {html.escape('; '.join(lines))}<table>{head}{rows}</table>"
+
+
+def _row(column: Column) -> str:
+    counts = column.counts()
+    # Only those that are busiest are sorted, among so many identifiers.
+    most = np.argpartition(-counts, min(_BUSIEST, len(counts) - 1))[:_BUSIEST] if len(counts) else counts
+    ordered = sorted((k for k in most.tolist() if counts[k]), key=lambda k: (-counts[k], k))
+    busiest = ", ".join(f"{_printable(column.labels[k])} ({counts[k]:,})" for k in ordered)
+    cells = (column.title, f"{np.count_nonzero(counts):,}", busiest)
+    return "<tr>" + "".join(f"<td>{html.escape(_printable(cell))}</td>" for cell in cells) + "</tr>"
+
+
+def _count(events: Events) -> str:
+    return f"{len(events):,} event{'s' * (len(events) != 1)}"
+
+
+def _span(events: Events) -> str:
+    first, last = (np.datetime64(int(events.times[k]), "us").item() for k in (0, -1))
+    return f"{first:%Y-%m-%d %H:%M:%S} to {last:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _left_out(events: Events) -> list[str]:
+    skipped = [f"{events.skipped:,} skipped"] if events.skipped else []
+    return skipped + ([f"{events.bad_lines.count:,} bad lines"] if events.bad_lines else [])
+
+
+def _printable(cell: object) -> str:
+    text = cell.decode("utf-8", "backslashreplace") if isinstance(cell, bytes) else str(cell)
+    return text.encode("utf-8", "backslashreplace").decode()

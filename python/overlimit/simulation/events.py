@@ -1,0 +1,365 @@
+"""What happened: when, by whom, at what cost. The input of every simulation."""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsIndex, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from overlimit._arguments import checks_arguments, shown
+from overlimit.simulation.bad_lines import BadLines
+from overlimit.simulation.column import Column, concatenated
+from overlimit.simulation.costs import Costs, costs_of
+from overlimit.simulation.event_tables import events_frame, events_html, events_text
+from overlimit.simulation.identifiers import checked_missing, identifier_columns, label_column, rows_to_keep
+from overlimit.simulation.instants import Micros, instant_of, instants_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Event", "Events"]
+
+Missing = Literal["raise", "skip"]
+
+
+class Event(NamedTuple):
+    """One event, as ``limiter.hit(*event.identifiers, cost=event.cost)`` takes it.
+
+    Parameters
+    ----------
+    time
+        Seconds since the Unix epoch.
+    identifiers
+        Its identifiers, in the order of the columns.
+    cost
+        What it costs.
+    label
+        What it was labelled; None without labels.
+    """
+
+    time: float
+    identifiers: tuple[str | bytes, ...]
+    cost: int
+    label: str | bytes | None
+
+
+class Events:
+    """Events in the order of their times, each with its identifiers and its cost. Immutable.
+
+    Parameters
+    ----------
+    times
+        One instant for each event: seconds since the Unix epoch, ``datetime64``, datetimes, pandas or pyarrow
+        timestamps. Naive ones are UTC. They need not be in order.
+    identifiers
+        A column of identifiers, or a dict (or DataFrame) of columns by name. In the column ``ip`` the value
+        ``203.0.113.7`` is the identifier ``ip:203.0.113.7``. Values are texts, bytes and whole numbers; None,
+        NaN, NA and empty texts mean that the event has none in that column.
+    cost
+        What each event costs: a whole number from 0, or a column of them.
+    unit
+        What times that are numbers count: ``"s"`` (the default), ``"ms"``, ``"us"`` or ``"ns"``. Fractions of
+        a microsecond are rounded to the nearest.
+    missing
+        What to do with events that have no identifier at all: ``"raise"`` a ValueError, or ``"skip"`` them.
+    labels
+        What each event is, such as who sent it, for results by label: a column of texts.
+
+    Raises
+    ------
+    ValueError
+        Columns differ in length; a time, an identifier or a cost is missing or outside its range. The message
+        names the first row that is wrong, counted from 0.
+    TypeError
+        Something is no column, or holds what cannot be a time, an identifier or a cost.
+
+    Notes
+    -----
+    It takes about 12 bytes an event and 4 more for each column of identifiers, besides the distinct ones;
+    8 more if costs differ, and 8 more if the events were not given in order.
+    """
+
+    __slots__ = ("_bad_lines", "_columns", "_costs", "_labels", "_order", "_skipped", "_times")
+
+    _times: Micros
+    _columns: tuple[Column, ...]
+    _costs: Costs
+    _labels: Column | None
+    _order: npt.NDArray[np.int64] | None
+    _skipped: int
+    _bad_lines: BadLines
+
+    @checks_arguments(
+        synonyms={"costs": "cost", "ids": "identifiers", "keys": "identifiers", "time": "times"}
+    )
+    def __init__(
+        self,
+        times: object,
+        identifiers: object,
+        cost: object = 1,
+        *,
+        unit: str | None = None,
+        missing: Missing = "raise",
+        labels: object = None,
+    ) -> None:
+        """Build it from columns of one length."""
+        checked_missing(missing)
+        micros = instants_of(times, unit)
+        columns = identifier_columns(identifiers, len(micros))
+        costs = costs_of(cost, len(micros))
+        kept = rows_to_keep(columns, missing)
+        self._set(micros, columns, costs, None if labels is None else label_column(labels, len(micros)))
+        if kept is not None:
+            self._set_part(self, kept)
+            self._skipped = len(micros) - len(kept)
+        self._sort()
+
+    @classmethod
+    def _of(
+        cls,
+        times: Micros,
+        columns: Sequence[Column],
+        costs: Costs,
+        labels: Column | None = None,
+        *,
+        skipped: int = 0,
+        bad_lines: BadLines | None = None,
+    ) -> Events:
+        """Build events of columns that are valid, each event with an identifier."""
+        events = cls.__new__(cls)
+        events._set(times, columns, costs, labels)
+        events._skipped, events._bad_lines = skipped, bad_lines or BadLines()
+        events._sort()
+        return events
+
+    def _set(self, times: Micros, columns: Sequence[Column], costs: Costs, labels: Column | None) -> None:
+        self._times, self._columns, self._costs, self._labels = times, tuple(columns), costs, labels
+        self._order, self._skipped, self._bad_lines = None, 0, BadLines()
+
+    def _set_part(self, whole: Events, which: slice | npt.NDArray[Any]) -> None:
+        """Become some of the events of another, which may be this one."""
+        order = np.arange(len(whole._times))[which] if whole._order is None else whole._order[which]
+        constant = not whole._costs.strides[0]
+        self._times = whole._times[which]
+        self._columns = tuple(column.take(which) for column in whole._columns)
+        self._costs = np.broadcast_to(whole._costs[:1].sum(), len(order)) if constant else whole._costs[which]
+        self._labels = None if whole._labels is None else whole._labels.take(which)
+        self._order, self._skipped, self._bad_lines = order, whole._skipped, whole._bad_lines
+
+    def _sort(self) -> None:
+        """Put the events in the order of their times, those of the same time in the order given."""
+        if np.any(self._times[1:] < self._times[:-1]):
+            self._set_part(self, np.argsort(self._times, kind="stable"))
+        for column in (self._times, self._costs):
+            column.flags.writeable = False
+
+    @property
+    def times(self) -> Micros:
+        """When each event happened, in microseconds since the Unix epoch; never falling."""
+        return self._times
+
+    @property
+    def costs(self) -> Costs:
+        """What each event costs."""
+        return self._costs
+
+    @property
+    def identifiers(self) -> npt.NDArray[np.object_] | dict[str, npt.NDArray[np.object_]]:
+        """The identifiers of the events, as decisions show them: a column, or a dict of columns by name.
+
+        None where an event has none in that column.
+        """
+        if self._columns[0].name is None:
+            return self._columns[0].values()
+        return {column.title: column.values() for column in self._columns}
+
+    @property
+    def labels(self) -> npt.NDArray[np.object_] | None:
+        """What each event was labelled; None without labels."""
+        return None if self._labels is None else self._labels.values()
+
+    @property
+    def order(self) -> npt.NDArray[np.int64]:
+        """The given row of each event: ``order[k]`` is where the k-th event in time stood in the columns."""
+        return np.arange(len(self)) if self._order is None else self._order
+
+    @property
+    def skipped(self) -> int:
+        """How many events were left out because they had no identifier."""
+        return self._skipped
+
+    @property
+    def bad_lines(self) -> BadLines:
+        """The lines that `read_log` could not read; none for events from elsewhere."""
+        return self._bad_lines
+
+    def __len__(self) -> int:
+        return len(self._times)
+
+    def __iter__(self) -> Iterator[Event]:
+        return (self[k] for k in range(len(self)))
+
+    @overload
+    def __getitem__(self, which: int | np.integer[Any]) -> Event: ...
+    @overload
+    def __getitem__(self, which: slice | npt.NDArray[np.bool_]) -> Events: ...
+    def __getitem__(self, which: int | np.integer[Any] | slice | npt.NDArray[np.bool_]) -> Event | Events:
+        """Return the k-th event in time; of a slice or of an array of bools those events.
+
+        Raises IndexError beyond the last, ValueError for a slice that goes back and for an array of another
+        length, TypeError for anything else.
+        """
+        if isinstance(which, slice):
+            if which.step is not None and operator.index(which.step) < 0:
+                raise ValueError("events are in the order of their times, so a slice must not go back")
+            return self._part(which)
+        if isinstance(which, SupportsIndex) and not isinstance(which, (bool, np.bool_, np.ndarray)):
+            return self._event(operator.index(which))
+        mask = np.asarray(which)
+        if mask.dtype != np.bool_ or not mask.ndim:
+            raise TypeError(
+                f"events are chosen by a number, a slice or an array of bools, not {shown(which)}"
+            )
+        if mask.shape != self._times.shape:
+            raise ValueError(f"an array of {len(self)} bools is needed, not of the shape {mask.shape}")
+        return self._part(np.flatnonzero(mask))
+
+    def _event(self, k: int) -> Event:
+        if not -len(self) <= k < len(self):
+            raise IndexError(f"there are {len(self)} events, so there is none of the number {k}")
+        found = (column.labels[column.codes[k]] for column in self._columns if column.codes[k] >= 0)
+        label = None if self._labels is None or self._labels.codes[k] < 0 else self._labels
+        shown_label = None if label is None else label.labels[label.codes[k]]
+        return Event(int(self._times[k]) / 1e6, tuple(found), int(self._costs[k]), shown_label)
+
+    def _part(self, which: slice | npt.NDArray[Any]) -> Events:
+        part = Events.__new__(Events)
+        part._set_part(self, which)
+        part._sort()
+        return part
+
+    def between(self, start: object = None, end: object = None) -> Events:
+        """Return the events from an instant to another.
+
+        Parameters
+        ----------
+        start
+            The first instant that belongs to it: seconds since the Unix epoch, a datetime, a ``datetime64``
+            or a text in ISO 8601. None: from the first event.
+        end
+            The first instant that does not. None: to the last event.
+
+        Raises
+        ------
+        ValueError, TypeError
+            One of them is no instant.
+        """
+        first = 0 if start is None else int(np.searchsorted(self._times, instant_of(start)))
+        last = len(self) if end is None else int(np.searchsorted(self._times, instant_of(end)))
+        return self[first : max(first, last)]
+
+    def sample(self, fraction: float, *, by: str | None = None, seed: int = 0) -> Events:
+        """Return all events of some of the identifiers, so that the rate of each stays true.
+
+        Parameters
+        ----------
+        fraction
+            The share of the identifiers that is kept, from 0 to 1; at least one is, unless it is 0.
+        by
+            The column whose identifiers are chosen, by default the first. Events without one are left out.
+        seed
+            Another number chooses other identifiers. With the same number, identifiers that were chosen among
+            some are mostly chosen among more, as in the log of the next day.
+
+        Raises
+        ------
+        ValueError
+            ``fraction`` is not from 0 to 1, or there is no such column.
+        """
+        if not 0 <= fraction <= 1:
+            raise ValueError(f"fraction must be from 0 to 1, not {fraction!r}")
+        column = self._column(by)
+        present = np.flatnonzero(column.counts())
+        wanted = min(len(present), max(round(fraction * len(present)), 1)) if fraction else 0
+        ranks = {k: _rank(column.labels[k], seed) for k in present.tolist()}
+        chosen = np.zeros(len(column.labels) + 1, bool)
+        chosen[sorted(ranks, key=ranks.__getitem__)[:wanted]] = True
+        return self[chosen[column.codes]]
+
+    def _column(self, name: str | None) -> Column:
+        """Return a column by its name; None: the first."""
+        for column in self._columns:
+            if name is None or name == column.name:
+                return column
+        raise ValueError(
+            f"there is no column {shown(name)} of identifiers: {_named(self._columns) or 'it has no name'}"
+        )
+
+    @staticmethod
+    def concat(parts: Sequence[Events]) -> Events:
+        """Return the events of several as one; those of the same time in the order of the parts.
+
+        ``order`` then counts through the parts as they are, one after the other. Labels are kept if any part
+        has some.
+
+        Raises
+        ------
+        ValueError
+            There is no part, or their columns of identifiers have other names.
+        """
+        parts = list(parts)
+        if not parts:
+            raise ValueError("Events.concat needs at least one Events")
+        names = [tuple(column.name for column in part._columns) for part in parts]
+        if len(set(names)) > 1:
+            raise ValueError(f"these events have other columns of identifiers than the first: {names}")
+        skipped, bad_lines = sum(part._skipped for part in parts), BadLines()
+        for part in parts:
+            bad_lines += part._bad_lines
+        return Events._of(
+            np.concatenate([part._times for part in parts]),
+            [concatenated(columns) for columns in zip(*(part._columns for part in parts), strict=True)],
+            np.concatenate([part._costs for part in parts]),
+            _concatenated_labels(parts),
+            skipped=skipped,
+            bad_lines=bad_lines,
+        )
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the events as a table, in the order of their times.
+
+        Its columns are ``time`` (UTC), the columns of identifiers (``identifier`` if it has no name; as
+        decisions show them), ``cost``, and ``label`` if there are labels. Raises ImportError without pandas.
+        """
+        return events_frame(self)
+
+    def __repr__(self) -> str:
+        """Show how many events there are, when they were, and by how many identifiers."""
+        return events_text(self)
+
+    def _repr_html_(self) -> str:
+        return events_html(self)
+
+
+def _rank(label: str | bytes, seed: int) -> bytes:
+    """Return a number of a label that is random, but the same in every run."""
+    text = label if isinstance(label, bytes) else label.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(text, digest_size=16, key=repr(seed).encode()[:64]).digest()
+
+
+def _named(columns: Sequence[Column]) -> str:
+    names = [column.name for column in columns if column.name is not None]
+    return f"there are {', '.join(map(repr, names))}" if names else ""
+
+
+def _concatenated_labels(parts: Sequence[Events]) -> Column | None:
+    if all(part._labels is None for part in parts):
+        return None
+    none = np.empty(0, object)
+    return concatenated(
+        [part._labels or Column(None, np.full(len(part), -1, np.int32), none) for part in parts]
+    )

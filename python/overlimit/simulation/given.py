@@ -1,0 +1,186 @@
+"""Columns as people have them (lists, numpy, pandas, pyarrow), as one thing: an array and what is missing.
+
+Nothing is interpreted here: texts stay texts, and whether a number is an instant is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from overlimit._arguments import shown
+from overlimit.simulation.optional import loaded, required
+
+__all__ = ["Array", "Given", "given_column", "is_missing"]
+
+Array: TypeAlias = npt.NDArray[Any]
+
+
+class Given(NamedTuple):
+    """A column. Row i has ``array[i]``, or ``array[codes[i]]`` if there are codes.
+
+    Parameters
+    ----------
+    array
+        One-dimensional and of the machine's byte order; texts and bytes are objects.
+    codes
+        Which entry of ``array`` each row has, -1: none. None: each row has its own.
+    missing
+        The rows that have no value, besides those whose value is None, NaN, NaT or NA.
+    """
+
+    array: Array
+    codes: npt.NDArray[np.int64] | None = None
+    missing: npt.NDArray[np.bool_] | None = None
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.array if self.codes is None else self.codes)
+
+    def at(self, row: int) -> Any:
+        """Return the value of a row as Python shows it; None when it is missing."""
+        if self.missing is not None and self.missing[row]:
+            return None
+        if self.codes is None:
+            return _plain(self.array[row])
+        return _plain(self.array[self.codes[row]]) if self.codes[row] >= 0 else None
+
+    def without_codes(self) -> Given:
+        """Return the same rows, each with a value of its own."""
+        if self.codes is None:
+            return self
+        absent = self.codes < 0
+        if not len(self.array):
+            return Given(np.full(len(self.codes), None, object), missing=absent)
+        return Given(self.array[np.where(absent, 0, self.codes)], missing=absent)
+
+
+def given_column(column: object, what: str) -> Given:
+    """Read a column.
+
+    Parameters
+    ----------
+    column
+        A list, tuple or other sequence, a numpy array, a pandas Series, Index or array, a pyarrow array, or
+        whatever numpy or Arrow can read.
+    what
+        What the column is, for messages.
+
+    Raises
+    ------
+    TypeError
+        It is no column: a text, a dict, an iterator, a single value.
+    ValueError
+        It has more than one dimension.
+    """
+    pandas, pyarrow = loaded("pandas"), loaded("pyarrow")
+    if pandas is not None and isinstance(column, _pandas_columns(pandas)):
+        return _from_pandas(column, pandas)
+    if pyarrow is not None and isinstance(column, (pyarrow.Array, pyarrow.ChunkedArray)):
+        return _from_arrow(column, pyarrow)
+    if isinstance(column, np.ndarray):
+        return _from_numpy(column, what)
+    if isinstance(column, Sequence) and not isinstance(column, (str, bytes, bytearray)):
+        return Given(_from_sequence(column))
+    if hasattr(column, "__arrow_c_stream__"):
+        pyarrow = required("pyarrow", f"reading {what}")
+        return _from_arrow(pyarrow.chunked_array(column), pyarrow)
+    if hasattr(column, "__array__"):
+        return _from_numpy(np.asarray(column), what)
+    instead = "make a list of the iterator" if isinstance(column, Iterator) else f"not {shown(column)}"
+    raise TypeError(f"{what} must be a column, such as a list, a numpy array or a pandas Series: {instead}")
+
+
+def is_missing(value: object) -> bool:
+    """Tell whether an object stands for no value: None, NaN, NaT or pandas.NA."""
+    if value is None:
+        return True
+    if type(value).__name__ in {"NAType", "NaTType"}:
+        return True
+    return isinstance(value, (float, np.floating, np.datetime64)) and bool(value != value)  # noqa: PLR0124
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) and value.dtype.kind in "biuf" else value
+
+
+def _from_sequence(column: Sequence[Any]) -> Array:
+    kinds = set(map(type, column))
+    try:
+        if kinds == {int}:
+            return np.array(column, np.int64)
+    except OverflowError:
+        pass
+    if kinds == {float}:
+        return np.array(column, np.float64)
+    return np.fromiter(column, object, len(column))
+
+
+def _from_numpy(array: Array, what: str) -> Given:
+    if array.ndim != 1:
+        raise ValueError(f"{what} must be a column of one dimension, not of the shape {array.shape}")
+    missing = np.ma.getmaskarray(array) if isinstance(array, np.ma.MaskedArray) else None
+    plain = np.asarray(array)
+    if plain.dtype.kind in "USV":
+        return Given(plain.astype(object), missing=missing)
+    return Given(plain.astype(plain.dtype.newbyteorder("="), copy=False), missing=missing)
+
+
+def _pandas_columns(pandas: Any) -> tuple[type, ...]:
+    return pandas.Series, pandas.Index, pandas.api.extensions.ExtensionArray
+
+
+def _from_pandas(column: Any, pandas: Any) -> Given:
+    dtype = column.dtype
+    if isinstance(dtype, pandas.CategoricalDtype):
+        categorical = pandas.Categorical(column)
+        return _of_categories(categorical.codes, given_column(categorical.categories, "categories"))
+    if isinstance(dtype, pandas.DatetimeTZDtype):
+        return Given(np.asarray(pandas.DatetimeIndex(column).tz_convert(None)))
+    if isinstance(dtype, pandas.ArrowDtype) or getattr(dtype, "storage", None) == "pyarrow":
+        pyarrow = required("pyarrow", "reading this column")
+        return _from_arrow(pyarrow.array(column, from_pandas=True), pyarrow)
+    if isinstance(dtype, pandas.api.extensions.ExtensionDtype) and hasattr(dtype, "numpy_dtype"):
+        numbers = column.to_numpy(dtype=dtype.numpy_dtype, na_value=0)
+        return Given(np.asarray(numbers), missing=np.asarray(column.isna()))
+    return _from_numpy(np.asarray(column), "a column of pandas")
+
+
+def _of_categories(codes: Any, categories: Given) -> Given:
+    return Given(categories.without_codes().array, codes=np.asarray(codes, np.int64))
+
+
+def _from_arrow(column: Any, pyarrow: Any) -> Given:
+    chunked = column if isinstance(column, pyarrow.ChunkedArray) else pyarrow.chunked_array([column])
+    kind, types = chunked.type, pyarrow.types
+    if types.is_dictionary(kind):
+        return _from_arrow_dictionary(chunked, pyarrow)
+    if any(is_text(kind) for is_text in _text_types(types)):
+        return _from_arrow_dictionary(chunked.dictionary_encode(), pyarrow)
+    if types.is_date(kind):
+        chunked = chunked.cast(pyarrow.timestamp("s" if types.is_date32(kind) else "ms"))
+        kind = chunked.type
+    missing = chunked.is_null().to_numpy() if chunked.null_count else None
+    if types.is_timestamp(kind):
+        ticks = chunked.cast(pyarrow.int64()).fill_null(0).to_numpy()
+        return Given(ticks.view(f"datetime64[{kind.unit}]"), missing=missing)
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
+        return Given(chunked.fill_null(pyarrow.scalar(0).cast(kind)).to_numpy(), missing=missing)
+    return Given(_from_sequence(chunked.to_pylist()))
+
+
+def _text_types(types: Any) -> list[Any]:
+    return [types.is_string, types.is_large_string, types.is_binary, types.is_large_binary]
+
+
+def _from_arrow_dictionary(chunked: Any, pyarrow: Any) -> Given:
+    if not chunked.num_chunks:
+        return Given(np.empty(0, object))
+    chunks = chunked.unify_dictionaries().chunks
+    codes = [each.indices.cast(pyarrow.int64()).fill_null(-1).to_numpy() for each in chunks]
+    return _of_categories(
+        np.concatenate(codes), given_column(chunks[0].dictionary.to_pylist(), "a dictionary")
+    )

@@ -1,0 +1,130 @@
+"""The identifiers of events: a column of them, or several by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from overlimit._arguments import shown
+from overlimit.simulation.column import Column
+from overlimit.simulation.factorization import REFUSED, factorized, label_of
+from overlimit.simulation.given import given_column
+from overlimit.simulation.optional import loaded
+
+__all__ = ["checked_missing", "checked_name", "identifier_columns", "label_column", "named", "rows_to_keep"]
+
+MOST_OF_A_CALL = 16
+"""How many identifiers ``Limiter.hit`` takes."""
+
+_OTHER_COLUMNS = {"time", "cost", "label"}
+
+
+def identifier_columns(identifiers: object, count: int) -> tuple[Column, ...]:
+    """Return the columns of identifiers of ``count`` events, each identifier held once.
+
+    Raises
+    ------
+    ValueError
+        A column has another length, two have the same name or one a name that cannot be, or there is none.
+    TypeError
+        What is given is no column, or a value cannot be an identifier; the message names its row.
+    """
+    columns = _columns_by_name(identifiers)
+    if columns is None:
+        return (_column(None, identifiers, count, "identifiers"),)
+    if not columns:
+        raise ValueError("identifiers has no columns: give at least one, as {'ip': addresses}")
+    names = [checked_name(name) for name, _ in columns]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"identifiers has two columns {name!r}: give each another name")
+    return tuple(_column(name, values, count, f"identifiers[{name!r}]") for name, values in columns)
+
+
+def checked_name(name: object) -> str:
+    """Return the name of a column of identifiers, or raise ValueError or TypeError."""
+    if not isinstance(name, str):
+        raise TypeError(f"a column of identifiers has a text as its name, such as 'ip', not {shown(name)}")
+    if not name or ":" in name:
+        raise ValueError(f"a column of identifiers has a name without ':', such as 'ip', not {name!r}")
+    if name in _OTHER_COLUMNS:
+        raise ValueError(
+            f"a column of identifiers cannot be called {name!r}: that is another column of events"
+        )
+    return name
+
+
+def checked_missing(missing: object) -> None:
+    """Raise ValueError if that is nothing to do with events without an identifier."""
+    if missing not in {"raise", "skip"}:
+        raise ValueError(f"missing must be 'raise' or 'skip', not {shown(missing)}")
+
+
+def label_column(labels: object, count: int) -> Column:
+    """Return what each of ``count`` events was labelled; raise as `identifier_columns` does."""
+    return _column(None, labels, count, "labels")
+
+
+def rows_to_keep(columns: Sequence[Column], missing: str) -> npt.NDArray[np.int64] | None:
+    """Return the rows that have an identifier; None: all of them.
+
+    Raises
+    ------
+    ValueError
+        A row has none and ``missing`` is ``"raise"``, or a row has more than one call takes.
+    """
+    present = np.zeros(len(columns[0].codes), np.int64)
+    for column in columns:
+        present += column.codes >= 0
+    if (present > MOST_OF_A_CALL).any():
+        row = int((present > MOST_OF_A_CALL).argmax())
+        raise ValueError(f"row {row} has {present[row]} identifiers, and one call takes {MOST_OF_A_CALL}")
+    if present.all():
+        return None
+    if missing == "raise":
+        row = int((present == 0).argmax())
+        raise ValueError(
+            f"row {row} has no identifier: missing='skip' leaves such events out and counts them"
+        )
+    return np.flatnonzero(present)
+
+
+def named(name: str | None, labels: Sequence[str | bytes]) -> npt.NDArray[np.object_]:
+    """Return identifiers as decisions show them: with the name of their column in front."""
+    if name is None:
+        return np.fromiter(labels, object, len(labels))
+    return np.fromiter((_joined(name, label) for label in labels), object, len(labels))
+
+
+def _joined(name: str, label: str | bytes) -> str | bytes:
+    return f"{name}:{label}" if isinstance(label, str) else name.encode() + b":" + label
+
+
+def _columns_by_name(identifiers: object) -> list[tuple[Any, Any]] | None:
+    """Return the names and columns of a dict or table; None: it's a single column."""
+    if isinstance(identifiers, Mapping):
+        return list(identifiers.items())
+    pandas, pyarrow = loaded("pandas"), loaded("pyarrow")
+    if pandas is not None and isinstance(identifiers, pandas.DataFrame):
+        return [(name, identifiers.iloc[:, k]) for k, name in enumerate(identifiers.columns)]
+    if pyarrow is not None and isinstance(identifiers, (pyarrow.Table, pyarrow.RecordBatch)):
+        return list(zip(identifiers.schema.names, identifiers.columns, strict=True))
+    return None
+
+
+def _column(name: str | None, values: object, count: int, what: str) -> Column:
+    given = given_column(values, what)
+    if len(given) != count:
+        raise ValueError(f"{what} has {len(given)} rows, and times has {count}: give each event one")
+    codes, labels = factorized(given)
+    if (codes == REFUSED).any():
+        row = int((codes == REFUSED).argmax())
+        try:
+            label_of(given.at(row))
+        except TypeError as error:
+            raise TypeError(f"{what}: row {row}: {error}") from None
+        raise TypeError(f"{what}: row {row}: {shown(given.at(row))} cannot be an identifier")
+    return Column(name, codes, named(name, labels))

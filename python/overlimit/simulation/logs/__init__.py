@@ -1,0 +1,1 @@
+"""Reading logs: files to pieces, pieces to tables, tables to events."""

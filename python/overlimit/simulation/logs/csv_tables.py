@@ -1,0 +1,108 @@
+"""Logs as CSV. Identifiers and times are texts as they are written."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from overlimit.simulation.logs.chunks import Chunk
+from overlimit.simulation.logs.table import Bad, Batch, Table, Wanted, missing_column
+from overlimit.simulation.optional import required
+
+__all__ = ["CsvTables"]
+
+_ROWS = 20_000
+
+
+class CsvTables:
+    """Rows of fields between commas, or another delimiter.
+
+    Parameters
+    ----------
+    columns
+        The names of the columns; None: the first row has them.
+    delimiter
+        What stands between fields.
+    """
+
+    time = "time"
+    free_without_cost = False
+
+    def __init__(self, columns: Sequence[str] | None, delimiter: str) -> None:
+        """Build it; raise ValueError if the delimiter is not one character."""
+        if len(delimiter) != 1:
+            raise ValueError(f"delimiter must be one character, not {delimiter!r}")
+        self._columns = None if columns is None else list(columns)
+        self._delimiter = delimiter
+        self._numeric: set[str] | None = None
+
+    def batches(
+        self, path: Path, chunks: Iterator[Chunk], wanted: Wanted, advance: Callable[[int], object]
+    ) -> Iterator[Batch]:
+        """Yield what is in one file; raise ValueError if it has no column of a name."""
+        reader = csv.reader(
+            (line + "\n" for chunk in chunks for line in chunk.lines()), delimiter=self._delimiter
+        )
+        names = self._columns or next(reader, None)
+        if names is None:
+            return
+        if absent := wanted.names - set(names):
+            raise missing_column(set(absent), names, path)
+        if len(set(names)) < len(names):
+            raise ValueError(f"two columns in {path} have the same name: {', '.join(names)}")
+        while True:
+            rows, lines, bad = _read(reader, len(names), self._delimiter)
+            if rows or bad:
+                yield self._batch(names, rows, lines, bad, wanted)
+            if len(rows) + len(bad) < _ROWS:
+                return
+
+    def _batch(
+        self, names: list[str], rows: list[list[str]], lines: list[int], bad: list[Bad], wanted: Wanted
+    ) -> Batch:
+        kept = names if wanted.all else [name for name in names if name in wanted.names]
+        at = {name: names.index(name) for name in kept}
+        columns: dict[str, Any] = {name: [row[k] for row in rows] for name, k in at.items()}
+        if wanted.all and rows:
+            columns |= self._numbers({name: columns[name] for name in kept if name not in wanted.names})
+        text_of = lambda row: self._delimiter.join(rows[row])  # noqa: E731
+        return Batch([Table(columns, np.array(lines, np.int64), text_of)], bad)
+
+    def _numbers(self, columns: dict[str, list[str]]) -> dict[str, Any]:
+        """Return as numbers the columns that held nothing else in the first rows; NaN for other texts."""
+        pandas = required("pandas", "where=")
+        numbers = {name: pandas.to_numeric(pandas.Series(c), errors="coerce") for name, c in columns.items()}
+        if self._numeric is None:
+            self._numeric = {n for n, c in columns.items() if _is_numeric(c, numbers[n].isna().tolist())}
+        return {name: numbers[name] for name in self._numeric}
+
+
+def _is_numeric(column: list[str], absent: list[bool]) -> bool:
+    texts = [text for text, is_absent in zip(column, absent, strict=True) if is_absent]
+    return len(texts) < len(column) and not any(text.strip() for text in texts)
+
+
+def _read(reader: Any, width: int, delimiter: str) -> tuple[list[list[str]], list[int], list[Bad]]:
+    """Return the next rows, the line at which each ends, and those that have another number of fields."""
+    rows: list[list[str]] = []
+    lines: list[int] = []
+    bad: list[Bad] = []
+    while len(rows) + len(bad) < _ROWS:
+        try:
+            row = next(reader)
+        except StopIteration:
+            break
+        except csv.Error as error:
+            bad.append(Bad(reader.line_num, "", str(error)))
+            continue
+        if len(row) == width:
+            rows.append(row)
+            lines.append(reader.line_num)
+        elif row:
+            reason = f"it has {len(row)} fields, not {width}"
+            bad.append(Bad(reader.line_num, delimiter.join(row), reason))
+    return rows, lines, bad

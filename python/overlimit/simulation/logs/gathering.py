@@ -1,0 +1,214 @@
+"""From the tables of a log to events: times, identifiers and costs are read, and only they are kept."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from overlimit.http.addresses import grouped
+from overlimit.simulation.bad_lines import BadLine, BadLines
+from overlimit.simulation.column import Codes, Column
+from overlimit.simulation.costs import MOST
+from overlimit.simulation.events import Events
+from overlimit.simulation.factorization import MISSING, REFUSED, factorized
+from overlimit.simulation.given import given_column
+from overlimit.simulation.identifiers import named
+from overlimit.simulation.instants import Micros
+from overlimit.simulation.logs.condition import Where, rows_where
+from overlimit.simulation.logs.log_times import NO_TIME, log_times
+from overlimit.simulation.logs.table import Bad, Batch, Table
+
+__all__ = ["Gatherer", "Options"]
+
+_ADDRESSES = "ip"
+_NONE = np.empty(0, np.int64)
+_DIGITS_OF_MOST = 16
+
+
+class Options(NamedTuple):
+    """What `read_log` was told, checked.
+
+    Parameters
+    ----------
+    sources
+        From which column each identifier comes.
+    free_without_cost
+        Whether a row whose cost is missing costs nothing.
+    """
+
+    sources: dict[str, str]
+    time: str
+    cost: int | str
+    where: Where | None
+    unit: str | None
+    missing: str
+    on_bad: str
+    ipv6_prefix: int
+    free_without_cost: bool
+
+
+class _Rows(NamedTuple):
+    """Rows that are kept: their lines, and what becomes of them."""
+
+    lines: npt.NDArray[np.int64]
+    times: Micros
+    codes: tuple[Codes, ...]
+    costs: npt.NDArray[np.int64]
+
+
+class _Labels:
+    """The distinct identifiers of a column, over all tables."""
+
+    def __init__(self, name: str, ipv6_prefix: int) -> None:
+        self.numbers: dict[str | bytes, int] = {}
+        self._ipv6_prefix = ipv6_prefix if name == _ADDRESSES else None
+
+    def codes_of(self, column: Any) -> Codes:
+        """Return the number of each row's identifier, `MISSING` or `REFUSED`."""
+        codes, labels = factorized(given_column(column, "identifiers"))
+        numbers = [self.numbers.setdefault(self._counted(each), len(self.numbers)) for each in labels]
+        found: Codes = np.array([*numbers, REFUSED, MISSING], np.int32)[codes]
+        return found
+
+    def _counted(self, label: str | bytes) -> str | bytes:
+        if self._ipv6_prefix is None or isinstance(label, bytes):
+            return label
+        return grouped(label, self._ipv6_prefix)
+
+
+class Gatherer:
+    """Gathers the events of a log, file by file, in constant memory besides what it keeps.
+
+    Parameters
+    ----------
+    options
+        What to read.
+
+    Attributes
+    ----------
+    file
+        The file that is being read.
+    """
+
+    def __init__(self, options: Options) -> None:
+        """Build it; there is no event yet."""
+        self.file = ""
+        self._options = options
+        self._labels = {name: _Labels(name, options.ipv6_prefix) for name in options.sources}
+        self._kept: list[_Rows] = []
+        self._skipped = 0
+        self._bad_lines = BadLines()
+
+    def add(self, batch: Batch) -> None:
+        """Keep what becomes events.
+
+        Raises ValueError for a row without an identifier and for a bad line, if so told.
+        """
+        bad = list(batch.bad)
+        parts = [self._rows(table, bad) for table in batch.tables if len(table.lines)]
+        for each in sorted(bad):
+            self.add_bad(*each)
+        if parts:
+            self._kept.append(_in_order(parts)._replace(lines=_NONE))
+
+    def add_bad(self, line: int, text: str, reason: str) -> None:
+        """Count a line that cannot be read, or raise ValueError if so told."""
+        if self._options.on_bad == "raise":
+            raise ValueError(f"{self.file}, line {line} cannot be read: {reason}: {text[:200]!r}")
+        self._bad_lines += BadLines([BadLine(self.file, line, text)])
+
+    def events(self) -> Events:
+        """Return what has been gathered."""
+        rows = _joined(self._kept, len(self._labels))
+        self._kept = []
+        columns = [
+            Column(name, codes, named(name, list(labels.numbers)))
+            for (name, labels), codes in zip(self._labels.items(), rows.codes, strict=True)
+        ]
+        return Events._of(
+            rows.times, columns, self._costs_kept(rows), skipped=self._skipped, bad_lines=self._bad_lines
+        )
+
+    def _costs_kept(self, rows: _Rows) -> npt.NDArray[np.int64]:
+        cost = self._options.cost
+        return (
+            rows.costs
+            if isinstance(cost, str)
+            else np.broadcast_to(np.int64(min(cost, MOST)), len(rows.times))
+        )
+
+    def _rows(self, table: Table, bad: list[Bad]) -> _Rows:
+        """Return the rows of a table that become events; append those that cannot be read to ``bad``."""
+        options, columns = self._options, table.columns
+        times = log_times(given_column(columns[options.time], "time"), options.unit)
+        costs = _costs(columns, options)
+        codes = [self._labels[name].codes_of(columns[source]) for name, source in options.sources.items()]
+        reasons = {f"the column {options.time!r} holds no time": times == NO_TIME}
+        if isinstance(options.cost, str):
+            reasons[f"the column {options.cost!r} holds no whole number from 0"] = costs < 0
+        for source, each in zip(options.sources.values(), codes, strict=True):
+            reasons[f"the column {source!r} holds what cannot be an identifier"] = each == REFUSED
+        valid = ~np.logical_or.reduce(list(reasons.values()))
+        bad += [_bad(table, row, reasons) for row in np.flatnonzero(~valid).tolist()]
+        if options.where is not None:
+            valid = rows_where(options.where, columns, options.time, times, valid)
+        kept = self._with_identifiers(table, codes, valid)
+        picked = costs[kept] if isinstance(options.cost, str) else costs
+        return _Rows(table.lines[kept], times[kept], tuple(each[kept] for each in codes), picked)
+
+    def _with_identifiers(
+        self, table: Table, codes: list[Codes], valid: npt.NDArray[np.bool_]
+    ) -> npt.NDArray[np.int64]:
+        """Return the rows that have an identifier, and count the others, or raise ValueError."""
+        none = valid & np.logical_and.reduce([each == MISSING for each in codes])
+        if none.any() and self._options.missing == "raise":
+            row = int(none.argmax())
+            raise ValueError(
+                f"{self.file}, line {table.lines[row]} has no {' or '.join(self._options.sources)}: "
+                f"missing='skip' leaves such lines out and counts them: {table.text_of(row)[:200]!r}"
+            )
+        self._skipped += int(none.sum())
+        return np.flatnonzero(valid & ~none)
+
+
+def _costs(columns: Any, options: Options) -> npt.NDArray[np.int64]:
+    """Return the cost of each row, -1 where it is none; nothing if all cost the same."""
+    if not isinstance(options.cost, str):
+        return _NONE
+    codes, labels = factorized(given_column(columns[options.cost], "cost"))
+    costs = [_cost(each) for each in labels]
+    absent = 0 if options.free_without_cost else -1
+    found: npt.NDArray[np.int64] = np.array([*costs, -1, absent], np.int64)[codes]
+    return found
+
+
+def _cost(label: str | bytes) -> int:
+    if not (label.isdigit() and label.isascii()):
+        return -1
+    digits = label.lstrip(b"0") if isinstance(label, bytes) else label.lstrip("0")
+    return min(int(digits or 0), MOST) if len(digits) <= _DIGITS_OF_MOST else MOST
+
+
+def _bad(table: Table, row: int, reasons: dict[str, npt.NDArray[np.bool_]]) -> Bad:
+    reason = next(text for text, rows in reasons.items() if rows[row])
+    return Bad(int(table.lines[row]), table.text_of(row), reason)
+
+
+def _in_order(parts: list[_Rows]) -> _Rows:
+    """Return the rows of several tables in the order of their lines."""
+    if len(parts) == 1:
+        return parts[0]
+    rows = _joined(parts, len(parts[0].codes))
+    order = np.argsort(rows.lines, kind="stable")
+    costs = rows.costs[order] if len(rows.costs) else rows.costs
+    return _Rows(rows.lines[order], rows.times[order], tuple(each[order] for each in rows.codes), costs)
+
+
+def _joined(parts: list[_Rows], width: int) -> _Rows:
+    if not parts:
+        return _Rows(_NONE, _NONE, (np.empty(0, np.int32),) * width, _NONE)
+    lines, times, codes, costs = zip(*parts, strict=True)
+    joined = tuple(map(np.concatenate, zip(*codes, strict=True)))
+    return _Rows(np.concatenate(lines), np.concatenate(times), joined, np.concatenate(costs))

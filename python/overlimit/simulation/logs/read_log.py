@@ -1,0 +1,179 @@
+"""Events from logs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any, Literal, TypeAlias
+
+from overlimit._arguments import shown
+from overlimit.http.addresses import checked_ipv6_prefix
+from overlimit.simulation.events import Events, Missing
+from overlimit.simulation.identifiers import checked_missing, checked_name
+from overlimit.simulation.logs.access_log import AccessLog
+from overlimit.simulation.logs.chunks import ChunkReader
+from overlimit.simulation.logs.condition import Where
+from overlimit.simulation.logs.csv_tables import CsvTables
+from overlimit.simulation.logs.files import Paths, files_of
+from overlimit.simulation.logs.gathering import Gatherer, Options
+from overlimit.simulation.logs.json_lines import JsonLines
+from overlimit.simulation.logs.parquet import Parquet
+from overlimit.simulation.logs.patterns import PatternFormat
+from overlimit.simulation.logs.progress import progress_of
+from overlimit.simulation.logs.table import Format, Wanted
+
+__all__ = ["read_log"]
+
+FormatLike: TypeAlias = Literal["combined", "common", "json", "csv", "parquet"] | re.Pattern[str]
+_FORMATS = "'combined', 'common', 'json', 'csv', 'parquet' or a compiled regular expression"
+_UNITS = (None, "s", "ms", "us", "ns")
+
+
+def read_log(
+    path: Paths,
+    format: FormatLike = "combined",
+    identifiers: str | Iterable[str] | Mapping[str, str] = ("ip",),
+    *,
+    time: str | None = None,
+    cost: int | str = 1,
+    where: Where | None = None,
+    unit: Literal["s", "ms", "us", "ns"] | None = None,
+    missing: Missing = "raise",
+    on_bad: Literal["count", "raise"] = "count",
+    ipv6_prefix: int = 64,
+    columns: Sequence[str] | None = None,
+    delimiter: str = ",",
+    progress: bool = False,
+) -> Events:
+    r"""Read events from logs, piece by piece: only what becomes events is kept in memory.
+
+    Parameters
+    ----------
+    path
+        A file, several, or a pattern such as ``"access.log*"``. Files whose names end in ``.gz``, ``.bz2``,
+        ``.xz`` and ``.zst`` are decompressed.
+    format
+        How they are written: ``"combined"`` and ``"common"`` as nginx and Apache do, ``"json"`` (an object a
+        line), ``"csv"``, ``"parquet"``, or a compiled regular expression that is searched in each line and
+        whose named groups are the columns.
+    identifiers
+        The columns that hold whose requests they are; or a dict from the names that identifiers get to the
+        columns, as ``{"ip": "remote_addr"}``.
+    time
+        The column of times; ``"time"`` by default. Times are numbers, ISO 8601 or as access logs have them,
+        ``10/Oct/2025:13:55:36 +0200``; without a zone they are UTC.
+    cost
+        What each event costs, or the column that says so.
+    where
+        Which rows to read: a function that gets a DataFrame of all columns, the time in UTC, and returns a
+        column of bools, or a text for ``DataFrame.eval``, such as ``"status != 404"``.
+    unit
+        What times that are numbers count, as for `Events`: seconds by default.
+    missing
+        What to do with rows that have none of the identifiers: ``"raise"`` a ValueError, or ``"skip"`` them.
+    on_bad
+        What to do with lines that cannot be read: ``"count"`` them, and keep the first ten in
+        ``events.bad_lines``, or ``"raise"`` a ValueError that names the file and the line.
+    ipv6_prefix
+        Addresses in the identifiers ``ip`` count as they do in a web application: IPv6 ones by their network
+        of this many bits. 128: each by itself.
+    columns
+        The names of the columns of a CSV file whose first row doesn't have them.
+    delimiter
+        What separates the fields of a CSV file.
+    progress
+        Whether to show a progress bar.
+
+    Returns
+    -------
+    Events
+        In the order of their times; ``order`` counts the rows that were kept. A compressed file that ends
+        early gives what could be read of it, and one bad line.
+
+    Raises
+    ------
+    ValueError
+        A column is not there, a row has no identifier, or an option has no such value.
+    FileNotFoundError
+        There is no such file.
+    ImportError
+        ``where`` and Parquet need pandas or pyarrow, ``.zst`` zstandard, ``progress`` tqdm; they come with
+        ``pip install 'overlimit[notebook]'``.
+
+    Notes
+    -----
+    The columns of ``combined`` are ``ip``, ``user``, ``time``, ``method``, ``path`` (with its query),
+    ``status``, ``bytes``, ``referer`` and ``agent``; ``common`` lacks the last two. ``-`` is none; as a cost,
+    it is 0. What follows the last field is ignored. Blank lines are.
+
+    For ``where``, a column of a CSV file that is neither a time, a cost nor an identifier holds numbers if
+    the first rows of it do; other texts are NaN there then.
+    """
+    options = _options(identifiers, time, cost, where, unit, missing, on_bad, ipv6_prefix)
+    parser = _parser(format, columns, delimiter)
+    options = options._replace(time=time or parser.time, free_without_cost=parser.free_without_cost)
+    gatherer = Gatherer(options)
+    files = files_of(path)
+    with ExitStack() as stack:
+        advance = progress_of(files, progress, stack)
+        for file in files:
+            gatherer.file = str(file)
+            chunks = iter(ChunkReader(file, advance, gatherer.add_bad))
+            for batch in parser.batches(file, chunks, _wanted(options), advance):
+                gatherer.add(batch)
+    return gatherer.events()
+
+
+def _options(
+    identifiers: Any, time: Any, cost: Any, where: Any, unit: Any, missing: Any, on_bad: Any, ipv6_prefix: Any
+) -> Options:
+    """Check what can be checked before a file is read."""
+    checked_missing(missing)
+    if on_bad not in {"count", "raise"}:
+        raise ValueError(f"on_bad must be 'count' or 'raise', not {shown(on_bad)}")
+    if unit not in _UNITS:
+        raise ValueError(f"unit must be 's', 'ms', 'us' or 'ns', not {shown(unit)}")
+    if where is not None and not isinstance(where, str) and not callable(where):
+        raise TypeError(f"where must be a function or a text, such as 'status != 404', not {shown(where)}")
+    if isinstance(cost, bool) or not isinstance(cost, (int, str)):
+        raise TypeError(f"cost must be a whole number or the name of a column, not {shown(cost)}")
+    if isinstance(cost, int) and cost < 0:
+        raise ValueError(f"cost must be a whole number from 0, not {cost}")
+    sources = _sources(identifiers)
+    return Options(sources, time, cost, where, unit, missing, on_bad, checked_ipv6_prefix(ipv6_prefix), False)
+
+
+def _sources(identifiers: Any) -> dict[str, str]:
+    """Return from which column each identifier comes."""
+    if isinstance(identifiers, str):
+        identifiers = (identifiers,)
+    sources = dict(identifiers) if isinstance(identifiers, Mapping) else {each: each for each in identifiers}
+    if not sources:
+        raise ValueError("identifiers names no column: give at least one, as ('ip',)")
+    for name in sources:
+        checked_name(name)
+    return sources
+
+
+def _parser(format: FormatLike, columns: Sequence[str] | None, delimiter: str) -> Format:
+    if isinstance(format, re.Pattern):
+        return PatternFormat(format)
+    if columns is not None and format != "csv":
+        raise ValueError("columns= names the columns of a CSV file: leave it out for other formats")
+    makers: dict[str, Callable[[], Format]] = {
+        "combined": lambda: AccessLog(combined=True),
+        "common": lambda: AccessLog(combined=False),
+        "json": JsonLines,
+        "csv": lambda: CsvTables(columns, delimiter),
+        "parquet": Parquet,
+    }
+    if not isinstance(format, str) or format not in makers:
+        raise ValueError(f"format must be {_FORMATS}, not {shown(format)}")
+    return makers[format]()
+
+
+def _wanted(options: Options) -> Wanted:
+    needed = {options.time} | ({options.cost} if isinstance(options.cost, str) else set())
+    optional = frozenset(options.sources.values()) - needed
+    return Wanted(frozenset(needed) | optional, optional, options.where is not None)

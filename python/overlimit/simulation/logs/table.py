@@ -1,0 +1,93 @@
+"""What the formats make of a file: tables of texts and numbers, and the lines that could not be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from overlimit.simulation.logs.chunks import Chunk
+
+__all__ = ["Bad", "Batch", "Format", "Table", "Wanted", "missing_column"]
+
+
+class Bad(NamedTuple):
+    """A line that could not be read: its number from 1, its text, and why."""
+
+    line: int
+    text: str
+    reason: str
+
+
+class Table(NamedTuple):
+    """Rows of a log.
+
+    Parameters
+    ----------
+    columns
+        The columns that are wanted, as `given_column` reads them.
+    lines
+        The number of each row's line.
+    text_of
+        Returns the text of a row, to show it if its time turns out to be none.
+    """
+
+    columns: Mapping[str, Any]
+    lines: npt.NDArray[np.int64]
+    text_of: Callable[[int], str]
+
+
+class Batch(NamedTuple):
+    """Tables of neighbouring lines, which may be interleaved, and the bad lines among them."""
+
+    tables: list[Table]
+    bad: list[Bad]
+
+
+class Wanted(NamedTuple):
+    """The columns that are asked for.
+
+    Parameters
+    ----------
+    names
+        Those that become events.
+    optional
+        Those of them that a row may lack: identifiers.
+    all
+        The others are wanted too, for a condition.
+    """
+
+    names: frozenset[str]
+    optional: frozenset[str]
+    all: bool
+
+
+class Format(Protocol):
+    """How a log is written."""
+
+    @property
+    def time(self) -> str:
+        """The name of the column of times, unless the reader is told another."""
+
+    @property
+    def free_without_cost(self) -> bool:
+        """Whether a row whose cost is missing costs nothing; else it's a bad line."""
+
+    def batches(
+        self, path: Path, chunks: Iterator[Chunk], wanted: Wanted, advance: Callable[[int], object]
+    ) -> Iterator[Batch]:
+        """Yield what is in one file, in its order.
+
+        Raises ValueError if a column that is wanted isn't there.
+        """
+
+
+def missing_column(names: set[str], present: object, path: Path | None = None) -> ValueError:
+    """Return the error for columns that are not there."""
+    columns = f"column{'s' * (len(names) > 1)} {', '.join(map(repr, sorted(names)))}"
+    found = ", ".join(map(repr, present)) if isinstance(present, (list, tuple)) else str(present)
+    where = "" if path is None else f" in {path}"
+    return ValueError(f"there is no {columns}{where}; there are {found or 'none'}")

@@ -1,0 +1,25 @@
+"""Packages that come with the extra ``notebook``, imported where they are needed."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+__all__ = ["loaded", "required"]
+
+
+def required(package: str, purpose: str) -> Any:
+    """Return a module; if its package is missing, raise an ImportError that says how to install it."""
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        name = package.partition(".")[0]
+        raise ImportError(
+            f"{purpose} needs {name}: pip install 'overlimit[notebook]' installs it", name=name
+        ) from error
+
+
+def loaded(package: str) -> Any:
+    """Return a module that the program has imported already, or None: nobody else has objects of it."""
+    return sys.modules.get(package)

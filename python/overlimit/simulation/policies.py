@@ -1,0 +1,44 @@
+"""What a question is asked about: limits, and what goes over them."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from overlimit import Limiter
+from overlimit._arguments import shown
+from overlimit.limits import LimitsLike
+from overlimit.penalty import Penalty
+
+__all__ = ["PolicyLike", "limiter_of"]
+
+PolicyLike: TypeAlias = "LimitsLike | Limiter | tuple[LimitsLike, Penalty | None]"
+"""What questions take: what ``Limiter`` takes as limits, a Limiter, or ``(limits, penalty)``."""
+
+
+def limiter_of(policy: PolicyLike, penalty: Penalty | None = None) -> Limiter:
+    """Return a limiter of these limits, which is asked nothing.
+
+    Parameters
+    ----------
+    policy
+        Limits as ``Limiter`` takes them, a Limiter (its limits and penalty), or ``(limits, penalty)``.
+    penalty
+        A Penalty in place of the policy's own.
+
+    Raises
+    ------
+    InvalidLimit, TypeError
+        As ``Limiter`` does.
+    """
+    limits, own = _parts(policy)
+    if penalty is not None and not isinstance(penalty, Penalty):
+        raise TypeError(f"penalty must be a Penalty such as Penalty(60), or None, not {shown(penalty)}")
+    return Limiter(limits, penalty=penalty if penalty is not None else own)
+
+
+def _parts(policy: PolicyLike) -> tuple[LimitsLike, Penalty | None]:
+    if isinstance(policy, Limiter):
+        return list(policy.limits), policy.penalty
+    if isinstance(policy, tuple) and len(policy) == 2 and isinstance(policy[1], Penalty | None):
+        return policy  # type: ignore[return-value]
+    return policy, None  # what is wrong, Limiter says

@@ -1,0 +1,294 @@
+"""Replaying events: what limits would have answered to each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import numpy as np
+
+from overlimit import _core
+from overlimit._arguments import nearest, shown
+from overlimit.simulation.events import Events
+from overlimit.simulation.policies import PolicyLike, limiter_of
+from overlimit.simulation.progress import Progress, progress_bar
+from overlimit.simulation.tables import by_identifier, by_time, frame_of, places_of, summary
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    import pandas as pd
+
+    from overlimit import Limiter, Penalty
+    from overlimit.limits import Limit
+    from overlimit.limits.quantities import Seconds
+
+__all__ = ["Replay", "replay"]
+
+_TYPES: Final = {
+    "allowed": np.bool_,
+    "status": np.uint8,
+    "remaining": np.int64,
+    "retry_after": np.float64,
+    "reset_after": np.float64,
+    "delay": np.float64,
+    "limit": np.int16,
+    "identifier": np.int16,
+}
+
+_MOST_IDENTIFIERS = 16
+_MOST_CELLS = 65_536
+_SECONDS_PER_STEP = 0.05
+
+
+class Replay:
+    """What limits would have answered to events: columns of one row per event, in the order given.
+
+    Attributes
+    ----------
+    allowed : numpy.ndarray of bool
+        Whether the event passed.
+    status : numpy.ndarray of uint8
+        Why, as a place in ``Replay.STATUSES``.
+    remaining : numpy.ndarray of int64
+        Cost units that the binding limit still grants after the event.
+    retry_after, reset_after, delay : numpy.ndarray of float64
+        Seconds, as of a Decision; infinity for never.
+    limit, identifier : numpy.ndarray of int16
+        Which of ``limits`` binds, and which column of the event's identifiers.
+    events : Events
+        The events that were replayed.
+    limits : tuple of Limit
+        The limits, in the order given.
+    penalty : Penalty or None
+        What happened to identifiers that went over a limit.
+
+    A column that was not computed raises AttributeError.
+    """
+
+    STATUSES: ClassVar[tuple[str, ...]] = ("ok", "over", "locked", "never")
+    """What the codes of ``status`` stand for."""
+
+    def __init__(self, events: Events, limiter: Limiter, columns: dict[str, npt.NDArray[Any]]) -> None:
+        """Keep the answers; ``replay`` makes them."""
+        self.events = events
+        self._limiter = limiter
+        self._columns = columns
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        """The limits, in the order given."""
+        return self._limiter.limits
+
+    @property
+    def penalty(self) -> Penalty | None:
+        """What happened to identifiers that went over a limit."""
+        return self._limiter.penalty
+
+    @property
+    def refused(self) -> int:
+        """How many events were refused."""
+        return len(self) - int(np.count_nonzero(self._columns["allowed"]))
+
+    @property
+    def refused_share(self) -> float:
+        """The share of events that were refused, from 0 to 1; 0 without events."""
+        return self.refused / len(self) if len(self) else 0.0
+
+    def summary(self) -> pd.DataFrame:
+        """Return what each limit did, a row per limit, and a row ``"lock"`` where there is a penalty.
+
+        Its columns are ``refused`` (events), ``refused_alone`` (of these, events that nothing else refused),
+        ``least_left`` (the smallest ``remaining`` of an identifier that was not locked, as a share of the
+        most that the limit can grant) and ``longest_retry_after`` (seconds, over all its refusals). Replays
+        the events once more. Raises ImportError without pandas.
+        """
+        core = core_replay(self.events, self._limiter)
+        core.start_tallies()
+        run(core, self.events, {})
+        return summary(self, core.tallies())
+
+    def by_identifier(self, column: str | None = None, top: int | None = 20) -> pd.DataFrame:
+        """Return the identifiers that were refused most, in a table with a row each.
+
+        Parameters
+        ----------
+        column
+            Which column of identifiers; by default the first that an event has.
+        top
+            How many at most; None: all.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``sent``, ``passed``, ``refused`` (events) and ``longest_lock_out`` (seconds from a first refusal
+            to the next admission, or to the last event without one), by ``refused``, then ``sent``, falling.
+
+        Raises
+        ------
+        ValueError
+            There is no such column.
+        ImportError
+            pandas is missing.
+        """
+        return by_identifier(self, column, top)
+
+    def by_time(self, every: Seconds = 60, timezone: str = "UTC") -> pd.DataFrame:
+        """Return what was ``sent``, ``passed`` and ``refused`` in each stretch of ``every`` seconds.
+
+        The stretches are aligned to the epoch, and those without an event are there too; the index is their
+        starts in ``timezone``. Raises InvalidLimit for ``every`` out of range, ImportError without pandas.
+        """
+        return by_time(self, every, timezone)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the events in the order given, with the answers beside them.
+
+        ``status`` and ``limit`` are texts, and the identifier that binds is ``binding_identifier``. Raises
+        ImportError without pandas.
+        """
+        return frame_of(self, self._columns)
+
+    def __len__(self) -> int:
+        return len(self.events)
+
+    def __getattr__(self, name: str) -> npt.NDArray[Any]:
+        columns = self.__dict__.get("_columns", {})
+        if name in columns:
+            return columns[name]  # type: ignore[no-any-return]
+        if name in _TYPES:
+            raise AttributeError(
+                f"{name} was not computed: this replay has the columns {', '.join(columns)}; "
+                f"write replay(..., columns=({', '.join(map(repr, [*columns, name]))}))"
+            )
+        raise AttributeError(f"a Replay has no attribute {name!r}")
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self._columns]
+
+    def __repr__(self) -> str:
+        limits = "; ".join(map(str, self.limits))
+        refused = f"{self.refused:,} refused ({self.refused_share:.2%})"
+        return f"<Replay of {len(self):,} events under {limits}: {refused}>"
+
+
+def replay(
+    events: Events,
+    limits: PolicyLike,
+    *,
+    penalty: Penalty | None = None,
+    columns: Sequence[str] = tuple(_TYPES),
+    progress: bool | None = None,
+) -> Replay:
+    """Return what limits would have answered to events, each at its own time.
+
+    The answers are those of ``Limiter(limits, penalty=penalty).hit(...)`` with a ManualClock set to the time
+    of each event, on a memory store without bounds.
+
+    Parameters
+    ----------
+    events
+        What happened.
+    limits
+        Limits as ``Limiter`` takes them, a Limiter (its limits and penalty), or ``(limits, penalty)``.
+    penalty
+        A Penalty in place of the policy's own.
+    columns
+        Which columns to compute; ``allowed`` always is. Fewer take less time and memory.
+    progress
+        Whether to show a bar (tqdm).
+
+    Returns
+    -------
+    Replay
+        The answers, in the order in which the events were given.
+
+    Raises
+    ------
+    InvalidLimit, TypeError
+        As ``Limiter`` does, for wrong limits.
+    ValueError
+        For a column that does not exist, or an event that is too large for one call: it names the row.
+    """
+    check_events(events)
+    limiter = limiter_of(limits, penalty)
+    answers = _empty_columns(columns, len(events))
+    core = core_replay(events, limiter)
+    with progress_bar(len(events), shown=progress) as bar:
+        run(core, events, answers, bar)
+    return Replay(events, limiter, answers)
+
+
+def check_events(events: object) -> None:
+    """Raise TypeError unless they are Events."""
+    if not isinstance(events, Events):
+        raise TypeError(f"events must be Events, such as Events(times, identifiers), not {shown(events)}")
+
+
+def allowed_in_time(
+    events: Events, limiter: Limiter, progress: Progress | None = None
+) -> npt.NDArray[np.bool_]:
+    """Return whether each event would have passed, in the order of times."""
+    answers = _empty_columns(("allowed",), len(events))
+    run(core_replay(events, limiter), events, answers, progress, in_order_given=False)
+    return answers["allowed"]
+
+
+def core_replay(events: Events, limiter: Limiter) -> _core.Replay:
+    """Return a replay of the core that has not begun; raise ValueError for an event too large for a call."""
+    core = _core.Replay(limiter, [len(column.labels) for column in events._columns])
+    most = min(_MOST_IDENTIFIERS, _MOST_CELLS // max(1, core.max_cells))
+    if len(events._columns) <= most:
+        return core
+    counts = np.sum([column.codes >= 0 for column in events._columns], axis=0)
+    if np.any(too_large := counts > most):
+        rows = np.flatnonzero(too_large)
+        first = rows[events.order[rows].argmin()]
+        raise ValueError(
+            f"row {int(events.order[first])} names {counts[first]} identifiers, and a call under "
+            f"these limits names at most {most}: use fewer columns, a coarser precision or smaller logs"
+        )
+    return core
+
+
+def run(
+    core: _core.Replay,
+    events: Events,
+    answers: dict[str, npt.NDArray[Any]],
+    progress: Progress | None = None,
+    *,
+    in_order_given: bool = True,
+) -> None:
+    """Replay all events, in steps that are short enough for Ctrl-C between them."""
+    codes = [np.ascontiguousarray(column.codes) for column in events._columns]
+    times, costs = np.ascontiguousarray(events.times), np.ascontiguousarray(events.costs)
+    places = None if events._order is None or not in_order_given else places_of(events)
+    writable = {
+        name: column.view(np.uint8) if name == "allowed" else column for name, column in answers.items()
+    }
+    for first, last in _steps(len(events)):
+        core.run(times, codes, costs, places, writable, first, last)
+        if progress is not None:
+            progress.advance(last - first)
+
+
+def _steps(count: int) -> Iterator[tuple[int, int]]:
+    """Cut the events into steps that take about so long each."""
+    first, size = 0, 1024
+    while first < count:
+        last = min(count, first + size)
+        before = time.perf_counter()
+        yield first, last
+        took = time.perf_counter() - before
+        size = int(size * min(4.0, max(0.25, _SECONDS_PER_STEP / max(took, 1e-9)))) or 1
+        first = last
+
+
+def _empty_columns(names: Sequence[str], rows: int) -> dict[str, npt.NDArray[Any]]:
+    names = (names,) if isinstance(names, str) else tuple(names)
+    for name in names:
+        if name not in _TYPES:
+            like = nearest(str(name), _TYPES)
+            instead = f"; did you mean {like!r}?" if like else ""
+            raise ValueError(f"columns must be of {', '.join(_TYPES)}, not {shown(name)}{instead}")
+    return {name: np.empty(rows, kind) for name, kind in _TYPES.items() if name == "allowed" or name in names}

@@ -1,0 +1,192 @@
+"""Suggesting a limit: the smallest that refuses no more than is bearable."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
+
+from overlimit._arguments import shown
+from overlimit.simulation.effect_tables import percent
+from overlimit.simulation.effects import Trial
+from overlimit.simulation.events import Events
+from overlimit.simulation.optional import required
+from overlimit.simulation.policies import PolicyLike
+from overlimit.simulation.progress import progress_bar
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Suggestion", "suggest"]
+
+Of: TypeAlias = Literal["identifiers", "events"]
+
+
+class _Shares(NamedTuple):
+    refused_events: float
+    refused_identifiers: float
+
+
+class Suggestion:
+    """The smallest value whose policy refuses no more than was asked for; ``suggest`` makes it.
+
+    Attributes
+    ----------
+    value : int or None
+        The value; None if even the largest refuses more.
+    share : float
+        The share that its policy refuses, from 0 to 1; without a value, that of the largest.
+    next_smaller : float or None
+        The share that the next smaller value refuses; None if that was not to be tried.
+    refuse_at_most, of : float, str
+        What was asked for: the share at most, of ``"identifiers"`` or ``"events"``.
+    between : tuple of int
+        Among which values it was looked for.
+    message : str
+        All of this in a sentence.
+    """
+
+    def __init__(
+        self, between: tuple[int, int], refuse_at_most: float, of: Of, tried: dict[int, _Shares]
+    ) -> None:
+        """Keep what was asked for and what was found; ``suggest`` works it out."""
+        self.between, self.refuse_at_most, self.of = between, refuse_at_most, of
+        self._tried = dict(sorted(tried.items()))
+        shares = {value: _share_of(tried, of) for value, tried in self._tried.items()}
+        self.value = next((value for value, share in shares.items() if share <= refuse_at_most), None)
+        self.share = shares[between[1] if self.value is None else self.value]
+        self.next_smaller = None if self.value is None else shares.get(self.value - 1)
+
+    @property
+    def message(self) -> str:
+        """What was found, in a sentence."""
+        target = f"at most {_as_percent(self.refuse_at_most)} of the {self.of}"
+        low, high = self.between
+        if self.value is None:
+            return (
+                f"no value from {low} to {high} refuses {target}: even {high} refuses {percent(self.share)}; "
+                "look higher, or refuse more"
+            )
+        found = f"{self.value} is the smallest value that refuses {target}: {percent(self.share)}"
+        if self.next_smaller is None:
+            return f"{found}; nothing below {low} was tried"
+        return f"{found}; {self.value - 1} would refuse {percent(self.next_smaller)}"
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return a row per value that was tried, in their order.
+
+        Its columns are the shares ``refused_events`` and ``refused_identifiers``. Raises ImportError without
+        pandas.
+        """
+        pandas = required("pandas", "Suggestion.to_pandas")
+        index = pandas.Index(list(self._tried), name="value")
+        frame: pd.DataFrame = pandas.DataFrame(list(self._tried.values()), index=index)
+        return frame
+
+    def __repr__(self) -> str:
+        return f"<Suggestion: {self.message}>"
+
+
+def suggest(
+    events: Events,
+    make: Callable[[int], PolicyLike],
+    between: tuple[int, int],
+    refuse_at_most: float = 0.001,
+    of: Of = "identifiers",
+    *,
+    progress: bool | None = None,
+) -> Suggestion:
+    """Return the smallest whole value whose policy would have refused no more than a share.
+
+    It is found by halving: policies of larger values must refuse no more than those of smaller ones.
+
+    Parameters
+    ----------
+    events
+        What happened.
+    make
+        Returns the policy of a value, such as ``lambda limit: f"{limit}/minute"``: limits as ``Limiter``
+        takes them, a Limiter, or ``(limits, penalty)``.
+    between
+        The smallest and the largest value to try.
+    refuse_at_most
+        The share that may be refused, from 0 to 1.
+    of
+        Whether it is a share of ``"identifiers"`` (those of which any event is refused; an event counts for
+        the first identifier that it has) or of ``"events"``.
+    progress
+        Whether to show a bar (tqdm).
+
+    Returns
+    -------
+    Suggestion
+        The value, what it refuses, and what the next smaller one would refuse. If even the largest refuses
+        more, it has no value, and its message says so.
+
+    Raises
+    ------
+    InvalidLimit, TypeError
+        As ``Limiter`` does, for wrong limits.
+    ValueError
+        An argument is out of range, or an event is too large for one call.
+    """
+    if not callable(make):
+        raise TypeError(f'make must be a function such as lambda n: f"{{n}}/minute", not {shown(make)}')
+    low, high = _checked_between(between)
+    _check_share(refuse_at_most, of)
+    tried: dict[int, _Shares] = {}
+    with progress_bar(_rounds(low, high) * len(events), shown=progress) as bar:
+        trial = Trial(events, bar)
+
+        def suffices(value: int) -> bool:
+            tried[value] = _Shares(*trial.shares(trial.allowed(make(value))))
+            return _share_of(tried[value], of) <= refuse_at_most
+
+        _halve(low, high, suffices)
+    return Suggestion((low, high), refuse_at_most, of, tried)
+
+
+def _as_percent(share: float) -> str:
+    return f"{100 * share:.6g}%"
+
+
+def _halve(low: int, high: int, suffices: Callable[[int], bool]) -> None:
+    """Ask about values until the smallest that suffices and the next smaller one were asked about."""
+    if not suffices(high):
+        return
+    below = low - 1
+    while high - below > 1:
+        middle = (below + high) // 2
+        if suffices(middle):
+            high = middle
+        else:
+            below = middle
+
+
+def _rounds(low: int, high: int) -> int:
+    return 1 + (high - low).bit_length()
+
+
+def _share_of(shares: _Shares, of: Of) -> float:
+    return shares.refused_events if of == "events" else shares.refused_identifiers
+
+
+def _checked_between(between: object) -> tuple[int, int]:
+    rule = "between must be the smallest and the largest whole number to try, such as (1, 1000)"
+    if not isinstance(between, (tuple, list)) or len(between) != 2:
+        raise TypeError(f"{rule}, not {shown(between)}")
+    if any(isinstance(end, bool) or not hasattr(end, "__index__") for end in between):
+        raise TypeError(f"{rule}, not {shown(between)}")
+    low, high = (end.__index__() for end in between)
+    if low > high:
+        raise ValueError(f"{rule}, not {shown(between)}")
+    return low, high
+
+
+def _check_share(refuse_at_most: object, of: object) -> None:
+    if isinstance(refuse_at_most, bool) or not isinstance(refuse_at_most, (int, float)):
+        raise TypeError(f"refuse_at_most must be a number from 0 to 1, not {shown(refuse_at_most)}")
+    if math.isnan(refuse_at_most) or not 0 <= refuse_at_most <= 1:
+        raise ValueError(f"refuse_at_most must be a share from 0 to 1, not {shown(refuse_at_most)}")
+    if of not in get_args(Of):
+        raise ValueError(f'of must be "identifiers" or "events", not {shown(of)}')

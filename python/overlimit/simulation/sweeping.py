@@ -1,0 +1,95 @@
+"""Sweeping over a number of a policy: what each value refuses, and what it lets through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from overlimit._arguments import shown
+from overlimit.simulation.effect_tables import effects_frame, effects_text
+from overlimit.simulation.effects import Effect, Trial
+from overlimit.simulation.events import Events
+from overlimit.simulation.policies import PolicyLike, limiter_of
+from overlimit.simulation.progress import progress_bar
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Sweep", "sweep"]
+
+
+class Sweep:
+    """What the same events would have met for each value of a number; ``sweep`` makes it.
+
+    Attributes
+    ----------
+    events : Events
+        What the policies were asked about.
+    effects : dict of value to Effect
+        What the policy of each value did, in the order given.
+    """
+
+    def __init__(self, events: Events, effects: Mapping[Any, Effect]) -> None:
+        """Keep the figures; ``sweep`` works them out."""
+        self.events = events
+        self.effects = dict(effects)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return a row per value.
+
+        Its columns are those of an `Effect`, and ``refused_events[label]`` for each label of the events.
+        Raises ImportError without pandas.
+        """
+        return effects_frame(self.effects, "value", "Sweep.to_pandas")
+
+    def __repr__(self) -> str:
+        count = len(self.effects)
+        title = f"{count} value{'s' * (count > 1)}, asked about {len(self.events):,} events:"
+        return effects_text(self.effects, title, "value")
+
+
+def sweep(
+    events: Events, make: Callable[[Any], PolicyLike], grid: Iterable[Any], *, progress: bool | None = None
+) -> Sweep:
+    """Return what policies that differ in a number would have done to the same events.
+
+    Parameters
+    ----------
+    events
+        What happened.
+    make
+        Returns the policy of a value, such as ``lambda limit: f"{limit}/minute"``: limits as ``Limiter``
+        takes them, a Limiter, or ``(limits, penalty)``.
+    grid
+        The values, such as ``range(10, 200, 10)``; one that comes twice counts once.
+    progress
+        Whether to show a bar (tqdm).
+
+    Returns
+    -------
+    Sweep
+        A table with a row per value.
+
+    Raises
+    ------
+    InvalidLimit, TypeError
+        As ``Limiter`` does, for wrong limits.
+    ValueError
+        There is no value, or an event is too large for one call.
+    """
+    if not callable(make):
+        raise TypeError(f'make must be a function such as lambda n: f"{{n}}/minute", not {shown(make)}')
+    limiters = {value: limiter_of(make(value)) for value in map(_plain, grid)}
+    if not limiters:
+        raise ValueError("grid must have a value at least, such as range(10, 200, 10)")
+    with progress_bar(len(limiters) * len(events), shown=progress) as bar:
+        trial = Trial(events, bar)
+        effects = {value: trial.effect(trial.allowed(limiter)) for value, limiter in limiters.items()}
+    return Sweep(events, effects)
+
+
+def _plain(value: Any) -> Any:
+    """Return a number of numpy as one of Python, as limits take it."""
+    import numpy as np
+
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,131 @@
+"""The tables of a replay: pandas DataFrames with one row per limit, identifier or time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from overlimit.limits.quantities import Seconds, micros
+from overlimit.simulation.measures import lock_outs
+from overlimit.simulation.optional import required
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from overlimit.simulation.events import Events
+    from overlimit.simulation.replaying import Replay
+
+__all__ = ["allowed_in_order", "by_identifier", "by_time", "codes_of", "frame_of", "places_of", "summary"]
+
+Tally = tuple[int, int, int, int, float]
+
+
+def places_of(events: Events) -> npt.NDArray[np.int64]:
+    """Return which row each event, in the order of times, has among all in the order given."""
+    places = np.empty(len(events), np.int64)
+    places[np.argsort(events.order, kind="stable")] = np.arange(len(events))
+    return places
+
+
+def allowed_in_order(replay: Replay) -> npt.NDArray[np.bool_]:
+    """Return whether each event passed, in the order of times."""
+    return replay.allowed if replay.events._order is None else replay.allowed[places_of(replay.events)]
+
+
+def frame_of(replay: Replay, answers: dict[str, npt.NDArray[Any]]) -> pd.DataFrame:
+    """Return the events in the order given, with the answers beside them."""
+    pandas = required("pandas", "Replay.to_pandas")
+    in_order_given = np.argsort(places_of(replay.events))
+    frame: pd.DataFrame = replay.events.to_pandas().iloc[in_order_given].reset_index(drop=True)
+    columns: dict[str, Any] = dict(answers)
+    if "status" in columns:
+        columns["status"] = pandas.Categorical.from_codes(columns["status"], replay.STATUSES)
+    if "limit" in columns:
+        limits = [f"{k}: {limit}" for k, limit in enumerate(replay.limits)]
+        columns["limit"] = pandas.Categorical.from_codes(columns["limit"], limits)
+    if "identifier" in columns:
+        every = np.stack([column.values() for column in replay.events._columns])[:, in_order_given]
+        columns["binding_identifier"] = every[columns.pop("identifier"), np.arange(len(frame))]
+    return frame.assign(**columns)
+
+
+def summary(replay: Replay, tallies: list[Tally]) -> pd.DataFrame:
+    """Return one row per limit, and one for locks where there is a penalty."""
+    pandas = required("pandas", "Replay.summary")
+    names = [*map(str, replay.limits)] + (["lock"] if replay.penalty is not None else [])
+    rows = [
+        (refused, alone, _least_left(least_left, most), longest if refused else np.nan)
+        for refused, alone, least_left, most, longest in tallies[: len(names)]
+    ]
+    columns = ["refused", "refused_alone", "least_left", "longest_retry_after"]
+    table: pd.DataFrame = pandas.DataFrame(rows, index=pandas.Index(names, name="limit"), columns=columns)
+    return table
+
+
+def _least_left(least_left: int, most: int) -> float:
+    return min(1.0, least_left / most) if most else np.nan
+
+
+def by_identifier(replay: Replay, column: str | None, top: int | None) -> pd.DataFrame:
+    """Return the identifiers that were refused most: sent, passed, refused, longest lock-out in seconds."""
+    pandas = required("pandas", "Replay.by_identifier")
+    codes, labels = codes_of(replay.events, column)
+    present = codes >= 0
+    allowed = allowed_in_order(replay)
+    codes, times, allowed = codes[present], replay.events.times[present], allowed[present]
+    sent = np.bincount(codes, minlength=len(labels))
+    passed = np.bincount(codes[allowed], minlength=len(labels))
+    frame: pd.DataFrame = pandas.DataFrame(
+        {
+            "sent": sent,
+            "passed": passed,
+            "refused": sent - passed,
+            "longest_lock_out": lock_outs(codes, times, allowed, len(labels)) / 1e6,
+        },
+        index=pandas.Index(labels, name="identifier"),
+    )
+    frame = frame[frame["sent"] > 0].sort_values(["refused", "sent"], ascending=False, kind="stable")
+    return frame if top is None else frame.head(top)
+
+
+def codes_of(events: Events, column: str | None) -> tuple[npt.NDArray[np.int32], npt.NDArray[Any]]:
+    """Return each event's place in an array of identifiers, by a column or the first that it has."""
+    if column is not None:
+        found = events._column(column)
+        return found.codes, found.labels
+    codes = np.full(len(events), -1, np.int32)
+    labels: list[npt.NDArray[Any]] = []
+    for each in events._columns:
+        fresh = (codes < 0) & (each.codes >= 0)
+        codes[fresh] = each.codes[fresh] + sum(map(len, labels))
+        labels.append(each.labels)
+    return codes, np.concatenate(labels)
+
+
+def by_time(replay: Replay, every: Seconds, timezone: str) -> pd.DataFrame:
+    """Return what was sent, passed and refused in each bucket of time, empty ones included."""
+    required("pandas", "Replay.by_time")
+    width = micros(every, "every")
+    times = replay.events.times
+    if len(times) == 0:
+        return _of_buckets(np.empty(0, np.int64), np.empty((0, 2), np.int64), timezone)
+    first = int(times[0]) // width
+    places = times // width - first
+    allowed = allowed_in_order(replay)
+    count = int(places[-1]) + 1
+    sent = np.bincount(places, minlength=count)
+    passed = np.bincount(places[allowed], minlength=count)
+    starts = (np.arange(count) + first) * width
+    return _of_buckets(starts, np.column_stack([sent, passed]), timezone)
+
+
+def _of_buckets(starts: npt.NDArray[np.int64], counts: npt.NDArray[Any], timezone: str) -> pd.DataFrame:
+    import pandas as pd
+
+    index = (
+        pd.DatetimeIndex(starts.astype("datetime64[us]"), name="time").tz_localize("UTC").tz_convert(timezone)
+    )
+    sent, passed = counts[:, 0], counts[:, 1]
+    return pd.DataFrame({"sent": sent, "passed": passed, "refused": sent - passed}, index=index)

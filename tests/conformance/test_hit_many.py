@@ -1,0 +1,216 @@
+"""Many calls at once: each is decided as a hit by itself, and nothing is charged for a wrong argument."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from overlimit import Limiter, Penalty, SlidingLog
+from overlimit.decisions import Decisions
+
+from .all_algorithms import CALENDAR, in_debt, of_each_algorithm
+from .answers import answer_of
+
+LIMITS = [*of_each_algorithm(3, 10).values(), *CALENDAR.values(), *in_debt(3, 5, 10).values()]
+COLUMNS = ("allowed", "status", "remaining", "retry_after", "reset_after", "delay", "limit", "identifier")
+
+
+def fields(limiter, row, decision):
+    """Return what the columns say of a decision."""
+    given = list(row) if isinstance(row, (tuple, list)) else [row]
+    return (
+        decision.allowed,
+        Decisions.STATUSES.index(decision.status),
+        decision.remaining,
+        decision.retry_after,
+        decision.reset_after,
+        decision.delay,
+        limiter.limits.index(decision.limit),
+        given.index(decision.identifier),
+    )
+
+
+def said(decision):
+    """Return every field of a Decision but the policy's name."""
+    answer = answer_of(decision)
+    return answer | {"details": [{**row, "policy": None} for row in answer["details"]]}
+
+
+def rows_of(decisions):
+    return list(zip(*(getattr(decisions, name).tolist() for name in COLUMNS), strict=True))
+
+
+@pytest.fixture
+def pair(build):
+    """Return two limiters with counts of their own."""
+
+    def make(limits, **options):
+        return tuple(build(limits, name=name, **options) for name in ("many", "loop"))
+
+    return make
+
+
+def any_rows(random_, count):
+    names = ["a", b"b", "ä", "\ud800", "x" * 300]
+    return [
+        random_.choice(names)
+        if random_.random() < 0.7
+        else random_.choice([tuple, list])(random_.choices(names, k=random_.randint(1, 4)))
+        for _ in range(count)
+    ]
+
+
+class TestEachRow:
+    @pytest.mark.parametrize("penalty", [None, Penalty([1, 5], extend=True)], ids=["plain", "penalty"])
+    def test_is_decided_as_a_hit_by_itself_whatever_the_limits(self, pair, clock, penalty):
+        random_ = random.Random(7)
+        for _ in range(20):
+            limits = random_.sample(LIMITS, random_.randint(1, 3))
+            many, loop = pair(limits, penalty=penalty)
+            many.reset_all()
+            loop.reset_all()
+            for _ in range(4):
+                clock.advance(random_.choice([0, 0.3, 2, 11]))
+                rows = any_rows(random_, random_.randint(0, 80))
+                costs = [random_.choice([0, 1, 1, 2, 3, 99]) for _ in rows]
+                decided = many.hit_many(rows, costs)
+                expected = []
+                for row, cost in zip(rows, costs, strict=True):
+                    each = loop.hit(*([row] if isinstance(row, (str, bytes)) else row), cost=cost)
+                    expected.append(each)
+                assert rows_of(decided) == [
+                    fields(loop, row, each) for row, each in zip(rows, expected, strict=True)
+                ]
+                assert [said(each) for each in decided] == [said(each) for each in expected]
+                assert decided.refused == sum(not each for each in expected)
+
+    def test_is_a_row_of_many_steps(self, pair):
+        many, loop = pair("7/minute")
+        rows = [f"user:{k % 900}" for k in range(5000)]
+        assert rows_of(many.hit_many(rows)) == [fields(loop, row, loop.hit(row)) for row in rows]
+
+    def test_may_come_in_any_kind_of_column(self, build):
+        limiter = build("100/minute")
+        columns = [
+            ["a", "b"],
+            ("a", "b"),
+            np.array(["a", "b"]),
+            np.array([b"a", b"b"]),
+            pd.Series(["a", "b"]),
+            pd.Categorical(["a", "b"]),
+            pa.array(["a", "b"]),
+            (name for name in "ab"),
+            np.array([["a", "b"], ["b", "a"]]),
+        ]
+        for count, column in enumerate(columns, 1):
+            decided = limiter.hit_many(column, np.array([1, 1]))
+            assert decided.remaining.tolist()[0] == 100 - count
+        assert limiter.hit_many(["c"], np.int64(3)).remaining.tolist() == [97]
+
+    def test_charges_a_repeated_identifier_once_and_shows_the_place_it_was_given(self, build):
+        limiter = build("3/minute")
+        limiter.hit("b", cost=2)
+        decided = limiter.hit_many([("a", "a", "b"), ["b", "b"]])
+        assert decided.identifier.tolist() == [2, 0]
+        assert decided.allowed.tolist() == [True, False]
+        assert limiter.peek("a", cost=0).remaining == 2
+
+    def test_can_never_pass_with_a_cost_beyond_all_numbers(self, build):
+        decided = build("3/minute").hit_many(["a", "a"], [10**30, 1])
+        assert decided.status.tolist() == [3, 0]
+        assert decided[0].cost == 10**30
+        assert decided.retry_after[0] == math.inf
+
+
+class TestPeekMany:
+    def test_says_what_hits_would_answer_and_charges_nothing(self, pair):
+        many, loop = pair("3/minute", penalty=Penalty(5))
+        for limiter in (many, loop):
+            limiter.hit_many(["a", "a", "b"])
+        rows = ["a", "a", "b", ("a", "b"), "c"]
+        seen = many.peek_many(rows, 2)
+        assert [said(each) for each in seen] == [
+            said(loop.peek(*([row] if isinstance(row, str) else row), cost=2)) for row in rows
+        ]
+        assert said(many.peek("a", "b", cost=0)) == said(loop.peek("a", "b", cost=0))
+
+
+class TestADecision:
+    def test_is_the_same_object_each_time_and_refundable_once(self, build):
+        limiter = build("10/minute")
+        decided = limiter.hit_many(["a", ("a", "b"), "a"], [1, 2, 3])
+        assert decided[1] is decided[-2]
+        for _ in range(2):
+            limiter.refund(decided[1])
+        assert limiter.peek("a", cost=0).remaining == 6
+        assert limiter.peek("b", cost=0).remaining == 10
+        assert [each.cost for each in decided] == [1, 2, 3]
+
+    def test_is_told_to_on_decision_in_order_and_not_of_peeks(self, build):
+        told = []
+        limiter = build("2/minute", on_decision=told.append)
+        decided = limiter.hit_many(["a", "b", "a", "a"])
+        limiter.peek_many(["a"])
+        assert told == list(decided)
+        assert [each.allowed for each in told] == [True, True, True, False]
+
+    def test_is_found_by_a_number_only(self, build):
+        decided = build("2/minute").hit_many(["a", "b"])
+        for wrong, error in ((2, IndexError), (-3, IndexError), (True, TypeError), ("a", TypeError)):
+            with pytest.raises(error):
+                decided[wrong]
+
+    def test_is_counted_in_stats_and_in_the_text(self, build):
+        limiter = build("2/minute")
+        decided = limiter.hit_many(["a"] * 5)
+        assert limiter.stats()["calls"] == 5
+        assert repr(decided) == "<5 Decisions under 2 per 1 minute: 2 ok, 3 over>"
+        assert repr(limiter.hit_many([])) == "<0 Decisions under 2 per 1 minute: none>"
+        assert limiter.hit_many([]).allowed.tolist() == []
+
+
+class TestAWrongArgument:
+    @pytest.mark.parametrize(
+        ("arguments", "error", "message"),
+        [
+            (("a",), TypeError, "must be a list or an array"),
+            ((b"ab",), TypeError, "must be a list or an array"),
+            (({"a": 1},), TypeError, "must be a list or an array"),
+            ((7,), TypeError, "must be a list or an array"),
+            ((["a", ""],), ValueError, "identifiers: row 1: .*must not be empty"),
+            ((["a", 7],), TypeError, "identifiers: row 1: .*str or bytes"),
+            ((["a", None],), TypeError, "identifiers: row 1: "),
+            ((["a", ()],), ValueError, "identifiers: row 1: .*at least one"),
+            ((["a", [f"{k}" for k in range(17)]],), ValueError, "identifiers: row 1: .*at most 16"),
+            ((["a", "b"], [1]), ValueError, "cost has 1 rows, and identifiers has 2"),
+            ((["a", "b"], [1, -1]), ValueError, "cost: row 1: .*from 0"),
+            ((["a", "b"], [1, 0.5]), TypeError, "cost: row 1: "),
+            ((["a", "b"], [1, True]), TypeError, "cost: row 1: "),
+            ((["a"], 1.5), TypeError, "whole number"),
+            ((["a"], -1), ValueError, "from 0"),
+            ((["a"], "1"), TypeError, "cost must be a list"),
+        ],
+        ids=range(16),
+    )
+    def test_is_named_with_its_row_and_nothing_is_charged(self, build, arguments, error, message):
+        limiter = build("5/minute")
+        with pytest.raises(error, match=message):
+            limiter.hit_many(*arguments)
+        assert limiter.peek("a", cost=0).remaining == 5
+
+    def test_is_a_row_of_more_work_than_a_call_may_be(self, build):
+        limiter = build(SlidingLog(10_000, 60))
+        limiter.hit_many([tuple("abcdef")])
+        with pytest.raises(ValueError, match=r"row 1: .*65,536 blocks"):
+            limiter.hit_many(["a", tuple("abcdefg")])
+        assert limiter.peek("a", cost=0).remaining == 9999
+
+
+def test_all_rows_are_decided_at_one_instant_in_memory():
+    decided = Limiter("1000000/minute").hit_many(["a"] * 5000)
+    assert len({each.time for each in decided}) == 1

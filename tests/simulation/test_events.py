@@ -1,0 +1,233 @@
+"""Events against a model in plain Python, and the sharp corners of their columns."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from datetime import datetime, timezone
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from overlimit import Limiter, ManualClock
+from overlimit.simulation import Event, Events
+
+SECONDS = st.integers(0, 20)
+VALUES = st.sampled_from(
+    ["a", "b", b"a", "ä", "ä".encode(), "a\0", "", None, 7, "7", 7.0, math.nan, pd.NA, "\ud800"]
+)
+ROWS = st.lists(
+    st.tuples(SECONDS, VALUES, VALUES, st.integers(0, 5), st.sampled_from(["x", "y"])), max_size=30
+)
+
+
+def shown(value, name=None):
+    """Return an identifier as the model has it."""
+    if any(value is missing for missing in (None, pd.NA, math.nan)) or value in {"", b""}:
+        return None
+    text = value.decode() if isinstance(value, bytes) else str(int(value)) if value == 7 else value
+    return text if name is None else f"{name}:{text}"
+
+
+def modelled(rows):
+    """Return the events that rows give, in the order of their times, and the row of each."""
+    events = []
+    for row, (second, ip, user, cost, label) in enumerate(rows):
+        identifiers = tuple(each for each in (shown(ip, "ip"), shown(user, "user")) if each is not None)
+        if identifiers:
+            events.append((row, Event(float(second), identifiers, cost, label)))
+    return sorted(events, key=lambda each: each[1].time)
+
+
+def built(rows, **options):
+    times, ips, users, costs, labels = zip(*rows, strict=True) if rows else [()] * 5
+    columns = {"ip": list(ips), "user": np.array(users, object)}
+    return Events(times, columns, list(costs), labels=labels, missing="skip", **options)
+
+
+@given(ROWS)
+def test_events_are_what_the_model_says(rows):
+    events, model = built(rows), modelled(rows)
+    assert list(events) == [event for _, event in model]
+    assert events.order.tolist() == [row for row, _ in model]
+    assert events.skipped == len(rows) - len(model)
+    assert len(events) == len(model)
+    assert events.times.tolist() == [round(event.time * 1e6) for _, event in model]
+    assert events.costs.tolist() == [event.cost for _, event in model]
+    assert events.labels.tolist() == [event.label for _, event in model]
+    assert events.times.dtype == events.costs.dtype == np.int64
+
+
+@given(ROWS)
+def test_each_identifier_is_held_once(rows):
+    for column in built(rows)._columns:
+        assert column.codes.dtype == np.int32
+        assert len(set(column.labels.tolist())) == len(column.labels)
+        assert set(column.codes.tolist()) <= {-1, *range(len(column.labels))}
+
+
+@given(ROWS, st.slices(30), SECONDS, SECONDS)
+def test_parts_of_events(rows, part, start, end):
+    events, model = built(rows), [event for _, event in modelled(rows)]
+    if part.step is not None and part.step < 0:
+        with pytest.raises(ValueError, match="must not go back"):
+            events[part]
+    else:
+        assert list(events[part]) == model[part]
+        assert events[part].order.tolist() == events.order[part].tolist()
+    assert list(events.between(start, end)) == [event for event in model if start <= event.time < end]
+    assert list(events.between(end=end)) == [event for event in model if event.time < end]
+    assert list(events.between(start)) == [event for event in model if start <= event.time]
+    odd = events.costs % 2 == 1
+    assert list(events[odd]) == [event for event in model if event.cost % 2 == 1]
+
+
+@given(st.lists(ROWS, min_size=1, max_size=4))
+def test_concatenated_events_are_those_of_all_parts(parts):
+    events = Events.concat([built(rows) for rows in parts])
+    given_events = [event for rows in parts for _, event in modelled(rows)]
+    assert list(events) == sorted(given_events, key=lambda event: event.time)
+    assert [given_events[k] for k in events.order] == list(events)
+    assert events.skipped == sum(built(rows).skipped for rows in parts)
+    for column in events._columns:
+        assert len(set(column.labels.tolist())) == len(column.labels)
+
+
+@given(ROWS, st.fractions(0, 1), st.sampled_from(["ip", "user"]), st.integers(0, 3))
+def test_a_sample_keeps_whole_identifiers(rows, fraction, by, seed):
+    events = built(rows)
+    sample = events.sample(float(fraction), by=by, seed=seed)
+    of = [next((each for each in event.identifiers if each.startswith(by)), None) for event in events]
+    chosen = {each for event in sample for each in event.identifiers if each.startswith(by)}
+    assert list(sample) == [event for event, each in zip(events, of, strict=True) if each in chosen]
+    present = len({each for each in of if each})
+    assert len(chosen) >= min(1, fraction, present)
+    assert abs(len(chosen) - Fraction(float(fraction)) * present) <= (
+        1 if len(chosen) == 1 else Fraction(1, 2)
+    )
+    assert list(sample) == list(events.sample(float(fraction), by=by, seed=seed))
+
+
+def test_samples_with_other_seeds_differ_and_those_of_the_next_day_do_not():
+    names = [f"u{k}" for k in range(1000)]
+    events = Events(range(1000), names)
+    sample = set(events.sample(0.1).identifiers)
+    assert len(sample) == 100
+    assert 0 < len(sample & set(events.sample(0.1, seed=1).identifiers)) < 40
+    more = Events(range(1100), [*names, *(f"v{k}" for k in range(100))])
+    assert len(sample & set(more.sample(0.1).identifiers)) > 70
+
+
+def test_an_event_is_what_a_limiter_is_hit_with():
+    events = Events([5, 1], {"ip": ["a", b"b"], "user": [None, 7]}, [2, 3])
+    clock = ManualClock()
+    limiter = Limiter("10/minute", clock=clock)
+    for event in events:
+        clock.set(event.time)
+        assert limiter.hit(*event.identifiers, cost=event.cost)
+    assert limiter.peek("user:7", cost=0).remaining == 7
+    assert limiter.peek("ip:b", cost=0).remaining == 7
+    assert limiter.peek("ip:a", cost=0).remaining == 8
+
+
+def test_identifiers_as_decisions_show_them():
+    one = Events([2, 1], ["a", 5])
+    assert one.identifiers.tolist() == ["5", "a"]
+    several = Events([2, 1], {"ip": ["a", None], "user": ["", 1.0]})
+    assert {name: column.tolist() for name, column in several.identifiers.items()} == {
+        "ip": [None, "ip:a"],
+        "user": ["user:1", None],
+    }
+
+
+def test_single_events_and_wrong_choices():
+    events = Events([1, 2], ["a", "b"], labels=["x", None])
+    assert events[0] == events[-2] == events[np.int64(0)] == Event(1.0, ("a",), 1, "x")
+    assert events[1].label is None
+    for beyond in (2, -3):
+        with pytest.raises(IndexError, match="there are 2 events"):
+            events[beyond]
+    for wrong in ("a", True, [0, 1], np.array([0, 1]), 1.0):
+        with pytest.raises(TypeError, match="a number, a slice or an array of bools"):
+            events[wrong]
+    with pytest.raises(ValueError, match="array of 2 bools"):
+        events[np.array([True])]
+    with pytest.raises(ValueError, match="fraction must be from 0 to 1"):
+        events.sample(1.5)
+    with pytest.raises(ValueError, match="no column 'ip'"):
+        events.sample(0.5, by="ip")
+    with pytest.raises(ValueError, match="at least one"):
+        Events.concat([])
+    with pytest.raises(ValueError, match="other columns"):
+        Events.concat([events, Events([1], {"ip": ["a"]})])
+    with pytest.raises(TypeError, match="write cost="):
+        Events([1], ["a"], costs=1)
+
+
+def test_between_takes_what_people_write():
+    events = Events([0, 86_400, 100_000], ["a", "b", "c"])
+    for start in (86_400, "1970-01-02", "1970-01-02T00:00:00Z", datetime(1970, 1, 2, tzinfo=timezone.utc)):
+        assert list(events.between(start).identifiers) == ["b", "c"]
+    assert len(events.between(5, 1)) == 0
+    with pytest.raises(ValueError, match="from 1970-01-01"):
+        events.between(math.nan)
+
+
+@pytest.mark.parametrize("identifiers", [[], {"ip": []}, {"ip": (), "user": np.array([])}])
+def test_no_events(identifiers):
+    events = Events([], identifiers)
+    assert (len(events), list(events), events.order.tolist()) == (0, [], [])
+    assert (
+        len(events[:5])
+        == len(events.sample(0.5))
+        == len(events.between(0, 1))
+        == len(events.to_pandas())
+        == 0
+    )
+    assert len(Events.concat([events, events])) == 0
+    assert "0 events" in repr(events)
+    assert "0 events" in events._repr_html_()
+
+
+def test_as_a_table():
+    table = Events([2.5, 1], {"ip": ["a", "b"], "user": [7, None]}, 3, labels=["x", "y"]).to_pandas()
+    assert table.columns.tolist() == ["time", "ip", "user", "cost", "label"]
+    assert table["time"].tolist() == [
+        pd.Timestamp(1, unit="s", tz="UTC"),
+        pd.Timestamp(2.5, unit="s", tz="UTC"),
+    ]
+    assert table["ip"].tolist() == ["ip:b", "ip:a"]
+    assert table["user"].isna().tolist() == [True, False]
+    assert table["cost"].tolist() == [3, 3]
+    assert table["label"].tolist() == ["y", "x"]
+    assert Events([1], ["a"]).to_pandas().columns.tolist() == ["time", "identifier", "cost"]
+
+
+def test_how_events_look():
+    events = Events([0, 60, 60], {"ip": ["<b>", "<b>", "c"], "user": [None, "\ud800", b"\xff"]})
+    text = repr(events)
+    assert "3 events; 1970-01-01 00:00:00 to 1970-01-01 00:01:00 UTC" in text
+    assert "ip: 2 distinct; user: 2 distinct" in text
+    page = events._repr_html_()
+    assert "ip:&lt;b&gt; (2), ip:c (1)" in page
+    assert "<b>" not in page.replace("<b>Events</b>", "")
+    assert "color" not in page
+    page.encode()
+    assert "1 skipped" in repr(Events([1, 2], ["a", None], missing="skip"))
+
+
+def test_pickled_events_are_the_same():
+    events = Events([2, 1], {"ip": ["a", b"\xff"]}, [1, 2])
+    copied = pickle.loads(pickle.dumps(events))
+    assert list(copied) == list(events)
+    assert copied.order.tolist() == [1, 0]
+
+
+def test_equal_costs_take_no_memory():
+    events = Events(range(1000), ["a"] * 1000, 5)
+    assert events.costs.strides == (0,)
+    assert events[::2].costs.tolist() == [5] * 500

@@ -1,0 +1,422 @@
+"""Logs in every format become the events that are in them, and nothing of them is dropped silently."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+import lzma
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from overlimit.simulation import read_log
+from overlimit.simulation.logs import access_log
+
+AT = "[10/Oct/2025:13:55:36 +0200]"
+SECONDS = 1_760_097_336
+AGENT = '"https://shop.example/" "Mozilla/5.0 (X11)"'
+
+
+def line(ip="203.0.113.7", user="-", at=AT, request="GET /a?b=1 HTTP/1.1", status=200, size=12, agent=AGENT):
+    return f'{ip} - {user} {at} "{request}" {status} {size}{" " * bool(agent)}{agent}'
+
+
+@pytest.fixture
+def log(tmp_path):
+    """Return a function that writes a log and returns its path."""
+
+    def write(*lines, name="access.log", end="\n"):
+        path = tmp_path / name
+        path.write_bytes("".join(each + end for each in lines).encode("utf-8", "surrogateescape"))
+        return path
+
+    return write
+
+
+def test_a_combined_log(log):
+    later = AT.replace(":36", ":37")
+    path = log(
+        line(at=later), line("203.0.113.8", "ann"), line("2001:db8:1:2::5", "-"), line("2001:db8:1:2::6")
+    )
+    events = read_log(path, identifiers=("ip", "user"))
+    assert [event.time for event in events] == [SECONDS] * 3 + [SECONDS + 1]
+    assert [event.identifiers for event in events] == [
+        ("ip:203.0.113.8", "user:ann"),
+        ("ip:2001:db8:1:2::/64",),
+        ("ip:2001:db8:1:2::/64",),
+        ("ip:203.0.113.7",),
+    ]
+    assert events.order.tolist() == [1, 2, 3, 0]
+    assert events.costs.tolist() == [1] * 4
+    assert (events.bad_lines.count, events.skipped) == (0, 0)
+    assert len(read_log(path, ipv6_prefix=128)._columns[0].labels) == 4
+
+
+def test_what_can_be_named(log):
+    path = log(line(user="ann"), line(request="-", agent='"-" "-"'), line(request=r"\x16\x03 \"", size="-"))
+    for name, values in {
+        "method": ["GET", None, None],
+        "path": ["/a?b=1", None, None],
+        "status": ["200"] * 3,
+        "agent": ["Mozilla/5.0 (X11)", None, "Mozilla/5.0 (X11)"],
+        "referer": ["https://shop.example/", None, "https://shop.example/"],
+        "bytes": ["12", "12", None],
+        "user": ["ann", None, None],
+    }.items():
+        events = read_log(path, identifiers=name, missing="skip")
+        assert events.identifiers[name].tolist() == [f"{name}:{value}" for value in values if value]
+        assert events.skipped == values.count(None)
+    assert read_log(path, cost="bytes").costs.tolist() == [12, 12, 0]
+    assert read_log(path, identifiers={"who": "user", "ip": "ip"})[0].identifiers == (
+        "who:ann",
+        "ip:203.0.113.7",
+    )
+
+
+def test_the_common_format_also_reads_what_follows(log):
+    path = log(line(agent=""), line(), line(agent="0.003"))
+    events = read_log(path, "common")
+    assert len(events) == 3
+    assert len(read_log(path)) == 1
+    assert read_log(path).bad_lines.count == 2
+    with pytest.raises(ValueError, match=r"no column 'agent'; there are 'ip', 'user', .*'bytes'$"):
+        read_log(path, "common", "agent")
+    assert len(read_log(log(line(agent=AGENT + ' "203.0.113.9" 0.003')))) == 1
+
+
+FIELD = st.sampled_from(
+    ["", "-", " ", '"', "\\", '\\"', r"\x22", "[", "]", "a", "a b", "ä", "\r", "1", '" "', '""']
+)
+LINES = st.lists(
+    st.tuples(
+        FIELD, FIELD, FIELD, FIELD, FIELD, FIELD, st.sampled_from([AGENT, "", '"a" "b" c', '"a"  "b"', "- -"])
+    ).map(
+        lambda f: line(
+            ip=f"203.0.113.7{f[0]}".strip(" "),
+            user=f"u{f[1]}" if f[1] != "-" else "-",
+            request=f"GET /{f[2]} HTTP/1.1",
+            status=f"200{f[3]}",
+            size=f"1{f[4]}",
+            agent=f[6] + f[5],
+        )
+    )
+    | st.sampled_from(
+        [
+            line(),
+            "",
+            "-",
+            line(at="[x +0000]"),
+            line(at="10/Oct/2025:13:55:36 +0200"),
+            line() + '"',
+            line(ip=""),
+        ]
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(LINES, st.booleans())
+def test_the_quick_way_reads_what_the_regular_expression_does(tmp_path_factory, lines, combined):
+    path = tmp_path_factory.mktemp("log") / "access.log"
+    path.write_text("\n".join(lines), encoding="utf-8", newline="")
+    form = "combined" if combined else "common"
+    quick = read_log(path, form, ("ip", "user"), cost="bytes", missing="skip")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(access_log, "_arrow_csv", lambda: None)
+        plain = read_log(path, form, ("ip", "user"), cost="bytes", missing="skip")
+    assert list(quick) == list(plain)
+    assert list(quick.bad_lines) == list(plain.bad_lines)
+    assert quick.bad_lines.count + len(quick) + quick.skipped == len([each for each in lines if each.strip()])
+
+
+def test_bad_lines_are_counted_and_the_first_ten_kept(log):
+    lines = [line() if k % 2 else f"bad {k}" for k in range(50)]
+    events = read_log(log(*lines))
+    assert len(events) == events.bad_lines.count == 25
+    assert [tuple(each) for each in events.bad_lines] == [
+        (str(log(*lines)), k + 1, f"bad {k}") for k in range(0, 20, 2)
+    ]
+    assert "25 bad lines" in repr(events)
+    assert "bad 18" in repr(events.bad_lines)
+    assert events[:3].bad_lines.count == 25
+    with pytest.raises(ValueError, match=r"access.log, line 1 cannot be read: it is not a line .*'bad 0'"):
+        read_log(log(*lines), on_bad="raise")
+    with pytest.raises(ValueError, match=r"line 2 cannot be read: the column 'time' holds no time"):
+        read_log(log(line(), line(at="[31/Feb/2025:13:55:36 +0200]")), on_bad="raise")
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("10/Oct/2025:13:55:36 +0200", SECONDS),
+        ("10/Oct/2025:06:25:36 -0530", SECONDS),
+        ("2025-10-10T11:55:36Z", SECONDS),
+        ("2025-10-10 11:55:36", SECONDS),
+        ("2025-10-10T13:55:36.250+02:00", SECONDS + 0.25),
+        ("2025-10-10T13:55:36,123456789+02", SECONDS + 0.123457),
+        ("2025-10-10T11:55", SECONDS - 36),
+        ("2025-10-10", SECONDS // 86_400 * 86_400),
+        (str(SECONDS), SECONDS),
+        (f"{SECONDS}.5", SECONDS + 0.5),
+        ("30/Jun/2015:23:59:60 +0000", 1_435_708_800),
+    ],
+)
+def test_times(log, text, seconds):
+    assert read_log(log("time,ip", f'"{text}",a'), "csv")[0].time == seconds
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "-",
+        "2025-10-10T25:00",
+        "2025-13-10",
+        "2025-10-10T11:55:61Z",
+        "1e5",
+        "-5",
+        "99999999999",
+        "29/Feb/2025:00:00:00 +0000",
+        "x",
+    ],
+)
+def test_times_that_are_none(log, text):
+    events = read_log(log("time,ip", f'"{text}",a'), "csv")
+    assert (len(events), events.bad_lines.count) == (0, 1)
+
+
+def test_json_lines(log):
+    rows = [
+        {"time": SECONDS, "ip": "203.0.113.7", "user": 7, "n": 3},
+        {"time": SECONDS + 0.5, "ip": "::1", "n": 0},
+    ]
+    bad = [
+        "[1]",
+        "{",
+        '{"time": true, "ip": "a", "n": 1}',
+        '{"ip": "a", "n": 1}',
+        json.dumps(rows[0] | {"n": -1}),
+    ]
+    bad += [
+        json.dumps(rows[0] | {"user": ["a"]}),
+        json.dumps(rows[0] | {"n": None}),
+        json.dumps(rows[0] | {"user": True}),
+    ]
+    path = log(*map(json.dumps, rows), *bad, "")
+    events = read_log(path, "json", ("ip", "user"), cost="n")
+    assert [event[:3] for event in events] == [
+        (SECONDS, ("ip:203.0.113.7", "user:7"), 3),
+        (SECONDS + 0.5, ("ip:::/64",), 0),
+    ]
+    assert [each.line for each in events.bad_lines] == [3, 4, 5, 6, 7, 8, 9, 10]
+    assert [each.text for each in events.bad_lines] == bad
+    for name, options in {
+        "when": {"time": "when"},
+        "size": {"cost": "size"},
+        "key": {"identifiers": ("ip", "key")},
+    }.items():
+        with pytest.raises(
+            ValueError, match=rf"no column '{name}' in .*access.log; there are 'time', 'ip', 'user', 'n'"
+        ):
+            read_log(path, "json", **options)
+
+
+def test_csv(log):
+    path = log("when;ip;user;n", '1.5;007;"a;b";2', "2500;", "3;x;;1", '4;"y\nz";c;5', end="\r\n")
+    events = read_log(path, "csv", ("ip", "user"), time="when", cost="n", delimiter=";")
+    assert [event[:3] for event in events] == [
+        (1.5, ("ip:007", "user:a;b"), 2),
+        (3.0, ("ip:x",), 1),
+        (4.0, ("ip:y\nz", "user:c"), 5),
+    ]
+    assert [tuple(each)[1:] for each in events.bad_lines] == [(3, "2500;")]
+    assert read_log(log("5,a"), "csv", columns=["time", "ip"])[0].time == 5
+    assert read_log(log("5000,a"), "csv", columns=["time", "ip"], unit="ms")[0].time == 5
+    assert read_log(log("\ufefftime,ip", "5,a"), "csv")[0].time == 5
+    with pytest.raises(ValueError, match=r"no columns 'ip', 'time' in .*; there are 'a', 'b'"):
+        read_log(log("a,b"), "csv")
+    with pytest.raises(ValueError, match="the same name"):
+        read_log(log("time,ip,ip"), "csv")
+
+
+def test_parquet(tmp_path):
+    path = tmp_path / "log.parquet"
+    times = pd.to_datetime([SECONDS + 1, SECONDS, None], unit="s", utc=True)
+    frame = pd.DataFrame({"time": times, "ip": ["::1", "a", "b"], "user": [1, None, 2], "n": [1, 2, 3]})
+    frame.to_parquet(path)
+    events = read_log(path, "parquet", ("ip", "user"), cost="n")
+    assert [event[:3] for event in events] == [
+        (SECONDS, ("ip:a",), 2),
+        (SECONDS + 1, ("ip:::/64", "user:1"), 1),
+    ]
+    assert [each.line for each in events.bad_lines] == [3]
+    assert len(read_log(path, "parquet", where="n == 2")) == 1
+    with pytest.raises(ValueError, match="no column 'when'"):
+        read_log(path, "parquet", time="when")
+
+
+def test_a_regular_expression(log):
+    pattern = re.compile(r"^(?P<when>\S+) (?P<ip>\S+)( (?P<n>\d+))?")
+    events = read_log(log(f"{SECONDS} a 5", f"{SECONDS} b", "no"), pattern, time="when")
+    assert events.identifiers["ip"].tolist() == ["ip:a", "ip:b"]
+    assert [each.text for each in events.bad_lines] == ["no"]
+    assert (
+        read_log(log(f"{SECONDS} a 5", f"{SECONDS} b"), pattern, time="when", cost="n").bad_lines.count == 1
+    )
+    with pytest.raises(ValueError, match=r"no column 'time'; there are 'when', 'ip', 'n'"):
+        read_log(log("x"), pattern)
+    with pytest.raises(ValueError, match="no named groups"):
+        read_log(log("x"), re.compile("x"))
+    with pytest.raises(TypeError, match="not for bytes"):
+        read_log(log("x"), re.compile(b"(?P<ip>x)"))
+
+
+@pytest.mark.parametrize("form", ["combined", "csv", "json"])
+def test_conditions(log, form):
+    rows = [
+        ("a", "2025-10-10T13:00", 200, "/x"),
+        ("b", "2025-10-10T14:00", 404, "/y"),
+        ("c", "2025-10-10T14:00", 200, "/yz"),
+    ]
+    lines = {
+        "combined": [
+            line(ip, at=f"[10/Oct/2025:{at[-5:]}:00 +0000]", request=f"GET {path} HTTP/1.1", status=status)
+            for ip, at, status, path in rows
+        ]
+        + [line("d", request=r"\x16", status=400)],
+        "csv": ["ip,time,status,path", *(f"{ip},{at},{status},{path}" for ip, at, status, path in rows)],
+        "json": [json.dumps(dict(zip(("ip", "time", "status", "path"), row, strict=True))) for row in rows],
+    }
+    path = log(*lines[form])
+
+    def read(where):
+        return [each.removeprefix("ip:") for each in read_log(path, form, where=where).identifiers["ip"]]
+
+    assert read("status == 200") == ["a", "c"]
+    assert read("status == 200 and path.str.startswith('/y')") == ["c"]
+    assert read(lambda frame: frame["time"].dt.hour == 14)[-2:] == ["b", "c"]
+    assert read(lambda frame: frame["path"].str.startswith("/y")) == ["b", "c"]
+    assert read(lambda frame: [False] * len(frame)) == []
+    with pytest.raises(ValueError, match=r"where='code == 1': .*there are .*'status'"):
+        read("code == 1")
+    with pytest.raises(TypeError, match="a bool for each of"):
+        read("status")
+
+
+def test_conditions_see_no_bad_lines_and_all_of_the_fields(log):
+    seen = []
+    read_log(
+        log(line(user="ann"), line(at="[x +0000]"), line(size="-")),
+        where=lambda frame: seen.append(frame) or True,
+    )
+    fields = {"ip", "user", "time", "method", "path", "status", "bytes", "referer", "agent"}
+    assert set(seen[0].columns) == fields
+    assert len(pd.concat(seen)) == 2
+    assert seen[0]["bytes"].isna().tolist() == [False, True]
+    assert str(seen[0]["time"].dtype).endswith("UTC]")
+
+
+COMPRESSIONS = {
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": lambda data: zstandard.ZstdCompressor().compress(data),
+}
+
+
+@pytest.mark.parametrize("suffix", COMPRESSIONS)
+def test_compressed_files_and_those_that_are_cut(tmp_path, suffix):
+    compress = COMPRESSIONS[suffix]
+    random = np.random.default_rng(0)
+    text = "".join(
+        line(f"203.0.113.{k % 250}", size=random.integers(10**9)) + "\n" for k in range(20_000)
+    ).encode()
+    path = tmp_path / f"access.log{suffix}"
+    path.write_bytes(compress(text))
+    assert len(read_log(path)) == 20_000
+    path.write_bytes(compress(text) + compress(text))
+    assert len(read_log(path)) == 40_000
+    whole = compress(text)
+    for damaged in (whole[: len(whole) * 3 // 4], whole + b"garbage that follows"):
+        path.write_bytes(damaged)
+        events = read_log(path)
+        assert events.bad_lines.count == 1
+        assert next(iter(events.bad_lines)).line == len(events) + 1
+        assert 5_000 < len(events) <= 20_000
+        with pytest.raises(ValueError, match=rf"line {len(events) + 1} cannot be read: the compressed file"):
+            read_log(path, on_bad="raise")
+    path.write_bytes(b"")
+    assert len(read_log(path)) == 0
+
+
+def test_several_files(log, tmp_path):
+    paths = [log(line(f"203.0.113.{k}"), "bad", name=f"access.log.{k}") for k in range(3)]
+    assert len(read_log(tmp_path / "access.log.0")) == 1
+    assert len(read_log(str(tmp_path / "access.log.*"))) == len(read_log(paths)) == 3
+    assert [each.file for each in read_log(paths).bad_lines] == list(map(str, paths))
+    assert len(read_log([tmp_path / "*.0", paths[1]])) == 2
+    for nothing in (tmp_path / "other", tmp_path / "other*", []):
+        with pytest.raises(FileNotFoundError):
+            read_log(nothing)
+
+
+def test_lines_without_identifiers(log):
+    path = log(line(user="ann"), line())
+    with pytest.raises(ValueError, match=r"access.log, line 2 has no user: missing='skip' .*203.0.113.7"):
+        read_log(path, identifiers="user")
+    events = read_log(path, identifiers="user", missing="skip")
+    assert (len(events), events.skipped) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"format": "apache"}, ValueError),
+        ({"identifiers": ()}, ValueError),
+        ({"identifiers": ("time",)}, ValueError),
+        ({"identifiers": {"a:b": "ip"}}, ValueError),
+        ({"time": "when"}, ValueError),
+        ({"cost": "size"}, ValueError),
+        ({"cost": -1}, ValueError),
+        ({"cost": 1.5}, TypeError),
+        ({"where": 5}, TypeError),
+        ({"unit": "h"}, ValueError),
+        ({"missing": "drop"}, ValueError),
+        ({"on_bad": "ignore"}, ValueError),
+        ({"ipv6_prefix": 0}, ValueError),
+        ({"columns": ["a"]}, ValueError),
+        ({"format": "csv", "delimiter": "||"}, ValueError),
+    ],
+    ids=range(15),
+)
+def test_wrong_options_are_refused_before_all_is_read(log, options, error):
+    with pytest.raises(error):
+        read_log(log(line()), **options)
+
+
+def test_long_lines_and_bytes_that_are_no_text(log, tmp_path):
+    path = log(line(), "x" * 9_000_000, line(user="\udcff"), line(user="a\x85b"), "y" * 5_000_000, line())
+    events = read_log(path, identifiers=("ip", "user"))
+    assert len(events) == 4
+    assert events.identifiers["user"].tolist() == [None, r"user:\xff", "user:a\x85b", None]
+    assert [each.line for each in events.bad_lines] == [2, 5]
+    assert all(len(each.text) == 1000 for each in events.bad_lines)
+
+
+def test_a_log_without_an_end_of_line_and_an_empty_one(log):
+    assert len(read_log(log(line(), line(), end="\r\n"))) == 2
+    assert len(read_log(log(line() + "\n\n" + line(), end=""))) == 2
+    assert len(read_log(log())) == 0
+    assert len(read_log(log(), "csv")) == 0
+
+
+def test_progress_is_shown(log, capsys):
+    assert len(read_log(log(line(), line()), progress=True)) == 2
+    assert "reading: 100%" in capsys.readouterr().err
