@@ -94,6 +94,7 @@ bench: $(DONE)/bench ## First figures, side by side with others, of an extension
 	build/release/cpp/benchmarks/overlimit_benchmarks --benchmark_min_time=0.2
 	build/bench/bin/python benchmarks/compare.py
 	build/bench/bin/python benchmarks/flask_overhead.py
+	build/bench/bin/python benchmarks/simulation.py
 
 docs: $(DONE)/package ## The documentation as a site in build/site
 	$(BIN)/mkdocs build --strict --quiet

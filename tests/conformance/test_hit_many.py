@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import random
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 
-from overlimit import Limiter, Penalty, SlidingLog
+from overlimit import Limiter, ManualClock, MemoryStore, Penalty, SlidingLog
 from overlimit.decisions import Decisions
 
 from .all_algorithms import CALENDAR, in_debt, of_each_algorithm
@@ -209,6 +210,24 @@ class TestAWrongArgument:
         with pytest.raises(ValueError, match=r"row 1: .*65,536 blocks"):
             limiter.hit_many(["a", tuple("abcdefg")])
         assert limiter.peek("a", cost=0).remaining == 9999
+
+
+def test_what_shared_counts_decided_is_counted_row_by_row():
+    rows = [f"user:{k % 60}" for k in range(300)]
+    many, loop = (Limiter("3/minute", store=MemoryStore(max_keys=40), clock=ManualClock()) for _ in "ab")
+    assert many.hit_many(rows).allowed.tolist() == [bool(loop.hit(row)) for row in rows]
+    assert many.stats()["crowded"] == loop.stats()["crowded"] > 0
+    assert many.store.stats() == loop.store.stats()
+
+
+def test_threads_that_decide_many_at_once_admit_no_more_than_the_limit():
+    limiter = Limiter("5000/hour")
+    rows = [("a", "b"), "a", "c"] * 2000
+    with ThreadPoolExecutor(4) as pool:
+        decided = list(pool.map(limiter.hit_many, [rows] * 4))
+    by_row = sum(each.allowed.reshape(-1, 3).sum(axis=0) for each in decided)
+    assert by_row[0] + by_row[1] == 5000
+    assert by_row[2] == 5000
 
 
 def test_all_rows_are_decided_at_one_instant_in_memory():

@@ -117,6 +117,11 @@ class Storm:
     def wait(self) -> None:
         self.paced.acquire("parent", timeout=1.0)
 
+    def hit_many(self) -> None:
+        decided = [each for each in self.counted.hit_many(["many"] * 150) if each is not None]
+        left = [each.remaining for each in decided]
+        assert left == sorted(left, reverse=True)
+
     def take_back(self) -> None:
         self.counted.refund(self.counted.hit("refunded"))
 
@@ -134,6 +139,7 @@ class Storm:
             self.sweep,
             self.wait,
             self.wait,
+            self.hit_many,
             self.take_back,
             self.build,
         ]
@@ -157,6 +163,7 @@ class Storm:
         yield "reset", lambda: self.swept.reset("parent", "child")
         yield "reset_all", self.sweep
         yield "acquire", lambda: self.paced.acquire(number, timeout=1.0)
+        yield "many", self.hit_many
         yield "refund", self.take_back
         yield "lock", lambda: self.swept.lock(number, 1)
         yield "stats", self.counted.stats

@@ -10,7 +10,19 @@ import pytest
 
 from overlimit.limits import ALGORITHMS
 
-OPTIONAL = ["flask", "flask_login", "redis", "numpy", "pandas", "pyarrow", "matplotlib", "tqdm", "zstandard"]
+OPTIONAL = [
+    "flask",
+    "flask_login",
+    "click",
+    "rich",
+    "redis",
+    "numpy",
+    "pandas",
+    "pyarrow",
+    "matplotlib",
+    "tqdm",
+    "zstandard",
+]
 
 IMPORTED = """
 import json, sys

@@ -1,0 +1,25 @@
+"""The command ``overlimit``: what limits would have done to a log, and which to set."""
+
+from __future__ import annotations
+
+import sys
+
+__all__ = ["main"]
+
+_PACKAGES = ("click", "rich")
+
+
+def main() -> None:
+    """Run the command; without click or rich, say in a line how to install them, and exit with 2."""
+    try:
+        from overlimit.command_line.program import program
+    except ImportError as error:
+        name = (error.name or "").partition(".")[0]
+        if name not in _PACKAGES:
+            raise
+        print(
+            f"overlimit: the command line needs {name}: pip install 'overlimit[cli]' installs it",
+            file=sys.stderr,
+        )
+        sys.exit(2)
+    program(prog_name="overlimit")

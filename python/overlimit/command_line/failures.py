@@ -1,0 +1,37 @@
+"""How a command ends that cannot do what it was asked to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+from overlimit.errors import OverlimitError
+
+__all__ = ["NothingFound", "WrongUsage", "reported"]
+
+
+class NothingFound(click.ClickException):
+    """The command was right, and there is no answer: exit code 1."""
+
+    exit_code = 1
+
+
+class WrongUsage(click.ClickException):
+    """The command cannot be carried out as it was written: exit code 2."""
+
+    exit_code = 2
+
+
+_WRONG = (OverlimitError, ValueError, TypeError, SyntaxError, re.error, OSError, ImportError)
+
+
+@contextmanager
+def reported() -> Iterator[None]:
+    """Say what is wrong with the arguments that were passed on, without a traceback."""
+    try:
+        yield
+    except _WRONG as error:
+        raise WrongUsage(str(error)) from None

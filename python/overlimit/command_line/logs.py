@@ -1,0 +1,121 @@
+"""The log that a command reads, and the options that say how."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+
+import click
+
+from overlimit.command_line.failures import NothingFound, reported
+from overlimit.command_line.texts import printable
+
+if TYPE_CHECKING:
+    from overlimit.simulation import BadLines, Events
+
+__all__ = ["reads_log"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_FORMATS = ("combined", "common", "json", "csv", "parquet")
+
+_OPTIONS = (
+    click.argument("log", nargs=-1, required=True),
+    click.option(
+        "--by",
+        multiple=True,
+        metavar="COLUMN",
+        help="Whose requests they are: a column, or NAME=COLUMN. May be repeated. Default: ip.",
+    ),
+    click.option("--format", type=click.Choice(_FORMATS), default="combined", show_default=True),
+    click.option("--pattern", metavar="REGEX", help="Named groups of a line, instead of --format."),
+    click.option("--columns", metavar="A,B,...", help="Columns of a CSV file without a first row of names."),
+    click.option("--delimiter", default=",", help="What separates the fields of a CSV file."),
+    click.option("--time", metavar="COLUMN", help="The column of times. Default: time."),
+    click.option("--unit", type=click.Choice(["s", "ms", "us", "ns"]), help="What times in numbers count."),
+    click.option("--cost", metavar="COLUMN", help="What a request costs: a column or a number. Default: 1."),
+    click.option("--where", metavar="TEXT", help='Which requests to read, such as "status != 404".'),
+    click.option("--since", metavar="TIME", help="Only requests from this time on, as 2026-03-02T12:00."),
+    click.option("--until", metavar="TIME", help="Only requests before this time."),
+    click.option("--skip-missing", is_flag=True, help="Leave out requests that have none of the columns."),
+    click.option("--strict", is_flag=True, help="Stop at the first line that cannot be read."),
+    click.option("--ipv6-prefix", type=int, default=64, show_default=True, help="Bits of a network."),
+)
+
+
+def reads_log(run: Callable[Concatenate[Callable[[], Events], P], R]) -> Callable[P, R]:
+    """Give a command LOG and its options, and call it with a function that reads the events."""
+
+    @wraps(run)
+    def with_log(*args: P.args, **options: P.kwargs) -> R:
+        given = {name: options.pop(name) for name in _NAMES}
+        return run(partial(_events, given), *args, **options)
+
+    command: Callable[P, R] = with_log
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+_NAMES = (
+    *("log", "by", "format", "pattern", "columns", "delimiter", "time", "unit", "cost", "where"),
+    *("since", "until", "skip_missing", "strict", "ipv6_prefix"),
+)
+
+
+def _events(given: dict[str, Any]) -> Events:
+    with reported():
+        from overlimit.simulation import read_log
+
+        events = read_log(
+            given["log"],
+            re.compile(given["pattern"]) if given["pattern"] is not None else given["format"],
+            dict(_named(each) for each in given["by"] or ("ip",)),
+            progress=sys.stderr.isatty(),
+            **_options_of_read_log(given),
+        ).between(given["since"], given["until"])
+    _report_bad_lines(events.bad_lines)
+    if not len(events):
+        raise NothingFound("there is no request to replay: " + _why_none(events))
+    return events
+
+
+def _options_of_read_log(given: dict[str, Any]) -> dict[str, Any]:
+    cost = given["cost"] or 1
+    return {
+        "time": given["time"],
+        "cost": int(cost) if str(cost).isdecimal() else cost,
+        "where": given["where"],
+        "unit": given["unit"],
+        "missing": "skip" if given["skip_missing"] else "raise",
+        "on_bad": "raise" if given["strict"] else "count",
+        "ipv6_prefix": given["ipv6_prefix"],
+        "columns": given["columns"].split(",") if given["columns"] else None,
+        "delimiter": given["delimiter"],
+    }
+
+
+def _named(by: str) -> tuple[str, str]:
+    name, _, column = by.partition("=")
+    return name, column or name
+
+
+def _report_bad_lines(bad: BadLines) -> None:
+    if not bad:
+        return
+    lines = [f"  {file}:{line}: {printable(text)}" for file, line, text in bad]
+    more = [f"  and {bad.count - len(lines):,} more"] if bad.count > len(lines) else []
+    noun = "line" if bad.count == 1 else "lines"
+    click.echo("\n".join([f"{bad.count:,} {noun} could not be read:", *lines, *more]), err=True)
+
+
+def _why_none(events: Events) -> str:
+    if events.bad_lines:
+        return "no line could be read; is --format right?"
+    if events.skipped:
+        return "no line has any of the columns of --by"
+    return "the log is empty, or --where, --since and --until leave nothing of it"

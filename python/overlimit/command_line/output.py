@@ -1,0 +1,87 @@
+"""What a command prints: tables for people, JSON and CSV for programs."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable, Hashable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from overlimit.command_line.texts import printable
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Form", "chosen_format", "print_csv", "print_json", "print_table", "records"]
+
+Form: TypeAlias = Literal["text", "json", "csv"]
+
+_WIDE = 10_000  # what is not a terminal gets lines as long as they come
+
+
+def chosen_format(as_json: bool, as_csv: bool) -> Form:
+    """Return how to print; raise a UsageError if two ways were asked for."""
+    if as_json and as_csv:
+        raise click.UsageError("--json and --csv exclude each other")
+    return "json" if as_json else "csv" if as_csv else "text"
+
+
+def print_table(frame: pd.DataFrame, shown: Mapping[str, Callable[[Any], str]]) -> None:
+    """Print a table with the index first; each column as its function shows it, or as it is."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column(str(frame.index.name), overflow="fold")
+    for name in frame.columns:
+        table.add_column(str(name).replace("_", " "), justify="right")
+    for index, *cells in frame.itertuples():
+        texts = [shown.get(name, _plain)(cell) for name, cell in zip(frame.columns, cells, strict=True)]
+        table.add_row(Text(printable(index)), *map(Text, texts))
+    console = Console(width=None if sys.stdout.isatty() else _WIDE)
+    console.print(table)
+
+
+def print_csv(frame: pd.DataFrame) -> None:
+    """Print a table as CSV, times in ISO 8601."""
+    click.echo(_with_texts(frame).to_csv(lineterminator="\n"), nl=False)
+
+
+def print_json(found: object) -> None:
+    """Print JSON; what is infinite, as in never, and what there is none of, is null."""
+    click.echo(json.dumps(_without_infinity(found), indent=2))
+
+
+def records(frame: pd.DataFrame) -> list[dict[Hashable, Any]]:
+    """Return the rows of a table as dicts."""
+    rows: list[dict[Hashable, Any]] = _with_texts(frame).reset_index().to_dict("records")
+    return rows
+
+
+def _with_texts(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with an index of texts and numbers alone."""
+    if hasattr(frame.index, "tz"):
+        return frame.set_axis(frame.index.map(lambda time: time.isoformat()), axis=0)
+    return frame.set_axis(frame.index.map(_verbatim))
+
+
+def _verbatim(index: object) -> object:
+    """Return a label as UTF-8 can write it."""
+    if isinstance(index, bytes):
+        return index.decode("utf-8", "backslashreplace")
+    return index.encode("utf-8", "backslashreplace").decode() if isinstance(index, str) else index
+
+
+def _plain(cell: object) -> str:
+    return f"{cell:,}" if isinstance(cell, int) else printable(cell)
+
+
+def _without_infinity(found: object) -> object:
+    if isinstance(found, dict):
+        return {name: _without_infinity(each) for name, each in found.items()}
+    if isinstance(found, (list, tuple)):
+        return [_without_infinity(each) for each in found]
+    return None if isinstance(found, float) and not math.isfinite(found) else found

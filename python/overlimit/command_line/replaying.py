@@ -1,0 +1,123 @@
+"""``overlimit replay``: what limits would have done to a log."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import click
+
+from overlimit import Limiter, Penalty
+from overlimit.command_line.failures import reported
+from overlimit.command_line.logs import reads_log
+from overlimit.command_line.output import Form, chosen_format, print_csv, print_json, print_table, records
+from overlimit.command_line.texts import duration, share
+from overlimit.limits.quantities import micros
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from overlimit.simulation import Events, Replay
+
+__all__ = ["replay"]
+
+Tables: TypeAlias = "dict[str, pd.DataFrame]"
+
+_TABLES = ("limits", "identifiers", "times")
+_SHOWN: dict[str, Callable[[Any], str]] = {
+    "least_left": share,
+    "longest_retry_after": duration,
+    "longest_lock_out": duration,
+}
+
+_EXAMPLES = """
+\b
+Examples:
+  overlimit replay access.log --limits 100/minute
+  overlimit replay "access.log*" --limits "10/second; 1000/hour" --by ip --by user --skip-missing
+  overlimit replay api.csv --format csv --by key=api_key --cost tokens --limits 50000/hour --json
+  overlimit replay access.log --limits 100/minute --table times --every 60 --csv > minutes.csv
+"""
+
+
+@click.command(epilog=_EXAMPLES, short_help="Show what limits would have refused.")
+@reads_log
+@click.option("--limits", multiple=True, required=True, help="Such as 100/minute. May be repeated.")
+@click.option("--lock", type=float, help="Seconds that an identifier is locked once it goes over a limit.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: all tables.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print a table as CSV: identifiers, or that of --table.")
+@click.option("--table", type=click.Choice(_TABLES), help="Print this table alone.")
+@click.option("--top", type=click.IntRange(min=0), default=20, show_default=True, help="Identifiers shown.")
+@click.option("--every", type=float, default=3600, show_default=True, help="Seconds that a row of times has.")
+def replay(
+    read: Callable[[], Events],
+    limits: tuple[str, ...],
+    lock: float | None,
+    as_json: bool,
+    as_csv: bool,
+    table: str | None,
+    top: int,
+    every: float,
+) -> None:
+    """Show what limits would have answered to each request of LOG, and whom they would have hit.
+
+    LOG is a file, several, or a pattern; .gz, .bz2, .xz and .zst are decompressed.
+    """
+    form = chosen_format(as_json, as_csv)
+    with reported():
+        limiter = Limiter("; ".join(limits), penalty=None if lock is None else Penalty(lock))
+        micros(every, "--every")
+    events = read()
+    with reported():
+        result = _replay(events, limiter)
+        tables = {name: _table(result, name, top, every) for name in _wanted(form, table)}
+    _PRINTERS[form](result, tables)
+
+
+def _replay(events: Events, limiter: Limiter) -> Replay:
+    from overlimit.simulation import replay
+
+    return replay(events, limiter, columns=("allowed",), progress=sys.stderr.isatty())
+
+
+def _wanted(form: Form, table: str | None) -> tuple[str, ...]:
+    if table is not None:
+        return (table,)
+    return {"text": ("limits", "identifiers"), "json": _TABLES, "csv": ("identifiers",)}[form]
+
+
+def _table(result: Replay, name: str, top: int, every: float) -> pd.DataFrame:
+    if name == "limits":
+        return result.summary()
+    return result.by_identifier(top=top) if name == "identifiers" else result.by_time(every)
+
+
+def _print_text(result: Replay, tables: Tables) -> None:
+    click.echo(f"{len(result):,} requests: {result.refused:,} refused ({share(result.refused_share)})")
+    for table in tables.values():
+        click.echo()
+        print_table(table, _SHOWN)
+
+
+def _print_json(result: Replay, tables: Tables) -> None:
+    counts = {
+        "events": len(result),
+        "refused": result.refused,
+        "refused_share": result.refused_share,
+        "bad_lines": result.events.bad_lines.count,
+        "skipped": result.events.skipped,
+    }
+    print_json(counts | {name: records(table) for name, table in tables.items()})
+
+
+def _print_csv(result: Replay, tables: Tables) -> None:
+    for table in tables.values():
+        print_csv(table)
+
+
+_PRINTERS: dict[Form, Callable[[Replay, Tables], None]] = {
+    "text": _print_text,
+    "json": _print_json,
+    "csv": _print_csv,
+}

@@ -1,0 +1,112 @@
+"""``overlimit suggest``: the smallest limit that a log would have borne."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from overlimit import Limiter
+from overlimit.command_line.failures import NothingFound, reported
+from overlimit.command_line.logs import reads_log
+from overlimit.command_line.output import chosen_format, print_csv, print_json, print_table, records
+from overlimit.command_line.texts import share
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from overlimit.simulation import Events, Suggestion
+
+__all__ = ["suggest"]
+
+_PLACE = "{}"
+
+_EXAMPLES = """
+\b
+Examples:
+  overlimit suggest access.log --limits "{}/minute" --between 10 1000
+  overlimit suggest access.log --limits "{}/minute burst 50" --between 1 500 --of events
+  overlimit suggest access.log --limits "{}/hour; 10/second" --between 10 5000 --refuse-at-most 0.01
+"""
+
+
+@click.command(epilog=_EXAMPLES, short_help="Find the smallest limit that refuses few enough.")
+@reads_log
+@click.option(
+    "--limits", multiple=True, required=True, help='With {} for the number, as "{}/minute". May be repeated.'
+)
+@click.option("--between", nargs=2, type=int, required=True, metavar="LOW HIGH", help="Numbers to try.")
+@click.option(
+    "--refuse-at-most", type=float, default=0.001, show_default=True, help="The share that may be refused."
+)
+@click.option("--of", type=click.Choice(["identifiers", "events"]), default="identifiers", show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print what was tried as CSV.")
+def suggest(
+    read: Callable[[], Events],
+    limits: tuple[str, ...],
+    between: tuple[int, int],
+    refuse_at_most: float,
+    of: Any,
+    as_json: bool,
+    as_csv: bool,
+) -> None:
+    """Find the smallest number for a limit that would have refused no more of LOG than a share.
+
+    The number replaces each {} in the limits. It is found by halving, so larger numbers must refuse less.
+    """
+    form = chosen_format(as_json, as_csv)
+    made = _checked("; ".join(limits), between)
+    events = read()
+    with reported():
+        found = _suggestion(events, made, between, refuse_at_most, of)
+        tried = found.to_pandas()
+    if form == "json":
+        print_json(_described(found, made, tried))
+    elif form == "csv":
+        print_csv(tried)
+    elif found.value is not None:
+        _print(found, made, tried)
+    if found.value is None:
+        raise NothingFound(found.message)
+
+
+def _checked(made: str, between: tuple[int, int]) -> str:
+    """Return the limits as they are written; say what is wrong with them before the log is read."""
+    if _PLACE not in made:
+        raise click.BadParameter('write {} where the number goes, as "{}/minute"', param_hint="--limits")
+    with reported():
+        for number in between:
+            Limiter(_with(made, number))
+    return made
+
+
+def _with(made: str, number: int | None) -> str:
+    return made.replace(_PLACE, str(number))
+
+
+def _suggestion(
+    events: Events, made: str, between: tuple[int, int], refuse_at_most: float, of: Any
+) -> Suggestion:
+    from overlimit.simulation import suggest
+
+    return suggest(events, partial(_with, made), between, refuse_at_most, of, progress=sys.stderr.isatty())
+
+
+def _described(found: Suggestion, made: str, tried: pd.DataFrame) -> dict[str, Any]:
+    return {
+        "value": found.value,
+        "limits": None if found.value is None else _with(made, found.value),
+        "share": found.share,
+        "next_smaller": found.next_smaller,
+        "message": found.message,
+        "tried": records(tried),
+    }
+
+
+def _print(found: Suggestion, made: str, tried: pd.DataFrame) -> None:
+    click.echo(f"{_with(made, found.value)}\n{found.message}\n")
+    print_table(tried, {"refused_events": share, "refused_identifiers": share})

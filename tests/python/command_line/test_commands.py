@@ -1,0 +1,277 @@
+"""docs/reference/command_line.md: what the command prints, and how it ends, in processes of its own."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+LOG = str(Path(__file__).parents[3] / "examples" / "shop_day.log.gz")
+LIMITS = "30/minute; 200/hour"
+
+COMBINED = '{} - - [02/Mar/2026:00:00:{:02} +0000] "GET / HTTP/1.1" 200 5 "-" "-"'
+
+WITHOUT = """
+import sys
+
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == {package!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Hidden())
+import runpy
+sys.argv = ["overlimit", "replay", {log!r}, "--limits", "1/minute"]
+runpy.run_module("overlimit", run_name="__main__")
+"""
+
+
+def run(*arguments: str, cwd=None) -> subprocess.CompletedProcess[str]:
+    return python("-m", "overlimit", *arguments, cwd=cwd)
+
+
+def python(*arguments: str, cwd=None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-W", "error", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd=cwd,
+    )
+
+
+def printed(*arguments: str, cwd=None) -> str:
+    done = run(*arguments, cwd=cwd)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def refused(code: int, *arguments: str) -> str:
+    done = run(*arguments)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+@pytest.fixture
+def write_log(tmp_path):
+    def write(*lines: str) -> str:
+        path = tmp_path / "access.log"
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        return str(path)
+
+    return write
+
+
+@pytest.fixture(scope="module")
+def replayed():
+    """What the library says of the log."""
+    from overlimit.simulation import read_log, replay
+
+    return replay(read_log(LOG), LIMITS)
+
+
+def test_replay_prints_the_limits_and_whom_they_hit(replayed):
+    lines = printed("replay", LOG, "--limits", LIMITS, "--top", "2").splitlines()
+    assert lines[0] == f"12,000 requests: {replayed.refused} refused ({replayed.refused_share:.2%})"
+    assert [line.split("  ")[0] for line in lines[2:5]] == ["limit", "30 per 1 minute", "200 per 1 hour"]
+    assert lines[7].split() == ["ip:198.51.100.77", "720", "200", "520", "994", "s"]
+    assert len(lines) == 9
+
+
+def test_limits_may_be_given_one_by_one():
+    together = printed("replay", LOG, "--limits", LIMITS)
+    assert printed("replay", LOG, "--limits", "30/minute", "--limits", "200/hour") == together
+
+
+def test_replay_prints_json(replayed):
+    found = json.loads(printed("replay", LOG, "--limits", LIMITS, "--json"))
+    assert (found["events"], found["refused"], found["bad_lines"]) == (12_000, replayed.refused, 0)
+    assert [row["refused"] for row in found["limits"]] == replayed.summary()["refused"].to_list()
+    assert found["identifiers"][0]["identifier"] == "ip:198.51.100.77"
+    assert len(found["identifiers"]) == 20
+    assert [row["refused"] for row in found["times"]] == replayed.by_time(3600)["refused"].to_list()
+    assert found["times"][0]["time"] == "2026-03-02T00:00:00+00:00"
+
+
+@pytest.mark.parametrize(
+    ("table", "index", "rows"),
+    [("limits", "limit", 2), ("identifiers", "identifier", 20), ("times", "time", 24)],
+)
+def test_replay_prints_each_table_as_csv(table, index, rows):
+    lines = list(
+        csv.DictReader(printed("replay", LOG, "--limits", LIMITS, "--table", table, "--csv").splitlines())
+    )
+    assert len(lines) == rows
+    assert next(iter(lines[0])) == index
+    assert sum(int(line["refused"]) for line in lines) == 520
+
+
+def test_what_is_never_is_null(write_log):
+    log = write_log(COMBINED.format("203.0.113.7", 0))
+    found = json.loads(printed("replay", log, "--limits", "1/minute", "--cost", "2", "--json"))
+    assert found["refused"] == 1
+    assert found["limits"][0]["longest_retry_after"] is None
+    assert "never" in printed("replay", log, "--limits", "1/minute", "--cost", "2")
+
+
+def test_a_lock_is_a_limit_more(write_log):
+    log = write_log(*(COMBINED.format("203.0.113.7", second) for second in (0, 1, 2, 40)))
+    found = json.loads(printed("replay", log, "--limits", "1/10 seconds", "--lock", "60", "--json"))
+    assert [row["limit"] for row in found["limits"]] == ["1 per 10 seconds", "lock"]
+    assert found["refused"] == 3
+
+
+def test_the_log_is_read_as_the_options_say(write_log):
+    log = write_log("7;alice;2", "8;bob;1", "9;alice;2")
+    options = ["--format", "csv", "--columns", "at,user,units", "--delimiter", ";", "--time", "at"]
+    options += ["--cost", "units", "--by", "who=user", "--since", "1970-01-01T00:00:08"]
+    found = json.loads(printed("replay", log, *options, "--limits", "1/minute", "--json"))
+    assert [(row["identifier"], row["refused"]) for row in found["identifiers"]] == [
+        ("who:alice", 1),
+        ("who:bob", 0),
+    ]
+
+
+def test_lines_may_be_read_by_a_pattern(write_log):
+    log = write_log("5 alice", "6 alice")
+    pattern = r"(?P<time>\d+) (?P<user>\w+)"
+    found = printed("replay", log, "--pattern", pattern, "--by", "user", "--limits", "1/hour")
+    assert found.startswith("2 requests: 1 refused (50.00%)")
+
+
+def test_several_logs_and_a_pattern_are_read_as_one(write_log, tmp_path):
+    write_log(COMBINED.format("203.0.113.7", 0))
+    (tmp_path / "access.log.1").write_text(COMBINED.format("203.0.113.7", 1) + "\n", encoding="utf-8")
+    for logs in (["access.log*"], ["access.log", "access.log.1"]):
+        found = printed("replay", *logs, "--limits", "1/minute", cwd=tmp_path)
+        assert found.startswith("2 requests: 1 refused")
+
+
+def test_bad_lines_are_reported_on_stderr(write_log):
+    bad = [f"\x1b[31mno. {k}" for k in range(12)]
+    done = run("replay", write_log(*bad, COMBINED.format("203.0.113.7", 0)), "--limits", "1/minute", "--json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["bad_lines"] == 12
+    lines = done.stderr.splitlines()
+    assert lines[0] == "12 lines could not be read:"
+    assert lines[1].endswith(r"access.log:1: \x1b[31mno. 0")
+    assert (lines[-1], len(lines)) == ("  and 2 more", 12)
+
+
+def test_an_identifier_can_neither_colour_nor_mark_up_a_table(write_log):
+    log = write_log("5,\x1b[31m[bold]evil[/bold]\u202e")
+    found = printed(
+        *("replay", log, "--format", "csv", "--columns", "time,user", "--by", "user", "--limits", "1/hour")
+    )
+    assert r"user:\x1b[31m[bold]evil[/bold]\u202e" in found
+
+
+def test_a_table_in_a_pipe_is_as_wide_as_what_is_in_it(write_log):
+    name = "x" * 300
+    found = printed(
+        *("replay", write_log(f"5,{name}"), "--format", "csv", "--columns", "time,user"),
+        *("--by", "user", "--limits", "1/hour"),
+    )
+    assert f"user:{name} " in found
+
+
+def test_suggest_prints_the_limit_and_what_was_tried():
+    lines = printed("suggest", LOG, "--limits", "{}/minute", "--between", "10", "1000").splitlines()
+    assert lines[0] == "48/minute"
+    assert lines[1].startswith("48 is the smallest value that refuses at most 0.1% of the identifiers")
+    assert ["48", "0.00%", "0.00%"] in [line.split() for line in lines]
+
+
+def test_suggest_prints_json_and_csv():
+    command = ["suggest", LOG, "--limits", "{}/minute", "--between", "10", "1000"]
+    found = json.loads(printed(*command, "--json"))
+    assert (found["value"], found["limits"]) == (48, "48/minute")
+    rows = list(csv.DictReader(printed(*command, "--csv").splitlines()))
+    assert [int(row["value"]) for row in rows] == [row["value"] for row in found["tried"]]
+
+
+def test_suggest_takes_the_share_and_what_it_is_of():
+    command = ["suggest", LOG, "--limits", "{}/minute", "--limits", "{}/hour", "--between", "1", "1000"]
+    few = json.loads(printed(*command, "--of", "events", "--refuse-at-most", "0.05", "--json"))
+    assert few["share"] <= 0.05 < few["next_smaller"]
+    assert few["limits"] == f"{few['value']}/minute; {few['value']}/hour"
+
+
+def test_no_value_to_suggest_is_exit_code_1():
+    command = ["suggest", LOG, "--limits", "{}/minute", "--between", "1", "10"]
+    assert "no value from 1 to 10 refuses" in refused(1, *command)
+    done = run(*command, "--json")
+    assert (done.returncode, json.loads(done.stdout)["value"]) == (1, None)
+
+
+@pytest.mark.parametrize("lines", [[], ["no log"], ["", " "]])
+def test_no_readable_line_is_exit_code_1(write_log, lines):
+    assert "no request to replay" in refused(1, "replay", write_log(*lines), "--limits", "1/minute")
+    options = ["--limits", "{}/minute", "--between", "1", "5"]
+    assert "no request to replay" in refused(1, "suggest", write_log(*lines), *options)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["replay", LOG], "Missing option '--limits'"),
+        (["replay", "--limits", "1/minute"], "Missing argument 'LOG...'"),
+        (["replay", LOG, "--limits", "1/minut"], "'minut' is not a unit: write 'minute'"),
+        (["replay", LOG, "--limits", "1/minute", "--by", "nobody"], "there is no column 'nobody'"),
+        (["replay", LOG, "--limits", "1/minute", "--by", "user"], "has no user"),
+        (["replay", LOG, "--limits", "1/minute", "--pattern", "("], "unterminated subpattern"),
+        (["replay", LOG, "--limits", "1/minute", "--where", "status >"], "invalid syntax"),
+        (["replay", LOG, "--limits", "1/minute", "--every", "0"], "--every"),
+        (["replay", LOG, "--limits", "1/minute", "--since", "noon"], "noon"),
+        (["replay", LOG, "--limits", "1/minute", "--lock", "-1"], "levels"),
+        (["replay", LOG, "--limits", "1/minute", "--json", "--csv"], "--json and --csv exclude each other"),
+        (["replay", "missing.log", "--limits", "1/minute"], "missing.log"),
+        (["replay", "missing*", "--limits", "1/minute"], "missing*"),
+        (["suggest", LOG, "--limits", "5/minute", "--between", "1", "9"], "write {} where the number goes"),
+        (["suggest", LOG, "--limits", "{}/minute", "--between", "9", "1"], "between"),
+        (["suggest", LOG, "--limits", "{}/minute", "--between", "1", "9", "--refuse-at-most", "2"], "2"),
+        (["elsewhere"], "No such command 'elsewhere'"),
+    ],
+)
+def test_wrong_usage_is_exit_code_2(arguments, message):
+    assert message in refused(2, *arguments)
+
+
+def test_strict_stops_at_the_first_bad_line(write_log):
+    log = write_log(COMBINED.format("203.0.113.7", 0), "no log")
+    assert "line 2" in refused(2, "replay", log, "--limits", "1/minute", "--strict")
+
+
+def test_wrong_limits_are_reported_before_the_log_is_read():
+    assert "is not a unit" in refused(2, "replay", "missing.log", "--limits", "1/minut")
+    assert "is not a unit" in refused(
+        2, "suggest", "missing.log", "--limits", "{}/minut", "--between", "1", "9"
+    )
+
+
+@pytest.mark.parametrize(
+    ("package", "extra"), [("click", "cli"), ("rich", "cli"), ("numpy", "notebook"), ("pandas", "notebook")]
+)
+def test_a_missing_package_is_named_in_a_line(package, extra):
+    done = python("-c", WITHOUT.format(package=package, log=LOG))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert f"needs {package}: pip install 'overlimit[{extra}]'" in done.stderr
+
+
+def test_the_installed_command_is_the_same():
+    script = Path(sys.executable).with_name("overlimit")
+    done = subprocess.run([script, "--help"], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == printed("--help")
+
+
+@pytest.mark.parametrize("command", ["replay", "suggest"])
+def test_help_has_examples(command):
+    shown = printed(command, "--help")
+    assert shown.count(f"overlimit {command} access.log") >= 2

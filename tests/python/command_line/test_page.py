@@ -1,0 +1,42 @@
+"""docs/reference/command_line.md is true: its examples print what it says, and it has every option."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from overlimit.command_line.program import program
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "reference" / "command_line.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"^```console\n\$ overlimit (.*)\n((?:.*\n)*?)^```$", PAGE, re.M)
+
+
+def test_no_example_is_overlooked():
+    assert len(EXAMPLES) == PAGE.count("```console") >= 4
+
+
+@pytest.mark.parametrize(("command", "output"), EXAMPLES)
+def test_an_example_prints_what_the_page_says(command, output):
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "overlimit", *shlex.split(command)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd=ROOT / "examples",
+    )
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", output)
+
+
+def test_the_page_has_every_option():
+    options = {
+        option for command in program.commands.values() for each in command.params for option in each.opts
+    }
+    named = set(re.findall(r"`(--[a-z0-9-]+)", PAGE))
+    assert named == {option for option in options if option.startswith("--")}
