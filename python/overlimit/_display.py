@@ -1,41 +1,70 @@
-"""How decisions look in notebooks."""
+"""How decisions, limiters and limits look in notebooks."""
 
 from __future__ import annotations
 
-import html
+import inspect
 import math
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from overlimit._core import Decision
+from overlimit._html import html_table
+from overlimit._texts import printable
 
-_COLUMNS = ("identifier", "limit", "allowed", "remaining", "retry after", "reset after")
+if TYPE_CHECKING:
+    from overlimit import Limiter
+    from overlimit._core import Decision
+    from overlimit.decisions import Decisions
+    from overlimit.details import Detail
+    from overlimit.limits.value import Value
+
+__all__ = ["decision_html", "decisions_html", "limiter_html", "value_html"]
+
+_DETAIL = ("identifier", "limit", "allowed", "remaining", "retry after", "reset after")
 
 
 def decision_html(decision: Decision) -> str:
     """Return a decision as an HTML table, one row per (identifier, limit)."""
-    rows = "".join(
-        _row(
-            detail.identifier,
-            detail.limit,
-            "yes" if detail.allowed else "no",
-            detail.remaining,
-            _seconds(detail.retry_after),
-            _seconds(detail.reset_after),
-        )
-        for detail in decision.details
-    )
-    head = "".join(f"<th>{column}</th>" for column in _COLUMNS)
     source = "" if decision.source == "store" else f" ({decision.source})"
-    return f"<b>{decision.status}</b>{source}<table><tr>{head}</tr>{rows}</table>"
+    binding = (
+        f"{decision.remaining:,} remaining, retry after {_seconds(decision.retry_after)}, by "
+        f"{decision.limit!r} of {printable(decision.identifier)}"
+    )
+    rows = [_cells(detail) for detail in decision.details]
+    return html_table(f"Decision {decision.status}{source}", binding, _DETAIL, rows, left=(0, 1, 2))
 
 
-def _row(*cells: object) -> str:
-    return "<tr>" + "".join(f"<td>{html.escape(_printable(cell))}</td>" for cell in cells) + "</tr>"
+def decisions_html(decisions: Decisions, counts: dict[str, int]) -> str:
+    """Return how many decisions ended how, one row per status."""
+    under = f"{len(decisions):,} under {'; '.join(map(str, decisions.limits))}"
+    return html_table("Decisions", under, ("status", "decisions"), list(counts.items()))
 
 
-def _printable(cell: object) -> str:
-    return str(cell).encode("utf-8", "backslashreplace").decode()
+def limiter_html(limiter: Limiter, options: dict[str, object]) -> str:
+    """Return a limiter as an HTML table, one row per limit, with its options beside."""
+    rows = [(limit.algorithm, limit, repr(limit)) for limit in limiter.limits]
+    text = ", ".join(f"{name}={value!r}" for name, value in options.items())
+    return html_table("Limiter", text, ("algorithm", "limit", "as a call"), rows, left=(0, 1, 2))
+
+
+def value_html(value: Value) -> str:
+    """Return a limit or a penalty as an HTML table, one column per argument of the call that builds it."""
+    from overlimit.limits.value import written
+
+    positional, by_name = value._call()
+    names = list(inspect.signature(type(value)).parameters)[: len(positional)]
+    cells = [written(argument) for argument in (*positional, *by_name.values())]
+    text = "" if str(value) == repr(value) else str(value)
+    return html_table(type(value).__name__, text, (*names, *by_name), [cells])
+
+
+def _cells(detail: Detail) -> tuple[object, ...]:
+    return (
+        detail.identifier,
+        detail.limit,
+        "yes" if detail.allowed else "no",
+        detail.remaining,
+        _seconds(detail.retry_after),
+        _seconds(detail.reset_after),
+    )
 
 
 def _seconds(duration: float) -> str:

@@ -120,11 +120,18 @@ class Decisions:
 
     def __repr__(self) -> str:
         """Show how many calls were decided and how they ended."""
-        counts = self._core.counts()
-        shares = ", ".join(
-            f"{count:,} {status}" for status, count in zip(self.STATUSES, counts, strict=True) if count
-        )
+        shares = ", ".join(f"{count:,} {status}" for status, count in self._counts().items())
         return f"<{len(self):,} Decisions under {'; '.join(map(str, self.limits))}: {shares or 'none'}>"
+
+    def _repr_html_(self) -> str:
+        from overlimit._display import decisions_html
+
+        return decisions_html(self, self._counts())
+
+    def _counts(self) -> dict[str, int]:
+        """Return how many calls ended with each status that occurs."""
+        counts = zip(self.STATUSES, self._core.counts(), strict=True)
+        return {status: count for status, count in counts if count}
 
 
 def as_column(given: object, what: str) -> list[Any] | tuple[Any, ...]:

@@ -273,11 +273,23 @@ class Limiter(_core.Limiter):
         return [name for name in super().__dir__() if name not in OF_LIMITER]
 
     def __repr__(self) -> str:
-        penalty = f", penalty={self.penalty!r}" if self.penalty else ""
-        on_error = f", on_error={self.on_error!r}" if self.on_error != "raise" else ""
-        share = f", local_share={self.local_share!r}" if self._share != 1 else ""
-        name = f", name={self.name!r}" if self.name is not None else ""
-        return f"Limiter({list(self.limits)!r}{name}, store={self.store!r}{penalty}{on_error}{share})"
+        options = [f"{name}={value!r}" for name, value in self._shown_options().items()]
+        return f"Limiter({', '.join([repr(list(self.limits)), *options])})"
+
+    def _repr_html_(self) -> str:
+        from overlimit._display import limiter_html
+
+        return limiter_html(self, self._shown_options())
+
+    def _shown_options(self) -> dict[str, object]:
+        """Return the store, and each option that is not as it is by default."""
+        return {
+            **({"name": self.name} if self.name is not None else {}),
+            "store": self.store,
+            **({"penalty": self.penalty} if self.penalty else {}),
+            **({"on_error": self.on_error} if self.on_error != "raise" else {}),
+            **({"local_share": self.local_share} if self._share != 1 else {}),
+        }
 
     def __reduce__(self) -> tuple[Any, ...]:
         options = {

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import click
 
+from overlimit._texts import printable
 from overlimit.command_line.failures import NothingFound, reported
-from overlimit.command_line.texts import printable
 
 if TYPE_CHECKING:
     from overlimit.simulation import BadLines, Events

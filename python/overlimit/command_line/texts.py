@@ -1,16 +1,10 @@
-"""Texts from logs on a terminal, and figures as people read them."""
+"""Figures as people read them."""
 
 from __future__ import annotations
 
 import math
 
-__all__ = ["duration", "printable", "share"]
-
-
-def printable(text: object) -> str:
-    """Return a text without what would move the cursor of a terminal or change its colours."""
-    shown = text.decode("utf-8", "backslashreplace") if isinstance(text, bytes) else str(text)
-    return "".join(each if each.isprintable() else _escaped(each) for each in shown)
+__all__ = ["duration", "share"]
 
 
 def duration(seconds: float) -> str:
@@ -23,7 +17,3 @@ def duration(seconds: float) -> str:
 def share(part: float) -> str:
     """Return a share as a percentage; a dash where there is none."""
     return "-" if math.isnan(part) else f"{part:.2%}"
-
-
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape").decode()

@@ -53,6 +53,12 @@ class Value(ABC):
         parts = [*map(written, positional), *(f"{key}={written(value)}" for key, value in by_name.items())]
         return f"{type(self).__name__}({', '.join(parts)})"
 
+    def _repr_html_(self) -> str:
+        """Return the same as a table, for notebooks."""
+        from overlimit._display import value_html
+
+        return value_html(self)
+
     def __reduce__(self: _Self) -> tuple[Callable[[], _Self], tuple[()]]:
         """Pickle as the constructor's call."""
         positional, by_name = self._call()

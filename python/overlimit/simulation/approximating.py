@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from overlimit import FixedWindow, Limiter, SlidingLog, SlidingWindow, SlidingWindowCounter
+from overlimit._html import html_table
 from overlimit.errors import InvalidLimit
 from overlimit.limits.quantities import micros
 from overlimit.simulation.effect_tables import percent
@@ -73,14 +74,25 @@ class Error:
         return frame
 
     def __repr__(self) -> str:
+        wrong = [f"{wrong:,} {what} ({share})" for what, wrong, share in self._wrong()]
+        over = "" if self.worst_overshoot is None else f"; worst overshoot {self.worst_overshoot:,}"
+        return f"<Error of {self._against()}: of {len(self.events):,} events {', '.join(wrong)}{over}>"
+
+    def _repr_html_(self) -> str:
+        asked = f"{self._against()}, of {len(self.events):,} events"
+        over = [] if self.worst_overshoot is None else [("worst overshoot", self.worst_overshoot, "")]
+        return html_table("Error", asked, ("", "events or cost", "share"), [*self._wrong(), *over])
+
+    def _against(self) -> str:
+        return f"{_listed(self.limits)} against {_listed(self.reference)}"
+
+    def _wrong(self) -> list[tuple[str, int, str]]:
+        """Return what was wrong: how, how often, and of which share of the events."""
         count = max(1, len(self.events))
-        wrong = [
-            f"{wrong:,} wrongly {what} ({percent(wrong / count)})"
+        return [
+            (f"wrongly {what}", wrong, percent(wrong / count))
             for what, wrong in (("passed", self.wrongly_passed), ("refused", self.wrongly_refused))
         ]
-        over = "" if self.worst_overshoot is None else f"; worst overshoot {self.worst_overshoot:,}"
-        against = f"{_listed(self.limits)} against {_listed(self.reference)}"
-        return f"<Error of {against}: of {len(self.events):,} events {', '.join(wrong)}{over}>"
 
 
 _FIGURES = ("wrongly_passed", "wrongly_refused", "worst_overshoot")

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from overlimit._arguments import shown
-from overlimit.simulation.effect_tables import effects_frame, effects_text
+from overlimit._html import html_table
+from overlimit.simulation.effect_tables import effects_frame, effects_html, effects_text
 from overlimit.simulation.effects import Bools, Effect, Trial
 from overlimit.simulation.events import Events
 from overlimit.simulation.optional import required
@@ -70,14 +71,23 @@ class Comparison:
         return effects_frame(self.effects, "policy", "Comparison.to_pandas")
 
     def __repr__(self) -> str:
-        count = len(self.effects)
-        title = f"{count} {'policies' if count > 1 else 'policy'}, asked about {len(self.events):,} events:"
         agreements = [
             f"  {each.a} and {each.b}: both refuse {each.both:,}, only {each.a} {each.only_a:,}, "
             f"only {each.b} {each.only_b:,}"
             for each in self._agreement
         ]
-        return "\n".join([effects_text(self.effects, title, "policy"), *agreements])
+        return "\n".join([effects_text(self.effects, f"{self._asked()}:", "policy"), *agreements])
+
+    def _repr_html_(self) -> str:
+        page = effects_html(self.effects, "Comparison", self._asked(), "policy")
+        if not self._agreement:
+            return page
+        head = ("a", "b", "both refuse", "only a", "only b")
+        return page + html_table("Agreement", "", head, self._agreement, left=(0, 1))
+
+    def _asked(self) -> str:
+        count = len(self.effects)
+        return f"{count} {'policies' if count > 1 else 'policy'}, asked about {len(self.events):,} events"
 
 
 def compare(

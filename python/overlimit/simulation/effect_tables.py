@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from overlimit._html import html_table
 from overlimit.simulation.effects import Effect
 from overlimit.simulation.optional import required
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["effects_frame", "effects_text", "percent", "table_text"]
+__all__ = ["effects_frame", "effects_html", "effects_text", "percent", "table_text"]
 
 _HEAD = ("refused events", "refused identifiers", "peak in 1 s", "peak in 60 s", "worst hit")
 
@@ -34,6 +35,17 @@ def effects_frame(effects: Mapping[Any, Effect], index: str, purpose: str) -> pd
 
 def effects_text(effects: Mapping[Any, Effect], title: str, index: str) -> str:
     """Return the same as lines of a text, below a title."""
+    return table_text(title, *_figures(effects, index))
+
+
+def effects_html(effects: Mapping[Any, Effect], name: str, title: str, index: str) -> str:
+    """Return the same as a table in HTML."""
+    head, rows = _figures(effects, index)
+    return html_table(name, title, head, rows, left=(0, len(head) - 1))
+
+
+def _figures(effects: Mapping[Any, Effect], index: str) -> tuple[list[str], list[list[str]]]:
+    """Return a head and a row of texts per policy."""
     labels = _labels(effects)
     head = [index, *_HEAD[:-1], *(f"refused: {_printable(label)}" for label in labels), _HEAD[-1]]
     rows = [
@@ -48,7 +60,7 @@ def effects_text(effects: Mapping[Any, Effect], title: str, index: str) -> str:
         ]
         for key, effect in effects.items()
     ]
-    return table_text(title, head, rows)
+    return head, rows
 
 
 def table_text(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

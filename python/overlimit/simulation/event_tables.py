@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import html
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from overlimit._html import html_table
+from overlimit._texts import printable
 from overlimit.simulation.column import Column
 from overlimit.simulation.optional import required
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["events_frame", "events_html", "events_text"]
 
 _BUSIEST = 3
+_HEAD = ("identifiers", "distinct", "busiest (events)")
 
 
 def events_frame(events: Events) -> pd.DataFrame:
@@ -43,19 +45,17 @@ def events_text(events: Events) -> str:
 def events_html(events: Events) -> str:
     """Return the same with the busiest identifiers of each column, in the colours of the notebook."""
     lines = [_count(events), *([_span(events)] if len(events) else []), *_left_out(events)]
-    rows = "".join(_row(column) for column in events._columns)
-    head = "<tr><th>identifiers</th><th>distinct</th><th>busiest (events)</th></tr>"
-    return f"<b>Events</b>: {html.escape('; '.join(lines))}<table>{head}{rows}</table>"
+    rows = [_row(column) for column in events._columns]
+    return html_table("Events", "; ".join(lines), _HEAD, rows, left=(0, 2))
 
 
-def _row(column: Column) -> str:
+def _row(column: Column) -> tuple[str, int, str]:
     counts = column.counts()
     # Only those that are busiest are sorted, among so many identifiers.
     most = np.argpartition(-counts, min(_BUSIEST, len(counts) - 1))[:_BUSIEST] if len(counts) else counts
     ordered = sorted((k for k in most.tolist() if counts[k]), key=lambda k: (-counts[k], k))
-    busiest = ", ".join(f"{_printable(column.labels[k])} ({counts[k]:,})" for k in ordered)
-    cells = (column.title, f"{np.count_nonzero(counts):,}", busiest)
-    return "<tr>" + "".join(f"<td>{html.escape(_printable(cell))}</td>" for cell in cells) + "</tr>"
+    busiest = ", ".join(f"{printable(column.labels[k])} ({counts[k]:,})" for k in ordered)
+    return column.title, int(np.count_nonzero(counts)), busiest
 
 
 def _count(events: Events) -> str:
@@ -70,8 +70,3 @@ def _span(events: Events) -> str:
 def _left_out(events: Events) -> list[str]:
     skipped = [f"{events.skipped:,} skipped"] if events.skipped else []
     return skipped + ([f"{events.bad_lines.count:,} bad lines"] if events.bad_lines else [])
-
-
-def _printable(cell: object) -> str:
-    text = cell.decode("utf-8", "backslashreplace") if isinstance(cell, bytes) else str(cell)
-    return text.encode("utf-8", "backslashreplace").decode()

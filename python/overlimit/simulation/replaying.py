@@ -10,10 +10,11 @@ import numpy as np
 
 from overlimit import _core
 from overlimit._arguments import nearest, shown
+from overlimit._html import html_table
 from overlimit.simulation.events import Events
 from overlimit.simulation.policies import PolicyLike, limiter_of
 from overlimit.simulation.progress import Progress, progress_bar
-from overlimit.simulation.tables import by_identifier, by_time, frame_of, places_of, summary
+from overlimit.simulation.tables import by_identifier, by_time, frame_of, most_refused, places_of, summary
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -167,9 +168,16 @@ class Replay:
         return [*super().__dir__(), *self._columns]
 
     def __repr__(self) -> str:
-        limits = "; ".join(map(str, self.limits))
         refused = f"{self.refused:,} refused ({self.refused_share:.2%})"
-        return f"<Replay of {len(self):,} events under {limits}: {refused}>"
+        return f"<Replay of {self._asked()}: {refused}>"
+
+    def _repr_html_(self) -> str:
+        refused = f"{self.refused:,} refused ({self.refused_share:.2%})"
+        head = ("most refused", "sent", "passed", "refused")
+        return html_table("Replay", f"{self._asked()}: {refused}", head, most_refused(self))
+
+    def _asked(self) -> str:
+        return f"{len(self):,} events under {'; '.join(map(str, self.limits))}"
 
 
 def replay(

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 from overlimit._arguments import shown
+from overlimit._html import html_table
 from overlimit.simulation.effect_tables import percent
 from overlimit.simulation.effects import Trial
 from overlimit.simulation.events import Events
@@ -85,6 +86,11 @@ class Suggestion:
 
     def __repr__(self) -> str:
         return f"<Suggestion: {self.message}>"
+
+    def _repr_html_(self) -> str:
+        rows = [(value, *map(percent, shares)) for value, shares in self._tried.items()]
+        head = ("value tried", "refused events", "refused identifiers")
+        return html_table("Suggestion", self.message, head, rows)
 
 
 def suggest(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from overlimit._arguments import shown
-from overlimit.simulation.effect_tables import effects_frame, effects_text
+from overlimit.simulation.effect_tables import effects_frame, effects_html, effects_text
 from overlimit.simulation.effects import Effect, Trial
 from overlimit.simulation.events import Events
 from overlimit.simulation.policies import PolicyLike, limiter_of
@@ -43,9 +43,14 @@ class Sweep:
         return effects_frame(self.effects, "value", "Sweep.to_pandas")
 
     def __repr__(self) -> str:
+        return effects_text(self.effects, f"{self._asked()}:", "value")
+
+    def _repr_html_(self) -> str:
+        return effects_html(self.effects, "Sweep", self._asked(), "value")
+
+    def _asked(self) -> str:
         count = len(self.effects)
-        title = f"{count} value{'s' * (count > 1)}, asked about {len(self.events):,} events:"
-        return effects_text(self.effects, title, "value")
+        return f"{count} value{'s' * (count > 1)}, asked about {len(self.events):,} events"
 
 
 def sweep(

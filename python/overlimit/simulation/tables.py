@@ -17,7 +17,16 @@ if TYPE_CHECKING:
     from overlimit.simulation.events import Events
     from overlimit.simulation.replaying import Replay
 
-__all__ = ["allowed_in_order", "by_identifier", "by_time", "codes_of", "frame_of", "places_of", "summary"]
+__all__ = [
+    "allowed_in_order",
+    "by_identifier",
+    "by_time",
+    "codes_of",
+    "frame_of",
+    "most_refused",
+    "places_of",
+    "summary",
+]
 
 Tally = tuple[int, int, int, int, float]
 
@@ -88,6 +97,17 @@ def by_identifier(replay: Replay, column: str | None, top: int | None) -> pd.Dat
     )
     frame = frame[frame["sent"] > 0].sort_values(["refused", "sent"], ascending=False, kind="stable")
     return frame if top is None else frame.head(top)
+
+
+def most_refused(replay: Replay, top: int = 5) -> list[tuple[str | bytes, int, int, int]]:
+    """Return the identifiers that were refused most: each with what it sent, what passed and what did not."""
+    codes, labels = codes_of(replay.events, None)
+    refused = np.bincount(codes[~allowed_in_order(replay)], minlength=len(labels))
+    sent = np.bincount(codes, minlength=len(labels))
+    ordered = np.lexsort((-sent, -refused))[:top]
+    return [
+        (labels[k], int(sent[k]), int(sent[k] - refused[k]), int(refused[k])) for k in ordered if refused[k]
+    ]
 
 
 def codes_of(events: Events, column: str | None) -> tuple[npt.NDArray[np.int32], npt.NDArray[Any]]:

@@ -1,0 +1,47 @@
+"""Small tables in HTML for notebooks, in whatever colours the notebook has."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Collection, Iterable, Sequence
+
+from overlimit._texts import printable
+
+__all__ = ["html_table"]
+
+_TABLE = "border-collapse:collapse;margin:0.3em 0;font-variant-numeric:tabular-nums"
+_CELL = (
+    "padding:0.2em 0.8em 0.2em 0;border:0;"
+    "border-bottom:1px solid color-mix(in srgb,currentColor 30%,transparent);text-align:"
+)
+
+
+def html_table(
+    title: str,
+    text: str,
+    head: Sequence[object],
+    rows: Iterable[Sequence[object]],
+    *,
+    left: Collection[int] = (0,),
+) -> str:
+    """Return a title in bold, a text beside it and a table below, all of them escaped.
+
+    ``left`` are the columns that are aligned to the left, as texts are; numbers are to the right.
+    """
+    beside = f": {_escaped(text)}" if text else ""
+    heading = f"<thead>{_row('th', head, left)}</thead>"
+    body = "".join(_row("td", row, left) for row in rows)
+    table = f'<table style="{_TABLE}">{heading}<tbody>{body}</tbody></table>'
+    return f"<div><b>{_escaped(title)}</b>{beside}{table}</div>"
+
+
+def _row(tag: str, cells: Sequence[object], left: Collection[int]) -> str:
+    styles = [f"{_CELL}{'left' if k in left else 'right'}" for k in range(len(cells))]
+    shown = [
+        f'<{tag} style="{style}">{_escaped(cell)}</{tag}>' for style, cell in zip(styles, cells, strict=True)
+    ]
+    return f"<tr>{''.join(shown)}</tr>"
+
+
+def _escaped(cell: object) -> str:
+    return html.escape(printable(f"{cell:,}" if isinstance(cell, int) else cell))
