@@ -52,7 +52,6 @@ std::size_t checked_bytes(std::size_t max_keys, std::size_t max_bytes) {
 
 /// How many of these calls, from the first on, are decided together.
 std::size_t count_together(std::span<const Call> calls) {
-  if (calls.size() == 1) return 1;
   const auto has_calendar = [](const Charge& charge) { return charge.policy->has_calendar(); };
   std::size_t charges = 0;
   std::size_t count = 0;
@@ -90,9 +89,13 @@ struct MemoryStore::Table {
     return key.low & (shards.size() - 1);
   }
 
-  /// Sets, from `first` on, the targets of a call; returns their shards, one bit each.
+  struct Found {
+    std::uint64_t shards = 0;  ///< one bit each
+    std::size_t pairs = 0;
+  };
+  /// Sets, from `first` on, the targets of a call.
   template <class Targets>
-  std::uint64_t find_targets(const Call& call, Targets& targets, std::size_t first);
+  Found find_targets(const Call& call, Targets& targets, std::size_t first);
 
   ChargeBits decide(memory::Transaction& transaction, const Rows& rows);
 
@@ -182,18 +185,18 @@ class Prefetching {
 }  // namespace
 
 template <class Targets>
-std::uint64_t MemoryStore::Table::find_targets(const Call& call, Targets& targets, std::size_t first) {
-  std::uint64_t chosen = 0;
-  std::size_t pairs = 0;
+MemoryStore::Table::Found MemoryStore::Table::find_targets(const Call& call, Targets& targets,
+                                                           std::size_t first) {
+  Found found;
   for (std::size_t i = 0; i < call.charges.size(); ++i) {
     const Charge& charge = call.charges[i];
     const memory::KeyHash key = hash(charge.policy->digest(), charge.identifier);
     const std::size_t shard = shard_index(key);
-    targets.emplace(first + i, &charge, key, shards[shard].get(), pairs);
-    chosen |= std::uint64_t{1} << shard;
-    pairs += charge.policy->size();
+    targets.emplace(first + i, &charge, key, shards[shard].get(), found.pairs);
+    found.shards |= std::uint64_t{1} << shard;
+    found.pairs += charge.policy->size();
   }
-  return chosen;
+  return found;
 }
 
 template <class Action>
@@ -204,12 +207,12 @@ void MemoryStore::Table::transact(const Call& asked, const Readings& readings, c
   if (call.charges.size() > kMaxCharges) {
     throw std::invalid_argument("a call has at most 64 charges, got " + std::to_string(call.charges.size()));
   }
-  const std::uint64_t chosen = find_targets(call, targets, 0);
+  const Found found = find_targets(call, targets, 0);
   bool is_sweep_due = false;
   {
-    const ShardLocks locks(shards, chosen);
-    const std::span found(targets.data(), call.charges.size());
-    memory::Transaction transaction(call, found, pairs_of(call.charges), readings);
+    const ShardLocks locks(shards, found.shards);
+    const std::span own(targets.data(), call.charges.size());
+    memory::Transaction transaction(call, own, found.pairs, readings);
     action(transaction);
     is_sweep_due = call.charges.size() > 0 && targets[0].shard->is_sweep_due();
   }
@@ -228,7 +231,7 @@ void MemoryStore::Table::decide_together(std::span<const Call> calls, const Rows
   std::uint64_t chosen = 0;
   std::size_t count = 0;
   for (const Call& call : calls) {
-    chosen |= find_targets(call, targets, count);
+    chosen |= find_targets(call, targets, count).shards;
     count += call.charges.size();
   }
   const std::span found(targets.data(), count);
@@ -263,6 +266,14 @@ MemoryStore::~MemoryStore() = default;
 
 void MemoryStore::decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
                          std::span<ChargeBits> crowded, const Interrupted&) {
+  const auto decide_alone = [&](std::size_t i, const Rows& own) {
+    const Readings readings = readings_of(calls[i]);
+    table_->transact(calls[i], readings, [&](memory::Transaction& transaction) {
+      crowded[i] = table_->decide(transaction, own);
+    });
+    times[i] = readings.now;
+  };
+  if (calls.size() == 1) return decide_alone(0, rows);
   std::size_t first = 0;
   for (std::size_t i = 0; i < calls.size();) {
     const std::size_t count = count_together(calls.subspan(i));
@@ -272,11 +283,7 @@ void MemoryStore::decide(std::span<const Call> calls, const Rows& rows, std::spa
     if (count > 1) {
       table_->decide_together(calls.subspan(i, count), own, times.subspan(i), crowded.subspan(i));
     } else {
-      const Readings readings = readings_of(calls[i]);
-      table_->transact(calls[i], readings, [&](memory::Transaction& transaction) {
-        crowded[i] = table_->decide(transaction, own);
-      });
-      times[i] = readings.now;
+      decide_alone(i, own);
     }
     first += pairs;
     i += count;

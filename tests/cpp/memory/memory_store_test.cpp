@@ -172,6 +172,36 @@ TEST_F(MemoryStores, DecideCallsIndependentlyAndInOrder) {
                                          Status::over, Status::ok, Status::ok}));
 }
 
+TEST_F(MemoryStores, DecideManyCallsAsTheyDecideEachAlone) {
+  std::vector<std::string> names;
+  for (int i = 0; i < 60; ++i) names.push_back("id:" + std::to_string(i));
+  std::vector<std::vector<Charge>> charges;
+  std::vector<Call> calls;
+  std::size_t pairs = 0;
+  for (std::size_t i = 0; i < 400; ++i) {
+    charges.push_back({{&plan, names[i * 7 % 60]}});
+    if (i % 3 == 0) charges.back().push_back({&plan, names[(i * 7 + 1) % 60]});
+    pairs += pairs_of(charges.back());
+  }
+  for (std::size_t i = 0; i < charges.size(); ++i) {
+    calls.push_back({charges[i], i % 5 == 0 ? Mode::peek : Mode::consume, Micros(i), true});
+  }
+  Columns together(pairs);
+  std::vector<Micros> times(calls.size());
+  std::vector<ChargeBits> crowded(calls.size());
+  store.decide(calls, together.rows(), times, crowded, {});
+  MemoryStore alone;
+  Columns one_by_one(0);
+  for (const Call& call : calls) {
+    const Answer answer = ask(alone, call);
+    for (const Status status : answer.columns.status) one_by_one.status.push_back(status);
+    for (const std::int64_t left : answer.columns.remaining) one_by_one.remaining.push_back(left);
+  }
+  EXPECT_EQ(together.status, one_by_one.status);
+  EXPECT_EQ(together.remaining, one_by_one.remaining);
+  EXPECT_EQ(times.back(), 399);
+}
+
 TEST_F(MemoryStores, ReadTheRealTimeWhenTheyAreGivenNone) {
   const Micros before = system_now();
   const Answer answer = ask(store, {charges_of(policy, {"a"}, 1), Mode::consume, std::nullopt, false});
