@@ -179,8 +179,8 @@ TEST_F(MemoryStores, DecideManyCallsAsTheyDecideEachAlone) {
   std::vector<Call> calls;
   std::size_t pairs = 0;
   for (std::size_t i = 0; i < 400; ++i) {
-    charges.push_back({{&plan, names[i * 7 % 60]}});
-    if (i % 3 == 0) charges.back().push_back({&plan, names[(i * 7 + 1) % 60]});
+    charges.push_back({{&policy, names[i * 7 % 60]}});
+    if (i % 3 == 0) charges.back().push_back({&policy, names[(i * 7 + 1) % 60]});
     pairs += pairs_of(charges.back());
   }
   for (std::size_t i = 0; i < charges.size(); ++i) {
