@@ -24,10 +24,11 @@ _DETAIL = ("identifier", "limit", "allowed", "remaining", "retry after", "reset 
 def decision_html(decision: Decision) -> str:
     """Return a decision as an HTML table, one row per (identifier, limit)."""
     source = "" if decision.source == "store" else f" ({decision.source})"
-    binding = (
-        f"{decision.remaining:,} remaining, retry after {_seconds(decision.retry_after)}, by "
-        f"{decision.limit!r} of {printable(decision.identifier)}"
+    retry = (
+        "can never pass" if math.isinf(decision.retry_after) else f"retry after {decision.retry_after:g} s"
     )
+    bound_by = f"{decision.limit!r} of {printable(decision.identifier)}"
+    binding = f"{decision.remaining:,} remaining, {retry}, by {bound_by}"
     rows = [_cells(detail) for detail in decision.details]
     return html_table(f"Decision {decision.status}{source}", binding, _DETAIL, rows, left=(0, 1, 2))
 

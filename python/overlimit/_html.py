@@ -12,8 +12,11 @@ __all__ = ["html_table"]
 _TABLE = "border-collapse:collapse;margin:0.3em 0;font-variant-numeric:tabular-nums"
 _CELL = (
     "padding:0.2em 0.8em 0.2em 0;border:0;"
-    "border-bottom:1px solid color-mix(in srgb,currentColor 30%,transparent);text-align:"
+    "border-bottom:1px solid color-mix(in srgb,currentColor 30%,transparent);"
 )
+# A long identifier is broken; numbers are not, and a table that is too wide for its place is scrolled.
+_TEXT = _CELL + "text-align:left;overflow-wrap:anywhere;min-width:4em"
+_NUMBER = _CELL + "text-align:right;white-space:nowrap"
 
 
 def html_table(
@@ -32,11 +35,11 @@ def html_table(
     heading = f"<thead>{_row('th', head, left)}</thead>"
     body = "".join(_row("td", row, left) for row in rows)
     table = f'<table style="{_TABLE}">{heading}<tbody>{body}</tbody></table>'
-    return f"<div><b>{_escaped(title)}</b>{beside}{table}</div>"
+    return f'<div style="overflow-x:auto"><b>{_escaped(title)}</b>{beside}{table}</div>'
 
 
 def _row(tag: str, cells: Sequence[object], left: Collection[int]) -> str:
-    styles = [f"{_CELL}{'left' if k in left else 'right'}" for k in range(len(cells))]
+    styles = [_TEXT if k in left else _NUMBER for k in range(len(cells))]
     shown = [
         f'<{tag} style="{style}">{_escaped(cell)}</{tag}>' for style, cell in zip(styles, cells, strict=True)
     ]
