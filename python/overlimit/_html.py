@@ -14,9 +14,10 @@ _CELL = (
     "padding:0.2em 0.8em 0.2em 0;border:0;"
     "border-bottom:1px solid color-mix(in srgb,currentColor 30%,transparent);"
 )
-# A long identifier is broken; numbers are not, and a table that is too wide for its place is scrolled.
-_TEXT = _CELL + "text-align:left;overflow-wrap:anywhere;min-width:4em"
-_NUMBER = _CELL + "text-align:right;white-space:nowrap"
+_TEXT = _CELL + "text-align:left"
+_NUMBER = _CELL + "text-align:right"
+# A table that is too wide for its place is scrolled.
+_WHOLE = "overflow-x:auto"
 
 
 def html_table(
@@ -35,7 +36,7 @@ def html_table(
     heading = f"<thead>{_row('th', head, left)}</thead>"
     body = "".join(_row("td", row, left) for row in rows)
     table = f'<table style="{_TABLE}">{heading}<tbody>{body}</tbody></table>'
-    return f'<div style="overflow-x:auto"><b>{_escaped(title)}</b>{beside}{table}</div>'
+    return f'<div style="{_WHOLE}"><b>{_escaped(title)}</b>{beside}{table}</div>'
 
 
 def _row(tag: str, cells: Sequence[object], left: Collection[int]) -> str:
