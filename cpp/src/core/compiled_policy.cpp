@@ -16,7 +16,7 @@ namespace {
 ForkSafeMutex dates_mutex;
 
 // Every limit takes the same room in packed(); the numbers that its algorithm does not have are 0.
-constexpr std::size_t kMostNumbersOfALimit = 6;
+constexpr std::size_t kPackedNumbers = 6;
 
 void append_int64(std::string& text, std::uint64_t number) {
   for (int byte = 0; byte < 8; ++byte) text += static_cast<char>(number >> (8 * byte));
@@ -56,7 +56,7 @@ void CompiledPolicy::compile() {
   max_cells_ = 0;
   for (const CompiledLimit& each : limits_) {
     std::vector<std::int64_t> numbers = each.limit.packed();
-    numbers.resize(kMostNumbersOfALimit);
+    numbers.resize(kPackedNumbers);
     packed_ += static_cast<char>(each.limit.algorithm().index() + 1);
     append_int64(packed_, each.tag);
     for (const std::int64_t number : numbers) append_int64(packed_, std::uint64_t(number));

@@ -91,7 +91,7 @@ void Node::record_final_reply(const Reply& reply) {
 }
 
 Node::ConnectionPointer Node::connection_for(UnlockableGuard& guard, const Deadline& deadline) {
-  const ConnectionPointer first = first_connection(guard, deadline);
+  ConnectionPointer first = first_connection(guard, deadline);
   if (first->in_flight() >= kMostInFlight) {
     throw StoreUnavailable("redis at " + endpoint().describe() + " has not answered " +
                            std::to_string(first->in_flight()) + " calls yet, which are too many");

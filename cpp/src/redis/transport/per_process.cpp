@@ -19,7 +19,7 @@ bool close_in_children() {
 }
 
 /// Runs as the library is loaded, when no other thread can be forking.
-[[maybe_unused]] const bool is_closing_in_children = close_in_children();  // NOLINT(cert-err58-cpp)
+[[maybe_unused]] const bool kIsClosedInChildren = close_in_children();  // NOLINT(cert-err58-cpp)
 
 }  // namespace
 

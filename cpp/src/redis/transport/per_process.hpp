@@ -101,7 +101,7 @@ class ProcessSlot {
     auto fresh = std::make_unique<Held>(Held{fork_generation(), make()});
     if (!held_.compare_exchange_strong(current, fresh.get())) return *current->value;
     return *fresh.release()->value;
-  }
+  }  // NOLINT(clang-analyzer-cplusplus.NewDeleteLeaks): held_ owns it now
 
   /// Destroys the object of this process. Must not run during a use.
   void reset() {
@@ -152,6 +152,7 @@ class KeptAlive {
   }
   ~KeptAlive() {
     if (generation_ == fork_generation()) return;
+    // NOLINTNEXTLINE(bugprone-unhandled-exception-at-new): without memory nothing helps
     [[maybe_unused]] const auto* leaked = new std::shared_ptr<T>(std::move(thing_));
   }  // NOLINT(clang-analyzer-cplusplus.NewDeleteLeaks): meant
 

@@ -37,7 +37,7 @@ Endpoint master_endpoint(const HostPort& address, const SentinelLocation& locati
 
 }  // namespace
 
-Sentinels::Sentinels(const SentinelLocation& location) : location_(location) {
+Sentinels::Sentinels(SentinelLocation location) : location_(std::move(location)) {
   for (const HostPort& each : location_.sentinels) {
     sentinels_.emplace_back(sentinel_endpoint(each, location_), location_.service);
   }

@@ -25,7 +25,7 @@ namespace overlimit::redis::transport {
 /// although the old master answered.
 class Sentinels final : public Topology {
  public:
-  explicit Sentinels(const SentinelLocation& location);
+  explicit Sentinels(SentinelLocation location);
 
   [[nodiscard]] bool has_slots() const noexcept override { return false; }
   [[nodiscard]] protocol::Reply call(std::string_view command, std::optional<protocol::Slot> slot,
