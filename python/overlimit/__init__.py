@@ -19,6 +19,7 @@ from overlimit._core import __version__ as __version__
 from overlimit._core import hit_all as hit_all
 from overlimit.clocks import ClockLike as ClockLike
 from overlimit.clocks import ManualClock as ManualClock
+from overlimit.decisions import Decisions as Decisions
 from overlimit.details import Detail as Detail
 from overlimit.errors import InvalidLimit as InvalidLimit
 from overlimit.errors import OverlimitError as OverlimitError

@@ -11,8 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from overlimit import Limiter, ManualClock, MemoryStore, Penalty, SlidingLog
-from overlimit.decisions import Decisions
+from overlimit import Decisions, Limiter, ManualClock, MemoryStore, Penalty, SlidingLog
 
 from .all_algorithms import CALENDAR, in_debt, of_each_algorithm
 from .answers import answer_of
