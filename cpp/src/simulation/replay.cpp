@@ -13,17 +13,7 @@
 #include "simulation/dense_records.hpp"
 
 namespace overlimit {
-namespace {
-
-using simulation::DenseRecord;
-using simulation::DenseRecords;
-
-// How many events ahead the records are fetched from main memory.
-constexpr std::size_t kAhead = 8;
-
-double seconds(Micros duration) {
-  return duration == kNever ? std::numeric_limits<double>::infinity() : static_cast<double>(duration) / 1e6;
-}
+namespace simulation {
 
 /// The columns of Rows for the pairs of one call.
 struct RowColumns {
@@ -52,6 +42,22 @@ struct Target {
   std::optional<Lock> lock;  ///< before the event
   bool violates = false;     ///< the event sets a lock
 };
+
+}  // namespace simulation
+
+namespace {
+
+using simulation::DenseRecord;
+using simulation::DenseRecords;
+using simulation::RowColumns;
+using simulation::Target;
+
+// How many events ahead the records are fetched from main memory.
+constexpr std::size_t kAhead = 8;
+
+double seconds(Micros duration) {
+  return duration == kNever ? std::numeric_limits<double>::infinity() : static_cast<double>(duration) / 1e6;
+}
 
 std::size_t row_of(const ReplayedAnswers& answers, std::size_t event) {
   return answers.places == nullptr ? event : static_cast<std::size_t>(answers.places[event]);

@@ -47,6 +47,9 @@ Examples:
 @click.option("--lock", type=float, help="Seconds that an identifier is locked once it goes over a limit.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: all tables.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print a table as CSV: identifiers, or that of --table.")
+@click.option(
+    "--png", type=click.Path(dir_okay=False, writable=True), help="Draw what passed and was refused when."
+)
 @click.option("--table", type=click.Choice(_TABLES), help="Print this table alone.")
 @click.option("--top", type=click.IntRange(min=0), default=20, show_default=True, help="Identifiers shown.")
 @click.option("--every", type=float, default=3600, show_default=True, help="Seconds that a row of times has.")
@@ -56,6 +59,7 @@ def replay(
     lock: float | None,
     as_json: bool,
     as_csv: bool,
+    png: str | None,
     table: str | None,
     top: int,
     every: float,
@@ -65,6 +69,8 @@ def replay(
     LOG is a file, several, or a pattern; .gz, .bz2, .xz and .zst are decompressed.
     """
     form = chosen_format(as_json, as_csv)
+    if png is not None and form != "text":
+        raise click.UsageError("--png excludes --json and --csv")
     with reported():
         limiter = Limiter("; ".join(limits), penalty=None if lock is None else Penalty(lock))
         micros(every, "--every")
@@ -72,6 +78,8 @@ def replay(
     with reported():
         result = _replay(events, limiter)
         tables = {name: _table(result, name, top, every) for name in _wanted(form, table)}
+        if png is not None:
+            _draw(result, png)
     _PRINTERS[form](result, tables)
 
 
@@ -79,6 +87,15 @@ def _replay(events: Events, limiter: Limiter) -> Replay:
     from overlimit.simulation import replay
 
     return replay(events, limiter, columns=("allowed",), progress=sys.stderr.isatty())
+
+
+def _draw(result: Replay, path: str) -> None:
+    from overlimit.simulation import plot_timeline
+    from overlimit.simulation.optional import required
+
+    figure = required("matplotlib.figure", "--png").Figure(figsize=(8, 4), dpi=100, layout="constrained")
+    plot_timeline(result, ax=figure.subplots())
+    figure.savefig(path, format="png")
 
 
 def _wanted(form: Form, table: str | None) -> tuple[str, ...]:

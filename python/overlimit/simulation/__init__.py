@@ -25,6 +25,10 @@ from overlimit.simulation.comparing import compare as compare
 from overlimit.simulation.effects import Effect as Effect
 from overlimit.simulation.events import Event as Event
 from overlimit.simulation.events import Events as Events
+from overlimit.simulation.figures import plot_heatmap as plot_heatmap
+from overlimit.simulation.figures import plot_level as plot_level
+from overlimit.simulation.figures import plot_sweep as plot_sweep
+from overlimit.simulation.figures import plot_timeline as plot_timeline
 from overlimit.simulation.logs.read_log import read_log as read_log
 from overlimit.simulation.replaying import Replay as Replay
 from overlimit.simulation.replaying import replay as replay
@@ -47,6 +51,10 @@ __all__ = [
     "closed_loop",
     "compare",
     "error_of",
+    "plot_heatmap",
+    "plot_level",
+    "plot_sweep",
+    "plot_timeline",
     "read_log",
     "replay",
     "suggest",

@@ -20,6 +20,7 @@ from overlimit.simulation.waiting import interruptible
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 __all__ = ["Comparison", "compare"]
 
@@ -69,6 +70,28 @@ class Comparison:
         Raises ImportError without pandas.
         """
         return effects_frame(self.effects, "policy", "Comparison.to_pandas")
+
+    def plot(self, *, ax: Axes | None = None) -> Axes:
+        """Draw the shares that each policy refuses, as bars, and return the axes.
+
+        Parameters
+        ----------
+        ax
+            Axes to draw into; by default those of a new figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes, of events, identifiers and up to four labels.
+
+        Raises
+        ------
+        ImportError
+            matplotlib is missing.
+        """
+        from overlimit.simulation.figures import plot_comparison
+
+        return plot_comparison(self, ax=ax)
 
     def __repr__(self) -> str:
         agreements = [

@@ -14,6 +14,7 @@ from overlimit.simulation.progress import progress_bar
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 __all__ = ["Sweep", "sweep"]
 
@@ -41,6 +42,12 @@ class Sweep:
         Raises ImportError without pandas.
         """
         return effects_frame(self.effects, "value", "Sweep.to_pandas")
+
+    def plot(self, *, ax: Axes | None = None) -> Axes:
+        """Draw what each value refuses and the peak that passes; `plot_sweep` says more."""
+        from overlimit.simulation.figures import plot_sweep
+
+        return plot_sweep(self, ax=ax)
 
     def __repr__(self) -> str:
         return effects_text(self.effects, f"{self._asked()}:", "value")

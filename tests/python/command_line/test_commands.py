@@ -231,6 +231,10 @@ def test_no_readable_line_is_exit_code_1(write_log, lines):
         (["replay", LOG, "--limits", "1/minute", "--since", "noon"], "noon"),
         (["replay", LOG, "--limits", "1/minute", "--lock", "-1"], "levels"),
         (["replay", LOG, "--limits", "1/minute", "--json", "--csv"], "--json and --csv exclude each other"),
+        (
+            ["replay", LOG, "--limits", "1/minute", "--png", "a.png", "--csv"],
+            "--png excludes --json and --csv",
+        ),
         (["replay", "missing.log", "--limits", "1/minute"], "missing.log"),
         (["replay", "missing*", "--limits", "1/minute"], "missing*"),
         (["suggest", LOG, "--limits", "5/minute", "--between", "1", "9"], "write {} where the number goes"),
@@ -275,3 +279,17 @@ def test_the_installed_command_is_the_same():
 def test_help_has_examples(command):
     shown = printed(command, "--help")
     assert shown.count(f"overlimit {command} access.log") >= 2
+
+
+def test_replay_draws_a_figure_beside_the_tables(tmp_path):
+    path = tmp_path / "log.png"
+    assert printed("replay", LOG, "--limits", LIMITS, "--png", str(path)) == printed(
+        "replay", LOG, "--limits", LIMITS
+    )
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_figure_that_cannot_be_written_ends_the_command(tmp_path):
+    assert "missing" in refused(
+        2, "replay", LOG, "--limits", LIMITS, "--png", str(tmp_path / "missing" / "a.png")
+    )

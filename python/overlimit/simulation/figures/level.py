@@ -1,0 +1,151 @@
+"""How much of each limit an identifier has used, over time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from overlimit import Limiter, ManualClock, MemoryStore
+from overlimit._arguments import nearest, shown
+from overlimit.simulation.figures.style import (
+    COLOURS,
+    REFUSED,
+    axes_for,
+    legend_above,
+    shares_on,
+    times_on,
+)
+from overlimit.simulation.policies import PolicyLike, limiter_of
+from overlimit.simulation.replaying import check_events
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from overlimit import Decision
+    from overlimit.simulation.events import Events
+
+__all__ = ["plot_level"]
+
+_INSTANTS = 600
+_STYLES = ("-", "--", "-.", ":")
+_BYTES = 1 << 28
+
+
+class _Levels(NamedTuple):
+    """Instants in microseconds, the share that is used of each limit at each, and the times of refusals."""
+
+    times: npt.NDArray[np.int64]
+    used: npt.NDArray[np.float64]
+    refusals: npt.NDArray[np.int64]
+
+
+def plot_level(
+    events: Events, limits: PolicyLike, identifier: str | bytes, *, ax: Axes | None = None
+) -> Axes:
+    """Draw how much of each limit one identifier has used, over time, and mark its refusals.
+
+    The levels are what a Limiter says that is asked about each event of this identifier at its time. Other
+    identifiers of the same events are not asked about.
+
+    Parameters
+    ----------
+    events
+        What happened.
+    limits
+        Limits as ``Limiter`` takes them, a Limiter (its limits and penalty), or ``(limits, penalty)``.
+    identifier
+        An identifier as decisions show it, such as ``"ip:203.0.113.7"``.
+    ax
+        Axes to draw into; by default those of a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes: UTC on one, the share of each limit that is used on the other: at 100 % nothing is left.
+
+    Raises
+    ------
+    InvalidLimit, TypeError
+        As ``Limiter`` does, for wrong limits.
+    ValueError
+        No event has this identifier.
+    ImportError
+        matplotlib is missing.
+    """
+    ax = axes_for(ax, "plot_level")
+    check_events(events)
+    limiter = limiter_of(limits)
+    levels = _levels(_of_identifier(events, identifier), limiter, identifier)
+    instants = levels.times.astype("datetime64[us]")
+    for k, limit in enumerate(limiter.limits):
+        colour, style = COLOURS[k % len(COLOURS)], _STYLES[k % len(_STYLES)]
+        ax.plot(instants, levels.used[:, k], style, color=colour, linewidth=1.4, label=str(limit))
+    _mark_refusals(ax, levels.refusals)
+    ax.set_ylim(-0.02, 1.08)
+    ax.set_ylabel(f"used by {_text(identifier)}")
+    shares_on(ax.yaxis)
+    times_on(ax)
+    legend_above(ax, columns=2)
+    return ax
+
+
+def _mark_refusals(ax: Axes, refusals: npt.NDArray[np.int64]) -> None:
+    at = refusals.astype("datetime64[us]")
+    label = f"refused ({len(at):,})"
+    ax.plot(at, np.full(len(at), 1.04), "|", color=REFUSED, markersize=7, label=label)
+
+
+def _of_identifier(events: Events, identifier: str | bytes) -> Events:
+    """Return the events of an identifier, by whichever column has it."""
+    for column in events._columns:
+        found = np.flatnonzero(column.labels == identifier)
+        if len(found) and np.any(which := column.codes == found[0]):
+            own: Events = events[which]
+            return own
+    labels = [str(label) for column in events._columns for label in column.labels.tolist()]
+    like = nearest(str(identifier), labels)
+    instead = f"; did you mean {like!r}?" if like else ""
+    raise ValueError(f"identifier must be one that events have, not {shown(identifier)}{instead}")
+
+
+def _levels(events: Events, limiter: Limiter, identifier: str | bytes) -> _Levels:
+    """Ask a limiter about each event at its time, and look between them without asking for anything."""
+    clock = ManualClock()
+    store = MemoryStore(1024, _BYTES)
+    asked = Limiter(list(limiter.limits), penalty=limiter.penalty, store=store, clock=clock)
+    times: list[int] = []
+    used: list[npt.NDArray[np.float64]] = []
+    refusals: list[int] = []
+    clock.set(int(events.times[0]) / 1e6)
+    most = np.maximum(1, _remaining(asked.peek(identifier, cost=0)))
+
+    def look(time: int, decision: Decision) -> None:
+        times.append(time)
+        used.append(1 - _remaining(decision) / most)
+
+    for time, cost in _steps(events):
+        clock.set(time / 1e6)
+        look(time, asked.peek(identifier, cost=0))
+        if cost is not None:
+            decision = asked.hit(identifier, cost=cost)
+            refusals.extend([] if decision else [time])
+            look(time, asked.peek(identifier, cost=0))
+    return _Levels(np.array(times), np.array(used), np.array(refusals, np.int64))
+
+
+def _remaining(decision: Decision) -> npt.NDArray[np.float64]:
+    return np.array([detail.remaining for detail in decision.details], np.float64)
+
+
+def _steps(events: Events) -> list[tuple[int, int | None]]:
+    """Return the events' times and costs, and times between them at which there is none."""
+    first, last = int(events.times[0]), int(events.times[-1])
+    between: list[tuple[int, Any]] = [(int(time), None) for time in np.linspace(first, last, _INSTANTS)]
+    asked = [(int(time), int(cost)) for time, cost in zip(events.times, events.costs, strict=True)]
+    return sorted(between + asked, key=lambda step: step[0])
+
+
+def _text(identifier: str | bytes) -> str:
+    return identifier if isinstance(identifier, str) else repr(identifier)
