@@ -129,7 +129,7 @@ class ChargeList {
 };
 
 inline void check_same_store(const LimiterState& first, const LimiterState& other) {
-  // First, since "memory://" is another store for each clock.
+  // Clocks first: each has a "memory://" store of its own.
   if (!first.clock.is_same(other.clock)) {
     raise_value_error(
         "hit_all decides at one instant, and these limiters have different clocks: give them the same "

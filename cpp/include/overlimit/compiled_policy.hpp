@@ -36,14 +36,14 @@ class CompiledPolicy {
                  std::optional<Penalty> penalty = std::nullopt)
       : CompiledPolicy(PolicyIdentity(std::move(name)), limits, std::move(penalty)) {}
 
-  /// Plans of one identity are about the same state.
+  /// Policies with the same identity share their state.
   [[nodiscard]] const PolicyIdentity& identity() const { return identity_; }
   /// The name, empty without one.
   [[nodiscard]] const std::string& name() const { return identity_.name(); }
   /// By algorithm, then by tag: the order the limits were given in changes no record and no script.
   [[nodiscard]] const std::vector<CompiledLimit>& limits() const { return limits_; }
   [[nodiscard]] std::size_t size() const { return limits_.size(); }
-  /// By this the memory store tells the state of one policy from that of another.
+  /// The memory store tells policies apart by it.
   [[nodiscard]] std::uint64_t digest() const { return identity_.digest(); }
   /// A hash of its limits and its penalty with all their numbers, but not of the name: policies that are
   /// equal in all of that have the same. It leaves out the calendar's bounds, so it is the same every day.

@@ -16,11 +16,11 @@ namespace overlimit {
 
 /// Thread-safe: each shard has its own lock, and a call over several keys takes theirs in order.
 ///
-/// Bounded without ever forgiving: past `max_keys` keys or `max_bytes` bytes, keys it does not know share
-/// overflow entries (one per policy and shard), which count what all of them spend; a key that becomes
-/// tracked later starts as a copy of its overflow entry. Policies without room even for that share common
-/// ones, each with all policies whose limits have the very same numbers. Resetting an identifier leaves its
-/// overflow entry alone, and resetting a policy leaves the common ones alone.
+/// Bounded, and never admits more because it is full: past `max_keys` keys or `max_bytes` bytes, keys it does
+/// not know share overflow entries (one per policy and shard), which count what all of them spend; a key that
+/// becomes tracked later starts as a copy of its overflow entry. Policies without room even for that share
+/// common ones, each with all policies whose limits have the very same numbers. Resetting an identifier
+/// leaves its overflow entry alone, and resetting a policy leaves the common ones alone.
 class MemoryStore final : public Store {
  public:
   static constexpr std::size_t kMinBytes = 64 << 10;

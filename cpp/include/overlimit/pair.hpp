@@ -54,8 +54,8 @@ Micros delay_of(const Limited& limit, const typename Limited::State& state, Micr
   return 0;
 }
 
-/// How long a caller who comes back as told then waits. A caller who would wait for longer than its patience
-/// is refused until the wait has become short enough, or the record is gone.
+/// The delay of a caller that comes back after `retry_after`. A caller who would wait for longer than its
+/// patience is refused until the wait has become short enough, or the record is gone.
 template <class Limited>
 void judge_delay(const Limited& limit, const std::optional<CurrentRecord<typename Limited::State>>& current,
                  const Cells& cells, Micros gone_at, Cost cost, Micros patience, ExaminedPair& pair) {
@@ -94,7 +94,7 @@ ExaminedPair examine(const Limited& limit, const FoundRecord* found, Micros read
     pair.dropped = current->dropped;
     pair.expires_at = std::min(found->expires_at, expires_at(limit, current->state, cells));
     if (pair.verdict.status == Status::over) {
-      // Cells that were not written by us may say anything.
+      // Cells that another program has written cannot be trusted.
       pair.verdict.retry_after =
           std::clamp<Micros>(pair.verdict.retry_after, 1, found->expires_at - pair.now);
     }
@@ -118,9 +118,9 @@ ChargedPair charge(const Limited& limit, const ExaminedPair& pair, Cost cost) {
 
 }  // namespace detail
 
-/// Judges `cost` on the record found, or on none (nullptr). A record is treated as absent if its expiry, as
-/// written, is not after the call's reading, so that nobody waits for longer than until that expiry; and if
-/// no clock can read its own time, or it had expired before that.
+/// Judges `cost` on the record found, or on none (nullptr). A record is treated as absent if it has expired
+/// at the call's reading (so nobody waits for longer than until its expiry), if its own time is out of range,
+/// or if it expires at or before its own time.
 inline ExaminedPair examine(const Limit& limit, const FoundRecord* found, Micros reading, Cost cost,
                             Micros patience = kNever) {
   return std::visit(

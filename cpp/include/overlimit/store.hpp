@@ -72,7 +72,7 @@ class Store {
   virtual void refund(const Call& call, std::span<const Receipt> receipts,
                       const Interrupted& interrupted) = 0;
 
-  /// Locks the identifiers of a call's charges for this long from now, whatever they did.
+  /// Locks the identifiers of a call's charges for this long from now, whatever their usage.
   virtual void lock(const Call& call, Micros duration, const Interrupted& interrupted) = 0;
 
   /// Lifts the locks of the identifiers of a call's charges, whoever set them. What was counted and the level

@@ -12,8 +12,8 @@
 
 namespace overlimit::memory {
 
-/// Chains of entries, linked by offsets through `Entry::next`, which belongs to the index. Between one and a
-/// half and three buckets per entry, as far as there is room. Not thread-safe: a shard's lock guards it.
+/// Chains of entries, linked by offsets through `Entry::next`, which belongs to the index. Between two and
+/// three buckets per entry, as far as there is room. Not thread-safe: a shard's lock guards it.
 class Index {
  public:
   /// `heads` is zeroed and has room for `capacity` buckets, at least kFewest; both outlive the index.

@@ -43,8 +43,8 @@ std::int64_t exact_at(std::string_view bytes, std::size_t place) {
   return number;
 }
 
-// A time of creation may be any number, since it's handed on as it was found, in a damaged value too.
-// Everything was charged: per charge when its key was created, and per limit its record's head and state.
+// Reads a reply that says that everything was charged: per charge when its key was created, and per limit its
+// record's head and state. A damaged value may have any time of creation, which is passed on unchanged.
 void read_charged(const Call& call, std::string_view answer, const Rows& rows) {
   const std::size_t records = (kRecordHead + sizeof(Header)) * pairs_of(call.charges);
   if (answer.size() != kKindAndNow + kWord * call.charges.size() + records) not_ours();
@@ -66,8 +66,7 @@ void read_charged(const Call& call, std::string_view answer, const Rows& rows) {
   }
 }
 
-// The parts of an answer of what was found, each taken from its front. An answer that ends early is none of
-// ours.
+// Reads an answer of what was found from front to back. One that ends early was not written by a script.
 class Parts {
  public:
   explicit Parts(std::string_view rest) : rest_(rest) {}

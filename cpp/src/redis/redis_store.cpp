@@ -117,7 +117,7 @@ struct RedisStore::Core {
     }
   }
 
-  // The server's clock may be in another period of a calendar than ours: then once more, with its bounds.
+  // If the server's clock is in another period of a calendar, the call is made once more with its bounds.
   Micros decide(const Call& call, const Rows& rows, const Deadline& until, const Interrupted& interrupted) {
     DatedCall dated(call, call.now ? checked_instant(*call.now) : system_now());
     for (bool is_first = true;; is_first = false) {

@@ -85,7 +85,7 @@ std::string_view name_in(std::string_view line) {
   return line.substr(kOpen.size(), line.size() - kOpen.size() - kClose.size());
 }
 
-// Appends a text; in the place of each line --[[ name ]] the text of that name, as far indented as the line.
+// Appends a text, and in place of each line --[[ name ]] the fragment of that name, indented like the line.
 // It is pasted and not called, because every function costs a call something, even one that is not called.
 void paste(std::string& script, std::string_view text, const std::string& indentation = "") {
   for (std::size_t at = 0, end = 0; at < text.size(); at = end) {

@@ -55,7 +55,7 @@ class StoreCall:
     )
 
     def __init__(self, rate_limits: tuple[AppRateLimit, ...], rules: Iterable[ResolvedRule]) -> None:
-        """Take at least one of each."""
+        """Build a call from at least one RateLimit and one rule."""
         self.rate_limits = rate_limits
         self.rules = _join_policies(rules)
         # As for decisions, the strictest of a request's limits says what happens when a refund fails.
@@ -212,7 +212,7 @@ def _join_policies(rules: Iterable[ResolvedRule]) -> tuple[ResolvedRule, ...]:
 
 
 def _join_rules(one: ResolvedRule, other: ResolvedRule) -> ResolvedRule:
-    """Return one rule for two of one policy: their limits, the stricter ones, and the highest cost.
+    """Merge two rules of one policy: keep the stricter limits, and the highest cost.
 
     A request counts if it counts for either of them, and all hooks are called.
     """

@@ -12,7 +12,7 @@ constexpr int kLeastOutcomes = 20;
 constexpr Breaker::Duration kFirstPause = 100ms;
 constexpr double kLeastJitter = 0.8;
 
-/// Who presents wrong credentials again and again may be locked out.
+/// Wrong credentials that are presented again and again may get the user locked out.
 constexpr Breaker::Duration first_pause(Breaker::Reason reason) {
   return reason == Breaker::Reason::misconfigured ? 3 * kFirstPause : kFirstPause;
 }

@@ -17,7 +17,7 @@ namespace overlimit::redis::protocol {
 /// for one probe at a time; it closes when a probe is answered. The pause before a probe begins with 100 ms
 /// and doubles, up to one second where the server refuses, two where it keeps silent. If the first call after
 /// a probe fails as those before did, it opens again and the pause goes on to double: a server may answer,
-/// but always too late. Who was gone, is back and then slow begins with the shortest pause.
+/// but always too late. A server that was gone and comes back slow begins with the shortest pause.
 ///
 /// Reads no clock. Not thread-safe.
 class Breaker {
