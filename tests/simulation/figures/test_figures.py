@@ -167,3 +167,14 @@ def test_a_heatmap_of_no_refusals(mixed):
 @pytest.mark.parametrize("figure", [plot_timeline, plot_heatmap])
 def test_figures_of_no_events(figure):
     assert figure(replay(Events([], []), "1/second")).get_xlabel() == "time (UTC)"
+
+
+def test_names_are_no_formulas():
+    events = Events([0, 0, 1, 1], ["$x^{$", "a", "$x^{$", "a"], labels=["$_{$", "b", "$_{$", "b"])
+    for ax in (
+        plot_heatmap(replay(events, "1/minute")),
+        plot_level(events, "1/minute", "$x^{$"),
+        plot_sweep(sweep(events, lambda n: f"{n}/minute", [1, 2])),
+        compare(events, {"$^{$": "1/minute"}).plot(),
+    ):
+        ax.get_figure().savefig(io.BytesIO(), format="png")

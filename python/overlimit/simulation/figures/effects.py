@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from overlimit._arguments import shown
-from overlimit.simulation.figures.style import COLOURS, axes_for, legend_above, shares_on
+from overlimit.simulation.figures.style import COLOURS, axes_for, legend_above, shares_on, verbatim
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,7 +48,7 @@ def plot_comparison(comparison: Comparison, *, ax: Axes | None = None) -> Axes:
         places = [row + (k - (len(shares) - 1) / 2) * height for row in range(len(values))]
         bars = ax.barh(places, values, height * 0.92, color=COLOURS[k], label=name)
         ax.bar_label(bars, [f"{value:.1%}" for value in values], padding=2, fontsize="x-small")
-    ax.set_yticks(range(len(comparison.effects)), list(comparison.effects))
+    ax.set_yticks(range(len(comparison.effects)), [verbatim(name) for name in comparison.effects])
     ax.invert_yaxis()
     ax.margins(x=0.12)
     ax.set_xlabel("refused")
@@ -106,7 +106,9 @@ def _shares(effects: Mapping[Any, Effect]) -> dict[str, list[float]]:
     }
     labels = list(next(iter(effects.values())).refused_by_label)[:_MOST_LABELS]
     for label in labels:
-        shares[f"events of {label!s}"] = [effect.refused_by_label[label] for effect in effects.values()]
+        shares[f"events of {verbatim(label)}"] = [
+            effect.refused_by_label[label] for effect in effects.values()
+        ]
     return shares
 
 

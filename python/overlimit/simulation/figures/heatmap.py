@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from overlimit.simulation.figures.stretches import duration_text, width_for
-from overlimit.simulation.figures.style import axes_for, times_on
+from overlimit.simulation.figures.style import axes_for, times_on, verbatim
 from overlimit.simulation.tables import allowed_in_order, by_identifier, codes_of
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def plot_heatmap(replay: Replay, top: int = 30, *, ax: Axes | None = None) -> Ax
     figure = ax.get_figure()
     assert figure is not None
     figure.colorbar(mesh, ax=ax, label=f"refused per {duration_text(width / 1e6)}")
-    ax.set_yticks(range(len(names)), [str(name) for name in names], fontsize=8 if len(names) < 16 else 6)
+    ax.set_yticks(range(len(names)), [verbatim(name) for name in names], fontsize=8 if len(names) < 16 else 6)
     ax.invert_yaxis()
     ax.set_ylabel("identifier")
     return ax

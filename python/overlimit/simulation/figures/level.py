@@ -16,6 +16,7 @@ from overlimit.simulation.figures.style import (
     legend_above,
     shares_on,
     times_on,
+    verbatim,
 )
 from overlimit.simulation.policies import PolicyLike, limiter_of
 from overlimit.simulation.replaying import check_events
@@ -84,7 +85,7 @@ def plot_level(
         ax.plot(instants, levels.used[:, k], style, color=colour, linewidth=1.4, label=str(limit))
     _mark_refusals(ax, levels.refusals)
     ax.set_ylim(-0.02, 1.08)
-    ax.set_ylabel(f"used by {_text(identifier)}")
+    ax.set_ylabel(f"used by {verbatim(identifier)}")
     shares_on(ax.yaxis)
     times_on(ax)
     legend_above(ax, columns=2)
@@ -145,7 +146,3 @@ def _steps(events: Events) -> list[tuple[int, int | None]]:
     between: list[tuple[int, Any]] = [(int(time), None) for time in np.linspace(first, last, _INSTANTS)]
     asked = [(int(time), int(cost)) for time, cost in zip(events.times, events.costs, strict=True)]
     return sorted(between + asked, key=lambda step: step[0])
-
-
-def _text(identifier: str | bytes) -> str:
-    return identifier if isinstance(identifier, str) else repr(identifier)

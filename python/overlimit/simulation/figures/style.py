@@ -9,7 +9,17 @@ from overlimit.simulation.optional import required
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["COLOURS", "PASSED", "REFUSED", "SENT", "axes_for", "legend_above", "shares_on", "times_on"]
+__all__ = [
+    "COLOURS",
+    "PASSED",
+    "REFUSED",
+    "SENT",
+    "axes_for",
+    "legend_above",
+    "shares_on",
+    "times_on",
+    "verbatim",
+]
 
 # The colours of Okabe and Ito, which people who don't see all colours tell apart.
 PASSED: Final = "#56B4E9"
@@ -40,6 +50,11 @@ def legend_above(ax: Axes, handles: list[Any] | None = None, columns: int = 3) -
         fontsize="small",
         borderaxespad=0.2,
     )
+
+
+def verbatim(name: object) -> str:
+    """Return a name as a label that shows it as it is, though matplotlib takes ``$`` for a formula."""
+    return str(name).replace("$", r"\$")
 
 
 def shares_on(axis: Any) -> None:
