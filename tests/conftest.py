@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -132,6 +133,14 @@ def start_sentinels() -> Iterator[Callable[..., Sentinels]]:
             return sentinels
 
         yield start
+
+
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Have SIGINT raise KeyboardInterrupt, which a shell prevents in what it runs in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

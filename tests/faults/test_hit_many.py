@@ -117,6 +117,7 @@ def test_a_server_that_lost_its_scripts_decides_all_the_same(redis_server, prefi
     assert decided.allowed.tolist() == [True] * 300 + [False] * 100
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_a_signal_ends_the_wait(proxy):
     limiter = limiter_on(proxy.url, "raise", timeout=60)
     limiter.hit("warm")

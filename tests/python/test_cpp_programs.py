@@ -21,7 +21,8 @@ def has_threads(name: str) -> bool:
 
 
 def test_each_file_is_part_of_one_program():
-    listed = [name for program in ("core", "memory", "redis") for name in listed_in(f"{program}_tests")]
+    programs = ("core", "memory", "redis", "simulation")
+    listed = [name for program in programs for name in listed_in(f"{program}_tests")]
     assert sorted(listed) == sorted(FILES)
     assert len(FILES) >= 50
 
