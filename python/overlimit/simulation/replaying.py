@@ -11,7 +11,7 @@ import numpy as np
 from overlimit import _core
 from overlimit._arguments import nearest, shown
 from overlimit._html import html_table
-from overlimit.simulation.events import Events
+from overlimit.simulation.events.events import Events
 from overlimit.simulation.policies import PolicyLike, limiter_of
 from overlimit.simulation.progress import Progress, progress_bar
 from overlimit.simulation.tables import by_identifier, by_time, frame_of, most_refused, places_of, summary

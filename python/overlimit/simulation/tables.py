@@ -14,7 +14,7 @@ from overlimit.simulation.optional import required
 if TYPE_CHECKING:
     import pandas as pd
 
-    from overlimit.simulation.events import Events
+    from overlimit.simulation.events.events import Events
     from overlimit.simulation.replaying import Replay
 
 __all__ = [

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from overlimit._arguments import shown
-from overlimit.simulation.column import Column
-from overlimit.simulation.events import Events
-from overlimit.simulation.instants import instant_of, micros_of
+from overlimit.simulation.events.column import Column
+from overlimit.simulation.events.events import Events
+from overlimit.simulation.events.instants import instant_of, micros_of
 
 __all__ = ["START", "bursty", "diurnal", "mix", "poisson", "scanner"]
 

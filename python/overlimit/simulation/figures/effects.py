@@ -11,9 +11,9 @@ from overlimit.simulation.figures.style import COLOURS, axes_for, legend_above, 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from overlimit.simulation.comparing import Comparison
-    from overlimit.simulation.effects import Effect
-    from overlimit.simulation.sweeping import Sweep
+    from overlimit.simulation.questions.comparing import Comparison
+    from overlimit.simulation.questions.effects import Effect
+    from overlimit.simulation.questions.sweeping import Sweep
 
 __all__ = ["plot_comparison", "plot_sweep"]
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from overlimit import Decision
-    from overlimit.simulation.events import Events
+    from overlimit.simulation.events.events import Events
 
 __all__ = ["plot_level"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from overlimit.simulation.events import Events
+    from overlimit.simulation.events.events import Events
 
 __all__ = ["duration_text", "width_for"]
 

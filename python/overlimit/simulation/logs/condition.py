@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from overlimit._arguments import shown
-from overlimit.simulation.instants import Micros
+from overlimit.simulation.events.instants import Micros
 from overlimit.simulation.optional import required
 
 if TYPE_CHECKING:

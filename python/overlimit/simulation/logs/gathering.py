@@ -8,14 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from overlimit.http.addresses import grouped
-from overlimit.simulation.bad_lines import BadLine, BadLines
-from overlimit.simulation.column import Codes, Column
-from overlimit.simulation.costs import MOST
-from overlimit.simulation.events import Events
-from overlimit.simulation.factorization import MISSING, REFUSED, factorized
-from overlimit.simulation.given import given_column
-from overlimit.simulation.identifiers import named
-from overlimit.simulation.instants import Micros
+from overlimit.simulation.events.bad_lines import BadLine, BadLines
+from overlimit.simulation.events.column import Codes, Column
+from overlimit.simulation.events.costs import MOST
+from overlimit.simulation.events.events import Events
+from overlimit.simulation.events.factorization import MISSING, REFUSED, factorized
+from overlimit.simulation.events.given import given_column
+from overlimit.simulation.events.identifiers import named
+from overlimit.simulation.events.instants import Micros
 from overlimit.simulation.logs.condition import Where, rows_where
 from overlimit.simulation.logs.log_times import NO_TIME, log_times
 from overlimit.simulation.logs.table import Bad, Batch, Table

@@ -8,8 +8,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from overlimit.simulation.given import Given
-from overlimit.simulation.instants import END_OF_TIME, Micros, converted, micros_of
+from overlimit.simulation.events.given import Given
+from overlimit.simulation.events.instants import END_OF_TIME, Micros, converted, micros_of
 
 __all__ = ["NO_TIME", "log_times"]
 

@@ -9,8 +9,8 @@ from typing import Any, Literal, TypeAlias
 
 from overlimit._arguments import shown
 from overlimit.http.addresses import checked_ipv6_prefix
-from overlimit.simulation.events import Events, Missing
-from overlimit.simulation.identifiers import checked_missing, checked_name
+from overlimit.simulation.events.events import Events, Missing
+from overlimit.simulation.events.identifiers import checked_missing, checked_name
 from overlimit.simulation.logs.access_log import AccessLog
 from overlimit.simulation.logs.chunks import ChunkReader
 from overlimit.simulation.logs.condition import Where

@@ -10,12 +10,12 @@ import numpy as np
 
 from overlimit._arguments import shown
 from overlimit._html import html_table
-from overlimit.simulation.effect_tables import effects_frame, effects_html, effects_text
-from overlimit.simulation.effects import Bools, Effect, Trial
-from overlimit.simulation.events import Events
+from overlimit.simulation.events.events import Events
 from overlimit.simulation.optional import required
 from overlimit.simulation.policies import PolicyLike, limiter_of
 from overlimit.simulation.progress import progress_bar
+from overlimit.simulation.questions.effect_tables import effects_frame, effects_html, effects_text
+from overlimit.simulation.questions.effects import Bools, Effect, Trial
 from overlimit.simulation.waiting import interruptible
 
 if TYPE_CHECKING:

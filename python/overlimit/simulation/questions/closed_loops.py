@@ -14,9 +14,9 @@ import numpy as np
 
 from overlimit import Limiter, ManualClock, MemoryStore
 from overlimit._arguments import shown
-from overlimit.simulation.column import Column
-from overlimit.simulation.events import Events
-from overlimit.simulation.instants import instant_of, micros_of
+from overlimit.simulation.events.column import Column
+from overlimit.simulation.events.events import Events
+from overlimit.simulation.events.instants import instant_of, micros_of
 from overlimit.simulation.policies import PolicyLike, limiter_of
 from overlimit.simulation.progress import Progress, progress_bar
 from overlimit.simulation.replaying import Replay, replay

@@ -11,12 +11,17 @@ import numpy as np
 import numpy.typing as npt
 
 from overlimit._arguments import checks_arguments, shown
-from overlimit.simulation.bad_lines import BadLines
-from overlimit.simulation.column import Column, concatenated
-from overlimit.simulation.costs import Costs, costs_of
-from overlimit.simulation.event_tables import events_frame, events_html, events_text
-from overlimit.simulation.identifiers import checked_missing, identifier_columns, label_column, rows_to_keep
-from overlimit.simulation.instants import Micros, instant_of, instants_of
+from overlimit.simulation.events.bad_lines import BadLines
+from overlimit.simulation.events.column import Column, concatenated
+from overlimit.simulation.events.costs import Costs, costs_of
+from overlimit.simulation.events.event_tables import events_frame, events_html, events_text
+from overlimit.simulation.events.identifiers import (
+    checked_missing,
+    identifier_columns,
+    label_column,
+    rows_to_keep,
+)
+from overlimit.simulation.events.instants import Micros, instant_of, instants_of
 
 if TYPE_CHECKING:
     import pandas as pd

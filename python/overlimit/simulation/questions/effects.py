@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from overlimit.simulation.events import Events
+from overlimit.simulation.events.events import Events
 from overlimit.simulation.measures import peak
 from overlimit.simulation.policies import PolicyLike, limiter_of
 from overlimit.simulation.progress import Progress

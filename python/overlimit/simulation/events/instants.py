@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from overlimit._arguments import shown
-from overlimit.simulation.given import Array, Given, given_column, is_missing
+from overlimit.simulation.events.given import Array, Given, given_column, is_missing
 
 __all__ = ["END_OF_TIME", "Instants", "Micros", "converted", "instant_of", "instants_of", "micros_of"]
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from overlimit._arguments import shown
-from overlimit.simulation.effect_tables import effects_frame, effects_html, effects_text
-from overlimit.simulation.effects import Effect, Trial
-from overlimit.simulation.events import Events
+from overlimit.simulation.events.events import Events
 from overlimit.simulation.policies import PolicyLike, limiter_of
 from overlimit.simulation.progress import progress_bar
+from overlimit.simulation.questions.effect_tables import effects_frame, effects_html, effects_text
+from overlimit.simulation.questions.effects import Effect, Trial
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from overlimit._arguments import shown
-from overlimit.simulation.column import Column
-from overlimit.simulation.factorization import REFUSED, factorized, label_of
-from overlimit.simulation.given import given_column
+from overlimit.simulation.events.column import Column
+from overlimit.simulation.events.factorization import REFUSED, factorized, label_of
+from overlimit.simulation.events.given import given_column
 from overlimit.simulation.optional import loaded
 
 __all__ = ["checked_missing", "checked_name", "identifier_columns", "label_column", "named", "rows_to_keep"]

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from overlimit._html import html_table
-from overlimit.simulation.effects import Effect
 from overlimit.simulation.optional import required
+from overlimit.simulation.questions.effects import Effect
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 from overlimit._arguments import shown
 from overlimit._html import html_table
-from overlimit.simulation.effect_tables import percent
-from overlimit.simulation.effects import Trial
-from overlimit.simulation.events import Events
+from overlimit.simulation.events.events import Events
 from overlimit.simulation.optional import required
 from overlimit.simulation.policies import PolicyLike
 from overlimit.simulation.progress import progress_bar
+from overlimit.simulation.questions.effect_tables import percent
+from overlimit.simulation.questions.effects import Trial
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from overlimit._arguments import shown
-from overlimit.simulation.given import Array, given_column, is_missing
+from overlimit.simulation.events.given import Array, given_column, is_missing
 
 __all__ = ["MOST", "Costs", "costs_of"]
 

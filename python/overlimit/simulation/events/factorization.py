@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from overlimit._arguments import shown
-from overlimit.simulation.column import Codes
-from overlimit.simulation.given import Array, Given, is_missing
+from overlimit.simulation.events.column import Codes
+from overlimit.simulation.events.given import Array, Given, is_missing
 
 __all__ = ["MISSING", "REFUSED", "Factorized", "factorized", "label_of"]
 

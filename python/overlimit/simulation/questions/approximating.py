@@ -11,13 +11,13 @@ from overlimit import FixedWindow, Limiter, SlidingLog, SlidingWindow, SlidingWi
 from overlimit._html import html_table
 from overlimit.errors import InvalidLimit
 from overlimit.limits.quantities import micros
-from overlimit.simulation.effect_tables import percent
-from overlimit.simulation.effects import Bools
-from overlimit.simulation.events import Events
+from overlimit.simulation.events.events import Events
 from overlimit.simulation.measures import peak_of_any
 from overlimit.simulation.optional import required
 from overlimit.simulation.policies import PolicyLike, limiter_of
 from overlimit.simulation.progress import progress_bar
+from overlimit.simulation.questions.effect_tables import percent
+from overlimit.simulation.questions.effects import Bools
 from overlimit.simulation.replaying import allowed_in_time, check_events
 from overlimit.simulation.waiting import interruptible
 

@@ -8,13 +8,13 @@ import numpy as np
 
 from overlimit._html import html_table
 from overlimit._texts import printable
-from overlimit.simulation.column import Column
+from overlimit.simulation.events.column import Column
 from overlimit.simulation.optional import required
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from overlimit.simulation.events import Events
+    from overlimit.simulation.events.events import Events
 
 __all__ = ["events_frame", "events_html", "events_text"]
 

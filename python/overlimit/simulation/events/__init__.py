@@ -1,0 +1,1 @@
+"""Events: columns as people have them, made one thing."""

@@ -1,0 +1,1 @@
+"""Questions about limits, each answered by replays."""
