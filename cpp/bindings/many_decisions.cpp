@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <exception>
 #include <new>
+#include <string>
 
 #include "clock.hpp"
 #include "errors.hpp"
@@ -249,8 +250,22 @@ void ManyDecisions::decide_without_waiting(LimiterState& limiter, Call model) {
   }
 }
 
+void ManyDecisions::check_calls(Store& store, const Call& model) const {
+  Batch batch(*this, policy_.get(), model);
+  for (std::size_t row = 0; row < size(); ++row) {
+    if (row % kRowsPerStep == 0) notice_signals();
+    if (rows_.count(row) == 1) continue;
+    try {
+      store.check(batch.calls(row, row + 1).front());
+    } catch (const CrossSlot& error) {
+      throw CrossSlot("identifiers: row " + std::to_string(row) + ": " + error.what());
+    }
+  }
+}
+
 void ManyDecisions::decide_waiting(LimiterState& limiter, const Call& model) {
   constexpr Micros kUndecided = -1;
+  check_calls(*limiter.store, model);
   LimiterState* const limiters[] = {&limiter};
   Batch batch(*this, policy_.get(), model);
   std::vector<ChargeBits> crowded(kRowsPerTimeout);

@@ -125,6 +125,8 @@ class ManyDecisions {
   class Batch;
 
   void decide_without_waiting(LimiterState& limiter, Call model);
+  /// Throws CrossSlot naming the first row that the store can never decide.
+  void check_calls(Store& store, const Call& model) const;
   void decide_waiting(LimiterState& limiter, const Call& model);
   void follow_on_error(LimiterState& limiter, const Call& model, const std::vector<std::size_t>& rows,
                        const StoreError& error);

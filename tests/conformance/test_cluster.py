@@ -335,8 +335,22 @@ def test_many_calls_at_once_are_decided_on_every_node(store):
     decided = many.hit_many(rows)
     assert decided.remaining.tolist() == [loop.hit(row).remaining for row in rows]
     assert decided.refused == len(IDENTIFIERS)
-    with pytest.raises(StoreConfigError, match="several slots"):
-        many.hit_many([tuple(IDENTIFIERS[:16])], timeout=5)
+
+
+@pytest.mark.parametrize("on_error", ["raise", "allow", "deny", "local"])
+def test_a_row_in_several_slots_raises_before_any_of_many_is_charged(store, on_error):
+    limiter = Limiter("2/minute", name="default", store=store, on_error=on_error)
+    rows = [IDENTIFIERS[0]] * 1500
+    for decide in (limiter.hit_many, limiter.peek_many):
+        with pytest.raises(StoreConfigError, match=r"row 1500: .* several slots .*hash_tag"):
+            decide([*rows, tuple(IDENTIFIERS[:16]), IDENTIFIERS[1]])
+    assert spent(limiter, IDENTIFIERS[0]) == 0
+
+
+def test_rows_in_one_slot_are_decided_together(cluster, prefix):
+    limiter = Limiter("2/minute", name="default", store=tagged(cluster, prefix, "policy"))
+    rows = [tuple(IDENTIFIERS[:3])] * 3 + [(IDENTIFIERS[3], IDENTIFIERS[3])]
+    assert limiter.hit_many(rows).allowed.tolist() == [True, True, False, True]
 
 
 def test_a_closed_store_opens_again(store):

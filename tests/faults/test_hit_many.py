@@ -96,9 +96,19 @@ def test_a_timeout_of_its_own_is_that_of_a_thousand_rows(proxy):
     limiter.hit("warm")
     proxy.hold_replies()
     before = time.monotonic()
-    with pytest.raises(StoreTimeout):
+    with pytest.raises(StoreTimeout, match=r"\(timeout=0\.2\)"):
         limiter.hit_many(ROWS, timeout=0.2)
     assert time.monotonic() - before < 2.0
+
+
+@pytest.mark.parametrize("many", ["hit_many", "peek_many"])
+def test_the_timeout_of_the_store_is_named_as_by_hit(proxy, many):
+    limiter = limiter_on(proxy.url, "raise", timeout=0.5)
+    limiter.hit("warm")
+    proxy.hold_replies()
+    for rows in (["a"], ["a", "b"]):
+        with pytest.raises(StoreTimeout, match=r"\(timeout=0\.5\)"):
+            getattr(limiter, many)(rows)
 
 
 @pytest.mark.parametrize("timeout", [0, -1, math.nan, "soon"], ids=range(4))
@@ -115,6 +125,27 @@ def test_a_server_that_lost_its_scripts_decides_all_the_same(redis_server, prefi
     redis_server.ask("SCRIPT", "FLUSH")
     decided = limiter.hit_many([f"user:{k % 100}" for k in range(400)])
     assert decided.allowed.tolist() == [True] * 300 + [False] * 100
+
+
+@pytest.mark.parametrize(
+    ("known", "rows", "costs", "admitted"),
+    [
+        ("a", [("a", "b"), "a", "a"], [2, 1, 1], [True, True, False]),
+        (("a", "b"), ["a", ("a", "b")], [2, 2], [True, False]),
+        ("a", ["a", "a", ("a", "b"), "a"], [1, 0, 2, 1], [True, True, True, False]),
+    ],
+    ids=["several", "one", "questions"],
+)
+def test_a_server_that_has_some_of_the_scripts_decides_in_the_order_given(
+    redis_server, prefix, known, rows, costs, admitted
+):
+    limiter = Limiter(
+        "3/minute", name="many", store=RedisStore(redis_server.unix_url(), timeout=20, prefix=prefix)
+    )
+    redis_server.ask("SCRIPT", "FLUSH")
+    limiter.hit(*([known] if isinstance(known, str) else known))
+    limiter.reset("a", "b")
+    assert limiter.hit_many(rows, costs).allowed.tolist() == admitted
 
 
 @pytest.mark.usefixtures("ctrl_c")

@@ -47,6 +47,8 @@ class RedisStore final : public Store {
 
   void decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
               std::span<ChargeBits> crowded, const Interrupted& interrupted) override;
+  /// Throws CrossSlot if the identifiers are in several slots of a cluster.
+  void check(const Call& call) override;
   void refund(const Call& call, std::span<const Receipt> receipts, const Interrupted& interrupted) override;
   void lock(const Call& call, Micros duration, const Interrupted& interrupted) override;
   void unlock(const Call& call, const Interrupted& interrupted) override;

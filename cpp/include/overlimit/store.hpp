@@ -67,6 +67,10 @@ class Store {
   virtual void decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
                       std::span<ChargeBits> crowded, const Interrupted& interrupted) = 0;
 
+  /// Throws what decide() would throw at once, whatever the state of the store, because it can never make
+  /// this call. Asks nobody.
+  virtual void check(const Call& /*call*/) {}
+
   /// Refunds what a call has charged, given its charges as they were and the receipts of its pairs. A key
   /// that is gone, or was created again since the charge, stays as it is. Atomic per charge.
   virtual void refund(const Call& call, std::span<const Receipt> receipts,

@@ -70,6 +70,17 @@ std::string encoded(const std::vector<std::string>& words) {
   return command;
 }
 
+/// Does something, and says in a StoreTimeout how long the timeout is.
+void naming_timeout(Micros timeout, const auto& action) {
+  try {
+    action();
+  } catch (const StoreTimeout& error) {
+    std::ostringstream what;
+    what << error.what() << " (timeout=" << double(timeout) / 1e6 << ")";
+    throw StoreTimeout(what.str(), error.maybe_charged(), error.retry_after());
+  }
+}
+
 }  // namespace
 
 struct RedisStore::Core {
@@ -81,9 +92,6 @@ struct RedisStore::Core {
         topology([this] { return std::make_unique<Servers>(redis::transport::topology_of(location)); }) {}
 
   [[nodiscard]] Deadline deadline() const { return Deadline(std::chrono::microseconds(options.timeout)); }
-  [[nodiscard]] Deadline deadline_of(const Call& call) const {
-    return Deadline(std::chrono::microseconds(call.timeout.value_or(options.timeout)));
-  }
 
   /// Of a call with these keys; none when keys have no slots. Throws CrossSlot.
   [[nodiscard]] std::optional<Slot> slot_of(std::span<const std::string> keys) {
@@ -95,26 +103,19 @@ struct RedisStore::Core {
     return slot;
   }
 
+  void run(const redis::ScriptCall& script, const Interrupted& interrupted) {
+    naming_timeout(options.timeout, [&] { (void)run(script, deadline(), interrupted); });
+  }
+
   // A server that was restarted or flushed its scripts did not execute the call: send the text along.
   Reply run(const redis::ScriptCall& script, const Deadline& until, const Interrupted& interrupted) {
     const std::optional<Slot> slot = slot_of(script.keys);
     const auto call = [&](const std::string& command) {
-      return naming_timeout([&] { return (**topology).call(command, slot, until, interrupted); });
+      return (**topology).call(command, slot, until, interrupted);
     };
     Reply reply = call(script.evalsha());
     if (is_missing_script(reply)) reply = call(script.eval());
     return checked_reply(std::move(reply));
-  }
-
-  /// Calls a server, and says in a StoreTimeout how long the timeout is.
-  [[nodiscard]] Reply naming_timeout(const auto& call) const {
-    try {
-      return call();
-    } catch (const StoreTimeout& error) {
-      std::ostringstream what;
-      what << error.what() << " (timeout=" << double(options.timeout) / 1e6 << ")";
-      throw StoreTimeout(what.str(), error.maybe_charged(), error.retry_after());
-    }
   }
 
   // If the server's clock is in another period of a calendar, the call is made once more with its bounds.
@@ -142,10 +143,7 @@ struct RedisStore::Core {
       words.push_back(key);
     }
     for (const auto& [where, words] : commands) {
-      const auto call = [&, slot = where, bytes = encoded(words)] {
-        return (**topology).call(bytes, slot, deadline(), interrupted);
-      };
-      (void)checked_reply(naming_timeout(call));
+      (void)checked_reply((**topology).call(encoded(words), where, deadline(), interrupted));
     }
   }
 
@@ -167,8 +165,7 @@ struct RedisStore::Core {
     std::string cursor = "0";
     do {
       const std::string command = encoded({"SCAN", cursor, "MATCH", pattern, "COUNT", "1000"});
-      const auto scan = [&] { return server(command, deadline(), interrupted); };
-      cursor = reset_page(checked_reply(naming_timeout(scan)), interrupted);
+      cursor = reset_page(checked_reply(server(command, deadline(), interrupted)), interrupted);
     } while (cursor != "0");
   }
 
@@ -214,10 +211,26 @@ class RedisStore::ManyCalls {
     return rows_of(rows_, first_rows_[i], first_rows_[i + 1] - first_rows_[i]);
   }
 
+  // A call whose script the server doesn't have is made again after the others, so calls of the same keys
+  // would be decided in another order if it has the script of some of them alone. There the text is sent
+  // along.
+  [[nodiscard]] std::string command(std::size_t i, std::size_t first, std::size_t last) const {
+    const auto script_of = [&](std::size_t k) { return scripts_[k].script; };
+    const auto same_slot = [&](std::size_t k) { return slots_[k] == slots_[i]; };
+    bool is_first = true;
+    bool are_alike = true;
+    for (std::size_t k = first; k < last; ++k) {
+      if (!same_slot(k)) continue;
+      are_alike &= script_of(k) == script_of(i);
+      is_first &= k >= i || script_of(k) != script_of(i);
+    }
+    return is_first && !are_alike ? scripts_[i].eval() : scripts_[i].evalsha();
+  }
+
   // What was answered counts, whatever happens to the others.
   void decide(std::size_t first, std::size_t last, const Deadline& until, const Interrupted& interrupted) {
     std::vector<std::string> commands;
-    for (std::size_t i = first; i < last; ++i) commands.push_back(scripts_[i].evalsha());
+    for (std::size_t i = first; i < last; ++i) commands.push_back(command(i, first, last));
     std::vector<std::optional<Reply>> replies(commands.size());
     std::exception_ptr failure;
     try {
@@ -268,27 +281,36 @@ void RedisStore::decide(std::span<const Call> calls, const Rows& rows, std::span
                         std::span<ChargeBits> crowded, const Interrupted& interrupted) {
   std::ranges::fill(crowded.first(calls.size()), ChargeBits{0});
   if (calls.empty()) return;
-  const Deadline until = core_->deadline_of(calls.front());
-  if (calls.size() == 1) {
-    times.front() = core_->decide(calls.front(), rows, until, interrupted);
-    return;
+  const Micros timeout = calls.front().timeout.value_or(core_->options.timeout);
+  naming_timeout(timeout, [&] {
+    const Deadline until{std::chrono::microseconds(timeout)};
+    if (calls.size() == 1) {
+      times.front() = core_->decide(calls.front(), rows, until, interrupted);
+    } else {
+      ManyCalls(*core_, calls, rows, times).decide(until, interrupted);
+    }
+  });
+}
+
+void RedisStore::check(const Call& call) {
+  if (call.charges.size() < 2) return;
+  std::vector<std::string> keys;
+  for (const Charge& charge : call.charges) {
+    keys.push_back(redis::key_of(core_->options.keys, charge.policy->name(), charge.identifier));
   }
-  ManyCalls many(*core_, calls, rows, times);
-  many.decide(until, interrupted);
+  (void)core_->slot_of(keys);
 }
 
 void RedisStore::refund(const Call& call, std::span<const Receipt> receipts, const Interrupted& interrupted) {
-  core_->run(redis::refund_call(call, receipts, core_->options.keys, core_->scripts), core_->deadline(),
-             interrupted);
+  core_->run(redis::refund_call(call, receipts, core_->options.keys, core_->scripts), interrupted);
 }
 
 void RedisStore::lock(const Call& call, Micros duration, const Interrupted& interrupted) {
-  core_->run(redis::lock_call(call, duration, core_->options.keys, core_->scripts), core_->deadline(),
-             interrupted);
+  core_->run(redis::lock_call(call, duration, core_->options.keys, core_->scripts), interrupted);
 }
 
 void RedisStore::unlock(const Call& call, const Interrupted& interrupted) {
-  core_->run(redis::lock_call(call, 0, core_->options.keys, core_->scripts), core_->deadline(), interrupted);
+  core_->run(redis::lock_call(call, 0, core_->options.keys, core_->scripts), interrupted);
 }
 
 void RedisStore::reset(const CompiledPolicy& policy, std::span<const std::string_view> identifiers,
@@ -297,7 +319,7 @@ void RedisStore::reset(const CompiledPolicy& policy, std::span<const std::string
   for (const std::string_view identifier : identifiers) {
     keys.push_back(redis::key_of(core_->options.keys, policy.name(), identifier));
   }
-  core_->reset("DEL", keys, interrupted);
+  naming_timeout(timeout(), [&] { core_->reset("DEL", keys, interrupted); });
 }
 
 void RedisStore::reset_all(const CompiledPolicy& policy, const Interrupted& interrupted) {
@@ -306,7 +328,8 @@ void RedisStore::reset_all(const CompiledPolicy& policy, const Interrupted& inte
       core_->reset_all(server, pattern, interrupted);
     }
   };
-  (**core_->topology).for_each_server(reset_server, core_->deadline(), interrupted);
+  naming_timeout(timeout(),
+                 [&] { (**core_->topology).for_each_server(reset_server, core_->deadline(), interrupted); });
 }
 
 void RedisStore::close() { (**core_->topology).close(); }
