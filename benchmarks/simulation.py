@@ -33,6 +33,7 @@ def main() -> None:
     report(
         f"Replay of {count:,} events of {IDENTIFIERS:,} identifiers: one token bucket",
         {
+            "leanest loop: clock.set(t); hit(identifier)": (lean_replay(events, bucket), LOOPED),
             "for event in events: limiter.hit(...)": (lambda: looped_replay(events, bucket), LOOPED),
             "replay, only `allowed`": (lambda: replay(events, bucket, columns=("allowed",)), count),
             "replay, all columns": (lambda: replay(events, bucket), count),
@@ -42,6 +43,7 @@ def main() -> None:
     report(
         "The same: three sliding windows",
         {
+            "leanest loop: clock.set(t); hit(identifier)": (lean_replay(events, THREE), LOOPED),
             "for event in events: limiter.hit(...)": (lambda: looped_replay(events, THREE), LOOPED),
             "replay, only `allowed`": (lambda: replay(events, THREE, columns=("allowed",)), count),
             "replay, all columns": (lambda: replay(events, THREE), count),
@@ -83,6 +85,20 @@ def looped_replay(events: Events, policy: object) -> None:
         limiter.hit(*event.identifiers, cost=event.cost)
 
 
+def lean_replay(events: Events, policy: object) -> Callable[[], None]:
+    """Return a loop that does nothing but set the clock and hit: all arguments were made before."""
+    arguments = [(event.time, event.identifiers[0]) for event in events[:LOOPED]]
+
+    def loop() -> None:
+        clock = ManualClock()
+        hit, set_ = Limiter(policy, store=MemoryStore(), clock=clock).hit, clock.set
+        for time_, identifier in arguments:
+            set_(time_)
+            hit(identifier)
+
+    return loop
+
+
 def looped_hits(rows: list[str], policy: object) -> None:
     hit = new_limiter(policy).hit
     for row in rows:
@@ -107,7 +123,7 @@ def report(title: str, contestants: dict[str, tuple[Callable[[], object], int]])
     first = next(iter(best.values()))
     print(f"\n{title}")
     for name, rate in best.items():
-        print(f"  {name:44}{rate / 1e6:10.2f} million/s  x{rate / first:.1f}")
+        print(f"  {name:46}{rate / 1e6:10.2f} million/s  x{rate / first:.1f}")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <optional>
 #include <vector>
 
@@ -80,7 +79,7 @@ ExaminedPair examine(const Limited& limit, const FoundRecord* found, Micros read
   std::optional<CurrentRecord<typename Limited::State>> current;
   Cells cells;
   if (found != nullptr) {
-    const auto state = std::bit_cast<typename Limited::State>(found->header);
+    const auto state = state_from<typename Limited::State>(found->header);
     if (const std::optional<Micros> time = valid_time_of(limit, state, *found, reading)) {
       cells = found->cells;
       pair.now = std::max(reading, *time);
@@ -90,7 +89,7 @@ ExaminedPair examine(const Limited& limit, const FoundRecord* found, Micros read
   pair.verdict = admit(limit, current, cells, pair.now, cost);
   if (current) {
     pair.has_record = true;
-    pair.header = std::bit_cast<Header>(current->state);
+    pair.header = header_from(current->state);
     pair.dropped = current->dropped;
     pair.expires_at = std::min(found->expires_at, expires_at(limit, current->state, cells));
     if (pair.verdict.status == Status::over) {
@@ -110,10 +109,12 @@ ExaminedPair examine(const Limited& limit, const FoundRecord* found, Micros read
 template <class Limited>
 ChargedPair charge(const Limited& limit, const ExaminedPair& pair, Cost cost) {
   std::optional<CurrentRecord<typename Limited::State>> current;
-  if (pair.has_record) current = {std::bit_cast<typename Limited::State>(pair.header), pair.dropped};
+  if (pair.has_record) current = {state_from<typename Limited::State>(pair.header), pair.dropped};
   const auto after = charge(limit, current, pair.now, cost);
-  return {{std::bit_cast<Header>(after.state), after.dropped, after.pushed},
-          expires_at(limit, after.state, Cells{})};
+  ChargedPair written{{header_from(after.state), after.dropped}, expires_at(limit, after.state, Cells{})};
+  // Not a copy of the optional, see header_from.
+  if (after.pushed) written.pushed = Cell{after.pushed->at, after.pushed->count};
+  return written;
 }
 
 }  // namespace detail
@@ -158,13 +159,13 @@ inline std::optional<RefundedRecord<Header>> refund(const Limit& limit, const Fo
   return std::visit(
       [&](const auto& limited) -> std::optional<RefundedRecord<Header>> {
         using State = typename std::decay_t<decltype(limited)>::State;
-        const auto state = std::bit_cast<State>(found.header);
+        const auto state = state_from<State>(found.header);
         const std::optional<Micros> time = detail::valid_time_of(limited, state, found, reading);
         if (!time) return std::nullopt;
         const auto after =
-            refund(limited, state, found.cells, std::bit_cast<State>(then), std::max(reading, *time), cost);
+            refund(limited, state, found.cells, state_from<State>(then), std::max(reading, *time), cost);
         if (!after) return std::nullopt;
-        return RefundedRecord<Header>{std::bit_cast<Header>(after->state), after->cell, after->cell_count};
+        return RefundedRecord<Header>{header_from(after->state), after->cell, after->cell_count};
       },
       limit.algorithm());
 }
@@ -174,7 +175,7 @@ inline void fill_uncharged(const Limit& limit, const ExaminedPair& pair, const R
   const Header header = pair.has_record ? pair.header : Header{};
   std::visit(
       [&](const auto& limited) {
-        const auto state = std::bit_cast<typename std::decay_t<decltype(limited)>::State>(header);
+        const auto state = state_from<typename std::decay_t<decltype(limited)>::State>(header);
         rows.remaining[row] = remaining(limited, state, pair.now);
       },
       limit.algorithm());
@@ -210,7 +211,7 @@ inline void fill_charged(const Limit& limit, const Header& after, Micros reading
   std::visit(
       [&](const auto& limited) {
         using State = typename std::decay_t<decltype(limited)>::State;
-        const auto state = std::bit_cast<State>(after);
+        const auto state = state_from<State>(after);
         const Micros now = std::max(reading, time_of(limited, state));
         rows.remaining[row] = remaining(limited, state, now);
         rows.reset_after[row] = expires_at(limited, state, Cells{}) - now;

@@ -81,8 +81,8 @@ class DenseRecords {
   }
   /// Fetches the records of an identifier from main memory, first by place, and later what they point to.
   void prefetch(std::size_t identifier) const {
-    __builtin_prefetch(of(identifier));
-    if (!rings_.empty()) __builtin_prefetch(&rings_[identifier * limits_]);
+    prefetch_all(of(identifier), per_identifier_ * sizeof(DenseRecord));
+    if (!rings_.empty()) prefetch_all(&rings_[identifier * limits_], limits_ * sizeof(CellRing));
   }
   void prefetch_cells(std::size_t identifier) const {
     if (rings_.empty()) return;
@@ -102,6 +102,12 @@ class DenseRecords {
   }
 
  private:
+  static void prefetch_all(const void* place, std::size_t bytes) {
+    constexpr std::size_t kLine = 64;
+    const char* const begin = static_cast<const char*>(place);
+    for (std::size_t i = 0; i < bytes; i += kLine) __builtin_prefetch(begin + i);
+    __builtin_prefetch(begin + bytes - 1);
+  }
   struct Free {
     void operator()(DenseRecord* records) const { std::free(records); }
   };

@@ -165,9 +165,15 @@ class Replay::Run {
     for (std::size_t column = 0; column < events.columns.size(); ++column) {
       const std::int32_t code = events.columns[column][event];
       if (code < 0) continue;
-      targets_[count] = {starts_[column] + static_cast<std::size_t>(code), column, Status::ok, std::nullopt,
-                         false};
-      charges_[count++] = {current_, {}, cost};
+      Target& target = targets_[count];
+      target.identifier = starts_[column] + static_cast<std::size_t>(code);
+      target.column = column;
+      target.verdict = Status::ok;
+      target.lock.reset();
+      target.violates = false;
+      Charge& charge = charges_[count++];
+      charge.policy = current_;
+      charge.cost = cost;
     }
     return count;
   }

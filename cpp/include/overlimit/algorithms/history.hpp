@@ -59,9 +59,13 @@ ChargedRecord<State> charge(const Limited& limit, const std::optional<CurrentRec
   const std::int64_t cell = limit.cell_of(now);
   if (!current) return {{cell, cost, cost}, SIZE_MAX};
   const State& state = current->state;
-  if (state.newest == cell) return {{cell, state.count + cost, state.total + cost}, current->dropped};
-  if (state.count == 0) return {{cell, cost, state.total + cost}, current->dropped};
-  return {{cell, cost, state.total + cost}, current->dropped, Cell{state.newest, state.count}};
+  ChargedRecord<State> charged{{cell, cost, state.total + cost}, current->dropped};
+  if (state.newest == cell) {
+    charged.state.count += state.count;
+  } else if (state.count != 0) {
+    charged.pushed = Cell{state.newest, state.count};
+  }
+  return charged;
 }
 
 inline std::optional<RefundedRecord<State>> refund(const State& state, const Cells& cells, const State& then,

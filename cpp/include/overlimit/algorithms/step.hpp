@@ -79,6 +79,18 @@ class Cells {
 /// The header of a record in the form stores keep it.
 using Header = std::array<std::int64_t, 3>;
 
+/// The three numbers of a state, and the state of three numbers. Not a copy of bytes: right after single
+/// numbers were written, the processor waits to read several at once.
+template <class State>
+constexpr Header header_from(const State& state) noexcept {
+  const auto& [first, second, third] = state;
+  return {first, second, third};
+}
+template <class State>
+constexpr State state_from(const Header& header) noexcept {
+  return {header[0], header[1], header[2]};
+}
+
 /// A record as it is at some instant, before a charge: how many of its oldest cells no longer count.
 template <class State>
 struct CurrentRecord {
