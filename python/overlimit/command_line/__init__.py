@@ -12,7 +12,7 @@ _PACKAGES = ("click", "rich")
 def main() -> None:
     """Run the command; without click or rich, say in a line how to install them, and exit with 2."""
     try:
-        from overlimit.command_line.program import program
+        from overlimit.command_line.program import run
     except ImportError as error:
         name = (error.name or "").partition(".")[0]
         if name not in _PACKAGES:
@@ -22,4 +22,4 @@ def main() -> None:
             file=sys.stderr,
         )
         sys.exit(2)
-    program(prog_name="overlimit")
+    sys.exit(run())

@@ -25,7 +25,10 @@ class WrongUsage(click.ClickException):
     exit_code = 2
 
 
-_WRONG = (OverlimitError, ValueError, TypeError, SyntaxError, re.error, OSError, ImportError)
+_WRONG = (OverlimitError, ValueError, TypeError, SyntaxError, re.error, OSError)
+
+_OF_THE_COMMAND_LINE = ("numpy", "pandas", "pyarrow", "zstandard")
+"""Packages of the extra ``cli``; the library names ``notebook``, which has them too."""
 
 
 @contextmanager
@@ -33,5 +36,13 @@ def reported() -> Iterator[None]:
     """Say what is wrong with the arguments that were passed on, without a traceback."""
     try:
         yield
+    except ImportError as error:
+        raise WrongUsage(_how_to_install(error)) from None
     except _WRONG as error:
         raise WrongUsage(str(error)) from None
+
+
+def _how_to_install(error: ImportError) -> str:
+    if error.name not in _OF_THE_COMMAND_LINE:
+        return str(error)
+    return f"the command line needs {error.name}: pip install 'overlimit[cli]' installs it"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
@@ -12,6 +11,7 @@ import click
 
 from overlimit._texts import printable
 from overlimit.command_line.failures import NothingFound, reported
+from overlimit.command_line.progress import bars
 
 if TYPE_CHECKING:
     from overlimit.simulation import BadLines, Events
@@ -68,14 +68,14 @@ _NAMES = (
 
 
 def _events(given: dict[str, Any]) -> Events:
-    with reported():
+    with reported(), bars() as progress:
         from overlimit.simulation import read_log
 
         events = read_log(
             given["log"],
             re.compile(given["pattern"]) if given["pattern"] is not None else given["format"],
             dict(_named(each) for each in given["by"] or ("ip",)),
-            progress=sys.stderr.isatty(),
+            progress=progress,
             **_options_of_read_log(given),
         ).between(given["since"], given["until"])
     _report_bad_lines(events.bad_lines)

@@ -7,7 +7,10 @@ import click
 from overlimit.command_line.replaying import replay
 from overlimit.command_line.suggesting import suggest
 
-__all__ = ["program"]
+__all__ = ["program", "run"]
+
+_INTERRUPTED = 130
+"""What a shell says of a command that Ctrl-C has ended."""
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -18,3 +21,14 @@ def program() -> None:
 
 program.add_command(replay)
 program.add_command(suggest)
+
+
+def run() -> int:
+    """Run the command and return its exit code."""
+    try:
+        return program.main(prog_name="overlimit", standalone_mode=False) or 0
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.Abort:
+        return _INTERRUPTED

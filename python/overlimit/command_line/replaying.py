@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -12,6 +11,7 @@ from overlimit import Limiter, Penalty
 from overlimit.command_line.failures import reported
 from overlimit.command_line.logs import reads_log
 from overlimit.command_line.output import Form, chosen_format, print_csv, print_json, print_table, records
+from overlimit.command_line.progress import bars
 from overlimit.command_line.texts import duration, share
 from overlimit.limits.quantities import micros
 
@@ -86,7 +86,8 @@ def replay(
 def _replay(events: Events, limiter: Limiter) -> Replay:
     from overlimit.simulation import replay
 
-    return replay(events, limiter, columns=("allowed",), progress=sys.stderr.isatty())
+    with bars() as progress:
+        return replay(events, limiter, columns=("allowed",), progress=progress)
 
 
 def _draw(result: Replay, path: str) -> None:

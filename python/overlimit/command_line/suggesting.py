@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from overlimit import Limiter
 from overlimit.command_line.failures import NothingFound, reported
 from overlimit.command_line.logs import reads_log
 from overlimit.command_line.output import chosen_format, print_csv, print_json, print_table, records
+from overlimit.command_line.progress import bars
 from overlimit.command_line.texts import share
 
 if TYPE_CHECKING:
@@ -93,7 +93,8 @@ def _suggestion(
 ) -> Suggestion:
     from overlimit.simulation import suggest
 
-    return suggest(events, partial(_with, made), between, refuse_at_most, of, progress=sys.stderr.isatty())
+    with bars() as progress:
+        return suggest(events, partial(_with, made), between, refuse_at_most, of, progress=progress)
 
 
 def _described(found: Suggestion, made: str, tried: pd.DataFrame) -> dict[str, Any]:

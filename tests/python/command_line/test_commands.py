@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import csv
+import importlib.metadata
+import io
 import json
+import os
+import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 LOG = str(Path(__file__).parents[3] / "examples" / "shop_day.log.gz")
@@ -20,12 +26,12 @@ import sys
 
 class Hidden:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == {package!r}:
+        if name.partition(".")[0] in {packages!r}:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 
 sys.meta_path.insert(0, Hidden())
 import runpy
-sys.argv = ["overlimit", "replay", {log!r}, "--limits", "1/minute"]
+sys.argv = ["overlimit", *{arguments!r}]
 runpy.run_module("overlimit", run_name="__main__")
 """
 
@@ -259,14 +265,36 @@ def test_wrong_limits_are_reported_before_the_log_is_read():
     )
 
 
-@pytest.mark.parametrize(
-    ("package", "extra"), [("click", "cli"), ("rich", "cli"), ("numpy", "notebook"), ("pandas", "notebook")]
-)
-def test_a_missing_package_is_named_in_a_line(package, extra):
-    done = python("-c", WITHOUT.format(package=package, log=LOG))
+def run_without(packages: tuple[str, ...], *arguments: str) -> subprocess.CompletedProcess[str]:
+    return python("-c", WITHOUT.format(packages=packages, arguments=arguments))
+
+
+@pytest.mark.parametrize("package", ["click", "rich", "numpy", "pandas"])
+def test_a_missing_package_is_named_in_a_line(package):
+    done = run_without((package,), "replay", LOG, "--limits", "1/minute")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
-    assert f"needs {package}: pip install 'overlimit[{extra}]'" in done.stderr
+    assert f"needs {package}: pip install 'overlimit[cli]'" in done.stderr
+
+
+def test_only_a_figure_needs_the_packages_of_notebooks(tmp_path):
+    of_notebooks = ("tqdm", "matplotlib", "ipywidgets")
+    replayed = run_without(of_notebooks, "replay", LOG, "--limits", LIMITS)
+    assert (replayed.returncode, replayed.stdout) == (0, printed("replay", LOG, "--limits", LIMITS))
+    suggested = run_without(of_notebooks, "suggest", LOG, "--limits", "{}/minute", "--between", "40", "60")
+    assert (suggested.returncode, suggested.stdout[:10]) == (0, "48/minute\n")
+    drawn = run_without(of_notebooks, "replay", LOG, "--limits", "1/minute", "--png", str(tmp_path / "a.png"))
+    assert (drawn.returncode, drawn.stdout) == (2, "")
+    assert drawn.stderr == "Error: --png needs matplotlib: pip install 'overlimit[notebook]' installs it\n"
+
+
+def test_the_extra_has_what_the_command_needs():
+    extras = {
+        re.split(r"[>=]", each)[0]
+        for each in importlib.metadata.requires("overlimit")
+        if re.search(r"extra == .cli.", each)
+    }
+    assert extras == {"click", "numpy", "pandas", "pyarrow", "rich", "zstandard"}
 
 
 def test_the_installed_command_is_the_same():
@@ -293,3 +321,91 @@ def test_a_figure_that_cannot_be_written_ends_the_command(tmp_path):
     assert "missing" in refused(
         2, "replay", LOG, "--limits", LIMITS, "--png", str(tmp_path / "missing" / "a.png")
     )
+
+
+@pytest.fixture
+def long_log(tmp_path):
+    """A log whose tables are larger than a pipe holds."""
+    path = tmp_path / "long.csv"
+    path.write_text("".join(f"{k},user-{k:020}\n" for k in range(20_000)), encoding="utf-8")
+    return [str(path), "--format", "csv", "--columns", "time,user", "--by", "user"]
+
+
+@pytest.mark.parametrize("form", [[], ["--csv"], ["--json"]], ids=["text", "csv", "json"])
+def test_a_reader_that_has_seen_enough_gets_no_traceback(long_log, form):
+    command = [sys.executable, "-m", "overlimit", "replay", *long_log, "--limits", "1/hour", "--top", "20000"]
+    with subprocess.Popen([*command, *form], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        assert child.stdout.readline()
+        child.stdout.close()
+        assert child.stderr.read() == b""
+        assert child.wait(60) in {0, 1}
+
+
+@pytest.mark.usefixtures("ctrl_c")
+@pytest.mark.parametrize(
+    "command", [["replay", "--limits", "1/hour"], ["suggest", "--limits", "{}/hour", "--between", "1", "9"]]
+)
+def test_ctrl_c_ends_the_command_with_130(tmp_path, command):
+    log = tmp_path / "endless.log"
+    os.mkfifo(log)
+    with subprocess.Popen(
+        [sys.executable, "-m", "overlimit", *command, str(log)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as child:
+        with log.open("wb"):  # once the command reads; if it is between two reads, the end wakes it up
+            child.send_signal(signal.SIGINT)
+        output, errors = child.communicate(timeout=60)
+    assert (child.returncode, output, errors.strip()) == (130, "", "")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["replay", LOG, "--limits", LIMITS],
+        ["suggest", LOG, "--limits", "{}/minute", "--between", "1", "99", "--json"],
+    ],
+    ids=["replay", "suggest"],
+)
+def test_progress_is_shown_on_a_terminal_alone(command):
+    ours, theirs = os.openpty()
+    program = WITHOUT.format(packages=("tqdm",), arguments=command)
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        env=os.environ | {"TERM": "xterm", "COLUMNS": "100"},
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    os.close(theirs)
+    with open(ours, "rb", buffering=0) as terminal:
+        shown = terminal.read(1 << 16).decode()
+    assert done.stdout == printed(*command)
+    assert "reading" in shown
+    assert "events" in shown
+    assert "100%" in shown
+
+
+def test_json_has_types():
+    found = json.loads(printed("replay", LOG, "--limits", LIMITS, "--json"))
+    assert {name: type(each) for name, each in found.items()} == {
+        "events": int,
+        "refused": int,
+        "refused_share": float,
+        "bad_lines": int,
+        "skipped": int,
+        "limits": list,
+        "identifiers": list,
+        "times": list,
+    }
+    row = found["limits"][0]
+    assert [type(row[name]) for name in ("limit", "refused", "least_left")] == [str, int, float]
+
+
+def test_csv_is_read_by_pandas():
+    frame = pd.read_csv(io.StringIO(printed("replay", LOG, "--limits", LIMITS, "--table", "times", "--csv")))
+    assert pd.to_datetime(frame["time"]).is_monotonic_increasing
+    assert frame["sent"].sum() == 12_000

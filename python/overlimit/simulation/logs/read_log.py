@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from typing import Any, Literal, TypeAlias
 
 from overlimit._arguments import shown
@@ -20,8 +19,8 @@ from overlimit.simulation.logs.gathering import Gatherer, Options
 from overlimit.simulation.logs.json_lines import JsonLines
 from overlimit.simulation.logs.parquet import Parquet
 from overlimit.simulation.logs.patterns import PatternFormat
-from overlimit.simulation.logs.progress import progress_of
 from overlimit.simulation.logs.table import Format, Wanted
+from overlimit.simulation.progress import progress_bar
 
 __all__ = ["read_log"]
 
@@ -115,12 +114,12 @@ def read_log(
     options = options._replace(time=time or parser.time, free_without_cost=parser.free_without_cost)
     gatherer = Gatherer(options)
     files = files_of(path)
-    with ExitStack() as stack:
-        advance = progress_of(files, progress, stack)
+    total = sum(file.stat().st_size for file in files) if progress else 0
+    with progress_bar(total, shown=progress, unit="B", description="reading") as bar:
         for file in files:
             gatherer.file = str(file)
-            chunks = iter(ChunkReader(file, advance, gatherer.add_bad))
-            for batch in parser.batches(file, chunks, _wanted(options), advance):
+            chunks = iter(ChunkReader(file, bar.advance, gatherer.add_bad))
+            for batch in parser.batches(file, chunks, _wanted(options), bar.advance):
                 gatherer.add(batch)
     return gatherer.events()
 
