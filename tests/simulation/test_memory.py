@@ -1,4 +1,7 @@
-"""A log is read in constant memory, besides what becomes events."""
+"""A log is read in constant memory besides its events, and a replay takes little more than it returns.
+
+docs/performance.md says how much.
+"""
 
 from __future__ import annotations
 
@@ -7,41 +10,132 @@ import os
 import subprocess
 import sys
 
-PROGRAM = """
+import pytest
+import zstandard
+
+ENVIRONMENT = os.environ | {"ARROW_DEFAULT_MEMORY_POOL": "system", "OPENBLAS_NUM_THREADS": "1"}
+
+READ = """
 import resource, sys
 import pyarrow.csv
 from overlimit.simulation import read_log
 
-read_log(sys.argv[1])  # whatever is loaded or reserved once
+small, large, format, room, how = sys.argv[1:]
+where = "status == 200" if how == "where" else None
+read_log(small, format, where=where)  # whatever is loaded or reserved once
 held = int(next(line for line in open("/proc/self/status") if line.startswith("VmSize")).split()[1]) * 1024
-resource.setrlimit(resource.RLIMIT_AS, (held + int(sys.argv[3]),) * 2)
-if len(sys.argv) > 4:
-    with open(sys.argv[2], "rb") as file:
+resource.setrlimit(resource.RLIMIT_AS, (held + int(room),) * 2)
+if how == "all at once":
+    with open(large, "rb") as file:
         file.read()
 else:
-    print(len(read_log(sys.argv[2])))
+    print(len(read_log(large, format, where=where)))
 """
-LINE = '203.0.113.{} - - [10/Oct/2025:13:55:36 +0200] "GET /?{} HTTP/1.1" 200 12 "-" "-"\n'
-ROOM = 100 << 20
+ROOM = 80 << 20
+COPIES, LINES = 32, 2500
+COMBINED = '203.0.113.{} - - [10/Oct/2025:13:55:36 +0200] "GET /?{} HTTP/1.1" 200 12 "-" "-"\n'
+JSON = '{{"ip": "203.0.113.{}", "time": 1760097336, "status": 200, "path": "{}"}}\n'
+CSV = '203.0.113.{},1760097336,200,"{}"\n'
 
 
-def run(*arguments):
-    environment = os.environ | {"ARROW_DEFAULT_MEMORY_POOL": "system", "OPENBLAS_NUM_THREADS": "1"}
-    command = [sys.executable, "-c", PROGRAM, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=False)
+def block_of(line):
+    return "".join(line.format(k % 256, "x" * 2000 + os.urandom(1000).hex()) for k in range(LINES)).encode()
 
 
-def test_a_log_several_times_as_large_as_memory(tmp_path):
-    block = "".join(LINE.format(k % 256, "x" * 4000) for k in range(2500)).encode()
-    small, large, plain = (tmp_path / name for name in ("small.log", "large.log.gz", "large.log"))
-    small.write_bytes(block[: len(block) // 2])
-    large.write_bytes(gzip.compress(block, 1) * 40)
-    done = run(small, large, ROOM)
-    assert (done.stdout, done.returncode) == (f"{40 * 2500}\n", 0), done.stderr
-    with plain.open("wb") as file:
-        for _ in range(40):
-            file.write(block)
-    assert plain.stat().st_size > 3.5 * ROOM
-    done = run(small, plain, ROOM)
-    assert (done.stdout, done.returncode) == (f"{40 * 2500}\n", 0), done.stderr
-    assert "MemoryError" in run(small, plain, ROOM, "all at once").stderr
+def read(*arguments):
+    command = [sys.executable, "-c", READ, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=120, check=False)
+
+
+def compressed(block, suffix):
+    if suffix == ".gz":
+        return gzip.compress(block, 1)
+    return zstandard.ZstdCompressor(1).compress(block) if suffix == ".zst" else block
+
+
+class TestALogSeveralTimesAsLargeAsMemory:
+    @pytest.mark.parametrize("suffix", [".gz", ".zst"])
+    @pytest.mark.parametrize(
+        ("format", "line", "head"),
+        [("combined", COMBINED, ""), ("json", JSON, ""), ("csv", CSV, "ip,time,status,path\n")],
+        ids=["combined", "json", "csv"],
+    )
+    def test_is_read_in_whatever_format(self, tmp_path, format, line, head, suffix):
+        block = block_of(line)
+        small, large = tmp_path / f"small.log{suffix}", tmp_path / f"large.log{suffix}"
+        small.write_bytes(compressed(head.encode() + block, suffix))
+        piece = compressed(block, suffix)
+        with large.open("wb") as file:
+            file.write(compressed(head.encode(), suffix))
+            for _ in range(COPIES):
+                file.write(piece)
+        assert COPIES * len(block) > 3.5 * ROOM
+        done = read(small, large, format, ROOM, "whole")
+        assert (done.stdout, done.returncode) == (f"{COPIES * LINES}\n", 0), done.stderr
+
+    def test_is_read_with_a_condition(self, tmp_path):
+        block = block_of(COMBINED)
+        small, large = tmp_path / "small.log", tmp_path / "large.log.gz"
+        small.write_bytes(block)
+        large.write_bytes(gzip.compress(block, 1) * COPIES)
+        done = read(small, large, "combined", ROOM, "where")
+        assert (done.stdout, done.returncode) == (f"{COPIES * LINES}\n", 0), done.stderr
+
+    def test_is_read_as_it_is_and_does_not_fit_into_it_at_once(self, tmp_path):
+        block = block_of(COMBINED)
+        small, large = tmp_path / "small.log", tmp_path / "large.log"
+        small.write_bytes(block)
+        large.write_bytes(block * COPIES)
+        done = read(small, large, "combined", ROOM, "whole")
+        assert (done.stdout, done.returncode) == (f"{COPIES * LINES}\n", 0), done.stderr
+        assert "MemoryError" in read(small, large, "combined", ROOM, "all at once").stderr
+
+
+REPLAY = """
+import sys
+import numpy as np
+from overlimit.simulation import Events, replay
+
+def peak():
+    return int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) * 1024
+
+count, shuffled = 3_000_000, sys.argv[1] == "shuffled"
+columns = sys.argv[2].split(",") if sys.argv[2] else None
+random = np.random.default_rng(1)
+times = 1_700_000_000 * 10**6 + np.arange(count) * 1000
+if shuffled:
+    random.shuffle(times)
+events = Events(times, random.integers(0, 1000, count), unit="us")
+replay(events[:1000], "10/second", columns=columns or ("allowed",))
+with open("/proc/self/clear_refs", "w") as refs:
+    refs.write("5")  # the peak begins again
+before = peak()
+replayed = replay(events, "10/second; 30/minute", **({"columns": columns} if columns else {}))
+print((peak() - before) / count, replayed.refused)
+"""
+
+
+class TestAReplay:
+    """Times of 3 million events by 1,000 identifiers, whose state is small beside them."""
+
+    @pytest.mark.parametrize(
+        ("order", "columns", "least", "most"),
+        [
+            ("sorted", "allowed", 1, 16),
+            ("sorted", "", 30, 50),
+            ("shuffled", "allowed", 8, 40),
+            ("shuffled", "", 38, 64),
+        ],
+    )
+    def test_takes_the_columns_that_it_returns_and_little_more(self, order, columns, least, most):
+        done = subprocess.run(
+            [sys.executable, "-c", REPLAY, order, columns],
+            capture_output=True,
+            text=True,
+            env=ENVIRONMENT,
+            timeout=120,
+            check=True,
+        )
+        per_event, refused = map(float, done.stdout.split())
+        assert least <= per_event <= most
+        assert refused > 0

@@ -44,9 +44,8 @@ class CsvTables:
         self, path: Path, chunks: Iterator[Chunk], wanted: Wanted, advance: Callable[[int], object]
     ) -> Iterator[Batch]:
         """Yield what is in one file; raise ValueError if it has no column of a name."""
-        reader = csv.reader(
-            (line + "\n" for chunk in chunks for line in chunk.lines()), delimiter=self._delimiter
-        )
+        source = _Lines(chunks)
+        reader = csv.reader(iter(source), delimiter=self._delimiter)
         names = self._columns or next(reader, None)
         if names is None:
             return
@@ -54,12 +53,10 @@ class CsvTables:
             raise missing_column(set(absent), names, path)
         if len(set(names)) < len(names):
             raise ValueError(f"two columns in {path} have the same name: {', '.join(names)}")
-        while True:
-            rows, lines, bad = _read(reader, len(names), self._delimiter)
+        while not source.ended:
+            rows, lines, bad = _read(reader, source, len(names), self._delimiter)
             if rows or bad:
                 yield self._batch(names, rows, lines, bad, wanted)
-            if len(rows) + len(bad) < _ROWS:
-                return
 
     def _batch(
         self, names: list[str], rows: list[list[str]], lines: list[int], bad: list[Bad], wanted: Wanted
@@ -86,12 +83,34 @@ def _is_numeric(column: list[str], absent: list[bool]) -> bool:
     return len(texts) < len(column) and not any(text.strip() for text in texts)
 
 
-def _read(reader: Any, width: int, delimiter: str) -> tuple[list[list[str]], list[int], list[Bad]]:
-    """Return the next rows, the line at which each ends, and those that have another number of fields."""
+class _Lines:
+    """The lines of a file, and how many chunks of it have been begun."""
+
+    def __init__(self, chunks: Iterator[Chunk]) -> None:
+        self._chunks = chunks
+        self.begun = 0
+        self.ended = False
+
+    def __iter__(self) -> Iterator[str]:
+        for chunk in self._chunks:
+            self.begun += 1
+            for line in chunk.lines():
+                yield line + "\n"
+        self.ended = True
+
+
+def _read(
+    reader: Any, source: _Lines, width: int, delimiter: str
+) -> tuple[list[list[str]], list[int], list[Bad]]:
+    """Return the next rows, the line at which each ends, and those that have another number of fields.
+
+    They are of two chunks at most, since rows may be long.
+    """
     rows: list[list[str]] = []
     lines: list[int] = []
     bad: list[Bad] = []
-    while len(rows) + len(bad) < _ROWS:
+    last = source.begun + 1
+    while len(rows) + len(bad) < _ROWS and source.begun <= last:
         try:
             row = next(reader)
         except StopIteration:
