@@ -144,6 +144,7 @@ def test_bad_lines_are_counted_and_the_first_ten_kept(log):
         (str(log(*lines)), k + 1, f"bad {k}") for k in range(0, 20, 2)
     ]
     assert "25 bad lines" in repr(events)
+    assert "1 bad line)" in repr(read_log(log(line(), "bad")))
     assert "bad 18" in repr(events.bad_lines)
     assert events[:3].bad_lines.count == 25
     with pytest.raises(ValueError, match=r"access.log, line 1 cannot be read: it is not a line .*'bad 0'"):

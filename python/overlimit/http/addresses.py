@@ -122,7 +122,8 @@ def grouped(address: str | None, ipv6_prefix: int = 64) -> str:
         return UNKNOWN
     known = _address(address)
     if isinstance(known, ipaddress.IPv6Address) and prefix < _IPV6_BITS:
-        return str(ipaddress.IPv6Network((int(known), prefix), strict=False))
+        others = _IPV6_BITS - prefix
+        return f"{ipaddress.IPv6Address(int(known) >> others << others)}/{prefix}"
     return address if known is None else str(known)
 
 

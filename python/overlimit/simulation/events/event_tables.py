@@ -69,4 +69,5 @@ def _span(events: Events) -> str:
 
 def _left_out(events: Events) -> list[str]:
     skipped = [f"{events.skipped:,} skipped"] if events.skipped else []
-    return skipped + ([f"{events.bad_lines.count:,} bad lines"] if events.bad_lines else [])
+    bad = events.bad_lines.count
+    return skipped + ([f"{bad:,} bad line{'s' * (bad != 1)}"] if bad else [])
