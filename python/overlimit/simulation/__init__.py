@@ -23,6 +23,8 @@ from overlimit.simulation.figures import plot_level as plot_level
 from overlimit.simulation.figures import plot_sweep as plot_sweep
 from overlimit.simulation.figures import plot_timeline as plot_timeline
 from overlimit.simulation.logs.read_log import read_log as read_log
+from overlimit.simulation.panel.explore import Panel as Panel
+from overlimit.simulation.panel.explore import explore as explore
 from overlimit.simulation.questions.approximating import Error as Error
 from overlimit.simulation.questions.approximating import error_of as error_of
 from overlimit.simulation.questions.closed_loops import Clients as Clients
@@ -45,12 +47,14 @@ __all__ = [
     "Error",
     "Event",
     "Events",
+    "Panel",
     "Replay",
     "Suggestion",
     "Sweep",
     "closed_loop",
     "compare",
     "error_of",
+    "explore",
     "plot_heatmap",
     "plot_level",
     "plot_sweep",
