@@ -18,7 +18,7 @@ from overlimit import (
     SlidingWindowCounter,
     TokenBucket,
 )
-from overlimit.simulation import Events, compare, error_of, replay, suggest, sweep
+from overlimit.simulation import Clients, Events, compare, error_of, replay, suggest, sweep
 
 HOSTILE = '<script>alert("1")</script>&amp;\x1b[31m\u202e\ud800'
 SHOWN = r'<script>alert("1")</script>&amp;\x1b[31m\u202e\ud800'
@@ -80,6 +80,8 @@ DISPLAYS = {
     "suggestion": suggest(EVENTS, lambda n: f"{n}/minute", (1, 9)),
     "no suggestion": suggest(EVENTS, lambda n: f"{n}/hour", (1, 2), 0.0),
     "error": error_of(EVENTS, FixedWindow(1, 60)),
+    "clients": Clients(50, rate=2.5, jitter=0.25, gives_up_after=3, label=HOSTILE),
+    "hammering clients": Clients(1200, rate=20, honours_retry_after=False),
     "limiter": limiter(),
     "decision": decided(HOSTILE, "b"),
     "refusal": decided(HOSTILE, cost=9),
@@ -134,7 +136,9 @@ def test_a_display_says_what_the_text_says(display):
     assert [number for number in numbers if number not in told] == []
 
 
-@pytest.mark.parametrize("name", ["events", "replay", "comparison", "sweep", "decision", "refusal"])
+@pytest.mark.parametrize(
+    "name", ["events", "replay", "comparison", "sweep", "clients", "decision", "refusal"]
+)
 def test_a_hostile_identifier_is_a_text(name):
     assert SHOWN in Page(DISPLAYS[name]._repr_html_()).text
 
@@ -150,6 +154,10 @@ def test_the_tables_have_the_figures():
         ["ok", "2"],
         ["over", "1"],
     ]
+    assert Page(DISPLAYS["hammering clients"]._repr_html_()).rows == [
+        ["count", "rate", "honours_retry_after", "jitter", "gives_up_after", "label"],
+        ["1200", "20", "no", "0.0", "never", "hammering"],
+    ]
     assert Page(DISPLAYS["limiter"]._repr_html_()).rows[1:] == [
         ["sliding_window", "2 per 1 minute", "SlidingWindow(2, per=60)"],
         ["sliding_window", "5 per 1 hour", "SlidingWindow(5, per=3600)"],
@@ -160,3 +168,9 @@ def test_numbers_are_to_the_right():
     page = DISPLAYS["replay"]._repr_html_()
     assert re.search(r"text-align:left[^>]*\">ip:", page)
     assert re.search(r"text-align:right[^>]*\">3<", page)
+
+
+@pytest.mark.parametrize("name", ["clients", "hammering clients"])
+def test_the_text_of_clients_makes_equal_ones(name):
+    assert eval(repr(DISPLAYS[name])) == DISPLAYS[name]
+    assert repr(DISPLAYS[name]).isprintable()

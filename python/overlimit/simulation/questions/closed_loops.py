@@ -6,7 +6,7 @@ import heapq
 import math
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from overlimit import Limiter, ManualClock, MemoryStore
 from overlimit._arguments import shown
+from overlimit._html import html_table
 from overlimit.simulation.events.column import Column
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.events.instants import instant_of, micros_of
@@ -71,6 +72,13 @@ class Clients:
             raise TypeError(f"label must be a str, not {shown(self.label)}")
         if not self.label:
             object.__setattr__(self, "label", "patient" if self.honours_retry_after else "hammering")
+
+    def _repr_html_(self) -> str:
+        names = [field.name for field in fields(self)]
+        honours = "yes" if self.honours_retry_after else "no"
+        gives_up = "never" if self.gives_up_after is None else str(self.gives_up_after)
+        row = (str(self.count), self.rate, honours, self.jitter, gives_up, self.label)
+        return html_table("Clients", "", names, [row], left=(2, 5))
 
 
 class _Loop:
