@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from itertools import pairwise
 from pathlib import Path
 
 import matplotlib as mpl
@@ -11,7 +12,7 @@ import pytest
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 
-from overlimit import Penalty, TokenBucket
+from overlimit import LeakyBucket, Limiter, ManualClock, Penalty, SlidingLog, TokenBucket
 from overlimit.simulation import (
     Events,
     compare,
@@ -89,25 +90,71 @@ def test_a_timeline_counts_in_stretches_of_any_width(mixed, every, unit):
     assert (refused.values - passed.values).sum() == replay(mixed, "60/minute").refused
 
 
-def test_levels(mixed):
-    limits = ["30/minute", TokenBucket(10, 10, burst=20)]
+@pytest.fixture(scope="module")
+def busy():
+    """One address with bursts, and single requests between them."""
+    return traffic.mix(
+        traffic.bursty(0.25, 1800, ["ip:203.0.113.7"], burst=12, label="page", seed=5),
+        traffic.poisson(0.1, 1800, ["ip:203.0.113.7"], label="page", seed=6),
+        traffic.poisson(1, 1800, label="others", seed=7),
+    )
+
+
+def test_levels(busy):
+    policy = (["20/minute", "100/10 minutes"], Penalty(60))
     ax = new_axes()
-    assert plot_level(mixed, limits, "mobile-0", ax=ax) is ax
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("time (UTC)", "used by mobile-0")
-    refused = replay(mixed[mixed.identifiers == "mobile-0"], limits).refused
-    assert legend(ax) == ["30 per 1 minute", "10 per 10 seconds burst 20", f"refused ({refused})"]
+    assert plot_level(busy, policy, "ip:203.0.113.7", ax=ax) is ax
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("time (UTC)", "used by ip:203.0.113.7")
+    refused = replay(busy[busy.identifiers == "ip:203.0.113.7"], policy).refused
+    assert refused > 100
+    assert legend(ax) == ["20 per 1 minute", "100 per 10 minutes", "locked", f"refused ({refused})"]
     check(ax, "level")
 
 
-def test_a_level_is_that_of_the_limiter():
-    ax = plot_level(Events([0, 30, 60, 70], ["a"] * 4), "2/minute", "a")
-    line, refusals = ax.lines
-    levels = dict(zip(line.get_xdata().tolist(), line.get_ydata(), strict=True))
-    by_second = {
-        when.timestamp() if hasattr(when, "timestamp") else when: level for when, level in levels.items()
-    }
-    assert max(by_second.values()) == 1
-    assert len(refusals.get_xdata()) == replay(Events([0, 30, 60, 70], ["a"] * 4), "2/minute").refused
+def drawn_levels(ax, limits):
+    """Return the level of each limit that is drawn at each time in us: the last one, after the event."""
+    levels = [
+        dict(zip(line.get_xdata().astype(np.int64).tolist(), line.get_ydata().tolist(), strict=True))
+        for line in ax.lines[:limits]
+    ]
+    return lambda time: [of_limit[time] for of_limit in levels]
+
+
+@pytest.mark.parametrize("penalty", [None, Penalty([20, 60])], ids=["no penalty", "penalty"])
+@pytest.mark.parametrize(
+    "limits",
+    [
+        ["20/minute", "100/10 minutes"],
+        [TokenBucket(10, 60, burst=15), SlidingLog(20, 45)],
+        [LeakyBucket(12, 60, capacity=8)],
+    ],
+    ids=lambda limits: type(limits[0]).__name__,
+)
+def test_levels_are_what_a_limiter_has_left_at_each_event(busy, limits, penalty):
+    name = "ip:203.0.113.7"
+    ax = plot_level(busy, (limits, penalty), name)
+    drawn = drawn_levels(ax, len(limits))
+    clock = ManualClock()
+    limiter = Limiter(limits, penalty=penalty, clock=clock)
+    most = [limit.quota for limit in limiter.limits]
+    refusals, after = [], {}
+    for time in busy.times[busy.identifiers == name].tolist():
+        clock.set(time / 1e6)
+        decision = limiter.hit(name)
+        left = limiter.peek(name, cost=0).details if penalty else decision.details
+        after[time] = [1 - each.remaining / each_most for each, each_most in zip(left, most, strict=True)]
+        refusals += [] if decision else [time]
+    assert 10 < len(refusals) < len(after)
+    assert {time: drawn(time) for time in after} == {time: pytest.approx(after[time]) for time in after}
+    assert ax.lines[-1].get_xdata().astype(np.int64).tolist() == refusals
+
+
+def test_the_shade_is_where_a_lock_is():
+    ax = plot_level(Events([0, 1, 2, 100], ["a"] * 4), ("2/minute", Penalty(30)), "a")
+    (shade,) = ax.collections
+    days = np.concatenate([path.vertices[:, 0] for path in shade.get_paths()])
+    assert days.min() * 86_400 == pytest.approx(2, abs=0.5)
+    assert days.max() * 86_400 == pytest.approx(32, abs=0.5)
 
 
 def test_levels_under_a_penalty_and_a_limit_of_zero(mixed):
@@ -169,12 +216,152 @@ def test_figures_of_no_events(figure):
     assert figure(replay(Events([], []), "1/second")).get_xlabel() == "time (UTC)"
 
 
-def test_names_are_no_formulas():
-    events = Events([0, 0, 1, 1], ["$x^{$", "a", "$x^{$", "a"], labels=["$_{$", "b", "$_{$", "b"])
-    for ax in (
-        plot_heatmap(replay(events, "1/minute")),
-        plot_level(events, "1/minute", "$x^{$"),
-        plot_sweep(sweep(events, lambda n: f"{n}/minute", [1, 2])),
-        compare(events, {"$^{$": "1/minute"}).plot(),
+HOSTILE = {
+    "formula": "$x^{$ and \\$5",
+    "lines": "line\nbreak\ttab",
+    "control": "\x00\x1b[31m\x07",
+    "override": "\u202eright to left",
+    "right to left": "\u05e9\u05dc\u05d5\u05dd \u0639\u0631\u0628\u0649",
+    "long": "x" * 10_000,
+    "long and wide": "\u65e5\u672c" * 5_000,
+    "emoji": "\U0001f600 \U0001f468\u200d\U0001f469\u200d\U0001f467",
+    "surrogate": "\ud800",
+    "bytes": b"\xff\xfe",
+    "hidden": "_nolegend_",
+}
+
+
+@pytest.fixture(scope="module")
+def hostile():
+    names = list(HOSTILE.values())
+    return Events(np.repeat(np.arange(60), len(names)), names * 60, labels=names * 60)
+
+
+def every_figure(events, name, size):
+    """Draw each figure about events with hostile names, whose labels they are too, into axes of a size."""
+    policies = {str(name): "9/minute", "new": "20/minute"}
+    for draw in (
+        lambda ax: plot_timeline(replay(events, "9/minute"), ax=ax),
+        lambda ax: plot_heatmap(replay(events, "9/minute"), ax=ax),
+        lambda ax: plot_level(events, ["9/minute", TokenBucket(1, 60, name="n" * 64)], name, ax=ax),
+        lambda ax: plot_sweep(sweep(events, lambda n: f"{n}/minute", [9, 20]), ax=ax),
+        lambda ax: compare(events, policies).plot(ax=ax),
     ):
+        ax = Figure(figsize=size, dpi=100, layout="constrained").subplots()
+        draw(ax)
         ax.get_figure().savefig(io.BytesIO(), format="png")
+        yield ax
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_no_name_raises_warns_or_takes_the_place_of_the_figure(hostile, kind):
+    for width in (6, 4):
+        for ax in every_figure(hostile, HOSTILE[kind], (width, 3.4)):
+            drawn = ax.get_window_extent()
+            assert drawn.width > 0.35 * width * 100
+            assert drawn.height > 100
+            legend = ax.get_legend()
+            extents = [legend.get_window_extent()] if legend else []
+            extents += [text.get_window_extent() for text in ax.get_yticklabels()]
+            assert all(-1 <= each.x0 and each.x1 <= width * 100 + 1 for each in extents)
+
+
+def test_names_are_shown_as_they_are_as_far_as_they_can_be(hostile):
+    names = [text.get_text() for text in plot_heatmap(replay(hostile, "9/minute")).get_yticklabels()]
+    assert names == [
+        r"\$x^{\$ and \\$5",
+        r"line\nbreak\ttab",
+        r"\x00\x1b[31m\x07",
+        r"\u202eright to left",
+        HOSTILE["right to left"],
+        "xxxxxxxxxxxxx\u2026xxxxxxxxxxxx",
+        r"\u65e5\u672c\…\u65e5\u672c",
+        "\U0001f600 \\U0001f468\\…0d\\U0001f467",
+        r"\ud800",
+        r"\xff\xfe",
+        "_nolegend_",
+    ]
+
+
+def test_a_policy_name_is_shown_as_it_is(mixed):
+    ax = compare(mixed, {"$^{$": "1/minute"}).plot()
+    assert [text.get_text() for text in ax.get_yticklabels()] == [r"\$^{\$"]
+
+
+def labelled(count):
+    return traffic.mix(*(traffic.poisson(1, 60, label=f"kind {k}", seed=k) for k in range(count)))
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"), [(6, []), (7, ["1 more label not shown"]), (9, ["3 more labels not shown"])]
+)
+def test_labels_are_shown_as_far_as_there_are_colours_and_others_are_counted(labels, said):
+    events = labelled(labels)
+    swept = sweep(events, lambda n: f"{n}/minute", [1, 2]).plot()
+    compared = compare(events, {"a": "1/minute"}).plot()
+    shown = ["events", "identifiers", *(f"of kind {k}" for k in range(6))]
+    assert legend(swept) == [*shown, "peak in 60 s (right)", *said]
+    assert legend(compared) == [*shown, *said]
+    assert len({line.get_color() for line in swept.lines if len(line.get_xdata())}) == 8
+    assert len({bar.get_facecolor() for bar in compared.patches}) == 8
+
+
+def text_boxes(texts):
+    return sorted((text.get_window_extent() for text in texts if text.get_text()), key=lambda box: box.y0)
+
+
+def assert_apart(texts):
+    boxes = text_boxes(texts)
+    assert len(boxes) > 1
+    assert all(low.y1 <= high.y0 + 1 for low, high in pairwise(boxes))
+
+
+def test_thirty_rows_of_a_heatmap_of_its_own_are_legible(mixed):
+    ax = plot_heatmap(replay(mixed, "3/minute"))
+    ax.get_figure().savefig(io.BytesIO(), format="png")
+    assert len(ax.get_yticklabels()) == 30
+    assert_apart(ax.get_yticklabels())
+    assert ax.get_yticklabels()[0].get_fontsize() == 8
+    assert ax.get_figure().get_size_inches()[0] == 6
+
+
+def test_rows_of_a_heatmap_in_axes_given_do_not_touch(mixed):
+    ax = new_axes()
+    plot_heatmap(replay(mixed, "3/minute"), ax=ax).get_figure().savefig(io.BytesIO(), format="png")
+    assert_apart(ax.get_yticklabels())
+
+
+def test_percentages_of_bars_do_not_touch():
+    events = labelled(8)
+    policies = {f"policy {k}": f"{k + 1}/minute" for k in range(5)}
+    own = compare(events, policies).plot()
+    own.get_figure().savefig(io.BytesIO(), format="png")
+    assert len(own.texts) == 40
+    assert_apart(own.texts)
+    narrow = Figure(figsize=(4, 3.4), dpi=100, layout="constrained").subplots()
+    assert not compare(events, policies).plot(ax=narrow).texts
+
+
+@pytest.mark.parametrize("width", [4, 6])
+def test_texts_of_figures_fit_into_them(mixed, busy, width):
+    policy = (["20/minute", "100/10 minutes"], Penalty(60))
+    for draw in (
+        lambda ax: plot_timeline(replay(mixed, "60/minute"), ax=ax),
+        lambda ax: plot_level(busy, policy, "ip:203.0.113.7", ax=ax),
+        lambda ax: plot_sweep(sweep(mixed, lambda n: f"{n}/minute", [10, 20, 40]), ax=ax),
+        lambda ax: compare(mixed, {"today": "100/minute", "new": "20/minute"}).plot(ax=ax),
+    ):
+        ax = Figure(figsize=(width, 3.4), dpi=100, layout="constrained").subplots()
+        draw(ax)
+        ax.get_figure().savefig(io.BytesIO(), format="png")
+        assert ax.get_legend().get_window_extent().x1 <= width * 100
+        ticks = [text.get_window_extent() for text in ax.get_xticklabels() if text.get_text()]
+        assert all(left.x1 < right.x0 for left, right in pairwise(ticks))
+        assert all(bar.get_window_extent().x1 <= ax.get_window_extent().x1 for bar in ax.texts)
+
+
+def test_lines_are_seen_on_a_dark_background(mixed):
+    with pyplot.style.context("dark_background"):
+        ax = plot_timeline(replay(mixed, "60/minute"))
+        assert ax.patches[-1].get_edgecolor() == (1, 1, 1, 1)
+        assert plot_heatmap(replay(mixed, "10/minute")).collections[0].get_cmap()(0)[2] > 0.4

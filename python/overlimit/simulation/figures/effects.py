@@ -6,7 +6,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from overlimit._arguments import shown
-from overlimit.simulation.figures.style import COLOURS, axes_for, legend_above, shares_on, verbatim
+from overlimit.simulation.figures.style import (
+    COLOURS,
+    LABEL_LENGTH,
+    axes_for,
+    legend_above,
+    name_text,
+    shares_on,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,8 +24,12 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_comparison", "plot_sweep"]
 
-_MOST_LABELS = 4
-_MARKERS = "os^Dvx"
+_MOST_LABELS = len(COLOURS) - 2
+_LEAST_HEIGHT = 3.4
+_OTHER_HEIGHT = 1.4
+_BAR_HEIGHT = 0.15
+_PIXELS_OF_A_TEXT = 13
+_MARKERS = "os^Dvx*P"
 
 
 def plot_comparison(comparison: Comparison, *, ax: Axes | None = None) -> Axes:
@@ -34,26 +45,34 @@ def plot_comparison(comparison: Comparison, *, ax: Axes | None = None) -> Axes:
     Returns
     -------
     matplotlib.axes.Axes
-        The axes: shares on one, the policies on the other, the first on top.
+        The axes: shares on one, the policies on the other, the first on top. Where bars are too thin, their
+        percentages are not written. Of the labels of events the
+        first six are shown; the legend says how many more there are.
 
     Raises
     ------
     ImportError
         matplotlib is missing.
     """
-    ax = axes_for(ax, "Comparison.plot")
     shares = _shares(comparison.effects)
+    bars_in_all = len(shares) * len(comparison.effects)
+    ax = axes_for(ax, "Comparison.plot", max(_LEAST_HEIGHT, _OTHER_HEIGHT + _BAR_HEIGHT * bars_in_all))
     height = 0.8 / len(shares)
-    for k, (name, values) in enumerate(shares.items()):
+    is_written = ax.get_window_extent().height / bars_in_all > _PIXELS_OF_A_TEXT
+    for k, (name, values) in enumerate(shares):
         places = [row + (k - (len(shares) - 1) / 2) * height for row in range(len(values))]
         bars = ax.barh(places, values, height * 0.92, color=COLOURS[k], label=name)
-        ax.bar_label(bars, [f"{value:.1%}" for value in values], padding=2, fontsize="x-small")
-    ax.set_yticks(range(len(comparison.effects)), [verbatim(name) for name in comparison.effects])
+        if is_written:
+            ax.bar_label(bars, [f"{value:.1%}" for value in values], padding=2, fontsize="x-small")
+    names = [name_text(name, LABEL_LENGTH) for name in comparison.effects]
+    ax.set_yticks(range(len(names)), names)
     ax.invert_yaxis()
-    ax.margins(x=0.12)
+    most = max(max(values) for _, values in shares)
+    ax.set_xlim(0, 1.2 * max(0.01, most))  # room for the texts behind the bars
     ax.set_xlabel("refused")
     shares_on(ax.xaxis)
-    legend_above(ax)
+    handles = ax.get_legend_handles_labels()[0] + _left_out(ax, comparison.effects)
+    legend_above(ax, handles, from_left=False)
     return ax
 
 
@@ -71,6 +90,7 @@ def plot_sweep(sweep: Sweep, *, ax: Axes | None = None) -> Axes:
     -------
     matplotlib.axes.Axes
         The axes of the shares; a second axis on their right shows the most cost that passes in 60 seconds.
+        Of the labels of events the first six are shown; the legend says how many more there are.
 
     Raises
     ------
@@ -83,7 +103,7 @@ def plot_sweep(sweep: Sweep, *, ax: Axes | None = None) -> Axes:
     effects = dict(sorted((_number(value), effect) for value, effect in sweep.effects.items()))
     values = list(effects)
     handles: list[Any] = []
-    for k, (name, shares) in enumerate(_shares(effects).items()):
+    for k, (name, shares) in enumerate(_shares(effects)):
         handles += ax.plot(values, shares, color=COLOURS[k], marker=_MARKERS[k], markersize=4, label=name)
     ax.set_ylim(bottom=0)
     ax.set_xlabel("value")
@@ -91,25 +111,35 @@ def plot_sweep(sweep: Sweep, *, ax: Axes | None = None) -> Axes:
     shares_on(ax.yaxis)
     right = ax.twinx()
     peaks = [effect.peak_60s for effect in effects.values()]
-    handles += right.plot(values, peaks, "--", color="0.45", label="peak in 60 s (right)")
+    handles += right.plot(values, peaks, "--", color="0.5", label="peak in 60 s (right)")
     right.set_ylim(bottom=0)
-    right.set_ylabel("most cost passed in 60 s", color="0.35")
-    legend_above(ax, handles)
+    right.set_ylabel("most cost in 60 s")
+    legend_above(ax, handles + _left_out(ax, effects))
     return ax
 
 
-def _shares(effects: Mapping[Any, Effect]) -> dict[str, list[float]]:
-    """Return the refused shares by what they are of: events, identifiers, and up to four labels."""
-    shares = {
-        "events": [effect.refused_events for effect in effects.values()],
-        "identifiers": [effect.refused_identifiers for effect in effects.values()],
-    }
-    labels = list(next(iter(effects.values())).refused_by_label)[:_MOST_LABELS]
-    for label in labels:
-        shares[f"events of {verbatim(label)}"] = [
-            effect.refused_by_label[label] for effect in effects.values()
-        ]
+def _shares(effects: Mapping[Any, Effect]) -> list[tuple[str, list[float]]]:
+    """Return the refused shares with what they are of: events, identifiers, and as many labels as colours."""
+    shares = [
+        ("events", [effect.refused_events for effect in effects.values()]),
+        ("identifiers", [effect.refused_identifiers for effect in effects.values()]),
+    ]
+    for label in _labels(effects)[:_MOST_LABELS]:
+        of_label = [effect.refused_by_label[label] for effect in effects.values()]
+        shares.append((f"of {name_text(label, LABEL_LENGTH)}", of_label))
     return shares
+
+
+def _labels(effects: Mapping[Any, Effect]) -> list[str | bytes]:
+    return list(next(iter(effects.values())).refused_by_label)
+
+
+def _left_out(ax: Axes, effects: Mapping[Any, Effect]) -> list[Any]:
+    """Return an entry of the legend that says how many labels are not shown, if any."""
+    count = len(_labels(effects)) - _MOST_LABELS
+    if count <= 0:
+        return []
+    return ax.plot([], [], " ", label=f"{count} more label{'s' * (count > 1)} not shown")
 
 
 def _number(value: Any) -> Any:

@@ -8,17 +8,32 @@ import numpy as np
 import numpy.typing as npt
 
 from overlimit.simulation.figures.stretches import duration_text, width_for
-from overlimit.simulation.figures.style import axes_for, times_on, verbatim
+from overlimit.simulation.figures.style import (
+    NAME_LENGTH,
+    axes_for,
+    name_text,
+    text_colour,
+    times_on,
+    width_of,
+)
 from overlimit.simulation.tables import allowed_in_order, by_identifier, codes_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap
 
     from overlimit.simulation.replaying import Replay
 
 __all__ = ["plot_heatmap"]
 
 _MOST_STRETCHES = 72
+_LEAST_HEIGHT = 3.4
+_ROW_HEIGHT = 0.16
+_FONT_SIZE = 8.0
+_POINTS_PER_INCH = 72
+_NAMES_SHARE = 0.4
+_PIXELS_OF_A_CHARACTER = 7
+_LEAST_LENGTH = 9
 
 
 def plot_heatmap(replay: Replay, top: int = 30, *, ax: Axes | None = None) -> Axes:
@@ -31,7 +46,7 @@ def plot_heatmap(replay: Replay, top: int = 30, *, ax: Axes | None = None) -> Ax
     top
         How many identifiers at most: those that were refused most, the worst hit on top.
     ax
-        Axes to draw into; by default those of a new figure.
+        Axes to draw into; by default those of a new figure, which is higher for more than 15 identifiers.
 
     Returns
     -------
@@ -44,9 +59,9 @@ def plot_heatmap(replay: Replay, top: int = 30, *, ax: Axes | None = None) -> Ax
     ImportError
         matplotlib or pandas is missing.
     """
-    ax = axes_for(ax, "plot_heatmap")
     table = by_identifier(replay, None, top)
     names = table.index[table["refused"] > 0].tolist()
+    ax = axes_for(ax, "plot_heatmap", max(_LEAST_HEIGHT, 1 + _ROW_HEIGHT * len(names)))
     width = round(width_for(replay.events, _MOST_STRETCHES) * 1e6)
     counts, edges = _refused(replay, names, width)
     times_on(ax)
@@ -54,16 +69,40 @@ def plot_heatmap(replay: Replay, top: int = 30, *, ax: Axes | None = None) -> Ax
         ax.set_yticks([])
         ax.text(0.5, 0.5, "nothing was refused", transform=ax.transAxes, ha="center")
         return ax
+    ax.set_yticks(range(len(names)), _names(ax, names), fontsize=_font_size(ax, len(names)))
     shown = np.ma.masked_equal(counts, 0)
     rows = np.arange(len(names) + 1) - 0.5
-    mesh = ax.pcolormesh(edges.astype("datetime64[us]"), rows, shown, cmap="viridis", vmin=0)
+    mesh = ax.pcolormesh(edges.astype("datetime64[us]"), rows, shown, cmap=_colours(), vmin=0)
     figure = ax.get_figure()
     assert figure is not None
     figure.colorbar(mesh, ax=ax, label=f"refused per {duration_text(width / 1e6)}")
-    ax.set_yticks(range(len(names)), [verbatim(name) for name in names], fontsize=8 if len(names) < 16 else 6)
     ax.invert_yaxis()
     ax.set_ylabel("identifier")
     return ax
+
+
+def _colours() -> Colormap:
+    """Return colours in which many refusals differ most from the background, and few are seen on it too."""
+    from matplotlib import colormaps
+    from matplotlib.colors import ListedColormap, to_rgb
+
+    is_light = sum(to_rgb(text_colour())) < 1.5
+    few, many = (0.9, 0.0) if is_light else (0.2, 1.0)
+    return ListedColormap(colormaps["viridis"](np.linspace(few, many, 256)))
+
+
+def _names(ax: Axes, names: list[object]) -> list[str]:
+    """Return what is written beside the rows: it leaves most of the width to them."""
+    length = min(NAME_LENGTH, int(_NAMES_SHARE * width_of(ax) / _PIXELS_OF_A_CHARACTER))
+    return [name_text(name, max(_LEAST_LENGTH, length)) for name in names]
+
+
+def _font_size(ax: Axes, rows: int) -> float:
+    """Return the size in points at which the names in so many rows don't touch."""
+    figure = ax.get_figure()
+    assert figure is not None
+    points = ax.get_window_extent().height / figure.dpi * _POINTS_PER_INCH
+    return min(_FONT_SIZE, 0.8 * points / rows)
 
 
 def _refused(

@@ -14,9 +14,9 @@ from overlimit.simulation.figures.style import (
     REFUSED,
     axes_for,
     legend_above,
+    name_text,
     shares_on,
     times_on,
-    verbatim,
 )
 from overlimit.simulation.policies import PolicyLike, limiter_of
 from overlimit.simulation.replaying import check_events
@@ -30,15 +30,17 @@ if TYPE_CHECKING:
 __all__ = ["plot_level"]
 
 _INSTANTS = 600
+_LIMIT_LENGTH = 36
 _STYLES = ("-", "--", "-.", ":")
 _BYTES = 1 << 28
 
 
 class _Levels(NamedTuple):
-    """Instants in microseconds, the share that is used of each limit at each, and the times of refusals."""
+    """Instants in us, the share that is used of each limit and whether there is a lock; times of refusals."""
 
     times: npt.NDArray[np.int64]
     used: npt.NDArray[np.float64]
+    locked: npt.NDArray[np.bool_]
     refusals: npt.NDArray[np.int64]
 
 
@@ -64,7 +66,8 @@ def plot_level(
     Returns
     -------
     matplotlib.axes.Axes
-        The axes: UTC on one, the share of each limit that is used on the other: at 100 % nothing is left.
+        The axes: UTC on one, the share of each limit that is used on the other: at 100 % nothing is left, as
+        while a penalty locks the identifier, which is shaded.
 
     Raises
     ------
@@ -82,14 +85,27 @@ def plot_level(
     instants = levels.times.astype("datetime64[us]")
     for k, limit in enumerate(limiter.limits):
         colour, style = COLOURS[k % len(COLOURS)], _STYLES[k % len(_STYLES)]
-        ax.plot(instants, levels.used[:, k], style, color=colour, linewidth=1.4, label=str(limit))
+        ax.plot(
+            instants,
+            levels.used[:, k],
+            style,
+            color=colour,
+            linewidth=1.4,
+            label=name_text(limit, _LIMIT_LENGTH),
+        )
+    _shade_locks(ax, instants, levels.locked)
     _mark_refusals(ax, levels.refusals)
     ax.set_ylim(-0.02, 1.08)
-    ax.set_ylabel(f"used by {verbatim(identifier)}")
+    ax.set_ylabel(f"used by {name_text(identifier)}")
     shares_on(ax.yaxis)
     times_on(ax)
-    legend_above(ax, columns=2)
+    legend_above(ax)
     return ax
+
+
+def _shade_locks(ax: Axes, instants: npt.NDArray[np.datetime64], locked: npt.NDArray[np.bool_]) -> None:
+    if np.any(locked):
+        ax.fill_between(instants, -1, 2, where=locked, color=REFUSED, alpha=0.25, linewidth=0, label="locked")
 
 
 def _mark_refusals(ax: Axes, refusals: npt.NDArray[np.int64]) -> None:
@@ -118,6 +134,7 @@ def _levels(events: Events, limiter: Limiter, identifier: str | bytes) -> _Level
     asked = Limiter(list(limiter.limits), penalty=limiter.penalty, store=store, clock=clock)
     times: list[int] = []
     used: list[npt.NDArray[np.float64]] = []
+    locked: list[bool] = []
     refusals: list[int] = []
     clock.set(int(events.times[0]) / 1e6)
     most = np.maximum(1, _remaining(asked.peek(identifier, cost=0)))
@@ -125,6 +142,7 @@ def _levels(events: Events, limiter: Limiter, identifier: str | bytes) -> _Level
     def look(time: int, decision: Decision) -> None:
         times.append(time)
         used.append(1 - _remaining(decision) / most)
+        locked.append(decision.status == "locked")
 
     for time, cost in _steps(events):
         clock.set(time / 1e6)
@@ -133,7 +151,7 @@ def _levels(events: Events, limiter: Limiter, identifier: str | bytes) -> _Level
             decision = asked.hit(identifier, cost=cost)
             refusals.extend([] if decision else [time])
             look(time, asked.peek(identifier, cost=0))
-    return _Levels(np.array(times), np.array(used), np.array(refusals, np.int64))
+    return _Levels(np.array(times), np.array(used), np.array(locked), np.array(refusals, np.int64))
 
 
 def _remaining(decision: Decision) -> npt.NDArray[np.float64]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from overlimit.limits.quantities import micros
 from overlimit.simulation.figures.stretches import duration_text, width_for
-from overlimit.simulation.figures.style import PASSED, REFUSED, SENT, axes_for, legend_above, times_on
+from overlimit.simulation.figures.style import PASSED, REFUSED, axes_for, legend_above, text_colour, times_on
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,7 +55,7 @@ def plot_timeline(replay: Replay, every: Seconds | None = None, *, ax: Axes | No
     if len(starts):
         ax.stairs(sent, edges, baseline=passed, fill=True, color=REFUSED, label="refused")
         ax.stairs(passed, edges, fill=True, color=PASSED, label="passed")
-        ax.stairs(sent, edges, color=SENT, linewidth=0.8, label="sent")
+        ax.stairs(sent, edges, color=text_colour(), linewidth=0.8, label="sent")
         ax.set_xlim(edges[0], edges[-1])
         legend_above(ax)
     ax.set_ylim(bottom=0)

@@ -82,7 +82,8 @@ class Comparison:
         Returns
         -------
         matplotlib.axes.Axes
-            The axes, of events, identifiers and up to four labels.
+            The axes: shares of events, of identifiers, and of the events of each label. Of more than six
+            labels the legend says how many are not shown.
 
         Raises
         ------
