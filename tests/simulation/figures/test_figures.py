@@ -325,6 +325,14 @@ def test_thirty_rows_of_a_heatmap_of_its_own_are_legible(mixed):
     assert ax.get_figure().get_size_inches()[0] == 6
 
 
+def test_hundreds_of_rows_can_be_drawn():
+    events = Events([0] * 800, [f"client-{k // 2}" for k in range(800)])
+    ax = plot_heatmap(replay(events, "1/minute"), top=500)
+    ax.get_figure().savefig(io.BytesIO(), format="png")
+    assert len(ax.get_yticks()) == 400
+    assert ax.get_figure().get_size_inches().tolist() == [6, 20]
+
+
 def test_rows_of_a_heatmap_in_axes_given_do_not_touch(mixed):
     ax = new_axes()
     plot_heatmap(replay(mixed, "3/minute"), ax=ax).get_figure().savefig(io.BytesIO(), format="png")

@@ -39,6 +39,7 @@ LABEL_LENGTH: Final = 15
 
 _WIDTH: Final = 6.0
 _HEIGHT: Final = 3.4
+_MOST_HEIGHT: Final = 20.0
 _LEGENDS: Final = ((3, "small"), (2, "small"), (2, "x-small"), (1, "small"))
 _MOST_TIMES: Final = 6
 _PIXELS_OF_A_TIME: Final = 75
@@ -50,7 +51,7 @@ def axes_for(ax: Axes | None, purpose: str, height: float = _HEIGHT) -> Axes:
     if ax is not None:
         return ax
     pyplot = required("matplotlib.pyplot", purpose)
-    new: Axes = pyplot.subplots(figsize=(_WIDTH, height), dpi=100, layout="constrained")[1]
+    new: Axes = pyplot.subplots(figsize=(_WIDTH, min(height, _MOST_HEIGHT)), dpi=100, layout="constrained")[1]
     return new
 
 

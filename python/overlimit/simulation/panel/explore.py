@@ -62,7 +62,7 @@ class Panel:
         widgets = required("ipywidgets", "explore")
         self._add_controls(widgets)
         self.line, self.refused = widgets.HTML(), widgets.HTML()
-        self.timeline = widgets.Image(format="png")
+        self.timeline = widgets.Image(format="png", layout={"max_width": "100%"})
         self._controls = (self.algorithm, self.limit, self.period, self.burst)
         note = widgets.HTML(sample_text(events, self.sample))
         self.widget = widgets.VBox([*self._controls, self.line, note, self.refused, self.timeline])
