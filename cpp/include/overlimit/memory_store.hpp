@@ -52,8 +52,8 @@ class MemoryStore final : public Store {
   [[nodiscard]] std::uint64_t crowded_calls() const;
 
  private:
-  struct Table;
-  std::unique_ptr<Table> table_;
+  struct Home;
+  std::unique_ptr<Home> home_;
 };
 
 }  // namespace overlimit

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <exception>
 #include <functional>
 #include <optional>
 #include <span>
@@ -53,6 +54,13 @@ enum class BreakerState : std::uint8_t { closed, open, half_open };
 /// Called when a wait is interrupted; true ends the wait.
 using Interrupted = std::function<bool()>;
 
+/// Given as Interrupted to a store that waits seldom: a call that would have to wait throws WouldWait instead,
+/// before it has done anything.
+struct DontWait {
+  bool operator()() const { return false; }
+};
+class WouldWait : public std::exception {};
+
 /// Thread-safe. Every operation throws only std::out_of_range (an instant out of range), std::bad_alloc and
 /// the errors of errors.hpp; after an error with maybe_charged false nothing was charged.
 class Store {
@@ -96,6 +104,9 @@ class Store {
 
   /// Whether a call may wait for somebody else, so that callers release what others need meanwhile.
   [[nodiscard]] virtual bool waits() const = 0;
+
+  /// Whether a call hardly ever has to wait although it may: then it understands DontWait.
+  [[nodiscard]] virtual bool waits_seldom() const { return false; }
 
   /// The state of the store's circuit breaker; closed for a store that cannot fail.
   [[nodiscard]] virtual BreakerState breaker() const { return BreakerState::closed; }

@@ -1,4 +1,4 @@
-#include "memory/index.hpp"
+#include "table/index.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,9 +7,9 @@
 #include <map>
 #include <random>
 
-#include "memory/region.hpp"
+#include "in_region.hpp"
 
-namespace overlimit::memory {
+namespace overlimit::table {
 namespace {
 
 class Indexes : public ::testing::Test {
@@ -37,9 +37,14 @@ class Indexes : public ::testing::Test {
     return count;
   }
 
-  Region region{kBytes};
-  Arena arena{region.data() + kHeads, kBytes - kHeads};
-  Index index{reinterpret_cast<Offset*>(region.data()), kCapacity, arena};
+  void SetUp() override { index.format(); }
+
+  memory::Region region{kBytes};
+  testing::OwnArena own{region.data() + kHeads, kBytes - kHeads};
+  Arena& arena = own.arena;
+  UndoLog log;
+  Index::State state{};
+  Index index{state, reinterpret_cast<Offset*>(region.data()), kCapacity, arena, log};
 };
 
 TEST_F(Indexes, FindWhatWasInsertedAndNothingElse) {
@@ -144,9 +149,10 @@ TEST_F(Indexes, BehaveLikeAMap) {
 
 TEST_F(Indexes, MeanTheSameWhereverTheirMemoryLies) {
   for (std::uint64_t i = 0; i < 500; ++i) insert(key(i, i));
-  const Region other(kBytes);
+  const memory::Region other(kBytes);
   std::memcpy(other.data(), region.data(), kBytes);
-  const Arena copied(other.data() + kHeads, kBytes - kHeads);
+  const testing::OwnArena own_copy(other.data() + kHeads, kBytes - kHeads);
+  const Arena& copied = own_copy.arena;
   auto* const heads = reinterpret_cast<Offset*>(other.data());
   std::size_t reached = 0;
   for (std::size_t bucket = 0; bucket < index.buckets(); ++bucket) {
@@ -162,10 +168,14 @@ TEST(IndexesOfTheLargestArena, FindEntriesUpToTheLastOffset) {
   constexpr std::size_t kEntry = 128;
   constexpr std::size_t kEnd = std::size_t{1} << 32;
   constexpr auto kPurpose = Arena::Purpose::common_overflow;  // which lie last
-  const Region heads(kHeads * sizeof(Offset));
-  const Region region(kEnd * Arena::kGranule);
-  Arena arena(region.data(), kEnd * Arena::kGranule);
-  Index index(reinterpret_cast<Offset*>(heads.data()), kHeads, arena);
+  const memory::Region heads(kHeads * sizeof(Offset));
+  const memory::Region region(kEnd * Arena::kGranule);
+  testing::OwnArena own(region.data(), kEnd * Arena::kGranule);
+  Arena& arena = own.arena;
+  UndoLog log;
+  Index::State state{};
+  Index index(state, reinterpret_cast<Offset*>(heads.data()), kHeads, arena, log);
+  index.format();
   Offset last = 0;
   while (last < kEnd - kLargestBlock / Arena::kGranule) last = arena.allocate(kLargestBlock, kPurpose);
   arena.release(last, kLargestBlock);
@@ -190,4 +200,4 @@ TEST(IndexesOfTheLargestArena, FindEntriesUpToTheLastOffset) {
 }
 
 }  // namespace
-}  // namespace overlimit::memory
+}  // namespace overlimit::table

@@ -1,4 +1,4 @@
-#include "memory/arena.hpp"
+#include "table/arena.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,9 +11,9 @@
 #include <span>
 #include <vector>
 
-#include "memory/region.hpp"
+#include "in_region.hpp"
 
-namespace overlimit::memory {
+namespace overlimit::table {
 namespace {
 
 constexpr std::size_t kGranule = Arena::kGranule;
@@ -41,8 +41,9 @@ class Arenas : public ::testing::Test {
     return arena.allocate(kGranule, kOrdinary) - block;
   }
 
-  Region region{kGranules * kGranule};
-  Arena arena{region.data(), kGranules* kGranule};
+  memory::Region region{kGranules * kGranule};
+  testing::OwnArena own{region.data(), kGranules* kGranule};
+  Arena& arena = own.arena;
 };
 
 TEST_F(Arenas, RoundBlocksUpToWholeGranules) {
@@ -137,7 +138,7 @@ TEST_F(Arenas, SplitLargerBlocksWhenNothingElseIsLeft) {
 TEST_F(Arenas, LoseNothingWhenTheyAreFilledAndEmptiedOverAndOver) {
   const std::size_t first = fill(5 * kGranule, kOrdinary);
   for (int round = 0; round < 3; ++round) {
-    for (std::size_t i = 0; i < first; ++i) arena.release(Offset(1 + 5 * i), 5 * kGranule);
+    for (std::size_t i = 0; i < first; ++i) arena.release(Offset(kFirst + 5 * i), 5 * kGranule);
     EXPECT_EQ(fill(5 * kGranule, kOrdinary), first);
   }
 }
@@ -209,8 +210,9 @@ class Blocks {
 TEST_F(Arenas, NeverHandOutTheSameByteTwiceNorWriteIntoABlock) {
   for (unsigned seed = 0; seed < 20; ++seed) {
     std::mt19937 random(seed);
-    const Region own(kGranules * kGranule);
-    Arena other(own.data(), kGranules * kGranule);
+    const memory::Region memory(kGranules * kGranule);
+    testing::OwnArena other_arena(memory.data(), kGranules * kGranule);
+    Arena& other = other_arena.arena;
     constexpr std::array kPurposes{kPolicyOverflow, kGrownEntry, kCommonOverflow};
     Blocks blocks(other);
     for (int step = 0; step < 3'000; ++step) {
@@ -229,4 +231,4 @@ TEST_F(Arenas, NeverHandOutTheSameByteTwiceNorWriteIntoABlock) {
 }
 
 }  // namespace
-}  // namespace overlimit::memory
+}  // namespace overlimit::table

@@ -1,4 +1,4 @@
-#include "memory/entry.hpp"
+#include "table/entry.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "../limits.hpp"
-#include "memory/region.hpp"
+#include "in_region.hpp"
 
-namespace overlimit::memory {
+namespace overlimit::table {
 namespace {
 
 using overlimit::testing::fixed_window;
@@ -22,7 +22,7 @@ class Records : public ::testing::Test {
   static constexpr std::size_t kBytes = 64 << 10;
 
   void push(std::int64_t at, std::int64_t count, std::size_t dropped = 0) {
-    commit(arena, record, ChargedPair{{{at + 1, 1, 0}, dropped, Cell{at, count}}, at + 100});
+    commit(arena, log, record, ChargedPair{{{at + 1, 1, 0}, dropped, Cell{at, count}}, at + 100});
   }
   // Leaves no room for a ring of any size.
   void fill_arena() {
@@ -36,13 +36,15 @@ class Records : public ::testing::Test {
     return copy;
   }
 
-  Region region{kBytes};
-  Arena arena{region.data(), kBytes};
+  memory::Region region{kBytes};
+  testing::OwnArena own{region.data(), kBytes};
+  Arena& arena = own.arena;
+  UndoLog log;
   Record record{7, 0, {}, 0, 0, 0, 0};
 };
 
 TEST_F(Records, TakeTheHeaderAndTheExpiryOfACharge) {
-  commit(arena, record, ChargedPair{{{1, 2, 3}, 0, std::nullopt}, 44});
+  commit(arena, log, record, ChargedPair{{{1, 2, 3}, 0, std::nullopt}, 44});
   EXPECT_EQ(record.header, (Header{1, 2, 3}));
   EXPECT_EQ(record.expires_at, 44);
   EXPECT_EQ(record.tag, 7U);
@@ -71,7 +73,7 @@ TEST_F(Records, DropTheOldestCellsOfTheirRing) {
 
 TEST_F(Records, DropAllTheyHaveWhenThereIsLessThanThat) {
   for (int i = 0; i < 4; ++i) push(i, 1);
-  commit(arena, record, ChargedPair{{{9, 1, 1}, SIZE_MAX, std::nullopt}, 100});
+  commit(arena, log, record, ChargedPair{{{9, 1, 1}, SIZE_MAX, std::nullopt}, 100});
   EXPECT_TRUE(cells().empty());
   push(9, 2);
   EXPECT_EQ(cells(), (std::vector<Cell>{{9, 2}}));
@@ -168,4 +170,4 @@ TEST(Entry, FitsLimitsWhoseTagsItBeginsWith) {
 }
 
 }  // namespace
-}  // namespace overlimit::memory
+}  // namespace overlimit::table

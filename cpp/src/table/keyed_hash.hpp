@@ -7,7 +7,7 @@
 #include <cstring>
 #include <string_view>
 
-namespace overlimit::memory {
+namespace overlimit::table {
 
 struct KeyHash {
   std::uint64_t low;
@@ -60,4 +60,4 @@ inline KeyHash KeyedHash::operator()(std::uint64_t policy, std::string_view iden
   return {mix(low ^ key_[1], high ^ key_[3]), mix(high ^ key_[0], low ^ key_[2])};
 }
 
-}  // namespace overlimit::memory
+}  // namespace overlimit::table

@@ -1,4 +1,4 @@
-#include "memory/shard.hpp"
+#include "table/shard.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "../limits.hpp"
-#include "memory/region.hpp"
+#include "in_region.hpp"
 
-namespace overlimit::memory {
+namespace overlimit::table {
 namespace {
 
 using overlimit::testing::fixed_window;
@@ -40,7 +40,7 @@ class Shards : public ::testing::Test {
     return std::ranges::find(entry.begin(), entry.end(), limit.tag(), &Record::tag);
   }
   void charge(Record& record, std::int64_t at, std::int64_t count) {
-    commit(shard.arena(), record, ChargedPair{{{at + 1, 1, 0}, 0, Cell{at, count}}, at + 100});
+    commit(shard.arena(), shard.log(), record, ChargedPair{{{at + 1, 1, 0}, 0, Cell{at, count}}, at + 100});
   }
   std::vector<Cell> cells(const Record& record) const {
     const Cells view = cells_of(shard.arena(), record);
@@ -50,9 +50,10 @@ class Shards : public ::testing::Test {
   }
 
   const CompiledPolicy policy{"p", {fixed_window(5, kMinute)}};
-  Region region{kBytes};
-  KeyCount key_count{32};
-  Shard shard{std::span(region.data(), kBytes), kBuckets, key_count};
+  memory::Region region{kBytes};
+  Totals totals{.max_keys = 32};
+  testing::OwnShard own{std::span(region.data(), kBytes), kBuckets, totals};
+  Shard& shard = own.shard;
 };
 
 TEST_F(Shards, FindWhatWasInsertedAndNothingElse) {
@@ -104,15 +105,15 @@ TEST_F(Shards, BehaveLikeAMap) {
         insert(key)->created_at = step;
         model[id] = step;
       }
-      ASSERT_EQ(key_count.tracked, model.size());
+      ASSERT_EQ(totals.tracked, model.size());
     }
     for (const auto& [id, created_at] : model)
       shard.erase(shard.find(key_at(id.first & 63, id.first << 8 | id.second)));
   }
-  EXPECT_EQ(key_count.tracked, 0U);
+  EXPECT_EQ(totals.tracked, 0U);
 }
 
-TEST_F(Shards, TrackNoMoreKeysThanTheCensusAllows) {
+TEST_F(Shards, TrackNoMoreKeysThanTheTotalsAllow) {
   for (std::uint64_t home = 0; home < 32; ++home) {
     EXPECT_FALSE(shard.is_full());
     ASSERT_NE(insert(key_at(home)), nullptr);
@@ -120,7 +121,7 @@ TEST_F(Shards, TrackNoMoreKeysThanTheCensusAllows) {
   EXPECT_TRUE(shard.is_full());
   EXPECT_EQ(insert(key_at(40)), nullptr);
   EXPECT_EQ(shard.find(key_at(40)), nullptr);
-  EXPECT_EQ(key_count.tracked, 32U);
+  EXPECT_EQ(totals.tracked, 32U);
   shard.erase(shard.find(key_at(0)));
   EXPECT_NE(insert(key_at(40)), nullptr);
 }
@@ -131,16 +132,17 @@ TEST_F(Shards, HaveRoomForOverflowEntriesWhenTheyAreFull) {
   Entry* cell = insert_cell(key_at(40));
   EXPECT_TRUE(cell->overflow);
   EXPECT_TRUE(shard.has_overflow_entries());
-  EXPECT_EQ(key_count.tracked, 32U);
+  EXPECT_EQ(totals.tracked, 32U);
   shard.erase(cell);
   EXPECT_FALSE(shard.has_overflow_entries());
-  EXPECT_EQ(key_count.tracked, 32U);
+  EXPECT_EQ(totals.tracked, 32U);
 }
 
 TEST_F(Shards, CountAKeyOnlyWhenThereAreBytesForIt) {
-  KeyCount many{100'000};
-  const Region small_region(8 << 10);
-  Shard small(std::span(small_region.data(), 8 << 10), kBuckets, many);
+  Totals many{.max_keys = 100'000};
+  const memory::Region small_region(8 << 10);
+  testing::OwnShard own_small(std::span(small_region.data(), 8 << 10), kBuckets, many);
+  Shard& small = own_small.shard;
   std::size_t inserted = 0;
   while (small.insert(key_at(inserted, inserted), policy.digest(), policy.tags(), Arena::Purpose::ordinary) !=
          nullptr)
@@ -151,9 +153,10 @@ TEST_F(Shards, CountAKeyOnlyWhenThereAreBytesForIt) {
 }
 
 TEST_F(Shards, AreFullWhenTheLastKeyFoundNoBytesUntilOneDoes) {
-  KeyCount many{100'000};
-  const Region small_region(8 << 10);
-  Shard small(std::span(small_region.data(), 8 << 10), kBuckets, many);
+  Totals many{.max_keys = 100'000};
+  const memory::Region small_region(8 << 10);
+  testing::OwnShard own_small(std::span(small_region.data(), 8 << 10), kBuckets, many);
+  Shard& small = own_small.shard;
   const CompiledPolicy large("large", std::vector(16, fixed_window(5, kMinute)));
   std::uint64_t inserted = 0;
   for (; small.insert(key_at(inserted, inserted), large.digest(), large.tags(), Arena::Purpose::ordinary) !=
@@ -171,9 +174,10 @@ TEST_F(Shards, AreFullWhenTheLastKeyFoundNoBytesUntilOneDoes) {
 }
 
 TEST_F(Shards, HaveAllTheirRoomAgainWhenTheyAreEmpty) {
-  KeyCount many{100'000};
-  const Region small_region(16 << 10);
-  Shard small(std::span(small_region.data(), 16 << 10), 2 * kBuckets, many);
+  Totals many{.max_keys = 100'000};
+  const memory::Region small_region(16 << 10);
+  testing::OwnShard own_small(std::span(small_region.data(), 16 << 10), 2 * kBuckets, many);
+  Shard& small = own_small.shard;
   const CompiledPolicy large("large", std::vector(16, fixed_window(5, kMinute)));
   const auto fill = [&](const CompiledPolicy& filled) {
     std::uint64_t inserted = 0;
@@ -226,7 +230,7 @@ TEST_F(Conforming, KeepsWhatTheEntryIs) {
   EXPECT_EQ(entry->created_at, 17);
   EXPECT_EQ(entry->sweep_at, 18);
   EXPECT_FALSE(entry->overflow);
-  EXPECT_EQ(key_count.tracked, 1U);
+  EXPECT_EQ(totals.tracked, 1U);
 }
 
 TEST_F(Conforming, CarriesForeignRecordsUntilTheyExpire) {
@@ -314,7 +318,7 @@ class Sweeping : public Shards {
   void SetUp() override {
     for (std::uint64_t home = 0; home < 10; ++home) insert(key_at(home))->sweep_at = Micros(10 + home);
   }
-  std::size_t left() { return key_count.tracked; }
+  std::size_t left() { return totals.tracked; }
 };
 
 TEST_F(Sweeping, DropsWhatIsDueAndNotOneMicrosecondEarlier) {
@@ -344,33 +348,33 @@ TEST_F(Sweeping, FindsEverythingDueInACrowd) {
   EXPECT_EQ(left(), 0U);
 }
 
-TEST(KeyCount, CountsUpToItsBound) {
-  KeyCount key_count{2};
-  EXPECT_TRUE(key_count.try_add());
-  EXPECT_TRUE(key_count.try_add());
-  EXPECT_FALSE(key_count.try_add());
-  EXPECT_EQ(key_count.tracked, 2U);
-  key_count.remove();
-  EXPECT_TRUE(key_count.try_add());
+TEST(Totals, CountsUpToItsBound) {
+  Totals totals{.max_keys = 2};
+  EXPECT_TRUE(totals.try_add());
+  EXPECT_TRUE(totals.try_add());
+  EXPECT_FALSE(totals.try_add());
+  EXPECT_EQ(totals.tracked, 2U);
+  totals.remove();
+  EXPECT_TRUE(totals.try_add());
 }
 
-TEST(KeyCount, IsNeverSeenAboveItsBound) {
-  KeyCount key_count{1};
+TEST(Totals, IsNeverSeenAboveItsBound) {
+  Totals totals{.max_keys = 1};
   std::atomic<int> too_many = 0;
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
       for (int step = 0; step < 20'000; ++step) {
-        const bool admitted = key_count.try_add();
-        if (key_count.tracked > 1) ++too_many;
-        if (admitted) key_count.remove();
+        const bool admitted = totals.try_add();
+        if (totals.tracked > 1) ++too_many;
+        if (admitted) totals.remove();
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(too_many, 0);
-  EXPECT_EQ(key_count.tracked, 0U);
+  EXPECT_EQ(totals.tracked, 0U);
 }
 
 }  // namespace
-}  // namespace overlimit::memory
+}  // namespace overlimit::table

@@ -1,11 +1,11 @@
-#include "memory/transaction.hpp"
+#include "table/transaction.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <new>
 #include <vector>
 
-namespace overlimit::memory {
+namespace overlimit::table {
 namespace {
 
 constexpr std::size_t kBucketsPerInsert = 8;
@@ -33,6 +33,66 @@ Verdict crowded(const ExaminedPair& pair) {
   return over(pair.has_record ? pair.expires_at - pair.now : kCrowdedRetry);
 }
 
+/// All that a call writes into entries, from here to complete(), or nothing: not even if its process dies.
+class WriteScope {
+ public:
+  explicit WriteScope(std::span<const Target> targets) : targets_(targets) {
+    if (targets.empty() || !targets.front().shard->log().is_kept()) return;
+    leader_ = std::ranges::min(targets, {}, ordinal_of).shard;
+    begin();
+  }
+  ~WriteScope() {
+    if (leader_ == nullptr) return;
+    for (const Target& target : targets_) target.shard->abandon();
+    end();
+  }
+  WriteScope(const WriteScope&) = delete;
+  WriteScope& operator=(const WriteScope&) = delete;
+
+  void complete() {
+    if (leader_ == nullptr) return;
+    in_order();
+    leader_->log().state().complete = 1;
+    end();
+    leader_ = nullptr;
+  }
+
+ private:
+  static unsigned ordinal_of(const Target& target) { return target.shard->ordinal(); }
+
+  void begin() {
+    std::uint64_t shards = 0;
+    for (const Target& target : targets_) shards |= std::uint64_t{1} << ordinal_of(target);
+    UndoLog::State& leading = leader_->log().state();
+    leading.complete = 0;
+    in_order();
+    leading.others = shards & (shards - 1);
+    in_order();
+    for_each_other([&](UndoLog& log) { log.state().leader = leader_->ordinal() + 1; });
+    in_order();
+  }
+
+  void end() {
+    for_each_other([](UndoLog& log) {
+      log.clear();
+      log.state().leader = 0;
+    });
+    leader_->log().clear();
+    leader_->log().state().others = 0;
+    in_order();
+  }
+
+  template <class Action>
+  void for_each_other(const Action& action) {
+    for (const Target& target : targets_) {
+      if (target.shard != leader_) action(target.shard->log());
+    }
+  }
+
+  std::span<const Target> targets_;
+  Shard* leader_ = nullptr;  // nullptr: nothing is to be done
+};
+
 Micros next_creation(std::atomic<Micros>& newest_creation, Micros now) {
   Micros newest = newest_creation.load(std::memory_order_relaxed);
   Micros created_at = 0;
@@ -50,6 +110,7 @@ ChargeBits Transaction::decide(const Rows& rows, std::atomic<Micros>& newest_cre
   if (targets_.size() > 1) share_costs();
   for (Target& target : targets_) examine(target);
   const Settlement settlement = settle(call_, [&](std::size_t i) { return targets_[i].verdict; });
+  WriteScope writing(call_.mode == Mode::consume ? targets_ : std::span<Target>());
   for (Target& target : targets_) {
     if (cost_of(*target.charge) == 0 || !settlement.charges(target.charge->role, target.verdict)) {
       refuse(target, settlement, rows, newest_creation);
@@ -60,6 +121,7 @@ ChargeBits Transaction::decide(const Rows& rows, std::atomic<Micros>& newest_cre
       charge(target, rows, newest_creation);
     }
   }
+  writing.complete();
   clean_up();
   return call_.mode == Mode::consume ? crowded_ : 0;
 }
@@ -163,16 +225,19 @@ void Transaction::examine(Target& target) {
 }
 
 void Transaction::charge(Target& target, const Rows& rows, std::atomic<Micros>& newest_creation) {
+  Shard& shard = *target.shard;
   Entry& entry = *target.entry;
+  if (!target.charged) shard.save(entry, target.charge->policy->size());
   if (entry.created_at == 0) entry.created_at = next_creation(newest_creation, readings_.now);
   Record* record = entry.begin();
   std::size_t row = target.first;
   for (const CompiledLimit& each : limits_of(target)) {
     const ChargedPair written = fill_as_charged(target, each.limit, rows, row++, entry.created_at);
-    if (!target.charged) commit(target.shard->arena(), *record, written);
+    if (!target.charged) commit(shard.arena(), shard.log(), *record, written);
     ++record;
   }
   set_sweep_time(target);
+  shard.written(entry);
   mark_charged(target);
 }
 
@@ -209,10 +274,13 @@ void Transaction::refuse(Target& target, const Settlement& settlement, const Row
 }
 
 void Transaction::write_lock(Target& target, const Lock& lock, std::atomic<Micros>& newest_creation) {
+  target.shard->save(*target.entry, 0);
+  target.shard->save(*target.lock_record);
   if (target.entry->created_at == 0) target.entry->created_at = next_creation(newest_creation, readings_.now);
   target.lock_record->header = header_of(lock);
   target.lock_record->expires_at = lock.expires_at;
   set_sweep_time(target);
+  target.shard->written(*target.entry);
   mark_charged(target);
 }
 
@@ -243,6 +311,8 @@ void Transaction::refund(std::span<const Receipt> receipts) {
 }
 
 void Transaction::refund_target(Target& target, std::span<const Receipt> receipts) {
+  Shard& shard = *target.shard;
+  shard.save(*target.entry, 0);
   std::size_t pair = target.first;
   for (const CompiledLimit& each : limits_of(target)) {
     const Receipt& receipt = receipts[pair++];
@@ -250,8 +320,12 @@ void Transaction::refund_target(Target& target, std::span<const Receipt> receipt
     if (record == nullptr) continue;
     const auto left =
         overlimit::refund(each.limit, found_in(target, *record), receipt.after, readings_.now, target.cost);
-    if (left) commit(target.shard->arena(), *record, *left);
+    if (!left) continue;
+    shard.save(*record);
+    commit(shard.arena(), shard.log(), *record, *left);
   }
+  shard.written(*target.entry);
+  shard.log().complete();
   mark_charged(target);
 }
 
@@ -272,6 +346,7 @@ void Transaction::lock(Micros duration, std::atomic<Micros>& newest_creation) {
       target.entry = target.shard->with_records(target.entry, tags, readings_.now);
     find_lock(target, policy.size());
     write_lock(target, locked_by_hand(target.lock, readings_.now, duration), newest_creation);
+    target.shard->log().complete();
   }
 }
 
@@ -282,7 +357,9 @@ void Transaction::unlock(std::atomic<Micros>& newest_creation) {
     target.entry = target.shard->find(target.key);
     if (target.entry == nullptr) continue;
     find_lock(target, 0);
-    if (target.lock) write_lock(target, locked_by_hand(target.lock, readings_.now, 0), newest_creation);
+    if (!target.lock) continue;
+    write_lock(target, locked_by_hand(target.lock, readings_.now, 0), newest_creation);
+    target.shard->log().complete();
   }
 }
 
@@ -296,4 +373,4 @@ void Transaction::clean_up() {
   }
 }
 
-}  // namespace overlimit::memory
+}  // namespace overlimit::table

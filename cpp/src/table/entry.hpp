@@ -3,15 +3,17 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <span>
 
-#include "memory/arena.hpp"
-#include "memory/keyed_hash.hpp"
+#include "table/arena.hpp"
+#include "table/keyed_hash.hpp"
+#include "table/undo_log.hpp"
 #include "overlimit/limit.hpp"
 #include "overlimit/pair.hpp"
 #include "overlimit/policy_identity.hpp"
 
-namespace overlimit::memory {
+namespace overlimit::table {
 
 /// One limit's state, found by its tag. Its cells are a ring of `capacity` (a power of two, or 0).
 struct Record {
@@ -68,17 +70,42 @@ static_assert(sizeof(Entry) % alignof(Record) == 0 && sizeof(Entry) == 48);
 /// The cells of a record, oldest first.
 inline Cells cells_of(const Arena& arena, const Record& record) {
   if (record.length == 0) return {};
-  const Cell* ring = arena.at<Cell>(record.ring);
+  const Cell* ring = arena.at<const Cell>(record.ring, record.capacity * sizeof(Cell));
   const std::size_t until_end = std::min(record.length, record.capacity - record.head);
   return {ring + record.head, until_end, ring, record.length - until_end};
 }
 
-/// Stores the record after a charge. Never fails: without room for one more cell the newest two are merged
-/// into the later one, which then counts for longer than necessary.
-void commit(Arena& arena, Record& record, const ChargedPair& written);
+inline constexpr std::size_t kSealSize = sizeof(std::uint64_t);
+/// A hash of an entry and its records, but not of its place in the index, by which damage shows. It lies behind
+/// the last record, in memory that others may write.
+std::uint64_t seal_of(Entry& entry);
+/// Where others may write the memory: throws Damaged unless the seal is right.
+inline void check_seal(const Arena& arena, const UndoLog& log, Entry& entry) {
+  if (!log.is_kept()) return;
+  const std::size_t size = entry.size();
+  const auto* const bytes = arena.at<const std::byte>(arena.offset_of(&entry), size + kSealSize);
+  std::uint64_t seal = 0;
+  std::memcpy(&seal, bytes + size, sizeof seal);
+  require(seal == seal_of(entry));
+}
+/// To be called when it has been written.
+inline void set_seal(const UndoLog& log, Entry& entry) {
+  if (!log.is_kept()) return;
+  const std::uint64_t seal = seal_of(entry);
+  std::memcpy(reinterpret_cast<std::byte*>(&entry) + entry.size(), &seal, sizeof seal);
+}
+/// The bytes of an entry's block.
+inline std::size_t block_size(const UndoLog& log, std::size_t records) {
+  return Entry::size_for(records) + (log.is_kept() ? kSealSize : 0);
+}
 
-/// Stores the record after a refund.
-void commit(const Arena& arena, Record& record, const RefundedRecord<Header>& refunded);
+/// Stores the record after a charge; the caller has saved it. Never fails: without room for one more cell the newest two are merged
+/// into the later one, which then counts for longer than necessary.
+void commit(Arena& arena, UndoLog& log, Record& record, const ChargedPair& written);
+
+/// Stores the record after a refund; the caller has saved it. A cell with nothing left is taken out, unless
+/// more cells follow it than the log has room for.
+void commit(const Arena& arena, UndoLog& log, Record& record, const RefundedRecord<Header>& refunded);
 
 /// Releases the record's ring of cells.
 void drop_cells(Arena& arena, Record& record);
@@ -90,4 +117,4 @@ inline bool starts_with(Entry& entry, std::span<const Tag> tags) {
                     [](Tag tag, const Record& record) { return record.tag == tag; });
 }
 
-}  // namespace overlimit::memory
+}  // namespace overlimit::table

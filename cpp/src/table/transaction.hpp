@@ -6,12 +6,12 @@
 #include <optional>
 #include <span>
 
-#include "memory/shard.hpp"
+#include "table/shard.hpp"
 #include "overlimit/call.hpp"
 #include "overlimit/store.hpp"
 #include "overlimit/uninitialised_array.hpp"
 
-namespace overlimit::memory {
+namespace overlimit::table {
 
 /// A charge, and the entry that decides it.
 struct Target {
@@ -105,4 +105,4 @@ class Transaction {
   ExaminedPairs examined_;
 };
 
-}  // namespace overlimit::memory
+}  // namespace overlimit::table

@@ -1,8 +1,8 @@
-#include "memory/keyed_hash.hpp"
+#include "table/keyed_hash.hpp"
 
 #include <random>
 
-namespace overlimit::memory {
+namespace overlimit::table {
 
 KeyedHash::KeyedHash() {
   std::random_device random;
@@ -12,4 +12,4 @@ KeyedHash::KeyedHash() {
   }
 }
 
-}  // namespace overlimit::memory
+}  // namespace overlimit::table

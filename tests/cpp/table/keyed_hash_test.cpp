@@ -1,4 +1,4 @@
-#include "memory/keyed_hash.hpp"
+#include "table/keyed_hash.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace overlimit::memory {
+namespace overlimit::table {
 namespace {
 
 std::pair<std::uint64_t, std::uint64_t> words(const KeyHash& hash) { return {hash.low, hash.high}; }
@@ -91,4 +91,4 @@ TEST(KeyedHash, IsAnotherFunctionForEveryTable) {
 }
 
 }  // namespace
-}  // namespace overlimit::memory
+}  // namespace overlimit::table

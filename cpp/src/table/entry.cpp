@@ -1,0 +1,109 @@
+#include "table/entry.hpp"
+
+#include <bit>
+#include <cstring>
+
+namespace overlimit::table {
+namespace {
+
+constexpr std::uint32_t kFirstCapacity = 2;
+
+Cell& cell_at(const Arena& arena, const Record& record, std::uint32_t index) {
+  return arena.at<Cell>(record.ring, record.capacity * sizeof(Cell))[(record.head + index) & (record.capacity - 1)];
+}
+
+bool grow(Arena& arena, Record& record) {
+  const std::uint32_t capacity = record.capacity == 0 ? kFirstCapacity : record.capacity * 2;
+  const Offset ring = arena.allocate(capacity * sizeof(Cell), Arena::Purpose::ordinary);
+  if (ring == 0) return false;
+  Cell* cells = arena.at<Cell>(ring, capacity * sizeof(Cell));
+  for (std::uint32_t i = 0; i < record.length; ++i) cells[i] = cell_at(arena, record, i);
+  const std::uint32_t length = record.length;
+  drop_cells(arena, record);
+  record.ring = ring;
+  record.capacity = capacity;
+  record.length = length;
+  return true;
+}
+
+void overwrite(UndoLog& log, Cell& cell, const Cell& with) {
+  log.save(&cell, sizeof cell);
+  cell = with;
+}
+
+void push(Arena& arena, UndoLog& log, Record& record, const Cell& cell) {
+  if (record.length < record.capacity || grow(arena, record)) {
+    overwrite(log, cell_at(arena, record, record.length++), cell);
+  } else if (record.length > 0) {
+    Cell& newest = cell_at(arena, record, record.length - 1);
+    overwrite(log, newest, {cell.at, newest.count + cell.count});
+  } else {
+    record.header[1] += cell.count;
+  }
+}
+
+}  // namespace
+
+void drop_cells(Arena& arena, Record& record) {
+  if (record.capacity > 0) arena.release(record.ring, record.capacity * sizeof(Cell));
+  record.ring = record.capacity = record.head = record.length = 0;
+}
+
+void commit(Arena& arena, UndoLog& log, Record& record, const ChargedPair& written) {
+  const auto dropped = static_cast<std::uint32_t>(std::min<std::size_t>(written.dropped, record.length));
+  record.head = record.capacity == 0 ? 0 : (record.head + dropped) & (record.capacity - 1);
+  record.length -= dropped;
+  record.expires_at = written.expires_at;
+  record.header = written.state;
+  if (written.pushed) push(arena, log, record, *written.pushed);
+}
+
+namespace {
+
+/// Saves the cells from this one on. False if there is no room for them in the log.
+bool try_save_from(const Arena& arena, UndoLog& log, const Record& record, std::uint32_t first) {
+  const std::uint32_t begin = (record.head + first) & (record.capacity - 1);
+  const std::uint32_t count = record.length - first;
+  const std::uint32_t until_end = std::min(count, record.capacity - begin);
+  const Cell* const ring = &cell_at(arena, record, first) - begin;
+  return log.try_save(ring + begin, until_end * sizeof(Cell)) &&
+         (until_end == count || log.try_save(ring, (count - until_end) * sizeof(Cell)));
+}
+
+}  // namespace
+
+void commit(const Arena& arena, UndoLog& log, Record& record, const RefundedRecord<Header>& refunded) {
+  record.header = refunded.state;
+  if (refunded.cell >= record.length) return;
+  const auto changed = static_cast<std::uint32_t>(refunded.cell);
+  Cell& cell = cell_at(arena, record, changed);
+  overwrite(log, cell, {cell.at, refunded.cell_count});
+  if (refunded.cell_count > 0 || !try_save_from(arena, log, record, changed)) return;
+  for (std::uint32_t i = changed; i + 1 < record.length; ++i) {
+    cell_at(arena, record, i) = cell_at(arena, record, i + 1);
+  }
+  --record.length;
+}
+
+std::uint64_t seal_of(Entry& entry) {
+  constexpr std::uint64_t kFirst = 0x9e3779b97f4a7c15;
+  constexpr std::uint64_t kSecond = 0xc2b2ae3d27d4eb4f;
+  const Entry head{entry.key, entry.policy, entry.created_at, entry.sweep_at, entry.records, entry.overflow, 0};
+  std::uint64_t even = kFirst;
+  std::uint64_t odd = kSecond;
+  const auto add = [&](const std::byte* bytes, std::size_t size) {
+    for (std::size_t at = 0; at + 8 <= size; at += 16) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, bytes + at, 8);
+      even = std::rotl((even ^ word) * kFirst, 29);
+      if (at + 16 > size) break;
+      std::memcpy(&word, bytes + at + 8, 8);
+      odd = std::rotl((odd ^ word) * kSecond, 31);
+    }
+  };
+  add(reinterpret_cast<const std::byte*>(&head), sizeof head);
+  add(reinterpret_cast<const std::byte*>(entry.begin()), entry.records * sizeof(Record));
+  return (even ^ std::rotl(odd, 17)) * kFirst;
+}
+
+}  // namespace overlimit::table

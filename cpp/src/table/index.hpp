@@ -1,0 +1,190 @@
+// Finds entries by their keys: a hash table whose size follows what it holds, one bucket at a time (linear
+// hashing, W. Litwin, 1980), so that no call pays for moving everything.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "table/arena.hpp"
+#include "table/entry.hpp"
+#include "table/undo_log.hpp"
+
+namespace overlimit::table {
+
+/// Chains of entries, linked by offsets through `Entry::next`, which belongs to the index. Between two and
+/// three buckets per entry, as far as there is room. Not thread-safe: a shard's lock guards it.
+///
+/// Everything it overwrites is saved in the undo log. Where there is one, others may write the memory too, so
+/// an entry is checked before anything is written into it, and no chain is longer than there are entries.
+class Index {
+ public:
+  struct State {
+    std::uint64_t size;
+    std::uint64_t buckets;
+  };
+
+  /// `heads` is zeroed and has room for `capacity` buckets, at least kFewest; all outlive the index.
+  Index(State& state, Offset* heads, std::size_t capacity, const Arena& arena, UndoLog& log)
+      : state_(state), heads_(heads), capacity_(capacity), arena_(arena), log_(log) {}
+
+  static constexpr std::size_t kFewest = 4;
+
+  /// Makes an index without entries of zeroed memory.
+  void format() { state_ = {0, kFewest}; }
+
+  [[nodiscard]] std::size_t size() const { return state_.size; }
+  [[nodiscard]] std::size_t buckets() const { return state_.buckets; }
+
+  /// The key's entry, or nullptr.
+  [[nodiscard]] Entry* find(const KeyHash& key) const {
+    Chain chain = chain_of(bucket_of(key));
+    while (Entry* const entry = next_of(chain)) {
+      if (entry->key == key) return entry;
+    }
+    return nullptr;
+  }
+
+  /// Adds an entry whose key the index doesn't hold.
+  void insert(Offset offset) {
+    Entry* const entry = entry_at(offset);
+    Offset& head = heads_[bucket_of(entry->key)];
+    entry->next = head;
+    set(head, offset);
+    set(state_.size, state_.size + 1);
+    while (buckets() < std::min(capacity_, 2 * size())) split();
+  }
+
+  /// Takes out an entry that the index holds.
+  void erase(const Entry& entry) {
+    require(size() > 0);
+    set(link_to(entry), entry.next);
+    set(state_.size, state_.size - 1);
+    while (buckets() > std::max(kFewest, 3 * size())) merge();
+  }
+
+  /// Puts an entry of the same key in the place of one that the index holds.
+  void replace(const Entry& entry, Offset with) {
+    entry_at(with)->next = entry.next;
+    set(link_to(entry), with);
+  }
+
+  /// Calls action(entry) for those of a bucket; the action may erase that entry, and no other. While buckets
+  /// are visited from the last to the first, what a merge moves is still to come.
+  template <class Action>
+  void visit(std::size_t bucket, const Action& action) {
+    Chain chain = chain_of(bucket);
+    while (Entry* const entry = next_of(chain)) action(entry);
+  }
+
+  /// Asks the processor to load the first entries of the buckets before this one. Where there is none it
+  /// loads what lies at offset 0, which costs less than to find out.
+  void prefetch(std::size_t before, std::size_t count) const {
+    for (std::size_t bucket = before - std::min(before, count); bucket < before; ++bucket) {
+      __builtin_prefetch(arena_.address_of(heads_[bucket]));
+    }
+  }
+
+  /// The same for the place where a key is looked up, and once that is there, for its entry.
+  void prefetch_bucket(const KeyHash& key) const { __builtin_prefetch(&heads_[bucket_of(key)]); }
+  void prefetch_entry(const KeyHash& key) const {
+    const auto* const first = static_cast<const char*>(arena_.address_of(heads_[bucket_of(key)]));
+    __builtin_prefetch(first);
+    __builtin_prefetch(first + sizeof(Entry) + sizeof(Record) - 1);
+  }
+
+  /// Throws Damaged for an entry that doesn't belong in the bucket.
+  void check_place(const Entry& entry, std::size_t bucket) const { require(bucket_of(entry.key) == bucket); }
+  /// Throws Damaged for a size or a number of buckets that cannot be.
+  void check() const {
+    require(buckets() >= kFewest && buckets() <= capacity_);
+  }
+
+ private:
+  /// What is left of a chain.
+  struct Chain {
+    Offset next;
+    std::size_t most;
+  };
+
+  [[nodiscard]] Chain chain_of(std::size_t bucket) const { return {heads_[bucket], size()}; }
+  Entry* next_of(Chain& chain) const {
+    if (chain.next == 0) return nullptr;
+    require(chain.most-- > 0);
+    Entry* const entry = entry_at(chain.next);
+    chain.next = entry->next;
+    return entry;
+  }
+  [[nodiscard]] Entry* entry_at(Offset offset) const { return arena_.at<Entry>(offset); }
+
+  // The lower bits of a hash choose the shard.
+  [[nodiscard]] std::size_t bucket_of(const KeyHash& key) const {
+    const std::size_t mask = std::bit_ceil(buckets()) - 1;
+    const std::size_t bucket = key.low >> 8 & mask;
+    return bucket < buckets() ? bucket : bucket & mask >> 1;
+  }
+
+  template <class T>
+  void set(T& word, std::type_identity_t<T> value) {
+    log_.save(word);
+    word = value;
+  }
+
+  Offset& link_to(const Entry& entry) {
+    const Offset offset = arena_.offset_of(&entry);
+    Offset* link = &heads_[bucket_of(entry.key)];
+    for (std::size_t most = size(); *link != offset; --most) {
+      require(*link != 0 && most > 0);
+      link = &entry_at(*link)->next;
+    }
+    return *link;
+  }
+
+  // The bucket that one more bucket takes entries from, and that the last one gives them back to.
+  [[nodiscard]] static std::size_t sibling_of(std::size_t bucket) { return bucket - std::bit_floor(bucket); }
+
+  void split() {
+    const std::size_t added = buckets();
+    Offset* from = &heads_[sibling_of(added)];
+    Offset* to = &heads_[added];
+    set(state_.buckets, added + 1);
+    for (std::size_t most = size(); *from != 0; --most) {
+      require(most > 0);
+      const Offset offset = *from;
+      Entry* const entry = entry_at(offset);
+      check_seal(arena_, log_, *entry);
+      if (bucket_of(entry->key) != added) {
+        from = &entry->next;
+        continue;
+      }
+      set(*to, offset);
+      set(*from, entry->next);
+      to = &entry->next;
+    }
+    set(*to, 0);
+  }
+
+  void merge() {
+    const std::size_t last = buckets() - 1;
+    set(state_.buckets, last);
+    Offset* end = &heads_[sibling_of(last)];
+    for (std::size_t most = size(); *end != 0; --most) {
+      require(most > 0);
+      Entry* const entry = entry_at(*end);
+      check_seal(arena_, log_, *entry);
+      end = &entry->next;
+    }
+    set(*end, heads_[last]);
+    set(heads_[last], 0);
+  }
+
+  State& state_;
+  Offset* heads_;
+  std::size_t capacity_;
+  const Arena& arena_;
+  UndoLog& log_;
+};
+
+}  // namespace overlimit::table

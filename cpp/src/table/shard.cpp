@@ -1,0 +1,266 @@
+#include "table/shard.hpp"
+
+#include <new>
+
+namespace overlimit::table {
+
+bool Totals::try_add() {
+  std::uint64_t count = tracked.load(std::memory_order_relaxed);
+  while (count < max_keys) {
+    if (tracked.compare_exchange_weak(count, count + 1, std::memory_order_relaxed)) return true;
+  }
+  return false;
+}
+
+Shard::Shard(const Place& place)
+    : state_(place.state),
+      totals_(place.totals),
+      bit_(std::uint64_t{1} << place.ordinal),
+      ordinal_(place.ordinal),
+      arena_(state_.arena, place.memory.data() + place.most_buckets * sizeof(Offset),
+             place.memory.size() - place.most_buckets * sizeof(Offset)),
+      index_(state_.index, reinterpret_cast<Offset*>(place.memory.data()), place.most_buckets, arena_, log_) {
+}
+
+Shard::Shard(const Place& place, const Holders& holders)
+    : mutex(place.state.lock_word, holders),
+      state_(place.state),
+      totals_(place.totals),
+      bit_(std::uint64_t{1} << place.ordinal),
+      ordinal_(place.ordinal),
+      log_(state_.log, place.logged, place.log),
+      arena_(state_.arena, place.memory.data() + place.most_buckets * sizeof(Offset),
+             place.memory.size() - place.most_buckets * sizeof(Offset), true),
+      index_(state_.index, reinterpret_cast<Offset*>(place.memory.data()), place.most_buckets, arena_, log_) {
+}
+
+void Shard::format() {
+  index_.format();
+  arena_.clear();
+  arena_.settle();
+}
+
+Entry* Shard::make_entry(const KeyHash& key, std::uint64_t policy, std::span<const Tag> tags,
+                         std::size_t extra, Arena::Purpose purpose) {
+  const std::size_t records = tags.size() + extra;
+  const std::size_t size = block_size(log_, records);
+  const Offset offset = arena_.allocate(size, purpose);
+  if (offset == 0) return nullptr;
+  auto* entry = new (arena_.at<Entry>(offset, size)) Entry{key, policy, 0, 0, 0, 0, 0};
+  entry->records = static_cast<std::uint32_t>(records) & Entry::kMostRecords;
+  Record* record = entry->begin();
+  for (const Tag tag : tags) *record++ = Record{tag, 0, {}, 0, 0, 0, 0};
+  return entry;
+}
+
+Entry* Shard::insert(const KeyHash& key, std::uint64_t policy, std::span<const Tag> tags,
+                     Arena::Purpose purpose) {
+  const bool ordinary = purpose == Arena::Purpose::ordinary;
+  if (ordinary && !begin_counting()) return nullptr;
+  Entry* entry = make_entry(key, policy, tags, 0, purpose);
+  if (ordinary) state_.is_out_of_bytes = entry == nullptr ? 1 : 0;
+  if (entry == nullptr) {
+    if (ordinary) totals_.remove();
+    end_counting();
+    return nullptr;
+  }
+  entry->overflow = ordinary ? 0 : 1;
+  set_seal(log_, *entry);
+  add_to_index(*entry);
+  return entry;
+}
+
+// While a shard counts, another process that finds it so knows that the totals may be wrong by one.
+bool Shard::begin_counting() {
+  state_.is_counting = 1;
+  in_order();
+  if (totals_.try_add()) return true;
+  end_counting();
+  return false;
+}
+
+void Shard::end_counting() {
+  in_order();
+  state_.is_counting = 0;
+}
+
+void Shard::add_to_index(Entry& entry) {
+  mark_occupied();
+  index_.insert(arena_.offset_of(&entry));
+  std::uint64_t& count = entry.overflow ? state_.overflow_entries : state_.tracked;
+  log_.save(count);
+  ++count;
+  log_.complete();
+  end_counting();
+}
+
+// Only a sweep clears the mark, so that a key that comes and goes costs nothing. Whoever dies in between
+// leaves a bit too many, and never one too few.
+void Shard::mark_occupied() {
+  if (state_.is_marked != 0) return;
+  totals_.occupied.fetch_or(bit_, std::memory_order_relaxed);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  state_.is_marked = 1;
+}
+
+Entry* Shard::with_records(Entry* entry, std::span<const Tag> tags, Micros now) {
+  const auto is_foreign = [&](const Record& record) {
+    return record.expires_at > now && std::ranges::find(tags, record.tag) == tags.end();
+  };
+  const auto extra = static_cast<std::size_t>(std::count_if(entry->begin(), entry->end(), is_foreign));
+  Entry* grown = make_entry(entry->key, entry->policy, tags, extra, Arena::Purpose::grown_entry);
+  if (grown == nullptr) throw std::bad_alloc();
+  grown->created_at = entry->created_at;
+  grown->sweep_at = entry->sweep_at;
+  grown->overflow = entry->overflow;
+  Record* next_foreign = grown->begin() + tags.size();
+  std::vector<Record> dropped;
+  for (Record& record : *entry) {
+    Record* same = std::find_if(grown->begin(), grown->begin() + tags.size(),
+                                [&](const Record& candidate) { return candidate.tag == record.tag; });
+    if (same != grown->begin() + tags.size()) {
+      *same = record;
+    } else if (is_foreign(record)) {
+      *next_foreign++ = record;
+    } else {
+      dropped.push_back(record);
+    }
+  }
+  set_seal(log_, *grown);
+  index_.replace(*entry, arena_.offset_of(grown));
+  log_.complete();
+  for (Record& record : dropped) drop_cells(arena_, record);
+  arena_.release(arena_.offset_of(entry), block_size(log_, entry->records));
+  arena_.free_released();
+  return grown;
+}
+
+void Shard::copy_records(Entry& to, Entry& from) {
+  save(to, to.records);
+  for (Record& target : to) {
+    for (const Record& source : from) {
+      if (source.tag != target.tag) continue;
+      const Cells cells = cells_of(arena_, source);
+      target.expires_at = source.expires_at;
+      target.header = source.header;
+      for (std::size_t i = 0; i < cells.size(); ++i) {
+        commit(arena_, log_, target, ChargedPair{{target.header, 0, cells[i]}, source.expires_at});
+      }
+    }
+  }
+  to.sweep_at = from.sweep_at;
+  written(to);
+  log_.complete();
+  arena_.free_released();
+}
+
+void Shard::save(Entry& entry, std::size_t records) {
+  if (!log_.is_kept()) return;
+  log_.save(&entry, Entry::size_for(records));
+  log_.save(reinterpret_cast<const std::byte*>(&entry) + entry.size(), kSealSize);
+}
+
+void Shard::erase(Entry* entry) {
+  check_seal(arena_, log_, *entry);
+  state_.is_counting = entry->overflow ? 0 : 1;
+  in_order();
+  take_from_index(*entry);
+  if (!entry->overflow) totals_.remove();
+  end_counting();
+  for (Record& record : *entry) {
+    if (record.capacity > 0) arena_.release(record.ring, record.capacity * sizeof(Cell));
+  }
+  arena_.release(arena_.offset_of(entry), block_size(log_, entry->records));
+  arena_.free_released();
+  if (index_.size() == 0) arena_.clear();
+}
+
+void Shard::take_from_index(Entry& entry) {
+  index_.erase(entry);
+  std::uint64_t& count = entry.overflow ? state_.overflow_entries : state_.tracked;
+  log_.save(count);
+  --count;
+  log_.complete();
+}
+
+void Shard::erase_policy(std::uint64_t policy) {
+  for (std::size_t bucket = index_.buckets(); bucket-- > 0 && index_.size() > 0;) {
+    index_.visit(bucket, [&](Entry* entry) {
+      if (entry->policy == policy) erase(entry);
+    });
+  }
+}
+
+void Shard::sweep(Micros real_now, std::size_t buckets) {
+  for (; buckets > 0; --buckets) {
+    if (state_.cursor == 0 || state_.cursor > index_.buckets()) state_.cursor = index_.buckets();
+    index_.visit(--state_.cursor, [&](Entry* entry) {
+      if (entry->is_expired(real_now)) erase(entry);
+    });
+  }
+}
+
+void Shard::sweep_in_turn(Micros real_now) {
+  sweep(real_now, index_.buckets() <= kFewBuckets ? index_.buckets() : kBucketsPerSweep);
+  arena_.settle();
+  index_.prefetch(state_.cursor, kBucketsPerSweep);
+  if (index_.size() > 0 || state_.is_marked == 0) return;
+  state_.is_marked = 0;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  totals_.occupied.fetch_and(~bit_, std::memory_order_relaxed);
+}
+
+void Shard::recover(bool is_complete) {
+  if (!is_complete) log_.undo();
+  log_.clear();
+  state_.log.leader = 0;
+  state_.log.others = 0;
+  in_order();
+  if (state_.is_counting != 0) totals_.recount.store(1, std::memory_order_relaxed);
+  if (state_.arena.unsettled != 0) rebuild();
+  end_counting();
+}
+
+void Shard::rebuild() {
+  index_.check();
+  arena_.rebuild(blocks_in_use());
+}
+
+void Shard::abandon() noexcept {
+  try {
+    log_.undo();
+    arena_.forget_released();
+    rebuild();
+  } catch (const std::exception&) {
+    state_.is_damaged = 1;
+  }
+}
+
+void Shard::end_call() noexcept {
+  try {
+    arena_.settle();
+  } catch (const std::exception&) {
+    state_.is_damaged = 1;
+  }
+}
+
+std::vector<Arena::Block> Shard::blocks_in_use() {
+  std::vector<Arena::Block> blocks;
+  std::size_t entries = 0;
+  for (std::size_t bucket = 0; bucket < index_.buckets(); ++bucket) {
+    index_.visit(bucket, [&](Entry* entry) {
+      index_.check_place(*entry, bucket);
+      check_seal(arena_, log_, *entry);
+      ++entries;
+      blocks.push_back(Arena::block_at(arena_.offset_of(entry), block_size(log_, entry->records)));
+      for (const Record& record : *entry) {
+        if (record.capacity > 0)
+          blocks.push_back(Arena::block_at(record.ring, record.capacity * sizeof(Cell)));
+      }
+    });
+  }
+  require(entries == index_.size());
+  return blocks;
+}
+
+}  // namespace overlimit::table

@@ -1,0 +1,173 @@
+// A part of the table: an index of entries, the arena they lie in, and the lock over both.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "table/arena.hpp"
+#include "table/entry.hpp"
+#include "table/index.hpp"
+#include "table/shard_lock.hpp"
+#include "table/undo_log.hpp"
+
+namespace overlimit::table {
+
+/// What the shards of a table share.
+struct Totals {
+  std::uint64_t max_keys = 0;
+  std::atomic<std::uint64_t> tracked{0};   ///< keys; too many or too few while `recount` is set
+  std::atomic<std::uint64_t> occupied{0};  ///< the shards that may hold entries, a bit each
+  std::atomic<std::uint32_t> recount{0};   ///< a process died while it counted a key
+
+  /// Counts one more key unless the table is full.
+  bool try_add();
+  void remove() { tracked.fetch_sub(1, std::memory_order_relaxed); }
+};
+
+/// What a shard knows, apart from the index and the arena themselves. Zeroed memory is made one by
+/// Shard::format. Everything but the lock's word is guarded by the lock.
+struct ShardState {
+  std::atomic<std::uint32_t> lock_word;
+  std::uint32_t calls;
+  UndoLog::State log;
+  Index::State index;
+  std::uint64_t cursor;            ///< buckets below it are still to be swept
+  std::uint64_t tracked;           ///< keys of their own
+  std::uint64_t overflow_entries;
+  std::uint32_t is_counting;       ///< Totals::tracked and `tracked` may differ by one
+  std::uint32_t is_marked;         ///< in Totals::occupied
+  std::uint32_t is_out_of_bytes;   ///< the last new key found no room in the arena
+  std::uint32_t is_damaged;
+  Arena::State arena;
+};
+
+/// A process's view of a shard. What it changes is complete when the method returns, or, of what is written
+/// into entries, when the call's WriteScope says so.
+class Shard {
+ public:
+  /// Where a shard lies. `log` is empty for memory that dies with its process.
+  struct Place {
+    ShardState& state;
+    Totals& totals;
+    std::span<std::byte> memory;  ///< the index, of at most `most_buckets`, and behind it the arena
+    std::size_t most_buckets;
+    std::span<std::byte> log{};
+    std::span<std::byte> logged{};  ///< all memory that the log protects
+    unsigned ordinal = 0;
+  };
+
+  /// In memory of this process.
+  explicit Shard(const Place& place);
+  /// In memory that other processes share.
+  Shard(const Place& place, const Holders& holders);
+
+  /// Makes an empty shard of zeroed memory.
+  void format();
+
+  ShardLock mutex;
+
+  [[nodiscard]] const Arena& arena() const { return arena_; }
+  Arena& arena() { return arena_; }
+  UndoLog& log() { return log_; }
+  [[nodiscard]] ShardState& state() const { return state_; }
+  [[nodiscard]] unsigned ordinal() const { return ordinal_; }
+
+  /// The key's entry, or nullptr.
+  [[nodiscard]] Entry* find(const KeyHash& key) const {
+    Entry* const entry = index_.find(key);
+    if (entry != nullptr) check_seal(arena_, log_, *entry);
+    return entry;
+  }
+
+  /// Asks the processor to load what `find` reads for a key: first where it is looked up, then its entry.
+  void prefetch_bucket(const KeyHash& key) const { index_.prefetch_bucket(key); }
+  void prefetch_entry(const KeyHash& key) const { index_.prefetch_entry(key); }
+
+  /// A new entry for a key of this policy that has none, with empty records for these tags: an overflow
+  /// entry, unless the purpose is ordinary. It's findable at once. nullptr when the table has no room for
+  /// this purpose.
+  Entry* insert(const KeyHash& key, std::uint64_t policy, std::span<const Tag> tags, Arena::Purpose purpose);
+
+  /// Rebuilds an entry so that it starts with the records of these tags, in their order; other records that
+  /// have not expired follow. The entry may move. Throws std::bad_alloc.
+  Entry* with_records(Entry* entry, std::span<const Tag> tags, Micros now);
+
+  /// Starts an entry from what another one holds.
+  void copy_records(Entry& to, Entry& from);
+
+  void erase(Entry* entry);
+
+  /// Erases all entries of a policy.
+  void erase_policy(std::uint64_t policy);
+
+  /// To be called before an entry's first `records` records are written, or its lock's, and before what it says of itself is.
+  void save(Entry& entry, std::size_t records);
+  void save(const Record& record) { log_.save(&record, sizeof record); }
+  /// To be called after an entry was written.
+  void written(Entry& entry) { set_seal(log_, entry); }
+
+  /// Whether the next unknown key would find no room.
+  [[nodiscard]] bool is_full() const {
+    return state_.is_out_of_bytes != 0 || totals_.tracked.load(std::memory_order_relaxed) >= totals_.max_keys;
+  }
+
+  /// How many buckets a call on a full shard sweeps: all of a small one.
+  [[nodiscard]] std::size_t buckets_when_full() const {
+    return index_.buckets() <= 1024 ? index_.buckets() : 64;
+  }
+
+  /// Whether it is time to sweep some shard: at every fourth call on this one.
+  [[nodiscard]] bool is_sweep_due() { return ++state_.calls % kCallsPerSweep == 0; }
+
+  /// Whether any entry here is an overflow entry.
+  [[nodiscard]] bool has_overflow_entries() const { return state_.overflow_entries > 0; }
+
+  /// Erases the expired entries in the next few buckets.
+  void sweep(Micros real_now, std::size_t buckets);
+  /// Sweeps as many buckets as are due after the calls since the last sweep, or all of a small shard.
+  void sweep_in_turn(Micros real_now);
+
+  /// Puts everything back that the call has saved.
+  void abandon() noexcept;
+  /// To be called before the lock is released.
+  void end_call() noexcept;
+
+  /// Whether a process died while it changed the shard, or the shard is known to be damaged.
+  [[nodiscard]] bool needs_recovery() const {
+    return (state_.log.size | state_.log.others | state_.log.leader | state_.arena.unsettled |
+            state_.is_counting | state_.is_damaged) != 0;
+  }
+  /// Undoes what a process left half done, unless its call is complete, and makes the rest consistent. May be
+  /// interrupted and done again. Throws Damaged.
+  void recover(bool is_complete);
+  /// Finds out from the entries what of the arena is free. Throws Damaged if anything contradicts itself.
+  void rebuild();
+  /// Throws Damaged for what would lead a call astray before it has looked at any entry.
+  void check() const { index_.check(); }
+
+ private:
+  static constexpr unsigned kCallsPerSweep = 4;
+  static constexpr std::size_t kBucketsPerSweep = 4;
+  static constexpr std::size_t kFewBuckets = 12;
+
+  Entry* make_entry(const KeyHash& key, std::uint64_t policy, std::span<const Tag> tags, std::size_t extra,
+                    Arena::Purpose purpose);
+  bool begin_counting();
+  void end_counting();
+  void add_to_index(Entry& entry);
+  void take_from_index(Entry& entry);
+  void mark_occupied();
+  [[nodiscard]] std::vector<Arena::Block> blocks_in_use();
+
+  ShardState& state_;
+  Totals& totals_;
+  std::uint64_t bit_;  // in Totals::occupied
+  unsigned ordinal_;
+  UndoLog log_;
+  Arena arena_;
+  Index index_;
+};
+
+}  // namespace overlimit::table

@@ -1,0 +1,79 @@
+#include "table/shard_lock.hpp"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <ctime>
+#include <string>
+
+#include "overlimit/errors.hpp"
+
+namespace overlimit::table {
+namespace {
+
+using Clock = LockWait::Clock;
+
+// After a sleep of this long a waiter asks whether the holder still lives. It is also how long a waiter may
+// sleep that another one, who died, should have woken.
+constexpr std::chrono::milliseconds kLongestSleep{5};
+constexpr int kMomentsToSpin = 40;
+
+[[noreturn]] void throw_timeout(Micros timeout) {
+  throw StoreTimeout("another process has held the shared memory for more than " +
+                     std::to_string(double(timeout) / 1e6) +
+                     " s (timeout=...): it may be stopped, or the machine may be overloaded");
+}
+
+void pause_briefly() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#else
+  asm volatile("yield");
+#endif
+}
+
+}  // namespace
+
+bool ShardLock::try_word_for_a_moment() {
+  for (int i = 0; i < kMomentsToSpin; ++i) {
+    pause_briefly();
+    if (word_->load(std::memory_order_relaxed) == 0 && try_word()) return true;
+  }
+  return false;
+}
+
+void ShardLock::wait_for_word(LockWait& wait) {
+  if (try_word_for_a_moment()) return;
+  if (wait.interrupted().target<DontWait>() != nullptr) throw WouldWait();
+  const Clock::time_point deadline = wait.deadline();
+  for (;;) {
+    const std::uint32_t seen = word_->load(std::memory_order_relaxed);
+    if (try_to_take(seen)) return;
+    if (Clock::now() >= deadline) throw_timeout(wait.timeout());
+    sleep_while(seen | kAwaited, std::min(deadline, Clock::now() + kLongestSleep));
+    if (wait.interrupted() && wait.interrupted()()) throw WaitInterrupted();
+  }
+}
+
+/// Takes it if it is free or its holder has ended; otherwise says in it that somebody waits. Who has waited
+/// says so too when it takes it, since others may be waiting still.
+bool ShardLock::try_to_take(std::uint32_t seen) {
+  const std::uint32_t holder = seen & ~kAwaited;
+  const bool is_left = holder == 0 || holders_->has_ended(holder);
+  const std::uint32_t next = (is_left ? holders_->own() : holder) | kAwaited;
+  return word_->compare_exchange_strong(seen, next, std::memory_order_acquire, std::memory_order_relaxed) &&
+         is_left;
+}
+
+void ShardLock::sleep_while(std::uint32_t seen, Clock::time_point until) {
+  const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(until - Clock::now()).count();
+  if (left <= 0) return;
+  const timespec time{left / 1'000'000'000, left % 1'000'000'000};
+  ::syscall(SYS_futex, word_, FUTEX_WAIT, seen, &time, nullptr, 0);
+}
+
+void ShardLock::wake_one() { ::syscall(SYS_futex, word_, FUTEX_WAKE, 1, nullptr, nullptr, 0); }
+
+}  // namespace overlimit::table

@@ -1,0 +1,350 @@
+#include "table/table.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+
+#include "overlimit/call.hpp"
+#include "overlimit/errors.hpp"
+#include "overlimit/uninitialised_array.hpp"
+
+namespace overlimit::table {
+namespace {
+
+constexpr std::size_t kKeysPerShard = 1024;
+// Charges of several calls whose shards are locked, and whose entries are loaded, at the same time.
+constexpr std::size_t kTogether = 128;
+// The most that offsets can address.
+constexpr std::size_t kMaxShardBytes = Arena::kGranule << 32;
+
+// Two for each entry, even if all are of the smallest size; unused pages are never touched.
+std::size_t buckets_for(std::size_t shard_bytes) {
+  constexpr std::size_t kSmallestEntry = 128;
+  static_assert(Entry::size_for(1) + kSealSize <= kSmallestEntry &&
+                Entry::size_for(1) > kSmallestEntry - Arena::kGranule);
+  return std::bit_floor(shard_bytes) / kSmallestEntry * 2;
+}
+
+/// How many of these calls, from the first on, are decided together.
+std::size_t count_together(std::span<const Call> calls) {
+  const auto has_calendar = [](const Charge& charge) { return charge.policy->has_calendar(); };
+  std::size_t charges = 0;
+  std::size_t count = 0;
+  for (const Call& call : calls) {
+    charges += call.charges.size();
+    if (charges > kTogether || std::ranges::any_of(call.charges, has_calendar)) break;
+    ++count;
+  }
+  return std::max<std::size_t>(1, count);
+}
+
+Readings readings_of(const Call& call) {
+  if (!call.now) {
+    const Micros now = system_now();
+    return {now, now, false};
+  }
+  const Micros now = checked_instant(*call.now);
+  return {now, call.system_clock ? now : system_now(), !call.system_clock};
+}
+
+[[noreturn]] void throw_damaged() {
+  throw StoreConfigError(
+      "a part of the shared memory is damaged, and nothing is granted from it: call unlink() on the store, or "
+      "remove its file, and restart all processes that use it");
+}
+
+/// Has what targets need loaded while those before them are decided.
+class Prefetching {
+ public:
+  explicit Prefetching(std::span<const Target> targets) : targets_(targets) {}
+  /// To be called before the targets up to `decided` are.
+  void advance(std::size_t decided) {
+    for (; bucket_ < std::min(targets_.size(), decided + 2 * kAhead); ++bucket_) {
+      targets_[bucket_].shard->prefetch_bucket(targets_[bucket_].key);
+    }
+    for (; entry_ < std::min(targets_.size(), decided + kAhead); ++entry_) {
+      targets_[entry_].shard->prefetch_entry(targets_[entry_].key);
+    }
+  }
+
+ private:
+  static constexpr std::size_t kAhead = 8;
+
+  std::span<const Target> targets_;
+  std::size_t bucket_ = 0;
+  std::size_t entry_ = 0;
+};
+
+}  // namespace
+
+Division Division::of(std::size_t max_keys, std::size_t bytes, std::size_t least_shard_bytes) {
+  const std::size_t wanted = std::min(max_keys / kKeysPerShard, bytes / least_shard_bytes);
+  const std::size_t needed = std::bit_ceil((bytes + kMaxShardBytes - 1) / kMaxShardBytes);
+  const std::size_t count = std::max(needed, std::bit_floor(std::clamp<std::size_t>(wanted, 1, kMaxShards)));
+  const std::size_t share = bytes / count / 64 * 64;
+  return {count, share, buckets_for(share)};
+}
+
+/// Locks a set of shards, one bit each, in ascending order, which is the same for every call.
+class ShardLocks {
+ public:
+  ShardLocks(Table& table, std::uint64_t chosen, LockWait& wait) : table_(table) {
+    try {
+      for (; locked_ != chosen; locked_ |= next(chosen & ~locked_)) {
+        table.lock_shard(shard_at(chosen & ~locked_), wait);
+      }
+    } catch (...) {
+      unlock();
+      throw;
+    }
+  }
+  ~ShardLocks() { unlock(); }
+  ShardLocks(const ShardLocks&) = delete;
+  ShardLocks& operator=(const ShardLocks&) = delete;
+
+  /// To be called when the shards turned out to be damaged: finds out which of them are.
+  void find_damage() const {
+    for (std::uint64_t left = locked_; left != 0; left &= left - 1) shard_at(left).abandon();
+  }
+
+ private:
+  static std::uint64_t next(std::uint64_t shards) { return shards & (~shards + 1); }
+  [[nodiscard]] Shard& shard_at(std::uint64_t shards) const {
+    return *table_.shards_[std::size_t(std::countr_zero(shards))];
+  }
+
+  void unlock() {
+    for (; locked_ != 0; locked_ &= locked_ - 1) {
+      shard_at(locked_).end_call();
+      shard_at(locked_).mutex.unlock();
+    }
+  }
+
+  Table& table_;
+  std::uint64_t locked_ = 0;
+};
+
+void Table::lock_shard(Shard& shard, LockWait& wait) {
+  shard.mutex.lock(wait);
+  if (!shard.log().is_kept()) return;
+  try {
+    shard.check();
+    if (shard.needs_recovery()) recover(shard, wait);
+  } catch (const Damaged&) {
+    shard.state().is_damaged = 1;
+    shard.mutex.unlock();
+    throw_damaged();
+  } catch (...) {
+    shard.mutex.unlock();
+    throw;
+  }
+}
+
+// The others of a call lie behind its leading shard, so they are locked in ascending order here too.
+void Table::recover(Shard& shard, LockWait& wait) {
+  require(shard.state().is_damaged == 0);
+  const UndoLog::State& log = shard.log().state();
+  const std::uint64_t own = std::uint64_t{1} << shard.ordinal();
+  if (log.leader != 0) {
+    require(log.leader <= shard.ordinal());
+    const UndoLog::State& leading = shards_[log.leader - 1]->log().state();
+    return shard.recover(leading.complete != 0 && (leading.others & own) != 0);
+  }
+  require((log.others & (own | (own - 1))) == 0 && std::size_t(std::bit_width(log.others)) <= shards_.size());
+  for (std::uint64_t left = log.others; left != 0; left &= left - 1) {
+    Shard& other = *shards_[std::size_t(std::countr_zero(left))];
+    lock_shard(other, wait);
+    other.mutex.unlock();
+  }
+  shard.recover(log.others != 0 && log.complete != 0);
+}
+
+void Table::recount(LockWait& wait) {
+  const std::uint64_t all = shards_.size() == kMaxShards ? ~std::uint64_t{0} : (std::uint64_t{1} << shards_.size()) - 1;
+  const ShardLocks locks(*this, all, wait);
+  std::uint64_t tracked = 0;
+  for (const std::unique_ptr<Shard>& shard : shards_) tracked += shard->state().tracked;
+  state_.totals.tracked.store(tracked, std::memory_order_relaxed);
+  state_.totals.recount.store(0, std::memory_order_relaxed);
+}
+
+// Two threads may choose the same shard.
+void Table::sweep_in_turn(Micros real_now) {
+  const std::uint64_t occupied = state_.totals.occupied.load(std::memory_order_relaxed);
+  if (occupied == 0) return;
+  const unsigned from = state_.turn.load(std::memory_order_relaxed) % kMaxShards;
+  const unsigned next = (from + unsigned(std::countr_zero(std::rotr(occupied, int(from))))) % kMaxShards;
+  state_.turn.store((next + 1) % kMaxShards, std::memory_order_relaxed);
+  if (next >= shards_.size()) return;
+  Shard& shard = *shards_[next];
+  const std::unique_lock lock(shard.mutex, std::try_to_lock);
+  if (!lock.owns_lock() || (shard.log().is_kept() && shard.needs_recovery())) return;
+  try {
+    shard.check();
+    shard.sweep_in_turn(real_now);
+  } catch (const Damaged&) {
+    shard.abandon();
+  }
+}
+
+template <class Targets>
+Table::Found Table::find_targets(const Call& call, Targets& targets, std::size_t first) {
+  Found found;
+  for (std::size_t i = 0; i < call.charges.size(); ++i) {
+    const Charge& charge = call.charges[i];
+    const KeyHash key = state_.hash(charge.policy->digest(), charge.identifier);
+    const std::size_t shard = shard_index(key);
+    targets.emplace(first + i, &charge, key, shards_[shard].get(), found.pairs);
+    found.shards |= std::uint64_t{1} << shard;
+    found.pairs += charge.policy->size();
+  }
+  return found;
+}
+
+template <class Action>
+void Table::transact(const Call& asked, const Readings& readings, LockWait& wait, const Action& action) {
+  const DatedCall dated(asked, readings.now);
+  const Call& call = *dated;
+  UninitialisedArray<Target, kMaxCharges> targets;
+  if (call.charges.size() > kMaxCharges) {
+    throw std::invalid_argument("a call has at most 64 charges, got " + std::to_string(call.charges.size()));
+  }
+  const Found found = find_targets(call, targets, 0);
+  if (state_.totals.recount.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    recount(wait);
+  bool is_sweep_due = false;
+  {
+    const ShardLocks locks(*this, found.shards, wait);
+    const std::span own(targets.data(), call.charges.size());
+    try {
+      Transaction transaction(call, own, found.pairs, readings);
+      action(transaction);
+    } catch (const Damaged&) {
+      locks.find_damage();
+      throw_damaged();
+    }
+    is_sweep_due = call.charges.size() > 0 && targets[0].shard->is_sweep_due();
+  }
+  if (is_sweep_due) sweep_in_turn(readings.real_now);
+}
+
+ChargeBits Table::decide(Transaction& transaction, const Rows& rows) {
+  const ChargeBits crowded = transaction.decide(rows, state_.newest_creation);
+  if (crowded != 0) state_.crowded_calls.fetch_add(1, std::memory_order_relaxed);
+  return crowded;
+}
+
+void Table::decide_alone(const Call& call, const Rows& rows, Micros& time, ChargeBits& crowded,
+                         LockWait& wait) {
+  const Readings readings = readings_of(call);
+  transact(call, readings, wait, [&](Transaction& transaction) { crowded = decide(transaction, rows); });
+  time = readings.now;
+}
+
+void Table::decide_together(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
+                            std::span<ChargeBits> crowded, LockWait& wait) {
+  UninitialisedArray<Target, kTogether> targets;
+  std::uint64_t chosen = 0;
+  std::size_t count = 0;
+  for (const Call& call : calls) {
+    chosen |= find_targets(call, targets, count).shards;
+    count += call.charges.size();
+  }
+  const std::span found(targets.data(), count);
+  std::size_t sweeps_due = 0;
+  Micros real_now = 0;
+  {
+    const ShardLocks locks(*this, chosen, wait);
+    std::size_t first = 0;
+    Prefetching prefetching(found);
+    std::size_t first_row = 0;
+    try {
+      for (std::size_t i = 0; i < calls.size(); ++i) {
+        const std::span own = found.subspan(first, calls[i].charges.size());
+        const std::size_t pairs = pairs_of(calls[i].charges);
+        const Readings readings = readings_of(calls[i]);
+        prefetching.advance(first + own.size());
+        Transaction transaction(calls[i], own, pairs, readings);
+        crowded[i] = decide(transaction, rows_of(rows, first_row, pairs));
+        times[i] = readings.now;
+        real_now = readings.real_now;
+        sweeps_due += own[0].shard->is_sweep_due() ? 1 : 0;
+        first += own.size();
+        first_row += pairs;
+      }
+    } catch (const Damaged&) {
+      locks.find_damage();
+      throw_damaged();
+    }
+  }
+  for (; sweeps_due > 0; --sweeps_due) sweep_in_turn(real_now);
+}
+
+void Table::decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
+                   std::span<ChargeBits> crowded, LockWait wait) {
+  if (calls.size() == 1) return decide_alone(calls[0], rows, times[0], crowded[0], wait);
+  std::size_t first = 0;
+  for (std::size_t i = 0; i < calls.size();) {
+    const std::size_t count = count_together(calls.subspan(i));
+    std::size_t pairs = 0;
+    for (const Call& call : calls.subspan(i, count)) pairs += pairs_of(call.charges);
+    const Rows own = rows_of(rows, first, pairs);
+    if (count > 1) {
+      decide_together(calls.subspan(i, count), own, times.subspan(i), crowded.subspan(i), wait);
+    } else {
+      decide_alone(calls[i], own, times[i], crowded[i], wait);
+    }
+    first += pairs;
+    i += count;
+  }
+}
+
+void Table::refund(const Call& call, std::span<const Receipt> receipts, LockWait wait) {
+  transact(call, readings_of(call), wait, [&](Transaction& transaction) { transaction.refund(receipts); });
+}
+
+void Table::lock(const Call& call, Micros duration, LockWait wait) {
+  transact(call, readings_of(call), wait,
+           [&](Transaction& transaction) { transaction.lock(duration, state_.newest_creation); });
+}
+
+void Table::unlock(const Call& call, LockWait wait) {
+  transact(call, readings_of(call), wait,
+           [&](Transaction& transaction) { transaction.unlock(state_.newest_creation); });
+}
+
+void Table::reset_all(const CompiledPolicy& policy, LockWait wait) {
+  for (const std::unique_ptr<Shard>& shard : shards_) {
+    const ShardLocks locks(*this, std::uint64_t{1} << shard->ordinal(), wait);
+    try {
+      shard->erase_policy(policy.digest());
+    } catch (const Damaged&) {
+      locks.find_damage();
+      throw_damaged();
+    }
+  }
+}
+
+void Table::reset(const CompiledPolicy& policy, std::span<const std::string_view> identifiers,
+                  LockWait wait) {
+  for (const std::string_view identifier : identifiers) {
+    const KeyHash key = state_.hash(policy.digest(), identifier);
+    Shard& shard = *shards_[shard_index(key)];
+    const ShardLocks locks(*this, std::uint64_t{1} << shard.ordinal(), wait);
+    try {
+      if (Entry* entry = shard.find(key)) shard.erase(entry);
+    } catch (const Damaged&) {
+      locks.find_damage();
+      throw_damaged();
+    }
+  }
+}
+
+std::size_t Table::damaged_shards() const {
+  return std::size_t(std::ranges::count_if(
+      shards_, [](const std::unique_ptr<Shard>& shard) { return shard->state().is_damaged != 0; }));
+}
+
+}  // namespace overlimit::table

@@ -1,0 +1,99 @@
+// The table of the stores in memory: shards by the hash of a key, and every operation of a store on them. It
+// lies in memory of one process, or in memory that several share.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "overlimit/store.hpp"
+#include "table/keyed_hash.hpp"
+#include "table/shard.hpp"
+#include "table/transaction.hpp"
+
+namespace overlimit::table {
+
+inline constexpr std::size_t kMaxShards = 64;
+
+/// What all shards of a table share. Zeroed memory, in which max_keys and the key of the hash have been set, is
+/// an empty table's.
+struct TableState {
+  Totals totals;
+  KeyedHash hash;
+  std::atomic<Micros> newest_creation;
+  std::atomic<std::uint32_t> turn;  ///< of the shard to be swept next
+  std::atomic<std::uint64_t> crowded_calls;
+};
+
+/// How a table divides its memory.
+struct Division {
+  std::size_t shards;
+  std::size_t shard_bytes;
+  std::size_t most_buckets;
+
+  /// Of this much memory, for so many keys; a shard has at least so many bytes.
+  static Division of(std::size_t max_keys, std::size_t bytes, std::size_t least_shard_bytes);
+};
+
+/// A process's view of a table. Thread-safe: each shard has its own lock, and a call over several keys takes
+/// theirs in ascending order.
+class Table {
+ public:
+  Table(TableState& state, std::vector<std::unique_ptr<Shard>> shards)
+      : state_(state), shards_(std::move(shards)) {}
+
+  // The operations of a Store (store.hpp).
+  void decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
+              std::span<ChargeBits> crowded, LockWait wait);
+  void refund(const Call& call, std::span<const Receipt> receipts, LockWait wait);
+  void lock(const Call& call, Micros duration, LockWait wait);
+  void unlock(const Call& call, LockWait wait);
+  void reset(const CompiledPolicy& policy, std::span<const std::string_view> identifiers, LockWait wait);
+  void reset_all(const CompiledPolicy& policy, LockWait wait);
+
+  [[nodiscard]] TableState& state() const { return state_; }
+  /// How many shards have been found damaged.
+  [[nodiscard]] std::size_t damaged_shards() const;
+
+ private:
+  friend class ShardLocks;
+
+  struct Found {
+    std::uint64_t shards = 0;  ///< one bit each
+    std::size_t pairs = 0;
+  };
+  /// Sets, from `first` on, the targets of a call.
+  template <class Targets>
+  Found find_targets(const Call& call, Targets& targets, std::size_t first);
+
+  void decide_alone(const Call& call, const Rows& rows, Micros& time, ChargeBits& crowded, LockWait& wait);
+  /// Decides calls, of few charges in all and without a calendar, while their shards are locked: what they
+  /// need is loaded from main memory at the same time.
+  void decide_together(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
+                       std::span<ChargeBits> crowded, LockWait& wait);
+  ChargeBits decide(Transaction& transaction, const Rows& rows);
+
+  /// Calls action(transaction) with the shards of these charges locked.
+  template <class Action>
+  void transact(const Call& asked, const Readings& readings, LockWait& wait, const Action& action);
+
+  [[nodiscard]] std::size_t shard_index(const KeyHash& key) const { return key.low & (shards_.size() - 1); }
+
+  /// Locks a shard, and has it recovered if a process died while it held it.
+  void lock_shard(Shard& shard, LockWait& wait);
+  void recover(Shard& shard, LockWait& wait);
+  /// Counts the keys again, after a process died while it counted one.
+  void recount(LockWait& wait);
+
+  /// Sweeps a little of the next shard that may hold entries, unless somebody has locked it.
+  void sweep_in_turn(Micros real_now);
+
+  TableState& state_;
+  std::vector<std::unique_ptr<Shard>> shards_;
+};
+
+}  // namespace overlimit::table

@@ -1,0 +1,109 @@
+// What a call overwrites in a shard, kept until the call is complete: if its process dies before, whoever
+// finds that out puts everything back.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "table/damage.hpp"
+
+namespace overlimit::table {
+
+/// Keeps the compiler from moving writes across. The instructions of a process that is killed have been executed
+/// in their order up to one of them, so nothing else is needed for those who come after it.
+inline void in_order() { std::atomic_signal_fence(std::memory_order_seq_cst); }
+
+/// Guarded by the shard's lock. Between calls all of the state is 0, but `complete`, which then means nothing.
+///
+/// A call over several shards has one log in each, and the first of its shards leads: the call is complete, in
+/// all of them, from the moment at which `complete` is set in the leading one. That keeps `others` until the logs
+/// of the others are empty, so that `complete` means the same to whoever looks.
+class UndoLog {
+ public:
+  struct State {
+    std::uint64_t size;      ///< bytes of the log
+    std::uint64_t others;    ///< in the leading shard: the other shards of the call, a bit each
+    std::uint32_t leader;    ///< 1 + the leading shard, or 0: this one
+    std::uint32_t complete;  ///< in the leading shard
+  };
+
+  /// Room for what one call must save in one shard: 64 charges of 17 records each, with a cell for every
+  /// record but the lock's, and for what it may.
+  static constexpr std::size_t kSpareRoom = std::size_t{8} << 10;
+  static constexpr std::size_t kRoom = (std::size_t{104} << 10) + kSpareRoom;
+
+  /// A log that keeps nothing, for memory that dies with its process.
+  UndoLog() = default;
+  /// `memory` is what the log protects, and `room` a part of it.
+  UndoLog(State& state, std::span<std::byte> memory, std::span<std::byte> room)
+      : state_(&state), memory_(memory), room_(room) {}
+
+  [[nodiscard]] bool is_kept() const { return state_ != nullptr; }
+
+  /// To be called before these bytes, whole aligned words of 8, are overwritten.
+  void save(const void* place, std::size_t bytes) {
+    if (state_ != nullptr) append(place, bytes);
+  }
+  /// The same for an object that may be a part of a word.
+  template <class T>
+  void save(const T& object) {
+    if (state_ == nullptr) return;
+    const auto address = reinterpret_cast<std::uintptr_t>(&object);
+    const std::uintptr_t first = address & ~std::uintptr_t{7};
+    const std::uintptr_t end = (address + sizeof(T) + 7) & ~std::uintptr_t{7};
+    append(reinterpret_cast<const void*>(first), end - first);
+  }
+
+  /// The same where the caller can do without: false, with nothing saved, when there is no room for that.
+  [[nodiscard]] bool try_save(const void* place, std::size_t bytes) {
+    if (state_ == nullptr) return true;
+    if (sizeof(Saved) + bytes > spare_) return false;
+    spare_ -= sizeof(Saved) + bytes;
+    append(place, bytes);
+    return true;
+  }
+
+  /// Makes what was written since the log was empty permanent, for a call on this shard alone.
+  void complete() {
+    if (state_ == nullptr) return;
+    clear();
+  }
+  void clear() {
+    in_order();
+    state_->size = 0;
+    in_order();
+    spare_ = kSpareRoom;
+  }
+
+  /// Puts everything back. May be interrupted and done again.
+  void undo();
+
+  [[nodiscard]] State& state() const { return *state_; }
+
+ private:
+  struct Saved {
+    std::uint64_t place;  ///< from the start of the memory
+    std::uint64_t bytes;
+  };
+
+  void append(const void* place, std::size_t bytes) {
+    const std::size_t size = state_->size;
+    require(size + sizeof(Saved) + bytes <= room_.size());
+    const Saved saved{std::uint64_t(static_cast<const std::byte*>(place) - memory_.data()), bytes};
+    std::memcpy(room_.data() + size, &saved, sizeof saved);
+    std::memcpy(room_.data() + size + sizeof saved, place, bytes);
+    in_order();
+    state_->size = size + sizeof saved + bytes;
+    in_order();
+  }
+
+  State* state_ = nullptr;
+  std::size_t spare_ = kSpareRoom;
+  std::span<std::byte> memory_;
+  std::span<std::byte> room_;
+};
+
+}  // namespace overlimit::table
