@@ -54,8 +54,8 @@ enum class BreakerState : std::uint8_t { closed, open, half_open };
 /// Called when a wait is interrupted; true ends the wait.
 using Interrupted = std::function<bool()>;
 
-/// Given as Interrupted to a store that waits seldom: a call that would have to wait throws WouldWait instead,
-/// before it has done anything.
+/// Given as Interrupted to a store that waits seldom: a call that would have to wait throws WouldWait
+/// instead, before it has done anything.
 struct DontWait {
   bool operator()() const { return false; }
 };

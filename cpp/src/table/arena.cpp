@@ -117,8 +117,7 @@ void Arena::release_run(std::size_t part, const Block& run) {
 void Arena::rejoin(std::size_t part) {
   std::vector<Block> runs;
   for (std::size_t size_class = 0; size_class < kClasses; ++size_class) {
-    while (const Offset block = take_free(part, size_class))
-      runs.push_back({block, granules_in(size_class)});
+    while (const Offset block = take_free(part, size_class)) runs.push_back({block, granules_in(size_class)});
   }
   std::ranges::sort(runs);
   for (std::size_t i = 0; i < runs.size();) {

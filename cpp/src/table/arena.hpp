@@ -30,9 +30,9 @@ class Arena {
  public:
   /// What is free, of one part: a run of granules whose blocks never mix with those of another.
   struct Part {
-    std::uint64_t next;      ///< what lies from here on has never been in use
-    std::uint64_t not_next;  ///< ~next, which tells whether either is damaged
-    std::uint64_t released;  ///< granules, since free blocks were rejoined
+    std::uint64_t next;                 ///< what lies from here on has never been in use
+    std::uint64_t not_next;             ///< ~next, which tells whether either is damaged
+    std::uint64_t released;             ///< granules, since free blocks were rejoined
     std::array<Offset, kClasses> free;  ///< heads of the lists of free blocks
   };
   /// All that the arena knows. It is not in the undo log: what a call leaves unsettled is found again from
@@ -81,9 +81,7 @@ class Arena {
                                kGranule);
   }
   /// The address of a block that may lie anywhere.
-  [[nodiscard]] const void* address_of(Offset block) const {
-    return base_ + std::size_t{block} * kGranule;
-  }
+  [[nodiscard]] const void* address_of(Offset block) const { return base_ + std::size_t{block} * kGranule; }
 
  private:
   static constexpr std::size_t kRejoinPart =

@@ -9,7 +9,8 @@ namespace {
 constexpr std::uint32_t kFirstCapacity = 2;
 
 Cell& cell_at(const Arena& arena, const Record& record, std::uint32_t index) {
-  return arena.at<Cell>(record.ring, record.capacity * sizeof(Cell))[(record.head + index) & (record.capacity - 1)];
+  return arena.at<Cell>(record.ring,
+                        record.capacity * sizeof(Cell))[(record.head + index) & (record.capacity - 1)];
 }
 
 bool grow(Arena& arena, Record& record) {
@@ -88,7 +89,8 @@ void commit(const Arena& arena, UndoLog& log, Record& record, const RefundedReco
 std::uint64_t seal_of(Entry& entry) {
   constexpr std::uint64_t kFirst = 0x9e3779b97f4a7c15;
   constexpr std::uint64_t kSecond = 0xc2b2ae3d27d4eb4f;
-  const Entry head{entry.key, entry.policy, entry.created_at, entry.sweep_at, entry.records, entry.overflow, 0};
+  const Entry head{entry.key, entry.policy, entry.created_at, entry.sweep_at, entry.records, entry.overflow,
+                   0};
   std::uint64_t even = kFirst;
   std::uint64_t odd = kSecond;
   const auto add = [&](const std::byte* bytes, std::size_t size) {

@@ -6,12 +6,12 @@
 #include <cstring>
 #include <span>
 
-#include "table/arena.hpp"
-#include "table/keyed_hash.hpp"
-#include "table/undo_log.hpp"
 #include "overlimit/limit.hpp"
 #include "overlimit/pair.hpp"
 #include "overlimit/policy_identity.hpp"
+#include "table/arena.hpp"
+#include "table/keyed_hash.hpp"
+#include "table/undo_log.hpp"
 
 namespace overlimit::table {
 
@@ -76,8 +76,8 @@ inline Cells cells_of(const Arena& arena, const Record& record) {
 }
 
 inline constexpr std::size_t kSealSize = sizeof(std::uint64_t);
-/// A hash of an entry and its records, but not of its place in the index, by which damage shows. It lies behind
-/// the last record, in memory that others may write.
+/// A hash of an entry and its records, but not of its place in the index, by which damage shows. It lies
+/// behind the last record, in memory that others may write.
 std::uint64_t seal_of(Entry& entry);
 /// Where others may write the memory: throws Damaged unless the seal is right.
 inline void check_seal(const Arena& arena, const UndoLog& log, Entry& entry) {
@@ -99,8 +99,8 @@ inline std::size_t block_size(const UndoLog& log, std::size_t records) {
   return Entry::size_for(records) + (log.is_kept() ? kSealSize : 0);
 }
 
-/// Stores the record after a charge; the caller has saved it. Never fails: without room for one more cell the newest two are merged
-/// into the later one, which then counts for longer than necessary.
+/// Stores the record after a charge; the caller has saved it. Never fails: without room for one more cell the
+/// newest two are merged into the later one, which then counts for longer than necessary.
 void commit(Arena& arena, UndoLog& log, Record& record, const ChargedPair& written);
 
 /// Stores the record after a refund; the caller has saved it. A cell with nothing left is taken out, unless

@@ -98,9 +98,7 @@ class Index {
   /// Throws Damaged for an entry that doesn't belong in the bucket.
   void check_place(const Entry& entry, std::size_t bucket) const { require(bucket_of(entry.key) == bucket); }
   /// Throws Damaged for a size or a number of buckets that cannot be.
-  void check() const {
-    require(buckets() >= kFewest && buckets() <= capacity_);
-  }
+  void check() const { require(buckets() >= kFewest && buckets() <= capacity_); }
 
  private:
   /// What is left of a chain.

@@ -33,12 +33,12 @@ struct ShardState {
   std::uint32_t calls;
   UndoLog::State log;
   Index::State index;
-  std::uint64_t cursor;            ///< buckets below it are still to be swept
-  std::uint64_t tracked;           ///< keys of their own
+  std::uint64_t cursor;   ///< buckets below it are still to be swept
+  std::uint64_t tracked;  ///< keys of their own
   std::uint64_t overflow_entries;
-  std::uint32_t is_counting;       ///< Totals::tracked and `tracked` may differ by one
-  std::uint32_t is_marked;         ///< in Totals::occupied
-  std::uint32_t is_out_of_bytes;   ///< the last new key found no room in the arena
+  std::uint32_t is_counting;      ///< Totals::tracked and `tracked` may differ by one
+  std::uint32_t is_marked;        ///< in Totals::occupied
+  std::uint32_t is_out_of_bytes;  ///< the last new key found no room in the arena
   std::uint32_t is_damaged;
   Arena::State arena;
 };
@@ -102,7 +102,8 @@ class Shard {
   /// Erases all entries of a policy.
   void erase_policy(std::uint64_t policy);
 
-  /// To be called before an entry's first `records` records are written, or its lock's, and before what it says of itself is.
+  /// To be called before an entry's first `records` records are written, or its lock's, and before what it
+  /// says of itself is.
   void save(Entry& entry, std::size_t records);
   void save(const Record& record) { log_.save(&record, sizeof record); }
   /// To be called after an entry was written.

@@ -51,7 +51,8 @@ Readings readings_of(const Call& call) {
 
 [[noreturn]] void throw_damaged() {
   throw StoreConfigError(
-      "a part of the shared memory is damaged, and nothing is granted from it: call unlink() on the store, or "
+      "a part of the shared memory is damaged, and nothing is granted from it: call unlink() on the store, "
+      "or "
       "remove its file, and restart all processes that use it");
 }
 
@@ -79,11 +80,11 @@ class Prefetching {
 
 }  // namespace
 
-Division Division::of(std::size_t max_keys, std::size_t bytes, std::size_t least_shard_bytes) {
-  const std::size_t wanted = std::min(max_keys / kKeysPerShard, bytes / least_shard_bytes);
+Division Division::of(std::size_t max_keys, std::size_t bytes, std::size_t least, std::size_t overhead) {
+  const std::size_t wanted = std::min(max_keys / kKeysPerShard, bytes / least);
   const std::size_t needed = std::bit_ceil((bytes + kMaxShardBytes - 1) / kMaxShardBytes);
   const std::size_t count = std::max(needed, std::bit_floor(std::clamp<std::size_t>(wanted, 1, kMaxShards)));
-  const std::size_t share = bytes / count / 64 * 64;
+  const std::size_t share = (bytes / count - overhead) / 64 * 64;
   return {count, share, buckets_for(share)};
 }
 
@@ -162,7 +163,8 @@ void Table::recover(Shard& shard, LockWait& wait) {
 }
 
 void Table::recount(LockWait& wait) {
-  const std::uint64_t all = shards_.size() == kMaxShards ? ~std::uint64_t{0} : (std::uint64_t{1} << shards_.size()) - 1;
+  const std::uint64_t all =
+      shards_.size() == kMaxShards ? ~std::uint64_t{0} : (std::uint64_t{1} << shards_.size()) - 1;
   const ShardLocks locks(*this, all, wait);
   std::uint64_t tracked = 0;
   for (const std::unique_ptr<Shard>& shard : shards_) tracked += shard->state().tracked;

@@ -19,8 +19,8 @@ namespace overlimit::table {
 
 inline constexpr std::size_t kMaxShards = 64;
 
-/// What all shards of a table share. Zeroed memory, in which max_keys and the key of the hash have been set, is
-/// an empty table's.
+/// What all shards of a table share. Zeroed memory, in which max_keys and the key of the hash have been set,
+/// is an empty table's.
 struct TableState {
   Totals totals;
   KeyedHash hash;
@@ -35,8 +35,9 @@ struct Division {
   std::size_t shard_bytes;
   std::size_t most_buckets;
 
-  /// Of this much memory, for so many keys; a shard has at least so many bytes.
-  static Division of(std::size_t max_keys, std::size_t bytes, std::size_t least_shard_bytes);
+  /// Of this much memory, for so many keys; a shard has at least `least` bytes, `overhead` of which are not
+  /// its own.
+  static Division of(std::size_t max_keys, std::size_t bytes, std::size_t least, std::size_t overhead = 0);
 };
 
 /// A process's view of a table. Thread-safe: each shard has its own lock, and a call over several keys takes

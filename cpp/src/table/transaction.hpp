@@ -6,10 +6,10 @@
 #include <optional>
 #include <span>
 
-#include "table/shard.hpp"
 #include "overlimit/call.hpp"
 #include "overlimit/store.hpp"
 #include "overlimit/uninitialised_array.hpp"
+#include "table/shard.hpp"
 
 namespace overlimit::table {
 

@@ -12,15 +12,16 @@
 
 namespace overlimit::table {
 
-/// Keeps the compiler from moving writes across. The instructions of a process that is killed have been executed
-/// in their order up to one of them, so nothing else is needed for those who come after it.
+/// Keeps the compiler from moving writes across. The instructions of a process that is killed have been
+/// executed in their order up to one of them, so nothing else is needed for those who come after it.
 inline void in_order() { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
-/// Guarded by the shard's lock. Between calls all of the state is 0, but `complete`, which then means nothing.
+/// Guarded by the shard's lock. Between calls all of the state is 0, but `complete`, which then means
+/// nothing.
 ///
-/// A call over several shards has one log in each, and the first of its shards leads: the call is complete, in
-/// all of them, from the moment at which `complete` is set in the leading one. That keeps `others` until the logs
-/// of the others are empty, so that `complete` means the same to whoever looks.
+/// A call over several shards has one log in each, and the first of its shards leads: the call is complete,
+/// in all of them, from the moment at which `complete` is set in the leading one. That keeps `others` until
+/// the logs of the others are empty, so that `complete` means the same to whoever looks.
 class UndoLog {
  public:
   struct State {

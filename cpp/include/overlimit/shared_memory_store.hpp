@@ -1,0 +1,83 @@
+// The store in memory that all processes of a host share: the table of the memory store, in a mapped file.
+#pragma once
+
+#ifndef OVERLIMIT_LINKS_SHARED_MEMORY
+#error "only targets that link overlimit_shared_memory may include shared_memory_store.hpp"
+#endif
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "overlimit/store.hpp"
+
+namespace overlimit {
+
+/// Survives the death of any of its processes at any instruction: what it had half done is undone, or
+/// completed if its call was, by whoever comes next.
+class SharedMemoryStore final : public Store {
+ public:
+  static constexpr std::size_t kMinBytes = 256 << 10;
+  static constexpr std::size_t kMaxBytes = std::size_t{1} << 43;
+
+  struct Options {
+    std::string name_or_path;  ///< a name for a file in /dev/shm, or an absolute path
+    std::optional<std::size_t> max_keys{};
+    std::optional<std::size_t> max_bytes{};
+    mode_t mode = 0600;
+    Micros timeout = 100'000;
+    std::function<void(const std::string&)> warn{};  ///< called at most once for each reason
+  };
+  struct Processes {
+    std::size_t attached = 0;
+    std::size_t alive = 0;
+  };
+
+  /// Opens nothing: the first call does, and creates the file if there is none. Throws std::invalid_argument
+  /// for what cannot be a name, a path or a size.
+  explicit SharedMemoryStore(Options options);
+  ~SharedMemoryStore() override;
+
+  // Besides what Store says, all of them throw StoreConfigError when the file cannot be used, and again for
+  // 100 ms without looking.
+  void decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
+              std::span<ChargeBits> crowded, const Interrupted& interrupted) override;
+  void refund(const Call& call, std::span<const Receipt> receipts, const Interrupted& interrupted) override;
+  void lock(const Call& call, Micros duration, const Interrupted& interrupted) override;
+  void unlock(const Call& call, const Interrupted& interrupted) override;
+  void reset(const CompiledPolicy& policy, std::span<const std::string_view> identifiers,
+             const Interrupted& interrupted) override;
+  void reset_all(const CompiledPolicy& policy, const Interrupted& interrupted) override;
+  [[nodiscard]] bool is_shared() const override { return true; }
+  [[nodiscard]] bool waits() const override { return true; }
+  [[nodiscard]] bool waits_seldom() const override { return true; }
+  [[nodiscard]] Micros timeout() const override;
+
+  /// Removes the file, so that processes that open it from now on get another one. Whoever has it open goes
+  /// on with it. Nothing happens if there is none. Throws StoreConfigError for a file that is not ours to
+  /// remove.
+  void unlink();
+
+  // These open a file that exists, and never create one: of none, everything is 0.
+  [[nodiscard]] std::size_t size();
+  [[nodiscard]] std::uint64_t crowded_calls();
+  [[nodiscard]] std::size_t damaged_shards();
+  [[nodiscard]] Processes processes();
+  /// Whether the file that this store has open has been removed meanwhile.
+  [[nodiscard]] bool is_unlinked();
+
+  [[nodiscard]] const Options& options() const;
+  /// Where the file is, or will be, for the user that this process runs as.
+  [[nodiscard]] std::string path() const;
+
+ private:
+  class Opening;
+  std::unique_ptr<Opening> opening_;
+};
+
+}  // namespace overlimit

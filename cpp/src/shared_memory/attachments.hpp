@@ -1,0 +1,69 @@
+// The shared files that this process has open: each once, whoever asks for it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "overlimit/forks.hpp"
+#include "shared_memory/process_slots.hpp"
+#include "shared_memory/shared_file.hpp"
+#include "table/table.hpp"
+
+namespace overlimit::shared_memory {
+
+/// This process's view of a file: its slot, and the table.
+class Attachment {
+ public:
+  explicit Attachment(Mapping& mapping);
+
+  [[nodiscard]] Mapping& mapping() const { return mapping_; }
+  [[nodiscard]] const ProcessSlots& processes() const { return slots_; }
+  [[nodiscard]] table::Table& table() { return table_; }
+  /// Whether it belongs to this process, and not to the one that forked it.
+  [[nodiscard]] bool is_own() const { return fork_generation_ == fork_generation(); }
+  [[nodiscard]] Sizes sizes() const { return sizes_; }
+
+ private:
+  Mapping& mapping_;
+  std::uint64_t fork_generation_ = fork_generation();
+  Sizes sizes_;
+  ProcessSlots slots_;
+  table::Table table_;
+};
+
+/// Thread-safe, also while other threads fork.
+class Attachments {
+ public:
+  /// For one more user. `sizes` are for a file that is made now. Throws StoreConfigError.
+  static Attachment& open_or_create(const std::string& path, mode_t mode, const Sizes& sizes);
+  /// nullptr if there is no file.
+  static Attachment* open(const std::string& path, mode_t mode);
+  /// In a forked child: in the place of the parent's, for the same user.
+  static Attachment& renewed(Attachment& parents);
+  /// One user less.
+  static void release(Attachment& attachment);
+
+ private:
+  struct Shared {
+    std::unique_ptr<Mapping> mapping;
+    std::unique_ptr<Attachment> attachment;
+    std::size_t users = 0;
+  };
+
+  static SharedFile file_at(const std::string& path, mode_t mode);
+  static Attachment& add_user(const FileId& id);
+  static Attachment& add_user(std::unique_ptr<Mapping> mapping);
+  static Attachment& own_of(Shared& shared);
+
+  static ForkSafeMutex mutex_;  // guards what follows
+  static std::map<FileId, Shared> shared_;
+  /// Views that a parent had when it forked. Its other threads may have been using them, so they are not
+  /// touched.
+  static std::vector<std::unique_ptr<Attachment>> parents_;
+};
+
+}  // namespace overlimit::shared_memory

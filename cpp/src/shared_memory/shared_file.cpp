@@ -1,0 +1,252 @@
+#include "shared_memory/shared_file.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <new>
+#include <system_error>
+
+#include "overlimit/errors.hpp"
+
+namespace overlimit::shared_memory {
+namespace {
+
+constexpr mode_t kAllModes = 0777;
+
+/// A descriptor that is closed unless somebody takes it.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  [[nodiscard]] int get() const { return fd_; }
+  int take() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
+
+std::string text_of(int error) { return std::generic_category().message(error); }
+
+std::array<char, 40> this_boot() {
+  std::array<char, 40> id{};
+  std::ifstream("/proc/sys/kernel/random/boot_id").read(id.data(), id.size() - 1);
+  return id;
+}
+
+FileId id_of(const struct stat& status) { return {status.st_dev, status.st_ino}; }
+
+std::string octal(mode_t mode) {
+  std::array<char, 8> digits{};
+  std::snprintf(digits.data(), digits.size(), "%o", unsigned(mode));
+  return digits.data();
+}
+
+}  // namespace
+
+Mapping::Mapping(int fd, const FileId& id, std::size_t bytes)
+    : fd_(fd), id_(id), base_(nullptr), bytes_(bytes) {
+  void* const base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (base == MAP_FAILED) throw StoreConfigError("cannot map the shared memory: " + text_of(errno));
+  base_ = static_cast<std::byte*>(base);
+}
+
+Mapping::~Mapping() {
+  ::munmap(base_, bytes_);
+  ::close(fd_);
+}
+
+void SharedFile::refuse(const std::string& why) const {
+  throw StoreConfigError("the shared memory " + path_ + " " + why);
+}
+
+void SharedFile::refuse(const std::string& doing, int error) const {
+  throw StoreConfigError("cannot " + doing + " the shared memory " + path_ + ": " + text_of(error));
+}
+
+FileId SharedFile::id() const {
+  struct stat status {};
+  return ::lstat(path_.c_str(), &status) == 0 ? id_of(status) : FileId{};
+}
+
+std::unique_ptr<Mapping> SharedFile::open() const {
+  if (is_mapped_(id())) return nullptr;
+  int stale = -1;
+  std::unique_ptr<Mapping> mapping = open(stale);
+  const Descriptor closed(stale);
+  return mapping;
+}
+
+// Others may create, replace or remove the file at the same time, so it is tried again.
+std::unique_ptr<Mapping> SharedFile::open_or_create(const Sizes& sizes) const {
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    if (is_mapped_(id())) return nullptr;
+    int stale = -1;
+    if (std::unique_ptr<Mapping> mapping = open(stale)) return mapping;
+    const Descriptor closed(stale);
+    if (std::unique_ptr<Mapping> mapping = create(sizes, stale)) return mapping;
+  }
+  refuse("is created and removed by other processes again and again");
+}
+
+/// nullptr if there is no file, or one from before the machine was started, whose descriptor `stale` becomes.
+std::unique_ptr<Mapping> SharedFile::open(int& stale) const {
+  Descriptor fd(::open(path_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (fd.get() < 0) {
+    if (errno == ENOENT) return nullptr;
+    if (errno == ELOOP) refuse("is a symbolic link, which may lead anywhere: remove it");
+    if (errno == EACCES)
+      refuse("belongs to another user who does not let us in: give it another name, or run as that user");
+    refuse("open", errno);
+  }
+  struct stat status {};
+  if (::fstat(fd.get(), &status) != 0) refuse("look at", errno);
+  // It has been replaced by a mapped one in this moment: better a descriptor too many than its locks
+  // released.
+  if (is_mapped_(id_of(status))) return fd.take(), nullptr;
+  check_owner(status);
+  const auto bytes = static_cast<std::size_t>(status.st_size);
+  if (bytes < sizeof(FileHead))
+    refuse("is damaged, too short by far: call unlink() on the store, or remove the file");
+  auto mapping = std::make_unique<Mapping>(fd.get(), id_of(status), bytes);
+  fd.take();
+  const Header header = mapping->head().header;
+  check_header(header, bytes);
+  if (header.boot_id == this_boot()) return mapping;
+  stale = ::dup(mapping->fd());
+  return nullptr;
+}
+
+void SharedFile::check_owner(const struct stat& status) const {
+  if (!S_ISREG(status.st_mode)) refuse("is not a regular file: remove it, or give the store another name");
+  if (status.st_uid != ::geteuid() && status.st_uid != 0) {
+    refuse("belongs to the user with the id " + std::to_string(status.st_uid) +
+           ", who could change it: remove it, or give the store another name");
+  }
+  const mode_t wider = status.st_mode & 077 & ~mode_;
+  if (wider != 0) {
+    refuse("has the mode " + octal(status.st_mode & kAllModes) +
+           ", which lets in more than mode=" + octal(mode_) + " does: change its mode, or that of the store");
+  }
+}
+
+void SharedFile::check_header(const Header& header, std::size_t bytes) const {
+  constexpr const char* kRemove = ": call unlink() on the store, or give it another name";
+  if (header.magic != kMagic) refuse(std::string("is damaged, or not one of overlimit's") + kRemove);
+  if (header.version != kVersion) {
+    refuse("has version " + std::to_string(header.version) + ", and this release of overlimit uses version " +
+           std::to_string(kVersion) + kRemove);
+  }
+  const bool is_sound = header.check == check_of(header) && header.bytes == bytes;
+  if (!is_sound) refuse(std::string("is damaged") + kRemove);
+  if (header.layout != layout_hash()) {
+    refuse(std::string("was made by a build of overlimit that lays it out in another way") + kRemove);
+  }
+  const Layout layout(header.max_keys, header.max_bytes);
+  if (layout.bytes() != bytes || layout.shards() != header.shards)
+    refuse(std::string("is damaged") + kRemove);
+}
+
+std::unique_ptr<Mapping> SharedFile::create(const Sizes& sizes, int stale) const {
+  remove_leftovers();
+  std::string temporary = path_ + ".XXXXXX.new";
+  constexpr int kSuffix = 4;
+  Descriptor fd(::mkostemps(temporary.data(), kSuffix, O_CLOEXEC));
+  if (fd.get() < 0) refuse("create", errno);
+  try {
+    // Held until the end of this process or of the creation, which tells leftovers from what is being made.
+    if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) refuse("lock", errno);
+    if (::fchmod(fd.get(), mode_) != 0) refuse("set the mode of", errno);
+    const Layout layout(sizes.max_keys, sizes.max_bytes);
+    reserve(fd.get(), layout.bytes());
+    struct stat status {};
+    if (::fstat(fd.get(), &status) != 0) refuse("look at", errno);
+    auto mapping = std::make_unique<Mapping>(fd.get(), id_of(status), layout.bytes());
+    const int own = fd.take();
+    FileHead& head = *new (mapping->base()) FileHead{};
+    head.table.totals.max_keys = sizes.max_keys;
+    head.header = {kMagic,          kVersion,       std::uint32_t(layout.shards()),
+                   layout_hash(),   layout.bytes(), sizes.max_keys,
+                   sizes.max_bytes, this_boot(),    0};
+    head.header.check = check_of(head.header);
+    for (unsigned i = 0; i < layout.shards(); ++i) table::Shard(layout.place(mapping->base(), i)).format();
+    if (!publish(temporary, stale)) mapping.reset();
+    ::unlink(temporary.c_str());
+    if (mapping) ::flock(own, LOCK_UN);
+    return mapping;
+  } catch (...) {
+    ::unlink(temporary.c_str());
+    throw;
+  }
+}
+
+void SharedFile::reserve(int fd, std::size_t bytes) const {
+  int error = EINTR;
+  while (error == EINTR) error = ::posix_fallocate(fd, 0, static_cast<off_t>(bytes));
+  if (error == 0) return;
+  if (error == ENOSPC) {
+    throw StoreConfigError(
+        "there is no room for " + std::to_string(bytes) + " bytes of shared memory in " +
+        std::filesystem::path(path_).parent_path().string() +
+        ": make it larger (Docker has --shm-size for /dev/shm, which is 64 MB otherwise), or "
+        "give the store a smaller max_bytes");
+  }
+  refuse("reserve memory for", error);
+}
+
+/// Gives what was made its name. False if others were faster.
+bool SharedFile::publish(const std::string& temporary, int stale) const {
+  if (stale < 0) {
+    if (::link(temporary.c_str(), path_.c_str()) == 0) return true;
+    if (errno != EEXIST) refuse("create", errno);
+    return false;
+  }
+  // Of those who replace the same file, only the first may.
+  if (::flock(stale, LOCK_EX | LOCK_NB) != 0) return false;
+  struct stat status {};
+  if (::fstat(stale, &status) != 0 || id() != id_of(status)) return false;
+  if (::rename(temporary.c_str(), path_.c_str()) != 0) refuse("replace", errno);
+  return true;
+}
+
+/// Removes what processes have left behind that died while they created a file.
+void SharedFile::remove_leftovers() const {
+  const std::filesystem::path path(path_);
+  const std::string start = path.filename().string() + ".";
+  std::error_code ignored;
+  for (const auto& each : std::filesystem::directory_iterator(path.parent_path(), ignored)) {
+    const std::string name = each.path().filename().string();
+    if (!name.starts_with(start) || !name.ends_with(".new") || name.size() != start.size() + 10) continue;
+    struct stat status {};
+    if (::lstat(each.path().c_str(), &status) != 0 || is_mapped_(id_of(status))) continue;
+    const Descriptor fd(::open(each.path().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (fd.get() >= 0 && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) ::unlink(each.path().c_str());
+  }
+}
+
+bool SharedFile::unlink() const {
+  struct stat status {};
+  if (::lstat(path_.c_str(), &status) != 0) {
+    if (errno == ENOENT) return false;
+    refuse("look at", errno);
+  }
+  if (status.st_uid != ::geteuid() && ::geteuid() != 0) {
+    refuse("belongs to the user with the id " + std::to_string(status.st_uid) + ", who alone may remove it");
+  }
+  if (::unlink(path_.c_str()) != 0 && errno != ENOENT) refuse("remove", errno);
+  return true;
+}
+
+}  // namespace overlimit::shared_memory

@@ -1,0 +1,89 @@
+// Finding, creating, checking and removing the file that processes share.
+#pragma once
+
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "shared_memory/layout.hpp"
+
+namespace overlimit::shared_memory {
+
+/// Which file it is, whatever its name.
+struct FileId {
+  dev_t device;
+  ino_t inode;
+  auto operator<=>(const FileId&) const = default;
+};
+
+/// A file that is open and mapped. Its descriptor stays open for as long as the mapping is used: closing any
+/// descriptor of the file would release this process's record locks.
+class Mapping {
+ public:
+  Mapping(int fd, const FileId& id, std::size_t bytes);
+  ~Mapping();
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+
+  [[nodiscard]] int fd() const { return fd_; }
+  [[nodiscard]] const FileId& id() const { return id_; }
+  [[nodiscard]] std::byte* base() const { return base_; }
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  [[nodiscard]] FileHead& head() const { return *reinterpret_cast<FileHead*>(base_); }
+
+ private:
+  int fd_;
+  FileId id_;
+  std::byte* base_;
+  std::size_t bytes_;
+};
+
+struct Sizes {
+  std::size_t max_keys;
+  std::size_t max_bytes;
+};
+
+/// Nothing of it may be used for a file that this process has mapped already: closing a descriptor of that
+/// would release its record locks. `is_mapped` tells.
+class SharedFile {
+ public:
+  using IsMapped = std::function<bool(const FileId&)>;
+
+  SharedFile(std::string path, mode_t mode, IsMapped is_mapped)
+      : path_(std::move(path)), mode_(mode), is_mapped_(std::move(is_mapped)) {}
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  /// Which file has the path now; all 0: none.
+  [[nodiscard]] FileId id() const;
+
+  /// Opens the file, or makes an empty table of these sizes. nullptr if this process has mapped it meanwhile.
+  /// Throws StoreConfigError for a file that cannot be used, with what to do.
+  [[nodiscard]] std::unique_ptr<Mapping> open_or_create(const Sizes& sizes) const;
+  /// Opens the file. nullptr if there is none, only one from before the machine was started, or one that this
+  /// process has mapped.
+  [[nodiscard]] std::unique_ptr<Mapping> open() const;
+
+  /// Removes the file, whatever is in it. False if there is none.
+  bool unlink() const;
+
+ private:
+  [[nodiscard]] std::unique_ptr<Mapping> open(int& stale) const;
+  [[nodiscard]] std::unique_ptr<Mapping> create(const Sizes& sizes, int stale) const;
+  [[noreturn]] void refuse(const std::string& why) const;
+  [[noreturn]] void refuse(const std::string& doing, int error) const;
+  void check_owner(const struct stat& status) const;
+  void check_header(const Header& header, std::size_t bytes) const;
+  void reserve(int fd, std::size_t bytes) const;
+  [[nodiscard]] bool publish(const std::string& temporary, int stale) const;
+  void remove_leftovers() const;
+
+  std::string path_;
+  mode_t mode_;
+  IsMapped is_mapped_;
+};
+
+}  // namespace overlimit::shared_memory

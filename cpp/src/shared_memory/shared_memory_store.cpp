@@ -1,0 +1,245 @@
+#include "overlimit/shared_memory_store.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <ctime>
+#include <mutex>
+#include <stdexcept>
+
+#include "overlimit/errors.hpp"
+#include "shared_memory/attachments.hpp"
+
+namespace overlimit {
+namespace {
+
+using shared_memory::Attachment;
+using shared_memory::Attachments;
+using shared_memory::SharedFile;
+using shared_memory::Sizes;
+using table::LockWait;
+
+constexpr std::size_t kDefaultKeys = 100'000;
+constexpr std::size_t kDefaultBytes = std::size_t{32} << 20;
+constexpr std::size_t kLongestName = 64;
+constexpr Micros kRetryAfter = 100'000;
+constexpr Micros kLookEvery = 1'000'000;
+
+bool is_path(const std::string& name) { return name.starts_with('/'); }
+
+void check_name(const std::string& name) {
+  constexpr std::string_view kAllowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+  if (is_path(name) && !name.ends_with('/')) return;
+  if (!name.empty() && name.size() <= kLongestName && name.find_first_not_of(kAllowed) == std::string::npos)
+    return;
+  throw std::invalid_argument(
+      "'" + name +
+      "' is no name for shared memory: a name has 1 to 64 letters, digits, '_', '.' and "
+      "'-'; a path is absolute, such as '/dev/shm/myapp'");
+}
+
+void check_options(const SharedMemoryStore::Options& options) {
+  check_name(options.name_or_path);
+  if (options.max_keys && *options.max_keys == 0)
+    throw std::invalid_argument("max_keys must be at least 1, not 0");
+  const std::size_t bytes = options.max_bytes.value_or(kDefaultBytes);
+  if (bytes < SharedMemoryStore::kMinBytes || bytes > SharedMemoryStore::kMaxBytes) {
+    throw std::invalid_argument("max_bytes must be from " + std::to_string(SharedMemoryStore::kMinBytes) +
+                                " (256 KiB) to " + std::to_string(SharedMemoryStore::kMaxBytes) +
+                                " (8 TiB), got " + std::to_string(bytes));
+  }
+  if ((options.mode & ~mode_t{0666}) != 0 || (options.mode & 0600) != 0600) {
+    throw std::invalid_argument(
+        "mode must let the owner read and write, and nobody execute, such as 0o600 or 0o660");
+  }
+  if (options.timeout <= 0) throw std::invalid_argument("timeout must be above 0");
+}
+
+/// Cheap enough for every call, and exact to a few milliseconds.
+Micros coarse_time() {
+  timespec time{};
+  ::clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+  return Micros{time.tv_sec} * 1'000'000 + time.tv_nsec / 1'000;
+}
+
+}  // namespace
+
+/// The file of one store: closed until the first call.
+class SharedMemoryStore::Opening {
+ public:
+  explicit Opening(Options options) : options_(std::move(options)) { check_options(options_); }
+  ~Opening() {
+    if (Attachment* const attachment = attachment_.load()) Attachments::release(*attachment);
+  }
+  Opening(const Opening&) = delete;
+  Opening& operator=(const Opening&) = delete;
+
+  [[nodiscard]] const Options& options() const { return options_; }
+  [[nodiscard]] std::string path() const {
+    if (is_path(options_.name_or_path)) return options_.name_or_path;
+    return "/dev/shm/overlimit-" + std::to_string(::geteuid()) + "-" + options_.name_or_path + "-v" +
+           std::to_string(shared_memory::kVersion);
+  }
+
+  /// For a call: opens the file, or creates it.
+  Attachment& attached() {
+    Attachment* attachment = attachment_.load(std::memory_order_acquire);
+    if (attachment == nullptr || !attachment->is_own()) [[unlikely]]
+      attachment = &open_for_call(attachment);
+    if (coarse_time() >= next_look_.load(std::memory_order_relaxed)) look_whether_unlinked(*attachment);
+    return *attachment;
+  }
+  /// To find something out: nullptr if there is no file.
+  Attachment* attached_if_any() {
+    Attachment* const attachment = attachment_.load(std::memory_order_acquire);
+    if (attachment != nullptr) return &attached();
+    return keep(Attachments::open(path(), options_.mode));
+  }
+
+  [[nodiscard]] bool is_unlinked() {
+    Attachment* const attachment = attachment_.load(std::memory_order_acquire);
+    if (attachment != nullptr) look_whether_unlinked(*attachment);
+    return is_unlinked_;
+  }
+
+ private:
+  Attachment& open_for_call(Attachment* parents);
+  Attachment& open_or_create();
+  /// Keeps an attachment that was opened, unless another thread was faster.
+  Attachment* keep(Attachment* opened);
+  void look_whether_unlinked(Attachment& attachment);
+  void warn_of_other_sizes(const Sizes& sizes);
+  void warn(const std::string& message) const {
+    if (options_.warn) options_.warn(message);
+  }
+
+  Options options_;
+  std::atomic<Attachment*> attachment_{nullptr};
+  std::string opened_path_;  // written before attachment_
+  std::atomic<Micros> next_look_{0};
+  std::atomic<bool> is_unlinked_{false};
+  ForkSafeMutex failure_mutex_;  // guards what follows
+  std::optional<StoreConfigError> failure_;
+  Micros failed_at_ = 0;
+};
+
+Attachment& SharedMemoryStore::Opening::open_for_call(Attachment* parents) {
+  if (parents != nullptr) {
+    Attachment& own = Attachments::renewed(*parents);
+    attachment_.store(&own, std::memory_order_release);
+    return own;
+  }
+  {
+    const std::lock_guard lock(failure_mutex_);
+    if (failure_ && coarse_time() < failed_at_ + kRetryAfter) throw StoreConfigError(*failure_);
+    failure_.reset();
+  }
+  try {
+    return open_or_create();
+  } catch (const StoreConfigError& error) {
+    const std::lock_guard lock(failure_mutex_);
+    failure_ = error;
+    failed_at_ = coarse_time();
+    throw;
+  }
+}
+
+Attachment& SharedMemoryStore::Opening::open_or_create() {
+  const Sizes sizes{options_.max_keys.value_or(kDefaultKeys), options_.max_bytes.value_or(kDefaultBytes)};
+  Attachment& kept = *keep(&Attachments::open_or_create(path(), options_.mode, sizes));
+  warn_of_other_sizes(kept.sizes());
+  return kept;
+}
+
+Attachment* SharedMemoryStore::Opening::keep(Attachment* opened) {
+  if (opened == nullptr) return nullptr;
+  Attachment* known = nullptr;
+  if (attachment_.compare_exchange_strong(known, opened)) return opened;
+  Attachments::release(*opened);
+  return known;
+}
+
+void SharedMemoryStore::Opening::warn_of_other_sizes(const Sizes& sizes) {
+  const bool other_keys = options_.max_keys && *options_.max_keys != sizes.max_keys;
+  const bool other_bytes = options_.max_bytes && *options_.max_bytes != sizes.max_bytes;
+  if (!other_keys && !other_bytes) return;
+  warn("the shared memory " + path() + " was made with max_keys=" + std::to_string(sizes.max_keys) +
+       " and max_bytes=" + std::to_string(sizes.max_bytes) +
+       ", which hold for all who use it: what this store asks for is ignored until the file is removed");
+}
+
+void SharedMemoryStore::Opening::look_whether_unlinked(Attachment& attachment) {
+  next_look_.store(coarse_time() + kLookEvery, std::memory_order_relaxed);
+  const SharedFile file(path(), options_.mode, {});
+  if (file.id() == attachment.mapping().id() || is_unlinked_.exchange(true)) return;
+  warn("the shared memory " + path() +
+       " was removed while it is used: processes that start now count anew in another one, so that together "
+       "they "
+       "admit more than the limits. Restart all processes that use it");
+}
+
+SharedMemoryStore::SharedMemoryStore(Options options)
+    : opening_(std::make_unique<Opening>(std::move(options))) {}
+
+SharedMemoryStore::~SharedMemoryStore() = default;
+
+Micros SharedMemoryStore::timeout() const { return opening_->options().timeout; }
+const SharedMemoryStore::Options& SharedMemoryStore::options() const { return opening_->options(); }
+std::string SharedMemoryStore::path() const { return opening_->path(); }
+
+void SharedMemoryStore::decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
+                               std::span<ChargeBits> crowded, const Interrupted& interrupted) {
+  const Micros wait = calls.empty() ? timeout() : calls.front().timeout.value_or(timeout());
+  opening_->attached().table().decide(calls, rows, times, crowded, LockWait(wait, interrupted));
+}
+
+void SharedMemoryStore::refund(const Call& call, std::span<const Receipt> receipts,
+                               const Interrupted& interrupted) {
+  opening_->attached().table().refund(call, receipts,
+                                      LockWait(call.timeout.value_or(timeout()), interrupted));
+}
+
+void SharedMemoryStore::lock(const Call& call, Micros duration, const Interrupted& interrupted) {
+  opening_->attached().table().lock(call, duration, LockWait(call.timeout.value_or(timeout()), interrupted));
+}
+
+void SharedMemoryStore::unlock(const Call& call, const Interrupted& interrupted) {
+  opening_->attached().table().unlock(call, LockWait(call.timeout.value_or(timeout()), interrupted));
+}
+
+void SharedMemoryStore::reset(const CompiledPolicy& policy, std::span<const std::string_view> identifiers,
+                              const Interrupted& interrupted) {
+  opening_->attached().table().reset(policy, identifiers, LockWait(timeout(), interrupted));
+}
+
+void SharedMemoryStore::reset_all(const CompiledPolicy& policy, const Interrupted& interrupted) {
+  opening_->attached().table().reset_all(policy, LockWait(timeout(), interrupted));
+}
+
+void SharedMemoryStore::unlink() { SharedFile(path(), opening_->options().mode, {}).unlink(); }
+
+std::size_t SharedMemoryStore::size() {
+  Attachment* const attachment = opening_->attached_if_any();
+  return attachment == nullptr ? 0 : attachment->table().state().totals.tracked.load();
+}
+
+std::uint64_t SharedMemoryStore::crowded_calls() {
+  Attachment* const attachment = opening_->attached_if_any();
+  return attachment == nullptr ? 0 : attachment->table().state().crowded_calls.load();
+}
+
+std::size_t SharedMemoryStore::damaged_shards() {
+  Attachment* const attachment = opening_->attached_if_any();
+  return attachment == nullptr ? 0 : attachment->table().damaged_shards();
+}
+
+SharedMemoryStore::Processes SharedMemoryStore::processes() {
+  Attachment* const attachment = opening_->attached_if_any();
+  if (attachment == nullptr) return {};
+  return {attachment->processes().attached(), attachment->processes().alive()};
+}
+
+bool SharedMemoryStore::is_unlinked() { return opening_->is_unlinked(); }
+
+}  // namespace overlimit
