@@ -57,6 +57,7 @@ class Table {
   void reset_all(const CompiledPolicy& policy, LockWait wait);
 
   [[nodiscard]] TableState& state() const { return state_; }
+  [[nodiscard]] std::span<const std::unique_ptr<Shard>> shards() const { return shards_; }
   /// How many shards have been found damaged.
   [[nodiscard]] std::size_t damaged_shards() const;
 
