@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from overlimit import Limiter, ManualClock, MemoryStore, RedisStore
+from overlimit import Limiter, ManualClock, MemoryStore, RedisStore, SharedMemoryStore, Store
 from servers.cluster import Cluster
 from servers.patience import PATIENCE
 from servers.redis_server import RedisServer, TlsRedisServer
@@ -153,11 +153,18 @@ def redis_store(redis_server: RedisServer, prefix: str) -> RedisStore:
     return RedisStore(redis_server.unix_url(), timeout=PATIENCE, prefix=prefix)
 
 
-@pytest.fixture(params=["memory", "redis"])
-def store(request: pytest.FixtureRequest) -> MemoryStore | RedisStore:
+@pytest.fixture
+def shared_memory_store() -> Iterator[SharedMemoryStore]:
+    store = SharedMemoryStore(f"test-{secrets.token_hex(6)}", timeout=PATIENCE)
+    yield store
+    store.unlink()
+
+
+@pytest.fixture(params=["memory", "shared_memory", "redis"])
+def store(request: pytest.FixtureRequest) -> Store:
     if request.param == "memory":
         return MemoryStore()
-    store: RedisStore = request.getfixturevalue("redis_store")
+    store: Store = request.getfixturevalue(f"{request.param}_store")
     return store
 
 
@@ -177,7 +184,7 @@ def at(clock: ManualClock) -> Callable[[float], None]:
 
 
 @pytest.fixture
-def build(store: MemoryStore | RedisStore, clock: ManualClock) -> Callable[..., Limiter]:
+def build(store: Store, clock: ManualClock) -> Callable[..., Limiter]:
     """Return ``Limiter`` with the store and the clock of this test."""
 
     def limiter(limits: Any, **options: Any) -> Limiter:

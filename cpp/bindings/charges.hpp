@@ -135,7 +135,7 @@ inline void check_same_store(const LimiterState& first, const LimiterState& othe
         "hit_all decides at one instant, and these limiters have different clocks: give them the same "
         "clock=");
   }
-  if (first.store != other.store) {
+  if (first.store != other.store && !first.store->is_same_as(*other.store)) {
     raise_value_error(
         "hit_all decides in one store, and these limiters are on different ones: give them the same store=");
   }

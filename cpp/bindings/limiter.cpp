@@ -220,11 +220,20 @@ PyObject* refund_part(PyObject* self, PyObject* const* arguments, Py_ssize_t cou
   });
 }
 
+// What the store itself has counted; where both have counted the same, the limiter's own figures are shown.
+void add_stats_of_store(PyObject* stats, PyObject* store) {
+  if (PyObject_HasAttrString(store, "stats") == 0) return;
+  const Object theirs = Object::steal(checked(PyObject_CallMethod(store, "stats", nullptr)));
+  if (PyDict_Merge(stats, theirs.get(), 0) < 0) throw PythonError{};
+}
+
 PyObject* stats(PyObject* self, PyObject*) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     LimiterState& limiter = state_of(self);
     if (limiter.called_after != LimiterState::kNotCalled) notice_call(limiter);
-    return stats_dict(limiter.stats, limiter.store->breaker());
+    Object stats = Object::steal(checked(stats_dict(limiter.stats, limiter.store->breaker())));
+    add_stats_of_store(stats.get(), limiter.store_object.get());
+    return stats.release();
   });
 }
 

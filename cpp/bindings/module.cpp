@@ -18,6 +18,7 @@
 #include "policy.hpp"
 #include "redis_scripts.hpp"
 #include "replays.hpp"
+#include "shared_memory_binding.hpp"
 #include "stores.hpp"
 
 namespace overlimit::python {
@@ -93,6 +94,7 @@ PYBIND11_MODULE(_core, module) {
   bind_calendar(module);
   bind_limits(module);
   bind_stores(module);
+  bind_shared_memory_store(module);
 #ifdef OVERLIMIT_LINKS_REDIS
   bind_redis_scripts(module);
 #endif

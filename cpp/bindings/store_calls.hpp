@@ -34,6 +34,17 @@ class Stopwatch {
   Clock::time_point start_ = Clock::now();
 };
 
+/// Keeps the GIL where the store need not wait, since giving it up takes as long as a call.
+template <class Action>
+void ask_store_that_waits_seldom(Store& store, const Action& action) {
+  static const Interrupted dont_wait = DontWait{};
+  try {
+    return action(store, dont_wait);
+  } catch (const WouldWait&) {
+  }
+  without_gil([&](const Interrupted& interrupted) { action(store, interrupted); });
+}
+
 /// Runs an action on the store that these limiters share, without the GIL if it may wait.
 template <class Action>
 void ask_store(std::span<LimiterState* const> limiters, const Action& action) {
@@ -43,7 +54,9 @@ void ask_store(std::span<LimiterState* const> limiters, const Action& action) {
     ++limiter->stats.calls;
   }
   try {
-    if (store.waits()) {
+    if (store.waits_seldom()) {
+      ask_store_that_waits_seldom(store, action);
+    } else if (store.waits()) {
       const Stopwatch stopwatch(limiters);
       without_gil([&](const Interrupted& interrupted) { action(store, interrupted); });
     } else {

@@ -42,6 +42,7 @@ from overlimit.mirrored import over_limit_sliding_window as over_limit_sliding_w
 from overlimit.penalty import Penalty as Penalty
 from overlimit.stores import MemoryStore as MemoryStore
 from overlimit.stores import RedisStore as RedisStore
+from overlimit.stores import SharedMemoryStore as SharedMemoryStore
 from overlimit.stores import Store as Store
 from overlimit.stores import StoreLike as StoreLike
 

@@ -8,7 +8,7 @@ from typing_extensions import disjoint_base
 from overlimit.details import Detail
 from overlimit.limits import Limit as LimitValue
 from overlimit.penalty import Penalty
-from overlimit.statistics import LimiterStats, MemoryStoreStats
+from overlimit.statistics import LimiterStats, MemoryStoreStats, SharedMemoryStoreStats
 
 __version__: str
 
@@ -57,6 +57,38 @@ class MemoryStore(Store):
     def __copy__(self) -> MemoryStore: ...
     def __deepcopy__(self, memo: object) -> MemoryStore: ...
     def __reduce__(self) -> tuple[Any, ...]: ...
+
+class SharedMemoryStore(Store):
+    def __init__(
+        self,
+        name_or_path: str,
+        *,
+        max_keys: SupportsIndex | None,
+        max_bytes: SupportsIndex | None,
+        mode: SupportsIndex,
+        timeout_us: SupportsIndex,
+    ) -> None: ...
+    def stats(self) -> SharedMemoryStoreStats:
+        """Return what this store has counted, as a new dict.
+
+        ``crowded`` is that of a ``MemoryStore``, over all processes. ``processes`` says how many have the file
+        open (``attached``, those that died with it included) and how many of them are ``alive``; ``damaged``
+        how many parts grant nothing any more because their memory was found damaged; ``unlinked`` whether the
+        file was removed while this process uses it.
+        """
+
+    def unlink(self) -> None:
+        """Remove the file: who opens it from now on begins anew, and who has it open goes on with the old one.
+
+        Nothing happens if there is none. Raises StoreConfigError for a file of another user.
+        """
+
+    @property
+    def path(self) -> str:
+        """Where the file is, or will be."""
+
+    def __len__(self) -> int: ...
+    def __bool__(self) -> bool: ...
 
 class Replay:
     """A limiter's limits and penalty, asked about events at their own times."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any, Literal
 
-__all__ = ["hash_tag_of", "is_set", "is_utf8", "timeout_us_of", "truth_of"]
+from overlimit._arguments import shown
+
+__all__ = ["hash_tag_of", "is_set", "is_utf8", "size_of", "timeout_us_of", "truth_of"]
 
 _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _HASH_TAGS: dict[Any, Literal["none", "policy", "prefix"]] = {
@@ -54,3 +57,15 @@ def timeout_us_of(timeout: float | str) -> int:
     if not 0 < microseconds < 1 << 49:
         raise ValueError(f"timeout must be a number of seconds above 0, not {timeout!r}")
     return microseconds
+
+
+def size_of(value: object, argument: str) -> int:
+    """Return a whole number; which ones there are, the core knows."""
+    try:
+        size = None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        size = None
+    if size is None:
+        example = "1_000_000" if argument == "max_keys" else "256 << 20 for 256 MiB"
+        raise TypeError(f"{argument} must be a whole number, such as {example}, not {shown(value)}")
+    return size

@@ -1,10 +1,10 @@
-"""What ``Limiter.stats`` and ``MemoryStore.stats`` return."""
+"""What ``Limiter.stats`` and the ``stats`` of stores return."""
 
 from __future__ import annotations
 
 from typing import Literal, TypedDict
 
-__all__ = ["FailureCounts", "LimiterStats", "MemoryStoreStats"]
+__all__ = ["FailureCounts", "LimiterStats", "MemoryStoreStats", "ProcessCounts", "SharedMemoryStoreStats"]
 
 
 class FailureCounts(TypedDict):
@@ -44,3 +44,22 @@ class MemoryStoreStats(TypedDict):
     """
 
     crowded: int
+
+
+class ProcessCounts(TypedDict):
+    """The processes that have a shared file open: ``attached`` counts those that died with it, too."""
+
+    attached: int
+    alive: int
+
+
+class SharedMemoryStoreStats(MemoryStoreStats):
+    """What a store in shared memory has counted, in all processes together.
+
+    ``damaged`` says how many parts of it grant nothing any more because their memory was found damaged, and
+    ``unlinked`` whether the file was removed while this process uses it.
+    """
+
+    processes: ProcessCounts
+    damaged: int
+    unlinked: bool

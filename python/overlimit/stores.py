@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import os
 import types
 import weakref
@@ -13,12 +12,13 @@ from overlimit import _core
 from overlimit._arguments import checks_arguments, shown
 from overlimit._core import Store
 from overlimit._initialised import Initialised
-from overlimit._options import hash_tag_of, timeout_us_of, truth_of
+from overlimit._options import hash_tag_of, size_of, timeout_us_of, truth_of
 from overlimit._redis_url import RedisUrl
 from overlimit._tls import TLS_DEFAULTS, refuse_tls_options, tls_options
 from overlimit.names import KEY_NAME_RULE, is_key_name
+from overlimit.shared_memory import SharedMemoryStore as SharedMemoryStore
 
-__all__ = ["MemoryStore", "RedisStore", "Store", "StoreLike", "as_store", "url_or_store"]
+__all__ = ["MemoryStore", "RedisStore", "SharedMemoryStore", "Store", "StoreLike", "as_store", "url_or_store"]
 
 StoreLike: TypeAlias = str | Store
 """What ``store=`` takes: a URL or a store object."""
@@ -49,19 +49,7 @@ class MemoryStore(_core.MemoryStore):
 
     @checks_arguments(synonyms={"size": "max_keys", "maxsize": "max_keys", "max_size": "max_keys"})
     def __init__(self, max_keys: SupportsIndex = 1_000_000, max_bytes: SupportsIndex = 256 << 20) -> None:
-        super().__init__(_size(max_keys, "max_keys"), _size(max_bytes, "max_bytes"))
-
-
-def _size(value: object, argument: str) -> int:
-    """Return a whole number; which ones there are, the core knows."""
-    try:
-        size = None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        size = None
-    if size is None:
-        example = "1_000_000" if argument == "max_keys" else "256 << 20 for 256 MiB"
-        raise TypeError(f"{argument} must be a whole number, such as {example}, not {shown(value)}")
-    return size
+        super().__init__(size_of(max_keys, "max_keys"), size_of(max_bytes, "max_bytes"))
 
 
 class RedisStore(_core.RedisStore, Initialised):
@@ -181,7 +169,7 @@ def _rebuilt(url: str, keywords: dict[str, Any]) -> RedisStore:
 
 _default_memory: list[MemoryStore] = []
 _memory_by_clock: dict[tuple[int, int], tuple[object, MemoryStore]] = {}
-_redis_by_url: dict[str, RedisStore] = {}
+_stores_by_url: dict[str, RedisStore | SharedMemoryStore] = {}
 
 
 def as_store(store: StoreLike, clock: Callable[[], float] | object | None = None) -> Store:
@@ -196,21 +184,25 @@ def as_store(store: StoreLike, clock: Callable[[], float] | object | None = None
         raise TypeError(_no_store(store))
     if store == "memory://":
         return _shared_memory() if clock is None else _memory_of(clock)
-    if store not in _redis_by_url:
-        _redis_by_url.setdefault(store, RedisStore(store))
-    return _redis_by_url[store]
+    if store not in _stores_by_url:
+        made = SharedMemoryStore.from_url(store) if store.startswith("shm://") else RedisStore(store)
+        _stores_by_url.setdefault(store, made)
+    return _stores_by_url[store]
+
+
+_ARGUMENTS = {RedisStore: "'redis://localhost:6379/0'", SharedMemoryStore: "'myapp'"}
 
 
 def _no_store(given: object) -> str:
     if isinstance(given, type) and issubclass(given, _core.Store):
-        arguments = "" if issubclass(given, MemoryStore) else "'redis://localhost:6379/0'"
+        arguments = next((text for kind, text in _ARGUMENTS.items() if issubclass(given, kind)), "")
         instead = f"the class {given.__name__}: write {given.__name__}({arguments})"
     elif given is None:
         instead = "None: leave it out for the memory of this process"
     else:
         instead = f"an object of type {type(given).__name__}{_url_instead(given)}"
     return (
-        "store must be a MemoryStore, a RedisStore or a URL such as 'memory://' or "
+        "store must be a store object or a URL such as 'memory://', 'shm://myapp' or "
         f"'redis://localhost:6379/0', not {instead}"
     )
 

@@ -54,6 +54,7 @@ class SharedMemoryStore final : public Store {
              const Interrupted& interrupted) override;
   void reset_all(const CompiledPolicy& policy, const Interrupted& interrupted) override;
   [[nodiscard]] bool is_shared() const override { return true; }
+  [[nodiscard]] bool is_same_as(const Store& other) const override;
   [[nodiscard]] bool waits() const override { return true; }
   [[nodiscard]] bool waits_seldom() const override { return true; }
   [[nodiscard]] Micros timeout() const override;

@@ -102,6 +102,9 @@ class Store {
   /// told apart there.
   [[nodiscard]] virtual bool is_shared() const = 0;
 
+  /// Whether another store object keeps its state in the same place, so that one call may concern both.
+  [[nodiscard]] virtual bool is_same_as(const Store& other) const { return this == &other; }
+
   /// Whether a call may wait for somebody else, so that callers release what others need meanwhile.
   [[nodiscard]] virtual bool waits() const = 0;
 

@@ -82,6 +82,14 @@ class SharedMemoryStore::Opening {
            std::to_string(shared_memory::kVersion);
   }
 
+  /// Whether it is the same file, or would be if both were opened now.
+  [[nodiscard]] bool is_same_as(const Opening& other) const {
+    const Attachment* const own = attachment_.load();
+    const Attachment* const theirs = other.attachment_.load();
+    if (own == nullptr || theirs == nullptr) return path() == other.path();
+    return &own->mapping() == &theirs->mapping();
+  }
+
   /// For a call: opens the file, or creates it.
   Attachment& attached() {
     Attachment* attachment = attachment_.load(std::memory_order_acquire);
@@ -116,7 +124,6 @@ class SharedMemoryStore::Opening {
 
   Options options_;
   std::atomic<Attachment*> attachment_{nullptr};
-  std::string opened_path_;  // written before attachment_
   std::atomic<Micros> next_look_{0};
   std::atomic<bool> is_unlinked_{false};
   ForkSafeMutex failure_mutex_;  // guards what follows
@@ -215,6 +222,11 @@ void SharedMemoryStore::reset(const CompiledPolicy& policy, std::span<const std:
 
 void SharedMemoryStore::reset_all(const CompiledPolicy& policy, const Interrupted& interrupted) {
   opening_->attached().table().reset_all(policy, LockWait(timeout(), interrupted));
+}
+
+bool SharedMemoryStore::is_same_as(const Store& other) const {
+  const auto* const store = dynamic_cast<const SharedMemoryStore*>(&other);
+  return store != nullptr && opening_->is_same_as(*store->opening_);
 }
 
 void SharedMemoryStore::unlink() { SharedFile(path(), opening_->options().mode, {}).unlink(); }

@@ -1,0 +1,168 @@
+"""The store in memory that all processes of a host share."""
+
+from __future__ import annotations
+
+import logging
+import operator
+import os
+from collections.abc import Hashable
+from typing import Any, ClassVar, SupportsIndex
+from urllib.parse import unquote
+
+from overlimit import _core
+from overlimit._arguments import checks_arguments, nearest, shown
+from overlimit._initialised import Initialised
+from overlimit._options import size_of, timeout_us_of
+from overlimit._redis_url import query_options
+
+__all__ = ["SharedMemoryStore", "warn"]
+
+_log = logging.getLogger("overlimit")
+
+
+class _Default(int):
+    """A size that nobody has asked for."""
+
+
+_MAX_KEYS = _Default(100_000)
+_MAX_BYTES = _Default(32 << 20)
+_URL_OPTIONS = ("max_keys", "max_bytes", "mode", "timeout")
+
+
+class SharedMemoryStore(_core.SharedMemoryStore, Initialised):
+    """A store in memory that all processes of this host share, such as the workers of a web server.
+
+    It needs no server, answers about as fast as a ``MemoryStore``, and any process may die at any moment: what
+    it had half done is undone, and limits still hold.
+
+    Parameters
+    ----------
+    name_or_path
+        A name, ``[A-Za-z0-9_.-]{1,64}``, for a file of this user in ``/dev/shm``; or the absolute path of a file
+        in another tmpfs, such as one that containers share.
+    max_keys
+        The most identifiers that are counted one by one, over all policies; at least 1.
+    max_bytes
+        The size of the file in bytes, all of which is memory in use; at least 262,144. Both sizes are those of
+        the process that creates the file.
+    mode
+        Who may use the file, such as ``0o660`` for a group: whoever can write it can change any count.
+    timeout
+        How long a call waits for another process that is in the middle of one, in seconds: more than that and
+        it raises StoreTimeout, which has charged nothing. Only a stopped process, or a machine without time
+        for it, takes so long; one that has died is noticed within 50 ms.
+
+    The first call opens the file, or creates it. ``len(store)`` is how many identifiers it counts, and
+    ``bool(store)`` always True. It pickles by its arguments. Thread-safe, also in forked children. Raises
+    ValueError or TypeError that names the wrong argument; what the machine refuses is a StoreConfigError at the
+    call.
+    """
+
+    _set_last: ClassVar[str] = "_state_key"
+
+    @checks_arguments(synonyms={"name": "name_or_path", "path": "name_or_path", "size": "max_bytes"})
+    def __init__(
+        self,
+        name_or_path: str | os.PathLike[str],
+        *,
+        max_keys: SupportsIndex = _MAX_KEYS,
+        max_bytes: SupportsIndex = _MAX_BYTES,
+        mode: SupportsIndex = 0o600,
+        timeout: float = 0.1,
+    ) -> None:
+        name = _name_of(name_or_path)
+        if isinstance(timeout, bool | str):
+            raise TypeError(f"timeout must be a number of seconds above 0, not {shown(timeout)}")
+        super().__init__(
+            name,
+            max_keys=None if max_keys is _MAX_KEYS else size_of(max_keys, "max_keys"),
+            max_bytes=None if max_bytes is _MAX_BYTES else size_of(max_bytes, "max_bytes"),
+            mode=_mode_of(mode),
+            timeout_us=timeout_us_of(timeout),
+        )
+        given = {"max_keys": max_keys, "max_bytes": max_bytes, "mode": mode, "timeout": timeout}
+        self._arguments = (name, {key: value for key, value in given.items() if value != _DEFAULTS[key]})
+        self._state_key: Hashable = ("shm", self.path)
+
+    def __repr__(self) -> str:
+        name, options = self._arguments
+        written = [f"mode={value:#o}" if key == "mode" else f"{key}={value!r}" for key, value in options.items()]
+        return f"SharedMemoryStore({', '.join([repr(name), *written])})"
+
+    def __copy__(self) -> SharedMemoryStore:
+        return self
+
+    def __deepcopy__(self, memo: object) -> SharedMemoryStore:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuilt, self._arguments
+
+    @classmethod
+    def from_url(cls, url: str) -> SharedMemoryStore:
+        """Return the store of a URL such as ``shm://myapp?max_keys=1000000`` or ``shm:///run/shared/limits``."""
+        rest, _, query = url.removeprefix("shm://").partition("?")
+        options = query_options(query)
+        unknown = sorted(set(options) - set(_URL_OPTIONS))
+        if unknown:
+            wanted = nearest(unknown[0], _URL_OPTIONS)
+            instead = f"write {wanted}=" if wanted else f"it takes {', '.join(_URL_OPTIONS)}"
+            raise ValueError(f"the store's URL has the unknown option {unknown[0]!r}: {instead}")
+        return cls(unquote(rest), **{name: _READ[name](name, text) for name, text in options.items()})
+
+
+_DEFAULTS = {"max_keys": _MAX_KEYS, "max_bytes": _MAX_BYTES, "mode": 0o600, "timeout": 0.1}
+
+
+def _rebuilt(name: str, options: dict[str, Any]) -> SharedMemoryStore:
+    return SharedMemoryStore(name, **options)
+
+
+def _name_of(given: object) -> str:
+    name = os.fspath(given) if isinstance(given, os.PathLike) else given
+    if not isinstance(name, str):
+        raise TypeError(f"name_or_path must be a str such as 'myapp', or an absolute path, not {shown(given)}")
+    if name.startswith("shm://"):
+        raise ValueError(f"name_or_path is a name such as 'myapp': a URL is for store=, as in store={name!r}")
+    if isinstance(given, os.PathLike) and not os.path.isabs(name):
+        raise ValueError(f"name_or_path must be an absolute path, or a name as a str, not {given!r}")
+    if "\0" in name:
+        raise ValueError(f"name_or_path must not have NUL characters, and {name!r} has")
+    return name
+
+
+def _mode_of(mode: object) -> int:
+    try:
+        number = None if isinstance(mode, bool) else operator.index(mode)  # type: ignore[arg-type]
+    except TypeError:
+        number = None
+    if number is None:
+        raise TypeError(f"mode must be a whole number, such as 0o600, not {shown(mode)}")
+    if not 0 <= number <= 0o7777:
+        raise ValueError(f"mode must be permissions such as 0o600 or 0o660, not {number:#o}")
+    return number
+
+
+def _read_number(name: str, text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError(f"{name} in the store's URL must be a whole number, not {text!r}")
+    return int(text)
+
+
+def _read_mode(name: str, text: str) -> int:
+    try:
+        return int(text, 8)
+    except ValueError:
+        raise ValueError(f"{name} in the store's URL must be octal, such as 660, not {text!r}") from None
+
+
+def _read_timeout(name: str, text: str) -> float:
+    return timeout_us_of(text) / 1e6
+
+
+_READ = {"max_keys": _read_number, "max_bytes": _read_number, "mode": _read_mode, "timeout": _read_timeout}
+
+
+def warn(message: str) -> None:
+    """Log what an operator should know of a shared file; the core calls this, once for each reason."""
+    _log.warning("%s", message)
