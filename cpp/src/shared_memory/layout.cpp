@@ -49,8 +49,8 @@ std::uint64_t layout_hash() {
   Hash hash;
   hash.add(sizeof(FileHead), offsetof(FileHead, table), offsetof(FileHead, slots), sizeof(ProcessSlot));
   hash.add(sizeof(TableState), offsetof(TableState, hash), offsetof(TableState, newest_creation),
-           offsetof(TableState, turn), offsetof(TableState, crowded_calls), offsetof(Totals, tracked),
-           offsetof(Totals, occupied), offsetof(Totals, recount));
+           offsetof(TableState, crowded_calls), offsetof(Totals, tracked), offsetof(Totals, occupied),
+           offsetof(Totals, recount));
   hash.add(sizeof(ShardState), offsetof(ShardState, log), offsetof(ShardState, index),
            offsetof(ShardState, cursor), offsetof(ShardState, tracked),
            offsetof(ShardState, overflow_entries), offsetof(ShardState, is_counting),

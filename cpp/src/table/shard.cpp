@@ -156,6 +156,7 @@ void Shard::copy_records(Entry& to, Entry& from) {
 
 void Shard::save(Entry& entry, std::size_t records) {
   if (!log_.is_kept()) return;
+  if (records == entry.records) return log_.save(&entry, entry.size() + kSealSize);
   log_.save(&entry, Entry::size_for(records));
   log_.save(reinterpret_cast<const std::byte*>(&entry) + entry.size(), kSealSize);
 }

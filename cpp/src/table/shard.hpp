@@ -28,7 +28,7 @@ struct Totals {
 
 /// What a shard knows, apart from the index and the arena themselves. Zeroed memory is made one by
 /// Shard::format. Everything but the lock's word is guarded by the lock.
-struct ShardState {
+struct alignas(64) ShardState {
   std::atomic<std::uint32_t> lock_word;
   std::uint32_t calls;
   UndoLog::State log;

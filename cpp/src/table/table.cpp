@@ -176,9 +176,9 @@ void Table::recount(LockWait& wait) {
 void Table::sweep_in_turn(Micros real_now) {
   const std::uint64_t occupied = state_.totals.occupied.load(std::memory_order_relaxed);
   if (occupied == 0) return;
-  const unsigned from = state_.turn.load(std::memory_order_relaxed) % kMaxShards;
+  const unsigned from = turn_.load(std::memory_order_relaxed);
   const unsigned next = (from + unsigned(std::countr_zero(std::rotr(occupied, int(from))))) % kMaxShards;
-  state_.turn.store((next + 1) % kMaxShards, std::memory_order_relaxed);
+  turn_.store((next + 1) % kMaxShards, std::memory_order_relaxed);
   if (next >= shards_.size()) return;
   Shard& shard = *shards_[next];
   const std::unique_lock lock(shard.mutex, std::try_to_lock);

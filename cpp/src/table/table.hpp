@@ -24,8 +24,8 @@ inline constexpr std::size_t kMaxShards = 64;
 struct TableState {
   Totals totals;
   KeyedHash hash;
-  std::atomic<Micros> newest_creation;
-  std::atomic<std::uint32_t> turn;  ///< of the shard to be swept next
+  // In a cache line of its own: what is above is read by every call, and hardly ever written.
+  alignas(64) std::atomic<Micros> newest_creation;
   std::atomic<std::uint64_t> crowded_calls;
 };
 
@@ -96,6 +96,7 @@ class Table {
 
   TableState& state_;
   std::vector<std::unique_ptr<Shard>> shards_;
+  std::atomic<unsigned> turn_{0};  // of the shard to be swept next; each process sweeps them all
 };
 
 }  // namespace overlimit::table
