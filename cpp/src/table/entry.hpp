@@ -8,7 +8,6 @@
 
 #include "overlimit/limit.hpp"
 #include "overlimit/pair.hpp"
-#include "overlimit/policy_identity.hpp"
 #include "table/arena.hpp"
 #include "table/keyed_hash.hpp"
 #include "table/undo_log.hpp"
@@ -53,10 +52,6 @@ struct Entry {
     Record* const found =
         std::find_if(begin() + from, end(), [&](const Record& record) { return record.tag == tag; });
     return found == end() ? nullptr : found;
-  }
-  /// Whether erasing it changes no answer.
-  [[nodiscard]] bool is_expired(Micros real_now) const {
-    return sweep_at <= real_now || PolicyIdentity::has_ended(policy);
   }
   /// When the last of its records expires.
   Micros last_expiry() {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
+#include <vector>
 
 #include "table/arena.hpp"
 #include "table/entry.hpp"
@@ -45,6 +46,14 @@ class Index {
       if (entry->key == key) return entry;
     }
     return nullptr;
+  }
+
+  /// What is read to find a key: the head of its chain, and the entries of the chain.
+  [[nodiscard]] std::vector<const void*> path_to(const KeyHash& key) const {
+    std::vector<const void*> path{&heads_[bucket_of(key)]};
+    Chain chain = chain_of(bucket_of(key));
+    while (Entry* const entry = next_of(chain)) path.push_back(entry);
+    return path;
   }
 
   /// Adds an entry whose key the index doesn't hold.

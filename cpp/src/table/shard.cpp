@@ -2,6 +2,8 @@
 
 #include <new>
 
+#include "overlimit/policy_identity.hpp"
+
 namespace overlimit::table {
 
 bool Totals::try_add() {
@@ -192,11 +194,16 @@ void Shard::erase_policy(std::uint64_t policy) {
   }
 }
 
+// Shared memory has only policies with a name, which never end.
+bool Shard::is_expired(const Entry& entry, Micros real_now) const {
+  return entry.sweep_at <= real_now || (!log_.is_kept() && PolicyIdentity::has_ended(entry.policy));
+}
+
 void Shard::sweep(Micros real_now, std::size_t buckets) {
   for (; buckets > 0; --buckets) {
     if (state_.cursor == 0 || state_.cursor > index_.buckets()) state_.cursor = index_.buckets();
     index_.visit(--state_.cursor, [&](Entry* entry) {
-      if (entry->is_expired(real_now)) erase(entry);
+      if (is_expired(*entry, real_now)) erase(entry);
     });
   }
 }

@@ -81,6 +81,9 @@ class Shard {
     return entry;
   }
 
+  /// What `find` reads to find it.
+  [[nodiscard]] std::vector<const void*> path_to(const KeyHash& key) const { return index_.path_to(key); }
+
   /// Asks the processor to load what `find` reads for a key: first where it is looked up, then its entry.
   void prefetch_bucket(const KeyHash& key) const { index_.prefetch_bucket(key); }
   void prefetch_entry(const KeyHash& key) const { index_.prefetch_entry(key); }
@@ -155,6 +158,8 @@ class Shard {
 
   Entry* make_entry(const KeyHash& key, std::uint64_t policy, std::span<const Tag> tags, std::size_t extra,
                     Arena::Purpose purpose);
+  /// Whether erasing it changes no answer.
+  [[nodiscard]] bool is_expired(const Entry& entry, Micros real_now) const;
   bool begin_counting();
   void end_counting();
   void add_to_index(Entry& entry);

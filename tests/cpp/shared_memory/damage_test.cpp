@@ -1,0 +1,191 @@
+// Bytes of a shared file are changed at random: calls fail or answer, and never crash; and keys of which nothing
+// was changed are never granted more than is left.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "../calls.hpp"
+#include "../limits.hpp"
+#include "overlimit/errors.hpp"
+#include "own_file.hpp"
+#include "shared_memory/attachments.hpp"
+
+namespace overlimit {
+namespace {
+
+using shared_memory::Attachment;
+using shared_memory::Attachments;
+using shared_memory::FileHead;
+using table::Entry;
+using testing::fixed_window;
+using testing::hit;
+using testing::kHour;
+using testing::kMinute;
+using testing::OwnFile;
+using testing::sliding_log;
+
+constexpr Micros kNow = 100 * kHour;
+constexpr int kKeys = 150;
+constexpr int kLimit = 8;
+
+std::string name_of(int number) { return "id:" + std::to_string(number); }
+
+struct Range {
+  std::size_t begin;
+  std::size_t end;
+};
+
+class Damage : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (int i = 0; i < kKeys; ++i) {
+      for (int hits = 0; hits < used_by(i); ++hits) hit(store, policy, {name_of(i)}, kNow);
+    }
+    for (int i = 0; i < 40; ++i) hit(store, policy, {"old:" + std::to_string(i)}, kNow - 2 * kHour);
+    for (int i = 0; i < kKeys; ++i) matters.push_back(ranges_of(name_of(i)));
+    const Attachment& attachment = attached();
+    const std::byte* const base = attachment.mapping().base();
+    bytes.assign(base, base + attachment.mapping().bytes());
+  }
+  static int used_by(int key) { return key % (kLimit + 1); }
+
+  Attachment& attached() {
+    Attachment& attachment = *Attachments::open(file.path(), 0600);
+    Attachments::release(attachment);  // the store uses it, too
+    return attachment;
+  }
+
+  /// All bytes that say what a key has left: what all keys need, its chain, its entry and its cells.
+  std::vector<Range> ranges_of(const std::string& identifier) {
+    Attachment& attachment = attached();
+    const std::byte* const base = attachment.mapping().base();
+    table::Table& table = attachment.table();
+    const auto key = table.state().hash(policy.digest(), identifier);
+    table::Shard& shard = *table.shards()[0];
+    std::vector<Range> ranges{{0, sizeof(FileHead)}};
+    const auto add = [&](const void* begin, std::size_t size) {
+      const auto at = std::size_t(static_cast<const std::byte*>(begin) - base);
+      ranges.push_back({at / 8 * 8, (at + size + 7) / 8 * 8});
+    };
+    add(&shard.state(), sizeof(table::ShardState));
+    for (const void* part : shard.path_to(key)) add(part, sizeof(Entry));
+    Entry* const entry = shard.find(key);
+    if (entry == nullptr) return ranges;
+    add(entry, entry->size() + table::kSealSize);
+    for (const table::Record& record : *entry) {
+      if (record.capacity == 0) continue;
+      const std::size_t size = record.capacity * sizeof(Cell);
+      add(shard.arena().at<const std::byte>(record.ring, size), size);
+    }
+    return ranges;
+  }
+
+  static bool is_touched(const std::vector<Range>& ranges, const std::vector<std::size_t>& places) {
+    return std::ranges::any_of(places, [&](std::size_t place) {
+      return std::ranges::any_of(ranges,
+                                 [&](const Range& range) { return range.begin <= place && place < range.end; });
+    });
+  }
+
+  /// Asks for everything in a copy with these bytes changed. Returns how many calls failed.
+  int try_all(const std::vector<std::size_t>& places, std::mt19937& random) {
+    std::vector<std::byte> changed = bytes;
+    for (const std::size_t place : places) changed[place] ^= std::byte(1 + random() % 255);
+    const OwnFile copy;
+    std::ofstream(copy.path(), std::ios::binary)
+        .write(reinterpret_cast<const char*>(changed.data()), static_cast<std::streamsize>(changed.size()));
+    std::filesystem::permissions(copy.path(), std::filesystem::perms(0600));
+    auto options = copy.options();
+    options.timeout = 10'000;
+    SharedMemoryStore damaged(options);
+    int failures = 0;
+    std::vector<int> order(kKeys);
+    for (int i = 0; i < kKeys; ++i) order[std::size_t(i)] = i;
+    std::ranges::shuffle(order, random);
+    for (const int i : order) {
+      int admitted = 0;
+      try {
+        for (int hits = 0; hits < kLimit + 2; ++hits) {
+          if (hit(damaged, policy, {name_of(i)}, kNow).allowed()) ++admitted;
+        }
+        hit(damaged, policy, {"new:" + std::to_string(i)}, kNow);
+      } catch (const StoreTimeout&) {
+        return failures + 1;  // a lock that nobody will release
+      } catch (const StoreError&) {
+        ++failures;
+      }
+      if (!is_touched(matters[std::size_t(i)], places)) {
+        EXPECT_LE(admitted, kLimit - used_by(i)) << name_of(i);
+      }
+    }
+    return failures;
+  }
+
+  const CompiledPolicy policy{"p", {fixed_window(kLimit, kHour), sliding_log(100, kMinute)}};
+  OwnFile file;
+  SharedMemoryStore store{file.options(1000, SharedMemoryStore::kMinBytes)};
+  std::vector<std::byte> bytes;
+  std::vector<std::vector<Range>> matters;
+};
+
+TEST_F(Damage, AnywhereNeverCrashesAndNeverGrantsMore) {
+  int failures = 0;
+  for (unsigned seed = 0; seed < 400; ++seed) {
+    std::mt19937 random(seed);
+    std::vector<std::size_t> places;
+    for (std::size_t i = 0; i < 1 + random() % 200; ++i) places.push_back(random() % bytes.size());
+    failures += try_all(places, random) > 0 ? 1 : 0;
+    if (HasFailure()) FAIL() << "seed " << seed;
+  }
+  EXPECT_GT(failures, 40);
+}
+
+// Where there is something to break.
+TEST_F(Damage, OfWhatIsInUseNeverCrashesAndNeverGrantsMore) {
+  std::vector<std::size_t> used;
+  for (std::size_t place = sizeof(FileHead); place < bytes.size(); ++place) {
+    if (bytes[place] != std::byte{0}) used.push_back(place);
+  }
+  ASSERT_GT(used.size(), 5'000U);
+  int failures = 0;
+  for (unsigned seed = 0; seed < 800; ++seed) {
+    std::mt19937 random(seed);
+    std::vector<std::size_t> places;
+    for (std::size_t i = 0; i < 1 + random() % 5; ++i) places.push_back(used[random() % used.size()]);
+    failures += try_all(places, random) > 0 ? 1 : 0;
+    if (HasFailure()) FAIL() << "seed " << seed;
+  }
+  EXPECT_GT(failures, 80);
+}
+
+TEST_F(Damage, OfTheHeaderIsNoticedAtOnce) {
+  for (std::size_t place = 0; place < sizeof(shared_memory::Header); ++place) {
+    std::mt19937 random(unsigned(place) + 1);
+    const bool is_boot_id = place >= offsetof(shared_memory::Header, boot_id) &&
+                            place < offsetof(shared_memory::Header, check);
+    if (is_boot_id) continue;
+    EXPECT_GT(try_all({place}, random), 0) << place;
+  }
+}
+
+TEST_F(Damage, OfEmptyAndZeroedFilesIsNoticedAtOnce) {
+  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, sizeof(FileHead), std::size_t{1} << 18}) {
+    const OwnFile empty;
+    std::ofstream(empty.path(), std::ios::binary) << std::string(size, '\0');
+    std::filesystem::permissions(empty.path(), std::filesystem::perms(0600));
+    SharedMemoryStore opened(empty.options());
+    EXPECT_THROW(hit(opened, policy, {"a"}, kNow), StoreConfigError) << size;
+    opened.unlink();
+    SharedMemoryStore anew(empty.options());
+    EXPECT_TRUE(hit(anew, policy, {"a"}, kNow).allowed()) << "once the file is removed";
+  }
+}
+
+}  // namespace
+}  // namespace overlimit
