@@ -38,6 +38,12 @@ class Descriptor {
   int fd_;
 };
 
+/// Of a file that nobody else has seen yet, no shard is ever locked.
+class Nobody final : public table::Holders {
+ public:
+  [[nodiscard]] bool has_ended(std::uint32_t) const override { return true; }
+};
+
 std::string text_of(int error) { return std::generic_category().message(error); }
 
 std::array<char, 40> this_boot() {
@@ -175,13 +181,14 @@ std::unique_ptr<Mapping> SharedFile::create(const Sizes& sizes, int stale) const
     if (::fstat(fd.get(), &status) != 0) refuse("look at", errno);
     auto mapping = std::make_unique<Mapping>(fd.get(), id_of(status), layout.bytes());
     const int own = fd.take();
+    const Nobody nobody;
     FileHead& head = *new (mapping->base()) FileHead{};
     head.table.totals.max_keys = sizes.max_keys;
     head.header = {kMagic,          kVersion,       std::uint32_t(layout.shards()),
                    layout_hash(),   layout.bytes(), sizes.max_keys,
                    sizes.max_bytes, this_boot(),    0};
     head.header.check = check_of(head.header);
-    for (unsigned i = 0; i < layout.shards(); ++i) table::Shard(layout.place(mapping->base(), i)).format();
+    for (unsigned i = 0; i < layout.shards(); ++i) table::Shard(layout.place(mapping->base(), i), nobody).format();
     if (!publish(temporary, stale)) mapping.reset();
     ::unlink(temporary.c_str());
     if (mapping) ::flock(own, LOCK_UN);

@@ -1,5 +1,5 @@
-// Bytes of a shared file are changed at random: calls fail or answer, and never crash; and keys of which nothing
-// was changed are never granted more than is left.
+// Bytes of a shared file are changed at random: calls fail or answer, and never crash; and keys of which
+// nothing was changed are never granted more than is left.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -88,8 +88,8 @@ class Damage : public ::testing::Test {
 
   static bool is_touched(const std::vector<Range>& ranges, const std::vector<std::size_t>& places) {
     return std::ranges::any_of(places, [&](std::size_t place) {
-      return std::ranges::any_of(ranges,
-                                 [&](const Range& range) { return range.begin <= place && place < range.end; });
+      return std::ranges::any_of(
+          ranges, [&](const Range& range) { return range.begin <= place && place < range.end; });
     });
   }
 
@@ -167,8 +167,8 @@ TEST_F(Damage, OfWhatIsInUseNeverCrashesAndNeverGrantsMore) {
 TEST_F(Damage, OfTheHeaderIsNoticedAtOnce) {
   for (std::size_t place = 0; place < sizeof(shared_memory::Header); ++place) {
     std::mt19937 random(unsigned(place) + 1);
-    const bool is_boot_id = place >= offsetof(shared_memory::Header, boot_id) &&
-                            place < offsetof(shared_memory::Header, check);
+    const bool is_boot_id =
+        place >= offsetof(shared_memory::Header, boot_id) && place < offsetof(shared_memory::Header, check);
     if (is_boot_id) continue;
     EXPECT_GT(try_all({place}, random), 0) << place;
   }

@@ -1,0 +1,226 @@
+// Real processes on one file: those that start at once, fork, are stopped, and are killed while they hold a
+// lock.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "../calls.hpp"
+#include "../limits.hpp"
+#include "overlimit/errors.hpp"
+#include "own_file.hpp"
+#include "shared_memory/attachments.hpp"
+
+namespace overlimit {
+namespace {
+
+using shared_memory::Attachment;
+using shared_memory::Attachments;
+using std::chrono::milliseconds;
+using testing::ask;
+using testing::charges_of;
+using testing::fixed_window;
+using testing::hit;
+using testing::kHour;
+using testing::OwnFile;
+using testing::peek;
+
+constexpr Micros kNow = 100 * kHour;
+constexpr milliseconds kNoticed{50};  // how soon the death of a holder is noticed
+
+/// A process that runs a function and ends with what it returns.
+class Child {
+ public:
+  explicit Child(const std::function<int()>& run) : pid_(::fork()) {
+    if (pid_ == 0) ::_exit(run());
+  }
+  ~Child() {
+    if (pid_ > 0) kill(SIGKILL);
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+
+  void signal(int number) const { ::kill(pid_, number); }
+  void wait_until_stopped() const {
+    int status = 0;
+    ASSERT_EQ(::waitpid(pid_, &status, WUNTRACED), pid_);
+    ASSERT_TRUE(WIFSTOPPED(status));
+  }
+  void kill(int number) {
+    signal(number);
+    wait();
+  }
+  int wait() {
+    int status = 0;
+    ::waitpid(std::exchange(pid_, -1), &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+
+ private:
+  pid_t pid_;
+};
+
+class SharedProcesses : public ::testing::Test {
+ protected:
+  std::int64_t used(std::string_view identifier) {
+    return 1'000'000 - peek(store, policy, {identifier}, kNow, 0).decision.remaining;
+  }
+  /// In a child: takes the lock of every shard, and stops or does whatever else.
+  int hold_all_locks(const std::function<void()>& then) {
+    Attachment& attachment =
+        Attachments::open_or_create(file.path(), 0600, {1000, SharedMemoryStore::kMinBytes});
+    table::LockWait wait(1'000'000, {});
+    for (const auto& shard : attachment.table().shards()) shard->mutex.lock(wait);
+    then();
+    return 0;
+  }
+
+  const CompiledPolicy policy{"p", {fixed_window(1'000'000, kHour)}};
+  OwnFile file;
+  SharedMemoryStore store{file.options(1000, SharedMemoryStore::kMinBytes)};
+};
+
+TEST_F(SharedProcesses, ThatStartAtOnceUseOneFile) {
+  std::vector<std::unique_ptr<Child>> children;
+  for (int i = 0; i < 12; ++i) {
+    children.push_back(std::make_unique<Child>([&] {
+      for (int hits = 0; hits < 500; ++hits) hit(store, policy, {"a"}, kNow);
+      return 0;
+    }));
+  }
+  for (const auto& child : children) EXPECT_EQ(child->wait(), 0);
+  EXPECT_EQ(used("a"), 12 * 500);
+  for (const auto& each : std::filesystem::directory_iterator("/dev/shm")) {
+    const std::string name = each.path().string();
+    EXPECT_FALSE(name.starts_with(file.path() + ".")) << name << " was left behind";
+  }
+}
+
+TEST_F(SharedProcesses, ForkWithAFileThatIsOpen) {
+  hit(store, policy, {"a"}, kNow);
+  Child child([&] {
+    hit(store, policy, {"a"}, kNow);
+    return store.processes().alive == 2 ? 0 : 1;
+  });
+  EXPECT_EQ(child.wait(), 0);
+  EXPECT_EQ(used("a"), 2);
+  EXPECT_EQ(store.processes().alive, 1U);
+  EXPECT_EQ(store.processes().attached, 2U) << "it has ended without a word";
+}
+
+TEST_F(SharedProcesses, ForkWhileOtherThreadsDecide) {
+  std::atomic<bool> is_over = false;
+  std::atomic<int> hits = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([&] {
+      while (!is_over) {
+        hit(store, policy, {"a"}, kNow);
+        ++hits;
+      }
+    });
+  }
+  for (int i = 0; i < 40; ++i) {
+    Child child([&] {
+      hit(store, policy, {"a"}, kNow);
+      return 0;
+    });
+    EXPECT_EQ(child.wait(), 0);
+  }
+  is_over = true;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(used("a"), hits + 40);
+}
+
+TEST_F(SharedProcesses, LeaveNothingLockedWhenTheyAreKilled) {
+  hit(store, policy, {"a"}, kNow);
+  for (int i = 0; i < 5; ++i) {
+    Child child([&] { return hold_all_locks([] { ::raise(SIGSTOP); }); });
+    child.wait_until_stopped();
+    child.kill(SIGKILL);
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_TRUE(hit(store, policy, {"a"}, kNow).allowed());
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, 10 * kNoticed);
+  }
+  EXPECT_EQ(used("a"), 6);
+}
+
+TEST_F(SharedProcesses, WaitForOneThatIsStoppedAndNoLongerThanTheTimeout) {
+  hit(store, policy, {"a"}, kNow);
+  Child child([&] { return hold_all_locks([] { ::raise(SIGSTOP); }); });
+  child.wait_until_stopped();
+  const auto begin = std::chrono::steady_clock::now();
+  try {
+    hit(store, policy, {"a"}, kNow);
+    FAIL() << "nobody has released the lock";
+  } catch (const StoreTimeout& error) {
+    EXPECT_FALSE(error.maybe_charged());
+  }
+  const auto waited = std::chrono::steady_clock::now() - begin;
+  EXPECT_GE(waited, milliseconds(100));
+  EXPECT_LT(waited, milliseconds(1000));
+  const auto charges = charges_of(policy, {"a"}, 1);
+  Call call{charges, Mode::consume, kNow, true};
+  call.timeout = 1'000;
+  EXPECT_THROW(ask(store, call), StoreTimeout) << "that of the call goes first";
+  child.kill(SIGKILL);
+  EXPECT_EQ(used("a"), 1);
+}
+
+TEST_F(SharedProcesses, GoOnOnceWhatWasStoppedGoesOn) {
+  hit(store, policy, {"a"}, kNow);
+  Child child([&] {
+    return hold_all_locks([&] {
+      ::raise(SIGSTOP);
+      Attachment& attachment = *Attachments::open(file.path(), 0600);
+      for (const auto& shard : attachment.table().shards()) shard->mutex.unlock();
+    });
+  });
+  child.wait_until_stopped();
+  EXPECT_THROW(hit(store, policy, {"a"}, kNow), StoreTimeout);
+  child.signal(SIGCONT);
+  EXPECT_EQ(child.wait(), 0);
+  EXPECT_TRUE(hit(store, policy, {"a"}, kNow).allowed());
+  EXPECT_EQ(used("a"), 2);
+}
+
+TEST_F(SharedProcesses, EndAWaitThatIsInterrupted) {
+  hit(store, policy, {"a"}, kNow);
+  Child child([&] { return hold_all_locks([] { ::raise(SIGSTOP); }); });
+  child.wait_until_stopped();
+  const auto charges = charges_of(policy, {"a"}, 1);
+  testing::Columns columns(1);
+  Micros time = 0;
+  ChargeBits crowded = 0;
+  const Call call{charges, Mode::consume, kNow, true};
+  const Interrupted at_once = [] { return true; };
+  const auto decide = [&](const Interrupted& interrupted) {
+    store.decide({&call, 1}, columns.rows(), {&time, 1}, {&crowded, 1}, interrupted);
+  };
+  EXPECT_THROW(decide(at_once), WaitInterrupted);
+  EXPECT_THROW(decide(DontWait{}), WouldWait);
+  child.kill(SIGKILL);
+  EXPECT_EQ(used("a"), 1);
+}
+
+// A slot of the dead is used again, under another generation.
+TEST_F(SharedProcesses, MayBeManyOneAfterTheOther) {
+  hit(store, policy, {"a"}, kNow);
+  for (std::size_t i = 0; i < shared_memory::kMostProcesses + 20; ++i) {
+    Child child([&] { return hold_all_locks([] { ::raise(SIGKILL); }); });
+    ASSERT_EQ(child.wait(), -SIGKILL);
+  }
+  EXPECT_TRUE(hit(store, policy, {"a"}, kNow).allowed());
+  EXPECT_LE(store.processes().attached, shared_memory::kMostProcesses);
+  EXPECT_EQ(store.processes().alive, 1U);
+}
+
+}  // namespace
+}  // namespace overlimit
