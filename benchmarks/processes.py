@@ -72,7 +72,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=0.4, help="of each measurement (default 0.4)")
     seconds = parser.parse_args().seconds
-    print(f"{'thousand hits per second':26}" + "".join(f"{name:>16}" for name in STORES) + f"{'p99.9 of 50':>14}")
+    print(
+        f"{'thousand hits per second':26}"
+        + "".join(f"{name:>16}" for name in STORES)
+        + f"{'p99.9 of 50':>14}"
+    )
     with redis_server() as socket:
         for keys in KEYS:
             for processes in PROCESSES:

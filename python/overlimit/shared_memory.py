@@ -86,7 +86,9 @@ class SharedMemoryStore(_core.SharedMemoryStore, Initialised):
 
     def __repr__(self) -> str:
         name, options = self._arguments
-        written = [f"mode={value:#o}" if key == "mode" else f"{key}={value!r}" for key, value in options.items()]
+        written = [
+            f"mode={value:#o}" if key == "mode" else f"{key}={value!r}" for key, value in options.items()
+        ]
         return f"SharedMemoryStore({', '.join([repr(name), *written])})"
 
     def __copy__(self) -> SharedMemoryStore:
@@ -121,7 +123,9 @@ def _rebuilt(name: str, options: dict[str, Any]) -> SharedMemoryStore:
 def _name_of(given: object) -> str:
     name = os.fspath(given) if isinstance(given, os.PathLike) else given
     if not isinstance(name, str):
-        raise TypeError(f"name_or_path must be a str such as 'myapp', or an absolute path, not {shown(given)}")
+        raise TypeError(
+            f"name_or_path must be a str such as 'myapp', or an absolute path, not {shown(given)}"
+        )
     if name.startswith("shm://"):
         raise ValueError(f"name_or_path is a name such as 'myapp': a URL is for store=, as in store={name!r}")
     if isinstance(given, os.PathLike) and not os.path.isabs(name):

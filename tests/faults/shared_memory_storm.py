@@ -1,0 +1,155 @@
+"""Processes that hit limits in shared memory, while others kill, stop and replace them at random.
+
+Each tells of every admission once it has its answer. What the store has counted in the end is printed as JSON,
+beside what was told: a call whose process was killed may be counted without having been told of, and nothing else.
+
+    python shared_memory_storm.py '{"name": "storm", "seconds": 5, "seed": 1}'
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import sys
+import time
+import traceback
+from collections import Counter
+from typing import Any
+
+from overlimit import FixedWindow, Limiter, Penalty, SharedMemoryStore, SlidingLog, StoreTimeout, hit_all
+
+AMPLE = 1_000_000_000
+WORKERS = 8
+KEYS = ("a", "b", "c", "d")
+REPORT_BYTES = 4
+
+
+class Storm:
+    """The limits, the workers and what they have told."""
+
+    def __init__(self, *, name: str, seconds: float, seed: int, tight: int = 500) -> None:
+        self.seconds, self.tight = seconds, tight
+        self.random = random.Random(seed)
+        self.store = SharedMemoryStore(name, max_keys=4096, max_bytes=8 << 20, timeout=0.05)
+        self.ample = Limiter(FixedWindow(AMPLE, per=86_400), name="ample", store=self.store)
+        self.few = Limiter(FixedWindow(tight, per=86_400), name="tight", store=self.store)
+        self.logged = Limiter(SlidingLog(100, per=0.5), name="logged", store=self.store, penalty=Penalty(0.1))
+        self.told: Counter[str] = Counter()
+        self.reading, self.writing = os.pipe()
+        self.workers: set[int] = set()
+        self.stopped: dict[int, float] = {}
+        self.killed = 0
+
+    def run(self) -> dict[str, Any]:
+        """Return what was told and what was counted."""
+        os.set_blocking(self.reading, False)
+        ends = time.monotonic() + self.seconds
+        while time.monotonic() < ends:
+            while len(self.workers) < WORKERS:
+                self.start()
+            self.disturb()
+            self.listen()
+            time.sleep(self.random.uniform(0.0, 0.01))
+        for pid in list(self.workers):
+            self.end(pid, signal.SIGKILL)
+        self.listen()
+        return self.counts()
+
+    def start(self) -> None:
+        seed = self.random.random()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                self.work(random.Random(seed))
+            finally:
+                traceback.print_exc()
+                os._exit(1)
+        self.workers.add(pid)
+
+    def disturb(self) -> None:
+        """Kill one, stop one, or let one go on that was stopped for long enough."""
+        now = time.monotonic()
+        for pid, until in list(self.stopped.items()):
+            if now >= until:
+                del self.stopped[pid]
+                os.kill(pid, signal.SIGCONT)
+        pid = self.random.choice(sorted(self.workers))
+        choice = self.random.random()
+        if choice < 0.5:
+            self.end(pid, signal.SIGKILL)
+        elif choice < 0.7 and pid not in self.stopped:
+            os.kill(pid, signal.SIGSTOP)
+            self.stopped[pid] = now + self.random.uniform(0.0, 0.15)
+
+    def end(self, pid: int, number: int) -> None:
+        os.kill(pid, number)
+        _, status = os.waitpid(pid, 0)
+        if os.WIFEXITED(status):
+            raise RuntimeError("a worker ended by itself: see what it wrote")
+        self.workers.remove(pid)
+        self.stopped.pop(pid, None)
+        self.killed += 1
+
+    def listen(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while reports := os.read(self.reading, 1 << 16):
+                for at in range(0, len(reports), REPORT_BYTES):
+                    self.told[reports[at : at + REPORT_BYTES].decode().strip()] += 1
+
+    def tell(self, what: str) -> None:
+        os.write(self.writing, what.ljust(REPORT_BYTES).encode())
+
+    def work(self, choose: random.Random) -> None:
+        """Hit this and that for ever."""
+        while True:
+            # A stopped process holds others up; a call that times out has charged nothing.
+            with contextlib.suppress(StoreTimeout):
+                self.step(choose)
+
+    def step(self, choose: random.Random) -> None:
+        key, other = choose.sample(KEYS, 2)
+        match choose.randrange(8):
+            case 0:
+                if hit_all([(self.ample, key), (self.ample, other)]):
+                    self.tell(f"2{min(key, other)}{max(key, other)}")
+            case 1:
+                if self.few.hit(key):
+                    self.tell(f"t{key}")
+            case 2:
+                self.logged.hit(f"{key}{choose.randrange(50)}")
+            case 3:
+                self.ample.peek(key)
+            case 4:
+                self.logged.refund(self.logged.hit(key))
+            case 5:
+                self.logged.reset(key)
+            case _:
+                if self.ample.hit(key):
+                    self.tell(f"1{key}")
+
+    def counts(self) -> dict[str, Any]:
+        began = time.monotonic()
+        counted = {key: AMPLE - self.ample.peek(key, cost=0).remaining for key in KEYS}
+        tight = {key: self.tight - self.few.peek(key, cost=0).remaining for key in KEYS}
+        slowest = time.monotonic() - began
+        told = {
+            key: sum(number for what, number in self.told.items() if what[0] in "12" and key in what[1:])
+            for key in KEYS
+        }
+        return {
+            "told": told,
+            "counted": counted,
+            "told_of_tight": {key: self.told[f"t{key}"] for key in KEYS},
+            "counted_of_tight": tight,
+            "killed": self.killed,
+            "seconds_at_the_end": slowest,
+            "damaged": self.store.stats()["damaged"],
+            "alive": self.store.stats()["processes"]["alive"],
+        }
+
+
+if __name__ == "__main__":
+    print(json.dumps(Storm(**json.loads(sys.argv[1])).run()))

@@ -1,0 +1,61 @@
+"""Limits in shared memory hold while processes are killed and stopped at random."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from overlimit import SharedMemoryStore
+
+pytestmark = pytest.mark.longer_in_prove
+
+SECONDS = 6 * int(os.environ.get("PROVE", "1"))
+TIGHT = 500
+
+
+@pytest.fixture
+def name():
+    name = f"storm-{secrets.token_hex(6)}"
+    yield name
+    SharedMemoryStore(name).unlink()
+
+
+def storm(name: str, seed: int) -> dict[str, Any]:
+    program = str(Path(__file__).with_name("shared_memory_storm.py"))
+    options = {"name": name, "seconds": SECONDS, "seed": seed, "tight": TIGHT}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", program, json.dumps(options)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60 + 3 * SECONDS,
+    )
+    assert done.returncode == 0, done.stderr
+    counts: dict[str, Any] = json.loads(done.stdout)
+    return counts
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_storm_loses_nothing_that_was_answered_and_counts_no_more_than_was_asked(name, seed):
+    counts = storm(name, seed)
+    assert counts["killed"] > 20 * SECONDS
+    assert counts["damaged"] == 0
+    assert counts["alive"] == 1
+    assert counts["seconds_at_the_end"] < 8 * 0.5
+    counted_alone = 0
+    for key, told in counts["told"].items():
+        assert told > 100 * SECONDS
+        assert told <= counts["counted"][key], "an admission was forgotten"
+        counted_alone += counts["counted"][key] - told
+    for key, told in counts["told_of_tight"].items():
+        assert told <= counts["counted_of_tight"][key] <= TIGHT
+        counted_alone += counts["counted_of_tight"][key] - told
+    # A process has one call under way when it is killed, and that is for two keys at most.
+    assert counted_alone <= 2 * counts["killed"]
