@@ -33,8 +33,8 @@ help: ## Show this list
 demo: $(DONE)/package ## Watch a real Flask app refuse real requests
 	$(BIN)/python examples/demo.py
 
-serve: $(DONE)/package ## Leave the example app and its page up (PORT=8000)
-	$(BIN)/python examples/demo.py --serve --port $(PORT)
+serve: $(DONE)/package ## Leave the example app and its page up (PORT=8000; WORKERS=4 for gunicorn)
+	$(BIN)/python examples/demo.py --serve --port $(PORT) $(if $(findstring command,$(origin WORKERS)),--workers $(WORKERS))
 
 test: $(DONE)/environment ## Everything that is quick: lint, C++ under sanitizers, Python on real redis-servers
 	MAKE="$(MAKE)" scripts/run-steps --jobs $(JOBS) $(BUILDS)

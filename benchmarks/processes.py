@@ -1,7 +1,7 @@
 """Hits from many processes on memory, shared memory and Redis: python benchmarks/processes.py [--seconds S].
 
-The stores take turns; the median of the rounds counts. Memory is each process's own, so it counts another thing:
-it is here to show what sharing costs. Redis is reached over a unix socket.
+The stores take turns; the median of the rounds counts. Memory is each process's own, so it counts another
+thing: it is here to show what sharing costs. Redis is reached over a unix socket.
 """
 
 from __future__ import annotations

@@ -235,6 +235,18 @@ def serve(port: int) -> None:
     server.serve_forever()  # returns at Ctrl-C
 
 
+def serve_by_workers(port: int, workers: int) -> None:
+    """Serve the example app by gunicorn, whose workers share their counts in memory, until interrupted."""
+    here = str(Path(__file__).parent)
+    os.environ.setdefault("OVERLIMIT_STORE", "shm://overlimit-example")
+    url = f"http://127.0.0.1:{port}/"
+    print(f"{workers} workers share {os.environ['OVERLIMIT_STORE']}: open {url}   (Ctrl-C stops)", flush=True)
+    options = f"--workers {workers} --threads 4 --keep-alive 30 --bind 127.0.0.1:{port}"
+    os.execv(
+        sys.executable, [sys.executable, "-m", "gunicorn", "--chdir", here, *options.split(), "flask_app:app"]
+    )
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -244,9 +256,17 @@ def main() -> int:
     )
     parser.add_argument("--serve", action="store_true", help="only serve the example app, until Ctrl-C")
     parser.add_argument("--port", type=int, default=8000, help="the port of --serve; 0 takes a free one")
+    parser.add_argument(
+        "--workers", type=int, default=1, help="processes of --serve, which share their counts"
+    )
     options = parser.parse_args()
     try:
-        serve(options.port) if options.serve else run_demo(options.store)
+        if options.serve and options.workers > 1:
+            serve_by_workers(options.port, options.workers)
+        elif options.serve:
+            serve(options.port)
+        else:
+            run_demo(options.store)
     except ClaimFailed as failure:
         print(f"\nclaim failed: {failure}", file=sys.stderr)
         return 1

@@ -71,14 +71,14 @@ class SharedMemoryStore(Store):
     def stats(self) -> SharedMemoryStoreStats:
         """Return what this store has counted, as a new dict.
 
-        ``crowded`` is that of a ``MemoryStore``, over all processes. ``processes`` says how many have the file
-        open (``attached``, those that died with it included) and how many of them are ``alive``; ``damaged``
-        how many parts grant nothing any more because their memory was found damaged; ``unlinked`` whether the
-        file was removed while this process uses it.
+        ``crowded`` is that of a ``MemoryStore``, over all processes. ``processes`` says how many have the
+        file open (``attached``, those that died with it included) and how many of them are ``alive``;
+        ``damaged`` how many parts grant nothing any more because their memory was found damaged; ``unlinked``
+        whether the file was removed while this process uses it.
         """
 
     def unlink(self) -> None:
-        """Remove the file: who opens it from now on begins anew, and who has it open goes on with the old one.
+        """Remove the file: who opens it from now on begins anew, and who has it open goes on with it.
 
         Nothing happens if there is none. Raises StoreConfigError for a file of another user.
         """

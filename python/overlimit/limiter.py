@@ -54,7 +54,8 @@ class Limiter(_core.Limiter):
         limiter has counts of its own, which end with it. A store that other processes see, such as Redis,
         needs a name.
     store
-        ``"memory://"`` (this process), ``"redis://host:port/db"``, ``"unix:///path"``, or a store object.
+        ``"memory://"`` (this process), ``"shm://myapp"`` (all processes of this host),
+        ``"redis://host:port/db"``, ``"unix:///path"``, or a store object.
     algorithm
         What strings and tuples mean: the name of an algorithm such as ``"fixed_window"``. By default sliding
         windows, or a token bucket where the text says ``burst``.
@@ -342,7 +343,7 @@ def warn_of_fork(name: str | None) -> None:
     """Warn, once per process, that a forked child counts on its own; the core calls this."""
     _warn_of_processes(
         "%s keeps its state in memory, which a forked process does not share: N workers admit N times "
-        "the limit; give it a store= that they share",
+        "the limit; give it a store= that they share, as store='shm://myapp'",
         "a limiter without a name" if name is None else f"limiter {name!r}",
     )
 
@@ -351,7 +352,8 @@ def warn_of_other_processes(app: str, by: str = "RateLimit") -> None:
     """Warn, once per process, that an app which several processes serve counts in the memory of each."""
     _warn_of_processes(
         "%s counts requests in memory, which the other processes that serve it do not share: N workers admit "
-        "N times the limit; give it a store= that they share, as store='redis://localhost:6379/0'",
+        "N times the limit; give it a store= that they share, as store='shm://myapp' for processes of one "
+        "host, or store='redis://localhost:6379/0'",
         f"{by} of {app!r}",
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import logging
 import operator
 import os
@@ -32,19 +33,19 @@ _URL_OPTIONS = ("max_keys", "max_bytes", "mode", "timeout")
 class SharedMemoryStore(_core.SharedMemoryStore, Initialised):
     """A store in memory that all processes of this host share, such as the workers of a web server.
 
-    It needs no server, answers about as fast as a ``MemoryStore``, and any process may die at any moment: what
+    It needs no server and answers about as fast as a ``MemoryStore``. Any process may die at any moment: what
     it had half done is undone, and limits still hold.
 
     Parameters
     ----------
     name_or_path
-        A name, ``[A-Za-z0-9_.-]{1,64}``, for a file of this user in ``/dev/shm``; or the absolute path of a file
-        in another tmpfs, such as one that containers share.
+        A name, ``[A-Za-z0-9_.-]{1,64}``, for a file of this user in ``/dev/shm``; or the absolute path of a
+        file in another tmpfs, such as one that containers share.
     max_keys
         The most identifiers that are counted one by one, over all policies; at least 1.
     max_bytes
-        The size of the file in bytes, all of which is memory in use; at least 262,144. Both sizes are those of
-        the process that creates the file.
+        The size of the file in bytes, all of which is memory in use; at least 262,144. Both sizes are those
+        of the process that creates the file.
     mode
         Who may use the file, such as ``0o660`` for a group: whoever can write it can change any count.
     timeout
@@ -54,8 +55,8 @@ class SharedMemoryStore(_core.SharedMemoryStore, Initialised):
 
     The first call opens the file, or creates it. ``len(store)`` is how many identifiers it counts, and
     ``bool(store)`` always True. It pickles by its arguments. Thread-safe, also in forked children. Raises
-    ValueError or TypeError that names the wrong argument; what the machine refuses is a StoreConfigError at the
-    call.
+    ValueError or TypeError that names the wrong argument; what the machine refuses is a StoreConfigError at
+    the call.
     """
 
     _set_last: ClassVar[str] = "_state_key"
@@ -100,6 +101,15 @@ class SharedMemoryStore(_core.SharedMemoryStore, Initialised):
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuilt, self._arguments
 
+    def paths_of_others(self) -> list[str]:
+        """Return the files of this name that other users have made, if this user has none."""
+        name = self._arguments[0]
+        if os.path.isabs(name) or os.path.exists(self.path):
+            return []
+        directory, own = os.path.split(self.path)
+        suffix = own.partition(f"-{name}-")[2]
+        return sorted(glob.glob(f"{directory}/overlimit-[0-9]*-{name}-{suffix}"))
+
     @classmethod
     def from_url(cls, url: str) -> SharedMemoryStore:
         """Return the store of a URL such as ``shm://myapp?max_keys=1000000`` or ``shm:///run/shared/limits``."""
@@ -110,7 +120,8 @@ class SharedMemoryStore(_core.SharedMemoryStore, Initialised):
             wanted = nearest(unknown[0], _URL_OPTIONS)
             instead = f"write {wanted}=" if wanted else f"it takes {', '.join(_URL_OPTIONS)}"
             raise ValueError(f"the store's URL has the unknown option {unknown[0]!r}: {instead}")
-        return cls(unquote(rest), **{name: _READ[name](name, text) for name, text in options.items()})
+        read: dict[str, Any] = {name: _READ[name](name, text) for name, text in options.items()}
+        return cls(unquote(rest), **read)
 
 
 _DEFAULTS = {"max_keys": _MAX_KEYS, "max_bytes": _MAX_BYTES, "mode": 0o600, "timeout": 0.1}

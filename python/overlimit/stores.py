@@ -16,7 +16,7 @@ from overlimit._options import hash_tag_of, size_of, timeout_us_of, truth_of
 from overlimit._redis_url import RedisUrl
 from overlimit._tls import TLS_DEFAULTS, refuse_tls_options, tls_options
 from overlimit.names import KEY_NAME_RULE, is_key_name
-from overlimit.shared_memory import SharedMemoryStore as SharedMemoryStore
+from overlimit.shared_memory import SharedMemoryStore
 
 __all__ = ["MemoryStore", "RedisStore", "SharedMemoryStore", "Store", "StoreLike", "as_store", "url_or_store"]
 

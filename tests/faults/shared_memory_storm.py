@@ -1,7 +1,8 @@
 """Processes that hit limits in shared memory, while others kill, stop and replace them at random.
 
-Each tells of every admission once it has its answer. What the store has counted in the end is printed as JSON,
-beside what was told: a call whose process was killed may be counted without having been told of, and nothing else.
+Each tells of every admission once it has its answer. What the store has counted in the end is printed as
+JSON, beside what was told: a call whose process was killed may be counted without having been told of, and
+nothing else.
 
     python shared_memory_storm.py '{"name": "storm", "seconds": 5, "seed": 1}'
 """

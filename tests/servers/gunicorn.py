@@ -64,6 +64,11 @@ class Gunicorn:
             except OSError:
                 return False
 
+    @property
+    def pid(self) -> int:
+        """The process that starts the workers."""
+        return self._process.pid
+
     def stop(self) -> None:
         """End it and its workers; harmless when it has ended already."""
         self._process.terminate()

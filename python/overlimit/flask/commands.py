@@ -26,7 +26,7 @@ from overlimit.http.reports import (
     status_of,
     status_table,
 )
-from overlimit.stores import MemoryStore
+from overlimit.stores import MemoryStore, SharedMemoryStore
 
 __all__ = ["limits"]
 
@@ -150,6 +150,12 @@ def _hints(rate_limit: AppRateLimit, identifier: str) -> Iterator[str]:
         yield (
             "memory:// belongs to one process: this command neither sees nor resets the counts of a "
             "running server"
+        )
+    if isinstance(rate_limit.store, SharedMemoryStore):
+        yield from (
+            f"this user has no shared memory {rate_limit.store.path} yet: run this command as the user of "
+            f"{path}"
+            for path in rate_limit.store.paths_of_others()
         )
     if rate_limit.settings.options.get("identifiers") is not None or identifier == ANONYMOUS:
         return

@@ -32,6 +32,7 @@ _USER_OF_ADDRESS = re.compile(r"[^\s'\"/]*:[^\s'\"/]*@")
 _IN_QUERY = re.compile(r"((?:password|username)=)[^&\s'\"]*", re.IGNORECASE)
 
 _OWN = frozenset({"timeout", "prefix", "hash_tag", "hash_identifiers", *TLS_DEFAULTS})
+_OF_SHARED_MEMORY = frozenset({"max_bytes", "max_keys", "mode", "timeout"})
 _TRANSLATED = frozenset(
     {
         "username",
@@ -52,24 +53,28 @@ def store_url(uri: str, options: Mapping[str, Any] | None = None) -> str:
     Parameters
     ----------
     uri
-        ``memory://`` or any URL of ``RedisStore``; ``redis+unix://`` and ``valkey+unix://`` are its
-        ``unix://``.
+        ``memory://``, ``shm://``, or any URL of ``RedisStore``; ``redis+unix://`` and ``valkey+unix://`` are
+        its ``unix://``.
     options
         ``username``, ``password``, ``db``, ``ssl``, ``service_name`` (of sentinels), ``key_prefix`` and
         whatever else ``RedisStore`` takes. ``socket_timeout`` becomes its ``timeout``, the deadline of the
         whole call (0.1 s if neither is given); ``socket_connect_timeout`` can only shorten that, since
         connecting is a part of the call.
         The query of the URL may contain the same options, and the URL takes precedence. They have no effect
-        on ``memory://``.
+        on ``memory://``, and ``shm://`` has those of ``SharedMemoryStore``.
 
     An option without effect is named in a warning. Raises ValueError for an unknown kind of store,
     for a ``connection_pool`` and for a wrong value; no message repeats a URL or a password.
     """
     place = _Place.read(uri)
     if place.scheme in _ELSEWHERE:
-        raise ValueError(f"there is no store for {place.scheme}://; use redis://, valkey:// or memory://")
+        raise ValueError(
+            f"there is no store for {place.scheme}://; use redis://, valkey://, shm:// or memory://"
+        )
     if place.scheme == "memory":
         return "memory://"
+    if place.scheme == "shm":
+        return _shared_memory_url(place, options or {})
     if place.is_torn:
         return str(place)
     given = _given(options or {})
@@ -93,7 +98,8 @@ class _Place(NamedTuple):
         if not separator:
             raise ValueError(
                 "a storage URL begins with a scheme, and this one has none: write redis://localhost:6379/0, "
-                "or memory:// for the memory of this process"
+                "shm://myapp for memory that the processes of this host share, or memory:// for that of this "
+                "process"
             )
         scheme = scheme.lower()
         if scheme.startswith("async+"):
@@ -138,6 +144,14 @@ class _Place(NamedTuple):
         return f"{self.scheme}://{self.authority}{self.path}{query}"
 
 
+def _shared_memory_url(place: _Place, options: Mapping[str, Any]) -> str:
+    given = _given(options) | query_options(place.query)
+    if others := sorted(set(given) - _OF_SHARED_MEMORY):
+        warn_caller(f"storage options that have no effect on shm://: {', '.join(others)}")
+    query = {name: _written(name, value) for name, value in given.items() if name in _OF_SHARED_MEMORY}
+    return str(place._replace(query=urlencode(query)))
+
+
 def _secured(scheme: str) -> str:
     server, plus, layout = scheme.partition("+")
     return _WITH_TLS.get(server, server) + plus + layout
@@ -180,6 +194,8 @@ def _seconds(name: str, value: Any) -> float:
 def _written(name: str, value: Any) -> str:
     if name == "ssl_cert_reqs":
         return str(_CERT_REQS.get(value, value))
+    if name == "mode" and isinstance(value, int):
+        return f"{value:o}"
     if isinstance(value, bool):
         return str(value).lower()
     return os.fspath(value) if isinstance(value, os.PathLike) else str(value)

@@ -1,0 +1,146 @@
+"""Exactly the limit through real HTTP, whatever gunicorn does to its workers (docs/guides/operations.md)."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from contextlib import closing
+from http.client import HTTPConnection, HTTPException
+
+import pytest
+
+from overlimit import SharedMemoryStore
+from servers.gunicorn import Gunicorn
+from servers.http_clients import Clients
+from servers.patience import PATIENCE, eventually
+
+LIMIT = 300
+
+APP = """
+import os
+from flask import Flask
+from overlimit.flask import RateLimit, rate_limit
+
+app = Flask("shop")
+app.config["RATELIMIT_STORAGE_URI"] = os.environ["STORE"]
+RateLimit(app)
+app.get("/health")(lambda: "ok")
+
+@app.get("/<key>")
+@rate_limit("{limit}/day", identifiers=lambda: "everybody")
+def page(key):
+    return str(os.getpid())
+"""
+IN_THE_PARENT = "app.test_client().get('/warm')"
+
+
+@pytest.fixture
+def name():
+    name = f"gunicorn-{secrets.token_hex(6)}"
+    yield name
+    SharedMemoryStore(name).unlink()
+
+
+@pytest.fixture
+def serve(tmp_path, request, name):
+    def start(more="", before=""):
+        (tmp_path / "shop.py").write_text(APP.replace("{limit}", str(LIMIT)) + before)
+        server = Gunicorn(
+            "shop:app",
+            tmp_path,
+            health="/health",
+            log=tmp_path / "log",
+            environment={"STORE": f"shm://{name}"},
+            more=more,
+        )
+        request.addfinalizer(server.stop)
+        clients = Clients(server.port)
+        request.addfinalizer(clients.close)
+        return server, clients
+
+    return start
+
+
+def statuses(clients, count):
+    return Counter(
+        answer.status for answer in clients.ask_often("/x", count, headers={"Connection": "close"})
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "before", "used"),
+    [
+        ("", "", 0),
+        ("--preload", "", 0),
+        ("--preload", IN_THE_PARENT, 1),
+        ("--worker-class sync", "", 0),
+        ("--worker-class gevent", "", 0),
+        ("--max-requests 20 --max-requests-jitter 10", "", 0),
+    ],
+    ids=["gthread", "preload", "preload-after-a-call", "sync", "gevent", "recycled"],
+)
+def test_four_workers_admit_exactly_the_limit(serve, more, before, used):
+    _, clients = serve(more, before)
+    assert statuses(clients, LIMIT + 100) == {200: LIMIT - used, 429: 100 + used}
+
+
+def children_of(pid):
+    listed = subprocess.run(
+        ["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=True
+    )
+    return [int(each) for each in listed.stdout.split()]
+
+
+def test_workers_that_are_killed_or_reloaded_forget_nothing(serve, name):
+    server, clients = serve()
+    counts = Counter()
+    guard = threading.Lock()
+    is_over = threading.Event()
+
+    def ask():
+        while not is_over.is_set():
+            try:
+                with closing(HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)) as connection:
+                    connection.request("GET", "/x")
+                    answer = connection.getresponse().status
+            except (OSError, HTTPException):
+                answer = "lost"  # its worker was killed: it may have been admitted, or not
+            with guard:
+                counts[answer] += 1
+
+    askers = [threading.Thread(target=ask) for _ in range(3)]
+    for asker in askers:
+        asker.start()
+    for _ in range(4):
+        eventually(lambda: len(children_of(server.pid)) >= 4)
+        os.kill(children_of(server.pid)[0], signal.SIGKILL)
+    os.kill(server.pid, signal.SIGHUP)
+    eventually(lambda: counts[429] > 50)
+    is_over.set()
+    for asker in askers:
+        asker.join()
+    assert counts["lost"] < LIMIT / 2
+    assert LIMIT - counts["lost"] <= counts[200] <= LIMIT
+    assert statuses(clients, 20) == {429: 20}
+    assert SharedMemoryStore(name).stats()["damaged"] == 0
+
+
+def test_the_command_line_of_flask_sees_the_counts_of_a_running_server(serve, tmp_path, name):
+    _, clients = serve()
+    statuses(clients, 7)
+    command = [sys.executable, "-m", "flask", "--app", "shop", "limits", "check", "everybody"]
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env={**os.environ, "STORE": f"shm://{name}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert str(LIMIT - 7) in done.stdout
