@@ -34,12 +34,13 @@ class Stopwatch {
   Clock::time_point start_ = Clock::now();
 };
 
+inline const Interrupted kDontWait = DontWait{};
+
 /// Keeps the GIL where the store need not wait, since giving it up takes as long as a call.
 template <class Action>
 void ask_store_that_waits_seldom(Store& store, const Action& action) {
-  static const Interrupted dont_wait = DontWait{};
   try {
-    return action(store, dont_wait);
+    return action(store, kDontWait);
   } catch (const WouldWait&) {
   }
   without_gil([&](const Interrupted& interrupted) { action(store, interrupted); });

@@ -15,7 +15,7 @@ __all__ = ["warn_of_crowded_store"]
 
 _log = logging.getLogger("overlimit")
 
-_ADVICE = "one with a larger max_keys or max_bytes has room for more"
+_ADVICE = "a store with a larger max_keys or max_bytes has room for more"
 _ADVICE_FOR_FALLBACK = (
     "it is the local fallback of a store that fails, and its size is fixed: exact counts return with that "
     "store, and on_error='allow' or 'deny' needs no counts meanwhile"

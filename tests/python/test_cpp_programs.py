@@ -21,7 +21,7 @@ def has_threads(name: str) -> bool:
 
 
 def test_each_file_is_part_of_one_program():
-    programs = ("core", "memory", "redis", "simulation")
+    programs = ("core", "memory", "redis", "shared_memory", "simulation")
     listed = [name for program in programs for name in listed_in(f"{program}_tests")]
     assert sorted(listed) == sorted(FILES)
     assert len(FILES) >= 50

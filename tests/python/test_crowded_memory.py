@@ -187,8 +187,8 @@ class TestTheWarning:
             limiter.hit(identifier)
         assert warnings() == [
             "MemoryStore(max_keys=2, max_bytes=1048576) is full: identifiers that find no room in it share "
-            "counts, so some of them are refused early; a MemoryStore with a larger max_keys or max_bytes "
-            "has room for more"
+            "counts, so some of them are refused early; a store with a larger max_keys or max_bytes has room "
+            "for more"
         ]
 
     def test_comes_with_the_first_crowded_decision_and_not_before(self, warnings):

@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from overlimit import Limiter, MemoryStore, RedisStore, StoreError, hit_all
+from overlimit import Limiter, MemoryStore, RedisStore, StoreError, hit_all, SharedMemoryStore
 
 NOWHERE = "unix:///nowhere/redis.sock"
 NO_ERRORS = {"timeout": 0, "unavailable": 0, "config": 0, "script": 0}
@@ -19,6 +19,9 @@ NO_ERRORS = {"timeout": 0, "unavailable": 0, "config": 0, "script": 0}
 def test_a_new_limiter_has_counted_nothing(store):
     stats = Limiter("3/minute", name="default", store=store).stats()
     latency = stats.pop("latency")
+    if isinstance(store, SharedMemoryStore):
+        own = {name: stats.pop(name) for name in ("processes", "damaged", "unlinked")}
+        assert own == {"processes": {"attached": 0, "alive": 0}, "damaged": 0, "unlinked": False}
     assert stats == {
         "calls": 0,
         "errors": NO_ERRORS,

@@ -376,7 +376,7 @@ class TestLimiters:
             [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True
         )
         assert done.stdout.split() == ["2", "4", "8", "2"]
-        assert done.stderr.count("store=") == 1
+        assert done.stderr.count("a store= that they share") == 1
 
     def test_a_decision_pickles_with_all_it_says(self):
         limiter = Limiter("2/minute; 10/second burst 20", store=MemoryStore(), name="api")

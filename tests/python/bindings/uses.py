@@ -86,6 +86,8 @@ TLS = {
 }
 STORE = {"prefix": "t", "hash_tag": "none", "hash_identifiers": False, "timeout_us": 1000}
 
+SHARED_MEMORY = {"max_keys": 100, "max_bytes": 1 << 20, "mode": 0o600, "timeout_us": 1000}
+
 
 def _periods(instant: int) -> tuple[int, int, int]:
     return instant, instant + 1, instant + 2
@@ -95,6 +97,7 @@ def uses() -> dict[str, Use]:
     """Return a right use of each, by name, in a world of its own."""
     world = World()
     limiter, decision, clock, store = world.limiter, world.decision, world.clock, world.store
+    shared_memory = _core.SharedMemoryStore("core-uses", **SHARED_MEMORY)
     limit = _core.Limit("fixed_window", [5, 60, 0])
     calendar = _core.Calendar("own", _periods)
     redis = RedisStore(NOWHERE)
@@ -116,6 +119,7 @@ def uses() -> dict[str, Use]:
             _core.SentinelLocation, [[("h", 1)], "service", world.endpoint], rounds=20_000
         ),
         "ClusterLocation": Use(_core.ClusterLocation, [[("h", 1)], world.endpoint], rounds=20_000),
+        "SharedMemoryStore": Use(_core.SharedMemoryStore, ["core-uses"], SHARED_MEMORY, 2_000),
         "RedisStore": Use(_core.RedisStore, [world.endpoint], STORE, 2_000),
         "ManualClock": Use(_core.ManualClock, [1.5]),
         "ManyDecisions": Use(_core.ManyDecisions, [limiter, [*ids, ("a", "b")], [1, 2, 3], False], {}, 5_000),
@@ -158,6 +162,11 @@ def uses() -> dict[str, Use]:
         "Replay.tallies": Use(replay.tallies, rounds=20_000),
         "Replay.run": Use(replay.run, _replayed(), rounds=5_000),
         "RedisStore.close": Use(redis.close, rounds=10_000),
+        "SharedMemoryStore.__len__": Use(shared_memory.__len__),
+        "SharedMemoryStore.__bool__": Use(shared_memory.__bool__),
+        "SharedMemoryStore.stats": Use(shared_memory.stats, rounds=10_000),
+        "SharedMemoryStore.unlink": Use(shared_memory.unlink, rounds=10_000),
+        "SharedMemoryStore.path": Use(lambda: shared_memory.path),
         "ManualClock.now": Use(clock.now),
         "ManualClock.advance": Use(clock.advance, [0.0]),
         "ManualClock.set": Use(clock.set, [1_700_000_000.0]),

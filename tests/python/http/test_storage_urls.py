@@ -44,7 +44,7 @@ def test_each_kind_of_url_is_the_url_of_a_store(uri, url):
 
 @pytest.mark.parametrize("scheme", ["memcached", "mongodb", "mongodb+srv", "etcd"])
 def test_other_servers_are_an_error_that_says_what_to_use(scheme):
-    with pytest.raises(ValueError, match=r"redis://, valkey:// or memory://") as caught:
+    with pytest.raises(ValueError, match=r"redis://, valkey://, shm:// or memory://") as caught:
         store_url(f"{scheme}://user:secret@host:1")
     assert "secret" not in str(caught.value)
 
