@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from overlimit import Limiter, MemoryStore, RedisStore, StoreError, hit_all, SharedMemoryStore
+from overlimit import Limiter, MemoryStore, RedisStore, SharedMemoryStore, StoreError, hit_all
 
 NOWHERE = "unix:///nowhere/redis.sock"
 NO_ERRORS = {"timeout": 0, "unavailable": 0, "config": 0, "script": 0}

@@ -79,6 +79,11 @@ Attachment& Attachments::renewed(Attachment& parents) {
   return own_of(shared_.at(parents.mapping().id()));
 }
 
+void Attachments::unlink(const std::string& path, mode_t mode) {
+  const std::lock_guard lock(mutex_);
+  file_at(path, mode).unlink();
+}
+
 void Attachments::release(Attachment& attachment) {
   const std::lock_guard lock(mutex_);
   const auto found = shared_.find(attachment.mapping().id());

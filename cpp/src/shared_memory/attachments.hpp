@@ -44,6 +44,8 @@ class Attachments {
   static Attachment* open(const std::string& path, mode_t mode);
   /// In a forked child: in the place of the parent's, for the same user.
   static Attachment& renewed(Attachment& parents);
+  /// Removes the file, and what processes have left behind that died while they created it.
+  static void unlink(const std::string& path, mode_t mode);
   /// One user less.
   static void release(Attachment& attachment);
 

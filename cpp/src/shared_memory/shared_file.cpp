@@ -188,7 +188,8 @@ std::unique_ptr<Mapping> SharedFile::create(const Sizes& sizes, int stale) const
                    layout_hash(),   layout.bytes(), sizes.max_keys,
                    sizes.max_bytes, this_boot(),    0};
     head.header.check = check_of(head.header);
-    for (unsigned i = 0; i < layout.shards(); ++i) table::Shard(layout.place(mapping->base(), i), nobody).format();
+    for (unsigned i = 0; i < layout.shards(); ++i)
+      table::Shard(layout.place(mapping->base(), i), nobody).format();
     if (!publish(temporary, stale)) mapping.reset();
     ::unlink(temporary.c_str());
     if (mapping) ::flock(own, LOCK_UN);
@@ -243,17 +244,17 @@ void SharedFile::remove_leftovers() const {
   }
 }
 
-bool SharedFile::unlink() const {
+void SharedFile::unlink() const {
+  remove_leftovers();
   struct stat status {};
   if (::lstat(path_.c_str(), &status) != 0) {
-    if (errno == ENOENT) return false;
+    if (errno == ENOENT) return;
     refuse("look at", errno);
   }
   if (status.st_uid != ::geteuid() && ::geteuid() != 0) {
     refuse("belongs to the user with the id " + std::to_string(status.st_uid) + ", who alone may remove it");
   }
   if (::unlink(path_.c_str()) != 0 && errno != ENOENT) refuse("remove", errno);
-  return true;
 }
 
 }  // namespace overlimit::shared_memory

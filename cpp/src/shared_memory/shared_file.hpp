@@ -67,8 +67,8 @@ class SharedFile {
   /// process has mapped.
   [[nodiscard]] std::unique_ptr<Mapping> open() const;
 
-  /// Removes the file, whatever is in it. False if there is none.
-  bool unlink() const;
+  /// Removes the file, whatever is in it, and what was left behind of others that were being made.
+  void unlink() const;
 
  private:
   [[nodiscard]] std::unique_ptr<Mapping> open(int& stale) const;

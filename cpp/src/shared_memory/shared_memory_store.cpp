@@ -229,7 +229,7 @@ bool SharedMemoryStore::is_same_as(const Store& other) const {
   return store != nullptr && opening_->is_same_as(*store->opening_);
 }
 
-void SharedMemoryStore::unlink() { SharedFile(path(), opening_->options().mode, {}).unlink(); }
+void SharedMemoryStore::unlink() { Attachments::unlink(path(), opening_->options().mode); }
 
 std::size_t SharedMemoryStore::size() {
   Attachment* const attachment = opening_->attached_if_any();

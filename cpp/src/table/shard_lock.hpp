@@ -30,6 +30,7 @@ class LockWait {
   using Clock = std::chrono::steady_clock;
 
   LockWait(Micros timeout, const Interrupted& interrupted) : timeout_(timeout), interrupted_(interrupted) {}
+  LockWait(Micros, Interrupted&&) = delete;
   [[nodiscard]] Clock::time_point deadline() {
     if (!deadline_) deadline_ = Clock::now() + std::chrono::microseconds(timeout_);
     return *deadline_;

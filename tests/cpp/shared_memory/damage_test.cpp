@@ -27,10 +27,10 @@ using testing::fixed_window;
 using testing::hit;
 using testing::kHour;
 using testing::kMinute;
+using testing::kNow;
 using testing::OwnFile;
 using testing::sliding_log;
 
-constexpr Micros kNow = 100 * kHour;
 constexpr int kKeys = 150;
 constexpr int kLimit = 8;
 

@@ -20,9 +20,8 @@ namespace {
 using testing::fixed_window;
 using testing::hit;
 using testing::kHour;
+using testing::kNow;
 using testing::OwnFile;
-
-constexpr Micros kNow = 100 * kHour;
 
 class SharedFiles : public ::testing::Test {
  protected:

@@ -7,9 +7,13 @@
 #include <filesystem>
 #include <string>
 
+#include "../limits.hpp"
 #include "overlimit/shared_memory_store.hpp"
 
 namespace overlimit::testing {
+
+/// When the calls of a test are made.
+inline constexpr Micros kNow = 100 * kHour;
 
 /// A path in /dev/shm. What is there is removed at the end.
 class OwnFile {

@@ -29,10 +29,10 @@ using testing::charges_of;
 using testing::fixed_window;
 using testing::hit;
 using testing::kHour;
+using testing::kNow;
 using testing::OwnFile;
 using testing::peek;
 
-constexpr Micros kNow = 100 * kHour;
 constexpr milliseconds kNoticed{50};  // how soon the death of a holder is noticed
 
 /// A process that runs a function and ends with what it returns.
@@ -76,7 +76,8 @@ class SharedProcesses : public ::testing::Test {
   int hold_all_locks(const std::function<void()>& then) {
     Attachment& attachment =
         Attachments::open_or_create(file.path(), 0600, {1000, SharedMemoryStore::kMinBytes});
-    table::LockWait wait(1'000'000, {});
+    const Interrupted never;
+    table::LockWait wait(1'000'000, never);
     for (const auto& shard : attachment.table().shards()) shard->mutex.lock(wait);
     then();
     return 0;
