@@ -21,11 +21,11 @@ export CMAKE_CXX_COMPILER_LAUNCHER ?= $(shell command -v ccache)
 # What `make test` builds, then runs; each a target of its own. What takes longer goes into PROOFS.
 BUILDS := build-asan build-threads build-bindings
 TESTS := test-python test-bindings test-asan test-threads count lint
-PROOFS := test-dev test-clang test-tsan tidy fuzz prove-algorithm prove-python
+PROOFS := test-dev prove-crashes test-clang test-tsan tidy fuzz prove-algorithm prove-python
 
 SOURCES := $(shell find cpp lua cmake -type f) CMakeLists.txt pyproject.toml
 
-.PHONY: help demo serve test lint test-cpp test-python test-bindings prove prove-algorithm prove-python fuzz soak count bench docs wheel test-wheel tidy format hooks clean
+.PHONY: help demo serve test lint test-cpp test-python test-bindings prove prove-algorithm prove-crashes prove-python fuzz soak count bench docs wheel test-wheel tidy format hooks clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -74,6 +74,11 @@ prove: $(DONE)/environment ## The long proofs, for every night: plain, clang's a
 prove-python: $(DONE)/package ## The tests marked prove; random lives on the model, memory and Redis, and forks: ten times as many
 	PROVE=10 $(BIN)/python -m pytest -m 'prove or longer_in_prove' --timeout 7200
 
+prove-crashes: $(DONE)/packages ## A kill after each instruction that writes shared memory, of an optimized build
+	cmake --preset release >/dev/null
+	cmake --build --preset release -j $(JOBS) --target shared_memory_tests
+	build/release/tests/cpp/shared_memory_tests --gtest_filter='Crashes.*'
+
 prove-algorithm: $(DONE)/package ## An algorithm added as docs/adding_an_algorithm.md says, through all suites
 	scripts/prove-algorithm $(JOBS)
 
@@ -82,8 +87,9 @@ fuzz: $(DONE)/packages-prove ## Search each parser in C++ for inputs that break 
 	cmake --build --preset fuzz -j $(JOBS)
 	scripts/fuzz build/fuzz $(SECONDS)
 
-soak: $(DONE)/package ## Callers on a Redis that fails at random (MINUTES=5)
+soak: $(DONE)/package ## Callers on a Redis that fails at random, then processes killed on shared memory (MINUTES=5, of each)
 	PYTHONPATH=tests $(BIN)/python -m soak --minutes $(MINUTES)
+	STORM_SECONDS=$$(( $(MINUTES) * 60 )) $(BIN)/python -m pytest -q tests/faults/test_shared_memory_storm.py --timeout 0
 
 count: $(DONE)/package ## Instructions of a hit, a Decision and a script, held against those recorded
 	$(BIN)/python benchmarks/count_instructions.py
@@ -95,6 +101,7 @@ bench: $(DONE)/bench ## First figures, side by side with others, of an extension
 	build/bench/bin/python benchmarks/compare.py
 	build/bench/bin/python benchmarks/flask_overhead.py
 	build/bench/bin/python benchmarks/simulation.py
+	build/bench/bin/python benchmarks/processes.py
 
 docs: $(DONE)/package ## The documentation as a site in build/site
 	$(BIN)/mkdocs build --strict --quiet

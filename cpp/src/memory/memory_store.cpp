@@ -67,29 +67,35 @@ MemoryStore::~MemoryStore() = default;
 
 void MemoryStore::decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
                          std::span<ChargeBits> crowded, const Interrupted& interrupted) {
-  home_->table.decide(calls, rows, times, crowded, LockWait(kNever, interrupted));
+  LockWait wait(kNever, interrupted);
+  home_->table.decide(calls, rows, times, crowded, wait);
 }
 
 void MemoryStore::refund(const Call& call, std::span<const Receipt> receipts,
                          const Interrupted& interrupted) {
-  home_->table.refund(call, receipts, LockWait(kNever, interrupted));
+  LockWait wait(kNever, interrupted);
+  home_->table.refund(call, receipts, wait);
 }
 
 void MemoryStore::lock(const Call& call, Micros duration, const Interrupted& interrupted) {
-  home_->table.lock(call, duration, LockWait(kNever, interrupted));
+  LockWait wait(kNever, interrupted);
+  home_->table.lock(call, duration, wait);
 }
 
 void MemoryStore::unlock(const Call& call, const Interrupted& interrupted) {
-  home_->table.unlock(call, LockWait(kNever, interrupted));
+  LockWait wait(kNever, interrupted);
+  home_->table.unlock(call, wait);
 }
 
 void MemoryStore::reset_all(const CompiledPolicy& policy, const Interrupted& interrupted) {
-  home_->table.reset_all(policy, LockWait(kNever, interrupted));
+  LockWait wait(kNever, interrupted);
+  home_->table.reset_all(policy, wait);
 }
 
 void MemoryStore::reset(const CompiledPolicy& policy, std::span<const std::string_view> identifiers,
                         const Interrupted& interrupted) {
-  home_->table.reset(policy, identifiers, LockWait(kNever, interrupted));
+  LockWait wait(kNever, interrupted);
+  home_->table.reset(policy, identifiers, wait);
 }
 
 std::size_t MemoryStore::size() const { return home_->state.totals.tracked.load(std::memory_order_relaxed); }

@@ -198,30 +198,35 @@ std::string SharedMemoryStore::path() const { return opening_->path(); }
 void SharedMemoryStore::decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
                                std::span<ChargeBits> crowded, const Interrupted& interrupted) {
   const Micros wait = calls.empty() ? timeout() : calls.front().timeout.value_or(timeout());
-  opening_->attached().table().decide(calls, rows, times, crowded, LockWait(wait, interrupted));
+  LockWait lock_wait(wait, interrupted);
+  opening_->attached().table().decide(calls, rows, times, crowded, lock_wait);
 }
 
 void SharedMemoryStore::refund(const Call& call, std::span<const Receipt> receipts,
                                const Interrupted& interrupted) {
-  opening_->attached().table().refund(call, receipts,
-                                      LockWait(call.timeout.value_or(timeout()), interrupted));
+  LockWait lock_wait(call.timeout.value_or(timeout()), interrupted);
+  opening_->attached().table().refund(call, receipts, lock_wait);
 }
 
 void SharedMemoryStore::lock(const Call& call, Micros duration, const Interrupted& interrupted) {
-  opening_->attached().table().lock(call, duration, LockWait(call.timeout.value_or(timeout()), interrupted));
+  LockWait lock_wait(call.timeout.value_or(timeout()), interrupted);
+  opening_->attached().table().lock(call, duration, lock_wait);
 }
 
 void SharedMemoryStore::unlock(const Call& call, const Interrupted& interrupted) {
-  opening_->attached().table().unlock(call, LockWait(call.timeout.value_or(timeout()), interrupted));
+  LockWait lock_wait(call.timeout.value_or(timeout()), interrupted);
+  opening_->attached().table().unlock(call, lock_wait);
 }
 
 void SharedMemoryStore::reset(const CompiledPolicy& policy, std::span<const std::string_view> identifiers,
                               const Interrupted& interrupted) {
-  opening_->attached().table().reset(policy, identifiers, LockWait(timeout(), interrupted));
+  LockWait lock_wait(timeout(), interrupted);
+  opening_->attached().table().reset(policy, identifiers, lock_wait);
 }
 
 void SharedMemoryStore::reset_all(const CompiledPolicy& policy, const Interrupted& interrupted) {
-  opening_->attached().table().reset_all(policy, LockWait(timeout(), interrupted));
+  LockWait lock_wait(timeout(), interrupted);
+  opening_->attached().table().reset_all(policy, lock_wait);
 }
 
 bool SharedMemoryStore::is_same_as(const Store& other) const {

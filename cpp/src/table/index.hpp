@@ -25,6 +25,7 @@ class Index {
   struct State {
     std::uint64_t size;
     std::uint64_t buckets;
+    std::uint64_t mask;  ///< of the bits of a hash that choose among so many buckets
   };
 
   /// `heads` is zeroed and has room for `capacity` buckets, at least kFewest; all outlive the index.
@@ -34,7 +35,7 @@ class Index {
   static constexpr std::size_t kFewest = 4;
 
   /// Makes an index without entries of zeroed memory.
-  void format() { state_ = {0, kFewest}; }
+  void format() { state_ = {0, kFewest, mask_for(kFewest)}; }
 
   [[nodiscard]] std::size_t size() const { return state_.size; }
   [[nodiscard]] std::size_t buckets() const { return state_.buckets; }
@@ -107,7 +108,9 @@ class Index {
   /// Throws Damaged for an entry that doesn't belong in the bucket.
   void check_place(const Entry& entry, std::size_t bucket) const { require(bucket_of(entry.key) == bucket); }
   /// Throws Damaged for a size or a number of buckets that cannot be.
-  void check() const { require(buckets() >= kFewest && buckets() <= capacity_); }
+  void check() const {
+    require(buckets() >= kFewest && buckets() <= capacity_ && state_.mask == mask_for(buckets()));
+  }
 
  private:
   /// What is left of a chain.
@@ -128,9 +131,14 @@ class Index {
 
   // The lower bits of a hash choose the shard.
   [[nodiscard]] std::size_t bucket_of(const KeyHash& key) const {
-    const std::size_t mask = std::bit_ceil(buckets()) - 1;
-    const std::size_t bucket = key.low >> 8 & mask;
-    return bucket < buckets() ? bucket : bucket & mask >> 1;
+    const std::size_t bucket = key.low >> 8 & state_.mask;
+    return bucket < buckets() ? bucket : bucket & state_.mask >> 1;
+  }
+
+  static std::size_t mask_for(std::size_t buckets) { return std::bit_ceil(buckets) - 1; }
+  void set_buckets(std::size_t buckets) {
+    set(state_.buckets, buckets);
+    set(state_.mask, mask_for(buckets));
   }
 
   template <class T>
@@ -156,7 +164,7 @@ class Index {
     const std::size_t added = buckets();
     Offset* from = &heads_[sibling_of(added)];
     Offset* to = &heads_[added];
-    set(state_.buckets, added + 1);
+    set_buckets(added + 1);
     for (std::size_t most = size(); *from != 0; --most) {
       require(most > 0);
       const Offset offset = *from;
@@ -175,7 +183,7 @@ class Index {
 
   void merge() {
     const std::size_t last = buckets() - 1;
-    set(state_.buckets, last);
+    set_buckets(last);
     Offset* end = &heads_[sibling_of(last)];
     for (std::size_t most = size(); *end != 0; --most) {
       require(most > 0);

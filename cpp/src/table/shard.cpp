@@ -156,8 +156,7 @@ void Shard::copy_records(Entry& to, Entry& from) {
   arena_.free_released();
 }
 
-void Shard::save(Entry& entry, std::size_t records) {
-  if (!log_.is_kept()) return;
+void Shard::save_kept(Entry& entry, std::size_t records) {
   if (records == entry.records) return log_.save(&entry, entry.size() + kSealSize);
   log_.save(&entry, Entry::size_for(records));
   log_.save(reinterpret_cast<const std::byte*>(&entry) + entry.size(), kSealSize);
@@ -244,7 +243,7 @@ void Shard::abandon() noexcept {
   }
 }
 
-void Shard::end_call() noexcept {
+void Shard::settle() noexcept {
   try {
     arena_.settle();
   } catch (const std::exception&) {

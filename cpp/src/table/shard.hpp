@@ -107,7 +107,9 @@ class Shard {
 
   /// To be called before an entry's first `records` records are written, or its lock's, and before what it
   /// says of itself is.
-  void save(Entry& entry, std::size_t records);
+  void save(Entry& entry, std::size_t records) {
+    if (log_.is_kept()) save_kept(entry, records);
+  }
   void save(const Record& record) { log_.save(&record, sizeof record); }
   /// To be called after an entry was written.
   void written(Entry& entry) { set_seal(log_, entry); }
@@ -136,7 +138,9 @@ class Shard {
   /// Puts everything back that the call has saved.
   void abandon() noexcept;
   /// To be called before the lock is released.
-  void end_call() noexcept;
+  void end_call() noexcept {
+    if (state_.arena.unsettled != 0) settle();
+  }
 
   /// Whether a process died while it changed the shard, or the shard is known to be damaged.
   [[nodiscard]] bool needs_recovery() const {
@@ -160,6 +164,8 @@ class Shard {
                     Arena::Purpose purpose);
   /// Whether erasing it changes no answer.
   [[nodiscard]] bool is_expired(const Entry& entry, Micros real_now) const;
+  void save_kept(Entry& entry, std::size_t records);
+  void settle() noexcept;
   bool begin_counting();
   void end_counting();
   void add_to_index(Entry& entry);

@@ -285,7 +285,7 @@ void Table::decide_together(std::span<const Call> calls, const Rows& rows, std::
 }
 
 void Table::decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
-                   std::span<ChargeBits> crowded, LockWait wait) {
+                   std::span<ChargeBits> crowded, LockWait& wait) {
   if (calls.size() == 1) return decide_alone(calls[0], rows, times[0], crowded[0], wait);
   std::size_t first = 0;
   for (std::size_t i = 0; i < calls.size();) {
@@ -303,21 +303,21 @@ void Table::decide(std::span<const Call> calls, const Rows& rows, std::span<Micr
   }
 }
 
-void Table::refund(const Call& call, std::span<const Receipt> receipts, LockWait wait) {
+void Table::refund(const Call& call, std::span<const Receipt> receipts, LockWait& wait) {
   transact(call, readings_of(call), wait, [&](Transaction& transaction) { transaction.refund(receipts); });
 }
 
-void Table::lock(const Call& call, Micros duration, LockWait wait) {
+void Table::lock(const Call& call, Micros duration, LockWait& wait) {
   transact(call, readings_of(call), wait,
            [&](Transaction& transaction) { transaction.lock(duration, state_.newest_creation); });
 }
 
-void Table::unlock(const Call& call, LockWait wait) {
+void Table::unlock(const Call& call, LockWait& wait) {
   transact(call, readings_of(call), wait,
            [&](Transaction& transaction) { transaction.unlock(state_.newest_creation); });
 }
 
-void Table::reset_all(const CompiledPolicy& policy, LockWait wait) {
+void Table::reset_all(const CompiledPolicy& policy, LockWait& wait) {
   for (const std::unique_ptr<Shard>& shard : shards_) {
     const ShardLocks locks(*this, std::uint64_t{1} << shard->ordinal(), wait);
     try {
@@ -330,7 +330,7 @@ void Table::reset_all(const CompiledPolicy& policy, LockWait wait) {
 }
 
 void Table::reset(const CompiledPolicy& policy, std::span<const std::string_view> identifiers,
-                  LockWait wait) {
+                  LockWait& wait) {
   for (const std::string_view identifier : identifiers) {
     const KeyHash key = state_.hash(policy.digest(), identifier);
     Shard& shard = *shards_[shard_index(key)];

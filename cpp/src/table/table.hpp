@@ -49,12 +49,12 @@ class Table {
 
   // The operations of a Store (store.hpp).
   void decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
-              std::span<ChargeBits> crowded, LockWait wait);
-  void refund(const Call& call, std::span<const Receipt> receipts, LockWait wait);
-  void lock(const Call& call, Micros duration, LockWait wait);
-  void unlock(const Call& call, LockWait wait);
-  void reset(const CompiledPolicy& policy, std::span<const std::string_view> identifiers, LockWait wait);
-  void reset_all(const CompiledPolicy& policy, LockWait wait);
+              std::span<ChargeBits> crowded, LockWait& wait);
+  void refund(const Call& call, std::span<const Receipt> receipts, LockWait& wait);
+  void lock(const Call& call, Micros duration, LockWait& wait);
+  void unlock(const Call& call, LockWait& wait);
+  void reset(const CompiledPolicy& policy, std::span<const std::string_view> identifiers, LockWait& wait);
+  void reset_all(const CompiledPolicy& policy, LockWait& wait);
 
   [[nodiscard]] TableState& state() const { return state_; }
   [[nodiscard]] std::span<const std::unique_ptr<Shard>> shards() const { return shards_; }
