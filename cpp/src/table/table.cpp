@@ -131,8 +131,8 @@ void Table::lock_shard(Shard& shard, LockWait& wait) {
   shard.mutex.lock(wait);
   if (!shard.log().is_kept()) return;
   try {
-    shard.check();
     if (shard.needs_recovery()) recover(shard, wait);
+    shard.check();
   } catch (const Damaged&) {
     shard.state().is_damaged = 1;
     shard.mutex.unlock();
