@@ -155,6 +155,7 @@ class Crashes : public ::testing::Test {
     }
     const View after = view_after_death(memory(), watched);
     ASSERT_NE(before, after) << "or nothing is tested";
+    ASSERT_FALSE(HasFailure());
     for (std::size_t each = 0; each < watched.size(); ++each) {
       bool is_done = false;
       for (std::size_t i = 0; i < views.size(); ++i) {
