@@ -15,7 +15,9 @@ from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 
 import nbformat
+import numpy as np
 import pytest
+from matplotlib import pyplot
 from nbclient import NotebookClient
 from werkzeug.serving import make_server
 
@@ -141,20 +143,57 @@ def test_the_example_app_explains_a_refusal(example_app):
     assert int(refusals[0].headers["Retry-After"]) >= 1
 
 
+FIGURES = {
+    "first_look": 1,
+    "redis_live": 0,
+    "retry_storms": 2,
+    "tune_from_a_log": 4,
+    "which_algorithm": 2,
+}
+"""How many figures each notebook draws at least."""
+
+
 def notebooks() -> list[Path]:
     return sorted((EXAMPLES / "notebooks").glob("*.ipynb"))
 
 
-def test_there_are_notebooks():
-    assert notebooks()
+def outputs_of(cells):
+    return [output for cell in cells for output in cell.outputs]
+
+
+def test_the_readme_lists_every_notebook():
+    assert {path.stem for path in notebooks()} == set(FIGURES)
+    readme = (EXAMPLES.parent / "README.md").read_text(encoding="utf-8")
+    assert all(f"(examples/notebooks/{name}.ipynb)" in readme for name in FIGURES)
 
 
 @pytest.mark.parametrize("path", notebooks(), ids=lambda path: path.stem)
-def test_a_notebook_is_committed_without_outputs_and_runs(path):
+def test_a_notebook_is_committed_without_outputs_and_runs(path, monkeypatch, redis_server):
+    """What its cells show is held against what they should by assertions in the cells themselves."""
+    monkeypatch.setenv("REDIS_URL", redis_server.tcp_url())
     notebook = nbformat.read(path, as_version=4)
     assert notebook.metadata.kernelspec.name == "python3"
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert all(cell.outputs == [] and cell.execution_count is None for cell in cells)
-    NotebookClient(notebook, timeout=60, kernel_name="python3").execute(cwd=str(EXAMPLES))
+    assert sum("assert" in cell.source for cell in cells) >= 2
+    NotebookClient(notebook, timeout=60, kernel_name="python3").execute(cwd=str(path.parent))
     assert all(cell.execution_count for cell in cells)
-    assert any(cell.outputs for cell in cells)
+    outputs = outputs_of(cells)
+    if path.stem != "redis_live":  # which shows an outage, and that is logged
+        assert not [output for output in outputs if output.get("name") == "stderr"]
+    figures = [output for output in outputs if "image/png" in output.get("data", {})]
+    assert len(figures) >= FIGURES[path.stem]
+
+
+def test_the_figure_of_the_readme_is_what_its_four_lines_draw(tmp_path):
+    readme = (EXAMPLES.parent / "README.md").read_text(encoding="utf-8")
+    (code,) = [block for block in re.findall(r"```python\n(.*?)```", readme, re.S) if "savefig" in block]
+    assert len([line for line in code.splitlines() if line]) <= 4
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, timeout=60)
+    drawn, shown = (
+        pyplot.imread(path)[..., :3] * 255
+        for path in (tmp_path / "timeline.png", EXAMPLES.parent / "docs" / "images" / "timeline.png")
+    )
+    assert drawn.shape == shown.shape
+    assert np.sqrt(np.mean((drawn - shown) ** 2)) < 12
+    assert drawn.std() > 20
