@@ -6,7 +6,7 @@
 
 #include <algorithm>
 #include <ctime>
-#include <string>
+#include <sstream>
 
 #include "overlimit/errors.hpp"
 
@@ -21,9 +21,10 @@ constexpr std::chrono::milliseconds kLongestSleep{5};
 constexpr int kMomentsToSpin = 40;
 
 [[noreturn]] void throw_timeout(Micros timeout) {
-  throw StoreTimeout("another process has held the shared memory for more than " +
-                     std::to_string(double(timeout) / 1e6) +
-                     " s (timeout=...): it may be stopped, or the machine may be overloaded");
+  std::ostringstream what;
+  what << "another process is in the middle of a call on the shared memory and does not go on (timeout="
+       << double(timeout) / 1e6 << "): it may be stopped, or the machine may have no time for it";
+  throw StoreTimeout(what.str());
 }
 
 void pause_briefly() {

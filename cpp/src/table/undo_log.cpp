@@ -6,6 +6,7 @@ namespace overlimit::table {
 
 // From the newest to the oldest, since a place may have been saved twice.
 void UndoLog::undo() {
+  if (state_ == nullptr) return;
   const std::size_t size = state_->size;
   require(size <= room_.size() && size % 8 == 0);
   std::vector<std::size_t> starts;
