@@ -64,7 +64,8 @@ class SharedMemoryStore final : public Store {
   /// remove.
   void unlink();
 
-  // These open a file that exists, and never create one: of none, everything is 0.
+  // These open a file that exists, and never create one: of none, or of one that cannot be used, everything
+  // is 0.
   [[nodiscard]] std::size_t size();
   [[nodiscard]] std::uint64_t crowded_calls();
   [[nodiscard]] std::size_t damaged_shards();

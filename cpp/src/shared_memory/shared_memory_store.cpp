@@ -98,11 +98,15 @@ class SharedMemoryStore::Opening {
     if (coarse_time() >= next_look_.load(std::memory_order_relaxed)) look_whether_unlinked(*attachment);
     return *attachment;
   }
-  /// To find something out: nullptr if there is no file.
+  /// To find something out: nullptr if there is no file, or none that can be used, as calls will say.
   Attachment* attached_if_any() {
     Attachment* const attachment = attachment_.load(std::memory_order_acquire);
     if (attachment != nullptr) return &attached();
-    return keep(Attachments::open(path(), options_.mode));
+    try {
+      return keep(Attachments::open(path(), options_.mode));
+    } catch (const StoreConfigError&) {
+      return nullptr;
+    }
   }
 
   [[nodiscard]] bool is_unlinked() {
