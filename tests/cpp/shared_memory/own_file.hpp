@@ -15,6 +15,12 @@ namespace overlimit::testing {
 /// When the calls of a test are made.
 inline constexpr Micros kNow = 100 * kHour;
 
+/// For tests that are not about timeouts, on machines that may be crowded and under sanitizers.
+inline SharedMemoryStore::Options patient(SharedMemoryStore::Options options) {
+  options.timeout = 30'000'000;
+  return options;
+}
+
 /// A path in /dev/shm. What is there is removed at the end.
 class OwnFile {
  public:
@@ -38,7 +44,7 @@ class OwnFile {
 /// A store with a file of its own.
 class OwnSharedMemoryStore final : public Store {
  public:
-  OwnSharedMemoryStore() : store_(file_.options()) {}
+  OwnSharedMemoryStore() : store_(patient(file_.options())) {}
   void decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
               std::span<ChargeBits> crowded, const Interrupted& interrupted) override {
     store_.decide(calls, rows, times, crowded, interrupted);

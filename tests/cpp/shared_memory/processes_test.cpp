@@ -31,6 +31,7 @@ using testing::hit;
 using testing::kHour;
 using testing::kNow;
 using testing::OwnFile;
+using testing::patient;
 using testing::peek;
 
 constexpr milliseconds kNoticed{50};  // how soon the death of a holder is noticed
@@ -85,7 +86,8 @@ class SharedProcesses : public ::testing::Test {
 
   const CompiledPolicy policy{"p", {fixed_window(1'000'000, kHour)}};
   OwnFile file;
-  SharedMemoryStore store{file.options(1000, SharedMemoryStore::kMinBytes)};
+  SharedMemoryStore store{patient(file.options(1000, SharedMemoryStore::kMinBytes))};
+  SharedMemoryStore impatient{file.options()};
 };
 
 TEST_F(SharedProcesses, ThatStartAtOnceUseOneFile) {
@@ -159,7 +161,7 @@ TEST_F(SharedProcesses, WaitForOneThatIsStoppedAndNoLongerThanTheTimeout) {
   child.wait_until_stopped();
   const auto begin = std::chrono::steady_clock::now();
   try {
-    hit(store, policy, {"a"}, kNow);
+    hit(impatient, policy, {"a"}, kNow);
     FAIL() << "nobody has released the lock";
   } catch (const StoreTimeout& error) {
     EXPECT_FALSE(error.maybe_charged());
@@ -170,7 +172,7 @@ TEST_F(SharedProcesses, WaitForOneThatIsStoppedAndNoLongerThanTheTimeout) {
   const auto charges = charges_of(policy, {"a"}, 1);
   Call call{charges, Mode::consume, kNow, true};
   call.timeout = 1'000;
-  EXPECT_THROW(ask(store, call), StoreTimeout) << "that of the call goes first";
+  EXPECT_THROW(ask(impatient, call), StoreTimeout) << "that of the call goes first";
   child.kill(SIGKILL);
   EXPECT_EQ(used("a"), 1);
 }
@@ -185,7 +187,7 @@ TEST_F(SharedProcesses, GoOnOnceWhatWasStoppedGoesOn) {
     });
   });
   child.wait_until_stopped();
-  EXPECT_THROW(hit(store, policy, {"a"}, kNow), StoreTimeout);
+  EXPECT_THROW(hit(impatient, policy, {"a"}, kNow), StoreTimeout);
   child.signal(SIGCONT);
   EXPECT_EQ(child.wait(), 0);
   EXPECT_TRUE(hit(store, policy, {"a"}, kNow).allowed());
