@@ -165,6 +165,7 @@ void SharedFile::check_header(const Header& header, std::size_t bytes) const {
     refuse(std::string("is damaged") + kRemove);
 }
 
+/// nullptr if others were faster.
 std::unique_ptr<Mapping> SharedFile::create(const Sizes& sizes, int stale) const {
   remove_leftovers();
   std::string temporary = path_ + ".XXXXXX.new";
@@ -172,8 +173,7 @@ std::unique_ptr<Mapping> SharedFile::create(const Sizes& sizes, int stale) const
   Descriptor fd(::mkostemps(temporary.data(), kSuffix, O_CLOEXEC));
   if (fd.get() < 0) refuse("create", errno);
   try {
-    // Held until the end of this process or of the creation, which tells leftovers from what is being made.
-    if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) refuse("lock", errno);
+    if (!claim(fd.get())) return ::unlink(temporary.c_str()), nullptr;
     if (::fchmod(fd.get(), mode_) != 0) refuse("set the mode of", errno);
     const Layout layout(sizes.max_keys, sizes.max_bytes);
     reserve(fd.get(), layout.bytes());
@@ -198,6 +198,18 @@ std::unique_ptr<Mapping> SharedFile::create(const Sizes& sizes, int stale) const
     ::unlink(temporary.c_str());
     throw;
   }
+}
+
+/// Locks a temporary file until the end of this process or of the creation, which tells it from leftovers.
+/// False if another creator has taken it for one before it was locked.
+bool SharedFile::claim(int fd) const {
+  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK) return false;
+    refuse("lock", errno);
+  }
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) refuse("look at", errno);
+  return status.st_nlink > 0;
 }
 
 void SharedFile::reserve(int fd, std::size_t bytes) const {

@@ -77,6 +77,7 @@ class SharedFile {
   [[noreturn]] void refuse(const std::string& doing, int error) const;
   void check_owner(const struct stat& status) const;
   void check_header(const Header& header, std::size_t bytes) const;
+  [[nodiscard]] bool claim(int fd) const;
   void reserve(int fd, std::size_t bytes) const;
   [[nodiscard]] bool publish(const std::string& temporary, int stale) const;
   void remove_leftovers() const;

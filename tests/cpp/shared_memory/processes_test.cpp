@@ -1,6 +1,7 @@
 // Real processes on one file: those that start at once, fork, are stopped, and are killed while they hold a
 // lock.
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -104,6 +105,30 @@ TEST_F(SharedProcesses, ThatStartAtOnceUseOneFile) {
     const std::string name = each.path().string();
     EXPECT_FALSE(name.starts_with(file.path() + ".")) << name << " was left behind";
   }
+}
+
+// Each creates a file, and sweeps what it takes for leftovers of others.
+TEST_F(SharedProcesses, ThatCreateAtOnceLeaveOneAnotherAlone) {
+  void* const shared =
+      ::mmap(nullptr, sizeof(std::atomic<bool>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(shared, MAP_FAILED);
+  for (int round = 0; round < 40; ++round) {
+    auto& has_begun = *new (shared) std::atomic<bool>(false);
+    std::vector<std::unique_ptr<Child>> children;
+    for (int i = 0; i < 6; ++i) {
+      children.push_back(std::make_unique<Child>([&] {
+        while (!has_begun) ::sched_yield();
+        hit(store, policy, {"a"}, kNow);
+        return 0;
+      }));
+    }
+    has_begun = true;
+    for (const auto& child : children) EXPECT_EQ(child->wait(), 0);
+    SharedMemoryStore looking{patient(file.options())};
+    EXPECT_EQ(1'000'000 - peek(looking, policy, {"a"}, kNow, 0).decision.remaining, 6);
+    looking.unlink();
+  }
+  ::munmap(shared, sizeof(std::atomic<bool>));
 }
 
 TEST_F(SharedProcesses, ForkWithAFileThatIsOpen) {
