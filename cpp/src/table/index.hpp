@@ -11,6 +11,7 @@
 
 #include "table/arena.hpp"
 #include "table/entry.hpp"
+#include "table/prefetch.hpp"
 #include "table/undo_log.hpp"
 
 namespace overlimit::table {
@@ -101,8 +102,8 @@ class Index {
   void prefetch_bucket(const KeyHash& key) const { __builtin_prefetch(&heads_[bucket_of(key)]); }
   void prefetch_entry(const KeyHash& key) const {
     const auto* const first = static_cast<const char*>(arena_.address_of(heads_[bucket_of(key)]));
-    __builtin_prefetch(first);
-    __builtin_prefetch(first + sizeof(Entry) + sizeof(Record) - 1);
+    prefetch_for_writing(first);
+    prefetch_for_writing(first + sizeof(Entry) + sizeof(Record) - 1);
   }
 
   /// Throws Damaged for an entry that doesn't belong in the bucket.

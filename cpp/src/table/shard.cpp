@@ -198,23 +198,26 @@ bool Shard::is_expired(const Entry& entry, Micros real_now) const {
   return entry.sweep_at <= real_now || (!log_.is_kept() && PolicyIdentity::has_ended(entry.policy));
 }
 
-void Shard::sweep(Micros real_now, std::size_t buckets) {
+bool Shard::sweep(Micros real_now, std::size_t buckets) {
+  const std::size_t before = index_.size();
   for (; buckets > 0; --buckets) {
     if (state_.cursor == 0 || state_.cursor > index_.buckets()) state_.cursor = index_.buckets();
     index_.visit(--state_.cursor, [&](Entry* entry) {
       if (is_expired(*entry, real_now)) erase(entry);
     });
   }
+  return index_.size() < before;
 }
 
-void Shard::sweep_in_turn(Micros real_now) {
-  sweep(real_now, index_.buckets() <= kFewBuckets ? index_.buckets() : kBucketsPerSweep);
+bool Shard::sweep_in_turn(Micros real_now, std::size_t buckets) {
+  const bool has_erased = sweep(real_now, index_.buckets() <= kFewBuckets ? index_.buckets() : buckets);
   arena_.settle();
-  index_.prefetch(state_.cursor, kBucketsPerSweep);
-  if (index_.size() > 0 || state_.is_marked == 0) return;
+  index_.prefetch(state_.cursor, buckets);
+  if (index_.size() > 0 || state_.is_marked == 0) return has_erased;
   state_.is_marked = 0;
   std::atomic_signal_fence(std::memory_order_seq_cst);
   totals_.occupied.fetch_and(~bit_, std::memory_order_relaxed);
+  return has_erased;
 }
 
 void Shard::recover(bool is_complete) {

@@ -76,6 +76,7 @@ class Shard {
 
   /// The key's entry, or nullptr.
   [[nodiscard]] Entry* find(const KeyHash& key) const {
+    if (log_.is_kept()) index_.prefetch_entry(key);
     Entry* const entry = index_.find(key);
     if (entry != nullptr) check_seal(arena_, log_, *entry);
     return entry;
@@ -84,7 +85,13 @@ class Shard {
   /// What `find` reads to find it.
   [[nodiscard]] std::vector<const void*> path_to(const KeyHash& key) const { return index_.path_to(key); }
 
-  /// Asks the processor to load what `find` reads for a key: first where it is looked up, then its entry.
+  /// Has the processor load what every call writes; to be called without the lock.
+  void prefetch() const {
+    if (!log_.is_kept()) return;
+    prefetch_for_writing(&state_);
+    log_.prefetch();
+  }
+  /// The same for what `find` reads for a key: first where it is looked up, then its entry.
   void prefetch_bucket(const KeyHash& key) const { index_.prefetch_bucket(key); }
   void prefetch_entry(const KeyHash& key) const { index_.prefetch_entry(key); }
 
@@ -124,16 +131,16 @@ class Shard {
     return index_.buckets() <= 1024 ? index_.buckets() : 64;
   }
 
-  /// Whether it is time to sweep some shard: at every fourth call on this one.
-  [[nodiscard]] bool is_sweep_due() { return ++state_.calls % kCallsPerSweep == 0; }
+  /// Counts a call. True for one in so many, a power of two.
+  [[nodiscard]] bool count_call(unsigned one_in) { return (++state_.calls & (one_in - 1)) == 0; }
 
   /// Whether any entry here is an overflow entry.
   [[nodiscard]] bool has_overflow_entries() const { return state_.overflow_entries > 0; }
 
-  /// Erases the expired entries in the next few buckets.
-  void sweep(Micros real_now, std::size_t buckets);
-  /// Sweeps as many buckets as are due after the calls since the last sweep, or all of a small shard.
-  void sweep_in_turn(Micros real_now);
+  /// Erases the expired entries in the next few buckets. False if there were none.
+  bool sweep(Micros real_now, std::size_t buckets);
+  /// The same, or for all buckets of a small shard; and makes the rest as it is best for calls to come.
+  bool sweep_in_turn(Micros real_now, std::size_t buckets);
 
   /// Puts everything back that the call has saved.
   void abandon() noexcept;
@@ -156,8 +163,6 @@ class Shard {
   void check() const { index_.check(); }
 
  private:
-  static constexpr unsigned kCallsPerSweep = 4;
-  static constexpr std::size_t kBucketsPerSweep = 4;
   static constexpr std::size_t kFewBuckets = 12;
 
   Entry* make_entry(const KeyHash& key, std::uint64_t policy, std::span<const Tag> tags, std::size_t extra,

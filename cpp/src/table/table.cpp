@@ -172,6 +172,12 @@ void Table::recount(LockWait& wait) {
   state_.totals.recount.store(0, std::memory_order_relaxed);
 }
 
+// A sweep takes the lock of a shard from those who use it, so where there is little to do it is rarer and
+// does more at once: a bucket for each call.
+unsigned Table::calls_per_sweep() const {
+  return idle_sweeps_.load(std::memory_order_relaxed) < kMaxShards ? 4 : 16;
+}
+
 // Two threads may choose the same shard.
 void Table::sweep_in_turn(Micros real_now) {
   const std::uint64_t occupied = state_.totals.occupied.load(std::memory_order_relaxed);
@@ -185,7 +191,9 @@ void Table::sweep_in_turn(Micros real_now) {
   if (!lock.owns_lock() || (shard.log().is_kept() && shard.needs_recovery())) return;
   try {
     shard.check();
-    shard.sweep_in_turn(real_now);
+    const bool has_erased = shard.sweep_in_turn(real_now, calls_per_sweep());
+    idle_sweeps_.store(has_erased ? 0 : idle_sweeps_.load(std::memory_order_relaxed) + 1,
+                       std::memory_order_relaxed);
   } catch (const Damaged&) {
     shard.abandon();
   }
@@ -198,6 +206,7 @@ Table::Found Table::find_targets(const Call& call, Targets& targets, std::size_t
     const Charge& charge = call.charges[i];
     const KeyHash key = state_.hash(charge.policy->digest(), charge.identifier);
     const std::size_t shard = shard_index(key);
+    shards_[shard]->prefetch();
     targets.emplace(first + i, &charge, key, shards_[shard].get(), found.pairs);
     found.shards |= std::uint64_t{1} << shard;
     found.pairs += charge.policy->size();
@@ -227,7 +236,7 @@ void Table::transact(const Call& asked, const Readings& readings, LockWait& wait
       locks.find_damage();
       throw_damaged();
     }
-    is_sweep_due = call.charges.size() > 0 && targets[0].shard->is_sweep_due();
+    is_sweep_due = call.charges.size() > 0 && targets[0].shard->count_call(calls_per_sweep());
   }
   if (is_sweep_due) sweep_in_turn(readings.real_now);
 }
@@ -272,7 +281,7 @@ void Table::decide_together(std::span<const Call> calls, const Rows& rows, std::
         crowded[i] = decide(transaction, rows_of(rows, first_row, pairs));
         times[i] = readings.now;
         real_now = readings.real_now;
-        sweeps_due += own[0].shard->is_sweep_due() ? 1 : 0;
+        sweeps_due += own[0].shard->count_call(calls_per_sweep()) ? 1 : 0;
         first += own.size();
         first_row += pairs;
       }

@@ -91,12 +91,14 @@ class Table {
   /// Counts the keys again, after a process died while it counted one.
   void recount(LockWait& wait);
 
+  [[nodiscard]] unsigned calls_per_sweep() const;
   /// Sweeps a little of the next shard that may hold entries, unless somebody has locked it.
   void sweep_in_turn(Micros real_now);
 
   TableState& state_;
   std::vector<std::unique_ptr<Shard>> shards_;
-  std::atomic<unsigned> turn_{0};  // of the shard to be swept next; each process sweeps them all
+  std::atomic<unsigned> turn_{0};         // of the shard to be swept next; each process sweeps them all
+  std::atomic<unsigned> idle_sweeps_{0};  // in a row, that found nothing to erase
 };
 
 }  // namespace overlimit::table

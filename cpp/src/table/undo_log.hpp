@@ -9,6 +9,7 @@
 #include <span>
 
 #include "table/damage.hpp"
+#include "table/prefetch.hpp"
 
 namespace overlimit::table {
 
@@ -67,6 +68,12 @@ class UndoLog {
     return true;
   }
 
+  /// Has the processor load what most calls write.
+  void prefetch() const {
+    if (state_ == nullptr) return;
+    for (std::size_t at = 0; at < kUsual; at += 64) prefetch_for_writing(room_.data() + at);
+  }
+
   /// Makes what was written since the log was empty permanent, for a call on this shard alone.
   void complete() {
     if (state_ == nullptr) return;
@@ -85,6 +92,8 @@ class UndoLog {
   [[nodiscard]] State& state() const { return *state_; }
 
  private:
+  static constexpr std::size_t kUsual = 192;
+
   struct Saved {
     std::uint64_t place;  ///< from the start of the memory
     std::uint64_t bytes;
