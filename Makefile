@@ -74,10 +74,10 @@ prove: $(DONE)/environment ## The long proofs, for every night: plain, clang's a
 prove-python: $(DONE)/package ## The tests marked prove; random lives on the model, memory and Redis, and forks: ten times as many
 	PROVE=10 $(BIN)/python -m pytest -m 'prove or longer_in_prove' --timeout 7200
 
-prove-crashes: $(DONE)/packages ## A kill after each instruction that writes shared memory, of an optimized build
+prove-crashes: $(DONE)/packages ## A kill after each instruction that writes shared memory, of an optimized build; deaths noticed in time
 	cmake --preset release >/dev/null
 	cmake --build --preset release -j $(JOBS) --target shared_memory_tests
-	build/release/tests/cpp/shared_memory_tests --gtest_filter='Crashes.*'
+	PROVE=1 build/release/tests/cpp/shared_memory_tests --gtest_filter='Crashes.*:SharedProcesses.*'
 
 prove-algorithm: $(DONE)/package ## An algorithm added as docs/adding_an_algorithm.md says, through all suites
 	scripts/prove-algorithm $(JOBS)

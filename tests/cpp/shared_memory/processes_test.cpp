@@ -9,6 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -35,7 +36,9 @@ using testing::OwnFile;
 using testing::patient;
 using testing::peek;
 
-constexpr milliseconds kNoticed{50};  // how soon the death of a holder is noticed
+/// How soon the death of a holder must be noticed: tests allow ten times what is promised, and `make prove`
+/// nothing more.
+milliseconds noticed_within() { return milliseconds(std::getenv("PROVE") != nullptr ? 50 : 500); }
 
 /// A process that runs a function and ends with what it returns.
 class Child {
@@ -175,7 +178,7 @@ TEST_F(SharedProcesses, LeaveNothingLockedWhenTheyAreKilled) {
     child.kill(SIGKILL);
     const auto begin = std::chrono::steady_clock::now();
     EXPECT_TRUE(hit(store, policy, {"a"}, kNow).allowed());
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, 10 * kNoticed);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, noticed_within());
   }
   EXPECT_EQ(used("a"), 6);
 }
