@@ -28,6 +28,7 @@ _HOST_PORT = re.compile(r"(\[(?P<ipv6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^\[\]:,\s]+))
 _NUMBER = re.compile(r"[0-9]{1,10}")
 _SERVICE = re.compile(r"[A-Za-z0-9._-]+")
 _UNIX_SCHEMES = ("unix", *(f"{server}+unix" for server in _PLAIN_SCHEMES))
+_SHARED_MEMORY = re.compile(r"shm:/?(?P<rest>[A-Za-z0-9_.-]{1,64})")
 _SOCKET = re.compile(r"(unix:)?(?P<path>/[A-Za-z0-9_.-][A-Za-z0-9_./-]*)")  # no "@", so no password
 _MAX_DATABASE = 2**31 - 1
 
@@ -118,12 +119,15 @@ def _not_a_url(text: str) -> str:
     """Say what to write instead of this string, which may hold a password and is not repeated."""
     if text in ("memory", "memory:", "memory:/"):
         return f"a store's URL begins with a scheme and two slashes: write 'memory://', not {text!r}"
+    if name := _SHARED_MEMORY.fullmatch(text):
+        return f"a store's URL begins with a scheme and two slashes: write 'shm://{name['rest']}'"
     if socket := _SOCKET.fullmatch(text):
         return f"the URL of a unix socket has three slashes: write 'unix://{socket['path']}'"
     if "://" not in text:
         return (
             "a store's URL begins with a scheme such as redis://, and this one has none: write "
-            "'redis://localhost:6379/0', or 'memory://' for the memory of this process"
+            "'redis://localhost:6379/0', 'shm://myapp' for memory that the processes of this host share, or "
+            "'memory://' for that of this process"
         )
     return _not_a_scheme(text.partition("://")[0])
 
@@ -133,7 +137,8 @@ def _not_a_scheme(scheme: str) -> str:
         return "the URL of the memory store is 'memory://', with nothing behind it"
     beginning = f"{scheme}://" if _SCHEME.fullmatch(scheme) else "another scheme"
     return (
-        "a store's URL must be 'memory://' or look like 'redis://host:6379/0', 'valkey://host:6379/0', "
+        "a store's URL must be 'memory://' or look like 'shm://myapp' (memory shared by the processes of a "
+        "host), 'redis://host:6379/0', 'valkey://host:6379/0', "
         "'rediss://host:6379/0' (with TLS), 'redis+sentinel://host:26379,host:26379/service/0', "
         f"'redis+cluster://host:6379,host:6379' or 'unix:///path', and this one begins with {beginning}"
     )

@@ -8,7 +8,7 @@ import operator
 import os
 from collections.abc import Hashable
 from typing import Any, ClassVar, SupportsIndex
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from overlimit import _core
 from overlimit._arguments import checks_arguments, nearest, shown
@@ -85,6 +85,16 @@ class SharedMemoryStore(_core.SharedMemoryStore, Initialised):
         self._arguments = (name, {key: value for key, value in given.items() if value != _DEFAULTS[key]})
         self._state_key: Hashable = ("shm", self.path)
 
+    @property
+    def endpoint(self) -> str:
+        """Where it is, as a URL without options."""
+        return f"shm://{quote(self._arguments[0])}"
+
+    @property
+    def is_created(self) -> bool:
+        """Whether its file exists. A call creates it."""
+        return os.path.lexists(self.path)
+
     def __repr__(self) -> str:
         name, options = self._arguments
         written = [
@@ -104,7 +114,7 @@ class SharedMemoryStore(_core.SharedMemoryStore, Initialised):
     def paths_of_others(self) -> list[str]:
         """Return the files of this name that other users have made, if this user has none."""
         name = self._arguments[0]
-        if os.path.isabs(name) or os.path.exists(self.path):
+        if os.path.isabs(name) or self.is_created:
             return []
         directory, own = os.path.split(self.path)
         suffix = own.partition(f"-{name}-")[2]

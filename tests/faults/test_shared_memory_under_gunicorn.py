@@ -130,17 +130,30 @@ def test_workers_that_are_killed_or_reloaded_forget_nothing(serve, name):
     assert SharedMemoryStore(name).stats()["damaged"] == 0
 
 
-def test_the_command_line_of_flask_sees_the_counts_of_a_running_server(serve, tmp_path, name):
-    _, clients = serve()
-    statuses(clients, 7)
-    command = [sys.executable, "-m", "flask", "--app", "shop", "limits", "check", "everybody"]
-    done = subprocess.run(
-        command,
+def flask_limits(tmp_path, name, *arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "flask", "--app", "shop", "limits", *arguments],
         cwd=tmp_path,
         env={**os.environ, "STORE": f"shm://{name}"},
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+def test_the_command_line_of_flask_sees_the_counts_of_a_running_server(serve, tmp_path, name):
+    _, clients = serve()
+    statuses(clients, 7)
+    done = flask_limits(tmp_path, name, "check", "everybody")
     assert done.returncode == 0, done.stderr
     assert str(LIMIT - 7) in done.stdout
+    assert f"shm://{name}" in flask_limits(tmp_path, name, "list").stdout
+
+
+@pytest.mark.parametrize("command", ["check", "reset"])
+def test_a_command_that_only_looks_creates_no_shared_memory(serve, tmp_path, name, command):
+    serve()
+    done = flask_limits(tmp_path, name, command, "everybody")
+    assert done.returncode == 1
+    assert f"nothing is counted yet: there is no shared memory {SharedMemoryStore(name).path}" in done.stderr
+    assert not SharedMemoryStore(name).is_created

@@ -213,6 +213,8 @@ class TestStores:
         ("url", "message"),
         [
             ("memory", "write 'memory://', not 'memory'"),
+            ("shm:/app", "write 'shm://app'"),
+            ("smh://app", "look like 'shm://myapp'"),
             ("memory://x", "is 'memory://', with nothing behind it"),
             ("localhost:6379", "this one has none: write 'redis://localhost:6379/0'"),
             ("unix:/tmp/r/s", "write 'unix:///tmp/r/s'"),

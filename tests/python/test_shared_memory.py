@@ -215,6 +215,18 @@ class TestWarnings:
         assert allowing.hit("a").source == "error"
         assert limiter.stats()["errors"]["config"] == 1
 
+    def test_its_endpoint_is_a_url_that_leads_to_it(self, name, tmp_path):
+        assert SharedMemoryStore(name, max_keys=5).endpoint == f"shm://{name}"
+        assert SharedMemoryStore(tmp_path / "a b").endpoint == f"shm://{tmp_path}/a%20b"
+        assert as_store(SharedMemoryStore(tmp_path / "a b").endpoint).path == f"{tmp_path}/a b"
+
+    def test_it_is_created_by_the_first_call(self, path):
+        store = SharedMemoryStore(path)
+        store.stats()
+        assert not store.is_created
+        hits(store)
+        assert store.is_created
+
     def test_files_of_the_same_name_that_other_users_have_made_are_found(self, name, monkeypatch):
         store = SharedMemoryStore(name)
         others = Path(f"/dev/shm/overlimit-54321-{name}-v1")

@@ -160,10 +160,10 @@ def test_an_identifier_is_a_text():
 
 
 def test_many_events_are_asked_about_by_a_sample():
-    many = traffic.poisson(100, 3000, 2000)
+    many = traffic.poisson(500, 3000, 2000)
     panel = explore(many)
     note = panel.widget.children[5].value
-    assert 50_000 < len(panel.sample) < 200_000
+    assert 250_000 < len(panel.sample) < 1_000_000
     assert f"A sample: {len(panel.sample):,} of {len(many):,} events, of " in note
     assert "of 2,000 identifiers (identifier)" in note
     own = many[np.isin(many.identifiers, np.unique(panel.sample.identifiers))]
@@ -173,10 +173,10 @@ def test_many_events_are_asked_about_by_a_sample():
 
 
 def test_many_events_of_one_identifier_are_asked_about_by_the_first():
-    many = Events(np.arange(300_000), {"ip": np.full(300_000, "a")})
+    many = Events(np.arange(1_200_000), {"ip": np.full(1_200_000, "a")})
     panel = explore(many)
-    assert panel.sample.times.tolist() == many.times[:200_000].tolist()
-    assert "200,000 of 300,000 events, of 1 of 1 identifiers (ip)" in panel.widget.children[5].value
+    assert panel.sample.times.tolist() == many.times[:1_000_000].tolist()
+    assert "1,000,000 of 1,200,000 events, of 1 of 1 identifiers (ip)" in panel.widget.children[5].value
 
 
 def test_few_events_are_asked_about_as_they_are(mixed):

@@ -18,7 +18,17 @@ from overlimit import (
     SlidingWindowCounter,
     TokenBucket,
 )
-from overlimit.simulation import Events, compare, error_of, replay, suggest, sweep, traffic
+from overlimit.simulation import (
+    Events,
+    compare,
+    error_of,
+    plot_heatmap,
+    plot_timeline,
+    replay,
+    suggest,
+    sweep,
+    traffic,
+)
 from overlimit.simulation.measures import peak, peak_of_any
 
 SECOND = 1_000_000
@@ -107,6 +117,11 @@ def test_a_suggestion_says_when_nothing_suffices_and_when_nothing_smaller_was_tr
     none = suggest(mixed, per_minute, (1, 20), 0.001)
     assert (none.value, none.next_smaller, none.share) == (None, None, 1.0)
     assert "even 20 refuses 100.00%" in none.message
+    assert none.message.endswith("look higher, or refuse more")
+    upside_down = suggest(mixed, lambda seconds: f"3/{seconds} seconds", (1, 500), 0.5, "events")
+    assert upside_down.value is None
+    assert "1 refuses less (" in upside_down.message
+    assert suggest(mixed, per_minute, (5, 5)).value is None
     lowest = suggest(mixed, per_minute, (500, 1000))
     assert (lowest.value, lowest.share, lowest.next_smaller) == (500, 0.0, None)
     assert "nothing below 500 was tried" in lowest.message
@@ -149,6 +164,10 @@ def test_what_has_no_exact_log_needs_a_reference(mixed):
         (lambda events: compare(events, ["1/minute"]), TypeError, "must be a dict"),
         (lambda events: compare([1], {"a": "1/minute"}), TypeError, "must be Events"),
         (lambda events: sweep(events, per_minute, []), ValueError, "grid must have a value"),
+        (lambda events: sweep(events, per_minute, 5), TypeError, "grid must be the values to try"),
+        (lambda events: events.between("noon"), ValueError, "in ISO 8601, as 2026-03-02T12:00"),
+        (plot_timeline, TypeError, "this draws a Replay"),
+        (plot_heatmap, TypeError, "this draws a Replay"),
         (lambda events: sweep(events, "1/minute", [1]), TypeError, "make must be a function"),
         (lambda events: suggest(events, per_minute, (5, 1)), ValueError, "between must be"),
         (lambda events: suggest(events, per_minute, 5), TypeError, "between must be"),
@@ -160,7 +179,7 @@ def test_what_has_no_exact_log_needs_a_reference(mixed):
         ),
         (lambda events: error_of(None, "1/minute"), TypeError, "must be Events"),
     ],
-    ids=range(10),
+    ids=range(14),
 )
 def test_a_wrong_question_says_what_to_write(ask, error, message):
     with pytest.raises(error, match=message):

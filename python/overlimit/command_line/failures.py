@@ -39,7 +39,7 @@ def reported() -> Iterator[None]:
     except ImportError as error:
         raise WrongUsage(_how_to_install(error)) from None
     except _WRONG as error:
-        raise WrongUsage(str(error)) from None
+        raise WrongUsage(str(error).replace("missing='skip'", "--skip-missing")) from None
 
 
 def _how_to_install(error: ImportError) -> str:

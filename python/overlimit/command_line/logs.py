@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import datetime
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
@@ -22,6 +23,32 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _FORMATS = ("combined", "common", "json", "csv", "parquet")
+_LONGEST_LINE = 200
+_STANDARD_INPUT = "/dev/stdin"
+
+
+def _pattern(context: click.Context, option: click.Parameter, text: str | None) -> re.Pattern[str] | None:
+    try:
+        return None if text is None else re.compile(text)
+    except re.error as error:
+        raise click.BadParameter(f"this is no regular expression: {error}") from None
+
+
+def _cost(context: click.Context, option: click.Parameter, text: str | None) -> int | str:
+    if text is None or text.isdecimal():
+        return int(text or 1)
+    if re.fullmatch(r"[+-]?[0-9.]+", text):
+        raise click.BadParameter(f"a cost is a whole number from 0, or a column, not {text}")
+    return text
+
+
+def _time(context: click.Context, option: click.Parameter, text: str | None) -> str | None:
+    try:
+        datetime.fromisoformat((text or "2026-03-02").replace("Z", "+00:00"))
+    except ValueError:
+        raise click.BadParameter(f"a time is written as 2026-03-02T12:00, not {text}") from None
+    return text
+
 
 _OPTIONS = (
     click.argument("log", nargs=-1, required=True),
@@ -32,15 +59,30 @@ _OPTIONS = (
         help="Whose requests they are: a column, or NAME=COLUMN. May be repeated. Default: ip.",
     ),
     click.option("--format", type=click.Choice(_FORMATS), default="combined", show_default=True),
-    click.option("--pattern", metavar="REGEX", help="Named groups of a line, instead of --format."),
+    click.option(
+        "--pattern",
+        metavar="REGEX",
+        callback=_pattern,
+        help="Named groups of a line, instead of --format.",
+    ),
     click.option("--columns", metavar="A,B,...", help="Columns of a CSV file without a first row of names."),
     click.option("--delimiter", default=",", help="What separates the fields of a CSV file."),
     click.option("--time", metavar="COLUMN", help="The column of times. Default: time."),
     click.option("--unit", type=click.Choice(["s", "ms", "us", "ns"]), help="What times in numbers count."),
-    click.option("--cost", metavar="COLUMN", help="What a request costs: a column or a number. Default: 1."),
+    click.option(
+        "--cost",
+        metavar="COLUMN",
+        callback=_cost,
+        help="What a request costs: a column or a number. Default: 1.",
+    ),
     click.option("--where", metavar="TEXT", help='Which requests to read, such as "status != 404".'),
-    click.option("--since", metavar="TIME", help="Only requests from this time on, as 2026-03-02T12:00."),
-    click.option("--until", metavar="TIME", help="Only requests before this time."),
+    click.option(
+        "--since",
+        metavar="TIME",
+        callback=_time,
+        help="Only requests from this time on, as 2026-03-02T12:00.",
+    ),
+    click.option("--until", metavar="TIME", callback=_time, help="Only requests before this time."),
     click.option("--skip-missing", is_flag=True, help="Leave out requests that have none of the columns."),
     click.option("--strict", is_flag=True, help="Stop at the first line that cannot be read."),
     click.option("--ipv6-prefix", type=int, default=64, show_default=True, help="Bits of a network."),
@@ -72,8 +114,8 @@ def _events(given: dict[str, Any]) -> Events:
         from overlimit.simulation import read_log
 
         events = read_log(
-            given["log"],
-            re.compile(given["pattern"]) if given["pattern"] is not None else given["format"],
+            [_STANDARD_INPUT if path == "-" else path for path in given["log"]],
+            given["format"] if given["pattern"] is None else given["pattern"],
             dict(_named(each) for each in given["by"] or ("ip",)),
             progress=progress,
             **_options_of_read_log(given),
@@ -85,10 +127,9 @@ def _events(given: dict[str, Any]) -> Events:
 
 
 def _options_of_read_log(given: dict[str, Any]) -> dict[str, Any]:
-    cost = given["cost"] or 1
     return {
         "time": given["time"],
-        "cost": int(cost) if str(cost).isdecimal() else cost,
+        "cost": given["cost"],
         "where": given["where"],
         "unit": given["unit"],
         "missing": "skip" if given["skip_missing"] else "raise",
@@ -107,15 +148,22 @@ def _named(by: str) -> tuple[str, str]:
 def _report_bad_lines(bad: BadLines) -> None:
     if not bad:
         return
-    lines = [f"  {file}:{line}: {printable(text)}" for file, line, text in bad]
+    lines = [f"  {file}:{line}: {_shortened(printable(text))}" for file, line, text in bad]
     more = [f"  and {bad.count - len(lines):,} more"] if bad.count > len(lines) else []
     noun = "line" if bad.count == 1 else "lines"
     click.echo("\n".join([f"{bad.count:,} {noun} could not be read:", *lines, *more]), err=True)
 
 
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_LINE else text[: _LONGEST_LINE - 3] + "..."
+
+
 def _why_none(events: Events) -> str:
     if events.bad_lines:
-        return "no line could be read; is --format right?"
+        return (
+            "no line could be read; are --format, --time and --unit right? With --strict the first line says "
+            "what is wrong with it"
+        )
     if events.skipped:
         return "no line has any of the columns of --by"
     return "the log is empty, or --where, --since and --until leave nothing of it"

@@ -44,7 +44,11 @@ Examples:
 @click.command(epilog=_EXAMPLES, short_help="Show what limits would have refused.")
 @reads_log
 @click.option("--limits", multiple=True, required=True, help="Such as 100/minute. May be repeated.")
-@click.option("--lock", type=float, help="Seconds that an identifier is locked once it goes over a limit.")
+@click.option(
+    "--lock",
+    type=click.FloatRange(0, min_open=True),
+    help="Seconds that an identifier is locked once it goes over a limit.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: all tables.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print a table as CSV: identifiers, or that of --table.")
 @click.option(
@@ -66,7 +70,8 @@ def replay(
 ) -> None:
     """Show what limits would have answered to each request of LOG, and whom they would have hit.
 
-    LOG is a file, several, or a pattern; .gz, .bz2, .xz and .zst are decompressed.
+    LOG is a file, several, or a pattern, or - for the standard input; .gz, .bz2, .xz and .zst are
+    decompressed. A request counts in the table of identifiers for each that it has.
     """
     form = chosen_format(as_json, as_csv)
     if png is not None and form != "text":
@@ -108,11 +113,16 @@ def _wanted(form: Form, table: str | None) -> tuple[str, ...]:
 def _table(result: Replay, name: str, top: int, every: float) -> pd.DataFrame:
     if name == "limits":
         return result.summary()
-    return result.by_identifier(top=top) if name == "identifiers" else result.by_time(every)
+    if name == "times":
+        return result.by_time(every)
+    from overlimit.simulation.tables import by_every_identifier
+
+    return by_every_identifier(result, top)
 
 
 def _print_text(result: Replay, tables: Tables) -> None:
-    click.echo(f"{len(result):,} requests: {result.refused:,} refused ({share(result.refused_share)})")
+    noun = "request" if len(result) == 1 else "requests"
+    click.echo(f"{len(result):,} {noun}: {result.refused:,} refused ({share(result.refused_share)})")
     for table in tables.values():
         click.echo()
         print_table(table, _SHOWN)

@@ -24,6 +24,14 @@ __all__ = ["suggest"]
 
 _PLACE = "{}"
 
+
+def _ascending(context: click.Context, option: click.Parameter, between: tuple[int, int]) -> tuple[int, int]:
+    low, high = between
+    if low > high:
+        raise click.BadParameter(f"LOW must not be above HIGH, as in 1 1000, and {low} is above {high}")
+    return between
+
+
 _EXAMPLES = """
 \b
 Examples:
@@ -38,9 +46,21 @@ Examples:
 @click.option(
     "--limits", multiple=True, required=True, help='With {} for the number, as "{}/minute". May be repeated.'
 )
-@click.option("--between", nargs=2, type=int, required=True, metavar="LOW HIGH", help="Numbers to try.")
 @click.option(
-    "--refuse-at-most", type=float, default=0.001, show_default=True, help="The share that may be refused."
+    "--between",
+    nargs=2,
+    type=int,
+    required=True,
+    metavar="LOW HIGH",
+    callback=_ascending,
+    help="Numbers to try.",
+)
+@click.option(
+    "--refuse-at-most",
+    type=click.FloatRange(0, 1),
+    default=0.001,
+    show_default=True,
+    help="The share that may be refused.",
 )
 @click.option("--of", type=click.Choice(["identifiers", "events"]), default="identifiers", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -56,7 +76,8 @@ def suggest(
 ) -> None:
     """Find the smallest number for a limit that would have refused no more of LOG than a share.
 
-    The number replaces each {} in the limits. It is found by halving, so larger numbers must refuse less.
+    The number replaces each {} in the limits. It is found by halving, so larger numbers must refuse less. Of
+    several columns, the first that a request has says whose it is.
     """
     form = chosen_format(as_json, as_csv)
     made = _checked("; ".join(limits), between)

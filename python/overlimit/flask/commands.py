@@ -85,8 +85,7 @@ def check_identifier(identifier: str, as_json: bool) -> None:
     has identifiers of its own. Limits that a function names are shown as it names them now; what cannot be
     known without a request is listed without numbers.
     """
-    rate_limits, routes = _limits_of(this_app())
-    _warn(rate_limits, identifier)
+    routes = _routes_to_ask(this_app(), identifier)
     found = [each for policy in policies_of(routes) for each in status_of(policy, identifier)]
     if as_json:
         _print_json(found)
@@ -105,8 +104,7 @@ def reset_identifier(identifier: str, as_json: bool) -> None:
     has identifiers of its own. Limits whose counts depend on a request are not reset, but named on the
     standard error; limits of plain functions and of with blocks are not reset either.
     """
-    rate_limits, routes = _limits_of(this_app())
-    _warn(rate_limits, identifier)
+    routes = _routes_to_ask(this_app(), identifier)
     policies = policies_of(routes)
     for policy in policies:
         if policy.name is not None:
@@ -133,6 +131,19 @@ def _limits_of(app: Flask) -> tuple[tuple[AppRateLimit, ...], tuple[LimitedRoute
             f"nothing limits {app.name!r}: it has no RateLimit, and no route of it has a rate_limit"
         )
     return rate_limits, routes
+
+
+def _routes_to_ask(app: Flask, identifier: str) -> tuple[LimitedRoute, ...]:
+    """Return the routes for a command that asks the stores; it creates no shared memory that is missing."""
+    rate_limits, routes = _limits_of(app)
+    _warn(rate_limits, identifier)
+    for rate_limit in rate_limits:
+        store = rate_limit.store
+        if isinstance(store, SharedMemoryStore) and not store.is_created:
+            raise click.ClickException(
+                f"nothing is counted yet: there is no shared memory {store.path}; the first request makes it"
+            )
+    return routes
 
 
 def _warn(rate_limits: Iterable[AppRateLimit], identifier: str) -> None:

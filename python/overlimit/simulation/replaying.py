@@ -227,6 +227,12 @@ def replay(
     return Replay(events, limiter, answers)
 
 
+def check_replay(replay: object) -> None:
+    """Raise TypeError unless it is a Replay."""
+    if not isinstance(replay, Replay):
+        raise TypeError(f"this draws a Replay, as replay(events, limits) returns it, not {shown(replay)}")
+
+
 def check_events(events: object) -> None:
     """Raise TypeError unless they are Events."""
     if not isinstance(events, Events):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "allowed_in_order",
+    "by_every_identifier",
     "by_identifier",
     "by_time",
     "codes_of",
@@ -97,6 +98,14 @@ def by_identifier(replay: Replay, column: str | None, top: int | None) -> pd.Dat
     )
     frame = frame[frame["sent"] > 0].sort_values(["refused", "sent"], ascending=False, kind="stable")
     return frame if top is None else frame.head(top)
+
+
+def by_every_identifier(replay: Replay, top: int | None) -> pd.DataFrame:
+    """Return the same for the identifiers of all columns: an event counts for each that it has."""
+    pandas = required("pandas", "by_every_identifier")
+    tables = [by_identifier(replay, column.name, top) for column in replay.events._columns]
+    frame: pd.DataFrame = pandas.concat(tables)
+    return frame.sort_values(["refused", "sent"], ascending=False, kind="stable").head(top or len(frame))
 
 
 def most_refused(replay: Replay, top: int = 5) -> list[tuple[str | bytes, int, int, int]]:

@@ -151,6 +151,42 @@ def test_lines_may_be_read_by_a_pattern(write_log):
     assert found.startswith("2 requests: 1 refused (50.00%)")
 
 
+def test_the_log_may_come_from_the_standard_input(write_log):
+    log = write_log(*[COMBINED.format("203.0.113.7", second) for second in range(3)])
+    command = [sys.executable, "-m", "overlimit", "replay", "-", "--limits", "1/minute"]
+    done = subprocess.run(command, input=Path(log).read_text(), capture_output=True, text=True, check=False)
+    assert "3 requests: 2 refused" in done.stdout
+
+
+def test_whoever_is_refused_is_named_in_whatever_column(write_log):
+    log = write_log(
+        *[json.dumps({"time": second, "ip": f"10.0.0.{second}", "user": "eve"}) for second in range(20)]
+    )
+    options = ["--format", "json", "--limits", "5/minute", "--by", "ip", "--by", "user"]
+    for by in (options, [*options[:-4], "--by", "user", "--by", "ip"]):
+        rows = json.loads(printed("replay", log, "--json", *by))["identifiers"]
+        assert (rows[0]["identifier"], rows[0]["sent"], rows[0]["refused"]) == ("user:eve", 20, 15)
+        assert len(rows) == 20  # of 21, by --top
+    assert "user:eve" in printed("replay", log, "--top", "1", *options)
+
+
+def test_one_request_is_one(write_log):
+    log = write_log(COMBINED.format("203.0.113.7", 0))
+    assert "1 request: 0 refused" in printed("replay", log, "--limits", "1/minute")
+
+
+def test_a_bad_line_is_not_shown_in_full(write_log):
+    log = write_log("x" * 5000, COMBINED.format("203.0.113.7", 0))
+    shown = run("replay", log, "--limits", "1/minute").stderr.splitlines()[1]
+    assert shown.endswith("x" * 100 + "...")
+    assert len(shown) < 400
+
+
+def test_times_in_another_unit_are_hinted_at(write_log):
+    log = write_log(json.dumps({"time": 1_772_409_600_000, "ip": "10.0.0.1"}))
+    assert "--unit" in refused(1, "replay", log, "--format", "json", "--limits", "1/minute").splitlines()[-1]
+
+
 def test_several_logs_and_a_pattern_are_read_as_one(write_log, tmp_path):
     write_log(COMBINED.format("203.0.113.7", 0))
     (tmp_path / "access.log.1").write_text(COMBINED.format("203.0.113.7", 1) + "\n", encoding="utf-8")
@@ -230,12 +266,14 @@ def test_no_readable_line_is_exit_code_1(write_log, lines):
         (["replay", "--limits", "1/minute"], "Missing argument 'LOG...'"),
         (["replay", LOG, "--limits", "1/minut"], "'minut' is not a unit: write 'minute'"),
         (["replay", LOG, "--limits", "1/minute", "--by", "nobody"], "there is no column 'nobody'"),
-        (["replay", LOG, "--limits", "1/minute", "--by", "user"], "has no user"),
-        (["replay", LOG, "--limits", "1/minute", "--pattern", "("], "unterminated subpattern"),
+        (["replay", LOG, "--limits", "1/minute", "--by", "user"], "--skip-missing leaves such"),
+        (["replay", LOG, "--limits", "1/minute", "--pattern", "("], "'--pattern': this is no"),
         (["replay", LOG, "--limits", "1/minute", "--where", "status >"], "invalid syntax"),
+        (["replay", LOG, "--limits", "1/minute", "--where", "status + 1"], "as in 'status == 404'"),
+        (["replay", LOG, "--limits", "1/minute", "--cost", "-1"], "'--cost': a cost is a whole number"),
         (["replay", LOG, "--limits", "1/minute", "--every", "0"], "--every"),
-        (["replay", LOG, "--limits", "1/minute", "--since", "noon"], "noon"),
-        (["replay", LOG, "--limits", "1/minute", "--lock", "-1"], "levels"),
+        (["replay", LOG, "--limits", "1/minute", "--since", "noon"], "'--since': a time is written as"),
+        (["replay", LOG, "--limits", "1/minute", "--lock", "-1"], "'--lock': -1.0 is not in the range"),
         (["replay", LOG, "--limits", "1/minute", "--json", "--csv"], "--json and --csv exclude each other"),
         (
             ["replay", LOG, "--limits", "1/minute", "--png", "a.png", "--csv"],
@@ -244,8 +282,11 @@ def test_no_readable_line_is_exit_code_1(write_log, lines):
         (["replay", "missing.log", "--limits", "1/minute"], "missing.log"),
         (["replay", "missing*", "--limits", "1/minute"], "missing*"),
         (["suggest", LOG, "--limits", "5/minute", "--between", "1", "9"], "write {} where the number goes"),
-        (["suggest", LOG, "--limits", "{}/minute", "--between", "9", "1"], "between"),
-        (["suggest", LOG, "--limits", "{}/minute", "--between", "1", "9", "--refuse-at-most", "2"], "2"),
+        (["suggest", LOG, "--limits", "{}/minute", "--between", "9", "1"], "'--between': LOW must not be"),
+        (
+            ["suggest", LOG, "--limits", "{}/minute", "--between", "1", "9", "--refuse-at-most", "2"],
+            "'--refuse-at-most'",
+        ),
         (["elsewhere"], "No such command 'elsewhere'"),
     ],
 )

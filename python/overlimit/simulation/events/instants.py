@@ -27,6 +27,7 @@ END_OF_TIME = 2**53 - 2**50
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _NANOS_PER = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _FINER_THAN_MICROS = {"ns": 10**3, "ps": 10**6, "fs": 10**9, "as": 10**12}
+_LIKELY = (946_684_800, 4_102_444_800)  # the years 2000 and 2100, in seconds
 _LARGEST_FLOAT = {"s": 9e9, "ms": 9e12, "us": 9e15, "ns": 9e18}
 
 
@@ -62,9 +63,19 @@ def instants_of(times: object, unit: str | None = None) -> Micros:
         what = "is missing" if is_missing(value) else f"is {shown(value)}"
         raise ValueError(
             f"times: row {row} {what}, and must be an instant from 1970-01-01 to below 2**53 - 2**50 us "
-            "after it, which is in the year 2219"
+            f"after it, which is in the year 2219{_unit_hint(value, unit)}"
         )
     return micros
+
+
+def _unit_hint(value: object, unit: str | None) -> str:
+    """Say which unit would make an instant of today of a number that is too large for seconds."""
+    if unit is not None or not isinstance(value, (int, float, np.number)) or not 0 < value < 1e19:
+        return ""
+    for name in ("ms", "us", "ns"):
+        if _LIKELY[0] <= float(value) * _NANOS_PER[name] / 1e9 < _LIKELY[1]:
+            return f"; if these are numbers of {name}, say unit={name!r}"
+    return ""
 
 
 def instant_of(time: object) -> int:
@@ -73,7 +84,10 @@ def instant_of(time: object) -> int:
     Raises ValueError and TypeError, as `instants_of` does.
     """
     if isinstance(time, str):
-        time = datetime.fromisoformat(time.replace("Z", "+00:00"))
+        try:
+            time = datetime.fromisoformat(time.replace("Z", "+00:00"))
+        except ValueError:
+            raise ValueError(f"a time must be in ISO 8601, as 2026-03-02T12:00, not {shown(time)}") from None
     micros = micros_of(time, "s")
     if micros is None:
         raise ValueError(f"an instant must be from 1970-01-01 to the year 2219, not {shown(time)}")

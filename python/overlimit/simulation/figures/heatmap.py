@@ -16,6 +16,7 @@ from overlimit.simulation.figures.style import (
     times_on,
     width_of,
 )
+from overlimit.simulation.replaying import check_replay
 from overlimit.simulation.tables import allowed_in_order, by_identifier, codes_of
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ def plot_heatmap(replay: Replay, top: int = 30, *, ax: Axes | None = None) -> Ax
     ImportError
         matplotlib or pandas is missing.
     """
+    check_replay(replay)
     table = by_identifier(replay, None, top)
     names = table.index[table["refused"] > 0].tolist()
     ax = axes_for(ax, "plot_heatmap", max(_LEAST_HEIGHT, 1 + _ROW_HEIGHT * len(names)))

@@ -9,6 +9,7 @@ import numpy as np
 from overlimit.limits.quantities import micros
 from overlimit.simulation.figures.stretches import duration_text, width_for
 from overlimit.simulation.figures.style import PASSED, REFUSED, axes_for, legend_above, text_colour, times_on
+from overlimit.simulation.replaying import check_replay
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,11 +41,14 @@ def plot_timeline(replay: Replay, every: Seconds | None = None, *, ax: Axes | No
 
     Raises
     ------
+    TypeError
+        ``replay`` is no Replay.
     InvalidLimit
         ``every`` is outside its range.
     ImportError
         matplotlib or pandas is missing.
     """
+    check_replay(replay)
     ax = axes_for(ax, "plot_timeline")
     width = width_for(replay.events, _MOST_STRETCHES) if every is None else every
     table = replay.by_time(width)

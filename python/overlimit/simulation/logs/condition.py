@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from overlimit._arguments import shown
 from overlimit.simulation.events.instants import Micros
 from overlimit.simulation.optional import required
 
@@ -76,5 +75,8 @@ def _mask(found: Any, count: int) -> npt.NDArray[np.bool_]:
     if mask.dtype == object and {type(each) for each in mask.tolist()} <= {bool}:
         mask = mask.astype(bool)
     if mask.dtype != bool or mask.shape != (count,):
-        raise TypeError(f"where must give a bool for each of {count} rows, not {shown(found)}")
+        raise TypeError(
+            f"where must say true or false for each of {count} rows, as in 'status == 404', and gave "
+            f"{type(found).__name__} of {mask.dtype}"
+        )
     return mask

@@ -128,7 +128,7 @@ class Panel:
 def explore(events: Events) -> Panel:
     """Return a panel on which a limit is set by hand, and what it would have done is seen at once.
 
-    If there are more than 200,000 events, the panel asks about a sample of them, and says so.
+    If there are more than 1,000,000 events, the panel asks about a sample of them, and says so.
 
     Parameters
     ----------

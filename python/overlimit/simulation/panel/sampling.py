@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = ["live_sample", "sample_text"]
 
-_WANTED = 100_000
-_MOST = 200_000
+_WANTED = 500_000
+_MOST = 1_000_000
 
 
 def live_sample(events: Events) -> Events:
@@ -36,8 +36,8 @@ def sample_text(events: Events, sample: Events) -> str:
     title = html.escape(events._columns[0].title)
     return (
         f"A sample: {len(sample):,} of {len(events):,} events, of {names[0]:,} of {names[1]:,} identifiers "
-        f"({title}), chosen at random. Who is hit most may not be among them: "
-        "<code>replay(events, limits)</code> asks about all."
+        f"({title}), chosen at random. Those who send most may not be among them, and then the shares are "
+        "far lower than those of all: <code>replay(events, limits)</code> asks about all."
     )
 
 

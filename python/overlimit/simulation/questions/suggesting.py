@@ -66,12 +66,19 @@ class Suggestion:
         if self.value is None:
             return (
                 f"no value from {low} to {high} refuses {target}: even {high} refuses {percent(self.share)}; "
-                "look higher, or refuse more"
+                f"{self._what_to_change()}"
             )
         found = f"{self.value} is the smallest value that refuses {target}: {percent(self.share)}"
         if self.next_smaller is None:
             return f"{found}; nothing below {low} was tried"
         return f"{found}; {self.value - 1} would refuse {percent(self.next_smaller)}"
+
+    def _what_to_change(self) -> str:
+        low, _ = self.between
+        of_low = _share_of(self._tried[low], self.of)
+        if of_low < self.share:
+            return f"{low} refuses less ({percent(of_low)}), and larger values must be the more lenient ones"
+        return "look higher, or refuse more"
 
     def to_pandas(self) -> pd.DataFrame:
         """Return a row per value that was tried, in their order.
@@ -157,8 +164,13 @@ def _as_percent(share: float) -> str:
 
 
 def _halve(low: int, high: int, suffices: Callable[[int], bool]) -> None:
-    """Ask about values until the smallest that suffices and the next smaller one were asked about."""
+    """Ask about values until the smallest that suffices and the next smaller one were asked about.
+
+    If the largest doesn't, the smallest is asked too: perhaps larger ones refuse more.
+    """
     if not suffices(high):
+        if low < high:
+            suffices(low)
         return
     below = low - 1
     while high - below > 1:

@@ -91,6 +91,8 @@ def sweep(
     """
     if not callable(make):
         raise TypeError(f'make must be a function such as lambda n: f"{{n}}/minute", not {shown(make)}')
+    if not isinstance(grid, Iterable):
+        raise TypeError(f"grid must be the values to try, such as range(10, 200, 10), not {shown(grid)}")
     limiters = {value: limiter_of(make(value)) for value in map(_plain, grid)}
     if not limiters:
         raise ValueError("grid must have a value at least, such as range(10, 200, 10)")
