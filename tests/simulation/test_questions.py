@@ -118,7 +118,7 @@ def test_a_suggestion_says_when_nothing_suffices_and_when_nothing_smaller_was_tr
     assert (none.value, none.next_smaller, none.share) == (None, None, 1.0)
     assert "even 20 refuses 100.00%" in none.message
     assert none.message.endswith("look higher, or refuse more")
-    upside_down = suggest(mixed, lambda seconds: f"3/{seconds} seconds", (1, 500), 0.5, "events")
+    upside_down = suggest(mixed, lambda seconds: f"30/{seconds} seconds", (1, 500), 0.2, "events")
     assert upside_down.value is None
     assert "1 refuses less (" in upside_down.message
     assert suggest(mixed, per_minute, (5, 5)).value is None

@@ -54,7 +54,8 @@ class Suggestion:
         self.between, self.refuse_at_most, self.of = between, refuse_at_most, of
         self._tried = dict(sorted(tried.items()))
         shares = {value: _share_of(tried, of) for value, tried in self._tried.items()}
-        self.value = next((value for value, share in shares.items() if share <= refuse_at_most), None)
+        enough = [value for value, share in shares.items() if share <= refuse_at_most]
+        self.value = min(enough) if between[1] in enough else None
         self.share = shares[between[1] if self.value is None else self.value]
         self.next_smaller = None if self.value is None else shares.get(self.value - 1)
 
