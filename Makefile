@@ -105,6 +105,7 @@ bench: $(DONE)/bench ## First figures, side by side with others, of an extension
 
 docs: $(DONE)/package ## The documentation as a site in build/site
 	$(BIN)/mkdocs build --strict --quiet
+	@echo "The site begins at build/site/index.html"
 
 wheel: $(DONE)/environment ## A wheel in dist/, hiredis linked in
 	$(BIN)/pip wheel --quiet --no-deps --wheel-dir dist . \

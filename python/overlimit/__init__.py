@@ -1,6 +1,7 @@
 """Rate limiting that never admits more than it promises.
 
-Several limits for several identifiers are decided in one atomic step, in memory or in Redis::
+Several limits for several identifiers are decided in one atomic step: in the memory of a process, in memory
+that all processes of a host share (``store="shm://myapp"``), or in Redis::
 
     from overlimit import Limiter
 
