@@ -12,6 +12,7 @@ from overlimit.simulation.figures.style import (
     axes_for,
     legend_above,
     name_text,
+    names_beside,
     shares_on,
 )
 
@@ -46,8 +47,8 @@ def plot_comparison(comparison: Comparison, *, ax: Axes | None = None) -> Axes:
     -------
     matplotlib.axes.Axes
         The axes: shares on one, the policies on the other, the first on top. Where bars are too thin, their
-        percentages are not written. Of the labels of events the
-        first six are shown; the legend says how many more there are.
+        percentages are not written. Of the labels of events the first six are shown; the legend says how
+        many more there are.
 
     Raises
     ------
@@ -64,8 +65,7 @@ def plot_comparison(comparison: Comparison, *, ax: Axes | None = None) -> Axes:
         bars = ax.barh(places, values, height * 0.92, color=COLOURS[k], label=name)
         if is_written:
             ax.bar_label(bars, [f"{value:.1%}" for value in values], padding=2, fontsize="x-small")
-    names = [name_text(name, LABEL_LENGTH) for name in comparison.effects]
-    ax.set_yticks(range(len(names)), names)
+    ax.set_yticks(range(len(comparison.effects)), names_beside(ax, comparison.effects))
     ax.invert_yaxis()
     most = max(max(values) for _, values in shares)
     ax.set_xlim(0, 1.2 * max(0.01, most))  # room for the texts behind the bars

@@ -8,14 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from overlimit.simulation.figures.stretches import duration_text, width_for
-from overlimit.simulation.figures.style import (
-    NAME_LENGTH,
-    axes_for,
-    name_text,
-    text_colour,
-    times_on,
-    width_of,
-)
+from overlimit.simulation.figures.style import axes_for, names_beside, text_colour, times_on
 from overlimit.simulation.replaying import check_replay
 from overlimit.simulation.tables import allowed_in_order, by_identifier, codes_of
 
@@ -32,9 +25,6 @@ _LEAST_HEIGHT = 3.4
 _ROW_HEIGHT = 0.16
 _FONT_SIZE = 8.0
 _POINTS_PER_INCH = 72
-_NAMES_SHARE = 0.4
-_PIXELS_OF_A_CHARACTER = 7
-_LEAST_LENGTH = 9
 
 
 def plot_heatmap(replay: Replay, top: int = 30, *, ax: Axes | None = None) -> Axes:
@@ -71,7 +61,7 @@ def plot_heatmap(replay: Replay, top: int = 30, *, ax: Axes | None = None) -> Ax
         ax.set_yticks([])
         ax.text(0.5, 0.5, "nothing was refused", transform=ax.transAxes, ha="center")
         return ax
-    ax.set_yticks(range(len(names)), _names(ax, names), fontsize=_font_size(ax, len(names)))
+    ax.set_yticks(range(len(names)), names_beside(ax, names), fontsize=_font_size(ax, len(names)))
     shown = np.ma.masked_equal(counts, 0)
     rows = np.arange(len(names) + 1) - 0.5
     mesh = ax.pcolormesh(edges.astype("datetime64[us]"), rows, shown, cmap=_colours(), vmin=0)
@@ -91,12 +81,6 @@ def _colours() -> Colormap:
     is_light = sum(to_rgb(text_colour())) < 1.5
     few, many = (0.9, 0.0) if is_light else (0.2, 1.0)
     return ListedColormap(colormaps["viridis"](np.linspace(few, many, 256)))
-
-
-def _names(ax: Axes, names: list[object]) -> list[str]:
-    """Return what is written beside the rows: it leaves most of the width to them."""
-    length = min(NAME_LENGTH, int(_NAMES_SHARE * width_of(ax) / _PIXELS_OF_A_CHARACTER))
-    return [name_text(name, max(_LEAST_LENGTH, length)) for name in names]
 
 
 def _font_size(ax: Axes, rows: int) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from overlimit._texts import printable
@@ -19,6 +20,7 @@ __all__ = [
     "axes_for",
     "legend_above",
     "name_text",
+    "names_beside",
     "shares_on",
     "text_colour",
     "times_on",
@@ -42,6 +44,9 @@ _HEIGHT: Final = 3.4
 _MOST_HEIGHT: Final = 20.0
 _LEGENDS: Final = ((3, "small"), (2, "small"), (2, "x-small"), (1, "small"))
 _MOST_TIMES: Final = 6
+_NAMES_SHARE: Final = 0.4
+_PIXELS_OF_A_CHARACTER: Final = 7
+_LEAST_LENGTH: Final = 9
 _PIXELS_OF_A_TIME: Final = 75
 
 
@@ -93,6 +98,12 @@ def name_text(name: object, most: int = NAME_LENGTH) -> str:
         tail = (most - 1) // 2
         text = f"{text[: most - 1 - tail]}\u2026{text[-tail:]}"
     return text.replace("$", r"\$")  # which would begin a formula
+
+
+def names_beside(ax: Axes, names: Iterable[object]) -> list[str]:
+    """Return the labels of rows, which leave most of the width to them."""
+    length = min(NAME_LENGTH, int(_NAMES_SHARE * width_of(ax) / _PIXELS_OF_A_CHARACTER))
+    return [name_text(name, max(_LEAST_LENGTH, length)) for name in names]
 
 
 def _drawable(text: str) -> str:
