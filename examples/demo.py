@@ -237,8 +237,13 @@ def serve(port: int) -> None:
 
 def serve_by_workers(port: int, workers: int) -> None:
     """Serve the example app by gunicorn, whose workers share their counts in memory, until interrupted."""
+    from overlimit import SharedMemoryStore
+
     here = str(Path(__file__).parent)
-    os.environ.setdefault("OVERLIMIT_STORE", "shm://overlimit-example")
+    if "OVERLIMIT_STORE" not in os.environ:
+        name = f"overlimit-example-{port}"
+        SharedMemoryStore(name).unlink()  # what an earlier run has counted
+        os.environ["OVERLIMIT_STORE"] = f"shm://{name}?max_keys=10000&max_bytes=4194304"
     url = f"http://127.0.0.1:{port}/"
     print(f"{workers} workers share {os.environ['OVERLIMIT_STORE']}: open {url}   (Ctrl-C stops)", flush=True)
     options = f"--workers {workers} --threads 4 --keep-alive 30 --bind 127.0.0.1:{port}"
@@ -260,6 +265,10 @@ def main() -> int:
         "--workers", type=int, default=1, help="processes of --serve, which share their counts"
     )
     options = parser.parse_args()
+    if options.workers < 1:
+        parser.error("--workers must be 1 or more")
+    if not 0 <= options.port < 65536:
+        parser.error("--port must be from 0 to 65535")
     try:
         if options.serve and options.workers > 1:
             serve_by_workers(options.port, options.workers)

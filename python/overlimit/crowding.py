@@ -6,6 +6,7 @@ import logging
 import weakref
 from typing import TYPE_CHECKING
 
+from overlimit import _core
 from overlimit.local_fallback import is_local_fallback
 
 if TYPE_CHECKING:
@@ -16,6 +17,9 @@ __all__ = ["warn_of_crowded_store"]
 _log = logging.getLogger("overlimit")
 
 _ADVICE = "a store with a larger max_keys or max_bytes has room for more"
+_ADVICE_FOR_SHARED_MEMORY = (
+    "remove it with unlink(), and restart all processes that use it with a larger max_keys or max_bytes"
+)
 _ADVICE_FOR_FALLBACK = (
     "it is the local fallback of a store that fails, and its size is fixed: exact counts return with that "
     "store, and on_error='allow' or 'deny' needs no counts meanwhile"
@@ -32,5 +36,11 @@ def warn_of_crowded_store(store: Store) -> None:
             "%r is full: identifiers that find no room in it share counts, so some of them are refused "
             "early; %s",
             store,
-            _ADVICE_FOR_FALLBACK if is_local_fallback(store) else _ADVICE,
+            _advice_for(store),
         )
+
+
+def _advice_for(store: Store) -> str:
+    if isinstance(store, _core.SharedMemoryStore):
+        return _ADVICE_FOR_SHARED_MEMORY
+    return _ADVICE_FOR_FALLBACK if is_local_fallback(store) else _ADVICE

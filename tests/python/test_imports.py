@@ -48,6 +48,17 @@ print([bool(limiter.hit("a")) for _ in range(3)])
 """
 
 
+WITHOUT_FLASK = (
+    WITHOUT.partition("import overlimit\n")[0]
+    + """
+try:
+    import overlimit.flask
+except ImportError as error:
+    print(error)
+"""
+)
+
+
 def run(program: str, *arguments: str) -> str:
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", program, *arguments],
@@ -77,3 +88,7 @@ def test_all_that_is_exported_exists():
     program = "import overlimit; print([hasattr(overlimit, name) for name in overlimit.__all__])"
     assert "False" not in run(program)
     assert run(f"import overlimit; print(set({names}) - set(overlimit.__all__))") == "set()\n"
+
+
+def test_flask_is_named_where_it_is_missing():
+    assert "pip install 'overlimit[flask]'" in run(WITHOUT_FLASK, "flask")

@@ -203,6 +203,7 @@ class TestWarnings:
             limiter.hit(f"user:{number}")
         (record,) = caplog.records
         assert "is full" in record.getMessage()
+        assert "remove it with unlink(), and restart" in record.getMessage()
         assert store.stats()["crowded"] == limiter.stats()["crowded"] == 7
 
     def test_a_file_that_cannot_be_used_is_a_config_error_at_the_call(self, path):

@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+try:
+    import flask as _flask  # noqa: F401 - so that what is missing is named before anything else is imported
+except ModuleNotFoundError as error:
+    if error.name != "flask":
+        raise
+    raise ModuleNotFoundError(
+        "overlimit.flask needs Flask: pip install 'overlimit[flask]' brings it", name="flask"
+    ) from None
+
 from overlimit.flask.decorator import rate_limit
 from overlimit.flask.errors import RateLimitExceeded, StoreFailed, rate_limited
 from overlimit.flask.extension import RateLimit
