@@ -279,7 +279,8 @@ void ManyDecisions::decide_waiting(LimiterState& limiter, const Call& model) {
     limiter.stats.calls += calls.size() - 1;
     const auto is_undecided = [](Micros time) { return time == kUndecided; };
     try {
-      ask_store(limiters, [&](Store& store, const Interrupted& interrupted) {
+      std::ranges::fill(crowded, 0);
+      ask_store_for_many(limiters, [&](Store& store, const Interrupted& interrupted) {
         store.decide(calls, pairs_of_rows(first, last), times, crowded, interrupted);
       });
     } catch (const StoreError& error) {
@@ -290,10 +291,12 @@ void ManyDecisions::decide_waiting(LimiterState& limiter, const Call& model) {
         if (is_undecided(times_[row])) rows.push_back(row);
       }
       is_any_decided |= rows.size() < calls.size();
+      count_crowded_calls(limiter, calls, crowded, limiter.store_object.get());
       follow_on_error(limiter, model, rows, error);
       continue;
     }
     is_any_decided = true;
+    count_crowded_calls(limiter, calls, crowded, limiter.store_object.get());
   }
   if (failure && !is_any_decided && limiter.on_error == OnError::raise) std::rethrow_exception(failure);
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <span>
 
 #include "limiter.hpp"
@@ -46,15 +47,28 @@ void ask_store_that_waits_seldom(Store& store, const Action& action) {
   without_gil([&](const Interrupted& interrupted) { action(store, interrupted); });
 }
 
-/// Runs an action on the store that these limiters share, without the GIL if it may wait.
-template <class Action>
-void ask_store(std::span<LimiterState* const> limiters, const Action& action) {
-  Store& store = *limiters.front()->store;
+/// Runs `ask` with the store that these limiters share, and counts it.
+template <class Ask>
+void ask_and_count(std::span<LimiterState* const> limiters, const Ask& ask) {
   for (LimiterState* limiter : limiters) {
     notice_call(*limiter);
     ++limiter->stats.calls;
   }
   try {
+    ask(*limiters.front()->store);
+  } catch (const StoreError& error) {
+    for (LimiterState* limiter : limiters) ++limiter->stats.errors[std::size_t(error.kind())];
+    throw;
+  }
+  const auto was_cut_off = [](const LimiterState* limiter) { return limiter->is_cut_off; };
+  if (std::ranges::any_of(limiters, was_cut_off)) log_recovery(limiters);
+}
+
+/// Runs an action on the store that these limiters share, without the GIL if it may wait. The action is run
+/// again if it turns out that it has to, so it must not have done a part of its work by then.
+template <class Action>
+void ask_store(std::span<LimiterState* const> limiters, const Action& action) {
+  ask_and_count(limiters, [&](Store& store) {
     if (store.waits_seldom()) {
       ask_store_that_waits_seldom(store, action);
     } else if (store.waits()) {
@@ -63,12 +77,18 @@ void ask_store(std::span<LimiterState* const> limiters, const Action& action) {
     } else {
       action(store, kInterrupted);
     }
-  } catch (const StoreError& error) {
-    for (LimiterState* limiter : limiters) ++limiter->stats.errors[std::size_t(error.kind())];
-    throw;
-  }
-  const auto was_cut_off = [](const LimiterState* limiter) { return limiter->is_cut_off; };
-  if (std::ranges::any_of(limiters, was_cut_off)) log_recovery(limiters);
+  });
+}
+
+/// The same for an action of several calls, some of which may be done when another has to wait: it is run
+/// once, without the GIL.
+template <class Action>
+void ask_store_for_many(std::span<LimiterState* const> limiters, const Action& action) {
+  ask_and_count(limiters, [&](Store& store) {
+    std::optional<Stopwatch> stopwatch;
+    if (!store.waits_seldom()) stopwatch.emplace(limiters);
+    without_gil([&](const Interrupted& interrupted) { action(store, interrupted); });
+  });
 }
 
 }  // namespace overlimit::python

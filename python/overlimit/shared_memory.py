@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import glob
 import logging
 import operator
 import os
+import re
 from collections.abc import Hashable
 from typing import Any, ClassVar, SupportsIndex
 from urllib.parse import quote, unquote
@@ -82,7 +82,7 @@ class SharedMemoryStore(_core.SharedMemoryStore, Initialised):
             timeout_us=timeout_us_of(timeout),
         )
         given = {"max_keys": max_keys, "max_bytes": max_bytes, "mode": mode, "timeout": timeout}
-        self._arguments = (name, {key: value for key, value in given.items() if value != _DEFAULTS[key]})
+        self._arguments = (name, {key: value for key, value in given.items() if _is_given(key, value)})
         self._state_key: Hashable = ("shm", self.path)
 
     @property
@@ -117,8 +117,10 @@ class SharedMemoryStore(_core.SharedMemoryStore, Initialised):
         if os.path.isabs(name) or self.is_created:
             return []
         directory, own = os.path.split(self.path)
-        suffix = own.partition(f"-{name}-")[2]
-        return sorted(glob.glob(f"{directory}/overlimit-[0-9]*-{name}-{suffix}"))
+        same_name = re.compile(r"overlimit-[0-9]+-" + re.escape(own.split("-", 2)[2]))
+        return sorted(
+            os.path.join(directory, each) for each in os.listdir(directory) if same_name.fullmatch(each)
+        )
 
     @classmethod
     def from_url(cls, url: str) -> SharedMemoryStore:
@@ -135,6 +137,12 @@ class SharedMemoryStore(_core.SharedMemoryStore, Initialised):
 
 
 _DEFAULTS = {"max_keys": _MAX_KEYS, "max_bytes": _MAX_BYTES, "mode": 0o600, "timeout": 0.1}
+
+
+def _is_given(name: str, value: object) -> bool:
+    """Whether it was said: of sizes also the default, since only those that were said are warned of."""
+    default = _DEFAULTS[name]
+    return value is not default if isinstance(default, _Default) else value != default
 
 
 def _rebuilt(name: str, options: dict[str, Any]) -> SharedMemoryStore:

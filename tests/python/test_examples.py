@@ -146,7 +146,7 @@ def test_the_example_app_explains_a_refusal(example_app):
 FIGURES = {
     "first_look": 1,
     "redis_live": 0,
-    "retry_storms": 2,
+    "retry_storms": 3,
     "tune_from_a_log": 4,
     "which_algorithm": 2,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import logging
 import os
 import pickle
@@ -17,6 +18,7 @@ from overlimit import (
     FixedWindow,
     Limiter,
     ManualClock,
+    MemoryStore,
     SharedMemoryStore,
     StoreConfigError,
     hit_all,
@@ -35,6 +37,29 @@ def name():
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "limits"
+
+
+MANY_AT_ONCE = """
+import json, os, sys
+from overlimit import FixedWindow, Limiter, SharedMemoryStore
+
+limiter = Limiter(FixedWindow(10**6, 3600), name="p", store=SharedMemoryStore(sys.argv[1], timeout=30))
+identifiers = [f"user:{number}" for number in range(400)]
+reading, writing = os.pipe()
+for _ in range(4):
+    if os.fork() == 0:
+        admitted = sum(int(limiter.hit_many(identifiers).allowed.sum()) for _ in range(40))
+        os.write(writing, admitted.to_bytes(8, "big"))
+        os._exit(0)
+admitted = sum(int.from_bytes(os.read(reading, 8), "big") for _ in range(4))
+counted = sum(10**6 - limiter.peek(each, cost=0).remaining for each in identifiers)
+print(json.dumps([admitted, counted]))
+"""
+
+
+def python(program, *arguments):
+    command = [sys.executable, "-c", program, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
 
 
 def hits(store, times=1):
@@ -216,6 +241,55 @@ class TestWarnings:
         assert allowing.hit("a").source == "error"
         assert limiter.stats()["errors"]["config"] == 1
 
+    def test_hit_many_charges_once_however_many_wait_for_each_other(self, name):
+        admitted, counted = json.loads(python(MANY_AT_ONCE, name))
+        assert admitted == counted == 4 * 40 * 400
+
+    def test_limiters_count_crowded_decisions_of_hit_many(self, path):
+        for store in (MemoryStore(max_keys=1), SharedMemoryStore(path, max_keys=1, max_bytes=1 << 18)):
+            limiter = Limiter("100/minute", name="p", store=store)
+            limiter.hit("own")
+            limiter.hit_many(["x", "y", "z"])
+            assert store.stats()["crowded"] == limiter.stats()["crowded"] == 3
+
+    def test_its_length_is_a_number_however_damaged_its_head_is(self, path):
+        store = SharedMemoryStore(path, max_keys=1000, max_bytes=1 << 18)
+        hits(store)
+        whole = path.read_bytes()
+        for at in range(88, 512):
+            with path.open("r+b") as file:
+                file.seek(at)
+                file.write(bytes([whole[at] ^ 0xFF]))
+                file.flush()
+                assert 0 <= len(store) <= 1000
+                file.seek(at)
+                file.write(whole[at : at + 1])
+
+    def test_of_several_stores_of_a_file_one_warns_that_it_was_removed(self, path, caplog):
+        others = [path, path.parent / "." / path.name, f"{path.parent}/../{path.parent.name}/{path.name}"]
+        stores = [SharedMemoryStore(each, max_bytes=1 << 18) for each in others]
+        for store in stores:
+            hits(store)
+        path.unlink()
+        assert [store.stats()["unlinked"] for store in stores] == [True] * 3
+        assert sum("was removed" in record.getMessage() for record in caplog.records) == 1
+
+    def test_a_copy_by_pickle_warns_of_the_sizes_that_were_given(self, path, caplog):
+        hits(SharedMemoryStore(path, max_keys=7, max_bytes=1 << 18))
+        hits(pickle.loads(pickle.dumps(SharedMemoryStore(path, max_keys=100_000))))
+        assert "was made with" in caplog.text
+
+    def test_unlink_leaves_what_is_no_file_of_this_user(self, path):
+        if os.geteuid() == 0:  # who alone may give files away
+            path.write_bytes(b"")
+            os.chown(path, 65534, 65534)
+            with pytest.raises(StoreConfigError, match="who alone may remove it"):
+                SharedMemoryStore(path).unlink()
+            path.unlink()
+        os.mkfifo(path)
+        with pytest.raises(StoreConfigError, match="is not a regular file, and is left alone"):
+            SharedMemoryStore(path).unlink()
+
     def test_its_endpoint_is_a_url_that_leads_to_it(self, name, tmp_path):
         assert SharedMemoryStore(name, max_keys=5).endpoint == f"shm://{name}"
         assert SharedMemoryStore(tmp_path / "a b").endpoint == f"shm://{tmp_path}/a%20b"
@@ -234,6 +308,7 @@ class TestWarnings:
         others.write_bytes(b"")
         try:
             assert store.paths_of_others() == [str(others)]
+            assert SharedMemoryStore(name.partition("-")[2]).paths_of_others() == []
             hits(store)
             assert store.paths_of_others() == []
         finally:

@@ -18,6 +18,10 @@ extern std::atomic<std::uint64_t> forks_so_far;
   return internal::forks_so_far.load(std::memory_order_relaxed);
 }
 
+/// Has fork() call this in every child, at once, by its only thread, after all ForkSafeMutexes are free
+/// again. It must not allocate. To be called once for each function, of which there may be four.
+void call_in_children(void (*run)() noexcept);
+
 /// A mutex that fork() waits for and holds, so that a child finds it free, and what it guards consistent.
 ///
 /// fork() takes all of them in the order in which they were made. Whoever takes several does so in that order

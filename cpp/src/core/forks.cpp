@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <new>
@@ -80,6 +81,8 @@ constinit Gate mostly_outside;
 constinit thread_local int depth = 0;  // of OutsideForks
 constinit ForkSafeMutexes mutexes;
 
+constinit std::array<std::atomic<void (*)() noexcept>, 4> calls_in_children{};
+
 /// The mutexes last: nobody inside a gate may be kept from leaving it.
 void before_fork() {
   forks.fetch_add(1);
@@ -99,6 +102,9 @@ void after_fork_in_child() {
   outside.empty();
   mostly_outside.empty();
   forks.store(0);
+  for (const auto& each : calls_in_children) {
+    if (void (*const run)() noexcept = each.load()) run();
+  }
 }
 
 bool register_handlers() {
@@ -113,6 +119,14 @@ bool register_handlers() {
 }  // namespace
 
 constinit std::atomic<std::uint64_t> internal::forks_so_far{0};
+
+void call_in_children(void (*run)() noexcept) {
+  for (auto& each : calls_in_children) {
+    void (*none)() noexcept = nullptr;
+    if (each.compare_exchange_strong(none, run)) return;
+  }
+  throw std::bad_alloc();
+}
 
 ForkSafeMutex::ForkSafeMutex() { mutexes.add(*this); }
 

@@ -1,6 +1,7 @@
 // The shared files that this process has open: each once, whoever asks for it.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -23,13 +24,24 @@ class Attachment {
   [[nodiscard]] Mapping& mapping() const { return mapping_; }
   [[nodiscard]] const ProcessSlots& processes() const { return slots_; }
   [[nodiscard]] table::Table& table() { return table_; }
-  /// Whether it belongs to this process, and not to the one that forked it.
-  [[nodiscard]] bool is_own() const { return fork_generation_ == fork_generation(); }
+  /// Whether it belongs to this process, and not to the one that forked it, and still has its slot as far as
+  /// is known.
+  [[nodiscard]] bool is_own() const {
+    return fork_generation_ == fork_generation() && !has_lost_slot_.load(std::memory_order_relaxed);
+  }
+  /// To be called now and then: somebody may have closed the descriptor, and the slot's lock with it.
+  void look_for_descriptor() {
+    if (!mapping_.has_descriptor()) has_lost_slot_.store(true, std::memory_order_relaxed);
+  }
+  /// Whether it was asked before: of several stores of a file, one warns that it was removed.
+  [[nodiscard]] bool has_warned() { return has_warned_.exchange(true); }
   [[nodiscard]] Sizes sizes() const { return sizes_; }
 
  private:
   Mapping& mapping_;
   std::uint64_t fork_generation_ = fork_generation();
+  std::atomic<bool> has_lost_slot_{false};
+  std::atomic<bool> has_warned_{false};
   Sizes sizes_;
   ProcessSlots slots_;
   table::Table table_;
@@ -42,8 +54,8 @@ class Attachments {
   static Attachment& open_or_create(const std::string& path, mode_t mode, const Sizes& sizes);
   /// nullptr if there is no file.
   static Attachment* open(const std::string& path, mode_t mode);
-  /// In a forked child: in the place of the parent's, for the same user.
-  static Attachment& renewed(Attachment& parents);
+  /// In the place of one that is not this process's own any more, for the same user. Throws StoreConfigError.
+  static Attachment& renewed(Attachment& old, const std::string& path);
   /// Removes the file, and what processes have left behind that died while they created it.
   static void unlink(const std::string& path, mode_t mode);
   /// One user less.
@@ -57,15 +69,16 @@ class Attachments {
   };
 
   static SharedFile file_at(const std::string& path, mode_t mode);
-  static Attachment& add_user(const FileId& id);
-  static Attachment& add_user(std::unique_ptr<Mapping> mapping);
-  static Attachment& own_of(Shared& shared);
+  static Attachment& add_user(const FileId& id, const std::string& path);
+  static Attachment& add_user(std::unique_ptr<Mapping> mapping, const std::string& path);
+  static Attachment& own_of(Shared& shared, const std::string& path);
+  static void leave_descriptors_to_parent() noexcept;
 
   static ForkSafeMutex mutex_;  // guards what follows
   static std::map<FileId, Shared> shared_;
-  /// Views that a parent had when it forked. Its other threads may have been using them, so they are not
-  /// touched.
-  static std::vector<std::unique_ptr<Attachment>> parents_;
+  /// Views that a parent had when it forked, or this process before its descriptor was closed. Other threads
+  /// may have been using them, so they are not touched.
+  static std::vector<std::unique_ptr<Attachment>> old_;
 };
 
 }  // namespace overlimit::shared_memory

@@ -40,7 +40,7 @@ ProcessSlots::ProcessSlots(int fd, std::span<ProcessSlot> slots)
 
 bool ProcessSlots::try_to_take(std::size_t slot) {
   struct flock lock = lock_of(slot);
-  if (::fcntl(fd_, F_SETLK, &lock) != 0) return false;
+  if (::fcntl(fd_, F_OFD_SETLK, &lock) != 0) return false;
   const std::uint32_t generation = slots_[slot].generation.load() % (kGenerations - 1) + 1;
   slots_[slot].generation.store(generation);
   slots_[slot].is_used.store(1);
@@ -51,10 +51,11 @@ bool ProcessSlots::try_to_take(std::size_t slot) {
 
 ProcessSlots::~ProcessSlots() {
   if (fork_generation_ != fork_generation()) return;
+  if (slots_[slot_].generation.load() != own() >> kSlotBits) return;  // it was taken for dead
   slots_[slot_].is_used.store(0);
   struct flock lock = lock_of(slot_);
   lock.l_type = F_UNLCK;
-  ::fcntl(fd_, F_SETLK, &lock);
+  ::fcntl(fd_, F_OFD_SETLK, &lock);
 }
 
 bool ProcessSlots::has_ended(std::uint32_t holder) const {
@@ -66,7 +67,7 @@ bool ProcessSlots::has_ended(std::uint32_t holder) const {
 bool ProcessSlots::is_alive(std::size_t slot) const {
   if (slot == slot_) return true;
   struct flock lock = lock_of(slot);
-  return ::fcntl(fd_, F_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+  return ::fcntl(fd_, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
 std::size_t ProcessSlots::attached() const {

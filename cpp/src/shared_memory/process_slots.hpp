@@ -10,9 +10,10 @@
 
 namespace overlimit::shared_memory {
 
-/// This process's slot in a file, held by a record lock on the slot's byte, which the kernel releases when
-/// the process ends, however it ends. Processes are not told apart by their numbers: in containers that share
-/// the file, several may have the same.
+/// This process's slot in a file, held by a lock on the slot's byte that belongs to the descriptor (an "open
+/// file description lock"): the kernel releases it when the process ends, however it ends, and not when the
+/// process closes another descriptor of the file. Processes are not told apart by their numbers: in
+/// containers that share the file, several may have the same.
 class ProcessSlots final : public table::Holders {
  public:
   /// Takes a slot. Throws StoreConfigError when all are taken.

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -71,7 +72,38 @@ Mapping::Mapping(int fd, const FileId& id, std::size_t bytes)
 
 Mapping::~Mapping() {
   ::munmap(base_, bytes_);
-  ::close(fd_);
+  if (has_descriptor()) ::close(fd_);
+}
+
+bool Mapping::has_descriptor() const noexcept {
+  struct stat status {};
+  return fd_ >= 0 && ::fstat(fd_, &status) == 0 && id_of(status) == id_;
+}
+
+void Mapping::restore_descriptor(const std::string& path) {
+  if (has_descriptor()) return;
+  Descriptor fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  struct stat status {};
+  if (fd.get() < 0 || ::fstat(fd.get(), &status) != 0 || id_of(status) != id_) {
+    throw StoreConfigError("this process has closed the descriptor of the shared memory " + path +
+                           ", and the file is not there any more: restart the process");
+  }
+  fd_ = fd.take();
+}
+
+// The new descriptor gets the number of the old one, which is closed by that. Who forks may hold locks, so
+// nothing is allocated.
+void Mapping::leave_descriptor_to_parent() noexcept {
+  if (!has_descriptor()) return void(fd_ = -1);
+  std::array<char, 32> path{"/proc/self/fd/"};
+  std::to_chars(path.data() + std::strlen(path.data()), path.data() + path.size() - 1, fd_);
+  const int own = ::open(path.data(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
+  if (own < 0) {
+    ::close(std::exchange(fd_, -1));
+    return;
+  }
+  ::dup3(own, fd_, O_CLOEXEC);
+  ::close(own);
 }
 
 void SharedFile::refuse(const std::string& why) const {
@@ -119,9 +151,7 @@ std::unique_ptr<Mapping> SharedFile::open(int& stale) const {
   }
   struct stat status {};
   if (::fstat(fd.get(), &status) != 0) refuse("look at", errno);
-  // It has been replaced by a mapped one in this moment: better a descriptor too many than its locks
-  // released.
-  if (is_mapped_(id_of(status))) return fd.take(), nullptr;
+  if (is_mapped_(id_of(status))) return nullptr;
   check_owner(status);
   const auto bytes = static_cast<std::size_t>(status.st_size);
   if (bytes < sizeof(FileHead))
@@ -250,7 +280,7 @@ void SharedFile::remove_leftovers() const {
     const std::string name = each.path().filename().string();
     if (!name.starts_with(start) || !name.ends_with(".new") || name.size() != start.size() + 10) continue;
     struct stat status {};
-    if (::lstat(each.path().c_str(), &status) != 0 || is_mapped_(id_of(status))) continue;
+    if (::lstat(each.path().c_str(), &status) != 0) continue;
     const Descriptor fd(::open(each.path().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     if (fd.get() >= 0 && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) ::unlink(each.path().c_str());
   }
@@ -263,7 +293,9 @@ void SharedFile::unlink() const {
     if (errno == ENOENT) return;
     refuse("look at", errno);
   }
-  if (status.st_uid != ::geteuid() && ::geteuid() != 0) {
+  if (!S_ISREG(status.st_mode) && !S_ISLNK(status.st_mode))
+    refuse("is not a regular file, and is left alone");
+  if (status.st_uid != ::geteuid()) {
     refuse("belongs to the user with the id " + std::to_string(status.st_uid) + ", who alone may remove it");
   }
   if (::unlink(path_.c_str()) != 0 && errno != ENOENT) refuse("remove", errno);

@@ -20,8 +20,8 @@ struct FileId {
   auto operator<=>(const FileId&) const = default;
 };
 
-/// A file that is open and mapped. Its descriptor stays open for as long as the mapping is used: closing any
-/// descriptor of the file would release this process's record locks.
+/// A file that is open and mapped. The lock of this process's slot lasts as long as the descriptor, which
+/// others in the process may close by mistake, as those who become daemons do.
 class Mapping {
  public:
   Mapping(int fd, const FileId& id, std::size_t bytes);
@@ -30,6 +30,12 @@ class Mapping {
   Mapping& operator=(const Mapping&) = delete;
 
   [[nodiscard]] int fd() const { return fd_; }
+  /// Whether the descriptor is still that of the file.
+  [[nodiscard]] bool has_descriptor() const noexcept;
+  /// Opens the file once more if the descriptor was closed. Throws StoreConfigError.
+  void restore_descriptor(const std::string& path);
+  /// In a child, at once: makes a descriptor of its own, so that the parent's lock ends with the parent.
+  void leave_descriptor_to_parent() noexcept;
   [[nodiscard]] const FileId& id() const { return id_; }
   [[nodiscard]] std::byte* base() const { return base_; }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
@@ -47,8 +53,7 @@ struct Sizes {
   std::size_t max_bytes;
 };
 
-/// Nothing of it may be used for a file that this process has mapped already: closing a descriptor of that
-/// would release its record locks. `is_mapped` tells.
+/// `is_mapped` tells whether this process has mapped a file already, which is not opened again.
 class SharedFile {
  public:
   using IsMapped = std::function<bool(const FileId&)>;

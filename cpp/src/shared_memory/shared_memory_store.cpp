@@ -116,7 +116,7 @@ class SharedMemoryStore::Opening {
   }
 
  private:
-  Attachment& open_for_call(Attachment* parents);
+  Attachment& open_for_call(Attachment* old);
   Attachment& open_or_create();
   /// Keeps an attachment that was opened, unless another thread was faster.
   Attachment* keep(Attachment* opened);
@@ -135,9 +135,9 @@ class SharedMemoryStore::Opening {
   Micros failed_at_ = 0;
 };
 
-Attachment& SharedMemoryStore::Opening::open_for_call(Attachment* parents) {
-  if (parents != nullptr) {
-    Attachment& own = Attachments::renewed(*parents);
+Attachment& SharedMemoryStore::Opening::open_for_call(Attachment* old) {
+  if (old != nullptr) {
+    Attachment& own = Attachments::renewed(*old, path());
     attachment_.store(&own, std::memory_order_release);
     return own;
   }
@@ -182,8 +182,10 @@ void SharedMemoryStore::Opening::warn_of_other_sizes(const Sizes& sizes) {
 
 void SharedMemoryStore::Opening::look_whether_unlinked(Attachment& attachment) {
   next_look_.store(coarse_time() + kLookEvery, std::memory_order_relaxed);
+  attachment.look_for_descriptor();
   const SharedFile file(path(), options_.mode, {});
   if (file.id() == attachment.mapping().id() || is_unlinked_.exchange(true)) return;
+  if (attachment.has_warned()) return;
   warn("the shared memory " + path() +
        " was removed while it is used: processes that start now count anew in another one, so that together "
        "they "
@@ -242,7 +244,9 @@ void SharedMemoryStore::unlink() { Attachments::unlink(path(), opening_->options
 
 std::size_t SharedMemoryStore::size() {
   Attachment* const attachment = opening_->attached_if_any();
-  return attachment == nullptr ? 0 : attachment->table().state().totals.tracked.load();
+  if (attachment == nullptr) return 0;
+  const std::size_t tracked = attachment->table().state().totals.tracked.load();
+  return std::min(tracked, attachment->sizes().max_keys);  // more only if the file is damaged
 }
 
 std::uint64_t SharedMemoryStore::crowded_calls() {

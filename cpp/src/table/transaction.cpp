@@ -305,9 +305,11 @@ void Transaction::refund(std::span<const Receipt> receipts) {
     target.entry = created_at == 0 ? nullptr : charged_entry(target, created_at);
   }
   share_costs();
+  WriteScope writing(targets_);
   for (Target& target : targets_) {
     if (target.entry != nullptr && !target.charged) refund_target(target, receipts);
   }
+  writing.complete();
 }
 
 void Transaction::refund_target(Target& target, std::span<const Receipt> receipts) {
@@ -325,7 +327,6 @@ void Transaction::refund_target(Target& target, std::span<const Receipt> receipt
     commit(shard.arena(), shard.log(), *record, *left);
   }
   shard.written(*target.entry);
-  shard.log().complete();
   mark_charged(target);
 }
 
@@ -345,9 +346,12 @@ void Transaction::lock(Micros duration, std::atomic<Micros>& newest_creation) {
     if (!starts_with(*target.entry, tags))
       target.entry = target.shard->with_records(target.entry, tags, readings_.now);
     find_lock(target, policy.size());
-    write_lock(target, locked_by_hand(target.lock, readings_.now, duration), newest_creation);
-    target.shard->log().complete();
   }
+  WriteScope writing(targets_);
+  for (Target& target : targets_) {
+    write_lock(target, locked_by_hand(target.lock, readings_.now, duration), newest_creation);
+  }
+  writing.complete();
 }
 
 // A lock that ends now keeps its level, which is remembered for as long as before. The entry may have been
@@ -357,10 +361,13 @@ void Transaction::unlock(std::atomic<Micros>& newest_creation) {
     target.entry = target.shard->find(target.key);
     if (target.entry == nullptr) continue;
     find_lock(target, 0);
+  }
+  WriteScope writing(targets_);
+  for (Target& target : targets_) {
     if (!target.lock) continue;
     write_lock(target, locked_by_hand(target.lock, readings_.now, 0), newest_creation);
-    target.shard->log().complete();
   }
+  writing.complete();
 }
 
 // A sweep may erase any entry, so it runs when nothing points into the shards any more.

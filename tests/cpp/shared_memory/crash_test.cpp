@@ -166,6 +166,12 @@ class Crashes : public ::testing::Test {
     }
   }
 
+  /// Six keys, which lie in several shards of a file of 4 MiB.
+  void watch_several() {
+    watched.clear();
+    for (int i = 0; i < 6; ++i) watched.push_back({&policy, "id:" + std::to_string(i)});
+  }
+
   const CompiledPolicy policy{"p", {fixed_window(10, kMinute), sliding_window(100, kHour)}};
   const CompiledPolicy log{"log", {sliding_log(1000, kMinute)}};
   const CompiledPolicy locking{"locking", {fixed_window(2, kMinute)}, Penalty{{kMinute}}};
@@ -192,15 +198,11 @@ TEST_F(Crashes, InAHitOfSeveralKeysOfAShardLeaveAllOrNothing) {
 }
 
 TEST_F(Crashes, InAHitOfSeveralShardsLeaveAllOrNothing) {
-  watched.clear();
-  std::vector<std::string> names;
-  for (int i = 0; i < 6; ++i) names.push_back("id:" + std::to_string(i));
-  for (const std::string& name : names) watched.push_back({&policy, name});
+  watch_several();
   open(4096, 4 << 20);
-  hit(*store, policy, {names[0], names[3]}, kNow);
+  hit(*store, policy, {"id:0", "id:3"}, kNow);
   expect_all_or_nothing([&] {
-    EXPECT_TRUE(
-        hit(*store, policy, {names[0], names[1], names[2], names[3], names[4], names[5]}, kNow, 2).allowed());
+    EXPECT_TRUE(hit(*store, policy, {"id:0", "id:1", "id:2", "id:3", "id:4", "id:5"}, kNow, 2).allowed());
   });
 }
 
@@ -225,6 +227,24 @@ TEST_F(Crashes, InARefundLeaveAllOrNothing) {
   expect_all_or_nothing([&] {
     store->refund({charges_of(policy, {"a"}, 3), Mode::consume, kNow, true}, answer.columns.receipt, {});
   });
+}
+
+TEST_F(Crashes, InARefundOfSeveralShardsLeaveAllOrNothing) {
+  watch_several();
+  open(4096, 4 << 20);
+  const auto answer = hit(*store, policy, {"id:0", "id:1", "id:2", "id:3", "id:4", "id:5"}, kNow, 3);
+  const auto charges = charges_of(policy, {"id:0", "id:1", "id:2", "id:3", "id:4", "id:5"}, 3);
+  expect_all_or_nothing([&] {
+    store->refund({charges, Mode::consume, kNow, true}, answer.columns.receipt, {});
+  });
+}
+
+TEST_F(Crashes, WhileSeveralShardsAreLockedAndUnlockedLeaveAllOrNothing) {
+  watch_several();
+  open(4096, 4 << 20);
+  const auto charges = charges_of(policy, {"id:0", "id:1", "id:2", "id:3", "id:4", "id:5"}, 1);
+  expect_all_or_nothing([&] { store->lock({charges, Mode::consume, kNow, true}, kMinute, {}); });
+  expect_all_or_nothing([&] { store->unlock({charges, Mode::consume, kNow, true}, {}); });
 }
 
 TEST_F(Crashes, InARefundOfACellLeaveAllOrNothing) {

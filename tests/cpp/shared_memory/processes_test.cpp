@@ -1,11 +1,13 @@
 // Real processes on one file: those that start at once, fork, are stopped, and are killed while they hold a
 // lock.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -239,6 +241,66 @@ TEST_F(SharedProcesses, EndAWaitThatIsInterrupted) {
   EXPECT_THROW(decide(DontWait{}), WouldWait);
   child.kill(SIGKILL);
   EXPECT_EQ(used("a"), 1);
+}
+
+// As a backup or a curious person does in the same process.
+TEST_F(SharedProcesses, KeepTheirSlotWhenTheyOpenAndCloseTheFile) {
+  hit(store, policy, {"a"}, kNow);
+  ::close(::open(file.path().c_str(), O_RDONLY | O_CLOEXEC));
+  Child child([&] { return store.processes().alive == 2 ? 0 : 1; });
+  EXPECT_EQ(child.wait(), 0);
+}
+
+int close_all_descriptors() { return ::close_range(3, ~0U, 0); }
+
+TEST_F(SharedProcesses, MayCloseAllDescriptorsAfterAFork) {
+  hit(store, policy, {"a"}, kNow);
+  Child child([&] {
+    close_all_descriptors();
+    hit(store, policy, {"a"}, kNow);
+    return store.processes().alive == 2 ? 0 : 1;
+  });
+  EXPECT_EQ(child.wait(), 0);
+  EXPECT_EQ(used("a"), 2);
+}
+
+TEST_F(SharedProcesses, NoticeWithinASecondThatTheirDescriptorsWereClosed) {
+  hit(store, policy, {"a"}, kNow);
+  Child child([&] {
+    hit(store, policy, {"a"}, kNow);
+    close_all_descriptors();
+    std::this_thread::sleep_for(milliseconds(1100));
+    hit(store, policy, {"a"}, kNow);
+    hit(store, policy, {"a"}, kNow);
+    return store.processes().alive == 2 ? 0 : 1;
+  });
+  EXPECT_EQ(child.wait(), 0);
+  EXPECT_EQ(used("a"), 4);
+}
+
+// A child inherits the descriptor of its parent, but not its locks.
+TEST_F(SharedProcesses, HoldNothingOfAParentThatWasKilled) {
+  hit(store, policy, {"a"}, kNow);
+  std::array<int, 2> pipe{};
+  ASSERT_EQ(::pipe(pipe.data()), 0);
+  Child parent([&] {
+    return hold_all_locks([&] {
+      const pid_t grandchild = ::fork();
+      if (grandchild == 0) {
+        ::close(pipe[1]);
+        char byte = 0;
+        ::_exit(::read(pipe[0], &byte, 1) == 0 ? 0 : 1);
+      }
+      ::raise(SIGSTOP);
+    });
+  });
+  parent.wait_until_stopped();
+  parent.kill(SIGKILL);
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_TRUE(hit(store, policy, {"a"}, kNow).allowed());
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, noticed_within());
+  ::close(pipe[1]);
+  ::close(pipe[0]);
 }
 
 // A slot of the dead is used again, under another generation.

@@ -288,6 +288,15 @@ def test_a_policy_name_is_shown_as_it_is(mixed):
     assert [text.get_text() for text in ax.get_yticklabels()] == [r"\$^{\$"]
 
 
+@pytest.mark.parametrize(
+    ("width", "shown"), [(6, "sliding window counter"), (4, "sliding … counter")], ids=["wide", "narrow"]
+)
+def test_a_policy_name_is_cut_only_where_there_is_no_room(mixed, width, shown):
+    ax = Figure(figsize=(width, 3.4), dpi=100, layout="constrained").subplots()
+    compare(mixed, {"sliding window counter": "1/minute"}).plot(ax=ax)
+    assert [text.get_text() for text in ax.get_yticklabels()] == [shown]
+
+
 def labelled(count):
     return traffic.mix(*(traffic.poisson(1, 60, label=f"kind {k}", seed=k) for k in range(count)))
 
