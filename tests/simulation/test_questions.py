@@ -186,6 +186,20 @@ def test_a_wrong_question_says_what_to_write(ask, error, message):
         ask(Events([0], ["a"]))
 
 
+def test_texts_that_utf_8_cannot_write_are_in_tables_as_they_are():
+    events = Events([1, 2, 3], {"ip": ["\ud800", "a", "\ud800"]}, labels=["\ud801", "b", "b"])
+    answers = replay(events, "1/minute")
+    assert answers.by_identifier().index.tolist() == ["ip:\ud800", "ip:a"]
+    assert answers.to_pandas()["ip"].tolist() == ["ip:\ud800", "ip:a", "ip:\ud800"]
+    assert answers.to_pandas()["binding_identifier"].tolist() == ["ip:\ud800", "ip:a", "ip:\ud800"]
+    assert events.to_pandas()["label"].tolist() == ["\ud801", "b", "b"]
+    plot_heatmap(answers)
+    for found in (compare(events, {"a": "1/minute"}), sweep(events, per_minute, [1])):
+        assert r"ip:\ud800" in repr(found)
+        assert repr(found).encode()
+        assert found.to_pandas() is not None
+
+
 def test_nothing_is_refused_of_no_events():
     none = Events([], [])
     assert compare(none, {"a": "1/minute"}).to_pandas().iloc[0].tolist() == [0.0, 0.0, (), 0, 0]

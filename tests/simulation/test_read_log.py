@@ -263,6 +263,45 @@ def test_parquet(tmp_path):
         read_log(path, "parquet", time="when")
 
 
+def test_a_parquet_file_that_was_cut_is_a_bad_line(tmp_path):
+    whole, cut = tmp_path / "a.parquet", tmp_path / "b.parquet"
+    pd.DataFrame({"time": range(100), "ip": ["a"] * 100}).to_parquet(whole)
+    cut.write_bytes(whole.read_bytes()[:-30])
+    events = read_log([whole, cut], "parquet")
+    assert (len(events), events.bad_lines.count) == (100, 1)
+    assert next(iter(events.bad_lines)).file == str(cut)
+    with pytest.raises(ValueError, match=r"b\.parquet.* no Parquet, or cut"):
+        read_log(cut, "parquet", on_bad="raise")
+
+
+@pytest.mark.parametrize(
+    ("rows", "times"),
+    [
+        (["1,a,u", '2,b,"oops', *(f"{k},c,z" for k in range(3, 1003))], [1, *range(3, 1003)]),
+        (['1,a,"cut'], []),
+        (['1,a,"two', 'lines"', "2,a,x"], [1, 2]),
+        (['1,a,"x"y', "2,b,z"], [2]),
+        (['1,a,"x', '2,b,"y', "3,c,z", '4,d,"w"'], [3, 4]),
+    ],
+    ids=["open to the end", "cut", "closed on the next line", "text behind it", "one after the other"],
+)
+def test_an_open_quote_in_csv_is_a_bad_line_and_hides_no_other(log, rows, times):
+    events = read_log(log("time,ip,agent", *rows), "csv")
+    assert events.times.tolist() == [time * 10**6 for time in times]
+    bad = list(events.bad_lines)
+    broken = [f"{rows.index(row) + 2}: {row}" for row in rows if row.split(",")[0] in "1234" and '"' in row]
+    expected = [each for each in broken if int(each.split(": ")[1].split(",")[0]) not in times]
+    assert [f"{each.line}: {each.text}" for each in bad] == expected
+
+
+def test_open_quotes_here_and_there_cost_no_more_than_their_lines(log):
+    broken = '"Moz'
+    rows = [f"{k},10.0.0.{k % 9},{broken if k % 1000 == 7 else 'ok'}" for k in range(20_000)]
+    events = read_log(log("time,ip,agent", *rows), "csv")
+    assert (len(events), events.bad_lines.count) == (19_980, 20)
+    assert next(iter(events.bad_lines)).line == 9
+
+
 def test_a_regular_expression(log):
     pattern = re.compile(r"^(?P<when>\S+) (?P<ip>\S+)( (?P<n>\d+))?")
     events = read_log(log(f"{SECONDS} a 5", f"{SECONDS} b", "no"), pattern, time="when")
@@ -307,7 +346,7 @@ def test_conditions(log, form):
     assert read(lambda frame: [False] * len(frame)) == []
     with pytest.raises(ValueError, match=r"where='code == 1': .*there are .*'status'"):
         read("code == 1")
-    with pytest.raises(TypeError, match="a bool for each of"):
+    with pytest.raises(TypeError, match="must say true or false for each of"):
         read("status")
 
 

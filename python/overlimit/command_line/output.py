@@ -46,8 +46,9 @@ def print_table(frame: pd.DataFrame, shown: Mapping[str, Callable[[Any], str]]) 
 
 
 def print_csv(frame: pd.DataFrame) -> None:
-    """Print a table as CSV, times in ISO 8601."""
-    click.echo(_with_texts(frame).to_csv(lineterminator="\n"), nl=False)
+    """Print a table as CSV, times in ISO 8601; on a terminal, without characters that would control it."""
+    shown = printable if sys.stdout.isatty() else _verbatim
+    click.echo(_with_texts(frame, shown).to_csv(lineterminator="\n"), nl=False, color=True)
 
 
 def print_json(found: object) -> None:
@@ -57,15 +58,18 @@ def print_json(found: object) -> None:
 
 def records(frame: pd.DataFrame) -> list[dict[Hashable, Any]]:
     """Return the rows of a table as dicts."""
-    rows: list[dict[Hashable, Any]] = _with_texts(frame).reset_index().to_dict("records")
+    rows: list[dict[Hashable, Any]] = _with_texts(frame, _verbatim).reset_index().to_dict("records")
     return rows
 
 
-def _with_texts(frame: pd.DataFrame) -> pd.DataFrame:
+def _with_texts(frame: pd.DataFrame, shown: Callable[[Any], object]) -> pd.DataFrame:
     """Return the table with an index of texts and numbers alone."""
     if hasattr(frame.index, "tz"):
         return frame.set_axis(frame.index.map(lambda time: time.isoformat()), axis=0)
-    return frame.set_axis(frame.index.map(_verbatim))
+    texts = [shown(each) if isinstance(each, (str, bytes)) else each for each in frame.index]
+    named = frame.set_axis(texts)
+    named.index.name = frame.index.name
+    return named
 
 
 def _verbatim(index: object) -> object:

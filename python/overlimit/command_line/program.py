@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import sys
+
 import click
 
+from overlimit.command_line.failures import WrongUsage
 from overlimit.command_line.replaying import replay
 from overlimit.command_line.suggesting import suggest
 
@@ -25,10 +29,23 @@ program.add_command(suggest)
 
 def run() -> int:
     """Run the command and return its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
-        return program.main(prog_name="overlimit", standalone_mode=False) or 0
+        if sys.stdout is None:
+            raise WrongUsage("there is no standard output to write to")
+        status = program.main(prog_name="overlimit", standalone_mode=False) or 0
+        sys.stdout.flush()
+    except OSError as error:
+        return _shown(WrongUsage(f"cannot write the output: {error}"))
     except click.ClickException as error:
-        error.show()
-        return error.exit_code
+        return _shown(error)
     except click.Abort:
         return _INTERRUPTED
+    return status
+
+
+def _shown(error: click.ClickException) -> int:
+    error.show()
+    return error.exit_code

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from overlimit.limits.quantities import Seconds, micros
+from overlimit.simulation.events.event_tables import label_index
 from overlimit.simulation.measures import lock_outs
 from overlimit.simulation.optional import required
 
@@ -57,7 +58,7 @@ def frame_of(replay: Replay, answers: dict[str, npt.NDArray[Any]]) -> pd.DataFra
         columns["limit"] = pandas.Categorical.from_codes(columns["limit"], limits)
     if "identifier" in columns:
         every = np.stack([column.values() for column in replay.events._columns])[:, in_order_given]
-        columns["binding_identifier"] = every[columns.pop("identifier"), np.arange(len(frame))]
+        columns["binding_identifier"] = label_index(every[columns.pop("identifier"), np.arange(len(frame))])
     return frame.assign(**columns)
 
 
@@ -94,7 +95,7 @@ def by_identifier(replay: Replay, column: str | None, top: int | None) -> pd.Dat
             "refused": sent - passed,
             "longest_lock_out": lock_outs(codes, times, allowed, len(labels)) / 1e6,
         },
-        index=pandas.Index(labels, name="identifier"),
+        index=label_index(labels, "identifier"),
     )
     frame = frame[frame["sent"] > 0].sort_values(["refused", "sent"], ascending=False, kind="stable")
     return frame if top is None else frame.head(top)
@@ -104,7 +105,9 @@ def by_every_identifier(replay: Replay, top: int | None) -> pd.DataFrame:
     """Return the same for the identifiers of all columns: an event counts for each that it has."""
     pandas = required("pandas", "by_every_identifier")
     tables = [by_identifier(replay, column.name, top) for column in replay.events._columns]
-    frame: pd.DataFrame = pandas.concat(tables)
+    labels = np.concatenate([table.index.to_numpy(object) for table in tables])
+    columns = {name: np.concatenate([table[name] for table in tables]) for name in tables[0].columns}
+    frame: pd.DataFrame = pandas.DataFrame(columns, index=label_index(labels, "identifier"))
     return frame.sort_values(["refused", "sent"], ascending=False, kind="stable").head(top or len(frame))
 
 

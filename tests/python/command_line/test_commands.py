@@ -170,6 +170,43 @@ def test_whoever_is_refused_is_named_in_whatever_column(write_log):
     assert "user:eve" in printed("replay", log, "--top", "1", *options)
 
 
+def test_names_are_printed_as_they_are_for_programs(write_log):
+    names = ["ab\x1b[31mc", "abc", "\ud800"]
+    log = write_log(*[json.dumps({"time": 1, "ip": name}) for name in names])
+    options = ["--format", "json", "--limits", "1/hour"]
+    shown = [
+        row["identifier"] for row in csv.DictReader(io.StringIO(printed("replay", log, "--csv", *options)))
+    ]
+    assert shown == ["ip:ab\x1b[31mc", "ip:abc", r"ip:\ud800"]
+    table = printed("replay", log, *options)
+    assert r"ip:ab\x1b[31mc" in table
+    assert r"ip:\ud800" in table
+
+
+@pytest.mark.parametrize("form", [[], ["--csv"], ["--json"]])
+def test_names_are_printed_in_any_encoding(write_log, form):
+    log = write_log(json.dumps({"time": 1, "ip": "caf\xe9 \u202e"}))
+    done = subprocess.run(
+        [sys.executable, "-m", "overlimit", "replay", log, "--format", "json", "--limits", "1/hour", *form],
+        env={**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert re.search(r"caf(é|\\xe9|\\u00e9) ", done.stdout)
+
+
+@pytest.mark.parametrize("to", ["/dev/full", "&-"])
+def test_an_output_that_cannot_be_written_is_said_in_a_line(write_log, to):
+    log = write_log(COMBINED.format("203.0.113.7", 0))
+    command = f"{sys.executable} -m overlimit replay {log} --limits 1/minute --json >{to}"
+    done = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert re.fullmatch(
+        "Error: (cannot write the output: .*No space.*|there is no standard output.*)\n", done.stderr
+    )
+
+
 def test_one_request_is_one(write_log):
     log = write_log(COMBINED.format("203.0.113.7", 0))
     assert "1 request: 0 refused" in printed("replay", log, "--limits", "1/minute")

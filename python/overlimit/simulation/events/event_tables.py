@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from overlimit._html import html_table
 from overlimit._texts import printable
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from overlimit.simulation.events.events import Events
 
-__all__ = ["events_frame", "events_html", "events_text"]
+__all__ = ["events_frame", "events_html", "events_text", "label_index"]
 
 _BUSIEST = 3
 _HEAD = ("identifiers", "distinct", "busiest (events)")
@@ -27,12 +28,24 @@ def events_frame(events: Events) -> pd.DataFrame:
     pandas = required("pandas", "Events.to_pandas")
     columns = {"time": pandas.DatetimeIndex(events.times.view("datetime64[us]")).tz_localize("UTC")}
     for column in events._columns:
-        columns[column.title] = pandas.Categorical.from_codes(column.codes, column.labels)
+        columns[column.title] = pandas.Categorical.from_codes(column.codes, label_index(column.labels))
     columns["cost"] = events.costs
     if events._labels is not None:
-        columns["label"] = pandas.Categorical.from_codes(events._labels.codes, events._labels.labels)
+        columns["label"] = pandas.Categorical.from_codes(
+            events._labels.codes, label_index(events._labels.labels)
+        )
     frame: pd.DataFrame = pandas.DataFrame(columns)
     return frame
+
+
+def label_index(labels: npt.NDArray[Any], name: str | None = None) -> pd.Index[Any]:
+    """Return labels as an index: of objects if UTF-8 cannot write one of them, which pandas would refuse."""
+    pandas = required("pandas", "a table of labels")
+    try:
+        index: pd.Index[Any] = pandas.Index(labels, name=name)
+    except UnicodeEncodeError:
+        index = pandas.Index(labels, name=name, dtype=object)
+    return index
 
 
 def events_text(events: Events) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -45,15 +46,15 @@ class CsvTables:
     ) -> Iterator[Batch]:
         """Yield what is in one file; raise ValueError if it has no column of a name."""
         source = _Lines(chunks)
-        reader = csv.reader(iter(source), delimiter=self._delimiter)
-        names = self._columns or next(reader, None)
+        reader = csv.reader(source, delimiter=self._delimiter, strict=True)
+        names = self._columns or _names(reader, path)
         if names is None:
             return
         if absent := wanted.names - set(names):
             raise missing_column(set(absent), names, path)
         if len(set(names)) < len(names):
             raise ValueError(f"two columns in {path} have the same name: {', '.join(names)}")
-        while not source.ended:
+        while not source.is_empty:
             rows, lines, bad = _read(reader, source, len(names), self._delimiter)
             if rows or bad:
                 yield self._batch(names, rows, lines, bad, wanted)
@@ -83,45 +84,84 @@ def _is_numeric(column: list[str], absent: list[bool]) -> bool:
     return len(texts) < len(column) and not any(text.strip() for text in texts)
 
 
+def _names(reader: Any, path: Path) -> list[str] | None:
+    try:
+        names: list[str] | None = next(reader, None)
+    except csv.Error as error:
+        raise ValueError(f"{path}: its first line, which names the columns, is wrong: {error}") from None
+    return names
+
+
 class _Lines:
-    """The lines of a file, and how many chunks of it have been begun."""
+    """The lines of a file with their numbers, and how many chunks of it have been begun.
+
+    A record may have several lines, because quoted fields may. `record` are those that were taken since
+    `begin_record`; `put_back_all_but_first` returns the others, to be read as records of their own.
+    """
 
     def __init__(self, chunks: Iterator[Chunk]) -> None:
-        self._chunks = chunks
+        self._numbered = self._read(chunks)
+        self._put_back: deque[tuple[int, str]] = deque()
+        self.record: list[tuple[int, str]] = []
         self.begun = 0
         self.ended = False
 
     def __iter__(self) -> Iterator[str]:
-        for chunk in self._chunks:
+        return self
+
+    def __next__(self) -> str:
+        numbered = self._put_back.popleft() if self._put_back else next(self._numbered)
+        self.record.append(numbered)
+        return numbered[1]
+
+    def begin_record(self) -> None:
+        self.record.clear()
+
+    def put_back_all_but_first(self) -> None:
+        self._put_back.extendleft(reversed(self.record[1:]))
+        del self.record[1:]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether all lines were taken."""
+        return self.ended and not self._put_back
+
+    def _read(self, chunks: Iterator[Chunk]) -> Iterator[tuple[int, str]]:
+        for chunk in chunks:
             self.begun += 1
-            for line in chunk.lines():
-                yield line + "\n"
+            for number, line in enumerate(chunk.lines(), chunk.first):
+                yield number, line + "\n"
         self.ended = True
 
 
 def _read(
     reader: Any, source: _Lines, width: int, delimiter: str
 ) -> tuple[list[list[str]], list[int], list[Bad]]:
-    """Return the next rows, the line at which each ends, and those that have another number of fields.
+    """Return the next rows, the line at which each ends, and the lines that are none.
 
-    They are of two chunks at most, since rows may be long.
+    They are of two chunks at most, since rows may be long. Where a quote is not closed, or something follows
+    a closed one, the record's first line is bad, and the others may be rows.
     """
     rows: list[list[str]] = []
     lines: list[int] = []
     bad: list[Bad] = []
     last = source.begun + 1
     while len(rows) + len(bad) < _ROWS and source.begun <= last:
+        source.begin_record()
         try:
             row = next(reader)
         except StopIteration:
             break
         except csv.Error as error:
-            bad.append(Bad(reader.line_num, "", str(error)))
+            source.put_back_all_but_first()
+            number, text = source.record[0]
+            bad.append(Bad(number, text.rstrip("\n"), str(error)))
             continue
+        number = source.record[-1][0]
         if len(row) == width:
             rows.append(row)
-            lines.append(reader.line_num)
+            lines.append(number)
         elif row:
             reason = f"it has {len(row)} fields, not {width}"
-            bad.append(Bad(reader.line_num, delimiter.join(row), reason))
+            bad.append(Bad(number, delimiter.join(row), reason))
     return rows, lines, bad

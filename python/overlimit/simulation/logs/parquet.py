@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from overlimit.simulation.logs.chunks import Chunk
-from overlimit.simulation.logs.table import Batch, Table, Wanted, missing_column
+from overlimit.simulation.logs.table import Bad, Batch, Table, Wanted, missing_column
 from overlimit.simulation.optional import required
 
 __all__ = ["Parquet"]
@@ -25,9 +25,17 @@ class Parquet:
     def batches(
         self, path: Path, chunks: Iterator[Chunk], wanted: Wanted, advance: Callable[[int], object]
     ) -> Iterator[Batch]:
-        """Yield what is in one file; raise ValueError if it has no column of a name, or is no Parquet."""
+        """Yield what is in one file; raise ValueError if it has no column of a name.
+
+        Without its end, which says what is where, nothing of a file can be read: it is one bad line.
+        """
         parquet = required("pyarrow.parquet", "reading Parquet")
-        with parquet.ParquetFile(path) as file:
+        try:
+            opened = parquet.ParquetFile(path)
+        except required("pyarrow", "reading Parquet").ArrowInvalid as error:
+            yield Batch([], [Bad(1, "", f"it is no Parquet, or cut: {error}")])
+            return
+        with opened as file:
             present = file.schema_arrow.names
             if absent := wanted.names - set(present):
                 raise missing_column(set(absent), present, path)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from overlimit._html import html_table
+from overlimit._texts import printable
 from overlimit.simulation.optional import required
 from overlimit.simulation.questions.effects import Effect
 
@@ -26,7 +27,7 @@ def effects_frame(effects: Mapping[Any, Effect], index: str, purpose: str) -> pd
         [*effect[: len(columns)], *(effect.refused_by_label[label] for label in labels)]
         for effect in effects.values()
     ]
-    names = columns + [f"refused_events[{_printable(label)}]" for label in labels]
+    names = columns + [f"refused_events[{printable(label)}]" for label in labels]
     # An index of tuples would become one of several levels.
     keys = pandas.Index(list(effects), name=index, tupleize_cols=False)
     frame: pd.DataFrame = pandas.DataFrame(rows, index=keys, columns=names)
@@ -47,7 +48,7 @@ def effects_html(effects: Mapping[Any, Effect], name: str, title: str, index: st
 def _figures(effects: Mapping[Any, Effect], index: str) -> tuple[list[str], list[list[str]]]:
     """Return a head and a row of texts per policy."""
     labels = _labels(effects)
-    head = [index, *_HEAD[:-1], *(f"refused: {_printable(label)}" for label in labels), _HEAD[-1]]
+    head = [index, *_HEAD[:-1], *(f"refused: {printable(label)}" for label in labels), _HEAD[-1]]
     rows = [
         [
             str(key),
@@ -56,7 +57,7 @@ def _figures(effects: Mapping[Any, Effect], index: str) -> tuple[list[str], list
             f"{effect.peak_1s:,}",
             f"{effect.peak_60s:,}",
             *(percent(effect.refused_by_label[label]) for label in labels),
-            ", ".join(map(_printable, effect.worst_hit)) or "-",
+            ", ".join(map(printable, effect.worst_hit)) or "-",
         ]
         for key, effect in effects.items()
     ]
@@ -83,7 +84,3 @@ def percent(share: float) -> str:
 
 def _labels(effects: Mapping[Any, Effect]) -> list[str | bytes]:
     return [label for effect in list(effects.values())[:1] for label in effect.refused_by_label]
-
-
-def _printable(text: str | bytes) -> str:
-    return text.decode("utf-8", "backslashreplace") if isinstance(text, bytes) else text
