@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -98,10 +99,13 @@ class Index {
     }
   }
 
-  /// The same for the place where a key is looked up, and once that is there, for its entry.
+  /// The same for the place where a key is looked up, and once that is there, for its entry. Those who don't
+  /// hold the lock may ask for the entry too: at worst, something else is loaded.
   void prefetch_bucket(const KeyHash& key) const { __builtin_prefetch(&heads_[bucket_of(key)]); }
   void prefetch_entry(const KeyHash& key) const {
-    const auto* const first = static_cast<const char*>(arena_.address_of(heads_[bucket_of(key)]));
+    const std::size_t bucket = bucket_of(key, read_unlocked(state_.buckets), read_unlocked(state_.mask));
+    Offset& head = heads_[std::min(bucket, capacity_ - 1)];
+    const auto* const first = static_cast<const char*>(arena_.address_of(read_unlocked(head)));
     prefetch_for_writing(first);
     prefetch_for_writing(first + sizeof(Entry) + sizeof(Record) - 1);
   }
@@ -132,8 +136,11 @@ class Index {
 
   // The lower bits of a hash choose the shard.
   [[nodiscard]] std::size_t bucket_of(const KeyHash& key) const {
-    const std::size_t bucket = key.low >> 8 & state_.mask;
-    return bucket < buckets() ? bucket : bucket & state_.mask >> 1;
+    return bucket_of(key, state_.buckets, state_.mask);
+  }
+  [[nodiscard]] static std::size_t bucket_of(const KeyHash& key, std::size_t buckets, std::size_t mask) {
+    const std::size_t bucket = key.low >> 8 & mask;
+    return bucket < buckets ? bucket : bucket & mask >> 1;
   }
 
   static std::size_t mask_for(std::size_t buckets) { return std::bit_ceil(buckets) - 1; }
@@ -143,9 +150,13 @@ class Index {
   }
 
   template <class T>
+  static T read_unlocked(T& word) {
+    return std::atomic_ref(word).load(std::memory_order_relaxed);
+  }
+  template <class T>
   void set(T& word, std::type_identity_t<T> value) {
     log_.save(word);
-    word = value;
+    std::atomic_ref(word).store(value, std::memory_order_relaxed);
   }
 
   Offset& link_to(const Entry& entry) {

@@ -27,13 +27,14 @@ struct Totals {
 };
 
 /// What a shard knows, apart from the index and the arena themselves. Zeroed memory is made one by
-/// Shard::format. Everything but the lock's word is guarded by the lock.
+/// Shard::format. Everything but the lock's word is guarded by the lock. Every call writes what lies in the
+/// first cache line, and what it reads besides lies in others, which all processors can keep.
 struct alignas(64) ShardState {
   std::atomic<std::uint32_t> lock_word;
   std::uint32_t calls;
   UndoLog::State log;
-  Index::State index;
-  std::uint64_t cursor;   ///< buckets below it are still to be swept
+  std::uint64_t cursor;  ///< buckets below it are still to be swept
+  alignas(64) Index::State index;
   std::uint64_t tracked;  ///< keys of their own
   std::uint64_t overflow_entries;
   std::uint32_t is_counting;      ///< Totals::tracked and `tracked` may differ by one
@@ -76,7 +77,6 @@ class Shard {
 
   /// The key's entry, or nullptr.
   [[nodiscard]] Entry* find(const KeyHash& key) const {
-    if (log_.is_kept()) index_.prefetch_entry(key);
     Entry* const entry = index_.find(key);
     if (entry != nullptr) check_seal(arena_, log_, *entry);
     return entry;
@@ -85,11 +85,15 @@ class Shard {
   /// What `find` reads to find it.
   [[nodiscard]] std::vector<const void*> path_to(const KeyHash& key) const { return index_.path_to(key); }
 
-  /// Has the processor load what every call writes; to be called without the lock.
-  void prefetch() const {
+  /// Has the processor load what every call writes, and what it writes for a key, if other processes may have
+  /// written it last: before the lock is taken, so that all of it is on its way at the same time.
+  void prefetch_shared() const {
     if (!log_.is_kept()) return;
     prefetch_for_writing(&state_);
     log_.prefetch();
+  }
+  void prefetch_shared_entry(const KeyHash& key) const {
+    if (log_.is_kept()) index_.prefetch_entry(key);
   }
   /// The same for what `find` reads for a key: first where it is looked up, then its entry.
   void prefetch_bucket(const KeyHash& key) const { index_.prefetch_bucket(key); }

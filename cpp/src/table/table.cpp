@@ -206,7 +206,7 @@ Table::Found Table::find_targets(const Call& call, Targets& targets, std::size_t
     const Charge& charge = call.charges[i];
     const KeyHash key = state_.hash(charge.policy->digest(), charge.identifier);
     const std::size_t shard = shard_index(key);
-    shards_[shard]->prefetch();
+    shards_[shard]->prefetch_shared();
     targets.emplace(first + i, &charge, key, shards_[shard].get(), found.pairs);
     found.shards |= std::uint64_t{1} << shard;
     found.pairs += charge.policy->size();
@@ -223,12 +223,13 @@ void Table::transact(const Call& asked, const Readings& readings, LockWait& wait
     throw std::invalid_argument("a call has at most 64 charges, got " + std::to_string(call.charges.size()));
   }
   const Found found = find_targets(call, targets, 0);
+  const std::span own(targets.data(), call.charges.size());
+  for (const Target& target : own) target.shard->prefetch_shared_entry(target.key);
   if (state_.totals.recount.load(std::memory_order_relaxed) != 0) [[unlikely]]
     recount(wait);
   bool is_sweep_due = false;
   {
     const ShardLocks locks(*this, found.shards, wait);
-    const std::span own(targets.data(), call.charges.size());
     try {
       Transaction transaction(call, own, found.pairs, readings);
       action(transaction);
@@ -236,7 +237,7 @@ void Table::transact(const Call& asked, const Readings& readings, LockWait& wait
       locks.find_damage();
       throw_damaged();
     }
-    is_sweep_due = call.charges.size() > 0 && targets[0].shard->count_call(calls_per_sweep());
+    is_sweep_due = !own.empty() && own[0].shard->count_call(calls_per_sweep());
   }
   if (is_sweep_due) sweep_in_turn(readings.real_now);
 }
