@@ -11,6 +11,7 @@ import sys
 import ipywidgets
 import nbformat
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib import pyplot
 from nbclient import NotebookClient
@@ -166,7 +167,7 @@ def test_many_events_are_asked_about_by_a_sample():
     assert 250_000 < len(panel.sample) < 1_000_000
     assert f"A sample: {len(panel.sample):,} of {len(many):,} events, of " in note
     assert "of 2,000 identifiers (identifier)" in note
-    own = many[np.isin(many.identifiers, np.unique(panel.sample.identifiers))]
+    own = many[pd.Series(many.identifiers).isin(panel.sample.identifiers)]
     assert len(own) == len(panel.sample)
     panel.limit.value = 2
     assert_shows(panel, SlidingWindow(2, 60), own)

@@ -335,21 +335,18 @@ def growth_of(run, watched, calls):
 
     held = []
     gc.collect()
-    gc.freeze()  # what was there before need not be looked at again
-    try:
+    gc.freeze()  # what was there before need not be looked at again, not even by the next test
+    hold(held, watched, calls)
+    run()
+    least = None
+    for _ in range(SEARCHES):
         hold(held, watched, calls)
+        before = count()
         run()
-        least = None
-        for _ in range(SEARCHES):
-            hold(held, watched, calls)
-            before = count()
-            run()
-            growth = [abs(new - old) for old, new in zip(before, count(), strict=True)]
-            least = growth if least is None else [*map(min, least, growth)]
-            if max(least) < calls // 2:
-                return 0
-    finally:
-        gc.unfreeze()
+        growth = [abs(new - old) for old, new in zip(before, count(), strict=True)]
+        least = growth if least is None else [*map(min, least, growth)]
+        if max(least) < calls // 2:
+            return 0
     KEPT.append(held)
     return max(least)
 

@@ -1,7 +1,8 @@
-"""docs/reference/command_line.md: what the command prints, and how it ends, in processes of its own."""
+"""docs/reference/command_line.md: what the command prints, and how it ends."""
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import importlib.metadata
 import io
@@ -12,9 +13,12 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pandas as pd
 import pytest
+
+from overlimit.command_line import main
 
 LOG = str(Path(__file__).parents[3] / "examples" / "shop_day.log.gz")
 LIMITS = "30/minute; 200/hour"
@@ -36,23 +40,36 @@ runpy.run_module("overlimit", run_name="__main__")
 """
 
 
-def run(*arguments: str, cwd=None) -> subprocess.CompletedProcess[str]:
-    return python("-m", "overlimit", *arguments, cwd=cwd)
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command in this process, which takes a tenth of the time of another one."""
+    output, errors = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="") for _ in range(2))
+    with (
+        mock.patch.object(sys, "argv", ["overlimit", *arguments]),
+        contextlib.redirect_stdout(output),
+        contextlib.redirect_stderr(errors),
+        pytest.raises(SystemExit) as ended,
+    ):
+        main()
+    return subprocess.CompletedProcess(arguments, ended.value.code, written_to(output), written_to(errors))
 
 
-def python(*arguments: str, cwd=None) -> subprocess.CompletedProcess[str]:
+def written_to(stream: io.TextIOWrapper) -> str:
+    stream.flush()
+    return stream.buffer.getvalue().decode()
+
+
+def python(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-W", "error", *arguments],
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
-        cwd=cwd,
     )
 
 
-def printed(*arguments: str, cwd=None) -> str:
-    done = run(*arguments, cwd=cwd)
+def printed(*arguments: str) -> str:
+    done = run(*arguments)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
@@ -224,11 +241,12 @@ def test_times_in_another_unit_are_hinted_at(write_log):
     assert "--unit" in refused(1, "replay", log, "--format", "json", "--limits", "1/minute").splitlines()[-1]
 
 
-def test_several_logs_and_a_pattern_are_read_as_one(write_log, tmp_path):
+def test_several_logs_and_a_pattern_are_read_as_one(write_log, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     write_log(COMBINED.format("203.0.113.7", 0))
     (tmp_path / "access.log.1").write_text(COMBINED.format("203.0.113.7", 1) + "\n", encoding="utf-8")
     for logs in (["access.log*"], ["access.log", "access.log.1"]):
-        found = printed("replay", *logs, "--limits", "1/minute", cwd=tmp_path)
+        found = printed("replay", *logs, "--limits", "1/minute")
         assert found.startswith("2 requests: 1 refused")
 
 
@@ -377,8 +395,9 @@ def test_the_extra_has_what_the_command_needs():
 
 def test_the_installed_command_is_the_same():
     script = Path(sys.executable).with_name("overlimit")
-    done = subprocess.run([script, "--help"], capture_output=True, text=True, timeout=60, check=False)
-    assert done.stdout == printed("--help")
+    for command in ([script], [sys.executable, "-m", "overlimit"]):
+        done = subprocess.run([*command, "--help"], capture_output=True, text=True, timeout=60, check=True)
+        assert done.stdout == printed("--help")
 
 
 @pytest.mark.parametrize("command", ["replay", "suggest"])

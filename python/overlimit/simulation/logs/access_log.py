@@ -31,7 +31,7 @@ _COMMON = (
 )
 _AGENT = " " + _QUOTED % "referer" + " " + _QUOTED % "agent"
 _MORE = r"(?: .*)?"
-_REQUEST = re.compile(r"([A-Za-z-]+) (.+?)(?: HTTP/[0-9.]+)?")
+_REQUEST = re.compile(r"([A-Za-z-]+) (?:(.+) HTTP/[0-9.]+|(.+))")
 
 _FIELDS = ("ip", "user", "time", "method", "path", "status", "bytes", "referer", "agent")
 _OF_REQUEST = {"method", "path"}
@@ -248,7 +248,7 @@ def _taken_apart(requests: Any) -> tuple[list[str | None], list[str | None]]:
     """Return the methods and the paths of requests; None of those that are none."""
     texts = requests if isinstance(requests, list) else requests.to_pylist()
     found = [_REQUEST.fullmatch(text) if text else None for text in texts]
-    return [m and m[1] for m in found], [m and m[2] for m in found]
+    return [m and m[1] for m in found], [m and (m[2] or m[3]) for m in found]
 
 
 def _numbers(column: Any) -> npt.NDArray[np.float64] | npt.NDArray[np.int64]:
