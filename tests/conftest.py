@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_rerunfailures
 from hypothesis import HealthCheck, settings
 
 from overlimit import Limiter, ManualClock, MemoryStore, RedisStore, SharedMemoryStore, Store
@@ -31,7 +32,14 @@ settings.register_profile(
 )
 settings.load_profile("tests")
 
+# Otherwise each worker asks for each test, a byte at a time, how often it was run by one that crashed: a
+# quarter of the whole time. What crashes is not run again.
+pytest_rerunfailures.HAS_PYTEST_HANDLECRASHITEM = False
+
 TESTS = Path(__file__).parent
+
+TOGETHER = 8
+"""So many of the tests that any worker may run go to one at a time: many groups take pytest-xdist long."""
 
 START = 1_700_000_000
 """Where the clock of a test starts, in seconds since the epoch."""
@@ -52,21 +60,18 @@ def pytest_collection() -> Iterator[object]:
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
     """Tell pytest-xdist which tests stay together (docs/testing.md), and see that it has understood."""
-    for item in items:
+    for number, item in enumerate(items):
         if " at 0x" in item.nodeid:
             raise pytest.UsageError(f"{item.nodeid} has another name in each process: give its cases ids=")
-        if group := _group_of(item):
-            item.add_marker(pytest.mark.xdist_group(group))
+        if not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(_group_of(item) or f"part {number // TOGETHER}"))
     yield
-    grouped = [item for item in items if item.get_closest_marker("xdist_group")]
-    if config.getoption("loadgroup", False) and not all("@" in item.nodeid for item in grouped):
+    if config.getoption("loadgroup", False) and not all("@" in item.nodeid for item in items):
         raise pytest.UsageError("pytest-xdist does not keep groups of tests together with this pytest")
 
 
 def _group_of(item: pytest.Item) -> str | None:
-    """Return the group whose tests one worker runs, one after the other; None: any worker, at any time."""
-    if item.get_closest_marker("xdist_group"):
-        return None
+    """Return the group whose tests one worker must run, one after the other; None: any worker may run it."""
     if item.path.is_relative_to(TESTS / "faults"):
         return "faults"  # they measure deadlines, so no two of them run at once
     fixtures = item._fixtureinfo.name2fixturedefs.values() if isinstance(item, pytest.Function) else ()

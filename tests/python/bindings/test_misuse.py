@@ -318,7 +318,7 @@ def heap_chunks() -> int:
 
 
 def growth_of(run, watched, calls):
-    """Return by how much heap chunks, memory blocks, objects or references grow with a run of so many calls.
+    """Return which of heap chunks, memory blocks, objects and references grow with a run of so many calls.
 
     What leaks grows each time by as much as there are calls; what is kept for later grows ever less, so the
     least of several times counts. References are held meanwhile, and as many again for each run: what is
@@ -346,9 +346,11 @@ def growth_of(run, watched, calls):
         growth = [abs(new - old) for old, new in zip(before, count(), strict=True)]
         least = growth if least is None else [*map(min, least, growth)]
         if max(least) < calls // 2:
-            return 0
+            return {}
     KEPT.append(held)
-    return max(least)
+    names = ["heap chunks", "memory blocks", "objects"]
+    names += [f"references to {place}, {type(one).__name__}" for place, one in enumerate(watched)]
+    return {name: growth for name, growth in zip(names, least, strict=True) if growth >= calls // 2}
 
 
 def hold(held, watched, calls):
@@ -373,7 +375,7 @@ def test_a_leak_of_the_smallest_c_allocation_is_found():
         for _ in range(300):
             leaked[next(places)] = malloc(16)
 
-    assert growth_of(run, [], 300) >= 150
+    assert growth_of(run, [], 300)["heap chunks"] >= 150
     for pointer in leaked:
         free(pointer)
 
@@ -389,7 +391,7 @@ def test_a_reference_too_many_or_too_few_is_found_and_destroys_nothing(change, r
             getattr(ctypes.pythonapi, change)(one)
             changes += 1
 
-    assert growth_of(run, [one.value], 300) >= 150
+    assert growth_of(run, [one.value], 300)["references to 0, object"] >= 150
     for _ in range(changes):
         getattr(ctypes.pythonapi, repair)(one)
 
@@ -406,7 +408,7 @@ def test_nothing_leaks(name):
         for _ in itertools.repeat(None, calls):
             use()
 
-    assert growth_of(run, watched, calls) == 0
+    assert growth_of(run, watched, calls) == {}
 
 
 @EACH
@@ -426,4 +428,4 @@ def test_what_fails_leaks_nothing(name):
         for _ in range(calls):
             attempt(use.call, *use.positional, **use.named, unknown=1)
 
-    assert growth_of(run, [*values, *CLASSES, *use.positional, *use.named.values()], calls) == 0
+    assert growth_of(run, [*values, *CLASSES, *use.positional, *use.named.values()], calls) == {}
