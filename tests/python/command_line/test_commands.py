@@ -41,7 +41,7 @@ runpy.run_module("overlimit", run_name="__main__")
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the command in this process, which takes a tenth of the time of another one."""
+    """Run the command in this process: another one would have to load pandas first."""
     output, errors = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="") for _ in range(2))
     with (
         mock.patch.object(sys, "argv", ["overlimit", *arguments]),
