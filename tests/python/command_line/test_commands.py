@@ -457,6 +457,16 @@ def test_ctrl_c_ends_the_command_with_130(tmp_path, command):
     assert (child.returncode, output, errors.strip()) == (130, "", "")
 
 
+def shown_on(terminal: int) -> str:
+    """Return all that is written to a terminal until nobody has it open any more, and close it."""
+    shown = b""
+    with contextlib.suppress(OSError):  # EIO is how its end is told
+        while piece := os.read(terminal, 1 << 16):
+            shown += piece
+    os.close(terminal)
+    return shown.decode()
+
+
 @pytest.mark.parametrize(
     "command",
     [
@@ -468,19 +478,17 @@ def test_ctrl_c_ends_the_command_with_130(tmp_path, command):
 def test_progress_is_shown_on_a_terminal_alone(command):
     ours, theirs = os.openpty()
     program = WITHOUT.format(packages=("tqdm",), arguments=command)
-    done = subprocess.run(
+    with subprocess.Popen(
         [sys.executable, "-c", program],
         stdout=subprocess.PIPE,
         stderr=theirs,
         env=os.environ | {"TERM": "xterm", "COLUMNS": "100"},
         text=True,
-        timeout=60,
-        check=True,
-    )
-    os.close(theirs)
-    with open(ours, "rb", buffering=0) as terminal:
-        shown = terminal.read(1 << 16).decode()
-    assert done.stdout == printed(*command)
+    ) as child:
+        os.close(theirs)
+        shown = shown_on(ours)
+        output = child.stdout.read()
+    assert (child.returncode, output) == (0, printed(*command))
     assert "reading" in shown
     assert "events" in shown
     assert "100%" in shown
