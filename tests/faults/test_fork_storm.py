@@ -1,6 +1,6 @@
 """Forks while other threads do everything a limiter does: no child hangs, and nobody miscounts.
 
-What a child finds of each lock and each cache is in docs/forks.md.
+What a child finds of locks and caches is in docs/forks.md.
 """
 
 from __future__ import annotations
