@@ -131,7 +131,7 @@ PyObject* get_refused_by_meta(PyObject* self, void*) {
 }
 
 Object detail_class() {
-  const Object module = Object::steal(checked(PyImport_ImportModule("overlimit.details")));
+  const Object module = Object::steal(checked(PyImport_ImportModule("overlimit.decisions")));
   return Object::steal(checked(PyObject_GetAttrString(module.get(), "Detail")));
 }
 
@@ -196,7 +196,7 @@ PyObject* represent(PyObject* self) {
 }
 
 PyObject* represent_html(PyObject* self, PyObject*) {
-  const Object module = Object::steal(PyImport_ImportModule("overlimit._display"));
+  const Object module = Object::steal(PyImport_ImportModule("overlimit._display.notebooks"));
   return module ? PyObject_CallMethod(module.get(), "decision_html", "O", self) : nullptr;
 }
 
@@ -330,7 +330,7 @@ PyMethodDef functions[] = {{"_restored_decision", restore, METH_O,
   if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) return nullptr;
   return guarded(static_cast<PyObject*>(nullptr), [&]() -> PyObject* {
     PyErr_Clear();
-    const Object module = Object::steal(checked(PyImport_ImportModule("overlimit.migration_hints")));
+    const Object module = Object::steal(checked(PyImport_ImportModule("overlimit._messages.migration_hints")));
     const Object error = Object::steal(
         checked(PyObject_CallMethod(module.get(), "missing_of_decision", "OO", decision, name)));
     PyErr_SetObject(PyExc_AttributeError, error.get());

@@ -65,8 +65,8 @@ void translate() {
 }  // namespace
 
 void raise_about(PyObject* type, const char* format, PyObject* argument) {
-  const Object module = Object::steal(checked(PyImport_ImportModule("overlimit._arguments")));
-  const Object shown = Object::steal(checked(PyObject_CallMethod(module.get(), "shown", "(O)", argument)));
+  const Object module = Object::steal(checked(PyImport_ImportModule("overlimit._messages.texts")));
+  const Object shown = Object::steal(checked(PyObject_CallMethod(module.get(), "short_repr", "(O)", argument)));
   PyErr_Format(type, format, shown.get());
   throw PythonError{};
 }

@@ -276,7 +276,7 @@ PyObject* unlike_limits(PyObject* self, PyObject* other) {
 }
 
 void compare_with_namesakes(const LimiterState& limiter) {
-  const Object module = Object::steal(checked(PyImport_ImportModule("overlimit.namesakes")));
+  const Object module = Object::steal(checked(PyImport_ImportModule("overlimit._logging.namesakes")));
   Object::steal(checked(PyObject_CallMethod(module.get(), "compare", "O", limiter.object)));
 }
 

@@ -56,7 +56,7 @@ Object decided_here(std::span<LimiterState* const> limiters, Call call, const Ch
   return Object::steal(decision.finish(fold(call.charges, rows), cost, Source::local));
 }
 
-Object log_module() { return Object::steal(checked(PyImport_ImportModule("overlimit.outages"))); }
+Object log_module() { return Object::steal(checked(PyImport_ImportModule("overlimit._logging.outages"))); }
 
 }  // namespace
 
@@ -101,7 +101,7 @@ void log_recovery(std::span<LimiterState* const> limiters) {
 }
 
 Object local_fallback_object(const LimiterState& limiter) {
-  const Object module = Object::steal(checked(PyImport_ImportModule("overlimit.local_fallback")));
+  const Object module = Object::steal(checked(PyImport_ImportModule("overlimit.stores.local_fallback")));
   return Object::steal(
       checked(PyObject_CallMethod(module.get(), "local_fallback_of", "O", limiter.store_object.get())));
 }

@@ -20,7 +20,7 @@ namespace overlimit::python {
 inline void warn_about_shared_memory(const std::string& message) {
   const GilHeld held;
   try {
-    const Object module = Object::steal(checked(PyImport_ImportModule("overlimit.shared_memory")));
+    const Object module = Object::steal(checked(PyImport_ImportModule("overlimit.stores.shared_memory")));
     Object::steal(checked(PyObject_CallMethod(module.get(), "warn", "s", message.c_str())));
   } catch (const PythonError&) {
     PyErr_WriteUnraisable(nullptr);

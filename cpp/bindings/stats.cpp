@@ -52,7 +52,7 @@ bool has_one_of(const LimiterState& limiter, std::span<const Charge> charges, Ch
 }
 
 void warn_of_crowded_store(PyObject* store) {
-  const Object module = Object::steal(checked(PyImport_ImportModule("overlimit.crowding")));
+  const Object module = Object::steal(checked(PyImport_ImportModule("overlimit._logging.crowding")));
   Object::steal(checked(PyObject_CallMethod(module.get(), "warn_of_crowded_store", "O", store)));
 }
 

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from overlimit._core import Decision as Decision
 from overlimit._core import __version__ as __version__
 from overlimit._core import hit_all as hit_all
+from overlimit._messages.migration_hints import missing_of_package as _missing_of_package
 from overlimit.clocks import ClockLike as ClockLike
 from overlimit.clocks import ManualClock as ManualClock
 from overlimit.decisions import Decisions as Decisions
-from overlimit.details import Detail as Detail
+from overlimit.decisions import Detail as Detail
 from overlimit.errors import InvalidLimit as InvalidLimit
 from overlimit.errors import OverlimitError as OverlimitError
 from overlimit.errors import RateLimitExceeded as RateLimitExceeded
@@ -35,12 +36,11 @@ from overlimit.limiter import OnError as OnError
 from overlimit.limits import Limit as Limit
 from overlimit.limits import LimitsLike as LimitsLike
 from overlimit.limits.algorithms import *
-from overlimit.migration_hints import missing_of_package as _missing_of_package
+from overlimit.limits.penalty import Penalty as Penalty
 from overlimit.mirrored import over_limit as over_limit
 from overlimit.mirrored import over_limit_multi as over_limit_multi
 from overlimit.mirrored import over_limit_multi_lua as over_limit_multi_lua
 from overlimit.mirrored import over_limit_sliding_window as over_limit_sliding_window
-from overlimit.penalty import Penalty as Penalty
 from overlimit.stores import MemoryStore as MemoryStore
 from overlimit.stores import RedisStore as RedisStore
 from overlimit.stores import SharedMemoryStore as SharedMemoryStore

@@ -5,9 +5,9 @@ from typing import Any, Literal, Protocol, SupportsIndex, final
 
 from typing_extensions import disjoint_base
 
-from overlimit.details import Detail
+from overlimit.decisions import Detail
 from overlimit.limits import Limit as LimitValue
-from overlimit.penalty import Penalty
+from overlimit.limits.penalty import Penalty
 from overlimit.statistics import LimiterStats, MemoryStoreStats, SharedMemoryStoreStats
 
 __version__: str

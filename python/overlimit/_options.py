@@ -1,21 +1,12 @@
-"""Options that may be strings, such as those of a store in its URL."""
+"""Options that may be strings, such as those of a store in its URL, or of an app in its configuration."""
 
 from __future__ import annotations
 
-import operator
-from typing import Any, Literal
+from typing import Any
 
-from overlimit._arguments import shown
+__all__ = ["TRUTH", "is_set", "is_utf8", "truth_of"]
 
-__all__ = ["hash_tag_of", "is_set", "is_utf8", "size_of", "timeout_us_of", "truth_of"]
-
-_TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-_HASH_TAGS: dict[Any, Literal["none", "policy", "prefix"]] = {
-    False: "none",
-    True: "policy",
-    "policy": "policy",
-    "prefix": "prefix",
-}
+TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
 def is_set(value: object) -> bool:
@@ -34,38 +25,7 @@ def is_utf8(text: str) -> bool:
 
 def truth_of(name: str, value: Any) -> bool:
     """Return a bool, given as one or as a word such as ``"yes"``; raises ValueError naming the option."""
-    truth = _TRUTH.get(value.lower()) if isinstance(value, str) else value
+    truth = TRUTH.get(value.lower()) if isinstance(value, str) else value
     if not isinstance(truth, bool):
         raise ValueError(f"{name} must be True or False, not {value!r}")
     return truth
-
-
-def hash_tag_of(value: Any) -> Literal["none", "policy", "prefix"]:
-    """Return the core's word for ``hash_tag``; raises ValueError."""
-    given = _TRUTH.get(value.lower(), value) if isinstance(value, str) else value
-    if not isinstance(given, bool | str) or given not in _HASH_TAGS:
-        raise ValueError(f"hash_tag must be False, 'policy' (the same as True) or 'prefix', not {value!r}")
-    return _HASH_TAGS[given]
-
-
-def timeout_us_of(timeout: float | str) -> int:
-    """Return a timeout of seconds in microseconds; raises ValueError unless it is above 0."""
-    try:
-        microseconds = round(float(timeout) * 1e6)
-    except (OverflowError, TypeError, ValueError):
-        raise ValueError(f"timeout must be a number of seconds above 0, not {timeout!r}") from None
-    if not 0 < microseconds < 1 << 49:
-        raise ValueError(f"timeout must be a number of seconds above 0, not {timeout!r}")
-    return microseconds
-
-
-def size_of(value: object, argument: str) -> int:
-    """Return a whole number; which ones there are, the core knows."""
-    try:
-        size = None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        size = None
-    if size is None:
-        example = "1_000_000" if argument == "max_keys" else "256 << 20 for 256 MiB"
-        raise TypeError(f"{argument} must be a whole number, such as {example}, not {shown(value)}")
-    return size

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn, Protocol, TypeAlias, runtime_checkab
 from overlimit import _core
 
 if TYPE_CHECKING:
-    from overlimit.sleeping import WakeUp
+    from overlimit.waiting.sleeping import WakeUp
 
 __all__ = ["Clock", "ClockLike", "ManualClock"]
 

@@ -1,13 +1,13 @@
-"""Many decisions at once, in columns."""
+"""Many decisions at once, in columns, and what one says about each of its pairs."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, SupportsIndex
 
-from overlimit._arguments import shown
+from overlimit._messages.texts import short_repr
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -15,7 +15,19 @@ if TYPE_CHECKING:
     from overlimit._core import Decision, ManyDecisions
     from overlimit.limits import Limit
 
-__all__ = ["Decisions", "as_column"]
+__all__ = ["Decisions", "Detail", "as_column"]
+
+
+class Detail(NamedTuple):
+    """One (identifier, limit) pair of a decision; times are in seconds."""
+
+    identifier: str | bytes
+    limit: Limit
+    policy: str | None
+    allowed: bool
+    remaining: int
+    retry_after: float
+    reset_after: float
 
 
 class Decisions:
@@ -48,7 +60,7 @@ class Decisions:
         Raises IndexError beyond the last, TypeError for what is no number.
         """
         if isinstance(which, bool) or not hasattr(which, "__index__"):
-            raise TypeError(f"decisions are chosen by a number such as 0, not {shown(which)}")
+            raise TypeError(f"decisions are chosen by a number such as 0, not {short_repr(which)}")
         row = operator.index(which)
         if not -len(self) <= row < len(self):
             raise IndexError(f"there are {len(self)} decisions, so there is none of the number {row}")
@@ -124,7 +136,7 @@ class Decisions:
         return f"<{len(self):,} Decisions under {'; '.join(map(str, self.limits))}: {shares or 'none'}>"
 
     def _repr_html_(self) -> str:
-        from overlimit._display import decisions_html
+        from overlimit._display.notebooks import decisions_html
 
         return decisions_html(self, self._counts())
 
@@ -149,6 +161,6 @@ def as_column(given: object, what: str) -> list[Any] | tuple[Any, ...]:
     if isinstance(given, (str, bytes, bytearray, dict, set, frozenset)) or not hasattr(given, "__iter__"):
         raise TypeError(
             f"{what} must be a list or an array with one for each call, such as ['user:42', 'user:43'], "
-            f"not {shown(given)}"
+            f"not {short_repr(given)}"
         )
     return list(given)

@@ -8,19 +8,28 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from overlimit import _core, _display, crowding, outages, waiting
-from overlimit._arguments import checks_arguments, shown
+from overlimit import _core, waiting
+from overlimit._display import notebooks
+from overlimit._logging import crowding, outages
+from overlimit._logging.namesakes import Namesakes, register
+from overlimit._messages.arguments import checks_arguments
+from overlimit._messages.migration_hints import (
+    OF_ACQUIRE,
+    OF_LIMITER,
+    OPTIONS_OF_LIMITER,
+    NotHere,
+    hints_at_arguments,
+)
+from overlimit._messages.texts import short_repr
 from overlimit.clocks import ClockLike
 from overlimit.decisions import Decisions, as_column
 from overlimit.errors import InvalidLimit
 from overlimit.limits import Limit, as_limits
+from overlimit.limits.penalty import Penalty
 from overlimit.limits.quantities import Rate, Seconds, micros, neat, share_of_all
-from overlimit.local_fallback import local_fallback_of, local_limits
-from overlimit.migration_hints import OF_ACQUIRE, OF_LIMITER, OPTIONS_OF_LIMITER, NotHere, hints_at_arguments
 from overlimit.names import KEY_NAME_RULE, is_key_name
-from overlimit.namesakes import Namesakes, register
-from overlimit.penalty import Penalty
 from overlimit.stores import MemoryStore, StoreLike, as_store, url_or_store
+from overlimit.stores.local_fallback import local_fallback_of, local_limits
 
 if TYPE_CHECKING:
     from overlimit._core import Decision
@@ -36,7 +45,7 @@ IdentifierRows: TypeAlias = "Iterable[str | bytes | Sequence[str | bytes]]"
 
 _log = logging.getLogger("overlimit")
 
-_IMPORTED_BY_THE_CORE = (_display, crowding, outages)
+_IMPORTED_BY_THE_CORE = (notebooks, crowding, outages)
 """Loaded now: a child that is forked while another thread first loads a module waits for ever for its end."""
 
 
@@ -278,7 +287,7 @@ class Limiter(_core.Limiter):
         return f"Limiter({', '.join([repr(list(self.limits)), *options])})"
 
     def _repr_html_(self) -> str:
-        from overlimit._display import limiter_html
+        from overlimit._display.notebooks import limiter_html
 
         return limiter_html(self, self._shown_options())
 
@@ -317,14 +326,14 @@ def _rebuilt(limits: tuple[Limit, ...], options: dict[str, Any]) -> Limiter:
 
 def _check(name: object, penalty: object, on_decision: object) -> None:
     if name is not None and not isinstance(name, str):
-        raise TypeError(f"name must be a str or None, not {shown(name)}: write name='login'")
+        raise TypeError(f"name must be a str or None, not {short_repr(name)}: write name='login'")
     if name is not None and not is_key_name(name):
-        raise InvalidLimit(f"name must be {KEY_NAME_RULE}, not {shown(name)}")
+        raise InvalidLimit(f"name must be {KEY_NAME_RULE}, not {short_repr(name)}")
     if penalty is not None and not isinstance(penalty, Penalty):
-        raise TypeError(f"penalty must be a Penalty such as Penalty(60), or None, not {shown(penalty)}")
+        raise TypeError(f"penalty must be a Penalty such as Penalty(60), or None, not {short_repr(penalty)}")
     if on_decision is not None and not callable(on_decision):
         raise TypeError(
-            f"on_decision must be a function that takes a Decision, or None, not {shown(on_decision)}"
+            f"on_decision must be a function that takes a Decision, or None, not {short_repr(on_decision)}"
         )
 
 

@@ -14,8 +14,7 @@ from fractions import Fraction
 from typing import Any, cast
 from urllib.parse import quote
 
-from overlimit._arguments import shown
-from overlimit._tls import taken_over
+from overlimit._messages.texts import short_repr
 from overlimit.clocks import ClockLike
 from overlimit.errors import InvalidLimit
 from overlimit.limiter import Limiter
@@ -23,6 +22,7 @@ from overlimit.limits import FixedWindow, Limit, SlidingWindow
 from overlimit.limits.quantities import micros
 from overlimit.limits.sliding_window import MOST_BLOCKS
 from overlimit.stores import RedisStore, Store, as_store
+from overlimit.stores.tls import taken_over
 
 __all__ = ["over_limit", "over_limit_multi", "over_limit_multi_lua", "over_limit_sliding_window"]
 
@@ -98,10 +98,10 @@ def _windows(limits: Sequence[Window]) -> tuple[tuple[Any, ...], ...]:
     if not windows or not all(len(window) in (2, 3) for window in windows):
         raise InvalidLimit(
             "limits must be a list of tuples (seconds, limit[, precision]), as [(1, 10), (60, 120)], not "
-            f"{shown(limits)}"
+            f"{short_repr(limits)}"
         )
     if not all(isinstance(part, Hashable) for window in windows for part in window):
-        raise InvalidLimit(f"seconds, limit and precision must be numbers, not {shown(limits)}")
+        raise InvalidLimit(f"seconds, limit and precision must be numbers, not {short_repr(limits)}")
     return windows
 
 
@@ -122,7 +122,8 @@ def _is_over(
         identifiers = [identifiers]
     elif not isinstance(identifiers, Iterable):
         raise TypeError(
-            f"identifiers must be a str such as 'user:42', bytes or a list of them, not {shown(identifiers)}"
+            "identifiers must be a str such as 'user:42', bytes or a list of them, "
+            f"not {short_repr(identifiers)}"
         )
     return not limiter.hit(*identifiers, cost=weight)
 

@@ -15,7 +15,7 @@ from struct import calcsize, unpack_from
 from overlimit import _core
 from overlimit.errors import InvalidLimit
 from overlimit.limits import ALGORITHMS, Limit, as_limits
-from overlimit.penalty import Penalty
+from overlimit.limits.penalty import Penalty
 
 __all__ = ["main", "script_for"]
 

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from overlimit import FixedWindow, Limit, Limiter, ManualClock, MemoryStore, Penalty, RedisStore, TokenBucket
-from overlimit.local_fallback import local_fallback_of
+from overlimit.stores.local_fallback import local_fallback_of
 
 from .all_algorithms import CALENDAR, in_debt, of_each_algorithm
 from .answers import answer_of, expected_of

@@ -7,7 +7,8 @@ import threading
 
 import pytest
 
-from overlimit import Limiter, ManualClock, RedisStore, StoreError, hit_all, outages
+from overlimit import Limiter, ManualClock, RedisStore, StoreError, hit_all
+from overlimit._logging import outages
 
 from .outages import eventually
 

@@ -19,7 +19,7 @@ from overlimit import (
     TokenBucket,
     hit_all,
 )
-from overlimit.local_fallback import local_fallback_of
+from overlimit.stores.local_fallback import local_fallback_of
 from servers.patience import PATIENCE, eventually
 
 ONE = FixedWindow(1, 1)

@@ -34,7 +34,13 @@ from overlimit import (
     over_limit,
     over_limit_multi,
 )
-from overlimit.migration_hints import ELSEWHERE, OF_ACQUIRE, OF_LIMITER, OF_PACKAGE, OPTIONS_OF_LIMITER
+from overlimit._messages.migration_hints import (
+    ELSEWHERE,
+    OF_ACQUIRE,
+    OF_LIMITER,
+    OF_PACKAGE,
+    OPTIONS_OF_LIMITER,
+)
 from overlimit.recipes import Counter, wait_time
 
 LIMITS = [FixedWindow, SlidingWindow, SlidingLog, SlidingWindowCounter, TokenBucket, LeakyBucket]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from overlimit.errors import InvalidLimit
 from overlimit.limits import FixedWindow
-from overlimit.penalty import Penalty
+from overlimit.limits.penalty import Penalty
 
 EXAMPLES = [
     Penalty(60),

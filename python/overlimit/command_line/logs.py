@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import click
 
-from overlimit._texts import printable
+from overlimit._messages.texts import printable
 from overlimit.command_line.failures import NothingFound, reported
 from overlimit.command_line.progress import bars
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from overlimit._texts import printable
+from overlimit._messages.texts import printable
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar, cast, over
 from flask import Blueprint, has_request_context
 
 from overlimit import Decision, InvalidLimit
+from overlimit._messages.migration_hints import hints_at_arguments
 from overlimit.flask.app_state import AppState, Ledger, wait_for_apps
 from overlimit.flask.current import LEDGER, current_request, this_app, this_request
 from overlimit.flask.migration_hints import OF_LIMIT
@@ -34,7 +35,6 @@ from overlimit.http.options import (
 )
 from overlimit.limiter import OnError
 from overlimit.limits import as_limits
-from overlimit.migration_hints import hints_at_arguments
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -10,6 +10,7 @@ from flask import Response, after_this_request
 from werkzeug.exceptions import HTTPException, ServiceUnavailable, TooManyRequests
 
 from overlimit import Decision, errors
+from overlimit._messages.migration_hints import HasMigrationHints, hints_at_arguments
 from overlimit.flask.current import EXTENSION, LEDGER, current_request, this_app, this_request
 from overlimit.flask.migration_hints import OF_ERROR, OF_EXCEPTION
 from overlimit.http.fields import RETRY_AFTER, retry_after_seconds
@@ -22,7 +23,6 @@ from overlimit.http.refusals import (
     retry_after_instead,
     store_failed,
 )
-from overlimit.migration_hints import HasMigrationHints, hints_at_arguments
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment

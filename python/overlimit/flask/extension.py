@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 from flask import Blueprint, Flask, has_app_context
 
 from overlimit import Decision, Limiter
+from overlimit._messages.migration_hints import HasMigrationHints, hints_at_arguments
 from overlimit.clocks import ClockLike
 from overlimit.flask.app_state import AppState, Ledger, has_an_app
 from overlimit.flask.commands import limits
@@ -25,7 +26,6 @@ from overlimit.http.options import LimitsValue, Scope, identify_by
 from overlimit.http.reports import reset_counts
 from overlimit.http.settings import AllOptions, Options, Settings, shows_keywords
 from overlimit.http.storage_urls import hides_passwords
-from overlimit.migration_hints import HasMigrationHints, hints_at_arguments
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

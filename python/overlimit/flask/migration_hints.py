@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from overlimit.migration_hints import OF_DECISION
+from overlimit._messages.migration_hints import OF_DECISION
 
 __all__ = [
     "ARGUMENTS",

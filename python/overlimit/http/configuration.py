@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias, TypeVar, get_args
 
 from overlimit import _core
-from overlimit._caller import warn_caller
+from overlimit._messages.caller import warn_caller
 from overlimit._options import is_set, truth_of
 from overlimit.http.addresses import Proxies, checked_ipv6_prefix
 from overlimit.http.fields import HeaderNames, checked_header_name

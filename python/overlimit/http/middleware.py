@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, cast
 
 from overlimit import InvalidLimit
-from overlimit._arguments import checks_arguments, nearest
-from overlimit._arguments import shown as quoted
+from overlimit._messages.arguments import checks_arguments
+from overlimit._messages.texts import nearest, short_repr
 from overlimit._options import is_set
 from overlimit.clocks import ClockLike
 from overlimit.http.app_rate_limits import AppRateLimit
@@ -229,14 +229,14 @@ def _check_kinds(routes: object, exempt: object) -> None:
     if not (routes is None or isinstance(routes, Mapping)):
         raise TypeError(
             "routes must be a dict from patterns to limits, as in routes={'/login': '5/minute'}, "
-            f"not {quoted(routes)}"
+            f"not {short_repr(routes)}"
         )
     if isinstance(exempt, str):
         raise TypeError(f"exempt must be a list of patterns: write exempt=[{exempt!r}]")
     if not (exempt is None or callable(exempt) or isinstance(exempt, (list, tuple, set, frozenset))):
         raise TypeError(
             "exempt must be a list of patterns, as in exempt=['/health'], or a function, "
-            f"not {quoted(exempt)}"
+            f"not {short_repr(exempt)}"
         )
 
 

@@ -7,7 +7,8 @@ from functools import lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from overlimit import MemoryStore, outages
+from overlimit import MemoryStore
+from overlimit._logging import outages
 from overlimit.errors import ScriptError, StoreConfigError, StoreError, StoreTimeout
 from overlimit.http.app_rate_limits import AppRateLimit, AppRateLimits, RateLimitHandle
 from overlimit.http.applied_limits import AppliedLimit, LimitedFunction

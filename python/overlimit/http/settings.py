@@ -9,7 +9,7 @@ from types import NoneType
 from typing import Any, Literal, TypedDict, TypeVar, cast
 
 from overlimit import InvalidLimit
-from overlimit._caller import frames_to_caller
+from overlimit._messages.caller import frames_to_caller
 from overlimit._options import is_set
 from overlimit.clocks import ClockLike
 from overlimit.http import configuration

@@ -9,10 +9,10 @@ from functools import wraps
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 from urllib.parse import quote, urlencode
 
-from overlimit._caller import warn_caller
+from overlimit._messages.caller import warn_caller
 from overlimit._options import truth_of
-from overlimit._redis_url import query_options
-from overlimit._tls import TLS_DEFAULTS
+from overlimit.stores.redis_url import query_options
+from overlimit.stores.tls import TLS_DEFAULTS
 
 __all__ = ["hides_passwords", "store_url", "without_passwords"]
 

@@ -13,7 +13,7 @@ from datetime import date, datetime, time, timedelta, timezone, tzinfo
 from typing import Literal, TypeAlias
 from zoneinfo import ZoneInfo
 
-from overlimit._arguments import shown
+from overlimit._messages.texts import short_repr
 from overlimit.errors import InvalidLimit
 from overlimit.limits.quantities import count
 
@@ -61,7 +61,9 @@ class Calendar:
         """Check the three; raise InvalidLimit naming ``per``, ``timezone`` or ``week_start``."""
         if not isinstance(self.unit, str) or self.unit not in _LONGEST_US:
             units = ", ".join(map(repr, _LONGEST_US))
-            raise InvalidLimit(f"per must be one of {units} with start='calendar', not {shown(self.unit)}")
+            raise InvalidLimit(
+                f"per must be one of {units} with start='calendar', not {short_repr(self.unit)}"
+            )
         object.__setattr__(self, "week_start", count(self.week_start, "week_start", 6))
         object.__setattr__(self, "_zone", _zone_named(self.timezone))
 
@@ -164,7 +166,7 @@ def _zone_named(name: object) -> tzinfo:
     """Return the zone; UTC needs no time zone data."""
     if not isinstance(name, str) or not _ZONE_NAME.fullmatch(name):
         raise InvalidLimit(
-            f"timezone must be a name of the IANA database such as 'Europe/Berlin', not {shown(name)}"
+            f"timezone must be a name of the IANA database such as 'Europe/Berlin', not {short_repr(name)}"
         )
     if name == "UTC":
         return timezone.utc
@@ -172,6 +174,6 @@ def _zone_named(name: object) -> tzinfo:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
         raise InvalidLimit(
-            f"timezone must be in the time zone data, which {shown(name)} is not: write a name such as "
+            f"timezone must be in the time zone data, which {short_repr(name)} is not: write a name such as "
             "'Europe/Berlin'"
         ) from None

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
-from overlimit._arguments import checks_arguments, shown
 from overlimit._core import Calendar as CoreCalendar
+from overlimit._messages.arguments import checks_arguments
+from overlimit._messages.texts import short_repr
 from overlimit.errors import InvalidLimit
 from overlimit.limits.calendars import Calendar, CalendarUnit
 from overlimit.limits.per_period import LimitPerPeriod
@@ -75,7 +76,7 @@ class FixedWindow(LimitPerPeriod):
             zone is unknown; the message names the argument.
         """
         if not isinstance(start, str) or start not in _STARTS:
-            raise InvalidLimit(f"start must be 'first', 'epoch' or 'calendar', not {shown(start)}")
+            raise InvalidLimit(f"start must be 'first', 'epoch' or 'calendar', not {short_repr(start)}")
         most, calendar = count(limit, "limit"), _calendar_for(start, per, timezone, week_start)
         period_us = 0 if calendar else micros(per, "per")
         handle = CoreCalendar(calendar.identity, calendar.periods) if calendar else None
@@ -137,6 +138,6 @@ def _calendar_for(start: str, per: object, timezone: object, week_start: object)
     for argument, value, default in (("timezone", timezone, _TIMEZONE), ("week_start", week_start, _MONDAY)):
         if value is not default and (value != default or isinstance(value, bool)):
             raise InvalidLimit(
-                f"{argument} is for start='calendar' only: leave out {argument}={shown(value)}"
+                f"{argument} is for start='calendar' only: leave out {argument}={short_repr(value)}"
             )
     return None

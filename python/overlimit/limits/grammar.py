@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NoReturn, TypeAlias
 
-from overlimit._arguments import nearest, shown
+from overlimit._messages.texts import nearest, short_repr
 from overlimit.errors import InvalidLimit
 from overlimit.limits.limit import Limit, Terms
 from overlimit.limits.quantities import Seconds, seconds
@@ -88,7 +88,7 @@ def parse(text: str, algorithm: str | None = None) -> list[Limit]:
     if algorithm is not None:
         algorithm_named(algorithm)
     if not isinstance(text, str):
-        raise InvalidLimit(f"limits must be a string such as '10/second', not {shown(text)}")
+        raise InvalidLimit(f"limits must be a string such as '10/second', not {short_repr(text)}")
     return list(_Phrases(text, algorithm))
 
 
@@ -147,7 +147,7 @@ def _limits_of(part: object, algorithm: str | None) -> list[Limit]:
     wanted = (
         "a string such as '10/second', a limit, a tuple (duration, limit[, precision]) or a list of these"
     )
-    raise InvalidLimit(f"limits must be {wanted}, not {shown(part)}")
+    raise InvalidLimit(f"limits must be {wanted}, not {short_repr(part)}")
 
 
 def _limit_of_numbers(part: Sequence[object], algorithm: str | None) -> Limit:
@@ -155,7 +155,7 @@ def _limit_of_numbers(part: Sequence[object], algorithm: str | None) -> Limit:
     per, limit, precision = part if len(part) == 3 else (*part, None)
     if precision is not None and "precision" not in kind.optional_terms:
         raise InvalidLimit(
-            f"a {kind.algorithm} takes no precision: leave the third number out of {shown(part)}"
+            f"a {kind.algorithm} takes no precision: leave the third number out of {short_repr(part)}"
         )
     return kind.from_terms(Terms(limit, per, precision))  # type: ignore[arg-type]  # checked by the constructor
 

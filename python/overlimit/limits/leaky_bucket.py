@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import ClassVar
 
-from overlimit._arguments import checks_arguments
+from overlimit._messages.arguments import checks_arguments
 from overlimit.errors import InvalidLimit
 from overlimit.limits.limit import Limit, Terms
 from overlimit.limits.quantities import (

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
-from overlimit._arguments import shown
 from overlimit._core import Limit as CoreLimit
-from overlimit._initialised import check_initialised
+from overlimit._messages.initialised import check_initialised
+from overlimit._messages.migration_hints import OF_LIMIT, missing
+from overlimit._messages.texts import short_repr
 from overlimit.errors import InvalidLimit
 from overlimit.limits.quantities import Seconds
 from overlimit.limits.value import Value, written
-from overlimit.migration_hints import OF_LIMIT, missing
 from overlimit.names import KEY_NAME_RULE, is_key_name
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class Limit(Value):
     def _seal(self, numbers: tuple[int, ...], name: str | None, calendar: CoreCalendar | None = None) -> None:
         """Set the value, once, at the end of a constructor."""
         if name is not None and not (isinstance(name, str) and is_key_name(name)):
-            raise InvalidLimit(f"name must be {KEY_NAME_RULE}, not {shown(name)}")
+            raise InvalidLimit(f"name must be {KEY_NAME_RULE}, not {short_repr(name)}")
         object.__setattr__(self, "_core_limit", CoreLimit(self.algorithm, numbers, name, calendar))
         object.__setattr__(self, "_count", None)
         object.__setattr__(self, "_numbers", numbers)

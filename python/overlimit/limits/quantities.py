@@ -12,7 +12,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TypeAlias
 
-from overlimit._arguments import shown
+from overlimit._messages.texts import short_repr
 from overlimit.errors import InvalidLimit
 
 __all__ = [
@@ -73,10 +73,10 @@ def micros(value: object, argument: str) -> int:
     else:
         us = round(_exact(value, argument, "a number of seconds or a timedelta") * 1_000_000)
     if us < 1:
-        raise InvalidLimit(f"{argument} must be at least one microsecond, not {shown(value)}")
+        raise InvalidLimit(f"{argument} must be at least one microsecond, not {short_repr(value)}")
     if us > LONGEST_US:
         raise InvalidLimit(
-            f"{argument} must be at most 2**49 microseconds (562949953.421312 s), not {shown(value)}"
+            f"{argument} must be at most 2**49 microseconds (562949953.421312 s), not {short_repr(value)}"
         )
     return us
 
@@ -91,15 +91,15 @@ def _no_text(value: str, argument: str) -> str:
 def _not(value: object) -> str:
     """Say what was given in the place of a number, and what to write for the text of one."""
     if isinstance(value, str) and value.strip().isdecimal():
-        return f"not the text {shown(value)}: write {shown(int(value))}"
-    return f"not {shown(value)}"
+        return f"not the text {short_repr(value)}: write {short_repr(int(value))}"
+    return f"not {short_repr(value)}"
 
 
 def rate_per_period(value: object, argument: str) -> Fraction:
     """Return ``value``, tokens per period, as an exact fraction >= 0; else raise InvalidLimit."""
     rate = _exact(value, argument, "a number")
     if rate < 0:
-        raise InvalidLimit(f"{argument} must be a number from 0, not {shown(value)}")
+        raise InvalidLimit(f"{argument} must be a number from 0, not {short_repr(value)}")
     return rate
 
 
@@ -107,7 +107,7 @@ def share_of_all(value: object, argument: str) -> Fraction:
     """Return ``value``, a share above 0 and up to 1, as an exact fraction; else raise InvalidLimit."""
     share = _exact(value, argument, "a number above 0 and at most 1")
     if not 0 < share <= 1:
-        raise InvalidLimit(f"{argument} must be a number above 0 and at most 1, not {shown(value)}")
+        raise InvalidLimit(f"{argument} must be a number above 0 and at most 1, not {short_repr(value)}")
     return share
 
 
@@ -157,13 +157,13 @@ def _exact(value: object, argument: str, wanted: str) -> Fraction:
             return Fraction(operator.index(value))  # type: ignore[arg-type]
     except TypeError:
         pass
-    raise InvalidLimit(f"{argument} must be {wanted}, not {shown(value)}")
+    raise InvalidLimit(f"{argument} must be {wanted}, not {short_repr(value)}")
 
 
 def _exact_finite(value: float | Decimal, argument: str, wanted: str) -> Fraction:
     number = value if isinstance(value, Decimal) else Decimal(float.__repr__(value))
     if not number.is_finite():
-        raise InvalidLimit(f"{argument} must be {wanted}, not {shown(value)}")
+        raise InvalidLimit(f"{argument} must be {wanted}, not {short_repr(value)}")
     if number and abs(number.adjusted()) > _DECIMAL_DIGITS:
-        raise InvalidLimit(f"{argument} is out of range: {shown(value)}")
+        raise InvalidLimit(f"{argument} is out of range: {short_repr(value)}")
     return Fraction(number)

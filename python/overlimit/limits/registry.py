@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from overlimit._arguments import nearest, shown
+from overlimit._messages.texts import nearest, short_repr
 from overlimit.errors import InvalidLimit
 from overlimit.limits import algorithms
 from overlimit.limits.limit import Limit
@@ -30,7 +30,7 @@ def algorithm_named(name: object) -> type[Limit]:
         known = ", ".join(repr(known) for known in ALGORITHMS)
         meant = _meant(name)
         instead = f": write {meant!r}" if meant else ""
-        raise InvalidLimit(f"algorithm must be None or one of {known}, not {shown(name)}{instead}")
+        raise InvalidLimit(f"algorithm must be None or one of {known}, not {short_repr(name)}{instead}")
     return ALGORITHMS[name]
 
 

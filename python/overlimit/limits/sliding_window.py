@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from overlimit._arguments import checks_arguments, shown
 from overlimit._core import default_precision_us
+from overlimit._messages.arguments import checks_arguments
+from overlimit._messages.texts import short_repr
 from overlimit.errors import InvalidLimit
 from overlimit.limits.limit import Terms
 from overlimit.limits.per_period import LimitPerPeriod
@@ -90,6 +91,6 @@ def _precision_us(precision: Seconds | None, period_us: int) -> int:
     if rest or blocks > MOST_BLOCKS:
         raise InvalidLimit(
             f"precision must divide per ({seconds(period_us)} s) into 1 to {MOST_BLOCKS} whole blocks, "
-            f"not {shown(precision)}"
+            f"not {short_repr(precision)}"
         )
     return precision_us

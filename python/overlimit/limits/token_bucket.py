@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import ClassVar, Literal
 
-from overlimit._arguments import checks_arguments, shown
+from overlimit._messages.arguments import checks_arguments
+from overlimit._messages.texts import short_repr
 from overlimit.errors import InvalidLimit
 from overlimit.limits.limit import Limit, Terms
 from overlimit.limits.quantities import (
@@ -111,7 +112,7 @@ class TokenBucket(Limit):
             units, gain, every_us = *_units(tokens, period_us, size, owed or 0), 1
         most_owed = MOST // units - size if owed is None else owed
         if (size + most_owed) * units > MOST:
-            raise InvalidLimit(f"debt must be below 2**53 together with the burst, not {shown(debt)}")
+            raise InvalidLimit(f"debt must be below 2**53 together with the burst, not {short_repr(debt)}")
         object.__setattr__(self, "_rate", tokens)
         object.__setattr__(self, "_refill", refill)
         object.__setattr__(self, "_debt", math.inf if owed is None else owed)
@@ -208,9 +209,9 @@ def _is_unbounded(debt: object) -> bool:
 
 def _check_refill(refill: object, start: object) -> None:
     if not isinstance(refill, str) or refill not in _REFILLS:
-        raise InvalidLimit(f"refill must be 'continuous' or 'interval', not {shown(refill)}")
+        raise InvalidLimit(f"refill must be 'continuous' or 'interval', not {short_repr(refill)}")
     if not isinstance(start, str) or start not in _STARTS:
-        raise InvalidLimit(f"start must be 'first' or 'epoch', not {shown(start)}")
+        raise InvalidLimit(f"start must be 'first' or 'epoch', not {short_repr(start)}")
     if start == "epoch" and refill == "continuous":
         raise InvalidLimit("start='epoch' is for refill='interval': a continuous refill has no intervals")
 
@@ -219,13 +220,14 @@ def _check_nothing_to_refill(burst: int, debt: object) -> None:
     if burst:
         raise InvalidLimit(f"rate must be above 0 for a burst of {burst}: an empty bucket never refills")
     if debt:
-        raise InvalidLimit(f"debt must be 0 at a rate of 0, which never pays it, not {shown(debt)}")
+        raise InvalidLimit(f"debt must be 0 at a rate of 0, which never pays it, not {short_repr(debt)}")
 
 
 def _whole(rate: Fraction) -> int:
     if rate.denominator != 1 or rate > MOST:
         raise InvalidLimit(
-            f"rate must be a whole number from 0 to 2**53 - 1 with refill='interval', not {shown(neat(rate))}"
+            "rate must be a whole number from 0 to 2**53 - 1 with refill='interval', "
+            f"not {short_repr(neat(rate))}"
         )
     return rate.numerator
 
@@ -238,7 +240,7 @@ def _units(rate: Fraction, period_us: int, burst: int, debt: int) -> tuple[int, 
     if kept is None:
         raise InvalidLimit(
             f"rate must be such that rate / per fits in whole numbers below 2**53 (with a burst of {burst}, "
-            f"to within a billionth), not {shown(neat(rate))}"
+            f"to within a billionth), not {short_repr(neat(rate))}"
         )
     if debt:
         kept = _closest(rate / period_us, burst + debt)

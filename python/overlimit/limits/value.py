@@ -55,7 +55,7 @@ class Value(ABC):
 
     def _repr_html_(self) -> str:
         """Return the same as a table, for notebooks."""
-        from overlimit._display import value_html
+        from overlimit._display.notebooks import value_html
 
         return value_html(self)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from overlimit._arguments import checks_arguments
-from overlimit._initialised import Initialised
+from overlimit._messages.arguments import checks_arguments
+from overlimit._messages.initialised import Initialised
 from overlimit.clocks import ClockLike
 from overlimit.limiter import Limiter
 from overlimit.limits import FixedWindow

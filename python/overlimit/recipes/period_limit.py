@@ -5,8 +5,9 @@ from __future__ import annotations
 import enum
 from typing import ClassVar
 
-from overlimit._arguments import checks_arguments, shown
-from overlimit._initialised import Initialised
+from overlimit._messages.arguments import checks_arguments
+from overlimit._messages.initialised import Initialised
+from overlimit._messages.texts import short_repr
 from overlimit.clocks import ClockLike
 from overlimit.errors import InvalidLimit
 from overlimit.limiter import Limiter
@@ -100,14 +101,14 @@ class PeriodLimit(Initialised):
 
 def _window(period: Seconds, quota: int, align: bool, timezone: str) -> FixedWindow:
     if not isinstance(align, bool):
-        raise InvalidLimit(f"align must be True or False, not {shown(align)}")
+        raise InvalidLimit(f"align must be True or False, not {short_repr(align)}")
     period_us = micros(period, "period")
     if not align and timezone != _UTC:
-        raise InvalidLimit(f"timezone is for align=True only: leave out timezone={shown(timezone)}")
+        raise InvalidLimit(f"timezone is for align=True only: leave out timezone={short_repr(timezone)}")
     if not align:
         return FixedWindow(quota, period)
     if period_us not in _CALENDAR_UNITS:
         raise InvalidLimit(
-            f"period must be 1, 60, 3600, 86400 or 604800 seconds with align=True, not {shown(period)}"
+            f"period must be 1, 60, 3600, 86400 or 604800 seconds with align=True, not {short_repr(period)}"
         )
     return FixedWindow(quota, _CALENDAR_UNITS[period_us], start="calendar", timezone=timezone)

@@ -7,8 +7,8 @@ from datetime import timedelta
 from decimal import Decimal
 from fractions import Fraction
 
-from overlimit._arguments import shown
 from overlimit._core import Decision
+from overlimit._messages.texts import short_repr
 from overlimit.limits.quantities import Seconds
 
 __all__ = ["wait_time"]
@@ -41,7 +41,7 @@ def wait_time(decision: Decision, unit: Seconds = 1) -> int:
     """
     length = _exact(unit)
     if not isinstance(decision, Decision):
-        raise TypeError(f"decision must be a Decision, as hit() returns it, not {shown(decision)}")
+        raise TypeError(f"decision must be a Decision, as hit() returns it, not {short_repr(decision)}")
     if decision.allowed:
         return 0
     if math.isinf(decision.retry_after):
@@ -52,7 +52,7 @@ def wait_time(decision: Decision, unit: Seconds = 1) -> int:
 def _exact(unit: Seconds) -> Fraction:
     """Return a unit as it's written: the float 0.1 is one tenth."""
     if isinstance(unit, bool) or not isinstance(unit, int | float | Fraction | Decimal | timedelta):
-        raise TypeError(f"unit must be a number of seconds, not {shown(unit)}")
+        raise TypeError(f"unit must be a number of seconds, not {short_repr(unit)}")
     if isinstance(unit, timedelta):
         unit = Fraction(unit // _MICROSECOND, 1_000_000)
     try:
@@ -60,5 +60,5 @@ def _exact(unit: Seconds) -> Fraction:
     except (OverflowError, ValueError):
         length = Fraction(0)
     if length <= 0:
-        raise ValueError(f"unit must be a finite number of seconds above 0, not {shown(unit)}")
+        raise ValueError(f"unit must be a finite number of seconds above 0, not {short_repr(unit)}")
     return length

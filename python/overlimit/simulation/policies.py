@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from overlimit import Limiter
-from overlimit._arguments import shown
+from overlimit._messages.texts import short_repr
 from overlimit.limits import LimitsLike
-from overlimit.penalty import Penalty
+from overlimit.limits.penalty import Penalty
 
 __all__ = ["PolicyLike", "limiter_of"]
 
@@ -32,7 +32,7 @@ def limiter_of(policy: PolicyLike, penalty: Penalty | None = None) -> Limiter:
     """
     limits, own = _parts(policy)
     if penalty is not None and not isinstance(penalty, Penalty):
-        raise TypeError(f"penalty must be a Penalty such as Penalty(60), or None, not {shown(penalty)}")
+        raise TypeError(f"penalty must be a Penalty such as Penalty(60), or None, not {short_repr(penalty)}")
     return Limiter(limits, penalty=penalty if penalty is not None else own)
 
 

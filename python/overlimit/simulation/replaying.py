@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 
 from overlimit import _core
-from overlimit._arguments import nearest, shown
-from overlimit._html import html_table
+from overlimit._display.html import html_table
+from overlimit._messages.texts import nearest, short_repr
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.policies import PolicyLike, limiter_of
 from overlimit.simulation.progress import Progress, progress_bar
@@ -230,13 +230,17 @@ def replay(
 def check_replay(replay: object) -> None:
     """Raise TypeError unless it is a Replay."""
     if not isinstance(replay, Replay):
-        raise TypeError(f"this draws a Replay, as replay(events, limits) returns it, not {shown(replay)}")
+        raise TypeError(
+            f"this draws a Replay, as replay(events, limits) returns it, not {short_repr(replay)}"
+        )
 
 
 def check_events(events: object) -> None:
     """Raise TypeError unless they are Events."""
     if not isinstance(events, Events):
-        raise TypeError(f"events must be Events, such as Events(times, identifiers), not {shown(events)}")
+        raise TypeError(
+            f"events must be Events, such as Events(times, identifiers), not {short_repr(events)}"
+        )
 
 
 def allowed_in_time(
@@ -304,5 +308,5 @@ def _empty_columns(names: Sequence[str], rows: int) -> dict[str, npt.NDArray[Any
         if name not in _TYPES:
             like = nearest(str(name), _TYPES)
             instead = f"; did you mean {like!r}?" if like else ""
-            raise ValueError(f"columns must be of {', '.join(_TYPES)}, not {shown(name)}{instead}")
+            raise ValueError(f"columns must be of {', '.join(_TYPES)}, not {short_repr(name)}{instead}")
     return {name: np.empty(rows, kind) for name, kind in _TYPES.items() if name == "allowed" or name in names}

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from overlimit._arguments import shown
+from overlimit._messages.texts import short_repr
 from overlimit.simulation.events.column import Column
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.events.instants import instant_of, micros_of
@@ -84,7 +84,7 @@ def bursty(
     so that there are ``rate`` events in a second on average. Other parameters and errors: as for `poisson`.
     """
     if not isinstance(burst, int) or burst < 1:
-        raise ValueError(f"burst must be a whole number from 1, not {shown(burst)}")
+        raise ValueError(f"burst must be a whole number from 1, not {short_repr(burst)}")
     random, duration = np.random.default_rng(seed), _checked("duration", duration)
     names = _names(identifiers, label)
     starts = _uniform(random, _checked("rate", rate) / burst, duration)
@@ -114,7 +114,7 @@ def diurnal(
     Other parameters and errors: as for `poisson`.
     """
     if not 0 <= swing <= 1:
-        raise ValueError(f"swing must be from 0 to 1, not {shown(swing)}")
+        raise ValueError(f"swing must be from 0 to 1, not {short_repr(swing)}")
     random = np.random.default_rng(seed)
     names = _names(identifiers, label)
     candidates = _uniform(random, _checked("rate", rate) * (1 + swing), _checked("duration", duration))
@@ -160,20 +160,22 @@ def _uniform(random: np.random.Generator, rate: float, duration: float) -> Secon
 
 def _checked(name: str, value: float) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
-        raise TypeError(f"{name} must be a number, not {shown(value)}")
+        raise TypeError(f"{name} must be a number, not {short_repr(value)}")
     if not 0 <= value < math.inf:
-        raise ValueError(f"{name} must be a number from 0, not {shown(value)}")
+        raise ValueError(f"{name} must be a number from 0, not {short_repr(value)}")
     return float(value)
 
 
 def _names(identifiers: int | Sequence[str], label: str) -> list[str]:
     if isinstance(identifiers, (str, bool)):
-        raise TypeError(f"identifiers must be their number or a list of names, not {shown(identifiers)}")
+        raise TypeError(f"identifiers must be their number or a list of names, not {short_repr(identifiers)}")
     names = (
         [f"{label}-{k}" for k in range(identifiers)] if isinstance(identifiers, int) else list(identifiers)
     )
     if not names or not all(names) or len(set(names)) < len(names):
-        raise ValueError(f"identifiers must be a number from 1 or different names, not {shown(identifiers)}")
+        raise ValueError(
+            f"identifiers must be a number from 1 or different names, not {short_repr(identifiers)}"
+        )
     return names
 
 

@@ -8,7 +8,7 @@ from numbers import Integral
 import numpy as np
 import numpy.typing as npt
 
-from overlimit._arguments import shown
+from overlimit._messages.texts import short_repr
 from overlimit.simulation.events.given import Array, given_column, is_missing
 
 __all__ = ["MOST", "Costs", "costs_of"]
@@ -53,8 +53,8 @@ def _checked(cost: object, row: int | None = None) -> int:
     if is_missing(cost):
         raise ValueError(f"{where} is missing: it must be a whole number from 0")
     if isinstance(cost, (bool, np.bool_)) or not hasattr(cost, "__index__"):
-        raise TypeError(f"{where} must be a whole number from 0, not {shown(cost)}")
+        raise TypeError(f"{where} must be a whole number from 0, not {short_repr(cost)}")
     whole = operator.index(cost)
     if whole < 0:
-        raise ValueError(f"{where} must be a whole number from 0, not {shown(cost)}")
+        raise ValueError(f"{where} must be a whole number from 0, not {short_repr(cost)}")
     return min(whole, MOST)

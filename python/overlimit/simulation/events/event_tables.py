@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from overlimit._html import html_table
-from overlimit._texts import printable
+from overlimit._display.html import html_table
+from overlimit._messages.texts import printable
 from overlimit.simulation.events.column import Column
 from overlimit.simulation.optional import required
 

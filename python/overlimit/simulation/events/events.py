@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsIndex, overl
 import numpy as np
 import numpy.typing as npt
 
-from overlimit._arguments import checks_arguments, shown
+from overlimit._messages.arguments import checks_arguments
+from overlimit._messages.texts import short_repr
 from overlimit.simulation.events.bad_lines import BadLines
 from overlimit.simulation.events.column import Column, concatenated
 from overlimit.simulation.events.costs import Costs, costs_of
@@ -227,7 +228,7 @@ class Events:
         mask = np.asarray(which)
         if mask.dtype != np.bool_ or not mask.ndim:
             raise TypeError(
-                f"events are chosen by a number, a slice or an array of bools, not {shown(which)}"
+                f"events are chosen by a number, a slice or an array of bools, not {short_repr(which)}"
             )
         if mask.shape != self._times.shape:
             raise ValueError(f"an array of {len(self)} bools is needed, not of the shape {mask.shape}")
@@ -301,7 +302,8 @@ class Events:
             if name is None or name == column.name:
                 return column
         raise ValueError(
-            f"there is no column {shown(name)} of identifiers: {_named(self._columns) or 'it has no name'}"
+            f"there is no column {short_repr(name)} of identifiers: "
+            f"{_named(self._columns) or 'it has no name'}"
         )
 
     @staticmethod

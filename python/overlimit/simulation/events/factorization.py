@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from overlimit._arguments import shown
+from overlimit._messages.texts import short_repr
 from overlimit.simulation.events.column import Codes
 from overlimit.simulation.events.given import Array, Given, is_missing
 
@@ -69,7 +69,7 @@ def label_of(value: object) -> str | bytes | None:
         return str(int(value))
     if isinstance(value, (float, np.floating)):
         return _label_of_float(float(value))
-    raise TypeError(f"an identifier must be a text, bytes or a whole number, not {shown(value)}")
+    raise TypeError(f"an identifier must be a text, bytes or a whole number, not {short_repr(value)}")
 
 
 def _label_of_float(value: float) -> str:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from overlimit._arguments import shown
+from overlimit._messages.texts import short_repr
 from overlimit.simulation.optional import loaded, required
 
 __all__ = ["Array", "Given", "given_column", "is_missing"]
@@ -90,7 +90,7 @@ def given_column(column: object, what: str) -> Given:
         return _from_arrow(pyarrow.chunked_array(column), pyarrow)
     if hasattr(column, "__array__"):
         return _from_numpy(np.asarray(column), what)
-    instead = "make a list of the iterator" if isinstance(column, Iterator) else f"not {shown(column)}"
+    instead = "make a list of the iterator" if isinstance(column, Iterator) else f"not {short_repr(column)}"
     raise TypeError(f"{what} must be a column, such as a list, a numpy array or a pandas Series: {instead}")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from overlimit._arguments import shown
+from overlimit._messages.texts import short_repr
 from overlimit.simulation.events.column import Column
 from overlimit.simulation.events.factorization import REFUSED, factorized, label_of
 from overlimit.simulation.events.given import given_column
@@ -47,7 +47,9 @@ def identifier_columns(identifiers: object, count: int) -> tuple[Column, ...]:
 def checked_name(name: object) -> str:
     """Return the name of a column of identifiers, or raise ValueError or TypeError."""
     if not isinstance(name, str):
-        raise TypeError(f"a column of identifiers has a text as its name, such as 'ip', not {shown(name)}")
+        raise TypeError(
+            f"a column of identifiers has a text as its name, such as 'ip', not {short_repr(name)}"
+        )
     if not name or ":" in name:
         raise ValueError(f"a column of identifiers has a name without ':', such as 'ip', not {name!r}")
     if name in _OTHER_COLUMNS:
@@ -60,7 +62,7 @@ def checked_name(name: object) -> str:
 def checked_missing(missing: object) -> None:
     """Raise ValueError if that is nothing to do with events without an identifier."""
     if missing not in {"raise", "skip"}:
-        raise ValueError(f"missing must be 'raise' or 'skip', not {shown(missing)}")
+        raise ValueError(f"missing must be 'raise' or 'skip', not {short_repr(missing)}")
 
 
 def label_column(labels: object, count: int) -> Column:
@@ -126,5 +128,5 @@ def _column(name: str | None, values: object, count: int, what: str) -> Column:
             label_of(given.at(row))
         except TypeError as error:
             raise TypeError(f"{what}: row {row}: {error}") from None
-        raise TypeError(f"{what}: row {row}: {shown(given.at(row))} cannot be an identifier")
+        raise TypeError(f"{what}: row {row}: {short_repr(given.at(row))} cannot be an identifier")
     return Column(name, codes, named(name, labels))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from overlimit._arguments import shown
+from overlimit._messages.texts import short_repr
 from overlimit.simulation.events.given import Array, Given, given_column, is_missing
 
 __all__ = ["END_OF_TIME", "Instants", "Micros", "converted", "instant_of", "instants_of", "micros_of"]
@@ -60,7 +60,7 @@ def instants_of(times: object, unit: str | None = None) -> Micros:
     if invalid.any():
         row = int(invalid.argmax())
         value = given.at(row)
-        what = "is missing" if is_missing(value) else f"is {shown(value)}"
+        what = "is missing" if is_missing(value) else f"is {short_repr(value)}"
         raise ValueError(
             f"times: row {row} {what}, and must be an instant from 1970-01-01 to below 2**53 - 2**50 us "
             f"after it, which is in the year 2219{_unit_hint(value, unit)}"
@@ -87,10 +87,12 @@ def instant_of(time: object) -> int:
         try:
             time = datetime.fromisoformat(time.replace("Z", "+00:00"))
         except ValueError:
-            raise ValueError(f"a time must be in ISO 8601, as 2026-03-02T12:00, not {shown(time)}") from None
+            raise ValueError(
+                f"a time must be in ISO 8601, as 2026-03-02T12:00, not {short_repr(time)}"
+            ) from None
     micros = micros_of(time, "s")
     if micros is None:
-        raise ValueError(f"an instant must be from 1970-01-01 to the year 2219, not {shown(time)}")
+        raise ValueError(f"an instant must be from 1970-01-01 to the year 2219, not {short_repr(time)}")
     return micros
 
 
@@ -133,13 +135,13 @@ def micros_of(value: object, unit: str) -> int | None:
         micros = _from_number(value, unit)
     else:
         hint = ": pandas.to_datetime(column) reads texts" if isinstance(value, str) else ""
-        raise TypeError(f"a time must be a number of seconds or a datetime, not {shown(value)}{hint}")
+        raise TypeError(f"a time must be a number of seconds or a datetime, not {short_repr(value)}{hint}")
     return micros if 0 <= micros < END_OF_TIME else None
 
 
 def _checked_unit(unit: str | None) -> str:
     if unit is not None and unit not in _NANOS_PER:
-        raise ValueError(f"unit must be 's', 'ms', 'us' or 'ns', not {shown(unit)}")
+        raise ValueError(f"unit must be 's', 'ms', 'us' or 'ns', not {short_repr(unit)}")
     return unit or "s"
 
 

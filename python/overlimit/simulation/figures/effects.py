@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from overlimit._arguments import shown
+from overlimit._messages.texts import short_repr
 from overlimit.simulation.figures.style import (
     COLOURS,
     LABEL_LENGTH,
@@ -144,5 +144,5 @@ def _left_out(ax: Axes, effects: Mapping[Any, Effect]) -> list[Any]:
 
 def _number(value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"a sweep is plotted over numbers, not {shown(value)}: use to_pandas()")
+        raise TypeError(f"a sweep is plotted over numbers, not {short_repr(value)}: use to_pandas()")
     return value

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from overlimit import Limiter, ManualClock, MemoryStore
-from overlimit._arguments import nearest, shown
+from overlimit._messages.texts import nearest, short_repr
 from overlimit.simulation.figures.style import (
     COLOURS,
     REFUSED,
@@ -124,7 +124,7 @@ def _of_identifier(events: Events, identifier: str | bytes) -> Events:
     labels = [str(label) for column in events._columns for label in column.labels.tolist()]
     like = nearest(str(identifier), labels)
     instead = f"; did you mean {like!r}?" if like else ""
-    raise ValueError(f"identifier must be one that events have, not {shown(identifier)}{instead}")
+    raise ValueError(f"identifier must be one that events have, not {short_repr(identifier)}{instead}")
 
 
 def _levels(events: Events, limiter: Limiter, identifier: str | bytes) -> _Levels:

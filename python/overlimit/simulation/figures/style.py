@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from overlimit._texts import printable
+from overlimit._messages.texts import printable
 from overlimit.simulation.optional import required
 
 if TYPE_CHECKING:

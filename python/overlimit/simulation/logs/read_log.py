@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
-from overlimit._arguments import shown
+from overlimit._messages.texts import short_repr
 from overlimit.http.addresses import checked_ipv6_prefix
 from overlimit.simulation.events.events import Events, Missing
 from overlimit.simulation.events.identifiers import checked_missing, checked_name
@@ -130,13 +130,15 @@ def _options(
     """Check what can be checked before a file is read."""
     checked_missing(missing)
     if on_bad not in {"count", "raise"}:
-        raise ValueError(f"on_bad must be 'count' or 'raise', not {shown(on_bad)}")
+        raise ValueError(f"on_bad must be 'count' or 'raise', not {short_repr(on_bad)}")
     if unit not in _UNITS:
-        raise ValueError(f"unit must be 's', 'ms', 'us' or 'ns', not {shown(unit)}")
+        raise ValueError(f"unit must be 's', 'ms', 'us' or 'ns', not {short_repr(unit)}")
     if where is not None and not isinstance(where, str) and not callable(where):
-        raise TypeError(f"where must be a function or a text, such as 'status != 404', not {shown(where)}")
+        raise TypeError(
+            f"where must be a function or a text, such as 'status != 404', not {short_repr(where)}"
+        )
     if isinstance(cost, bool) or not isinstance(cost, (int, str)):
-        raise TypeError(f"cost must be a whole number or the name of a column, not {shown(cost)}")
+        raise TypeError(f"cost must be a whole number or the name of a column, not {short_repr(cost)}")
     if isinstance(cost, int) and cost < 0:
         raise ValueError(f"cost must be a whole number from 0, not {cost}")
     sources = _sources(identifiers)
@@ -168,7 +170,7 @@ def _parser(format: FormatLike, columns: Sequence[str] | None, delimiter: str) -
         "parquet": Parquet,
     }
     if not isinstance(format, str) or format not in makers:
-        raise ValueError(f"format must be {_FORMATS}, not {shown(format)}")
+        raise ValueError(f"format must be {_FORMATS}, not {short_repr(format)}")
     return makers[format]()
 
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from overlimit import Limiter
-from overlimit._html import html_table
+from overlimit._display.html import html_table
 from overlimit.limits import Limit
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.figures import plot_timeline

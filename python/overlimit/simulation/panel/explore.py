@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from typing import Any
 
-from overlimit._texts import printable
+from overlimit._messages.texts import printable
 from overlimit.limits import Limit
 from overlimit.limits.limit import Terms
 from overlimit.limits.quantities import MOST, duration_words

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from overlimit import FixedWindow, Limiter, SlidingLog, SlidingWindow, SlidingWindowCounter
-from overlimit._html import html_table
+from overlimit._display.html import html_table
 from overlimit.errors import InvalidLimit
 from overlimit.limits.quantities import micros
 from overlimit.simulation.events.events import Events

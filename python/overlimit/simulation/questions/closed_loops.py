@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from overlimit import Limiter, ManualClock, MemoryStore
-from overlimit._arguments import shown
-from overlimit._html import html_table
+from overlimit._display.html import html_table
+from overlimit._messages.texts import short_repr
 from overlimit.simulation.events.column import Column
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.events.instants import instant_of, micros_of
@@ -69,7 +69,7 @@ class Clients:
         if self.gives_up_after is not None:
             object.__setattr__(self, "gives_up_after", _whole("gives_up_after", self.gives_up_after))
         if not isinstance(self.label, str):
-            raise TypeError(f"label must be a str, not {shown(self.label)}")
+            raise TypeError(f"label must be a str, not {short_repr(self.label)}")
         if not self.label:
             object.__setattr__(self, "label", "patient" if self.honours_retry_after else "hammering")
 
@@ -208,7 +208,7 @@ def _checked_kinds(clients: object) -> Sequence[Clients]:
         or not isinstance(kinds, Sequence)
         or not all(isinstance(kind, Clients) for kind in kinds)
     ):
-        raise TypeError(f"clients must be Clients(count, rate), or a list of them, not {shown(clients)}")
+        raise TypeError(f"clients must be Clients(count, rate), or a list of them, not {short_repr(clients)}")
     labels = [kind.label for kind in kinds]
     for label in labels:
         if labels.count(label) > 1:
@@ -218,15 +218,17 @@ def _checked_kinds(clients: object) -> Sequence[Clients]:
 
 def _whole(name: str, value: object) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} must be a whole number from 1, not {shown(value)}")
+        raise TypeError(f"{name} must be a whole number from 1, not {short_repr(value)}")
     whole = operator.index(value)
     if whole < 1:
-        raise ValueError(f"{name} must be a whole number from 1, not {shown(value)}")
+        raise ValueError(f"{name} must be a whole number from 1, not {short_repr(value)}")
     return whole
 
 
 def _check_number(name: str, value: object, *, above_zero: bool) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
-        raise TypeError(f"{name} must be a number, not {shown(value)}")
+        raise TypeError(f"{name} must be a number, not {short_repr(value)}")
     if not 0 <= value < math.inf or (above_zero and not value):
-        raise ValueError(f"{name} must be a number {'above' if above_zero else 'from'} 0, not {shown(value)}")
+        raise ValueError(
+            f"{name} must be a number {'above' if above_zero else 'from'} 0, not {short_repr(value)}"
+        )

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from overlimit._arguments import shown
-from overlimit._html import html_table
+from overlimit._display.html import html_table
+from overlimit._messages.texts import short_repr
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.optional import required
 from overlimit.simulation.policies import PolicyLike, limiter_of
@@ -142,7 +142,9 @@ def compare(
         There is no policy, or an event is too large for one call.
     """
     if not isinstance(policies, Mapping):
-        raise TypeError(f'policies must be a dict such as {{"today": "100/minute"}}, not {shown(policies)}')
+        raise TypeError(
+            f'policies must be a dict such as {{"today": "100/minute"}}, not {short_repr(policies)}'
+        )
     if not policies:
         raise ValueError('there must be a policy at least, such as {"today": "100/minute"}')
     limiters = {str(name): limiter_of(policy) for name, policy in policies.items()}

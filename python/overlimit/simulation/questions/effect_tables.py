@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from overlimit._html import html_table
-from overlimit._texts import printable
+from overlimit._display.html import html_table
+from overlimit._messages.texts import printable
 from overlimit.simulation.optional import required
 from overlimit.simulation.questions.effects import Effect
 

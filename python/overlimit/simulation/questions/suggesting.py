@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
-from overlimit._arguments import shown
-from overlimit._html import html_table
+from overlimit._display.html import html_table
+from overlimit._messages.texts import short_repr
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.optional import required
 from overlimit.simulation.policies import PolicyLike
@@ -145,7 +145,7 @@ def suggest(
         An argument is out of range, or an event is too large for one call.
     """
     if not callable(make):
-        raise TypeError(f'make must be a function such as lambda n: f"{{n}}/minute", not {shown(make)}')
+        raise TypeError(f'make must be a function such as lambda n: f"{{n}}/minute", not {short_repr(make)}')
     low, high = _checked_between(between)
     _check_share(refuse_at_most, of)
     tried: dict[int, _Shares] = {}
@@ -193,19 +193,19 @@ def _share_of(shares: _Shares, of: Of) -> float:
 def _checked_between(between: object) -> tuple[int, int]:
     rule = "between must be the smallest and the largest whole number to try, such as (1, 1000)"
     if not isinstance(between, (tuple, list)) or len(between) != 2:
-        raise TypeError(f"{rule}, not {shown(between)}")
+        raise TypeError(f"{rule}, not {short_repr(between)}")
     if any(isinstance(end, bool) or not hasattr(end, "__index__") for end in between):
-        raise TypeError(f"{rule}, not {shown(between)}")
+        raise TypeError(f"{rule}, not {short_repr(between)}")
     low, high = (end.__index__() for end in between)
     if low > high:
-        raise ValueError(f"{rule}, not {shown(between)}")
+        raise ValueError(f"{rule}, not {short_repr(between)}")
     return low, high
 
 
 def _check_share(refuse_at_most: object, of: object) -> None:
     if isinstance(refuse_at_most, bool) or not isinstance(refuse_at_most, (int, float)):
-        raise TypeError(f"refuse_at_most must be a number from 0 to 1, not {shown(refuse_at_most)}")
+        raise TypeError(f"refuse_at_most must be a number from 0 to 1, not {short_repr(refuse_at_most)}")
     if math.isnan(refuse_at_most) or not 0 <= refuse_at_most <= 1:
-        raise ValueError(f"refuse_at_most must be a share from 0 to 1, not {shown(refuse_at_most)}")
+        raise ValueError(f"refuse_at_most must be a share from 0 to 1, not {short_repr(refuse_at_most)}")
     if of not in get_args(Of):
-        raise ValueError(f'of must be "identifiers" or "events", not {shown(of)}')
+        raise ValueError(f'of must be "identifiers" or "events", not {short_repr(of)}')

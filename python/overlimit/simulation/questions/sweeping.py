@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from overlimit._arguments import shown
+from overlimit._messages.texts import short_repr
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.policies import PolicyLike, limiter_of
 from overlimit.simulation.progress import progress_bar
@@ -90,9 +90,9 @@ def sweep(
         There is no value, or an event is too large for one call.
     """
     if not callable(make):
-        raise TypeError(f'make must be a function such as lambda n: f"{{n}}/minute", not {shown(make)}')
+        raise TypeError(f'make must be a function such as lambda n: f"{{n}}/minute", not {short_repr(make)}')
     if not isinstance(grid, Iterable):
-        raise TypeError(f"grid must be the values to try, such as range(10, 200, 10), not {shown(grid)}")
+        raise TypeError(f"grid must be the values to try, such as range(10, 200, 10), not {short_repr(grid)}")
     limiters = {value: limiter_of(make(value)) for value in map(_plain, grid)}
     if not limiters:
         raise ValueError("grid must have a value at least, such as range(10, 200, 10)")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from overlimit._arguments import checks_arguments, shown
-from overlimit._initialised import Initialised
+from overlimit._messages.arguments import checks_arguments
+from overlimit._messages.initialised import Initialised
+from overlimit._messages.texts import short_repr
 from overlimit.errors import InvalidLimit
 from overlimit.limits.quantities import Seconds, micros, seconds
 from overlimit.limits.value import Value
@@ -55,7 +56,7 @@ class Penalty(Value, Initialised):
             An argument is of the wrong type or out of range; the message names it.
         """
         if not isinstance(extend, bool):
-            raise InvalidLimit(f"extend must be True or False, not {shown(extend)}")
+            raise InvalidLimit(f"extend must be True or False, not {short_repr(extend)}")
         forget_us = None if forget_after is None else micros(forget_after, "forget_after")
         object.__setattr__(self, "_numbers", (_levels_us(levels), extend, forget_us))
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from urllib.parse import parse_qsl, unquote
 
 from overlimit import _core
-from overlimit._arguments import nearest
+from overlimit._messages.texts import nearest
 from overlimit._options import is_utf8
 
 __all__ = ["RedisUrl", "query_options"]

@@ -7,7 +7,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 from overlimit import _core
-from overlimit.local_fallback import is_local_fallback
+from overlimit.stores.local_fallback import is_local_fallback
 
 if TYPE_CHECKING:
     from overlimit._core import Store

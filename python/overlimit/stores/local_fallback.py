@@ -5,11 +5,12 @@ from __future__ import annotations
 import weakref
 from fractions import Fraction
 
-from overlimit._arguments import shown
+from overlimit._core import Store
+from overlimit._messages.texts import short_repr
 from overlimit.errors import InvalidLimit
 from overlimit.limits import Limit
 from overlimit.limits.quantities import neat
-from overlimit.stores import MemoryStore, Store
+from overlimit.stores.memory import MemoryStore
 
 __all__ = ["is_local_fallback", "local_fallback_of", "local_limits"]
 
@@ -38,5 +39,5 @@ def local_limits(limits: tuple[Limit, ...], share: Fraction) -> tuple[Limit, ...
         return tuple(limit.scaled(share) for limit in limits)
     except InvalidLimit as error:
         raise InvalidLimit(
-            f"local_share {shown(neat(share))} is too small a part of a limit: {error}"
+            f"local_share {short_repr(neat(share))} is too small a part of a limit: {error}"
         ) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Collection, Iterable, Sequence
 
-from overlimit._texts import printable
+from overlimit._messages.texts import printable
 
 __all__ = ["html_table"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from overlimit._forks import PerProcess
-from overlimit.sleeping import WakeUp
+from overlimit.waiting.sleeping import WakeUp
 
 if TYPE_CHECKING:
     from overlimit._core import Store

@@ -6,14 +6,13 @@ import inspect
 import math
 from typing import TYPE_CHECKING
 
-from overlimit._html import html_table
-from overlimit._texts import printable
+from overlimit._display.html import html_table
+from overlimit._messages.texts import printable
 
 if TYPE_CHECKING:
     from overlimit import Limiter
     from overlimit._core import Decision
-    from overlimit.decisions import Decisions
-    from overlimit.details import Detail
+    from overlimit.decisions import Decisions, Detail
     from overlimit.limits.value import Value
 
 __all__ = ["decision_html", "decisions_html", "limiter_html", "value_html"]

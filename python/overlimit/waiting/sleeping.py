@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, SupportsFloat
 
-from overlimit._arguments import shown
+from overlimit._messages.texts import short_repr
 from overlimit.clocks import ManualClock
 
 if TYPE_CHECKING:
@@ -77,11 +77,11 @@ class WaitingClock:
             return time.monotonic_ns() // 1_000
         reading = self._now()
         if not isinstance(reading, SupportsFloat):
-            raise TypeError(f"what the clock returns must be a number of seconds, not {shown(reading)}")
+            raise TypeError(f"what the clock returns must be a number of seconds, not {short_repr(reading)}")
         micros = micros_of(reading) if math.isfinite(reading) else END_US
         if not 0 <= micros < END_US:
             raise ValueError(
-                f"what the clock returns must be a number of seconds below 7.88e9, not {shown(reading)}"
+                f"what the clock returns must be a number of seconds below 7.88e9, not {short_repr(reading)}"
             )
         return micros
 

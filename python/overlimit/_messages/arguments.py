@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, TypeVar
 
-__all__ = ["checks_arguments", "nearest", "shown"]
+from overlimit._messages.texts import nearest, short_repr
+
+__all__ = ["checks_arguments"]
 
 _Init = TypeVar("_Init", bound=Callable[..., None])
 
@@ -44,22 +46,6 @@ def checks_arguments(
     return decorate
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that is most like a wrong one; None when none is."""
-    import difflib
-
-    return next(iter(difflib.get_close_matches(name, list(known), n=1)), None)
-
-
-def shown(value: object) -> str:
-    """Return a short ``repr`` for a message, whatever the value."""
-    try:
-        text = repr(value)
-    except Exception:  # e.g. an int of more digits than Python agrees to print
-        return f"a very large or unprintable {type(value).__name__}"
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
 def _explain(
     init: Callable[..., None],
     positional: tuple[Any, ...],
@@ -92,6 +78,6 @@ def _refuse_positions(
 ) -> NoReturn:
     count = len(by_position)
     taken = f"{call} takes {count} argument{'s' * (count != 1)} by position ({', '.join(by_position)})"
-    by_name = f"write the others by name, as {''.join(names[count:][:1])}={shown(given[count])}"
+    by_name = f"write the others by name, as {''.join(names[count:][:1])}={short_repr(given[count])}"
     instead = hint or (by_name if len(names) > count else "leave the others out")
     raise TypeError(f"{taken} but {len(given)} were given: {instead}") from None

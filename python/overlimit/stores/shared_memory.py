@@ -11,10 +11,11 @@ from typing import Any, ClassVar, SupportsIndex
 from urllib.parse import quote, unquote
 
 from overlimit import _core
-from overlimit._arguments import checks_arguments, nearest, shown
-from overlimit._initialised import Initialised
-from overlimit._options import size_of, timeout_us_of
-from overlimit._redis_url import query_options
+from overlimit._messages.arguments import checks_arguments
+from overlimit._messages.initialised import Initialised
+from overlimit._messages.texts import nearest, short_repr
+from overlimit.stores.options import size_of, timeout_us_of
+from overlimit.stores.redis_url import query_options
 
 __all__ = ["SharedMemoryStore", "warn"]
 
@@ -73,7 +74,7 @@ class SharedMemoryStore(_core.SharedMemoryStore, Initialised):
     ) -> None:
         name = _name_of(name_or_path)
         if isinstance(timeout, bool | str):
-            raise TypeError(f"timeout must be a number of seconds above 0, not {shown(timeout)}")
+            raise TypeError(f"timeout must be a number of seconds above 0, not {short_repr(timeout)}")
         super().__init__(
             name,
             max_keys=None if max_keys is _MAX_KEYS else size_of(max_keys, "max_keys"),
@@ -153,7 +154,7 @@ def _name_of(given: object) -> str:
     name = os.fspath(given) if isinstance(given, os.PathLike) else given
     if not isinstance(name, str):
         raise TypeError(
-            f"name_or_path must be a str such as 'myapp', or an absolute path, not {shown(given)}"
+            f"name_or_path must be a str such as 'myapp', or an absolute path, not {short_repr(given)}"
         )
     if name.startswith("shm://"):
         raise ValueError(f"name_or_path is a name such as 'myapp': a URL is for store=, as in store={name!r}")
@@ -170,7 +171,7 @@ def _mode_of(mode: object) -> int:
     except TypeError:
         number = None
     if number is None:
-        raise TypeError(f"mode must be a whole number, such as 0o600, not {shown(mode)}")
+        raise TypeError(f"mode must be a whole number, such as 0o600, not {short_repr(mode)}")
     if not 0 <= number <= 0o7777:
         raise ValueError(f"mode must be permissions such as 0o600 or 0o660, not {number:#o}")
     return number

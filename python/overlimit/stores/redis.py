@@ -1,55 +1,26 @@
-"""Stores: where state lives and where decisions are made."""
+"""The store in Redis."""
 
 from __future__ import annotations
 
 import os
-import types
-import weakref
-from collections.abc import Callable, Hashable
-from typing import Any, ClassVar, Literal, SupportsIndex, TypeAlias
+from collections.abc import Hashable
+from typing import Any, ClassVar, Literal
 
 from overlimit import _core
-from overlimit._arguments import checks_arguments, shown
-from overlimit._core import Store
-from overlimit._initialised import Initialised
-from overlimit._options import hash_tag_of, size_of, timeout_us_of, truth_of
-from overlimit._redis_url import RedisUrl
-from overlimit._tls import TLS_DEFAULTS, refuse_tls_options, tls_options
+from overlimit._messages.arguments import checks_arguments
+from overlimit._messages.initialised import Initialised
+from overlimit._messages.texts import short_repr
+from overlimit._options import truth_of
 from overlimit.names import KEY_NAME_RULE, is_key_name
-from overlimit.shared_memory import SharedMemoryStore
+from overlimit.stores.options import hash_tag_of, timeout_us_of
+from overlimit.stores.redis_url import RedisUrl
+from overlimit.stores.tls import TLS_DEFAULTS, refuse_tls_options, tls_options
 
-__all__ = ["MemoryStore", "RedisStore", "SharedMemoryStore", "Store", "StoreLike", "as_store", "url_or_store"]
-
-StoreLike: TypeAlias = str | Store
-"""What ``store=`` takes: a URL or a store object."""
+__all__ = ["RedisStore"]
 
 _KEY_DEFAULTS = {"timeout": 0.1, "prefix": "ol", "hash_tag": False, "hash_identifiers": False}
-_CLIENT_LIBRARIES = frozenset({"coredis", "redis", "valkey"})
 _IN_THE_URL = "url='redis://localhost:6379/0'"
 _OPTIONS = (*_KEY_DEFAULTS, *TLS_DEFAULTS)
-
-
-class MemoryStore(_core.MemoryStore):
-    """A store in this process's memory, of bounded size.
-
-    A full store never forgives: identifiers that it does not know then share counts of what all of them
-    spend, so some are refused early. Policies that are too many for counts of their own share those of
-    others with the same limits.
-
-    Parameters
-    ----------
-    max_keys
-        The most identifiers that are counted one by one, over all policies; at least 1.
-    max_bytes
-        The most memory for them, in bytes; at least 65,536.
-
-    ``len(store)`` is how many identifiers it counts, and ``bool(store)`` always True. A copy is the store
-    itself, and it does not pickle. Thread-safe. Raises TypeError or ValueError naming the argument.
-    """
-
-    @checks_arguments(synonyms={"size": "max_keys", "maxsize": "max_keys", "max_size": "max_keys"})
-    def __init__(self, max_keys: SupportsIndex = 1_000_000, max_bytes: SupportsIndex = 256 << 20) -> None:
-        super().__init__(size_of(max_keys, "max_keys"), size_of(max_bytes, "max_bytes"))
 
 
 class RedisStore(_core.RedisStore, Initialised):
@@ -127,9 +98,9 @@ class RedisStore(_core.RedisStore, Initialised):
         }
         where = RedisUrl.read(url, _OPTIONS)
         if not isinstance(prefix, str):
-            raise TypeError(f"prefix must be a str such as 'ol', not {shown(prefix)}")
+            raise TypeError(f"prefix must be a str such as 'ol', not {short_repr(prefix)}")
         if isinstance(timeout, bool | str):
-            raise TypeError(f"timeout must be a number of seconds above 0, not {shown(timeout)}")
+            raise TypeError(f"timeout must be a number of seconds above 0, not {short_repr(timeout)}")
         options = keywords | where.options
         if not is_key_name(options["prefix"]):
             raise ValueError(f"prefix must be {KEY_NAME_RULE}, not {options['prefix']!r}")
@@ -165,84 +136,3 @@ class RedisStore(_core.RedisStore, Initialised):
 
 def _rebuilt(url: str, keywords: dict[str, Any]) -> RedisStore:
     return RedisStore(url, **keywords)
-
-
-_default_memory: list[MemoryStore] = []
-_memory_by_clock: dict[tuple[int, int], tuple[object, MemoryStore]] = {}
-_stores_by_url: dict[str, RedisStore | SharedMemoryStore] = {}
-
-
-def as_store(store: StoreLike, clock: Callable[[], float] | object | None = None) -> Store:
-    """Return the store itself, or the process-wide one for a URL.
-
-    ``"memory://"`` is one store for the whole process; with an injected clock one per clock object.
-    Raises ValueError for a string that is not the URL of a store, TypeError for anything else.
-    """
-    if isinstance(store, _core.Store):
-        return store
-    if not isinstance(store, str):
-        raise TypeError(_no_store(store))
-    if store == "memory://":
-        return _shared_memory() if clock is None else _memory_of(clock)
-    if store not in _stores_by_url:
-        made = SharedMemoryStore.from_url(store) if store.startswith("shm://") else RedisStore(store)
-        _stores_by_url.setdefault(store, made)
-    return _stores_by_url[store]
-
-
-_ARGUMENTS = {RedisStore: "'redis://localhost:6379/0'", SharedMemoryStore: "'myapp'"}
-
-
-def _no_store(given: object) -> str:
-    if isinstance(given, type) and issubclass(given, _core.Store):
-        arguments = next((text for kind, text in _ARGUMENTS.items() if issubclass(given, kind)), "")
-        instead = f"the class {given.__name__}: write {given.__name__}({arguments})"
-    elif given is None:
-        instead = "None: leave it out for the memory of this process"
-    else:
-        instead = f"an object of type {type(given).__name__}{_url_instead(given)}"
-    return (
-        "store must be a store object or a URL such as 'memory://', 'shm://myapp' or "
-        f"'redis://localhost:6379/0', not {instead}"
-    )
-
-
-def _url_instead(given: object) -> str:
-    """Say what to write for another library's client, or pool of connections, of Redis."""
-    is_client = type(given).__module__.partition(".")[0] in _CLIENT_LIBRARIES
-    return ": write its server's URL, such as 'redis://localhost:6379/0'" if is_client else ""
-
-
-def url_or_store(store: Store, clock: object | None) -> str | Store:
-    """Return ``"memory://"`` for what that means in this process, for another process to take its own."""
-    if isinstance(store, MemoryStore) and store is as_store("memory://", clock):
-        return "memory://"
-    return store
-
-
-def _shared_memory() -> MemoryStore:
-    if not _default_memory:
-        _default_memory.append(MemoryStore())
-    return _default_memory[0]
-
-
-def _memory_of(clock: object) -> MemoryStore:
-    # A bound method is made anew by each access: the object behind it is the clock.
-    owner, function = clock, None
-    if isinstance(clock, types.MethodType):
-        owner, function = clock.__self__, clock.__func__
-    key = (id(owner), id(function))
-    known = _memory_by_clock.get(key)
-    if known is None:
-        known = _memory_by_clock.setdefault(key, (_kept(owner, key), MemoryStore()))
-    return known[1]
-
-
-def _kept(owner: object, key: tuple[int, int]) -> object:
-    """Keep a clock by a weak reference and drop its store with it; a clock without weak references stays."""
-    try:
-        forget = weakref.finalize(owner, _memory_by_clock.pop, key, None)
-    except TypeError:
-        return owner
-    forget.atexit = False
-    return forget

@@ -13,10 +13,10 @@ import math
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from overlimit._arguments import shown
+from overlimit._messages.texts import short_repr
 from overlimit.errors import StoreError
-from overlimit.sleeping import END_US, WaitingClock, WakeUp, clock_of, micros_of
-from overlimit.wait_queues import Waiter, wait_queues
+from overlimit.waiting.queues import Waiter, wait_queues
+from overlimit.waiting.sleeping import END_US, WaitingClock, WakeUp, clock_of, micros_of
 
 if TYPE_CHECKING:
     from overlimit._core import Decision, Store
@@ -159,8 +159,8 @@ def _key_of(identifier: object) -> bytes:
     if isinstance(identifier, bytes):
         return identifier
     raise TypeError(
-        f"an identifier must be a str or bytes such as 'user:42', not {shown(identifier)}; other arguments "
-        "are given by name: timeout=5, cost=5"
+        f"an identifier must be a str or bytes such as 'user:42', not {short_repr(identifier)}; other "
+        "arguments are given by name: timeout=5, cost=5"
     )
 
 
@@ -169,7 +169,7 @@ def _timeout_us(timeout: float | None) -> float:
         return math.inf
     if isinstance(timeout, bool) or not isinstance(timeout, int | float):
         raise TypeError(
-            f"timeout must be a number of seconds, or None for as long as it takes, not {shown(timeout)}"
+            f"timeout must be a number of seconds, or None for as long as it takes, not {short_repr(timeout)}"
         )
     if not timeout >= 0:
         raise ValueError(f"timeout must be a number of seconds from 0, not {timeout!r}")

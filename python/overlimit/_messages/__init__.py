@@ -1,0 +1,1 @@
+"""How errors and warnings speak of what users wrote, and of what they should write instead."""

@@ -1,0 +1,38 @@
+"""What others chose, such as arguments and identifiers, as a message, a terminal or a page can show it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+__all__ = ["nearest", "printable", "short_repr"]
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that is most like a wrong one; None when none is."""
+    import difflib
+
+    return next(iter(difflib.get_close_matches(name, list(known), n=1)), None)
+
+
+def short_repr(value: object) -> str:
+    """Return a short ``repr`` for a message, whatever the value."""
+    try:
+        text = repr(value)
+    except Exception:  # e.g. an int of more digits than Python agrees to print
+        return f"a very large or unprintable {type(value).__name__}"
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def printable(text: object) -> str:
+    """Return a text in which whatever is not printable is a backslash escape.
+
+    So it can neither move a cursor, change colours or the direction of writing, nor fail to be UTF-8.
+    """
+    shown = text.decode("utf-8", "backslashreplace") if isinstance(text, bytes) else str(text)
+    if shown.isprintable():
+        return shown
+    return "".join(each if each.isprintable() else _escaped(each) for each in shown)
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode()

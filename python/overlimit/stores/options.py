@@ -1,0 +1,49 @@
+"""The options of stores, which are strings in a URL."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, Literal
+
+from overlimit._messages.texts import short_repr
+from overlimit._options import TRUTH
+
+__all__ = ["hash_tag_of", "size_of", "timeout_us_of"]
+
+_HASH_TAGS: dict[Any, Literal["none", "policy", "prefix"]] = {
+    False: "none",
+    True: "policy",
+    "policy": "policy",
+    "prefix": "prefix",
+}
+
+
+def hash_tag_of(value: Any) -> Literal["none", "policy", "prefix"]:
+    """Return the core's word for ``hash_tag``; raises ValueError."""
+    given = TRUTH.get(value.lower(), value) if isinstance(value, str) else value
+    if not isinstance(given, bool | str) or given not in _HASH_TAGS:
+        raise ValueError(f"hash_tag must be False, 'policy' (the same as True) or 'prefix', not {value!r}")
+    return _HASH_TAGS[given]
+
+
+def timeout_us_of(timeout: float | str) -> int:
+    """Return a timeout of seconds in microseconds; raises ValueError unless it is above 0."""
+    try:
+        microseconds = round(float(timeout) * 1e6)
+    except (OverflowError, TypeError, ValueError):
+        raise ValueError(f"timeout must be a number of seconds above 0, not {timeout!r}") from None
+    if not 0 < microseconds < 1 << 49:
+        raise ValueError(f"timeout must be a number of seconds above 0, not {timeout!r}")
+    return microseconds
+
+
+def size_of(value: object, argument: str) -> int:
+    """Return a whole number; which ones there are, the core knows."""
+    try:
+        size = None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        size = None
+    if size is None:
+        example = "1_000_000" if argument == "max_keys" else "256 << 20 for 256 MiB"
+        raise TypeError(f"{argument} must be a whole number, such as {example}, not {short_repr(value)}")
+    return size
