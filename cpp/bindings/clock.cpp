@@ -59,8 +59,9 @@ ClockSource::ClockSource(PyObject* clock) : object_(Object::borrow(clock)) {
     if (!reader_) {
       if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) throw PythonError{};
       PyErr_Clear();
-      reader_ = Object::borrow(clock);
     }
+    // A callable clock may have data of that name.
+    if (!reader_ || PyCallable_Check(reader_.get()) == 0) reader_ = Object::borrow(clock);
     if (PyCallable_Check(reader_.get()) == 0) {
       raise_about(
           PyExc_TypeError,

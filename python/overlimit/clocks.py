@@ -11,7 +11,7 @@ from overlimit import _core
 if TYPE_CHECKING:
     from overlimit.waiting.sleeping import WakeUp
 
-__all__ = ["Clock", "ClockLike", "ManualClock"]
+__all__ = ["Clock", "ClockLike", "ManualClock", "reader_of"]
 
 
 @runtime_checkable
@@ -24,6 +24,20 @@ class Clock(Protocol):
 
 ClockLike: TypeAlias = Clock | Callable[[], float]
 """What ``clock=`` takes: an object with ``now()`` or a callable, in seconds since the Unix epoch."""
+
+def reader_of(clock: ClockLike) -> Callable[[], float]:
+    """Return what tells the time: ``now()``, or else the clock itself, which may have data of that name.
+
+    Raises
+    ------
+    TypeError
+        It is neither callable nor an object with ``now()``.
+    """
+    for reader in (getattr(clock, "now", None), clock):
+        if callable(reader):
+            return reader
+    raise TypeError(f"clock must have a now() or be callable, not {type(clock).__name__}")
+
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 

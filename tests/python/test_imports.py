@@ -90,5 +90,8 @@ def test_all_that_is_exported_exists():
     assert run(f"import overlimit; print(set({names}) - set(overlimit.__all__))") == "set()\n"
 
 
-def test_flask_is_named_where_it_is_missing():
-    assert "pip install 'overlimit[flask]'" in run(WITHOUT_FLASK, "flask")
+@pytest.mark.parametrize("missing", ["flask", "blinker"])  # Flask has blinker since 2.3
+def test_flask_is_named_where_it_is_missing(missing):
+    says = run(WITHOUT_FLASK, missing)
+    assert "needs Flask 2.3 or later" in says
+    assert "pip install 'overlimit[flask]'" in says

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-try:
-    import flask as _flask  # noqa: F401 - so that what is missing is named before anything else is imported
+try:  # so that what is missing is named before anything else is imported
+    import blinker as _blinker  # noqa: F401 - of Flask only since 2.3
+    import flask as _flask  # noqa: F401
 except ModuleNotFoundError as error:
-    if error.name != "flask":
+    if error.name not in ("blinker", "flask"):
         raise
     raise ModuleNotFoundError(
-        "overlimit.flask needs Flask: pip install 'overlimit[flask]' brings it", name="flask"
+        "overlimit.flask needs Flask 2.3 or later, with blinker: pip install 'overlimit[flask]' brings them",
+        name=error.name,
     ) from None
 
 from overlimit.flask.decorator import rate_limit

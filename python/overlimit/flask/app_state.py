@@ -15,7 +15,7 @@ from werkzeug.datastructures import Headers
 from overlimit import Decision
 from overlimit._forks import PerProcess
 from overlimit.flask.current import EXTENSION, LEDGER, current_request, this_app
-from overlimit.flask.errors import RefusedRequest, rate_limited, refuse, send_retry_after
+from overlimit.flask.errors import RefusedRequest, headers_of, rate_limited, refuse, send_retry_after
 from overlimit.flask.identifiers import BY_DEFAULT, CURRENT
 from overlimit.flask.proxies import without_proxies
 from overlimit.flask.routes import check_methods, find_route, limited_routes, routes_of
@@ -80,7 +80,7 @@ class AppState:
         self._dispatch, self._process = app.dispatch_request, app.process_response
         self._handle_error = app.handle_user_exception
         app.dispatch_request = self._decide_then_dispatch  # type: ignore[method-assign]
-        app.handle_user_exception = self._send_retry_after_then_handle  # type: ignore[assignment, method-assign]
+        app.handle_user_exception = self._send_retry_after_then_handle  # type: ignore[method-assign]
         app.process_response = self._add_fields_then_process  # type: ignore[method-assign]
 
     @classmethod
@@ -154,7 +154,8 @@ class AppState:
 
     # Wrapped on the app: the only place after all before_request hooks, whenever hooks and views are added,
     # and inside the code that turns exceptions into responses.
-    def _decide_then_dispatch(self, *args: Any) -> Any:
+    # Flask 3.2 gives each of them its context first, and what else it gives is passed on as it comes.
+    def _decide_then_dispatch(self, *args: Any, **kwargs: Any) -> Any:
         asked = current_request()
         if asked.method != "OPTIONS":
             plan = self._route_plan(asked)
@@ -164,25 +165,26 @@ class AppState:
                 ledger = getattr(asked, LEDGER, None) or _begin_ledger(asked, plan)
                 if not plan.handler_decides:
                     ledger.enforce()
-        return self._dispatch(*args)
+        return self._dispatch(*args, **kwargs)
 
     # A refusal may have been made where there was no request, such as in another thread of the app.
-    def _send_retry_after_then_handle(self, *args: Any) -> Any:
-        error = args[-1]
+    def _send_retry_after_then_handle(self, *args: Any, **kwargs: Any) -> Any:
+        error = _last(args, kwargs)
         if isinstance(error, RefusedRequest):
             send_retry_after(error.decision)
-        return self._handle_error(*args)
+        return self._handle_error(*args, **kwargs)
 
     # The after_request hooks see the header fields and may change them; whether a request counts is decided
     # after them, by the response that is sent.
-    def _add_fields_then_process(self, response: Response) -> Response:
+    def _add_fields_then_process(self, *args: Any, **kwargs: Any) -> Response:
         asked = current_request()
         ledger: Ledger | None = getattr(asked, LEDGER, None)
         if ledger is None:
-            return self._process(response)
-        _set(response.headers, ledger.fields())
+            return self._process(*args, **kwargs)
+        response: Response = _last(args, kwargs)
+        _set(headers_of(response), ledger.fields())
         try:
-            response = self._process(response)
+            response = self._process(*args, **kwargs)
         except Exception:
             # Flask calls the hooks once more, with its answer to their failure, and sends that answer
             # whatever they do: there will be no other response.
@@ -217,6 +219,11 @@ def _counted_place(asked: Request) -> tuple[str, str]:
     if asked.url_rule is not None or asked.method.lower() in http_method_funcs:
         return asked.endpoint or "", asked.method
     return "", "OTHER"
+
+
+def _last(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return the last argument of a call."""
+    return (*args, *kwargs.values())[-1]
 
 
 def _set(headers: Headers, fields: list[tuple[str, str]]) -> None:

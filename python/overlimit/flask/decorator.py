@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar, cast, overload
 
-from flask import Blueprint, has_request_context
+from flask import Blueprint, Flask, has_request_context
 
 from overlimit import Decision, InvalidLimit
 from overlimit._messages.migration_hints import hints_at_arguments
@@ -101,6 +101,11 @@ class LimitDecorator:
             return target
         if isinstance(target, type):
             raise TypeError(f"{target.__name__} is a class: put the limit into its decorators = [...]")
+        if isinstance(target, Flask):
+            raise TypeError(
+                "a limit is put on a function or a blueprint, not on an app: write RateLimit(app, "
+                "application_limits=...) for all its routes together, or default_limits=... for each of them"
+            )
         if not callable(target):
             raise TypeError(f"a limit is put on a function or a blueprint, not on {target!r}")
         limited = _limited(target, applied)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from blinker import Namespace
 from flask import Response, after_this_request
+from werkzeug.datastructures import Headers
 from werkzeug.exceptions import HTTPException, ServiceUnavailable, TooManyRequests
 
 from overlimit import Decision, errors
@@ -27,7 +28,15 @@ from overlimit.http.refusals import (
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
 
-__all__ = ["RateLimitExceeded", "RefusedRequest", "StoreFailed", "rate_limited", "refuse", "send_retry_after"]
+__all__ = [
+    "RateLimitExceeded",
+    "RefusedRequest",
+    "StoreFailed",
+    "headers_of",
+    "rate_limited",
+    "refuse",
+    "send_retry_after",
+]
 
 rate_limited = Namespace().signal("rate-limited")
 """Sent once per refusal, also of shadow limits, by the app, with ``decision=``."""
@@ -143,20 +152,23 @@ def send_retry_after(decision: Decision) -> None:
 def _add_retry_after(response: Response) -> Response:
     if response.status_code in (429, 503):
         decision: Decision = getattr(current_request(), _REFUSAL)
-        name = _retry_after_name(decision)
-        _remove_added(response, name)
-        seconds = retry_after_instead(decision, response.headers.get(name))
+        name, headers = _retry_after_name(decision), headers_of(response)
+        # What was added to a response that answers more than one request.
+        added = getattr(response, _ADDED, None)
+        if added is not None and headers.get(name) == added:
+            del headers[name]
+        seconds = retry_after_instead(decision, headers.get(name))
         if seconds is not None:
-            response.headers[name] = seconds
+            headers[name] = seconds
             setattr(response, _ADDED, seconds)
     return response
 
 
-def _remove_added(response: Response, name: str) -> None:
-    """Remove what was added to a response that answers more than one request."""
-    added = getattr(response, _ADDED, None)
-    if added is not None and response.headers.get(name) == added:
-        del response.headers[name]
+def headers_of(response: Response) -> Headers:
+    """Return the header fields of a response, whose view may have replaced them by a dict or a list."""
+    if not isinstance(response.headers, Headers):
+        response.headers = Headers(response.headers)
+    return response.headers
 
 
 def _retry_after_name(decision: Decision) -> str:

@@ -337,6 +337,8 @@ def _to_be_exempt(what: Any) -> object:
     """Return the object if it can be exempt."""
     if isinstance(what, type):
         raise TypeError(f"{what.__name__} is a class: put the exemption into its decorators = [...]")
+    if isinstance(what, Flask):
+        raise TypeError("only a function or a blueprint can be exempt, not an app: set enabled = False")
     if not (callable(what) or isinstance(what, Blueprint)):
         raise TypeError(f"only a function or a blueprint can be exempt, not {what!r}")
     return what

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypedDict, TypeVar, cast
 from overlimit import InvalidLimit
 from overlimit._messages.caller import frames_to_caller
 from overlimit._options import is_set
-from overlimit.clocks import ClockLike
+from overlimit.clocks import ClockLike, reader_of
 from overlimit.http import configuration
 from overlimit.http.addresses import Proxies, checked_ipv6_prefix
 from overlimit.http.callables import check_callable
@@ -167,8 +167,8 @@ class Settings:
 
     def _check_clock(self) -> None:
         clock = self.options.get("clock")
-        if clock is not None and not callable(getattr(clock, "now", clock)):
-            raise TypeError(f"clock must have a now() or be callable, not {type(clock).__name__}")
+        if clock is not None:
+            reader_of(clock)
 
     def _check_addresses(self) -> None:
         proxies, prefix = self.options.get("trusted_proxies"), self.options.get("ipv6_prefix")

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, SupportsFloat
 
 from overlimit._messages.texts import short_repr
-from overlimit.clocks import ManualClock
+from overlimit.clocks import ManualClock, reader_of
 
 if TYPE_CHECKING:
     from overlimit._core import Decision
@@ -107,7 +107,7 @@ def clock_of(limiter: Limiter) -> WaitingClock:
     if clock is None:
         return WaitingClock(None, None)
     owner = getattr(clock, "__self__", clock)  # of clock.now, given as a callable
-    return WaitingClock(getattr(clock, "now", clock), owner if isinstance(owner, ManualClock) else None)
+    return WaitingClock(reader_of(clock), owner if isinstance(owner, ManualClock) else None)
 
 
 def micros_of(seconds: float) -> int:

@@ -57,6 +57,18 @@ def test_a_clock_that_is_none_is_an_error_when_it_is_given(clock):
         RateLimit().init_app(make_app(), clock=clock)
 
 
+def test_a_clock_that_is_called_may_have_data_called_now():
+    class Clock:
+        now = 5
+
+        def __call__(self):
+            return 1_800_000_000.0
+
+    app = make_app({"RATELIMIT_DEFAULT": "1/minute"})
+    RateLimit(app, clock=Clock())
+    assert ask(app, 2) == [200, 429]
+
+
 def test_the_store_is_read_from_the_configuration(redis_server, prefix):
     config = {
         "RATELIMIT_STORAGE_URI": redis_server.tcp_url() + "?timeout=10",

@@ -8,8 +8,9 @@ from email.utils import format_datetime
 
 import pytest
 from flask import Response, make_response
+from werkzeug.datastructures import Headers
 
-from overlimit import InvalidLimit, SlidingWindow, _core
+from overlimit import InvalidLimit, Limiter, MemoryStore, SlidingWindow, _core
 from overlimit.flask import RateLimit, RateLimitExceeded, rate_limit
 
 FIELDS = ("RateLimit-Policy", "RateLimit", "Retry-After")
@@ -243,3 +244,38 @@ def test_a_huge_quota_fits_a_structured_field(make_site):
     headers = site.open("/").headers
     assert "q=999999999999999;" in headers["RateLimit-Policy"]
     assert math.log10(int(headers["RateLimit"].partition("r=")[2].partition(";")[0])) <= 15
+
+
+@pytest.mark.parametrize("kind", [dict, list, tuple, Headers])
+def test_a_view_may_replace_the_header_fields(make_site, kind):
+    site = make_site(default_limits="2/minute")
+    site.app.errorhandler(429)(lambda error: replaced(429))
+
+    def replaced(status):
+        response = Response("ok", status)
+        response.headers = kind([("X-Own", "1"), ("ratelimit", "mine")])
+        return response
+
+    site.app.add_url_rule("/", "index", lambda: replaced(200))
+    answers = [site.open("/") for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [200, 200, 429]
+    for answer in answers:
+        assert answer.headers["X-Own"] == "1"
+        assert [value.partition(";")[0] for value in answer.headers.getlist("RateLimit")] == ['"default"']
+    assert [answer.headers.get("Retry-After") for answer in answers] == [None, None, "60"]
+
+
+def test_a_refusal_outside_of_a_view_may_replace_the_header_fields_too(make_site):
+    site = make_site()
+
+    @site.app.errorhandler(RateLimitExceeded)
+    def refused(error):
+        response = Response("no", 429)
+        response.headers = {"X-Own": "1"}
+        return response
+
+    @site.app.before_request
+    def refuse():
+        raise RateLimitExceeded(Limiter("0/minute", name="none", store=MemoryStore()).hit("a"))
+
+    assert site.open("/free").headers["X-Own"] == "1"

@@ -184,3 +184,18 @@ def test_a_decorator_that_was_not_called_is_an_error_that_says_so():
         @rate_limit
         def index():
             return "ok"
+
+
+@pytest.mark.parametrize("put", ["limit", "shared_limit", "exempt", "rate_limit"])
+def test_on_an_app_is_an_error_that_says_what_to_write(put):
+    app = Flask("app")
+    limiter = RateLimit(app)
+    on_app = {
+        "limit": (limiter.limit("2/minute"), "application_limits=.* default_limits="),
+        "shared_limit": (limiter.shared_limit("2/minute", "all"), "application_limits="),
+        "rate_limit": (rate_limit("2/minute"), "application_limits="),
+        "exempt": (limiter.exempt, "enabled = False"),
+    }
+    decorator, says = on_app[put]
+    with pytest.raises(TypeError, match=f"a function or a blueprint.*{says}"):
+        decorator(app)
