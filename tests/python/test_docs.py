@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import pytest
 
+import overlimit
 from overlimit.http import configuration
 
 ROOT = Path(__file__).parents[2]
@@ -95,6 +96,16 @@ def test_no_example_is_overlooked():
 def test_every_key_of_the_configuration_is_in_the_page_on_flask():
     named = set(re.findall(r"`(RATELIMIT_\w+)`", text_of("docs/reference/flask.md")))
     assert named == set(configuration.KEYS)
+
+
+def test_every_public_name_is_in_the_index_of_names():
+    named = set(re.findall(r"^::: overlimit\.(\w+)$", text_of("docs/reference/api.md"), re.M))
+    assert named >= set(overlimit.__all__) - {"__version__"}
+
+
+def test_every_page_is_in_the_navigation_of_the_site():
+    named = set(re.findall(r"[\w/]+\.md$", text_of("mkdocs.yml"), re.M))
+    assert {f"docs/{page}" for page in named if "notebooks/" not in page} == set(DOCS)
 
 
 def test_every_page_that_the_sources_name_exists():
@@ -189,4 +200,6 @@ def test_an_example_runs_on_its_own_and_prints_what_the_page_says(example, on_re
 def test_a_link_leads_somewhere(link):
     path = (ROOT / link.page).parent / link.target if link.target else ROOT / link.page
     assert path.is_file()
+    if link.page.startswith("docs/"):  # the site has nothing else
+        assert path.resolve().is_relative_to(ROOT / "docs")
     assert link.heading is None or link.heading in anchors_of(path)
