@@ -41,7 +41,9 @@ struct IdentifierCache {
     const Object found = Object::steal(checked(PyObject_CallObject(identify, arguments)));
     Object identifiers = Object::steal(checked(identifiers_in(found.get())));
     if (!PyTuple_Check(identifiers.get())) raise_value_error("identifiers are read into a tuple");
-    check_count(std::size_t(PyTuple_GET_SIZE(identifiers.get())));
+    if (std::size_t(PyTuple_GET_SIZE(identifiers.get())) > kMaxIdentifiers) {
+      checked(PyObject_CallMethod(known, "refuse_many", "OO", identify, identifiers.get()));  // which raises
+    }
     if (PyDict_SetItem(known, identify, identifiers.get()) < 0) throw PythonError{};
     return identifiers;
   }

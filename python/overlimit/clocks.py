@@ -25,6 +25,7 @@ class Clock(Protocol):
 ClockLike: TypeAlias = Clock | Callable[[], float]
 """What ``clock=`` takes: an object with ``now()`` or a callable, in seconds since the Unix epoch."""
 
+
 def reader_of(clock: ClockLike) -> Callable[[], float]:
     """Return what tells the time: ``now()``, or else the clock itself, which may have data of that name.
 

@@ -228,8 +228,8 @@ class RateLimit(HasMigrationHints):
         of that endpoint alone, so none of the application, of a shared scope or of refusals. Identifiers are
         what ``identifiers`` returns, such as ``"ip:203.0.113.7"`` and ``"user:42"``.
         Counts whose names depend on the request (those of plain functions, of ``with`` blocks, and of a
-        ``scope`` or limits that read it) are reset if they are among the 1024 names that this process used
-        last; those of other processes stay.
+        ``scope`` that reads it) are reset if they are among the 1024 names that this process used last; those
+        of other processes stay.
 
         Raises
         ------
@@ -240,7 +240,8 @@ class RateLimit(HasMigrationHints):
         StoreError
             The store cannot answer.
         RuntimeError
-            The current app does not have this RateLimit, or that of one of its decorators.
+            The current app does not have this RateLimit, or that of one of its decorators. Or this is not a
+            request, and there may be counts in the store whose names depend on one; all others were reset.
         """
         if not identifiers:
             raise ValueError(
@@ -251,7 +252,12 @@ class RateLimit(HasMigrationHints):
                 f"an identifier must not be empty: requests without one are counted as {ANONYMOUS!r}"
             )
         named = as_identifiers(identifiers)
-        self._reset(endpoint, lambda limiter: limiter.reset(*named))
+        left = self._reset(endpoint, lambda limiter: limiter.reset(*named))
+        if left and this_request() is None:
+            raise RuntimeError(
+                f"not reset, because the names of their counts depend on a request: {', '.join(left)}. Call "
+                "reset() during a request, or in the process that has handled it; the others are reset"
+            )
 
     def reset_all(self, endpoint: str | None = None) -> None:
         """Give everybody a fresh start: for tests.
@@ -270,13 +276,16 @@ class RateLimit(HasMigrationHints):
         """
         self._reset(endpoint, Limiter.reset_all)
 
-    def _reset(self, endpoint: str | None, reset: Reset) -> None:
+    def _reset(self, endpoint: str | None, reset: Reset) -> list[str]:
+        """Reset what can be reset, and return the limits that other processes may have counted elsewhere."""
         registered = tuple(self._registered())
         if endpoint is not None and not any(endpoint in state.app.view_functions for state, _ in registered):
             raise ValueError(f"no endpoint is called {endpoint!r}; those of a blueprint are 'blueprint.view'")
+        left: list[str] = []
         for state, rate_limit in registered:
             with state.app.app_context():
-                reset_counts(state.routes(), rate_limit, endpoint, reset)
+                left += reset_counts(state.routes(), rate_limit, endpoint, reset)
+        return left
 
     def _registered(self) -> Iterator[tuple[AppState, AppRateLimit]]:
         apps = (this_app(),) if has_app_context() else tuple(each.app for each in self._handle.apps)

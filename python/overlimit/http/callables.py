@@ -44,7 +44,9 @@ def check_callable(name: str, given: object, arguments: int, *, of: str = "") ->
     if not callable(given):
         raise TypeError(f"{name} must be {expected}, not {given!r}")
     if _is_asynchronous(given):
-        raise TypeError(f"{name} must be {expected}, not a coroutine function: nothing awaits {shown(given)}")
+        raise TypeError(
+            f"{name} must be {expected}, not a coroutine function: {shown(given)} would never be awaited"
+        )
     try:
         inspect.signature(given).bind(*(None,) * (bool(of) + arguments))
     except TypeError as error:

@@ -6,7 +6,7 @@ import ipaddress
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import NoneType
-from typing import Literal
+from typing import Literal, NoReturn
 
 from overlimit.http.addresses import Addresses
 from overlimit.http.callables import SelfDescribing, shown
@@ -111,9 +111,16 @@ class IdentifierCache(dict[Identify, Identifiers]):
     def __missing__(self, identify: Identify) -> Identifiers:
         known = as_identifiers(ask(identify, self.request))
         if len(known) > _MOST_IDENTIFIERS:
-            raise ValueError(f"a call names at most {_MOST_IDENTIFIERS} identifiers")
+            self.refuse_many(identify, known)
         self[identify] = known
         return known
+
+    def refuse_many(self, identify: Identify, known: Identifiers) -> NoReturn:
+        """Raise ValueError, as a function returned too many; the core calls this, too."""
+        most = _MOST_IDENTIFIERS
+        raise ValueError(
+            f"{shown(identify)} returned {len(known)} identifiers, where at most {most} are allowed"
+        )
 
 
 class Key(ReadsRequest):

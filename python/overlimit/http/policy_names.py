@@ -71,14 +71,14 @@ class RecentNames:
 
     def __init__(self) -> None:
         """Start without any."""
-        self._names: dict[str, str | None] = {}
+        self._names: dict[str, tuple[str | None, object]] = {}
         self._lock = PerProcess(threading.Lock)
 
-    def add(self, name: str, endpoint: str | None = None) -> None:
-        """Note a name as the latest, and the only endpoint that it counts; None: it counts several."""
+    def add(self, name: str, endpoint: str | None = None, origin: object = None) -> None:
+        """Note a name as the latest, with its origin and the only endpoint that it counts; None: several."""
         with self._lock():
             self._names.pop(name, None)
-            self._names[name] = endpoint
+            self._names[name] = endpoint, origin
             if len(self._names) > _MOST_RECENT:
                 del self._names[next(iter(self._names))]
 
@@ -92,4 +92,9 @@ class RecentNames:
         """Yield the names that count only this endpoint."""
         with self._lock():
             known = tuple(self._names.items())
-        return (name for name, counted in known if counted == endpoint)
+        return (name for name, (counted, _) in known if counted == endpoint)
+
+    def has_any_of(self, origin: object) -> bool:
+        """Return whether one of the names is of this origin."""
+        with self._lock():
+            return any(each == origin for _, each in self._names.values())

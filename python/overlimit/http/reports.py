@@ -10,7 +10,7 @@ from overlimit.http.app_rate_limits import AppRateLimit, Reset
 from overlimit.http.callables import shown
 from overlimit.http.options import is_dynamic
 from overlimit.http.rules import ResolvedRule, Rule, items_of
-from overlimit.stores import Store
+from overlimit.stores import MemoryStore, Store
 
 __all__ = [
     "Description",
@@ -163,11 +163,11 @@ def status_of(policy: PolicyUse, identifier: str) -> Iterator[Description]:
 
 def reset_counts(
     routes: Iterable[LimitedRoute], rate_limit: AppRateLimit, endpoint: str | None, reset: Reset
-) -> None:
+) -> list[str]:
     """Reset all that one RateLimit counts on an app, or all that counts only one endpoint.
 
     Where the name of a count is known only during a request, the counts are reset that this process has
-    used lately.
+    used lately; returned are the limits of which it has used none, though other processes may have.
 
     Raises
     ------
@@ -178,6 +178,9 @@ def reset_counts(
     if endpoint is not None:
         own = [each for each in own if each.rule.counted_endpoint == endpoint]
     rate_limit.reset((each.name for each in own if each.name), endpoint, reset)
+    if isinstance(rate_limit.store, MemoryStore):
+        return []
+    return [each.shown for each in own if each.name is None and not each.rule.was_used_lately]
 
 
 def _measured(resolved: ResolvedRule, identifier: str) -> Iterator[Description]:

@@ -211,6 +211,15 @@ class Rule(NamedTuple):
         alone = self.rate_limit.counts_per_endpoint(self.options, self.counter_scope)
         return self.counter_scope.endpoint if alone else None
 
+    @property
+    def _origin(self) -> object:
+        return self.counter_scope[:2], self.options
+
+    @property
+    def was_used_lately(self) -> bool:
+        """Whether this process knows names under which it counts."""
+        return self.rate_limit.recent_names.has_any_of(self._origin)
+
     def raising(self) -> Rule:
         """Return the same rule with a store whose failures are raised."""
         return self._replace(options=dataclasses.replace(self.options, on_error="raise"))
@@ -224,12 +233,7 @@ class Rule(NamedTuple):
 
     def policy_name_now(self) -> str:
         """Return the name that its counts have at this moment; functions of the app may raise anything."""
-        if not self.options.is_shared:
-            return self._policy_name((), self._request_scope(()))
-        resolved = self.resolve_now()
-        if resolved is None or resolved.limiter.name is None:
-            raise LookupError("there is no limit now, and a shared count is named after its limits")
-        return resolved.limiter.name
+        return self._policy_name(self._request_scope(()))
 
     def reset(self, identifier: str) -> None:
         """Give an identifier a fresh start where this counts at this moment, whatever the limits are.
@@ -279,7 +283,7 @@ class Rule(NamedTuple):
     def _resolved(self, kind: type[Limiter], value: LimitsLike, found: _RequestScope) -> ResolvedRule:
         options, rate_limit = self.options, self.rate_limit
         limits = rate_limit.read_limits(value, options.algorithm)
-        name = self._policy_name(limits, found)
+        name = self._policy_name(found)
         if self.by_numbers:
             limits = tuple(limit.counted_by_numbers() for limit in limits)
         hooks = (rate_limit.on_breach_of(self.role), options.on_breach)
@@ -299,7 +303,7 @@ class Rule(NamedTuple):
 
     def _limiter(self, kind: type[Limiter], limits: tuple[Limit, ...], name: str) -> Limiter:
         rate_limit = self.rate_limit
-        rate_limit.recent_names.add(name, self.counted_endpoint)
+        rate_limit.recent_names.add(name, self.counted_endpoint, self._origin)
         return kind(
             limits,
             name=name,
@@ -309,22 +313,24 @@ class Rule(NamedTuple):
             local_share=rate_limit.local_share,
         )
 
-    def _policy_name(self, limits: tuple[Limit, ...], found: _RequestScope) -> str:
+    def _policy_name(self, found: _RequestScope) -> str:
         kind, parts = self.counter_scope.kind, self.counter_scope.parts
         if self.options.is_shared:
-            kind, parts = self._shared(limits, found.scope or "")
+            kind, parts = self._shared(found.scope or "")
         elif found.instead_of_endpoint is not None:
             kind, parts = f"{kind}-of", (found.instead_of_endpoint, *parts[1:])
         if found.scope is not None and not self.options.is_shared:
             kind, parts = f"{kind}-scoped", (*parts, found.scope)
         return policy_name(kind, *parts, prefix=self.rate_limit.prefix)
 
-    # Limits of one scope that count differently may hold at the same time, for the same identifiers.
-    def _shared(self, limits: tuple[Limit, ...], scope: str) -> tuple[str, tuple[str, ...]]:
+    # Limits of one scope that count differently may hold at the same time, for the same identifiers. Those
+    # that a function returns are told apart within one policy, so its name is known before a request.
+    def _shared(self, scope: str) -> tuple[str, tuple[str, ...]]:
+        limits = self.limits
         what = (
             self.options.fingerprint(self.options.identifiers),
             self.options.shadow,
-            *sorted(str(limit._core_limit.tag) for limit in limits),
+            *(["function"] if limits is None else sorted(str(limit._core_limit.tag) for limit in limits)),
         )
         if not self.options.per_method:
             return "shared", (scope, _digest(what))

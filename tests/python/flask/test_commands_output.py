@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 from overlimit import Limiter, RedisStore
-from servers.patience import PATIENCE
+from overlimit.flask.commands import limits
 
 IMPORTS = """
 import os
@@ -70,22 +66,18 @@ class Done(NamedTuple):
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Callable[..., Done]:
-    """Return a function that writes an app and runs Python on it, by default ``flask limits``."""
+def run(monkeypatch) -> Callable[..., Done]:
+    """Return a function that runs ``flask limits`` on an app that has just started, or visits it."""
 
-    def execute(app: str, *arguments: str, program: str | None = None, **environment: str) -> Done:
-        (tmp_path / "shop.py").write_text(app)
-        flask = ["-m", "flask", "--app", "shop", "limits"]
-        done = subprocess.run(
-            [sys.executable, *(flask if program is None else ["-c", program]), *arguments],
-            cwd=tmp_path,
-            env=os.environ | environment,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
-        return Done(done.returncode, done.stdout, done.stderr)
+    def execute(source: str, *arguments: str, visits: int = 0, **environment: str) -> Done:
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        exec(source, module := {"__name__": "shop"})
+        if visits:
+            client = module["app"].test_client()
+            return Done(0, str([client.get(*arguments).status_code for _ in range(visits)]), "")
+        done = module["app"].test_cli_runner().invoke(limits, arguments)
+        return Done(done.exit_code, done.stdout, done.stderr)
 
     return execute
 
@@ -196,13 +188,6 @@ def test_an_empty_identifier_is_a_usage_error(run):
     assert "anonymous" in done.err
 
 
-VISIT = """
-import shop, sys
-client = shop.app.test_client()
-print([client.get(sys.argv[1]).status_code for _ in range(int(sys.argv[2]))])
-"""
-
-
 @pytest.fixture
 def guarded(start_redis, prefix: str) -> str:
     """Return the URL of a Redis with a password."""
@@ -211,7 +196,7 @@ def guarded(start_redis, prefix: str) -> str:
 
 
 def test_check_and_reset_reach_a_redis_with_a_password_and_show_none(run, guarded):
-    assert run(SHOP, "/orders", "2", program=VISIT, STORE=guarded).out == "[200, 429]\n"
+    assert run(SHOP, "/orders", visits=2, STORE=guarded).out == "[200, 429]"
 
     checked = run(SHOP, "check", "ip:127.0.0.1", "--json", STORE=guarded)
     found = {each["name"]: each for each in checked.json}
@@ -232,11 +217,11 @@ def test_check_and_reset_reach_a_redis_with_a_password_and_show_none(run, guarde
 
 def test_reset_reaches_a_limit_that_only_a_request_names(run, guarded):
     app = SHOP.replace('scope=lambda endpoint: request.path, name="divided"', 'name="divided"')
-    assert run(app, "/dynamic?limit=1/day", "2", program=VISIT, STORE=guarded).out == "[200, 429]\n"
+    assert run(app, "/dynamic?limit=1/day", visits=2, STORE=guarded).out == "[200, 429]"
     done = run(app, "reset", "ip:127.0.0.1", "--json", STORE=guarded)
     assert "shop--route--dynamic--asked" in done.json["reset"]
     assert done.json["not_reset"] == []
-    assert run(app, "/dynamic?limit=1/day", "2", program=VISIT, STORE=guarded).out == "[200, 429]\n"
+    assert run(app, "/dynamic?limit=1/day", visits=2, STORE=guarded).out == "[200, 429]"
 
 
 @pytest.mark.parametrize("form", [[], ["--json"]])
@@ -337,7 +322,7 @@ def test_check_shows_and_reset_lifts_a_lock(run, guarded):
 def test_reset_leaves_others_and_the_rest_of_the_store_alone(run, guarded):
     other = Limiter("9/hour", name="orders", store=RedisStore(guarded))
     other.hit("ip:127.0.0.1")
-    run(SHOP, "/orders", "1", program=VISIT, STORE=guarded)
+    run(SHOP, "/orders", visits=1, STORE=guarded)
     run(SHOP, "reset", "ip:192.0.2.7", STORE=guarded)
     found = run(SHOP, "check", "ip:127.0.0.1", "--json", STORE=guarded).json
     assert next(each["remaining"] for each in found if each["name"] == "application") == 49

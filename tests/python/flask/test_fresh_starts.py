@@ -109,17 +109,62 @@ def test_a_current_app_without_this_rate_limit_is_an_error():
         limiter.reset_all()
 
 
-def test_counts_of_another_process_begin_anew_where_the_app_names_them(make_app, redis_server, prefix, clock):
-    config = {"RATELIMIT_KEY_PREFIX": prefix}
-    stores = [RedisStore(f"{redis_server.tcp_url()}?timeout=10") for _ in range(2)]
-    apps = [make_app(**config)[0] for _ in stores]
-    limiters = [
-        RateLimit(app, default_limits="1/minute", store=store, clock=clock)
-        for app, store in zip(apps, stores, strict=True)
-    ]
-    assert [apps[0].test_client().get("/").status_code for _ in range(2)] == [200, 429]
-    limiters[1].reset_all()
-    assert [apps[0].test_client().get("/").status_code for _ in range(2)] == [200, 429]
+@pytest.fixture
+def processes(redis_server, prefix):
+    """Return a function that makes two apps alike, each with a store of its own, as in two processes."""
+
+    def make(**options):
+        sites = []
+        for _ in range(2):
+            app = Flask("served")
+            store = RedisStore(f"{redis_server.tcp_url()}?timeout=10&prefix={prefix}")
+            limiter = RateLimit(app, store=store, algorithm="fixed_window", **options)
+            views = {
+                "free": lambda: "ok",
+                "own": limiter.limit(plan, override_defaults=False)(lambda: "ok"),
+                "shared": limiter.shared_limit(plan, "both")(lambda: "ok"),
+            }
+            for name, view in views.items():
+                app.add_url_rule(f"/{name}", name, view)
+            sites.append((app.test_client(), limiter))
+        return sites
+
+    return make
+
+
+def plan():
+    return request.headers["X-Plan"]
+
+
+def ask_all(client, paths=("/free", "/own", "/shared")):
+    return [client.get(path, headers={"X-Plan": "2/day"}).status_code for path in paths for _ in range(3)]
+
+
+@pytest.mark.parametrize("options", [{"default_limits": "2/day"}, {"default_limits": plan}])
+def test_counts_of_another_process_begin_anew_whatever_the_plan(processes, options):
+    (client, _), (_, limiter) = processes(**options)
+    for reset in (limiter.reset_all, lambda: limiter.reset("ip:127.0.0.1")):
+        assert ask_all(client) == [200, 200, 429] * 3
+        reset()
+    assert ask_all(client) == [200, 200, 429] * 3
+
+
+def test_counts_of_another_process_that_only_a_request_names_are_an_error(processes):
+    sites = processes()
+    for client, limiter in sites:
+        divided = limiter.limit("2/day", scope=lambda _: request.headers["X-Plan"], name="divided")
+        client.application.add_url_rule("/divided", "divided", divided(lambda: "ok"))
+    (client, limiter), (other, outside) = sites
+    assert ask_all(client, ("/own", "/divided")) == [200, 200, 429] * 2
+    with pytest.raises(RuntimeError, match=r"not reset.* depend on a request: divided"):
+        outside.reset("ip:127.0.0.1")
+    outside.reset("ip:127.0.0.1", endpoint="own")
+    outside.reset_all()
+    assert ask_all(client, ("/own", "/divided")) == [200, 200, 429, 429, 429, 429]
+    limiter.reset("ip:127.0.0.1")
+    assert ask_all(client, ("/own", "/divided")) == [200, 200, 429] * 2
+    with other.application.test_request_context("/"):
+        outside.reset("ip:127.0.0.1")  # as after a login, which may be the first request of a process
 
 
 def test_a_fallback_in_memory_begins_anew_though_the_store_fails(make_app, clock):

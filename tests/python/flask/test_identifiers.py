@@ -144,7 +144,7 @@ def test_sixteen_identifiers_under_four_policies_are_one_call(make_site):
 @pytest.mark.parametrize(
     ("identifiers", "limits", "message"),
     [
-        (17, policies(1), "at most 16 identifiers"),
+        (17, policies(1), "<lambda>() returned 17 identifiers, where at most 16 are allowed"),
         (16, policies(5), "at most 64 charges"),
         (2, policies(33), "at most 64 charges"),
     ],
