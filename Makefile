@@ -60,7 +60,7 @@ test-dev test-clang test-asan test-tsan test-threads: test-%: build-%
 	scripts/run-ctest $* -j $(WORKERS)
 
 test-python: $(DONE)/package ## The Python tests, on memory and on real redis-servers (ARGS= for pytest)
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup --reruns 1 $(ARGS)
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup $(ARGS)
 
 build-bindings: $(DONE)/package
 	JOBS=$(JOBS) scripts/build-bindings

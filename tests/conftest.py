@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_rerunfailures
 from hypothesis import HealthCheck, settings
 
 from overlimit import Limiter, ManualClock, MemoryStore, RedisStore, SharedMemoryStore, Store
@@ -31,10 +30,6 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("tests")
-
-# Otherwise each worker asks for each test, a byte at a time, how often it was run by one that crashed: a
-# quarter of the whole time. What crashes is not run again.
-pytest_rerunfailures.HAS_PYTEST_HANDLECRASHITEM = False
 
 TESTS = Path(__file__).parent
 

@@ -12,8 +12,6 @@ RUN_STEPS = Path(__file__).parents[2] / "scripts" / "run-steps"
 MAKEFILE = """
 pytest-passes:
 	@echo "== 12 passed, 3 deselected in 1.5s =="
-pytest-repeats:
-	@echo "RERUN tests/test_a.py::test_b"; echo "12 passed, 1 rerun in 1.5s"
 pytest-fails:
 	@echo "FAILED tests/test_a.py::test_b"; echo "2 failed, 9 passed, 1 error in 0.5s"; exit 1
 cpp-passes:
@@ -51,12 +49,6 @@ def test_counts_of_all_steps_are_the_last_line(run):
     status, lines = run("pytest-passes", "cpp-passes", "lint-passes")
     assert (status, lines[-1]) == (0, "42 passed, 0 failed")
     assert not any("All checks passed!" in line for line in lines)
-
-
-def test_a_test_that_passed_when_run_again_is_named(run):
-    status, lines = run("pytest-repeats")
-    assert (status, lines[-1]) == (0, "12 passed, 0 failed")
-    assert "RERUN tests/test_a.py::test_b" in lines
 
 
 def test_one_step_that_fails_fails_all_and_shows_its_output(run):

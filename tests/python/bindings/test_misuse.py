@@ -305,6 +305,9 @@ class MallInfo(ctypes.Structure):
     ]
 
 
+CLEAR_CACHES = getattr(sys, "_clear_internal_caches", None) or sys._clear_type_cache
+"""Has the interpreter forget which names it has looked up: by their addresses, it keeps up to 4096 strings."""
+
 MALLINFO = ctypes.CDLL(None).mallinfo2
 MALLINFO.restype = MallInfo
 SMALLEST_CHUNK = 32
@@ -327,6 +330,7 @@ def growth_of(run, watched, calls):
     counts = array("q", [0] * (len(watched) + 3))
 
     def count():
+        CLEAR_CACHES()
         gc.collect()
         counts[:3] = array("q", [heap_chunks(), sys.getallocatedblocks(), len(gc.get_objects())])
         for place, one in enumerate(watched):
