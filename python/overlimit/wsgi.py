@@ -8,12 +8,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from overlimit.http.builtin import by_address, by_cookie, by_header, by_json, by_user, by_user_or_address
-from overlimit.http.fields import HeaderNames
-from overlimit.http.ledger import RequestLedger
+from overlimit.http.answering.fields import HeaderNames
+from overlimit.http.answering.refusals import retry_after_instead, status_code
+from overlimit.http.deciding.ledger import RequestLedger
+from overlimit.http.deciding.refusal import Refusal
+from overlimit.http.identifying.builtin import (
+    by_address,
+    by_cookie,
+    by_header,
+    by_json,
+    by_user,
+    by_user_or_address,
+)
 from overlimit.http.middleware import Exempt, LimitsByPath, MiddlewareOptions, checks_arguments
-from overlimit.http.options import LimitsValue
-from overlimit.http.refusals import Refusal, retry_after_instead, status_code
+from overlimit.http.options.limit_options import LimitsValue
 from overlimit.limiter import warn_of_other_processes
 
 if TYPE_CHECKING:

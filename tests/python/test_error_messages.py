@@ -233,7 +233,7 @@ class TestStores:
         assert message in refused(ValueError, lambda: Limiter("5/s", name="a", store=url))
 
     def test_a_storage_url_without_a_scheme(self):
-        from overlimit.http.storage_urls import store_url
+        from overlimit.http.options.storage_urls import store_url
 
         assert "write redis://localhost:6379/0" in refused(ValueError, lambda: store_url("localhost:6379"))
 

@@ -23,7 +23,7 @@ from overlimit import (
     StoreConfigError,
     hit_all,
 )
-from overlimit.http.storage_urls import store_url
+from overlimit.http.options.storage_urls import store_url
 from overlimit.stores import as_store
 
 

@@ -17,7 +17,7 @@ import redis
 
 import overlimit
 from overlimit import Limiter, ManualClock, MemoryStore, RedisStore
-from overlimit.http.storage_urls import store_url
+from overlimit.http.options.storage_urls import store_url
 from overlimit.stores import as_store
 
 

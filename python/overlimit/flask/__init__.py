@@ -30,8 +30,8 @@ from overlimit.flask.identifiers import (
     get_identifiers,
 )
 from overlimit.flask.migration_hints import OF_MODULE
-from overlimit.http.applied_limits import ExemptionScope
-from overlimit.http.fields import HeaderNames
+from overlimit.http.answering.fields import HeaderNames
+from overlimit.http.rules.applied_limits import ExemptionScope
 
 if not TYPE_CHECKING:
 

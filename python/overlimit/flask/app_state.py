@@ -19,13 +19,13 @@ from overlimit.flask.errors import RefusedRequest, headers_of, rate_limited, ref
 from overlimit.flask.identifiers import BY_DEFAULT, CURRENT
 from overlimit.flask.proxies import without_proxies
 from overlimit.flask.routes import check_methods, find_route, limited_routes, routes_of
-from overlimit.http.app_rate_limits import AppRateLimits, RateLimitHandle
-from overlimit.http.applied_limits import AppliedLimit, LimitedFunction
-from overlimit.http.ledger import RequestLedger
-from overlimit.http.precedence import check_registered
+from overlimit.http.deciding.ledger import RequestLedger
+from overlimit.http.deciding.plans import PlanCache, RoutePlan, StorePlan
+from overlimit.http.options.settings import Settings
 from overlimit.http.reports import LimitedRoute
-from overlimit.http.route_plan import PlanCache, RoutePlan, StorePlan
-from overlimit.http.settings import Settings
+from overlimit.http.rules.app_rate_limits import AppRateLimits, RateLimitHandle
+from overlimit.http.rules.applied_limits import AppliedLimit, LimitedFunction
+from overlimit.http.rules.precedence import check_registered
 from overlimit.limiter import warn_of_other_processes
 
 __all__ = ["AppState", "Ledger", "has_an_app", "wait_for_apps"]

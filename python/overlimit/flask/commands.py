@@ -14,9 +14,8 @@ from flask.cli import with_appcontext
 from overlimit.errors import OverlimitError
 from overlimit.flask.app_state import AppState
 from overlimit.flask.current import this_app
-from overlimit.http.addresses import grouped
-from overlimit.http.app_rate_limits import AppRateLimit
-from overlimit.http.identifiers import ANONYMOUS
+from overlimit.http.identifying.addresses import grouped
+from overlimit.http.identifying.identifiers import ANONYMOUS
 from overlimit.http.reports import (
     LimitedRoute,
     described,
@@ -26,6 +25,7 @@ from overlimit.http.reports import (
     status_of,
     status_table,
 )
+from overlimit.http.rules.app_rate_limits import AppRateLimit
 from overlimit.stores import MemoryStore, SharedMemoryStore
 
 __all__ = ["limits"]

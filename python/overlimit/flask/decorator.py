@@ -16,16 +16,9 @@ from overlimit.flask.app_state import AppState, Ledger, wait_for_apps
 from overlimit.flask.current import LEDGER, current_request, this_app, this_request
 from overlimit.flask.migration_hints import OF_LIMIT
 from overlimit.flask.proxies import unproxied, without_proxies, without_proxy
-from overlimit.http.applied_limits import (
-    APPLIED_LIMITS,
-    AppliedLimit,
-    LimitedFunction,
-    add_applied_limit,
-    apply_to_group,
-)
 from overlimit.http.callables import shown
-from overlimit.http.identifiers import Anonymous, Identify
-from overlimit.http.options import (
+from overlimit.http.identifying.identifiers import Anonymous, Identify
+from overlimit.http.options.limit_options import (
     Cost,
     LimitOptions,
     LimitsValue,
@@ -33,13 +26,20 @@ from overlimit.http.options import (
     Scope,
     limit_options,
 )
+from overlimit.http.rules.applied_limits import (
+    APPLIED_LIMITS,
+    AppliedLimit,
+    LimitedFunction,
+    add_applied_limit,
+    apply_to_group,
+)
 from overlimit.limiter import OnError
 from overlimit.limits import as_limits
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from overlimit.http.app_rate_limits import RateLimitHandle
+    from overlimit.http.rules.app_rate_limits import RateLimitHandle
 
 
 __all__ = ["LimitDecorator", "LimitKeywords", "SharedKeywords", "limiting", "rate_limit"]

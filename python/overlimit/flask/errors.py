@@ -14,16 +14,16 @@ from overlimit import Decision, errors
 from overlimit._messages.migration_hints import HasMigrationHints, hints_at_arguments
 from overlimit.flask.current import EXTENSION, LEDGER, current_request, this_app, this_request
 from overlimit.flask.migration_hints import OF_ERROR, OF_EXCEPTION
-from overlimit.http.fields import RETRY_AFTER, retry_after_seconds
-from overlimit.http.ledger import RequestLedger
-from overlimit.http.refusals import (
+from overlimit.http.answering.fields import RETRY_AFTER, retry_after_seconds
+from overlimit.http.answering.refusals import (
     Problem,
-    Refusal,
     limit_exceeded,
     refusal_response,
     retry_after_instead,
     store_failed,
 )
+from overlimit.http.deciding.ledger import RequestLedger
+from overlimit.http.deciding.refusal import Refusal
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment

@@ -18,14 +18,14 @@ from overlimit.flask.current import LEDGER, this_app, this_request
 from overlimit.flask.decorator import LimitDecorator, LimitKeywords, SharedKeywords, limiting
 from overlimit.flask.migration_hints import GUESSES, OF_FILTER, OF_LIMIT, OF_LIMITER
 from overlimit.flask.proxies import unproxied, without_proxies, without_proxy
-from overlimit.http.app_rate_limits import AppRateLimit, RateLimitHandle, Reset
-from overlimit.http.applied_limits import ALL_LIMITS, ExemptionScope
 from overlimit.http.callables import check_callable
-from overlimit.http.identifiers import ANONYMOUS, as_identifiers
-from overlimit.http.options import LimitsValue, Scope, identify_by
+from overlimit.http.identifying.identifiers import ANONYMOUS, as_identifiers
+from overlimit.http.options.limit_options import LimitsValue, Scope, identify_by
+from overlimit.http.options.settings import AllOptions, Options, Settings, shows_keywords
+from overlimit.http.options.storage_urls import hides_passwords
 from overlimit.http.reports import reset_counts
-from overlimit.http.settings import AllOptions, Options, Settings, shows_keywords
-from overlimit.http.storage_urls import hides_passwords
+from overlimit.http.rules.app_rate_limits import AppRateLimit, RateLimitHandle, Reset
+from overlimit.http.rules.applied_limits import ALL_LIMITS, ExemptionScope
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -11,11 +11,11 @@ from flask import Request as FlaskRequest
 from flask import g
 
 from overlimit.flask.current import EXTENSION, current_request, this_app, this_request
-from overlimit.http import builtin
-from overlimit.http.addresses import UNKNOWN, Addresses, grouped
-from overlimit.http.builtin import BuiltinIdentifier, user_id
 from overlimit.http.callables import shown
-from overlimit.http.identifiers import Identify, ReadsRequest
+from overlimit.http.identifying import builtin
+from overlimit.http.identifying.addresses import UNKNOWN, Addresses, grouped
+from overlimit.http.identifying.builtin import BuiltinIdentifier, user_id
+from overlimit.http.identifying.identifiers import Identify, ReadsRequest
 from overlimit.http.request import Request
 
 __all__ = [

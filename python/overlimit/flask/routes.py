@@ -9,16 +9,16 @@ from typing import Any
 from flask import Flask
 from flask.views import http_method_funcs
 
-from overlimit.http.app_rate_limits import AppRateLimits
-from overlimit.http.applied_limits import (
+from overlimit.http.reports import LimitedRoute
+from overlimit.http.rules.app_rate_limits import AppRateLimits
+from overlimit.http.rules.applied_limits import (
     AppliedLimit,
     applied_limits_above,
     applied_limits_of,
     applied_limits_of_group,
     labelled,
 )
-from overlimit.http.precedence import Route, RouteGroup, rules_of_route
-from overlimit.http.reports import LimitedRoute
+from overlimit.http.rules.precedence import Route, RouteGroup, rules_of_route
 
 __all__ = ["check_methods", "find_route", "limited_routes", "routes_of"]
 

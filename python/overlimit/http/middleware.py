@@ -11,17 +11,17 @@ from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.texts import nearest, short_repr
 from overlimit._options import is_set
 from overlimit.clocks import ClockLike
-from overlimit.http.app_rate_limits import AppRateLimit
+from overlimit.http.answering.fields import HeaderNames
 from overlimit.http.callables import check_callable, taking_request
-from overlimit.http.fields import HeaderNames
-from overlimit.http.identifiers import Anonymous, Identify
-from overlimit.http.options import Cost, LimitsValue, counted_method, identify_by
-from overlimit.http.policy_names import distinct
-from overlimit.http.precedence import rules_of_options
-from overlimit.http.route_plan import RoutePlan, plan_stores
-from overlimit.http.rules import CounterScope
-from overlimit.http.settings import AllOptions, Headers, Settings
-from overlimit.http.storage_urls import hides_passwords
+from overlimit.http.deciding.plans import RoutePlan, plan_stores
+from overlimit.http.identifying.identifiers import Anonymous, Identify
+from overlimit.http.options.limit_options import Cost, LimitsValue, counted_method, identify_by
+from overlimit.http.options.settings import AllOptions, Headers, Settings
+from overlimit.http.options.storage_urls import hides_passwords
+from overlimit.http.rules.app_rate_limits import AppRateLimit
+from overlimit.http.rules.count_names import distinct
+from overlimit.http.rules.precedence import rules_of_options
+from overlimit.http.rules.rule import CounterScope
 from overlimit.limiter import OnError
 from overlimit.stores import Store
 

@@ -6,10 +6,10 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from overlimit.http.app_rate_limits import AppRateLimit, Reset
 from overlimit.http.callables import shown
-from overlimit.http.options import is_dynamic
-from overlimit.http.rules import ResolvedRule, Rule, items_of
+from overlimit.http.options.limit_options import is_dynamic
+from overlimit.http.rules.app_rate_limits import AppRateLimit, Reset
+from overlimit.http.rules.rule import ResolvedRule, Rule, items_of
 from overlimit.stores import MemoryStore, Store
 
 __all__ = [

@@ -22,7 +22,7 @@ from overlimit.flask import (
     by_user_or_address,
     get_identifiers,
 )
-from overlimit.http import builtin
+from overlimit.http.identifying import builtin
 
 
 def hashed(value):
@@ -200,7 +200,7 @@ def test_they_may_be_called_within_a_function_of_the_app():
 
 def test_the_same_one_is_asked_once_per_request(make_site, monkeypatch):
     asked = []
-    monkeypatch.setattr("overlimit.http.builtin.user_id", lambda user: asked.append(user) or "x")
+    monkeypatch.setattr("overlimit.http.identifying.builtin.user_id", lambda user: asked.append(user) or "x")
     site = make_site(default_limits="9/minute", identifiers=by_user, application_limits="99/minute")
     site.route("/two", *[site.limiter.limit("5/minute", identifiers=by_user, override_defaults=False)] * 2)
     assert site.ask("/two", 2, user="ann") == [200, 200]

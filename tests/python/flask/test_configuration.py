@@ -11,8 +11,8 @@ from flask import Flask
 from overlimit import InvalidLimit, ManualClock
 from overlimit.flask import RateLimit, rate_limit
 from overlimit.flask.decorator import LimitKeywords
-from overlimit.http.configuration import KEYS
-from overlimit.http.settings import AllOptions
+from overlimit.http.options.configuration import KEYS
+from overlimit.http.options.settings import AllOptions
 
 
 def make_app(config=None) -> Flask:

@@ -13,7 +13,7 @@ from flask import Flask
 from overlimit import Limiter
 from overlimit.flask import RateLimit, RateLimitExceeded
 from overlimit.flask.migration_hints import ARGUMENTS, OF_ERROR, OF_LIMITER
-from overlimit.http.settings import Options
+from overlimit.http.options.settings import Options
 
 THEIR_ARGUMENTS = frozenset(
     f"{kind}_limits{option}"

@@ -19,7 +19,7 @@ from flask_limiter.constants import ConfigVars
 import overlimit.flask
 from overlimit import FixedWindow, LeakyBucket, Limiter, SlidingLog, SlidingWindow, TokenBucket
 from overlimit.flask import ExemptionScope, HeaderNames, RateLimit, RateLimitExceeded, rate_limit
-from overlimit.http.configuration import KEYS, read
+from overlimit.http.options.configuration import KEYS, read
 
 SAYS = r": (use|write|leave|keep|import|set) "
 THEIRS = flask_limiter.Limiter(lambda: "me", app=Flask("theirs"), storage_uri="memory://")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_accept_header
 
-from overlimit.http.refusals import MEDIA_TYPES, accepted_media_type
+from overlimit.http.answering.refusals import MEDIA_TYPES, accepted_media_type
 
 NAMES = (
     *MEDIA_TYPES,

@@ -7,9 +7,9 @@ import warnings
 import pytest
 
 from overlimit import MemoryStore
-from overlimit.http.configuration import KEYS, read
-from overlimit.http.fields import HeaderNames
-from overlimit.http.identifiers import Key
+from overlimit.http.answering.fields import HeaderNames
+from overlimit.http.identifying.identifiers import Key
+from overlimit.http.options.configuration import KEYS, read
 
 
 def who():

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from overlimit.http.fields import Item, policy_field, retry_after_seconds
+from overlimit.http.answering.fields import Item, policy_field, retry_after_seconds
 
 
 class Refused(NamedTuple):

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from overlimit.http.identifiers import NOBODY, Key, as_identifiers, as_key
+from overlimit.http.identifying.identifiers import NOBODY, Key, as_identifiers, as_key
 
 
 @pytest.mark.parametrize("found", [None, "", b"", [], (), [None], ["", b""], iter(())])

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from overlimit import FixedWindow, Limiter, ManualClock, MemoryStore, TokenBucket
-from overlimit.http.fields import HeaderNames, checked_header_name, legacy_fields
+from overlimit.http.answering.fields import HeaderNames, checked_header_name, legacy_fields
 
 START = 1_700_000_000.1
 

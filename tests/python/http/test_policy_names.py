@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlimit.http.policy_names import distinct, policy_name, shown_name
+from overlimit.http.rules.count_names import distinct, policy_name, shown_name
 
 VALID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 HASHED = re.compile(r".*[0-9a-f]{16}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from overlimit.http.policy_names import RecentNames
+from overlimit.http.rules.count_names import RecentNames
 
 
 def test_each_name_is_remembered_once_and_the_latest_last():

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from overlimit.http.refusals import MEDIA_TYPES, explained, quota_exceeded, store_failed
+from overlimit.http.answering.refusals import MEDIA_TYPES, explained, quota_exceeded, store_failed
 
 JSON_TYPES = [kind for kind in MEDIA_TYPES if kind.endswith("json")]
 

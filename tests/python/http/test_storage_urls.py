@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from overlimit import RedisStore
-from overlimit.http.storage_urls import _OWN, store_url
+from overlimit.http.options.storage_urls import _OWN, store_url
 
 
 def store(uri, **options):

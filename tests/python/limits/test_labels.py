@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from overlimit.http.fields import Item, policy_field
+from overlimit.http.answering.fields import Item, policy_field
 from overlimit.limits import (
     FixedWindow,
     LeakyBucket,

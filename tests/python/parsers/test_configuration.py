@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from overlimit.flask import RateLimit
-from overlimit.http.configuration import KEYS, read
+from overlimit.http.options.configuration import KEYS, read
 from overlimit.limits import as_limits
 
 from .amounts import MANY

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from overlimit.http.addresses import UNKNOWN, Proxies, grouped
+from overlimit.http.identifying.addresses import UNKNOWN, Proxies, grouped
 
 from .amounts import MANY
 

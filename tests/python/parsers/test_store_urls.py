@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from overlimit import MemoryStore, RedisStore
-from overlimit.http.storage_urls import store_url
+from overlimit.http.options.storage_urls import store_url
 from overlimit.stores import as_store
 
 from .amounts import MANY

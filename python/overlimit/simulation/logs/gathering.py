@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from overlimit.http.addresses import grouped
+from overlimit.http.identifying.addresses import grouped
 from overlimit.simulation.events.bad_lines import BadLine, BadLines
 from overlimit.simulation.events.column import Codes, Column
 from overlimit.simulation.events.costs import MOST

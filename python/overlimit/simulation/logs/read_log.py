@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from overlimit._messages.texts import short_repr
-from overlimit.http.addresses import checked_ipv6_prefix
+from overlimit.http.identifying.addresses import checked_ipv6_prefix
 from overlimit.simulation.events.events import Events, Missing
 from overlimit.simulation.events.identifiers import checked_missing, checked_name
 from overlimit.simulation.logs.access_log import AccessLog

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import NoneType
 from typing import Literal, NoReturn
 
-from overlimit.http.addresses import Addresses
 from overlimit.http.callables import SelfDescribing, shown
+from overlimit.http.identifying.addresses import Addresses
 from overlimit.http.request import Request
 
 __all__ = [

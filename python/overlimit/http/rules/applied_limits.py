@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from overlimit.http.options import LimitOptions
-from overlimit.http.policy_names import distinct
+from overlimit.http.options.limit_options import LimitOptions
+from overlimit.http.rules.count_names import distinct
 
 if TYPE_CHECKING:
-    from overlimit.http.app_rate_limits import RateLimitHandle
+    from overlimit.http.rules.app_rate_limits import RateLimitHandle
 
 __all__ = [
     "ALL_LIMITS",

@@ -10,12 +10,14 @@ from weakref import WeakKeyDictionary
 from overlimit import MemoryStore
 from overlimit._logging import outages
 from overlimit.errors import ScriptError, StoreConfigError, StoreError, StoreTimeout
-from overlimit.http.app_rate_limits import AppRateLimit, AppRateLimits, RateLimitHandle
-from overlimit.http.applied_limits import AppliedLimit, LimitedFunction
-from overlimit.http.identifiers import NOBODY, IdentifierCache
-from overlimit.http.ledger import RequestLedger, StoreAnswer
-from overlimit.http.options import LimitOptions
-from overlimit.http.precedence import (
+from overlimit.http.deciding.ledger import RequestLedger, StoreAnswer
+from overlimit.http.deciding.store_call import StoreCall
+from overlimit.http.identifying.identifiers import NOBODY, IdentifierCache
+from overlimit.http.options.limit_options import LimitOptions
+from overlimit.http.request import Request
+from overlimit.http.rules.app_rate_limits import AppRateLimit, AppRateLimits, RateLimitHandle
+from overlimit.http.rules.applied_limits import AppliedLimit, LimitedFunction
+from overlimit.http.rules.precedence import (
     Route,
     check_registered,
     fallback_rules,
@@ -24,9 +26,7 @@ from overlimit.http.precedence import (
     rules_of_route,
     scope_of,
 )
-from overlimit.http.request import Request
-from overlimit.http.rules import MOST_KEPT, CounterScope, ResolvedRule, Resolver, Rule
-from overlimit.http.store_call import StoreCall
+from overlimit.http.rules.rule import MOST_KEPT, CounterScope, ResolvedRule, Resolver, Rule
 
 __all__ = ["PlanCache", "RoutePlan", "StorePlan", "plan_stores"]
 

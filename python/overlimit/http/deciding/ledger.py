@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from overlimit import Decision
 from overlimit.errors import StoreError
-from overlimit.http.fields import POLICY, RATE, legacy_fields
-from overlimit.http.identifiers import IdentifierCache
-from overlimit.http.refusals import Refusal
+from overlimit.http.answering.fields import POLICY, RATE, legacy_fields
+from overlimit.http.deciding.refusal import Refusal
+from overlimit.http.deciding.store_call import StoreCall, rate_fields
+from overlimit.http.identifying.identifiers import IdentifierCache
 from overlimit.http.request import Request
-from overlimit.http.store_call import StoreCall, rate_fields
 
 if TYPE_CHECKING:
-    from overlimit.http.app_rate_limits import AppRateLimit
-    from overlimit.http.route_plan import RoutePlan, StorePlan
+    from overlimit.http.deciding.plans import RoutePlan, StorePlan
+    from overlimit.http.rules.app_rate_limits import AppRateLimit
 
 __all__ = ["RequestLedger", "StoreAnswer"]
 

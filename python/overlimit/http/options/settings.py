@@ -12,19 +12,19 @@ from overlimit import InvalidLimit
 from overlimit._messages.caller import frames_to_caller
 from overlimit._options import is_set
 from overlimit.clocks import ClockLike, reader_of
-from overlimit.http import configuration
-from overlimit.http.addresses import Proxies, checked_ipv6_prefix
+from overlimit.http.answering.fields import HeaderNames, checked_header_name
 from overlimit.http.callables import check_callable
-from overlimit.http.configuration import LIMITS, MOVING_WINDOW, algorithm_of
-from overlimit.http.fields import HeaderNames, checked_header_name
-from overlimit.http.identifiers import Anonymous, Identify, Key, ReadsRequest
-from overlimit.http.options import (
+from overlimit.http.identifying.addresses import Proxies, checked_ipv6_prefix
+from overlimit.http.identifying.identifiers import Anonymous, Identify, Key, ReadsRequest
+from overlimit.http.options.configuration import LIMITS, MOVING_WINDOW, algorithm_of
+from overlimit.http.options.limit_options import (
     Cost,
     LimitOptions,
     LimitsValue,
     check_anonymous,
     check_on_error,
     check_switch,
+    configuration,
     parts_of,
 )
 from overlimit.limiter import OnError

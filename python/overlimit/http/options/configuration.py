@@ -13,10 +13,10 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar, get_args
 from overlimit import _core
 from overlimit._messages.caller import warn_caller
 from overlimit._options import is_set, truth_of
-from overlimit.http.addresses import Proxies, checked_ipv6_prefix
-from overlimit.http.fields import HeaderNames, checked_header_name
-from overlimit.http.identifiers import Anonymous, Key
-from overlimit.http.storage_urls import store_url
+from overlimit.http.answering.fields import HeaderNames, checked_header_name
+from overlimit.http.identifying.addresses import Proxies, checked_ipv6_prefix
+from overlimit.http.identifying.identifiers import Anonymous, Key
+from overlimit.http.options.storage_urls import store_url
 from overlimit.limiter import OnError
 from overlimit.limits import FixedWindow, SlidingLog, SlidingWindowCounter
 from overlimit.limits.registry import algorithm_named

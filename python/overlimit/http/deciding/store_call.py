@@ -9,16 +9,22 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from overlimit import Decision, Limiter, _core
-from overlimit.http.fields import POLICY, RATE, HeaderNames, Item, policy_field
-from overlimit.http.identifiers import IdentifierCache, Identify, ReadsRequest, as_identifiers, ask
-from overlimit.http.options import Cost
-from overlimit.http.policy_names import distinct
+from overlimit.http.answering.fields import POLICY, RATE, HeaderNames, Item, policy_field
+from overlimit.http.identifying.identifiers import (
+    IdentifierCache,
+    Identify,
+    ReadsRequest,
+    as_identifiers,
+    ask,
+)
+from overlimit.http.options.limit_options import Cost
 from overlimit.http.request import Request
-from overlimit.http.rules import ResolvedRule, Role, UnregisteredLimiter
+from overlimit.http.rules.count_names import distinct
+from overlimit.http.rules.rule import ResolvedRule, Role, UnregisteredLimiter
 from overlimit.limits import Limit
 
 if TYPE_CHECKING:
-    from overlimit.http.app_rate_limits import AppRateLimit
+    from overlimit.http.rules.app_rate_limits import AppRateLimit
 
 __all__ = ["StoreCall", "rate_fields"]
 

@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import NoneType
 
-from overlimit.http.addresses import Addresses
-from overlimit.http.fields import checked_header_name
-from overlimit.http.identifiers import Combined, ReadsRequest
+from overlimit.http.answering.fields import checked_header_name
+from overlimit.http.identifying.addresses import Addresses
+from overlimit.http.identifying.identifiers import Combined, ReadsRequest
 from overlimit.http.request import Request
 
 __all__ = [

@@ -12,16 +12,16 @@ from weakref import WeakSet
 
 from overlimit import Limiter, MemoryStore
 from overlimit._forks import PerProcess
-from overlimit.http.addresses import Addresses
-from overlimit.http.applied_limits import AppliedLimit, Exemptions
-from overlimit.http.builtin import by_address_and_user
+from overlimit.http.answering.fields import HeaderNames
 from overlimit.http.callables import shown
-from overlimit.http.fields import HeaderNames
-from overlimit.http.identifiers import Anonymous, Identify
-from overlimit.http.options import LimitOptions
-from overlimit.http.policy_names import RecentNames, distinct
-from overlimit.http.rules import Arguments, CounterScope, Role, UnregisteredLimiter
-from overlimit.http.settings import Settings
+from overlimit.http.identifying.addresses import Addresses
+from overlimit.http.identifying.builtin import by_address_and_user
+from overlimit.http.identifying.identifiers import Anonymous, Identify
+from overlimit.http.options.limit_options import LimitOptions
+from overlimit.http.options.settings import Settings
+from overlimit.http.rules.applied_limits import AppliedLimit, Exemptions
+from overlimit.http.rules.count_names import RecentNames, distinct
+from overlimit.http.rules.rule import Arguments, CounterScope, Role, UnregisteredLimiter
 from overlimit.limiter import OnError
 from overlimit.limits import as_limits
 from overlimit.stores import Store, as_store

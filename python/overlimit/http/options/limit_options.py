@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 from overlimit import InvalidLimit
 from overlimit._options import is_set
 from overlimit.http.callables import check_callable, expected_function, fingerprint, shown
-from overlimit.http.identifiers import Anonymous, Combined, Identify, Key, ReadsRequest
-from overlimit.http.storage_urls import hides_passwords
+from overlimit.http.identifying.identifiers import Anonymous, Combined, Identify, Key, ReadsRequest
+from overlimit.http.options.storage_urls import hides_passwords
 from overlimit.limiter import OnError
 from overlimit.limits import Limit, LimitsLike, as_limits
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from overlimit.http.app_rate_limits import AppRateLimit, AppRateLimits
-from overlimit.http.applied_limits import (
+from overlimit.http.options.limit_options import LimitOptions, is_dynamic, text_of
+from overlimit.http.rules.app_rate_limits import AppRateLimit, AppRateLimits
+from overlimit.http.rules.applied_limits import (
     ALL_LIMITS,
     HANDED_DOWN,
     AppliedLimit,
@@ -18,8 +19,7 @@ from overlimit.http.applied_limits import (
     applied_limits_of_group,
     labelled,
 )
-from overlimit.http.options import LimitOptions, is_dynamic, text_of
-from overlimit.http.rules import CounterScope, Role, Rule
+from overlimit.http.rules.rule import CounterScope, Role, Rule
 
 __all__ = [
     "Route",

@@ -11,15 +11,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from overlimit import InvalidLimit, Limiter
 from overlimit._options import is_set
+from overlimit.http.answering.fields import RETRY_AFTER, Item
 from overlimit.http.callables import shown
-from overlimit.http.fields import RETRY_AFTER, Item
-from overlimit.http.identifiers import Identify, with_addresses
-from overlimit.http.options import Cost, Dynamic, LimitOptions, counted_method, hashable, is_dynamic
-from overlimit.http.policy_names import policy_name, shown_name
+from overlimit.http.identifying.identifiers import Identify, with_addresses
+from overlimit.http.options.limit_options import (
+    Cost,
+    Dynamic,
+    LimitOptions,
+    counted_method,
+    hashable,
+    is_dynamic,
+)
+from overlimit.http.rules.count_names import policy_name, shown_name
 from overlimit.limits import Limit, LimitsLike, as_limits
 
 if TYPE_CHECKING:
-    from overlimit.http.app_rate_limits import AppRateLimit
+    from overlimit.http.rules.app_rate_limits import AppRateLimit
 
 __all__ = [
     "MOST_KEPT",

@@ -1,0 +1,1 @@
+"""What goes out: header fields, and the answer to a refused request."""

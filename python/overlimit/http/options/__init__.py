@@ -1,0 +1,1 @@
+"""What may be said of limits: each option, how it is read and how it is checked."""

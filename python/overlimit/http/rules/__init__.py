@@ -1,0 +1,1 @@
+"""Which limits hold where, and in which counts."""
