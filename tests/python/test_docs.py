@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 
 import overlimit
-from overlimit.http.options.limit_options import configuration
+from overlimit.http.options import configuration
 
 ROOT = Path(__file__).parents[2]
 DOCS = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))

@@ -16,6 +16,7 @@ from overlimit.http.answering.fields import HeaderNames, checked_header_name
 from overlimit.http.callables import check_callable
 from overlimit.http.identifying.addresses import Proxies, checked_ipv6_prefix
 from overlimit.http.identifying.identifiers import Anonymous, Identify, Key, ReadsRequest
+from overlimit.http.options import configuration
 from overlimit.http.options.configuration import LIMITS, MOVING_WINDOW, algorithm_of
 from overlimit.http.options.limit_options import (
     Cost,
@@ -24,7 +25,6 @@ from overlimit.http.options.limit_options import (
     check_anonymous,
     check_on_error,
     check_switch,
-    configuration,
     parts_of,
 )
 from overlimit.limiter import OnError
