@@ -14,10 +14,13 @@ from flask.cli import with_appcontext
 from overlimit.errors import OverlimitError
 from overlimit.flask.app_state import AppState
 from overlimit.flask.current import this_app
+from overlimit.http.callables import shown
 from overlimit.http.identifying.addresses import grouped
 from overlimit.http.identifying.identifiers import ANONYMOUS
 from overlimit.http.reports import (
+    Asked,
     LimitedRoute,
+    PolicyUse,
     described,
     limits_table,
     policies_of,
@@ -53,7 +56,59 @@ def _command(run: Callable[P, None]) -> Callable[P, None]:
 
 
 _as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-_identifier = click.argument("identifier")
+
+_PRINT_JSON = "--json"
+
+
+def _named(name: str, text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    return click.option(f"--{name}", metavar="NAME=VALUE", help=f"Instead of IDENTIFIER: {text}.")
+
+
+def _about_somebody(run: Callable[[Asked, bool], None]) -> Callable[..., None]:
+    """Add the parameters that say whom a command asks about, and ``--json``."""
+
+    @click.argument("identifier", required=False)
+    @click.option("--address", metavar="ADDRESS", help="Instead of IDENTIFIER: requests from this address.")
+    @click.option("--user", metavar="ID", help="Instead of IDENTIFIER: requests of this user.")
+    @_named("header", "requests with this header, as by_header counts them")
+    @_named("cookie", "requests with this cookie, as by_cookie counts them")
+    @click.option(
+        "--json",
+        "json",
+        multiple=True,
+        is_flag=False,
+        flag_value=_PRINT_JSON,
+        metavar="[NAME=VALUE]",
+        help="Print JSON. With NAME=VALUE, instead of IDENTIFIER: requests with this in their JSON.",
+    )
+    @_command
+    @wraps(run)
+    def asking(identifier: str | None, json: tuple[str, ...], **options: str | None) -> None:
+        members = [each for each in json if "=" in each]
+        # An identifier right after --json is taken for its value.
+        texts = [each for each in json if each not in (_PRINT_JSON, *members)]
+        options["identifier"] = identifier
+        given = [(kind, value) for kind, value in options.items() if value is not None]
+        given += [("identifier", each) for each in texts] + [("json", each) for each in members]
+        if len(given) != 1:
+            raise click.UsageError(
+                "name somebody: IDENTIFIER, or one of --address, --user, --header, --cookie, --json"
+            )
+        run(_asked(*given[0]), len(json) > len(members))
+
+    return asking
+
+
+def _asked(kind: str, value: str) -> Asked:
+    if kind not in ("header", "cookie", "json"):
+        return Asked(value, kind)
+    name, _, value = value.partition("=")
+    if not (name and value):
+        raise click.BadParameter(f"--{kind} must be NAME=VALUE, such as --{kind} {_EXAMPLES[kind]}")
+    return Asked(value, kind, name)
+
+
+_EXAMPLES = {"header": "X-API-Key=free-1", "cookie": "session=7", "json": "account=ann"}
 
 
 @limits.command("list", short_help="List the limits of all routes.")
@@ -74,51 +129,60 @@ def list_limits(as_json: bool) -> None:
         _print(limits_table(rate_limits, entries))
 
 
-@limits.command("check", short_help="Show what an identifier has left.")
-@_identifier
-@_as_json
-@_command
-def check_identifier(identifier: str, as_json: bool) -> None:
-    """Show what IDENTIFIER has left under every limit of the app; nothing is charged.
+@limits.command("check", short_help="Show what somebody has left.")
+@_about_somebody
+def check_identifier(asked: Asked, as_json: bool) -> None:
+    """Show what somebody has left under every limit that counts such requests; nothing is charged.
 
     IDENTIFIER is written as it is counted: ip:203.0.113.7, ip:2001:db8:1:2::/64 or user:42, unless the app
     has identifiers of its own. Limits that a function names are shown as it names them now; what cannot be
     known without a request is listed without numbers.
     """
-    routes = _routes_to_ask(this_app(), identifier)
-    found = [each for policy in policies_of(routes) for each in status_of(policy, identifier)]
+    counted = _policies_that_count(this_app(), asked)
+    found = [each for policy, identifier in counted for each in status_of(policy, identifier)]
     if as_json:
         _print_json(found)
-    else:
+    for identifier in () if as_json else dict.fromkeys(identifier for _, identifier in counted):
         _print(status_table(identifier, found))
 
 
-@limits.command("reset", short_help="Give an identifier a fresh start.")
-@_identifier
-@_as_json
-@_command
-def reset_identifier(identifier: str, as_json: bool) -> None:
-    """Give IDENTIFIER a fresh start under all limits of the app, locks included, without asking.
+@limits.command("reset", short_help="Give somebody a fresh start.")
+@_about_somebody
+def reset_identifier(asked: Asked, as_json: bool) -> None:
+    """Give somebody a fresh start under all limits that count such requests, locks included, without asking.
 
     IDENTIFIER is written as it is counted: ip:203.0.113.7, ip:2001:db8:1:2::/64 or user:42, unless the app
     has identifiers of its own. Limits whose counts depend on a request are not reset, but named on the
     standard error; limits of plain functions and of with blocks are not reset either.
     """
-    routes = _routes_to_ask(this_app(), identifier)
-    policies = policies_of(routes)
-    for policy in policies:
+    counted = _policies_that_count(this_app(), asked)
+    for policy, identifier in counted:
         if policy.name is not None:
             policy.rule.reset(identifier)
-    done = [policy.shown for policy in policies if policy.name is not None]
-    left = [policy.shown for policy in policies if policy.name is None]
+    who = list(dict.fromkeys(identifier for _, identifier in counted)) or [asked.value]
+    done = list(dict.fromkeys(policy.shown for policy, _ in counted if policy.name is not None))
+    left = list(dict.fromkeys(policy.shown for policy, _ in counted if policy.name is None))
     if as_json:
-        _print_json({"identifier": identifier, "reset": done, "not_reset": left})
+        _print_json({"identifiers": who, "reset": done, "not_reset": left})
     else:
-        _print(reset_table(identifier, done, left))
+        _print(reset_table(who, done, left))
     if left:
         click.echo(
             f"Not reset, because the names of their counts depend on a request: {', '.join(left)}", err=True
         )
+
+
+def _policies_that_count(app: Flask, asked: Asked) -> list[tuple[PolicyUse, str]]:
+    """Return the policies that may count somebody, each with the identifier by which it does."""
+    policies = policies_of(_routes_to_ask(app, asked))
+    counted = [(policy, each) for policy in policies for each in asked.identifiers(policy.rule)]
+    if not counted:
+        by = dict.fromkeys(shown(policy.rule.identify) for policy in policies)
+        told = f"no limit of this app counts {asked.shown}: they count by {', '.join(by)}"
+        if asked.kind != "identifier":
+            raise click.ClickException(told)
+        click.echo(f"Hint: {told}", err=True)
+    return counted
 
 
 def _limits_of(app: Flask) -> tuple[tuple[AppRateLimit, ...], tuple[LimitedRoute, ...]]:
@@ -133,10 +197,10 @@ def _limits_of(app: Flask) -> tuple[tuple[AppRateLimit, ...], tuple[LimitedRoute
     return rate_limits, routes
 
 
-def _routes_to_ask(app: Flask, identifier: str) -> tuple[LimitedRoute, ...]:
+def _routes_to_ask(app: Flask, asked: Asked) -> tuple[LimitedRoute, ...]:
     """Return the routes for a command that asks the stores; it creates no shared memory that is missing."""
     rate_limits, routes = _limits_of(app)
-    _warn(rate_limits, identifier)
+    _warn(rate_limits, asked)
     for rate_limit in rate_limits:
         store = rate_limit.store
         if isinstance(store, SharedMemoryStore) and not store.is_created:
@@ -146,17 +210,17 @@ def _routes_to_ask(app: Flask, identifier: str) -> tuple[LimitedRoute, ...]:
     return routes
 
 
-def _warn(rate_limits: Iterable[AppRateLimit], identifier: str) -> None:
+def _warn(rate_limits: Iterable[AppRateLimit], asked: Asked) -> None:
     """Print hints on why the command may not do what its caller expects."""
-    if not identifier:
+    if not asked.value:
         raise click.BadParameter(
             f"an identifier must not be empty: requests without one are counted as {ANONYMOUS}"
         )
-    for hint in dict.fromkeys(hint for each in rate_limits for hint in _hints(each, identifier)):
+    for hint in dict.fromkeys(hint for each in rate_limits for hint in _hints(each, asked)):
         click.echo(f"Hint: {hint}", err=True)
 
 
-def _hints(rate_limit: AppRateLimit, identifier: str) -> Iterator[str]:
+def _hints(rate_limit: AppRateLimit, asked: Asked) -> Iterator[str]:
     if isinstance(rate_limit.store, MemoryStore):
         yield (
             "memory:// belongs to one process: this command neither sees nor resets the counts of a "
@@ -168,10 +232,10 @@ def _hints(rate_limit: AppRateLimit, identifier: str) -> Iterator[str]:
             f"{path}"
             for path in rate_limit.store.paths_of_others()
         )
-    if rate_limit.settings.options.get("identifiers") is not None or identifier == ANONYMOUS:
+    if asked.kind != "identifier" or rate_limit.settings.options.get("identifiers") is not None:
         return
-    kind, _, address = identifier.partition(":")
-    if kind not in ("ip", "user") or not address:
+    kind, _, address = asked.value.partition(":")
+    if asked.value != ANONYMOUS and (kind not in ("ip", "user") or not address):
         yield "this app counts addresses as ip:ADDRESS and users as user:ID"
     elif kind == "ip" and (counted := grouped(address, rate_limit.addresses.ipv6_prefix)) != address:
         yield f"this address is counted as ip:{counted}"

@@ -8,13 +8,13 @@ from functools import lru_cache, partial
 from types import NoneType
 
 from flask import Request as FlaskRequest
-from flask import g
+from flask import g, has_app_context
 
 from overlimit.flask.current import EXTENSION, current_request, this_app, this_request
 from overlimit.http.callables import shown
 from overlimit.http.identifying import builtin
-from overlimit.http.identifying.addresses import UNKNOWN, Addresses, grouped
-from overlimit.http.identifying.builtin import BuiltinIdentifier, user_id
+from overlimit.http.identifying.addresses import PEERS, UNKNOWN, Addresses, grouped
+from overlimit.http.identifying.builtin import BuiltinIdentifier, Normalise, user_id
 from overlimit.http.identifying.identifiers import Identify, ReadsRequest
 from overlimit.http.request import Request
 
@@ -33,7 +33,6 @@ __all__ = [
 ]
 
 _REMEMBERED = 4096
-_PEERS = Addresses.of(None, None)
 
 _current_globals: Callable[[], object] = g._get_current_object
 """Return what ``flask.g`` stands for; RuntimeError without an app."""
@@ -71,6 +70,10 @@ class _ByDefault(ReadsRequest):
     def with_addresses(self, addresses: Addresses) -> Identify:
         """Return the same function for other addresses."""
         return partial(_identifiers, addresses)
+
+    def may_return(self, identifier: str) -> bool:
+        """Return whether it is an address or a user."""
+        return builtin.by_address_and_user.may_return(identifier)
 
     @property
     def shown(self) -> str:
@@ -122,16 +125,20 @@ CURRENT = CurrentRequest()
 """The request that is being handled."""
 
 
-class _CallableReadyMade(BuiltinIdentifier):
+class FlaskIdentifier(BuiltinIdentifier):
     """A built-in ``identifiers`` function, which other functions may call, too."""
 
     def __call__(self) -> str:
         """Return the identifier of the current request; an empty text if it has none."""
         return self.find(CURRENT, _addresses_of_app())
 
+    def identifier(self, value: object) -> str:
+        """Return the identifier that a value counts as, by the options of the app's first RateLimit."""
+        return self.name_of(value, _addresses_of_app() if self.addresses is PEERS else self.addresses)
 
-def _callable(made: BuiltinIdentifier) -> _CallableReadyMade:
-    return _CallableReadyMade(made.text, made.find)
+
+def _callable(made: BuiltinIdentifier) -> FlaskIdentifier:
+    return FlaskIdentifier(made.text, made.beginnings, made.find, made.name_of, made.normalise)
 
 
 by_address = _callable(builtin.by_address)
@@ -139,48 +146,58 @@ by_user = _callable(builtin.by_user)
 by_user_or_address = _callable(builtin.by_user_or_address)
 
 
-def by_header(name: str) -> Callable[[], str]:
+def by_header(name: str, *, normalise: Normalise = None) -> FlaskIdentifier:
     """Return an ``identifiers`` function for a header field; it is a hash of the value.
+
+    ``normalise``, such as ``str.casefold``, is given the value before it is hashed.
 
     Raises
     ------
     ValueError
         It cannot be the name of a header.
+    TypeError
+        ``normalise`` is not a function of the value.
     """
-    return _callable(builtin.by_header(name))
+    return _callable(builtin.by_header(name, normalise=normalise))
 
 
-def by_cookie(name: str) -> Callable[[], str]:
+def by_cookie(name: str, *, normalise: Normalise = None) -> FlaskIdentifier:
     """Return an ``identifiers`` function for a cookie; it is a hash of the value.
 
+    ``normalise`` is given the value before it is hashed.
+
     Raises
     ------
     TypeError, ValueError
-        The name is not a string, or empty.
+        The name is not a string, or empty, or ``normalise`` is not a function of the value.
     """
-    return _callable(builtin.by_cookie(name))
+    return _callable(builtin.by_cookie(name, normalise=normalise))
 
 
-def by_path_parameter(name: str) -> Callable[[], str]:
+def by_path_parameter(name: str, *, normalise: Normalise = None) -> FlaskIdentifier:
     """Return an ``identifiers`` function for a parameter of the route, such as ``tenant``.
 
+    ``normalise`` is given the value as a string.
+
     Raises
     ------
     TypeError, ValueError
-        The name is not a string, or empty.
+        The name is not a string, or empty, or ``normalise`` is not a function of the value.
     """
-    return _callable(builtin.by_path_parameter(name))
+    return _callable(builtin.by_path_parameter(name, normalise=normalise))
 
 
-def by_json(name: str) -> Callable[[], str]:
+def by_json(name: str, *, normalise: Normalise = None) -> FlaskIdentifier:
     """Return an ``identifiers`` function for a member of the JSON object in the body.
 
+    ``normalise``, such as ``str.casefold``, is given the member, as JSON if it is no string.
+
     Raises
     ------
     TypeError, ValueError
-        The name is not a string, or empty.
+        The name is not a string, or empty, or ``normalise`` is not a function of the value.
     """
-    return _callable(builtin.by_json(name))
+    return _callable(builtin.by_json(name, normalise=normalise))
 
 
 def _identifiers(addresses: Addresses) -> tuple[str, ...]:
@@ -210,9 +227,9 @@ def _client(asked: FlaskRequest, addresses: Addresses) -> str | None:
 
 
 def _addresses_of_app() -> Addresses:
-    state = this_app().extensions.get(EXTENSION) if this_request() is not None else None
+    state = this_app().extensions.get(EXTENSION) if has_app_context() else None
     first = None if state is None else state.rate_limits.first
-    return _PEERS if first is None else first.addresses
+    return PEERS if first is None else first.addresses
 
 
 def _flask_login_user() -> object:

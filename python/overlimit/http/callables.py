@@ -121,7 +121,8 @@ def shown(function: object) -> str:
     if isinstance(function, partial):
         return shown(function.func)
     of = function if hasattr(function, "__qualname__") else type(function)
-    return f"{of.__module__}.{of.__qualname__}()"
+    module = getattr(of, "__module__", None)  # None of a method of a built-in class
+    return f"{module}.{of.__qualname__}()" if module else f"{of.__qualname__}()"
 
 
 def fingerprint(function: object, *, by_values: bool = True) -> str:

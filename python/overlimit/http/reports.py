@@ -7,12 +7,15 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from overlimit.http.callables import shown
+from overlimit.http.identifying.builtin import builtins_in, by_address, by_cookie, by_header, by_json, by_user
+from overlimit.http.identifying.identifiers import ANONYMOUS, may_return
 from overlimit.http.options.limit_options import is_dynamic
 from overlimit.http.rules.app_rate_limits import AppRateLimit, Reset
 from overlimit.http.rules.rule import ResolvedRule, Rule, items_of
 from overlimit.stores import MemoryStore, Store
 
 __all__ = [
+    "Asked",
     "Description",
     "LimitedRoute",
     "PolicyUse",
@@ -50,6 +53,38 @@ class LimitedRoute(NamedTuple):
     def protected(self) -> bool:
         """Whether any limit can refuse a request to it."""
         return any(rule.can_refuse for rule in self.rules)
+
+
+class Asked(NamedTuple):
+    """Whom a command asks about: an identifier as it is counted, or a value that a request has."""
+
+    value: str
+    kind: str = "identifier"
+    """Or ``"address"``, ``"user"``, ``"header"``, ``"cookie"`` or ``"json"``."""
+    name: str = ""
+    """Of the header, the cookie or the member of a JSON object."""
+
+    @property
+    def shown(self) -> str:
+        """Its name, without a value that may be secret."""
+        return f"the {self.kind} {self.name or self.value}"
+
+    def identifiers(self, rule: Rule) -> tuple[str, ...]:
+        """Return what a rule counts this as; nothing if it doesn't count such identifiers."""
+        if self.kind in _NAMED:
+            beginnings = _NAMED[self.kind](self.name).beginnings
+            alike = (each for each in builtins_in(rule.identify) if each.beginnings == beginnings)
+            return tuple(dict.fromkeys(filter(None, (each.identifier(self.value) for each in alike))))
+        known = self._unnamed(rule)
+        return (known,) if known == ANONYMOUS or may_return(rule.identify, known) else ()
+
+    def _unnamed(self, rule: Rule) -> str:
+        if self.kind == "address":
+            return by_address.with_addresses(rule.rate_limit.addresses).identifier(self.value)
+        return by_user.identifier(self.value) if self.kind == "user" else self.value
+
+
+_NAMED = {"header": by_header, "cookie": by_cookie, "json": by_json}
 
 
 class PolicyUse(NamedTuple):
@@ -153,7 +188,8 @@ def status_of(policy: PolicyUse, identifier: str) -> Iterator[Description]:
     """
     rule = policy.rule
     resolved = _resolved(rule) if policy.name else None
-    terms = {"policy": policy.name, "endpoints": list(policy.endpoints), **_terms_of(rule)}
+    where = {"policy": policy.name, "endpoints": list(policy.endpoints), "identifier": identifier}
+    terms = {**where, **_terms_of(rule)}
     if resolved is None:
         yield {"name": rule.shown, **_UNMEASURED, **terms}
         return
@@ -282,7 +318,7 @@ def _where(entry: Description) -> tuple[str, str, str]:
 def status_table(identifier: str, found: list[Description]) -> Iterator[str]:
     """Yield a table of what an identifier has left under each limit."""
     yield f"Limits of {identifier}:"
-    rows = [_status_row(each) for each in found]
+    rows = [_status_row(each) for each in found if each["identifier"] == identifier]
     yield from _aligned([_CHECK_HEAD, *rows])
 
 
@@ -296,10 +332,10 @@ def _status_row(found: Description) -> tuple[str, ...]:
     return found["policy"], found["name"], found["limit"], left, retry, reset, found["status"], options
 
 
-def reset_table(identifier: str, done: list[str], left: list[str]) -> Iterator[str]:
+def reset_table(identifiers: Sequence[str], done: list[str], left: list[str]) -> Iterator[str]:
     """Yield the names of the policies that were reset, and of those that could not be."""
     policies = "1 policy" if len(done) == 1 else f"{len(done)} policies"
-    yield f"{identifier} has a fresh start under {policies}:"
+    yield f"{', '.join(identifiers)} has a fresh start under {policies}:"
     yield from (f"  {name}" for name in done)
     if left:
         yield f"Not reset, as where they count is {_UNKNOWN}:"

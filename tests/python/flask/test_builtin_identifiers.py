@@ -272,3 +272,86 @@ def test_a_uuid_is_an_id(site_by):
     site = site_by(by_user)
     site.app.before_request(as_user(known))
     assert charged(site) == [f"user:{known}"]
+
+
+@pytest.mark.parametrize(
+    ("of", "value", "identifier"),
+    [
+        (by_address, "192.0.2.1", "ip:192.0.2.1"),
+        (by_address, "2001:db8::7", "ip:2001:db8::/64"),
+        (by_user, 42, "user:42"),
+        (by_user, SimpleNamespace(id="ann"), "user:ann"),
+        (by_user, None, ""),
+        (by_user_or_address, "ann", "user:ann"),
+        (by_user_or_address, "192.0.2.1", "ip:192.0.2.1"),
+        (by_header("X-API-Key"), "free-1", f"header:x-api-key:{hashed('free-1')}"),
+        (by_header("X-API-Key"), "", ""),
+        (by_cookie("a:b"), "s3", f"cookie:a\\:b:{hashed('s3')}"),
+        (by_path_parameter("tenant"), "acme", "path:tenant:acme"),
+        (by_json("account"), 7, "json:account:7"),
+        (by_json("account", normalise=str.casefold), "Ann", "json:account:ann"),
+    ],
+)
+def test_each_says_what_a_value_counts_as(of, value, identifier):
+    assert of.identifier(value) == identifier
+
+
+def test_an_address_counts_as_the_app_says():
+    app = Flask("wide")
+    RateLimit(app, ipv6_prefix=48)
+    with app.app_context():
+        assert by_address.identifier("2001:db8:1:2::7") == "ip:2001:db8:1::/48"
+
+
+def normal(value):
+    return value.strip().casefold()
+
+
+@pytest.mark.parametrize(
+    ("make", "counted"),
+    [
+        (by_header, f"header:account:{hashed('ann')}"),
+        (by_cookie, f"cookie:account:{hashed('ann')}"),
+        (by_json, "json:account:ann"),
+        (by_path_parameter, "path:account:ann"),
+    ],
+)
+def test_values_that_mean_the_same_count_together(make_site, make, counted):
+    site = make_site()
+    limit = site.limiter.limit("3/minute", identifiers=make("account", normalise=normal))
+    site.app.add_url_rule("/<account>", "index", limit(lambda account: "ok"), methods=["POST"])
+    asked = []
+    for value in ("ann", "Ann", " ANN ", "aNN", ""):
+        with site.app.test_client() as client:
+            client.set_cookie("account", value, domain="localhost")
+            path = f"/{value}" if make is by_path_parameter and value else "/bob"
+            client.post(path, json={"account": value}, headers={"Account": value})
+            decision = site.limiter.current_decision
+            asked.append((decision.allowed, decision.identifier))
+    nobody = (True, "path:account:bob" if make is by_path_parameter else "anonymous")
+    assert asked == [(True, counted)] * 3 + [(False, counted), nobody]
+
+
+def test_without_it_they_count_apart_and_limits_say_which(make_site):
+    plain, folded = by_json("account"), by_json("account", normalise=str.casefold)
+    assert plain != folded
+    assert (repr(plain), repr(folded)) == ("by_json('account')", "by_json('account', normalise=str.casefold)")
+    assert by_json("account", normalise=lambda value: "a") != by_json("account", normalise=lambda value: "b")
+
+
+@pytest.mark.parametrize("returned", [None, 7, b"ann"])
+def test_what_normalises_must_return_text(make_site, returned):
+    site = make_site(
+        identifiers=by_header("X-Key", normalise=lambda value: returned), default_limits="9/hour"
+    )
+    site.app.register_error_handler(TypeError, lambda error: (str(error), 500))
+    says = f"must return a string, not {type(returned).__name__}"
+    assert says in site.open("/free", headers={"X-Key": "1"}).text
+    assert site.ask("/free", 1) == [200]
+
+
+@pytest.mark.parametrize("make", [by_header, by_cookie, by_path_parameter, by_json])
+@pytest.mark.parametrize("normalise", ["casefold", 5, lambda: "a", lambda a, b: a])
+def test_what_normalises_must_take_the_value(make, normalise):
+    with pytest.raises(TypeError, match="normalise must be a function of the value"):
+        make("account", normalise=normalise)

@@ -69,13 +69,13 @@ class Done(NamedTuple):
 def run(monkeypatch) -> Callable[..., Done]:
     """Return a function that runs ``flask limits`` on an app that has just started, or visits it."""
 
-    def execute(source: str, *arguments: str, visits: int = 0, **environment: str) -> Done:
-        for name, value in environment.items():
-            monkeypatch.setenv(name, value)
+    def execute(source: str, *arguments: str, visits: int = 0, STORE: str = "memory://", **sent: Any) -> Done:
+        monkeypatch.setenv("STORE", STORE)
         exec(source, module := {"__name__": "shop"})
+        sent = {"method": "POST", **sent} if sent else {}
         if visits:
-            client = module["app"].test_client()
-            return Done(0, str([client.get(*arguments).status_code for _ in range(visits)]), "")
+            client = module["app"].test_client(use_cookies=False)
+            return Done(0, str([client.open(*arguments, **sent).status_code for _ in range(visits)]), "")
         done = module["app"].test_cli_runner().invoke(limits, arguments)
         return Done(done.exit_code, done.stdout, done.stderr)
 
@@ -186,6 +186,93 @@ def test_an_empty_identifier_is_a_usage_error(run):
     done = run(SHOP, "check", "")
     assert done.status == 2
     assert "anonymous" in done.err
+
+
+KEYS = f"""{IMPORTS}
+from overlimit.flask import by_address, by_cookie, by_header, by_json, by_user
+app = Flask("shop", static_folder=None)
+limiter = RateLimit(app, store=os.environ.get("STORE"), key_prefix="shop", algorithm="fixed_window",
+                    application_limits="50/hour", identifiers=[by_address, by_user], ipv6_prefix=48)
+
+for path, who in {{
+    "key": by_header("X-API-Key"),
+    "cookie": by_cookie("session", normalise=str.strip),
+    "login": [by_address, by_json("account", normalise=str.casefold)],
+    "own": lambda: request.headers["X-Own"],
+}}.items():
+    view = limiter.limit("3/hour", identifiers=who, override_defaults=False)(lambda: "ok")
+    app.add_url_rule(f"/{{path}}", path, view, methods=["POST"])
+"""
+
+
+@pytest.mark.parametrize(
+    ("asked", "counted"),
+    [
+        (["--header", "X-API-Key=free-1"], {"key"}),
+        (["--header", "x-api-key=free-1"], {"key"}),
+        (["--cookie", "session= s3"], {"cookie"}),
+        (["--json", "account=Ann"], {"login"}),
+        (["--user", "42"], {"application", "own"}),
+        (["--address", "2001:db8:1:2::3"], {"application", "login", "own"}),
+        (["ip:2001:db8:1::/48"], {"application", "login", "own"}),
+        (["json:account:ann"], {"login", "own"}),
+        (["anonymous"], {"application", "key", "cookie", "login", "own"}),
+    ],
+)
+def test_check_lists_what_counts_whom_it_is_asked_about(run, asked, counted):
+    done = run(KEYS, "check", *asked, "--json")
+    assert {each["name"] for each in done.json} == counted
+    assert {each["name"] for each in run(KEYS, "check", "--json", *asked).json} == counted
+    (identifier,) = {each["identifier"] for each in done.json}
+    assert run(KEYS, "check", *asked).out.startswith(f"Limits of {identifier}:\n")
+
+
+def test_whom_a_request_brings_is_checked_and_reset_without_a_hash(run, guarded):
+    sent = {"headers": {"X-API-Key": "free-1", "Cookie": "session=s3"}, "json": {"account": "ANN"}}
+
+    def visit():
+        return [
+            run(KEYS, path, visits=4, STORE=guarded, **sent).out for path in ("/key", "/cookie", "/login")
+        ]
+
+    assert visit() == ["[200, 200, 200, 429]"] * 3
+    for asked in (["--header", "X-API-Key=free-1"], ["--cookie", "session=s3"], ["--json", "account=ann"]):
+        (found,) = run(KEYS, "check", *asked, "--json", STORE=guarded).json
+        assert (found["remaining"], found["status"]) == (0, "over")
+        done = run(KEYS, "reset", *asked, "--json", STORE=guarded)
+        assert done.json == {
+            "identifiers": [found["identifier"]],
+            "reset": [found["policy"]],
+            "not_reset": [],
+        }
+    run(KEYS, "reset", "--address", "127.0.0.1", STORE=guarded)
+    assert visit() == ["[200, 200, 200, 429]"] * 3
+
+
+@pytest.mark.parametrize("command", ["check", "reset"])
+@pytest.mark.parametrize(
+    ("asked", "status", "says"),
+    [
+        (["--header", "X-Other=1"], 1, "no limit of this app counts the header X-Other"),
+        (["--json", "name=ann"], 1, "no limit of this app counts the json name"),
+        (["--header", "X-API-Key"], 2, "--header must be NAME=VALUE, such as --header X-API-Key=free-1"),
+        (["--cookie", "=1"], 2, "--cookie must be NAME=VALUE"),
+        (["--user", "1", "ip:1"], 2, "name somebody: IDENTIFIER, or one of --address"),
+        (["--json"], 2, "name somebody"),
+        ([], 2, "name somebody"),
+    ],
+)
+def test_nobody_and_somebody_whom_nothing_counts_are_errors(run, command, asked, status, says):
+    done = run(KEYS, command, *asked)
+    assert done.status == status
+    assert says in done.err
+    assert done.out == ""
+
+
+def test_an_identifier_that_nothing_counts_is_told_of(run):
+    done = run(KEYS.replace('    "own"', "#"), "check", "header:x-other:1")
+    assert (done.status, done.out) == (0, "")
+    assert "no limit of this app counts the identifier header:x-other:1: they count by by_" in done.err
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 from overlimit.http.request import Request
 
-__all__ = ["UNKNOWN", "Addresses", "Proxies", "checked_ipv6_prefix", "grouped"]
+__all__ = ["PEERS", "UNKNOWN", "Addresses", "Proxies", "checked_ipv6_prefix", "grouped"]
 
 UNKNOWN = "unknown"
 """The address of requests without one, as on a Unix socket or in a test without a server."""
@@ -204,3 +204,7 @@ def _without_port(hop: str) -> str:
         return host if bracket and ":" in host and _PORT.fullmatch(port) else hop
     host, _, port = hop.partition(":")
     return host if _PORT.fullmatch(f":{port}") else hop
+
+
+PEERS = Addresses.of(None, None)
+"""How addresses are found and grouped where no option says so."""

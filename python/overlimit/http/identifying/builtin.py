@@ -10,17 +10,21 @@ import ipaddress
 import json
 import logging
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import NoneType
+from typing import Any
 
 from overlimit.http.answering.fields import checked_header_name
-from overlimit.http.identifying.addresses import Addresses
+from overlimit.http.callables import SelfDescribing, check_callable, shown
+from overlimit.http.identifying.addresses import PEERS, Addresses, grouped
 from overlimit.http.identifying.identifiers import Combined, ReadsRequest
 from overlimit.http.request import Request
 
 __all__ = [
     "BuiltinIdentifier",
+    "Normalise",
+    "builtins_in",
     "by_address",
     "by_address_and_user",
     "by_cookie",
@@ -36,7 +40,10 @@ _HEX_DIGITS = 32
 _IDS = (str, bytes, int, uuid.UUID, ipaddress.IPv4Address, ipaddress.IPv6Address)
 _log = logging.getLogger("overlimit")
 _told_of: set[str] = set()
-_PEERS = Addresses.of(None, None)
+
+
+Normalise = Callable[[str], str] | None
+"""Brings values that mean the same to one form before they are counted, as ``str.casefold`` does."""
 
 
 @dataclass(frozen=True)
@@ -45,14 +52,27 @@ class BuiltinIdentifier(ReadsRequest):
 
     text: str
     """How a program writes it."""
+    beginnings: tuple[str, ...]
+    """What its identifiers begin with."""
     find: Callable[[Request, Addresses], str] = field(compare=False)
     """Returns the identifier; an empty string if there is none."""
-    addresses: Addresses = _PEERS
+    name_of: Callable[[Any, Addresses], str] = field(compare=False)
+    """Returns the identifier that a value counts as."""
+    normalise: Normalise = None
+    addresses: Addresses = PEERS
     """How addresses are found and grouped."""
 
     def read(self, request: Request) -> str:
         """Return the identifier; an empty string if there is none."""
         return self.find(request, self.addresses)
+
+    def identifier(self, value: object) -> str:
+        """Return the identifier that a value counts as, such as a header's."""
+        return self.name_of(value, self.addresses)
+
+    def may_return(self, identifier: str) -> bool:
+        """Return whether an identifier begins as those of this function do."""
+        return identifier.startswith(self.beginnings)
 
     def with_addresses(self, addresses: Addresses) -> BuiltinIdentifier:
         """Return the same function for other addresses."""
@@ -63,6 +83,11 @@ class BuiltinIdentifier(ReadsRequest):
         """How it is written."""
         return self.text
 
+    @property
+    def made_of(self) -> tuple[object, ...]:
+        """The function that brings values to one form, if there is one."""
+        return () if self.normalise is None else (self.normalise,)
+
     def __repr__(self) -> str:
         """Return how it is written."""
         return self.text
@@ -72,8 +97,16 @@ def _address(request: Request, addresses: Addresses) -> str:
     return f"ip:{addresses.counted(request)}"
 
 
-def _user(request: Request, _: Addresses) -> str:
-    known = user_id(request.user())
+def _name_of_address(address: object, addresses: Addresses) -> str:
+    return f"ip:{grouped(str(address), addresses.ipv6_prefix)}"
+
+
+def _user(request: Request, addresses: Addresses) -> str:
+    return _name_of_user(request.user(), addresses)
+
+
+def _name_of_user(user: object, _: Addresses) -> str:
+    known = user_id(user)
     return f"user:{known}" if known else ""
 
 
@@ -81,62 +114,73 @@ def _user_or_address(request: Request, addresses: Addresses) -> str:
     return _user(request, addresses) or _address(request, addresses)
 
 
-by_address = BuiltinIdentifier("by_address", _address)
+def _name_of_user_or_address(value: object, addresses: Addresses) -> str:
+    try:
+        return _name_of_address(ipaddress.ip_address(value), addresses)  # type: ignore[arg-type]
+    except ValueError:
+        return _name_of_user(value, addresses)
+
+
+by_address = BuiltinIdentifier("by_address", ("ip:",), _address, _name_of_address)
 """``ip:`` and the client's address."""
 
-by_user = BuiltinIdentifier("by_user", _user)
+by_user = BuiltinIdentifier("by_user", ("user:",), _user, _name_of_user)
 """``user:`` and the id of the user who is logged in; empty if there is none."""
 
-by_user_or_address = BuiltinIdentifier("by_user_or_address", _user_or_address)
+by_user_or_address = BuiltinIdentifier(
+    "by_user_or_address", ("user:", "ip:"), _user_or_address, _name_of_user_or_address
+)
 """The user if one is logged in, else the address."""
 
 by_address_and_user = Combined([by_address, by_user])
 """The address, and the user if one is logged in: all of them are limited."""
 
 
-def by_header(name: str) -> BuiltinIdentifier:
+def by_header(name: str, *, normalise: Normalise = None) -> BuiltinIdentifier:
     """Identify by a header field: ``header:``, its name in lower case and a hash of its value.
 
     Raises
     ------
     ValueError
         It cannot be the name of a header.
+    TypeError
+        ``normalise`` is not a function of the value.
     """
     known = checked_header_name(name)
-    start = f"header:{known.lower()}"
-    return BuiltinIdentifier(f"by_header({name!r})", lambda request, _: _hashed(start, request.header(known)))
+    start = f"header:{known.lower()}:"
+    return _by_value("by_header", name, start, lambda request: request.header(known), normalise, _hash)
 
 
-def by_cookie(name: str) -> BuiltinIdentifier:
+def by_cookie(name: str, *, normalise: Normalise = None) -> BuiltinIdentifier:
     """Identify by a cookie: ``cookie:``, its name and a hash of its value, which may be a secret.
 
     Raises
     ------
     TypeError, ValueError
-        The name is not a string, or empty.
+        The name is not a string, or empty, or ``normalise`` is not a function of the value.
     """
-    start = f"cookie:{_checked(name)}"
-    return BuiltinIdentifier(f"by_cookie({name!r})", lambda request, _: _hashed(start, request.cookie(name)))
+    start = f"cookie:{_checked(name)}:"
+    return _by_value("by_cookie", name, start, lambda request: request.cookie(name), normalise, _hash)
 
 
-def by_path_parameter(name: str) -> BuiltinIdentifier:
+def by_path_parameter(name: str, *, normalise: Normalise = None) -> BuiltinIdentifier:
     """Identify by a parameter of the path, as ``tenant`` in ``/<tenant>/orders``: ``path:``, name and value.
 
     Raises
     ------
     TypeError, ValueError
-        The name is not a string, or empty.
+        The name is not a string, or empty, or ``normalise`` is not a function of the value.
     """
-    start = f"path:{_checked(name)}"
+    start = f"path:{_checked(name)}:"
 
-    def read(request: Request, _: Addresses) -> str:
+    def read(request: Request) -> str | None:
         value = request.path_parameter(name)
-        return "" if value is None else _plain(start, str(value))
+        return None if value is None else str(value)
 
-    return BuiltinIdentifier(f"by_path_parameter({name!r})", read)
+    return _by_value("by_path_parameter", name, start, read, normalise, str)
 
 
-def by_json(name: str) -> BuiltinIdentifier:
+def by_json(name: str, *, normalise: Normalise = None) -> BuiltinIdentifier:
     """Identify by a member of the JSON object in the body: ``json:``, its name and value.
 
     A string and a whole number are used as they are, anything else as JSON.
@@ -144,18 +188,53 @@ def by_json(name: str) -> BuiltinIdentifier:
     Raises
     ------
     TypeError, ValueError
-        The name is not a string, or empty.
+        The name is not a string, or empty, or ``normalise`` is not a function of the value.
     """
-    start = f"json:{_checked(name)}"
+    start = f"json:{_checked(name)}:"
 
-    def read(request: Request, _: Addresses) -> str:
+    def read(request: Request) -> object:
         body = request.json()
-        value = body.get(name) if isinstance(body, dict) else None
-        if value is None:
-            return ""
-        return _plain(start, value if isinstance(value, str) else json.dumps(value, sort_keys=True))
+        return body.get(name) if isinstance(body, dict) else None
 
-    return BuiltinIdentifier(f"by_json({name!r})", read)
+    return _by_value("by_json", name, start, read, normalise, str)
+
+
+def builtins_in(identify: object) -> Iterator[BuiltinIdentifier]:
+    """Yield the built-in functions among those that make up a function."""
+    if isinstance(identify, BuiltinIdentifier):
+        yield identify
+    elif isinstance(identify, SelfDescribing):
+        for each in identify.made_of:
+            yield from builtins_in(each)
+
+
+def _by_value(
+    kind: str,
+    name: str,
+    start: str,
+    read: Callable[[Request], object],
+    normalise: Normalise,
+    written: Callable[[str], str],
+) -> BuiltinIdentifier:
+    """Return the function for a value that ``read`` returns; ``written`` returns how it is counted."""
+    check_callable("normalise", normalise, 0, of="the value")
+    more = "" if normalise is None else f", normalise={shown(normalise).removesuffix('()')}"
+    text = f"{kind}({name!r}{more})"
+
+    def name_of(value: object, _: Addresses) -> str:
+        found = (
+            "" if value is None else value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+        )
+        if found and normalise is not None:
+            found = normalise(found)
+            if not isinstance(found, str):
+                raise TypeError(f"normalise of {text} must return a string, not {type(found).__name__}")
+        return f"{start}{written(found)}" if found else ""
+
+    def find(request: Request, addresses: Addresses) -> str:
+        return name_of(read(request), addresses)
+
+    return BuiltinIdentifier(text, (start,), find, name_of, normalise)
 
 
 def _checked(name: str) -> str:
@@ -166,15 +245,8 @@ def _checked(name: str) -> str:
     return name.replace("\\", "\\\\").replace(":", "\\:")
 
 
-def _plain(start: str, value: str) -> str:
-    return f"{start}:{value}" if value else ""
-
-
-def _hashed(start: str, value: str | None) -> str:
-    if not value:
-        return ""
-    digest = hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{start}:{digest[:_HEX_DIGITS]}"
+def _hash(value: str) -> str:
+    return hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()[:_HEX_DIGITS]
 
 
 def user_id(user: object) -> str | None:

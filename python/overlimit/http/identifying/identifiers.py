@@ -25,6 +25,7 @@ __all__ = [
     "as_identifiers",
     "as_key",
     "ask",
+    "may_return",
     "with_addresses",
 ]
 
@@ -47,6 +48,10 @@ class ReadsRequest(SelfDescribing):
         """Return the same function for other addresses."""
         return self
 
+    def may_return(self, identifier: str) -> bool:
+        """Return whether a request may have this identifier."""
+        return True
+
 
 Identify = Callable[..., object] | ReadsRequest
 """Returns the identifiers of a request: one, or an iterable of them."""
@@ -60,6 +65,11 @@ def ask(identify: Identify, request: Request) -> object:
 def with_addresses(identify: Identify, addresses: Addresses) -> Identify:
     """Return the same function for other addresses."""
     return identify.with_addresses(addresses) if isinstance(identify, ReadsRequest) else identify
+
+
+def may_return(identify: Identify, identifier: str) -> bool:
+    """Return whether a request may have this identifier by the function, of which nothing may be known."""
+    return not isinstance(identify, ReadsRequest) or identify.may_return(identifier)
 
 
 Anonymous = Literal["share", "exempt"]
@@ -137,6 +147,10 @@ class Key(ReadsRequest):
         found = ask(self.function, request)
         return found if type(found) is str else as_key(found)
 
+    def may_return(self, identifier: str) -> bool:
+        """Return whether it may be a key of the function."""
+        return may_return(self.function, identifier)
+
     def with_addresses(self, addresses: Addresses) -> Key:
         """Return the key of the same function."""
         return Key(with_addresses(self.function, addresses))
@@ -172,6 +186,10 @@ class Combined(ReadsRequest):
     def read(self, request: Request) -> list[object]:
         """Return the identifiers of all functions."""
         return [identifier for member in self.members for identifier in _each(ask(member, request))]
+
+    def may_return(self, identifier: str) -> bool:
+        """Return whether one of the functions may return it."""
+        return any(may_return(member, identifier) for member in self.members)
 
     def with_addresses(self, addresses: Addresses) -> Combined:
         """Return the same functions together."""

@@ -198,6 +198,11 @@ class Rule(NamedTuple):
         return self.rate_limit.read_limits(self.value, self.options.algorithm)
 
     @property
+    def identify(self) -> Identify:
+        """Returns the identifiers of a request, by whatever addresses."""
+        return self.options.identifiers or self.rate_limit.identify
+
+    @property
     def in_shadow(self) -> bool:
         """Whether it counts and never refuses."""
         return self.options.shadow or self.rate_limit.shadow
@@ -296,7 +301,7 @@ class Rule(NamedTuple):
         hooks = (rate_limit.on_breach_of(self.role), options.on_breach)
         return ResolvedRule(
             self._limiter(kind, limits, name),
-            with_addresses(options.identifiers or rate_limit.identify, rate_limit.addresses),
+            with_addresses(self.identify, rate_limit.addresses),
             self.shown,
             Role.SHADOW if options.shadow and self.role is Role.ENFORCE else self.role,
             options.cost,
