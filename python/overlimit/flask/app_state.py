@@ -21,6 +21,7 @@ from overlimit.flask.proxies import without_proxies
 from overlimit.flask.routes import check_methods, find_route, limited_routes, routes_of
 from overlimit.http.deciding.ledger import RequestLedger
 from overlimit.http.deciding.plans import PlanCache, RoutePlan, StorePlan
+from overlimit.http.deciding.store_call import StoreCall
 from overlimit.http.options.settings import Settings
 from overlimit.http.reports import LimitedRoute
 from overlimit.http.rules.app_rate_limits import AppRateLimits, RateLimitHandle
@@ -60,9 +61,9 @@ class Ledger(RequestLedger):
         if refusal is not None:
             refuse(refusal)
 
-    def report_shadow_refusal(self, decision: Decision) -> None:
+    def report_shadow_refusal(self, call: StoreCall, decision: Decision) -> None:
         """Log that limits in shadow would have refused the request, and send the signal."""
-        super().report_shadow_refusal(decision)
+        super().report_shadow_refusal(call, decision)
         rate_limited.send(this_app(), decision=decision)
 
 

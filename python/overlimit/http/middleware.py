@@ -117,7 +117,8 @@ class LimitsByPath:
 
     def _plan(self, settings: Settings, scope: CounterScope) -> RoutePlan:
         rules = tuple(rules_of_options(self.rate_limit, settings.application, scope))
-        return RoutePlan(plan_stores({self.rate_limit: rules}, scope._replace(kind="fallback")))
+        stores = plan_stores({self.rate_limit: rules}, scope._replace(kind="fallback"))
+        return RoutePlan(stores, place=scope.endpoint or "any other path")
 
     def plan(self, method: str, path: str, arguments: tuple[Any, ...]) -> RoutePlan | None:
         """Return the plan for a request by the path below the app's mount point; None: it is not limited.

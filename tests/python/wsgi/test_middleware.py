@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 import threading
@@ -272,9 +273,16 @@ def test_an_answer_of_on_breach_has_a_retry_after(make_site, status, given, sent
     assert found == sent if sent != "ours" else 1 < int(found) <= 62
 
 
-def test_in_shadow_nothing_is_refused(make_site):
-    site = make_site(limits="1/minute", shadow=True)
-    assert site.statuses(times=3) == [200] * 3
+def test_in_shadow_nothing_is_refused_and_the_log_says_who_would_be(make_site, caplog):
+    caplog.set_level(logging.INFO, logger="overlimit")
+    site = make_site(limits="1/minute", routes={"/login": "1/minute"}, shadow=True)
+    for path, place in (("/x", "any other path"), ("/login", "/login")):
+        caplog.clear()
+        assert site.statuses(path, times=3) == [200] * 3
+        assert [each.levelno for each in caplog.records] == [logging.WARNING, logging.INFO]
+        assert all(
+            f"would have refused 'ip:127.0.0.1' at '{place}'" in each.message for each in caplog.records
+        )
 
 
 @pytest.mark.parametrize(("on_error", "status"), [("allow", 200), ("deny", 503), ("raise", 500)])

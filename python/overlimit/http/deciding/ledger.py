@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,6 +10,7 @@ from overlimit import Decision
 from overlimit.errors import StoreError
 from overlimit.http.answering.fields import POLICY, RATE, legacy_fields
 from overlimit.http.deciding.refusal import Refusal
+from overlimit.http.deciding.shadow import log_shadow_refusal
 from overlimit.http.deciding.store_call import StoreCall, rate_fields
 from overlimit.http.identifying.identifiers import IdentifierCache
 from overlimit.http.request import Request
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from overlimit.http.rules.app_rate_limits import AppRateLimit
 
 __all__ = ["RequestLedger", "StoreAnswer"]
-
-_log = logging.getLogger("overlimit")
 
 
 class StoreAnswer(NamedTuple):
@@ -146,12 +144,12 @@ class RequestLedger:
             self.refusal = Refusal.of(answer)
             return True
         if answer.refuses_in_shadow:
-            self.report_shadow_refusal(answer.call.shown(answer.decision))
+            self.report_shadow_refusal(answer.call, answer.call.shown(answer.decision))
         return False
 
-    def report_shadow_refusal(self, decision: Decision) -> None:
+    def report_shadow_refusal(self, call: StoreCall, decision: Decision) -> None:
         """Log that limits in shadow would have refused the request."""
-        _log.info("would have been refused, were it not in shadow: %r", decision)
+        log_shadow_refusal(call, decision, self.plan.place)
 
     def _roll_back(self, answers: Sequence[StoreAnswer]) -> None:
         """Refund answers, which are shown no more, since the numbers in them hold no more either."""

@@ -131,13 +131,15 @@ class StorePlan:
 class RoutePlan:
     """How requests to an endpoint with a method are decided: a plan for each store, in order."""
 
-    __slots__ = ("applied_limits", "handler", "handler_decides", "in_memory", "stores")
+    __slots__ = ("applied_limits", "handler", "handler_decides", "in_memory", "place", "stores")
 
-    def __init__(self, stores: Sequence[StorePlan] = (), route: Route | None = None) -> None:
+    def __init__(self, stores: Sequence[StorePlan] = (), route: Route | None = None, place: str = "") -> None:
         """Take the plans; ``in_memory`` says whether one of them counts in the memory of this process.
 
-        ``route`` has decorators, which a call of its handler may pass through.
+        ``route`` has decorators, which a call of its handler may pass through. ``place`` is what the log
+        calls what is requested, by default its endpoint.
         """
+        self.place = place if route is None else route.endpoint
         self.stores = tuple(stores)
         self.in_memory = any(each.in_memory for each in self.stores)
         self.handler = route.handlers[0] if route is not None and route.handlers else None

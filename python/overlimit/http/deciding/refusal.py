@@ -59,13 +59,8 @@ class Refusal(NamedTuple):
 
     def message(self, arguments: tuple[Any, ...]) -> str | None:
         """Return the ``error_message`` of the limit that binds."""
-        decision = self.decision
-        binding = [
-            row.policy
-            for row in decision.details
-            if not row.allowed and row.limit == decision.limit and row.identifier == decision.identifier
-        ]
-        found = (rule.error_message for rule in self.rules if rule.limiter.name in binding)
+        binding = self.call.binding(self.decision)
+        found = (rule.error_message for rule in self.rules if rule in binding)
         message = next(found, None)
         message = message(*arguments) if callable(message) else message
         return None if message is None else str(message)

@@ -125,6 +125,15 @@ class StoreCall:
         """Return the decision, or the refusal of shadow limits if no other limit refused."""
         return decision._with_shadows_enforced() if self.refuses_in_shadow(decision) else decision
 
+    def binding(self, refusal: Decision) -> tuple[ResolvedRule, ...]:
+        """Return the rules of the limit that binds in a refusal: one, unless several have the same limit."""
+        names = {
+            row.policy
+            for row in refusal.details
+            if not row.allowed and row.limit == refusal.limit and row.identifier == refusal.identifier
+        }
+        return tuple(rule for rule in self.rules if rule.limiter.name in names)
+
     def refusing(self, decision: Decision) -> tuple[ResolvedRule, ...]:
         """Return the rules that refused, shadow ones included."""
         names = {row.policy for row in decision.details if not row.allowed}

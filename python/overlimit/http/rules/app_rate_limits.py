@@ -88,6 +88,8 @@ class AppRateLimit:
         self.anonymous: Anonymous = given.get("anonymous") or "share"
         self.request_identifier = given.get("request_identifier")
         self.recent_names = RecentNames()
+        self.shadows_warned_of: set[tuple[str, str]] = set()
+        """The names of the limits in shadow of which the log has warned."""
         self.fallback = self._make_fallback()
 
     def identifiers_shown(self, own: Identify | None = None) -> str:
