@@ -19,6 +19,7 @@ from overlimit.flask.proxies import unproxied, without_proxies, without_proxy
 from overlimit.http.callables import shown
 from overlimit.http.identifying.identifiers import Anonymous, Identify
 from overlimit.http.options.limit_options import (
+    LIMIT_OPTIONS,
     Cost,
     LimitOptions,
     LimitsValue,
@@ -26,6 +27,7 @@ from overlimit.http.options.limit_options import (
     Scope,
     limit_options,
 )
+from overlimit.http.options.option import documents
 from overlimit.http.rules.applied_limits import (
     APPLIED_LIMITS,
     AppliedLimit,
@@ -141,6 +143,7 @@ class LimitDecorator:
         """Do nothing: the charge remains."""
 
 
+@documents(LIMIT_OPTIONS.values())
 @hints_at_arguments(OF_LIMIT)
 def rate_limit(value: LimitsValue, **options: Unpack[LimitKeywords]) -> LimitDecorator:
     """Limit a view through the current app's first RateLimit, or else through one in the process's memory.
@@ -156,42 +159,7 @@ def rate_limit(value: LimitsValue, **options: Unpack[LimitKeywords]) -> LimitDec
     value
         Limits as a string (``"10/second; 120/minute"``), a limit, a function without parameters that returns
         one of these for the current request (``""``: no limit), or a list of them.
-    identifiers
-        Returns one identifier of the request or several, or a list of such functions; by default the
-        RateLimit's, or `get_identifiers`.
-    key_func
-        As ``identifiers``, but it returns a single one, as with Flask-Limiter.
-    anonymous
-        Whether requests without an identifier ``"share"`` a limit or are ``"exempt"``; by default the
-        RateLimit's.
-    per_method
-        Whether each HTTP method has counts of its own.
-    methods
-        The HTTP methods it holds for; None: all but OPTIONS, which is never limited.
-    error_message
-        The description of a refusal, or a function without parameters that returns it.
-    exempt_when
-        A function without parameters; if it returns true, the request is not limited by this.
-    override_defaults
-        Whether this replaces the default limits, and those of the blueprints around it.
-    deduct_when
-        Given the response: whether the request counts. It is charged before the view, and refunded if not.
-    on_breach
-        Called with the Decision of a refusal by this limit; a response it returns is the answer.
-    cost
-        What a request spends, or a function without parameters that returns it.
-    scope
-        Divides the counts of the endpoint: a string, or a function that returns one, given the endpoint.
-    meta_limits
-        Limits of how often one may be refused: when they are used up every request here is refused.
-    algorithm, name
-        The algorithm of limits given as strings, by default the RateLimit's; the name in header fields, by
-        default the endpoint.
-    shadow
-        Whether it only counts and logs what it would have refused.
-    on_error
-        When the store fails: ``"allow"``, ``"deny"`` (503), ``"local"`` or ``"raise"``, the strictest of all
-        limits of the request; by default the RateLimit's.
+    {options}
 
     Raises
     ------
@@ -224,7 +192,7 @@ def limiting(
     _check_limits_are_meant(value)
     options = limit_options(
         value,
-        without_proxies(keywords),
+        without_proxies(keywords, LIMIT_OPTIONS),
         LimitKeywords.__annotations__,
         read=read,
         is_shared=is_shared,

@@ -20,8 +20,15 @@ from overlimit.flask.migration_hints import GUESSES, OF_FILTER, OF_LIMIT, OF_LIM
 from overlimit.flask.proxies import unproxied, without_proxies, without_proxy
 from overlimit.http.callables import check_callable
 from overlimit.http.identifying.identifiers import ANONYMOUS, as_identifiers
-from overlimit.http.options.limit_options import LimitsValue, Scope, identify_by
-from overlimit.http.options.settings import AllOptions, Options, Settings, shows_keywords
+from overlimit.http.options.limit_options import LimitsValue, Scope
+from overlimit.http.options.option import documents
+from overlimit.http.options.rate_limit_options import (
+    RATE_LIMIT_OPTIONS,
+    AllOptions,
+    RateLimitOptions,
+    shows_keywords,
+)
+from overlimit.http.options.settings import Settings
 from overlimit.http.options.storage_urls import hides_passwords
 from overlimit.http.reports import reset_counts
 from overlimit.http.rules.app_rate_limits import AppRateLimit, RateLimitHandle, Reset
@@ -36,13 +43,13 @@ T = TypeVar("T", bound="Callable[..., Any] | Blueprint")
 F = TypeVar("F", bound=Callable[[], object])
 
 
-class Keywords(Options, total=False):
-    """The options of a RateLimit."""
+class Keywords(RateLimitOptions, total=False):
+    """The options of a RateLimit, and the app."""
 
     app: Flask | None
-    key_func: Callable[[], object] | None
 
 
+@documents(RATE_LIMIT_OPTIONS.values())
 class RateLimit(HasMigrationHints):
     """Limits the requests of one or more apps; the state of an app is in ``app.extensions["overlimit"]``.
 
@@ -54,57 +61,7 @@ class RateLimit(HasMigrationHints):
     ----------
     app
         Calls `init_app` at once.
-    default_limits
-        Hold for each route that has no decorator, counted per endpoint (RATELIMIT_DEFAULT).
-    default_limits_per_method, default_limits_exempt_when, default_limits_deduct_when, default_limits_cost
-        As for `rate_limit` (RATELIMIT_DEFAULTS_PER_METHOD and so on).
-    application_limits
-        Hold for all routes, counted together (RATELIMIT_APPLICATION); the options as above.
-    meta_limits
-        How often one may be refused: each refusal spends one, and when they are used up every request is
-        refused (RATELIMIT_META).
-    in_memory_fallback
-        Replaces all limits, in the memory of this process, while the store fails
-        (RATELIMIT_IN_MEMORY_FALLBACK).
-    on_breach, on_meta_breach
-        Called with the Decision of a refusal, by a meta limit or any other; a response it returns is the
-        answer.
-    identifiers
-        Returns one identifier of the current request or several, all of which are limited; called once per
-        request. May be `by_address` and the like, or a list of functions. Default: `get_identifiers`.
-    key_func
-        As ``identifiers``, but what it returns is one identifier: the ``str()`` of it, the parts of a tuple
-        joined (RATELIMIT_KEY_FUNC).
-    anonymous
-        How requests without an identity (``""``, None, ``[]``) are treated: ``"share"``, the default, gives
-        them one limit together, ``"exempt"`` does not limit them (RATELIMIT_ANONYMOUS).
-    store
-        URL or store (RATELIMIT_STORAGE_URI). ``"memory://"``, the default, is one store per app.
-    clock
-        Drives every limit; default: the time of the store.
-    algorithm
-        The algorithm of limits that are given as strings (RATELIMIT_STRATEGY, RATELIMIT_ALGORITHM).
-    key_prefix
-        Keeps apart what shares a store (RATELIMIT_KEY_PREFIX); default: none.
-    enabled
-        False lets everything pass (RATELIMIT_ENABLED); default: True.
-    headers
-        ``"draft"``, the default, sends the fields of the IETF draft, ``"legacy"`` X-RateLimit-*, ``"both"``
-        both, None sends none (RATELIMIT_HEADERS, RATELIMIT_HEADERS_ENABLED).
-    header_names
-        The names of the ``"legacy"`` fields (RATELIMIT_HEADER_LIMIT and so on).
-    on_error
-        What happens when the store fails: ``"allow"`` (the default), ``"deny"`` (503), ``"local"`` (this
-        process decides, by ``local_share`` of the limits) or ``"raise"`` (RATELIMIT_ON_ERROR).
-    local_share
-        As for ``Limiter``.
-    shadow
-        Whether everything is counted, headers are left out and nothing is refused (RATELIMIT_SHADOW).
-    trusted_proxies
-        How many proxies, or which addresses and networks, are believed about the client's address
-        (RATELIMIT_TRUSTED_PROXIES); default: none, ``X-Forwarded-For`` is ignored.
-    ipv6_prefix
-        How many bits of an IPv6 address make one client (RATELIMIT_IPV6_PREFIX); default: 64.
+    {options}
 
     Raises
     ------
@@ -332,14 +289,12 @@ def _options_of(options: Keywords) -> AllOptions:
     Raises
     ------
     TypeError
-        There is no option of this name, or one is given under both of its names.
+        There is no option of this name.
     """
     for name in options:
         if name not in Keywords.__annotations__:
             raise _no_such_option(name)
-    given = without_proxies(options)
-    identify = identify_by(given.get("identifiers"), given.pop("key_func", None))
-    return cast(AllOptions, {**given, "identifiers": identify})
+    return cast(AllOptions, without_proxies(options, RATE_LIMIT_OPTIONS))
 
 
 def _to_be_exempt(what: Any) -> object:

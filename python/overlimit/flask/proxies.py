@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from werkzeug.local import LocalProxy
 
+from overlimit.http.options.option import Option
 from overlimit.limits import Limit
 
 __all__ = ["unproxied", "without_proxies", "without_proxy"]
@@ -37,40 +39,21 @@ class _ProxiedFunction:
         return id(self._proxy)
 
 
-def without_proxies(options: Mapping[str, Any]) -> dict[str, Any]:
+def without_proxies(
+    options: Mapping[str, Any], known: Mapping[str, Option] = MappingProxyType({})
+) -> dict[str, Any]:
     """Return the options with hashable functions instead of proxies and of unhashable functions.
 
-    Options that are never functions get the object that the proxy stands for now.
+    Options that are ``known`` never to be functions get the object that the proxy stands for now.
     """
     return {
-        name: unproxied(value) if name in _NEVER_FUNCTIONS else without_proxy(value)
+        name: unproxied(value) if _is_no_function(known.get(name)) else without_proxy(value)
         for name, value in options.items()
     }
 
 
-_NEVER_FUNCTIONS = frozenset(
-    {
-        "algorithm",
-        "anonymous",
-        "application_limits_per_method",
-        "clock",
-        "default_limits_per_method",
-        "enabled",
-        "header_names",
-        "headers",
-        "ipv6_prefix",
-        "key_prefix",
-        "local_share",
-        "methods",
-        "name",
-        "on_error",
-        "override_defaults",
-        "per_method",
-        "shadow",
-        "store",
-        "trusted_proxies",
-    }
-)
+def _is_no_function(option: Option | None) -> bool:
+    return option is not None and option.kind.own_arguments is None
 
 
 def unproxied(value: T) -> T:

@@ -66,11 +66,13 @@ def expected_function(arguments: int, *, of: str = "") -> str:
     return f"a function of {of}, and of the request if it has a second parameter"
 
 
-def taking_request(given: Any, own: int = 0) -> Any:
+def taking_request(given: Any, own: int | None = 0) -> Any:
     """Return a function to call with ``own`` arguments and the request, which ``given`` need not take.
 
-    Functions in a list are treated alike, and anything else is returned unchanged.
+    Functions in a list are treated alike, and anything else is returned unchanged, with ``own`` None too.
     """
+    if own is None:
+        return given
     if isinstance(given, (list, tuple)):
         return type(given)(taking_request(member, own) for member in given)
     if not callable(given) or isinstance(given, SelfDescribing):

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from overlimit import InvalidLimit
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.texts import nearest, short_repr
 from overlimit._options import is_set
-from overlimit.clocks import ClockLike
-from overlimit.http.answering.fields import HeaderNames
 from overlimit.http.callables import check_callable, taking_request
 from overlimit.http.deciding.plans import RoutePlan, plan_stores
-from overlimit.http.identifying.identifiers import Anonymous, Identify
-from overlimit.http.options.limit_options import Cost, LimitsValue, counted_method, identify_by
-from overlimit.http.options.settings import AllOptions, Headers, Settings
+from overlimit.http.options.limit_options import Cost, LimitsValue, counted_method
+from overlimit.http.options.rate_limit_options import RATE_LIMIT_OPTIONS, AllOptions, CommonOptions
+from overlimit.http.options.settings import Settings
 from overlimit.http.options.storage_urls import hides_passwords
 from overlimit.http.rules.app_rate_limits import AppRateLimit
 from overlimit.http.rules.count_names import distinct
 from overlimit.http.rules.precedence import rules_of_options
 from overlimit.http.rules.rule import CounterScope
-from overlimit.limiter import OnError
-from overlimit.stores import Store
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -42,27 +38,11 @@ _PLACEHOLDER = re.compile(r"<[^/]*>|\{[^/]*\}|(?<=/):[^/]+")
 _ANYTHING = "\0"  # in no path: only a * matches it
 
 
-class MiddlewareOptions(TypedDict, total=False):
+class MiddlewareOptions(CommonOptions, total=False):
     """The options of a middleware besides limits; None means not set, except for ``headers``."""
 
-    identifiers: Identify | Sequence[Identify] | None
-    key_func: Callable[..., object] | None
-    anonymous: Anonymous | None
     cost: Cost | None
     deduct_when: Callable[..., object] | None
-    on_breach: Callable[..., object] | None
-    store: str | Store | None
-    clock: ClockLike | None
-    algorithm: str | None
-    key_prefix: str | None
-    enabled: bool | None
-    headers: Headers
-    header_names: HeaderNames | None
-    on_error: OnError | None
-    local_share: float | None
-    shadow: bool | None
-    trusted_proxies: int | Sequence[str] | None
-    ipv6_prefix: int | None
 
 
 class LimitsByPath:
@@ -94,7 +74,7 @@ class LimitsByPath:
                 "a middleware limits nothing without limits= or routes=, as in limits='100/minute'"
             )
         settings = _settings(limits, options).completed({})
-        settings.check(application="limits")
+        settings.check(application_limits="limits")
         self.rate_limit = AppRateLimit(settings, settings.options.get("key_prefix") or "")
         self._everywhere = self._plan(settings, CounterScope("application", (), "application", "", ""))
         patterns = [_Pattern.read(text) for text in routes or ()]
@@ -111,12 +91,12 @@ class LimitsByPath:
             if not is_set(value):
                 raise InvalidLimit(f"routes[{pattern!r}] has no limit: name what is not limited in exempt=")
             own = Settings({**settings.options, "application_limits": taking_request(value)}, 1)
-            own.check(application=f"routes[{pattern!r}]")
+            own.check(application_limits=f"routes[{pattern!r}]")
             plans.append(self._plan(own, CounterScope("route", (pattern, "1"), name, pattern, "")))
         return plans
 
     def _plan(self, settings: Settings, scope: CounterScope) -> RoutePlan:
-        rules = tuple(rules_of_options(self.rate_limit, settings.application, scope))
+        rules = tuple(rules_of_options(self.rate_limit, settings.group("application_limits"), scope))
         stores = plan_stores({self.rate_limit: rules}, scope._replace(kind="fallback"))
         return RoutePlan(stores, place=scope.endpoint or "any other path")
 
@@ -251,11 +231,11 @@ def _check_names(options: Mapping[str, object]) -> None:
 
 
 def _settings(limits: LimitsValue | None, options: MiddlewareOptions) -> Settings:
-    given: dict[str, Any] = dict(options)
-    identifiers, key_func = given.pop("identifiers", None), given.pop("key_func", None)
-    given["identifiers"] = identify_by(taking_request(identifiers), taking_request(key_func), 1)
-    given["application_limits"] = taking_request(limits)
-    given["application_limits_cost"] = taking_request(given.pop("cost", None))
-    given["application_limits_deduct_when"] = taking_request(given.pop("deduct_when", None), 1)
-    given["on_breach"] = taking_request(given.get("on_breach"), 1)
-    return Settings(cast(AllOptions, given), 1)
+    given: dict[str, Any] = {"application_limits": limits, **options}
+    for name in ("cost", "deduct_when"):
+        given[f"application_limits_{name}"] = given.pop(name, None)
+    taken = {
+        name: taking_request(value, RATE_LIMIT_OPTIONS[name].kind.own_arguments)
+        for name, value in given.items()
+    }
+    return Settings(cast(AllOptions, taken), 1)

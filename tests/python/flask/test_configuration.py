@@ -12,7 +12,7 @@ from overlimit import InvalidLimit, ManualClock
 from overlimit.flask import RateLimit, rate_limit
 from overlimit.flask.decorator import LimitKeywords
 from overlimit.http.options.configuration import KEYS
-from overlimit.http.options.settings import AllOptions
+from overlimit.http.options.rate_limit_options import AllOptions
 
 
 def make_app(config=None) -> Flask:

@@ -11,9 +11,11 @@ import pytest
 from flask import Flask
 
 from overlimit import Limiter
-from overlimit.flask import RateLimit, RateLimitExceeded
+from overlimit.flask import RateLimit, RateLimitExceeded, rate_limit
+from overlimit.flask.decorator import LimitKeywords
 from overlimit.flask.migration_hints import ARGUMENTS, OF_ERROR, OF_LIMITER
-from overlimit.http.options.settings import Options
+from overlimit.http.options.limit_options import LIMIT_OPTIONS
+from overlimit.http.options.rate_limit_options import RATE_LIMIT_OPTIONS, RateLimitOptions
 
 THEIR_ARGUMENTS = frozenset(
     f"{kind}_limits{option}"
@@ -104,16 +106,38 @@ def test_a_misspelt_option_is_answered_with_the_nearest():
 def test_help_shows_every_option_with_its_type():
     shown = inspect.signature(RateLimit).parameters
     assert next(iter(shown)) == "app"
-    assert set(shown) == {"app", "key_func", *Options.__annotations__}
+    assert set(shown) == {"app", *RateLimitOptions.__annotations__}
     assert str(shown["on_error"]) == "on_error: 'OnError | None' = ..."
 
 
 def test_the_docstring_tells_of_every_option():
     text = inspect.getdoc(RateLimit) or ""
     told = set(re.findall(r"\w+", text))
-    as_for_the_defaults = {name for name in Options.__annotations__ if name.startswith("application_limits_")}
-    assert set(inspect.signature(RateLimit).parameters) - told == as_for_the_defaults
-    assert "the options as above" in text
+    assert set(inspect.signature(RateLimit).parameters) <= told
+    assert set(LimitKeywords.__annotations__) <= set(re.findall(r"\w+", inspect.getdoc(rate_limit) or ""))
+
+
+def test_every_option_is_described_once_and_has_a_type():
+    assert set(RATE_LIMIT_OPTIONS) == set(RateLimitOptions.__annotations__)
+    assert set(LIMIT_OPTIONS) == set(LimitKeywords.__annotations__)
+
+
+REFERENCE = (MIGRATING.parents[1] / "reference" / "flask.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("option", RATE_LIMIT_OPTIONS.values(), ids=lambda option: option.name)
+def test_the_reference_has_the_key_and_the_default_of_each_option(option):
+    table = REFERENCE.partition("| `RateLimit(app=None, ...)` |")[2].partition("\n\n")[0]
+    rows = [[cell.strip() for cell in row.strip("|").split("|")] for row in table.splitlines()]
+    row = next(row for row in rows if re.search(rf"`{option.name}`", row[0]))
+    assert row[1].startswith(f"`{option.key}`" if option.key else "")
+    assert not option.default or row[2] == option.default
+
+
+@pytest.mark.parametrize("name", LIMIT_OPTIONS)
+def test_the_reference_has_each_option_of_a_limit(name):
+    table = REFERENCE.partition("| option | meaning |")[2].partition("\n\n")[0]
+    assert f"`{name}`" in table.replace("()", "").replace("(response)", "").replace("(decision)", "")
 
 
 @pytest.mark.parametrize("name", OF_ERROR)

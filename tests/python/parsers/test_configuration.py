@@ -1,4 +1,4 @@
-"""Whatever a configuration holds, its options are right or a ValueError names the key."""
+"""Whatever a configuration holds, its options are right or an error names the key."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_any_configuration(config):
         warnings.simplefilter("ignore")
         try:
             options = read(config)
-        except ValueError as error:
+        except (TypeError, ValueError) as error:
             message = str(error)
             assert any(key in message for key in config)
             elsewhere = [str(value) for key, value in config.items() if "STORAGE" not in key]

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import NoneType
 from typing import Literal, NoReturn
 
-from overlimit.http.callables import SelfDescribing, shown
+from overlimit._options import is_set
+from overlimit.http.callables import SelfDescribing, check_callable, expected_function, shown
 from overlimit.http.identifying.addresses import Addresses
 from overlimit.http.request import Request
 
@@ -23,8 +24,10 @@ __all__ = [
     "Key",
     "ReadsRequest",
     "as_identifiers",
+    "as_identify",
     "as_key",
     "ask",
+    "identify_by",
     "may_return",
     "with_addresses",
 ]
@@ -273,3 +276,48 @@ def _member(found: object) -> str | bytes | None:
 
 def _as_bytes(identifier: str | bytes) -> bytes:
     return identifier if isinstance(identifier, bytes) else identifier.encode("utf-8", "surrogatepass")
+
+
+def identify_by(identifiers: object, key_func: object, arguments: int = 0) -> Identify | None:
+    """Return the function that the options of these names stand for; None: neither is set.
+
+    ``arguments`` is the number of arguments for the request with which it is called.
+
+    Raises
+    ------
+    TypeError
+        Both are set, or one is not what it must be.
+    """
+    if is_set(identifiers) and is_set(key_func):
+        raise TypeError(
+            "identifiers and key_func both say who is limited: give one of them, and identifiers=[...] for "
+            "several"
+        )
+    if not is_set(key_func):
+        return as_identify("identifiers", identifiers, arguments)
+    check_callable("key_func", key_func, arguments)
+    return Key(key_func)  # type: ignore[arg-type]
+
+
+def as_identify(name: str, given: object, arguments: int = 0) -> Identify | None:
+    """Return the function that an option stands for, one for a whole list; None: it is not set.
+
+    Raises
+    ------
+    TypeError
+        It is neither such a function nor a list of them; the message names the option.
+    """
+    if not is_set(given):
+        return None
+    if isinstance(given, (list, tuple)):
+        return Combined(_as_function(f"each of {name}", member, arguments) for member in given)
+    return _as_function(name, given, arguments)
+
+
+def _as_function(name: str, given: object, arguments: int) -> Identify:
+    if isinstance(given, ReadsRequest):
+        return given
+    if not callable(given):
+        raise TypeError(f"{name} must be {expected_function(arguments)}, not {given!r}")
+    check_callable(name, given, arguments)
+    return given

@@ -6,67 +6,45 @@ Values may be strings, as from environment variables. An invalid value is a Valu
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias, TypeVar, get_args
+from typing import Any, TypeAlias, TypeVar, cast
 
 from overlimit import _core
 from overlimit._messages.caller import warn_caller
-from overlimit._options import is_set, truth_of
+from overlimit._options import is_set
 from overlimit.http.answering.fields import HeaderNames, checked_header_name
-from overlimit.http.identifying.addresses import Proxies, checked_ipv6_prefix
-from overlimit.http.identifying.identifiers import Anonymous, Key
+from overlimit.http.identifying.identifiers import Identify, Key
+from overlimit.http.options.option import SWITCH, Option, one_of
+from overlimit.http.options.rate_limit_options import RATE_LIMIT_OPTIONS, REQUEST_IDENTIFIER
 from overlimit.http.options.storage_urls import store_url
-from overlimit.limiter import OnError
-from overlimit.limits import FixedWindow, SlidingLog, SlidingWindowCounter
-from overlimit.limits.registry import algorithm_named
+from overlimit.http.options.strategies import algorithm_of
 from overlimit.stores import as_store
 
-__all__ = ["HEADERS", "KEYS", "LIMITS", "MOVING_WINDOW", "STRATEGIES", "algorithm_of", "read"]
-
-HEADERS = ("draft", "legacy", "both", None)
-"""Which fields a response carries."""
-
-LIMITS = ("default_limits", "application_limits", "meta_limits", "in_memory_fallback")
-"""The options that are limits: an empty list means that they are not set, an empty string is an error."""
-
-MOVING_WINDOW = "moving-window"
-
-STRATEGIES = MappingProxyType(
-    {
-        "fixed-window": FixedWindow.algorithm,
-        MOVING_WINDOW: SlidingLog.algorithm,
-        "sliding-window-counter": SlidingWindowCounter.algorithm,
-    }
-)
-"""The algorithm that a strategy stands for."""
+__all__ = ["KEYS", "read"]
 
 Options: TypeAlias = dict[str, object]
-Read: TypeAlias = Callable[[str, Any], Options]
-"""Converts a key and its value to options."""
 
 _T = TypeVar("_T")
 
 _PREFIX = "RATELIMIT_"
 _SLIP = 0.85
 """From which similarity (0 to 1) an unknown key is taken for a misspelt one."""
-_SWITCH = {"on": True, "off": False}
 
 
-def read(config: Mapping[str, Any], given: Mapping[str, object] = MappingProxyType({})) -> Options:
+def read(
+    config: Mapping[str, Any], given: Mapping[str, object] = MappingProxyType({}), arguments: int = 0
+) -> Options:
     """Return the options that the ``RATELIMIT_*`` keys of ``config`` set, by name.
 
     Keys of options that are ``given`` are not read, except ``RATELIMIT_STORAGE_OPTIONS``, with which a
-    ``store`` that is given as a URL is completed. None, an empty string and an empty collection mean that a
-    key is not set, except for ``RATELIMIT_HEADERS``; an empty ``RATELIMIT_ENABLED`` and an empty string in
-    place of limits are errors. Of two keys for
-    one option our own takes precedence (``RATELIMIT_ALGORITHM``, ``RATELIMIT_HEADERS``,
-    ``RATELIMIT_ON_ERROR``), and a fallback in memory takes precedence over ``RATELIMIT_SWALLOW_ERRORS``.
+    ``store`` that is given as a URL is completed. Of two keys for one option the key of the option counts,
+    then the first of those that say it otherwise. ``arguments`` is the number of arguments for the request
+    with which functions are called.
 
-    The options are those of a RateLimit and of `AllOptions`: ``strategy`` is set with its ``algorithm`` (None
-    if the algorithm itself was given), ``request_identifier`` returns what is counted instead of the
-    endpoint, and ``unusable_store`` is the error of the store of a RateLimit that is not enabled. Limits are
-    returned unread. A ``store`` may contain a password.
+    The options are those of `AllOptions`: ``strategy`` is set with its ``algorithm``, and ``unusable_store``
+    is the error of the store of a RateLimit that is not enabled. Limits are returned unread. A ``store`` may
+    contain a password.
 
     Warns about each unknown ``RATELIMIT_*`` key, and names a similar one.
 
@@ -74,26 +52,29 @@ def read(config: Mapping[str, Any], given: Mapping[str, object] = MappingProxyTy
     ------
     ValueError
         A value is invalid; the message names its key, and shows no part of a URL.
+    TypeError
+        A function cannot be called as it will be.
     """
     _warn_of_unknown(config)
-    values = {key: config[key] for key in KEYS if _is_set(config, key)}
+    values = {key: config[key] for key in KEYS if key in config and _is_set(key, config[key])}
     options: Options = {}
-    for key, value in values.items():
-        if key in _SINGLE and _SINGLE[key].option not in given:
-            options.update(_SINGLE[key].read(key, value))
+    for key, option in _OWN.items():
+        if key in values and option.name not in given:
+            options[option.name] = option.configured(key, values[key], arguments)
+    for key, (name, read_theirs) in _THEIRS.items():
+        if key in values and name not in options and name not in given:
+            options |= read_theirs(key, values[key])
+    if _KEY_FUNC in values and "identifiers" not in given:
+        key_func = RATE_LIMIT_OPTIONS["key_func"].configured(_KEY_FUNC, values[_KEY_FUNC], arguments)
+        options["identifiers"] = Key(cast(Identify, key_func))
     if "header_names" not in given:
         options |= _header_names(values)
     enabled = {**options, **given}.get("enabled") is not False
     return options | _store_if_needed(given, values, enabled=enabled)
 
 
-def _is_set(config: Mapping[str, Any], key: str) -> bool:
-    if key not in config or key == "RATELIMIT_HEADERS":
-        return key in config
-    value = config[key]
-    if key == "RATELIMIT_ENABLED" or (key in _KEYS_OF_LIMITS and value == ""):
-        return value is not None
-    return is_set(value)
+def _is_set(key: str, value: object) -> bool:
+    return _OWN[key].is_set(value) if key in _OWN else is_set(value)
 
 
 def _warn_of_unknown(config: Mapping[str, Any]) -> None:
@@ -106,28 +87,6 @@ def _warn_of_unknown(config: Mapping[str, Any]) -> None:
             warn_caller(f"{key} is not a key that RateLimit reads: it has no effect{hint}")
 
 
-class _Key(NamedTuple):
-    """How a key is read, and the option of a RateLimit that takes precedence over it."""
-
-    option: str
-    read: Read
-
-
-def _option(name: str, check: Callable[[str, Any], object]) -> _Key:
-    """Set one option to the checked value."""
-    return _Key(name, lambda key, value: {name: check(key, value)})
-
-
-def _nothing(check: Callable[[str, Any], object]) -> _Key:
-    """Check the value, which has no effect here."""
-
-    def checked(key: str, value: Any) -> Options:
-        check(key, value)
-        return {}
-
-    return _Key("", checked)
-
-
 def _named(key: str, value: Any, check: Callable[[Any], _T]) -> _T:
     """Check a value; an error names the key."""
     try:
@@ -136,68 +95,12 @@ def _named(key: str, value: Any, check: Callable[[Any], _T]) -> _T:
         raise ValueError(f"{key}: {error}") from None
 
 
-def _as_is(_key: str, value: Any) -> object:
-    return value
+def _headers_enabled(key: str, value: Any) -> Options:
+    return {"headers": "both" if _truth(key, value) else None}
 
 
-def _truth(key: str, value: Any) -> bool:
-    if isinstance(value, int) and value in (0, 1):
-        return bool(value)
-    if not isinstance(value, str):
-        return truth_of(key, value)
-    word = value.strip().lower()
-    return _SWITCH[word] if word in _SWITCH else truth_of(key, word)
-
-
-def _text(key: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"{key} must be a string, not {value!r}")
-    return value
-
-
-def _function(key: str, value: Any) -> Callable[..., object]:
-    if not callable(value):
-        raise ValueError(f"{key} must be a function, not {value!r}")
-    return value  # type: ignore[no-any-return]
-
-
-def _number(key: str, value: Any) -> int:
-    number = int(value) if isinstance(value, str) and value.strip().isdecimal() else value
-    if isinstance(number, bool) or not isinstance(number, int) or number < 0:
-        raise ValueError(f"{key} must be a whole number that is not negative, not {value!r}")
-    return number
-
-
-def _cost(key: str, value: Any) -> object:
-    return value if callable(value) else _number(key, value)
-
-
-def _one_of(key: str, value: object, known: Sequence[str | None]) -> str | None:
-    asked = None if value == "none" else value
-    for word in known:
-        if asked == word:
-            return word
-    raise ValueError(f"{key} must be one of {', '.join(map(repr, known))}, not {value!r}")
-
-
-def _headers(key: str, value: Any) -> str | None:
-    return _one_of(key, value, HEADERS)
-
-
-def _headers_enabled(key: str, value: Any) -> str | None:
-    return "both" if _truth(key, value) else None
-
-
-def _on_error(key: str, value: Any) -> str | None:
-    return _one_of(key, value, get_args(OnError))
-
-
-def _swallow_errors(key: str, value: Any) -> str:
-    return "allow" if _truth(key, value) else "raise"
-
-
-def _fallback(_key: str, value: Any) -> Options:
-    return {"in_memory_fallback": value, "on_error": "local"}
+def _swallow_errors(key: str, value: Any) -> Options:
+    return {"on_error": "allow" if _truth(key, value) else "raise"}
 
 
 def _fallback_enabled(key: str, value: Any) -> Options:
@@ -208,75 +111,35 @@ def _strategy(key: str, value: Any) -> Options:
     return {"strategy": value, "algorithm": _named(key, value, algorithm_of)}
 
 
-def algorithm_of(strategy: object) -> str:
-    """Return the name of a strategy's algorithm; raises ValueError listing the strategies."""
-    if not isinstance(strategy, str) or strategy not in STRATEGIES:
-        raise ValueError(f"a strategy must be one of {', '.join(map(repr, STRATEGIES))}, not {strategy!r}")
-    return STRATEGIES[strategy]
+def _without_effect(key: str, value: Any) -> Options:
+    _truth(key, value)
+    return {}
 
 
-def _algorithm(key: str, value: Any) -> Options:
-    return {"strategy": None, "algorithm": _named(key, value, algorithm_named).algorithm}
-
-
-def _retry_after_value(key: str, value: Any) -> None:
-    if _one_of(key, value, ("delta-seconds", "http-date")) == "http-date":
+def _retry_after_value(key: str, value: Any) -> Options:
+    if Option(key, one_of("delta-seconds", "http-date"), "").configured(key, value, 0) == "http-date":
         warn_caller(f"{key}: Retry-After is in seconds here, never a date")
+    return {}
 
 
-def _anonymous(key: str, value: Any) -> str | None:
-    return _one_of(key, value, get_args(Anonymous))
+def _truth(key: str, value: Any) -> object:
+    return Option(key, SWITCH, "").configured(key, value, 0)
 
 
-def _trusted_proxies(key: str, value: Any) -> int | list[str]:
-    trusted = value
-    if isinstance(value, str):
-        trusted = int(value) if value.strip().isdecimal() else [part.strip() for part in value.split(",")]
-    _named(key, trusted, Proxies)
-    return trusted if isinstance(trusted, int) else list(trusted)
+_OWN = {option.key: option for option in (*RATE_LIMIT_OPTIONS.values(), REQUEST_IDENTIFIER) if option.key}
+"""The keys of options."""
 
-
-def _ipv6_prefix(key: str, value: Any) -> int:
-    return _named(key, _number(key, value), checked_ipv6_prefix)
-
-
-_SINGLE: dict[str, _Key] = {
-    "RATELIMIT_ENABLED": _option("enabled", _truth),
-    "RATELIMIT_KEY_FUNC": _option("identifiers", lambda key, value: Key(_function(key, value))),
-    "RATELIMIT_ANONYMOUS": _option("anonymous", _anonymous),
-    "RATELIMIT_KEY_PREFIX": _option("key_prefix", _text),
-    "RATELIMIT_REQUEST_IDENTIFIER": _option("request_identifier", _function),
-    "RATELIMIT_DEFAULT": _option("default_limits", _as_is),
-    "RATELIMIT_DEFAULTS_PER_METHOD": _option("default_limits_per_method", _truth),
-    "RATELIMIT_DEFAULTS_EXEMPT_WHEN": _option("default_limits_exempt_when", _function),
-    "RATELIMIT_DEFAULTS_DEDUCT_WHEN": _option("default_limits_deduct_when", _function),
-    "RATELIMIT_DEFAULTS_COST": _option("default_limits_cost", _cost),
-    "RATELIMIT_APPLICATION": _option("application_limits", _as_is),
-    "RATELIMIT_APPLICATION_PER_METHOD": _option("application_limits_per_method", _truth),
-    "RATELIMIT_APPLICATION_EXEMPT_WHEN": _option("application_limits_exempt_when", _function),
-    "RATELIMIT_APPLICATION_DEDUCT_WHEN": _option("application_limits_deduct_when", _function),
-    "RATELIMIT_APPLICATION_COST": _option("application_limits_cost", _cost),
-    "RATELIMIT_META": _option("meta_limits", _as_is),
-    "RATELIMIT_ON_BREACH_CALLBACK": _option("on_breach", _function),
-    "RATELIMIT_ON_META_BREACH_CALLBACK": _option("on_meta_breach", _function),
-    "RATELIMIT_FAIL_ON_FIRST_BREACH": _nothing(_truth),
-    "RATELIMIT_STRATEGY": _Key("algorithm", _strategy),
-    "RATELIMIT_ALGORITHM": _Key("algorithm", _algorithm),
-    "RATELIMIT_HEADERS_ENABLED": _option("headers", _headers_enabled),
-    "RATELIMIT_HEADERS": _option("headers", _headers),
-    "RATELIMIT_HEADER_RETRY_AFTER_VALUE": _nothing(_retry_after_value),
-    "RATELIMIT_SWALLOW_ERRORS": _option("on_error", _swallow_errors),
-    "RATELIMIT_IN_MEMORY_FALLBACK_ENABLED": _Key("on_error", _fallback_enabled),
-    "RATELIMIT_IN_MEMORY_FALLBACK": _Key("in_memory_fallback", _fallback),
-    "RATELIMIT_ON_ERROR": _option("on_error", _on_error),
-    "RATELIMIT_SHADOW": _option("shadow", _truth),
-    "RATELIMIT_TRUSTED_PROXIES": _option("trusted_proxies", _trusted_proxies),
-    "RATELIMIT_IPV6_PREFIX": _option("ipv6_prefix", _ipv6_prefix),
+_THEIRS: dict[str, tuple[str, Callable[[str, Any], Options]]] = {
+    "RATELIMIT_STRATEGY": ("algorithm", _strategy),
+    "RATELIMIT_HEADERS_ENABLED": ("headers", _headers_enabled),
+    "RATELIMIT_IN_MEMORY_FALLBACK_ENABLED": ("on_error", _fallback_enabled),
+    "RATELIMIT_SWALLOW_ERRORS": ("on_error", _swallow_errors),
+    "RATELIMIT_FAIL_ON_FIRST_BREACH": ("", _without_effect),
+    "RATELIMIT_HEADER_RETRY_AFTER_VALUE": ("", _retry_after_value),
 }
-"""All keys that are read by themselves; of two for the same option the later takes precedence."""
+"""Keys of Flask-Limiter that say otherwise what an option says; of two for one option the first counts."""
 
-_KEYS_OF_LIMITS = frozenset(key for key, known in _SINGLE.items() if known.option in LIMITS)
-
+_KEY_FUNC = "RATELIMIT_KEY_FUNC"
 _HEADER_NAMES = {
     "RATELIMIT_HEADER_LIMIT": "limit",
     "RATELIMIT_HEADER_REMAINING": "remaining",
@@ -286,7 +149,7 @@ _HEADER_NAMES = {
 _STORAGE_URI = "RATELIMIT_STORAGE_URI"
 _STORAGE_OPTIONS = "RATELIMIT_STORAGE_OPTIONS"
 
-KEYS = (*_SINGLE, *_HEADER_NAMES, _STORAGE_URI, _STORAGE_OPTIONS)
+KEYS = (_KEY_FUNC, *_OWN, *_THEIRS, *_HEADER_NAMES, _STORAGE_URI, _STORAGE_OPTIONS)
 """Every key there is."""
 
 

@@ -8,8 +8,23 @@ from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from overlimit import InvalidLimit
 from overlimit._options import is_set
-from overlimit.http.callables import check_callable, expected_function, fingerprint, shown
-from overlimit.http.identifying.identifiers import Anonymous, Combined, Identify, Key, ReadsRequest
+from overlimit.http.callables import check_callable, fingerprint, shown
+from overlimit.http.identifying.identifiers import Anonymous, Identify, identify_by
+from overlimit.http.options.option import (
+    ALGORITHM,
+    COST,
+    IDENTIFY,
+    LIMITS,
+    NAME,
+    SCOPE,
+    SWITCH,
+    TEXT_OR_FUNCTION,
+    Kind,
+    Option,
+    function,
+    is_given,
+    one_of,
+)
 from overlimit.http.options.storage_urls import hides_passwords
 from overlimit.limiter import OnError
 from overlimit.limits import Limit, LimitsLike, as_limits
@@ -18,18 +33,17 @@ if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
 __all__ = [
+    "ANONYMOUS",
+    "LIMIT_OPTIONS",
+    "ON_ERROR",
     "Cost",
     "Dynamic",
     "LimitOptions",
     "LimitsValue",
     "ReadLimits",
     "Scope",
-    "check_anonymous",
-    "check_on_error",
-    "check_switch",
     "counted_method",
     "hashable",
-    "identify_by",
     "is_dynamic",
     "limit_options",
     "methods_of",
@@ -51,6 +65,95 @@ Cost: TypeAlias = int | Callable[..., int]
 
 Scope: TypeAlias = str | Callable[..., str]
 """What a count is divided by, or a function that returns it for an endpoint."""
+
+
+ANONYMOUS = one_of(*get_args(Anonymous))
+ON_ERROR = one_of(*get_args(OnError))
+
+LIMIT_OPTIONS = {
+    option.name: option
+    for option in (
+        Option(
+            "identifiers",
+            IDENTIFY,
+            "Returns one identifier of the request or several, or a list of such functions; by default the "
+            "RateLimit's, or `get_identifiers`.",
+        ),
+        Option(
+            "key_func", function(), "As ``identifiers``, but it returns a single one, as with Flask-Limiter."
+        ),
+        Option(
+            "anonymous",
+            ANONYMOUS,
+            'Whether requests without an identifier ``"share"`` a limit or are ``"exempt"``; by default the '
+            "RateLimit's.",
+        ),
+        Option("per_method", SWITCH, "Whether each HTTP method has counts of its own."),
+        Option(
+            "methods",
+            Kind(lambda name, value, _: methods_of(value)),
+            "The HTTP methods it holds for; None: all but OPTIONS, which is never limited.",
+            is_set=is_given,
+        ),
+        Option(
+            "error_message",
+            TEXT_OR_FUNCTION,
+            "The description of a refusal, or a function without parameters that returns it.",
+        ),
+        Option(
+            "exempt_when",
+            function(),
+            "A function without parameters; if it returns true, the request is not limited by this.",
+        ),
+        Option(
+            "override_defaults",
+            SWITCH,
+            "Whether this replaces the default limits, and those that the route would inherit.",
+            is_set=is_given,
+        ),
+        Option(
+            "deduct_when",
+            function("the response"),
+            "Given the response: whether the request counts. It is charged before the view, and refunded if "
+            "not.",
+        ),
+        Option(
+            "on_breach",
+            function("the decision"),
+            "Called with the Decision of a refusal by this limit; a response it returns is the answer.",
+        ),
+        Option("cost", COST, "What a request spends, or a function without parameters that returns it."),
+        Option(
+            "scope",
+            SCOPE,
+            "Divides the counts of the endpoint: a string, or a function that returns one, given the "
+            "endpoint.",
+        ),
+        Option(
+            "meta_limits",
+            LIMITS,
+            "Limits of how often one may be refused: when they are used up every request here is refused.",
+        ),
+        Option(
+            "algorithm",
+            ALGORITHM,
+            "The algorithm of limits given as strings; by default the RateLimit's.",
+            is_set=is_given,
+        ),
+        Option("name", NAME, "The name in header fields; by default the endpoint.", is_set=is_given),
+        Option(
+            "shadow", SWITCH, "Whether it only counts and logs what it would have refused.", is_set=is_given
+        ),
+        Option(
+            "on_error",
+            ON_ERROR,
+            'When the store fails: ``"allow"``, ``"deny"`` (503), ``"local"`` or ``"raise"``, the strictest '
+            "of all limits of the request; by default the RateLimit's.",
+            is_set=is_given,
+        ),
+    )
+}
+"""The options of one limit, by name."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,39 +190,18 @@ class LimitOptions:
         """Return whether it holds for this HTTP method; HEAD counts as GET."""
         return self.methods is None or method in self.methods or counted_method(method) in self.methods
 
-    def check(self, read: ReadLimits = as_limits, arguments: int = 0) -> None:
-        """Check everything; ``read`` reads the limits.
-
-        ``arguments`` is the number of arguments for the request with which functions are called.
+    def check_limits(self, read: ReadLimits = as_limits, arguments: int = 0) -> None:
+        """Check the limits; ``read`` reads them, and functions are called with so many ``arguments``.
 
         Raises
         ------
         InvalidLimit
-            The limits are malformed.
-        ValueError, TypeError
-            Another option cannot be used.
+            They are malformed.
+        TypeError
+            A function cannot be called like that.
         """
         for part in (*self.parts, *self.meta_limits):
             _check_part(part, read, self.algorithm, arguments)
-        self._check_functions(arguments)
-        for name in ("per_method", "override_defaults", "shadow"):
-            check_switch(name, getattr(self, name))
-        _check_cost(self.cost)
-        _check_name(self.name)
-        check_anonymous(self.anonymous)
-        check_on_error(self.on_error)
-
-    def _check_functions(self, arguments: int) -> None:
-        if not isinstance(self.identifiers, ReadsRequest):
-            check_callable("identifiers", self.identifiers, arguments)
-        check_callable("exempt_when", self.exempt_when, arguments)
-        check_callable("deduct_when", self.deduct_when, arguments, of="the response")
-        check_callable("on_breach", self.on_breach, arguments, of="the decision")
-        if callable(self.error_message):
-            check_callable("error_message", self.error_message, arguments)
-        if callable(self.cost):
-            check_callable("cost", self.cost, arguments)
-        _check_scope(self.scope, arguments)
 
 
 @hides_passwords
@@ -142,87 +224,18 @@ def limit_options(
     ValueError, TypeError
         An option has an invalid value, or there is no option of this name.
     """
-    given = {
-        name: option for name, option in keywords.items() if is_set(option) or name not in _EMPTY_IS_NOT_SET
-    }
-    unknown = given.keys() - set(known)
+    unknown = keywords.keys() - set(known)
     if unknown:
         raise TypeError(f"a limit has no option {min(unknown)!r}; it has {', '.join(known)}")
+    given = {name: option for name, option in keywords.items() if LIMIT_OPTIONS[name].is_set(option)}
+    for name, option in given.items():
+        LIMIT_OPTIONS[name].kind.check(name, option, arguments)
     given["identifiers"] = identify_by(given.get("identifiers"), given.pop("key_func", None), arguments)
     given["methods"] = methods_of(given.get("methods"))
     given["meta_limits"] = parts_of(given.get("meta_limits"))
     options = LimitOptions(parts_of(value), is_shared=is_shared, during_request=during_request, **given)
-    options.check(read, arguments)
+    options.check_limits(read, arguments)
     return options
-
-
-_EMPTY_IS_NOT_SET = frozenset(
-    {
-        "anonymous",
-        "cost",
-        "deduct_when",
-        "error_message",
-        "exempt_when",
-        "identifiers",
-        "key_func",
-        "meta_limits",
-        "on_breach",
-        "per_method",
-        "scope",
-    }
-)
-"""Options for which None and empty values mean that they are not set, as in Flask-Limiter."""
-
-
-def identify_by(identifiers: object, key_func: object, arguments: int = 0) -> Identify | None:
-    """Return the function that the options of these names stand for; None: neither is set.
-
-    ``arguments`` is the number of arguments for the request with which it is called.
-
-    Raises
-    ------
-    TypeError
-        Both are set, or one is not what it must be.
-    """
-    if is_set(identifiers) and is_set(key_func):
-        raise TypeError(
-            "identifiers and key_func both say who is limited: give one of them, and identifiers=[...] for "
-            "several"
-        )
-    if not is_set(key_func):
-        return as_identify("identifiers", identifiers, arguments)
-    check_callable("key_func", key_func, arguments)
-    return Key(key_func)  # type: ignore[arg-type]
-
-
-def as_identify(name: str, given: object, arguments: int = 0) -> Identify | None:
-    """Return the function that an option stands for, one for a whole list; None: it is not set.
-
-    Raises
-    ------
-    TypeError
-        It is neither such a function nor a list of them; the message names the option.
-    """
-    if not is_set(given):
-        return None
-    if isinstance(given, (list, tuple)):
-        return Combined(_as_function(f"each of {name}", member, arguments) for member in given)
-    return _as_function(name, given, arguments)
-
-
-def _as_function(name: str, given: object, arguments: int) -> Identify:
-    if isinstance(given, ReadsRequest):
-        return given
-    if not callable(given):
-        raise TypeError(f"{name} must be {expected_function(arguments)}, not {given!r}")
-    check_callable(name, given, arguments)
-    return given
-
-
-def check_switch(name: str, value: object) -> None:
-    """Raise TypeError unless it is True or False: a string such as "False" would be true."""
-    if not isinstance(value, bool):
-        raise TypeError(f"{name} must be True or False, not {value!r}")
 
 
 def counted_method(method: str) -> str:
@@ -272,18 +285,6 @@ def is_dynamic(value: LimitsLike | Dynamic) -> TypeIs[Dynamic]:
     return callable(value) and not isinstance(value, Limit)
 
 
-def check_anonymous(anonymous: object) -> None:
-    """Raise ValueError unless it is None or one of the words."""
-    if anonymous is not None and anonymous not in get_args(Anonymous):
-        raise ValueError(f"anonymous must be 'share' or 'exempt', not {anonymous!r}")
-
-
-def check_on_error(on_error: object) -> None:
-    """Raise ValueError unless it is None or says what happens when the store fails."""
-    if on_error is not None and on_error not in get_args(OnError):
-        raise ValueError(f"on_error must be one of {', '.join(get_args(OnError))}, not {on_error!r}")
-
-
 def _check_part(part: LimitsLike | Dynamic, read: ReadLimits, algorithm: str | None, arguments: int) -> None:
     if is_dynamic(part):
         return check_callable("a function that returns limits", part, arguments)
@@ -295,28 +296,3 @@ def _check_part(part: LimitsLike | Dynamic, read: ReadLimits, algorithm: str | N
         )
     read(part, algorithm)
     return None
-
-
-def _check_scope(scope: object, arguments: int) -> None:
-    if scope is None or isinstance(scope, str):
-        return
-    if not callable(scope):
-        instead = f": write scope='{scope}'" if isinstance(scope, int) else ""
-        raise TypeError(f"scope must be a string or a function of the endpoint, not {scope!r}{instead}")
-    check_callable("scope", scope, arguments, of="the endpoint")
-
-
-def _check_cost(cost: object) -> None:
-    if callable(cost):
-        return
-    if isinstance(cost, bool) or not isinstance(cost, int):
-        raise TypeError(f"cost must be a whole number or a function that returns one, not {cost!r}")
-    if cost < 0:
-        raise ValueError(f"cost must be 0 or more, not {cost}")
-
-
-def _check_name(name: object) -> None:
-    if name is not None and not isinstance(name, str):
-        raise TypeError(f"name must be a str, not {name!r}")
-    if name == "":
-        raise InvalidLimit("name must not be empty")

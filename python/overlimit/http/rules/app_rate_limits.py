@@ -98,7 +98,7 @@ class AppRateLimit:
 
     def _make_fallback(self) -> AppRateLimit | None:
         """Return a RateLimit whose limits replace all others while the store fails, if there are any."""
-        if not self.settings.fallback.parts:
+        if not self.settings.group("in_memory_fallback").parts:
             return None
         self.on_error = "raise"
         fallback = copy.copy(self)

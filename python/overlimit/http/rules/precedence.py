@@ -100,10 +100,10 @@ def rules_of_route(rate_limits: AppRateLimits, rate_limit: AppRateLimit, route: 
             overridden = overridden or applied.options.override_defaults
     if not overridden and ExemptionScope.DEFAULT not in exempt:
         default = scope_of(route, "default", route.endpoint, shown="default")
-        yield from rules_of_options(rate_limit, settings.default, default)
+        yield from rules_of_options(rate_limit, settings.group("default_limits"), default)
     if ExemptionScope.APPLICATION not in exempt:
         application = scope_of(route, "application", shown="application")
-        yield from rules_of_options(rate_limit, settings.application, application)
+        yield from rules_of_options(rate_limit, settings.group("application_limits"), application)
     if ExemptionScope.META not in exempt:
         yield from _meta(rate_limit, route)
 
@@ -160,7 +160,7 @@ def rules_of_options(
 def fallback_rules(rate_limit: AppRateLimit, scope: CounterScope) -> Iterator[Rule]:
     """Yield the rules that replace all others while the store of the RateLimit fails."""
     fallback = rate_limit.fallback
-    options = rate_limit.settings.fallback
+    options = rate_limit.settings.group("in_memory_fallback")
     return iter(()) if fallback is None else rules_of_options(fallback, options, scope)
 
 
@@ -172,7 +172,7 @@ def scope_of(route: Route, kind: str, *parts: str, shown: str | None = None) -> 
 def _meta(rate_limit: AppRateLimit, route: Route) -> Iterator[Rule]:
     """Yield the rules that count refusals."""
     scope = scope_of(route, "meta", shown="meta")
-    return rules_of_options(rate_limit, rate_limit.settings.meta, scope, Role.ON_REFUSAL)
+    return rules_of_options(rate_limit, rate_limit.settings.group("meta_limits"), scope, Role.ON_REFUSAL)
 
 
 def _decorated(rate_limit: AppRateLimit, options: LimitOptions, scope: CounterScope) -> Iterator[Rule]:

@@ -1,0 +1,306 @@
+"""The options of a RateLimit: each described once, and their types."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal, TypedDict, TypeVar
+
+from overlimit._options import is_set
+from overlimit.clocks import ClockLike
+from overlimit.http.answering.fields import HeaderNames
+from overlimit.http.identifying.identifiers import Anonymous, Identify
+from overlimit.http.options.limit_options import ANONYMOUS, ON_ERROR, Cost, LimitsValue
+from overlimit.http.options.option import (
+    ALGORITHM,
+    CLOCK,
+    COST,
+    HEADER_NAMES,
+    IDENTIFY,
+    IPV6_PREFIX,
+    LIMITS,
+    PROXIES,
+    SHARE,
+    STORE,
+    SWITCH,
+    TEXT,
+    Option,
+    function,
+    is_given,
+    one_of,
+)
+from overlimit.limiter import OnError
+from overlimit.stores import Store
+
+__all__ = [
+    "GROUPS",
+    "RATE_LIMIT_OPTIONS",
+    "REQUEST_IDENTIFIER",
+    "AllOptions",
+    "CommonOptions",
+    "Headers",
+    "RateLimitOptions",
+    "shows_keywords",
+]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+Headers = Literal["draft", "legacy", "both"] | None
+"""The fields of the IETF draft, X-RateLimit-*, both, or none."""
+
+
+class CommonOptions(TypedDict, total=False):
+    """The options of every adapter; None means not set, except for ``headers``."""
+
+    on_breach: Callable[..., object] | None
+    identifiers: Identify | Sequence[Identify] | None
+    key_func: Callable[..., object] | None
+    anonymous: Anonymous | None
+    store: str | Store | None
+    clock: ClockLike | None
+    algorithm: str | None
+    key_prefix: str | None
+    enabled: bool | None
+    headers: Headers
+    header_names: HeaderNames | None
+    on_error: OnError | None
+    local_share: float | None
+    shadow: bool | None
+    trusted_proxies: int | Sequence[str] | None
+    ipv6_prefix: int | None
+
+
+class RateLimitOptions(CommonOptions, total=False):
+    """The options of a RateLimit."""
+
+    default_limits: LimitsValue | None
+    default_limits_per_method: bool | None
+    default_limits_exempt_when: Callable[..., object] | None
+    default_limits_deduct_when: Callable[..., object] | None
+    default_limits_cost: Cost | None
+    application_limits: LimitsValue | None
+    application_limits_per_method: bool | None
+    application_limits_exempt_when: Callable[..., object] | None
+    application_limits_deduct_when: Callable[..., object] | None
+    application_limits_cost: Cost | None
+    meta_limits: LimitsValue | None
+    in_memory_fallback: LimitsValue | None
+    on_meta_breach: Callable[..., object] | None
+
+
+class AllOptions(RateLimitOptions, total=False):
+    """The options of a RateLimit, and those that only the configuration has."""
+
+    strategy: str | None
+    request_identifier: Callable[..., str] | None
+    unusable_store: ValueError | None
+
+
+def _may_be_limits(value: object) -> bool:
+    """Return whether limits are set: an empty string is none, and an error."""
+    return value == "" or is_set(value)
+
+
+def _limits(name: str, key: str, text: str) -> Option:
+    return Option(name, LIMITS, text, key, "none", is_set=_may_be_limits)
+
+
+def _group(name: str, key: str, prefix: str, text: str) -> Iterator[Option]:
+    """Yield the option of limits, and those that say how they count."""
+    yield _limits(name, key, f"{text} ({key}).")
+    kinds = {
+        "per_method": (SWITCH, "False"),
+        "exempt_when": (function(), ""),
+        "deduct_when": (function("the response"), ""),
+        "cost": (COST, "1"),
+    }
+    for option, (kind, default) in kinds.items():
+        text = f"As for `rate_limit` ({prefix}_PER_METHOD and so on)."
+        yield Option(f"{name}_{option}", kind, text, f"{prefix}_{option.upper()}", default)
+
+
+RATE_LIMIT_OPTIONS = {
+    option.name: option
+    for option in (
+        *_group(
+            "default_limits",
+            "RATELIMIT_DEFAULT",
+            "RATELIMIT_DEFAULTS",
+            "Hold for each route that has no decorator, counted per endpoint",
+        ),
+        *_group(
+            "application_limits",
+            "RATELIMIT_APPLICATION",
+            "RATELIMIT_APPLICATION",
+            "Hold for all routes, counted together",
+        ),
+        _limits(
+            "meta_limits",
+            "RATELIMIT_META",
+            "How often one may be refused: each refusal spends one, and when they are used up every request "
+            "is refused (RATELIMIT_META).",
+        ),
+        _limits(
+            "in_memory_fallback",
+            "RATELIMIT_IN_MEMORY_FALLBACK",
+            "Replaces all limits, in the memory of this process, while the store fails "
+            "(RATELIMIT_IN_MEMORY_FALLBACK).",
+        ),
+        *(
+            Option(
+                name,
+                function("the decision"),
+                "Called with the Decision of a refusal, by a meta limit or any other; a response it returns "
+                "is the answer.",
+                key,
+            )
+            for name, key in (
+                ("on_breach", "RATELIMIT_ON_BREACH_CALLBACK"),
+                ("on_meta_breach", "RATELIMIT_ON_META_BREACH_CALLBACK"),
+            )
+        ),
+        Option(
+            "identifiers",
+            IDENTIFY,
+            "Returns one identifier of the current request or several, all of which are limited; called once "
+            "per request. May be `by_address` and the like, or a list of functions. Default: "
+            "`get_identifiers`.",
+            default="`get_identifiers`",
+        ),
+        Option(
+            "key_func",
+            function(),
+            "As ``identifiers``, but what it returns is one identifier: the ``str()`` of it, the parts of a "
+            "tuple joined (RATELIMIT_KEY_FUNC).",
+        ),
+        Option(
+            "anonymous",
+            ANONYMOUS,
+            'How requests without an identity (``""``, None, ``[]``) are treated: ``"share"``, the default, '
+            'gives them one limit together, ``"exempt"`` does not limit them (RATELIMIT_ANONYMOUS).',
+            "RATELIMIT_ANONYMOUS",
+            '`"share"`',
+        ),
+        Option(
+            "store",
+            STORE,
+            'URL or store (RATELIMIT_STORAGE_URI). ``"memory://"``, the default, is one store per app.',
+            default='`"memory://"`: one store per app',
+        ),
+        Option("clock", CLOCK, "Drives every limit; default: the time of the store.", default="the store's"),
+        Option(
+            "algorithm",
+            ALGORITHM,
+            "The algorithm of limits that are given as strings (RATELIMIT_STRATEGY, RATELIMIT_ALGORITHM).",
+            "RATELIMIT_ALGORITHM",
+            "sliding windows, buckets with `burst`",
+        ),
+        Option(
+            "key_prefix",
+            TEXT,
+            "Keeps apart what shares a store (RATELIMIT_KEY_PREFIX); default: none.",
+            "RATELIMIT_KEY_PREFIX",
+            "none",
+        ),
+        Option(
+            "enabled",
+            SWITCH,
+            "False lets everything pass (RATELIMIT_ENABLED); default: True.",
+            "RATELIMIT_ENABLED",
+            "True",
+            is_set=is_given,
+        ),
+        Option(
+            "headers",
+            one_of("draft", "legacy", "both", None),
+            '``"draft"``, the default, sends the fields of the IETF draft, ``"legacy"`` X-RateLimit-*, '
+            '``"both"`` both, None sends none (RATELIMIT_HEADERS, RATELIMIT_HEADERS_ENABLED).',
+            "RATELIMIT_HEADERS",
+            '`"draft"`',
+            is_set=lambda value: True,
+        ),
+        Option(
+            "header_names",
+            HEADER_NAMES,
+            'The names of the ``"legacy"`` fields (RATELIMIT_HEADER_LIMIT and so on).',
+            default="as above",
+        ),
+        Option(
+            "on_error",
+            ON_ERROR,
+            'What happens when the store fails: ``"allow"`` (the default), ``"deny"`` (503), ``"local"`` '
+            '(this process decides, by ``local_share`` of the limits) or ``"raise"`` (RATELIMIT_ON_ERROR).',
+            "RATELIMIT_ON_ERROR",
+            '`"allow"`',
+        ),
+        Option("local_share", SHARE, "As for ``Limiter``.", default="1.0"),
+        Option(
+            "shadow",
+            SWITCH,
+            "Whether everything is counted, headers are left out and nothing is refused (RATELIMIT_SHADOW).",
+            "RATELIMIT_SHADOW",
+            "False",
+        ),
+        Option(
+            "trusted_proxies",
+            PROXIES,
+            "How many proxies, or which addresses and networks, are believed about the client's address "
+            "(RATELIMIT_TRUSTED_PROXIES); default: none, ``X-Forwarded-For`` is ignored.",
+            "RATELIMIT_TRUSTED_PROXIES",
+            "0",
+        ),
+        Option(
+            "ipv6_prefix",
+            IPV6_PREFIX,
+            "How many bits of an IPv6 address make one client (RATELIMIT_IPV6_PREFIX); default: 64.",
+            "RATELIMIT_IPV6_PREFIX",
+            "64",
+        ),
+    )
+}
+"""The options of a RateLimit by name, in the order of ``help()``."""
+
+REQUEST_IDENTIFIER = Option("request_identifier", function(), "", "RATELIMIT_REQUEST_IDENTIFIER")
+"""Returns what is counted instead of the endpoint; only a configuration has it."""
+
+GROUPS = tuple(name for name, option in RATE_LIMIT_OPTIONS.items() if option.kind is LIMITS)
+"""The options that are limits."""
+
+
+def shows_keywords(keywords: type) -> Callable[[F], F]:
+    """Show the keywords in the signature of a function instead of its ``**options``.
+
+    A keyword that is also a positional parameter is shown as that.
+    """
+
+    def shown(function: F) -> F:
+        signature = inspect.signature(function)
+        placed = [
+            each.replace(kind=each.POSITIONAL_OR_KEYWORD)
+            for each in signature.parameters.values()
+            if each.kind is not each.VAR_KEYWORD
+        ]
+        named = [
+            _optional(name, annotation)
+            for name, annotation in keywords.__annotations__.items()
+            if name not in signature.parameters
+        ]
+        function.__signature__ = signature.replace(parameters=placed + named)  # type: ignore[attr-defined]
+        return function
+
+    return shown
+
+
+class _NotGiven:
+    """The default of an option that is not given, which does not always mean the same as None."""
+
+    def __repr__(self) -> str:
+        return "..."
+
+
+_NOT_GIVEN = _NotGiven()
+
+
+def _optional(name: str, annotation: Any) -> inspect.Parameter:
+    written = getattr(annotation, "__forward_arg__", annotation)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=_NOT_GIVEN, annotation=written)
