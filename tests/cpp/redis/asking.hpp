@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <initializer_list>
 #include <optional>
@@ -38,6 +39,13 @@ inline std::string text(Connections& connections, std::initializer_list<std::str
 
 inline std::int64_t integer(Connections& connections, std::initializer_list<std::string_view> command) {
   return call(connections, command).as_integer();
+}
+
+/// How many clients a server has.
+inline std::int64_t clients_of(Connections& admin) {
+  const std::string info = text(admin, {"INFO", "clients"});
+  constexpr std::string_view kField = "connected_clients:";
+  return std::atoll(info.c_str() + info.find(kField) + kField.size());
 }
 
 inline bool answers(Connections& connections) {

@@ -3,10 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <memory>
-#include <string>
-#include <string_view>
 
 #include "servers.hpp"
 
@@ -17,11 +14,7 @@ class ConnectionsTest : public ::testing::Test {
   static void SetUpTestSuite() { server_ = std::make_unique<Server>(); }
   static void TearDownTestSuite() { server_.reset(); }
 
-  [[nodiscard]] std::int64_t clients() {
-    const std::string info = text(admin_, {"INFO", "clients"});
-    constexpr std::string_view kField = "connected_clients:";
-    return std::atoll(info.c_str() + info.find(kField) + kField.size());
-  }
+  [[nodiscard]] std::int64_t clients() { return clients_of(admin_); }
 
   static std::unique_ptr<Server> server_;  // NOLINT: of the suite
   Connections admin_{server_->unix_socket()};

@@ -24,10 +24,7 @@ class TlsTest : public ::testing::Test {
   [[nodiscard]] static std::string file(const std::string& name) { return (*certificates_)(name); }
   /// The server's endpoint behind a proxy's address; its certificate is for both.
   [[nodiscard]] static Endpoint behind(const Proxy& proxy) {
-    Endpoint endpoint = server_->tls();
-    endpoint.host = proxy.endpoint().host;
-    endpoint.port = proxy.endpoint().port;
-    return endpoint;
+    return endpoint_at({proxy.endpoint().host, proxy.endpoint().port}, server_->tls());
   }
 
   static std::unique_ptr<Certificates> certificates_;  // NOLINT: of the suite

@@ -5,14 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "connections_fixture.hpp"
@@ -26,24 +24,6 @@ namespace {
 std::ptrdiff_t open_descriptors() {
   return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
                        std::filesystem::directory_iterator());
-}
-
-TEST_F(ConnectionsTest, AChildUsesConnectionsOfItsOwn) {
-  Connections connections(server_->tcp());
-  const std::int64_t id = integer(connections, {"CLIENT", "ID"});
-  EXPECT_TRUE(in_child([&] { return integer(connections, {"CLIENT", "ID"}) != id; }));
-  EXPECT_EQ(integer(connections, {"CLIENT", "ID"}), id);
-}
-
-TEST_F(ConnectionsTest, ParentAndChildAreBothRightAfterAFork) {
-  Connections connections(server_->tcp());
-  (void)call(connections, {"PING"});
-  const pid_t pid = ::fork();
-  if (pid == 0) ::_exit(echoes(connections, "child", 500) ? 0 : 1);
-  EXPECT_TRUE(echoes(connections, "parent", 500));
-  int status = -1;
-  ::waitpid(pid, &status, 0);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
 TEST_F(ConnectionsTest, DescriptorsDoNotGrowWithForksOfForks) {
@@ -71,28 +51,6 @@ TEST_F(ConnectionsTest, AChildLeavesAloneWhatTookTheNumberOfAnInheritedDescripto
     connections.close();
     return std::ranges::all_of(files, [](int fd) { return ::fcntl(fd, F_GETFD) >= 0; });
   }));
-}
-
-TEST_F(ConnectionsTest, AForkUnderOtherThreadsCallsDisturbsNobody) {
-  Connections connections(server_->tcp());
-  std::atomic<bool> stop{false};
-  std::atomic<bool> right{true};
-  std::vector<std::thread> threads;
-  for (int thread = 0; thread < 2; ++thread) {
-    threads.emplace_back([&, thread] {
-      while (!stop.load()) {
-        if (!echoes(connections, "thread" + std::to_string(thread) + " ", 20)) right.store(false);
-      }
-    });
-  }
-  std::thread closer([&] {
-    while (!stop.load()) connections.close();
-  });
-  for (int i = 0; i < 10; ++i) EXPECT_TRUE(in_child([&] { return echoes(connections, "child", 10); }));
-  stop.store(true);
-  for (std::thread& thread : threads) thread.join();
-  closer.join();
-  EXPECT_TRUE(right.load());
 }
 
 /// What became of a call that forks at its first interruption; `pid` as fork() returned it.

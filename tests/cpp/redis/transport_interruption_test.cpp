@@ -17,20 +17,6 @@
 namespace overlimit::redis::transport {
 namespace {
 
-TEST_F(ConnectionsTest, AnInterruptionEndsTheWaitAndLeavesTheConnectionUsable) {
-  Connections connections(server_->tcp());
-  const std::int64_t id = integer(connections, {"CLIENT", "ID"});
-  {
-    const Signals signals;
-    const Deadline ample(kAmple);
-    EXPECT_THROW((void)call(connections, {"BLPOP", "nothing:here", "0.3"}, kAmple, [] { return true; }),
-                 WaitInterrupted);
-    EXPECT_FALSE(ample.passed());
-  }
-  EXPECT_EQ(text(connections, {"ECHO", "mine"}), "mine");
-  EXPECT_EQ(integer(connections, {"CLIENT", "ID"}), id);
-}
-
 TEST_F(ConnectionsTest, AnErrorOfTheInterruptionPassesThrough) {
   Connections connections(server_->tcp());
   {

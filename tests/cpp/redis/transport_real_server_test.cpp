@@ -3,7 +3,6 @@
 #include <signal.h>
 
 #include <chrono>
-#include <memory>
 #include <string>
 #include <string_view>
 
@@ -123,18 +122,6 @@ TEST(RealServer, ThatIsStoppedAndGoesOnLosesNoReply) {
   ASSERT_TRUE(error.has_value());
   EXPECT_TRUE(error->maybe_charged());
   EXPECT_EQ(integer(connections, {"INCR", "a"}), 2);
-}
-
-TEST(RealServer, ThatDiesIsUnavailableAndRaisesNoSignal) {
-  auto server = std::make_unique<Server>();
-  Connections connections(server->tcp());
-  (void)call(connections, {"PING"});
-  server.reset();
-  for (int i = 0; i < 3; ++i) {
-    const auto error = error_of<StoreUnavailable>([&] { (void)call(connections, {"PING"}); });
-    ASSERT_TRUE(error.has_value());
-    EXPECT_FALSE(error->maybe_charged());
-  }
 }
 
 }  // namespace

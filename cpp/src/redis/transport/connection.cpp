@@ -51,7 +51,7 @@ Woken wait_for_both(const Stream& stream, const Deadline& deadline) {
 
 }  // namespace
 
-/// What one caller waits on, until another thread has read its reply.
+/// Where one caller waits until another thread has read its reply or made it the reader.
 class Connection::WaiterSlot {
  public:
   WaiterSlot(std::shared_ptr<FutexEvent> of_event, WaiterSet of_bit)
@@ -62,47 +62,113 @@ class Connection::WaiterSlot {
   bool is_away = false;  // runs code of its own, so cannot be the reader
 };
 
-/// The call of one caller. It is abandoned if it ends without a reply, except in a child forked meanwhile.
-class Connection::PendingCall {
+/// A thread that waits for the replies to its calls, one after the other. It has one slot for all of them:
+/// whoever is made the reader is then a thread that reads as soon as it wakes.
+class Connection::Caller {
  public:
-  PendingCall(Connection& connection, UnlockableGuard& guard, const Command& command,
-              const Deadline& deadline)
-      : connection_(connection), guard_(guard), slot_(connection.take_slot()) {
-    const Instant now = Clock::now();
-    if (command.asking == Asking::yes) connection_.session_.submit_ignored(kAsking, now, deadline.at());
-    ticket_ = connection_.session_.submit(command.bytes, now, deadline.at(), &slot_);
-    if (connection_.in_flight() == 1) alone_since_ = now;
-    ++connection_.callers_;
-  }
-  PendingCall(const PendingCall&) = delete;
-  PendingCall& operator=(const PendingCall&) = delete;
-  ~PendingCall() {
-    if (!guard_.owns_lock()) return;
-    if (!has_reply_) connection_.session_.abandon(ticket_);
+  Caller(Connection& connection, UnlockableGuard& guard, const Deadline& deadline,
+         const Interrupted& interrupted)
+      : connection_(connection),
+        guard_(guard),
+        deadline_(deadline),
+        interrupted_(interrupted),
+        slot_(connection.take_slot()) {}
+  Caller(const Caller&) = delete;
+  Caller& operator=(const Caller&) = delete;
+  ~Caller() {
+    if (!guard_.owns_lock()) return;  // in a child forked meanwhile
     if (connection_.reader_ == &slot_) connection_.hand_over_reader(guard_);
     if (!connection_.alive()) connection_.notify_all(guard_);
     connection_.free_slots_.push_back(&slot_);
-    --connection_.callers_;
   }
 
-  [[nodiscard]] WaiterSlot& slot() noexcept { return slot_; }
-  [[nodiscard]] Ticket ticket() const noexcept { return ticket_; }
+  /// One call; abandoned if it ends without a reply. All of a caller's calls end before the caller does.
+  class Call {
+   public:
+    Call(Caller& caller, const Command& command) : caller_(caller), connection_(caller.connection_) {
+      const Instant now = Clock::now();
+      const Instant deadline = caller.deadline_.at();
+      if (command.asking == Asking::yes) connection_.session_.submit_ignored(kAsking, now, deadline);
+      ticket_ = connection_.session_.submit(command.bytes, now, deadline, &caller.slot_);
+      if (connection_.in_flight() == 1) alone_since_ = now;
+      ++connection_.calls_;
+    }
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+    ~Call() {
+      if (!caller_.guard_.owns_lock()) return;
+      if (!has_reply_) connection_.session_.abandon(ticket_);
+      --connection_.calls_;
+    }
 
-  [[nodiscard]] std::optional<Reply> take() {
-    std::optional<Reply> reply = connection_.session_.take(ticket_);
-    if (!reply) return reply;
-    has_reply_ = true;
-    if (alone_since_) connection_.note_round_trip(Clock::now() - *alone_since_);
-    return reply;
+    [[nodiscard]] Ticket ticket() const noexcept { return ticket_; }
+
+    [[nodiscard]] std::optional<Reply> take() {
+      std::optional<Reply> reply = connection_.session_.take(ticket_);
+      if (!reply) return reply;
+      has_reply_ = true;
+      if (alone_since_) connection_.note_round_trip(Clock::now() - *alone_since_);
+      return reply;
+    }
+
+   private:
+    Caller& caller_;
+    Connection& connection_;
+    Ticket ticket_{};
+    std::optional<Instant> alone_since_;  // when it was submitted as the only one in flight
+    bool has_reply_ = false;
+  };
+
+  [[nodiscard]] Reply await(Call& call) {
+    Woken woken = Woken::by_event;
+    for (;;) {
+      connection_.flush(guard_);
+      if (std::optional<Reply> reply = call.take()) return std::move(*reply);
+      if (woken == Woken::by_deadline && deadline_.passed()) time_out(call.ticket());
+      woken = wait();
+      if (woken == Woken::by_signal) check_interruption(call.ticket());
+    }
   }
 
  private:
+  [[nodiscard]] Woken wait() {
+    if (connection_.reader_ == nullptr) connection_.reader_ = &slot_;
+    if (connection_.reader_ == &slot_) return connection_.read(guard_, deadline_);
+    Woken woken = Woken::by_event;
+    if (connection_.sending_ == Sending::blocked) {
+      guard_.unlocked_wait([&] { woken = wait_for_both(*connection_.stream_, deadline_); });
+    } else {
+      const std::uint32_t count = slot_.event->count();
+      guard_.unlocked_wait([&] { woken = slot_.event->wait(slot_.bit, count, deadline_); });
+    }
+    return woken;
+  }
+
+  /// Runs the caller's interrupted() while others read, such as a call from within it.
+  void check_interruption(Ticket ticket) {
+    slot_.is_away = true;
+    if (connection_.reader_ == &slot_) connection_.hand_over_reader(guard_);
+    try {
+      guard_.unlocked_wait([&] { check_interrupted(interrupted_); });
+    } catch (const WaitInterrupted&) {
+      throw WaitInterrupted(connection_.session_.may_have_left(ticket));
+    }
+    slot_.is_away = false;
+  }
+
+  [[noreturn]] void time_out(Ticket ticket) {
+    connection_.check_timeouts(guard_);
+    if (!connection_.alive()) (void)connection_.session_.take(ticket);
+    throw StoreTimeout(connection_.describe() + " did not answer within the timeout; " +
+                           std::string(connection_.session_.advice()),
+                       connection_.session_.may_have_left(ticket));
+  }
+
   Connection& connection_;
   UnlockableGuard& guard_;
+  const Deadline& deadline_;
+  const Interrupted& interrupted_;
   WaiterSlot& slot_;
-  Ticket ticket_{};
-  std::optional<Instant> alone_since_;  // when it was submitted as the only one in flight
-  bool has_reply_ = false;
 };
 
 Connection::Connection(std::shared_ptr<Connector> connector, const Deadline& deadline)
@@ -130,31 +196,20 @@ Connection::WaiterSlot& Connection::new_slot() {
 
 Reply Connection::call(UnlockableGuard& guard, const Command& command, const Deadline& deadline,
                        const Interrupted& interrupted) {
-  PendingCall call(*this, guard, command, deadline);
-  return await(guard, call, deadline, interrupted);
+  Caller caller(*this, guard, deadline, interrupted);
+  Caller::Call call(caller, command);
+  return caller.await(call);
 }
 
-// A call that has its reply ends before the next one waits, which then may become the reader.
 void Connection::call_many(UnlockableGuard& guard, std::span<const Command> commands,
                            std::span<std::optional<Reply>> replies, const Deadline& deadline,
                            const Interrupted& interrupted) {
-  std::deque<PendingCall> calls;
-  for (const Command& command : commands) calls.emplace_back(*this, guard, command, deadline);
+  Caller caller(*this, guard, deadline, interrupted);
+  std::deque<Caller::Call> calls;
+  for (const Command& command : commands) calls.emplace_back(caller, command);
   for (std::optional<Reply>& reply : replies) {
-    reply = await(guard, calls.front(), deadline, interrupted);
+    reply = caller.await(calls.front());
     calls.pop_front();
-  }
-}
-
-Reply Connection::await(UnlockableGuard& guard, PendingCall& call, const Deadline& deadline,
-                        const Interrupted& interrupted) {
-  Woken woken = Woken::by_event;
-  for (;;) {
-    flush(guard);
-    if (std::optional<Reply> reply = call.take()) return std::move(*reply);
-    if (woken == Woken::by_deadline && deadline.passed()) time_out(guard, call.ticket());
-    woken = wait(guard, call.slot(), deadline);
-    if (woken == Woken::by_signal) check_interruption(guard, call.slot(), call.ticket(), interrupted);
   }
 }
 
@@ -176,45 +231,37 @@ bool Connection::poll(UnlockableGuard& guard, const Deadline& deadline) {
   return true;
 }
 
+Connection::State Connection::state() const noexcept {
+  if (!alive()) return State::lost;
+  if (is_established()) return State::established;
+  return stream_ ? State::handshake : State::connecting;
+}
+
 void Connection::flush(UnlockableGuard& guard) {
-  while (stream_ && !writing_ && !cannot_send_ && alive() && session_.has_outgoing() &&
+  const auto may_send = [this] { return sending_ == Sending::ready || sending_ == Sending::blocked; };
+  while (stream_ && alive() && may_send() && session_.has_outgoing() &&
          (session_.is_mid_flush() || session_.outstanding_flushes() < window())) {
     const std::string_view bytes = session_.outgoing();
     const std::size_t offered = bytes.size();
     Transfer transfer;
     std::optional<Cause> failure;
-    writing_ = true;
+    sending_ = Sending::now;
     guard.unlocked([&] { failure = failure_of([&] { transfer = stream_->send(bytes); }); });
-    writing_ = false;
     session_.sent(transfer.count);
-    if (failure) return mark_lost(guard, std::move(*failure));
     // A server that takes no more bytes may have sent the reason: the reader will find it, or the end.
-    cannot_send_ = static_cast<bool>(transfer.error);
-    is_blocked_ = transfer.count < offered;
-    if (is_blocked_) return;
+    sending_ = transfer.error || failure ? Sending::failed : Sending::ready;
+    if (failure) return mark_lost(guard, std::move(*failure));
+    if (sending_ == Sending::ready && transfer.count < offered) {
+      sending_ = Sending::blocked;
+      return;
+    }
   }
-}
-
-Woken Connection::wait(UnlockableGuard& guard, WaiterSlot& slot, const Deadline& deadline) {
-  if (reader_ == nullptr) reader_ = &slot;
-  if (reader_ == &slot) return read(guard, deadline);
-  if (is_blocked_ && !cannot_send_ && stream_) return wait_to_send(guard, deadline);
-  const std::uint32_t count = slot.event->count();
-  Woken woken = Woken::by_event;
-  guard.unlocked_wait([&] { woken = slot.event->wait(slot.bit, count, deadline); });
-  return woken;
-}
-
-Woken Connection::wait_to_send(UnlockableGuard& guard, const Deadline& deadline) {
-  Woken woken = Woken::by_event;
-  guard.unlocked_wait([&] { woken = wait_for_both(*stream_, deadline); });
-  return woken;
 }
 
 Woken Connection::read(UnlockableGuard& guard, const Deadline& deadline) {
   if (attempt_) return connect(guard, deadline);
   const Deadline until = earliest_timeout(deadline);
-  const bool sends = is_blocked_ && !cannot_send_;
+  const bool sends = sending_ == Sending::blocked;
   Transfer transfer;
   std::optional<Cause> failure;
   Woken woken = Woken::by_event;
@@ -296,44 +343,26 @@ Deadline Connection::earliest_timeout(const Deadline& deadline) const {
 }
 
 void Connection::check_timeouts(UnlockableGuard& guard) {
-  if (!alive()) return;
-  const std::string where = "redis at " + connector_->endpoint().describe();
-  if (!is_established() && handshake_deadline_.passed()) {
-    is_silent_ = true;
-    const std::string what = attempt_ ? "connecting to " + where + " took longer than the timeout"
-                                      : where + " did not complete the handshake within the timeout";
-    return mark_lost(guard, Cause::of(StoreTimeout(what + "; " + std::string(session_.advice()))));
+  const State reached = state();
+  if (reached == State::lost) return;
+  const bool is_late = reached != State::established && handshake_deadline_.passed();
+  is_silent_ = is_late || Clock::now() >= session_.silent_at();
+  if (!is_silent_) return;
+  const std::string advice = "; " + std::string(session_.advice());
+  if (!is_late) {
+    return mark_lost(
+        guard,
+        Cause::unavailable(describe() + " sent nothing for so long that the connection was closed" + advice));
   }
-  if (Clock::now() < session_.silent_at()) return;
-  is_silent_ = true;
-  mark_lost(guard, Cause::unavailable(where + " sent nothing for so long that the connection was closed; " +
-                                      std::string(session_.advice())));
+  const std::string what = reached == State::connecting
+                               ? "connecting to " + describe() + " took longer than the timeout"
+                               : describe() + " did not complete the handshake within the timeout";
+  mark_lost(guard, Cause::of(StoreTimeout(what + advice)));
 }
 
 void Connection::mark_lost(UnlockableGuard& guard, Cause cause) {
   session_.lost(std::move(cause));
   notify_all(guard);
-}
-
-/// Runs the caller's interrupted() while others read, such as a call from within it.
-void Connection::check_interruption(UnlockableGuard& guard, WaiterSlot& slot, Ticket ticket,
-                                    const Interrupted& interrupted) {
-  slot.is_away = true;
-  if (reader_ == &slot) hand_over_reader(guard);
-  try {
-    guard.unlocked_wait([&] { check_interrupted(interrupted); });
-  } catch (const WaitInterrupted&) {
-    throw WaitInterrupted(session_.may_have_left(ticket));
-  }
-  slot.is_away = false;
-}
-
-void Connection::time_out(UnlockableGuard& guard, Ticket ticket) {
-  check_timeouts(guard);
-  if (!alive()) (void)session_.take(ticket);
-  throw StoreTimeout("redis at " + connector_->endpoint().describe() +
-                         " did not answer within the timeout; " + std::string(session_.advice()),
-                     session_.may_have_left(ticket));
 }
 
 void Connection::note_round_trip(Clock::duration taken) noexcept {

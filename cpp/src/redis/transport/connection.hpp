@@ -40,9 +40,23 @@ inline std::vector<Command> plain_commands(std::span<const std::string> encoded)
 }
 
 /// One connection from the first attempt to connect to its loss; it never reconnects. No thread belongs to
-/// it. One of the callers that wait for replies is the reader: it connects, receives for all, sends what has
-/// been queued, and hands over to the caller that waits longest once it has its own reply. A caller that
-/// comes while few replies are outstanding sends at once, together with what is queued.
+/// it: those who wait for replies do what there is to do.
+///
+/// State        Until                         What callers do
+/// -----------  ----------------------------  -----------------------------------------------------------
+/// connecting   a stream is connected         the reader goes on connecting, the others wait
+/// handshake    its replies have all come     the reader reads; only the handshake is sent
+/// established  the server or a fault ends    whoever comes sends all that is queued, unless many replies
+///              it, or it is silent           are outstanding; the reader reads for all, and sends then
+/// lost         its last caller has left      each takes the reply that came, or throws why it was lost
+///
+/// A caller  Until                            As
+/// --------  -------------------------------  --------------------------------------------------------
+/// reads     it has its replies, is away or   the reader, of which there is one at most; then hands over
+///           leaves                           to the caller that waits longest
+/// waits     its reply is read or it is made  one of the others: on its slot, or while not all bytes could
+///           the reader                       be sent, for the stream
+/// is away   its own code returns             one whom nobody makes the reader: interrupted() runs
 ///
 /// All functions are called with the lock of the node held by a guard, which releases it during system calls
 /// and the caller's own code.
@@ -78,8 +92,8 @@ class Connection {
 
   [[nodiscard]] bool alive() const noexcept { return session_.alive(); }
   [[nodiscard]] bool is_established() const noexcept { return session_.is_established(); }
-  /// How many callers wait for replies.
-  [[nodiscard]] std::size_t callers() const noexcept { return callers_; }
+  /// How many calls wait for replies.
+  [[nodiscard]] std::size_t calls() const noexcept { return calls_; }
   /// Commands without a reply, including those of the handshake and abandoned ones.
   [[nodiscard]] std::size_t in_flight() const noexcept { return session_.unanswered(); }
   [[nodiscard]] const std::optional<protocol::Cause>& out_of_service() const noexcept {
@@ -92,15 +106,18 @@ class Connection {
 
  private:
   class WaiterSlot;
-  class PendingCall;
+  class Caller;
 
-  [[nodiscard]] protocol::Reply await(UnlockableGuard& guard, PendingCall& call, const Deadline& deadline,
-                                      const Interrupted& interrupted);
+  enum class State : std::uint8_t { connecting, handshake, established, lost };
+  /// By a thread just now; or what the last send() came to: all was taken, not all, or it failed.
+  enum class Sending : std::uint8_t { now, ready, blocked, failed };
+
+  [[nodiscard]] State state() const noexcept;
+  [[nodiscard]] std::string describe() const { return "redis at " + connector_->endpoint().describe(); }
+
   [[nodiscard]] WaiterSlot& take_slot();
   [[nodiscard]] WaiterSlot& new_slot();
   void flush(UnlockableGuard& guard);
-  [[nodiscard]] Woken wait(UnlockableGuard& guard, WaiterSlot& slot, const Deadline& deadline);
-  [[nodiscard]] Woken wait_to_send(UnlockableGuard& guard, const Deadline& deadline);
   [[nodiscard]] Woken read(UnlockableGuard& guard, const Deadline& deadline);
   [[nodiscard]] Woken connect(UnlockableGuard& guard, const Deadline& deadline);
   void process_received(UnlockableGuard& guard, const Transfer& transfer);
@@ -108,9 +125,6 @@ class Connection {
   void check_timeouts(UnlockableGuard& guard);
   void mark_lost(UnlockableGuard& guard, protocol::Cause cause);
   void notify_all(UnlockableGuard& guard);
-  void check_interruption(UnlockableGuard& guard, WaiterSlot& slot, protocol::Ticket ticket,
-                          const Interrupted& interrupted);
-  [[noreturn]] void time_out(UnlockableGuard& guard, protocol::Ticket ticket);
   [[nodiscard]] Deadline earliest_timeout(const Deadline& deadline) const;
   void note_round_trip(Deadline::Clock::duration taken) noexcept;
   [[nodiscard]] std::size_t window() const noexcept;
@@ -123,13 +137,11 @@ class Connection {
 
   std::deque<WaiterSlot> slots_;
   std::vector<WaiterSlot*> free_slots_;
-  std::size_t callers_ = 0;
+  std::size_t calls_ = 0;
   WaiterSlot& polling_slot_;      // of poll(), which reads without a call
   WaiterSlot* reader_ = nullptr;  // the caller that receives
-  bool writing_ = false;          // a thread is in send()
-  bool is_blocked_ = false;       // the last send() did not take all bytes
-  bool cannot_send_ = false;      // the last send() failed
-  bool is_silent_ = false;        // it was lost because the server was silent
+  Sending sending_ = Sending::ready;
+  bool is_silent_ = false;  // it was lost because the server was silent
 
   Deadline::Clock::duration shortest_round_trip_ = Deadline::Clock::duration::max();
   int round_trips_ = 0;

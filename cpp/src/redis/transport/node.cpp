@@ -93,10 +93,10 @@ void Node::record_final_reply(const Reply& reply) {
 Node::ConnectionPointer Node::connection_for(UnlockableGuard& guard, const Deadline& deadline) {
   ConnectionPointer first = first_connection(guard, deadline);
   if (first->in_flight() >= kMostInFlight) {
-    throw StoreUnavailable("redis at " + endpoint().describe() + " has not answered " +
-                           std::to_string(first->in_flight()) + " calls yet, which are too many");
+    throw StoreUnavailable(std::to_string(first->in_flight()) + " calls already wait for redis at " +
+                           endpoint().describe());
   }
-  if (first->callers() > 0 && first->callers() <= kMostBesideSpares && first->is_established()) {
+  if (first->calls() > 0 && first->calls() <= kMostBesideSpares && first->is_established()) {
     if (ConnectionPointer spare = spare_connection(deadline)) return spare;
   }
   return first;
@@ -104,7 +104,7 @@ Node::ConnectionPointer Node::connection_for(UnlockableGuard& guard, const Deadl
 
 /// The server may have closed an idle connection. That is checked before anything of the command is sent.
 Node::ConnectionPointer Node::first_connection(UnlockableGuard& guard, const Deadline& deadline) {
-  if (const ConnectionPointer idle = connections_[0]; idle && idle->callers() == 0 && idle->is_readable())
+  if (const ConnectionPointer idle = connections_[0]; idle && idle->calls() == 0 && idle->is_readable())
     idle->poll(guard, Deadline(0us));
   remove_lost();
   if (!connections_[0]) connections_[0] = std::make_shared<Connection>(connector_, deadline);
@@ -113,7 +113,7 @@ Node::ConnectionPointer Node::first_connection(UnlockableGuard& guard, const Dea
 
 Node::ConnectionPointer Node::spare_connection(const Deadline& deadline) {
   for (std::size_t i = 1; i < connections_.size(); ++i) {
-    if (connections_[i] && connections_[i]->callers() == 0) return connections_[i];
+    if (connections_[i] && connections_[i]->calls() == 0) return connections_[i];
     if (connections_[i]) continue;
     if (Clock::now() < no_spares_before_) return nullptr;
     return connections_[i] = std::make_shared<Connection>(connector_, deadline);

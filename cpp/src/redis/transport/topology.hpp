@@ -41,9 +41,9 @@ class Topology {
   [[nodiscard]] virtual protocol::Reply call(std::string_view command, std::optional<protocol::Slot> slot,
                                              const Deadline& deadline, const Interrupted& interrupted) = 0;
 
-  /// Sends several encoded commands, each to the server of its slot, before it waits for their replies, and
-  /// sends none again: replies are set as they come, also errors that call() would retry. Throws as
-  /// Node::call does where a reply doesn't come.
+  /// Sends several encoded commands, each to the server of its slot, and none again. One server after the
+  /// other, all that goes to it is sent before its replies are awaited. Replies are set as they come, also
+  /// errors that call() would retry. Throws as Node::call does where a reply doesn't come.
   virtual void call_many(std::span<const std::string> commands,
                          std::span<const std::optional<protocol::Slot>> slots,
                          std::span<std::optional<protocol::Reply>> replies, const Deadline& deadline,

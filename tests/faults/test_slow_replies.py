@@ -1,0 +1,100 @@
+"""Every call of the client while its reply takes longer than any wait inside of it lasts."""
+
+from __future__ import annotations
+
+import signal
+import time
+from contextlib import contextmanager
+
+import pytest
+
+from overlimit import Limiter, RedisStore, hit_all
+from servers.fault_proxy import FaultProxy
+from servers.redis_server import RedisServer
+
+TIMEOUT = 5.0
+ROWS = ["a", "b", "c"]
+
+CALLS = {
+    "hit": lambda limiter: limiter.hit("a").allowed,
+    "hit of several": lambda limiter: limiter.hit("a", "b").allowed,
+    "peek": lambda limiter: limiter.peek("a").allowed,
+    "hit_many": lambda limiter: limiter.hit_many(ROWS).allowed.all(),
+    "peek_many": lambda limiter: limiter.peek_many(ROWS).allowed.all(),
+    "hit_all": lambda limiter: hit_all([(limiter, "a"), (limiter, "b")]).allowed,
+    "acquire": lambda limiter: limiter.acquire("a").allowed,
+    "refund": lambda limiter: limiter.refund(limiter.decision) is None,
+    "lock": lambda limiter: limiter.lock("d", 60) is None,
+    "unlock": lambda limiter: limiter.unlock("d") is None,
+    "reset": lambda limiter: limiter.reset("a", "b") is None,
+    "reset_all": lambda limiter: limiter.reset_all() is None,
+}
+EACH_CALL = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+DELAYS = [0.030, 0.045, 0.070]
+
+
+class LimiterWithDecision(Limiter):
+    """A limiter that has something to refund."""
+
+    decision = None
+
+
+@pytest.fixture(scope="module")
+def server():
+    server = RedisServer()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def proxy(server):
+    proxy = FaultProxy(server.port)
+    yield proxy
+    proxy.stop()
+
+
+@pytest.fixture
+def limiter(proxy, prefix):
+    limiter = LimiterWithDecision(
+        "1000000/day", name="slow", store=RedisStore(proxy.url, timeout=TIMEOUT, prefix=prefix)
+    )
+    limiter.decision = limiter.hit("a")
+    yield limiter
+    proxy.restore()
+
+
+@contextmanager
+def signals(every):
+    """Send this process a signal so often; yields a list of when each was handled."""
+    handled = []
+    before = signal.signal(signal.SIGALRM, lambda *_: handled.append(time.monotonic()))
+    signal.setitimer(signal.ITIMER_REAL, every, every)
+    try:
+        yield handled
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@EACH_CALL
+@pytest.mark.parametrize("seconds", DELAYS)
+def test_a_server_far_away_answers_every_call(proxy, limiter, call, seconds):
+    proxy.delay(replies=seconds)
+    began = time.monotonic()
+    assert call(limiter)
+    assert seconds <= time.monotonic() - began < TIMEOUT
+
+
+@EACH_CALL
+@pytest.mark.parametrize("seconds", DELAYS)
+def test_a_server_that_pauses_answers_every_call(server, limiter, call, seconds):
+    server.ask("CLIENT", "PAUSE", round(seconds * 1000))
+    assert call(limiter)
+
+
+@EACH_CALL
+def test_signals_keep_no_call_from_its_answer(proxy, limiter, call):
+    proxy.delay(replies=0.045)
+    with signals(every=0.004) as handled:
+        assert call(limiter)
+    assert handled
