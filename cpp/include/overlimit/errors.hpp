@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <stdexcept>
 #include <string>
 
@@ -70,7 +71,11 @@ class CrossSlot : public StoreConfigError {
   using StoreConfigError::StoreConfigError;
 };
 
-/// A wait was interrupted (store.hpp: Interrupted). `maybe_charged` means the same as in StoreError.
+/// Called when a signal may have interrupted a wait; true ends the wait with WaitInterrupted, and an empty
+/// function never does.
+using Interrupted = std::function<bool()>;
+
+/// A wait was interrupted. `maybe_charged` means the same as in StoreError.
 class WaitInterrupted : public std::exception {
  public:
   explicit WaitInterrupted(bool maybe_charged = false) : maybe_charged_(maybe_charged) {}

@@ -66,9 +66,9 @@ class RedisStore final : public Store {
   void close();
 
  private:
-  struct Core;
+  struct Impl;
   class ManyCalls;
-  std::unique_ptr<Core> core_;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace overlimit

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "overlimit/call.hpp"
+#include "overlimit/errors.hpp"
 
 namespace overlimit {
 
@@ -50,9 +51,6 @@ inline void copy_rows(const Rows& from, const Rows& to) {
 /// The state of a circuit breaker. open: calls fail at once, except for one probe at a time; half_open: a
 /// probe is under way.
 enum class BreakerState : std::uint8_t { closed, open, half_open };
-
-/// Called when a wait is interrupted; true ends the wait.
-using Interrupted = std::function<bool()>;
 
 /// Given as Interrupted to a store that waits seldom: a call that would have to wait throws WouldWait
 /// instead, before it has done anything.

@@ -83,10 +83,10 @@ void naming_timeout(Micros timeout, const auto& action) {
 
 }  // namespace
 
-struct RedisStore::Core {
+struct RedisStore::Impl {
   using Servers = std::shared_ptr<redis::transport::Topology>;
 
-  Core(redis::Location where, Options how)
+  Impl(redis::Location where, Options how)
       : location(std::move(where)),
         options(checked(std::move(how))),
         topology([this] { return std::make_unique<Servers>(redis::transport::topology_of(location)); }) {}
@@ -185,13 +185,13 @@ struct RedisStore::Core {
 class RedisStore::ManyCalls {
  public:
   /// Throws CrossSlot before anything is sent.
-  ManyCalls(Core& core, std::span<const Call> calls, const Rows& rows, std::span<Micros> times)
-      : core_(core), calls_(calls), rows_(rows), times_(times) {
+  ManyCalls(Impl& impl, std::span<const Call> calls, const Rows& rows, std::span<Micros> times)
+      : impl_(impl), calls_(calls), rows_(rows), times_(times) {
     std::size_t first = 0;
     for (const Call& call : calls) {
       dated_.emplace_back(call, call.now ? checked_instant(*call.now) : system_now());
-      scripts_.push_back(redis::script_call(*dated_.back(), core.options.keys, core.scripts));
-      slots_.push_back(core.slot_of(scripts_.back().keys));
+      scripts_.push_back(redis::script_call(*dated_.back(), impl.options.keys, impl.scripts));
+      slots_.push_back(impl.slot_of(scripts_.back().keys));
       first_rows_.push_back(first);
       first += pairs_of(call.charges);
     }
@@ -234,7 +234,7 @@ class RedisStore::ManyCalls {
     std::vector<std::optional<Reply>> replies(commands.size());
     std::exception_ptr failure;
     try {
-      (**core_.topology)
+      (**impl_.topology)
           .call_many(commands, std::span(slots_).subspan(first, last - first), replies, until, interrupted);
     } catch (...) {
       failure = std::current_exception();
@@ -253,16 +253,16 @@ class RedisStore::ManyCalls {
       const Outcome outcome = redis::protocol::classify(reply).outcome;
       const bool is_final = outcome == Outcome::answered || outcome == Outcome::failed;
       if (!is_final || redis::out_of_bounds(reply)) {
-        times_[i] = core_.decide(calls_[i], rows_of_call(i), until, interrupted);
+        times_[i] = impl_.decide(calls_[i], rows_of_call(i), until, interrupted);
       } else {
-        times_[i] = redis::read_answer(dated_[i], core_.checked_reply(std::move(reply)), rows_of_call(i));
+        times_[i] = redis::read_answer(dated_[i], impl_.checked_reply(std::move(reply)), rows_of_call(i));
       }
     } catch (...) {
       if (!failure) failure = std::current_exception();
     }
   }
 
-  Core& core_;
+  Impl& impl_;
   std::span<const Call> calls_;
   Rows rows_;
   std::span<Micros> times_;
@@ -273,7 +273,7 @@ class RedisStore::ManyCalls {
 };
 
 RedisStore::RedisStore(redis::Location location, Options options)
-    : core_(std::make_unique<Core>(std::move(location), std::move(options))) {}
+    : impl_(std::make_unique<Impl>(std::move(location), std::move(options))) {}
 
 RedisStore::~RedisStore() = default;
 
@@ -281,13 +281,13 @@ void RedisStore::decide(std::span<const Call> calls, const Rows& rows, std::span
                         std::span<ChargeBits> crowded, const Interrupted& interrupted) {
   std::ranges::fill(crowded.first(calls.size()), ChargeBits{0});
   if (calls.empty()) return;
-  const Micros timeout = calls.front().timeout.value_or(core_->options.timeout);
+  const Micros timeout = calls.front().timeout.value_or(impl_->options.timeout);
   naming_timeout(timeout, [&] {
     const Deadline until{std::chrono::microseconds(timeout)};
     if (calls.size() == 1) {
-      times.front() = core_->decide(calls.front(), rows, until, interrupted);
+      times.front() = impl_->decide(calls.front(), rows, until, interrupted);
     } else {
-      ManyCalls(*core_, calls, rows, times).decide(until, interrupted);
+      ManyCalls(*impl_, calls, rows, times).decide(until, interrupted);
     }
   });
 }
@@ -296,46 +296,46 @@ void RedisStore::check(const Call& call) {
   if (call.charges.size() < 2) return;
   std::vector<std::string> keys;
   for (const Charge& charge : call.charges) {
-    keys.push_back(redis::key_of(core_->options.keys, charge.policy->name(), charge.identifier));
+    keys.push_back(redis::key_of(impl_->options.keys, charge.policy->name(), charge.identifier));
   }
-  (void)core_->slot_of(keys);
+  (void)impl_->slot_of(keys);
 }
 
 void RedisStore::refund(const Call& call, std::span<const Receipt> receipts, const Interrupted& interrupted) {
-  core_->run(redis::refund_call(call, receipts, core_->options.keys, core_->scripts), interrupted);
+  impl_->run(redis::refund_call(call, receipts, impl_->options.keys, impl_->scripts), interrupted);
 }
 
 void RedisStore::lock(const Call& call, Micros duration, const Interrupted& interrupted) {
-  core_->run(redis::lock_call(call, duration, core_->options.keys, core_->scripts), interrupted);
+  impl_->run(redis::lock_call(call, duration, impl_->options.keys, impl_->scripts), interrupted);
 }
 
 void RedisStore::unlock(const Call& call, const Interrupted& interrupted) {
-  core_->run(redis::lock_call(call, 0, core_->options.keys, core_->scripts), interrupted);
+  impl_->run(redis::lock_call(call, 0, impl_->options.keys, impl_->scripts), interrupted);
 }
 
 void RedisStore::reset(const CompiledPolicy& policy, std::span<const std::string_view> identifiers,
                        const Interrupted& interrupted) {
   std::vector<std::string> keys;
   for (const std::string_view identifier : identifiers) {
-    keys.push_back(redis::key_of(core_->options.keys, policy.name(), identifier));
+    keys.push_back(redis::key_of(impl_->options.keys, policy.name(), identifier));
   }
-  naming_timeout(timeout(), [&] { core_->reset("DEL", keys, interrupted); });
+  naming_timeout(timeout(), [&] { impl_->reset("DEL", keys, interrupted); });
 }
 
 void RedisStore::reset_all(const CompiledPolicy& policy, const Interrupted& interrupted) {
   const auto reset_server = [&](const redis::transport::Topology::Server& server) {
-    for (const std::string& pattern : redis::patterns_of(core_->options.keys, policy.name())) {
-      core_->reset_all(server, pattern, interrupted);
+    for (const std::string& pattern : redis::patterns_of(impl_->options.keys, policy.name())) {
+      impl_->reset_all(server, pattern, interrupted);
     }
   };
   naming_timeout(timeout(),
-                 [&] { (**core_->topology).for_each_server(reset_server, core_->deadline(), interrupted); });
+                 [&] { (**impl_->topology).for_each_server(reset_server, impl_->deadline(), interrupted); });
 }
 
-void RedisStore::close() { (**core_->topology).close(); }
+void RedisStore::close() { (**impl_->topology).close(); }
 
-BreakerState RedisStore::breaker() const { return (**core_->topology).breaker(); }
+BreakerState RedisStore::breaker() const { return (**impl_->topology).breaker(); }
 
-Micros RedisStore::timeout() const { return core_->options.timeout; }
+Micros RedisStore::timeout() const { return impl_->options.timeout; }
 
 }  // namespace overlimit

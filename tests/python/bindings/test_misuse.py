@@ -306,7 +306,7 @@ class MallInfo(ctypes.Structure):
 
 
 CLEAR_CACHES = getattr(sys, "_clear_internal_caches", None) or sys._clear_type_cache
-"""Has the interpreter forget which names it has looked up: by their addresses, it keeps up to 4096 strings."""
+"""Has the interpreter forget the names it looked up: by their addresses it keeps up to 4096 strings."""
 
 MALLINFO = ctypes.CDLL(None).mallinfo2
 MALLINFO.restype = MallInfo

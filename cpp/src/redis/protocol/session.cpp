@@ -10,8 +10,8 @@
 namespace overlimit::redis::protocol {
 namespace {
 
-constexpr int kPatienceInTimeouts = 4;
-constexpr std::chrono::seconds kLeastPatience{1};
+constexpr int kSilenceInTimeouts = 4;
+constexpr std::chrono::seconds kLeastSilence{1};
 
 constexpr std::string_view kCheck = "check the server and the network";
 constexpr std::string_view kCheckInTheClear =
@@ -51,8 +51,8 @@ void Session::submit_ignored(std::string_view command, Instant now, Instant dead
 }
 
 void Session::enqueue(State state, std::string_view command, Instant now, Instant deadline, Waiter waiter) {
-  const auto patience = std::max<Instant::duration>(kPatienceInTimeouts * (deadline - now), kLeastPatience);
-  pending_.push_back({state, queued_, queued_ + command.size(), now, patience, waiter, Reply::nil()});
+  const auto silence = std::max<Instant::duration>(kSilenceInTimeouts * (deadline - now), kLeastSilence);
+  pending_.push_back({state, queued_, queued_ + command.size(), now, silence, waiter, Reply::nil()});
   queue_.append(command);
   queued_ += command.size();
 }
@@ -217,7 +217,7 @@ void Session::waiting(std::vector<Waiter>& waiters) const {
 Instant Session::silent_at() const noexcept {
   if (answered_ == pending_.size()) return Instant::max();
   const PendingCommand& oldest = pending_[answered_];
-  return std::max(oldest.submitted, last_received_) + oldest.patience;
+  return std::max(oldest.submitted, last_received_) + oldest.silence;
 }
 
 std::size_t Session::index_of(Ticket ticket) const noexcept {

@@ -111,7 +111,7 @@ class Session {
     std::uint64_t begin;  // place of its first byte among all bytes ever queued
     std::uint64_t end;
     Instant submitted;
-    Instant::duration patience;
+    Instant::duration silence;  // how long the server may send nothing
     Waiter waiter;
     Reply reply;
   };

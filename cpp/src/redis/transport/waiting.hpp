@@ -4,8 +4,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <optional>
+
+#include "overlimit/errors.hpp"
 
 namespace overlimit::redis::transport {
 
@@ -33,10 +34,6 @@ class Deadline {
 
   Clock::time_point at_;
 };
-
-/// Called when a signal interrupts a wait; true ends the wait with WaitInterrupted, and an empty function
-/// never does. The same type as that of store.hpp.
-using Interrupted = std::function<bool()>;
 
 /// Every wait ends after this time as if by a signal, since a signal right before the wait does not end it.
 inline constexpr std::chrono::milliseconds kLongestWait{20};
