@@ -143,7 +143,7 @@ class LimitDecorator:
         """Do nothing: the charge remains."""
 
 
-@documents(LIMIT_OPTIONS.values())
+@documents(LIMIT_OPTIONS)
 @hints_at_arguments(OF_LIMIT)
 def rate_limit(value: LimitsValue, **options: Unpack[LimitKeywords]) -> LimitDecorator:
     """Limit a view through the current app's first RateLimit, or else through one in the process's memory.

@@ -49,7 +49,7 @@ class Keywords(RateLimitOptions, total=False):
     app: Flask | None
 
 
-@documents(RATE_LIMIT_OPTIONS.values())
+@documents(RATE_LIMIT_OPTIONS)
 class RateLimit(HasMigrationHints):
     """Limits the requests of one or more apps; the state of an app is in ``app.extensions["overlimit"]``.
 

@@ -126,12 +126,11 @@ REFERENCE = (MIGRATING.parents[1] / "reference" / "flask.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize("option", RATE_LIMIT_OPTIONS.values(), ids=lambda option: option.name)
-def test_the_reference_has_the_key_and_the_default_of_each_option(option):
+def test_the_reference_has_the_key_of_each_option(option):
     table = REFERENCE.partition("| `RateLimit(app=None, ...)` |")[2].partition("\n\n")[0]
     rows = [[cell.strip() for cell in row.strip("|").split("|")] for row in table.splitlines()]
     row = next(row for row in rows if re.search(rf"`{option.name}`", row[0]))
     assert row[1].startswith(f"`{option.key}`" if option.key else "")
-    assert not option.default or row[2] == option.default
 
 
 @pytest.mark.parametrize("name", LIMIT_OPTIONS)

@@ -15,7 +15,8 @@ from overlimit._messages.caller import warn_caller
 from overlimit._options import is_set
 from overlimit.http.answering.fields import HeaderNames, checked_header_name
 from overlimit.http.identifying.identifiers import Identify, Key
-from overlimit.http.options.option import SWITCH, Option, one_of
+from overlimit.http.options import kinds
+from overlimit.http.options.option import Option
 from overlimit.http.options.rate_limit_options import RATE_LIMIT_OPTIONS, REQUEST_IDENTIFIER
 from overlimit.http.options.storage_urls import store_url
 from overlimit.http.options.strategies import algorithm_of
@@ -116,14 +117,17 @@ def _without_effect(key: str, value: Any) -> Options:
     return {}
 
 
+_RETRY_AFTER = kinds.one_of("delta-seconds", "http-date")
+
+
 def _retry_after_value(key: str, value: Any) -> Options:
-    if Option(key, one_of("delta-seconds", "http-date"), "").configured(key, value, 0) == "http-date":
+    if Option(_RETRY_AFTER, "").configured(key, value, 0) == "http-date":
         warn_caller(f"{key}: Retry-After is in seconds here, never a date")
     return {}
 
 
 def _truth(key: str, value: Any) -> object:
-    return Option(key, SWITCH, "").configured(key, value, 0)
+    return Option(kinds.SWITCH, "").configured(key, value, 0)
 
 
 _OWN = {option.key: option for option in (*RATE_LIMIT_OPTIONS.values(), REQUEST_IDENTIFIER) if option.key}

@@ -10,21 +10,8 @@ from overlimit import InvalidLimit
 from overlimit._options import is_set
 from overlimit.http.callables import check_callable, fingerprint, shown
 from overlimit.http.identifying.identifiers import Anonymous, Identify, identify_by
-from overlimit.http.options.option import (
-    ALGORITHM,
-    COST,
-    IDENTIFY,
-    LIMITS,
-    NAME,
-    SCOPE,
-    SWITCH,
-    TEXT_OR_FUNCTION,
-    Kind,
-    Option,
-    function,
-    is_given,
-    one_of,
-)
+from overlimit.http.options import kinds
+from overlimit.http.options.option import Option, options
 from overlimit.http.options.storage_urls import hides_passwords
 from overlimit.limiter import OnError
 from overlimit.limits import Limit, LimitsLike, as_limits
@@ -67,93 +54,76 @@ Scope: TypeAlias = str | Callable[..., str]
 """What a count is divided by, or a function that returns it for an endpoint."""
 
 
-ANONYMOUS = one_of(*get_args(Anonymous))
-ON_ERROR = one_of(*get_args(OnError))
+ANONYMOUS = kinds.one_of(*get_args(Anonymous))
+ON_ERROR = kinds.one_of(*get_args(OnError))
 
-LIMIT_OPTIONS = {
-    option.name: option
-    for option in (
-        Option(
-            "identifiers",
-            IDENTIFY,
-            "Returns one identifier of the request or several, or a list of such functions; by default the "
-            "RateLimit's, or `get_identifiers`.",
-        ),
-        Option(
-            "key_func", function(), "As ``identifiers``, but it returns a single one, as with Flask-Limiter."
-        ),
-        Option(
-            "anonymous",
-            ANONYMOUS,
-            'Whether requests without an identifier ``"share"`` a limit or are ``"exempt"``; by default the '
-            "RateLimit's.",
-        ),
-        Option("per_method", SWITCH, "Whether each HTTP method has counts of its own."),
-        Option(
-            "methods",
-            Kind(lambda name, value, _: methods_of(value)),
-            "The HTTP methods it holds for; None: all but OPTIONS, which is never limited.",
-            is_set=is_given,
-        ),
-        Option(
-            "error_message",
-            TEXT_OR_FUNCTION,
-            "The description of a refusal, or a function without parameters that returns it.",
-        ),
-        Option(
-            "exempt_when",
-            function(),
-            "A function without parameters; if it returns true, the request is not limited by this.",
-        ),
-        Option(
-            "override_defaults",
-            SWITCH,
-            "Whether this replaces the default limits, and those that the route would inherit.",
-            is_set=is_given,
-        ),
-        Option(
-            "deduct_when",
-            function("the response"),
-            "Given the response: whether the request counts. It is charged before the view, and refunded if "
-            "not.",
-        ),
-        Option(
-            "on_breach",
-            function("the decision"),
-            "Called with the Decision of a refusal by this limit; a response it returns is the answer.",
-        ),
-        Option("cost", COST, "What a request spends, or a function without parameters that returns it."),
-        Option(
-            "scope",
-            SCOPE,
-            "Divides the counts of the endpoint: a string, or a function that returns one, given the "
-            "endpoint.",
-        ),
-        Option(
-            "meta_limits",
-            LIMITS,
-            "Limits of how often one may be refused: when they are used up every request here is refused.",
-        ),
-        Option(
-            "algorithm",
-            ALGORITHM,
-            "The algorithm of limits given as strings; by default the RateLimit's.",
-            is_set=is_given,
-        ),
-        Option("name", NAME, "The name in header fields; by default the endpoint.", is_set=is_given),
-        Option(
-            "shadow", SWITCH, "Whether it only counts and logs what it would have refused.", is_set=is_given
-        ),
-        Option(
-            "on_error",
-            ON_ERROR,
-            'When the store fails: ``"allow"``, ``"deny"`` (503), ``"local"`` or ``"raise"``, the strictest '
-            "of all limits of the request; by default the RateLimit's.",
-            is_set=is_given,
-        ),
-    )
-}
-"""The options of one limit, by name."""
+LIMIT_OPTIONS = options(
+    identifiers=Option(
+        kinds.IDENTIFY,
+        "Returns one identifier of the request or several, or a list of such functions; by default the "
+        "RateLimit's, or `get_identifiers`.",
+    ),
+    key_func=Option(
+        kinds.function(), "As ``identifiers``, but it returns a single one, as with Flask-Limiter."
+    ),
+    anonymous=Option(
+        ANONYMOUS,
+        'Whether requests without an identifier ``"share"`` a limit or are ``"exempt"``; by default the '
+        "RateLimit's.",
+    ),
+    per_method=Option(kinds.SWITCH, "Whether each HTTP method has counts of its own."),
+    methods=Option(
+        kinds.Kind(lambda name, value, _: methods_of(value)),
+        "The HTTP methods it holds for; None: all but OPTIONS, which is never limited.",
+        is_strict=True,
+    ),
+    error_message=Option(
+        kinds.TEXT_OR_FUNCTION,
+        "The description of a refusal, or a function without parameters that returns it.",
+    ),
+    exempt_when=Option(
+        kinds.function(),
+        "A function without parameters; if it returns true, the request is not limited by this.",
+    ),
+    override_defaults=Option(
+        kinds.SWITCH,
+        "Whether this replaces the default limits, and those that the route would inherit.",
+        is_strict=True,
+    ),
+    deduct_when=Option(
+        kinds.function("the response"),
+        "Given the response: whether the request counts. It is charged before the view, and refunded if not.",
+    ),
+    on_breach=Option(
+        kinds.function("the decision"),
+        "Called with the Decision of a refusal by this limit; a response it returns is the answer.",
+    ),
+    cost=Option(kinds.COST, "What a request spends, or a function without parameters that returns it."),
+    scope=Option(
+        kinds.SCOPE,
+        "Divides the counts of the endpoint: a string, or a function that returns one, given the endpoint.",
+    ),
+    meta_limits=Option(
+        kinds.LIMITS,
+        "Limits of how often one may be refused: when they are used up every request here is refused.",
+    ),
+    algorithm=Option(
+        kinds.ALGORITHM,
+        "The algorithm of limits given as strings; by default the RateLimit's.",
+        is_strict=True,
+    ),
+    name=Option(kinds.NAME, "The name in header fields; by default the endpoint.", is_strict=True),
+    shadow=Option(
+        kinds.SWITCH, "Whether it only counts and logs what it would have refused.", is_strict=True
+    ),
+    on_error=Option(
+        ON_ERROR,
+        'When the store fails: ``"allow"``, ``"deny"`` (503), ``"local"`` or ``"raise"``, the strictest of '
+        "all limits of the request; by default the RateLimit's.",
+        is_strict=True,
+    ),
+)
+"""The options of one limit."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -229,13 +199,13 @@ def limit_options(
         raise TypeError(f"a limit has no option {min(unknown)!r}; it has {', '.join(known)}")
     given = {name: option for name, option in keywords.items() if LIMIT_OPTIONS[name].is_set(option)}
     for name, option in given.items():
-        LIMIT_OPTIONS[name].kind.check(name, option, arguments)
+        LIMIT_OPTIONS[name].check(option, arguments)
     given["identifiers"] = identify_by(given.get("identifiers"), given.pop("key_func", None), arguments)
     given["methods"] = methods_of(given.get("methods"))
     given["meta_limits"] = parts_of(given.get("meta_limits"))
-    options = LimitOptions(parts_of(value), is_shared=is_shared, during_request=during_request, **given)
-    options.check_limits(read, arguments)
-    return options
+    made = LimitOptions(parts_of(value), is_shared=is_shared, during_request=during_request, **given)
+    made.check_limits(read, arguments)
+    return made
 
 
 def counted_method(method: str) -> str:

@@ -1,89 +1,38 @@
-"""What an option is: what it takes, how it is read and checked, its key, and what ``help()`` says of it."""
+"""The description of an option, from which reading, checking and ``help()`` come."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 from textwrap import fill
 from typing import Any, NamedTuple, TypeVar
 
-from overlimit._options import TRUTH, is_set
-from overlimit.clocks import reader_of
-from overlimit.errors import InvalidLimit
-from overlimit.http.answering.fields import HeaderNames, checked_header_name
-from overlimit.http.callables import check_callable
-from overlimit.http.identifying.addresses import Proxies, checked_ipv6_prefix
-from overlimit.http.identifying.identifiers import ReadsRequest, as_identify
-from overlimit.limits.quantities import share_of_all
-from overlimit.limits.registry import algorithm_named
+from overlimit.http.options.kinds import Kind
 
-__all__ = [
-    "ALGORITHM",
-    "CLOCK",
-    "COST",
-    "HEADER_NAMES",
-    "IDENTIFY",
-    "IPV6_PREFIX",
-    "LIMITS",
-    "NAME",
-    "PROXIES",
-    "SCOPE",
-    "SHARE",
-    "STORE",
-    "SWITCH",
-    "TEXT",
-    "TEXT_OR_FUNCTION",
-    "Kind",
-    "Option",
-    "documents",
-    "function",
-    "is_given",
-    "one_of",
-]
+__all__ = ["Option", "documents", "options"]
 
 C = TypeVar("C")
-
-
-def _as_is(value: Any) -> object:
-    return value
-
-
-class Kind(NamedTuple):
-    """What an option takes."""
-
-    check: Callable[[str, Any, int], object] = lambda name, value, arguments: None
-    """Raises TypeError or ValueError, whose message begins with the given name.
-
-    The last argument is the number of arguments for the request with which functions are called.
-    """
-    read: Callable[[Any], object] = _as_is
-    """Converts what a configuration says, which may be a text; returns anything else unchanged."""
-    own_arguments: int | None = None
-    """How many arguments a function gets before those for the request; None: it is never a function."""
-
-
-def is_given(value: object) -> bool:
-    """Return whether an option is set for which empty values are values, or errors."""
-    return value is not None
 
 
 class Option(NamedTuple):
     """An option of a RateLimit or of a limit."""
 
-    name: str
     kind: Kind
     help: str
-    """What it means, for ``help()``; of options in a row with the same text it is shown once."""
-    key: str = ""
+    """What it means; of options in a row with the same text it is shown once."""
+    key: str | None = None
     """The ``RATELIMIT_*`` key that sets it."""
-    default: str = ""
-    """What holds without it, as the reference says."""
-    is_set: Callable[[object], bool] = is_set
+    is_strict: bool = False
+    """Whether an empty value is an error instead of not set."""
+    name: str = ""
 
-    @property
-    def label(self) -> str:
-        """Its name, and its key if it has one."""
-        return f"{self.name} ({self.key})" if self.key else self.name
+    def is_set(self, value: object) -> bool:
+        """Return whether a value sets it."""
+        return value is not None if self.is_strict else self.kind.is_set(value)
+
+    def check(self, value: object, arguments: int) -> None:
+        """Raise TypeError or ValueError if a value cannot be used; the message names the option."""
+        self.kind.check(self.name, value, arguments)
 
     def configured(self, key: str, value: Any, arguments: int) -> object:
         """Return the value that a key of the configuration sets.
@@ -95,7 +44,7 @@ class Option(NamedTuple):
         """
         found = self.kind.read(value)
         try:
-            self.kind.check(self.name, found, arguments)
+            self.check(found, arguments)
         except (TypeError, ValueError) as error:
             told = str(error)
             rest = told.removeprefix(f"{self.name} ")
@@ -105,122 +54,29 @@ class Option(NamedTuple):
         return found
 
 
-def documents(options: Iterable[Option]) -> Callable[[C], C]:
-    """Write the parameters in the place of ``{options}`` in a docstring."""
-    told = []
-    for text, same in groupby(options, key=lambda option: option.help):
-        names = fill(", ".join(option.name for option in same), 105, subsequent_indent=" " * 4)
-        told.append(f"{names}\n{fill(text, 105, initial_indent=' ' * 4, subsequent_indent=' ' * 4)}")
+def options(**described: Option) -> dict[str, Option]:
+    """Return options by their names."""
+    return {name: option._replace(name=name) for name, option in described.items()}
+
+
+def documents(known: Mapping[str, Option]) -> Callable[[C], C]:
+    """Write the options in the place of ``{options}`` in a docstring."""
 
     def write(documented: C) -> C:
         if documented.__doc__ is not None:  # as it is under python -OO
-            margin = "\n    "
-            parameters = margin.join("\n".join(told).splitlines())
-            documented.__doc__ = documented.__doc__.replace("{options}", parameters)
+            documented.__doc__ = documented.__doc__.replace("    {options}", "\n".join(_parameters(known)))
         return documented
 
     return write
 
 
-def function(of: str = "") -> Kind:
-    """Return the kind of a function that is called with ``of``, such as ``"the response"``."""
-    return Kind(lambda *about: check_callable(*about, of=of), own_arguments=int(bool(of)))
-
-
-def one_of(*words: str | None) -> Kind:
-    """Return the kind of one of these values; as texts, None is ``"none"``."""
-    known = [repr(word) for word in words]
-
-    def check(name: str, value: object, _: int) -> None:
-        if value not in words:
-            raise ValueError(f"{name} must be {', '.join(known[:-1])} or {known[-1]}, not {value!r}")
-
-    return Kind(check, lambda value: None if value == "none" and None in words else value)
-
-
-def _check_switch(name: str, value: object, _: int) -> None:
-    if not isinstance(value, bool):  # a string such as "False" would be true
-        raise TypeError(f"{name} must be True or False, not {value!r}")
-
-
-def _read_switch(value: Any) -> object:
-    if isinstance(value, int) and value in (0, 1):
-        return bool(value)
-    words = {**TRUTH, "on": True, "off": False}
-    return words.get(value.strip().lower(), value) if isinstance(value, str) else value
-
-
-def _check_text(name: str, value: object, _: int) -> None:
-    if not isinstance(value, str):
-        raise TypeError(f"{name} must be a string, not {value!r}")
-
-
-def _check_name(name: str, value: object, _: int) -> None:
-    if not isinstance(value, str):
-        raise TypeError(f"{name} must be a str, not {value!r}")
-    if value == "":
-        raise InvalidLimit(f"{name} must not be empty")
-
-
-def _check_text_or_function(name: str, value: object, arguments: int) -> None:
-    if callable(value):
-        check_callable(name, value, arguments)
-
-
-def _check_cost(name: str, value: object, arguments: int) -> None:
-    if callable(value):
-        return check_callable(name, value, arguments)
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} must be a whole number or a function that returns one, not {value!r}")
-    if value < 0:
-        raise ValueError(f"{name} must be 0 or more, not {value}")
-    return None
-
-
-def _check_scope(name: str, value: object, arguments: int) -> None:
-    if isinstance(value, str):
-        return
-    if not callable(value):
-        instead = f": write {name}='{value}'" if isinstance(value, int) else ""
-        raise TypeError(f"{name} must be a string or a function of the endpoint, not {value!r}{instead}")
-    check_callable(name, value, arguments, of="the endpoint")
-
-
-def _check_header_names(name: str, value: object, _: int) -> None:
-    if not isinstance(value, HeaderNames):
-        raise TypeError(f"{name} must be a HeaderNames, not {value!r}")
-    for each in value:
-        checked_header_name(each)
-
-
-def _check_identify(name: str, value: object, arguments: int) -> None:
-    if not isinstance(value, ReadsRequest):
-        as_identify(name, value, arguments)
-
-
-def _read_number(value: Any) -> object:
-    return int(value) if isinstance(value, str) and value.strip().isdecimal() else value
-
-
-def _read_proxies(value: Any) -> object:
-    number = _read_number(value)
-    if isinstance(number, str):
-        return [part.strip() for part in number.split(",")]
-    return list(number) if isinstance(number, (tuple, set, frozenset)) else number
-
-
-LIMITS = Kind(own_arguments=0)  # checked where it is known which algorithm strings mean
-SWITCH = Kind(_check_switch, _read_switch)
-TEXT = Kind(_check_text)
-NAME = Kind(_check_name)
-TEXT_OR_FUNCTION = Kind(_check_text_or_function, own_arguments=0)
-COST = Kind(_check_cost, _read_number, own_arguments=0)
-SCOPE = Kind(_check_scope, own_arguments=1)
-IDENTIFY = Kind(_check_identify, own_arguments=0)
-ALGORITHM = Kind(lambda name, value, _: algorithm_named(value))
-STORE = Kind()  # checked where it is needed: what is disabled needs none
-CLOCK = Kind(lambda name, value, _: reader_of(value))
-SHARE = Kind(lambda name, value, _: share_of_all(value, name))
-HEADER_NAMES = Kind(_check_header_names)
-PROXIES = Kind(lambda name, value, _: Proxies(value), _read_proxies)
-IPV6_PREFIX = Kind(lambda name, value, _: checked_ipv6_prefix(value), _read_number)
+def _parameters(known: Mapping[str, Option]) -> Iterator[str]:
+    """Yield the section on each option, or on several with the same text."""
+    for text, same in groupby(known.values(), key=lambda option: option.help):
+        alike = list(same)
+        keys = ", ".join(option.key for option in alike if option.key)
+        for told, indent in (
+            (", ".join(option.name for option in alike), " " * 4),
+            (f"{text[:-1]} ({keys})." if keys else text, " " * 8),
+        ):
+            yield fill(told, 109, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)

@@ -3,32 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypedDict, TypeVar
 
-from overlimit._options import is_set
 from overlimit.clocks import ClockLike
 from overlimit.http.answering.fields import HeaderNames
 from overlimit.http.identifying.identifiers import Anonymous, Identify
+from overlimit.http.options import kinds
 from overlimit.http.options.limit_options import ANONYMOUS, ON_ERROR, Cost, LimitsValue
-from overlimit.http.options.option import (
-    ALGORITHM,
-    CLOCK,
-    COST,
-    HEADER_NAMES,
-    IDENTIFY,
-    IPV6_PREFIX,
-    LIMITS,
-    PROXIES,
-    SHARE,
-    STORE,
-    SWITCH,
-    TEXT,
-    Option,
-    function,
-    is_given,
-    one_of,
-)
+from overlimit.http.options.option import Option, options
 from overlimit.limiter import OnError
 from overlimit.stores import Store
 
@@ -96,174 +79,123 @@ class AllOptions(RateLimitOptions, total=False):
     unusable_store: ValueError | None
 
 
-def _may_be_limits(value: object) -> bool:
-    """Return whether limits are set: an empty string is none, and an error."""
-    return value == "" or is_set(value)
-
-
-def _limits(name: str, key: str, text: str) -> Option:
-    return Option(name, LIMITS, text, key, "none", is_set=_may_be_limits)
-
-
-def _group(name: str, key: str, prefix: str, text: str) -> Iterator[Option]:
-    """Yield the option of limits, and those that say how they count."""
-    yield _limits(name, key, f"{text} ({key}).")
-    kinds = {
-        "per_method": (SWITCH, "False"),
-        "exempt_when": (function(), ""),
-        "deduct_when": (function("the response"), ""),
-        "cost": (COST, "1"),
+def _group(name: str, key: str, prefix: str, text: str) -> dict[str, Option]:
+    """Return the option of limits, and those that say how they count."""
+    beside = {
+        "per_method": kinds.SWITCH,
+        "exempt_when": kinds.function(),
+        "deduct_when": kinds.function("the response"),
+        "cost": kinds.COST,
     }
-    for option, (kind, default) in kinds.items():
-        text = f"As for `rate_limit` ({prefix}_PER_METHOD and so on)."
-        yield Option(f"{name}_{option}", kind, text, f"{prefix}_{option.upper()}", default)
+    return {name: Option(kinds.LIMITS_OF_ALL, text, key)} | {
+        f"{name}_{option}": Option(kind, "As for `rate_limit`.", f"{prefix}_{option.upper()}")
+        for option, kind in beside.items()
+    }
 
 
-RATE_LIMIT_OPTIONS = {
-    option.name: option
-    for option in (
-        *_group(
-            "default_limits",
-            "RATELIMIT_DEFAULT",
-            "RATELIMIT_DEFAULTS",
-            "Hold for each route that has no decorator, counted per endpoint",
-        ),
-        *_group(
-            "application_limits",
-            "RATELIMIT_APPLICATION",
-            "RATELIMIT_APPLICATION",
-            "Hold for all routes, counted together",
-        ),
-        _limits(
-            "meta_limits",
-            "RATELIMIT_META",
-            "How often one may be refused: each refusal spends one, and when they are used up every request "
-            "is refused (RATELIMIT_META).",
-        ),
-        _limits(
-            "in_memory_fallback",
-            "RATELIMIT_IN_MEMORY_FALLBACK",
-            "Replaces all limits, in the memory of this process, while the store fails "
-            "(RATELIMIT_IN_MEMORY_FALLBACK).",
-        ),
-        *(
-            Option(
-                name,
-                function("the decision"),
-                "Called with the Decision of a refusal, by a meta limit or any other; a response it returns "
-                "is the answer.",
-                key,
-            )
-            for name, key in (
-                ("on_breach", "RATELIMIT_ON_BREACH_CALLBACK"),
-                ("on_meta_breach", "RATELIMIT_ON_META_BREACH_CALLBACK"),
-            )
-        ),
-        Option(
-            "identifiers",
-            IDENTIFY,
-            "Returns one identifier of the current request or several, all of which are limited; called once "
-            "per request. May be `by_address` and the like, or a list of functions. Default: "
-            "`get_identifiers`.",
-            default="`get_identifiers`",
-        ),
-        Option(
-            "key_func",
-            function(),
-            "As ``identifiers``, but what it returns is one identifier: the ``str()`` of it, the parts of a "
-            "tuple joined (RATELIMIT_KEY_FUNC).",
-        ),
-        Option(
-            "anonymous",
-            ANONYMOUS,
-            'How requests without an identity (``""``, None, ``[]``) are treated: ``"share"``, the default, '
-            'gives them one limit together, ``"exempt"`` does not limit them (RATELIMIT_ANONYMOUS).',
-            "RATELIMIT_ANONYMOUS",
-            '`"share"`',
-        ),
-        Option(
-            "store",
-            STORE,
-            'URL or store (RATELIMIT_STORAGE_URI). ``"memory://"``, the default, is one store per app.',
-            default='`"memory://"`: one store per app',
-        ),
-        Option("clock", CLOCK, "Drives every limit; default: the time of the store.", default="the store's"),
-        Option(
-            "algorithm",
-            ALGORITHM,
-            "The algorithm of limits that are given as strings (RATELIMIT_STRATEGY, RATELIMIT_ALGORITHM).",
-            "RATELIMIT_ALGORITHM",
-            "sliding windows, buckets with `burst`",
-        ),
-        Option(
-            "key_prefix",
-            TEXT,
-            "Keeps apart what shares a store (RATELIMIT_KEY_PREFIX); default: none.",
-            "RATELIMIT_KEY_PREFIX",
-            "none",
-        ),
-        Option(
-            "enabled",
-            SWITCH,
-            "False lets everything pass (RATELIMIT_ENABLED); default: True.",
-            "RATELIMIT_ENABLED",
-            "True",
-            is_set=is_given,
-        ),
-        Option(
-            "headers",
-            one_of("draft", "legacy", "both", None),
-            '``"draft"``, the default, sends the fields of the IETF draft, ``"legacy"`` X-RateLimit-*, '
-            '``"both"`` both, None sends none (RATELIMIT_HEADERS, RATELIMIT_HEADERS_ENABLED).',
-            "RATELIMIT_HEADERS",
-            '`"draft"`',
-            is_set=lambda value: True,
-        ),
-        Option(
-            "header_names",
-            HEADER_NAMES,
-            'The names of the ``"legacy"`` fields (RATELIMIT_HEADER_LIMIT and so on).',
-            default="as above",
-        ),
-        Option(
-            "on_error",
-            ON_ERROR,
-            'What happens when the store fails: ``"allow"`` (the default), ``"deny"`` (503), ``"local"`` '
-            '(this process decides, by ``local_share`` of the limits) or ``"raise"`` (RATELIMIT_ON_ERROR).',
-            "RATELIMIT_ON_ERROR",
-            '`"allow"`',
-        ),
-        Option("local_share", SHARE, "As for ``Limiter``.", default="1.0"),
-        Option(
-            "shadow",
-            SWITCH,
-            "Whether everything is counted, headers are left out and nothing is refused (RATELIMIT_SHADOW).",
-            "RATELIMIT_SHADOW",
-            "False",
-        ),
-        Option(
-            "trusted_proxies",
-            PROXIES,
-            "How many proxies, or which addresses and networks, are believed about the client's address "
-            "(RATELIMIT_TRUSTED_PROXIES); default: none, ``X-Forwarded-For`` is ignored.",
-            "RATELIMIT_TRUSTED_PROXIES",
-            "0",
-        ),
-        Option(
-            "ipv6_prefix",
-            IPV6_PREFIX,
-            "How many bits of an IPv6 address make one client (RATELIMIT_IPV6_PREFIX); default: 64.",
-            "RATELIMIT_IPV6_PREFIX",
-            "64",
-        ),
-    )
-}
-"""The options of a RateLimit by name, in the order of ``help()``."""
+RATE_LIMIT_OPTIONS = options(
+    **_group(
+        "default_limits",
+        "RATELIMIT_DEFAULT",
+        "RATELIMIT_DEFAULTS",
+        "Hold for each route that has no decorator, counted per endpoint.",
+    ),
+    **_group(
+        "application_limits",
+        "RATELIMIT_APPLICATION",
+        "RATELIMIT_APPLICATION",
+        "Hold for all routes, counted together.",
+    ),
+    meta_limits=Option(
+        kinds.LIMITS_OF_ALL,
+        "How often one may be refused: each refusal spends one, and when they are used up every request is "
+        "refused.",
+        "RATELIMIT_META",
+    ),
+    in_memory_fallback=Option(
+        kinds.LIMITS_OF_ALL,
+        "Replaces all limits, in the memory of this process, while the store fails.",
+        "RATELIMIT_IN_MEMORY_FALLBACK",
+    ),
+    on_breach=Option(
+        kinds.function("the decision"),
+        "Called with the Decision of a refusal; a response it returns is the answer.",
+        "RATELIMIT_ON_BREACH_CALLBACK",
+    ),
+    on_meta_breach=Option(
+        kinds.function("the decision"),
+        "As ``on_breach``, for a refusal by a meta limit.",
+        "RATELIMIT_ON_META_BREACH_CALLBACK",
+    ),
+    identifiers=Option(
+        kinds.IDENTIFY,
+        "Returns one identifier of the current request or several, all of which are limited; called once per "
+        "request. May be `by_address` and the like, or a list of functions. Default: `get_identifiers`.",
+    ),
+    key_func=Option(
+        kinds.function(),
+        "As ``identifiers``, but what it returns is one identifier: the ``str()`` of it, the parts of a "
+        "tuple joined (RATELIMIT_KEY_FUNC).",
+    ),
+    anonymous=Option(
+        ANONYMOUS,
+        'How requests without an identity (``""``, None, ``[]``) are treated: ``"share"``, the default, '
+        'gives them one limit together, ``"exempt"`` does not limit them.',
+        "RATELIMIT_ANONYMOUS",
+    ),
+    store=Option(
+        kinds.STORE,
+        'URL or store (RATELIMIT_STORAGE_URI). ``"memory://"``, the default, is one store per app.',
+    ),
+    clock=Option(kinds.CLOCK, "Drives every limit; default: the time of the store."),
+    algorithm=Option(
+        kinds.ALGORITHM,
+        "The algorithm of limits that are given as strings (also RATELIMIT_STRATEGY).",
+        "RATELIMIT_ALGORITHM",
+    ),
+    key_prefix=Option(kinds.TEXT, "Keeps apart what shares a store; default: none.", "RATELIMIT_KEY_PREFIX"),
+    enabled=Option(
+        kinds.SWITCH, "False lets everything pass; default: True.", "RATELIMIT_ENABLED", is_strict=True
+    ),
+    headers=Option(
+        kinds.HEADERS,
+        '``"draft"``, the default, sends the fields of the IETF draft, ``"legacy"`` X-RateLimit-*, '
+        '``"both"`` both, None sends none (also RATELIMIT_HEADERS_ENABLED).',
+        "RATELIMIT_HEADERS",
+    ),
+    header_names=Option(
+        kinds.HEADER_NAMES, 'The names of the ``"legacy"`` fields (RATELIMIT_HEADER_LIMIT and so on).'
+    ),
+    on_error=Option(
+        ON_ERROR,
+        'What happens when the store fails: ``"allow"`` (the default), ``"deny"`` (503), ``"local"`` (this '
+        'process decides, by ``local_share`` of the limits) or ``"raise"``.',
+        "RATELIMIT_ON_ERROR",
+    ),
+    local_share=Option(kinds.SHARE, "As for ``Limiter``."),
+    shadow=Option(
+        kinds.SWITCH,
+        "Whether everything is counted, headers are left out and nothing is refused.",
+        "RATELIMIT_SHADOW",
+    ),
+    trusted_proxies=Option(
+        kinds.PROXIES,
+        "How many proxies, or which addresses and networks, are believed about the client's address; "
+        "default: none, ``X-Forwarded-For`` is ignored.",
+        "RATELIMIT_TRUSTED_PROXIES",
+    ),
+    ipv6_prefix=Option(
+        kinds.IPV6_PREFIX,
+        "How many bits of an IPv6 address make one client; default: 64.",
+        "RATELIMIT_IPV6_PREFIX",
+    ),
+)
+"""The options of a RateLimit, in the order of ``help()``."""
 
-REQUEST_IDENTIFIER = Option("request_identifier", function(), "", "RATELIMIT_REQUEST_IDENTIFIER")
+REQUEST_IDENTIFIER = Option(kinds.function(), "", "RATELIMIT_REQUEST_IDENTIFIER", name="request_identifier")
 """Returns what is counted instead of the endpoint; only a configuration has it."""
 
-GROUPS = tuple(name for name, option in RATE_LIMIT_OPTIONS.items() if option.kind is LIMITS)
+GROUPS = tuple(name for name, option in RATE_LIMIT_OPTIONS.items() if option.kind is kinds.LIMITS_OF_ALL)
 """The options that are limits."""
 
 

@@ -54,10 +54,11 @@ class Settings:
         """
         for name, value in self._given.items():
             if name in RATE_LIMIT_OPTIONS:
-                RATE_LIMIT_OPTIONS[name].kind.check(name, value, self.arguments)
+                RATE_LIMIT_OPTIONS[name].check(value, self.arguments)
         for name in GROUPS:
             if name in self._given:
-                self._check_limits(instead.get(name, RATE_LIMIT_OPTIONS[name].label), self.group(name))
+                label = f"{name} ({RATE_LIMIT_OPTIONS[name].key})"
+                self._check_limits(instead.get(name, label), self.group(name))
 
     def _check_limits(self, label: str, options: LimitOptions) -> None:
         if options.parts == ("",):
