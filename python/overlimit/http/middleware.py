@@ -17,9 +17,8 @@ from overlimit.http.options.rate_limit_options import RATE_LIMIT_OPTIONS, AllOpt
 from overlimit.http.options.settings import Settings
 from overlimit.http.options.storage_urls import hides_passwords
 from overlimit.http.rules.app_rate_limits import AppRateLimit
-from overlimit.http.rules.count_names import distinct
+from overlimit.http.rules.count_names import CountName, distinct
 from overlimit.http.rules.precedence import rules_of_options
-from overlimit.http.rules.rule import CounterScope
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -76,7 +75,7 @@ class LimitsByPath:
         settings = _settings(limits, options).completed({})
         settings.check(application_limits="limits")
         self.rate_limit = AppRateLimit(settings, settings.options.get("key_prefix") or "")
-        self._everywhere = self._plan(settings, CounterScope("application", (), "application", "", ""))
+        self._everywhere = self._plan(settings, CountName("application", (), "application", "", ""))
         patterns = [_Pattern.read(text) for text in routes or ()]
         _check_reached(patterns)
         self._routes = tuple(zip(patterns, self._route_plans(settings, routes or {}), strict=True))
@@ -92,13 +91,13 @@ class LimitsByPath:
                 raise InvalidLimit(f"routes[{pattern!r}] has no limit: name what is not limited in exempt=")
             own = Settings({**settings.options, "application_limits": taking_request(value)}, 1)
             own.check(application_limits=f"routes[{pattern!r}]")
-            plans.append(self._plan(own, CounterScope("route", (pattern, "1"), name, pattern, "")))
+            plans.append(self._plan(own, CountName("route", ("1",), name, pattern, "", pattern)))
         return plans
 
-    def _plan(self, settings: Settings, scope: CounterScope) -> RoutePlan:
-        rules = tuple(rules_of_options(self.rate_limit, settings.group("application_limits"), scope))
-        stores = plan_stores({self.rate_limit: rules}, scope._replace(kind="fallback"))
-        return RoutePlan(stores, place=scope.endpoint or "any other path")
+    def _plan(self, settings: Settings, count: CountName) -> RoutePlan:
+        rules = tuple(rules_of_options(self.rate_limit, settings.group("application_limits"), count))
+        stores = plan_stores({self.rate_limit: rules}, count._replace(kind="fallback"))
+        return RoutePlan(stores, place=count.endpoint or "any other path")
 
     def plan(self, method: str, path: str, arguments: tuple[Any, ...]) -> RoutePlan | None:
         """Return the plan for a request by the path below the app's mount point; None: it is not limited.

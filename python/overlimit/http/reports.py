@@ -140,7 +140,7 @@ def _terms_of(rule: Rule) -> Description:
     """Return everything about a rule but its numbers."""
     rate_limit, options = rule.rate_limit, rule.options
     return {
-        "kind": "shared" if options.is_shared else rule.counter_scope.kind.partition("-")[0],
+        "kind": "shared" if options.is_shared else rule.counted_as.kind,
         "identifiers": rate_limit.identifiers_shown(options.identifiers),
         "anonymous": options.anonymous or rate_limit.anonymous,
         "methods": None if options.methods is None else sorted(options.methods),
@@ -171,7 +171,7 @@ def policies_of(routes: Iterable[LimitedRoute]) -> tuple[PolicyUse, ...]:
         for rule in route.rules:
             name = _name_of(rule)
             rate_limit = rule.rate_limit
-            where = (id(rate_limit.store), name) if name else (id(rate_limit), *rule.counter_scope[:2])
+            where = (id(rate_limit.store), name) if name else (id(rate_limit), *rule.counted_as.slots)
             known = found.get(where, PolicyUse(rule, name, ()))
             endpoints = dict.fromkeys((*known.endpoints, route.endpoint))
             found[where] = known._replace(endpoints=tuple(endpoints))

@@ -100,6 +100,11 @@ class Limit(Value):
         return self._name
 
     @property
+    def tag(self) -> int:
+        """What tells its state from that of other limits of a policy; its numbers are no part of it."""
+        return self._core_limit.tag
+
+    @property
     def label(self) -> str:
         """The name, or without one a readable description such as ``120-per-60s``."""
         return self._name or self._description()

@@ -17,16 +17,17 @@ from overlimit.http.options.limit_options import LimitOptions
 from overlimit.http.request import Request
 from overlimit.http.rules.app_rate_limits import AppRateLimit, AppRateLimits, RateLimitHandle
 from overlimit.http.rules.applied_limits import AppliedLimit, LimitedFunction
+from overlimit.http.rules.count_names import CountName
 from overlimit.http.rules.precedence import (
     Route,
     check_registered,
+    count_of,
     fallback_rules,
     rules_of_block,
     rules_of_function,
     rules_of_route,
-    scope_of,
 )
-from overlimit.http.rules.rule import MOST_KEPT, CounterScope, ResolvedRule, Resolver, Rule
+from overlimit.http.rules.rule import MOST_KEPT, ResolvedRule, Resolver, Rule
 
 __all__ = ["PlanCache", "RoutePlan", "StorePlan", "plan_stores"]
 
@@ -234,16 +235,16 @@ class PlanCache:
         self._check_route(route, ())
         check_registered(rate_limits, route)
         rules = {each: tuple(rules_of_route(rate_limits, each, route)) for each in rate_limits}
-        return RoutePlan(plan_stores(rules, scope_of(route, "fallback", endpoint)), route)
+        return RoutePlan(plan_stores(rules, count_of(route, "fallback")), route)
 
     def _compile_function(
         self, function: LimitedFunction, endpoint: str, method: str
     ) -> tuple[StorePlan, ...]:
         route = self._find_route(endpoint, method)
         self._check_route(route, function.applied_limits)
-        scope = scope_of(route, "route-function", endpoint, shown=function.shown)
-        rules = rules_of_function(self._rate_limits, function.applied_limits, route, scope)
-        return plan_stores(rules, scope._replace(kind="fallback"))
+        count = count_of(route, "route-function", shown=function.shown)
+        rules = rules_of_function(self._rate_limits, function.applied_limits, route, count)
+        return plan_stores(rules, count._replace(kind="fallback"))
 
     def _compile_block(
         self, options: LimitOptions, handle: RateLimitHandle | None, endpoint: str, method: str
@@ -251,14 +252,12 @@ class PlanCache:
         with self._rate_limits.lock():
             applied, route = AppliedLimit(options, handle), self._find_route(endpoint, method)
             self._check_route(route, (applied,))
-            scope = scope_of(route, "with", endpoint)
-            rules = rules_of_block(self._rate_limits, applied, route, scope)
-            return plan_stores(rules, scope._replace(kind="fallback"))
+            count = count_of(route, "with")
+            rules = rules_of_block(self._rate_limits, applied, route, count)
+            return plan_stores(rules, count._replace(kind="fallback"))
 
 
-def plan_stores(
-    rules: Mapping[AppRateLimit, Sequence[Rule]], fallback: CounterScope
-) -> tuple[StorePlan, ...]:
+def plan_stores(rules: Mapping[AppRateLimit, Sequence[Rule]], fallback: CountName) -> tuple[StorePlan, ...]:
     """Plan one call for all that one store can decide, so that a refusal charges none of it; shadows last.
 
     ``fallback`` is where the limits count that replace all others while the store fails.

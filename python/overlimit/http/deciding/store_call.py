@@ -268,7 +268,7 @@ def _by_count(limiter: Limiter) -> dict[tuple[int, int], Limit]:
     alike: Counter[int] = Counter()
     found = {}
     for limit in limiter.limits:
-        tag = limit._core_limit.tag
+        tag = limit.tag
         found[tag, alike[tag]] = limit
         alike[tag] += 1
     return found

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import cast
+from typing import NamedTuple, cast
 from weakref import WeakSet
 
 from overlimit import Limiter, MemoryStore
@@ -17,21 +16,37 @@ from overlimit.http.callables import shown
 from overlimit.http.identifying.addresses import Addresses
 from overlimit.http.identifying.builtin import by_address_and_user
 from overlimit.http.identifying.identifiers import Anonymous, Identify
-from overlimit.http.options.limit_options import LimitOptions
 from overlimit.http.options.settings import Settings
 from overlimit.http.rules.applied_limits import AppliedLimit, Exemptions
 from overlimit.http.rules.count_names import RecentNames, distinct
-from overlimit.http.rules.rule import Arguments, CounterScope, Role, UnregisteredLimiter
+from overlimit.http.rules.rule import Arguments, Role, UnregisteredLimiter
 from overlimit.limiter import OnError
 from overlimit.limits import as_limits
 from overlimit.stores import Store, as_store
 
-__all__ = ["AppRateLimit", "AppRateLimits", "RateLimitHandle", "Reset"]
+__all__ = ["AppRateLimit", "AppRateLimits", "Counts", "RateLimitHandle", "Reset"]
 
 Reset = Callable[[Limiter], None]
 """Resets one identifier, or all, of a limiter."""
 
 _log = logging.getLogger("overlimit")
+
+
+class Counts(NamedTuple):
+    """Where a RateLimit counts."""
+
+    store: Store
+    on_error: OnError
+    """What happens when the store fails."""
+    recent_names: RecentNames
+
+    def reset(self, names: Iterable[str], endpoint: str | None, reset: Reset) -> None:
+        """Reset policies of these names, and those used lately, of which the endpoint is the only one."""
+        recent = self.recent_names if endpoint is None else self.recent_names.of_endpoint(endpoint)
+        for name in dict.fromkeys((*names, *recent)):
+            # A reset goes by the name, whatever the limits; "local" resets the local fallback as well.
+            any_limits = as_limits("1/second")
+            reset(UnregisteredLimiter(any_limits, name=name, store=self.store, on_error="local"))
 
 
 class AppRateLimit:
@@ -78,33 +93,24 @@ class AppRateLimit:
         handle = RateLimitHandle() if handle is None else handle
         self.exemptions, self.request_filters = handle.exemptions, handle.request_filters
         self._unusable_store = given.get("unusable_store")
-        self.store: Store = self._store_or_memory(given.get("store") or "memory://", memory)
+        store = self._store_or_memory(given.get("store") or "memory://", memory)
+        replaced = bool(settings.group("in_memory_fallback").parts)
+        self.counts = Counts(store, "raise" if replaced else given.get("on_error") or "allow", RecentNames())
+        self.fallback = Counts(MemoryStore(), "allow", RecentNames()) if replaced else None
+        """Where the limits count that replace all others while the store fails."""
         self.clock = given.get("clock")
-        self.on_error: OnError = given.get("on_error") or "allow"
         share = given.get("local_share")
         self.local_share = 1.0 if share is None else share
         self.addresses = Addresses.of(given.get("trusted_proxies"), given.get("ipv6_prefix"))
         self.identify = cast("Identify | None", given.get("identifiers")) or default_identify
         self.anonymous: Anonymous = given.get("anonymous") or "share"
         self.request_identifier = given.get("request_identifier")
-        self.recent_names = RecentNames()
         self.shadows_warned_of: set[tuple[str, str]] = set()
         """The names of the limits in shadow of which the log has warned."""
-        self.fallback = self._make_fallback()
 
     def identifiers_shown(self, own: Identify | None = None) -> str:
         """Return the name of the function that returns the identifiers: a limit's own, or the RateLimit's."""
         return shown(own or self.identify)
-
-    def _make_fallback(self) -> AppRateLimit | None:
-        """Return a RateLimit whose limits replace all others while the store fails, if there are any."""
-        if not self.settings.group("in_memory_fallback").parts:
-            return None
-        self.on_error = "raise"
-        fallback = copy.copy(self)
-        fallback.store, fallback.on_error = MemoryStore(), "allow"
-        fallback.recent_names, fallback.fallback = RecentNames(), None
-        return fallback
 
     def _store_or_memory(self, store: str | Store, memory: Callable[[], MemoryStore]) -> Store:
         """Return the store; a RateLimit that is not enabled needs none, and raises when it is enabled."""
@@ -118,6 +124,11 @@ class AppRateLimit:
                 raise
             self._unusable_store = error
             return memory()
+
+    @property
+    def store(self) -> Store:
+        """Where its limits are decided unless that fails."""
+        return self.counts.store
 
     def check_store(self) -> None:
         """Raise ValueError if the store is unusable, which did not matter while this was disabled."""
@@ -144,10 +155,6 @@ class AppRateLimit:
         options = self.settings.options
         return options.get("on_meta_breach") if role is Role.ON_REFUSAL else options.get("on_breach")
 
-    def counts_per_endpoint(self, options: LimitOptions, scope: CounterScope) -> bool:
-        """Return whether limits of these options count only the endpoint of their scope."""
-        return scope.counts_per_endpoint and not options.is_shared and self.request_identifier is None
-
     def reset(self, names: Iterable[str], endpoint: str | None, reset: Reset) -> None:
         """Reset policies of these names, and all that were used lately.
 
@@ -160,11 +167,7 @@ class AppRateLimit:
         """
         if self.fallback is not None:
             self.fallback.reset((), endpoint, reset)
-        recent = self.recent_names if endpoint is None else self.recent_names.of_endpoint(endpoint)
-        for name in dict.fromkeys((*names, *recent)):
-            # A reset goes by the name, whatever the limits; "local" resets the local fallback as well.
-            any_limits = as_limits("1/second")
-            reset(UnregisteredLimiter(any_limits, name=name, store=self.store, on_error="local"))
+        self.counts.reset(names, endpoint, reset)
 
 
 class AppRateLimits:

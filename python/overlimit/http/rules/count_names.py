@@ -10,10 +10,12 @@ import hashlib
 import re
 import threading
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from overlimit._forks import PerProcess
+from overlimit.http.options.limit_options import counted_method
 
-__all__ = ["RecentNames", "distinct", "policy_name", "shown_name"]
+__all__ = ["CountName", "RecentNames", "distinct", "policy_name", "shown_name"]
 
 _GROUP_KINDS = frozenset({"blueprint"})  # what frameworks call their groups of routes
 # The first words of all kinds: a prefix that begins with one of them could be taken for a kind.
@@ -26,6 +28,47 @@ _NAME = re.compile(rf"[A-Za-z0-9_.-]{{1,{_LONGEST}}}")
 _SLOT = re.compile(r"[A-Za-z0-9_.]+(?:-[A-Za-z0-9_.]+)*")
 
 
+class CountName(NamedTuple):
+    """Where a limit counts: what the names of its policies are made of, and its name in header fields."""
+
+    kind: str
+    """Such as ``route`` or ``application``; each kind with its variants has a fixed number of ``parts``."""
+    parts: tuple[str, ...]
+    shown: str
+    endpoint: str
+    """The endpoint of the request."""
+    method: str
+    counted: str | None = None
+    """What stands for the only endpoint that it counts; None: it counts several together."""
+    variants: tuple[str, ...] = ()
+
+    def variant(self, word: str, *parts: str) -> CountName:
+        """Return the name of counts apart from these, by what ``parts`` say."""
+        return self._replace(variants=(*self.variants, word), parts=(*self.parts, *parts))
+
+    def by_method(self) -> CountName:
+        """Return the name of separate counts for each HTTP method."""
+        return self.variant("by-method", counted_method(self.method))
+
+    def of_policy(self, number: int) -> CountName:
+        """Return the name of one of the policies that the same options make, numbered from 0."""
+        return self.variant("member", str(number)) if number else self
+
+    def instead_of_endpoint(self, counted: str) -> CountName:
+        """Return the name of counts of what a function names in place of the endpoint."""
+        return self.variant("of")._replace(counted=counted)
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        """The parts of a policy's name, no two of which are equal unless their counts are the same."""
+        of_endpoint = () if self.counted is None else (self.counted,)
+        return "-".join((self.kind, *self.variants)), *of_endpoint, *self.parts
+
+    def policy(self, prefix: str) -> str:
+        """Return the name of the policy."""
+        return policy_name(*self.slots, prefix=prefix)
+
+
 def policy_name(kind: str, *parts: str, prefix: str = "") -> str:
     """Name a policy of one origin.
 
@@ -35,7 +78,7 @@ def policy_name(kind: str, *parts: str, prefix: str = "") -> str:
     slots = (prefix, kind, *parts) if prefix else (kind, *parts)
     name = _SEPARATOR.join(slots)
     plain = len(name) <= _LONGEST and all(map(_SLOT.fullmatch, slots))
-    reads_as_kind = prefix.partition("-")[0] in _KINDS
+    reads_as_kind = any(prefix == kind or prefix.startswith(f"{kind}-") for kind in _KINDS)
     return name if plain and not reads_as_kind else _hashed(name, (prefix, kind, *parts))
 
 

@@ -19,19 +19,21 @@ from overlimit.http.rules.applied_limits import (
     applied_limits_of_group,
     labelled,
 )
-from overlimit.http.rules.rule import CounterScope, Role, Rule
+from overlimit.http.rules.count_names import CountName
+from overlimit.http.rules.rule import Role, Rule, digest
 
 __all__ = [
     "Route",
     "RouteGroup",
     "RulesByRateLimit",
     "check_registered",
+    "count_of",
+    "count_of_all",
     "fallback_rules",
     "rules_of_block",
     "rules_of_function",
     "rules_of_options",
     "rules_of_route",
-    "scope_of",
 ]
 
 RulesByRateLimit = dict[AppRateLimit, tuple[Rule, ...]]
@@ -95,14 +97,14 @@ def rules_of_route(rate_limits: AppRateLimits, rate_limit: AppRateLimit, route: 
         overridden = any(each.options.override_defaults for each in own)
         inherited = () if overridden else tuple(_inherited(rate_limits, rate_limit, route))
         for group, label, applied in inherited:
-            scope = scope_of(route, group.kind, route.endpoint, group.name, label)
-            yield from _decorated(rate_limit, applied.options, scope)
+            count = count_of(route, group.kind, group.name, label)
+            yield from _decorated(rate_limit, applied.options, count)
             overridden = overridden or applied.options.override_defaults
     if not overridden and ExemptionScope.DEFAULT not in exempt:
-        default = scope_of(route, "default", route.endpoint, shown="default")
+        default = count_of(route, "default", shown="default")
         yield from rules_of_options(rate_limit, settings.group("default_limits"), default)
     if ExemptionScope.APPLICATION not in exempt:
-        application = scope_of(route, "application", shown="application")
+        application = count_of_all(route, "application")
         yield from rules_of_options(rate_limit, settings.group("application_limits"), application)
     if ExemptionScope.META not in exempt:
         yield from _meta(rate_limit, route)
@@ -112,16 +114,16 @@ def _own(rate_limit: AppRateLimit, route: Route, applied_limits: Collection[Appl
     """Yield the rules of these applied limits: first of the function, then of the method that answers."""
     for label, applied in route.labelled:
         if applied in applied_limits:
-            scope = scope_of(route, "route", route.endpoint, label)
-            yield from _decorated(rate_limit, applied.options, scope)
+            count = count_of(route, "route", label)
+            yield from _decorated(rate_limit, applied.options, count)
     for applied in route.on_method:
         if applied in applied_limits:
-            scope = scope_of(route, "route-function", route.endpoint)
-            yield from _one_of_several(rate_limit, applied.options, scope, answers_apart=True)
+            count = count_of(route, "route-function")
+            yield from _one_of_several(rate_limit, applied.options, count, answers_apart=True)
 
 
 def rules_of_function(
-    rate_limits: AppRateLimits, applied_limits: Iterable[AppliedLimit], route: Route, scope: CounterScope
+    rate_limits: AppRateLimits, applied_limits: Iterable[AppliedLimit], route: Route, count: CountName
 ) -> RulesByRateLimit:
     """Return the rules of a decorated function that a request calls besides its handler, and meta limits.
 
@@ -130,11 +132,11 @@ def rules_of_function(
     RuntimeError
         The RateLimit of a bound decorator is not registered on the app.
     """
-    return _with_meta(_rules_of_several(rate_limits, applied_limits, scope, answers_apart=True), route)
+    return _with_meta(_rules_of_several(rate_limits, applied_limits, count, answers_apart=True), route)
 
 
 def rules_of_block(
-    rate_limits: AppRateLimits, applied: AppliedLimit, route: Route, scope: CounterScope
+    rate_limits: AppRateLimits, applied: AppliedLimit, route: Route, count: CountName
 ) -> RulesByRateLimit:
     """Return the rules of a ``with`` block, and meta limits.
 
@@ -143,46 +145,50 @@ def rules_of_block(
     RuntimeError
         The RateLimit of a bound decorator is not registered on the app.
     """
-    return _with_meta(_rules_of_several(rate_limits, (applied,), scope, answers_apart=False), route)
+    return _with_meta(_rules_of_several(rate_limits, (applied,), count, answers_apart=False), route)
 
 
 def rules_of_options(
-    rate_limit: AppRateLimit, options: LimitOptions, scope: CounterScope, role: Role = Role.ENFORCE
+    rate_limit: AppRateLimit, options: LimitOptions, count: CountName, role: Role = Role.ENFORCE
 ) -> Iterator[Rule]:
-    """Yield the rules that options make in a scope."""
-    scope = scope.by_method() if options.per_method else scope
+    """Yield the rules that options make, and where they count."""
+    count = count.by_method() if options.per_method else count
     for number, part in enumerate(options.parts):
-        own = scope.of_policy(number)
-        by_numbers = is_dynamic(part) and not rate_limit.counts_per_endpoint(options, own)
-        yield Rule(rate_limit, options, own, role, part, by_numbers=by_numbers)
+        own = count.of_policy(number)
+        rule = Rule(rate_limit, options, own, role, part)
+        yield rule._replace(by_numbers=is_dynamic(part) and rule.counted_endpoint is None)
 
 
-def fallback_rules(rate_limit: AppRateLimit, scope: CounterScope) -> Iterator[Rule]:
+def fallback_rules(rate_limit: AppRateLimit, count: CountName) -> Iterator[Rule]:
     """Yield the rules that replace all others while the store of the RateLimit fails."""
-    fallback = rate_limit.fallback
-    options = rate_limit.settings.group("in_memory_fallback")
-    return iter(()) if fallback is None else rules_of_options(fallback, options, scope)
+    for rule in rules_of_options(rate_limit, rate_limit.settings.group("in_memory_fallback"), count):
+        yield rule._replace(replaces_others=True)
 
 
-def scope_of(route: Route, kind: str, *parts: str, shown: str | None = None) -> CounterScope:
-    """Return where limits of a route count that are of this kind."""
-    return CounterScope(kind, parts, shown or route.endpoint, route.endpoint, route.method)
+def count_of(route: Route, kind: str, *parts: str, shown: str | None = None) -> CountName:
+    """Return where limits of this kind count that count a route's endpoint alone."""
+    return CountName(kind, parts, shown or route.endpoint, route.endpoint, route.method, route.endpoint)
+
+
+def count_of_all(route: Route, kind: str) -> CountName:
+    """Return where limits of this kind count that count all endpoints together."""
+    return CountName(kind, (), kind, route.endpoint, route.method)
 
 
 def _meta(rate_limit: AppRateLimit, route: Route) -> Iterator[Rule]:
     """Yield the rules that count refusals."""
-    scope = scope_of(route, "meta", shown="meta")
-    return rules_of_options(rate_limit, rate_limit.settings.group("meta_limits"), scope, Role.ON_REFUSAL)
+    count = count_of_all(route, "meta")
+    return rules_of_options(rate_limit, rate_limit.settings.group("meta_limits"), count, Role.ON_REFUSAL)
 
 
-def _decorated(rate_limit: AppRateLimit, options: LimitOptions, scope: CounterScope) -> Iterator[Rule]:
+def _decorated(rate_limit: AppRateLimit, options: LimitOptions, count: CountName) -> Iterator[Rule]:
     """Yield the rules of a decorator, and of its meta limits, which count for the whole app."""
-    yield from rules_of_options(rate_limit, options, scope)
-    yield from _meta_of_decorator(rate_limit, options, scope)
+    yield from rules_of_options(rate_limit, options, count)
+    yield from _meta_of_decorator(rate_limit, options, count)
 
 
 def _one_of_several(
-    rate_limit: AppRateLimit, options: LimitOptions, scope: CounterScope, *, answers_apart: bool
+    rate_limit: AppRateLimit, options: LimitOptions, count: CountName, *, answers_apart: bool
 ) -> Iterator[Rule]:
     """Yield the rules of a decorator on one of several functions or blocks of an endpoint.
 
@@ -191,31 +197,35 @@ def _one_of_several(
     ``answers_apart``, limits of different numbers have separate counts.
     """
     if options.is_shared:
-        yield from rules_of_options(rate_limit, options, scope)
+        yield from rules_of_options(rate_limit, options, count)
     else:
-        own = scope.by_method() if options.per_method else scope
+        own = count.by_method() if options.per_method else count
         yield from _rules_of_equal_limits(rate_limit, options, own, answers_apart)
-    yield from _meta_of_decorator(rate_limit, options, scope)
+    yield from _meta_of_decorator(rate_limit, options, count)
 
 
 def _rules_of_equal_limits(
-    rate_limit: AppRateLimit, options: LimitOptions, scope: CounterScope, answers_apart: bool
+    rate_limit: AppRateLimit, options: LimitOptions, count: CountName, answers_apart: bool
 ) -> Iterator[Rule]:
     for part in options.parts:
         if is_dynamic(part):
-            own = scope.of_equal_limits(options, "function", options.fingerprint(part))
+            own = _of_equal_limits(count, options, "function", options.fingerprint(part))
             yield Rule(rate_limit, options, own, Role.ENFORCE, part, by_numbers=answers_apart)
             continue
         limits = rate_limit.read_limits(part, options.algorithm)
         for limit in limits:
-            own = scope.of_equal_limits(options, limit._core_limit.tag, limit._numbers)
+            own = _of_equal_limits(count, options, limit.counted_by_numbers().tag)
             label = limit.label if len(limits) > 1 else ""
             yield Rule(rate_limit, options, own, Role.ENFORCE, limit, label)
 
 
-def _meta_of_decorator(
-    rate_limit: AppRateLimit, options: LimitOptions, scope: CounterScope
-) -> Iterator[Rule]:
+def _of_equal_limits(count: CountName, options: LimitOptions, *what: object) -> CountName:
+    """Return where limits that agree in ``what`` and in these options count together."""
+    alike = (options.fingerprint(options.identifiers), options.shadow, options.name, *what)
+    return count._replace(parts=(*count.parts, digest(alike)))
+
+
+def _meta_of_decorator(rate_limit: AppRateLimit, options: LimitOptions, count: CountName) -> Iterator[Rule]:
     if options.meta_limits:
         meta = LimitOptions(
             options.meta_limits,
@@ -223,22 +233,23 @@ def _meta_of_decorator(
             algorithm=options.algorithm,
             anonymous=options.anonymous,
         )
-        own = scope._replace(kind="meta-of", parts=(text_of(options.meta_limits),), shown="meta")
+        text = text_of(options.meta_limits)
+        own = CountName("meta", (text,), "meta", count.endpoint, count.method, variants=("of",))
         yield from rules_of_options(rate_limit, meta, own, Role.ON_REFUSAL)
 
 
 def _rules_of_several(
     rate_limits: AppRateLimits,
     applied_limits: Iterable[AppliedLimit],
-    scope: CounterScope,
+    count: CountName,
     *,
     answers_apart: bool,
 ) -> RulesByRateLimit:
     found: RulesByRateLimit = {}
     for applied in applied_limits:
-        if applied.options.holds_for(scope.method):
+        if applied.options.holds_for(count.method):
             rate_limit = rate_limits.acting_for(applied)
-            rules = _one_of_several(rate_limit, applied.options, scope, answers_apart=answers_apart)
+            rules = _one_of_several(rate_limit, applied.options, count, answers_apart=answers_apart)
             found[rate_limit] = (*found.get(rate_limit, ()), *rules)
     return found
 

@@ -18,24 +18,23 @@ from overlimit.http.options.limit_options import (
     Cost,
     Dynamic,
     LimitOptions,
-    counted_method,
     hashable,
     is_dynamic,
 )
-from overlimit.http.rules.count_names import policy_name, shown_name
+from overlimit.http.rules.count_names import CountName, shown_name
 from overlimit.limits import Limit, LimitsLike, as_limits
 
 if TYPE_CHECKING:
-    from overlimit.http.rules.app_rate_limits import AppRateLimit
+    from overlimit.http.rules.app_rate_limits import AppRateLimit, Counts
 
 __all__ = [
     "MOST_KEPT",
-    "CounterScope",
     "ResolvedRule",
     "Resolver",
     "Role",
     "Rule",
     "UnregisteredLimiter",
+    "digest",
     "items_of",
 ]
 
@@ -62,39 +61,6 @@ class UnregisteredLimiter(Limiter):
 
     def _register(self, name: str | None) -> None:
         """Do nothing."""
-
-
-class CounterScope(NamedTuple):
-    """Where a limit counts: what the names of its counts are made of, and its name in header fields."""
-
-    kind: str
-    """Such as ``route`` or ``application``; each kind has a fixed number of ``parts``."""
-    parts: tuple[str, ...]
-    """Of a limit that counts per endpoint the first part is the endpoint."""
-    shown: str
-    endpoint: str
-    method: str
-
-    @property
-    def counts_per_endpoint(self) -> bool:
-        """Whether each endpoint has a count of its own, instead of one count for the whole app."""
-        return self.kind.partition("-")[0] not in ("application", "meta")
-
-    def by_method(self) -> CounterScope:
-        """Return the scope that has separate counts for each HTTP method."""
-        parts = (*self.parts, counted_method(self.method))
-        return self._replace(kind=f"{self.kind}-by-method", parts=parts)
-
-    def of_policy(self, number: int) -> CounterScope:
-        """Return the scope of one of the policies that the same options make, numbered from 0."""
-        if number == 0:
-            return self
-        return self._replace(kind=f"{self.kind}-member", parts=(*self.parts, str(number)))
-
-    def of_equal_limits(self, options: LimitOptions, *what: object) -> CounterScope:
-        """Return the scope in which limits that agree in ``what`` and in these options count together."""
-        alike = (options.fingerprint(options.identifiers), options.shadow, options.name, *what)
-        return self._replace(parts=(*self.parts, _digest(alike)))
 
 
 class ResolvedRule(NamedTuple):
@@ -140,14 +106,7 @@ Resolver: TypeAlias = Callable[[Arguments], ResolvedRule | None]
 """Resolves a rule during a request; None: it does not hold for the request."""
 
 
-class _RequestScope(NamedTuple):
-    """The parts of a policy name that functions of the app return during a request."""
-
-    scope: str | None = None
-    instead_of_endpoint: str | None = None
-
-
-_MakeResolved = Callable[[LimitsLike, _RequestScope], ResolvedRule]
+_MakeResolved = Callable[[LimitsLike, CountName], ResolvedRule]
 
 
 class Rule(NamedTuple):
@@ -158,13 +117,15 @@ class Rule(NamedTuple):
 
     rate_limit: AppRateLimit
     options: LimitOptions
-    counter_scope: CounterScope
+    counted_as: CountName
     role: Role
     value: LimitsLike | Dynamic
     label: str = ""
     """Distinguishes it from others of the same name in header fields."""
     by_numbers: bool = False
     """Whether limits with different numbers have separate counts."""
+    replaces_others: bool = False
+    """Whether it holds in the place of all others while the store fails."""
 
     def resolve_early(self) -> ResolvedRule | Resolver:
         """Resolve it before any request, or return a function that resolves it during each request.
@@ -179,14 +140,14 @@ class Rule(NamedTuple):
             # Kept, since a limiter costs more than a request; bounded, since a request may choose the scope.
             return partial(self._resolve_unless_exempt, lru_cache(MOST_KEPT)(self._resolved_anew))
         kind = UnregisteredLimiter if self.options.during_request else Limiter
-        return self._resolved(kind, value, _RequestScope(scope))
+        return self._resolved(kind, value, self._count())
 
     @property
     def shown(self) -> str:
         """The name it has in header fields."""
         scope = self.options.scope if self.options.is_shared else None
         name = shown_name(
-            self.options.name or (scope if isinstance(scope, str) and scope else self.counter_scope.shown)
+            self.options.name or (scope if isinstance(scope, str) and scope else self.counted_as.shown)
         )
         return f"{name}:{self.label}" if self.label else name
 
@@ -220,17 +181,22 @@ class Rule(NamedTuple):
     @property
     def counted_endpoint(self) -> str | None:
         """The only endpoint whose requests it counts; None: it counts several."""
-        alone = self.rate_limit.counts_per_endpoint(self.options, self.counter_scope)
-        return self.counter_scope.endpoint if alone else None
+        named = self.options.is_shared or self.rate_limit.request_identifier is not None
+        return None if named or self.counted_as.counted is None else self.counted_as.endpoint
 
     @property
     def _origin(self) -> object:
-        return self.counter_scope[:2], self.options
+        return self.counted_as.slots, self.options
+
+    @property
+    def _counts(self) -> Counts:
+        fallback = self.rate_limit.fallback
+        return fallback if self.replaces_others and fallback is not None else self.rate_limit.counts
 
     @property
     def was_used_lately(self) -> bool:
         """Whether this process knows names under which it counts."""
-        return self.rate_limit.recent_names.has_any_of(self._origin)
+        return self._counts.recent_names.has_any_of(self._origin)
 
     def raising(self) -> Rule:
         """Return the same rule with a store whose failures are raised."""
@@ -245,7 +211,7 @@ class Rule(NamedTuple):
 
     def policy_name_now(self) -> str:
         """Return the name that its counts have at this moment; functions of the app may raise anything."""
-        return self._policy_name(self._request_scope(()))
+        return self._count().policy(self.rate_limit.prefix)
 
     def reset(self, identifier: str) -> None:
         """Give an identifier a fresh start where this counts at this moment, whatever the limits are.
@@ -269,85 +235,80 @@ class Rule(NamedTuple):
         limits = self.value(*arguments) if is_dynamic(self.value) else self.value
         if limits == "":
             return None
-        found = self._request_scope(arguments)
+        count = self._count(arguments)
         try:
             if not is_set(limits):
                 raise InvalidLimit(f"it returned {limits!r}, not a limit: return '' for no limit")
-            return make(hashable(limits), found)
+            return make(hashable(limits), count)
         except InvalidLimit as error:
             if not is_dynamic(self.value):
                 raise
-            endpoint = self.counter_scope.endpoint
-            where = f" for {endpoint!r}" if endpoint else ""
+            where = f" for {self.counted_as.endpoint!r}" if self.counted_as.endpoint else ""
             raise InvalidLimit(f"{shown(self.value)}{where}: {error}") from None
 
-    def _request_scope(self, arguments: Arguments) -> _RequestScope:
-        scope, identifier = self.options.scope, self._request_identifier()
-        found = str(scope(self.counter_scope.endpoint, *arguments)) if callable(scope) else scope
-        return _RequestScope(found, None if identifier is None else str(identifier(*arguments)))
-
     def _request_identifier(self) -> Callable[..., str] | None:
-        return self.rate_limit.request_identifier if self.counter_scope.counts_per_endpoint else None
+        return None if self.counted_as.counted is None else self.rate_limit.request_identifier
 
-    def _resolved_anew(self, value: LimitsLike, found: _RequestScope) -> ResolvedRule:
-        return self._resolved(UnregisteredLimiter, value, found)
+    def _resolved_anew(self, value: LimitsLike, count: CountName) -> ResolvedRule:
+        return self._resolved(UnregisteredLimiter, value, count)
 
-    def _resolved(self, kind: type[Limiter], value: LimitsLike, found: _RequestScope) -> ResolvedRule:
+    def _resolved(self, kind: type[Limiter], value: LimitsLike, count: CountName) -> ResolvedRule:
         options, rate_limit = self.options, self.rate_limit
         limits = rate_limit.read_limits(value, options.algorithm)
-        name = self._policy_name(found)
         if self.by_numbers:
             limits = tuple(limit.counted_by_numbers() for limit in limits)
         hooks = (rate_limit.on_breach_of(self.role), options.on_breach)
         return ResolvedRule(
-            self._limiter(kind, limits, name),
-            with_addresses(self.identify, rate_limit.addresses),
-            self.shown,
-            Role.SHADOW if options.shadow and self.role is Role.ENFORCE else self.role,
-            options.cost,
-            options.deduct_when,
-            tuple(hook for hook in hooks if hook is not None),
-            options.error_message,
-            rate_limit.in_fields,
-            self.skips_anonymous,
-            rate_limit.header_names.retry_after,
+            limiter=self._limiter(kind, limits, count.policy(rate_limit.prefix)),
+            identify=with_addresses(self.identify, rate_limit.addresses),
+            name=self.shown,
+            role=Role.SHADOW if options.shadow and self.role is Role.ENFORCE else self.role,
+            cost=options.cost,
+            deduct_when=options.deduct_when,
+            on_breach=tuple(hook for hook in hooks if hook is not None),
+            error_message=options.error_message,
+            in_fields=rate_limit.in_fields,
+            skips_anonymous=self.skips_anonymous,
+            retry_after_name=rate_limit.header_names.retry_after,
         )
 
     def _limiter(self, kind: type[Limiter], limits: tuple[Limit, ...], name: str) -> Limiter:
-        rate_limit = self.rate_limit
-        rate_limit.recent_names.add(name, self.counted_endpoint, self._origin)
+        counts = self._counts
+        counts.recent_names.add(name, self.counted_endpoint, self._origin)
         return kind(
             limits,
             name=name,
-            store=rate_limit.store,
-            clock=rate_limit.clock,
-            on_error=self.options.on_error or rate_limit.on_error,
-            local_share=rate_limit.local_share,
+            store=counts.store,
+            clock=self.rate_limit.clock,
+            on_error=self.options.on_error or counts.on_error,
+            local_share=self.rate_limit.local_share,
         )
 
-    def _policy_name(self, found: _RequestScope) -> str:
-        kind, parts = self.counter_scope.kind, self.counter_scope.parts
+    def _count(self, arguments: Arguments = ()) -> CountName:
+        """Return where it counts in a request; functions that need one raise what they raise without."""
+        scope, identifier = self.options.scope, self._request_identifier()
+        found = str(scope(self.counted_as.endpoint, *arguments)) if callable(scope) else scope
         if self.options.is_shared:
-            kind, parts = self._shared(found.scope or "")
-        elif found.instead_of_endpoint is not None:
-            kind, parts = f"{kind}-of", (found.instead_of_endpoint, *parts[1:])
-        if found.scope is not None and not self.options.is_shared:
-            kind, parts = f"{kind}-scoped", (*parts, found.scope)
-        return policy_name(kind, *parts, prefix=self.rate_limit.prefix)
+            return self._shared(found or "")
+        count = self.counted_as
+        if identifier is not None:
+            count = count.instead_of_endpoint(str(identifier(*arguments)))
+        return count if found is None else count.variant("scoped", found)
 
     # Limits of one scope that count differently may hold at the same time, for the same identifiers. Those
     # that a function returns are told apart within one policy, so its name is known before a request.
-    def _shared(self, scope: str) -> tuple[str, tuple[str, ...]]:
+    def _shared(self, scope: str) -> CountName:
         limits = self.limits
         what = (
             self.options.fingerprint(self.options.identifiers),
             self.options.shadow,
-            *(["function"] if limits is None else sorted(str(limit._core_limit.tag) for limit in limits)),
+            *(["function"] if limits is None else sorted(str(limit.tag) for limit in limits)),
         )
-        if not self.options.per_method:
-            return "shared", (scope, _digest(what))
-        return "shared-by-method", (scope, _digest(what), counted_method(self.counter_scope.method))
+        parts = scope, digest(what)
+        count = self.counted_as._replace(kind="shared", variants=(), counted=None, parts=parts)
+        return count.by_method() if self.options.per_method else count
 
 
-def _digest(what: tuple[object, ...]) -> str:
+def digest(what: tuple[object, ...]) -> str:
+    """Return a short hash, the same in every process."""
     return hashlib.sha256(ascii(what).encode()).hexdigest()[:8]
