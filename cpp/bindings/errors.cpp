@@ -1,6 +1,7 @@
 #include "errors.hpp"
 
 #include "overlimit/errors.hpp"
+#include "overlimit/out_of_memory.hpp"
 
 #include <new>
 #include <stdexcept>
@@ -53,8 +54,10 @@ void translate() {
     set_store_error("StoreConfigError", error);
   } catch (const StoreError& error) {
     set_store_error("StoreError", error);
+  } catch (const OutOfMemory& error) {
+    PyErr_SetString(PyExc_MemoryError, error.what());
   } catch (const std::bad_alloc&) {
-    PyErr_SetString(PyExc_MemoryError, "the store has no memory left");
+    PyErr_SetString(PyExc_MemoryError, "this process has no memory left");
   } catch (const std::logic_error& error) {
     PyErr_SetString(PyExc_ValueError, error.what());
   } catch (const std::exception& error) {
@@ -66,7 +69,8 @@ void translate() {
 
 void raise_about(PyObject* type, const char* format, PyObject* argument) {
   const Object module = Object::steal(checked(PyImport_ImportModule("overlimit._messages.texts")));
-  const Object shown = Object::steal(checked(PyObject_CallMethod(module.get(), "short_repr", "(O)", argument)));
+  const Object shown =
+      Object::steal(checked(PyObject_CallMethod(module.get(), "short_repr", "(O)", argument)));
   PyErr_Format(type, format, shown.get());
   throw PythonError{};
 }

@@ -240,10 +240,10 @@ void ManyDecisions::decide_without_waiting(LimiterState& limiter, Call model) {
   for (std::size_t first = 0; first < size(); first += kRowsPerStep) {
     const std::size_t last = std::min(size(), first + kRowsPerStep);
     const std::span<const Call> calls = batch.calls(first, last);
-    {
+    naming_full_store(limiter, [&] {
       const GilReleased released;
       store->decide(calls, pairs_of_rows(first, last), {&times_[first], last - first}, crowded, kInterrupted);
-    }
+    });
     limiter.stats.calls += calls.size();
     count_crowded_calls(limiter, calls, crowded, limiter.store_object.get());
     notice_signals();

@@ -11,6 +11,7 @@
 #include "limiter.hpp"
 #include "on_error.hpp"
 #include "overlimit/errors.hpp"
+#include "overlimit/out_of_memory.hpp"
 #include "overlimit/store.hpp"
 #include "stats.hpp"
 #include "waits.hpp"
@@ -47,6 +48,17 @@ void ask_store_that_waits_seldom(Store& store, const Action& action) {
   without_gil([&](const Interrupted& interrupted) { action(store, interrupted); });
 }
 
+/// Runs an action with the GIL held, and says in a MemoryError which store has no room.
+template <class Action>
+void naming_full_store(const LimiterState& limiter, const Action& action) {
+  try {
+    action();
+  } catch (const OutOfMemory& error) {
+    PyErr_Format(PyExc_MemoryError, "%R has %s", limiter.store_object.get(), error.what());
+    throw PythonError{};
+  }
+}
+
 /// Runs `ask` with the store that these limiters share, and counts it.
 template <class Ask>
 void ask_and_count(std::span<LimiterState* const> limiters, const Ask& ask) {
@@ -55,7 +67,7 @@ void ask_and_count(std::span<LimiterState* const> limiters, const Ask& ask) {
     ++limiter->stats.calls;
   }
   try {
-    ask(*limiters.front()->store);
+    naming_full_store(*limiters.front(), [&] { ask(*limiters.front()->store); });
   } catch (const StoreError& error) {
     for (LimiterState* limiter : limiters) ++limiter->stats.errors[std::size_t(error.kind())];
     throw;

@@ -37,6 +37,16 @@ def warnings(caplog):
     return lambda: [record.getMessage() for record in caplog.records if "is full" in record.getMessage()]
 
 
+def test_a_lock_without_room_says_which_store_is_full():
+    limiter = limited(MemoryStore(max_keys=1))
+    limiter.hit("a")
+    full = r"^MemoryStore\(max_keys=1, max_bytes=\d+\) has no room to lock another identifier: raise max_keys"
+    for _ in range(2):
+        with pytest.raises(MemoryError, match=full):
+            limiter.lock("b", 60)
+    assert limiter.peek("a")
+
+
 class TestTheCount:
     @pytest.mark.parametrize("name", ["api", None])
     @pytest.mark.parametrize("newcomers", [1, 7, 100])

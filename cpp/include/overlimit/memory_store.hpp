@@ -28,14 +28,14 @@ class MemoryStore final : public Store {
 
   /// Reserves address space for max_bytes at once; pages become real as they are used.
   /// Throws std::invalid_argument for max_keys of 0 or max_bytes outside [kMinBytes, kMaxBytes], and
-  /// std::bad_alloc when the system refuses the address space.
+  /// OutOfMemory when the system refuses the address space.
   explicit MemoryStore(std::size_t max_keys = 1'000'000, std::size_t max_bytes = std::size_t{256} << 20);
   ~MemoryStore() override;
 
   void decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
               std::span<ChargeBits> crowded, const Interrupted& interrupted) override;
   void refund(const Call& call, std::span<const Receipt> receipts, const Interrupted& interrupted) override;
-  /// Throws std::bad_alloc, with some perhaps locked, where a store that is full has no room for a key.
+  /// Throws OutOfMemory, with some perhaps locked, where a store that is full has no room for a key.
   void lock(const Call& call, Micros duration, const Interrupted& interrupted) override;
   void unlock(const Call& call, const Interrupted& interrupted) override;
   void reset(const CompiledPolicy& policy, std::span<const std::string_view> identifiers,

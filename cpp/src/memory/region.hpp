@@ -4,18 +4,22 @@
 #include <sys/mman.h>
 
 #include <cstddef>
-#include <new>
+#include <string>
+
+#include "overlimit/out_of_memory.hpp"
 
 namespace overlimit::memory {
 
 class Region {
  public:
-  /// Throws std::bad_alloc when the system refuses.
+  /// Throws OutOfMemory when the system refuses.
   explicit Region(std::size_t size)
       : size_(size),
         base_(
             mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {
-    if (base_ == MAP_FAILED) throw std::bad_alloc();
+    if (base_ == MAP_FAILED) {
+      throw OutOfMemory("the system has no " + std::to_string(size) + " bytes of memory; lower max_bytes");
+    }
   }
   ~Region() { munmap(base_, size_); }
   Region(const Region&) = delete;

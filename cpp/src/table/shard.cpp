@@ -1,7 +1,6 @@
 #include "table/shard.hpp"
 
-#include <new>
-
+#include "overlimit/out_of_memory.hpp"
 #include "overlimit/policy_identity.hpp"
 
 namespace overlimit::table {
@@ -111,7 +110,7 @@ Entry* Shard::with_records(Entry* entry, std::span<const Tag> tags, Micros now) 
   };
   const auto extra = static_cast<std::size_t>(std::count_if(entry->begin(), entry->end(), is_foreign));
   Entry* grown = make_entry(entry->key, entry->policy, tags, extra, Arena::Purpose::grown_entry);
-  if (grown == nullptr) throw std::bad_alloc();
+  if (grown == nullptr) throw OutOfMemory("no room for further limits of a key: raise max_bytes");
   grown->created_at = entry->created_at;
   grown->sweep_at = entry->sweep_at;
   grown->overflow = entry->overflow;

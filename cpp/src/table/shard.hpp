@@ -105,7 +105,7 @@ class Shard {
   Entry* insert(const KeyHash& key, std::uint64_t policy, std::span<const Tag> tags, Arena::Purpose purpose);
 
   /// Rebuilds an entry so that it starts with the records of these tags, in their order; other records that
-  /// have not expired follow. The entry may move. Throws std::bad_alloc.
+  /// have not expired follow. The entry may move. Throws OutOfMemory.
   Entry* with_records(Entry* entry, std::span<const Tag> tags, Micros now);
 
   /// Starts an entry from what another one holds.

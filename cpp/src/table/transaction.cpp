@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <new>
 #include <vector>
+
+#include "overlimit/out_of_memory.hpp"
 
 namespace overlimit::table {
 namespace {
@@ -168,7 +169,7 @@ Entry* Transaction::entry_for_new_key(Target& target) {
   if (overflow != nullptr) return overflow;
   Entry* common =
       start_entry(target, {common_overflow_key(policy), kNoPolicy}, Arena::Purpose::common_overflow, nullptr);
-  if (common == nullptr) throw std::bad_alloc();
+  if (common == nullptr) throw OutOfMemory("no room for a single count: raise max_bytes");
   return common;
 }
 
@@ -339,7 +340,7 @@ void Transaction::lock(Micros duration, std::atomic<Micros>& newest_creation) {
     if (target.entry == nullptr) target.entry = entry_for_new_key(target);
     if (target.entry->overflow) {
       clean_up();
-      throw std::bad_alloc();
+      throw OutOfMemory("no room to lock another identifier: raise max_keys or max_bytes");
     }
     std::vector<Tag> tags(policy.tags().begin(), policy.tags().end());
     if (policy.penalty() == nullptr) tags.push_back(kLockTag);

@@ -59,13 +59,13 @@ class Transaction {
 
   /// Decides the call, writes it if it passes, and fills the rows. `newest_creation` is when the newest
   /// entry was created.
-  /// Returns the crowded charges (see Store::decide). Throws std::bad_alloc before anything is charged.
+  /// Returns the crowded charges (see Store::decide). Throws OutOfMemory before anything is charged.
   ChargeBits decide(const Rows& rows, std::atomic<Micros>& newest_creation);
 
   /// Refunds what the targets were charged (see Store::refund).
   void refund(std::span<const Receipt> receipts);
 
-  /// Locks every target. Throws std::bad_alloc where there is no room for a key of its own.
+  /// Locks every target. Throws OutOfMemory where there is no room for a key of its own.
   void lock(Micros duration, std::atomic<Micros>& newest_creation);
   void unlock(std::atomic<Micros>& newest_creation);
 

@@ -13,6 +13,7 @@
 #include "../calls.hpp"
 #include "../limits.hpp"
 #include "overlimit/memory_store.hpp"
+#include "overlimit/out_of_memory.hpp"
 
 namespace overlimit {
 namespace {
@@ -260,7 +261,7 @@ TEST_F(NoRoomForNames, NobodyIsLockedByHand) {
   hit(store, a, {"x"}, 0, 6);
   make_room_for_a_policy();
   const std::vector<Charge> charges = charges_of(a, {"x"}, 1);
-  EXPECT_THROW(store.lock({charges, Mode::consume, 0, true}, kSecond, {}), std::bad_alloc);
+  EXPECT_THROW(store.lock({charges, Mode::consume, 0, true}, kSecond, {}), OutOfMemory);
   EXPECT_TRUE(hit(store, b, {"x"}, 0, 3).allowed());
   EXPECT_FALSE(hit(store, b, {"x"}, 0).allowed());
 }
