@@ -64,6 +64,14 @@ class TestSlots:
         for node, identifier in zip(shared_cluster.masters, identifiers, strict=True):
             assert counted_at(limiter_at, node.unix_url())(identifier) == 10
 
+    def test_many_rows_wait_for_nodes_that_pause(self, shared_cluster, limiter_at, on_each):
+        limiter = limiter_at(shared_cluster.url())
+        rows = on_each(shared_cluster) * 3
+        assert limiter.hit_many(rows).allowed.all()
+        for node in shared_cluster.masters:
+            node.ask("CLIENT", "PAUSE", 45)
+        assert limiter.peek_many(rows, 0).remaining.tolist() == [999_997] * len(rows)
+
     def test_several_slots_in_one_call_are_an_error_that_names_the_option(
         self, shared_cluster, limiter_at, on_each
     ):

@@ -36,26 +36,3 @@ def test_threads_that_come_and_go_leave_none_behind(server, limiter_at, ledger):
         ledger.hit_from_threads([limiter] * 5, "a", times=2)
     assert 1 <= tcp_connections(server) <= MOST
     assert ledger.acknowledged == 100
-
-
-def test_a_closed_store_has_none_and_opens_one_when_it_is_called(server, limiter_at, ledger):
-    limiter = limiter_at(server.tcp_url())
-    ledger.hit_from_threads([limiter] * 4, "a", times=5)
-    limiter.store.close()
-    eventually(lambda: tcp_connections(server) == 0)
-    ledger.hit(limiter, "a")
-    assert tcp_connections(server) == 1
-    assert ledger.acknowledged == 21
-
-
-def test_a_close_during_calls_does_no_harm(server, limiter_at, ledger, counted):
-    limiter = limiter_at(server.tcp_url())
-    closers = [threading.Thread(target=limiter.store.close) for _ in range(10)]
-    with ledger.hammering(limiter, "a"):
-        for closer in closers:
-            before = ledger.acknowledged
-            eventually(lambda before=before: ledger.acknowledged > before + 20)
-            closer.start()
-            closer.join()
-    assert ledger.acknowledged > 200
-    ledger.assert_accounts_for(counted("a"))

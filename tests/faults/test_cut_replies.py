@@ -30,15 +30,6 @@ def test_a_reply_that_ends_in_the_middle_is_an_unknown_outcome_at_once(
     ledger.assert_accounts_for(counted("a"))
 
 
-def test_a_reply_in_crumbs_is_a_reply(proxy, limiter_at, ledger, counted):
-    limiter = limiter_at(proxy.url)
-    limiter.hit("warm", "warmer")
-    proxy.dribble()
-    ledger.hit_times(5, limiter, "a", "b" * 100)
-    assert (ledger.acknowledged, counted("a"), counted("b" * 100)) == (5, 5, 5)
-    assert ledger.slowest < 5.0
-
-
 def test_threads_whose_replies_are_cut_again_and_again_never_get_each_others(
     proxy, limiter_at, ledger, counted
 ):

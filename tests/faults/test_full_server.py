@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from overlimit import StoreUnavailable
 
 
@@ -18,15 +16,3 @@ def test_a_call_fails_at_once_with_nothing_charged(server, limiter_at, ledger, c
     server.ask("CONFIG", "SET", "maxmemory", 0)
     ledger.hit(limiter, "b")
     assert (ledger.acknowledged, counted("a"), counted("b")) == (2, 1, 1)
-
-
-def test_with_allow_it_is_let_through_at_once(server, limiter_at, ledger):
-    limiter = limiter_at(server.tcp_url(), on_error="allow")
-    limiter.hit("a")
-    server.ask("CONFIG", "SET", "maxmemory", 1)
-    began = time.monotonic()
-    decision = limiter.hit("b")
-    assert time.monotonic() - began < 1.0
-    assert (decision.allowed, decision.source) == (True, "error")
-    server.ask("CONFIG", "SET", "maxmemory", 0)
-    assert limiter.hit("b").source == "store"

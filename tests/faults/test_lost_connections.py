@@ -26,18 +26,6 @@ def calling(ledger):
     return call
 
 
-def test_a_reset_while_idle_costs_at_most_one_call(proxy, limiter_at, ledger, counted):
-    limiter = limiter_at(proxy.url)
-    ledger.hit(limiter, "a")
-    proxy.reset()
-    ledger.hit(limiter, "a")
-    eventually(lambda: answers(limiter), within=RECOVERY)
-    ledger.hit_times(5, limiter, "a")
-    assert ledger.acknowledged >= 6
-    assert ledger.slowest < 1.0
-    ledger.assert_accounts_for(counted("a"))
-
-
 def test_a_reset_during_a_call_ends_it_at_once(proxy, limiter_at, ledger, counted, calling):
     limiter = limiter_at(proxy.url)
     limiter.hit("a")

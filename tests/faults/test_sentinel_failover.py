@@ -49,6 +49,8 @@ def test_calls_go_to_the_master(sentinels, limiter, limiter_at, ledger):
     assert counted_at(limiter_at, sentinels.master.unix_url())("a") == 100
     assert 1 <= connections(sentinels.master) <= 3
     assert connections(sentinels.replicas[0]) == 0
+    sentinels.master.ask("CLIENT", "PAUSE", 45)
+    assert limiter.hit_many(["a", "b", "c"]).allowed.all()
 
 
 def test_a_killed_master_is_followed_by_the_new_one(sentinels, limiter, limiter_at, ledger):

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 
 import pytest
 
-from overlimit import StoreTimeout
 from servers.patience import eventually
 
 from .answering import answers
@@ -103,39 +102,6 @@ def test_ctrl_c_ends_a_call_that_follows_another_threads(server, stopped, ledger
     server.resume()
     leader.join()
     assert (ledger.acknowledged, counted("leader")) == (1, 1)
-
-
-def test_a_handler_that_returns_ends_no_wait(server, stopped, ledger, counted):
-    heard = []
-
-    def resume_at_last(*_):
-        heard.append(time.monotonic())
-        if len(heard) == 5:
-            server.resume()
-
-    with handled_by(signal.SIGALRM, resume_at_last):
-        signal.setitimer(signal.ITIMER_REAL, 0.1, 0.1)
-        try:
-            ledger.hit(stopped, "a")
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-    assert len(heard) >= 5
-    assert (ledger.acknowledged, counted("a")) == (1, 1)
-    assert ledger.slowest < 3.0
-
-
-def test_nor_does_it_prolong_one(server, limiter_at, ledger):
-    limiter = limiter_at(server.tcp_url(), timeout=0.3)
-    eventually(lambda: answers(limiter))
-    server.pause()
-    with handled_by(signal.SIGALRM, lambda *_: None):
-        signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
-        try:
-            outcome = ledger.hit(limiter, "a")
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-    assert isinstance(outcome, StoreTimeout)
-    assert 0.3 <= ledger.slowest < 0.3 + LATEST
 
 
 def test_what_a_handler_raises_is_raised(stopped):

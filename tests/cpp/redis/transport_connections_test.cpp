@@ -1,7 +1,6 @@
 // Connections against a real redis-server, directly and through a proxy that misbehaves on command.
 #include <gtest/gtest.h>
 #include <netinet/in.h>
-#include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 

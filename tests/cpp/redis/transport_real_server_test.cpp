@@ -1,6 +1,5 @@
 // What real servers answer when something is wrong.
 #include <gtest/gtest.h>
-#include <signal.h>
 
 #include <chrono>
 #include <string>
@@ -16,15 +15,6 @@ namespace overlimit::redis::transport {
 namespace {
 
 using protocol::Outcome;
-
-TEST_F(ConnectionsTest, SelectsTheDatabase) {
-  Endpoint second = server_->tcp();
-  second.database = 2;
-  Connections connections(second);
-  (void)call(connections, {"SET", "only:in:2", "1"});
-  EXPECT_EQ(integer(connections, {"EXISTS", "only:in:2"}), 1);
-  EXPECT_EQ(integer(admin_, {"EXISTS", "only:in:2"}), 0);
-}
 
 TEST_F(ConnectionsTest, ADatabaseThatIsNotThereIsAConfigError) {
   Endpoint endpoint = server_->tcp();
@@ -110,18 +100,6 @@ TEST(RealServer, SaysThatItIsFull) {
     EXPECT_NE(std::string(error->what()).find("maxclients"), std::string::npos);
     EXPECT_FALSE(error->maybe_charged());
   }
-}
-
-TEST(RealServer, ThatIsStoppedAndGoesOnLosesNoReply) {
-  const Server server;
-  Connections connections(server.tcp());
-  (void)call(connections, {"PING"});
-  ::kill(server.pid(), SIGSTOP);
-  const auto error = error_of<StoreTimeout>([&] { (void)call(connections, {"INCR", "a"}, 50ms); });
-  ::kill(server.pid(), SIGCONT);
-  ASSERT_TRUE(error.has_value());
-  EXPECT_TRUE(error->maybe_charged());
-  EXPECT_EQ(integer(connections, {"INCR", "a"}), 2);
 }
 
 }  // namespace
