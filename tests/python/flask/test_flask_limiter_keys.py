@@ -249,10 +249,14 @@ def test_storages_we_do_not_have_are_a_clear_error(make_app, url):
     assert "s3cret" not in str(caught.value)
 
 
-def test_valkeys_is_a_url_with_tls(make_app):
-    app, options = make_app(RATELIMIT_STORAGE_URI="valkeys://localhost:6379/0")
-    del options["store"]
-    RateLimit(app, default_limits="1/minute", **options)
+@pytest.mark.parametrize("trusted", [True, False])
+def test_valkeys_is_a_url_with_tls(tls_server, clock, prefix, trusted):
+    app = Flask("stored")
+    app.get("/", endpoint="index")(lambda: "ok")
+    app.config["RATELIMIT_STORAGE_URI"] = tls_server.tls_url().replace("rediss://", "valkeys://")
+    app.config["RATELIMIT_STORAGE_OPTIONS"] = {"ssl_ca_certs": tls_server.ca} if trusted else {}
+    RateLimit(app, default_limits="1/minute", clock=clock, key_prefix=prefix, on_error="deny")
+    assert ask(app, 2) == ([200, 429] if trusted else [503, 503])
 
 
 def test_options_go_before_the_configuration(make_app):
