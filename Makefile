@@ -71,7 +71,7 @@ test-bindings: build-bindings ## The tests of the bindings, on an extension unde
 prove: $(DONE)/environment ## The long proofs, for every night: plain, clang's and thread-sanitized C++, clang-tidy, fuzzers, random lives
 	MAKE="$(MAKE)" scripts/run-steps --jobs 1 $(PROOFS)
 
-prove-python: $(DONE)/package ## The tests marked prove; random lives on the model, memory and Redis, and forks: ten times as many
+prove-python: $(DONE)/package $(DONE)/environment-prove ## The tests marked prove; random lives on the model, memory and Redis, and forks: ten times as many
 	PROVE=10 $(BIN)/python -m pytest -m 'prove or longer_in_prove' --timeout 7200
 
 prove-crashes: $(DONE)/packages ## A kill after each instruction that writes shared memory, of an optimized build; deaths noticed in time
@@ -146,6 +146,11 @@ $(DONE)/environment: $(DONE)/packages pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --upgrade 'pip>=25.1'
 	$(BIN)/pip install --quiet --group dev
+	touch $@
+
+# What only the tests marked prove need.
+$(DONE)/environment-prove: $(DONE)/environment
+	$(BIN)/pip install --quiet --group prove
 	touch $@
 
 $(DONE)/package: $(DONE)/environment $(SOURCES)
