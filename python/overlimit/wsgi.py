@@ -64,6 +64,8 @@ class RateLimitMiddleware:
     routes
         Limits by pattern: ``{"/login": "5/minute", "POST /upload/*": "10/hour"}``. The first that matches
         replaces ``limits``, and has one count per identifier; ``*`` matches any rest, slashes too.
+    global_limits
+        Hold for all clients together, on every path that is not exempt: one count, whoever asks.
     exempt
         Patterns of requests that are not limited, or a function that returns true for them.
     identifiers, key_func, anonymous

@@ -18,7 +18,7 @@ from overlimit.http.options.settings import Settings
 from overlimit.http.options.storage_urls import hides_passwords
 from overlimit.http.rules.app_rate_limits import AppRateLimit
 from overlimit.http.rules.count_names import CountName, distinct
-from overlimit.http.rules.precedence import rules_of_options
+from overlimit.http.rules.precedence import global_rules, rules_of_options
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -68,12 +68,13 @@ class LimitsByPath:
         _check_kinds(routes, exempt)
         if limits == "":
             raise InvalidLimit("limits='' is not a limit: leave it out where only routes= have limits")
-        if not is_set(limits) and not routes:
+        if not (is_set(limits) or routes or is_set(options.get("global_limits"))):
             raise ValueError(
-                "a middleware limits nothing without limits= or routes=, as in limits='100/minute'"
+                "a middleware limits nothing without limits=, routes= or global_limits=, as in "
+                "limits='100/minute'"
             )
         settings = _settings(limits, options).completed({})
-        settings.check(application_limits="limits")
+        settings.check(application_limits="limits", global_limits="global_limits")
         self.rate_limit = AppRateLimit(settings, settings.options.get("key_prefix") or "")
         self._everywhere = self._plan(settings, CountName("application", (), "application", "", ""))
         patterns = [_Pattern.read(text) for text in routes or ()]
@@ -95,8 +96,9 @@ class LimitsByPath:
         return plans
 
     def _plan(self, settings: Settings, count: CountName) -> RoutePlan:
-        rules = tuple(rules_of_options(self.rate_limit, settings.group("application_limits"), count))
-        stores = plan_stores({self.rate_limit: rules}, count._replace(kind="fallback"))
+        own = rules_of_options(self.rate_limit, settings.group("application_limits"), count)
+        of_all = global_rules(self.rate_limit, CountName("global", (), "global", "", ""))
+        stores = plan_stores({self.rate_limit: (*own, *of_all)}, count._replace(kind="fallback"))
         return RoutePlan(stores, place=count.endpoint or "any other path")
 
     def plan(self, method: str, path: str, arguments: tuple[Any, ...]) -> RoutePlan | None:
@@ -232,7 +234,7 @@ def _check_names(options: Mapping[str, object]) -> None:
 def _settings(limits: LimitsValue | None, options: MiddlewareOptions) -> Settings:
     given: dict[str, Any] = {"application_limits": limits, **options}
     for name in ("cost", "deduct_when"):
-        given[f"application_limits_{name}"] = given.pop(name, None)
+        given[f"application_limits_{name}"] = given[f"global_limits_{name}"] = given.pop(name, None)
     taken = {
         name: taking_request(value, RATE_LIMIT_OPTIONS[name].kind.own_arguments)
         for name, value in given.items()

@@ -86,6 +86,23 @@ def test_limits_hold_for_all_requests_together(make_site):
     assert [site.ask(path).status for path in ("/", "/nowhere", "/a/b", "/")] == [200, 200, 200, 429]
 
 
+def test_global_limits_count_all_clients_and_patterns_together(make_site):
+    site = make_site(
+        limits="9/minute",
+        routes={"/login": "1/minute"},
+        exempt=["/health"],
+        global_limits="3/minute",
+        identifiers=by_user,
+    )
+    assert site.statuses("/login", 3, headers={"X-User": "ann"}) == [200, 429, 429]
+    assert site.statuses("/", 3, headers={"X-User": "bob"}) == [200, 200, 429]
+    assert site.statuses("/health", 1) == [200]
+    alone = make_site(global_limits="4/minute", cost=2, key_prefix="alone")
+    assert alone.statuses(times=3) == [200, 200, 429]
+    with pytest.raises(InvalidLimit, match=r"^global_limits: "):
+        make_site(global_limits="often")
+
+
 def test_every_response_carries_the_fields(make_site):
     site = make_site(limits="2/minute", headers="both")
     first, missing, refusal = site.ask(), site.ask(headers={"X-Status": "404 Not Found"}), site.ask()

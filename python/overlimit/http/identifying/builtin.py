@@ -33,6 +33,7 @@ __all__ = [
     "by_path_parameter",
     "by_user",
     "by_user_or_address",
+    "everybody",
     "user_id",
 ]
 
@@ -131,6 +132,9 @@ by_user_or_address = BuiltinIdentifier(
     "by_user_or_address", ("user:", "ip:"), _user_or_address, _name_of_user_or_address
 )
 """The user if one is logged in, else the address."""
+
+everybody = BuiltinIdentifier("everybody", ("all",), lambda request, _: "all", lambda value, _: "all")
+"""The same identifier for all requests."""
 
 by_address_and_user = Combined([by_address, by_user])
 """The address, and the user if one is logged in: all of them are limited."""

@@ -35,6 +35,7 @@ Headers = Literal["draft", "legacy", "both"] | None
 class CommonOptions(TypedDict, total=False):
     """The options of every adapter; None means not set, except for ``headers``."""
 
+    global_limits: LimitsValue | None
     on_breach: Callable[..., object] | None
     identifiers: Identify | Sequence[Identify] | None
     key_func: Callable[..., object] | None
@@ -66,6 +67,10 @@ class RateLimitOptions(CommonOptions, total=False):
     application_limits_exempt_when: Callable[..., object] | None
     application_limits_deduct_when: Callable[..., object] | None
     application_limits_cost: Cost | None
+    global_limits_per_method: bool | None
+    global_limits_exempt_when: Callable[..., object] | None
+    global_limits_deduct_when: Callable[..., object] | None
+    global_limits_cost: Cost | None
     meta_limits: LimitsValue | None
     in_memory_fallback: LimitsValue | None
     on_meta_breach: Callable[..., object] | None
@@ -105,6 +110,12 @@ RATE_LIMIT_OPTIONS = options(
         "RATELIMIT_APPLICATION",
         "RATELIMIT_APPLICATION",
         "Hold for all routes, counted together.",
+    ),
+    **_group(
+        "global_limits",
+        "RATELIMIT_GLOBAL",
+        "RATELIMIT_GLOBAL",
+        "Hold for all clients together: one count for the app, whatever the identifiers.",
     ),
     meta_limits=Option(
         kinds.LIMITS_OF_ALL,

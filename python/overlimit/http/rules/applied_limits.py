@@ -145,7 +145,7 @@ class ExemptionScope(enum.Flag):
     NONE = 0
     """None of them."""
     APPLICATION = enum.auto()
-    """The limits of the application."""
+    """The limits of the application, global ones included."""
     DEFAULT = enum.auto()
     """The default limits, and those of the function's own decorators and of its groups."""
     META = enum.auto()

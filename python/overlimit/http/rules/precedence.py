@@ -5,9 +5,11 @@ docs/reference/flask.md has this as tables.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
+from overlimit.http.identifying.builtin import everybody
 from overlimit.http.options.limit_options import LimitOptions, is_dynamic, text_of
 from overlimit.http.rules.app_rate_limits import AppRateLimit, AppRateLimits
 from overlimit.http.rules.applied_limits import (
@@ -30,6 +32,7 @@ __all__ = [
     "count_of",
     "count_of_all",
     "fallback_rules",
+    "global_rules",
     "rules_of_block",
     "rules_of_function",
     "rules_of_options",
@@ -106,6 +109,7 @@ def rules_of_route(rate_limits: AppRateLimits, rate_limit: AppRateLimit, route: 
     if ExemptionScope.APPLICATION not in exempt:
         application = count_of_all(route, "application")
         yield from rules_of_options(rate_limit, settings.group("application_limits"), application)
+        yield from global_rules(rate_limit, count_of_all(route, "global"))
     if ExemptionScope.META not in exempt:
         yield from _meta(rate_limit, route)
 
@@ -157,6 +161,12 @@ def rules_of_options(
         own = count.of_policy(number)
         rule = Rule(rate_limit, options, own, role, part)
         yield rule._replace(by_numbers=is_dynamic(part) and rule.counted_endpoint is None)
+
+
+def global_rules(rate_limit: AppRateLimit, count: CountName) -> Iterator[Rule]:
+    """Yield the rules that count all clients together."""
+    options = dataclasses.replace(rate_limit.settings.group("global_limits"), identifiers=everybody)
+    return rules_of_options(rate_limit, options, count)
 
 
 def fallback_rules(rate_limit: AppRateLimit, count: CountName) -> Iterator[Rule]:

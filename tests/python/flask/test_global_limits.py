@@ -1,0 +1,97 @@
+"""Limits of all clients of an app together: docs/reference/flask.md, "Which limits hold"."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from flask import Flask
+
+from overlimit.flask import ExemptionScope, RateLimit, rate_limit
+
+
+def test_all_clients_and_routes_have_one_count(make_site):
+    site = make_site(global_limits="4/minute", default_limits="3/minute")
+    site.route("/", site.limiter.limit("9/minute"))
+    assert site.ask("/free", 2, ip="192.0.2.1", user="ann") == [200, 200]
+    assert site.ask("/", 3, ip="192.0.2.2", user="bob") == [200, 200, 429]
+    assert site.ask("/free", 1, ip="192.0.2.3") == [429]
+
+
+def test_a_request_that_another_limit_refuses_does_not_spend_it(make_site):
+    site = make_site(global_limits="4/minute", default_limits="1/minute")
+    assert site.ask("/free", 8) == [200] + [429] * 7
+    assert [site.ask("/free", 1, ip=f"192.0.2.{last}")[0] for last in range(2, 7)] == [200] * 3 + [429] * 2
+
+
+def test_one_that_it_refuses_spends_no_other_limit(make_site, clock):
+    site = make_site(global_limits="1/minute", default_limits="2/hour", application_limits="9/hour")
+    assert site.ask("/free", 5) == [200] + [429] * 4
+    clock.advance(60)
+    assert site.ask("/free", 1) == [200]
+
+
+def test_it_is_decided_with_the_others_in_one_store_call(make_site, store_calls):
+    site = make_site(global_limits="9/minute", application_limits="9/minute", default_limits="9/minute")
+    assert site.ask("/free", 2, user="ann") == [200, 200]
+    assert [len(charges) for charges in store_calls] == [5, 5]
+
+
+def test_fields_and_decision_name_it(make_site):
+    site = make_site(global_limits="1/minute", default_limits="5/minute")
+    assert '"global";q=1' in site.open("/free").headers["RateLimit-Policy"]
+    decision = site.decision("/free", ip="192.0.2.7")
+    assert (decision.allowed, decision.identifier, decision.limit.quota) == (False, "all", 1)
+
+
+def test_a_key_sets_it(clock):
+    app = Flask("site")
+    app.config.update(RATELIMIT_GLOBAL="3/minute", RATELIMIT_GLOBAL_COST="2")
+    RateLimit(app, clock=clock, identifiers=lambda: [])
+    app.get("/")(lambda: "ok")
+    assert [app.test_client().get("/").status_code for _ in range(2)] == [200, 429]
+
+
+@pytest.mark.parametrize("how", ["exempt", "filter", "shadow", "exempt_when", "disabled"])
+def test_it_does_not_hold_where_application_limits_do_not(make_site, how):
+    options = {"exempt_when": {"global_limits_exempt_when": lambda: True}, "shadow": {"shadow": True}}
+    site = make_site(global_limits="1/minute", **options.get(how, {}))
+    if how == "exempt":
+        site.limiter.exempt(site.app.view_functions["free"], flags=ExemptionScope.APPLICATION)
+    elif how == "filter":
+        site.limiter.request_filter(lambda: True)
+    elif how == "disabled":
+        site.limiter.enabled = False
+    assert site.ask("/free", 3) == [200] * 3
+
+
+def test_costs_methods_and_deductions_are_those_of_application_limits(make_site):
+    site = make_site(global_limits="5/minute", global_limits_cost=lambda: 2, global_limits_per_method=True)
+    site.app.post("/free", endpoint="posted")(lambda: "ok")
+    assert site.ask("/free", 3) == [200, 200, 429]
+    assert site.ask("/free", 1, method="POST") == [200]
+    counted = make_site(global_limits="1/minute", global_limits_deduct_when=lambda response: False)
+    assert counted.ask("/free", 4) == [200] * 4
+
+
+def test_it_holds_on_routes_with_a_decorator_and_without_a_client(make_site):
+    site = make_site(global_limits="2/minute", anonymous="exempt", identifiers=lambda: None)
+    site.app.get("/")(rate_limit("9/minute")(lambda: "ok"))
+    assert site.ask("/", 3) == [200, 200, 429]
+
+
+def test_commands_list_check_and_reset_it(make_site):
+    site = make_site(global_limits="1/minute", default_limits="9/minute")
+    assert site.ask("/free", 2) == [200, 429]
+    run = site.app.test_cli_runner().invoke
+    listed = json.loads(run(args=["limits", "list", "--json"]).stdout)
+    assert {limit["kind"]: limit["identifiers"] for limit in listed[0]["limits"]}["global"] == "everybody"
+    checked = json.loads(run(args=["limits", "check", "all", "--json"]).stdout)
+    assert [(each["name"], each["remaining"]) for each in checked] == [("global", 0)]
+    site.limiter.reset("all")
+    assert site.ask("/free", 2) == [200, 429]
+
+
+def test_a_malformed_one_is_an_error_that_names_option_and_key():
+    with pytest.raises(ValueError, match=r"global_limits \(RATELIMIT_GLOBAL\): "):
+        RateLimit(global_limits="often")
