@@ -85,14 +85,16 @@ def test_the_same_seed_gives_the_same_events():
     assert runs[0] == runs[1] != runs[2]
 
 
-def test_nothing_is_sent_in_no_time():
-    assert len(closed_loop(Clients(5, 2), "5/minute", 0)) == 0
+def test_nothing_is_sent_in_no_time_and_by_nobody():
+    for clients, duration in ((Clients(5, 2), 0), (Clients(0, 1.0), 60), ([], 60)):
+        answers = closed_loop(clients, "5/minute", duration)
+        assert len(answers) == len(answers.by_identifier()) == 0
 
 
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda: Clients(0, 1), ValueError, "count"),
+        (lambda: Clients(-1, 1), ValueError, "count must be a whole number from 0"),
         (lambda: Clients(1.5, 1), TypeError, "count"),
         (lambda: Clients(1, 0), ValueError, "rate"),
         (lambda: Clients(1, "1"), TypeError, "rate"),

@@ -207,6 +207,31 @@ def test_as_a_table():
     assert Events([1], ["a"]).to_pandas().columns.tolist() == ["time", "identifier", "cost"]
 
 
+def test_columns_of_events_give_the_same_events():
+    events = Events(
+        [2.5, 1, 3], {"ip": ["a", "b", None], "user": [7, b"\xff", "ip:a"]}, [1, 2, 3], labels=["x", "y", "x"]
+    )
+    table = events.to_pandas()
+    for again in (
+        Events(events.times, events.identifiers, events.costs, unit="us", labels=events.labels),
+        Events(table["time"], table[["ip", "user"]], table["cost"], labels=table["label"]),
+        pickle.loads(pickle.dumps(events)),
+    ):
+        assert again == events
+    assert events.identifiers["user"].tolist() == [b"user:\xff", "user:7", "user:ip:a"]
+    assert Events([1, 2], {"ip": ["a", "ip:a"]})._columns[0].labels.tolist() == ["ip:a"]
+    unnamed = Events([1, 2], ["a", "b"])
+    assert Events(unnamed.times, unnamed.identifiers, unit="us") == unnamed
+    others = [
+        Events([1, 3], ["a", "b"]),
+        Events([1, 2], ["a", "c"]),
+        Events([1, 2], ["a", "b"], 2),
+        unnamed[:1],
+    ]
+    others += [Events([1, 2], {"ip": ["a", "b"]}), Events([1, 2], ["a", "b"], labels=["x", "y"]), 5]
+    assert not any(other == unnamed for other in others)
+
+
 def test_how_events_look():
     events = Events([0, 60, 60], {"ip": ["<b>", "<b>", "c"], "user": [None, "\ud800", b"\xff"]})
     text = repr(events)
@@ -217,13 +242,6 @@ def test_how_events_look():
     assert "<b>" not in page.replace("<b>Events</b>", "")
     page.encode()
     assert "1 skipped" in repr(Events([1, 2], ["a", None], missing="skip"))
-
-
-def test_pickled_events_are_the_same():
-    events = Events([2, 1], {"ip": ["a", b"\xff"]}, [1, 2])
-    copied = pickle.loads(pickle.dumps(events))
-    assert list(copied) == list(events)
-    assert copied.order.tolist() == [1, 0]
 
 
 def test_equal_costs_take_no_memory():

@@ -20,6 +20,7 @@ import overlimit
 from overlimit import FixedWindow, InvalidLimit, Limiter, SlidingLog, SlidingWindow, TokenBucket
 from overlimit.limits.registry import ALGORITHMS
 from overlimit.simulation import Events, Panel, compare, explore, plot_timeline, replay, traffic
+from overlimit.simulation.panel.sampling import live_sample, sample_text
 
 HOSTILE = '<script>alert("1")</script>\x1b[31m\u202e'
 
@@ -160,24 +161,31 @@ def test_an_identifier_is_a_text():
     assert cells(panel)[0] == [r'<script>alert("1")</script>\x1b[31m\u202e', "8", "1", "7"]
 
 
-def test_many_events_are_asked_about_by_a_sample():
-    many = traffic.poisson(500, 3000, 2000)
-    panel = explore(many)
-    note = panel.widget.children[5].value
-    assert 250_000 < len(panel.sample) < 1_000_000
-    assert f"A sample: {len(panel.sample):,} of {len(many):,} events, of " in note
-    assert "of 2,000 identifiers (identifier)" in note
-    own = many[pd.Series(many.identifiers).isin(panel.sample.identifiers)]
-    assert len(own) == len(panel.sample)
-    panel.limit.value = 2
-    assert_shows(panel, SlidingWindow(2, 60), own)
+def test_a_sample_has_those_who_send_most_and_others():
+    events = traffic.mix(
+        traffic.poisson(2, 1000, 500, label="people"),
+        traffic.scanner(3, 1000, 2, label="scanner"),
+    )
+    sample = live_sample(events, 4000)
+    senders = pd.Series(events.identifiers).value_counts()
+    assert {"scanner-0", "scanner-1"} <= set(sample.identifiers)
+    assert 3500 < len(sample) <= 4000
+    assert len(set(sample.identifiers)) > 50
+    own = pd.Series(sample.identifiers).value_counts()
+    assert (own == senders[own.index]).all(), "all events of each"
+    assert f"A sample: {len(sample):,} of {len(events):,} events, of " in sample_text(events, sample)
 
 
-def test_many_events_of_one_identifier_are_asked_about_by_the_first():
-    many = Events(np.arange(1_200_000), {"ip": np.full(1_200_000, "a")})
-    panel = explore(many)
-    assert panel.sample.times.tolist() == many.times[:1_000_000].tolist()
-    assert "1,000,000 of 1,200,000 events, of 1 of 1 identifiers (ip)" in panel.widget.children[5].value
+def test_who_sends_more_than_a_sample_is_asked_about_by_the_first_events():
+    events = Events(np.arange(2000), {"ip": ["a", "a", "a", "b"] * 500})
+    sample = live_sample(events, 1000)
+    assert sample.times.tolist() == events[events.identifiers["ip"] == "ip:a"].times[:1000].tolist()
+    assert "1,000 of 2,000 events, of 1 of 2 identifiers (ip)" in sample_text(events, sample)
+
+
+def test_all_of_a_million_events_are_asked_about():
+    events = Events(np.arange(1_200_000), np.arange(1_200_000) % 2000)
+    assert len(live_sample(events)) == len(events)
 
 
 def test_few_events_are_asked_about_as_they_are(mixed):
@@ -202,12 +210,6 @@ def test_events_of_any_cost(cost):
     panel.limit.value = panel.limit.max
     assert panel.limit.value <= 2**53 - 1
     assert "of 3 events" in texts(panel.refused.value)
-
-
-def test_no_events():
-    panel = explore(Events([], []))
-    assert "0.00% of 0 events, 0.00% of 0 identifiers" in texts(panel.refused.value)
-    assert not cells(panel)
 
 
 def test_what_are_no_events():

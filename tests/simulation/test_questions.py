@@ -18,10 +18,12 @@ from overlimit import (
     SlidingWindowCounter,
     TokenBucket,
 )
+from overlimit._messages.texts import percent
 from overlimit.simulation import (
     Events,
     compare,
     error_of,
+    explore,
     plot_heatmap,
     plot_timeline,
     replay,
@@ -117,7 +119,7 @@ def test_a_suggestion_says_when_nothing_suffices_and_when_nothing_smaller_was_tr
     none = suggest(mixed, per_minute, (1, 20), 0.001)
     assert (none.value, none.next_smaller, none.share) == (None, None, 1.0)
     assert "even 20 refuses 100.00%" in none.message
-    assert none.message.endswith("look higher, or refuse more")
+    assert none.message.endswith("; raise between= or refuse_at_most=")
     upside_down = suggest(mixed, lambda seconds: f"30/{seconds} seconds", (1, 500), 0.2, "events")
     assert upside_down.value is None
     assert "1 refuses less (" in upside_down.message
@@ -135,9 +137,20 @@ def test_the_error_of_a_cheaper_rule_is_that_of_two_replays(mixed):
         assert error.wrongly_refused == (right & ~passed).sum()
         assert error.reference == (SlidingLog(100, 60),)
     assert error.worst_overshoot > 0, "twice the limit around the boundary of a window"
-    assert error_of(mixed, SlidingWindow(100, 60, precision=20)).worst_overshoot == 0
     assert error.to_pandas()["worst_overshoot"].tolist() == [error.worst_overshoot]
     assert f"{error.wrongly_passed:,} wrongly passed" in repr(error)
+    assert f"; worst overshoot {error.worst_overshoot}" in repr(error)
+
+
+def test_what_a_rule_lets_pass_that_never_overshoots_is_not_wrong(mixed):
+    error = error_of(mixed, SlidingWindow(100, 60, precision=20))
+    assert error.wrongly_passed > error.worst_overshoot == 0
+    for text in (repr(error), error._repr_html_()):
+        assert "passed where the exact log refuses" in text
+        assert "no period held too many" in text
+        assert "wrongly passed" not in text
+    by_hand = repr(error_of(mixed, "100/minute", ["1000/minute", SlidingWindow(400, 60)]))
+    assert "passed where the reference refuses" in by_hand
 
 
 def test_an_overshoot_is_that_of_one_identifier_in_a_period_that_is_open_at_its_beginning():
@@ -160,10 +173,10 @@ def test_what_has_no_exact_log_needs_a_reference(mixed):
 @pytest.mark.parametrize(
     ("ask", "error", "message"),
     [
-        (lambda events: compare(events, {}), ValueError, "a policy at least"),
+        (lambda events: compare(events, {}), ValueError, "policies must not be empty"),
         (lambda events: compare(events, ["1/minute"]), TypeError, "must be a dict"),
         (lambda events: compare([1], {"a": "1/minute"}), TypeError, "must be Events"),
-        (lambda events: sweep(events, per_minute, []), ValueError, "grid must have a value"),
+        (lambda events: sweep(events, per_minute, []), ValueError, "grid must not be empty"),
         (lambda events: sweep(events, per_minute, 5), TypeError, "grid must be the values to try"),
         (lambda events: events.between("noon"), ValueError, "in ISO 8601, as 2026-03-02T12:00"),
         (plot_timeline, TypeError, "this draws a Replay"),
@@ -200,11 +213,40 @@ def test_texts_that_utf_8_cannot_write_are_in_tables_as_they_are():
         assert found.to_pandas() is not None
 
 
-def test_nothing_is_refused_of_no_events():
-    none = Events([], [])
-    assert compare(none, {"a": "1/minute"}).to_pandas().iloc[0].tolist() == [0.0, 0.0, (), 0, 0]
-    assert suggest(none, per_minute, (1, 9)).value == 1
-    assert error_of(none, "1/minute").worst_overshoot == 0
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda events: compare(events, {"a": "1/minute"}),
+        lambda events: sweep(events, per_minute, [1]),
+        lambda events: suggest(events, per_minute, (1, 9)),
+        lambda events: error_of(events, "1/minute"),
+        explore,
+    ],
+)
+def test_no_events_answer_no_question(ask):
+    with pytest.raises(ValueError, match="events must not be empty"):
+        ask(Events([], []))
+
+
+@pytest.mark.parametrize(
+    ("share", "bound", "text"),
+    [
+        *((0, 0, "0.00%"), (1, 0, "100.00%"), (1 / 3, 0, "33.33%"), (0.0005, 0, "0.05%")),
+        *((0.000015, 0, "0.0015%"), (0.000126, 0, "0.013%"), (0.99999, 0, "99.999%")),
+        *((0.0001, 0.0001, "0.01%"), (0.0001006, 0.0001, "0.01006%"), (0.00009996, 0.0001, "0.009996%")),
+        *((1 / 888, 0.001, "0.11%"), (0.3, 0.3, "30.00%")),
+    ],
+)
+def test_a_share_has_the_digits_that_tell_it_from_all_and_nothing_and_what_was_asked_for(share, bound, text):
+    assert percent(share, bound) == text
+
+
+def test_a_suggestion_tells_shares_from_the_bound():
+    names = [f"c{k}" for k in range(9_940)]
+    events = Events(np.r_[np.zeros(9_940), 1], [*names, "c0"])
+    message = suggest(events, "{}/minute".format, (1, 5), 0.0001).message
+    assert message.startswith("2 is the smallest value that refuses at most 0.01% of the identifiers: 0.00%")
+    assert message.endswith("; 1 would refuse 0.01006%")
 
 
 def test_peaks_are_the_largest_sums_of_any_interval():

@@ -85,6 +85,9 @@ def test_the_common_format_also_reads_what_follows(log):
     assert len(events) == 3
     assert len(read_log(path)) == 1
     assert read_log(path).bad_lines.count == 2
+    with pytest.raises(ValueError, match=r"no line could be read: .* the common format: format='common'"):
+        read_log(log(line(agent="")))
+    path = log(line(agent=""), line(), line(agent="0.003"))
     with pytest.raises(ValueError, match=r"no column 'agent'; there are 'ip', 'user', .*'bytes'$"):
         read_log(path, "common", "agent")
     assert len(read_log(log(line(agent=AGENT + ' "203.0.113.9" 0.003')))) == 1
@@ -124,6 +127,7 @@ LINES = st.lists(
 
 @given(LINES, st.booleans())
 def test_the_quick_way_reads_what_the_regular_expression_does(tmp_path_factory, lines, combined):
+    lines = [line(agent=AGENT if combined else ""), *lines]
     path = tmp_path_factory.mktemp("log") / "access.log"
     path.write_text("\n".join(lines), encoding="utf-8", newline="")
     form = "combined" if combined else "common"
@@ -189,8 +193,8 @@ def test_times(log, text, seconds):
     ],
 )
 def test_times_that_are_none(log, text):
-    events = read_log(log("time,ip", f'"{text}",a'), "csv")
-    assert (len(events), events.bad_lines.count) == (0, 1)
+    events = read_log(log("time,ip", f'"{text}",a', "5,b"), "csv")
+    assert (len(events), events.bad_lines.count) == (1, 1)
 
 
 def test_json_lines(log):
@@ -241,7 +245,7 @@ def test_csv(log):
     assert read_log(log("5,a"), "csv", columns=["time", "ip"])[0].time == 5
     assert read_log(log("5000,a"), "csv", columns=["time", "ip"], unit="ms")[0].time == 5
     assert read_log(log("\ufefftime,ip", "5,a"), "csv")[0].time == 5
-    with pytest.raises(ValueError, match=r"no columns 'ip', 'time' in .*; there are 'a', 'b'"):
+    with pytest.raises(ValueError, match=r"no column 'ip' or 'time' in .*; there are 'a', 'b'"):
         read_log(log("a,b"), "csv")
     with pytest.raises(ValueError, match="the same name"):
         read_log(log("time,ip,ip"), "csv")
@@ -270,15 +274,16 @@ def test_a_parquet_file_that_was_cut_is_a_bad_line(tmp_path):
     events = read_log([whole, cut], "parquet")
     assert (len(events), events.bad_lines.count) == (100, 1)
     assert next(iter(events.bad_lines)).file == str(cut)
-    with pytest.raises(ValueError, match=r"b\.parquet.* no Parquet, or cut"):
-        read_log(cut, "parquet", on_bad="raise")
+    for on_bad in ("raise", "count"):
+        with pytest.raises(ValueError, match=r"no Parquet, or cut"):
+            read_log(cut, "parquet", on_bad=on_bad)
 
 
 @pytest.mark.parametrize(
     ("rows", "times"),
     [
         (["1,a,u", '2,b,"oops', *(f"{k},c,z" for k in range(3, 1003))], [1, *range(3, 1003)]),
-        (['1,a,"cut'], []),
+        (["0,a,u", '1,a,"cut'], [0]),
         (['1,a,"two', 'lines"', "2,a,x"], [1, 2]),
         (['1,a,"x"y', "2,b,z"], [2]),
         (['1,a,"x', '2,b,"y', "3,c,z", '4,d,"w"'], [3, 4]),
@@ -307,9 +312,8 @@ def test_a_regular_expression(log):
     events = read_log(log(f"{SECONDS} a 5", f"{SECONDS} b", "no"), pattern, time="when")
     assert events.identifiers["ip"].tolist() == ["ip:a", "ip:b"]
     assert [each.text for each in events.bad_lines] == ["no"]
-    assert (
-        read_log(log(f"{SECONDS} a 5", f"{SECONDS} b"), pattern, time="when", cost="n").bad_lines.count == 1
-    )
+    path = log(f"{SECONDS} a 5", f"{SECONDS} b")
+    assert read_log(path, pattern, time="when", cost="n").bad_lines.count == 1
     with pytest.raises(ValueError, match=r"no column 'time'; there are 'when', 'ip', 'n'"):
         read_log(log("x"), pattern)
     with pytest.raises(ValueError, match="no named groups"):
@@ -394,6 +398,89 @@ def test_compressed_files_and_those_that_are_cut(tmp_path, suffix):
             read_log(path, on_bad="raise")
     path.write_bytes(b"")
     assert len(read_log(path)) == 0
+
+
+MILLIS = SECONDS * 1000
+
+
+@pytest.mark.parametrize(
+    ("form", "lines", "options", "message"),
+    [
+        (
+            "csv",
+            ["time,ip", *[f"{MILLIS},a"] * 3],
+            {},
+            "times look like milliseconds: unit='ms'",
+        ),
+        ("json", [f'{{"time": {MILLIS}000, "ip": "a"}}'], {}, "times look like microseconds: unit='us'"),
+        ("csv", ["time,ip", f"{SECONDS},a"], {"unit": "ns", "cost": "ip"}, "'ip' holds no whole number"),
+        ("combined", ['{"time": 1}'], {}, "it looks like JSON: format='json'"),
+        ("combined", ["x", "y"], {}, r"not a line of this format; the first is .*access.log, line 1: 'x'"),
+        ("json", [line()], {}, "it is not an object in JSON"),
+    ],
+    ids=range(6),
+)
+def test_a_log_of_which_no_line_can_be_read_is_an_error_that_says_why(log, form, lines, options, message):
+    with pytest.raises(ValueError, match=f"^no line could be read: .*{message}"):
+        read_log(log(*lines), form, **options)
+    with pytest.raises(ValueError, match=r"line [12] cannot be read"):
+        read_log(log(*lines), form, on_bad="raise", **options)
+
+
+@pytest.mark.parametrize("form", ["combined", "csv"])
+def test_ten_thousand_bad_lines_end_the_reading_unless_one_before_was_good(log, form):
+    good, bad = (line(), "bad") if form == "combined" else ("1,a", "x,a")
+    head = [] if form == "combined" else ["time,ip"]
+    many = [bad, ""] * 9_999
+    assert len(read_log(log(*head, *many, good, bad, bad), form)) == 1
+    assert len(read_log(log(*head, good, *many, bad, bad), form)) == 1
+    for lines in ([*many, bad, good], [*many, bad]):
+        with pytest.raises(ValueError, match=r"^none of the first 10,000 lines could be read: "):
+            read_log(log(*head, *lines), form)
+    parts = [log(*head, *[bad] * 6_000, name=f"{k}.log") for k in range(2)]
+    with pytest.raises(ValueError, match=r"first 10,000 lines could be read: .*0\.log, line [12]: "):
+        read_log(parts, form)
+    assert len(read_log([log(*head, good, name="good.log"), *parts], form)) == 1
+
+
+def test_lines_that_are_left_out_are_not_bad(log):
+    path = log(line(), "bad")
+    assert len(read_log(path, where="status == 404")) == 0
+    assert read_log(path, identifiers="user", missing="skip").skipped == 1
+
+
+def test_addresses_count_by_their_network_in_every_column(log):
+    rows = [
+        "2001:db8:1:2::5,2001:DB8:1:2::6",
+        "203.0.113.7,alice",
+        "2001:db8:1:3::1,a:b",
+        "::ffff:192.0.2.1,a.b.c",
+    ]
+    path = log("time,client,user", *(f"{k},{row}" for k, row in enumerate(rows)))
+    found = read_log(path, "csv", ("client", "user")).identifiers
+    networks = ["2001:db8:1:2::/64", "203.0.113.7", "2001:db8:1:3::/64", "192.0.2.1"]
+    assert found["client"].tolist() == [f"client:{each}" for each in networks]
+    assert found["user"].tolist() == ["user:2001:db8:1:2::/64", "user:alice", "user:a:b", "user:a.b.c"]
+    written = read_log(path, "csv", ("client", "user"), ipv6_prefix=128).identifiers
+    assert [f"{a},{b}" for a, b in zip(*written.values(), strict=True)] == [
+        f"client:{row}".replace(",", ",user:") for row in rows
+    ]
+
+
+def test_a_prefix_that_is_there_stays(log):
+    events = read_log(log("time,ip", "1,ip:2001:db8::/64", "2,2001:db8::7", "3,b"), "csv")
+    assert events.identifiers["ip"].tolist() == ["ip:2001:db8::/64", "ip:2001:db8::/64", "ip:b"]
+
+
+@pytest.mark.parametrize("identifiers", ["key", ("key", "token")])
+def test_a_column_that_no_line_has_is_named_before_the_first_line(log, identifiers):
+    path = log('{"time": 1, "ip": "a"}', '{"time": 2, "ip": "b"}')
+    with pytest.raises(
+        ValueError, match=r"^there is no column 'key'( or 'token')? in .*; there are 'time', 'ip'$"
+    ):
+        read_log(path, "json", identifiers)
+    with pytest.raises(ValueError, match=r"^there is no column 'key'"):
+        read_log(path, "json", identifiers, missing="skip")
 
 
 def test_several_files(log, tmp_path):

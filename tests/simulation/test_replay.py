@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import random
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
 
 from conformance.all_algorithms import CALENDAR, in_debt, of_each_algorithm
-from overlimit import Limiter, ManualClock, MemoryStore, Penalty, SlidingLog, TokenBucket
+from overlimit import InvalidLimit, Limiter, ManualClock, MemoryStore, Penalty, SlidingLog, TokenBucket
 from overlimit.simulation import Events, Replay, replay
 
 START_US = 1_700_000_000_000_000
@@ -113,7 +115,7 @@ def test_tables_say_what_each_limit_identifier_and_minute_got():
     assert summary["least_left"].tolist()[:2] == [0.0, 0.97]
     people = answers.by_identifier()
     assert people.index.tolist() == ["ip:x", "ip:y"]
-    assert people.loc["ip:x"].tolist() == [5, 3, 2, 62.0]
+    assert people.loc["ip:x"].tolist() == [5, 3, 2, pytest.approx(60.2)], "until its window lets it pass"
     assert people.loc["ip:y"].tolist() == [1, 1, 0, 0.0]
     minutes = answers.by_time()
     assert minutes["sent"].tolist() == [4, 1, 1]
@@ -121,6 +123,109 @@ def test_tables_say_what_each_limit_identifier_and_minute_got():
     table = answers.to_pandas()
     assert table["status"].tolist() == ["ok", "ok", "over", "locked", "ok", "ok"]
     assert table["binding_identifier"].tolist() == ["ip:x"] * 5 + ["ip:y"]
+
+
+@pytest.mark.parametrize(
+    ("limits", "events", "seconds"),
+    [
+        (SlidingLog(1, 60), [(0, 1), (1, 1)], 59),
+        (SlidingLog(1, 60), [(0, 1), (1, 1), (30, 1), (200_000, 1)], 59),
+        (SlidingLog(1, 60), [(0, 1), (10, 1), (100_000, 1), (100_055, 1)], 50),
+        (("1/minute", Penalty(600)), [(0, 1), (10, 1), (20, 1)], 600),
+        (("1/minute", Penalty(100, extend=True)), [(0, 1), (10, 1), (90, 1)], 180),
+        (SlidingLog(3, 60), [(0, 3), (10, 3), (15, 3), (70, 1), (80, 3)], 50),
+        ("3/minute", [(0, 2), (10, 2), (20, 1)], 10),
+        ("3/minute", [(0, 4)], np.inf),
+        ("3/minute", [(0, 4), (5, 1)], 5),
+        ("3/minute", [(0, 1)], 0),
+    ],
+)
+def test_a_lock_out_lasts_until_the_limits_would_have_let_it_pass(limits, events, seconds):
+    times, costs = zip(*events, strict=True)
+    for columns in (COLUMNS, ("allowed",)):
+        answers = replay(Events(times, ["a"] * len(times), costs), limits, columns=columns)
+        assert answers.by_identifier()["longest_lock_out"].tolist() == [pytest.approx(seconds, abs=1e-5)]
+
+
+def test_lock_outs_of_many_identifiers_are_those_of_each_alone():
+    random_ = random.Random(3)
+    events = Events(
+        [random_.randint(0, 600) for _ in range(400)], [random_.choice("abcdef") for _ in range(400)]
+    )
+    together = replay(events, ("5/30 seconds", Penalty(7))).by_identifier()["longest_lock_out"]
+    for name in "abcdef":
+        alone = replay(events[events.identifiers == name], ("5/30 seconds", Penalty(7)))
+        assert alone.by_identifier()["longest_lock_out"].tolist() == [together[name]]
+    assert len(set(together)) > 2
+
+
+def rows_of(starts, zone, every, *, step=600, hours=75):
+    """Return when the periods of a few days begin in a zone, and how many minutes of events each has."""
+    start = datetime.fromisoformat(starts).replace(tzinfo=ZoneInfo(zone)).timestamp()
+    times = start + np.arange(0, hours * 3600, step)
+    table = replay(Events(times, ["a"] * len(times)), "1/hour").by_time(every, zone)
+    assert table["sent"].sum() == len(times)
+    assert (table["passed"] + table["refused"] == table["sent"]).all()
+    return [f"{time:%d %H:%M %z}" for time in table.index], (table["sent"] * step // 60).tolist()
+
+
+@pytest.mark.parametrize("every", [86_400, timedelta(days=1), "day"])
+def test_days_are_those_of_the_zone(every):
+    starts, minutes = rows_of("2026-03-28", "Europe/Berlin", every)
+    assert starts == ["28 00:00 +0100", "29 00:00 +0100", "30 00:00 +0200", "31 00:00 +0200"]
+    assert minutes == [24 * 60, 23 * 60, 24 * 60, 4 * 60]
+    assert rows_of("2026-10-24", "Europe/Berlin", every)[1][:2] == [24 * 60, 25 * 60]
+    assert rows_of("2026-10-24", "UTC", every)[1][:3] == [24 * 60] * 3, "whose start is at midnight there"
+
+
+def test_other_periods_of_the_zone():
+    starts, minutes = rows_of("2026-03-29", "Europe/Berlin", 43_200, hours=23)
+    assert starts == ["29 00:00 +0100", "29 13:00 +0200"]
+    assert minutes == [12 * 60, 11 * 60], "cut by the next midnight"
+    assert rows_of("2026-03-28T20:00", "Europe/Berlin", "week")[0] == ["23 00:00 +0100", "30 00:00 +0200"]
+    assert rows_of("2026-03-30T20:00", "Europe/Berlin", "month")[0] == ["01 00:00 +0100", "01 00:00 +0200"]
+    assert rows_of("2026-03-29", "Europe/Berlin", 100_000)[0][0] == "28 13:13 +0100", "from the epoch"
+
+
+@pytest.mark.parametrize("every", ["hour", 3600])
+def test_hours_across_a_change_of_the_clock(every):
+    starts, minutes = rows_of("2026-03-29", "Europe/Berlin", every, hours=5)
+    assert [start[3:] for start in starts[:4]] == ["00:00 +0100", "01:00 +0100", "03:00 +0200", "04:00 +0200"]
+    assert minutes == [60] * 5
+    starts, minutes = rows_of("2026-10-25", "Europe/Berlin", every, hours=5)
+    assert [start[3:] for start in starts[1:4]] == ["01:00 +0200", "02:00 +0200", "02:00 +0100"]
+
+
+def test_hours_are_cut_where_clocks_change_by_less_and_seconds_are_not():
+    starts, minutes = rows_of("2026-04-05", "Australia/Lord_Howe", "hour", hours=4)
+    assert [start[3:] for start in starts] == [
+        *("00:00 +1100", "01:00 +1100", "01:30 +1030", "02:00 +1030", "03:00 +1030")
+    ]
+    assert minutes == [60, 60, 30, 60, 30]
+    assert rows_of("2026-04-05", "Australia/Lord_Howe", 3600, hours=4)[1] == [60] * 4
+
+
+def test_a_midnight_that_comes_twice_is_the_first():
+    times = datetime(2026, 10, 31, 12, tzinfo=ZoneInfo("America/Havana")).timestamp() + np.arange(36) * 3600
+    table = replay(Events(times, ["a"] * 36), "1/hour").by_time("day", "America/Havana")
+    assert [f"{time:%d %H:%M %z}" for time in table.index] == ["31 00:00 -0400", "01 00:00 -0400"]
+    assert table["sent"].tolist() == [12, 24]
+
+
+@pytest.mark.parametrize(
+    ("every", "zone", "message"),
+    [
+        ("dya", "UTC", "every must be one of a number of seconds, a timedelta, 'hour', 'day'.*, not 'dya'"),
+        ("60", "UTC", "every must be one of"),
+        (0, "UTC", "every must be at least one microsecond"),
+        (60, "Europe/Berlim", "timezone must be in the time zone data"),
+        ("day", None, "timezone must be a name"),
+    ],
+)
+def test_wrong_periods_are_refused_whatever_the_events(every, zone, message):
+    for events in (Events([], []), Events([1], ["a"])):
+        with pytest.raises(InvalidLimit, match=message):
+            replay(events, "1/minute").by_time(every, zone)
 
 
 def test_nothing_comes_of_no_events():

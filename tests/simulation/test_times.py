@@ -111,10 +111,15 @@ def test_the_first_row_without_a_time_is_named(bad):
 
 
 @pytest.mark.parametrize(
-    ("time", "unit"), [(1_772_409_600_000, "ms"), (1.7724096e15, "us"), (1_772_409_600 * 10**9, "ns")]
+    ("time", "unit", "word"),
+    [
+        (1_772_409_600_000, "ms", "milliseconds"),
+        (1.7724096e15, "us", "microseconds"),
+        (1_772_409_600 * 10**9, "ns", "nanoseconds"),
+    ],
 )
-def test_numbers_that_are_no_seconds_are_recognised(time, unit):
-    with pytest.raises(ValueError, match=f"if these are numbers of {unit}, say unit='{unit}'"):
+def test_numbers_that_are_no_seconds_are_recognised(time, unit, word):
+    with pytest.raises(ValueError, match=f"times look like {word}: unit='{unit}'"):
         Events([time], ["a"])
     assert Events([time], ["a"], unit=unit).times.tolist() == [1_772_409_600 * 10**6]
 

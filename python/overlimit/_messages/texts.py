@@ -1,10 +1,11 @@
-"""What others chose, such as arguments and identifiers, as a message, a terminal or a page can show it."""
+"""Arguments and identifiers that others chose, and shares, as a message, a terminal or a page can show them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
-__all__ = ["nearest", "printable", "short_repr"]
+__all__ = ["nearest", "percent", "printable", "short_repr"]
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -32,6 +33,14 @@ def printable(text: object) -> str:
     if shown.isprintable():
         return shown
     return "".join(each if each.isprintable() else _escaped(each) for each in shown)
+
+
+def percent(share: float, bound: float = 0.0) -> str:
+    """Return a share from 0 to 1 with as many digits as tell it from 0, from 1 and from a bound."""
+    apart = min(distance or 1.0 for distance in (share, 1 - share, 10 * abs(share - bound)))
+    digits = max(2, -math.floor(math.log10(100 * apart)) + 1)
+    whole, _, fraction = f"{share:.{digits}%}"[:-1].partition(".")
+    return f"{whole}.{fraction[:2]}{fraction[2:].rstrip('0')}%"
 
 
 def _escaped(character: str) -> str:

@@ -27,6 +27,8 @@ class WrongUsage(click.ClickException):
 
 _WRONG = (OverlimitError, ValueError, TypeError, SyntaxError, re.error, OSError)
 
+_AS_ARGUMENT = re.compile(r"\b(unit|format)='(\w+)'")
+
 _OF_THE_COMMAND_LINE = ("numpy", "pandas", "pyarrow", "zstandard")
 """Packages of the extra ``cli``; the library names ``notebook``, which has them too."""
 
@@ -39,7 +41,10 @@ def reported() -> Iterator[None]:
     except ImportError as error:
         raise WrongUsage(_how_to_install(error)) from None
     except _WRONG as error:
-        raise WrongUsage(str(error).replace("missing='skip'", "--skip-missing")) from None
+        message = _AS_ARGUMENT.sub(r"--\1 \2", str(error).replace("missing='skip'", "--skip-missing"))
+        if type(error).__name__ == "UnreadableLog":  # which only simulations can import
+            raise NothingFound(f"there is no request to replay: {message}") from None
+        raise WrongUsage(message) from None
 
 
 def _how_to_install(error: ImportError) -> str:

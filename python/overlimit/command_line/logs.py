@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import datetime
-from functools import partial, wraps
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import click
@@ -13,11 +13,12 @@ import click
 from overlimit._messages.texts import printable
 from overlimit.command_line.failures import NothingFound, reported
 from overlimit.command_line.progress import bars
+from overlimit.limits.calendars import zone_named
 
 if TYPE_CHECKING:
     from overlimit.simulation import BadLines, Events
 
-__all__ = ["reads_log"]
+__all__ = ["Log", "reads_log"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -42,12 +43,11 @@ def _cost(context: click.Context, option: click.Parameter, text: str | None) -> 
     return text
 
 
-def _time(context: click.Context, option: click.Parameter, text: str | None) -> str | None:
+def _time(context: click.Context, option: click.Parameter, text: str | None) -> datetime | None:
     try:
-        datetime.fromisoformat((text or "2026-03-02").replace("Z", "+00:00"))
+        return None if text is None else datetime.fromisoformat(text.replace("Z", "+00:00"))
     except ValueError:
         raise click.BadParameter(f"a time is written as 2026-03-02T12:00, not {text}") from None
-    return text
 
 
 _OPTIONS = (
@@ -83,19 +83,42 @@ _OPTIONS = (
         help="Only requests from this time on, as 2026-03-02T12:00.",
     ),
     click.option("--until", metavar="TIME", callback=_time, help="Only requests before this time."),
+    click.option(
+        "--timezone",
+        default="UTC",
+        show_default=True,
+        help="The time zone of --since, --until and what is shown, as Europe/Berlin.",
+    ),
     click.option("--skip-missing", is_flag=True, help="Leave out requests that have none of the columns."),
     click.option("--strict", is_flag=True, help="Stop at the first line that cannot be read."),
     click.option("--ipv6-prefix", type=int, default=64, show_default=True, help="Bits of a network."),
 )
 
 
-def reads_log(run: Callable[Concatenate[Callable[[], Events], P], R]) -> Callable[P, R]:
-    """Give a command LOG and its options, and call it with a function that reads the events."""
+class Log:
+    """A log that is read when it is asked for, as the options of the command say."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        """Keep the options; raise WrongUsage for a time zone that is none."""
+        self._options = options
+        self.timezone: str = options["timezone"]
+        with reported():
+            self._zone = zone_named(self.timezone)
+
+    def events(self) -> Events:
+        """Read the log, and report what of it cannot be read."""
+        return _events(self._options, *map(self._instant, (self._options["since"], self._options["until"])))
+
+    def _instant(self, time: datetime | None) -> datetime | None:
+        return time if time is None or time.tzinfo is not None else time.replace(tzinfo=self._zone)
+
+
+def reads_log(run: Callable[Concatenate[Log, P], R]) -> Callable[P, R]:
+    """Give a command LOG and its options, and call it with the log."""
 
     @wraps(run)
     def with_log(*args: P.args, **options: P.kwargs) -> R:
-        given = {name: options.pop(name) for name in _NAMES}
-        return run(partial(_events, given), *args, **options)
+        return run(Log({name: options.pop(name) for name in _NAMES}), *args, **options)
 
     command: Callable[P, R] = with_log
     for option in reversed(_OPTIONS):
@@ -105,11 +128,11 @@ def reads_log(run: Callable[Concatenate[Callable[[], Events], P], R]) -> Callabl
 
 _NAMES = (
     *("log", "by", "format", "pattern", "columns", "delimiter", "time", "unit", "cost", "where"),
-    *("since", "until", "skip_missing", "strict", "ipv6_prefix"),
+    *("since", "until", "timezone", "skip_missing", "strict", "ipv6_prefix"),
 )
 
 
-def _events(given: dict[str, Any]) -> Events:
+def _events(given: dict[str, Any], since: datetime | None, until: datetime | None) -> Events:
     with reported(), bars() as progress:
         from overlimit.simulation import read_log
 
@@ -119,7 +142,7 @@ def _events(given: dict[str, Any]) -> Events:
             dict(_named(each) for each in given["by"] or ("ip",)),
             progress=progress,
             **_options_of_read_log(given),
-        ).between(given["since"], given["until"])
+        ).between(since, until)
     _report_bad_lines(events.bad_lines)
     if not len(events):
         raise NothingFound("there is no request to replay: " + _why_none(events))
@@ -159,11 +182,6 @@ def _shortened(text: str) -> str:
 
 
 def _why_none(events: Events) -> str:
-    if events.bad_lines:
-        return (
-            "no line could be read; are --format, --time and --unit right? With --strict the first line says "
-            "what is wrong with it"
-        )
     if events.skipped:
         return "no line has any of the columns of --by"
     return "the log is empty, or --where, --since and --until leave nothing of it"

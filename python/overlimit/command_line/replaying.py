@@ -9,16 +9,16 @@ import click
 
 from overlimit import Limiter, Penalty
 from overlimit.command_line.failures import reported
-from overlimit.command_line.logs import reads_log
+from overlimit.command_line.logs import Log, reads_log
 from overlimit.command_line.output import Form, chosen_format, print_csv, print_json, print_table, records
 from overlimit.command_line.progress import bars
 from overlimit.command_line.texts import duration, share
-from overlimit.limits.quantities import micros
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from overlimit.simulation import Events, Replay
+    from overlimit.simulation.periods import Every
 
 __all__ = ["replay"]
 
@@ -31,13 +31,23 @@ _SHOWN: dict[str, Callable[[Any], str]] = {
     "longest_lock_out": duration,
 }
 
+
+def _every(context: click.Context, option: click.Parameter, text: str) -> Every:
+    with reported():
+        from overlimit.simulation.periods import checked_every
+
+        every: Any = text if text.isalpha() else float(text)
+        checked_every(every)
+    return every  # type: ignore[no-any-return]
+
+
 _EXAMPLES = """
 \b
 Examples:
   overlimit replay access.log --limits 100/minute
   overlimit replay "access.log*" --limits "10/second; 1000/hour" --by ip --by user --skip-missing
   overlimit replay api.csv --format csv --by key=api_key --cost tokens --limits 50000/hour --json
-  overlimit replay access.log --limits 100/minute --table times --every 60 --csv > minutes.csv
+  overlimit replay access.log --limits 100/minute --table times --every day --timezone Europe/Berlin
 """
 
 
@@ -56,9 +66,15 @@ Examples:
 )
 @click.option("--table", type=click.Choice(_TABLES), help="Print this table alone.")
 @click.option("--top", type=click.IntRange(min=0), default=20, show_default=True, help="Identifiers shown.")
-@click.option("--every", type=float, default=3600, show_default=True, help="Seconds that a row of times has.")
+@click.option(
+    "--every",
+    default="hour",
+    show_default=True,
+    callback=_every,
+    help="How long a row of times is: hour, day, week, month or seconds.",
+)
 def replay(
-    read: Callable[[], Events],
+    log: Log,
     limits: tuple[str, ...],
     lock: float | None,
     as_json: bool,
@@ -66,7 +82,7 @@ def replay(
     png: str | None,
     table: str | None,
     top: int,
-    every: float,
+    every: Every,
 ) -> None:
     """Show what limits would have answered to each request of LOG, and whom they would have hit.
 
@@ -78,13 +94,12 @@ def replay(
         raise click.UsageError("--png excludes --json and --csv")
     with reported():
         limiter = Limiter("; ".join(limits), penalty=None if lock is None else Penalty(lock))
-        micros(every, "--every")
-    events = read()
+    events = log.events()
     with reported():
         result = _replay(events, limiter)
-        tables = {name: _table(result, name, top, every) for name in _wanted(form, table)}
+        tables = {name: _table(result, name, top, every, log.timezone) for name in _wanted(form, table)}
         if png is not None:
-            _draw(result, png)
+            _draw(result, png, log.timezone)
     _PRINTERS[form](result, tables)
 
 
@@ -92,15 +107,15 @@ def _replay(events: Events, limiter: Limiter) -> Replay:
     from overlimit.simulation import replay
 
     with bars() as progress:
-        return replay(events, limiter, columns=("allowed",), progress=progress)
+        return replay(events, limiter, columns=("allowed", "retry_after"), progress=progress)
 
 
-def _draw(result: Replay, path: str) -> None:
+def _draw(result: Replay, path: str, timezone: str) -> None:
     from overlimit.simulation import plot_timeline
     from overlimit.simulation.optional import required
 
     figure = required("matplotlib.figure", "--png").Figure(figsize=(8, 4), dpi=100, layout="constrained")
-    plot_timeline(result, ax=figure.subplots())
+    plot_timeline(result, timezone=timezone, ax=figure.subplots())
     figure.savefig(path, format="png")
 
 
@@ -110,11 +125,11 @@ def _wanted(form: Form, table: str | None) -> tuple[str, ...]:
     return {"text": ("limits", "identifiers"), "json": _TABLES, "csv": ("identifiers",)}[form]
 
 
-def _table(result: Replay, name: str, top: int, every: float) -> pd.DataFrame:
+def _table(result: Replay, name: str, top: int, every: Every, timezone: str) -> pd.DataFrame:
     if name == "limits":
         return result.summary()
     if name == "times":
-        return result.by_time(every)
+        return result.by_time(every, timezone)
     from overlimit.simulation.tables import by_every_identifier
 
     return by_every_identifier(result, top)

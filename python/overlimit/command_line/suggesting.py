@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,7 @@ import click
 
 from overlimit import Limiter
 from overlimit.command_line.failures import NothingFound, reported
-from overlimit.command_line.logs import reads_log
+from overlimit.command_line.logs import Log, reads_log
 from overlimit.command_line.output import chosen_format, print_csv, print_json, print_table, records
 from overlimit.command_line.progress import bars
 from overlimit.command_line.texts import share
@@ -66,7 +65,7 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print what was tried as CSV.")
 def suggest(
-    read: Callable[[], Events],
+    log: Log,
     limits: tuple[str, ...],
     between: tuple[int, int],
     refuse_at_most: float,
@@ -81,7 +80,7 @@ def suggest(
     """
     form = chosen_format(as_json, as_csv)
     made = _checked("; ".join(limits), between)
-    events = read()
+    events = log.events()
     with reported():
         found = _suggestion(events, made, between, refuse_at_most, of)
         tried = found.to_pandas()

@@ -17,7 +17,7 @@ from overlimit._messages.texts import short_repr
 from overlimit.errors import InvalidLimit
 from overlimit.limits.quantities import count
 
-__all__ = ["Calendar", "CalendarUnit"]
+__all__ = ["Calendar", "CalendarUnit", "zone_named"]
 
 CalendarUnit: TypeAlias = Literal["second", "minute", "hour", "day", "week", "month"]
 """What a natural period may be."""
@@ -65,7 +65,7 @@ class Calendar:
                 f"per must be one of {units} with start='calendar', not {short_repr(self.unit)}"
             )
         object.__setattr__(self, "week_start", count(self.week_start, "week_start", 6))
-        object.__setattr__(self, "_zone", _zone_named(self.timezone))
+        object.__setattr__(self, "_zone", zone_named(self.timezone))
 
     @property
     def identity(self) -> str:
@@ -162,8 +162,8 @@ def _first(start: int, end: int, condition: Callable[[int], bool]) -> int:
     return start + bisect_left(range(start, end), True, key=condition)
 
 
-def _zone_named(name: object) -> tzinfo:
-    """Return the zone; UTC needs no time zone data."""
+def zone_named(name: object) -> tzinfo:
+    """Return the zone, or raise InvalidLimit naming ``timezone``; UTC needs no time zone data."""
     if not isinstance(name, str) or not _ZONE_NAME.fullmatch(name):
         raise InvalidLimit(
             f"timezone must be a name of the IANA database such as 'Europe/Berlin', not {short_repr(name)}"

@@ -9,6 +9,7 @@ __all__ = ["lock_outs", "peak", "peak_of_any"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
 
 
 def peak(times: Ints, cost: Ints, period_us: int) -> int:
@@ -53,29 +54,32 @@ def _most_between(cost: Ints, ends: Ints) -> int:
     return int((before[ends] - before[:-1]).max())
 
 
-def lock_outs(codes: npt.NDArray[np.int32], times: Ints, allowed: Bools, identifiers: int) -> Ints:
-    """Return the longest lock-out of each identifier in us: from a first refusal to the next admission.
+def lock_outs(
+    codes: npt.NDArray[np.int32], times: Ints, allowed: Bools, retry_after: Floats, identifiers: int
+) -> Floats:
+    """Return the longest lock-out of each identifier in seconds, 0 without a refusal, infinity for never.
 
-    One that never ends is counted up to the identifier's last event; 0 without a refusal.
+    It lasts from a refusal to the instant at which the limits would have let it pass, as the last refusal
+    before that said, or to an admission before. Whether it came back at that instant does not matter.
 
     Parameters
     ----------
-    codes, times, allowed
+    codes, times, allowed, retry_after
         One row per event, in the order of the times; each code is below ``identifiers``.
     identifiers
         How many there are.
     """
-    longest = np.zeros(identifiers, np.int64)
-    if len(times) == 0:
-        return longest
+    longest = np.zeros(identifiers)
     order = np.argsort(codes, kind="stable")
-    codes, times, allowed = codes[order], times[order], allowed[order]
-    is_first = np.r_[True, codes[1:] != codes[:-1]]
-    begins = ~allowed & (is_first | np.r_[True, allowed[:-1]])
-    # The event that ends it: the next admission, or else the last event of the identifier.
-    is_end = allowed | np.r_[is_first[1:], True]
-    ends = np.flatnonzero(is_end)
-    starts = np.flatnonzero(begins)
-    until = ends[np.searchsorted(ends, starts, side="left")]
-    np.maximum.at(longest, codes[starts], times[until] - times[starts])
+    codes, times, refused = codes[order], times[order], ~allowed[order]
+    passes = times + np.rint(retry_after[order] * 1e6)
+    is_same = codes[1:] == codes[:-1]
+    goes_on = np.r_[False, is_same & refused[1:] & refused[:-1] & (times[1:] < passes[:-1])][: len(codes)]
+    starts = np.flatnonzero(refused & ~goes_on)
+    lasts = np.flatnonzero(refused & ~np.r_[goes_on[1:], False][: len(codes)])
+    following = np.minimum(lasts + 1, len(codes) - 1)
+    # The next event of the same identifier is an admission, or a refusal once it could have passed.
+    is_cut = (following > lasts) & (codes[following] == codes[lasts])
+    ends = np.where(is_cut, np.minimum(passes[lasts], times[following]), passes[lasts])
+    np.maximum.at(longest, codes[starts], (ends - times[starts]) / 1e6)
     return longest

@@ -10,7 +10,7 @@ import numpy as np
 
 from overlimit import _core
 from overlimit._display.html import html_table
-from overlimit._messages.texts import nearest, short_repr
+from overlimit._messages.texts import nearest, percent, short_repr
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.policies import PolicyLike, limiter_of
 from overlimit.simulation.progress import Progress, progress_bar
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from overlimit import Limiter, Penalty
     from overlimit.limits import Limit
-    from overlimit.limits.quantities import Seconds
+    from overlimit.simulation.periods import Every
 
 __all__ = ["Replay", "replay"]
 
@@ -122,8 +122,9 @@ class Replay:
         Returns
         -------
         pandas.DataFrame
-            ``sent``, ``passed``, ``refused`` (events) and ``longest_lock_out`` (seconds from a first refusal
-            to the next admission, or to the last event without one), by ``refused``, then ``sent``, falling.
+            ``sent``, ``passed``, ``refused`` (events) and ``longest_lock_out`` (seconds from a refusal to the
+            instant at which the limits, and locks, would have let it pass again; infinity for never), by
+            ``refused``, then ``sent``, falling. Replays the events once more without ``retry_after``.
 
         Raises
         ------
@@ -134,11 +135,24 @@ class Replay:
         """
         return by_identifier(self, column, top)
 
-    def by_time(self, every: Seconds = 60, timezone: str = "UTC") -> pd.DataFrame:
-        """Return what was ``sent``, ``passed`` and ``refused`` in each stretch of ``every`` seconds.
+    def by_time(self, every: Every = 60, timezone: str = "UTC") -> pd.DataFrame:
+        """Return what was ``sent``, ``passed`` and ``refused`` in each period, those without events too.
 
-        The stretches are aligned to the epoch, and those without an event are there too; the index is their
-        starts in ``timezone``. Raises InvalidLimit for ``every`` out of range, ImportError without pandas.
+        Parameters
+        ----------
+        every
+            How long a period is: a number of seconds, a timedelta, or ``"hour"``, ``"day"``, ``"week"`` or
+            ``"month"``: those of the calendar, whose days have 23 or 25 hours when clocks change. Seconds
+            that divide a day count from local midnight, others from the epoch.
+        timezone
+            The time zone of the calendar, by its IANA name; the index are the starts of the periods in it.
+
+        Raises
+        ------
+        InvalidLimit
+            There is no such period or time zone.
+        ImportError
+            pandas is missing.
         """
         return by_time(self, every, timezone)
 
@@ -149,6 +163,14 @@ class Replay:
         ImportError without pandas.
         """
         return frame_of(self, self._columns)
+
+    def _retry_after(self) -> npt.NDArray[np.float64]:
+        """Return the column ``retry_after``, from another replay if it was not computed."""
+        if "retry_after" in self._columns:
+            return self._columns["retry_after"]
+        answers = _empty_columns(("retry_after",), len(self))
+        run(core_replay(self.events, self._limiter), self.events, answers)
+        return answers["retry_after"]
 
     def __len__(self) -> int:
         return len(self.events)
@@ -168,16 +190,15 @@ class Replay:
         return [*super().__dir__(), *self._columns]
 
     def __repr__(self) -> str:
-        refused = f"{self.refused:,} refused ({self.refused_share:.2%})"
-        return f"<Replay of {self._asked()}: {refused}>"
+        return f"<Replay of {self._asked()}>"
 
     def _repr_html_(self) -> str:
-        refused = f"{self.refused:,} refused ({self.refused_share:.2%})"
         head = ("most refused", "sent", "passed", "refused")
-        return html_table("Replay", f"{self._asked()}: {refused}", head, most_refused(self))
+        return html_table("Replay", self._asked(), head, most_refused(self))
 
     def _asked(self) -> str:
-        return f"{len(self):,} events under {'; '.join(map(str, self.limits))}"
+        refused = f"{self.refused:,} refused ({percent(self.refused_share)})"
+        return f"{len(self):,} events under {'; '.join(map(str, self.limits))}: {refused}"
 
 
 def replay(
@@ -241,6 +262,13 @@ def check_events(events: object) -> None:
         raise TypeError(
             f"events must be Events, such as Events(times, identifiers), not {short_repr(events)}"
         )
+
+
+def check_question(events: object) -> None:
+    """Raise TypeError unless they are Events, and ValueError if there are none."""
+    check_events(events)
+    if not len(events):  # type: ignore[arg-type]
+        raise ValueError("events must not be empty: there is nothing to ask about")
 
 
 def allowed_in_time(

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from overlimit.limits.quantities import Seconds, micros
 from overlimit.simulation.events.event_tables import label_index
 from overlimit.simulation.measures import lock_outs
 from overlimit.simulation.optional import required
+from overlimit.simulation.periods import Every, period_bounds
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,11 +25,13 @@ __all__ = [
     "by_time",
     "codes_of",
     "frame_of",
+    "in_periods",
     "most_refused",
     "places_of",
     "summary",
 ]
 
+Ints = npt.NDArray[np.int64]
 Tally = tuple[int, int, int, int, float]
 
 
@@ -42,7 +44,12 @@ def places_of(events: Events) -> npt.NDArray[np.int64]:
 
 def allowed_in_order(replay: Replay) -> npt.NDArray[np.bool_]:
     """Return whether each event passed, in the order of times."""
-    return replay.allowed if replay.events._order is None else replay.allowed[places_of(replay.events)]
+    return _in_order(replay, replay.allowed)
+
+
+def _in_order(replay: Replay, answers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return a column of answers in the order of times."""
+    return answers if replay.events._order is None else answers[places_of(replay.events)]
 
 
 def frame_of(replay: Replay, answers: dict[str, npt.NDArray[Any]]) -> pd.DataFrame:
@@ -84,8 +91,9 @@ def by_identifier(replay: Replay, column: str | None, top: int | None) -> pd.Dat
     pandas = required("pandas", "Replay.by_identifier")
     codes, labels = codes_of(replay.events, column)
     present = codes >= 0
-    allowed = allowed_in_order(replay)
-    codes, times, allowed = codes[present], replay.events.times[present], allowed[present]
+    codes, times = codes[present], replay.events.times[present]
+    allowed = _in_order(replay, replay.allowed)[present]
+    retry_after = _in_order(replay, replay._retry_after())[present]
     sent = np.bincount(codes, minlength=len(labels))
     passed = np.bincount(codes[allowed], minlength=len(labels))
     frame: pd.DataFrame = pandas.DataFrame(
@@ -93,7 +101,7 @@ def by_identifier(replay: Replay, column: str | None, top: int | None) -> pd.Dat
             "sent": sent,
             "passed": passed,
             "refused": sent - passed,
-            "longest_lock_out": lock_outs(codes, times, allowed, len(labels)) / 1e6,
+            "longest_lock_out": lock_outs(codes, times, allowed, retry_after, len(labels)),
         },
         index=label_index(labels, "identifier"),
     )
@@ -136,28 +144,21 @@ def codes_of(events: Events, column: str | None) -> tuple[npt.NDArray[np.int32],
     return codes, np.concatenate(labels)
 
 
-def by_time(replay: Replay, every: Seconds, timezone: str) -> pd.DataFrame:
-    """Return what was sent, passed and refused in each bucket of time, empty ones included."""
-    required("pandas", "Replay.by_time")
-    width = micros(every, "every")
+def by_time(replay: Replay, every: Every, timezone: str) -> pd.DataFrame:
+    """Return what was sent, passed and refused in each period, empty ones included."""
+    pandas = required("pandas", "Replay.by_time")
+    bounds, sent, passed = in_periods(replay, every, timezone)
+    index = pandas.DatetimeIndex(bounds[:-1].view("datetime64[us]"), name="time").tz_localize("UTC")
+    columns = {"sent": sent, "passed": passed, "refused": sent - passed}
+    table: pd.DataFrame = pandas.DataFrame(columns, index=index.tz_convert(timezone))
+    return table
+
+
+def in_periods(replay: Replay, every: Every, timezone: str) -> tuple[Ints, Ints, Ints]:
+    """Return where periods begin and the last one ends, how many events each has, and how many passed."""
     times = replay.events.times
-    if len(times) == 0:
-        return _of_buckets(np.empty(0, np.int64), np.empty((0, 2), np.int64), timezone)
-    first = int(times[0]) // width
-    places = times // width - first
-    allowed = allowed_in_order(replay)
-    count = int(places[-1]) + 1
-    sent = np.bincount(places, minlength=count)
-    passed = np.bincount(places[allowed], minlength=count)
-    starts = (np.arange(count) + first) * width
-    return _of_buckets(starts, np.column_stack([sent, passed]), timezone)
-
-
-def _of_buckets(starts: npt.NDArray[np.int64], counts: npt.NDArray[Any], timezone: str) -> pd.DataFrame:
-    import pandas as pd
-
-    index = (
-        pd.DatetimeIndex(starts.astype("datetime64[us]"), name="time").tz_localize("UTC").tz_convert(timezone)
+    bounds = period_bounds(times, every, timezone)
+    sent, passed = (
+        np.diff(np.searchsorted(some, bounds)) for some in (times, times[allowed_in_order(replay)])
     )
-    sent, passed = counts[:, 0], counts[:, 1]
-    return pd.DataFrame({"sent": sent, "passed": passed, "refused": sent - passed}, index=index)
+    return bounds, sent, passed

@@ -103,8 +103,19 @@ def test_replay_prints_the_limits_and_whom_they_hit(replayed):
     lines = printed("replay", LOG, "--limits", LIMITS, "--top", "2").splitlines()
     assert lines[0] == f"12,000 requests: {replayed.refused} refused ({replayed.refused_share:.2%})"
     assert [line.split("  ")[0] for line in lines[2:5]] == ["limit", "30 per 1 minute", "200 per 1 hour"]
-    assert lines[7].split() == ["ip:198.51.100.77", "720", "200", "520", "994", "s"]
+    assert lines[7].split() == ["ip:198.51.100.77", "720", "200", "520", "3,227", "s"]
     assert len(lines) == 9
+
+
+def test_times_are_those_of_a_zone():
+    command = ["replay", LOG, "--limits", LIMITS, "--table", "times", "--csv", "--timezone", "Europe/Berlin"]
+    days = list(csv.DictReader(printed(*command, "--every", "day").splitlines()))
+    assert [day["time"] for day in days] == ["2026-03-02T00:00:00+01:00", "2026-03-03T00:00:00+01:00"]
+    assert sum(int(day["sent"]) for day in days) == 12_000
+    part = ["--every", "7200", "--since", "2026-03-02T12:00", "--until", "2026-03-02T18:00"]
+    rows = list(csv.DictReader(printed(*command, *part).splitlines()))
+    assert [row["time"][11:] for row in rows] == ["12:00:00+01:00", "14:00:00+01:00", "16:00:00+01:00"]
+    assert "--timezone" in printed("suggest", "--help")
 
 
 def test_limits_may_be_given_one_by_one():
@@ -238,7 +249,8 @@ def test_a_bad_line_is_not_shown_in_full(write_log):
 
 def test_times_in_another_unit_are_hinted_at(write_log):
     log = write_log(json.dumps({"time": 1_772_409_600_000, "ip": "10.0.0.1"}))
-    assert "--unit" in refused(1, "replay", log, "--format", "json", "--limits", "1/minute").splitlines()[-1]
+    said = refused(1, "replay", log, "--format", "json", "--limits", "1/minute")
+    assert "times look like milliseconds: --unit ms" in said
 
 
 def test_several_logs_and_a_pattern_are_read_as_one(write_log, tmp_path, monkeypatch):
@@ -326,7 +338,9 @@ def test_no_readable_line_is_exit_code_1(write_log, lines):
         (["replay", LOG, "--limits", "1/minute", "--where", "status >"], "invalid syntax"),
         (["replay", LOG, "--limits", "1/minute", "--where", "status + 1"], "as in 'status == 404'"),
         (["replay", LOG, "--limits", "1/minute", "--cost", "-1"], "'--cost': a cost is a whole number"),
-        (["replay", LOG, "--limits", "1/minute", "--every", "0"], "--every"),
+        (["replay", LOG, "--limits", "1/minute", "--every", "0"], "every must be at least one microsecond"),
+        (["replay", LOG, "--limits", "1/minute", "--every", "dya"], "every must be one of a number"),
+        (["replay", LOG, "--limits", "1/minute", "--timezone", "CEST"], "timezone must be in the time zone"),
         (["replay", LOG, "--limits", "1/minute", "--since", "noon"], "'--since': a time is written as"),
         (["replay", LOG, "--limits", "1/minute", "--lock", "-1"], "'--lock': -1.0 is not in the range"),
         (["replay", LOG, "--limits", "1/minute", "--json", "--csv"], "--json and --csv exclude each other"),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
-from itertools import pairwise
+from datetime import datetime
+from itertools import combinations, pairwise
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import matplotlib as mpl
 import numpy as np
@@ -51,8 +53,8 @@ def pixels(source):
     return pyplot.imread(source)[..., :3] * 255
 
 
-def new_axes():
-    return Figure(figsize=(6, 3.4), dpi=100, layout="constrained").subplots()
+def new_axes(width=6):
+    return Figure(figsize=(width, 3.4), dpi=100, layout="constrained").subplots()
 
 
 def check(ax, name):
@@ -209,11 +211,93 @@ def test_all_refusals_are_in_the_heatmap(mixed):
 def test_a_heatmap_of_no_refusals(mixed):
     ax = plot_heatmap(replay(mixed, "1000000/minute"))
     assert [text.get_text() for text in ax.texts] == ["nothing was refused"]
+    assert_times_are_told(ax)
+    assert ax.xaxis.get_offset_text().get_text() == "2026-Jan-01"
 
 
 @pytest.mark.parametrize("figure", [plot_timeline, plot_heatmap])
-def test_figures_of_no_events(figure):
-    assert figure(replay(Events([], []), "1/second")).get_xlabel() == "time (UTC)"
+def test_figures_of_no_events_and_of_one(figure):
+    for times in ([], [1_772_409_600.25]):
+        ax = figure(replay(Events(times, ["a"] * len(times)), "1/second"))
+        ax.get_figure().draw_without_rendering()
+        assert ax.get_xlabel() == "time (UTC)"
+        assert ("2026-Mar-02" in ax.xaxis.get_offset_text().get_text()) == bool(times)
+
+
+NOON = 1_772_452_800  # of 2 March 2026, UTC
+DAY = 86_400
+SPANS = [
+    *(1, 4.7, 10, 30, 150, 180, 282, 600, 3600, 9_000, 3 * 3600, DAY, 3 * DAY, 20 * DAY, 90 * DAY),
+    *(365 * DAY, 600 * DAY, 5 * 365 * DAY, 10 * 365 * DAY),
+]
+
+
+def assert_times_are_told(ax):
+    ax.get_figure().draw_without_rendering()
+    ticks = ax.get_xticks()
+    assert len(ticks) >= 2
+    assert ax.get_xlim()[0] <= ticks[0] < ticks[-1] <= ax.get_xlim()[1]
+    labels = [text.get_window_extent() for text in ax.get_xticklabels()]
+    assert all(left.x1 < right.x0 for left, right in pairwise(labels))
+    assert ax.xaxis.label.get_window_extent().x1 < ax.xaxis.get_offset_text().get_window_extent().x0
+
+
+@pytest.mark.parametrize(("span", "width"), [(span, (4, 6, 10)[k % 3]) for k, span in enumerate(SPANS)])
+def test_a_span_of_time_has_two_times_at_least(span, width):
+    answers = replay(Events([NOON, NOON + span], ["a", "b"]), "1/second")
+    assert_times_are_told(plot_timeline(answers, ax=new_axes(width)))
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "Australia/Lord_Howe"])
+@pytest.mark.parametrize("start", [NOON, NOON - DAY / 2, 1_774_744_200.7, 1_798_700_000])
+@pytest.mark.parametrize("width", [4, 6, 10])
+@pytest.mark.parametrize("span", SPANS)
+def test_every_span_has_two_times_at_least_in_every_figure(span, width, start, zone):
+    events = Events([start, start, start + span], ["a"] * 3)
+    answers = replay(events, "1/second")
+    assert_times_are_told(plot_timeline(answers, timezone=zone, ax=new_axes(width)))
+    assert_times_are_told(plot_heatmap(answers, timezone=zone, ax=new_axes(width)))
+    assert_times_are_told(plot_level(events, "1/second", "a", timezone=zone, ax=new_axes(width)))
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
+def test_the_figure_of_a_day_has_its_date_and_times_of_its_zone(zone):
+    midnight = datetime(2026, 3, 2, tzinfo=ZoneInfo(zone)).timestamp()
+    events = Events(midnight + np.arange(0, DAY, 600), ["a"] * 144)
+    for ax in (
+        plot_timeline(replay(events, "1/hour"), 3600, timezone=zone),
+        plot_heatmap(replay(events, "1/day"), timezone=zone),
+        plot_level(events, "1/hour", "a", timezone=zone),
+    ):
+        ax.get_figure().draw_without_rendering()
+        assert ax.xaxis.get_offset_text().get_text() == "2026-Mar-02"
+        assert ax.get_xlabel() == f"time ({zone})"
+        labels = [text.get_text() for text in ax.get_xticklabels()]
+        assert labels[:2] in (["00:00", "06:00"], ["00:00", "12:00"])
+        assert not [label for label in labels if "Mar" in label]
+
+
+def test_days_months_and_years_are_told_apart():
+    def labels(*days):
+        ax = plot_timeline(replay(Events([NOON + day * DAY for day in days], ["a"] * len(days)), "1/day"))
+        ax.get_figure().draw_without_rendering()
+        return [text.get_text() for text in ax.get_xticklabels()], ax.xaxis.get_offset_text().get_text()
+
+    assert labels(0, 1) == (["12:00", "18:00", "Mar-03", "06:00", "12:00"], "2026-Mar")
+    assert labels(0, 45) == (["08", "15", "22", "Apr", "08", "15"], "2026")
+    assert labels(0, 400)[0] == ["Apr", "Jul", "Oct", "2027", "Apr"]
+    assert labels(305, 306)[0] == ["2027", "06:00", "12:00"] or "2027" in labels(304, 305)[0]
+    assert labels(0, 4000)[0][:2] == ["2028", "2030"]
+
+
+def test_a_timeline_of_calendar_days_has_the_hours_that_they_have():
+    start = datetime(2026, 3, 28, tzinfo=ZoneInfo("Europe/Berlin")).timestamp()
+    events = Events(start + np.arange(0, 3 * DAY, 900), ["a"] * 288)
+    ax = plot_timeline(replay(events, "1/hour"), "day", timezone="Europe/Berlin")
+    assert ax.get_ylabel() == "events per day"
+    assert np.rint(np.diff(ax.patches[-1].get_data().edges) * 24).tolist() == [24, 23, 24, 24]
+    assert ax.patches[-1].get_data().values.tolist() == [96, 92, 96, 4]
 
 
 HOSTILE = {
@@ -249,7 +333,7 @@ def every_figure(events, name, size):
     ):
         ax = Figure(figsize=size, dpi=100, layout="constrained").subplots()
         draw(ax)
-        ax.get_figure().savefig(io.BytesIO(), format="png")
+        ax.get_figure().draw_without_rendering()
         yield ax
 
 
@@ -292,7 +376,7 @@ def test_a_policy_name_is_shown_as_it_is(mixed):
     ("width", "shown"), [(6, "sliding window counter"), (4, "sliding … counter")], ids=["wide", "narrow"]
 )
 def test_a_policy_name_is_cut_only_where_there_is_no_room(mixed, width, shown):
-    ax = Figure(figsize=(width, 3.4), dpi=100, layout="constrained").subplots()
+    ax = new_axes(width)
     compare(mixed, {"sliding window counter": "1/minute"}).plot(ax=ax)
     assert [text.get_text() for text in ax.get_yticklabels()] == [shown]
 
@@ -327,7 +411,7 @@ def assert_apart(texts):
 
 def test_thirty_rows_of_a_heatmap_of_its_own_are_legible(mixed):
     ax = plot_heatmap(replay(mixed, "3/minute"))
-    ax.get_figure().savefig(io.BytesIO(), format="png")
+    ax.get_figure().draw_without_rendering()
     assert len(ax.get_yticklabels()) == 30
     assert_apart(ax.get_yticklabels())
     assert ax.get_yticklabels()[0].get_fontsize() == 8
@@ -337,14 +421,14 @@ def test_thirty_rows_of_a_heatmap_of_its_own_are_legible(mixed):
 def test_hundreds_of_rows_can_be_drawn():
     events = Events([0] * 800, [f"client-{k // 2}" for k in range(800)])
     ax = plot_heatmap(replay(events, "1/minute"), top=500)
-    ax.get_figure().savefig(io.BytesIO(), format="png")
+    ax.get_figure().draw_without_rendering()
     assert len(ax.get_yticks()) == 400
     assert ax.get_figure().get_size_inches().tolist() == [6, 20]
 
 
 def test_rows_of_a_heatmap_in_axes_given_do_not_touch(mixed):
     ax = new_axes()
-    plot_heatmap(replay(mixed, "3/minute"), ax=ax).get_figure().savefig(io.BytesIO(), format="png")
+    plot_heatmap(replay(mixed, "3/minute"), ax=ax).get_figure().draw_without_rendering()
     assert_apart(ax.get_yticklabels())
 
 
@@ -352,29 +436,45 @@ def test_percentages_of_bars_do_not_touch():
     events = labelled(8)
     policies = {f"policy {k}": f"{k + 1}/minute" for k in range(5)}
     own = compare(events, policies).plot()
-    own.get_figure().savefig(io.BytesIO(), format="png")
+    own.get_figure().draw_without_rendering()
     assert len(own.texts) == 40
     assert_apart(own.texts)
-    narrow = Figure(figsize=(4, 3.4), dpi=100, layout="constrained").subplots()
-    assert not compare(events, policies).plot(ax=narrow).texts
+    assert not compare(events, policies).plot(ax=new_axes(4)).texts
 
 
+@pytest.mark.parametrize("title", ["before", "after"])
 @pytest.mark.parametrize("width", [4, 6])
-def test_texts_of_figures_fit_into_them(mixed, busy, width):
+def test_titles_legends_and_labels_fit_into_figures_and_do_not_overlap(mixed, busy, width, title):
     policy = (["20/minute", "100/10 minutes"], Penalty(60))
     for draw in (
         lambda ax: plot_timeline(replay(mixed, "60/minute"), ax=ax),
+        lambda ax: plot_heatmap(replay(mixed, "10/minute"), ax=ax),
         lambda ax: plot_level(busy, policy, "ip:203.0.113.7", ax=ax),
         lambda ax: plot_sweep(sweep(mixed, lambda n: f"{n}/minute", [10, 20, 40]), ax=ax),
         lambda ax: compare(mixed, {"today": "100/minute", "new": "20/minute"}).plot(ax=ax),
     ):
-        ax = Figure(figsize=(width, 3.4), dpi=100, layout="constrained").subplots()
-        draw(ax)
-        ax.get_figure().savefig(io.BytesIO(), format="png")
-        assert ax.get_legend().get_window_extent().x1 <= width * 100
+        ax = new_axes(width)
+        for step in (ax.set_title, draw) if title == "before" else (draw, ax.set_title):
+            step(ax if step is draw else "A title of one's own")
+        ax.get_figure().draw_without_rendering()
         ticks = [text.get_window_extent() for text in ax.get_xticklabels() if text.get_text()]
         assert all(left.x1 < right.x0 for left, right in pairwise(ticks))
         assert all(bar.get_window_extent().x1 <= ax.get_window_extent().x1 for bar in ax.texts)
+        others = [ax.title, ax.get_legend(), ax.xaxis.label, ax.yaxis.label, ax.xaxis.get_offset_text()]
+        drawn = ax.get_window_extent()
+        boxes = [each.get_window_extent() for each in others if each]
+        boxes += [box for box in ticks if drawn.x0 <= (box.x0 + box.x1) / 2 <= drawn.x1]
+        boxes = [box for box in boxes if box.width]
+        assert all(-1 <= box.x0 and box.x1 <= width * 100 + 1 and box.y1 <= 341 for box in boxes)
+        assert not any(a.overlaps(b) for a, b in combinations(boxes, 2))
+
+
+def test_a_title_is_where_it_is_without_a_legend_once_that_is_gone(mixed):
+    ax = plot_timeline(replay(mixed, "60/minute"), ax=new_axes())
+    ax.set_title("title")
+    ax.get_legend().remove()
+    ax.get_figure().draw_without_rendering()
+    assert ax.title.get_window_extent().y0 < ax.get_window_extent().y1 + 10
 
 
 def test_lines_are_seen_on_a_dark_background(mixed):

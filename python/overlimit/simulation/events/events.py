@@ -206,6 +206,20 @@ class Events:
     def __len__(self) -> int:
         return len(self._times)
 
+    def __eq__(self, other: object) -> bool:
+        """Tell whether both have the same times, identifiers, costs and labels, in the order of times."""
+        if not isinstance(other, Events):
+            return NotImplemented
+        mine, others = self._compared(), other._compared()
+        return mine.keys() == others.keys() and all(np.array_equal(mine[name], others[name]) for name in mine)
+
+    __hash__ = None  # type: ignore[assignment]  # as of arrays
+
+    def _compared(self) -> dict[object, npt.NDArray[Any]]:
+        columns: dict[object, npt.NDArray[Any]] = {each.name: each.values() for each in self._columns}
+        labels = {} if self.labels is None else {"label": self.labels}
+        return columns | labels | {"time": self._times, "cost": self._costs}
+
     def __iter__(self) -> Iterator[Event]:
         return (self[k] for k in range(len(self)))
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from overlimit._messages.texts import short_repr
-from overlimit.simulation.events.column import Column
+from overlimit.simulation.events.column import Column, concatenated
 from overlimit.simulation.events.factorization import REFUSED, factorized, label_of
 from overlimit.simulation.events.given import given_column
 from overlimit.simulation.optional import loaded
@@ -94,15 +94,12 @@ def rows_to_keep(columns: Sequence[Column], missing: str) -> npt.NDArray[np.int6
     return np.flatnonzero(present)
 
 
-def named(name: str | None, labels: Sequence[str | bytes]) -> npt.NDArray[np.object_]:
-    """Return identifiers as decisions show them: with the name of their column in front."""
-    if name is None:
-        return np.fromiter(labels, object, len(labels))
-    return np.fromiter((_joined(name, label) for label in labels), object, len(labels))
-
-
-def _joined(name: str, label: str | bytes) -> str | bytes:
-    return f"{name}:{label}" if isinstance(label, str) else name.encode() + b":" + label
+def named(name: str | None, label: str | bytes) -> str | bytes:
+    """Return an identifier as decisions show it: with the name of its column in front, if it is not yet."""
+    prefix = "" if name is None else f"{name}:"
+    if isinstance(label, bytes):
+        return label if label.startswith(prefix.encode()) else prefix.encode() + label
+    return label if label.startswith(prefix) else prefix + label
 
 
 def _columns_by_name(identifiers: object) -> list[tuple[Any, Any]] | None:
@@ -129,4 +126,6 @@ def _column(name: str | None, values: object, count: int, what: str) -> Column:
         except TypeError as error:
             raise TypeError(f"{what}: row {row}: {error}") from None
         raise TypeError(f"{what}: row {row}: {short_repr(given.at(row))} cannot be an identifier")
-    return Column(name, codes, named(name, labels))
+    shown_labels = np.fromiter((named(name, label) for label in labels), object, len(labels))
+    column = Column(name, codes, shown_labels)
+    return column if len(set(shown_labels)) == len(labels) else concatenated([column])

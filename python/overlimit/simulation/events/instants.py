@@ -17,7 +17,16 @@ import numpy.typing as npt
 from overlimit._messages.texts import short_repr
 from overlimit.simulation.events.given import Array, Given, given_column, is_missing
 
-__all__ = ["END_OF_TIME", "Instants", "Micros", "converted", "instant_of", "instants_of", "micros_of"]
+__all__ = [
+    "END_OF_TIME",
+    "Instants",
+    "Micros",
+    "converted",
+    "instant_of",
+    "instants_of",
+    "micros_of",
+    "unit_hint",
+]
 
 Micros = npt.NDArray[np.int64]
 
@@ -27,6 +36,7 @@ END_OF_TIME = 2**53 - 2**50
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _NANOS_PER = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _FINER_THAN_MICROS = {"ns": 10**3, "ps": 10**6, "fs": 10**9, "as": 10**12}
+_FINER_THAN_SECONDS = {"ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 _LIKELY = (946_684_800, 4_102_444_800)  # the years 2000 and 2100, in seconds
 _LARGEST_FLOAT = {"s": 9e9, "ms": 9e12, "us": 9e15, "ns": 9e18}
 
@@ -63,18 +73,18 @@ def instants_of(times: object, unit: str | None = None) -> Micros:
         what = "is missing" if is_missing(value) else f"is {short_repr(value)}"
         raise ValueError(
             f"times: row {row} {what}, and must be an instant from 1970-01-01 to below 2**53 - 2**50 us "
-            f"after it, which is in the year 2219{_unit_hint(value, unit)}"
+            f"after it, which is in the year 2219{unit_hint(value, unit)}"
         )
     return micros
 
 
-def _unit_hint(value: object, unit: str | None) -> str:
+def unit_hint(value: object, unit: str | None) -> str:
     """Say which unit would make an instant of today of a number that is too large for seconds."""
     if unit is not None or not isinstance(value, (int, float, np.number)) or not 0 < value < 1e19:
         return ""
-    for name in ("ms", "us", "ns"):
+    for name, word in _FINER_THAN_SECONDS.items():
         if _LIKELY[0] <= float(value) * _NANOS_PER[name] / 1e9 < _LIKELY[1]:
-            return f"; if these are numbers of {name}, say unit={name!r}"
+            return f"; times look like {word}: unit={name!r}"
     return ""
 
 

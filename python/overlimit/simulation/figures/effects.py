@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from overlimit._messages.texts import short_repr
+from overlimit._messages.texts import percent, short_repr
 from overlimit.simulation.figures.style import (
     COLOURS,
     LABEL_LENGTH,
@@ -64,7 +64,7 @@ def plot_comparison(comparison: Comparison, *, ax: Axes | None = None) -> Axes:
         places = [row + (k - (len(shares) - 1) / 2) * height for row in range(len(values))]
         bars = ax.barh(places, values, height * 0.92, color=COLOURS[k], label=name)
         if is_written:
-            ax.bar_label(bars, [f"{value:.1%}" for value in values], padding=2, fontsize="x-small")
+            ax.bar_label(bars, list(map(percent, values)), padding=2, fontsize="x-small")
     ax.set_yticks(range(len(comparison.effects)), names_beside(ax, comparison.effects))
     ax.invert_yaxis()
     most = max(max(values) for _, values in shares)

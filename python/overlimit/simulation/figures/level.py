@@ -45,7 +45,12 @@ class _Levels(NamedTuple):
 
 
 def plot_level(
-    events: Events, limits: PolicyLike, identifier: str | bytes, *, ax: Axes | None = None
+    events: Events,
+    limits: PolicyLike,
+    identifier: str | bytes,
+    *,
+    timezone: str = "UTC",
+    ax: Axes | None = None,
 ) -> Axes:
     """Draw how much of each limit one identifier has used, over time, and mark its refusals.
 
@@ -60,14 +65,16 @@ def plot_level(
         Limits as ``Limiter`` takes them, a Limiter (its limits and penalty), or ``(limits, penalty)``.
     identifier
         An identifier as decisions show it, such as ``"ip:203.0.113.7"``.
+    timezone
+        In which time zone times are shown.
     ax
         Axes to draw into; by default those of a new figure.
 
     Returns
     -------
     matplotlib.axes.Axes
-        The axes: UTC on one, the share of each limit that is used on the other: at 100 % nothing is left, as
-        while a penalty locks the identifier, which is shaded.
+        The axes: times on one, the share of each limit that is used on the other. At 100 % nothing is left,
+        as while a penalty locks the identifier, which is shaded.
 
     Raises
     ------
@@ -96,9 +103,11 @@ def plot_level(
     _shade_locks(ax, instants, levels.locked)
     _mark_refusals(ax, levels.refusals)
     ax.set_ylim(-0.02, 1.08)
+    if instants[0] < instants[-1]:
+        ax.set_xlim(instants[0], instants[-1])
     ax.set_ylabel(f"used by {name_text(identifier)}")
     shares_on(ax.yaxis)
-    times_on(ax)
+    times_on(ax, timezone)
     legend_above(ax)
     return ax
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from overlimit.limits.quantities import micros
+
 if TYPE_CHECKING:
     from overlimit.simulation.events.events import Events
+    from overlimit.simulation.periods import Every
 
 __all__ = ["duration_text", "width_for"]
 
@@ -22,8 +25,11 @@ def width_for(events: Events, most: int) -> float:
     return next((width for width in _WIDTHS if seconds <= width * (most - 1)), _DAY * days)
 
 
-def duration_text(seconds: float) -> str:
-    """Return seconds in the largest unit of which they are a whole number: ``5 min``, ``h`` for one hour."""
+def duration_text(every: Every) -> str:
+    """Return a period in the largest unit of which it is a whole number: ``5 min``, ``h`` for one hour."""
+    if isinstance(every, str):
+        return every
+    seconds = micros(every, "every") / 1e6
     for size, unit in _UNITS:
         if seconds >= size and seconds % size == 0:
             return unit if seconds == size else f"{seconds / size:g} {unit}"

@@ -43,11 +43,9 @@ _WIDTH: Final = 6.0
 _HEIGHT: Final = 3.4
 _MOST_HEIGHT: Final = 20.0
 _LEGENDS: Final = ((3, "small"), (2, "small"), (2, "x-small"), (1, "small"))
-_MOST_TIMES: Final = 6
 _NAMES_SHARE: Final = 0.4
 _PIXELS_OF_A_CHARACTER: Final = 7
 _LEAST_LENGTH: Final = 9
-_PIXELS_OF_A_TIME: Final = 75
 
 
 def axes_for(ax: Axes | None, purpose: str, height: float = _HEIGHT) -> Axes:
@@ -86,6 +84,21 @@ def legend_above(ax: Axes, handles: list[Any] | None = None, *, from_left: bool 
         # Axes are laid out later, and then become a little wider.
         if legend.get_window_extent().width <= 1.05 * ax.get_window_extent().width:
             break
+    _keep_titles_above(ax)
+
+
+def _keep_titles_above(ax: Axes) -> None:
+    """Have matplotlib put titles above the legend, also those that are set later.
+
+    It puts them above whatever belongs to the axes; so something invisible is where the legend is.
+    """
+    place = ax.inset_axes((0, 1, 1, 0), visible=False)
+    place.set_axes_locator(_place_of_legend)
+
+
+def _place_of_legend(ax: Any, renderer: Any) -> Any:
+    box = (ax.get_legend() or ax).get_window_extent(renderer)
+    return box.transformed(ax.get_figure().transSubfigure.inverted())
 
 
 def name_text(name: object, most: int = NAME_LENGTH) -> str:
@@ -133,12 +146,8 @@ def shares_on(axis: Any) -> None:
     axis.set_major_formatter(PercentFormatter(1.0))
 
 
-def times_on(ax: Axes) -> None:
-    """Show instants in UTC, as short as they can be told apart."""
-    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+def times_on(ax: Axes, timezone: str) -> None:
+    """Show the instants of an axis in a time zone, as short as they can be told apart."""
+    from overlimit.simulation.figures.time_axis import show_times
 
-    times = int(width_of(ax) // _PIXELS_OF_A_TIME)
-    locator = AutoDateLocator(minticks=3, maxticks=min(_MOST_TIMES, max(3, times)))  # type: ignore[no-untyped-call]
-    ax.xaxis.set_major_locator(locator)
-    ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
-    ax.set_xlabel("time (UTC)", loc="left")  # the date is on the right
+    show_times(ax, timezone)

@@ -21,7 +21,7 @@ from overlimit.simulation.logs.patterns import matched
 from overlimit.simulation.logs.table import Batch, Table, Wanted, missing_column
 from overlimit.simulation.optional import required
 
-__all__ = ["AccessLog"]
+__all__ = ["COMMON", "AccessLog"]
 
 _QUOTED = r'"(?P<%s>[^"\\]*(?:\\.[^"\\]*)*)"'
 _COMMON = (
@@ -31,6 +31,7 @@ _COMMON = (
 )
 _AGENT = " " + _QUOTED % "referer" + " " + _QUOTED % "agent"
 _MORE = r"(?: .*)?"
+COMMON = re.compile(_COMMON + _MORE)
 _REQUEST = re.compile(r"([A-Za-z-]+) (?:(.+) HTTP/[0-9.]+|(.+))")
 
 _FIELDS = ("ip", "user", "time", "method", "path", "status", "bytes", "referer", "agent")

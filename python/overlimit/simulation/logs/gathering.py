@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,13 +18,17 @@ from overlimit.simulation.events.factorization import MISSING, REFUSED, factoriz
 from overlimit.simulation.events.given import given_column
 from overlimit.simulation.events.identifiers import named
 from overlimit.simulation.events.instants import Micros
+from overlimit.simulation.logs.access_log import COMMON
 from overlimit.simulation.logs.condition import Where, rows_where
-from overlimit.simulation.logs.log_times import NO_TIME, log_times
+from overlimit.simulation.logs.log_times import NO_TIME, log_times, time_hint
+from overlimit.simulation.logs.patterns import NOT_A_LINE
 from overlimit.simulation.logs.table import Bad, Batch, Table
 
-__all__ = ["Gatherer", "Options"]
+__all__ = ["Gatherer", "Options", "UnreadableLog"]
 
-_ADDRESSES = "ip"
+_AS_WRITTEN = 128
+_MOST_BAD = 10_000
+_LIKE_ADDRESS = re.compile(r"[.:].*[.:]")
 _NONE = np.empty(0, np.int64)
 _DIGITS_OF_MOST = 16
 
@@ -49,6 +55,10 @@ class Options(NamedTuple):
     free_without_cost: bool
 
 
+class UnreadableLog(ValueError):
+    """No line could be read, or none of the first ones."""
+
+
 class _Rows(NamedTuple):
     """Rows that are kept: their lines, and what becomes of them."""
 
@@ -63,7 +73,8 @@ class _Labels:
 
     def __init__(self, name: str, ipv6_prefix: int) -> None:
         self.numbers: dict[str | bytes, int] = {}
-        self._ipv6_prefix = ipv6_prefix if name == _ADDRESSES else None
+        self._name = name
+        self._ipv6_prefix = ipv6_prefix
 
     def codes_of(self, column: Any) -> Codes:
         """Return the number of each row's identifier, `MISSING` or `REFUSED`."""
@@ -73,9 +84,10 @@ class _Labels:
         return found
 
     def _counted(self, label: str | bytes) -> str | bytes:
-        if self._ipv6_prefix is None or isinstance(label, bytes):
-            return label
-        return grouped(label, self._ipv6_prefix)
+        """Return an identifier as it counts: an address by its network, as in web applications."""
+        if self._ipv6_prefix < _AS_WRITTEN and isinstance(label, str) and _LIKE_ADDRESS.search(label):
+            label = grouped(label, self._ipv6_prefix)
+        return named(self._name, label)
 
 
 class Gatherer:
@@ -100,31 +112,51 @@ class Gatherer:
         self._kept: list[_Rows] = []
         self._skipped = 0
         self._bad_lines = BadLines()
+        self._reasons: Counter[str] = Counter()
+        self._any_good = False
 
     def add(self, batch: Batch) -> None:
         """Keep what becomes events.
 
         Raises ValueError for a row without an identifier and for a bad line, if so told.
         """
-        bad = list(batch.bad)
-        parts = [self._rows(table, bad) for table in batch.tables if len(table.lines)]
+        bad, good = list(batch.bad), list[int]()
+        parts = [self._rows(table, bad, good) for table in batch.tables if len(table.lines)]
         for each in sorted(bad):
+            self._any_good |= any(line < each.line for line in good)
             self.add_bad(*each)
+        self._any_good |= bool(good)
         if parts:
             self._kept.append(_in_order(parts)._replace(lines=_NONE))
 
     def add_bad(self, line: int, text: str, reason: str) -> None:
-        """Count a line that cannot be read, or raise ValueError if so told."""
+        """Count a line that cannot be read.
+
+        Raises ValueError if so told, and if so many lines cannot be read, and none before them can.
+        """
         if self._options.on_bad == "raise":
             raise ValueError(f"{self.file}, line {line} cannot be read: {reason}: {text[:200]!r}")
         self._bad_lines += BadLines([BadLine(self.file, line, text)])
+        self._reasons[reason] += 1
+        if self._bad_lines.count == _MOST_BAD and not self._any_good:
+            raise self._unreadable(f"none of the first {_MOST_BAD:,} lines")
+
+    def _unreadable(self, which: str) -> UnreadableLog:
+        reason, first = self._reasons.most_common(1)[0][0], next(iter(self._bad_lines))
+        hint = _format_hint(first.text) if reason == NOT_A_LINE else ""
+        return UnreadableLog(
+            f"{which} could be read: {reason}{hint}; the first is {first.file}, line {first.line}: "
+            f"{first.text[:200]!r}"
+        )
 
     def events(self) -> Events:
-        """Return what has been gathered."""
+        """Return what has been gathered; raise ValueError if no line could be read."""
+        if self._bad_lines and not self._any_good:
+            raise self._unreadable("no line")
         rows = _joined(self._kept, len(self._labels))
         self._kept = []
         columns = [
-            Column(name, codes, named(name, list(labels.numbers)))
+            Column(name, codes, np.fromiter(labels.numbers, object, len(labels.numbers)))
             for (name, labels), codes in zip(self._labels.items(), rows.codes, strict=True)
         ]
         return Events._of(
@@ -139,19 +171,26 @@ class Gatherer:
             else np.broadcast_to(np.int64(min(cost, MOST)), len(rows.times))
         )
 
-    def _rows(self, table: Table, bad: list[Bad]) -> _Rows:
-        """Return the rows of a table that become events; append those that cannot be read to ``bad``."""
+    def _rows(self, table: Table, bad: list[Bad], good: list[int]) -> _Rows:
+        """Return the rows of a table that become events.
+
+        Those that cannot be read are appended to ``bad``, the line of the first that can to ``good``.
+        """
         options, columns = self._options, table.columns
-        times = log_times(given_column(columns[options.time], "time"), options.unit)
+        given_times = given_column(columns[options.time], "time")
+        times = log_times(given_times, options.unit)
         costs = _costs(columns, options)
         codes = [self._labels[name].codes_of(columns[source]) for name, source in options.sources.items()]
-        reasons = {f"the column {options.time!r} holds no time": times == NO_TIME}
+        no_time = times == NO_TIME
+        hint = time_hint(given_times.at(int(no_time.argmax())), options.unit) if no_time.any() else ""
+        reasons = {f"the column {options.time!r} holds no time{hint}": no_time}
         if isinstance(options.cost, str):
             reasons[f"the column {options.cost!r} holds no whole number from 0"] = costs < 0
         for source, each in zip(options.sources.values(), codes, strict=True):
             reasons[f"the column {source!r} holds what cannot be an identifier"] = each == REFUSED
         valid = ~np.logical_or.reduce(list(reasons.values()))
         bad += [_bad(table, row, reasons) for row in np.flatnonzero(~valid).tolist()]
+        good += table.lines[valid][:1].tolist()
         if options.where is not None:
             valid = rows_where(options.where, columns, options.time, times, valid)
         kept = self._with_identifiers(table, codes, valid)
@@ -189,6 +228,13 @@ def _cost(label: str | bytes) -> int:
         return -1
     digits = label.lstrip(b"0") if isinstance(label, bytes) else label.lstrip("0")
     return min(int(digits or 0), MOST) if len(digits) <= _DIGITS_OF_MOST else MOST
+
+
+def _format_hint(line: str) -> str:
+    """Say of which format a line is that could not be read."""
+    if line.lstrip().startswith("{"):
+        return "; it looks like JSON: format='json'"
+    return "; it looks like the common format: format='common'" if COMMON.fullmatch(line) else ""
 
 
 def _bad(table: Table, row: int, reasons: dict[str, npt.NDArray[np.bool_]]) -> Bad:

@@ -26,15 +26,18 @@ class JsonLines:
     ) -> Iterator[Batch]:
         """Yield what is in one file.
 
-        Raises ValueError for a column that no line has: one that is not an identifier as soon as the first
-        lines are read, the others at the end.
+        Raises ValueError for a column that no line has: one that no line may lack as soon as the first lines
+        are read, others at the end.
         """
         seen: dict[str, None] = {}
         for chunk in chunks:
             rows, lines, bad = _objects(chunk)
             for row in rows:
                 seen.update(dict.fromkeys(row))
-            if rows and (absent := wanted.names - wanted.optional - seen.keys()):
+            absent = wanted.names - seen.keys()
+            if not (wanted.one_at_least and wanted.optional <= absent):
+                absent -= wanted.optional
+            if rows and absent:
                 raise missing_column(set(absent), list(seen), path)
             names = list(seen | dict.fromkeys(wanted.names)) if wanted.all else sorted(wanted.names)
             columns = {name: [row.get(name) for row in rows] for name in names}

@@ -9,9 +9,9 @@ from functools import lru_cache
 import numpy as np
 
 from overlimit.simulation.events.given import Given
-from overlimit.simulation.events.instants import END_OF_TIME, Micros, converted, micros_of
+from overlimit.simulation.events.instants import END_OF_TIME, Micros, converted, micros_of, unit_hint
 
-__all__ = ["NO_TIME", "log_times"]
+__all__ = ["NO_TIME", "log_times", "time_hint"]
 
 NO_TIME = -1
 """Stands for the time of a row that has none."""
@@ -44,6 +44,12 @@ def log_times(column: Given, unit: str | None) -> Micros:
     if column.codes is None:
         return np.array(found, np.int64)
     return np.array([*found, NO_TIME], np.int64)[column.codes]
+
+
+def time_hint(value: object, unit: str | None) -> str:
+    """Say what may be wrong with a value that is no time."""
+    is_number = isinstance(value, str) and _NUMBER.fullmatch(value)
+    return unit_hint(float(value) if is_number else value, unit)  # type: ignore[arg-type]
 
 
 def _micros(value: object, unit: str) -> int:

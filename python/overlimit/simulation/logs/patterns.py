@@ -12,7 +12,7 @@ import numpy.typing as npt
 from overlimit.simulation.logs.chunks import Chunk
 from overlimit.simulation.logs.table import Bad, Batch, Table, Wanted, missing_column
 
-__all__ = ["PatternFormat", "matched"]
+__all__ = ["NOT_A_LINE", "PatternFormat", "matched"]
 
 NOT_A_LINE = "it is not a line of this format"
 

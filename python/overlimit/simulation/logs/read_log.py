@@ -75,8 +75,8 @@ def read_log(
         What to do with lines that cannot be read: ``"count"`` them, and keep the first ten in
         ``events.bad_lines``, or ``"raise"`` a ValueError that names the file and the line.
     ipv6_prefix
-        Addresses in the identifiers ``ip`` count as they do in a web application: IPv6 ones by their network
-        of this many bits. 128: each by itself.
+        Identifiers that are addresses count as they do in a web application: IPv6 ones by their network of
+        this many bits. 128: each as it is written.
     columns
         The names of the columns of a CSV file whose first row doesn't have them.
     delimiter
@@ -93,7 +93,8 @@ def read_log(
     Raises
     ------
     ValueError
-        A column is not there, a row has no identifier, or an option has no such value.
+        A column is not there, a row has no identifier, or an option has no such value; or none of the first
+        10,000 lines can be read, or none at all: the message names the likeliest cause.
     FileNotFoundError
         There is no such file.
     ImportError
@@ -177,4 +178,6 @@ def _parser(format: FormatLike, columns: Sequence[str] | None, delimiter: str) -
 def _wanted(options: Options) -> Wanted:
     needed = {options.time} | ({options.cost} if isinstance(options.cost, str) else set())
     optional = frozenset(options.sources.values()) - needed
-    return Wanted(frozenset(needed) | optional, optional, options.where is not None)
+    return Wanted(
+        frozenset(needed) | optional, optional, options.where is not None, options.missing == "raise"
+    )

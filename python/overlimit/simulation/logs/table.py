@@ -58,11 +58,14 @@ class Wanted(NamedTuple):
         Those of them that a row may lack: identifiers.
     all
         The others are wanted too, for a condition.
+    one_at_least
+        A row may not lack all that are optional.
     """
 
     names: frozenset[str]
     optional: frozenset[str]
     all: bool
+    one_at_least: bool
 
 
 class Format(Protocol):
@@ -87,7 +90,7 @@ class Format(Protocol):
 
 def missing_column(names: set[str], present: object, path: Path | None = None) -> ValueError:
     """Return the error for columns that are not there."""
-    columns = f"column{'s' * (len(names) > 1)} {', '.join(map(repr, sorted(names)))}"
+    columns = f"column {' or '.join(map(repr, sorted(names)))}"
     found = ", ".join(map(repr, present)) if isinstance(present, (list, tuple)) else str(present)
     where = "" if path is None else f" in {path}"
     return ValueError(f"there is no {columns}{where}; there are {found or 'none'}")

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from overlimit import Limiter
 from overlimit._display.html import html_table
+from overlimit._messages.texts import percent
 from overlimit.limits import Limit
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.figures import plot_timeline
 from overlimit.simulation.measures import peak_of_any
 from overlimit.simulation.progress import Progress
-from overlimit.simulation.questions.effect_tables import percent
 from overlimit.simulation.questions.effects import Trial
 from overlimit.simulation.replaying import Replay
 from overlimit.simulation.tables import codes_of, most_refused

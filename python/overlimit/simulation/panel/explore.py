@@ -14,7 +14,7 @@ from overlimit.simulation.events.events import Events
 from overlimit.simulation.optional import required
 from overlimit.simulation.panel.effects import ShownEffects
 from overlimit.simulation.panel.sampling import live_sample, sample_text
-from overlimit.simulation.replaying import check_events
+from overlimit.simulation.replaying import check_question
 
 __all__ = ["Panel", "explore"]
 
@@ -128,7 +128,7 @@ class Panel:
 def explore(events: Events) -> Panel:
     """Return a panel on which a limit is set by hand, and what it would have done is seen at once.
 
-    If there are more than 1,000,000 events, the panel asks about a sample of them, and says so.
+    Of more than 5,000,000 events the panel asks about a sample, which has those who send most, and says so.
 
     Parameters
     ----------
@@ -142,12 +142,12 @@ def explore(events: Events) -> Panel:
 
     Raises
     ------
-    TypeError
-        ``events`` are no Events.
+    TypeError, ValueError
+        ``events`` are no Events, or there are none.
     ImportError
         ipywidgets, matplotlib or pandas is missing.
     """
-    check_events(events)
+    check_question(events)
     for package in ("ipywidgets", "matplotlib", "pandas"):
         required(package, "explore")
     return Panel(events)

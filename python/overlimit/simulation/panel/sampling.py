@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import html
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from overlimit.simulation.events.column import Column
 from overlimit.simulation.events.events import Events
-
-if TYPE_CHECKING:
-    from overlimit.simulation.events.column import Column
 
 __all__ = ["live_sample", "sample_text"]
 
-_WANTED = 500_000
-_MOST = 1_000_000
+_MOST = 5_000_000
 
 
-def live_sample(events: Events) -> Events:
-    """Return all events of some identifiers, or all there are if they are few, as if given in time order.
+def live_sample(events: Events, most: int = _MOST) -> Events:
+    """Return all events, or those of whoever sends most and of some others, as if given in time order.
 
-    If even these are many, because few identifiers send most of the events, they are the first of them.
+    Half of the room is for those who send most. If even one of them sends more than there is room for, it is
+    the first events of these.
     """
-    chosen = events if len(events) <= _MOST else events.sample(_WANTED / len(events))[:_MOST]
+    chosen = events if len(events) <= most else events[_of_some(events._columns[0], most)][:most]
     columns = [_compact(column) for column in chosen._columns]
     return Events._of(chosen.times, columns, chosen.costs, chosen._labels)
 
@@ -36,9 +33,21 @@ def sample_text(events: Events, sample: Events) -> str:
     title = html.escape(events._columns[0].title)
     return (
         f"A sample: {len(sample):,} of {len(events):,} events, of {names[0]:,} of {names[1]:,} identifiers "
-        f"({title}), chosen at random. Those who send most may not be among them, and then the shares are "
-        "far lower than those of all: <code>replay(events, limits)</code> asks about all."
+        f"({title}): those who send most, and others chosen at random. So the shares are higher than those "
+        "of all: <code>replay(events, limits)</code> asks about all."
     )
+
+
+def _of_some(column: Column, most: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Return which events are of those who send most, or of others who fit into the rest."""
+    counts = column.counts()
+    busiest = np.argsort(-counts, kind="stable")
+    busy = max(1, int(np.searchsorted(np.cumsum(counts[busiest]), most // 2, side="right")))
+    others = np.random.default_rng(0).permutation(busiest[busy:])
+    fitting = np.cumsum(counts[others]) <= most - counts[busiest[:busy]].sum()
+    chosen = np.zeros(len(counts) + 1, bool)
+    chosen[busiest[:busy]] = chosen[others[fitting]] = True
+    return chosen[column.codes]
 
 
 def _compact(column: Column) -> Column:

@@ -9,6 +9,7 @@ import numpy as np
 
 from overlimit import FixedWindow, Limiter, SlidingLog, SlidingWindow, SlidingWindowCounter
 from overlimit._display.html import html_table
+from overlimit._messages.texts import percent
 from overlimit.errors import InvalidLimit
 from overlimit.limits.quantities import micros
 from overlimit.simulation.events.events import Events
@@ -16,9 +17,8 @@ from overlimit.simulation.measures import peak_of_any
 from overlimit.simulation.optional import required
 from overlimit.simulation.policies import PolicyLike, limiter_of
 from overlimit.simulation.progress import progress_bar
-from overlimit.simulation.questions.effect_tables import percent
 from overlimit.simulation.questions.effects import Bools
-from overlimit.simulation.replaying import allowed_in_time, check_events
+from overlimit.simulation.replaying import allowed_in_time, check_question
 from overlimit.simulation.waiting import interruptible
 
 if TYPE_CHECKING:
@@ -75,24 +75,31 @@ class Error:
 
     def __repr__(self) -> str:
         wrong = [f"{wrong:,} {what} ({share})" for what, wrong, share in self._wrong()]
-        over = "" if self.worst_overshoot is None else f"; worst overshoot {self.worst_overshoot:,}"
+        over = f"; {self._overshoot()}" if self._overshoot() else ""
         return f"<Error of {self._against()}: of {len(self.events):,} events {', '.join(wrong)}{over}>"
 
     def _repr_html_(self) -> str:
-        asked = f"{self._against()}, of {len(self.events):,} events"
-        over = [] if self.worst_overshoot is None else [("worst overshoot", self.worst_overshoot, "")]
-        return html_table("Error", asked, ("", "events or cost", "share"), [*self._wrong(), *over])
+        over = [f"of {len(self.events):,} events", *filter(None, [self._overshoot()])]
+        asked = "; ".join([self._against(), *over])
+        return html_table("Error", asked, ("", "events", "share"), self._wrong())
 
     def _against(self) -> str:
         return f"{_listed(self.limits)} against {_listed(self.reference)}"
 
     def _wrong(self) -> list[tuple[str, int, str]]:
-        """Return what was wrong: how, how often, and of which share of the events."""
-        count = max(1, len(self.events))
-        return [
-            (f"wrongly {what}", wrong, percent(wrong / count))
-            for what, wrong in (("passed", self.wrongly_passed), ("refused", self.wrongly_refused))
-        ]
+        """Return what was otherwise: how, how often, and of which share of the events."""
+        is_log = all(isinstance(limit, SlidingLog) for limit in self.reference)
+        other = "the exact log" if is_log else "the reference"
+        # Where every period keeps the promise, nothing has passed wrongly.
+        passed = f"passed where {other} refuses" if self.worst_overshoot == 0 else "wrongly passed"
+        counts = {passed: self.wrongly_passed, "wrongly refused": self.wrongly_refused}
+        return [(how, count, percent(count / len(self.events))) for how, count in counts.items()]
+
+    def _overshoot(self) -> str:
+        if self.worst_overshoot is None:
+            return ""
+        over = self.worst_overshoot
+        return f"worst overshoot {over:,}" if over else "no period held too many"
 
 
 _FIGURES = ("wrongly_passed", "wrongly_refused", "worst_overshoot")
@@ -130,10 +137,10 @@ def error_of(
     InvalidLimit, TypeError
         As ``Limiter`` does, for wrong limits.
     ValueError
-        A limit has no exact log of its numbers (a bucket, a calendar period, more than 10,000) and there is
-        no reference; or an event is too large for one call.
+        There are no events, or one is too large for a call; or a limit has no exact log of its numbers (a
+        bucket, a calendar period, more than 10,000) and there is no reference.
     """
-    check_events(events)
+    check_question(events)
     limiter = limiter_of(limits)
     exact = _exact(limiter) if reference is None else limiter_of(reference)
     with progress_bar(2 * len(events), shown=progress) as bar:

@@ -63,11 +63,11 @@ class Clients:
 
     def __post_init__(self) -> None:
         """Check the arguments: ValueError and TypeError name them."""
-        object.__setattr__(self, "count", _whole("count", self.count))
+        object.__setattr__(self, "count", _whole("count", self.count, least=0))
         _check_number("rate", self.rate, above_zero=True)
         _check_number("jitter", self.jitter, above_zero=False)
         if self.gives_up_after is not None:
-            object.__setattr__(self, "gives_up_after", _whole("gives_up_after", self.gives_up_after))
+            object.__setattr__(self, "gives_up_after", _whole("gives_up_after", self.gives_up_after, least=1))
         if not isinstance(self.label, str):
             raise TypeError(f"label must be a str, not {short_repr(self.label)}")
         if not self.label:
@@ -216,12 +216,12 @@ def _checked_kinds(clients: object) -> Sequence[Clients]:
     return kinds
 
 
-def _whole(name: str, value: object) -> int:
+def _whole(name: str, value: object, least: int) -> int:
+    wrong = f"{name} must be a whole number from {least}, not {shown(value)}"
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} must be a whole number from 1, not {short_repr(value)}")
-    whole = operator.index(value)
-    if whole < 1:
-        raise ValueError(f"{name} must be a whole number from 1, not {short_repr(value)}")
+        raise TypeError(wrong)
+    if (whole := operator.index(value)) < least:
+        raise ValueError(wrong)
     return whole
 
 

@@ -139,14 +139,14 @@ def compare(
     InvalidLimit, TypeError
         As ``Limiter`` does, for wrong limits.
     ValueError
-        There is no policy, or an event is too large for one call.
+        There are no policies or no events, or an event is too large for one call.
     """
     if not isinstance(policies, Mapping):
         raise TypeError(
             f'policies must be a dict such as {{"today": "100/minute"}}, not {short_repr(policies)}'
         )
     if not policies:
-        raise ValueError('there must be a policy at least, such as {"today": "100/minute"}')
+        raise ValueError('policies must not be empty: name one at least, as in {"today": "100/minute"}')
     limiters = {str(name): limiter_of(policy) for name, policy in policies.items()}
     with progress_bar(len(limiters) * len(events), shown=progress) as bar:
         trial = Trial(events, bar)

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from overlimit._display.html import html_table
-from overlimit._messages.texts import printable
+from overlimit._messages.texts import percent, printable
 from overlimit.simulation.optional import required
 from overlimit.simulation.questions.effects import Effect
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["effects_frame", "effects_html", "effects_text", "percent", "table_text"]
+__all__ = ["effects_frame", "effects_html", "effects_text"]
 
 _HEAD = ("refused events", "refused identifiers", "peak in 1 s", "peak in 60 s", "worst hit")
 
@@ -36,7 +36,7 @@ def effects_frame(effects: Mapping[Any, Effect], index: str, purpose: str) -> pd
 
 def effects_text(effects: Mapping[Any, Effect], title: str, index: str) -> str:
     """Return the same as lines of a text, below a title."""
-    return table_text(title, *_figures(effects, index))
+    return _table_text(title, *_figures(effects, index))
 
 
 def effects_html(effects: Mapping[Any, Effect], name: str, title: str, index: str) -> str:
@@ -64,7 +64,7 @@ def _figures(effects: Mapping[Any, Effect], index: str) -> tuple[list[str], list
     return head, rows
 
 
-def table_text(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def _table_text(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return lines of columns: the first and the last to the left, numbers between them to the right."""
     widths = [max(len(row[k]) for row in [head, *rows]) for k in range(len(head))]
     lines = [title]
@@ -73,13 +73,6 @@ def table_text(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -
         middle = [cell.rjust(width) for cell, width in zip(numbers, widths[1:-1], strict=True)]
         lines.append("  ".join(["", first.ljust(widths[0]), *middle, last]).rstrip())
     return "\n".join(lines)
-
-
-def percent(share: float) -> str:
-    """Return a share as people read it; one that isn't 0 or 1 never looks as if it were."""
-    if 0 < share < 0.0001:
-        return "<0.01%"
-    return f"{min(share, 0.9999):.2%}" if share < 1 else "100.00%"
 
 
 def _labels(effects: Mapping[Any, Effect]) -> list[str | bytes]:

@@ -11,7 +11,7 @@ from overlimit.simulation.events.events import Events
 from overlimit.simulation.measures import peak
 from overlimit.simulation.policies import PolicyLike, limiter_of
 from overlimit.simulation.progress import Progress
-from overlimit.simulation.replaying import allowed_in_time, check_events
+from overlimit.simulation.replaying import allowed_in_time, check_question
 from overlimit.simulation.tables import codes_of
 from overlimit.simulation.waiting import interruptible
 
@@ -31,7 +31,7 @@ class Effect(NamedTuple):
     Parameters
     ----------
     refused_events
-        The share of events that it refused, from 0 to 1; 0 without events.
+        The share of events that it refused, from 0 to 1.
     refused_identifiers
         The share of identifiers of which it refused an event at least. An event counts for the first
         identifier that it has.
@@ -56,7 +56,7 @@ class Trial:
 
     def __init__(self, events: Events, progress: Progress) -> None:
         """Count the events of each identifier."""
-        check_events(events)
+        check_question(events)
         self.events = events
         self._progress = progress
         self._codes, self._names = interruptible(codes_of, events, None)

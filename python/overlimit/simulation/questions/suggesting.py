@@ -7,12 +7,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 from overlimit._display.html import html_table
-from overlimit._messages.texts import short_repr
+from overlimit._messages.texts import percent, short_repr
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.optional import required
 from overlimit.simulation.policies import PolicyLike
 from overlimit.simulation.progress import progress_bar
-from overlimit.simulation.questions.effect_tables import percent
 from overlimit.simulation.questions.effects import Trial
 
 if TYPE_CHECKING:
@@ -62,24 +61,23 @@ class Suggestion:
     @property
     def message(self) -> str:
         """What was found, in a sentence."""
-        target = f"at most {_as_percent(self.refuse_at_most)} of the {self.of}"
+        target = f"at most {100 * self.refuse_at_most:.6g}% of the {self.of}"
         low, high = self.between
+        share = percent(self.share, self.refuse_at_most)
         if self.value is None:
-            return (
-                f"no value from {low} to {high} refuses {target}: even {high} refuses {percent(self.share)}; "
-                f"{self._what_to_change()}"
-            )
-        found = f"{self.value} is the smallest value that refuses {target}: {percent(self.share)}"
+            none = f"no value from {low} to {high} refuses {target}: even {high} refuses {share}"
+            return f"{none}; {self._what_to_change()}"
+        found = f"{self.value} is the smallest value that refuses {target}: {share}"
         if self.next_smaller is None:
             return f"{found}; nothing below {low} was tried"
-        return f"{found}; {self.value - 1} would refuse {percent(self.next_smaller)}"
+        return f"{found}; {self.value - 1} would refuse {percent(self.next_smaller, self.refuse_at_most)}"
 
     def _what_to_change(self) -> str:
         low, _ = self.between
         of_low = _share_of(self._tried[low], self.of)
         if of_low < self.share:
             return f"{low} refuses less ({percent(of_low)}), and larger values must be the more lenient ones"
-        return "look higher, or refuse more"
+        return "raise between= or refuse_at_most="
 
     def to_pandas(self) -> pd.DataFrame:
         """Return a row per value that was tried, in their order.
@@ -96,7 +94,10 @@ class Suggestion:
         return f"<Suggestion: {self.message}>"
 
     def _repr_html_(self) -> str:
-        rows = [(value, *map(percent, shares)) for value, shares in self._tried.items()]
+        rows = [
+            (value, *(percent(share, self.refuse_at_most) for share in shares))
+            for value, shares in self._tried.items()
+        ]
         head = ("value tried", "refused events", "refused identifiers")
         return html_table("Suggestion", self.message, head, rows)
 
@@ -142,7 +143,7 @@ def suggest(
     InvalidLimit, TypeError
         As ``Limiter`` does, for wrong limits.
     ValueError
-        An argument is out of range, or an event is too large for one call.
+        There are no events, an argument is out of range, or an event is too large for one call.
     """
     if not callable(make):
         raise TypeError(f'make must be a function such as lambda n: f"{{n}}/minute", not {short_repr(make)}')
@@ -158,10 +159,6 @@ def suggest(
 
         _halve(low, high, suffices)
     return Suggestion((low, high), refuse_at_most, of, tried)
-
-
-def _as_percent(share: float) -> str:
-    return f"{100 * share:.6g}%"
 
 
 def _halve(low: int, high: int, suffices: Callable[[int], bool]) -> None:

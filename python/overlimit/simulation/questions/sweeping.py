@@ -87,7 +87,7 @@ def sweep(
     InvalidLimit, TypeError
         As ``Limiter`` does, for wrong limits.
     ValueError
-        There is no value, or an event is too large for one call.
+        There are no values or no events, or an event is too large for one call.
     """
     if not callable(make):
         raise TypeError(f'make must be a function such as lambda n: f"{{n}}/minute", not {short_repr(make)}')
@@ -95,7 +95,7 @@ def sweep(
         raise TypeError(f"grid must be the values to try, such as range(10, 200, 10), not {short_repr(grid)}")
     limiters = {value: limiter_of(make(value)) for value in map(_plain, grid)}
     if not limiters:
-        raise ValueError("grid must have a value at least, such as range(10, 200, 10)")
+        raise ValueError("grid must not be empty: give one value at least, as in range(10, 200, 10)")
     with progress_bar(len(limiters) * len(events), shown=progress) as bar:
         trial = Trial(events, bar)
         effects = {value: trial.effect(trial.allowed(limiter)) for value, limiter in limiters.items()}
