@@ -5,16 +5,12 @@ from __future__ import annotations
 import html
 import io
 import re
-import subprocess
-import sys
 
 import ipywidgets
-import nbformat
 import numpy as np
 import pandas as pd
 import pytest
 from matplotlib import pyplot
-from nbclient import NotebookClient
 
 import overlimit
 from overlimit import FixedWindow, InvalidLimit, Limiter, SlidingLog, SlidingWindow, TokenBucket
@@ -225,37 +221,6 @@ def test_the_panel_leaves_no_figures_of_pyplot(mixed):
 
 def test_the_text_says_what_it_is_for(mixed):
     assert repr(explore(mixed)) == f"<Panel for {mixed!r}>"
-
-
-@pytest.mark.parametrize("hidden", ["ipywidgets", "matplotlib", "pandas"])
-def test_what_is_missing_is_named(hidden):
-    program = f"""
-import sys
-sys.modules[{hidden!r}] = None
-from overlimit.simulation import Events, explore
-try:
-    explore(Events([1], ["a"]))
-except ImportError as error:
-    print(error)
-"""
-    run = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert run.stdout.strip() == f"explore needs {hidden}: pip install 'overlimit[notebook]' installs it"
-
-
-def test_a_notebook_shows_the_widget():
-    source = "from overlimit.simulation import explore, traffic\nexplore(traffic.poisson(1, 60))"
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
-    client = NotebookClient(notebook, timeout=120, kernel_name="python3")
-    client.execute()
-    view = notebook.cells[0].outputs[0].data["application/vnd.jupyter.widget-view+json"]
-    states = notebook.metadata.widgets["application/vnd.jupyter.widget-state+json"]["state"]
-    box = states[view["model_id"]]
-    assert box["model_name"] == "VBoxModel"
-    models = [states[child.removeprefix("IPY_MODEL_")]["model_name"] for child in box["state"]["children"]]
-    assert models[:4] == ["DropdownModel", "IntSliderModel", "SelectionSliderModel", "IntSliderModel"]
-    assert models[-1] == "ImageModel"
 
 
 def test_it_is_a_widget_for_other_widgets(mixed):

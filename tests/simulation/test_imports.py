@@ -40,9 +40,13 @@ def run(hidden, program):
         ),
         ("pyarrow", "from overlimit.simulation import read_log; read_log('pyproject.toml', 'parquet')"),
         ("zstandard", "from overlimit.simulation import read_log; read_log('x.zst')"),
+        *(
+            (name, "from overlimit.simulation import Events, explore; explore(Events([1], ['a']))")
+            for name in ("ipywidgets", "matplotlib")
+        ),
         ("tqdm", "from overlimit.simulation import read_log; read_log('pyproject.toml', progress=True)"),
     ],
-    ids=range(6),
+    ids=range(8),
 )
 def test_what_is_missing_is_named(tmp_path, hidden, program):
     (tmp_path / "x.zst").write_bytes(b"")

@@ -54,10 +54,13 @@ def compressed(block, suffix):
 
 
 class TestALogSeveralTimesAsLargeAsMemory:
-    @pytest.mark.parametrize("suffix", [".gz", ".zst"])
     @pytest.mark.parametrize(
-        ("format", "line", "head"),
-        [("combined", COMBINED, ""), ("json", JSON, ""), ("csv", CSV, "ip,time,status,path\n")],
+        ("format", "line", "head", "suffix"),
+        [
+            ("combined", COMBINED, "", ".zst"),
+            ("json", JSON, "", ".gz"),
+            ("csv", CSV, "ip,time,status,path\n", ".zst"),
+        ],
         ids=["combined", "json", "csv"],
     )
     def test_is_read_in_whatever_format(self, tmp_path, format, line, head, suffix):

@@ -1,4 +1,4 @@
-"""Arguments and identifiers that others chose, and shares, as a message, a terminal or a page can show them."""
+"""Arguments and identifiers that others chose, and shares, as messages, terminals and pages show them."""
 
 from __future__ import annotations
 

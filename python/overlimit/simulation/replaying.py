@@ -73,18 +73,10 @@ class Replay:
     def __init__(self, events: Events, limiter: Limiter, columns: dict[str, npt.NDArray[Any]]) -> None:
         """Keep the answers; ``replay`` makes them."""
         self.events = events
+        self.limits: tuple[Limit, ...] = limiter.limits
+        self.penalty: Penalty | None = limiter.penalty
         self._limiter = limiter
         self._columns = columns
-
-    @property
-    def limits(self) -> tuple[Limit, ...]:
-        """The limits, in the order given."""
-        return self._limiter.limits
-
-    @property
-    def penalty(self) -> Penalty | None:
-        """What happened to identifiers that went over a limit."""
-        return self._limiter.penalty
 
     @property
     def refused(self) -> int:

@@ -15,7 +15,6 @@ import sys
 from pathlib import Path
 from unittest import mock
 
-import pandas as pd
 import pytest
 
 from overlimit.command_line import main
@@ -131,6 +130,11 @@ def test_replay_prints_json(replayed):
     assert len(found["identifiers"]) == 20
     assert [row["refused"] for row in found["times"]] == replayed.by_time(3600)["refused"].to_list()
     assert found["times"][0]["time"] == "2026-03-02T00:00:00+00:00"
+    assert [type(found["limits"][0][name]) for name in ("limit", "refused", "least_left")] == [
+        str,
+        int,
+        float,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -506,25 +510,3 @@ def test_progress_is_shown_on_a_terminal_alone(command):
     assert "reading" in shown
     assert "events" in shown
     assert "100%" in shown
-
-
-def test_json_has_types():
-    found = json.loads(printed("replay", LOG, "--limits", LIMITS, "--json"))
-    assert {name: type(each) for name, each in found.items()} == {
-        "events": int,
-        "refused": int,
-        "refused_share": float,
-        "bad_lines": int,
-        "skipped": int,
-        "limits": list,
-        "identifiers": list,
-        "times": list,
-    }
-    row = found["limits"][0]
-    assert [type(row[name]) for name in ("limit", "refused", "least_left")] == [str, int, float]
-
-
-def test_csv_is_read_by_pandas():
-    frame = pd.read_csv(io.StringIO(printed("replay", LOG, "--limits", LIMITS, "--table", "times", "--csv")))
-    assert pd.to_datetime(frame["time"]).is_monotonic_increasing
-    assert frame["sent"].sum() == 12_000

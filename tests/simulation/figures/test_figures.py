@@ -321,33 +321,27 @@ def hostile():
     return Events(np.repeat(np.arange(60), len(names)), names * 60, labels=names * 60)
 
 
-def every_figure(events, name, size):
-    """Draw each figure about events with hostile names, whose labels they are too, into axes of a size."""
-    policies = {str(name): "9/minute", "new": "20/minute"}
-    for draw in (
-        lambda ax: plot_timeline(replay(events, "9/minute"), ax=ax),
-        lambda ax: plot_heatmap(replay(events, "9/minute"), ax=ax),
-        lambda ax: plot_level(events, ["9/minute", TokenBucket(1, 60, name="n" * 64)], name, ax=ax),
-        lambda ax: plot_sweep(sweep(events, lambda n: f"{n}/minute", [9, 20]), ax=ax),
-        lambda ax: compare(events, policies).plot(ax=ax),
-    ):
-        ax = Figure(figsize=size, dpi=100, layout="constrained").subplots()
-        draw(ax)
-        ax.get_figure().draw_without_rendering()
-        yield ax
-
-
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_no_name_raises_warns_or_takes_the_place_of_the_figure(hostile, kind):
-    for width in (6, 4):
-        for ax in every_figure(hostile, HOSTILE[kind], (width, 3.4)):
-            drawn = ax.get_window_extent()
-            assert drawn.width > 0.35 * width * 100
-            assert drawn.height > 100
-            legend = ax.get_legend()
-            extents = [legend.get_window_extent()] if legend else []
-            extents += [text.get_window_extent() for text in ax.get_yticklabels()]
-            assert all(-1 <= each.x0 and each.x1 <= width * 100 + 1 for each in extents)
+    """The names are those of identifiers, labels, limits and policies."""
+    name, limits = HOSTILE[kind], ["9/minute", TokenBucket(1, 60, name="n" * 64)]
+    draws = [
+        lambda ax: plot_level(hostile, limits, name, ax=ax),
+        lambda ax: compare(hostile, {str(name): "9/minute", "new": "20/minute"}).plot(ax=ax),
+    ]
+    if kind == "long and wide":
+        draws.append(lambda ax: plot_heatmap(replay(hostile, "9/minute"), ax=ax))
+        draws.append(lambda ax: plot_sweep(sweep(hostile, lambda n: f"{n}/minute", [9, 20]), ax=ax))
+    for draw in draws:
+        ax = new_axes(4)
+        draw(ax)
+        ax.get_figure().draw_without_rendering()
+        drawn = ax.get_window_extent()
+        assert drawn.width > 140
+        assert drawn.height > 100
+        extents = [ax.get_legend().get_window_extent()] if ax.get_legend() else []
+        extents += [text.get_window_extent() for text in ax.get_yticklabels()]
+        assert all(-1 <= each.x0 and each.x1 <= 401 for each in extents)
 
 
 def test_names_are_shown_as_they_are_as_far_as_they_can_be(hostile):

@@ -34,26 +34,9 @@ _MARKERS = "os^Dvx*P"
 
 
 def plot_comparison(comparison: Comparison, *, ax: Axes | None = None) -> Axes:
-    """Draw the share of events, identifiers and labels that each policy refuses, as bars.
+    """Draw the share of events, identifiers and labels that each policy refuses, as `Comparison.plot` says.
 
-    Parameters
-    ----------
-    comparison
-        What ``compare`` returns.
-    ax
-        Axes to draw into; by default those of a new figure.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes: shares on one, the policies on the other, the first on top. Where bars are too thin, their
-        percentages are not written. Of the labels of events the first six are shown; the legend says how
-        many more there are.
-
-    Raises
-    ------
-    ImportError
-        matplotlib is missing.
+    The first policy is on top. Where bars are too thin, their percentages are not written.
     """
     shares = _shares(comparison.effects)
     bars_in_all = len(shares) * len(comparison.effects)

@@ -217,7 +217,7 @@ def _checked_kinds(clients: object) -> Sequence[Clients]:
 
 
 def _whole(name: str, value: object, least: int) -> int:
-    wrong = f"{name} must be a whole number from {least}, not {shown(value)}"
+    wrong = f"{name} must be a whole number from {least}, not {short_repr(value)}"
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(wrong)
     if (whole := operator.index(value)) < least:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import combinations
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
@@ -72,23 +72,10 @@ class Comparison:
         return effects_frame(self.effects, "policy", "Comparison.to_pandas")
 
     def plot(self, *, ax: Axes | None = None) -> Axes:
-        """Draw the shares that each policy refuses, as bars, and return the axes.
+        """Draw the shares of events, identifiers and labels that each policy refuses, as bars.
 
-        Parameters
-        ----------
-        ax
-            Axes to draw into; by default those of a new figure.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The axes: shares of events, of identifiers, and of the events of each label. Of more than six
-            labels the legend says how many are not shown.
-
-        Raises
-        ------
-        ImportError
-            matplotlib is missing.
+        Draws into ``ax``, or into a new figure, and returns the axes. Of more than six labels the legend says
+        how many are not shown. Raises ImportError without matplotlib.
         """
         from overlimit.simulation.figures import plot_comparison
 
@@ -114,9 +101,7 @@ class Comparison:
         return f"{count} {'policies' if count > 1 else 'policy'}, asked about {len(self.events):,} events"
 
 
-def compare(
-    events: Events, policies: Mapping[str, PolicyLike], *, progress: bool | None = None
-) -> Comparison:
+def compare(events: Events, policies: Mapping[str, object], *, progress: bool | None = None) -> Comparison:
     """Return what each of several policies would have done to the same events.
 
     Parameters
@@ -147,7 +132,8 @@ def compare(
         )
     if not policies:
         raise ValueError('policies must not be empty: name one at least, as in {"today": "100/minute"}')
-    limiters = {str(name): limiter_of(policy) for name, policy in policies.items()}
+    # Policies of several kinds are a dict of objects to type checkers; what is wrong, limiter_of says.
+    limiters = {str(name): limiter_of(cast("PolicyLike", each)) for name, each in policies.items()}
     with progress_bar(len(limiters) * len(events), shown=progress) as bar:
         trial = Trial(events, bar)
         allowed = {name: trial.allowed(limiter) for name, limiter in limiters.items()}
