@@ -54,8 +54,8 @@ class Decisions:
     def __len__(self) -> int:
         return len(self._core)
 
-    def __getitem__(self, which: SupportsIndex) -> Decision | None:
-        """Return the Decision of a call by its number; None when there is none.
+    def __getitem__(self, which: SupportsIndex) -> Decision | Any:
+        """Return the Decision of a call by its number; None when the store gave no answer.
 
         Raises IndexError beyond the last, TypeError for what is no number.
         """

@@ -25,6 +25,9 @@ class LimiterStats(TypedDict):
     share because a memory store, or the one that decides in an outage, had no room left. ``latency`` maps an
     upper bound in seconds to how many calls took that long and longer than the bound before, the last one
     being infinity; only stores that wait are timed.
+
+    ``processes``, ``damaged`` and ``unlinked`` are those of ``SharedMemoryStoreStats``; a limiter on another
+    store has no such keys.
     """
 
     calls: int
@@ -34,6 +37,9 @@ class LimiterStats(TypedDict):
     crowded: int
     breaker: Literal["closed", "open", "half_open"]
     latency: dict[float, int]
+    processes: ProcessCounts
+    damaged: int
+    unlinked: bool
 
 
 class MemoryStoreStats(TypedDict):

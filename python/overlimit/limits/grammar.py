@@ -26,12 +26,13 @@ from overlimit.limits.token_bucket import TokenBucket
 
 __all__ = ["LimitLike", "LimitsLike", "as_limits", "parse"]
 
-LimitLike: TypeAlias = (
-    str | Limit | tuple[Seconds, int] | tuple[Seconds, int, Seconds | None] | Sequence[Seconds | None]
-)
+_Numbers: TypeAlias = tuple[Seconds, int] | tuple[Seconds, int, Seconds | None]
+
+LimitLike: TypeAlias = str | Limit | _Numbers | Sequence[Seconds | None]
 """A string, a limit, or ``(duration in seconds, limit[, precision in seconds])``, a list likewise."""
 
-LimitsLike: TypeAlias = LimitLike | Sequence[LimitLike]
+# Not ``LimitLike | Sequence[LimitLike]``: of two kinds of lists, mypy does not know which a literal is to be.
+LimitsLike: TypeAlias = str | Limit | _Numbers | Sequence[LimitLike | Seconds | None]
 """One or several of these; several as a list, or as the tuple of limits that ``as_limits`` returns."""
 
 _MOST_LIMITS = 16
@@ -143,7 +144,7 @@ def _limits_of(part: object, algorithm: str | None) -> list[Limit]:
         return [_limit_of_numbers(part, algorithm)]
     if isinstance(part, type) and issubclass(part, Limit):
         name = part.__name__
-        raise InvalidLimit(f"limits must be limits, not the class {name}: write {name}(...) with its numbers")
+        raise InvalidLimit(f"pass {name}(...), not the class {name}")
     wanted = (
         "a string such as '10/second', a limit, a tuple (duration, limit[, precision]) or a list of these"
     )

@@ -174,7 +174,7 @@ class Events:
         return self._costs
 
     @property
-    def identifiers(self) -> npt.NDArray[np.object_] | dict[str, npt.NDArray[np.object_]]:
+    def identifiers(self) -> npt.NDArray[np.object_] | Any:
         """The identifiers of the events, as decisions show them: a column, or a dict of columns by name.
 
         None where an event has none in that column.

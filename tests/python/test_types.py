@@ -1,0 +1,113 @@
+"""What the documentation calls, type checkers accept: mypy in strict mode, and pyright (as basedpyright)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .test_docs import EXAMPLES, ROOT
+
+CALLS = """
+from overlimit import FixedWindow, Limiter, Penalty, SharedMemoryStore, SlidingWindow, TokenBucket
+from overlimit.simulation import Events, compare, replay, suggest, sweep
+
+limiter = Limiter(["10/second", TokenBucket(10, per=60)])
+Limiter([(60, 10), "5/second"])
+Limiter([(60, 10), (3600, 100, 60)])
+Limiter([[60, 10], [3600, 100, 60.0]])
+Limiter((FixedWindow(1, 1), SlidingWindow(3, 4)))
+Limiter(limiter.limits)
+limiter.update(["10/second", TokenBucket(10, per=60)])
+limiter.update([(60, 10), "5/second"])
+events = Events([1.0], ["a"])
+replay(events, ["10/second", TokenBucket(10, per=60)])
+replay(events, ([(60, 10), "5/second"], Penalty(3)))
+compare(events, {"a": "1/s", "b": ["1/s", TokenBucket(1)], "c": [(60, 10), "5/s"], "d": ("5/s", Penalty(60))})
+for stats in (limiter.stats(), SharedMemoryStore("app").stats()):
+    alive: int = stats["processes"]["alive"]
+    damaged: int = stats["damaged"]
+    unlinked: bool = stats["unlinked"]
+"""
+WRONG = """
+from overlimit import Limiter, MemoryStore
+
+Limiter(5)
+Limiter("1/s", store=5)
+Limiter("1/s", timeout=3)
+Limiter([{"limit": 5}])
+Limiter("1/s").hit(5)
+MemoryStore(max_keys="1")
+"""
+UNTYPED = (
+    "--allow-untyped-defs",
+    "--allow-untyped-calls",
+    "--allow-untyped-decorators",
+    "--no-strict-optional",
+)
+NOT_ABOUT_CALLS = ("attr-defined", "no-untyped-def", "str-bytes-safe", "union-attr", "var-annotated")
+RULES = dict.fromkeys(("reportArgumentType", "reportCallIssue", "reportIndexIssue"), "error")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Return a folder with each example as a module, the calls that must pass and those that must not.
+
+    Bottle's own types are wrong: its ``get`` is no function.
+    """
+    for number, example in enumerate(each for each in EXAMPLES if "from bottle" not in each.code):
+        place = "".join(each if each.isalnum() else "_" for each in example.place)
+        (tmp_path / f"example_{number}_{place}.py").write_text(example.code, encoding="utf-8")
+    (tmp_path / "calls.py").write_text(CALLS, encoding="utf-8")
+    (tmp_path / "wrong.py").write_text(WRONG, encoding="utf-8")
+    return tmp_path
+
+
+def check(errors):
+    """Assert that each wrong call is an error, and nothing else is."""
+    assert [error for error in errors if "wrong.py" not in error] == []
+    assert {error.split(":")[1] for error in errors} == {str(line) for line in range(4, 10)}
+
+
+def test_mypy_accepts_what_the_pages_call(folder):
+    disabled = [f"--disable-error-code={code}" for code in NOT_ABOUT_CALLS]
+    options = [
+        "--strict",
+        *UNTYPED,
+        *disabled,
+        "--ignore-missing-imports",
+        "--no-error-summary",
+        "--hide-error-context",
+    ]
+    cache = ["--config-file=", f"--cache-dir={ROOT / '.mypy_cache/pages'}", "--scripts-are-modules"]
+    run = subprocess.run(
+        [sys.executable, "-m", "mypy", *options, *cache, *map(str, sorted(folder.glob("*.py")))],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        check=False,
+    )
+    lines = [line for line in run.stdout.splitlines() if ": error: " in line]
+    check([line.removeprefix(f"{folder}/") for line in lines])
+
+
+def test_pyright_accepts_what_the_pages_call(folder):
+    settings = {"typeCheckingMode": "off", "extraPaths": [str(ROOT / "python")], **RULES}
+    (folder / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
+    program = Path(sys.executable).with_name("basedpyright")
+    run = subprocess.run(
+        [program, "--outputjson", f"--pythonpath={sys.executable}", f"--project={folder}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found = json.loads(run.stdout)["generalDiagnostics"]
+    check(
+        [
+            f"{Path(each['file']).name}:{each['range']['start']['line'] + 1}: {each['message']}"
+            for each in found
+        ]
+    )
