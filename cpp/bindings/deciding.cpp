@@ -8,6 +8,7 @@
 #include "clock.hpp"
 #include "decision.hpp"
 #include "errors.hpp"
+#include "hooks.hpp"
 #include "limiter.hpp"
 #include "on_error.hpp"
 #include "stats.hpp"
@@ -71,9 +72,7 @@ Object decided(std::span<LimiterState* const> limiters, const ChargeList& collec
 // Python logs what the callback raises.
 void announce(const Object& on_decision, const Object& decision) {
   if (on_decision.get() == Py_None) return;
-  const Object module = Object::steal(checked(PyImport_ImportModule("overlimit.limiter")));
-  Object::steal(
-      checked(PyObject_CallMethod(module.get(), "announce", "OO", on_decision.get(), decision.get())));
+  call_hook("announce", on_decision.get(), decision.get());
 }
 
 Object ask(PyObject* self, std::span<PyObject* const> identifiers, Mode mode, Micros patience,

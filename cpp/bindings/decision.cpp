@@ -11,8 +11,9 @@
 
 #include "charges.hpp"
 #include "clock.hpp"
-#include "decision_bytes.hpp"
+#include "decision_values.hpp"
 #include "errors.hpp"
+#include "hooks.hpp"
 #include "object.hpp"
 #include "policy.hpp"
 
@@ -34,7 +35,6 @@ struct DecisionObject {
 constexpr std::size_t kRowBytes = sizeof(Receipt) + 4 * sizeof(std::int64_t) + sizeof(Status);
 
 PyTypeObject* decision_type = nullptr;
-PyObject* restore_function = nullptr;
 std::array<PyObject*, 4> status_names{};
 std::array<PyObject*, 3> source_names{};
 
@@ -130,11 +130,6 @@ PyObject* get_refused_by_meta(PyObject* self, void*) {
   Py_RETURN_FALSE;
 }
 
-Object detail_class() {
-  const Object module = Object::steal(checked(PyImport_ImportModule("overlimit.decisions")));
-  return Object::steal(checked(PyObject_GetAttrString(module.get(), "Detail")));
-}
-
 Object detail(const Object& type, const Rows& rows, const RowOwner& owner, std::size_t row) {
   const Object limit = Object::steal(limit_object(owner));
   return Object::steal(checked(PyObject_CallFunction(
@@ -148,7 +143,7 @@ PyObject* get_details(PyObject* self, void*) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     DecisionObject& decision = of(self);
     const Rows rows = rows_in(decision);
-    const Object type = detail_class();
+    const Object type = hook("Detail");
     Object details = Object::steal(checked(PyTuple_New(Py_ssize_t(decision.row_count))));
     std::size_t first = 0;
     for (const Subject& subject : subjects_of(decision)) {
@@ -169,8 +164,8 @@ PyObject* compare(PyObject* self, PyObject* other, int operation) {
     Py_RETURN_NOTIMPLEMENTED;
   }
   return guarded(static_cast<PyObject*>(nullptr), [&] {
-    const bool equal = self == other || bytes_of(parts_of(self)) == bytes_of(parts_of(other));
-    return PyBool_FromLong(equal == (operation == Py_EQ));
+    if (self == other) return PyBool_FromLong(operation == Py_EQ);
+    return checked(PyObject_RichCompare(bytes_of(self).get(), bytes_of(other).get(), operation));
   });
 }
 
@@ -196,26 +191,13 @@ PyObject* represent(PyObject* self) {
 }
 
 PyObject* represent_html(PyObject* self, PyObject*) {
-  const Object module = Object::steal(PyImport_ImportModule("overlimit._display.notebooks"));
-  return module ? PyObject_CallMethod(module.get(), "decision_html", "O", self) : nullptr;
+  return guarded(static_cast<PyObject*>(nullptr), [&] { return call_hook("decision_html", self).release(); });
 }
 
 // The receipts stay here, as they belong to the store's process: a copy cannot be refunded.
 PyObject* reduce(PyObject* self, PyObject*) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
-    const std::string bytes = bytes_of(parts_of(self));
-    return checked(Py_BuildValue("O(N)", restore_function,
-                                 PyBytes_FromStringAndSize(bytes.data(), Py_ssize_t(bytes.size()))));
-  });
-}
-
-PyObject* restore(PyObject*, PyObject* bytes) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    if (!PyBytes_Check(bytes)) {
-      PyErr_Format(PyExc_TypeError, "a pickled Decision is bytes, not %.100s", Py_TYPE(bytes)->tp_name);
-      throw PythonError{};
-    }
-    return decision_from({PyBytes_AS_STRING(bytes), std::size_t(PyBytes_GET_SIZE(bytes))});
+    return checked(Py_BuildValue("O(O)", hook("restored_decision").get(), bytes_of(self).get()));
   });
 }
 
@@ -320,20 +302,12 @@ PyMethodDef methods[] = {
      "_repr_html_($self, /)\n--\n\nReturn the decision as a table, for notebooks."},
     {nullptr, nullptr, 0, nullptr}};
 
-PyMethodDef functions[] = {{"_restored_decision", restore, METH_O,
-                            "_restored_decision(bytes, /)\n--\n\nReturn the Decision that was pickled as "
-                            "these bytes; ValueError for any others."},
-                           {nullptr, nullptr, 0, nullptr}};
-
 // A function of its own, so that reading an attribute that exists takes only a few instructions more.
 [[gnu::noinline]] PyObject* explain_missing(PyObject* decision, PyObject* name) {
   if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) return nullptr;
   return guarded(static_cast<PyObject*>(nullptr), [&]() -> PyObject* {
     PyErr_Clear();
-    const Object module = Object::steal(checked(PyImport_ImportModule("overlimit._messages.migration_hints")));
-    const Object error = Object::steal(
-        checked(PyObject_CallMethod(module.get(), "missing_of_decision", "OO", decision, name)));
-    PyErr_SetObject(PyExc_AttributeError, error.get());
+    PyErr_SetObject(PyExc_AttributeError, call_hook("missing_of_decision", decision, name).get());
     return nullptr;
   });
 }
@@ -379,12 +353,8 @@ bool add_names() {
 
 bool add_decision(PyObject* module) {
   decision_type = reinterpret_cast<PyTypeObject*>(PyType_FromModuleAndSpec(module, &spec, nullptr));
-  if (decision_type == nullptr || !add_names() || PyModule_AddType(module, decision_type) < 0 ||
-      PyModule_AddFunctions(module, functions) < 0) {
-    return false;
-  }
-  restore_function = PyObject_GetAttrString(module, "_restored_decision");
-  return restore_function != nullptr;
+  return decision_type != nullptr && add_names() && PyModule_AddType(module, decision_type) == 0 &&
+         add_decision_values(module);
 }
 
 NewDecision::NewDecision(const Subject* subjects, std::size_t subject_count, std::size_t row_count) {

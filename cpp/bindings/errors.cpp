@@ -7,33 +7,21 @@
 #include <stdexcept>
 
 #include "clock.hpp"
+#include "hooks.hpp"
 #include "object.hpp"
 
 namespace overlimit::python {
 namespace {
 
-Object error_class(const char* name) {
-  const Object module = Object::steal(PyImport_ImportModule("overlimit.errors"));
-  return Object::steal(module ? PyObject_GetAttrString(module.get(), name) : nullptr);
-}
-
-void set_error(const char* name, const char* message) {
-  const Object type = error_class(name);
-  if (type) PyErr_SetString(type.get(), message);
-}
-
 void set_store_error(const char* name, const StoreError& error) {
-  const Object type = error_class(name);
-  if (!type) return;
   const Object message = text_of(error.what());
-  const Object instance =
-      Object::steal(message ? PyObject_CallFunctionObjArgs(type.get(), message.get(), nullptr) : nullptr);
-  if (!instance) return;
-  const Object retry_after = Object::steal(PyFloat_FromDouble(seconds_from(error.retry_after())));
-  if (!retry_after || PyObject_SetAttrString(instance.get(), "retry_after", retry_after.get()) < 0) return;
+  const Object retry_after = Object::steal(checked(PyFloat_FromDouble(seconds_from(error.retry_after()))));
   PyObject* const maybe_charged = error.maybe_charged() ? Py_True : Py_False;
-  if (PyObject_SetAttrString(instance.get(), "maybe_charged", maybe_charged) < 0) return;
-  PyErr_SetObject(type.get(), instance.get());
+  const Object instance = call_hook(name, checked(message.get()));
+  if (PyObject_SetAttrString(instance.get(), "retry_after", retry_after.get()) == 0 &&
+      PyObject_SetAttrString(instance.get(), "maybe_charged", maybe_charged) == 0) {
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(instance.get())), instance.get());
+  }
 }
 
 void translate() {
@@ -43,7 +31,7 @@ void translate() {
   } catch (const WaitInterrupted&) {
     if (PyErr_Occurred() == nullptr) PyErr_SetNone(PyExc_KeyboardInterrupt);
   } catch (const InvalidLimit& error) {
-    set_error("InvalidLimit", error.what());
+    PyErr_SetString(hook("InvalidLimit").get(), error.what());
   } catch (const StoreTimeout& error) {
     set_store_error("StoreTimeout", error);
   } catch (const StoreUnavailable& error) {
@@ -68,10 +56,7 @@ void translate() {
 }  // namespace
 
 void raise_about(PyObject* type, const char* format, PyObject* argument) {
-  const Object module = Object::steal(checked(PyImport_ImportModule("overlimit._messages.texts")));
-  const Object shown =
-      Object::steal(checked(PyObject_CallMethod(module.get(), "short_repr", "(O)", argument)));
-  PyErr_Format(type, format, shown.get());
+  PyErr_Format(type, format, call_hook("short_repr", argument).get());
   throw PythonError{};
 }
 
@@ -80,6 +65,7 @@ void set_python_error() noexcept {
     translate();
   } catch (const abi::__forced_unwind&) {
     stay_forever();
+  } catch (const PythonError&) {
   } catch (...) {
     PyErr_SetString(PyExc_RuntimeError, "an unknown C++ exception");
   }

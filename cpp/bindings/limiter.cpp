@@ -9,6 +9,7 @@
 #include "decision.hpp"
 #include "errors.hpp"
 #include "handles.hpp"
+#include "hooks.hpp"
 #include "http_fast_path.hpp"
 #include "on_error.hpp"
 #include "overlimit/errors.hpp"
@@ -276,17 +277,14 @@ PyObject* unlike_limits(PyObject* self, PyObject* other) {
 }
 
 void compare_with_namesakes(const LimiterState& limiter) {
-  const Object module = Object::steal(checked(PyImport_ImportModule("overlimit._logging.namesakes")));
-  Object::steal(checked(PyObject_CallMethod(module.get(), "compare", "O", limiter.object)));
+  call_hook("compare_with_namesakes", limiter.object);
 }
 
 // Memory is not shared with the parent: worth one warning, which Python gives.
 void notice_fork(LimiterState& limiter) {
   limiter.stats = {};
   if (limiter.store->waits()) return;
-  const Object module = Object::steal(checked(PyImport_ImportModule("overlimit.limiter")));
-  Object::steal(
-      checked(PyObject_CallMethod(module.get(), "warn_of_fork", "O", name_of(limiter.policy.get()))));
+  call_hook("warn_of_fork", name_of(limiter.policy.get()));
 }
 
 // Calls under way go on with the policy they began with.
@@ -299,6 +297,7 @@ PyObject* set_limits(PyObject* self, PyObject* arguments) {
     const Object old = Object::borrow(limiter.policy.get());
     Object policy = policy_of(compiled(old.get()).identity(), limits, penalty_of(old.get()), local_limits);
     limiter.policy = std::move(policy);
+    limiter.is_compared = false;
     return Py_NewRef(Py_None);
   });
 }
@@ -542,9 +541,9 @@ LimiterState& state_of(PyObject* limiter) {
 
 void notice_call(LimiterState& limiter) {
   const std::uint64_t now = fork_generation();
-  if (limiter.called_after == now) return;
+  if (limiter.called_after == now && limiter.is_compared) return;
   const std::uint64_t before = std::exchange(limiter.called_after, now);
-  if (before == LimiterState::kNotCalled) compare_with_namesakes(limiter);
+  if (!std::exchange(limiter.is_compared, true)) compare_with_namesakes(limiter);
   if ((before == LimiterState::kNotCalled ? limiter.made_after : before) != now) notice_fork(limiter);
 }
 

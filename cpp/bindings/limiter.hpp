@@ -27,6 +27,7 @@ struct LimiterState {
   PyObject* object;                         ///< the limiter itself, borrowed
   std::uint64_t made_after;                 ///< the number of forks before it was made
   std::uint64_t called_after = kNotCalled;  ///< the number of forks before its last call
+  bool is_compared = false;                 ///< with those of its name, since it has these limits
   Stats stats{};
   bool is_cut_off = false;  ///< the last call to the store failed, and that was not raised
 };
@@ -38,8 +39,8 @@ bool add_limiter(PyObject* module);
 /// thrown as PythonError.
 LimiterState& state_of(PyObject* limiter);
 
-/// To be called before each call to the store. At a limiter's first call it warns of limiters that share its
-/// counts under other limits; after a fork its statistics start anew, and it warns, once per process, if its
+/// To be called before each call to the store. At a limiter's first call, and its first after an update, it
+/// warns of limiters that share its counts under other limits; after a fork its statistics start anew, and it warns, once per process, if its
 /// state is in memory.
 void notice_call(LimiterState& limiter);
 

@@ -30,8 +30,11 @@ inline void bind_limits(pybind11::module_& module) {
   module.def("default_precision_us", &SlidingWindow::default_precision, py::arg("period_us"),
              "Return the precision of a sliding window that is given none.");
   module.def(
-      "is_key_name", [](const std::string& name) { return is_key_name(name); }, py::arg("name"),
-      "Return whether a name is KEY_NAME_RULE.");
+      "is_key_name",
+      [](const py::str& name) {
+        return PyUnicode_IS_ASCII(name.ptr()) && is_key_name(name.cast<std::string>());
+      },
+      py::arg("name"), "Return whether a name is KEY_NAME_RULE.");
   module.attr("KEY_NAME_RULE") = kKeyNameRule;
 }
 

@@ -8,6 +8,7 @@
 #include "decision.hpp"
 #include "errors.hpp"
 #include "handles.hpp"
+#include "hooks.hpp"
 #include "keywords.hpp"
 #include "limiter.hpp"
 #include "limits.hpp"
@@ -56,7 +57,7 @@ void refuse_pickling(const pybind11::module_& module) {
 
 void bind_heap_types(const pybind11::module_& module) {
   if (add_manual_clock(module.ptr()) && prepare_policies(module.ptr()) && add_decision(module.ptr()) &&
-      add_limiter(module.ptr()))
+      add_limiter(module.ptr()) && add_hooks(module.ptr()))
     return;
   throw pybind11::error_already_set();
 }

@@ -7,6 +7,7 @@
 #include "decision.hpp"
 #include "errors.hpp"
 #include "handles.hpp"
+#include "hooks.hpp"
 #include "limiter.hpp"
 #include "stats.hpp"
 #include "store_calls.hpp"
@@ -56,8 +57,6 @@ Object decided_here(std::span<LimiterState* const> limiters, Call call, const Ch
   return Object::steal(decision.finish(fold(call.charges, rows), cost, Source::local));
 }
 
-Object log_module() { return Object::steal(checked(PyImport_ImportModule("overlimit._logging.outages"))); }
-
 }  // namespace
 
 OnError on_error_from(PyObject* name) {
@@ -88,22 +87,20 @@ Decision answer_without_store(OnError on_error, const StoreError& error, const S
 
 void log_failure(const StoreError& error, std::span<LimiterState* const> limiters, OnError on_error) {
   for (LimiterState* limiter : limiters) limiter->is_cut_off = true;
+  const Object kind = text_of(name_of(error.kind()));
+  const Object decider = text_of(name_of(on_error));
   const Object message = text_of(error.what());
-  Object::steal(
-      checked(PyObject_CallMethod(log_module().get(), "failed", "OssO", limiters.front()->store_object.get(),
-                                  name_of(error.kind()), name_of(on_error), checked(message.get()))));
+  call_hook("store_failed", limiters.front()->store_object.get(), checked(kind.get()), checked(decider.get()),
+            checked(message.get()));
 }
 
 void log_recovery(std::span<LimiterState* const> limiters) {
   for (LimiterState* limiter : limiters) limiter->is_cut_off = false;
-  Object::steal(checked(
-      PyObject_CallMethod(log_module().get(), "answered", "O", limiters.front()->store_object.get())));
+  call_hook("store_answered", limiters.front()->store_object.get());
 }
 
 Object local_fallback_object(const LimiterState& limiter) {
-  const Object module = Object::steal(checked(PyImport_ImportModule("overlimit.stores.local_fallback")));
-  return Object::steal(
-      checked(PyObject_CallMethod(module.get(), "local_fallback_of", "O", limiter.store_object.get())));
+  return call_hook("local_fallback_of", limiter.store_object.get());
 }
 
 std::shared_ptr<Store> local_fallback_store(const LimiterState& limiter) {

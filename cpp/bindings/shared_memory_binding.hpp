@@ -9,6 +9,7 @@
 #include <string>
 
 #include "given.hpp"
+#include "hooks.hpp"
 #include "object.hpp"
 #include "overlimit/shared_memory_store.hpp"
 #include "stores.hpp"
@@ -20,8 +21,8 @@ namespace overlimit::python {
 inline void warn_about_shared_memory(const std::string& message) {
   const GilHeld held;
   try {
-    const Object module = Object::steal(checked(PyImport_ImportModule("overlimit.stores.shared_memory")));
-    Object::steal(checked(PyObject_CallMethod(module.get(), "warn", "s", message.c_str())));
+    const Object text = text_of(message.c_str());
+    call_hook("warn_about_shared_memory", checked(text.get()));
   } catch (const PythonError&) {
     PyErr_WriteUnraisable(nullptr);
   }

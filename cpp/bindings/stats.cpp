@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "clock.hpp"
+#include "hooks.hpp"
 #include "limiter.hpp"
 #include "object.hpp"
 #include "policy.hpp"
@@ -51,11 +52,6 @@ bool has_one_of(const LimiterState& limiter, std::span<const Charge> charges, Ch
   return false;
 }
 
-void warn_of_crowded_store(PyObject* store) {
-  const Object module = Object::steal(checked(PyImport_ImportModule("overlimit._logging.crowding")));
-  Object::steal(checked(PyObject_CallMethod(module.get(), "warn_of_crowded_store", "O", store)));
-}
-
 }  // namespace
 
 const char* name_of(StoreError::Kind failure) { return kFailureNames[std::size_t(failure)]; }
@@ -84,7 +80,7 @@ void count_crowded(std::span<LimiterState* const> limiters, std::span<const Char
     if (!has_one_of(*limiter, charges, crowded)) continue;
     is_first = limiter->stats.crowded++ == 0 || is_first;
   }
-  if (is_first) warn_of_crowded_store(store);
+  if (is_first) call_hook("warn_of_crowded_store", store);
 }
 
 }  // namespace overlimit::python

@@ -15,6 +15,7 @@ import sys as _sys
 from types import ModuleType as _ModuleType
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
+from overlimit import _core
 from overlimit._core import Decision as Decision
 from overlimit._core import __version__ as __version__
 from overlimit._core import hit_all as hit_all
@@ -46,6 +47,8 @@ from overlimit.stores import RedisStore as RedisStore
 from overlimit.stores import SharedMemoryStore as SharedMemoryStore
 from overlimit.stores import Store as Store
 from overlimit.stores import StoreLike as StoreLike
+
+_core._load_hooks()
 
 if not _TYPE_CHECKING:
     __all__ = ["__version__"]

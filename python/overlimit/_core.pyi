@@ -361,7 +361,8 @@ class Limiter:
     def reset(self, *identifiers: str | bytes) -> None:
         """Forget everything of these identifiers in this policy."""
 
-def _restored_decision(bytes: bytes, /) -> Decision: ...
+def _decision_of(values: tuple[Any, ...], /) -> Decision: ...
+def _load_hooks() -> None: ...
 def hit_all(charges: Iterable[tuple[Limiter, str | bytes] | tuple[Limiter, str | bytes, int]], /) -> Decision:
     """Decide several policies at once: charges are (limiter, identifier[, cost]) tuples on one store.
 

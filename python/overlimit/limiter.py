@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import logging
-import os
 from collections.abc import Callable, Container, Iterable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from overlimit import _core, waiting
-from overlimit._display import notebooks
-from overlimit._logging import crowding, outages
-from overlimit._logging.namesakes import Namesakes, register
+from overlimit._logging.callbacks import announce
+from overlimit._logging.namesakes import Namesakes, register, renew
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.migration_hints import (
     OF_ACQUIRE,
@@ -27,7 +24,6 @@ from overlimit.errors import InvalidLimit
 from overlimit.limits import Limit, as_limits
 from overlimit.limits.penalty import Penalty
 from overlimit.limits.quantities import Rate, Seconds, micros, neat, share_of_all
-from overlimit.names import KEY_NAME_RULE, is_key_name
 from overlimit.stores import MemoryStore, StoreLike, as_store, url_or_store
 from overlimit.stores.local_fallback import local_fallback_of, local_limits
 
@@ -43,13 +39,18 @@ OnError: TypeAlias = Literal["raise", "allow", "deny", "local"]
 IdentifierRows: TypeAlias = "Iterable[str | bytes | Sequence[str | bytes]]"
 """What ``hit_many`` takes: an identifier for each call, or several."""
 
-_log = logging.getLogger("overlimit")
 
-_IMPORTED_BY_THE_CORE = (notebooks, crowding, outages)
-"""Loaded now: a child that is forked while another thread first loads a module waits for ever for its end."""
+class _LimiterType(type):
+    """Leaves out of ``dir`` and ``help`` the names that a limiter has only to answer with a hint.
+
+    They are members because ``__getattr__`` would make every hit slower, by a third.
+    """
+
+    def __dir__(cls) -> list[str]:
+        return [name for name in super().__dir__() if name not in OF_LIMITER]
 
 
-class Limiter(_core.Limiter):
+class Limiter(_core.Limiter, metaclass=_LimiterType):
     """Decides whether identifiers may spend a cost under several limits, all or nothing.
 
     Parameters
@@ -269,10 +270,13 @@ class Limiter(_core.Limiter):
 
         A limit that stays the same keeps its state, and so does one whose number alone changes: what was used
         counts against the new number. Another algorithm, period, precision, start or name is another limit,
-        and begins empty. Raises InvalidLimit for wrong limits; the old ones then stay.
+        and begins empty. Other limiters of this name go on with their own limits. Raises InvalidLimit for
+        wrong limits; the old ones then stay.
         """
         given = as_limits(limits, self._algorithm)
         super()._set_limits(given, local_limits(given, self._share))
+        if self._namesakes is not None:
+            renew(self, self._namesakes)
         waiting.wake_waiters(self.store)
 
     def _register(self, name: str | None) -> Namesakes | None:
@@ -327,47 +331,11 @@ def _rebuilt(limits: tuple[Limit, ...], options: dict[str, Any]) -> Limiter:
 def _check(name: object, penalty: object, on_decision: object) -> None:
     if name is not None and not isinstance(name, str):
         raise TypeError(f"name must be a str or None, not {short_repr(name)}: write name='login'")
-    if name is not None and not is_key_name(name):
-        raise InvalidLimit(f"name must be {KEY_NAME_RULE}, not {short_repr(name)}")
+    if name is not None and not _core.is_key_name(name):
+        raise InvalidLimit(f"name must be {_core.KEY_NAME_RULE}, not {short_repr(name)}")
     if penalty is not None and not isinstance(penalty, Penalty):
         raise TypeError(f"penalty must be a Penalty such as Penalty(60), or None, not {short_repr(penalty)}")
     if on_decision is not None and not callable(on_decision):
         raise TypeError(
             f"on_decision must be a function that takes a Decision, or None, not {short_repr(on_decision)}"
         )
-
-
-def announce(on_decision: Callable[[Decision], object], decision: Decision) -> None:
-    """Call ``on_decision`` with a decision, and log what it raises; the core calls this."""
-    try:
-        on_decision(decision)
-    except Exception:
-        _log.exception("on_decision failed for %r", decision)
-
-
-_warned_processes: set[int] = set()
-
-
-def warn_of_fork(name: str | None) -> None:
-    """Warn, once per process, that a forked child counts on its own; the core calls this."""
-    _warn_of_processes(
-        "%s keeps its state in memory, which a forked process does not share: N workers admit N times "
-        "the limit; give it a store= that they share, as store='shm://myapp'",
-        "a limiter without a name" if name is None else f"limiter {name!r}",
-    )
-
-
-def warn_of_other_processes(app: str, by: str = "RateLimit") -> None:
-    """Warn, once per process, that an app which several processes serve counts in the memory of each."""
-    _warn_of_processes(
-        "%s counts requests in memory, which the other processes that serve it do not share: N workers admit "
-        "N times the limit; give it a store= that they share, as store='shm://myapp' for processes of one "
-        "host, or store='redis://localhost:6379/0'",
-        f"{by} of {app!r}",
-    )
-
-
-def _warn_of_processes(message: str, whose: str) -> None:
-    if os.getpid() not in _warned_processes:
-        _warned_processes.add(os.getpid())
-        _log.warning(message, whose)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from overlimit._logging.processes import warn_of_other_processes
 from overlimit.http.answering.fields import HeaderNames
 from overlimit.http.answering.refusals import retry_after_instead, status_code
 from overlimit.http.deciding.ledger import RequestLedger
@@ -22,7 +23,6 @@ from overlimit.http.identifying.builtin import (
 )
 from overlimit.http.middleware import Exempt, LimitsByPath, MiddlewareOptions, checks_arguments
 from overlimit.http.options.limit_options import LimitsValue
-from overlimit.limiter import warn_of_other_processes
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment

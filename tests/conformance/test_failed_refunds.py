@@ -227,7 +227,7 @@ def test_a_log_that_raises_after_a_refund_makes_no_second_one(start_redis, clock
     def fail(*_):
         raise RuntimeError("the log is full")
 
-    monkeypatch.setattr("overlimit._logging.outages.answered", fail)
+    monkeypatch.setattr("overlimit._core_hooks.store_answered", fail)
     patient = Limiter("5/minute", name="p", store=RedisStore(server.tcp_url(), timeout=PATIENCE), clock=clock)
     before = left(patient)
     while True:

@@ -48,6 +48,19 @@ class TestTheSecondOfAName:
             limiter.hit("a")
         assert len(warnings()) == 1
 
+    def test_that_one_of_them_is_updated_is_warned_of_at_its_next_call(self, build, warnings):
+        limiters = first, second = build("5/minute", name="login"), build("5/minute", name="login")
+        for limiter in limiters:
+            limiter.hit("a")
+        first.update("10/minute")
+        assert (first.peek("a").remaining, second.peek("a").remaining) == (7, 2)
+        assert len(warnings()) == 1
+        for limiter in limiters:
+            limiter.update("20/minute")
+        for limiter in limiters:
+            limiter.hit("a")
+        assert len(warnings()) == 1
+
     @pytest.mark.parametrize(
         "ask",
         [

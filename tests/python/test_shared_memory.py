@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import pickle
+import pydoc
 import secrets
 import subprocess
 import sys
@@ -313,3 +314,9 @@ class TestWarnings:
             assert store.paths_of_others() == []
         finally:
             others.unlink()
+
+
+def test_help_shows_permissions_as_they_are_written():
+    text = pydoc.plain(pydoc.render_doc(SharedMemoryStore))
+    assert "0o600" in text
+    assert "384" not in text

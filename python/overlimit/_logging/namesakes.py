@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from overlimit._core import Store
     from overlimit.limiter import Limiter
 
-__all__ = ["Namesakes", "compare", "register"]
+__all__ = ["Namesakes", "compare", "register", "renew"]
 
 _log = logging.getLogger("overlimit")
 
@@ -58,11 +58,18 @@ def register(limiter: Limiter, name: str) -> Namesakes:
     return group
 
 
+def renew(limiter: Limiter, group: Namesakes) -> None:
+    """Note that a limiter has other limits, as if it had just been made."""
+    with _registry.lock():
+        group.add(limiter)
+
+
 def compare(limiter: Limiter) -> None:
     """Warn if a limiter made earlier shares counts with this one under other numbers; the core calls this.
 
-    It does so at the limiter's first call: a program that replaces a limiter, as a notebook's cell does when
-    it runs again, has dropped the earlier one by then.
+    It does so at the limiter's first call, and at the first after an update: a program that replaces a
+    limiter, as a notebook's cell does when it runs again, has dropped the earlier one by then, and one that
+    updates several has updated all.
     """
     group: Namesakes | None = getattr(limiter, "_namesakes", None)
     if group is None:

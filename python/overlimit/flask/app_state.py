@@ -14,6 +14,7 @@ from werkzeug.datastructures import Headers
 
 from overlimit import Decision
 from overlimit._forks import PerProcess
+from overlimit._logging.processes import warn_of_other_processes
 from overlimit.flask.current import EXTENSION, LEDGER, current_request, this_app
 from overlimit.flask.errors import RefusedRequest, headers_of, rate_limited, refuse, send_retry_after
 from overlimit.flask.identifiers import BY_DEFAULT, CURRENT
@@ -27,7 +28,6 @@ from overlimit.http.reports import LimitedRoute
 from overlimit.http.rules.app_rate_limits import AppRateLimits, RateLimitHandle
 from overlimit.http.rules.applied_limits import AppliedLimit, LimitedFunction
 from overlimit.http.rules.precedence import check_registered
-from overlimit.limiter import warn_of_other_processes
 
 __all__ = ["AppState", "Ledger", "has_an_app", "wait_for_apps"]
 

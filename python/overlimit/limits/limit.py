@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
+from overlimit._core import KEY_NAME_RULE, is_key_name
 from overlimit._core import Limit as CoreLimit
 from overlimit._messages.initialised import check_initialised
 from overlimit._messages.migration_hints import OF_LIMIT, missing
@@ -16,7 +17,6 @@ from overlimit._messages.texts import short_repr
 from overlimit.errors import InvalidLimit
 from overlimit.limits.quantities import Seconds
 from overlimit.limits.value import Value, written
-from overlimit.names import KEY_NAME_RULE, is_key_name
 
 if TYPE_CHECKING:
     from overlimit._core import Calendar as CoreCalendar

@@ -7,11 +7,11 @@ from collections.abc import Hashable
 from typing import Any, ClassVar, Literal
 
 from overlimit import _core
+from overlimit._core import KEY_NAME_RULE, is_key_name
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.initialised import Initialised
 from overlimit._messages.texts import short_repr
 from overlimit._options import truth_of
-from overlimit.names import KEY_NAME_RULE, is_key_name
 from overlimit.stores.options import hash_tag_of, timeout_us_of
 from overlimit.stores.redis_url import RedisUrl
 from overlimit.stores.tls import TLS_DEFAULTS, refuse_tls_options, tls_options

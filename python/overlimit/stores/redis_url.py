@@ -28,8 +28,6 @@ _HOST_PORT = re.compile(r"(\[(?P<ipv6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^\[\]:,\s]+))
 _NUMBER = re.compile(r"[0-9]{1,10}")
 _SERVICE = re.compile(r"[A-Za-z0-9._-]+")
 _UNIX_SCHEMES = ("unix", *(f"{server}+unix" for server in _PLAIN_SCHEMES))
-_SHARED_MEMORY = re.compile(r"shm:/?(?P<rest>[A-Za-z0-9_.-]{1,64})")
-_SOCKET = re.compile(r"(unix:)?(?P<path>/[A-Za-z0-9_.-][A-Za-z0-9_./-]*)")  # no "@", so no password
 _MAX_DATABASE = 2**31 - 1
 
 
@@ -119,10 +117,8 @@ def _not_a_url(text: str) -> str:
     """Say what to write instead of this string, which may hold a password and is not repeated."""
     if text in ("memory", "memory:", "memory:/"):
         return f"a store's URL begins with a scheme and two slashes: write 'memory://', not {text!r}"
-    if name := _SHARED_MEMORY.fullmatch(text):
-        return f"a store's URL begins with a scheme and two slashes: write 'shm://{name['rest']}'"
-    if socket := _SOCKET.fullmatch(text):
-        return f"the URL of a unix socket has three slashes: write 'unix://{socket['path']}'"
+    if "://" not in text and text.startswith(("/", "unix:")):
+        return "the URL of a unix socket has three slashes: write 'unix:///run/redis.sock'"
     if "://" not in text:
         return (
             "a store's URL begins with a scheme such as redis://, and this one has none: write "

@@ -22,13 +22,8 @@ __all__ = ["SharedMemoryStore", "warn"]
 _log = logging.getLogger("overlimit")
 
 
-class _Default(int):
-    """A size that nobody has asked for."""
-
-
-_MAX_KEYS = _Default(100_000)
-_MAX_BYTES = _Default(32 << 20)
 _URL_OPTIONS = ("max_keys", "max_bytes", "mode", "timeout")
+_DEFAULT_TIMEOUT = 0.1
 
 
 class SharedMemoryStore(_core.SharedMemoryStore, Initialised):
@@ -43,12 +38,13 @@ class SharedMemoryStore(_core.SharedMemoryStore, Initialised):
         A name, ``[A-Za-z0-9_.-]{1,64}``, for a file of this user in ``/dev/shm``; or the absolute path of a
         file in another tmpfs, such as one that containers share.
     max_keys
-        The most identifiers that are counted one by one, over all policies; at least 1.
+        The most identifiers that are counted one by one, over all policies; at least 1, by default 100,000.
     max_bytes
-        The size of the file in bytes, all of which is memory in use; at least 262,144. Both sizes are those
-        of the process that creates the file.
+        The size of the file in bytes, all of which is memory in use; at least 262,144, by default 32 MiB.
+        Both sizes are those of the process that creates the file.
     mode
-        Who may use the file, such as ``0o660`` for a group: whoever can write it can change any count.
+        Who may use the file, such as ``0o660`` for a group: whoever can write it can change any count. By
+        default ``0o600``, its owner alone.
     timeout
         How long a call waits for another process that is in the middle of one, in seconds: more than that and
         it raises StoreTimeout, which has charged nothing. Only a stopped process, or a machine without time
@@ -67,23 +63,24 @@ class SharedMemoryStore(_core.SharedMemoryStore, Initialised):
         self,
         name_or_path: str | os.PathLike[str],
         *,
-        max_keys: SupportsIndex = _MAX_KEYS,
-        max_bytes: SupportsIndex = _MAX_BYTES,
-        mode: SupportsIndex = 0o600,
-        timeout: float = 0.1,
+        max_keys: SupportsIndex | None = None,
+        max_bytes: SupportsIndex | None = None,
+        mode: SupportsIndex | None = None,
+        timeout: float = _DEFAULT_TIMEOUT,
     ) -> None:
         name = _name_of(name_or_path)
         if isinstance(timeout, bool | str):
             raise TypeError(f"timeout must be a number of seconds above 0, not {short_repr(timeout)}")
         super().__init__(
             name,
-            max_keys=None if max_keys is _MAX_KEYS else size_of(max_keys, "max_keys"),
-            max_bytes=None if max_bytes is _MAX_BYTES else size_of(max_bytes, "max_bytes"),
-            mode=_mode_of(mode),
+            max_keys=None if max_keys is None else size_of(max_keys, "max_keys"),
+            max_bytes=None if max_bytes is None else size_of(max_bytes, "max_bytes"),
+            mode=0o600 if mode is None else _mode_of(mode),
             timeout_us=timeout_us_of(timeout),
         )
         given = {"max_keys": max_keys, "max_bytes": max_bytes, "mode": mode, "timeout": timeout}
-        self._arguments = (name, {key: value for key, value in given.items() if _is_given(key, value)})
+        defaults = (None, _DEFAULT_TIMEOUT)
+        self._arguments = (name, {key: value for key, value in given.items() if value not in defaults})
         self._state_key: Hashable = ("shm", self.path)
 
     @property
@@ -135,15 +132,6 @@ class SharedMemoryStore(_core.SharedMemoryStore, Initialised):
             raise ValueError(f"the store's URL has the unknown option {unknown[0]!r}: {instead}")
         read: dict[str, Any] = {name: _READ[name](name, text) for name, text in options.items()}
         return cls(unquote(rest), **read)
-
-
-_DEFAULTS = {"max_keys": _MAX_KEYS, "max_bytes": _MAX_BYTES, "mode": 0o600, "timeout": 0.1}
-
-
-def _is_given(name: str, value: object) -> bool:
-    """Whether it was said: of sizes also the default, since only those that were said are warned of."""
-    default = _DEFAULTS[name]
-    return value is not default if isinstance(default, _Default) else value != default
 
 
 def _rebuilt(name: str, options: dict[str, Any]) -> SharedMemoryStore:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from overlimit import FixedWindow, ManualClock, MemoryStore, Penalty, RedisStore, TokenBucket, _core
+from overlimit._pickling import _values_in
 
 NOWHERE = "unix:///nowhere/redis.sock"
 LIMITS = (FixedWindow(10**9, 3600), TokenBucket(10**9, per=60))
@@ -101,7 +102,7 @@ def uses() -> dict[str, Use]:
     limit = _core.Limit("fixed_window", [5, 60, 0])
     calendar = _core.Calendar("own", _periods)
     redis = RedisStore(NOWHERE)
-    pickled = decision.__reduce__()[1][0]
+    payload = decision.__reduce__()[1][0]
     ids = ["user:42", b"user:43"]
     costs = {"cost": 1}
     many = _core.ManyDecisions(limiter, ids, 1, False)
@@ -226,7 +227,8 @@ def uses() -> dict[str, Use]:
         "redis_script": Use(
             _core.redis_script, ["decide", "api", [limit], ((1000,), False, None), ["user:42"]], rounds=500
         ),
-        "_restored_decision": Use(_core._restored_decision, [pickled], rounds=2_000),
+        "_decision_of": Use(_core._decision_of, [_values_in(payload)], rounds=2_000),
+        "_load_hooks": Use(_core._load_hooks, rounds=2_000),
     }
     return {**new, **inits, **methods, **unpicklable, **properties, **functions}
 

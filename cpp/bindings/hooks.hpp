@@ -1,0 +1,25 @@
+// What the core leaves to Python because it need not be fast: the functions and classes of
+// overlimit._core_hooks.
+#pragma once
+
+#include <Python.h>
+
+#include "object.hpp"
+
+namespace overlimit::python {
+
+/// Adds the function by which the package has them imported; false with a Python exception set.
+bool add_hooks(PyObject* module);
+
+/// One of them by its name: a new reference.
+Object hook(const char* name);
+
+/// What one of them returns.
+template <class... Arguments>
+Object call_hook(const char* name, Arguments*... arguments) {
+  const Object function = hook(name);
+  return Object::steal(
+      checked(PyObject_CallFunctionObjArgs(function.get(), arguments..., static_cast<PyObject*>(nullptr))));
+}
+
+}  // namespace overlimit::python
