@@ -16,13 +16,7 @@ bool is_time_time(PyObject* clock) {
   return function.get() == clock;
 }
 
-}  // namespace
-
-double seconds_from(Micros duration) {
-  return duration == kNever ? std::numeric_limits<double>::infinity() : static_cast<double>(duration) / 1e6;
-}
-
-Micros micros_from(PyObject* seconds, const char* what) {
+Micros micros_within(PyObject* seconds, const char* what, const char* range) {
   double value = PyFloat_AsDouble(seconds);
   if (value == -1.0 && PyErr_Occurred() != nullptr) {
     if (PyErr_ExceptionMatches(PyExc_TypeError) != 0) {
@@ -35,15 +29,25 @@ Micros micros_from(PyObject* seconds, const char* what) {
     value = std::numeric_limits<double>::infinity();
   }
   if (!(std::fabs(value) < 9e9)) {
-    raise_about(
-        PyExc_ValueError,
-        (std::string(what) + " must be a number of seconds below 7.88e9, past which no clock reads, not %U")
-            .c_str(),
-        seconds);
+    raise_about(PyExc_ValueError, (std::string(what) + " must be " + range + ", not %U").c_str(), seconds);
   }
   // The whole seconds and the fraction are exact; only the fraction is rounded.
   const double whole = std::floor(value);
   return static_cast<Micros>(whole) * 1'000'000 + std::llround((value - whole) * 1e6);
+}
+
+}  // namespace
+
+double seconds_from(Micros duration) {
+  return duration == kNever ? std::numeric_limits<double>::infinity() : static_cast<double>(duration) / 1e6;
+}
+
+Micros micros_from(PyObject* seconds, const char* what) {
+  return micros_within(seconds, what, "a number of seconds below 9e9");
+}
+
+Micros instant_from(PyObject* seconds, const char* what) {
+  return micros_within(seconds, what, "between 1970 and 2219, in seconds since the Unix epoch");
 }
 
 ClockSource::ClockSource(PyObject* clock) : object_(Object::borrow(clock)) {
@@ -84,7 +88,7 @@ std::optional<Micros> ClockSource::read() const {
       break;
   }
   const Object reading = Object::steal(checked(PyObject_CallNoArgs(reader_.get())));
-  return checked_instant(micros_from(reading.get(), "what the clock returns"));
+  return checked_instant(instant_from(reading.get(), "what the clock returns"));
 }
 
 bool ClockSource::is_same(const ClockSource& other) const {

@@ -17,6 +17,9 @@ double seconds_from(Micros duration);
 /// `what` when it is NaN, infinite or too large to be exact; both thrown as PythonError.
 Micros micros_from(PyObject* seconds, const char* what);
 
+/// The same of an instant, which may be out of range by a few years still.
+Micros instant_from(PyObject* seconds, const char* what);
+
 /// Where a limiter's calls get their time from.
 class ClockSource {
  public:

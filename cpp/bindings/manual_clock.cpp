@@ -37,7 +37,7 @@ int initialise(PyObject* self, PyObject* arguments, PyObject* keywords) {
                                      &start)) {
       throw PythonError{};
     }
-    clock_of(self).set(start == nullptr ? 0 : micros_from(start, "start"));
+    clock_of(self).set(start == nullptr ? 0 : instant_from(start, "start"));
     return 0;
   });
 }
@@ -61,7 +61,7 @@ PyObject* advance(PyObject* self, PyObject* seconds) {
 
 PyObject* set(PyObject* self, PyObject* seconds) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
-    clock_of(self).set(micros_from(seconds, "seconds"));
+    clock_of(self).set(instant_from(seconds, "seconds"));
     return Py_NewRef(Py_None);
   });
 }

@@ -6,6 +6,7 @@ import copy
 import inspect
 import itertools
 import math
+import pydoc
 import re
 import time
 import typing
@@ -92,7 +93,9 @@ class TestTexts:
         assert "write at least one, as in" in refused(InvalidLimit, lambda: Limiter([]))
 
     def test_a_class_is_not_a_limit(self):
-        assert "write FixedWindow(...)" in refused(InvalidLimit, lambda: Limiter(FixedWindow))
+        assert "pass FixedWindow(...), not the class FixedWindow" in refused(
+            InvalidLimit, lambda: Limiter(FixedWindow)
+        )
 
     @pytest.mark.parametrize(
         ("algorithm", "meant"),
@@ -219,12 +222,12 @@ class TestStores:
         ("url", "message"),
         [
             ("memory", "write 'memory://', not 'memory'"),
-            ("shm:/app", "write 'shm://app'"),
+            ("shm:/app", "'shm://myapp'"),
             ("smh://app", "look like 'shm://myapp'"),
             ("memory://x", "is 'memory://', with nothing behind it"),
             ("localhost:6379", "this one has none: write 'redis://localhost:6379/0'"),
-            ("unix:/tmp/r/s", "write 'unix:///tmp/r/s'"),
-            ("/tmp/r/s", "write 'unix:///tmp/r/s'"),
+            ("unix:/tmp/r/s", "three slashes"),
+            ("/tmp/r/s", "three slashes"),
             ("http://localhost:6379", "this one begins with http://"),
             ("redis://localhost?timout=1", "unknown option 'timout': write timeout="),
         ],
@@ -291,6 +294,12 @@ class TestCalls:
         assert not hasattr(limiter, name)
         assert not hasattr(Limiter, name)
         assert name not in dir(limiter)
+        assert name not in dir(Limiter)
+
+    def test_help_lists_no_method_that_is_not_there(self):
+        listed = set(re.findall(r"^ \|  (\w+)\b", pydoc.plain(pydoc.render_doc(Limiter)), re.MULTILINE))
+        assert {"hit", "peek", "acquire", "stats"} <= listed
+        assert not listed & set(OF_LIMITER)
 
     def test_a_method_to_use_instead_is_there(self, limiter):
         for hint in OF_LIMITER.values():

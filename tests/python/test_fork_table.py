@@ -25,5 +25,7 @@ def test_every_file_with_such_a_lock_is_named():
 
 
 def test_a_lock_is_found_unless_it_belongs_to_the_process():
-    assert LOCK.search("  std::mutex mutex_;") and LOCK.search("self.lock = threading.RLock()")
-    assert not LOCK.search("lock = PerProcess(threading.Lock)") and not LOCK.search("ForkSafeMutex mutex;")
+    assert LOCK.search("  std::mutex mutex_;")
+    assert LOCK.search("self.lock = threading.RLock()")
+    assert not LOCK.search("lock = PerProcess(threading.Lock)")
+    assert not LOCK.search("ForkSafeMutex mutex;")

@@ -45,7 +45,7 @@ def test_a_naive_datetime_is_an_error_that_says_what_to_write(move):
 )
 def test_an_instant_out_of_range_is_a_value_error_and_changes_nothing(instant):
     clock = ManualClock(5)
-    with pytest.raises(ValueError, match=r"microseconds|clock"):
+    with pytest.raises(ValueError, match="between 1970 and 2219"):
         clock.set(instant)
     assert clock.now() == 5
 

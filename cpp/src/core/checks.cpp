@@ -8,13 +8,13 @@ namespace overlimit::checks {
 
 void require(bool holds, std::string_view argument, std::int64_t value, std::string_view rule) {
   if (holds) return;
-  throw InvalidLimit(std::string(argument) + " must be " + std::string(rule) + ", got " +
+  throw InvalidLimit(std::string(argument) + " must be " + std::string(rule) + ", not " +
                      std::to_string(value));
 }
 
 void require_numbers(std::span<const std::int64_t> numbers, std::size_t count, std::string_view algorithm) {
   if (numbers.size() == count) return;
-  throw InvalidLimit(std::string(algorithm) + " takes " + std::to_string(count) + " numbers, got " +
+  throw InvalidLimit(std::string(algorithm) + " takes " + std::to_string(count) + " numbers, not " +
                      std::to_string(numbers.size()));
 }
 

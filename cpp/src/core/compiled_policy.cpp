@@ -38,7 +38,7 @@ CompiledPolicy::CompiledPolicy(PolicyIdentity identity, const std::vector<Limit>
                                std::optional<Penalty> penalty)
     : identity_(std::move(identity)), limits_(tagged(limits)), penalty_(std::move(penalty)) {
   if (limits_.empty() || limits_.size() > kMaxLimits) {
-    throw InvalidLimit("limits: a policy has 1 to 16 limits, got " + std::to_string(limits_.size()));
+    throw InvalidLimit("a policy must have 1 to 16 limits, not " + std::to_string(limits_.size()));
   }
   if (penalty_) penalty_->check();
   std::ranges::sort(limits_, {}, [](const CompiledLimit& each) {

@@ -29,11 +29,10 @@ Limit::Limit(std::string_view algorithm, std::span<const std::int64_t> numbers,
              std::optional<std::string> name, std::shared_ptr<const Calendar> calendar)
     : algorithm_(make_algorithm(algorithm, numbers)), name_(std::move(name)), calendar_(std::move(calendar)) {
   if (has_calendar() != asks_for_calendar(algorithm_)) {
-    throw InvalidLimit(
-        "start: a calendar goes with windows that start with its periods, and with nothing else");
+    throw InvalidLimit("only start='calendar' takes a calendar, and it must have one");
   }
   if (name_ && !is_key_name(*name_)) {
-    throw InvalidLimit("a limit's name must be " + std::string(kKeyNameRule) + ", got '" + *name_ + "'");
+    throw InvalidLimit("a limit's name must be " + std::string(kKeyNameRule) + ", not '" + *name_ + "'");
   }
 }
 

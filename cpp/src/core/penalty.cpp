@@ -10,14 +10,14 @@ namespace {
 void require_duration(const char* argument, Micros duration, Micros least) {
   if (duration >= least && duration <= kMaxPeriod) return;
   throw InvalidLimit(std::string(argument) + " must be from " + std::to_string(least) +
-                     " to 2^49 microseconds, got " + std::to_string(duration));
+                     " to 2^49 microseconds, not " + std::to_string(duration));
 }
 
 }  // namespace
 
 void Penalty::check() const {
   if (levels.empty() || levels.size() > kMaxLevels) {
-    throw InvalidLimit("levels: a penalty has 1 to 64 levels, got " + std::to_string(levels.size()));
+    throw InvalidLimit("a penalty must have 1 to 64 levels, not " + std::to_string(levels.size()));
   }
   for (const Micros level : levels) require_duration("levels", level, 1);
   if (forget_after) require_duration("forget_after", *forget_after, 0);

@@ -121,7 +121,7 @@ class PolicyIdentity::Unnamed {
 PolicyIdentity::PolicyIdentity(std::string name)
     : name_(std::move(name)), digest_(hash_of(name_) & ~kUnnamedBit) {
   if (!is_key_name(name_)) {
-    throw InvalidLimit("a policy's name must be " + std::string(kKeyNameRule) + ", got '" + name_ + "'");
+    throw InvalidLimit("a policy's name must be " + std::string(kKeyNameRule) + ", not '" + name_ + "'");
   }
 }
 

@@ -8,10 +8,8 @@ namespace overlimit {
 
 Micros checked_instant(Micros instant) {
   if (instant < 0 || instant >= kMaxTime) {
-    throw std::out_of_range(
-        "the clock reads " + std::to_string(instant) +
-        " us since the Unix epoch, and must read from 0 to below 2**53 - 2**50 us, which is in "
-        "the year 2219");
+    throw std::out_of_range("the clock must read an instant between 1970 and 2219, not " +
+                            std::to_string(instant) + " us since the Unix epoch");
   }
   return instant;
 }

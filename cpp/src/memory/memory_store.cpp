@@ -20,7 +20,7 @@ std::size_t checked_bytes(std::size_t max_keys, std::size_t max_bytes) {
   if (max_keys == 0) throw std::invalid_argument("max_keys must be at least 1, not 0");
   if (max_bytes < MemoryStore::kMinBytes || max_bytes > MemoryStore::kMaxBytes) {
     throw std::invalid_argument("max_bytes must be from " + std::to_string(MemoryStore::kMinBytes) +
-                                " (64 KiB) to " + std::to_string(MemoryStore::kMaxBytes) + " (8 TiB), got " +
+                                " (64 KiB) to " + std::to_string(MemoryStore::kMaxBytes) + " (8 TiB), not " +
                                 std::to_string(max_bytes));
   }
   return max_bytes;

@@ -51,10 +51,10 @@ CrossSlot cross_slot(HashTag has) {
 RedisStore::Options checked(RedisStore::Options options) {
   const std::string& prefix = options.keys.prefix;
   if (!is_key_name(prefix)) {
-    throw std::invalid_argument("prefix must be " + std::string(kKeyNameRule) + ", got '" + prefix + "'");
+    throw std::invalid_argument("prefix must be " + std::string(kKeyNameRule) + ", not '" + prefix + "'");
   }
   if (options.timeout <= 0 || options.timeout > kMaxPeriod) {
-    throw std::invalid_argument("timeout must be above 0 seconds, got " + std::to_string(options.timeout) +
+    throw std::invalid_argument("timeout must be above 0 seconds, not " + std::to_string(options.timeout) +
                                 " microseconds");
   }
   return options;

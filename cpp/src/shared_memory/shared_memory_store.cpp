@@ -47,7 +47,7 @@ void check_options(const SharedMemoryStore::Options& options) {
   if (bytes < SharedMemoryStore::kMinBytes || bytes > SharedMemoryStore::kMaxBytes) {
     throw std::invalid_argument("max_bytes must be from " + std::to_string(SharedMemoryStore::kMinBytes) +
                                 " (256 KiB) to " + std::to_string(SharedMemoryStore::kMaxBytes) +
-                                " (8 TiB), got " + std::to_string(bytes));
+                                " (8 TiB), not " + std::to_string(bytes));
   }
   if ((options.mode & ~mode_t{0666}) != 0 || (options.mode & 0600) != 0600) {
     throw std::invalid_argument(

@@ -220,7 +220,7 @@ void Table::transact(const Call& asked, const Readings& readings, LockWait& wait
   const Call& call = *dated;
   UninitialisedArray<Target, kMaxCharges> targets;
   if (call.charges.size() > kMaxCharges) {
-    throw std::invalid_argument("a call has at most 64 charges, got " + std::to_string(call.charges.size()));
+    throw std::invalid_argument("a call must have at most 64 charges, not " + std::to_string(call.charges.size()));
   }
   const Found found = find_targets(call, targets, 0);
   const std::span own(targets.data(), call.charges.size());

@@ -239,15 +239,14 @@ def _units(rate: Fraction, period_us: int, burst: int, debt: int) -> tuple[int, 
     kept = _closest(rate / period_us, burst)
     if kept is None:
         raise InvalidLimit(
-            f"rate must be such that rate / per fits in whole numbers below 2**53 (with a burst of {burst}, "
-            f"to within a billionth), not {short_repr(neat(rate))}"
+            f"rate={short_repr(neat(rate))} cannot be kept to a billionth with burst={burst}: lower burst"
         )
     if debt:
         kept = _closest(rate / period_us, burst + debt)
     if kept is None:
         raise InvalidLimit(
-            f"debt must be such that rate / per fits in whole numbers below 2**53 (with a burst of {burst} "
-            f"and the debt, to within a billionth), not {debt}"
+            f"rate={short_repr(neat(rate))} cannot be kept to a billionth with burst={burst} and "
+            f"debt={debt}: lower debt"
         )
     return kept.denominator, kept.numerator
 

@@ -81,7 +81,8 @@ class WaitingClock:
         micros = micros_of(reading) if math.isfinite(reading) else END_US
         if not 0 <= micros < END_US:
             raise ValueError(
-                f"what the clock returns must be a number of seconds below 7.88e9, not {short_repr(reading)}"
+                "what the clock returns must be between 1970 and 2219, in seconds since the Unix epoch, "
+                f"not {short_repr(reading)}"
             )
         return micros
 

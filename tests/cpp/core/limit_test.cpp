@@ -40,18 +40,18 @@ TEST(Limit, NamesAnAlgorithmThatIsNotThere) {
 
 TEST(Limit, NamesTheArgumentAndTheValueThatIsWrong) {
   EXPECT_EQ(message_of("fixed_window", {-1, kMinute, 0}),
-            "limit must be a whole number from 0 to 2^53 - 1, got -1");
-  EXPECT_EQ(message_of("sliding_window", {1, 0, 0}), "per must be from 1 to 2^49 microseconds, got 0");
+            "limit must be a whole number from 0 to 2^53 - 1, not -1");
+  EXPECT_EQ(message_of("sliding_window", {1, 0, 0}), "per must be from 1 to 2^49 microseconds, not 0");
   EXPECT_EQ(message_of("sliding_window", {1, 100, 30}),
-            "precision must be a whole part of the period, in microseconds, got 30");
-  EXPECT_EQ(message_of("token_bucket", {1, 1}), "token_bucket takes 7 numbers, got 2");
+            "precision must be a whole part of the period, in microseconds, not 30");
+  EXPECT_EQ(message_of("token_bucket", {1, 1}), "token_bucket takes 7 numbers, not 2");
 }
 
 TEST(Limit, TakesANameThatMayStandInAKey) {
   EXPECT_EQ(fixed_window(1, kMinute, "a-B.9_").name(), "a-B.9_");
   EXPECT_EQ(fixed_window(1, kMinute).name(), std::nullopt);
   EXPECT_EQ(message_of("fixed_window", {1, kMinute, 0}, "a b"),
-            "a limit's name must be 1 to 64 characters of A-Z a-z 0-9 _ . -, got 'a b'");
+            "a limit's name must be 1 to 64 characters of A-Z a-z 0-9 _ . -, not 'a b'");
 }
 
 TEST(Limit, PacksTheNumbersItsScriptReads) {
