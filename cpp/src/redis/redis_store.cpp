@@ -32,6 +32,7 @@ using redis::protocol::Outcome;
 using redis::protocol::Reply;
 using redis::protocol::Slot;
 using redis::transport::Deadline;
+using redis::transport::Wait;
 
 /// The error names the option that would help; which one depends on what the store has.
 CrossSlot cross_slot(HashTag has) {
@@ -104,25 +105,23 @@ struct RedisStore::Impl {
   }
 
   void run(const redis::ScriptCall& script, const Interrupted& interrupted) {
-    naming_timeout(options.timeout, [&] { (void)run(script, deadline(), interrupted); });
+    naming_timeout(options.timeout, [&] { (void)run(script, {deadline(), interrupted}); });
   }
 
   // A server that was restarted or flushed its scripts did not execute the call: send the text along.
-  Reply run(const redis::ScriptCall& script, const Deadline& until, const Interrupted& interrupted) {
+  Reply run(const redis::ScriptCall& script, const Wait& wait) {
     const std::optional<Slot> slot = slot_of(script.keys);
-    const auto call = [&](const std::string& command) {
-      return (**topology).call(command, slot, until, interrupted);
-    };
+    const auto call = [&](const std::string& command) { return (**topology).call(command, slot, wait); };
     Reply reply = call(script.evalsha());
     if (is_missing_script(reply)) reply = call(script.eval());
     return checked_reply(std::move(reply));
   }
 
   // If the server's clock is in another period of a calendar, the call is made once more with its bounds.
-  Micros decide(const Call& call, const Rows& rows, const Deadline& until, const Interrupted& interrupted) {
+  Micros decide(const Call& call, const Rows& rows, const Wait& wait) {
     DatedCall dated(call, call.now ? checked_instant(*call.now) : system_now());
     for (bool is_first = true;; is_first = false) {
-      const Reply reply = run(redis::script_call(*dated, options.keys, scripts), until, interrupted);
+      const Reply reply = run(redis::script_call(*dated, options.keys, scripts), wait);
       const std::optional<Micros> elsewhere = redis::out_of_bounds(reply);
       if (!elsewhere) return redis::read_answer(dated, reply, rows);
       if (!is_first) {
@@ -143,7 +142,7 @@ struct RedisStore::Impl {
       words.push_back(key);
     }
     for (const auto& [where, words] : commands) {
-      (void)checked_reply((**topology).call(encoded(words), where, deadline(), interrupted));
+      (void)checked_reply((**topology).call(encoded(words), where, {deadline(), interrupted}));
     }
   }
 
@@ -165,7 +164,7 @@ struct RedisStore::Impl {
     std::string cursor = "0";
     do {
       const std::string command = encoded({"SCAN", cursor, "MATCH", pattern, "COUNT", "1000"});
-      cursor = reset_page(checked_reply(server(command, deadline(), interrupted)), interrupted);
+      cursor = reset_page(checked_reply(server(command, {deadline(), interrupted})), interrupted);
     } while (cursor != "0");
   }
 
@@ -198,9 +197,9 @@ class RedisStore::ManyCalls {
     first_rows_.push_back(first);
   }
 
-  void decide(const Deadline& until, const Interrupted& interrupted) {
+  void decide(const Wait& wait) {
     for (std::size_t first = 0; first < calls_.size(); first += kInFlight) {
-      decide(first, std::min(calls_.size(), first + kInFlight), until, interrupted);
+      decide(first, std::min(calls_.size(), first + kInFlight), wait);
     }
   }
 
@@ -228,32 +227,30 @@ class RedisStore::ManyCalls {
   }
 
   // What was answered counts, whatever happens to the others.
-  void decide(std::size_t first, std::size_t last, const Deadline& until, const Interrupted& interrupted) {
+  void decide(std::size_t first, std::size_t last, const Wait& wait) {
     std::vector<std::string> commands;
     for (std::size_t i = first; i < last; ++i) commands.push_back(command(i, first, last));
     std::vector<std::optional<Reply>> replies(commands.size());
     std::exception_ptr failure;
     try {
-      (**impl_.topology)
-          .call_many(commands, std::span(slots_).subspan(first, last - first), replies, until, interrupted);
+      (**impl_.topology).call_many(commands, std::span(slots_).subspan(first, last - first), replies, wait);
     } catch (...) {
       failure = std::current_exception();
     }
     for (std::size_t i = first; i < last; ++i) {
-      if (replies[i - first]) read(i, std::move(*replies[i - first]), until, interrupted, failure);
+      if (replies[i - first]) read(i, std::move(*replies[i - first]), wait, failure);
     }
     if (failure) std::rethrow_exception(failure);
   }
 
   // An error says that nothing was executed, unless it is one that is raised anyway: then the call is made by
   // itself, which retries and follows what has moved.
-  void read(std::size_t i, Reply reply, const Deadline& until, const Interrupted& interrupted,
-            std::exception_ptr& failure) {
+  void read(std::size_t i, Reply reply, const Wait& wait, std::exception_ptr& failure) {
     try {
       const Outcome outcome = redis::protocol::classify(reply).outcome;
       const bool is_final = outcome == Outcome::answered || outcome == Outcome::failed;
       if (!is_final || redis::out_of_bounds(reply)) {
-        times_[i] = impl_.decide(calls_[i], rows_of_call(i), until, interrupted);
+        times_[i] = impl_.decide(calls_[i], rows_of_call(i), wait);
       } else {
         times_[i] = redis::read_answer(dated_[i], impl_.checked_reply(std::move(reply)), rows_of_call(i));
       }
@@ -283,11 +280,11 @@ void RedisStore::decide(std::span<const Call> calls, const Rows& rows, std::span
   if (calls.empty()) return;
   const Micros timeout = calls.front().timeout.value_or(impl_->options.timeout);
   naming_timeout(timeout, [&] {
-    const Deadline until{std::chrono::microseconds(timeout)};
+    const Wait wait{Deadline(std::chrono::microseconds(timeout)), interrupted};
     if (calls.size() == 1) {
-      times.front() = impl_->decide(calls.front(), rows, until, interrupted);
+      times.front() = impl_->decide(calls.front(), rows, wait);
     } else {
-      ManyCalls(*impl_, calls, rows, times).decide(until, interrupted);
+      ManyCalls(*impl_, calls, rows, times).decide(wait);
     }
   });
 }
@@ -328,8 +325,9 @@ void RedisStore::reset_all(const CompiledPolicy& policy, const Interrupted& inte
       impl_->reset_all(server, pattern, interrupted);
     }
   };
-  naming_timeout(timeout(),
-                 [&] { (**impl_->topology).for_each_server(reset_server, impl_->deadline(), interrupted); });
+  naming_timeout(timeout(), [&] {
+    (**impl_->topology).for_each_server(reset_server, {impl_->deadline(), interrupted});
+  });
 }
 
 void RedisStore::close() { (**impl_->topology).close(); }

@@ -30,7 +30,7 @@ inline Reply call(Connections& connections, std::initializer_list<std::string_vi
                   std::chrono::microseconds timeout = kAmple, const Interrupted& interrupted = {}) {
   std::string request;
   protocol::append_command(request, command);
-  return connections.call(request, Deadline(timeout), interrupted);
+  return connections.call(request, {Deadline(timeout), interrupted});
 }
 
 inline std::string text(Connections& connections, std::initializer_list<std::string_view> command) {

@@ -21,9 +21,8 @@ class Connections {
         node_([this] { return std::make_unique<std::shared_ptr<Node>>(node_of(endpoint_)); }) {}
 
   /// See Node::call, close and breaker.
-  [[nodiscard]] protocol::Reply call(std::string_view request, const Deadline& deadline,
-                                     const Interrupted& interrupted = {}) {
-    return (*node_)->call({request}, deadline, interrupted);
+  [[nodiscard]] protocol::Reply call(std::string_view request, const Wait& wait) {
+    return (*node_)->call({request}, wait);
   }
   void close() { (*node_)->close(); }
   [[nodiscard]] protocol::Breaker::State breaker() { return (*node_)->breaker(); }

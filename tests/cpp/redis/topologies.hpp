@@ -21,7 +21,7 @@ inline Reply call(Topology& topology, std::initializer_list<std::string_view> co
                   std::chrono::microseconds timeout = kAmple) {
   std::string request;
   protocol::append_command(request, command);
-  return topology.call(request, protocol::key_slot(command.begin()[1]), Deadline(timeout), {});
+  return topology.call(request, protocol::key_slot(command.begin()[1]), {Deadline(timeout)});
 }
 
 inline std::int64_t integer(Topology& topology, std::initializer_list<std::string_view> command) {

@@ -73,10 +73,10 @@ TEST_F(Clusters, ShowEveryMaster) {
       [&](const Topology::Server& server) {
         std::string request;
         protocol::append_command(request, {"DBSIZE"});
-        EXPECT_TRUE(server(request, Deadline(kAmple), {}).is_integer());
+        EXPECT_TRUE(server(request, {Deadline(kAmple)}).is_integer());
         ++shown;
       },
-      Deadline(kAmple), {});
+      {Deadline(kAmple)});
   EXPECT_EQ(shown, 3);
 }
 
@@ -86,7 +86,7 @@ TEST_F(Clusters, ShowTheOthersWhenOneFailsAndThenSayWhichError) {
     if (++shown == 1) throw StoreUnavailable("the first");
   };
   const auto error =
-      error_of<StoreUnavailable>([&] { cluster_->for_each_server(fail_first, Deadline(kAmple), {}); });
+      error_of<StoreUnavailable>([&] { cluster_->for_each_server(fail_first, {Deadline(kAmple)}); });
   EXPECT_EQ(shown, 3);
   EXPECT_STREQ(error->what(), "the first");
 }

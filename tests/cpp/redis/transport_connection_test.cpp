@@ -45,7 +45,7 @@ class AwayCaller {
       return false;
     };
     try {
-      (void)connection.call(guard, {kPingRequest}, Deadline(kAmple), stays_away);
+      (void)connection.call(guard, {kPingRequest}, {Deadline(kAmple), stays_away});
     } catch (const StoreUnavailable&) {
       has_failed_ = true;
     }

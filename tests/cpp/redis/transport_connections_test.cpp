@@ -304,7 +304,7 @@ TEST_F(ConnectionsTest, RefusesACallBehindThousandsThatWait) {
   proxy.set(Proxy::Replies::hold);
   const std::vector<Command> many(8192, Command("*1\r\n$4\r\nPING\r\n"));
   std::vector<std::optional<Reply>> replies(many.size());
-  error_of<StoreTimeout>([&] { node_of(proxy.endpoint())->call_many(many, replies, Deadline(300ms), {}); });
+  error_of<StoreTimeout>([&] { node_of(proxy.endpoint())->call_many(many, replies, {Deadline(300ms)}); });
   const auto error = error_of<StoreUnavailable>([&] { (void)call(connections, {"PING"}); });
   ASSERT_TRUE(error.has_value());
   EXPECT_FALSE(error->maybe_charged());

@@ -43,9 +43,9 @@ class ReaderTest : public ConnectionsTest {
     std::vector<std::optional<Reply>> replies(words.size());
     UnlockableGuard guard(mutex_);
     if (words.size() == 1) {
-      replies[0] = connection_->call(guard, commands[0], Deadline(timeout), interrupted);
+      replies[0] = connection_->call(guard, commands[0], {Deadline(timeout), interrupted});
     } else {
-      connection_->call_many(guard, commands, replies, Deadline(timeout), interrupted);
+      connection_->call_many(guard, commands, replies, {Deadline(timeout), interrupted});
     }
     Words texts;
     for (const auto& reply : replies) texts.emplace_back(reply->as_text());

@@ -50,10 +50,10 @@ TEST(SentinelTopologies, ShowTheMasterAlone) {
       [&](const Topology::Server& server) {
         std::string request;
         protocol::append_command(request, {"DBSIZE"});
-        EXPECT_EQ(server(request, Deadline(kAmple), {}).as_integer(), 1);
+        EXPECT_EQ(server(request, {Deadline(kAmple)}).as_integer(), 1);
         ++shown;
       },
-      Deadline(kAmple), {});
+      {Deadline(kAmple)});
   EXPECT_EQ(shown, 1);
 }
 

@@ -66,7 +66,7 @@ TEST(Backoffs, EndBeforeTheDeadline) {
   Backoff backoff;
   const Deadline deadline(1s);
   int pauses = 0;
-  while (backoff.pause(deadline, {})) ++pauses;
+  while (backoff.pause({deadline})) ++pauses;
   EXPECT_FALSE(deadline.remaining() > 135ms) << "no pause is longer than 100 ms, and no reserve than 25 ms";
   EXPECT_GE(pauses, 2);
 }
@@ -74,8 +74,8 @@ TEST(Backoffs, EndBeforeTheDeadline) {
 TEST(Backoffs, LeaveTimeForAnAnswer) {
   for (int i = 0; i < 20; ++i) {
     Backoff backoff;
-    EXPECT_TRUE(backoff.pause(Deadline(60s), {}));
-    EXPECT_FALSE(backoff.pause(Deadline(20ms), {}));
+    EXPECT_TRUE(backoff.pause({Deadline(60s)}));
+    EXPECT_FALSE(backoff.pause({Deadline(20ms)}));
   }
 }
 

@@ -28,8 +28,7 @@ constexpr int kPromptRedirections = 2;
 /// One call on its way to the node that answers it.
 class ClusterCall {
  public:
-  ClusterCall(ClusterNodes& nodes, Slot slot, const Deadline& deadline, const Interrupted& interrupted)
-      : nodes_(nodes), slot_(slot), deadline_(deadline), interrupted_(interrupted) {
+  ClusterCall(ClusterNodes& nodes, Slot slot, const Wait& wait) : nodes_(nodes), slot_(slot), wait_(wait) {
     go_to_owner();
   }
 
@@ -51,7 +50,7 @@ class ClusterCall {
   Reply ask(std::string_view command) {
     std::atomic<bool>& is_suspect = node_->is_suspect;
     try {
-      Reply reply = node_->node->call({command, asking_}, deadline_, interrupted_);
+      Reply reply = node_->node->call({command, asking_}, wait_);
       if (is_suspect.load(std::memory_order_relaxed)) is_suspect.store(false);
       return reply;
     } catch (const StoreError&) {
@@ -69,7 +68,7 @@ class ClusterCall {
     }
     if (!classified.is_retryable()) return false;
     node_->is_suspect.store(true);  // another may serve the slot by now
-    if (!backoff_.pause(deadline_, interrupted_)) return false;
+    if (!backoff_.pause(wait_)) return false;
     // The nodes agree: where keys are on two nodes, Redis 6 answers ASK, and the other node TRYAGAIN.
     redirections_ = 0;
     go_to_owner();
@@ -77,7 +76,7 @@ class ClusterCall {
   }
 
   void follow(Outcome redirected, const std::optional<Redirection>& redirection) {
-    if (++redirections_ > kPromptRedirections && !backoff_.pause(deadline_, interrupted_)) {
+    if (++redirections_ > kPromptRedirections && !backoff_.pause(wait_)) {
       throw StoreUnavailable("the nodes of the redis cluster disagree about who serves slot " +
                              std::to_string(slot_) + "; check them with CLUSTER NODES");
     }
@@ -91,19 +90,19 @@ class ClusterCall {
 
   /// A node that knows of one slot that has moved may know of others.
   void follow_move(const std::optional<Redirection>& moved) {
-    nodes_.refresh(slot_, deadline_, interrupted_);
+    nodes_.refresh(slot_, wait_);
     if (moved) nodes_.learn(*moved);
     go_to_owner();
   }
 
   void go_to_owner() {
-    node_ = nodes_.owner(slot_, deadline_, interrupted_);
+    node_ = nodes_.owner(slot_, wait_);
     asking_ = Asking::no;
   }
 
   /// Rethrows the error being handled when no other node serves the slot now.
   void go_to_new_owner() {
-    if (deadline_.passed()) throw;
+    if (wait_.deadline.passed()) throw;
     const ClusterNodes::Pointer failed = node_;
     go_to_owner();
     if (node_ == failed) throw;
@@ -111,8 +110,7 @@ class ClusterCall {
 
   ClusterNodes& nodes_;
   const Slot slot_;
-  const Deadline& deadline_;
-  const Interrupted& interrupted_;
+  const Wait& wait_;
   ClusterNodes::Pointer node_;
   Asking asking_ = Asking::no;
   Backoff backoff_;
@@ -121,17 +119,15 @@ class ClusterCall {
 
 }  // namespace
 
-Reply Cluster::call(std::string_view command, std::optional<Slot> slot, const Deadline& deadline,
-                    const Interrupted& interrupted) {
-  return ClusterCall(nodes_, slot.value_or(0), deadline, interrupted).run(command);
+Reply Cluster::call(std::string_view command, std::optional<Slot> slot, const Wait& wait) {
+  return ClusterCall(nodes_, slot.value_or(0), wait).run(command);
 }
 
 void Cluster::call_many(std::span<const std::string> commands, std::span<const std::optional<Slot>> slots,
-                        std::span<std::optional<Reply>> replies, const Deadline& deadline,
-                        const Interrupted& interrupted) {
+                        std::span<std::optional<Reply>> replies, const Wait& wait) {
   std::map<ClusterNodes::Pointer, std::vector<std::size_t>> places;
   for (std::size_t i = 0; i < commands.size(); ++i) {
-    places[nodes_.owner(slots[i].value_or(0), deadline, interrupted)].push_back(i);
+    places[nodes_.owner(slots[i].value_or(0), wait)].push_back(i);
   }
   std::exception_ptr failure;
   for (const auto& [node, own] : places) {
@@ -139,7 +135,7 @@ void Cluster::call_many(std::span<const std::string> commands, std::span<const s
     for (const std::size_t place : own) sent.emplace_back(commands[place]);
     std::vector<std::optional<Reply>> received(own.size());
     try {
-      node->node->call_many(sent, received, deadline, interrupted);
+      node->node->call_many(sent, received, wait);
     } catch (const StoreError&) {
       node->is_suspect.store(true);
       if (!failure) failure = std::current_exception();
@@ -149,13 +145,12 @@ void Cluster::call_many(std::span<const std::string> commands, std::span<const s
   if (failure) std::rethrow_exception(failure);
 }
 
-void Cluster::for_each_server(const std::function<void(const Server&)>& visit, const Deadline& deadline,
-                              const Interrupted& interrupted) {
+void Cluster::for_each_server(const std::function<void(const Server&)>& visit, const Wait& wait) {
   std::exception_ptr failure;
-  for (const ClusterNodes::Pointer& each : nodes_.masters(deadline, interrupted)) {
+  for (const ClusterNodes::Pointer& each : nodes_.masters(wait)) {
     SingleServer server(each->node);
     try {
-      server.for_each_server(visit, deadline, interrupted);
+      server.for_each_server(visit, wait);
     } catch (const StoreError&) {
       each->is_suspect.store(true);
       if (!failure) failure = std::current_exception();

@@ -16,12 +16,10 @@ class Cluster final : public Topology {
 
   [[nodiscard]] bool has_slots() const noexcept override { return true; }
   [[nodiscard]] protocol::Reply call(std::string_view command, std::optional<protocol::Slot> slot,
-                                     const Deadline& deadline, const Interrupted& interrupted) override;
+                                     const Wait& wait) override;
   void call_many(std::span<const std::string> commands, std::span<const std::optional<protocol::Slot>> slots,
-                 std::span<std::optional<protocol::Reply>> replies, const Deadline& deadline,
-                 const Interrupted& interrupted) override;
-  void for_each_server(const std::function<void(const Server&)>& visit, const Deadline& deadline,
-                       const Interrupted& interrupted) override;
+                 std::span<std::optional<protocol::Reply>> replies, const Wait& wait) override;
+  void for_each_server(const std::function<void(const Server&)>& visit, const Wait& wait) override;
   void close() override { nodes_.close(); }
   [[nodiscard]] protocol::Breaker::State breaker() override { return nodes_.breaker(); }
 

@@ -42,15 +42,14 @@ std::exception_ptr as_unsent() {
 
 }  // namespace
 
-ClusterNodes::Pointer ClusterNodes::owner(protocol::Slot slot, const Deadline& deadline,
-                                          const Interrupted& interrupted) {
+ClusterNodes::Pointer ClusterNodes::owner(protocol::Slot slot, const Wait& wait) {
   Backoff backoff;
   for (;;) {
     Pointer known = known_owner(slot);
     if (known && !known->is_suspect.load()) return known;
-    refresh(slot, deadline, interrupted);
+    refresh(slot, wait);
     if (Pointer owner = known_owner(slot)) return owner;
-    if (!may_learn_more(backoff, deadline, interrupted)) raise_unserved(slot);
+    if (!may_learn_more(backoff, wait)) raise_unserved(slot);
   }
 }
 
@@ -60,12 +59,11 @@ ClusterNodes::Pointer ClusterNodes::known_owner(protocol::Slot slot) {
   return master == nullptr ? nullptr : found(*master);
 }
 
-std::vector<ClusterNodes::Pointer> ClusterNodes::masters(const Deadline& deadline,
-                                                         const Interrupted& interrupted) {
+std::vector<ClusterNodes::Pointer> ClusterNodes::masters(const Wait& wait) {
   Backoff backoff;
   do {
-    refresh({}, deadline, interrupted);
-  } while (first_gap() && may_learn_more(backoff, deadline, interrupted));
+    refresh({}, wait);
+  } while (first_gap() && may_learn_more(backoff, wait));
   const std::lock_guard lock(mutex_);
   std::vector<Pointer> masters;
   for (const HostPort& each : map_.masters()) masters.push_back(found(each));
@@ -97,11 +95,10 @@ void ClusterNodes::learn(const protocol::Redirection& moved) {
   map_.learn(moved.slot, moved.to);
 }
 
-bool ClusterNodes::may_learn_more(Backoff& backoff, const Deadline& deadline,
-                                  const Interrupted& interrupted) {
-  if (!refresh_task_.is_running()) return may_change() && backoff.pause(deadline, interrupted);
-  if (deadline.passed()) return false;
-  pause(RateLimitedTask::kPollInterval, interrupted);
+bool ClusterNodes::may_learn_more(Backoff& backoff, const Wait& wait) {
+  if (!refresh_task_.is_running()) return may_change() && backoff.pause(wait);
+  if (wait.deadline.passed()) return false;
+  pause(RateLimitedTask::kPollInterval, wait.interrupted);
   return true;
 }
 
@@ -120,17 +117,16 @@ void ClusterNodes::raise_unserved(protocol::Slot slot) {
                          "; check the cluster with CLUSTER INFO");
 }
 
-void ClusterNodes::refresh(std::optional<protocol::Slot> slot, const Deadline& deadline,
-                           const Interrupted& interrupted) {
-  if (deadline.passed()) return;
+void ClusterNodes::refresh(std::optional<protocol::Slot> slot, const Wait& wait) {
+  if (wait.deadline.passed()) return;
   RateLimitedTask::Permit permit(refresh_task_);
   if (!permit) return;
   RefreshResult result;
   for (const Pointer& node : servers_to_ask(result.suspects)) {
     // The suspects come last. They may hang, and are not needed for the node of the slot.
     if (node->is_suspect.load() && result.names(slot)) break;
-    ask(*node, result, deadline.share(2), interrupted);
-    if (result.is_final || result.is_enough_for(slot) || deadline.passed()) break;
+    ask(*node, result, wait.share(2));
+    if (result.is_final || result.is_enough_for(slot) || wait.deadline.passed()) break;
   }
   const bool is_enough = result.is_enough_for(slot);
   if (adopt(std::move(result)) && is_enough) permit.was_useful();
@@ -157,11 +153,10 @@ std::vector<ClusterNodes::Pointer> ClusterNodes::servers_to_ask(std::set<HostPor
   return nodes;
 }
 
-void ClusterNodes::ask(ClusterNode& node, RefreshResult& result, const Deadline& deadline,
-                       const Interrupted& interrupted) {
+void ClusterNodes::ask(ClusterNode& node, RefreshResult& result, const Wait& wait) {
   const std::uint64_t generation = fork_generation();
   try {
-    const Reply reply = node.node->call({kClusterSlots}, deadline, interrupted);
+    const Reply reply = node.node->call({kClusterSlots}, wait);
     if (protocol::classify(reply).is_retryable()) result.may_change = true;
     result.add(slots_in(reply, node));
   } catch (const StoreError& error) {

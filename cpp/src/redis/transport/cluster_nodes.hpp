@@ -42,16 +42,16 @@ class ClusterNodes {
   /// The node that serves the slot. While none is known, the nodes are asked again until the deadline, unless
   /// none of them answers. Then it throws the reason, or StoreUnavailable; nothing of the call was sent.
   /// Throws as check_interrupted() does.
-  [[nodiscard]] Pointer owner(protocol::Slot slot, const Deadline& deadline, const Interrupted& interrupted);
+  [[nodiscard]] Pointer owner(protocol::Slot slot, const Wait& wait);
   /// All nodes that serve slots, after asking for slots without a known node as owner() does.
-  [[nodiscard]] std::vector<Pointer> masters(const Deadline& deadline, const Interrupted& interrupted);
+  [[nodiscard]] std::vector<Pointer> masters(const Wait& wait);
   [[nodiscard]] Pointer at(const HostPort& address);
 
   /// Notes that a slot has moved, as a node said.
   void learn(const protocol::Redirection& moved);
   /// Asks for the slot map again, if that is due: one node after the other, each for half of the remaining
   /// time, until the node of the slot is known (none: of every slot).
-  void refresh(std::optional<protocol::Slot> slot, const Deadline& deadline, const Interrupted& interrupted);
+  void refresh(std::optional<protocol::Slot> slot, const Wait& wait);
   /// Throws StoreUnavailable if there is a slot without a known node.
   void require_all_served();
 
@@ -63,8 +63,7 @@ class ClusterNodes {
   [[nodiscard]] Pointer known_owner(protocol::Slot slot);
   [[nodiscard]] Pointer found(const HostPort& address);  // mutex_ held
   /// Whether asking again before the deadline may help; waits a moment if so.
-  [[nodiscard]] bool may_learn_more(Backoff& backoff, const Deadline& deadline,
-                                    const Interrupted& interrupted);
+  [[nodiscard]] bool may_learn_more(Backoff& backoff, const Wait& wait);
   [[nodiscard]] bool may_change();
   [[nodiscard]] std::optional<protocol::Slot> first_gap();
   [[noreturn]] void raise_unserved(protocol::Slot slot);
@@ -84,8 +83,7 @@ class ClusterNodes {
   };
 
   [[nodiscard]] std::vector<Pointer> servers_to_ask(std::set<HostPort>& suspects);
-  void ask(ClusterNode& node, RefreshResult& result, const Deadline& deadline,
-           const Interrupted& interrupted);
+  void ask(ClusterNode& node, RefreshResult& result, const Wait& wait);
   /// Returns whether the map has changed.
   bool adopt(RefreshResult result);
 

@@ -66,13 +66,8 @@ class Connection::WaiterSlot {
 /// whoever is made the reader is then a thread that reads as soon as it wakes.
 class Connection::Caller {
  public:
-  Caller(Connection& connection, UnlockableGuard& guard, const Deadline& deadline,
-         const Interrupted& interrupted)
-      : connection_(connection),
-        guard_(guard),
-        deadline_(deadline),
-        interrupted_(interrupted),
-        slot_(connection.take_slot()) {}
+  Caller(Connection& connection, UnlockableGuard& guard, const Wait& wait)
+      : connection_(connection), guard_(guard), wait_(wait), slot_(connection.take_slot()) {}
   Caller(const Caller&) = delete;
   Caller& operator=(const Caller&) = delete;
   ~Caller() {
@@ -87,7 +82,7 @@ class Connection::Caller {
    public:
     Call(Caller& caller, const Command& command) : caller_(caller), connection_(caller.connection_) {
       const Instant now = Clock::now();
-      const Instant deadline = caller.deadline_.at();
+      const Instant deadline = caller.wait_.deadline.at();
       if (command.asking == Asking::yes) connection_.session_.submit_ignored(kAsking, now, deadline);
       ticket_ = connection_.session_.submit(command.bytes, now, deadline, &caller.slot_);
       if (connection_.in_flight() == 1) alone_since_ = now;
@@ -124,7 +119,7 @@ class Connection::Caller {
     for (;;) {
       connection_.flush(guard_);
       if (std::optional<Reply> reply = call.take()) return std::move(*reply);
-      if (woken == Woken::by_deadline && deadline_.passed()) time_out(call.ticket());
+      if (woken == Woken::by_deadline && wait_.deadline.passed()) time_out(call.ticket());
       woken = wait();
       if (woken == Woken::by_signal) check_interruption(call.ticket());
     }
@@ -133,13 +128,13 @@ class Connection::Caller {
  private:
   [[nodiscard]] Woken wait() {
     if (connection_.reader_ == nullptr) connection_.reader_ = &slot_;
-    if (connection_.reader_ == &slot_) return connection_.read(guard_, deadline_);
+    if (connection_.reader_ == &slot_) return connection_.read(guard_, wait_.deadline);
     Woken woken = Woken::by_event;
     if (connection_.sending_ == Sending::blocked) {
-      guard_.unlocked_wait([&] { woken = wait_for_both(*connection_.stream_, deadline_); });
+      guard_.unlocked_wait([&] { woken = wait_for_both(*connection_.stream_, wait_.deadline); });
     } else {
       const std::uint32_t count = slot_.event->count();
-      guard_.unlocked_wait([&] { woken = slot_.event->wait(slot_.bit, count, deadline_); });
+      guard_.unlocked_wait([&] { woken = slot_.event->wait(slot_.bit, count, wait_.deadline); });
     }
     return woken;
   }
@@ -149,7 +144,7 @@ class Connection::Caller {
     slot_.is_away = true;
     if (connection_.reader_ == &slot_) connection_.hand_over_reader(guard_);
     try {
-      guard_.unlocked_wait([&] { check_interrupted(interrupted_); });
+      guard_.unlocked_wait([&] { check_interrupted(wait_.interrupted); });
     } catch (const WaitInterrupted&) {
       throw WaitInterrupted(connection_.session_.may_have_left(ticket));
     }
@@ -166,8 +161,7 @@ class Connection::Caller {
 
   Connection& connection_;
   UnlockableGuard& guard_;
-  const Deadline& deadline_;
-  const Interrupted& interrupted_;
+  const Wait& wait_;
   WaiterSlot& slot_;
 };
 
@@ -194,17 +188,15 @@ Connection::WaiterSlot& Connection::new_slot() {
   return slots_.emplace_back(std::move(event), WaiterSet{1} << bit);
 }
 
-Reply Connection::call(UnlockableGuard& guard, const Command& command, const Deadline& deadline,
-                       const Interrupted& interrupted) {
-  Caller caller(*this, guard, deadline, interrupted);
+Reply Connection::call(UnlockableGuard& guard, const Command& command, const Wait& wait) {
+  Caller caller(*this, guard, wait);
   Caller::Call call(caller, command);
   return caller.await(call);
 }
 
 void Connection::call_many(UnlockableGuard& guard, std::span<const Command> commands,
-                           std::span<std::optional<Reply>> replies, const Deadline& deadline,
-                           const Interrupted& interrupted) {
-  Caller caller(*this, guard, deadline, interrupted);
+                           std::span<std::optional<Reply>> replies, const Wait& wait) {
+  Caller caller(*this, guard, wait);
   std::deque<Caller::Call> calls;
   for (const Command& command : commands) calls.emplace_back(caller, command);
   for (std::optional<Reply>& reply : replies) {

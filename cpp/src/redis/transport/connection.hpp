@@ -69,14 +69,12 @@ class Connection {
   ~Connection();
 
   /// Sends a command and waits for its reply; throws what Node::call does.
-  [[nodiscard]] protocol::Reply call(UnlockableGuard& guard, const Command& command, const Deadline& deadline,
-                                     const Interrupted& interrupted);
+  [[nodiscard]] protocol::Reply call(UnlockableGuard& guard, const Command& command, const Wait& wait);
 
   /// Sends commands one after the other before it waits for their replies; these are set as they come. Throws
   /// what Node::call does, of the first one without a reply.
   void call_many(UnlockableGuard& guard, std::span<const Command> commands,
-                 std::span<std::optional<protocol::Reply>> replies, const Deadline& deadline,
-                 const Interrupted& interrupted);
+                 std::span<std::optional<protocol::Reply>> replies, const Wait& wait);
 
   /// Queues a command for whose reply nobody waits; take() returns the reply once it has come.
   [[nodiscard]] protocol::Ticket submit(std::string_view command, const Deadline& deadline);

@@ -164,12 +164,11 @@ void ConnectAttempt::fail() const {
                          "; check that the server is running and the address is right");
 }
 
-std::unique_ptr<Stream> connect(std::shared_ptr<Connector> connector, const Deadline& deadline,
-                                const Interrupted& interrupted) {
-  ConnectAttempt attempt(std::move(connector), deadline);
+std::unique_ptr<Stream> connect(std::shared_ptr<Connector> connector, const Wait& wait) {
+  ConnectAttempt attempt(std::move(connector), wait.deadline);
   for (;;) {
     if (std::unique_ptr<Stream> stream = attempt.step()) return stream;
-    if (attempt.wait(deadline) == Woken::by_signal) check_interrupted(interrupted);
+    if (attempt.wait(wait.deadline) == Woken::by_signal) check_interrupted(wait.interrupted);
   }
 }
 

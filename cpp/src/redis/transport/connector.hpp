@@ -74,7 +74,6 @@ class ConnectAttempt {
 };
 
 /// Connects before the deadline. Throws as step() and check_interrupted() do.
-[[nodiscard]] std::unique_ptr<Stream> connect(std::shared_ptr<Connector> connector, const Deadline& deadline,
-                                              const Interrupted& interrupted);
+[[nodiscard]] std::unique_ptr<Stream> connect(std::shared_ptr<Connector> connector, const Wait& wait);
 
 }  // namespace overlimit::redis::transport

@@ -65,20 +65,20 @@ auto Node::on_connection(const Deadline& deadline, const Action& action) {
   }
 }
 
-Reply Node::call(const Command& command, const Deadline& deadline, const Interrupted& interrupted) {
-  return on_connection(deadline, [&](Connection& connection, UnlockableGuard& guard) {
-    Reply reply = connection.call(guard, command, deadline, interrupted);
+Reply Node::call(const Command& command, const Wait& wait) {
+  return on_connection(wait.deadline, [&](Connection& connection, UnlockableGuard& guard) {
+    Reply reply = connection.call(guard, command, wait);
     if (!protocol::classify(reply).is_out_of_service()) breaker_.succeeded(Clock::now());
     return reply;
   });
 }
 
 void Node::call_many(std::span<const Command> commands, std::span<std::optional<Reply>> replies,
-                     const Deadline& deadline, const Interrupted& interrupted) {
-  on_connection(deadline, [&](Connection& connection, UnlockableGuard& guard) {
+                     const Wait& wait) {
+  on_connection(wait.deadline, [&](Connection& connection, UnlockableGuard& guard) {
     const auto first = static_cast<std::size_t>(
         std::ranges::find_if(replies, [](const auto& reply) { return !reply; }) - replies.begin());
-    connection.call_many(guard, commands.subspan(first), replies.subspan(first), deadline, interrupted);
+    connection.call_many(guard, commands.subspan(first), replies.subspan(first), wait);
     if (!protocol::classify(*replies.back()).is_out_of_service()) breaker_.succeeded(Clock::now());
   });
 }

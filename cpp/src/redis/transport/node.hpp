@@ -36,13 +36,12 @@ class Node {
   /// under way); StoreConfigError (refused credentials, database, certificate or version); WaitInterrupted or
   /// what interrupted() throws. maybe_charged is true exactly when bytes of the command may have been sent
   /// and no reply says that it was not executed. A command of which bytes were sent is never sent again.
-  [[nodiscard]] protocol::Reply call(const Command& command, const Deadline& deadline,
-                                     const Interrupted& interrupted);
+  [[nodiscard]] protocol::Reply call(const Command& command, const Wait& wait);
 
   /// The same for several commands, which are all sent before it waits for a reply. Replies are set as they
   /// come; it throws for the first one that does not.
   void call_many(std::span<const Command> commands, std::span<std::optional<protocol::Reply>> replies,
-                 const Deadline& deadline, const Interrupted& interrupted);
+                 const Wait& wait);
 
   /// Counts a call as failed if its last reply, after all retries, is that of a server out of service. Before
   /// the last, such replies count neither as success nor as failure.

@@ -43,19 +43,18 @@ Sentinels::Sentinels(SentinelLocation location) : location_(std::move(location))
   }
 }
 
-Reply Sentinels::call(std::string_view command, std::optional<protocol::Slot> /*slot*/,
-                      const Deadline& deadline, const Interrupted& interrupted) {
+Reply Sentinels::call(std::string_view command, std::optional<protocol::Slot> /*slot*/, const Wait& wait) {
   Backoff backoff;
-  Master master = this->master(deadline, interrupted);
+  Master master = this->master(wait);
   for (;;) {
     try {
-      std::optional<Reply> reply = confirmed(master, master.node->call({command}, deadline, interrupted));
+      std::optional<Reply> reply = confirmed(master, master.node->call({command}, wait));
       if (reply && !protocol::classify(*reply).is_retryable()) return std::move(*reply);
-      if (reply && !backoff.pause(deadline, interrupted)) {
+      if (reply && !backoff.pause(wait)) {
         master.node->record_final_reply(*reply);
         return std::move(*reply);
       }
-      master = this->master(deadline, interrupted);
+      master = this->master(wait);
     } catch (const StoreTimeout&) {
       is_suspect_.store(true);
       throw;
@@ -64,23 +63,22 @@ Reply Sentinels::call(std::string_view command, std::optional<protocol::Slot> /*
         is_suspect_.store(true);
         throw;
       }
-      master = new_master(master, deadline, interrupted);
+      master = new_master(master, wait);
     }
   }
 }
 
 void Sentinels::call_many(std::span<const std::string> commands,
                           std::span<const std::optional<protocol::Slot>> /*slots*/,
-                          std::span<std::optional<Reply>> replies, const Deadline& deadline,
-                          const Interrupted& interrupted) {
-  const Master master = this->master(deadline, interrupted);
+                          std::span<std::optional<Reply>> replies, const Wait& wait) {
+  const Master master = this->master(wait);
   const auto confirm = [&] {
     for (std::optional<Reply>& reply : replies) {
       if (reply) reply = confirmed(master, std::exchange(reply, std::nullopt).value());
     }
   };
   try {
-    master.node->call_many(plain_commands(commands), replies, deadline, interrupted);
+    master.node->call_many(plain_commands(commands), replies, wait);
   } catch (const StoreError&) {
     is_suspect_.store(true);
     confirm();
@@ -89,11 +87,10 @@ void Sentinels::call_many(std::span<const std::string> commands,
   confirm();
 }
 
-Sentinels::Master Sentinels::new_master(const Master& failed, const Deadline& deadline,
-                                        const Interrupted& interrupted) {
+Sentinels::Master Sentinels::new_master(const Master& failed, const Wait& wait) {
   is_suspect_.store(true);
-  if (deadline.passed()) throw;
-  Master next = master(deadline, interrupted);
+  if (wait.deadline.passed()) throw;
+  Master next = master(wait);
   if (next.term == failed.term) throw;
   return next;
 }
@@ -111,22 +108,21 @@ std::optional<Reply> Sentinels::confirmed(const Master& by, Reply reply) {
   return reply;
 }
 
-void Sentinels::for_each_server(const std::function<void(const Server&)>& visit, const Deadline& deadline,
-                                const Interrupted& interrupted) {
-  const Master shown = master(deadline, interrupted);
-  visit([this, &shown](std::string_view command, const Deadline& until, const Interrupted& ends) {
-    std::optional<Reply> reply = confirmed(shown, shown.node->call({command}, until, ends));
+void Sentinels::for_each_server(const std::function<void(const Server&)>& visit, const Wait& wait) {
+  const Master shown = master(wait);
+  visit([this, &shown](std::string_view command, const Wait& each) {
+    std::optional<Reply> reply = confirmed(shown, shown.node->call({command}, each));
     if (reply) return std::move(*reply);
     throw StoreUnavailable("redis at " + shown.node->endpoint().describe() + " is no longer the master");
   });
 }
 
-Sentinels::Master Sentinels::master(const Deadline& deadline, const Interrupted& interrupted) {
+Sentinels::Master Sentinels::master(const Wait& wait) {
   read_announcements();
   if (is_master_unsure()) {
-    discover(deadline, interrupted);
+    discover(wait);
   } else {
-    connect_to_another(deadline, interrupted);
+    connect_to_another(wait);
   }
   for (;;) {
     Master known = known_master();
@@ -135,9 +131,9 @@ Sentinels::Master Sentinels::master(const Deadline& deadline, const Interrupted&
       const std::lock_guard lock(mutex_);
       if (failure_) std::rethrow_exception(failure_);
     }
-    if (deadline.passed())
+    if (wait.deadline.passed())
       throw StoreTimeout("no sentinel named the master of '" + location_.service + "' in time");
-    pause(RateLimitedTask::kPollInterval, interrupted);
+    pause(RateLimitedTask::kPollInterval, wait.interrupted);
   }
 }
 
@@ -153,14 +149,14 @@ bool Sentinels::is_any_connected() const noexcept {
 }
 
 /// Each sentinel gets half of the remaining time, so that a known master is still asked if none answers.
-void Sentinels::discover(const Deadline& deadline, const Interrupted& interrupted) {
+void Sentinels::discover(const Wait& wait) {
   RateLimitedTask::Permit permit(discovery_task_);
   if (!permit) return;
   const std::uint64_t term = term_.load();
   std::exception_ptr failure;
   for (std::size_t left = sentinels_.size(); left > 0; --left) {
     try {
-      ask(sentinels_[first_], deadline.share(2), interrupted);
+      ask(sentinels_[first_], wait.share(2));
       if (term_.load() != term) permit.was_useful();
       is_suspect_.store(false);
       return;
@@ -174,17 +170,17 @@ void Sentinels::discover(const Deadline& deadline, const Interrupted& interrupte
   failure_ = failure;
 }
 
-void Sentinels::ask(Sentinel& sentinel, const Deadline& deadline, const Interrupted& interrupted) {
-  if (sentinel.fd.load() < 0) open(sentinel, deadline, interrupted);
+void Sentinels::ask(Sentinel& sentinel, const Wait& wait) {
+  if (sentinel.fd.load() < 0) open(sentinel, wait);
   {
     const std::lock_guard lock(mutex_);
     if (sentinel.connection.is_open()) sentinel.connection.ask();
     exchange_with_all();
   }
-  await_answer(sentinel, deadline, interrupted);
+  await_answer(sentinel, wait);
 }
 
-void Sentinels::await_answer(Sentinel& sentinel, const Deadline& deadline, const Interrupted& interrupted) {
+void Sentinels::await_answer(Sentinel& sentinel, const Wait& wait) {
   for (;;) {
     std::unique_lock lock(mutex_);
     if (sentinel.connection.failure()) std::rethrow_exception(sentinel.connection.failure());
@@ -193,7 +189,7 @@ void Sentinels::await_answer(Sentinel& sentinel, const Deadline& deadline, const
     const int fd = sentinel.connection.fd();
     const short events = sentinel.connection.events();
     lock.unlock();
-    const bool came = await(fd, events, deadline, interrupted);
+    const bool came = await(fd, events, wait);
     lock.lock();
     exchange_with_all();
     if (came || !sentinel.connection.is_asked()) continue;
@@ -203,7 +199,7 @@ void Sentinels::await_answer(Sentinel& sentinel, const Deadline& deadline, const
   }
 }
 
-void Sentinels::connect_to_another(const Deadline& deadline, const Interrupted& interrupted) {
+void Sentinels::connect_to_another(const Wait& wait) {
   if (std::ranges::all_of(sentinels_, [](const Sentinel& each) { return each.fd.load() >= 0; })) return;
   RateLimitedTask::Permit permit(discovery_task_);
   if (!permit) return;
@@ -211,9 +207,10 @@ void Sentinels::connect_to_another(const Deadline& deadline, const Interrupted& 
   Sentinel* const another = next_unconnected();
   if (another == nullptr) return;
   const auto share =
-      std::chrono::duration_cast<std::chrono::microseconds>(deadline.remaining() / kShareToListen);
+      std::chrono::duration_cast<std::chrono::microseconds>(wait.deadline.remaining() / kShareToListen);
   try {
-    open(*another, Deadline(std::min<std::chrono::microseconds>(share, kLongestToListen)), interrupted);
+    open(*another,
+         {Deadline(std::min<std::chrono::microseconds>(share, kLongestToListen)), wait.interrupted});
   } catch (const StoreError& error) {
     if (error.maybe_charged()) throw;  // in a forked child
   }
@@ -230,8 +227,8 @@ Sentinels::Sentinel* Sentinels::next_unconnected() {
   return nullptr;
 }
 
-void Sentinels::open(Sentinel& sentinel, const Deadline& deadline, const Interrupted& interrupted) {
-  std::unique_ptr<Stream> stream = connect(sentinel.connector, deadline, interrupted);
+void Sentinels::open(Sentinel& sentinel, const Wait& wait) {
+  std::unique_ptr<Stream> stream = connect(sentinel.connector, wait);
   const std::lock_guard lock(mutex_);
   sentinel.connection.open(std::move(stream));
   exchange_with_all();

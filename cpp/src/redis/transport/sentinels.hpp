@@ -29,12 +29,10 @@ class Sentinels final : public Topology {
 
   [[nodiscard]] bool has_slots() const noexcept override { return false; }
   [[nodiscard]] protocol::Reply call(std::string_view command, std::optional<protocol::Slot> slot,
-                                     const Deadline& deadline, const Interrupted& interrupted) override;
+                                     const Wait& wait) override;
   void call_many(std::span<const std::string> commands, std::span<const std::optional<protocol::Slot>> slots,
-                 std::span<std::optional<protocol::Reply>> replies, const Deadline& deadline,
-                 const Interrupted& interrupted) override;
-  void for_each_server(const std::function<void(const Server&)>& visit, const Deadline& deadline,
-                       const Interrupted& interrupted) override;
+                 std::span<std::optional<protocol::Reply>> replies, const Wait& wait) override;
+  void for_each_server(const std::function<void(const Server&)>& visit, const Wait& wait) override;
   void close() override;
   [[nodiscard]] protocol::Breaker::State breaker() override;
 
@@ -56,22 +54,21 @@ class Sentinels final : public Topology {
     std::uint64_t term = 0;
   };
 
-  [[nodiscard]] Master master(const Deadline& deadline, const Interrupted& interrupted);
+  [[nodiscard]] Master master(const Wait& wait);
   [[nodiscard]] Master known_master();
   /// The master that has replaced one that failed; rethrows the error being handled if none has.
-  [[nodiscard]] Master new_master(const Master& failed, const Deadline& deadline,
-                                  const Interrupted& interrupted);
+  [[nodiscard]] Master new_master(const Master& failed, const Wait& wait);
   /// The reply of a master, or none if it was replaced meanwhile and executed nothing.
   [[nodiscard]] std::optional<protocol::Reply> confirmed(const Master& by, protocol::Reply reply);
 
   [[nodiscard]] bool is_master_unsure();
   [[nodiscard]] bool is_any_connected() const noexcept;
-  void discover(const Deadline& deadline, const Interrupted& interrupted);
-  void ask(Sentinel& sentinel, const Deadline& deadline, const Interrupted& interrupted);
-  void await_answer(Sentinel& sentinel, const Deadline& deadline, const Interrupted& interrupted);
-  void connect_to_another(const Deadline& deadline, const Interrupted& interrupted);
+  void discover(const Wait& wait);
+  void ask(Sentinel& sentinel, const Wait& wait);
+  void await_answer(Sentinel& sentinel, const Wait& wait);
+  void connect_to_another(const Wait& wait);
   [[nodiscard]] Sentinel* next_unconnected();
-  void open(Sentinel& sentinel, const Deadline& deadline, const Interrupted& interrupted);
+  void open(Sentinel& sentinel, const Wait& wait);
   void read_announcements();
   void exchange_with_all();  // mutex_ held
 

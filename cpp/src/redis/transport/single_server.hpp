@@ -17,12 +17,10 @@ class SingleServer final : public Topology {
 
   [[nodiscard]] bool has_slots() const noexcept override { return false; }
   [[nodiscard]] protocol::Reply call(std::string_view command, std::optional<protocol::Slot> slot,
-                                     const Deadline& deadline, const Interrupted& interrupted) override;
+                                     const Wait& wait) override;
   void call_many(std::span<const std::string> commands, std::span<const std::optional<protocol::Slot>> slots,
-                 std::span<std::optional<protocol::Reply>> replies, const Deadline& deadline,
-                 const Interrupted& interrupted) override;
-  void for_each_server(const std::function<void(const Server&)>& visit, const Deadline& deadline,
-                       const Interrupted& interrupted) override;
+                 std::span<std::optional<protocol::Reply>> replies, const Wait& wait) override;
+  void for_each_server(const std::function<void(const Server&)>& visit, const Wait& wait) override;
   void close() override { node_->close(); }
   [[nodiscard]] protocol::Breaker::State breaker() override { return node_->breaker(); }
 

@@ -25,8 +25,7 @@ namespace overlimit::redis::transport {
 class Topology {
  public:
   /// One server: answers an encoded command before the deadline, or throws as Node::call does.
-  using Server =
-      std::function<protocol::Reply(std::string_view command, const Deadline&, const Interrupted&)>;
+  using Server = std::function<protocol::Reply(std::string_view command, const Wait&)>;
 
   Topology() = default;
   Topology(const Topology&) = delete;
@@ -39,20 +38,18 @@ class Topology {
   /// Sends one encoded command to the server of the slot (none: keys have no slots) and returns its reply; an
   /// error reply only if retrying until the deadline did not help. Throws as Node::call does.
   [[nodiscard]] virtual protocol::Reply call(std::string_view command, std::optional<protocol::Slot> slot,
-                                             const Deadline& deadline, const Interrupted& interrupted) = 0;
+                                             const Wait& wait) = 0;
 
   /// Sends several encoded commands, each to the server of its slot, and none again. One server after the
   /// other, all that goes to it is sent before its replies are awaited. Replies are set as they come, also
   /// errors that call() would retry. Throws as Node::call does where a reply doesn't come.
   virtual void call_many(std::span<const std::string> commands,
                          std::span<const std::optional<protocol::Slot>> slots,
-                         std::span<std::optional<protocol::Reply>> replies, const Deadline& deadline,
-                         const Interrupted& interrupted) = 0;
+                         std::span<std::optional<protocol::Reply>> replies, const Wait& wait) = 0;
 
   /// Finds all servers that hold keys of their own, before the deadline, and visits each. A failure does not
   /// keep the others from being visited; the first one is thrown at the end.
-  virtual void for_each_server(const std::function<void(const Server&)>& visit, const Deadline& deadline,
-                               const Interrupted& interrupted) = 0;
+  virtual void for_each_server(const std::function<void(const Server&)>& visit, const Wait& wait) = 0;
 
   /// Closes the connections; those with calls in flight close when the calls end. A later call opens new
   /// ones.

@@ -57,26 +57,26 @@ void check_interrupted(const Interrupted& interrupted) {
   if (ends) throw WaitInterrupted();
 }
 
-bool await(int fd, short events, const Deadline& deadline, const Interrupted& interrupted) {
+bool await(int fd, short events, const Wait& wait) {
   for (;;) {
-    const Woken woken = wait_for(fd, events, deadline);
+    const Woken woken = wait_for(fd, events, wait.deadline);
     if (woken != Woken::by_signal) return woken == Woken::by_event;
-    check_interrupted(interrupted);
+    check_interrupted(wait.interrupted);
   }
 }
 
 void pause(Deadline::Clock::duration duration, const Interrupted& interrupted) {
-  (void)await(-1, 0, Deadline(Deadline::Clock::now() + duration), interrupted);
+  (void)await(-1, 0, {Deadline(Deadline::Clock::now() + duration), interrupted});
 }
 
-bool Backoff::pause(const Deadline& deadline, const Interrupted& interrupted) {
+bool Backoff::pause(const Wait& wait) {
   const std::chrono::microseconds duration = jittered(bound_);
-  const Deadline::Clock::duration remaining = deadline.remaining();
+  const Deadline::Clock::duration remaining = wait.deadline.remaining();
   if (!reserve_) reserve_ = std::min<Deadline::Clock::duration>(remaining / kShareOfReserve, kMostReserve);
   if (remaining <= duration + *reserve_) return false;
   bound_ = std::min(2 * bound_, kMostBound);
-  transport::pause(duration, interrupted);
-  return deadline.remaining() > *reserve_;
+  transport::pause(duration, wait.interrupted);
+  return wait.deadline.remaining() > *reserve_;
 }
 
 std::chrono::microseconds jittered(std::chrono::microseconds most) {

@@ -35,6 +35,17 @@ class Deadline {
   Clock::time_point at_;
 };
 
+inline const Interrupted kUninterrupted;
+
+/// How long a call may wait, and what ends it before. Borrows interrupted().
+struct Wait {
+  Deadline deadline;
+  const Interrupted& interrupted = kUninterrupted;
+
+  /// An earlier end, after the n-th part of the remaining time.
+  [[nodiscard]] Wait share(int n) const noexcept { return {deadline.share(n), interrupted}; }
+};
+
 /// Every wait ends after this time as if by a signal, since a signal right before the wait does not end it.
 inline constexpr std::chrono::milliseconds kLongestWait{20};
 
@@ -65,7 +76,7 @@ void check_interrupted(const Interrupted& interrupted);
 
 /// As wait_for(), but signals alone do not end the wait. Returns whether an event came. Throws as
 /// check_interrupted() does.
-[[nodiscard]] bool await(int fd, short events, const Deadline& deadline, const Interrupted& interrupted);
+[[nodiscard]] bool await(int fd, short events, const Wait& wait);
 
 /// Sleeps. Throws as check_interrupted() does.
 void pause(Deadline::Clock::duration duration, const Interrupted& interrupted);
@@ -76,7 +87,7 @@ class Backoff {
  public:
   /// Returns whether there is time for another attempt: false at once when the pause would leave less than
   /// the reserve. Throws as check_interrupted() does.
-  [[nodiscard]] bool pause(const Deadline& deadline, const Interrupted& interrupted);
+  [[nodiscard]] bool pause(const Wait& wait);
 
  private:
   static constexpr std::chrono::microseconds kLeastBound{2'000};
