@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from collections.abc import Sequence
+from typing import TypeAlias, cast
 
 from overlimit import Limiter
 from overlimit._messages.texts import short_repr
@@ -11,8 +12,11 @@ from overlimit.limits.penalty import Penalty
 
 __all__ = ["PolicyLike", "limiter_of"]
 
-PolicyLike: TypeAlias = "LimitsLike | Limiter | tuple[LimitsLike, Penalty | None]"
-"""What questions take: what ``Limiter`` takes as limits, a Limiter, or ``(limits, penalty)``."""
+PolicyLike: TypeAlias = "LimitsLike | Limiter | Sequence[object]"
+"""What questions take: what ``Limiter`` takes as limits, a Limiter, or ``(limits, penalty)``.
+
+A list of limits of several kinds is one of objects to type checkers; what is wrong in it, Limiter says.
+"""
 
 
 def limiter_of(policy: PolicyLike, penalty: Penalty | None = None) -> Limiter:
@@ -41,4 +45,4 @@ def _parts(policy: PolicyLike) -> tuple[LimitsLike, Penalty | None]:
         return list(policy.limits), policy.penalty
     if isinstance(policy, tuple) and len(policy) == 2 and isinstance(policy[1], Penalty | None):
         return policy  # type: ignore[return-value]
-    return policy, None  # what is wrong, Limiter says
+    return cast("LimitsLike", policy), None

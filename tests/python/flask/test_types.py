@@ -1,4 +1,4 @@
-"""What a type checker knows of decorated views."""
+"""What a type checker knows of decorated views, and of policies of several kinds."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-VIEWS = Path(__file__).with_name("typed_views.py")
 ROOT = Path(__file__).parents[3]
+TYPED = (Path(__file__).with_name("typed_views.py"), ROOT / "tests" / "simulation" / "typed_questions.py")
 
 
-def test_decorators_keep_parameters_and_results_of_views():
+def test_decorators_keep_types_of_views_and_questions_take_policies_of_several_kinds():
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--warn-unused-ignores", VIEWS],
+        [sys.executable, "-m", "mypy", "--strict", "--warn-unused-ignores", *TYPED],
         cwd=ROOT,
         capture_output=True,
         text=True,

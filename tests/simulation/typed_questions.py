@@ -1,0 +1,36 @@
+"""Questions as people write them, which type checkers take; checked by tests/python/flask/test_types.py."""
+
+from overlimit import Limiter, Penalty, TokenBucket
+from overlimit.simulation import (
+    Clients,
+    Events,
+    closed_loop,
+    compare,
+    error_of,
+    plot_level,
+    plot_timeline,
+    replay,
+    suggest,
+    sweep,
+)
+
+events = Events([1, 2], ["a", "b"])
+mixed = ["10/second", TokenBucket(10, per=60)]
+policies = {
+    "text": "10/second",
+    "list": ["10/second", TokenBucket(10, per=60)],
+    "locks": ("1/minute", Penalty(3)),
+    "limiter": Limiter("1/minute"),
+}
+
+answers = replay(events, [(60, 10), "5/second"])
+answers.by_time(every="day", timezone="Europe/Berlin")
+plot_timeline(answers, "hour", timezone="Europe/Berlin")
+plot_level(events, (mixed, Penalty(5)), events[0].identifiers[0])
+compare(events, policies)
+compare(events, {"one": "10/second", "two": TokenBucket(10, per=60), "three": [(60, 10), "5/second"]})
+sweep(events, lambda n: [f"{n}/minute", TokenBucket(n)], [1, 2])
+suggest(events, lambda n: ([f"{n}/minute", TokenBucket(n)], Penalty(1)), between=(1, 2))
+suggest(events, "{}/minute".format, between=(1, 2))
+error_of(events, ["5/minute", "9/hour"], mixed)
+closed_loop([Clients(1, 2), Clients(3, 4)], [(60, 10), "5/second"], 5)
