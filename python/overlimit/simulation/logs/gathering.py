@@ -28,7 +28,8 @@ __all__ = ["Gatherer", "Options", "UnreadableLog"]
 
 _AS_WRITTEN = 128
 _MOST_BAD = 10_000
-_LIKE_ADDRESS = re.compile(r"[.:].*[.:]")
+# An IPv4 address counts as it is written.
+_LIKE_NETWORK = re.compile(r"(?![0-9.]+\Z).*[.:].*[.:]")
 _NONE = np.empty(0, np.int64)
 _DIGITS_OF_MOST = 16
 
@@ -85,7 +86,7 @@ class _Labels:
 
     def _counted(self, label: str | bytes) -> str | bytes:
         """Return an identifier as it counts: an address by its network, as in web applications."""
-        if self._ipv6_prefix < _AS_WRITTEN and isinstance(label, str) and _LIKE_ADDRESS.search(label):
+        if self._ipv6_prefix < _AS_WRITTEN and isinstance(label, str) and _LIKE_NETWORK.match(label):
             label = grouped(label, self._ipv6_prefix)
         return named(self._name, label)
 
