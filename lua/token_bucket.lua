@@ -1,18 +1,24 @@
 -- Token bucket. numbers: burst, debt, units per token, refill (units that come back), every (how often), start.
--- state: units used at `last`, last, and the units per token of that time.
-local burst, debt, units, used, last, old_units = x, y, z, a, b, c
+-- state: units used at `last`, last, and what refunds have given back, counted on from the units per token of that time.
+-- cells: where these two differ, a note of the units, as (0, -units).
+local burst, debt, units, used, last, refunded = x, y, z, a, b, c
 local refill, every, epoch = unpack('<i8i8i8', args, others)
 if last and last >= latest then last = nil end
 local instant = last and last > now and last or now
 if last and refill > 0 then
+  local old_units = refunded
+  if cell < cells_end then old_units = -unpack('<i8', value, cell + 8) end
   if old_units ~= units then
-    local amount, per = used, old_units
+    local amount, per = used, old_units <= refunded and old_units or 0
     --[[ rescale ]]
     used = inexact and math.min(rescaled + 1, EXACT - 1) or rescaled
+    refunded = EXACT - 1
   end
   local part = (instant - last) % every
   used = used - refill * ((instant - last - part) / every)
   last = instant - part
+else
+  refunded = units
 end
 if not last or refill == 0 or used <= 0 then
   used, last = 0, epoch == 1 and instant - instant % every or instant
@@ -22,18 +28,26 @@ admits = used <= room * units
 if admits then
   used = used + cost * units
   local full = last + math.ceil(used / (refill > 0 and refill or 1)) * every
-  a, b, c, expiry = used, last, units, full < EXACT and full or EXACT - 1
+  a, b, c, expiry = used, last, refunded, full < EXACT and full or EXACT - 1
+  if refunded ~= units then
+    cells = pack('<i8i8', 0, -units)
+    if refunded < EXACT - 1 and expires > expiry then expiry = expires end
+  end
 end
 
-local function token_bucket_refund(numbers, cost, receipt, used, last, old_units)
+local function token_bucket_refund(numbers, cost, receipt, used, last, refunded, value, cell, stop)
   local _, _, units, refill, every = unpack('<i8i8i8i8i8', args, numbers)
-  local then_used, then_last = unpack('<i8i8', ARGV[2], receipt)
-  local left = max(0, then_used - refill * floor((max(now, last) - then_last) / every))
-  local given = min(cost * units, left)
+  local then_used, then_last, then_refunded = unpack('<i8i8i8', ARGV[2], receipt)
+  local old_units, sum = refunded, refunded
+  if cell < stop then old_units = -unpack('<i8', value, cell + 8) end
+  if old_units ~= units then sum = EXACT - 1 end
+  local drained = refill * floor(max(0, max(now, last) - then_last) / every)
+  local given = bucket_refund(cost * units, then_used, drained, sum, then_refunded)
   if old_units ~= units then
-    local amount, units, per = given, old_units, units
+    local amount, units, per = given, old_units <= refunded and old_units or 0, units
     --[[ rescale ]]
     given = rescaled
   end
-  return pack('<i8i8i8', max(0, used - given), last, old_units), ''
+  if given == 0 then return end
+  return pack('<i8i8i8', max(0, used - given), last, min(refunded + given, EXACT - 1)), pack('<i8i8', 0, -old_units)
 end

@@ -25,6 +25,14 @@ local function history_refund(cost, charged, newest, count, total, value, cell, 
   end
 end
 
+-- What buckets share: what is given back of a charge, after which so much was used, and since which so much has drained. At
+-- worst the charge drained first. At best it drained last, but nothing that was refunded since drained before it.
+local function bucket_refund(charged, used, drained, refunded, then_refunded)
+  local at_worst = max(0, charged - drained)
+  if max(refunded, then_refunded) >= EXACT - 1 then return at_worst end
+  return max(at_worst, min(charged, used - drained - max(0, refunded - then_refunded)))
+end
+
 --[[ refunds ]]
 local receipt = 1
 for k = 1, #KEYS do

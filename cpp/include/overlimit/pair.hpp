@@ -26,8 +26,9 @@ struct ExaminedPair {
   bool has_record = false;  ///< whether anything of a record is left
   Header header{};          ///< of that record, as it is at now
   std::size_t dropped = 0;  ///< oldest cells that no longer count
-  Micros expires_at = 0;    ///< when the record is gone, never later than as written
-  Micros delay = 0;         ///< how long the caller then waits, admitted now or when told to come back
+  Micros expires_at = 0;    ///< when nothing of the record counts any more, never later than as written
+  Micros written_expiry = 0;
+  Micros delay = 0;  ///< how long the caller then waits, admitted now or when told to come back
 };
 
 /// The record of a pair after a charge: what a store writes.
@@ -92,6 +93,7 @@ ExaminedPair examine(const Limited& limit, const FoundRecord* found, Micros read
     pair.header = header_from(current->state);
     pair.dropped = current->dropped;
     pair.expires_at = std::min(found->expires_at, expires_at(limit, current->state, cells));
+    pair.written_expiry = found->expires_at;
     if (pair.verdict.status == Status::over) {
       // Cells that another program has written cannot be trusted.
       pair.verdict.retry_after =
@@ -112,6 +114,10 @@ ChargedPair charge(const Limited& limit, const ExaminedPair& pair, Cost cost) {
   if (pair.has_record) current = {state_from<typename Limited::State>(pair.header), pair.dropped};
   const auto after = charge(limit, current, pair.now, cost);
   ChargedPair written{{header_from(after.state), after.dropped}, expires_at(limit, after.state, Cells{})};
+  if constexpr (KnowingRefunds<Limited>) {
+    if (knows_refunds(limit, after.state))
+      written.expires_at = std::max(written.expires_at, pair.written_expiry);
+  }
   // Not a copy of the optional, see header_from.
   if (after.pushed) written.pushed = Cell{after.pushed->at, after.pushed->count};
   return written;
@@ -165,7 +171,7 @@ inline std::optional<RefundedRecord<Header>> refund(const Limit& limit, const Fo
         const auto after =
             refund(limited, state, found.cells, state_from<State>(then), std::max(reading, *time), cost);
         if (!after) return std::nullopt;
-        return RefundedRecord<Header>{header_from(after->state), after->cell, after->cell_count};
+        return RefundedRecord<Header>{header_from(after->state), after->cell, after->cell_count, after->note};
       },
       limit.algorithm());
 }

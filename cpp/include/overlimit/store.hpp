@@ -59,8 +59,9 @@ struct DontWait {
 };
 class WouldWait : public std::exception {};
 
-/// Thread-safe. Every operation throws only std::out_of_range (an instant out of range), std::bad_alloc and
-/// the errors of errors.hpp; after an error with maybe_charged false nothing was charged.
+/// Thread-safe. Every operation throws std::out_of_range for an instant out of range, std::invalid_argument
+/// for a call that no store takes, std::bad_alloc, the errors of errors.hpp, and whatever a calendar
+/// raises. After an error with maybe_charged false nothing was charged.
 class Store {
  public:
   virtual ~Store() = default;

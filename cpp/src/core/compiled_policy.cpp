@@ -15,9 +15,6 @@ namespace {
 // loaded.
 ForkSafeMutex dates_mutex;
 
-// Every limit takes the same room in packed(); the numbers that its algorithm does not have are 0.
-constexpr std::size_t kPackedNumbers = 6;
-
 void append_int64(std::string& text, std::uint64_t number) {
   for (int byte = 0; byte < 8; ++byte) text += static_cast<char>(number >> (8 * byte));
 }

@@ -44,6 +44,7 @@ std::vector<std::int64_t> Limit::packed() const {
   return std::visit(
       [](const auto& limit) {
         const auto numbers = limit.packed();
+        static_assert(std::tuple_size_v<decltype(limit.packed())> <= kPackedNumbers, "scripts read no more");
         return std::vector<std::int64_t>(numbers.begin(), numbers.end());
       },
       algorithm_);

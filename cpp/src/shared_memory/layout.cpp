@@ -60,8 +60,8 @@ std::uint64_t layout_hash() {
            UndoLog::kRoom, Arena::kGranule, fixed_bytes(), kLeastShardBytes);
   hash.add(sizeof(Entry), offsetof(Entry, policy), offsetof(Entry, created_at), offsetof(Entry, sweep_at),
            offsetof(Entry, next), kSealSize, sizeof(Record), offsetof(Record, expires_at),
-           offsetof(Record, header), offsetof(Record, ring), offsetof(Record, capacity),
-           offsetof(Record, head), offsetof(Record, length), sizeof(Cell));
+           offsetof(Record, header), offsetof(Record, ring), offsetof(Record, note), offsetof(Ring, capacity),
+           offsetof(Ring, head), offsetof(Ring, length), sizeof(Cell));
   return hash.value();
 }
 

@@ -9,21 +9,20 @@ namespace {
 constexpr std::uint32_t kFirstCapacity = 2;
 
 Cell& cell_at(const Arena& arena, const Record& record, std::uint32_t index) {
-  return arena.at<Cell>(record.ring,
-                        record.capacity * sizeof(Cell))[(record.head + index) & (record.capacity - 1)];
+  const Ring& ring = record.ring;
+  return arena.at<Cell>(ring.cells, ring.capacity * sizeof(Cell))[(ring.head + index) & (ring.capacity - 1)];
 }
 
 bool grow(Arena& arena, Record& record) {
-  const std::uint32_t capacity = record.capacity == 0 ? kFirstCapacity : record.capacity * 2;
-  const Offset ring = arena.allocate(capacity * sizeof(Cell), Arena::Purpose::ordinary);
-  if (ring == 0) return false;
-  Cell* cells = arena.at<Cell>(ring, capacity * sizeof(Cell));
-  for (std::uint32_t i = 0; i < record.length; ++i) cells[i] = cell_at(arena, record, i);
-  const std::uint32_t length = record.length;
+  if (record.ring.capacity == 0) record.ring = {};
+  const std::uint32_t capacity = record.ring.capacity == 0 ? kFirstCapacity : record.ring.capacity * 2;
+  const Offset offset = arena.allocate(capacity * sizeof(Cell), Arena::Purpose::ordinary);
+  if (offset == 0) return false;
+  Cell* cells = arena.at<Cell>(offset, capacity * sizeof(Cell));
+  for (std::uint32_t i = 0; i < record.ring.length; ++i) cells[i] = cell_at(arena, record, i);
+  const std::uint32_t length = record.ring.length;
   drop_cells(arena, record);
-  record.ring = ring;
-  record.capacity = capacity;
-  record.length = length;
+  record.ring = {offset, capacity, 0, length};
   return true;
 }
 
@@ -32,11 +31,16 @@ void overwrite(UndoLog& log, Cell& cell, const Cell& with) {
   cell = with;
 }
 
+void keep_note(Arena& arena, Record& record, const Cell& note) {
+  drop_cells(arena, record);
+  record.note = note;
+}
+
 void push(Arena& arena, UndoLog& log, Record& record, const Cell& cell) {
-  if (record.length < record.capacity || grow(arena, record)) {
-    overwrite(log, cell_at(arena, record, record.length++), cell);
-  } else if (record.length > 0) {
-    Cell& newest = cell_at(arena, record, record.length - 1);
+  if (record.ring.length < record.ring.capacity || grow(arena, record)) {
+    overwrite(log, cell_at(arena, record, record.ring.length++), cell);
+  } else if (record.ring.length > 0) {
+    Cell& newest = cell_at(arena, record, record.ring.length - 1);
     overwrite(log, newest, {cell.at, newest.count + cell.count});
   } else {
     record.header[1] += cell.count;
@@ -46,26 +50,32 @@ void push(Arena& arena, UndoLog& log, Record& record, const Cell& cell) {
 }  // namespace
 
 void drop_cells(Arena& arena, Record& record) {
-  if (record.capacity > 0) arena.release(record.ring, record.capacity * sizeof(Cell));
-  record.ring = record.capacity = record.head = record.length = 0;
+  if (record.ring.capacity > 0) arena.release(record.ring.cells, record.ring.capacity * sizeof(Cell));
+  record.ring = {};
 }
 
 void commit(Arena& arena, UndoLog& log, Record& record, const ChargedPair& written) {
-  const auto dropped = static_cast<std::uint32_t>(std::min<std::size_t>(written.dropped, record.length));
-  record.head = record.capacity == 0 ? 0 : (record.head + dropped) & (record.capacity - 1);
-  record.length -= dropped;
+  if (Ring& ring = record.ring; ring.capacity > 0) {
+    const auto dropped = static_cast<std::uint32_t>(std::min<std::size_t>(written.dropped, ring.length));
+    ring.head = (ring.head + dropped) & (ring.capacity - 1);
+    ring.length -= dropped;
+  } else if (written.dropped > 0) {
+    record.ring = {};
+  }
   record.expires_at = written.expires_at;
   record.header = written.state;
-  if (written.pushed) push(arena, log, record, *written.pushed);
+  if (!written.pushed) return;
+  if (written.pushed->count < 0) return keep_note(arena, record, *written.pushed);
+  push(arena, log, record, *written.pushed);
 }
 
 namespace {
 
 /// Saves the cells from this one on. False if there is no room for them in the log.
 bool try_save_from(const Arena& arena, UndoLog& log, const Record& record, std::uint32_t first) {
-  const std::uint32_t begin = (record.head + first) & (record.capacity - 1);
-  const std::uint32_t count = record.length - first;
-  const std::uint32_t until_end = std::min(count, record.capacity - begin);
+  const std::uint32_t begin = (record.ring.head + first) & (record.ring.capacity - 1);
+  const std::uint32_t count = record.ring.length - first;
+  const std::uint32_t until_end = std::min(count, record.ring.capacity - begin);
   const Cell* const ring = &cell_at(arena, record, first) - begin;
   return log.try_save(ring + begin, until_end * sizeof(Cell)) &&
          (until_end == count || log.try_save(ring, (count - until_end) * sizeof(Cell)));
@@ -73,17 +83,18 @@ bool try_save_from(const Arena& arena, UndoLog& log, const Record& record, std::
 
 }  // namespace
 
-void commit(const Arena& arena, UndoLog& log, Record& record, const RefundedRecord<Header>& refunded) {
+void commit(Arena& arena, UndoLog& log, Record& record, const RefundedRecord<Header>& refunded) {
   record.header = refunded.state;
-  if (refunded.cell >= record.length) return;
+  if (refunded.note) keep_note(arena, record, *refunded.note);
+  if (refunded.cell >= record.ring.length) return;
   const auto changed = static_cast<std::uint32_t>(refunded.cell);
   Cell& cell = cell_at(arena, record, changed);
   overwrite(log, cell, {cell.at, refunded.cell_count});
   if (refunded.cell_count > 0 || !try_save_from(arena, log, record, changed)) return;
-  for (std::uint32_t i = changed; i + 1 < record.length; ++i) {
+  for (std::uint32_t i = changed; i + 1 < record.ring.length; ++i) {
     cell_at(arena, record, i) = cell_at(arena, record, i + 1);
   }
-  --record.length;
+  --record.ring.length;
 }
 
 std::uint64_t seal_of(Entry& entry) {

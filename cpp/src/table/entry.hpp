@@ -14,15 +14,23 @@
 
 namespace overlimit::table {
 
-/// One limit's state, found by its tag. Its cells are a ring of `capacity` (a power of two, or 0).
+/// The place of a record's cells, in a ring of `capacity` (a power of two, or 0).
+struct Ring {
+  Offset cells;
+  std::uint32_t capacity;
+  std::uint32_t head;
+  std::uint32_t length;
+};
+
+/// One limit's state, found by its tag. Without a ring, its only cell may be a note, whose count is negative.
 struct Record {
   Tag tag;
   Micros expires_at;  ///< 0: nothing was ever charged
   Header header;
-  Offset ring;
-  std::uint32_t capacity;
-  std::uint32_t head;
-  std::uint32_t length;
+  union {
+    Ring ring;
+    Cell note;
+  };
 };
 
 /// The policy of a common overflow entry, which policies share.
@@ -64,10 +72,11 @@ static_assert(sizeof(Entry) % alignof(Record) == 0 && sizeof(Entry) == 48);
 
 /// The cells of a record, oldest first.
 inline Cells cells_of(const Arena& arena, const Record& record) {
-  if (record.length == 0) return {};
-  const Cell* ring = arena.at<const Cell>(record.ring, record.capacity * sizeof(Cell));
-  const std::size_t until_end = std::min(record.length, record.capacity - record.head);
-  return {ring + record.head, until_end, ring, record.length - until_end};
+  const auto& [offset, capacity, head, length] = record.ring;
+  if (capacity == 0) return {&record.note, record.note.count < 0 ? std::size_t{1} : 0};
+  const Cell* cells = arena.at<const Cell>(offset, capacity * sizeof(Cell));
+  const std::size_t until_end = std::min(length, capacity - head);
+  return {cells + head, until_end, cells, length - until_end};
 }
 
 inline constexpr std::size_t kSealSize = sizeof(std::uint64_t);
@@ -100,7 +109,7 @@ void commit(Arena& arena, UndoLog& log, Record& record, const ChargedPair& writt
 
 /// Stores the record after a refund; the caller has saved it. A cell with nothing left is taken out, unless
 /// more cells follow it than the log has room for.
-void commit(const Arena& arena, UndoLog& log, Record& record, const RefundedRecord<Header>& refunded);
+void commit(Arena& arena, UndoLog& log, Record& record, const RefundedRecord<Header>& refunded);
 
 /// Releases the record's ring of cells.
 void drop_cells(Arena& arena, Record& record);

@@ -50,7 +50,7 @@ Entry* Shard::make_entry(const KeyHash& key, std::uint64_t policy, std::span<con
   auto* entry = new (arena_.at<Entry>(offset, size)) Entry{key, policy, 0, 0, 0, 0, 0};
   entry->records = static_cast<std::uint32_t>(records) & Entry::kMostRecords;
   Record* record = entry->begin();
-  for (const Tag tag : tags) *record++ = Record{tag, 0, {}, 0, 0, 0, 0};
+  for (const Tag tag : tags) *record++ = Record{tag, 0, {}, {}};
   return entry;
 }
 
@@ -169,7 +169,8 @@ void Shard::erase(Entry* entry) {
   if (!entry->overflow) totals_.remove();
   end_counting();
   for (Record& record : *entry) {
-    if (record.capacity > 0) arena_.release(record.ring, record.capacity * sizeof(Cell));
+    const Ring& ring = record.ring;
+    if (ring.capacity > 0) arena_.release(ring.cells, ring.capacity * sizeof(Cell));
   }
   arena_.release(arena_.offset_of(entry), block_size(log_, entry->records));
   arena_.free_released();
@@ -263,8 +264,8 @@ std::vector<Arena::Block> Shard::blocks_in_use() {
       ++entries;
       blocks.push_back(Arena::block_at(arena_.offset_of(entry), block_size(log_, entry->records)));
       for (const Record& record : *entry) {
-        if (record.capacity > 0)
-          blocks.push_back(Arena::block_at(record.ring, record.capacity * sizeof(Cell)));
+        const Ring& ring = record.ring;
+        if (ring.capacity > 0) blocks.push_back(Arena::block_at(ring.cells, ring.capacity * sizeof(Cell)));
       }
     });
   }

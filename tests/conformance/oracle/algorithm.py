@@ -5,9 +5,30 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
+EXACT = 2**53  # integers that stores keep are below it
+
 
 def rounded_up(dividend: int, divisor: int) -> int:
     return -(-dividend // divisor)
+
+
+def given_back(cost: int, used: int, drained: int, refunded: int | None) -> int:
+    """What a bucket gives back of a charge, since which so much has drained and so much was refunded.
+
+    ``used`` is what was used right after the charge. The charge drains first at the worst, so what has not
+    drained then is certain; it drains last at the best, but what was refunded since did not drain before it.
+    """
+    at_worst = max(0, cost - drained)
+    return at_worst if refunded is None else max(at_worst, min(cost, used - drained - refunded))
+
+
+def with_refund(refunded: int | None, amount: int, limit: int = EXACT - 1) -> int | None:
+    """The sum of a record's refunds after one more; None once it is unknown, or no store can keep it."""
+    return None if refunded is None or refunded + amount >= limit else refunded + amount
+
+
+def refunded_since(now: int | None, then: int | None) -> int | None:
+    return None if now is None or then is None else max(0, now - then)
 
 
 class Algorithm(ABC):
@@ -56,6 +77,10 @@ class Algorithm(ABC):
     @abstractmethod
     def refunded(self, state: Any, now: int, after: Any, cost: int) -> Any:
         """The stored state without the ``cost`` that once made it ``after``, as far as that still counts."""
+
+    def knows_refunds(self, state: Any) -> bool:
+        """Whether the state says what refunds have given back: its record never expires earlier then."""
+        return False
 
     def delay(self, state: Any, now: int) -> int:
         """How long a caller whose charge has led to this state waits before it proceeds."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from .algorithm import Algorithm, rounded_up
+from .algorithm import Algorithm, given_back, refunded_since, rounded_up, with_refund
 
 
 @dataclass(frozen=True)
 class Queue:
+    """``refunded``: what refunds have given back since the record began; None: unknown."""
+
     start: int
     count: int
+    refunded: int | None = 0
 
 
 class LeakyBucket(Algorithm):
@@ -30,7 +33,9 @@ class LeakyBucket(Algorithm):
             return None
         periods = (now - state.start) // self.period
         count = state.count - periods * self.rate
-        return Queue(state.start + periods * self.period, count) if count > 0 else None
+        if count > 0:
+            return replace(state, start=state.start + periods * self.period, count=count)
+        return Queue(now, 0, state.refunded) if state.refunded != 0 else None
 
     def used(self, state: Queue, now: int) -> int:
         return state.count
@@ -51,5 +56,8 @@ class LeakyBucket(Algorithm):
 
     def refunded(self, state: Queue, now: int, after: Queue, cost: int) -> Queue:
         drained = max(0, now - after.start) // self.period * self.rate
-        back = min(cost, max(0, after.count - drained))
-        return replace(state, count=max(0, state.count - back))
+        back = given_back(cost, after.count, drained, refunded_since(state.refunded, after.refunded))
+        return Queue(state.start, max(0, state.count - back), with_refund(state.refunded, back))
+
+    def knows_refunds(self, state: Queue) -> bool:
+        return state.refunded not in (0, None)

@@ -63,7 +63,10 @@ class Pair:
         if self.cost == 0:
             return self
         state = self.algorithm.charged(self.state, self.now, self.cost)
-        return replace(self, record=Record(self.now + self.algorithm.reset(state, self.now), state))
+        expires_at = self.now + self.algorithm.reset(state, self.now)
+        if self.record is not None and self.algorithm.knows_refunds(state):
+            expires_at = max(expires_at, self.record.expires_at)
+        return replace(self, record=Record(expires_at, state))
 
     def row(self, status: str, retry_after: float, locked_for: int = 0) -> Row:
         return Row(

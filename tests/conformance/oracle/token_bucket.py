@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from .algorithm import Algorithm, rounded_up
+from .algorithm import EXACT, Algorithm, given_back, refunded_since, rounded_up, with_refund
 
 
 @dataclass(frozen=True)
 class Bucket:
+    """``refunded``: what refunds have given back since the record began; None: unknown."""
+
     used: int
     last: int
     units: int
+    refunded: int | None = 0
 
 
 class TokenBucket(Algorithm):
@@ -39,7 +42,10 @@ class TokenBucket(Algorithm):
             return None
         refills = (now - state.last) // self.every
         used = self._rescaled(state) - refills * self.refill
-        return Bucket(used, state.last + refills * self.every, self.units) if used > 0 else None
+        refunded = state.refunded if state.units == self.units else None
+        if used > 0:
+            return Bucket(used, state.last + refills * self.every, self.units, refunded)
+        return Bucket(0, self._phase(now), self.units, refunded) if refunded != 0 else None
 
     def used(self, state: Bucket, now: int) -> int:
         return state.used
@@ -54,19 +60,26 @@ class TokenBucket(Algorithm):
         return state.last + rounded_up(self._need(state, now, cost), self.refill) * self.every - now
 
     def reset(self, state: Bucket, now: int) -> int:
-        return state.last + rounded_up(state.used, self.refill) * self.every - now
+        return max(0, state.last + rounded_up(state.used, self.refill) * self.every - now)
 
     def charged(self, state: Bucket | None, now: int, cost: int) -> Bucket:
         if state is None:
-            phase = now // self.every * self.every if self.start == 1 else now
-            return Bucket(cost * self.units, phase, self.units)
+            return Bucket(cost * self.units, self._phase(now), self.units)
         return replace(state, used=state.used + cost * self.units)
 
     def refunded(self, state: Bucket, now: int, after: Bucket, cost: int) -> Bucket:
         """In the record's own units, rounded to the safe side: ``after`` is in those of this limit."""
         drained = max(0, now - after.last) // self.every * self.refill
-        back = min(cost * self.units, max(0, after.used - drained)) * state.units // self.units
-        return replace(state, used=max(0, state.used - back))
+        since = refunded_since(state.refunded, after.refunded) if state.units == self.units else None
+        back = given_back(cost * self.units, after.used, drained, since) * state.units // self.units
+        refunded = with_refund(state.refunded, back, EXACT - 1 - state.units)
+        return Bucket(max(0, state.used - back), state.last, state.units, refunded)
+
+    def knows_refunds(self, state: Bucket) -> bool:
+        return state.refunded not in (0, None)
+
+    def _phase(self, now: int) -> int:
+        return now // self.every * self.every if self.start == 1 else now
 
     def _need(self, state: Bucket | None, now: int, cost: int) -> int:
         used = int(self._used(state, now))

@@ -125,6 +125,17 @@ TEST_F(TwoASecond, GivesBackPartOfWhatHasPartlyGone) {
   EXPECT_EQ(pair.peek(2 * kSecond).remaining, 3) << "two of the six were still waiting";
 }
 
+TEST_F(TwoASecond, GivesBackNothingThatAnEarlierRefundTook) {
+  pair.hit(0, 3);
+  const Header first = pair.receipt();
+  pair.hit(0, 3);
+  const Header second = pair.receipt();
+  EXPECT_TRUE(pair.refund(0, first, 3));
+  pair.hit(kSecond, 3);
+  EXPECT_TRUE(pair.refund(kSecond, second, 3));
+  EXPECT_EQ(pair.record()->header, (Header{kSecond, 3, 4})) << "two of three drained, and one came back";
+}
+
 TEST(LeakyBucket, WithoutCapacityIsAWindowThatDrains) {
   LonePair pair(leaky_bucket(3, kSecond, 0));
   EXPECT_EQ(pair.hit(0, 3), (Shown{Status::ok, 0, 0, kSecond}));

@@ -55,8 +55,8 @@ TEST(Limit, TakesANameThatMayStandInAKey) {
 }
 
 TEST(Limit, PacksTheNumbersItsScriptReads) {
-  EXPECT_EQ(fixed_window(3, kMinute).packed(), (std::vector<std::int64_t>{3, kMinute, 0}));
-  EXPECT_EQ(epoch_window(3, kMinute).packed(), (std::vector<std::int64_t>{3, kMinute, 1}));
+  EXPECT_EQ(fixed_window(3, kMinute).packed(), (std::vector<std::int64_t>{3, kMinute, 0, 0, 0, 0}));
+  EXPECT_EQ(epoch_window(3, kMinute).packed(), (std::vector<std::int64_t>{3, kMinute, 1, 0, 0, 0}));
   EXPECT_EQ(sliding_window(3, kMinute).packed(), (std::vector<std::int64_t>{3, 1'200'000, 50}));
   EXPECT_EQ(token_bucket(20, 10).packed(), (std::vector<std::int64_t>{20, 0, 100'000, 1, 1, 0}));
 }

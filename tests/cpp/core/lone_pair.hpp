@@ -53,6 +53,7 @@ class LonePair {
     if (!left) return false;
     const bool changes = left->state != record_->header;
     record_->header = left->state;
+    if (left->note) cells_ = {*left->note};
     if (left->cell >= cells_.size()) return changes;
     cells_[left->cell].count = left->cell_count;
     if (left->cell_count == 0) cells_.erase(cells_.begin() + std::ptrdiff_t(left->cell));

@@ -79,9 +79,9 @@ class Damage : public ::testing::Test {
     if (entry == nullptr) return ranges;
     add(entry, entry->size() + table::kSealSize);
     for (const table::Record& record : *entry) {
-      if (record.capacity == 0) continue;
-      const std::size_t size = record.capacity * sizeof(Cell);
-      add(shard.arena().at<const std::byte>(record.ring, size), size);
+      if (record.ring.capacity == 0) continue;
+      const std::size_t size = record.ring.capacity * sizeof(Cell);
+      add(shard.arena().at<const std::byte>(record.ring.cells, size), size);
     }
     return ranges;
   }

@@ -40,7 +40,7 @@ class Records : public ::testing::Test {
   testing::OwnArena own{region.data(), kBytes};
   Arena& arena = own.arena;
   UndoLog log;
-  Record record{7, 0, {}, 0, 0, 0, 0};
+  Record record{7, 0, {}, {}};
 };
 
 TEST_F(Records, TakeTheHeaderAndTheExpiryOfACharge) {
@@ -48,7 +48,7 @@ TEST_F(Records, TakeTheHeaderAndTheExpiryOfACharge) {
   EXPECT_EQ(record.header, (Header{1, 2, 3}));
   EXPECT_EQ(record.expires_at, 44);
   EXPECT_EQ(record.tag, 7U);
-  EXPECT_EQ(record.capacity, 0U) << "no cells, no ring";
+  EXPECT_EQ(record.ring.capacity, 0U) << "no cells, no ring";
 }
 
 TEST_F(Records, KeepTheirCellsOldestFirst) {
@@ -60,7 +60,7 @@ TEST_F(Records, DoubleTheirRingWhenItIsFull) {
   const std::vector<std::uint32_t> expected{2, 2, 4, 4, 8, 8, 8, 8, 16};
   for (std::size_t i = 0; i < expected.size(); ++i) {
     push(std::int64_t(i), 1);
-    EXPECT_EQ(record.capacity, expected[i]);
+    EXPECT_EQ(record.ring.capacity, expected[i]);
   }
 }
 
@@ -68,7 +68,7 @@ TEST_F(Records, DropTheOldestCellsOfTheirRing) {
   for (int i = 0; i < 4; ++i) push(i, 1);
   push(4, 1, 3);
   EXPECT_EQ(cells(), (std::vector<Cell>{{3, 1}, {4, 1}}));
-  EXPECT_EQ(record.capacity, 4U);
+  EXPECT_EQ(record.ring.capacity, 4U);
 }
 
 TEST_F(Records, DropAllTheyHaveWhenThereIsLessThanThat) {
@@ -83,9 +83,9 @@ TEST_F(Records, KeepTheOrderWhenAWrappedRingGrows) {
   for (int i = 0; i < 4; ++i) push(i, 1);
   push(4, 1, 2);
   push(5, 1);
-  EXPECT_EQ(record.capacity, 4U);
+  EXPECT_EQ(record.ring.capacity, 4U);
   push(6, 1);
-  EXPECT_EQ(record.capacity, 8U);
+  EXPECT_EQ(record.ring.capacity, 8U);
   EXPECT_EQ(cells(), (std::vector<Cell>{{2, 1}, {3, 1}, {4, 1}, {5, 1}, {6, 1}}));
 }
 
@@ -127,13 +127,23 @@ TEST_F(Records, UseTheRoomThatDroppedCellsLeave) {
   EXPECT_EQ(cells(), (std::vector<Cell>{{1, 11}, {2, 12}}));
 }
 
+TEST_F(Records, KeepANoteWithoutAnyRoom) {
+  fill_arena();
+  commit(arena, log, record, RefundedRecord<Header>{{1, 2, 9}, SIZE_MAX, 0, Cell{0, -7}});
+  EXPECT_EQ(cells(), (std::vector<Cell>{{0, -7}}));
+  commit(arena, log, record, ChargedPair{{{1, 2, 9}, SIZE_MAX, Cell{0, -8}}, 100});
+  EXPECT_EQ(cells(), (std::vector<Cell>{{0, -8}}));
+  commit(arena, log, record, ChargedPair{{{1, 2, 8}, SIZE_MAX, std::nullopt}, 100});
+  EXPECT_TRUE(cells().empty());
+}
+
 TEST_F(Records, GiveTheirRingsBack) {
   for (int round = 0; round < 10'000; ++round) {
     for (int i = 0; i < 9; ++i) push(i, 1);
-    ASSERT_EQ(record.length, 9U);
+    ASSERT_EQ(record.ring.length, 9U);
     drop_cells(arena, record);
     ASSERT_TRUE(cells().empty());
-    ASSERT_EQ(record.capacity, 0U);
+    ASSERT_EQ(record.ring.capacity, 0U);
   }
 }
 
@@ -150,7 +160,7 @@ TEST(Entry, KnowsItsSize) {
 }
 
 TEST(Entry, ExpiresWithTheLastOfItsRecords) {
-  EntryOfTwo two{.records = {{1, 50, {}, 0, 0, 0, 0}, {2, 40, {}, 0, 0, 0, 0}}};
+  EntryOfTwo two{.records = {{1, 50, {}, {}}, {2, 40, {}, {}}}};
   EXPECT_EQ(two.entry.last_expiry(), 50);
   two.records[1].expires_at = 60;
   EXPECT_EQ(two.entry.last_expiry(), 60);
@@ -159,7 +169,7 @@ TEST(Entry, ExpiresWithTheLastOfItsRecords) {
 TEST(Entry, FitsLimitsWhoseTagsItBeginsWith) {
   const CompiledPolicy policy("p", {fixed_window(1, kMinute), sliding_window(1, kMinute)});
   const std::span<const Tag> tags = policy.tags();
-  EntryOfTwo two{.records = {{tags[0], 0, {}, 0, 0, 0, 0}, {tags[1], 0, {}, 0, 0, 0, 0}}};
+  EntryOfTwo two{.records = {{tags[0], 0, {}, {}}, {tags[1], 0, {}, {}}}};
   EXPECT_TRUE(starts_with(two.entry, tags));
   EXPECT_TRUE(starts_with(two.entry, tags.first(1)));
   EXPECT_FALSE(starts_with(two.entry, tags.last(1)));

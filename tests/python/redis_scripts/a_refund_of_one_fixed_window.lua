@@ -1,9 +1,9 @@
--- SHA1      4e35ce6bc7e4ece4fae11039703ff66d27e987bd
+-- SHA1      76536570b74a1c1824b461b3b3dcaede1cbb8f51
 -- KEYS[1]   ol1:example:user:1
 -- ARGV[1]   85 bytes, little-endian:
 --           now -1
 --           for ol1:example:user:1: policy at 27, number of limits 1, cost 1, role 0
---           fixed_window of 10 per 1 minute: algorithm 1, tag acf940ca49794e19, then 10, 60000000, 0
+--           fixed_window of 10 per 1 minute: algorithm 1, tag acf940ca49794e19, then 10, 60000000, 0, 0, 0, 0
 --           penalty: levels 0, extend 0, then nothing
 -- ARGV[2]   32 bytes, little-endian:
 --           zeros here: per key when it was created, and per limit its state right after the charge
@@ -50,6 +50,14 @@ local function history_refund(cost, charged, newest, count, total, value, cell, 
   end
 end
 
+-- What buckets share: what is given back of a charge, after which so much was used, and since which so much has drained. At
+-- worst the charge drained first. At best it drained last, but nothing that was refunded since drained before it.
+local function bucket_refund(charged, used, drained, refunded, then_refunded)
+  local at_worst = max(0, charged - drained)
+  if max(refunded, then_refunded) >= EXACT - 1 then return at_worst end
+  return max(at_worst, min(charged, used - drained - max(0, refunded - then_refunded)))
+end
+
 local function fixed_window_refund(numbers, cost, receipt, start, finish, count)
   local charged = unpack('<i8', ARGV[2], receipt)
   if start ~= charged then return end
@@ -60,13 +68,16 @@ local function sliding_window_refund(numbers, cost, receipt, newest, count, tota
   return history_refund(cost, unpack('<i8', ARGV[2], receipt), newest, count, total, value, cell, stop)
 end
 
-local function token_bucket_refund(numbers, cost, receipt, used, last, old_units)
+local function token_bucket_refund(numbers, cost, receipt, used, last, refunded, value, cell, stop)
   local _, _, units, refill, every = unpack('<i8i8i8i8i8', args, numbers)
-  local then_used, then_last = unpack('<i8i8', ARGV[2], receipt)
-  local left = max(0, then_used - refill * floor((max(now, last) - then_last) / every))
-  local given = min(cost * units, left)
+  local then_used, then_last, then_refunded = unpack('<i8i8i8', ARGV[2], receipt)
+  local old_units, sum = refunded, refunded
+  if cell < stop then old_units = -unpack('<i8', value, cell + 8) end
+  if old_units ~= units then sum = EXACT - 1 end
+  local drained = refill * floor(max(0, max(now, last) - then_last) / every)
+  local given = bucket_refund(cost * units, then_used, drained, sum, then_refunded)
   if old_units ~= units then
-    local amount, units, per = given, old_units, units
+    local amount, units, per = given, old_units <= refunded and old_units or 0, units
     -- rescale: amount * units / per. Long multiplication, bit by bit, since a double does not hold the product.
     -- takes   amount, units, per
     -- gives   rescaled   below EXACT, rounded down
@@ -91,7 +102,8 @@ local function token_bucket_refund(numbers, cost, receipt, used, last, old_units
     end
     given = rescaled
   end
-  return pack('<i8i8i8', max(0, used - given), last, old_units), ''
+  if given == 0 then return end
+  return pack('<i8i8i8', max(0, used - given), last, min(refunded + given, EXACT - 1)), pack('<i8i8', 0, -old_units)
 end
 
 local function sliding_log_refund(numbers, cost, receipt, newest, count, total, value, cell, stop)
@@ -110,11 +122,12 @@ local function sliding_window_counter_refund(numbers, cost, receipt, start, prev
   return pack('<i8i8i8', start, previous, current), ''
 end
 
-local function leaky_bucket_refund(numbers, cost, receipt, start, count)
+local function leaky_bucket_refund(numbers, cost, receipt, start, count, refunded)
   local rate, period = unpack('<i8i8', args, numbers)
-  local then_start, then_count = unpack('<i8i8', ARGV[2], receipt)
-  local left = max(0, then_count - floor((max(now, start) - then_start) / period) * rate)
-  return pack('<i8i8i8', start, max(0, count - min(cost, left)), 0), ''
+  local then_start, then_count, then_refunded = unpack('<i8i8i8', ARGV[2], receipt)
+  local drained = floor(max(0, max(now, start) - then_start) / period) * rate
+  local given = bucket_refund(cost, then_count, drained, refunded, then_refunded)
+  return pack('<i8i8i8', start, max(0, count - given), min(refunded + given, EXACT - 1)), ''
 end
 
 local refund_of = {fixed_window_refund, sliding_window_refund, token_bucket_refund, sliding_log_refund, sliding_window_counter_refund, leaky_bucket_refund}

@@ -1,8 +1,8 @@
--- SHA1      d25758c2fdb8f8b560af36e262d80b61c1da430c
+-- SHA1      bc29397d833f966009080dba25b806087f8993e8
 -- KEYS[1]   ol1:example:user:1
 -- ARGV[1]   206 bytes, little-endian:
 --           now -1, slack_ms 1000, patience 9223372036854775807, cost 1, number of limits 3
---           fixed_window of 10 per 1 minute: algorithm 1, tag acf940ca49794e19, then 10, 60000000, 0
+--           fixed_window of 10 per 1 minute: algorithm 1, tag acf940ca49794e19, then 10, 60000000, 0, 0, 0, 0
 --           sliding_window of 100 per 1 hour: algorithm 2, tag b4f635b1e0f89946, then 100, 72000000, 50
 --           token_bucket of 5 per 1 second burst 20: algorithm 3, tag b534fe6a91c06abe, then 20, 0, 200000, 1, 1, 0
 --           penalty: levels 0, extend 0, then nothing
@@ -166,14 +166,17 @@ for at = part, limits_end - 1, LIMIT do
     a, b, c, expiry = current, count + cost, total + cost, (current + blocks + 1) * precision
   elseif algorithm == 3 then
     -- Token bucket. numbers: burst, debt, units per token, refill (units that come back), every (how often), start.
-    -- state: units used at `last`, last, and the units per token of that time.
-    local burst, debt, units, used, last, old_units = x, y, z, a, b, c
+    -- state: units used at `last`, last, and what refunds have given back, counted on from the units per token of that time.
+    -- cells: where these two differ, a note of the units, as (0, -units).
+    local burst, debt, units, used, last, refunded = x, y, z, a, b, c
     local refill, every, epoch = unpack('<i8i8i8', args, others)
     if last and last >= latest then last = nil end
     local instant = last and last > now and last or now
     if last and refill > 0 then
+      local old_units = refunded
+      if cell < cells_end then old_units = -unpack('<i8', value, cell + 8) end
       if old_units ~= units then
-        local amount, per = used, old_units
+        local amount, per = used, old_units <= refunded and old_units or 0
         -- rescale: amount * units / per. Long multiplication, bit by bit, since a double does not hold the product.
         -- takes   amount, units, per
         -- gives   rescaled   below EXACT, rounded down
@@ -197,10 +200,13 @@ for at = part, limits_end - 1, LIMIT do
           if whole > (EXACT - 1) / units then rescaled, inexact = EXACT - 1, false end
         end
         used = inexact and math.min(rescaled + 1, EXACT - 1) or rescaled
+        refunded = EXACT - 1
       end
       local part = (instant - last) % every
       used = used - refill * ((instant - last - part) / every)
       last = instant - part
+    else
+      refunded = units
     end
     if not last or refill == 0 or used <= 0 then
       used, last = 0, epoch == 1 and instant - instant % every or instant
@@ -210,7 +216,11 @@ for at = part, limits_end - 1, LIMIT do
     if admits then
       used = used + cost * units
       local full = last + math.ceil(used / (refill > 0 and refill or 1)) * every
-      a, b, c, expiry = used, last, units, full < EXACT and full or EXACT - 1
+      a, b, c, expiry = used, last, refunded, full < EXACT and full or EXACT - 1
+      if refunded ~= units then
+        cells = pack('<i8i8', 0, -units)
+        if refunded < EXACT - 1 and expires > expiry then expiry = expires end
+      end
     end
   elseif algorithm == 4 then
     -- Sliding log. numbers: limit, period. state: newest entry, its count, total.
@@ -256,14 +266,16 @@ for at = part, limits_end - 1, LIMIT do
     admits = cost <= limit and weight + cost <= limit
     a, b, c, expiry = window, previous, current + cost, window + 2 * period
   elseif algorithm == 6 then
-    -- Leaky bucket. numbers: rate, period, capacity. state: start of the period, count, 0.
-    local rate, period, capacity, start, count = x, y, z, a, b
+    -- Leaky bucket. numbers: rate, period, capacity. state: start of the period, count, and what refunds have given back.
+    local rate, period, capacity, start, count, refunded = x, y, z, a, b, c
     if start and start >= latest then start = nil end
     local instant = start and start > now and start or now
     if start and rate > 0 then
       local part = (instant - start) % period
       count = count - (instant - start - part) / period * rate
       start = instant - part
+    else
+      refunded = 0
     end
     if not start or rate == 0 or count <= 0 then start, count = instant, 0 end
     admits = count <= capacity + rate - cost
@@ -271,7 +283,8 @@ for at = part, limits_end - 1, LIMIT do
       count = count + cost
       local gone = math.min(start + math.ceil(count / rate) * period, EXACT - 1)
       admits = count <= rate or gone - period - instant <= patience
-      a, b, c, expiry = start, count, 0, gone
+      a, b, c, expiry = start, count, refunded, gone
+      if refunded > 0 and refunded < EXACT - 1 and expires > gone then expiry = expires end
     end
   end
   if not admits then break end

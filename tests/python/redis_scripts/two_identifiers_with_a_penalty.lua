@@ -1,4 +1,4 @@
--- SHA1      ea4833848658ba56c211b6ec4ce99e3b6cd40649
+-- SHA1      645ef869fe4cb95ede3d1750d04b22e4c269a6f9
 -- KEYS[1]   ol1:example:user:1
 -- KEYS[2]   ol1:example:user:2
 -- ARGV[1]   151 bytes, little-endian:
@@ -180,14 +180,17 @@ for k = 1, #KEYS do
       a, b, c, expiry = current, count + cost, total + cost, (current + blocks + 1) * precision
     elseif algorithm == 3 then
       -- Token bucket. numbers: burst, debt, units per token, refill (units that come back), every (how often), start.
-      -- state: units used at `last`, last, and the units per token of that time.
-      local burst, debt, units, used, last, old_units = x, y, z, a, b, c
+      -- state: units used at `last`, last, and what refunds have given back, counted on from the units per token of that time.
+      -- cells: where these two differ, a note of the units, as (0, -units).
+      local burst, debt, units, used, last, refunded = x, y, z, a, b, c
       local refill, every, epoch = unpack('<i8i8i8', args, others)
       if last and last >= latest then last = nil end
       local instant = last and last > now and last or now
       if last and refill > 0 then
+        local old_units = refunded
+        if cell < cells_end then old_units = -unpack('<i8', value, cell + 8) end
         if old_units ~= units then
-          local amount, per = used, old_units
+          local amount, per = used, old_units <= refunded and old_units or 0
           -- rescale: amount * units / per. Long multiplication, bit by bit, since a double does not hold the product.
           -- takes   amount, units, per
           -- gives   rescaled   below EXACT, rounded down
@@ -211,10 +214,13 @@ for k = 1, #KEYS do
             if whole > (EXACT - 1) / units then rescaled, inexact = EXACT - 1, false end
           end
           used = inexact and math.min(rescaled + 1, EXACT - 1) or rescaled
+          refunded = EXACT - 1
         end
         local part = (instant - last) % every
         used = used - refill * ((instant - last - part) / every)
         last = instant - part
+      else
+        refunded = units
       end
       if not last or refill == 0 or used <= 0 then
         used, last = 0, epoch == 1 and instant - instant % every or instant
@@ -224,7 +230,11 @@ for k = 1, #KEYS do
       if admits then
         used = used + cost * units
         local full = last + math.ceil(used / (refill > 0 and refill or 1)) * every
-        a, b, c, expiry = used, last, units, full < EXACT and full or EXACT - 1
+        a, b, c, expiry = used, last, refunded, full < EXACT and full or EXACT - 1
+        if refunded ~= units then
+          cells = pack('<i8i8', 0, -units)
+          if refunded < EXACT - 1 and expires > expiry then expiry = expires end
+        end
       end
     elseif algorithm == 4 then
       -- Sliding log. numbers: limit, period. state: newest entry, its count, total.
@@ -270,14 +280,16 @@ for k = 1, #KEYS do
       admits = cost <= limit and weight + cost <= limit
       a, b, c, expiry = window, previous, current + cost, window + 2 * period
     elseif algorithm == 6 then
-      -- Leaky bucket. numbers: rate, period, capacity. state: start of the period, count, 0.
-      local rate, period, capacity, start, count = x, y, z, a, b
+      -- Leaky bucket. numbers: rate, period, capacity. state: start of the period, count, and what refunds have given back.
+      local rate, period, capacity, start, count, refunded = x, y, z, a, b, c
       if start and start >= latest then start = nil end
       local instant = start and start > now and start or now
       if start and rate > 0 then
         local part = (instant - start) % period
         count = count - (instant - start - part) / period * rate
         start = instant - part
+      else
+        refunded = 0
       end
       if not start or rate == 0 or count <= 0 then start, count = instant, 0 end
       admits = count <= capacity + rate - cost
@@ -285,7 +297,8 @@ for k = 1, #KEYS do
         count = count + cost
         local gone = math.min(start + math.ceil(count / rate) * period, EXACT - 1)
         admits = count <= rate or gone - period - instant <= patience
-        a, b, c, expiry = start, count, 0, gone
+        a, b, c, expiry = start, count, refunded, gone
+        if refunded > 0 and refunded < EXACT - 1 and expires > gone then expiry = expires end
       end
     end
     if not admits then break end

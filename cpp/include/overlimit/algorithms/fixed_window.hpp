@@ -7,7 +7,6 @@
 #include <optional>
 #include <span>
 #include <string_view>
-#include <vector>
 
 #include "overlimit/algorithms/checks.hpp"
 #include "overlimit/algorithms/step.hpp"
@@ -35,8 +34,10 @@ struct FixedWindow {
   static FixedWindow make(std::span<const std::int64_t> numbers);
   /// What tells its records from those of another limit: period and start, not the limit itself.
   [[nodiscard]] std::array<std::int64_t, 2> identity() const { return {period, std::int64_t(start)}; }
-  /// What its script reads, in this order; a calendar's bounds come last.
-  [[nodiscard]] std::vector<std::int64_t> packed() const;
+  /// What its script reads, in this order.
+  [[nodiscard]] std::array<std::int64_t, 6> packed() const {
+    return {limit, period, std::int64_t(start), bounds[0], bounds[1], bounds[2]};
+  }
   [[nodiscard]] constexpr Cost most() const { return limit; }
   [[nodiscard]] std::int64_t max_cells() const { return 0; }
   /// Whether it can have opened such a window. Natural periods differ in length, but none is longer than two
@@ -61,12 +62,6 @@ inline FixedWindow FixedWindow::make(std::span<const std::int64_t> numbers) {
     checks::require_period("per", numbers[1]);
   }
   return {numbers[0], numbers[1], start};
-}
-
-inline std::vector<std::int64_t> FixedWindow::packed() const {
-  std::vector<std::int64_t> numbers{limit, period, std::int64_t(start)};
-  if (start == Start::calendar) numbers.insert(numbers.end(), bounds.begin(), bounds.end());
-  return numbers;
 }
 
 constexpr Micros time_of(const FixedWindow& window, const FixedWindow::State& state) {

@@ -7,6 +7,7 @@
 #include <span>
 #include <string_view>
 
+#include "overlimit/algorithms/bucket_refund.hpp"
 #include "overlimit/algorithms/checks.hpp"
 #include "overlimit/algorithms/step.hpp"
 
@@ -15,11 +16,11 @@ namespace overlimit {
 struct LeakyBucket {
   static constexpr std::string_view kName = "leaky_bucket";
 
-  /// How many are in the queue in the period that began at `start`.
+  /// How many are in the queue in the period that began at `start`, and what refunds have given back.
   struct State {
     Micros start;
     std::int64_t count;
-    std::int64_t unused;
+    std::int64_t refunded;
   };
 
   std::int64_t rate;
@@ -54,14 +55,22 @@ inline LeakyBucket LeakyBucket::make(std::span<const std::int64_t> numbers) {
   return {rate, period, capacity};
 }
 
+constexpr bool knows_refunds(const LeakyBucket&, const LeakyBucket::State& state) {
+  return state.refunded != 0 && state.refunded != bucket::kUnknown;
+}
+
 constexpr Micros time_of(const LeakyBucket&, const LeakyBucket::State& state) { return state.start; }
 
 constexpr std::optional<CurrentRecord<LeakyBucket::State>> advance(const LeakyBucket& bucket,
                                                                    const LeakyBucket::State& state,
                                                                    const Cells&, Micros now) {
-  const std::int64_t left = state.count - bucket.drained(state.start, now);
-  if (left <= 0 || bucket.rate == 0) return std::nullopt;
-  return CurrentRecord<LeakyBucket::State>{{now - (now - state.start) % bucket.period, left, 0}};
+  const auto& [start, count, refunded] = state;
+  const std::int64_t left = count - bucket.drained(start, now);
+  if (bucket.rate == 0) return std::nullopt;
+  if (left > 0)
+    return CurrentRecord<LeakyBucket::State>{{now - (now - start) % bucket.period, left, refunded}};
+  if (refunded == 0) return std::nullopt;
+  return CurrentRecord<LeakyBucket::State>{{now, 0, refunded}};
 }
 
 constexpr Verdict admit(const LeakyBucket& bucket,
@@ -77,18 +86,18 @@ constexpr ChargedRecord<LeakyBucket::State> charge(
     const LeakyBucket&, const std::optional<CurrentRecord<LeakyBucket::State>>& current, Micros now,
     Cost cost) {
   if (!current) return {{now, cost, 0}};
-  return {{current->state.start, current->state.count + cost, 0}};
+  return {{current->state.start, current->state.count + cost, current->state.refunded}};
 }
 
-/// Only the part of the charge that is still in the queue is refunded; it came last.
 constexpr std::optional<RefundedRecord<LeakyBucket::State>> refund(const LeakyBucket& bucket,
                                                                    const LeakyBucket::State& state,
                                                                    const Cells&,
                                                                    const LeakyBucket::State& then, Micros now,
                                                                    Cost cost) {
-  const std::int64_t left = std::max<std::int64_t>(0, then.count - bucket.drained(then.start, now));
-  return RefundedRecord<LeakyBucket::State>{
-      {state.start, std::max<std::int64_t>(0, state.count - std::min(cost, left)), 0}};
+  const std::int64_t drained = bucket.drained(std::min(then.start, now), now);
+  const Cost given = bucket::given_back(cost, then.count, drained, state.refunded, then.refunded);
+  return RefundedRecord<LeakyBucket::State>{{state.start, std::max<std::int64_t>(0, state.count - given),
+                                             bucket::with_refund(state.refunded, given)}};
 }
 
 constexpr std::int64_t remaining(const LeakyBucket& bucket, const LeakyBucket::State& state, Micros) {

@@ -17,6 +17,8 @@
 //   expires_at(limit, state, cells)           -> the instant at which the record is back to "never seen"
 //   delay(limit, state, now)                  -> how long the caller just charged waits; only for algorithms
 //                                                that make callers wait
+//   knows_refunds(limit, state)               -> whether the record says what refunds have given back; only for
+//                                                algorithms whose refunds depend on those before
 // clang-format on
 //
 // A State is a trivially copyable header of three int64, the same bytes in memory and in Redis. Algorithms
@@ -49,7 +51,8 @@ inline constexpr Verdict kNeverAdmitted{Status::never, kNever};
 
 constexpr Verdict over(Micros retry_after) noexcept { return {Status::over, retry_after}; }
 
-/// One entry of a history: a block of time (or an instant) and what was charged in it.
+/// One entry of a history: a block of time (or an instant) and what was charged in it. Or a note, the only
+/// cell of its record: one more number of the state, kept as a negative count.
 struct Cell {
   std::int64_t at;
   std::int64_t count;
@@ -112,12 +115,23 @@ struct RefundedRecord {
   State state{};
   std::size_t cell = SIZE_MAX;  ///< SIZE_MAX: the cells stay as they are
   std::int64_t cell_count = 0;
+  std::optional<Cell> note{};  ///< takes the place of the cells
 };
+
+/// How many numbers a script reads of each limit; where its algorithm has fewer, the others are 0.
+inline constexpr std::size_t kPackedNumbers = 6;
 
 /// Whether an algorithm makes admitted callers wait; most let them go at once.
 template <class Limited>
 concept Delaying = requires(const Limited& limit, const typename Limited::State& state) {
   { delay(limit, state, Micros{}) } -> std::same_as<Micros>;
+};
+
+/// Whether records know what was refunded. Such a record is kept until all that was charged to it would be
+/// gone, had nothing been refunded.
+template <class Limited>
+concept KnowingRefunds = requires(const Limited& limit, const typename Limited::State& state) {
+  { knows_refunds(limit, state) } -> std::same_as<bool>;
 };
 
 template <class State>

@@ -9,6 +9,7 @@
 #include <span>
 #include <string_view>
 
+#include "overlimit/algorithms/bucket_refund.hpp"
 #include "overlimit/algorithms/checks.hpp"
 #include "overlimit/algorithms/step.hpp"
 
@@ -18,11 +19,12 @@ struct TokenBucket {
   static constexpr std::string_view kName = "token_bucket";
   enum class Start : std::uint8_t { first, epoch };
 
-  /// Units used up at the instant `last`, counted in the units per token of that time.
+  /// Units used up at the instant `last`, and what refunds have given back, counted on from the units per
+  /// token of that time. Where these two differ, a note keeps the units.
   struct State {
     std::int64_t used;
     Micros last;
-    std::int64_t units;
+    std::int64_t refunded;
   };
 
   std::int64_t burst;
@@ -42,10 +44,10 @@ struct TokenBucket {
   }
   [[nodiscard]] constexpr Cost most() const { return burst + debt; }
   [[nodiscard]] std::int64_t max_cells() const { return 0; }
-  /// `used` of a record that was written with another number of units per token, rounded up, saturating.
-  [[nodiscard]] std::int64_t rescaled(const State& state) const;
-  /// An amount in the units of such a record, rounded down.
-  [[nodiscard]] std::int64_t counted_in(const State& state, std::int64_t amount) const;
+  /// The phase of a bucket that is charged while full.
+  [[nodiscard]] constexpr Micros phase(Micros now) const {
+    return start == Start::epoch ? now - now % every : now;
+  }
   /// What has come back between two instants.
   [[nodiscard]] constexpr std::int64_t refilled(Micros from, Micros to) const {
     return product(refill, (to - from) / every);
@@ -75,23 +77,32 @@ inline TokenBucket TokenBucket::make(std::span<const std::int64_t> numbers) {
   return {burst, period, units, refill, every, Start(start), debt};
 }
 
-inline std::int64_t TokenBucket::rescaled(const State& state) const {
-  return multiply_divide(state.used, units, state.units, state.units - 1);
+/// The units per token that a record is counted in; 0 for one that no bucket has written.
+inline std::int64_t units_of(const TokenBucket::State& state, const Cells& cells) {
+  if (cells.size() == 0) return state.refunded;
+  const std::int64_t note = cells[0].count;
+  return note < 0 && note >= -state.refunded ? -note : 0;
 }
 
-inline std::int64_t TokenBucket::counted_in(const State& state, std::int64_t amount) const {
-  return state.units == units ? amount : multiply_divide(amount, state.units, units, 0);
+constexpr bool knows_refunds(const TokenBucket& bucket, const TokenBucket::State& state) {
+  return state.refunded != bucket.units && state.refunded != bucket::kUnknown;
 }
 
 constexpr Micros time_of(const TokenBucket&, const TokenBucket::State& state) { return state.last; }
 
 inline std::optional<CurrentRecord<TokenBucket::State>> advance(const TokenBucket& bucket,
-                                                                const TokenBucket::State& state, const Cells&,
-                                                                Micros now) {
-  const std::int64_t used = state.units == bucket.units ? state.used : bucket.rescaled(state);
-  const std::int64_t left = used - bucket.refilled(state.last, now);
-  if (left <= 0 || bucket.refill == 0) return std::nullopt;
-  return CurrentRecord<TokenBucket::State>{{left, now - (now - state.last) % bucket.every, bucket.units}};
+                                                                const TokenBucket::State& state,
+                                                                const Cells& cells, Micros now) {
+  auto [used, last, refunded] = state;
+  if (const std::int64_t units = units_of(state, cells); units != bucket.units) {
+    used = multiply_divide(used, bucket.units, units, units - 1);
+    refunded = bucket::kUnknown;
+  }
+  used -= bucket.refilled(last, now);
+  if (bucket.refill == 0) return std::nullopt;
+  if (used > 0) return CurrentRecord<TokenBucket::State>{{used, now - (now - last) % bucket.every, refunded}};
+  if (refunded == bucket.units) return std::nullopt;
+  return CurrentRecord<TokenBucket::State>{{0, bucket.phase(now), refunded}};
 }
 
 inline Verdict admit(const TokenBucket& bucket,
@@ -99,31 +110,37 @@ inline Verdict admit(const TokenBucket& bucket,
                      Micros now, Cost cost) {
   if (cost > bucket.most()) return kNeverAdmitted;
   if (!current) return kAdmitted;
-  const auto& [used, last, units] = current->state;
-  const std::int64_t need = used - std::min(bucket.burst, bucket.most() - cost) * units;
-  return need <= 0 ? kAdmitted : over(bucket.refilled_at(last, need) - now);
+  const std::int64_t need = current->state.used - std::min(bucket.burst, bucket.most() - cost) * bucket.units;
+  return need <= 0 ? kAdmitted : over(bucket.refilled_at(current->state.last, need) - now);
 }
 
 inline ChargedRecord<TokenBucket::State> charge(
     const TokenBucket& bucket, const std::optional<CurrentRecord<TokenBucket::State>>& current, Micros now,
     Cost cost) {
-  if (current) {
-    const TokenBucket::State& state = current->state;
-    return {{state.used + cost * bucket.units, state.last, bucket.units}};
-  }
-  const Micros phase = bucket.start == TokenBucket::Start::epoch ? now - now % bucket.every : now;
-  return {{cost * bucket.units, phase, bucket.units}};
+  if (!current) return {{cost * bucket.units, bucket.phase(now), bucket.units}, SIZE_MAX};
+  const TokenBucket::State& state = current->state;
+  ChargedRecord<TokenBucket::State> charged{{state.used + cost * bucket.units, state.last, state.refunded},
+                                            SIZE_MAX};
+  if (state.refunded != bucket.units) charged.pushed = Cell{0, -bucket.units};
+  return charged;
 }
 
-/// Only the part of the charge that has not come back yet is refunded: it lay on top of earlier use.
+/// Given back in the record's own units, rounded down.
 inline std::optional<RefundedRecord<TokenBucket::State>> refund(const TokenBucket& bucket,
-                                                                const TokenBucket::State& state, const Cells&,
+                                                                const TokenBucket::State& state,
+                                                                const Cells& cells,
                                                                 const TokenBucket::State& then, Micros now,
                                                                 Cost cost) {
-  const std::int64_t left = std::max<std::int64_t>(0, then.used - bucket.refilled(then.last, now));
-  const std::int64_t given = bucket.counted_in(state, std::min(cost * bucket.units, left));
-  return RefundedRecord<TokenBucket::State>{
-      {std::max<std::int64_t>(0, state.used - given), state.last, state.units}};
+  const std::int64_t units = units_of(state, cells);
+  const std::int64_t sum = units == bucket.units ? state.refunded : bucket::kUnknown;
+  const std::int64_t drained = bucket.refilled(std::min(then.last, now), now);
+  std::int64_t given = bucket::given_back(cost * bucket.units, then.used, drained, sum, then.refunded);
+  if (units != bucket.units) given = multiply_divide(given, units, bucket.units, 0);
+  if (given == 0) return std::nullopt;
+  RefundedRecord<TokenBucket::State> refunded{{std::max<std::int64_t>(0, state.used - given), state.last,
+                                               bucket::with_refund(state.refunded, given)}};
+  refunded.note = Cell{0, -units};
+  return refunded;
 }
 
 inline std::int64_t remaining(const TokenBucket& bucket, const TokenBucket::State& state, Micros) {

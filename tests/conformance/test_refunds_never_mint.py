@@ -1,0 +1,187 @@
+"""Whatever is hit and refunded, in whatever order: never is more left than if only the hits that are kept had
+been made, each when it was; and while nothing has drained, exactly as much."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from overlimit import (
+    FixedWindow,
+    LeakyBucket,
+    Limit,
+    Limiter,
+    ManualClock,
+    SlidingLog,
+    SlidingWindow,
+    SlidingWindowCounter,
+    TokenBucket,
+)
+
+from .oracle import Oracle
+from .strategies import START_US
+
+# Without the refunded hits, phases that begin at a first hit would begin elsewhere. So windows begin at the
+# epoch here, and the hits on buckets that keep a phase are whole periods apart.
+LIMITS: dict[str, Callable[[int], Limit]] = {
+    "fixed_window": lambda most: FixedWindow(most, 7, start="epoch"),
+    "sliding_window": lambda most: SlidingWindow(most, 6, precision=2),
+    "sliding_log": lambda most: SlidingLog(most, 7),
+    "sliding_window_counter": lambda most: SlidingWindowCounter(most, 7),
+    "token_bucket": lambda most: TokenBucket(1, per=1, burst=most),
+    "token_bucket_in_fractions": lambda most: TokenBucket(2, per=3, burst=most),
+    "token_bucket_with_debt": lambda most: TokenBucket(3, per=2, burst=most, debt=4),
+    "interval": lambda most: TokenBucket(2, per=1, burst=most, refill="interval"),
+    "epoch_interval": lambda most: TokenBucket(2, per=3, burst=most, refill="interval", start="epoch"),
+    "leaky_bucket": lambda most: LeakyBucket(1, per=1, capacity=most - 1),
+    "wide_leaky_bucket": lambda most: LeakyBucket(3, per=1, capacity=most - 3),
+}
+NAMES = map("minting-{}".format, itertools.count())
+
+waits = st.sampled_from([0] * 6 + [1] * 4 + [2, 3, 5, 8])
+costs = st.sampled_from([1, 1, 1, 2, 3, 5, 8])
+steps = st.lists(st.tuples(waits, st.none() | st.integers(0, 9), costs), min_size=4, max_size=24)
+"""Seconds to wait; then a hit of this cost, or a refund of one of the hits so far."""
+
+PROVE = int(os.environ.get("PROVE", "1"))
+relaxed = settings(deadline=None, suppress_health_check=list(HealthCheck))
+
+
+class OfModel:
+    """A policy on the model, which says what is left."""
+
+    def __init__(self, limit: Limit) -> None:
+        self.oracle = Oracle((limit,))
+
+    def hit(self, second: int, cost: int) -> Any:
+        return self.oracle.hit(START_US + second * 1_000_000, ["a"], cost)
+
+    def refund(self, second: int, decision: Any) -> None:
+        self.oracle.refund(START_US + second * 1_000_000, decision)
+
+    def left(self, second: int) -> int:
+        return self.oracle.peek(START_US + second * 1_000_000, ["a"], 0).remaining
+
+
+class OfStore:
+    """A policy on a store."""
+
+    def __init__(self, limit: Limit, store: Any) -> None:
+        self.clock = ManualClock()
+        self.limiter = Limiter(limit, name=next(NAMES), store=store, clock=self.clock)
+
+    def at(self, second: int) -> Limiter:
+        self.clock.set(START_US / 1e6 + second)
+        return self.limiter
+
+    def hit(self, second: int, cost: int) -> Any:
+        return self.at(second).hit("a", cost=cost)
+
+    def refund(self, second: int, decision: Any) -> None:
+        self.at(second).refund(decision)
+
+    def left(self, second: int) -> int:
+        return self.at(second).peek("a", cost=0).remaining
+
+
+def live(policy: Any, limit: Limit, life: list[tuple[int, int | None, int]]) -> None:
+    now, kept = 0, []
+    for wait, chosen, cost in life:
+        now += wait
+        if chosen is None:
+            decision = policy.hit(now, cost)
+            if decision.allowed:
+                kept.append((now, cost, decision))
+        elif kept:
+            policy.refund(now, kept.pop(chosen % len(kept))[2])
+            assert policy.left(now) <= left_of(limit, kept, now)
+    assert policy.left(now) <= left_of(limit, kept, now)
+
+
+def left_of(limit: Limit, kept: list[tuple[int, int, Any]], now: int) -> int:
+    """What is left after the hits that were kept, and no others."""
+    model = OfModel(limit)
+    for second, cost, _ in kept:
+        assert model.hit(second, cost).allowed
+    return model.left(now)
+
+
+@pytest.mark.longer_in_prove
+@pytest.mark.parametrize("limit", LIMITS)
+@settings(relaxed, max_examples=40 * PROVE)
+@given(life=steps, most=st.integers(4, 30))
+def test_the_model_never_leaves_more_than_without_the_refunded_hits(limit, life, most):
+    live(OfModel(LIMITS[limit](most)), LIMITS[limit](most), life)
+
+
+@pytest.mark.longer_in_prove
+@pytest.mark.parametrize("limit", LIMITS)
+@settings(relaxed, max_examples=12 * PROVE)
+@given(life=steps, most=st.integers(4, 30))
+def test_no_store_ever_leaves_more_than_without_the_refunded_hits(store, limit, life, most):
+    live(OfStore(LIMITS[limit](most), store), LIMITS[limit](most), life)
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_far_from_empty_all_comes_back(store, limit):
+    """Where earlier use outlasts what drains and what other refunds give back."""
+    policy, limit = OfStore(LIMITS[limit](30), store), LIMITS[limit](30)
+    first = policy.hit(0, 20)
+    held = [policy.hit(0, 1) for _ in range(6)]
+    while held:
+        second = 3 - len(held) // 3
+        policy.refund(second, held.pop())
+        kept = [(0, 20, first)] + [(0, 1, each) for each in held]
+        assert policy.left(second) == left_of(limit, kept, second)
+
+
+@pytest.mark.parametrize("limit", [TokenBucket(1, per=1, burst=100), LeakyBucket(1, per=1, capacity=99)])
+def test_many_charges_in_the_place_of_one_that_was_refunded_have_drained(build, at, limit):
+    limiter = build(limit)
+    first = limiter.hit("a", cost=50)
+    others = [limiter.hit("a") for _ in range(50)]
+    limiter.refund(first)
+    at(50)
+    assert limiter.hit("a", cost=100)
+    for decision in others:
+        limiter.refund(decision)
+    assert limiter.peek("a", cost=0).remaining == 0
+    at(51)
+    assert limiter.hit("a")
+    assert not limiter.hit("a")
+
+
+@pytest.mark.parametrize("refill", ["continuous", "interval"])
+def test_what_refunds_gave_back_is_known_until_it_would_have_drained(build, at, refill):
+    limiter = build(TokenBucket(1, per=1, burst=100, refill=refill))
+    first, second = limiter.hit("a", cost=50), limiter.hit("a", cost=50)
+    limiter.refund(second)
+    at(50)
+    for moment in range(50, 99, 7):
+        at(moment)
+        limiter.hit("a")
+    at(99)
+    assert limiter.hit("a", cost=100)
+    limiter.refund(first)
+    assert limiter.peek("a", cost=0).remaining == 0
+
+
+@pytest.mark.parametrize("sooner", [False, True])
+def test_after_the_units_have_changed_no_more_comes_back_than_is_certain(build, at, sooner):
+    limiter = build(TokenBucket(1, per=1, burst=100))
+    limiter.hit("a", cost=40)
+    charged = limiter.hit("a", cost=20)
+    if sooner:
+        limiter.update(TokenBucket(1.5, per=1, burst=100))
+        limiter.hit("a", cost=1)
+        limiter.update(TokenBucket(1, per=1, burst=100))
+        limiter.hit("a", cost=1)
+    at(15)
+    limiter.refund(charged)
+    assert limiter.peek("a", cost=0).remaining == (100 - 62 + 15 + 5 if sooner else 100 - 60 + 15 + 20)
