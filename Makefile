@@ -17,10 +17,13 @@ ARGS ?=
 
 # CMake takes it from here when it first configures a build.
 export CMAKE_CXX_COMPILER_LAUNCHER ?= $(shell command -v ccache)
+# Without compiled modules each process of the tests would compile its own.
+unexport PYTHONDONTWRITEBYTECODE
 
-# What `make test` builds, then runs; each a target of its own. What takes longer goes into PROOFS.
-BUILDS := build-asan build-threads build-bindings
-TESTS := test-python test-bindings test-asan test-threads count lint
+# What `make test` builds first and then runs, each a target of its own, the longest first; a step of TESTS makes what
+# else it needs. What takes longer goes into PROOFS.
+BUILDS := $(DONE)/package build-threads
+TESTS := test-python test-asan test-bindings count lint test-threads
 PROOFS := test-dev prove-crashes test-clang test-tsan tidy fuzz prove-algorithm prove-python
 
 SOURCES := $(shell find cpp lua cmake -type f) CMakeLists.txt pyproject.toml
@@ -36,7 +39,7 @@ demo: $(DONE)/package ## Watch a real Flask app refuse real requests
 serve: $(DONE)/package ## Leave the example app and its page up (PORT=8000; WORKERS=4 for gunicorn)
 	$(BIN)/python examples/demo.py --serve --port $(PORT) $(if $(findstring command,$(origin WORKERS)),--workers $(WORKERS))
 
-test: $(DONE)/environment ## Everything that is quick: lint, C++ under sanitizers, Python on real redis-servers
+test: $(DONE)/packages ## Everything that is quick: lint, C++ under sanitizers, Python on real redis-servers
 	MAKE="$(MAKE)" scripts/run-steps --jobs $(JOBS) $(BUILDS)
 	MAKE="$(MAKE)" scripts/run-steps --jobs $(JOBS) $(TESTS)
 
@@ -49,10 +52,12 @@ lint: $(DONE)/package ## Style and types
 
 test-cpp: test-asan test-threads ## The C++ tests: all under address and undefined, those with threads under thread
 
-# build-PRESET and test-PRESET for each preset of CMakePresets.json; "threads" is the part of "tsan" with threads.
+# build-PRESET and test-PRESET for each preset of CMakePresets.json; "threads" is the part of "tsan" with threads, and
+# "bindings" is built into "asan", so only one of the two is built at a time.
 build-%: $(DONE)/packages
-	cmake --preset $(subst threads,tsan,$*) >/dev/null
-	cmake --build --preset $* -j $(JOBS)
+	mkdir -p build
+	flock build/$(subst bindings,asan,$*).lock sh -c \
+	  'cmake --preset $(subst threads,tsan,$*) $(CONFIGURE) >/dev/null && cmake --build --preset $* -j $(JOBS)'
 
 build-clang: $(DONE)/packages-prove
 
@@ -62,10 +67,10 @@ test-dev test-clang test-asan test-tsan test-threads: test-%: build-%
 test-python: $(DONE)/package ## The Python tests, on memory and on real redis-servers (ARGS= for pytest)
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup $(ARGS)
 
-build-bindings: $(DONE)/package
-	JOBS=$(JOBS) scripts/build-bindings
+build-bindings: $(DONE)/environment
+build-bindings: CONFIGURE = -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -Dpybind11_DIR=$$($(BIN)/python -m pybind11 --cmakedir)
 
-test-bindings: build-bindings ## The tests of the bindings, on an extension under address and undefined
+test-bindings: build-bindings $(DONE)/package ## The tests of the bindings, on an extension under address and undefined
 	scripts/test-bindings
 
 prove: $(DONE)/environment ## The long proofs, for every night: plain, clang's and thread-sanitized C++, clang-tidy, fuzzers, random lives

@@ -27,7 +27,7 @@ settings.register_profile(
     derandomize="PROVE" not in os.environ,
     database=None,
     deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
+    suppress_health_check=list(HealthCheck),
 )
 settings.load_profile("tests")
 

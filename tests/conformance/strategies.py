@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
 from fractions import Fraction
 from typing import Any
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from overlimit import (
@@ -21,6 +23,9 @@ from overlimit import (
 from overlimit.limits import ALGORITHMS
 from overlimit.limits.limit import Terms
 
+ROUNDS = int(os.environ.get("PROVE", "1"))
+"""How often as many examples, and other ones, `make prove` takes."""
+
 START_US = 1_700_000_000_000_000
 LAST_US = 4_000_000_000_000_000  # float seconds tell microseconds apart well beyond this
 SECOND_US = 1_000_000
@@ -33,6 +38,11 @@ identifiers = st.sampled_from(["ip:1", b"ip:1", "user:é", "\ud800"])
 costs = st.sampled_from([*[1] * 10, *[2] * 5, 3, 3, 4, 0, 0, 9, 2**53, 2**64])
 rates = st.one_of(st.integers(1, 9), st.sampled_from([0.29, Fraction(1, 3), 1e-3, 1000, 12.5]))
 debts = st.sampled_from([0, 0, 1, 3, math.inf])
+
+
+def examples(count: int) -> settings:
+    """Return settings for so many examples in `make test`."""
+    return settings(max_examples=count * ROUNDS)
 
 
 def in_seconds(us: int) -> Fraction:

@@ -31,17 +31,6 @@ class TestAllOrNothing:
             assert (refused.status, refused.identifier) == ("over", "user:1")
         assert limiter.peek("ip:1", cost=0).remaining == 3
 
-    def test_a_refusal_of_one_limit_charges_no_other(self, build):
-        limiter = build([FixedWindow(10, 60), SlidingWindow(2, 60), TokenBucket(10, 60)])
-        assert [bool(limiter.hit("a")) for _ in range(20)] == [True, True] + [False] * 18
-        assert [row.remaining for row in limiter.peek("a", cost=0).details] == [8, 0, 8]
-
-    def test_an_allowed_call_charges_every_pair(self, build):
-        limiter = build(THREE)
-        allowed = limiter.hit("a", "b", cost=2)
-        assert [row.remaining for row in allowed.details] == [1] * 6
-        assert [row.allowed for row in allowed.details] == [True] * 6
-
     def test_a_refused_call_shows_what_is_left_uncharged(self, build):
         limiter = build([FixedWindow(10, 60), SlidingWindow(2, 60)])
         limiter.hit("a")
@@ -59,31 +48,12 @@ class TestOrder:
         assert {row.policy for row in rows} == {"api"}
         assert isinstance(rows, tuple)
 
-    def test_the_order_of_limits_and_identifiers_changes_no_verdict_and_no_state(self, build):
-        one, other = build(THREE), build(THREE[::-1])
-        assert one.hit("a", "b").remaining == 2
-        assert other.hit("b", "a").remaining == 1
-        assert one.hit("b", "a").remaining == 0
-        assert other.hit("a", "b").status == "over"
-
     def test_a_tie_goes_to_the_longest_reset_and_then_to_the_first_given(self, build):
         short, long = FixedWindow(3, 10), FixedWindow(3, 60)
         assert build([short, long]).hit("a").limit == long
         assert build([long, short]).hit("b").limit == long
         assert build([FixedWindow(3, 60, name="n"), long]).hit("c").limit.name == "n"
         assert build([long]).hit("y", "x").identifier == "y"
-
-    def test_a_refusal_binds_where_the_wait_is_longest(self, build):
-        limiter = build([FixedWindow(3, 10), FixedWindow(3, 60), SlidingWindow(100, 3600)])
-        for _ in range(3):
-            limiter.hit("a")
-        refused = limiter.hit("a")
-        assert refused.limit == FixedWindow(3, 60)
-        assert refused.retry_after == 60.0
-
-    def test_an_allowed_call_binds_where_the_least_remains(self, build):
-        decision = build([FixedWindow(9, 10), FixedWindow(5, 20), FixedWindow(7, 30)]).hit("a")
-        assert (decision.limit, decision.remaining) == (FixedWindow(5, 20), 4)
 
 
 class TestDuplicates:
@@ -101,36 +71,10 @@ class TestDuplicates:
 
 class TestCost:
     @EACH
-    def test_cost_zero_spends_nothing_and_opens_nothing(self, build, limit):
-        limiter = build(limit)
-        for _ in range(5):
-            decision = limiter.hit("a", cost=0)
-            assert (decision.allowed, decision.remaining, decision.reset_after) == (True, 3, 0.0)
-
-    @EACH
     def test_cost_zero_is_allowed_when_all_is_used_up(self, build, limit):
         limiter = build(limit)
         assert limiter.hit("a", cost=3)
         assert limiter.hit("a", cost=0).remaining == 0
-
-    @EACH_WITHOUT_DEBT
-    @pytest.mark.parametrize("cost", [4, 2**31, 2**53, 2**53 + 1, 2**63, 2**64, 10**30])
-    def test_a_cost_above_the_limit_never_passes(self, build, limit, cost):
-        limiter = build(limit)
-        assert limiter.hit("a")
-        refused = limiter.hit("a", cost=cost)
-        assert (refused.status, refused.retry_after, refused.cost) == ("never", math.inf, cost)
-        assert refused.remaining == 2
-        assert refused.reset_after > 0
-        assert limiter.hit("a", cost=2)
-
-    @pytest.mark.parametrize("limit", in_debt(3, debt=2, per=60).values(), ids=in_debt(3, debt=2, per=60))
-    @pytest.mark.parametrize("cost", [6, 2**53, 2**64])
-    def test_a_cost_above_the_tokens_and_the_debt_never_passes(self, build, limit, cost):
-        limiter = build(limit)
-        refused = limiter.hit("a", cost=cost)
-        assert (refused.status, refused.retry_after) == ("never", math.inf)
-        assert limiter.hit("a", cost=5)
 
     def test_never_wins_over_over_and_binds(self, build):
         limiter = build([FixedWindow(5, 60), FixedWindow(2, 10)])
@@ -138,14 +82,6 @@ class TestCost:
         refused = limiter.hit("a", cost=4)
         assert (refused.status, refused.limit) == ("never", FixedWindow(2, 10))
         assert [row.retry_after for row in refused.details] == [60.0, math.inf]
-
-    @pytest.mark.parametrize("cost", [-1, -(2**70), True, False, 1.5, 1.0, "1", None, math.nan])
-    def test_a_cost_that_is_no_count_is_an_error_and_touches_nothing(self, build, cost):
-        limiter = build(THREE)
-        for call in (limiter.hit, limiter.peek):
-            with pytest.raises((ValueError, TypeError), match="cost"):
-                call("a", cost=cost)
-        assert limiter.peek("a", cost=0).remaining == 3
 
     @EACH
     def test_a_cost_equal_to_the_limit_passes_once(self, build, limit):
@@ -159,12 +95,6 @@ class TestPeek:
         for cost in (0, 1, 2, 1, 1, 9, 0):
             peeked = answer_of(limiter.peek("a", "b", cost=cost))
             assert peeked == answer_of(limiter.hit("a", "b", cost=cost))
-
-    def test_writes_nothing(self, build):
-        limiter = build(THREE)
-        for _ in range(10):
-            assert limiter.peek("a").remaining == 2
-        assert limiter.peek("a", cost=0).reset_after == 0.0
 
     def test_costs_one_by_default(self, build):
         limiter = build(THREE)
@@ -210,16 +140,6 @@ class TestPolicies:
         assert build(THREE, name="one").hit("a", cost=2)
         assert build(THREE, name="one").hit("a").remaining == 0
 
-    @pytest.mark.parametrize("name", ["", "a b", "a:b", "{a}", "x" * 65, "é"])
-    def test_a_name_that_cannot_stand_in_a_key_is_refused(self, build, name):
-        with pytest.raises(ValueError, match="name"):
-            build(THREE, name=name)
-
-    def test_joined_names_and_identifiers_are_unambiguous(self, build):
-        assert build(THREE, name="a").hit("b:c", cost=3)
-        assert build(THREE, name="a.b").hit("c", cost=3)
-        assert build(THREE, name="a").hit("c", cost=3)
-
 
 class TestBounds:
     def test_sixteen_identifiers_and_sixteen_limits_are_fine(self, build):
@@ -259,20 +179,6 @@ class TestBounds:
 
 
 class TestIdentifiers:
-    @pytest.mark.parametrize("empty", ["", b""])
-    def test_an_empty_identifier_is_an_error_and_touches_nothing(self, build, empty):
-        limiter = build(THREE)
-        with pytest.raises(ValueError, match="identifier"):
-            limiter.hit("a", empty)
-        assert limiter.peek("a", cost=0).remaining == 3
-
-    @pytest.mark.parametrize("wrong", [None, 5, 1.5, ["a"], bytearray(b"a")])
-    def test_anything_but_str_and_bytes_is_a_type_error_and_touches_nothing(self, build, wrong):
-        limiter = build(THREE)
-        with pytest.raises(TypeError):
-            limiter.hit("a", wrong)
-        assert limiter.peek("a", cost=0).remaining == 3
-
     @pytest.mark.parametrize(
         "text",
         ["a", "é", "日本", "\N{PILE OF POO}", "\ud800", "a\udcffb", "\x00", "a\x00b", "{a}", "a b\r\n"],
@@ -283,18 +189,6 @@ class TestIdentifiers:
         assert limiter.hit(text).identifier == text
         decision = limiter.hit(raw)
         assert (decision.identifier, decision.remaining) == (raw, 1)
-
-    def test_bytes_need_not_be_utf8(self, build):
-        limiter = build(THREE)
-        assert limiter.hit(b"\xff\xfe").remaining == 2
-        assert limiter.hit(b"\xff\xfd").remaining == 2
-        assert limiter.hit(b"\xff\xfe").remaining == 1
-
-    def test_what_follows_a_nul_counts(self, build):
-        limiter = build(THREE)
-        assert limiter.hit("a\x00b", cost=3)
-        assert limiter.hit("a\x00c", cost=3)
-        assert limiter.hit("a", cost=3)
 
     @pytest.mark.parametrize("length", [255, 256, 257, 258, 4096, 1_000_000])
     def test_long_identifiers_are_told_apart_by_their_last_byte(self, build, length):
@@ -315,11 +209,6 @@ class TestIdentifiers:
 
 
 class TestDecision:
-    def test_is_true_when_allowed(self, build):
-        limiter = build(FixedWindow(1, 60))
-        assert bool(limiter.hit("a")) is True
-        assert bool(limiter.hit("a")) is False
-
     def test_carries_cost_time_delay_and_source(self, build, at):
         at(1.5)
         decision = build(THREE).hit("a", cost=2)

@@ -45,36 +45,33 @@ HOSTILE = {
     "a megabyte": "x" * (1 << 20),
     "a megabyte of nuls": b"\x00" * (1 << 20),
 }
-EACH_HOSTILE = pytest.mark.parametrize("identifier", HOSTILE.values(), ids=HOSTILE)
-
-
-def repr_of_type(value: object) -> str:
-    return type(value).__name__
+EMPTY = ("", b"")
+NO_TEXT = (None, 5, 1.5, True, ["a"], ("a",), bytearray(b"a"), memoryview(b"a"), object())
 
 
 class TestCounting:
-    @EACH_HOSTILE
-    def test_each_is_admitted_exactly_its_limit_under_every_algorithm(self, build, identifier):
+    def test_each_is_admitted_exactly_its_limit_under_every_algorithm(self, build):
         limiter = build(EVERY_ALGORITHM)
-        decisions = [limiter.hit(identifier) for _ in range(5)]
-        assert [decision.remaining for decision in decisions] == [2, 1, 0, 0, 0]
-        assert [decision.status for decision in decisions] == ["ok"] * 3 + ["over"] * 2
-        assert decisions[-1].identifier == identifier
+        for identifier in HOSTILE.values():
+            decisions = [limiter.hit(identifier) for _ in range(5)]
+            assert [decision.remaining for decision in decisions] == [2, 1, 0, 0, 0]
+            assert [decision.status for decision in decisions] == ["ok"] * 3 + ["over"] * 2
+            assert decisions[-1].identifier == identifier
         assert limiter.hit("somebody else").remaining == 2
 
-    @EACH_HOSTILE
-    def test_each_may_be_peeked_at_locked_refunded_and_forgotten(self, build, identifier):
+    def test_each_may_be_peeked_at_locked_refunded_and_forgotten(self, build):
         limiter = build(EVERY_ALGORITHM, penalty=Penalty(7))
-        decision = limiter.hit(identifier, cost=2)
-        assert limiter.peek(identifier).remaining == 0
-        limiter.refund(decision)
-        assert limiter.peek(identifier, cost=0).remaining == 3
-        limiter.lock(identifier, 5)
-        assert limiter.hit(identifier).retry_after == 5.0
-        limiter.reset(identifier)
-        assert limiter.hit(identifier).remaining == 2
-        limiter.reset_all()
-        assert limiter.acquire(identifier, timeout=0).remaining == 2
+        for identifier in HOSTILE.values():
+            decision = limiter.hit(identifier, cost=2)
+            assert limiter.peek(identifier).remaining == 0
+            limiter.refund(decision)
+            assert limiter.peek(identifier, cost=0).remaining == 3
+            limiter.lock(identifier, 5)
+            assert limiter.hit(identifier).retry_after == 5.0
+            limiter.reset(identifier)
+            assert limiter.hit(identifier).remaining == 2
+            limiter.reset_all()
+            assert limiter.acquire(identifier, timeout=0).remaining == 2
 
     def test_all_of_them_in_calls_together_count_apart(self, build):
         limiter = build(FixedWindow(3, 60))
@@ -111,50 +108,20 @@ class TestCounting:
 
 
 class TestErrors:
-    @EACH
-    @pytest.mark.parametrize("wrong", ["", b""])
-    def test_an_empty_one_is_an_error_by_name_and_a_second_call_works(self, build, limit, wrong):
-        limiter = build(limit)
-        for call in (limiter.hit, limiter.peek, limiter.reset, limiter.acquire):
-            with pytest.raises(ValueError, match="identifier"):
-                call(wrong)
-            with pytest.raises(ValueError, match="identifier"):
-                call("a", wrong)
-        with pytest.raises(ValueError, match="identifier"):
-            limiter.lock(wrong, 1)
-        with pytest.raises(ValueError, match="identifier"):
-            hit_all([(limiter, "a", 1), (limiter, wrong, 1)])
-        assert limiter.hit("a").remaining == 2
-
-    @pytest.mark.parametrize(
-        "wrong",
-        [None, 5, 1.5, True, ["a"], ("a",), bytearray(b"a"), memoryview(b"a"), object()],
-        ids=repr_of_type,
-    )
-    def test_no_text_and_no_bytes_is_a_type_error_by_name_and_a_second_call_works(self, build, wrong):
+    @pytest.mark.parametrize(("wrongs", "error"), [(EMPTY, ValueError), (NO_TEXT, TypeError)])
+    def test_what_is_none_is_an_error_by_name_and_a_second_call_works(self, build, wrongs, error):
         limiter = build(FixedWindow(3, 60))
-        for call in (limiter.hit, limiter.peek, limiter.reset):
-            with pytest.raises(TypeError, match="identifier"):
-                call("a", wrong)
-        with pytest.raises(TypeError, match="identifier"):
-            limiter.lock(wrong, 1)
+        several = (limiter.hit, limiter.peek, limiter.reset, limiter.acquire)
+        for wrong in wrongs:
+            for call in (*several, lambda who: limiter.lock(who, 1), limiter.unlock):
+                with pytest.raises(error, match="identifier"):
+                    call(wrong)
+            for call in several:
+                with pytest.raises(error, match="identifier"):
+                    call("a", wrong)
+            with pytest.raises(error, match="identifier"):
+                hit_all([(limiter, "a", 1), (limiter, wrong, 1)])
         assert limiter.hit("a").remaining == 2
-
-    @pytest.mark.parametrize(
-        "wrong",
-        [
-            None,
-            5,
-            ["a"],
-            bytearray(b"a"),
-        ],
-        ids=repr_of_type,
-    )
-    def test_so_it_is_for_who_waits(self, build, wrong):
-        limiter = build(FixedWindow(3, 60))
-        with pytest.raises(TypeError, match="identifier"):
-            limiter.acquire("a", wrong)
-        assert limiter.acquire("a").remaining == 2
 
 
 class TestNames:
@@ -168,34 +135,25 @@ class TestNames:
         for name, identifier in (one, other):
             assert not build(FixedWindow(3, 60), name=name).hit(identifier)
 
-    @pytest.mark.parametrize("name", ["", "a:b", "a b", "{a}", "a\n", "é", "*", "x" * 65, "a\x00", "\ud800"])
-    def test_a_limits_name_that_cannot_stand_in_a_key_is_an_error_by_name(self, name):
-        with pytest.raises(ValueError, match="name"):
-            FixedWindow(3, 60, name=name)
-
-    @pytest.mark.parametrize(
-        "name",
-        [
-            *["", "a:b", "a b", "{a}", "a\n", "é", "*", "x" * 65],
-            "a\x00b",
-            "\ud800",
-        ],
-    )
-    def test_a_policys_name_that_cannot_stand_in_a_key_is_an_error_by_name(self, build, name):
-        with pytest.raises(ValueError, match="name"):
-            build(FixedWindow(3, 60), name=name)
+    def test_a_name_that_cannot_stand_in_a_key_is_an_error_by_name(self):
+        for name in ("", "a:b", "a b", "{a}", "a\n", "é", "*", "x" * 65, "a\x00", "\ud800"):
+            with pytest.raises(ValueError, match="name"):
+                FixedWindow(3, 60, name=name)
+            with pytest.raises(ValueError, match="name"):
+                Limiter(FixedWindow(3, 60), name=name)
 
 
 class TestKeysInRedis:
-    @EACH_HOSTILE
-    def test_each_has_one_key_of_its_own_bytes_or_of_its_hash(
-        self, redis_store, redis_server, prefix, clock, identifier
-    ):
-        Limiter(FixedWindow(3, 60), name="default", store=redis_store, clock=clock).hit(identifier)
-        raw = identifier if isinstance(identifier, bytes) else identifier.encode("utf-8", "surrogatepass")
-        end = b":" + raw if len(raw) <= 256 else b"#" + hashlib.sha256(raw).hexdigest().encode()
+    def test_each_has_one_key_of_its_own_bytes_or_of_its_hash(self, redis_store, redis_server, prefix, clock):
+        limiter = Limiter(FixedWindow(3, 60), name="default", store=redis_store, clock=clock)
+        expected = set()
+        for identifier in HOSTILE.values():
+            limiter.hit(identifier)
+            raw = identifier if isinstance(identifier, bytes) else identifier.encode("utf-8", "surrogatepass")
+            end = b":" + raw if len(raw) <= 256 else b"#" + hashlib.sha256(raw).hexdigest().encode()
+            expected.add(f"{prefix}1:default".encode() + end)
         with closing(redis_server.client()) as client:
-            assert list(client.scan_iter(f"{prefix}*", count=10_000)) == [f"{prefix}1:default".encode() + end]
+            assert set(client.scan_iter(f"{prefix}*", count=10_000)) == expected
 
     def test_forgetting_all_of_a_policy_forgets_no_other_with_a_name_like_a_pattern(self, redis_store, clock):
         def limiter(name):

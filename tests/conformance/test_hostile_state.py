@@ -57,7 +57,7 @@ def build(redis_store, clock):
 def damaged(value: bytes) -> Iterator[bytes]:
     """Yield the value with each of its bytes in turn flipped in one bit, in all bits, and set to extremes."""
     for place, byte in enumerate(value):
-        for other in sorted({byte ^ 1, byte ^ 0x10, byte ^ 0xFF, 0x00, 0x7F, 0x80} - {byte}):
+        for other in sorted({byte ^ 1, byte ^ 0xFF, 0x00, 0x7F, 0x80} - {byte}):
             yield value[:place] + bytes([other]) + value[place + 1 :]
 
 
@@ -176,8 +176,9 @@ class TestDamaged:
     @EACH
     def test_garbage_is_as_if_absent(self, build, raw, key, limit):
         limiter, source = build(limit), random.Random(7)
-        for length in range(0, 150, 3):
-            raw.set(key, source.randbytes(length))
+        known = [b"0", b"5", b"-1", b"\x00" * 64, b"\xff" * 64, b"x" * 9999]
+        for value in (*known, *(source.randbytes(length) for length in range(0, 150, 3))):
+            raw.set(key, value)
             assert [bool(limiter.hit("a")) for _ in range(4)] == [True, True, True, False]
 
     @EACH

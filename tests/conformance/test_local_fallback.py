@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from overlimit import FixedWindow, Limit, Limiter, ManualClock, MemoryStore, Penalty, RedisStore, TokenBucket
@@ -27,6 +27,7 @@ from .strategies import (
     START_US,
     costs,
     durations_of,
+    examples,
     identifiers,
     limits,
     moves,
@@ -56,15 +57,15 @@ def answers(limiter: Limiter, calls: int) -> list[dict[str, Any]]:
 
 class TestItsShare:
     @EACH
-    @pytest.mark.parametrize("share", SHARES)
-    def test_is_what_a_memory_limiter_of_the_scaled_limit_grants(self, limit, share):
-        clock = ManualClock(1_700_000_000)
-        local = cut_off(limit, clock=clock, local_share=share)
-        scaled = limit if share == 1 else limit.scaled(Fraction(str(share)))
-        memory = Limiter(scaled, name="default", store=MemoryStore(), clock=clock)
-        for seconds in (0, 1.5, 31, 60, 3.25, 61, 100_000, 7):
-            clock.advance(seconds)
-            assert answers(local, 6) == answers(memory, 6)
+    def test_is_what_a_memory_limiter_of_the_scaled_limit_grants(self, limit):
+        for share in SHARES:
+            clock = ManualClock(1_700_000_000)
+            local = cut_off(limit, clock=clock, local_share=share)
+            scaled = limit if share == 1 else limit.scaled(Fraction(str(share)))
+            memory = Limiter(scaled, name="default", store=MemoryStore(), clock=clock)
+            for seconds in (0, 1.5, 31, 60, 3.25, 61, 100_000, 7):
+                clock.advance(seconds)
+                assert answers(local, 6) == answers(memory, 6)
 
     @pytest.mark.parametrize("share", [1, 0.5, 0.3, 0.1, 0.01])
     @pytest.mark.parametrize("algorithm", ["fixed_window", "sliding_window", "sliding_log", "token_bucket"])
@@ -163,7 +164,8 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.longer_in_prove
+@examples(100)
 @given(
     policy=st.lists(limits, min_size=1, max_size=3).map(tuple),
     share=shares,

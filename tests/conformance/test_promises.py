@@ -6,7 +6,8 @@ import itertools
 from fractions import Fraction
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 
 from overlimit import (
@@ -20,10 +21,13 @@ from overlimit import (
     TokenBucket,
 )
 
+from .strategies import examples
+
 START_US = 1_700_000_000_123_457
 names = map("promise-{}".format, itertools.count())
 
-relaxed = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+relaxed = examples(20)
+pytestmark = pytest.mark.longer_in_prove
 
 gaps_us = st.one_of(st.just(0), st.integers(0, 50), st.integers(0, 3_000), st.integers(0, 30_000))
 traffic = st.lists(st.tuples(gaps_us, st.integers(1, 3)), min_size=1, max_size=120)

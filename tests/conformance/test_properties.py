@@ -9,14 +9,14 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from overlimit import Limit, Limiter, ManualClock
 
 from .answers import answer_of
 from .oracle.plain import algorithm_of
-from .strategies import LAST_US, START_US, durations_of, moves
+from .strategies import LAST_US, START_US, durations_of, examples, moves
 from .strategies import limits as any_limits
 
 WHO = ("ip:1", "user:é")
@@ -24,7 +24,8 @@ TWINS = map("twin-{}".format, itertools.count())
 KEPT = ("status", "remaining", "retry_after", "delay", "cost", "time")
 SMALL_COSTS = st.sampled_from([1, 1, 1, 2, 3, 4, 9])
 
-relaxed = settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+relaxed = examples(25)
+pytestmark = pytest.mark.longer_in_prove
 
 Policy = tuple[Limit, ...]
 Step = tuple[int, str, int]  # how far the clock moves first, who calls, at which cost

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +13,7 @@ import pytest
 from overlimit import Limiter, RedisStore, StoreConfigError, StoreError, StoreUnavailable
 from servers.patience import PATIENCE, eventually
 from servers.redis_server import RedisServer
-from servers.sentinels import FAILOVER, SERVICE, Sentinels
+from servers.sentinels import SERVICE, Sentinels
 
 RECOVERY = 3.0
 """Seconds within which a new master serves."""
@@ -80,21 +79,6 @@ class TestFinding:
         limiter_at(f"{watched.url}/3").hit("a")
         assert counted(watched.master, prefix) == 0
         assert watched.master.client(db=3).exists(f"{prefix}1:api:a") == 1
-
-    def test_sentinels_that_are_down_are_passed_over(self, watched, limiter_at):
-        for order in (["127.0.0.1:1", *addresses(watched)], [*addresses(watched), "127.0.0.1:1"]):
-            limiter = limiter_at(f"redis+sentinel://{','.join(order)}/{SERVICE}")
-            assert all(limiter.hit("a") for _ in range(20))
-
-    def test_a_sentinel_that_hangs_is_passed_over_within_the_deadline(self, watched, limiter_at):
-        limiter = limiter_at(watched.url, timeout=1.0)
-        watched.sentinels[0].pause()
-        try:
-            began = time.monotonic()
-            assert limiter.hit("a")
-            assert time.monotonic() - began < 1.0
-        finally:
-            watched.sentinels[0].resume()
 
     def test_nobody_there_is_unavailable_at_once(self, limiter_at):
         limiter = limiter_at(f"redis+sentinel://127.0.0.1:1,127.0.0.1:2/{SERVICE}")
@@ -173,86 +157,6 @@ def test_the_password_is_the_masters_and_never_shown(start_sentinels, limiter_at
 
 
 class TestFailover:
-    def test_the_new_master_counts_every_call_once_the_switch_is_announced(
-        self, start_sentinels, limiter_at, prefix
-    ):
-        watched = start_sentinels()
-        limiter = limiter_at(watched.url)
-        for _ in range(5):
-            limiter.hit("a")
-        with watched.sentinels[0].client() as client, client.pubsub() as announcements:
-            announcements.subscribe("+switch-master")
-            new = watched.fail_over()
-            eventually(lambda: (announcements.get_message(timeout=1.0) or {}).get("type") == "message")
-        before = counted(new, prefix)
-        # The sentinel may not have told the limiter yet; the old master, which still accepts writes, is only
-        # demoted some ten seconds later.
-        eventually(lambda: is_admitted(limiter) and counted(new, prefix) > before, within=ANNOUNCED)
-        before = counted(new, prefix)
-        assert [is_admitted(limiter) for _ in range(50)] == [True] * 50
-        assert counted(new, prefix) - before == 50
-
-    def test_no_decision_is_acknowledged_by_an_old_master_that_wakes_up(
-        self, start_sentinels, limiter_at, prefix
-    ):
-        watched = start_sentinels(sentinels=3, down_after_ms=500)
-        old = watched.master
-        limiter = limiter_at(watched.url, timeout=0.2)
-        over = threading.Event()
-        acknowledged: list[float] = []
-        failed: list[float] = []
-
-        def hammer() -> None:
-            while not over.is_set():
-                (acknowledged if is_admitted(limiter) else failed).append(time.monotonic())
-
-        with ThreadPoolExecutor(4) as pool:
-            work = [pool.submit(hammer) for _ in range(4)]
-            try:
-                eventually(lambda: len(acknowledged) > 50)
-                old.pause()
-                new = watched.await_failover()
-                switched = time.monotonic()
-                eventually(lambda: acknowledged[-1] > switched)
-                assert time.monotonic() - switched < RECOVERY
-                earlier = len(acknowledged)
-                before = counted(new, prefix)
-                known = len(acknowledged)
-                old.resume()
-                eventually(lambda: old.ask("ROLE")[0] == b"slave")
-                demoted = len(acknowledged)
-                eventually(lambda: len(acknowledged) > demoted + 50)
-            finally:
-                over.set()
-        for each in work:
-            each.result()
-        gained = counted(new, prefix) - before
-        assert len(acknowledged) - known - gained <= 4, "all but calls under way at the reading"
-        uncertain = sum(each > switched for each in failed)
-        assert gained <= len(acknowledged) - earlier + uncertain, "nothing but calls"
-
-    def test_a_master_that_was_killed_is_replaced_within_seconds(self, start_sentinels, limiter_at):
-        watched = start_sentinels(sentinels=3, down_after_ms=500)
-        limiter = limiter_at(watched.url, timeout=0.2)
-        limiter.hit("a")
-        watched.master.kill()
-        with ThreadPoolExecutor(1) as pool:
-            recovered = pool.submit(eventually, lambda: is_admitted(limiter), within=FAILOVER + RECOVERY)
-            watched.await_failover()
-            switched = time.monotonic()
-            recovered.result()
-        assert time.monotonic() - switched < RECOVERY
-
-    def test_the_master_goes_on_when_all_sentinels_are_gone(self, start_sentinels, limiter_at, prefix):
-        watched = start_sentinels(sentinels=2)
-        limiter = limiter_at(watched.url)
-        limiter.hit("a")
-        for sentinel in watched.sentinels:
-            sentinel.kill()
-        for _ in range(50):
-            assert limiter.hit("a")
-        assert counted(watched.master, prefix) == 51
-
     def test_a_switch_while_no_sentinel_was_heard_is_learned_by_asking(
         self, start_sentinels, limiter_at, prefix
     ):

@@ -1,17 +1,16 @@
 """Random lives of two policies: every call there is, on the oracle, in memory and on Redis, step by step.
 
-``make prove`` (PROVE=10) makes some 250,000 steps and other ones each time; ``make test`` makes 9,000.
+``make prove`` (PROVE=10) makes some 250,000 steps and other ones each time; ``make test`` makes 5,000.
 """
 
 from __future__ import annotations
 
 import itertools
-import os
 from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -28,6 +27,7 @@ from .oracle import Charge, Oracle, OracleDecision
 from .oracle import hit_all as oracle_hit_all
 from .strategies import (
     LAST_US,
+    ROUNDS,
     START_US,
     costs,
     durations_of,
@@ -38,7 +38,7 @@ from .strategies import (
     renumbered,
 )
 
-LIVES = 800 * int(os.environ["PROVE"]) if "PROVE" in os.environ else 300
+LIVES = 800 * ROUNDS if ROUNDS > 1 else 150
 STEPS_PER_LIFE = 50
 
 names = st.sampled_from(["one", "two"])
@@ -218,9 +218,6 @@ def test_every_life_is_the_same_on_every_store(redis_store, capsys):
         settings=settings(
             max_examples=LIVES,
             stateful_step_count=STEPS_PER_LIFE,
-            deadline=None,
-            database=None,
-            suppress_health_check=list(HealthCheck),
             phases=(Phase.generate, Phase.shrink),
         ),
     )

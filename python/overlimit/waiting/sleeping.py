@@ -78,7 +78,7 @@ class WaitingClock:
         reading = self._now()
         if not isinstance(reading, SupportsFloat):
             raise TypeError(f"what the clock returns must be a number of seconds, not {short_repr(reading)}")
-        micros = micros_of(reading) if math.isfinite(reading) else END_US
+        micros = micros_of(reading) if -1 < reading < END_US else END_US
         if not 0 <= micros < END_US:
             raise ValueError(
                 "what the clock returns must be between 1970 and 2219, in seconds since the Unix epoch, "

@@ -55,13 +55,13 @@ def test_a_clock_that_moves_in_small_steps_wakes_nobody_too_early(build, clock, 
     assert [bool(each) for each in told.rest()] == [True]
 
 
-@pytest.mark.parametrize("repeat", range(20))
-def test_a_clock_that_moves_while_it_is_asked_makes_nobody_sleep_too_long(build, clock, call, repeat):
+def test_a_clock_that_moves_while_it_is_asked_makes_nobody_sleep_too_long(build, clock, call):
     limiter = build(FixedWindow(1, 10))
     limiter.hit("a")
-    caller = call(limiter.acquire, "a", timeout=100)
-    clock.advance(10)
-    assert caller.result(PATIENCE)
+    for _ in range(20):
+        caller = call(limiter.acquire, "a", timeout=100)
+        clock.advance(10)
+        assert caller.result(PATIENCE)
 
 
 def test_a_clock_given_as_a_bound_method_wakes_too(build, clock, at, call, told):
