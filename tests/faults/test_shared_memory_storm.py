@@ -16,7 +16,7 @@ from overlimit import SharedMemoryStore
 
 pytestmark = pytest.mark.longer_in_prove
 
-SECONDS = float(os.environ.get("STORM_SECONDS", 12 * int(os.environ.get("PROVE", "1")))) / 2
+SECONDS = float(os.environ.get("STORM_SECONDS", 6 * int(os.environ.get("PROVE", "1")))) / 2
 TIGHT = 500
 
 

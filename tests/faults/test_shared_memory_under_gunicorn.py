@@ -75,14 +75,11 @@ def statuses(clients, count):
 @pytest.mark.parametrize(
     ("more", "before", "used"),
     [
-        ("", "", 0),
-        ("--preload", "", 0),
         ("--preload", IN_THE_PARENT, 1),
-        ("--worker-class sync", "", 0),
         ("--worker-class gevent", "", 0),
         ("--max-requests 20 --max-requests-jitter 10", "", 0),
     ],
-    ids=["gthread", "preload", "preload-after-a-call", "sync", "gevent", "recycled"],
+    ids=["preload-after-a-call", "gevent", "recycled"],
 )
 def test_four_workers_admit_exactly_the_limit(serve, more, before, used):
     _, clients = serve(more, before)
@@ -150,10 +147,11 @@ def test_the_command_line_of_flask_sees_the_counts_of_a_running_server(serve, tm
     assert f"shm://{name}" in flask_limits(tmp_path, name, "list").stdout
 
 
-@pytest.mark.parametrize("command", ["check", "reset"])
-def test_a_command_that_only_looks_creates_no_shared_memory(serve, tmp_path, name, command):
+def test_a_command_that_only_looks_creates_no_shared_memory(serve, tmp_path, name):
     serve()
-    done = flask_limits(tmp_path, name, command, "everybody")
-    assert done.returncode == 1
-    assert f"nothing is counted yet: there is no shared memory {SharedMemoryStore(name).path}" in done.stderr
-    assert not SharedMemoryStore(name).is_created
+    for command in ("check", "reset"):
+        done = flask_limits(tmp_path, name, command, "everybody")
+        assert done.returncode == 1
+        missing = f"nothing is counted yet: there is no shared memory {SharedMemoryStore(name).path}"
+        assert missing in done.stderr
+        assert not SharedMemoryStore(name).is_created
