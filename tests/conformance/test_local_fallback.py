@@ -206,25 +206,6 @@ class TestAnOutage:
         assert {each.source for each in decisions} == {source}
         return [each.remaining if each else None for each in decisions]
 
-    def test_begins_here_with_the_first_call_that_fails_and_ends_without_a_word(
-        self, server, limiter, start_redis
-    ):
-        assert self.ask(limiter, "store", 4) == [9, 8, 7, 6]
-        server.stop()
-        assert self.ask(limiter, "local", 5) == [2, 1, 0, None, None]
-        start_redis(port=server.port)
-        assert self.ask(limiter, "store", 2) == [9, 8], "a server that lost everything"
-
-    def test_finds_the_counts_that_the_one_before_has_left(self, server, limiter, start_redis, at):
-        server.stop()
-        assert self.ask(limiter, "local", 2) == [2, 1]
-        again = start_redis(port=server.port)
-        assert self.ask(limiter, "store", 3) == [9, 8, 7]
-        again.stop()
-        assert self.ask(limiter, "local", 2) == [0, None]
-        at(3600)
-        assert self.ask(limiter, "local", 1) == [2]
-
     def test_of_silence_counts_here_what_the_server_may_have_counted_too(self, server, clock):
         store = RedisStore(server.tcp_url(), timeout=SHORT)
         limiter = Limiter(FixedWindow(10, 3600), name="default", store=store, clock=clock, on_error="local")

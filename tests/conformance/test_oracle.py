@@ -66,67 +66,6 @@ def test_a_reset_is_when_everything_is_granted_again(limit, history):
     assert (returned.remaining, returned.reset_after) == (untouched.remaining, 0)
 
 
-@each_limit
-@relaxed
-@given(history=st.lists(calls, max_size=20), cost=st.integers(1, 5))
-def test_a_refund_at_once_undoes_the_charge(limit, history, cost):
-    oracle, now = after(limit, history)
-    before = oracle.peek(now, ["x"], 0).remaining
-    decision = oracle.hit(now, ["x"], cost)
-    for _ in range(2):
-        oracle.refund(now, decision)
-        assert oracle.peek(now, ["x"], 0).remaining == before
-
-
-@each_limit
-@relaxed
-@given(history=st.lists(calls, max_size=20), cost=st.integers(1, 5), moves=st.lists(st.integers(0, 200)))
-def test_a_refund_never_grants_more_than_the_charge_took(limit, history, cost, moves):
-    oracle, now = after(limit, history)
-    other, _ = after(limit, history)
-    decision = oracle.hit(now, ["x"], cost)
-    for move in moves:
-        now += move
-        assert other.peek(now, ["x"], 0).remaining >= oracle.peek(now, ["x"], 0).remaining
-    oracle.refund(now, decision)
-    assert other.peek(now, ["x"], 0).remaining >= oracle.peek(now, ["x"], 0).remaining
-
-
-@pytest.mark.parametrize("algorithm", ["sliding_window", "sliding_log"])
-@relaxed
-@given(history=st.lists(calls, max_size=40))
-def test_no_interval_of_a_period_admits_more_than_the_limit(algorithm, history):
-    limit, now, admitted = LIMITS[algorithm], START_US, []
-    oracle = Oracle((limit,))
-    for move, cost in history:
-        now += move
-        if oracle.hit(now, ["x"], cost):
-            admitted.append((now, cost))
-    for begin, _ in admitted:
-        assert sum(cost for at, cost in admitted if begin <= at < begin + 100) <= 5
-
-
-@each_limit
-@relaxed
-@given(history=st.lists(calls, max_size=20), back=st.integers(0, 500))
-def test_a_clock_that_jumps_back_grants_nothing(limit, history, back):
-    oracle, now = after(limit, history)
-    assert oracle.peek(now - back, ["x"], 0).remaining <= max(
-        oracle.peek(now, ["x"], 0).remaining, oracle.peek(now, ["other"], 0).remaining
-    )
-
-
-@each_limit
-@relaxed
-@given(history=st.lists(calls, max_size=9), cost=st.integers(0, 9))
-def test_a_peek_tells_what_a_hit_does(limit, history, cost):
-    oracle, now = after(limit, history)
-    oracle.penalty = PlainPenalty(((50, 70), True, None))
-    for _ in range(2):
-        peeked = oracle.peek(now, ["x", "y"], cost)
-        assert peeked == oracle.hit(now, ["x", "y"], cost)
-
-
 def test_natural_periods_in_utc():
     assert Calendar("hour").period_of(START_US) == (START_US, START_US + 3_600 * SECOND_US)
     assert Calendar("day").period_of(START_US) == (START_US - DAY_US // 3, START_US + 2 * DAY_US // 3)

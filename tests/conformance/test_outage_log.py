@@ -69,11 +69,6 @@ class TestAFailure:
             Limiter("3/minute", name="default", store=store, on_error="allow").hit("a")
         assert len(messages()) == 1
 
-    def test_is_told_for_each_endpoint(self, nowhere, messages, prefix):
-        for store in (nowhere, RedisStore(f"unix:///elsewhere/{prefix}.sock")):
-            Limiter("3/minute", name="default", store=store, on_error="allow").hit("a")
-        assert len(messages()) == 2
-
     def test_is_told_again_after_ten_seconds_with_the_number_of_those_in_between(
         self, nowhere, messages, monkeypatch
     ):

@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 
 from overlimit import FixedWindow, Limiter, RedisStore, SlidingWindow, TokenBucket
-from overlimit.errors import StoreConfigError, StoreTimeout, StoreUnavailable
+from overlimit.errors import StoreConfigError, StoreTimeout
 
 LIMITS = [FixedWindow(3, 60), SlidingWindow(3, 60), TokenBucket(3, 60)]
 EACH = pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: limit.algorithm)
@@ -101,13 +101,6 @@ class TestTimeToLive:
         clock.advance(30)
         limiter.hit("a")
         assert raw.pttl(key) > 60_000
-
-    @EACH
-    def test_a_key_that_is_gone_starts_anew(self, build, raw, key, limit):
-        limiter = build(limit)
-        limiter.hit("a", cost=3)
-        raw.delete(key)
-        assert limiter.hit("a").remaining == 2
 
 
 class TestScripts:
@@ -216,17 +209,6 @@ class TestAddresses:
 
 
 class TestServerTrouble:
-    def test_nobody_listening_is_unavailable_well_before_the_timeout(self, start_redis):
-        server = start_redis()
-        server.stop()
-        for url in (server.tcp_url(), server.unix_url()):
-            started = time.monotonic()
-            with pytest.raises(StoreUnavailable) as caught:
-                Limiter(LIMITS, name="default", store=RedisStore(url, timeout=5.0)).hit("a")
-            assert time.monotonic() - started < 2.5
-            assert isinstance(caught.value, ConnectionError)
-            assert not caught.value.maybe_charged
-
     def test_the_timeout_is_100_ms_by_default(self):
         with socket.create_server(("127.0.0.1", 0)) as black_hole:
             url = f"redis://127.0.0.1:{black_hole.getsockname()[1]}/0"

@@ -190,13 +190,6 @@ class TestUpdates:
         at(elapsed + 2)
         assert passed(limiter, 100) == 5
 
-    @EACH
-    def test_limits_that_stay_keep_what_they_counted(self, build, limit):
-        limiter = build([limit])
-        assert passed(limiter, 9) == 2
-        limiter.update([FixedWindow(100, per=7, name="other"), limit])
-        assert passed(limiter, 9) == 0
-
 
 class TestBothStores:
     """One trace, worked out by hand, on each: so they agree with each other."""

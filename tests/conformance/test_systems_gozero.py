@@ -33,13 +33,6 @@ class TestPeriodLimit:
         takes = [(each.allowed, each.remaining) for each in (limiter.hit(ID) for _ in range(100))]
         assert takes == [(True, 4), (True, 3), (True, 2), (True, 1), (True, 0)] + [(False, 0)] * 95
 
-    def test_a_quota_of_1_is_spent_at_once(self, build):
-        decision = build(FixedWindow(1, per=10)).hit(ID)
-        assert (decision.allowed, decision.remaining) == (True, 0)
-
-    def test_a_quota_of_0_is_over_at_once(self, build):
-        assert build(FixedWindow(0, per=10)).hit(ID).status == "never"
-
     @pytest.mark.parametrize("period", [0, -1, math.nan])
     def test_a_period_of_nothing_cannot_be_built(self, period):
         with pytest.raises(InvalidLimit, match="per"):

@@ -97,32 +97,6 @@ def test_what_is_no_number_is_a_type_error(build, timeout):
     assert limiter.peek("a", cost=0).remaining == 1
 
 
-@pytest.mark.parametrize(
-    ("identifiers", "cost", "error"),
-    [
-        ((), 1, ValueError),
-        (("",), 1, ValueError),
-        ((5,), 1, TypeError),
-        (([],), 1, TypeError),
-        (("a",), -1, ValueError),
-        (("a",), 1.5, TypeError),
-        (("a",), True, TypeError),
-    ],
-)
-def test_other_wrong_arguments_are_the_errors_of_hit_and_leave_no_trace(build, identifiers, cost, error):
-    limiter = build(FixedWindow(1, 60))
-    with pytest.raises(error):
-        limiter.acquire(*identifiers, cost=cost)
-    assert queued(limiter) == 0
-    assert limiter.peek("a", cost=0).remaining == 1
-
-
-@pytest.mark.parametrize("reading", [math.nan, math.inf, -1.0, 1e30])
-def test_a_clock_that_reads_nonsense_is_named(build, reading):
-    with pytest.raises(ValueError, match="clock"):
-        build(FixedWindow(1, 60), clock=lambda: reading).acquire("a")
-
-
 def test_who_is_overtaken_so_that_it_cannot_be_met_is_refused_then(build, at, enqueue):
     limiter = build(TokenBucket(1, per=1, burst=2))
     limiter.hit("a", cost=2)

@@ -35,17 +35,6 @@ class TestCounter:
             at(second)
             assert counter.hit("a") == -1
 
-    def test_a_clock_that_goes_back_neither_grants_nor_takes(self, make, at):
-        counter = make(Counter, 2, 10)
-        at(100)
-        assert counter.hit("a") == 1
-        at(0)
-        assert [counter.hit("a"), counter.hit("a")] == [2, -1]
-        at(109.999999)
-        assert counter.hit("a") == -1
-        at(110)
-        assert counter.hit("a") == 1
-
     @pytest.mark.parametrize("limit", [-1, 1.5, True, "5", None, 2**53])
     def test_a_limit_that_cannot_be(self, make, limit):
         with pytest.raises(InvalidLimit, match="limit"):
