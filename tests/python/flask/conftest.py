@@ -1,4 +1,4 @@
-"""A Flask app under limits, on each store in turn, with a clock that stands still."""
+"""A Flask app under limits, with a clock that stands still; on every store where that is marked."""
 
 from __future__ import annotations
 
@@ -11,8 +11,12 @@ from flask import Flask, g, request
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
+import store_of_web_tests
 from overlimit import Decision, ManualClock, MemoryStore, RedisStore, _core
 from overlimit.flask import RateLimit
+
+store = store_of_web_tests.store
+pytest_generate_tests = store_of_web_tests.pytest_generate_tests
 
 Configured = tuple[Flask, dict[str, Any]]
 

@@ -1,4 +1,4 @@
-"""``flask limits``: run as a command, in a process of its own."""
+"""``flask limits``: what it says of limits of all kinds, of stores and of mistakes, and what it resets."""
 
 from __future__ import annotations
 
@@ -6,239 +6,526 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import pytest
 from flask import Flask
 
+from overlimit import Limiter, RedisStore
 from overlimit.flask import RateLimit
+from overlimit.flask.commands import limits
 
-APP = """
+IMPORTS = """
 import os
+from flask import Blueprint, Flask, current_app, request
+from overlimit.flask import ExemptionScope, RateLimit, rate_limit
+"""
 
-from flask import Blueprint, Flask
-
-from overlimit.flask import RateLimit, rate_limit
-
-app = Flask("commanded", static_folder="static")
-limiter = RateLimit(
-    app,
-    application_limits="50/hour",
-    application_limits_exempt_when=lambda: False,
-    store=os.environ["STORE"],
-    key_prefix=os.environ["PREFIX"],
-    identifiers=lambda: "me",
-    meta_limits="40/day",
-)
+SHOP = f"""{IMPORTS}
+app = Flask("shop", static_folder="static")
+limiter = RateLimit(app, store=os.environ.get("STORE"), key_prefix="shop", application_limits="50/hour",
+                    meta_limits="5/day", algorithm="fixed_window")
 
 
-@app.get("/limited")
-@limiter.limit("3/hour; 9/day", name="mine")
-def limited():
+def plan():
+    return "4/minute"
+
+
+def asked():
+    return request.args["limit"]
+
+
+@app.route("/orders", methods=["GET", "POST"])
+@app.get("/all-orders")
+@limiter.limit("3/hour; 9/day", cost=2, name="orders")
+@limiter.limit("8/minute", methods=["POST"], exempt_when=lambda: False)
+def orders():
     return "ok"
 
 
 @app.get("/dynamic")
-@limiter.limit(lambda: "5/hour")
+@limiter.limit(plan)
+@limiter.limit(asked, name="asked")
+@limiter.limit("7/day", scope=lambda endpoint: request.path, name="divided")
 def dynamic():
     return "ok"
 
 
-@app.route("/mixed", methods=["GET", "POST"])
-@limiter.exempt
-@limiter.limit("4/hour", methods=["POST"])
-def mixed():
+@app.get("/shared")
+@limiter.exempt(flags=ExemptionScope.APPLICATION | ExemptionScope.META)
+@limiter.shared_limit(plan, "both", shadow=True)
+def shared():
     return "ok"
-
-
-@app.get("/shadowed")
-@limiter.exempt
-@limiter.limit("4/hour", shadow=True)
-def shadowed():
-    return "ok"
-
-
-@app.get("/bare")
-@limiter.exempt
-def bare():
-    return "ok"
-
-
-pages = Blueprint("pages", __name__, static_folder="static")
-limiter.limit("7/minute")(pages)
-
-
-@pages.get("/page")
-def page():
-    return "ok"
-
-
-app.register_blueprint(pages, url_prefix="/pages")
 """
 
 
-@pytest.fixture
-def directory(tmp_path: Path) -> Path:
-    (tmp_path / "commanded.py").write_text(APP)
-    return tmp_path
+class Done(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
 
 
 @pytest.fixture
-def run(directory, redis_server, prefix):
-    """Return a function that runs a command in the directory of the app."""
+def run(monkeypatch) -> Callable[..., Done]:
+    """Return a function that runs ``flask limits`` on an app that has just started, or visits it."""
 
-    places = {"store": f"{redis_server.unix_url()}&timeout=10", "prefix": prefix}
-
-    def execute(*command: str, fails: bool = False, **changed: str) -> str:
-        environment = {name.upper(): value for name, value in (places | changed).items()}
-        done = subprocess.run(
-            [sys.executable, *command],
-            cwd=directory,
-            env=os.environ | environment,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert (done.returncode != 0) is fails, done.stderr
-        return done.stdout + (done.stderr if fails else "")
+    def execute(source: str, *arguments: str, visits: int = 0, STORE: str = "memory://", **sent: Any) -> Done:
+        monkeypatch.setenv("STORE", STORE)
+        exec(source, module := {"__name__": "shop"})
+        sent = {"method": "POST", **sent} if sent else {}
+        if visits:
+            client = module["app"].test_client(use_cookies=False)
+            return Done(0, str([client.open(*arguments, **sent).status_code for _ in range(visits)]), "")
+        done = module["app"].test_cli_runner().invoke(limits, arguments)
+        return Done(done.exit_code, done.stdout, done.stderr)
 
     return execute
 
 
-@pytest.fixture
-def limits(run):
-    def command(*arguments: str, **options) -> str:
-        return run("-m", "flask", "--app", "commanded", "limits", *arguments, **options)
-
-    return command
-
-
-@pytest.fixture
-def visit(run):
-    """Return a function that sends requests in another process and returns their status codes."""
-
-    def ask(path: str, times: int) -> list[int]:
-        program = (
-            "import sys, commanded; client = commanded.app.test_client(); "
-            "print([client.get(sys.argv[1]).status_code for _ in range(int(sys.argv[2]))])"
-        )
-        return json.loads(run("-c", program, path, str(times)))
-
-    return ask
+def limits_of(done: Done, endpoint: str, rule: str, method: str) -> list[dict[str, Any]]:
+    (entry,) = (
+        each
+        for each in done.json
+        if (each["endpoint"], each["rule"]) == (endpoint, rule) and method in each["methods"]
+    )
+    return entry["limits"]
 
 
-def by_endpoint(text: str) -> dict[str, list[dict]]:
-    entries: dict[str, list[dict]] = {}
-    for entry in json.loads(text):
-        entries.setdefault(entry["endpoint"], []).append(entry)
-    return entries
+def test_list_tells_everything_said_about_a_limit(run):
+    done = run(SHOP, "list", "--json")
+    first = limits_of(done, "orders", "/orders", "GET")[0]
+    assert first == {
+        "name": "orders:3-per-3600s",
+        "limit": "3-per-3600s",
+        "quota": 3,
+        "window": 3600,
+        "algorithm": "fixed_window",
+        "kind": "route",
+        "identifiers": "overlimit.flask.identifiers.get_identifiers()",
+        "methods": None,
+        "scope": None,
+        "cost": 2,
+        "per_method": False,
+        "shadow": False,
+        "dynamic": None,
+        "anonymous": "share",
+        "exempt_when": None,
+        "deduct_when": None,
+        "store": "memory://",
+    }
+    assert {each["kind"] for each in limits_of(done, "orders", "/orders", "GET")} == {
+        "route",
+        "application",
+        "meta",
+    }
 
 
-def remaining_in(found: Any) -> set[int]:
-    """Return the values of every ``remaining`` in what a command printed, however deep."""
-    if isinstance(found, dict):
-        own = {found["remaining"]} if "remaining" in found else set()
-        return own.union(*map(remaining_in, found.values()))
-    return set().union(*map(remaining_in, found)) if isinstance(found, list) else set()
+def test_list_tells_methods_and_url_rules_with_other_limits_apart(run):
+    done = run(SHOP, "list", "--json")
+    found = [(each["rule"], each["methods"]) for each in done.json if each["endpoint"] == "orders"]
+    assert found == [("/all-orders", ["GET"]), ("/orders", ["GET"]), ("/orders", ["POST"])]
+    conditional = [
+        each["exempt_when"] for each in limits_of(done, "orders", "/orders", "POST") if each["exempt_when"]
+    ]
+    assert conditional == ["shop.<lambda>()"]
 
 
-def test_list_shows_each_endpoint_with_its_limits(limits):
-    text = limits("list")
-    for shown in ("limited", "dynamic", "mixed", "shadowed", "bare", "pages.page"):
-        assert shown in text
-    for limit in ("3", "9", "7", "50"):
-        assert limit in text
-    assert "mine" in text
+def test_list_names_functions_and_calls_none(run):
+    app = SHOP.replace('return "4/minute"', "raise SystemExit('called')")
+    done = run(app, "list", "--json")
+    assert done.status == 0, done.err
+    dynamic = limits_of(done, "dynamic", "/dynamic", "GET")
+    assert {each["dynamic"] for each in dynamic} == {"shop.plan()", "shop.asked()", None}
+    assert {each["scope"] for each in dynamic} == {"shop.<lambda>()", None}
+    assert "called" not in run(app, "list").out
 
 
-def test_list_as_json_tells_which_routes_are_protected(limits):
-    entries = by_endpoint(limits("list", "--json"))
-    protected = {name: {entry["protected"] for entry in found} for name, found in entries.items()}
-    assert protected["limited"] == protected["dynamic"] == protected["pages.page"] == {True}
-    assert protected["bare"] == protected["shadowed"] == {False}
-    assert False in protected["mixed"]
-    assert "3" in json.dumps(entries["limited"])
+def test_list_shows_unprotected_routes_by_themselves(run):
+    _, _, unprotected = run(SHOP, "list").out.partition("Unprotected")
+    assert [line.split() for line in unprotected.splitlines()[1:]] == [["shared", "GET", "/shared"]]
 
 
-def test_list_leaves_static_files_out_of_the_unprotected(limits):
-    entries = by_endpoint(limits("list", "--json"))
-    unprotected = {name for name, found in entries.items() if not all(each["protected"] for each in found)}
-    assert unprotected == {"mixed", "shadowed", "bare"}
+def test_a_shared_limit_in_shadow_protects_nothing_and_is_listed(run):
+    (limit,) = limits_of(run(SHOP, "list", "--json"), "shared", "/shared", "GET")
+    assert (limit["kind"], limit["scope"], limit["shadow"]) == ("shared", "both", True)
 
 
-def test_list_asks_no_store(limits):
-    text = limits("list", "--json", store="redis://:s3cret@127.0.0.1:1/0")
-    assert "limited" in by_endpoint(text)
-    assert "s3cret" not in text
+@pytest.mark.parametrize("option", ["shadow=True", "enabled=False"])
+def test_nothing_is_protected_by_a_rate_limit_that_refuses_nothing(run, option):
+    app = f"{IMPORTS}app = Flask('shop', static_folder=None)\napp.get('/')(lambda: 'ok')\n"
+    done = run(f"{app}RateLimit(app, default_limits='5/hour', {option})\n", "list", "--json")
+    assert [each["protected"] for each in done.json] == [False]
 
 
-def test_check_shows_what_is_left_and_charges_nothing(limits, visit):
-    assert visit("/limited", 2) == [200, 200]
-    assert {1, 7, 48, 40} <= remaining_in(json.loads(limits("check", "me", "--json")))
-    limits("check", "me")
-    assert visit("/limited", 2) == [200, 429]
+def test_check_shows_each_policy_once_and_what_only_a_request_tells_without_numbers(run):
+    done = run(SHOP, "check", "ip:192.0.2.1", "--json")
+    assert done.status == 0, done.err
+    found = {(each["name"], each["limit"]): each for each in done.json}
+    assert len(found) == len(done.json) == 9
+    assert found["application", "50-per-3600s"]["endpoints"] == ["dynamic", "orders"]
+    assert found["dynamic", "4-per-60s"]["remaining"] == 4
+    assert found["both", "4-per-60s"]["shadow"] is True
+    unknown = {name for name, limit in found if limit is None}
+    assert unknown == {"asked", "divided"}
+    assert {found[name, None]["remaining"] for name in unknown} == {None}
 
 
-def test_check_has_a_text_for_people(limits, visit):
-    visit("/limited", 1)
-    text = limits("check", "me")
-    assert "limited" in text or "mine" in text
-    assert "me" in text
+def test_check_of_an_address_or_user_gives_no_hint_about_identifiers(run):
+    for identifier in ("ip:192.0.2.1", "ip:2001:db8::/64", "user:42", "anonymous"):
+        assert "counted as" not in run(SHOP, "check", identifier).err
+        assert "counts addresses" not in run(SHOP, "check", identifier).err
 
 
-def test_check_of_somebody_unseen_shows_full_quotas(limits):
-    assert {3, 9, 50, 7} <= remaining_in(json.loads(limits("check", "nobody", "--json")))
+def test_check_hints_at_how_identifiers_are_written(run):
+    assert "ip:ADDRESS" in run(SHOP, "check", "192.0.2.1").err
+    assert "ip:2001:db8::/64" in run(SHOP, "check", "ip:2001:db8::1").err
+    assert "memory://" in run(SHOP, "check", "192.0.2.1").err
 
 
-def test_check_shows_meta_limits_too(limits, visit):
-    assert visit("/limited", 5) == [200, 200, 200, 429, 429]
-    assert 38 in remaining_in(json.loads(limits("check", "me", "--json")))
+def test_an_empty_identifier_is_a_usage_error(run):
+    done = run(SHOP, "check", "")
+    assert done.status == 2
+    assert "anonymous" in done.err
 
 
-def test_reset_gives_a_fresh_start_without_asking(limits, visit):
-    assert visit("/limited", 4) == [200] * 3 + [429]
-    limits("reset", "me")
-    assert visit("/limited", 4) == [200] * 3 + [429]
+KEYS = f"""{IMPORTS}
+from overlimit.flask import by_address, by_cookie, by_header, by_json, by_user
+app = Flask("shop", static_folder=None)
+limiter = RateLimit(app, store=os.environ.get("STORE"), key_prefix="shop", algorithm="fixed_window",
+                    application_limits="50/hour", identifiers=[by_address, by_user], ipv6_prefix=48)
+
+for path, who in {{
+    "key": by_header("X-API-Key"),
+    "cookie": by_cookie("session", normalise=str.strip),
+    "login": [by_address, by_json("account", normalise=str.casefold)],
+    "own": lambda: request.headers["X-Own"],
+}}.items():
+    view = limiter.limit("3/hour", identifiers=who, override_defaults=False)(lambda: "ok")
+    app.add_url_rule(f"/{{path}}", path, view, methods=["POST"])
+"""
 
 
-def test_reset_concerns_this_identifier_only(limits, visit):
-    assert visit("/limited", 4) == [200] * 3 + [429]
-    limits("reset", "you")
-    assert visit("/limited", 1) == [429]
+@pytest.mark.parametrize(
+    ("asked", "counted"),
+    [
+        (["--header", "X-API-Key=free-1"], {"key"}),
+        (["--header", "x-api-key=free-1"], {"key"}),
+        (["--cookie", "session= s3"], {"cookie"}),
+        (["--json", "account=Ann"], {"login"}),
+        (["--user", "42"], {"application", "own"}),
+        (["--address", "2001:db8:1:2::3"], {"application", "login", "own"}),
+        (["ip:2001:db8:1::/48"], {"application", "login", "own"}),
+        (["json:account:ann"], {"login", "own"}),
+        (["anonymous"], {"application", "key", "cookie", "login", "own"}),
+    ],
+)
+def test_check_lists_what_counts_whom_it_is_asked_about(run, asked, counted):
+    done = run(KEYS, "check", *asked, "--json")
+    assert {each["name"] for each in done.json} == counted
+    assert {each["name"] for each in run(KEYS, "check", "--json", *asked).json} == counted
+    (identifier,) = {each["identifier"] for each in done.json}
+    assert run(KEYS, "check", *asked).out.startswith(f"Limits of {identifier}:\n")
 
 
-def test_reset_leaves_other_prefixes_alone(limits, visit, prefix):
-    assert visit("/limited", 4) == [200] * 3 + [429]
-    limits("reset", "me", prefix=f"{prefix}x")
-    assert visit("/limited", 1) == [429]
+def test_whom_a_request_brings_is_checked_and_reset_without_a_hash(run, guarded):
+    sent = {"headers": {"X-API-Key": "free-1", "Cookie": "session=s3"}, "json": {"account": "ANN"}}
 
+    def visit():
+        return [
+            run(KEYS, path, visits=4, STORE=guarded, **sent).out for path in ("/key", "/cookie", "/login")
+        ]
 
-def test_reset_reaches_the_limits_of_blueprints_and_shared_ones(limits, visit):
-    assert visit("/pages/page", 8) == [200] * 7 + [429]
-    limits("reset", "me")
-    assert visit("/pages/page", 8) == [200] * 7 + [429]
+    assert visit() == ["[200, 200, 200, 429]"] * 3
+    for asked in (["--header", "X-API-Key=free-1"], ["--cookie", "session=s3"], ["--json", "account=ann"]):
+        (found,) = run(KEYS, "check", *asked, "--json", STORE=guarded).json
+        assert (found["remaining"], found["status"]) == (0, "over")
+        done = run(KEYS, "reset", *asked, "--json", STORE=guarded)
+        assert done.json == {
+            "identifiers": [found["identifier"]],
+            "reset": [found["policy"]],
+            "not_reset": [],
+        }
+    run(KEYS, "reset", "--address", "127.0.0.1", STORE=guarded)
+    assert visit() == ["[200, 200, 200, 429]"] * 3
 
 
 @pytest.mark.parametrize("command", ["check", "reset"])
-def test_a_store_that_is_away_is_a_clear_error_without_its_password(limits, command):
-    text = limits(command, "me", store="redis://:s3cret@127.0.0.1:1/0", fails=True)
-    assert "Traceback" not in text
-    assert "s3cret" not in text
-    assert "127.0.0.1" in text
+@pytest.mark.parametrize(
+    ("asked", "status", "says"),
+    [
+        (["--header", "X-Other=1"], 1, "no limit of this app counts the header X-Other"),
+        (["--json", "name=ann"], 1, "no limit of this app counts the json name"),
+        (["--header", "X-API-Key"], 2, "--header must be NAME=VALUE, such as --header X-API-Key=free-1"),
+        (["--cookie", "=1"], 2, "--cookie must be NAME=VALUE"),
+        (["--user", "1", "ip:1"], 2, "name somebody: IDENTIFIER, or one of --address"),
+        (["--json"], 2, "name somebody"),
+        ([], 2, "name somebody"),
+    ],
+)
+def test_nobody_and_somebody_whom_nothing_counts_are_errors(run, command, asked, status, says):
+    done = run(KEYS, command, *asked)
+    assert done.status == status
+    assert says in done.err
+    assert done.out == ""
 
 
-def test_the_group_is_registered_once_for_several_rate_limits(directory, run):
-    (directory / "commanded.py").write_text(
-        "from flask import Flask\nfrom overlimit.flask import RateLimit\napp = Flask('twice')\n"
-        "app.get('/', endpoint='index')(lambda: 'ok')\n"
-        "RateLimit(app, default_limits='5/minute')\nRateLimit(app, default_limits='7/hour')\n"
+def test_an_identifier_that_nothing_counts_is_told_of(run):
+    done = run(KEYS.replace('    "own"', "#"), "check", "header:x-other:1")
+    assert (done.status, done.out) == (0, "")
+    assert "no limit of this app counts the identifier header:x-other:1: they count by by_" in done.err
+
+
+@pytest.fixture
+def guarded(start_redis, prefix: str) -> str:
+    """Return the URL of a Redis with a password."""
+    server = start_redis(password="s3cret")
+    return f"redis://:s3cret@127.0.0.1:{server.port}/0?timeout=10&prefix={prefix}"
+
+
+def test_check_and_reset_reach_a_redis_with_a_password_and_show_none(run, guarded):
+    assert run(SHOP, "/orders", visits=2, STORE=guarded).out == "[200, 429]"
+
+    checked = run(SHOP, "check", "ip:127.0.0.1", "--json", STORE=guarded)
+    found = {each["name"]: each for each in checked.json}
+    assert found["orders:3-per-3600s"]["remaining"] == 1
+    assert found["orders:3-per-3600s"]["status"] == "over"
+    assert 3590 < found["orders:3-per-3600s"]["retry_after"] <= 3600
+    assert found["orders:9-per-86400s"]["status"] == "ok"
+    assert found["application"]["remaining"] == 49
+    assert found["meta"]["remaining"] == 4
+
+    commands = (["list"], ["check", "ip:127.0.0.1"], ["reset", "ip:127.0.0.1"])
+    everything = [checked, *(run(SHOP, *command, STORE=guarded) for command in commands)]
+    assert [done.status for done in everything] == [0, 0, 0, 0]
+    assert all("s3cret" not in done.out + done.err for done in everything)
+    again = run(SHOP, "check", "ip:127.0.0.1", "--json", STORE=guarded)
+    assert all(each["remaining"] in (each["quota"], None) for each in again.json)
+
+
+def test_reset_reaches_a_limit_that_only_a_request_names(run, guarded):
+    app = SHOP.replace('scope=lambda endpoint: request.path, name="divided"', 'name="divided"')
+    assert run(app, "/dynamic?limit=1/day", visits=2, STORE=guarded).out == "[200, 429]"
+    done = run(app, "reset", "ip:127.0.0.1", "--json", STORE=guarded)
+    assert "shop--route--dynamic--asked" in done.json["reset"]
+    assert done.json["not_reset"] == []
+    assert run(app, "/dynamic?limit=1/day", visits=2, STORE=guarded).out == "[200, 429]"
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_reset_tells_what_it_could_not_reach(run, form):
+    done = run(SHOP, "reset", "user:42", *form)
+    assert done.status == 0
+    assert "because the names of their counts depend on a request: divided" in done.err
+    if form:
+        assert done.json["not_reset"] == ["divided"]
+        assert len(done.json["reset"]) == 7
+    else:
+        assert "fresh start under 7 policies:" in done.out
+        assert done.out.splitlines()[-1].split() == ["divided"]
+
+
+def test_a_single_policy_is_said_to_be_one(run):
+    app = f"{IMPORTS}app = Flask('shop')\napp.get('/', endpoint='index')(lambda: 'ok')\n"
+    app += "RateLimit(app, default_limits='5/hour')\n"
+    done = run(app, "reset", "user:42")
+    assert done.status == 0
+    assert done.out.splitlines() == ["user:42 has a fresh start under 1 policy:", "  default--index"]
+
+
+OPTIONS = f"""{IMPORTS}
+app = Flask("shop", static_folder=None)
+limiter = RateLimit(app, default_limits="9/hour")
+
+
+def by_key():
+    return request.headers["X-Key"]
+
+
+def failed(response):
+    return response.status_code == 401
+
+
+@app.route("/login", methods=["GET", "POST"])
+@limiter.limit(
+    "5/hour",
+    identifiers=by_key,
+    methods=["POST", "PUT"],
+    deduct_when=failed,
+    cost=2,
+    anonymous="exempt",
+)
+def login():
+    return "ok"
+
+
+@app.get("/free")
+def free():
+    return "ok"
+"""
+
+
+def test_list_shows_who_is_counted_and_on_what_conditions(run):
+    (limit,) = limits_of(run(OPTIONS, "list", "--json"), "login", "/login", "POST")
+    assert (limit["identifiers"], limit["methods"]) == ("shop.by_key()", ["POST", "PUT"])
+    assert (limit["deduct_when"], limit["cost"]) == ("shop.failed()", 2)
+    assert limit["anonymous"] == "exempt"
+
+
+def test_list_shows_in_its_table_the_options_that_are_unusual(run):
+    lines = run(OPTIONS, "list").out.splitlines()
+    assert lines[0] == "Store: memory://, identifiers overlimit.flask.identifiers.get_identifiers()"
+    login = next(line for line in lines if "login" in line and "POST" in line)
+    assert login.endswith(
+        "identifiers shop.by_key(); cost 2; methods POST,PUT; "
+        "exempt when anonymous; deduct when shop.failed()"
     )
-    entries = by_endpoint(run("-m", "flask", "--app", "commanded", "limits", "list", "--json"))
-    text = json.dumps(entries["index"])
-    assert "5" in text
-    assert "7" in text
+    assert next(line for line in lines if "free" in line).endswith("default")
+
+
+def test_list_shows_who_is_counted_in_each_row_when_rate_limits_differ(run):
+    app = f"{OPTIONS}\nRateLimit(app, default_limits='7/hour', identifiers=by_key)\n"
+    told = [line.partition("identifiers ")[2] for line in run(app, "list").out.splitlines()]
+    theirs, ours = "overlimit.flask.identifiers.get_identifiers()", "shop.by_key()"
+    assert [each.partition(";")[0] for each in told if each] == [
+        *(theirs, ours),  # the stores of the two
+        *(theirs, ours),  # /free
+        *(theirs, ours),  # GET /login
+        *(ours, ours),  # POST /login
+    ]
+
+
+def test_check_shows_and_reset_lifts_a_lock(run, guarded):
+    Limiter("1/hour", name="shop--application", store=RedisStore(guarded)).lock("user:42", 60)
+
+    def locked() -> set[str]:
+        done = run(SHOP, "check", "user:42", "--json", STORE=guarded)
+        return {each["name"] for each in done.json if each["locked"]}
+
+    assert locked() == {"application"}
+    run(SHOP, "reset", "user:42", STORE=guarded)
+    assert locked() == set()
+
+
+def test_reset_leaves_others_and_the_rest_of_the_store_alone(run, guarded):
+    other = Limiter("9/hour", name="orders", store=RedisStore(guarded))
+    other.hit("ip:127.0.0.1")
+    run(SHOP, "/orders", visits=1, STORE=guarded)
+    run(SHOP, "reset", "ip:192.0.2.7", STORE=guarded)
+    found = run(SHOP, "check", "ip:127.0.0.1", "--json", STORE=guarded).json
+    assert next(each["remaining"] for each in found if each["name"] == "application") == 49
+    run(SHOP, "reset", "ip:127.0.0.1", STORE=guarded)
+    assert other.peek("ip:127.0.0.1", cost=0).remaining == 8
+
+
+@pytest.mark.parametrize("command", ["check", "reset"])
+def test_a_wrong_password_is_one_line_without_it(run, guarded, command):
+    done = run(SHOP, command, "user:42", STORE=guarded.replace("s3cret", "wr0ng"))
+    assert done.status == 1
+    assert done.err.startswith("Error: ")
+    assert len(done.err.splitlines()) == 1
+    assert "wr0ng" not in done.out + done.err
+
+
+def test_decorators_of_an_app_without_rate_limit_are_found(run):
+    app = f"""{IMPORTS}
+app = Flask("shop", static_folder=None)
+pages = Blueprint("pages", __name__)
+rate_limit("3/hour")(pages)
+pages.get("/")(lambda: "ok")
+app.register_blueprint(pages)
+"""
+    (entry,) = run(app, "list", "--json").json
+    assert entry["protected"] is True
+    assert [each["kind"] for each in entry["limits"]] == ["blueprint"]
+
+
+@pytest.mark.parametrize("command", [["list"], ["check", "user:42"], ["reset", "user:42"]])
+def test_an_app_that_nothing_limits_is_told_so(run, command):
+    done = run("from flask import Flask\napp = Flask('shop')\n", *command)
+    assert done.status == 1
+    assert "has no RateLimit" in done.err
+    assert "Traceback" not in done.err
+
+
+def test_a_rate_limit_that_the_app_lacks_is_one_line(run):
+    app = f"{IMPORTS}app = Flask('shop')\napp.get('/')(RateLimit().limit('5/hour')(lambda: 'ok'))\n"
+    done = run(app, "list")
+    assert done.status == 1
+    assert "init_app(app)" in done.err
+    assert "Traceback" not in done.err
+
+
+def test_help_says_how_identifiers_are_written(run):
+    for command in ("check", "reset"):
+        text = run(SHOP, command, "--help").out
+        assert "ip:203.0.113.7" in text
+        assert "user:42" in text
+    assert "--json" in run(SHOP, "list", "--help").out
+
+
+SITE = f"""{IMPORTS}
+app = Flask("shop", static_folder="static")
+limiter = RateLimit(app, store=os.environ["STORE"], application_limits="50/hour", identifiers=lambda: "me")
+app.add_url_rule("/limited", "limited", limiter.limit("3/hour")(lambda: "ok"))
+app.add_url_rule("/dynamic", "dynamic", limiter.limit(lambda: "5/hour")(lambda: "ok"))
+for name, limit in {{
+    "mixed": limiter.limit("4/hour", methods=["POST"]),
+    "shadowed": limiter.limit("4/hour", shadow=True),
+    "bare": lambda view: view,
+}}.items():
+    app.add_url_rule(f"/{{name}}", name, limiter.exempt(limit(lambda: "ok")), methods=["GET", "POST"])
+pages = Blueprint("pages", __name__, static_folder="static")
+limiter.limit("7/minute")(pages)
+pages.add_url_rule("/page", "page", lambda: "ok")
+app.register_blueprint(pages)
+"""
+AWAY = "redis://:s3cret@127.0.0.1:1/0"
+
+
+def test_list_tells_which_routes_are_protected_and_asks_no_store(run):
+    done = run(SITE, "list", "--json", STORE=AWAY)
+    protected = {(each["endpoint"], *each["methods"]): each["protected"] for each in done.json}
+    assert protected == {
+        ("bare", "GET", "POST"): False,
+        ("dynamic", "GET"): True,
+        ("limited", "GET"): True,
+        ("mixed", "GET", "POST"): False,
+        ("pages.page", "GET"): True,
+        ("shadowed", "GET", "POST"): False,
+    }
+    assert "s3cret" not in done.out + done.err
+
+
+def test_check_charges_nothing_and_reset_reaches_blueprints_but_no_other_prefix(run, guarded):
+    def left(who):
+        return {
+            each["name"]: each["remaining"] for each in run(SITE, "check", who, "--json", STORE=guarded).json
+        }
+
+    assert run(SITE, "/limited", visits=2, STORE=guarded).out == "[200, 200]"
+    assert run(SITE, "/page", visits=8, STORE=guarded).out == f"{[200] * 7 + [429]}"
+    for _ in range(2):
+        assert left("me") == {"application": 41, "dynamic": 5, "limited": 1, "pages.page": 0}
+    assert left("nobody") == {"application": 50, "dynamic": 5, "limited": 3, "pages.page": 7}
+    elsewhere = SITE.replace('identifiers=lambda: "me"', 'key_prefix="other"')
+    run(elsewhere, "reset", "me", STORE=guarded)
+    assert run(SITE, "/page", visits=1, STORE=guarded).out == "[429]"
+    run(SITE, "reset", "me", STORE=guarded)
+    assert run(SITE, "/page", visits=8, STORE=guarded).out == f"{[200] * 7 + [429]}"
+
+
+@pytest.mark.parametrize("command", ["check", "reset"])
+def test_a_store_that_is_away_is_a_clear_error_without_its_password(run, command):
+    done = run(SITE, command, "me", STORE=AWAY)
+    assert done.status == 1
+    assert "127.0.0.1" in done.err
+    assert "Traceback" not in done.err
+    assert "s3cret" not in done.out + done.err
 
 
 def make_small_app(limiters: int = 1) -> Flask:

@@ -8,6 +8,8 @@ from flask import request
 from overlimit import TokenBucket
 from overlimit.flask import rate_limit
 
+pytestmark = pytest.mark.every_store
+
 
 def asked_cost() -> int:
     return int(request.headers.get("X-Cost", "1"))

@@ -6,6 +6,8 @@ import pytest
 
 from overlimit import LeakyBucket
 
+pytestmark = pytest.mark.every_store
+
 
 @pytest.fixture
 def queue(make_site):

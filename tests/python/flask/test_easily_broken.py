@@ -15,6 +15,8 @@ import pytest
 from overlimit import FixedWindow, ManualClock, MemoryStore
 from overlimit.flask import RateLimit
 
+pytestmark = pytest.mark.every_store
+
 
 def at_once(count: int, work: Any) -> list[Any]:
     """Call ``work(number)`` in so many threads that start together; return what they answer."""

@@ -7,6 +7,8 @@ from flask import Flask, request
 
 from overlimit.flask import RateLimit, rate_limit
 
+pytestmark = pytest.mark.every_store
+
 EMPTY = [None, "", b"", [], (), [""], [None, ""]]
 
 

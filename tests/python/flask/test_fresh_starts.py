@@ -10,6 +10,8 @@ from overlimit import Limiter, RedisStore, StoreError
 from overlimit.flask import RateLimit, get_identifiers, rate_limit
 from servers.patience import eventually
 
+pytestmark = pytest.mark.every_store
+
 ADDRESSES = {"ann": "192.0.2.7", "bob": "192.0.2.8"}
 
 

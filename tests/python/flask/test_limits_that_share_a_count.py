@@ -8,6 +8,8 @@ import pytest
 from flask import Blueprint, make_response
 from flask.views import MethodView
 
+pytestmark = pytest.mark.every_store
+
 
 def never(response):
     return False

@@ -7,6 +7,8 @@ from flask import Response
 
 from overlimit import flask as extension
 
+pytestmark = pytest.mark.every_store
+
 
 def test_refusals_use_up_a_meta_limit_and_then_nothing_passes_until_it_is_free_again(make_site, at):
     site = make_site(default_limits="2/second", meta_limits="2/minute")

@@ -8,6 +8,8 @@ from flask import Flask
 from overlimit import ManualClock, MemoryStore
 from overlimit.flask import RateLimit, rate_limit
 
+pytestmark = pytest.mark.every_store
+
 
 def make_app(name: str, **config) -> Flask:
     app = Flask(name)

@@ -8,6 +8,8 @@ import pytest
 
 from overlimit.flask import RateLimit, rate_limit
 
+pytestmark = pytest.mark.every_store
+
 
 @pytest.fixture
 def log(caplog):

@@ -8,6 +8,8 @@ from flask import Blueprint, Flask, request
 from overlimit import MemoryStore
 from overlimit.flask import RateLimit
 
+pytestmark = pytest.mark.every_store
+
 
 def test_a_shared_limit_counts_its_routes_together(make_site):
     site = make_site()
