@@ -112,13 +112,6 @@ def test_a_free_decorator_limits_a_blueprint_too(make_site):
     assert site.ask("/pages/a", 3) == [200, 200, 429]
 
 
-def test_a_free_decorator_limits_a_blueprint_of_an_app_without_any_rate_limit():
-    app = Flask("plain")
-    app.register_blueprint(rate_limit("2/hour")(make_blueprint("pages", "a")))
-    client = app.test_client()
-    assert [client.get("/pages/a").status_code for _ in range(3)] == [200, 200, 429]
-
-
 def test_a_blueprint_limited_by_a_rate_limit_without_this_app_is_an_error():
     app = Flask("forgotten")
     limiter = RateLimit()

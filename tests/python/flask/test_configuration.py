@@ -44,11 +44,6 @@ def test_an_option_goes_before_the_configuration(key, option):
     assert ask(app, 3) == [200, 200, 429]
 
 
-def test_a_malformed_limit_in_the_configuration_is_an_error_when_the_app_is_set_up():
-    with pytest.raises(InvalidLimit):
-        RateLimit(make_app({"RATELIMIT_DEFAULT": "often"}))
-
-
 @pytest.mark.parametrize("clock", [3, 0, "noon", type("Stopped", (), {"now": 5})()])
 def test_a_clock_that_is_none_is_an_error_when_it_is_given(clock):
     with pytest.raises(TypeError, match=r"clock must have a now\(\) or be callable, not (int|str|Stopped)"):
@@ -89,12 +84,6 @@ def test_a_disabled_rate_limit_lets_everything_pass(enabled, store_calls):
     app.get("/limited")(rate_limit("1/minute")(lambda: "ok"))
     assert ask(app, 3) + ask(app, 3, "/limited") == [200] * 6
     assert store_calls == []
-
-
-def test_enabled_as_an_option_goes_before_the_configuration():
-    app = make_app({"RATELIMIT_ENABLED": False})
-    RateLimit(app, default_limits="1/minute", enabled=True)
-    assert ask(app, 2) == [200, 429]
 
 
 @pytest.mark.parametrize(

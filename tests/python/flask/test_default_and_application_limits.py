@@ -79,18 +79,6 @@ def test_a_view_that_only_calls_itself_static_is_limited(make_site):
     assert site.ask("/pages/", 2) == [200, 429]
 
 
-def test_a_blueprint_registered_twice_is_counted_per_endpoint(make_site):
-    site = make_site(default_limits="2/minute")
-    pages = Blueprint("pages", __name__)
-    pages.get("/plain")(lambda: "plain")
-    pages.get("/once", endpoint="once")(rate_limit("1/minute")(lambda: "once"))
-    site.app.register_blueprint(pages, url_prefix="/one")
-    site.app.register_blueprint(pages, url_prefix="/two", name="two")
-    for prefix in ("/one", "/two"):
-        assert site.ask(f"{prefix}/plain", 3) == [200, 200, 429]
-        assert site.ask(f"{prefix}/once", 2) == [200, 429]
-
-
 @pytest.mark.parametrize("option", ["default_limits", "application_limits"])
 @pytest.mark.parametrize("value", [[""], "many", "5/minute; x"])
 def test_a_malformed_limit_is_an_error_where_the_rate_limit_is_made(option, value):

@@ -73,21 +73,6 @@ def test_a_limited_view_can_be_called_in_a_test_request(make_site):
         view()
 
 
-def test_an_async_view_is_limited(make_site):
-    site = make_site()
-    # What asgiref does for Flask, which only asks for it when there is an async view.
-    site.app.async_to_sync = lambda function: lambda **arguments: asyncio.run(function(**arguments))
-
-    @site.app.get("/<int:number>")
-    @rate_limit("2/minute")
-    async def double(number: int) -> str:
-        await asyncio.sleep(0)
-        return str(2 * number)
-
-    assert [site.open("/4").text for _ in range(2)] == ["8", "8"]
-    assert site.ask("/4", 1) == [429]
-
-
 def test_an_async_function_outside_a_request_is_a_plain_call():
     @rate_limit("1/minute")
     async def answer() -> int:

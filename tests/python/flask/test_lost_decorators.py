@@ -168,14 +168,6 @@ def test_a_limit_on_a_blueprint_is_enforced_without_a_rate_limit():
     assert [client.get("/").status_code for _ in range(2)] == [200, 429]
 
 
-def test_a_bound_limit_on_a_blueprint_of_an_app_that_lacks_the_rate_limit_is_an_error():
-    app, pages = Flask("bare"), Blueprint("pages", __name__)
-    RateLimit().limit("1/minute")(pages)
-    pages.get("/")(lambda: "ok")
-    app.register_blueprint(pages)
-    assert app.test_client().get("/").status_code == 500
-
-
 def test_a_decorator_that_was_not_called_is_an_error_that_says_so():
     app = Flask("site")
     with pytest.raises(AttributeError, match=r"rate_limit\('10/second'\)"):
