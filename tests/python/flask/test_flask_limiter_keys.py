@@ -177,7 +177,8 @@ def test_storage_options_complete_a_url_that_is_given_as_the_store(redis_server,
 def test_valkeys_is_a_url_with_tls(tls_server, clock, prefix, trusted):
     app = Flask("stored")
     app.get("/", endpoint="index")(lambda: "ok")
-    app.config["RATELIMIT_STORAGE_URI"] = tls_server.tls_url().replace("rediss://", "valkeys://")
+    url = tls_server.tls_url().replace("rediss://", "valkeys://")
+    app.config["RATELIMIT_STORAGE_URI"] = f"{url}?timeout=10"
     app.config["RATELIMIT_STORAGE_OPTIONS"] = {"ssl_ca_certs": tls_server.ca} if trusted else {}
     RateLimit(app, default_limits="1/minute", clock=clock, key_prefix=prefix, on_error="deny")
     assert ask(app, 2) == ([200, 429] if trusted else [503, 503])
