@@ -197,7 +197,15 @@ def limit_options(
     unknown = keywords.keys() - set(known)
     if unknown:
         raise TypeError(f"a limit has no option {min(unknown)!r}; it has {', '.join(known)}")
-    given = {name: option for name, option in keywords.items() if LIMIT_OPTIONS[name].is_set(option)}
+    # Flask-Limiter would read None as False where the default may be True.
+    switches = {
+        name for name, known in LIMIT_OPTIONS.items() if known.kind is kinds.SWITCH and known.is_strict
+    }
+    given = {
+        name: option
+        for name, option in keywords.items()
+        if name in switches or LIMIT_OPTIONS[name].is_set(option)
+    }
     for name, option in given.items():
         LIMIT_OPTIONS[name].check(option, arguments)
     given["identifiers"] = identify_by(given.get("identifiers"), given.pop("key_func", None), arguments)
