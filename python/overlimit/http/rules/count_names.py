@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from overlimit._core import is_key_name
 from overlimit._forks import PerProcess
 from overlimit.http.options.limit_options import counted_method
 
@@ -24,7 +25,6 @@ _LONGEST = 64
 _HASH_DIGITS = 16
 _SEPARATOR = "--"
 _MOST_RECENT = 1024
-_NAME = re.compile(rf"[A-Za-z0-9_.-]{{1,{_LONGEST}}}")
 _SLOT = re.compile(r"[A-Za-z0-9_.]+(?:-[A-Za-z0-9_.]+)*")
 
 
@@ -84,7 +84,7 @@ def policy_name(kind: str, *parts: str, prefix: str = "") -> str:
 
 def shown_name(text: str) -> str:
     """Return ``text`` when it can stand in a header as it is, else a readable part of it and a hash."""
-    return text if _NAME.fullmatch(text) else _hashed(text, (text,))
+    return text if is_key_name(text) else _hashed(text, (text,))
 
 
 def distinct(names: Iterable[str]) -> tuple[str, ...]:
