@@ -1,5 +1,6 @@
 #include "clock.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -15,6 +16,12 @@ bool is_time_time(PyObject* clock) {
   const Object function = Object::steal(checked(PyObject_GetAttrString(module.get(), "time")));
   return function.get() == clock;
 }
+
+class SystemClock final : public Clock {
+ public:
+  Micros now() override { return system_now(); }
+};
+SystemClock system_clock;
 
 Micros micros_within(PyObject* seconds, const char* what, const char* range) {
   double value = PyFloat_AsDouble(seconds);
@@ -59,6 +66,7 @@ ClockSource::ClockSource(PyObject* clock) : object_(Object::borrow(clock)) {
     kind_ = Kind::system;
   } else {
     kind_ = Kind::callable;
+    latest_ = std::make_unique<std::atomic<Micros>>(0);
     reader_ = Object::steal(PyObject_GetAttrString(clock, "now"));
     if (!reader_) {
       if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) throw PythonError{};
@@ -76,19 +84,33 @@ ClockSource::ClockSource(PyObject* clock) : object_(Object::borrow(clock)) {
   }
 }
 
-std::optional<Micros> ClockSource::read() const {
+Clock* ClockSource::for_call(std::optional<ReadBeforehand>& beforehand) const {
   switch (kind_) {
     case Kind::store:
-      return std::nullopt;
+      return nullptr;
     case Kind::manual:
-      return manual_->now();
+      return manual_;
     case Kind::system:
-      return system_now();
+      return &system_clock;
     case Kind::callable:
       break;
   }
-  const Object reading = Object::steal(checked(PyObject_CallNoArgs(reader_.get())));
-  return checked_instant(instant_from(reading.get(), "what the clock returns"));
+  return &beforehand.emplace(reader_.get(), *latest_);
+}
+
+ReadBeforehand::ReadBeforehand(PyObject* reader, std::atomic<Micros>& latest)
+    : latest_(latest), latest_before_(latest) {
+  const Object reading = Object::steal(checked(PyObject_CallNoArgs(reader)));
+  reading_ = checked_instant(instant_from(reading.get(), "what the clock returns"));
+}
+
+Micros ReadBeforehand::now() {
+  Micros latest = latest_.load(std::memory_order_relaxed);
+  Micros now = 0;
+  do {
+    now = latest == latest_before_ ? reading_ : std::max(reading_, latest);
+  } while (!latest_.compare_exchange_weak(latest, now, std::memory_order_relaxed));
+  return now;
 }
 
 bool ClockSource::is_same(const ClockSource& other) const {

@@ -3,6 +3,8 @@
 
 #include <Python.h>
 
+#include <atomic>
+#include <memory>
 #include <optional>
 
 #include "object.hpp"
@@ -20,6 +22,21 @@ Micros micros_from(PyObject* seconds, const char* what);
 /// The same of an instant, which may be out of range by a few years still.
 Micros instant_from(PyObject* seconds, const char* what);
 
+/// A clock of Python for one call. It is read beforehand, since it may do anything, even call the limiter,
+/// which must not happen while a store holds its locks. Calls that were decided by the same source between
+/// that reading and this call are not preceded: the latest instant of theirs is taken if it is later.
+class ReadBeforehand final : public Clock {
+ public:
+  /// `latest` is the instant of the last call decided. Throws PythonError.
+  ReadBeforehand(PyObject* reader, std::atomic<Micros>& latest);
+  Micros now() override;
+
+ private:
+  std::atomic<Micros>& latest_;
+  Micros latest_before_;
+  Micros reading_;
+};
+
 /// Where a limiter's calls get their time from.
 class ClockSource {
  public:
@@ -28,9 +45,10 @@ class ClockSource {
   /// TypeError for anything else, thrown as PythonError.
   explicit ClockSource(PyObject* clock);
 
-  /// The reading, or nothing when the store is to use its own clock. ValueError naming the clock when
-  /// it's NaN, infinite or out of range, thrown as PythonError.
-  [[nodiscard]] std::optional<Micros> read() const;
+  /// The clock of one call, or nullptr when the store is to use its own; one of Python is read now, into
+  /// `beforehand`. ValueError naming the clock when its reading is NaN, infinite or out of range, thrown as
+  /// PythonError.
+  Clock* for_call(std::optional<ReadBeforehand>& beforehand) const;
   /// Whether it is this machine's real time.
   [[nodiscard]] bool is_system() const { return kind_ == Kind::system; }
   /// Whether both read one clock: the same object, or the same method of one.
@@ -46,6 +64,7 @@ class ClockSource {
   Object object_;
   Object reader_;
   ManualClock* manual_ = nullptr;
+  std::unique_ptr<std::atomic<Micros>> latest_;
 };
 
 }  // namespace overlimit::python

@@ -51,7 +51,8 @@ Keywords parse_keywords(PyObject* const* values, PyObject* names, bool takes_pat
 Object decided(std::span<LimiterState* const> limiters, const ChargeList& collected, Mode mode,
                Micros patience, PyObject* cost) {
   collected.check_cells();
-  Call call = call_of(*limiters.front(), collected.charges());
+  TimedCall timed(*limiters.front(), collected.charges());
+  Call& call = *timed;
   call.mode = mode;
   call.patience = patience;
   NewDecision decision(collected.subjects(), collected.size(), pairs_of(call.charges));

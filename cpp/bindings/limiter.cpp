@@ -93,7 +93,8 @@ PyObject* lock(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
     if (PyErr_Occurred() != nullptr) throw PythonError{};
     if (duration < 1 || duration > kMaxPeriod) raise_value_error("a lock lasts from 1 to 2**49 microseconds");
     const OneIdentifier one(limiter, arguments[0]);
-    const Call call = call_of(limiter, one.charges());
+    TimedCall timed(limiter, one.charges());
+    const Call& call = *timed;
     ask_store(limiter,
               [&](Store& store, const Interrupted& interrupted) { store.lock(call, duration, interrupted); });
     return Py_NewRef(Py_None);
@@ -104,7 +105,8 @@ PyObject* unlock(PyObject* self, PyObject* identifier) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     LimiterState& limiter = state_of(self);
     const OneIdentifier one(limiter, identifier);
-    const Call call = call_of(limiter, one.charges());
+    TimedCall timed(limiter, one.charges());
+    const Call& call = *timed;
     const auto lift = [&](Store& store, const Interrupted& interrupted) { store.unlock(call, interrupted); };
     ask_store(limiter, lift);
     if (has_local_fallback(limiter)) lift(*local_fallback_store(limiter), kInterrupted);
@@ -132,7 +134,8 @@ void refund_charges(LimiterState& limiter, const RefundableCharges& charged, Ref
   for (const Subject& subject : charged.subjects) {
     collected.add(subject.policy, subject.identifier, subject.cost, subject.role);
   }
-  const Call call = call_of(limiter, collected.charges());
+  TimedCall timed(limiter, collected.charges());
+  const Call& call = *timed;
   if (charged.source == Source::local) {
     refund_in(*local_fallback_store(limiter), call, charged, claim, kInterrupted);
     return;
@@ -545,13 +548,6 @@ void notice_call(LimiterState& limiter) {
   const std::uint64_t before = std::exchange(limiter.called_after, now);
   if (!std::exchange(limiter.is_compared, true)) compare_with_namesakes(limiter);
   if ((before == LimiterState::kNotCalled ? limiter.made_after : before) != now) notice_fork(limiter);
-}
-
-Call call_of(const LimiterState& limiter, std::span<const Charge> charges) {
-  Call call{charges};
-  call.now = limiter.clock.read();
-  call.system_clock = limiter.clock.is_system();
-  return call;
 }
 
 }  // namespace overlimit::python

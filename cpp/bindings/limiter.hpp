@@ -4,6 +4,8 @@
 #include <Python.h>
 
 #include <memory>
+#include <optional>
+#include <span>
 
 #include "clock.hpp"
 #include "object.hpp"
@@ -40,11 +42,24 @@ bool add_limiter(PyObject* module);
 LimiterState& state_of(PyObject* limiter);
 
 /// To be called before each call to the store. At a limiter's first call, and its first after an update, it
-/// warns of limiters that share its counts under other limits; after a fork its statistics start anew, and it warns, once per process, if its
-/// state is in memory.
+/// warns of limiters that share its counts under other limits; after a fork its statistics start anew, and it
+/// warns, once per process, if its state is in memory.
 void notice_call(LimiterState& limiter);
 
-/// A call of these charges at the present time of the limiter's clock.
-Call call_of(const LimiterState& limiter, std::span<const Charge> charges);
+/// A call of these charges by the limiter's clock, which outlives it. PythonError from a clock of Python.
+class TimedCall {
+ public:
+  TimedCall(const LimiterState& limiter, std::span<const Charge> charges) : call_{charges} {
+    call_.clock = limiter.clock.for_call(beforehand_);
+    call_.system_clock = limiter.clock.is_system();
+  }
+  TimedCall(const TimedCall&) = delete;
+  TimedCall& operator=(const TimedCall&) = delete;
+  Call& operator*() { return call_; }
+
+ private:
+  std::optional<ReadBeforehand> beforehand_;
+  Call call_;
+};
 
 }  // namespace overlimit::python

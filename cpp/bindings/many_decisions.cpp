@@ -218,7 +218,8 @@ ManyDecisions::ManyDecisions(PyObject* limiter, PyObject* rows, PyObject* cost, 
   if (size() == 0) return;
   LimiterState& state = state_of(limiter);
   const Object kept = Object::borrow(limiter);
-  Call model = call_of(state, {});
+  TimedCall timed(state, {});
+  Call& model = *timed;
   model.mode = mode;
   model.timeout = timeout;
   notice_call(state);
@@ -229,11 +230,7 @@ ManyDecisions::ManyDecisions(PyObject* limiter, PyObject* rows, PyObject* cost, 
   }
 }
 
-void ManyDecisions::decide_without_waiting(LimiterState& limiter, Call model) {
-  if (!model.now) {
-    model.now = system_now();
-    model.system_clock = true;
-  }
+void ManyDecisions::decide_without_waiting(LimiterState& limiter, const Call& model) {
   const std::shared_ptr<Store> store = limiter.store;
   Batch batch(*this, policy_.get(), model);
   std::vector<ChargeBits> crowded(kRowsPerStep);
@@ -311,7 +308,7 @@ void ManyDecisions::follow_on_error(LimiterState& limiter, const Call& model,
   const bool raises = limiter.on_error == OnError::raise;
   const Decision answer = raises ? Decision{.status = Status::over}
                                  : answer_without_store(limiter.on_error, error, *limiter.store);
-  const Micros now = model.now ? *model.now : system_now();
+  const Micros now = model.reading().value_or(system_now());
   for (const std::size_t row : rows) {
     const Rows pairs = pairs_of_rows(row, row + 1);
     pairs.status[0] = answer.status;

@@ -99,8 +99,8 @@ class OwnRows {
 
 class ManyDecisions {
  public:
-  /// Decides each row by itself, in order and at one instant of the limiter's clock. Other threads run Python
-  /// meanwhile, and signals are noticed. Nothing is charged for wrong arguments; PythonError.
+  /// Decides each row by itself, in order. Other threads run Python meanwhile, and signals are noticed.
+  /// Nothing is charged for wrong arguments; PythonError.
   ///
   /// What a store that waits does not decide within its timeout, or this one, for each thousand rows, follows
   /// on_error; with `raise` the error is thrown only if nothing at all was decided.
@@ -124,7 +124,7 @@ class ManyDecisions {
  private:
   class Batch;
 
-  void decide_without_waiting(LimiterState& limiter, Call model);
+  void decide_without_waiting(LimiterState& limiter, const Call& model);
   /// Throws CrossSlot naming the first row that the store can never decide.
   void check_calls(Store& store, const Call& model) const;
   void decide_waiting(LimiterState& limiter, const Call& model);

@@ -35,7 +35,7 @@ Micros pause_after(const StoreError& error, const Store& store) {
 
 Object undecided(const Decision& answer, const Call& call, PyObject* cost) {
   NewDecision decision;
-  decision.time() = call.now ? *call.now : system_now();
+  decision.time() = call.reading().value_or(system_now());
   return Object::steal(decision.finish(answer, cost, Source::error));
 }
 

@@ -159,8 +159,9 @@ class Limiter(_core.Limiter, metaclass=_LimiterType):
     ) -> Decisions:
         """Decide many independent calls, each as ``hit`` would, in the order given.
 
-        In memory all are decided at one instant, and other threads run meanwhile. On Redis up to 64 calls are
-        under way at a time; of those that got no answer in time, ``status`` says ``"unknown"``.
+        In memory, up to 128 identifiers at a time are decided at one instant, and other threads run
+        meanwhile. On Redis up to 64 calls are under way at a time; of those that got no answer in time,
+        ``status`` says ``"unknown"``.
 
         Parameters
         ----------

@@ -1,8 +1,8 @@
 """Processes that hit limits in shared memory, while others kill, stop and replace them at random.
 
-Each tells of every admission once it has its answer. What the store has counted in the end is printed as
-JSON, beside what was told: a call whose process was killed may be counted without having been told of, and
-nothing else.
+Each tells of every admission once it has its answer, of some with their time. What the store has counted in
+the end is printed as JSON, beside what was told: a call whose process was killed may be counted without
+having been told of, and nothing else.
 
     python shared_memory_storm.py '{"name": "storm", "seconds": 5, "seed": 1}'
 """
@@ -14,6 +14,7 @@ import json
 import os
 import random
 import signal
+import struct
 import sys
 import time
 import traceback
@@ -25,7 +26,8 @@ from overlimit import FixedWindow, Limiter, Penalty, SharedMemoryStore, SlidingL
 AMPLE = 1_000_000_000
 WORKERS = 8
 KEYS = ("a", "b", "c", "d")
-REPORT_BYTES = 4
+REPORT = struct.Struct("8sd")
+WINDOW_US, PER_WINDOW = 2_000, 3
 
 
 class Storm:
@@ -38,6 +40,10 @@ class Storm:
         self.ample = Limiter(FixedWindow(AMPLE, per=86_400), name="ample", store=self.store)
         self.few = Limiter(FixedWindow(tight, per=86_400), name="tight", store=self.store)
         self.logged = Limiter(SlidingLog(100, per=0.5), name="logged", store=self.store, penalty=Penalty(0.1))
+        self.timed = Limiter(
+            FixedWindow(PER_WINDOW, per=WINDOW_US / 1e6, start="epoch"), name="timed", store=self.store
+        )
+        self.times: list[int] = []
         self.told: Counter[str] = Counter()
         self.reading, self.writing = os.pipe()
         self.workers: set[int] = set()
@@ -97,11 +103,13 @@ class Storm:
     def listen(self) -> None:
         with contextlib.suppress(BlockingIOError):
             while reports := os.read(self.reading, 1 << 16):
-                for at in range(0, len(reports), REPORT_BYTES):
-                    self.told[reports[at : at + REPORT_BYTES].decode().strip()] += 1
+                for what, instant in REPORT.iter_unpack(reports):
+                    self.told[what.rstrip(b"\0").decode()] += 1
+                    if instant:
+                        self.times.append(round(instant * 1e6))
 
-    def tell(self, what: str) -> None:
-        os.write(self.writing, what.ljust(REPORT_BYTES).encode())
+    def tell(self, what: str, instant: float = 0.0) -> None:
+        os.write(self.writing, REPORT.pack(what.encode(), instant))
 
     def work(self, choose: random.Random) -> None:
         """Hit this and that for ever."""
@@ -112,6 +120,9 @@ class Storm:
 
     def step(self, choose: random.Random) -> None:
         key, other = choose.sample(KEYS, 2)
+        if choose.random() < 0.3:
+            self.step_by_time(choose, key)
+            return
         match choose.randrange(8):
             case 0:
                 if hit_all([(self.ample, key), (self.ample, other)]):
@@ -131,6 +142,13 @@ class Storm:
                 if self.ample.hit(key):
                     self.tell(f"1{key}")
 
+    def step_by_time(self, choose: random.Random, other: str) -> None:
+        rows = choose.choice([["one"], ["one", other, "one"]])
+        decided = [self.timed.hit("one")] if len(rows) == 1 else self.timed.hit_many(rows)
+        for decision in decided:
+            if decision and decision.identifier == "one":
+                self.tell("timed", decision.time)
+
     def counts(self) -> dict[str, Any]:
         began = time.monotonic()
         counted = {key: AMPLE - self.ample.peek(key, cost=0).remaining for key in KEYS}
@@ -145,6 +163,7 @@ class Storm:
             "counted": counted,
             "told_of_tight": {key: self.told[f"t{key}"] for key in KEYS},
             "counted_of_tight": tight,
+            "most_in_a_window": max(Counter(time // WINDOW_US for time in self.times).values()),
             "killed": self.killed,
             "seconds_at_the_end": slowest,
             "damaged": self.store.stats()["damaged"],

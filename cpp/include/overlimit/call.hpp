@@ -45,9 +45,10 @@ enum class Mode : std::uint8_t { consume, peek };
 /// of one policy name have different limits.
 ///
 /// With `patience` the caller waits for its turn: a call whose delay would be longer is refused, and no
-/// refusal locks anybody. `now` is the reading of an injected clock; without it the store reads its own.
-/// `system_clock` says that an injected reading is this machine's real time, so that state may expire by real
-/// time soon after. A store that waits does so for `timeout` at most, or for its own.
+/// refusal locks anybody. `clock` is an injected clock; without one, `now` is an instant that is known, and
+/// without that the store reads its own clock. `system_clock` says that what is injected is this machine's
+/// real time, so that state may expire by real time soon after. A store that waits does so for `timeout` at
+/// most, or for its own.
 struct Call {
   std::span<const Charge> charges;
   Mode mode = Mode::consume;
@@ -55,6 +56,13 @@ struct Call {
   bool system_clock = false;
   Micros patience = kNever;
   std::optional<Micros> timeout{};
+  Clock* clock = nullptr;
+
+  /// The reading of what is injected, if anything is. Throws std::out_of_range for one that no clock has.
+  [[nodiscard]] std::optional<Micros> reading() const {
+    if (clock != nullptr) return clock->now();
+    return now ? std::optional(checked_instant(*now)) : std::nullopt;
+  }
 };
 
 /// The number of pairs in a call.
@@ -64,22 +72,32 @@ inline std::size_t pairs_of(std::span<const Charge> charges) {
   return pairs;
 }
 
+/// Whether a calendar has a say in any of these charges.
+inline bool have_calendar(std::span<const Charge> charges) {
+  return std::ranges::any_of(charges, [](const Charge& charge) { return charge.policy->has_calendar(); });
+}
+
 /// A call as it is decided at an instant: where a policy follows a calendar, as it is at that time.
 class DatedCall {
  public:
+  explicit DatedCall(const Call& call) : given_(call.charges), call_(call) {}
   /// May ask the calendar (see CompiledPolicy::dated).
-  DatedCall(const Call& call, Micros now) : given_(call.charges), call_(call) { move_to(now); }
+  DatedCall(const Call& call, Micros now) : DatedCall(call) { move_to(now); }
   DatedCall(const DatedCall&) = delete;
   DatedCall& operator=(const DatedCall&) = delete;
 
+  /// Whether the policies are as they are at this instant.
+  [[nodiscard]] bool holds_at(Micros now) const {
+    return charges_.empty() ||
+           std::ranges::all_of(charges_, [&](const Charge& charge) { return charge.policy->holds_at(now); });
+  }
   /// Takes the policies as they are at another instant.
   void move_to(Micros now) {
-    const auto has_calendar = [](const Charge& charge) { return charge.policy->has_calendar(); };
-    if (std::ranges::none_of(given_, has_calendar)) return;
+    if (!have_calendar(given_)) return;
     charges_.assign(given_.begin(), given_.end());
     std::vector<std::shared_ptr<const CompiledPolicy>> policies;
     for (Charge& charge : charges_) {
-      if (!has_calendar(charge)) continue;
+      if (!charge.policy->has_calendar()) continue;
       policies.push_back(charge.policy->dated(now));
       charge.policy = policies.back().get();
     }

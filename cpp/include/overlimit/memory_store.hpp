@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "overlimit/store.hpp"
+#include "overlimit/table_store.hpp"
 
 namespace overlimit {
 
@@ -21,10 +21,9 @@ namespace overlimit {
 /// becomes tracked later starts as a copy of its overflow entry. Policies without room even for that share
 /// common ones, each with all policies whose limits have the very same numbers. Resetting an identifier
 /// leaves its overflow entry alone, and resetting a policy leaves the common ones alone.
-class MemoryStore final : public Store {
+class MemoryStore final : public TableStore {
  public:
   static constexpr std::size_t kMinBytes = 64 << 10;
-  static constexpr std::size_t kMaxBytes = std::size_t{1} << 43;
 
   /// Reserves address space for max_bytes at once; pages become real as they are used.
   /// Throws std::invalid_argument for max_keys of 0 or max_bytes outside [kMinBytes, kMaxBytes], and
@@ -32,15 +31,6 @@ class MemoryStore final : public Store {
   explicit MemoryStore(std::size_t max_keys = 1'000'000, std::size_t max_bytes = std::size_t{256} << 20);
   ~MemoryStore() override;
 
-  void decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
-              std::span<ChargeBits> crowded, const Interrupted& interrupted) override;
-  void refund(const Call& call, std::span<const Receipt> receipts, const Interrupted& interrupted) override;
-  /// Throws OutOfMemory, with some perhaps locked, where a store that is full has no room for a key.
-  void lock(const Call& call, Micros duration, const Interrupted& interrupted) override;
-  void unlock(const Call& call, const Interrupted& interrupted) override;
-  void reset(const CompiledPolicy& policy, std::span<const std::string_view> identifiers,
-             const Interrupted& interrupted) override;
-  void reset_all(const CompiledPolicy& policy, const Interrupted& interrupted) override;
   [[nodiscard]] bool is_shared() const override { return false; }
   [[nodiscard]] bool waits() const override { return false; }
 
@@ -52,8 +42,10 @@ class MemoryStore final : public Store {
   [[nodiscard]] std::uint64_t crowded_calls() const;
 
  private:
-  struct Home;
-  std::unique_ptr<Home> home_;
+  table::Table& table() override;
+
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace overlimit

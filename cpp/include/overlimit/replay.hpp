@@ -64,8 +64,8 @@ class Replay {
   [[nodiscard]] std::vector<LimitTally> tallies() const;
 
  private:
-  class Run;
-  std::unique_ptr<Run> run_;
+  class Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace overlimit

@@ -14,16 +14,19 @@
 #include <optional>
 #include <string>
 
-#include "overlimit/store.hpp"
+#include "overlimit/table_store.hpp"
 
 namespace overlimit {
 
 /// Survives the death of any of its processes at any instruction: what it had half done is undone, or
-/// completed if its call was, by whoever comes next.
-class SharedMemoryStore final : public Store {
+/// completed if its call was, by whoever comes next. A reset of several identifiers may then have reached
+/// some, and size() be wrong by one until the next calls.
+///
+/// Besides what Store says, its operations throw StoreConfigError when the file cannot be used, and again for
+/// 100 ms without looking.
+class SharedMemoryStore : public TableStore {
  public:
   static constexpr std::size_t kMinBytes = 256 << 10;
-  static constexpr std::size_t kMaxBytes = std::size_t{1} << 43;
 
   struct Options {
     std::string name_or_path;  ///< a name for a file in /dev/shm, or an absolute path
@@ -43,16 +46,6 @@ class SharedMemoryStore final : public Store {
   explicit SharedMemoryStore(Options options);
   ~SharedMemoryStore() override;
 
-  // Besides what Store says, all of them throw StoreConfigError when the file cannot be used, and again for
-  // 100 ms without looking.
-  void decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
-              std::span<ChargeBits> crowded, const Interrupted& interrupted) override;
-  void refund(const Call& call, std::span<const Receipt> receipts, const Interrupted& interrupted) override;
-  void lock(const Call& call, Micros duration, const Interrupted& interrupted) override;
-  void unlock(const Call& call, const Interrupted& interrupted) override;
-  void reset(const CompiledPolicy& policy, std::span<const std::string_view> identifiers,
-             const Interrupted& interrupted) override;
-  void reset_all(const CompiledPolicy& policy, const Interrupted& interrupted) override;
   [[nodiscard]] bool is_shared() const override { return true; }
   [[nodiscard]] bool is_same_as(const Store& other) const override;
   [[nodiscard]] bool waits() const override { return true; }
@@ -78,8 +71,10 @@ class SharedMemoryStore final : public Store {
   [[nodiscard]] std::string path() const;
 
  private:
-  class Opening;
-  std::unique_ptr<Opening> opening_;
+  table::Table& table() override;
+
+  class Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace overlimit

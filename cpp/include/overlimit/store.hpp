@@ -60,17 +60,18 @@ struct DontWait {
 class WouldWait : public std::exception {};
 
 /// Thread-safe. Every operation throws std::out_of_range for an instant out of range, std::invalid_argument
-/// for a call that no store takes, std::bad_alloc, the errors of errors.hpp, and whatever a calendar
-/// raises. After an error with maybe_charged false nothing was charged.
+/// for a call that no store takes, std::bad_alloc, the errors of errors.hpp, and whatever a clock or a
+/// calendar raises. After an error with maybe_charged false nothing was charged.
 class Store {
  public:
   virtual ~Store() = default;
 
   /// Decides each call atomically and independently of the others, in order. `rows` holds the pairs of all
-  /// calls one after another; `times` gets each call's reading of the clock, and `crowded` its crowded
-  /// charges: those that were decided by counts which identifiers share because there was no room for their
-  /// own. A peek has none. Several calls have one timeout, that of the first. When it throws, some of them
-  /// may have been decided: these have their rows and times, and times of the others are as they were.
+  /// calls one after another; `times` gets the instant of each call, which is not before that of any call it
+  /// follows on one of its keys unless the clock was set back, and `crowded` its crowded charges: those that
+  /// were decided by counts which identifiers share because there was no room for their own. A peek has none.
+  /// Several calls have one timeout, that of the first. When it throws, some of them may have been decided:
+  /// these have their rows and times, and times of the others are as they were.
   virtual void decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
                       std::span<ChargeBits> crowded, const Interrupted& interrupted) = 0;
 

@@ -4,10 +4,13 @@
 #include <atomic>
 #include <bit>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <utility>
+#include <vector>
 
 #include "overlimit/errors.hpp"
+#include "overlimit/forks.hpp"
 #include "overlimit/limit.hpp"
 
 namespace overlimit {
@@ -17,87 +20,58 @@ constexpr int kNumberBits = 24;
 constexpr std::uint32_t kMostNumbers = 1U << kNumberBits;
 constexpr std::uint64_t kUseMask = (std::uint64_t{1} << (63 - kNumberBits)) - 1;
 
-/// How often a number was taken or given back (odd: it is taken), and the free number below it.
-struct Slot {
-  std::atomic<std::uint64_t> use{0};
-  std::atomic<std::uint32_t> next_free{0};
-};
+/// How often a number was taken or given back (odd: it is taken).
+using Use = std::atomic<std::uint64_t>;
 
-// The numbers from 1 on, each held by at most one identity at a time. They are taken and given back without a
-// lock, so that a process may fork at any moment, and the slots never move, so that a sweep may read them
-// meanwhile. Chunks are as large as all before them together.
+// The numbers from 1 on, each held by at most one identity at a time. Their uses never move, so that a sweep,
+// which holds a mutex already, may read them without another. Chunks are as large as all before them
+// together.
 class Numbers {
  public:
   /// A number nobody has, and its use.
   std::pair<std::uint32_t, std::uint64_t> take() {
-    std::uint32_t number = pop_free();
-    if (number == 0) number = fresh();
-    return {number, slot(number).use.fetch_add(1, std::memory_order_acq_rel) + 1};
+    const std::lock_guard lock(mutex_);
+    if (free_.empty()) add();
+    const std::uint32_t number = free_.back();
+    free_.pop_back();
+    return {number, use(number).fetch_add(1, std::memory_order_acq_rel) + 1};
   }
 
-  void give_back(std::uint32_t number) {
-    slot(number).use.fetch_add(1, std::memory_order_acq_rel);
-    push_free(number);
+  void give_back(std::uint32_t number) noexcept {
+    const std::lock_guard lock(mutex_);
+    use(number).fetch_add(1, std::memory_order_acq_rel);
+    free_.push_back(number);
   }
 
   [[nodiscard]] std::uint64_t use_of(std::uint32_t number) {
-    return slot(number).use.load(std::memory_order_acquire);
+    return use(number).load(std::memory_order_acquire);
   }
 
  private:
-  Slot& slot(std::uint32_t number) {
+  Use& use(std::uint32_t number) {
     const auto chunk = std::size_t(std::bit_width(number) - 1);
     return chunks_[chunk].load(std::memory_order_acquire)[number - (1U << chunk)];
   }
 
-  // The upper half of the head counts pushes, or a head that was popped and pushed back between a look and
-  // the exchange would pass for untouched.
-  void push_free(std::uint32_t number) {
-    std::uint64_t head = free_.load(std::memory_order_relaxed);
-    std::uint64_t next = 0;
-    do {
-      slot(number).next_free.store(static_cast<std::uint32_t>(head), std::memory_order_relaxed);
-      next = ((head >> 32) + 1) << 32 | number;
-    } while (!free_.compare_exchange_weak(head, next, std::memory_order_acq_rel));
+  // The free list then has room for all numbers, so that giving one back never fails.
+  void add() {
+    if (count_ + 1 == kMostNumbers) throw std::bad_alloc();
+    const std::uint32_t first = count_ + 1;
+    auto made = std::make_unique<Use[]>(first);
+    free_.reserve(count_ + first);
+    chunks_[std::size_t(std::bit_width(first) - 1)].store(made.release(), std::memory_order_release);
+    for (std::uint32_t number = 2 * first; number-- > first;) free_.push_back(number);
+    count_ += first;
   }
 
-  std::uint32_t pop_free() {
-    std::uint64_t head = free_.load(std::memory_order_acquire);
-    while (static_cast<std::uint32_t>(head) != 0) {
-      const std::uint32_t below =
-          slot(static_cast<std::uint32_t>(head)).next_free.load(std::memory_order_relaxed);
-      const std::uint64_t next = (head >> 32) << 32 | below;
-      if (free_.compare_exchange_weak(head, next, std::memory_order_acq_rel)) break;
-    }
-    return static_cast<std::uint32_t>(head);
-  }
-
-  std::uint32_t fresh() {
-    std::uint32_t number = fresh_.load(std::memory_order_relaxed);
-    do {
-      if (number == kMostNumbers) throw std::bad_alloc();
-      ensure_chunk(number);
-    } while (!fresh_.compare_exchange_weak(number, number + 1, std::memory_order_acq_rel));
-    return number;
-  }
-
-  void ensure_chunk(std::uint32_t number) {
-    const auto chunk = std::size_t(std::bit_width(number) - 1);
-    if (chunks_[chunk].load(std::memory_order_acquire) != nullptr) return;
-    auto made = std::make_unique<Slot[]>(std::size_t{1} << chunk);
-    Slot* expected = nullptr;
-    if (chunks_[chunk].compare_exchange_strong(expected, made.get(), std::memory_order_acq_rel)) {
-      static_cast<void>(made.release());
-    }
-  }
-
-  std::array<std::atomic<Slot*>, kNumberBits> chunks_{};
-  std::atomic<std::uint64_t> free_{0};
-  std::atomic<std::uint32_t> fresh_{1};
+  std::array<std::atomic<Use*>, kNumberBits> chunks_{};
+  ForkSafeMutex mutex_;  // guards what follows
+  std::vector<std::uint32_t> free_;
+  std::uint32_t count_ = 0;
 };
 
-// Never destroyed: policies may end while the process does.
-constinit Numbers numbers;
+// Made when the library is loaded, and never destroyed: policies may end while the process does.
+Numbers& numbers = *new Numbers;
 
 std::uint32_t number_in(std::uint64_t digest) {
   return static_cast<std::uint32_t>(digest) & (kMostNumbers - 1);

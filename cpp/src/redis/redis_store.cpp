@@ -71,6 +71,12 @@ std::string encoded(const std::vector<std::string>& words) {
   return command;
 }
 
+/// The call at the instant that its clock reads now. The server reads its own.
+Call with_reading(Call call) {
+  call.now = call.reading();
+  return call;
+}
+
 /// Does something, and says in a StoreTimeout how long the timeout is.
 void naming_timeout(Micros timeout, const auto& action) {
   try {
@@ -118,8 +124,9 @@ struct RedisStore::Impl {
   }
 
   // If the server's clock is in another period of a calendar, the call is made once more with its bounds.
-  Micros decide(const Call& call, const Rows& rows, const Wait& wait) {
-    DatedCall dated(call, call.now ? checked_instant(*call.now) : system_now());
+  Micros decide(const Call& asked, const Rows& rows, const Wait& wait) {
+    const Call call = with_reading(asked);
+    DatedCall dated(call, call.now ? *call.now : system_now());
     for (bool is_first = true;; is_first = false) {
       const Reply reply = run(redis::script_call(*dated, options.keys, scripts), wait);
       const std::optional<Micros> elsewhere = redis::out_of_bounds(reply);
@@ -187,8 +194,9 @@ class RedisStore::ManyCalls {
   ManyCalls(Impl& impl, std::span<const Call> calls, const Rows& rows, std::span<Micros> times)
       : impl_(impl), calls_(calls), rows_(rows), times_(times) {
     std::size_t first = 0;
-    for (const Call& call : calls) {
-      dated_.emplace_back(call, call.now ? checked_instant(*call.now) : system_now());
+    for (const Call& asked : calls) {
+      const Call call = with_reading(asked);
+      dated_.emplace_back(call, call.now ? *call.now : system_now());
       scripts_.push_back(redis::script_call(*dated_.back(), impl.options.keys, impl.scripts));
       slots_.push_back(impl.slot_of(scripts_.back().keys));
       first_rows_.push_back(first);
@@ -299,15 +307,17 @@ void RedisStore::check(const Call& call) {
 }
 
 void RedisStore::refund(const Call& call, std::span<const Receipt> receipts, const Interrupted& interrupted) {
-  impl_->run(redis::refund_call(call, receipts, impl_->options.keys, impl_->scripts), interrupted);
+  impl_->run(redis::refund_call(with_reading(call), receipts, impl_->options.keys, impl_->scripts),
+             interrupted);
 }
 
 void RedisStore::lock(const Call& call, Micros duration, const Interrupted& interrupted) {
-  impl_->run(redis::lock_call(call, duration, impl_->options.keys, impl_->scripts), interrupted);
+  impl_->run(redis::lock_call(with_reading(call), duration, impl_->options.keys, impl_->scripts),
+             interrupted);
 }
 
 void RedisStore::unlock(const Call& call, const Interrupted& interrupted) {
-  impl_->run(redis::lock_call(call, 0, impl_->options.keys, impl_->scripts), interrupted);
+  impl_->run(redis::lock_call(with_reading(call), 0, impl_->options.keys, impl_->scripts), interrupted);
 }
 
 void RedisStore::reset(const CompiledPolicy& policy, std::span<const std::string_view> identifiers,

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "shared_memory/layout.hpp"
-#include "table/shard_lock.hpp"
+#include "table/shard_mutex.hpp"
 
 namespace overlimit::shared_memory {
 

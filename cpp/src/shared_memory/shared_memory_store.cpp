@@ -18,7 +18,6 @@ using shared_memory::Attachment;
 using shared_memory::Attachments;
 using shared_memory::SharedFile;
 using shared_memory::Sizes;
-using table::LockWait;
 
 constexpr std::size_t kDefaultKeys = 100'000;
 constexpr std::size_t kDefaultBytes = std::size_t{32} << 20;
@@ -41,14 +40,6 @@ void check_name(const std::string& name) {
 
 void check_options(const SharedMemoryStore::Options& options) {
   check_name(options.name_or_path);
-  if (options.max_keys && *options.max_keys == 0)
-    throw std::invalid_argument("max_keys must be at least 1, not 0");
-  const std::size_t bytes = options.max_bytes.value_or(kDefaultBytes);
-  if (bytes < SharedMemoryStore::kMinBytes || bytes > SharedMemoryStore::kMaxBytes) {
-    throw std::invalid_argument("max_bytes must be from " + std::to_string(SharedMemoryStore::kMinBytes) +
-                                " (256 KiB) to " + std::to_string(SharedMemoryStore::kMaxBytes) +
-                                " (8 TiB), not " + std::to_string(bytes));
-  }
   if ((options.mode & ~mode_t{0666}) != 0 || (options.mode & 0600) != 0600) {
     throw std::invalid_argument(
         "mode must let the owner read and write, and nobody execute, such as 0o600 or 0o660");
@@ -66,14 +57,18 @@ Micros coarse_time() {
 }  // namespace
 
 /// The file of one store: closed until the first call.
-class SharedMemoryStore::Opening {
+class SharedMemoryStore::Impl {
  public:
-  explicit Opening(Options options) : options_(std::move(options)) { check_options(options_); }
-  ~Opening() {
+  explicit Impl(Options options) : options_(std::move(options)) {
+    check_options(options_);
+    const Sizes sizes = wanted_sizes();
+    check_sizes(sizes.max_keys, sizes.max_bytes, kMinBytes);
+  }
+  ~Impl() {
     if (Attachment* const attachment = attachment_.load()) Attachments::release(*attachment);
   }
-  Opening(const Opening&) = delete;
-  Opening& operator=(const Opening&) = delete;
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
 
   [[nodiscard]] const Options& options() const { return options_; }
   [[nodiscard]] std::string path() const {
@@ -83,7 +78,7 @@ class SharedMemoryStore::Opening {
   }
 
   /// Whether it is the same file, or would be if both were opened now.
-  [[nodiscard]] bool is_same_as(const Opening& other) const {
+  [[nodiscard]] bool is_same_as(const Impl& other) const {
     const Attachment* const own = attachment_.load();
     const Attachment* const theirs = other.attachment_.load();
     if (own == nullptr || theirs == nullptr) return path() == other.path();
@@ -116,6 +111,9 @@ class SharedMemoryStore::Opening {
   }
 
  private:
+  [[nodiscard]] Sizes wanted_sizes() const {
+    return {options_.max_keys.value_or(kDefaultKeys), options_.max_bytes.value_or(kDefaultBytes)};
+  }
   Attachment& open_for_call(Attachment* old);
   Attachment& open_or_create();
   /// Keeps an attachment that was opened, unless another thread was faster.
@@ -135,7 +133,7 @@ class SharedMemoryStore::Opening {
   Micros failed_at_ = 0;
 };
 
-Attachment& SharedMemoryStore::Opening::open_for_call(Attachment* old) {
+Attachment& SharedMemoryStore::Impl::open_for_call(Attachment* old) {
   if (old != nullptr) {
     Attachment& own = Attachments::renewed(*old, path());
     attachment_.store(&own, std::memory_order_release);
@@ -156,14 +154,13 @@ Attachment& SharedMemoryStore::Opening::open_for_call(Attachment* old) {
   }
 }
 
-Attachment& SharedMemoryStore::Opening::open_or_create() {
-  const Sizes sizes{options_.max_keys.value_or(kDefaultKeys), options_.max_bytes.value_or(kDefaultBytes)};
-  Attachment& kept = *keep(&Attachments::open_or_create(path(), options_.mode, sizes));
+Attachment& SharedMemoryStore::Impl::open_or_create() {
+  Attachment& kept = *keep(&Attachments::open_or_create(path(), options_.mode, wanted_sizes()));
   warn_of_other_sizes(kept.sizes());
   return kept;
 }
 
-Attachment* SharedMemoryStore::Opening::keep(Attachment* opened) {
+Attachment* SharedMemoryStore::Impl::keep(Attachment* opened) {
   if (opened == nullptr) return nullptr;
   Attachment* known = nullptr;
   if (attachment_.compare_exchange_strong(known, opened)) return opened;
@@ -171,7 +168,7 @@ Attachment* SharedMemoryStore::Opening::keep(Attachment* opened) {
   return known;
 }
 
-void SharedMemoryStore::Opening::warn_of_other_sizes(const Sizes& sizes) {
+void SharedMemoryStore::Impl::warn_of_other_sizes(const Sizes& sizes) {
   const bool other_keys = options_.max_keys && *options_.max_keys != sizes.max_keys;
   const bool other_bytes = options_.max_bytes && *options_.max_bytes != sizes.max_bytes;
   if (!other_keys && !other_bytes) return;
@@ -180,7 +177,7 @@ void SharedMemoryStore::Opening::warn_of_other_sizes(const Sizes& sizes) {
        ", which hold for all who use it: what this store asks for is ignored until the file is removed");
 }
 
-void SharedMemoryStore::Opening::look_whether_unlinked(Attachment& attachment) {
+void SharedMemoryStore::Impl::look_whether_unlinked(Attachment& attachment) {
   next_look_.store(coarse_time() + kLookEvery, std::memory_order_relaxed);
   attachment.look_for_descriptor();
   const SharedFile file(path(), options_.mode, {});
@@ -192,79 +189,46 @@ void SharedMemoryStore::Opening::look_whether_unlinked(Attachment& attachment) {
        "admit more than the limits. Restart all processes that use it");
 }
 
-SharedMemoryStore::SharedMemoryStore(Options options)
-    : opening_(std::make_unique<Opening>(std::move(options))) {}
+SharedMemoryStore::SharedMemoryStore(Options options) : impl_(std::make_unique<Impl>(std::move(options))) {}
 
 SharedMemoryStore::~SharedMemoryStore() = default;
 
-Micros SharedMemoryStore::timeout() const { return opening_->options().timeout; }
-const SharedMemoryStore::Options& SharedMemoryStore::options() const { return opening_->options(); }
-std::string SharedMemoryStore::path() const { return opening_->path(); }
+Micros SharedMemoryStore::timeout() const { return impl_->options().timeout; }
+const SharedMemoryStore::Options& SharedMemoryStore::options() const { return impl_->options(); }
+std::string SharedMemoryStore::path() const { return impl_->path(); }
 
-void SharedMemoryStore::decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
-                               std::span<ChargeBits> crowded, const Interrupted& interrupted) {
-  const Micros wait = calls.empty() ? timeout() : calls.front().timeout.value_or(timeout());
-  LockWait lock_wait(wait, interrupted);
-  opening_->attached().table().decide(calls, rows, times, crowded, lock_wait);
-}
-
-void SharedMemoryStore::refund(const Call& call, std::span<const Receipt> receipts,
-                               const Interrupted& interrupted) {
-  LockWait lock_wait(call.timeout.value_or(timeout()), interrupted);
-  opening_->attached().table().refund(call, receipts, lock_wait);
-}
-
-void SharedMemoryStore::lock(const Call& call, Micros duration, const Interrupted& interrupted) {
-  LockWait lock_wait(call.timeout.value_or(timeout()), interrupted);
-  opening_->attached().table().lock(call, duration, lock_wait);
-}
-
-void SharedMemoryStore::unlock(const Call& call, const Interrupted& interrupted) {
-  LockWait lock_wait(call.timeout.value_or(timeout()), interrupted);
-  opening_->attached().table().unlock(call, lock_wait);
-}
-
-void SharedMemoryStore::reset(const CompiledPolicy& policy, std::span<const std::string_view> identifiers,
-                              const Interrupted& interrupted) {
-  LockWait lock_wait(timeout(), interrupted);
-  opening_->attached().table().reset(policy, identifiers, lock_wait);
-}
-
-void SharedMemoryStore::reset_all(const CompiledPolicy& policy, const Interrupted& interrupted) {
-  LockWait lock_wait(timeout(), interrupted);
-  opening_->attached().table().reset_all(policy, lock_wait);
-}
+table::Table& SharedMemoryStore::table() { return impl_->attached().table(); }
 
 bool SharedMemoryStore::is_same_as(const Store& other) const {
   const auto* const store = dynamic_cast<const SharedMemoryStore*>(&other);
-  return store != nullptr && opening_->is_same_as(*store->opening_);
+  return store != nullptr && impl_->is_same_as(*store->impl_);
 }
 
-void SharedMemoryStore::unlink() { Attachments::unlink(path(), opening_->options().mode); }
+void SharedMemoryStore::unlink() { Attachments::unlink(path(), impl_->options().mode); }
 
 std::size_t SharedMemoryStore::size() {
-  Attachment* const attachment = opening_->attached_if_any();
+  Attachment* const attachment = impl_->attached_if_any();
   if (attachment == nullptr) return 0;
   const std::size_t tracked = attachment->table().state().totals.tracked.load();
   return std::min(tracked, attachment->sizes().max_keys);  // more only if the file is damaged
 }
 
 std::uint64_t SharedMemoryStore::crowded_calls() {
-  Attachment* const attachment = opening_->attached_if_any();
+  Attachment* const attachment = impl_->attached_if_any();
   return attachment == nullptr ? 0 : attachment->table().state().crowded_calls.load();
 }
 
 std::size_t SharedMemoryStore::damaged_shards() {
-  Attachment* const attachment = opening_->attached_if_any();
+  Attachment* const attachment = impl_->attached_if_any();
   return attachment == nullptr ? 0 : attachment->table().damaged_shards();
 }
 
 SharedMemoryStore::Processes SharedMemoryStore::processes() {
-  Attachment* const attachment = opening_->attached_if_any();
+  Attachment* const attachment = impl_->attached_if_any();
   if (attachment == nullptr) return {};
   return {attachment->processes().attached(), attachment->processes().alive()};
 }
 
-bool SharedMemoryStore::is_unlinked() { return opening_->is_unlinked(); }
+bool SharedMemoryStore::is_unlinked() { return impl_->is_unlinked(); }
 
 }  // namespace overlimit

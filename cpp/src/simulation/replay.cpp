@@ -89,9 +89,9 @@ void answer(const ReplayedAnswers& answers, std::size_t event, const Decision& d
 
 }  // namespace
 
-class Replay::Run {
+class Replay::Impl {
  public:
-  Run(const CompiledPolicy& policy, std::span<const std::int32_t> distinct)
+  Impl(const CompiledPolicy& policy, std::span<const std::int32_t> distinct)
       : policy_(&policy),
         current_(&policy),
         starts_(distinct.size()),
@@ -262,17 +262,17 @@ class Replay::Run {
 };
 
 Replay::Replay(const CompiledPolicy& policy, std::span<const std::int32_t> distinct)
-    : run_(std::make_unique<Run>(policy, distinct)) {}
+    : impl_(std::make_unique<Impl>(policy, distinct)) {}
 
 Replay::~Replay() = default;
 
 void Replay::run(const ReplayedEvents& events, std::size_t first, std::size_t last,
                  const ReplayedAnswers& answers) {
-  run_->run(events, first, last, answers);
+  impl_->run(events, first, last, answers);
 }
 
-void Replay::start_tallies() { run_->start_tallies(); }
+void Replay::start_tallies() { impl_->start_tallies(); }
 
-std::vector<LimitTally> Replay::tallies() const { return run_->tallies(); }
+std::vector<LimitTally> Replay::tallies() const { return impl_->tallies(); }
 
 }  // namespace overlimit

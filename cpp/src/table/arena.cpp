@@ -73,7 +73,7 @@ Offset Arena::take_fresh(std::size_t part, std::size_t granules) {
 Offset Arena::allocate(std::size_t bytes, Purpose purpose) {
   const std::size_t size_class = class_of((bytes + kGranule - 1) / kGranule);
   if (size_class >= kClasses) return 0;
-  unsettle();
+  begin_change();
   for (auto parts = static_cast<std::size_t>(purpose) + 1; parts > 0; --parts) {
     if (const Offset block = allocate_in(parts - 1, size_class)) return block;
   }
@@ -129,7 +129,7 @@ void Arena::rejoin(std::size_t part) {
 }
 
 void Arena::clear() {
-  unsettle();
+  begin_change();
   for (std::size_t part = 0; part < kParts; ++part) {
     state_.parts[part].free = {};
     state_.parts[part].released = 0;
@@ -139,7 +139,7 @@ void Arena::clear() {
 }
 
 void Arena::release(Offset block, std::size_t bytes) {
-  unsettle();
+  begin_change();
   if (keeps_released_) {
     released_.push_back(block_at(block, bytes));
   } else {
@@ -159,8 +159,8 @@ void Arena::put_free(std::size_t part, Offset block, std::size_t size_class) {
   head = block;
 }
 
-void Arena::unsettle() {
-  state_.unsettled = 1;
+void Arena::begin_change() {
+  state_.is_changing = 1;
   in_order();
 }
 
@@ -169,11 +169,11 @@ void Arena::free_released() {
   released_.clear();
 }
 
-void Arena::settle() {
-  if (state_.unsettled == 0) return;
+void Arena::end_call() {
+  if (state_.is_changing == 0) return;
   free_released();
   in_order();
-  state_.unsettled = 0;
+  state_.is_changing = 0;
 }
 
 void Arena::rebuild(std::vector<Block> used) {
@@ -191,7 +191,7 @@ void Arena::rebuild(std::vector<Block> used) {
   }
   require(block == used.end());
   in_order();
-  state_.unsettled = 0;
+  state_.is_changing = 0;
 }
 
 }  // namespace overlimit::table

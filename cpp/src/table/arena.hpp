@@ -35,11 +35,11 @@ class Arena {
     std::uint64_t released;             ///< granules, since free blocks were rejoined
     std::array<Offset, kClasses> free;  ///< heads of the lists of free blocks
   };
-  /// All that the arena knows. It is not in the undo log: what a call leaves unsettled is found again from
-  /// the blocks in use.
+  /// All that the arena knows. It is not in the undo log: what a call leaves half done is found again
+  /// from the blocks in use.
   struct State {
     std::array<Part, kParts> parts;
-    std::uint64_t unsettled;  ///< whether a call may have changed it and has not ended
+    std::uint64_t is_changing;  ///< whether a call may have changed it and has not ended
   };
   /// A block in use, or a run of free ones.
   struct Block {
@@ -48,7 +48,7 @@ class Arena {
     auto operator<=>(const Block&) const = default;
   };
 
-  /// With `keeps_released`, blocks that are released stay as they are until the call is settled.
+  /// With `keeps_released`, blocks that are released stay as they are until the call ends.
   Arena(State& state, std::byte* base, std::size_t size, bool keeps_released = false);
 
   /// A block of at least `bytes` (not zeroed), or 0 when there is no room for this purpose.
@@ -63,7 +63,7 @@ class Arena {
   /// To be called when it is undone instead.
   void forget_released() { released_.clear(); }
   /// To be called at the end of a call.
-  void settle();
+  void end_call();
   /// Finds out again what is free, from the blocks that are in use.
   void rebuild(std::vector<Block> used);
   /// The block that was allocated with these `bytes`.
@@ -99,7 +99,7 @@ class Arena {
   [[nodiscard]] std::size_t begin_of(std::size_t part) const { return ends_[part]; }
   [[nodiscard]] std::size_t end_of(std::size_t part) const { return ends_[part + 1]; }
   [[nodiscard]] std::size_t part_of(std::size_t granule) const;
-  void unsettle();
+  void begin_change();
   void set_next(std::size_t part, std::size_t next);
   Offset allocate_in(std::size_t part, std::size_t size_class);
   Offset take_free(std::size_t part, std::size_t size_class);

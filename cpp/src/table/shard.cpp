@@ -24,7 +24,7 @@ Shard::Shard(const Place& place)
 }
 
 Shard::Shard(const Place& place, const Holders& holders)
-    : mutex(place.state.lock_word, holders),
+    : mutex(place.state.mutex_word, holders),
       state_(place.state),
       totals_(place.totals),
       bit_(std::uint64_t{1} << place.ordinal),
@@ -38,7 +38,7 @@ Shard::Shard(const Place& place, const Holders& holders)
 void Shard::format() {
   index_.format();
   arena_.clear();
-  arena_.settle();
+  arena_.end_call();
 }
 
 Entry* Shard::make_entry(const KeyHash& key, std::uint64_t policy, std::span<const Tag> tags,
@@ -100,7 +100,7 @@ void Shard::add_to_index(Entry& entry) {
 void Shard::mark_occupied() {
   if (state_.is_marked != 0) return;
   totals_.occupied.fetch_or(bit_, std::memory_order_relaxed);
-  std::atomic_signal_fence(std::memory_order_seq_cst);
+  in_order();
   state_.is_marked = 1;
 }
 
@@ -211,11 +211,11 @@ bool Shard::sweep(Micros real_now, std::size_t buckets) {
 
 bool Shard::sweep_in_turn(Micros real_now, std::size_t buckets) {
   const bool has_erased = sweep(real_now, index_.buckets() <= kFewBuckets ? index_.buckets() : buckets);
-  arena_.settle();
+  arena_.end_call();
   index_.prefetch(state_.cursor, buckets);
   if (index_.size() > 0 || state_.is_marked == 0) return has_erased;
   state_.is_marked = 0;
-  std::atomic_signal_fence(std::memory_order_seq_cst);
+  in_order();
   totals_.occupied.fetch_and(~bit_, std::memory_order_relaxed);
   return has_erased;
 }
@@ -227,7 +227,7 @@ void Shard::recover(bool is_complete) {
   state_.log.others = 0;
   in_order();
   if (state_.is_counting != 0) totals_.recount.store(1, std::memory_order_relaxed);
-  if (state_.arena.unsettled != 0) rebuild();
+  if (state_.arena.is_changing != 0) rebuild();
   end_counting();
 }
 
@@ -246,9 +246,9 @@ void Shard::abandon() noexcept {
   }
 }
 
-void Shard::settle() noexcept {
+void Shard::end_changes() noexcept {
   try {
-    arena_.settle();
+    arena_.end_call();
   } catch (const std::exception&) {
     state_.is_damaged = 1;
   }

@@ -9,7 +9,7 @@
 #include "table/arena.hpp"
 #include "table/entry.hpp"
 #include "table/index.hpp"
-#include "table/shard_lock.hpp"
+#include "table/shard_mutex.hpp"
 #include "table/undo_log.hpp"
 
 namespace overlimit::table {
@@ -30,7 +30,7 @@ struct Totals {
 /// Shard::format. Everything but the lock's word is guarded by the lock. Every call writes what lies in the
 /// first cache line, and what it reads besides lies in others, which all processors can keep.
 struct alignas(64) ShardState {
-  std::atomic<std::uint32_t> lock_word;
+  std::atomic<std::uint32_t> mutex_word;
   std::uint32_t calls;
   UndoLog::State log;
   std::uint64_t cursor;  ///< buckets below it are still to be swept
@@ -67,7 +67,7 @@ class Shard {
   /// Makes an empty shard of zeroed memory.
   void format();
 
-  ShardLock mutex;
+  ShardMutex mutex;
 
   [[nodiscard]] const Arena& arena() const { return arena_; }
   Arena& arena() { return arena_; }
@@ -150,12 +150,12 @@ class Shard {
   void abandon() noexcept;
   /// To be called before the lock is released.
   void end_call() noexcept {
-    if (state_.arena.unsettled != 0) settle();
+    if (state_.arena.is_changing != 0) end_changes();
   }
 
   /// Whether a process died while it changed the shard, or the shard is known to be damaged.
   [[nodiscard]] bool needs_recovery() const {
-    return (state_.log.size | state_.log.others | state_.log.leader | state_.arena.unsettled |
+    return (state_.log.size | state_.log.others | state_.log.leader | state_.arena.is_changing |
             state_.is_counting | state_.is_damaged) != 0;
   }
   /// Undoes what a process left half done, unless its call is complete, and makes the rest consistent. May be
@@ -174,7 +174,7 @@ class Shard {
   /// Whether erasing it changes no answer.
   [[nodiscard]] bool is_expired(const Entry& entry, Micros real_now) const;
   void save_kept(Entry& entry, std::size_t records);
-  void settle() noexcept;
+  void end_changes() noexcept;
   bool begin_counting();
   void end_counting();
   void add_to_index(Entry& entry);

@@ -29,24 +29,32 @@ std::size_t buckets_for(std::size_t shard_bytes) {
 
 /// How many of these calls, from the first on, are decided together.
 std::size_t count_together(std::span<const Call> calls) {
-  const auto has_calendar = [](const Charge& charge) { return charge.policy->has_calendar(); };
   std::size_t charges = 0;
   std::size_t count = 0;
   for (const Call& call : calls) {
     charges += call.charges.size();
-    if (charges > kTogether || std::ranges::any_of(call.charges, has_calendar)) break;
+    if (charges > kTogether || have_calendar(call.charges)) break;
     ++count;
   }
   return std::max<std::size_t>(1, count);
 }
 
-Readings readings_of(const Call& call) {
-  if (!call.now) {
+// Inlined, as what follows is, because every hit counts. Read under the locks of the call, so that of two
+// calls on one key the later one has the later instant.
+[[gnu::always_inline]] inline Readings readings_of(const Call& call) {
+  const std::optional<Micros> injected = call.reading();
+  if (!injected) {
     const Micros now = system_now();
     return {now, now, false};
   }
-  const Micros now = checked_instant(*call.now);
-  return {now, call.system_clock ? now : system_now(), !call.system_clock};
+  return {*injected, call.system_clock ? *injected : system_now(), !call.system_clock};
+}
+
+std::uint64_t bit_of(const Shard& shard) { return std::uint64_t{1} << shard.ordinal(); }
+
+/// Whether calls that are decided together have one instant.
+bool have_same_time(const Call& one, const Call& other) {
+  return one.clock == other.clock && one.now == other.now && one.system_clock == other.system_clock;
 }
 
 [[noreturn]] void throw_damaged() {
@@ -89,21 +97,21 @@ Division Division::of(std::size_t max_keys, std::size_t bytes, std::size_t least
 }
 
 /// Locks a set of shards, one bit each, in ascending order, which is the same for every call.
-class ShardLocks {
+class HeldShards {
  public:
-  ShardLocks(Table& table, std::uint64_t chosen, LockWait& wait) : table_(table) {
+  HeldShards(Table& table, std::uint64_t chosen, MutexWait& wait) : table_(table) {
     try {
       for (; locked_ != chosen; locked_ |= next(chosen & ~locked_)) {
-        table.lock_shard(shard_at(chosen & ~locked_), wait);
+        table.hold_shard(shard_at(chosen & ~locked_), wait);
       }
     } catch (...) {
       unlock();
       throw;
     }
   }
-  ~ShardLocks() { unlock(); }
-  ShardLocks(const ShardLocks&) = delete;
-  ShardLocks& operator=(const ShardLocks&) = delete;
+  ~HeldShards() { unlock(); }
+  HeldShards(const HeldShards&) = delete;
+  HeldShards& operator=(const HeldShards&) = delete;
 
   /// To be called when the shards turned out to be damaged: finds out which of them are.
   void find_damage() const {
@@ -116,7 +124,7 @@ class ShardLocks {
     return *table_.shards_[std::size_t(std::countr_zero(shards))];
   }
 
-  void unlock() {
+  [[gnu::always_inline]] void unlock() {
     for (; locked_ != 0; locked_ &= locked_ - 1) {
       shard_at(locked_).end_call();
       shard_at(locked_).mutex.unlock();
@@ -127,7 +135,18 @@ class ShardLocks {
   std::uint64_t locked_ = 0;
 };
 
-void Table::lock_shard(Shard& shard, LockWait& wait) {
+template <class Action>
+void Table::with_shards(std::uint64_t chosen, MutexWait& wait, const Action& action) {
+  const HeldShards locks(*this, chosen, wait);
+  try {
+    action();
+  } catch (const Damaged&) {
+    locks.find_damage();
+    throw_damaged();
+  }
+}
+
+void Table::hold_shard(Shard& shard, MutexWait& wait) {
   shard.mutex.lock(wait);
   if (!shard.log().is_kept()) return;
   try {
@@ -144,10 +163,10 @@ void Table::lock_shard(Shard& shard, LockWait& wait) {
 }
 
 // The others of a call lie behind its leading shard, so they are locked in ascending order here too.
-void Table::recover(Shard& shard, LockWait& wait) {
+void Table::recover(Shard& shard, MutexWait& wait) {
   require(shard.state().is_damaged == 0);
   const UndoLog::State& log = shard.log().state();
-  const std::uint64_t own = std::uint64_t{1} << shard.ordinal();
+  const std::uint64_t own = bit_of(shard);
   if (log.leader != 0) {
     require(log.leader <= shard.ordinal());
     const UndoLog::State& leading = shards_[log.leader - 1]->log().state();
@@ -156,16 +175,16 @@ void Table::recover(Shard& shard, LockWait& wait) {
   require((log.others & (own | (own - 1))) == 0 && std::size_t(std::bit_width(log.others)) <= shards_.size());
   for (std::uint64_t left = log.others; left != 0; left &= left - 1) {
     Shard& other = *shards_[std::size_t(std::countr_zero(left))];
-    lock_shard(other, wait);
+    hold_shard(other, wait);
     other.mutex.unlock();
   }
   shard.recover(log.others != 0 && log.complete != 0);
 }
 
-void Table::recount(LockWait& wait) {
+void Table::recount(MutexWait& wait) {
   const std::uint64_t all =
       shards_.size() == kMaxShards ? ~std::uint64_t{0} : (std::uint64_t{1} << shards_.size()) - 1;
-  const ShardLocks locks(*this, all, wait);
+  const HeldShards locks(*this, all, wait);
   std::uint64_t tracked = 0;
   for (const std::unique_ptr<Shard>& shard : shards_) tracked += shard->state().tracked;
   state_.totals.tracked.store(tracked, std::memory_order_relaxed);
@@ -176,6 +195,11 @@ void Table::recount(LockWait& wait) {
 // does more at once: a bucket for each call.
 unsigned Table::calls_per_sweep() const {
   return idle_sweeps_.load(std::memory_order_relaxed) < kMaxShards ? 4 : 16;
+}
+
+// True if it is time to sweep.
+bool Table::count_call(std::span<const Target> targets) const {
+  return !targets.empty() && targets[0].shard->count_call(calls_per_sweep());
 }
 
 // Two threads may choose the same shard.
@@ -200,7 +224,8 @@ void Table::sweep_in_turn(Micros real_now) {
 }
 
 template <class Targets>
-Table::Found Table::find_targets(const Call& call, Targets& targets, std::size_t first) {
+[[gnu::always_inline]] inline Table::Found Table::find_targets(const Call& call, Targets& targets,
+                                                               std::size_t first) {
   Found found;
   for (std::size_t i = 0; i < call.charges.size(); ++i) {
     const Charge& charge = call.charges[i];
@@ -214,32 +239,48 @@ Table::Found Table::find_targets(const Call& call, Targets& targets, std::size_t
   return found;
 }
 
+// No calendar is asked under the locks: if the clock shows another period by then, the call is dated anew.
 template <class Action>
-void Table::transact(const Call& asked, const Readings& readings, LockWait& wait, const Action& action) {
-  const DatedCall dated(asked, readings.now);
+Micros Table::transact(const Call& asked, MutexWait& wait, const Action& action) {
+  if (asked.charges.size() > kMaxCharges) {
+    throw std::invalid_argument("a call must have at most 64 charges, not " +
+                                std::to_string(asked.charges.size()));
+  }
+  DatedCall dated(asked);
+  if (have_calendar(asked.charges)) dated.move_to(readings_of(asked).now);
+  for (;;) {
+    const Micros now = transact(dated, wait, action);
+    if (dated.holds_at(now)) return now;
+    dated.move_to(now);
+  }
+}
+
+template <class Action>
+Micros Table::transact(const DatedCall& dated, MutexWait& wait, const Action& action) {
   const Call& call = *dated;
   UninitialisedArray<Target, kMaxCharges> targets;
-  if (call.charges.size() > kMaxCharges) {
-    throw std::invalid_argument("a call must have at most 64 charges, not " + std::to_string(call.charges.size()));
-  }
   const Found found = find_targets(call, targets, 0);
   const std::span own(targets.data(), call.charges.size());
   for (const Target& target : own) target.shard->prefetch_shared_entry(target.key);
   if (state_.totals.recount.load(std::memory_order_relaxed) != 0) [[unlikely]]
     recount(wait);
+  Readings readings{};
   bool is_sweep_due = false;
   {
-    const ShardLocks locks(*this, found.shards, wait);
+    const HeldShards held(*this, found.shards, wait);
+    readings = readings_of(call);
+    if (!dated.holds_at(readings.now)) return readings.now;
     try {
       Transaction transaction(call, own, found.pairs, readings);
       action(transaction);
     } catch (const Damaged&) {
-      locks.find_damage();
+      held.find_damage();
       throw_damaged();
     }
-    is_sweep_due = !own.empty() && own[0].shard->count_call(calls_per_sweep());
+    is_sweep_due = count_call(own);
   }
   if (is_sweep_due) sweep_in_turn(readings.real_now);
+  return readings.now;
 }
 
 ChargeBits Table::decide(Transaction& transaction, const Rows& rows) {
@@ -249,14 +290,12 @@ ChargeBits Table::decide(Transaction& transaction, const Rows& rows) {
 }
 
 void Table::decide_alone(const Call& call, const Rows& rows, Micros& time, ChargeBits& crowded,
-                         LockWait& wait) {
-  const Readings readings = readings_of(call);
-  transact(call, readings, wait, [&](Transaction& transaction) { crowded = decide(transaction, rows); });
-  time = readings.now;
+                         MutexWait& wait) {
+  time = transact(call, wait, [&](Transaction& transaction) { crowded = decide(transaction, rows); });
 }
 
 void Table::decide_together(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
-                            std::span<ChargeBits> crowded, LockWait& wait) {
+                            std::span<ChargeBits> crowded, MutexWait& wait) {
   UninitialisedArray<Target, kTogether> targets;
   std::uint64_t chosen = 0;
   std::size_t count = 0;
@@ -266,36 +305,29 @@ void Table::decide_together(std::span<const Call> calls, const Rows& rows, std::
   }
   const std::span found(targets.data(), count);
   std::size_t sweeps_due = 0;
-  Micros real_now = 0;
-  {
-    const ShardLocks locks(*this, chosen, wait);
+  Readings readings{};
+  with_shards(chosen, wait, [&] {
     std::size_t first = 0;
-    Prefetching prefetching(found);
     std::size_t first_row = 0;
-    try {
-      for (std::size_t i = 0; i < calls.size(); ++i) {
-        const std::span own = found.subspan(first, calls[i].charges.size());
-        const std::size_t pairs = pairs_of(calls[i].charges);
-        const Readings readings = readings_of(calls[i]);
-        prefetching.advance(first + own.size());
-        Transaction transaction(calls[i], own, pairs, readings);
-        crowded[i] = decide(transaction, rows_of(rows, first_row, pairs));
-        times[i] = readings.now;
-        real_now = readings.real_now;
-        sweeps_due += own[0].shard->count_call(calls_per_sweep()) ? 1 : 0;
-        first += own.size();
-        first_row += pairs;
-      }
-    } catch (const Damaged&) {
-      locks.find_damage();
-      throw_damaged();
+    Prefetching prefetching(found);
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      const std::span own = found.subspan(first, calls[i].charges.size());
+      const std::size_t pairs = pairs_of(calls[i].charges);
+      if (i == 0 || !have_same_time(calls[i], calls[i - 1])) readings = readings_of(calls[i]);
+      prefetching.advance(first + own.size());
+      Transaction transaction(calls[i], own, pairs, readings);
+      crowded[i] = decide(transaction, rows_of(rows, first_row, pairs));
+      times[i] = readings.now;
+      sweeps_due += count_call(own) ? 1 : 0;
+      first += own.size();
+      first_row += pairs;
     }
-  }
-  for (; sweeps_due > 0; --sweeps_due) sweep_in_turn(real_now);
+  });
+  for (; sweeps_due > 0; --sweeps_due) sweep_in_turn(readings.real_now);
 }
 
 void Table::decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
-                   std::span<ChargeBits> crowded, LockWait& wait) {
+                   std::span<ChargeBits> crowded, MutexWait& wait) {
   if (calls.size() == 1) return decide_alone(calls[0], rows, times[0], crowded[0], wait);
   std::size_t first = 0;
   for (std::size_t i = 0; i < calls.size();) {
@@ -313,45 +345,38 @@ void Table::decide(std::span<const Call> calls, const Rows& rows, std::span<Micr
   }
 }
 
-void Table::refund(const Call& call, std::span<const Receipt> receipts, LockWait& wait) {
-  transact(call, readings_of(call), wait, [&](Transaction& transaction) { transaction.refund(receipts); });
+void Table::refund(const Call& call, std::span<const Receipt> receipts, MutexWait& wait) {
+  transact(call, wait, [&](Transaction& transaction) { transaction.refund(receipts); });
 }
 
-void Table::lock(const Call& call, Micros duration, LockWait& wait) {
-  transact(call, readings_of(call), wait,
-           [&](Transaction& transaction) { transaction.lock(duration, state_.newest_creation); });
+void Table::lock(const Call& call, Micros duration, MutexWait& wait) {
+  transact(call, wait, [&](Transaction& transaction) { transaction.lock(duration, state_.newest_creation); });
 }
 
-void Table::unlock(const Call& call, LockWait& wait) {
-  transact(call, readings_of(call), wait,
-           [&](Transaction& transaction) { transaction.unlock(state_.newest_creation); });
+void Table::unlock(const Call& call, MutexWait& wait) {
+  transact(call, wait, [&](Transaction& transaction) { transaction.unlock(state_.newest_creation); });
 }
 
-void Table::reset_all(const CompiledPolicy& policy, LockWait& wait) {
+void Table::reset_all(const CompiledPolicy& policy, MutexWait& wait) {
   for (const std::unique_ptr<Shard>& shard : shards_) {
-    const ShardLocks locks(*this, std::uint64_t{1} << shard->ordinal(), wait);
-    try {
-      shard->erase_policy(policy.digest());
-    } catch (const Damaged&) {
-      locks.find_damage();
-      throw_damaged();
-    }
+    with_shards(bit_of(*shard), wait, [&] { shard->erase_policy(policy.digest()); });
   }
 }
 
 void Table::reset(const CompiledPolicy& policy, std::span<const std::string_view> identifiers,
-                  LockWait& wait) {
+                  MutexWait& wait) {
+  std::vector<KeyHash> keys;
+  std::uint64_t chosen = 0;
   for (const std::string_view identifier : identifiers) {
-    const KeyHash key = state_.hash(policy.digest(), identifier);
-    Shard& shard = *shards_[shard_index(key)];
-    const ShardLocks locks(*this, std::uint64_t{1} << shard.ordinal(), wait);
-    try {
-      if (Entry* entry = shard.find(key)) shard.erase(entry);
-    } catch (const Damaged&) {
-      locks.find_damage();
-      throw_damaged();
-    }
+    keys.push_back(state_.hash(policy.digest(), identifier));
+    chosen |= bit_of(*shards_[shard_index(keys.back())]);
   }
+  with_shards(chosen, wait, [&] {
+    for (const KeyHash& key : keys) {
+      Shard& shard = *shards_[shard_index(key)];
+      if (Entry* entry = shard.find(key)) shard.erase(entry);
+    }
+  });
 }
 
 std::size_t Table::damaged_shards() const {

@@ -49,12 +49,12 @@ class Table {
 
   // The operations of a Store (store.hpp).
   void decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
-              std::span<ChargeBits> crowded, LockWait& wait);
-  void refund(const Call& call, std::span<const Receipt> receipts, LockWait& wait);
-  void lock(const Call& call, Micros duration, LockWait& wait);
-  void unlock(const Call& call, LockWait& wait);
-  void reset(const CompiledPolicy& policy, std::span<const std::string_view> identifiers, LockWait& wait);
-  void reset_all(const CompiledPolicy& policy, LockWait& wait);
+              std::span<ChargeBits> crowded, MutexWait& wait);
+  void refund(const Call& call, std::span<const Receipt> receipts, MutexWait& wait);
+  void lock(const Call& call, Micros duration, MutexWait& wait);
+  void unlock(const Call& call, MutexWait& wait);
+  void reset(const CompiledPolicy& policy, std::span<const std::string_view> identifiers, MutexWait& wait);
+  void reset_all(const CompiledPolicy& policy, MutexWait& wait);
 
   [[nodiscard]] TableState& state() const { return state_; }
   [[nodiscard]] std::span<const std::unique_ptr<Shard>> shards() const { return shards_; }
@@ -62,7 +62,7 @@ class Table {
   [[nodiscard]] std::size_t damaged_shards() const;
 
  private:
-  friend class ShardLocks;
+  friend class HeldShards;
 
   struct Found {
     std::uint64_t shards = 0;  ///< one bit each
@@ -72,26 +72,33 @@ class Table {
   template <class Targets>
   Found find_targets(const Call& call, Targets& targets, std::size_t first);
 
-  void decide_alone(const Call& call, const Rows& rows, Micros& time, ChargeBits& crowded, LockWait& wait);
+  void decide_alone(const Call& call, const Rows& rows, Micros& time, ChargeBits& crowded, MutexWait& wait);
   /// Decides calls, of few charges in all and without a calendar, while their shards are locked: what they
   /// need is loaded from main memory at the same time.
   void decide_together(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
-                       std::span<ChargeBits> crowded, LockWait& wait);
+                       std::span<ChargeBits> crowded, MutexWait& wait);
   ChargeBits decide(Transaction& transaction, const Rows& rows);
 
-  /// Calls action(transaction) with the shards of these charges locked.
+  /// Runs an action while these shards are locked, and finds out which are damaged if it says that one is.
   template <class Action>
-  void transact(const Call& asked, const Readings& readings, LockWait& wait, const Action& action);
+  void with_shards(std::uint64_t chosen, MutexWait& wait, const Action& action);
+  /// Calls action(transaction) with the shards of these charges locked, and returns the instant of the call.
+  template <class Action>
+  Micros transact(const Call& asked, MutexWait& wait, const Action& action);
+  /// The same, but does nothing if the call is not dated for its instant.
+  template <class Action>
+  Micros transact(const DatedCall& dated, MutexWait& wait, const Action& action);
 
   [[nodiscard]] std::size_t shard_index(const KeyHash& key) const { return key.low & (shards_.size() - 1); }
 
   /// Locks a shard, and has it recovered if a process died while it held it.
-  void lock_shard(Shard& shard, LockWait& wait);
-  void recover(Shard& shard, LockWait& wait);
+  void hold_shard(Shard& shard, MutexWait& wait);
+  void recover(Shard& shard, MutexWait& wait);
   /// Counts the keys again, after a process died while it counted one.
-  void recount(LockWait& wait);
+  void recount(MutexWait& wait);
 
   [[nodiscard]] unsigned calls_per_sweep() const;
+  bool count_call(std::span<const Target> targets) const;
   /// Sweeps a little of the next shard that may hold entries, unless somebody has locked it.
   void sweep_in_turn(Micros real_now);
 

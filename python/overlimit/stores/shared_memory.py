@@ -50,10 +50,10 @@ class SharedMemoryStore(_core.SharedMemoryStore, Initialised):
         it raises StoreTimeout, which has charged nothing. Only a stopped process, or a machine without time
         for it, takes so long; one that has died is noticed within 50 ms.
 
-    The first call opens the file, or creates it. ``len(store)`` is how many identifiers it counts, and
-    ``bool(store)`` always True. It pickles by its arguments. Thread-safe, also in forked children. Raises
-    ValueError or TypeError that names the wrong argument; what the machine refuses is a StoreConfigError at
-    the call.
+    The first call opens the file, or creates it. ``len(store)`` is how many identifiers it counts (perhaps
+    one more or less after a process was killed, until the next calls), and ``bool(store)`` always True. It
+    pickles by its arguments. Thread-safe, also in forked children. Raises ValueError or TypeError that names
+    the wrong argument; what the machine refuses is a StoreConfigError at the call.
     """
 
     _set_last: ClassVar[str] = "_state_key"

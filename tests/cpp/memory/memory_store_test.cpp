@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -24,7 +23,6 @@ using testing::kMinute;
 using testing::kSecond;
 using testing::peek;
 using testing::sliding_window;
-using testing::token_bucket;
 
 // Columns hold what was found once; calls borrow their charges.
 class MemoryStores : public ::testing::Test {
@@ -36,14 +34,6 @@ class MemoryStores : public ::testing::Test {
   MemoryStore store;
   const CompiledPolicy policy{"p", {fixed_window(5, kMinute), sliding_window(3, kSecond)}};
 };
-
-TEST_F(MemoryStores, AdmitWhatEveryLimitAdmits) {
-  for (int i = 0; i < 3; ++i) EXPECT_TRUE(hit(store, policy, {"a"}, 0).allowed());
-  EXPECT_EQ(hit(store, policy, {"a"}, 0).decision.retry_after, 1'020'000)
-      << "the sliding window, and its block";
-  for (int i = 0; i < 2; ++i) EXPECT_TRUE(hit(store, policy, {"a"}, 1'020'000).allowed());
-  EXPECT_EQ(hit(store, policy, {"a"}, 1'020'000).decision.retry_after, kMinute - 1'020'000);
-}
 
 TEST_F(MemoryStores, ShowARowPerPairInCanonicalOrder) {
   const Answer answer = hit(store, policy, {"a", "b"}, 7);
@@ -64,36 +54,6 @@ TEST_F(MemoryStores, ChargeAllIdentifiersOrNone) {
   EXPECT_EQ(left("b"), 3);
   EXPECT_EQ(left("c"), 3);
   EXPECT_EQ(store.size(), 1U) << "keys the refused call made are gone again";
-}
-
-TEST_F(MemoryStores, ChargeAllLimitsOrNone) {
-  for (int i = 0; i < 4; ++i) hit(store, policy, {"a"}, 0);
-  const Answer after = peek(store, policy, {"a"}, 0, 0);
-  EXPECT_EQ(after.columns.remaining, (std::vector<std::int64_t>{2, 0})) << "the fourth was refused by one";
-}
-
-TEST_F(MemoryStores, DecideTheSameInWhateverOrderIdentifiersAreGiven) {
-  for (int i = 0; i < 3; ++i) hit(store, policy, {"a"}, 0);
-  EXPECT_FALSE(hit(store, policy, {"a", "b"}, 0).allowed());
-  EXPECT_FALSE(hit(store, policy, {"b", "a"}, 0).allowed());
-  EXPECT_EQ(left("b"), 3);
-}
-
-TEST_F(MemoryStores, KeepPoliciesOfDifferentNamesApart) {
-  const CompiledPolicy other("q", {fixed_window(5, kMinute), sliding_window(3, kSecond)});
-  hit(store, policy, {"a"}, 0, 3);
-  EXPECT_TRUE(hit(store, other, {"a"}, 0, 3).allowed());
-  EXPECT_FALSE(hit(store, other, {"a"}, 0).allowed());
-  EXPECT_EQ(store.size(), 2U);
-}
-
-TEST_F(MemoryStores, DecideSeveralPoliciesAtOnce) {
-  const CompiledPolicy tight("q", {token_bucket(1, 1)});
-  const std::vector<Charge> charges{{&policy, "a", 2}, {&tight, "b", 1}};
-  EXPECT_TRUE(ask(store, {charges, Mode::consume, 0, true}).allowed());
-  const Answer refused = ask(store, {charges, Mode::consume, 0, true});
-  EXPECT_EQ(refused.columns.status, (std::vector{Status::ok, Status::over, Status::over}));
-  EXPECT_EQ(left("a"), 1);
 }
 
 TEST_F(MemoryStores, NeverAdmitACostAboveALimit) {
@@ -118,21 +78,6 @@ TEST_F(MemoryStores, ChargeWhatCostsAndLookAtWhatDoesNot) {
   EXPECT_EQ(store.size(), 1U);
 }
 
-TEST_F(MemoryStores, ShowInAPeekWhatAHitWouldShow) {
-  hit(store, policy, {"a"}, 0, 2);
-  for (const Cost cost : {0, 1, 2, 4}) {
-    const Answer peeked = peek(store, policy, {"a", "b"}, 500, cost);
-    MemoryStore twin;
-    hit(twin, policy, {"a"}, 0, 2);
-    const Answer hitting = hit(twin, policy, {"a", "b"}, 500, cost);
-    EXPECT_EQ(peeked.columns.status, hitting.columns.status);
-    EXPECT_EQ(peeked.columns.remaining, hitting.columns.remaining);
-    EXPECT_EQ(peeked.columns.retry_after, hitting.columns.retry_after);
-    EXPECT_EQ(peeked.columns.reset_after, hitting.columns.reset_after);
-  }
-  EXPECT_EQ(left("a"), 1);
-}
-
 TEST_F(MemoryStores, GiveReceiptsForWhatTheyChargeOnly) {
   EXPECT_GT(hit(store, policy, {"a"}, 0).columns.receipt[0].created_at, 0);
   EXPECT_EQ(hit(store, policy, {"a"}, 0).columns.receipt[0].after, (Header{0, kMinute, 2}));
@@ -147,15 +92,6 @@ TEST_F(MemoryStores, GiveEveryKeyATimeOfCreationOfItsOwnThatItKeeps) {
   const std::string_view identifiers[] = {"a"};
   store.reset(policy, identifiers, {});
   EXPECT_GT(hit(store, policy, {"a"}, 0).columns.receipt[0].created_at, first.columns.receipt[2].created_at);
-}
-
-TEST_F(MemoryStores, ForgetWhatIsReset) {
-  hit(store, policy, {"a", "b"}, 0, 3);
-  const std::string_view identifiers[] = {"a", "unknown"};
-  store.reset(policy, identifiers, {});
-  EXPECT_EQ(left("a"), 3);
-  EXPECT_EQ(left("b"), 0);
-  EXPECT_EQ(store.size(), 1U);
 }
 
 TEST_F(MemoryStores, DecideCallsIndependentlyAndInOrder) {
@@ -225,24 +161,11 @@ TEST_F(MemoryStores, RefuseMoreThan64Charges) {
   EXPECT_EQ(store.size(), 64U);
 }
 
-TEST_F(MemoryStores, TakeAnyBytesAsIdentifiers) {
-  using namespace std::string_view_literals;
-  std::set<std::string_view> identifiers{"\0"sv, "\0\0"sv, "a\0b"sv, "a"sv, "\xff\xfe"sv};
-  for (const std::string_view identifier : identifiers)
-    EXPECT_TRUE(hit(store, policy, {identifier}, 0, 3).allowed());
-  for (const std::string_view identifier : identifiers) EXPECT_EQ(left(identifier), 0);
-  const std::string long_one(100'000, 'x');
-  hit(store, policy, {long_one}, 0, 3);
-  EXPECT_EQ(left(long_one), 0);
-  EXPECT_EQ(left(long_one + "x"), 3);
-}
-
-TEST_F(MemoryStores, DoNotWait) {
+TEST_F(MemoryStores, NeitherWaitNorFail) {
   EXPECT_FALSE(store.waits());
   EXPECT_EQ(store.timeout(), 0);
+  EXPECT_EQ(store.breaker(), BreakerState::closed);
 }
-
-TEST_F(MemoryStores, CannotFail) { EXPECT_EQ(store.breaker(), BreakerState::closed); }
 
 TEST(MemoryStore, NeedsRoomForAKey) {
   EXPECT_THROW(MemoryStore(0), std::invalid_argument);
@@ -263,49 +186,6 @@ TEST(MemoryStore, SurvivesARefusedCallOfManyKeysItDoesNotKnow) {
   for (int i = 1; i < 20; ++i) EXPECT_TRUE(hit(store, policy, {std::to_string(i)}, 0).allowed());
   EXPECT_EQ(store.size(), 20U);
   EXPECT_FALSE(hit(store, policy, {"spent"}, 0).allowed());
-}
-
-// What stays when the limits under a policy's name change.
-class ChangingPolicies : public ::testing::Test {
- protected:
-  MemoryStore store;
-};
-
-TEST_F(ChangingPolicies, KeepTheStateOfUnchangedLimits) {
-  const CompiledPolicy before("p", {fixed_window(5, kMinute), sliding_window(4, kSecond)});
-  const CompiledPolicy after("p", {token_bucket(9, 1), fixed_window(5, kMinute)});
-  hit(store, before, {"a"}, 0, 3);
-  EXPECT_EQ(peek(store, after, {"a"}, 1, 0).columns.remaining, (std::vector<std::int64_t>{2, 9}));
-  EXPECT_FALSE(hit(store, after, {"a"}, 1, 3).allowed());
-  EXPECT_TRUE(hit(store, after, {"a"}, 1, 2).allowed());
-}
-
-TEST_F(ChangingPolicies, ApplyChangedNumbersToTheStateAtOnce) {
-  hit(store, CompiledPolicy("p", {sliding_window(5, kMinute)}), {"a"}, 0, 4);
-  EXPECT_FALSE(hit(store, CompiledPolicy("p", {sliding_window(3, kMinute)}), {"a"}, 1, 0).allowed());
-  EXPECT_TRUE(hit(store, CompiledPolicy("p", {sliding_window(6, kMinute)}), {"a"}, 1, 2).allowed());
-}
-
-TEST_F(ChangingPolicies, StartALimitWithAnotherPeriodAnew) {
-  hit(store, CompiledPolicy("p", {fixed_window(5, kMinute)}), {"a"}, 0, 5);
-  EXPECT_TRUE(hit(store, CompiledPolicy("p", {fixed_window(5, kMinute + 1)}), {"a"}, 0, 5).allowed());
-}
-
-TEST_F(ChangingPolicies, KeepEverythingWhenLimitsAreReordered) {
-  hit(store, CompiledPolicy("p", {fixed_window(5, kMinute), sliding_window(5, kMinute)}), {"a"}, 0, 5);
-  EXPECT_FALSE(
-      hit(store, CompiledPolicy("p", {sliding_window(5, kMinute), fixed_window(5, kMinute)}), {"a"}, 0)
-          .allowed());
-}
-
-TEST_F(ChangingPolicies, CarryTheRecordsOfOldLimitsForOldCodeThatStillRuns) {
-  const CompiledPolicy old_code("p", {fixed_window(5, kMinute), sliding_window(5, kMinute)});
-  const CompiledPolicy new_code("p", {sliding_window(5, kMinute), token_bucket(5, 1)});
-  hit(store, old_code, {"a"}, 0, 2);
-  hit(store, new_code, {"a"}, 0, 2);
-  EXPECT_EQ(peek(store, old_code, {"a"}, 0, 0).columns.remaining, (std::vector<std::int64_t>{3, 1}));
-  EXPECT_EQ(peek(store, new_code, {"a"}, 0, 0).columns.remaining, (std::vector<std::int64_t>{1, 3}));
-  EXPECT_EQ(store.size(), 1U);
 }
 
 }  // namespace

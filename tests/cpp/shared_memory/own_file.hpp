@@ -41,34 +41,14 @@ class OwnFile {
   std::string path_;
 };
 
-/// A store with a file of its own.
-class OwnSharedMemoryStore final : public Store {
- public:
-  OwnSharedMemoryStore() : store_(patient(file_.options())) {}
-  void decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
-              std::span<ChargeBits> crowded, const Interrupted& interrupted) override {
-    store_.decide(calls, rows, times, crowded, interrupted);
-  }
-  void refund(const Call& call, std::span<const Receipt> receipts, const Interrupted& interrupted) override {
-    store_.refund(call, receipts, interrupted);
-  }
-  void lock(const Call& call, Micros duration, const Interrupted& interrupted) override {
-    store_.lock(call, duration, interrupted);
-  }
-  void unlock(const Call& call, const Interrupted& interrupted) override { store_.unlock(call, interrupted); }
-  void reset(const CompiledPolicy& policy, std::span<const std::string_view> identifiers,
-             const Interrupted& interrupted) override {
-    store_.reset(policy, identifiers, interrupted);
-  }
-  void reset_all(const CompiledPolicy& policy, const Interrupted& interrupted) override {
-    store_.reset_all(policy, interrupted);
-  }
-  [[nodiscard]] bool is_shared() const override { return store_.is_shared(); }
-  [[nodiscard]] bool waits() const override { return store_.waits(); }
+struct HasOwnFile {
+  OwnFile file;
+};
 
- private:
-  OwnFile file_;
-  SharedMemoryStore store_;
+/// A store with a file of its own.
+class OwnSharedMemoryStore final : HasOwnFile, public SharedMemoryStore {
+ public:
+  OwnSharedMemoryStore() : SharedMemoryStore(patient(file.options())) {}
 };
 
 }  // namespace overlimit::testing

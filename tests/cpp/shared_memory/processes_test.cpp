@@ -84,7 +84,7 @@ class SharedProcesses : public ::testing::Test {
     Attachment& attachment =
         Attachments::open_or_create(file.path(), 0600, {1000, SharedMemoryStore::kMinBytes});
     const Interrupted never;
-    table::LockWait wait(1'000'000, never);
+    table::MutexWait wait(1'000'000, never);
     for (const auto& shard : attachment.table().shards()) shard->mutex.lock(wait);
     then();
     return 0;
@@ -185,6 +185,28 @@ TEST_F(SharedProcesses, LeaveNothingLockedWhenTheyAreKilled) {
   EXPECT_EQ(used("a"), 6);
 }
 
+TEST_F(SharedProcesses, DecideAtTheInstantAtWhichAKilledHolderIsFollowed) {
+  const CompiledPolicy window("window", {testing::epoch_window(1, testing::kSecond)});
+  const auto charges = charges_of(window, {"a"}, 1);
+  ManualClock clock(kNow + 998'500);
+  const Call call{.charges = charges, .system_clock = true, .clock = &clock};
+  EXPECT_TRUE(ask(store, call).allowed());
+  Child child([&] { return hold_all_locks([] { ::raise(SIGSTOP); }); });
+  child.wait_until_stopped();
+  std::thread caller([&] {
+    const testing::Answer answer = ask(store, call);
+    EXPECT_TRUE(answer.allowed());
+    EXPECT_EQ(answer.time, kNow + 1'000'100);
+  });
+  Attachment& attachment = *Attachments::open(file.path(), 0600);
+  const auto is_awaited = [](const auto& shard) { return shard->state().mutex_word.load() >> 31 != 0; };
+  while (std::ranges::none_of(attachment.table().shards(), is_awaited)) std::this_thread::yield();
+  clock.set(kNow + 1'000'100);
+  child.kill(SIGKILL);
+  caller.join();
+  Attachments::release(attachment);
+}
+
 TEST_F(SharedProcesses, WaitForOneThatIsStoppedAndNoLongerThanTheTimeout) {
   hit(store, policy, {"a"}, kNow);
   Child child([&] { return hold_all_locks([] { ::raise(SIGSTOP); }); });
@@ -205,6 +227,28 @@ TEST_F(SharedProcesses, WaitForOneThatIsStoppedAndNoLongerThanTheTimeout) {
   EXPECT_THROW(ask(impatient, call), StoreTimeout) << "that of the call goes first";
   child.kill(SIGKILL);
   EXPECT_EQ(used("a"), 1);
+}
+
+TEST_F(SharedProcesses, ResetAllIdentifiersOrNone) {
+  std::vector<std::string> names;
+  for (int i = 0; i < 30; ++i) names.push_back("user:" + std::to_string(i));
+  const std::vector<std::string_view> identifiers(names.begin(), names.end());
+  SharedMemoryStore large{file.options(100'000, 8 << 20)};
+  for (const std::string& name : names) hit(large, policy, {name}, kNow);
+  ASSERT_EQ(large.size(), names.size());
+  Attachment& attachment = *Attachments::open(file.path(), 0600);
+  const auto holds_some = [](const auto& shard) { return shard->state().tracked > 0; };
+  const auto shards = attachment.table().shards();
+  ASSERT_GT(std::ranges::count_if(shards, holds_some), 1);
+  table::ShardMutex& last = (*std::find_if(shards.rbegin(), shards.rend(), holds_some))->mutex;
+  const Interrupted never;
+  ASSERT_TRUE(last.try_lock());
+  EXPECT_THROW(large.reset(policy, identifiers, never), StoreTimeout);
+  last.unlock();
+  EXPECT_EQ(large.size(), names.size());
+  large.reset(policy, identifiers, never);
+  EXPECT_EQ(large.size(), 0U);
+  Attachments::release(attachment);
 }
 
 TEST_F(SharedProcesses, GoOnOnceWhatWasStoppedGoesOn) {

@@ -26,16 +26,6 @@ class CalendarWindows : public StoreCase {
   std::size_t row = policy.limits()[0].limit.has_calendar() ? 0 : 1;
 };
 
-TEST_P(CalendarWindows, EndWithTheirPeriod) {
-  EXPECT_EQ(hit(policy, {"a"}, 130).columns.reset_after[row], 70);
-  EXPECT_TRUE(hit(policy, {"a"}, 140).allowed());
-  const Answer refused = hit(policy, {"a"}, 150);
-  EXPECT_EQ(refused.status(), Status::over);
-  EXPECT_EQ(refused.decision.retry_after, 50);
-  EXPECT_FALSE(hit(policy, {"a"}, 199).allowed());
-  EXPECT_TRUE(hit(policy, {"a"}, 200, 2).allowed());
-}
-
 TEST_P(CalendarWindows, AreAsLongAsTheirPeriodIs) {
   EXPECT_TRUE(hit(policy, {"a"}, 200, 2).allowed());
   EXPECT_EQ(hit(policy, {"a"}, 201).decision.retry_after, 149);
@@ -51,20 +41,6 @@ TEST_P(CalendarWindows, GrantInAllPeriodsOfALongTimeTheirLimit) {
   EXPECT_EQ(admitted, 2 * 20);
 }
 
-TEST_P(CalendarWindows, KeepTheirWindowWhenTheClockGoesBack) {
-  hit(policy, {"a"}, 205, 2);
-  EXPECT_EQ(hit(policy, {"a"}, 195).decision.retry_after, 150) << "counted from the window's start";
-  EXPECT_FALSE(hit(policy, {"a"}, 349).allowed());
-}
-
-TEST_P(CalendarWindows, AreRefundedLikeAnyWindow) {
-  const Answer answer = hit(policy, {"a"}, 130, 2);
-  refund(policy, {"a"}, answer, 140, 2);
-  EXPECT_TRUE(hit(policy, {"a"}, 150, 2).allowed());
-  refund(policy, {"a"}, answer, 210, 2);
-  EXPECT_FALSE(hit(policy, {"a"}, 199).allowed());
-}
-
 TEST_P(CalendarWindows, OfAnotherCalendarAreOtherLimits) {
   const auto days = std::make_shared<const Calendar>(
       Calendar{"days", [](Micros now) {
@@ -73,13 +49,6 @@ TEST_P(CalendarWindows, OfAnotherCalendarAreOtherLimits) {
   hit(policy, {"a"}, 130, 2);
   EXPECT_TRUE(hit(CompiledPolicy("p", {calendar_window(2, days)}), {"a"}, 130).allowed());
   EXPECT_FALSE(hit(policy, {"a"}, 130).allowed());
-}
-
-TEST_P(CalendarWindows, PeekLikeTheyHit) {
-  hit(policy, {"a"}, 130);
-  EXPECT_EQ(peek(policy, {"a"}, 150, 1).columns.remaining[row], 0);
-  EXPECT_EQ(peek(policy, {"a"}, 200, 1).columns.reset_after[row], 150);
-  EXPECT_EQ(left(policy, "a", 150), 1);
 }
 
 TEST_P(CalendarWindows, GoWithPenalties) {

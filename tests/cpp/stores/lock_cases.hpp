@@ -10,13 +10,6 @@ class Locks : public StoreCase {
   const CompiledPolicy policy{"p", {fixed_window(5, kMinute), sliding_window(5, kSecond)}};
 };
 
-TEST_P(Locks, HoldUntilTheirEndAndNotOneMicrosecondLonger) {
-  lock(policy, {"a"}, 100, 1'000);
-  EXPECT_EQ(hit(policy, {"a"}, 100).status(), Status::locked);
-  EXPECT_EQ(hit(policy, {"a"}, 1'099).status(), Status::locked);
-  EXPECT_TRUE(hit(policy, {"a"}, 1'100).allowed());
-}
-
 TEST_P(Locks, ShowInEveryPairOfTheIdentifier) {
   hit(policy, {"a"}, 0, 2);
   lock(policy, {"a"}, 0, 2 * kSecond);
@@ -28,13 +21,6 @@ TEST_P(Locks, ShowInEveryPairOfTheIdentifier) {
   EXPECT_EQ(answer.columns.remaining, (std::vector<std::int64_t>{0, 0, 5, 5}));
   EXPECT_EQ(answer.columns.retry_after, (std::vector<Micros>{1'500'000, 1'500'000, 0, 0}));
   EXPECT_EQ(answer.columns.reset_after, (std::vector<Micros>{59'500'000, 1'500'000, 0, 0}));
-}
-
-TEST_P(Locks, RefuseACostOfZeroAndAPeekToo) {
-  lock(policy, {"a"}, 0, kSecond);
-  EXPECT_EQ(hit(policy, {"a"}, 5, 0).status(), Status::locked);
-  EXPECT_EQ(peek(policy, {"a"}, 5, 1).status(), Status::locked);
-  EXPECT_EQ(hit(policy, {"a"}, 5, 6).status(), Status::never) << "which is never, locked or not";
 }
 
 TEST_P(Locks, ChargeNobody) {
@@ -57,38 +43,9 @@ TEST_P(Locks, OfSeveralIdentifiersAreSetAtOnce) {
   EXPECT_TRUE(hit(policy, {"c"}, 5).allowed());
 }
 
-TEST_P(Locks, AreReplacedByTheNextWhetherThatEndsSoonerOrLater) {
-  lock(policy, {"a"}, 0, kSecond);
-  lock(policy, {"a"}, 10, 2 * kSecond);
-  EXPECT_EQ(hit(policy, {"a"}, 20).decision.retry_after, 2 * kSecond - 10);
-  lock(policy, {"a"}, 30, 5);
-  EXPECT_EQ(hit(policy, {"a"}, 34).status(), Status::locked);
-  EXPECT_TRUE(hit(policy, {"a"}, 35).allowed());
-}
-
-TEST_P(Locks, AreForgottenByAReset) {
-  lock(policy, {"a"}, 0, kSecond);
-  reset(policy, "a");
-  EXPECT_TRUE(hit(policy, {"a"}, 5).allowed());
-}
-
 TEST_P(Locks, HoldForTheirPolicyAlone) {
   lock(policy, {"a"}, 0, kSecond);
   EXPECT_TRUE(hit(CompiledPolicy("q", {fixed_window(5, kMinute)}), {"a"}, 5).allowed());
-}
-
-TEST_P(Locks, HoldWhateverLimitsAndPenaltyThePolicyHasLater) {
-  lock(policy, {"a"}, 0, kSecond);
-  EXPECT_EQ(hit(CompiledPolicy("p", {token_bucket(5, 1)}), {"a"}, 5).status(), Status::locked);
-  EXPECT_EQ(hit(CompiledPolicy("p", {token_bucket(5, 1)}, Penalty{{10}}), {"a"}, 6).status(), Status::locked);
-  EXPECT_TRUE(hit(CompiledPolicy("p", {token_bucket(5, 1)}, Penalty{{10}}), {"a"}, kSecond).allowed());
-}
-
-TEST_P(Locks, AreNotExtendedByHits) {
-  const CompiledPolicy strict("p", {fixed_window(5, kMinute)}, Penalty{{10 * kSecond}, true});
-  lock(strict, {"a"}, 0, kSecond);
-  EXPECT_EQ(hit(strict, {"a"}, 900'000).decision.retry_after, 100'000);
-  EXPECT_TRUE(hit(strict, {"a"}, kSecond).allowed());
 }
 
 TEST_P(Locks, KeepTheLevelOfAPenalty) {

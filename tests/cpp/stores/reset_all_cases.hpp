@@ -22,14 +22,6 @@ TEST_P(ResetAll, ForgetsEveryIdentifierOfThePolicy) {
   for (const std::string& name : names) ASSERT_TRUE(hit(policy, {name}, 0).allowed()) << name;
 }
 
-TEST_P(ResetAll, ForgetsLocksAndLevels) {
-  hit(policy, {"a"}, 0);
-  hit(policy, {"a"}, 0);
-  lock(policy, {"b"}, 0, kMinute);
-  store->reset_all(policy, {});
-  EXPECT_TRUE(hit(policy, {"a", "b"}, 0).allowed());
-}
-
 TEST_P(ResetAll, TouchesNoOtherPolicyWhateverItIsCalled) {
   std::vector<CompiledPolicy> others;
   for (const char* name : {"p2", "p.p", "pp", "P", "p-", "q"}) {
@@ -45,11 +37,6 @@ TEST_P(ResetAll, TouchesNoOtherPolicyWhateverItIsCalled) {
       EXPECT_FALSE(hit(other, {name}, 0).allowed()) << other.name();
     }
   }
-}
-
-TEST_P(ResetAll, OfAPolicyThatWasNeverUsedDoesNothing) {
-  store->reset_all(policy, {});
-  EXPECT_TRUE(hit(policy, {"a"}, 0).allowed());
 }
 
 }  // namespace overlimit::testing

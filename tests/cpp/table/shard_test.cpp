@@ -56,14 +56,6 @@ class Shards : public ::testing::Test {
   Shard& shard = own.shard;
 };
 
-TEST_F(Shards, FindWhatWasInsertedAndNothingElse) {
-  Entry* entry = insert(key_at(3));
-  ASSERT_NE(entry, nullptr);
-  EXPECT_EQ(shard.find(key_at(3)), entry);
-  EXPECT_EQ(shard.find(key_at(3, 1)), nullptr);
-  EXPECT_EQ(shard.find(key_at(4)), nullptr);
-}
-
 TEST_F(Shards, StartAnEntryWithAnEmptyRecordPerLimit) {
   Entry& entry = *insert(key_at(3));
   EXPECT_EQ(entry.key, key_at(3));
@@ -72,45 +64,6 @@ TEST_F(Shards, StartAnEntryWithAnEmptyRecordPerLimit) {
   EXPECT_TRUE(starts_with(entry, policy.tags()));
   EXPECT_EQ(entry.begin()->expires_at, 0);
   EXPECT_EQ(entry.begin()->header, Header{});
-}
-
-TEST_F(Shards, TellKeysWithTheSameBucketApart) {
-  std::vector<Entry*> entries;
-  for (std::uint64_t number = 0; number < 10; ++number) entries.push_back(insert(key_at(3, number)));
-  for (std::uint64_t number = 0; number < 10; ++number)
-    EXPECT_EQ(shard.find(key_at(3, number)), entries[number]);
-}
-
-TEST_F(Shards, ForgetWhatWasErasedAndNothingElse) {
-  for (std::uint64_t number = 0; number < 4; ++number) insert(key_at(3, number));
-  shard.erase(shard.find(key_at(3, 1)));
-  EXPECT_EQ(shard.find(key_at(3, 1)), nullptr);
-  for (const std::uint64_t number : {0U, 2U, 3U})
-    EXPECT_EQ(shard.find(key_at(3, number))->key, key_at(3, number));
-}
-
-TEST_F(Shards, BehaveLikeAMap) {
-  for (unsigned seed = 0; seed < 10; ++seed) {
-    std::mt19937 random(seed);
-    std::map<std::pair<std::uint64_t, std::uint64_t>, Micros> model;
-    for (int step = 0; step < 5'000; ++step) {
-      const std::pair id{56 + random() % 12, std::uint64_t{random() % 8}};  // crowded, and around the end
-      const KeyHash key = key_at(id.first & 63, id.first << 8 | id.second);
-      Entry* entry = shard.find(key);
-      ASSERT_EQ(entry == nullptr ? -1 : entry->created_at, model.contains(id) ? model[id] : -1) << step;
-      if (entry != nullptr && random() % 2 == 0) {
-        shard.erase(entry);
-        model.erase(id);
-      } else if (entry == nullptr && model.size() < 32) {
-        insert(key)->created_at = step;
-        model[id] = step;
-      }
-      ASSERT_EQ(totals.tracked, model.size());
-    }
-    for (const auto& [id, created_at] : model)
-      shard.erase(shard.find(key_at(id.first & 63, id.first << 8 | id.second)));
-  }
-  EXPECT_EQ(totals.tracked, 0U);
 }
 
 TEST_F(Shards, TrackNoMoreKeysThanTheTotalsAllow) {

@@ -1,4 +1,4 @@
-#include "table/shard_lock.hpp"
+#include "table/shard_mutex.hpp"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -13,7 +13,7 @@
 namespace overlimit::table {
 namespace {
 
-using Clock = LockWait::Clock;
+using Clock = MutexWait::Clock;
 
 // After a sleep of this long a waiter asks whether the holder still lives. It is also how long a waiter may
 // sleep that another one, who died, should have woken.
@@ -37,7 +37,7 @@ void pause_briefly() {
 
 }  // namespace
 
-bool ShardLock::try_word_for_a_moment() {
+bool ShardMutex::try_word_for_a_moment() {
   for (int i = 0; i < kMomentsToSpin; ++i) {
     pause_briefly();
     if (word_->load(std::memory_order_relaxed) == 0 && try_word()) return true;
@@ -45,7 +45,7 @@ bool ShardLock::try_word_for_a_moment() {
   return false;
 }
 
-void ShardLock::wait_for_word(LockWait& wait) {
+void ShardMutex::wait_for_word(MutexWait& wait) {
   if (try_word_for_a_moment()) return;
   if (wait.interrupted().target<DontWait>() != nullptr) throw WouldWait();
   const Clock::time_point deadline = wait.deadline();
@@ -60,7 +60,7 @@ void ShardLock::wait_for_word(LockWait& wait) {
 
 /// Takes it if it is free or its holder has ended; otherwise says in it that somebody waits. Who has waited
 /// says so too when it takes it, since others may be waiting still.
-bool ShardLock::try_to_take(std::uint32_t seen) {
+bool ShardMutex::try_to_take(std::uint32_t seen) {
   const std::uint32_t holder = seen & ~kAwaited;
   const bool is_left = holder == 0 || holders_->has_ended(holder);
   const std::uint32_t next = (is_left ? holders_->own() : holder) | kAwaited;
@@ -68,13 +68,13 @@ bool ShardLock::try_to_take(std::uint32_t seen) {
          is_left;
 }
 
-void ShardLock::sleep_while(std::uint32_t seen, Clock::time_point until) {
+void ShardMutex::sleep_while(std::uint32_t seen, Clock::time_point until) {
   const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(until - Clock::now()).count();
   if (left <= 0) return;
   const timespec time{left / 1'000'000'000, left % 1'000'000'000};
   ::syscall(SYS_futex, word_, FUTEX_WAIT, seen, &time, nullptr, 0);
 }
 
-void ShardLock::wake_one() { ::syscall(SYS_futex, word_, FUTEX_WAKE, 1, nullptr, nullptr, 0); }
+void ShardMutex::wake_one() { ::syscall(SYS_futex, word_, FUTEX_WAKE, 1, nullptr, nullptr, 0); }
 
 }  // namespace overlimit::table

@@ -25,12 +25,12 @@ class Holders {
 };
 
 /// How long one call waits for shared locks in all. The time begins with its first wait.
-class LockWait {
+class MutexWait {
  public:
   using Clock = std::chrono::steady_clock;
 
-  LockWait(Micros timeout, const Interrupted& interrupted) : timeout_(timeout), interrupted_(interrupted) {}
-  LockWait(Micros, Interrupted&&) = delete;
+  MutexWait(Micros timeout, const Interrupted& interrupted) : timeout_(timeout), interrupted_(interrupted) {}
+  MutexWait(Micros, Interrupted&&) = delete;
   [[nodiscard]] Clock::time_point deadline() {
     if (!deadline_) deadline_ = Clock::now() + std::chrono::microseconds(timeout_);
     return *deadline_;
@@ -44,16 +44,16 @@ class LockWait {
   std::optional<Clock::time_point> deadline_;
 };
 
-class ShardLock {
+class ShardMutex {
  public:
   /// A mutex of this process, which waits for as long as it takes.
-  ShardLock() { mutex_.emplace(); }
+  ShardMutex() { mutex_.emplace(); }
   /// A word that all processes see; 0: nobody holds it. Both outlive the lock.
-  ShardLock(std::atomic<std::uint32_t>& word, const Holders& holders) : word_(&word), holders_(&holders) {}
+  ShardMutex(std::atomic<std::uint32_t>& word, const Holders& holders) : word_(&word), holders_(&holders) {}
 
   /// Takes over a shared lock whose holder has ended. Throws StoreTimeout at the end of the wait, and
   /// WaitInterrupted; WouldWait at once for a caller that must not wait.
-  void lock(LockWait& wait) {
+  void lock(MutexWait& wait) {
     if (mutex_) return mutex_->lock();
     if (!try_word()) wait_for_word(wait);
   }
@@ -72,9 +72,9 @@ class ShardLock {
                                           std::memory_order_relaxed);
   }
   bool try_word_for_a_moment();
-  void wait_for_word(LockWait& wait);
+  void wait_for_word(MutexWait& wait);
   bool try_to_take(std::uint32_t seen);
-  void sleep_while(std::uint32_t seen, LockWait::Clock::time_point until);
+  void sleep_while(std::uint32_t seen, MutexWait::Clock::time_point until);
   void wake_one();
 
   std::optional<ForkSafeMutex> mutex_;

@@ -1,0 +1,39 @@
+// What the stores in memory have in common: their state is a table, which decides.
+#pragma once
+
+#include <cstddef>
+
+#include "overlimit/store.hpp"
+
+namespace overlimit {
+
+namespace table {
+class Table;
+}
+
+/// Leaves to the classes that derive from it where the table lies. As thread-safe as the table, so that its
+/// calls may wait for one another.
+class TableStore : public Store {
+ public:
+  static constexpr std::size_t kMaxBytes = std::size_t{1} << 43;
+
+  void decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
+              std::span<ChargeBits> crowded, const Interrupted& interrupted) final;
+  void refund(const Call& call, std::span<const Receipt> receipts, const Interrupted& interrupted) final;
+  /// Throws OutOfMemory, with some perhaps locked, where a store that is full has no room for a key.
+  void lock(const Call& call, Micros duration, const Interrupted& interrupted) final;
+  void unlock(const Call& call, const Interrupted& interrupted) final;
+  /// All of the identifiers, or none when it throws.
+  void reset(const CompiledPolicy& policy, std::span<const std::string_view> identifiers,
+             const Interrupted& interrupted) final;
+  void reset_all(const CompiledPolicy& policy, const Interrupted& interrupted) final;
+
+ protected:
+  /// The table, for one call. May throw StoreConfigError.
+  virtual table::Table& table() = 0;
+
+  /// Throws std::invalid_argument for max_keys of 0, or max_bytes outside [least_bytes, kMaxBytes].
+  static void check_sizes(std::size_t max_keys, std::size_t max_bytes, std::size_t least_bytes);
+};
+
+}  // namespace overlimit

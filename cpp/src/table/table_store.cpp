@@ -1,0 +1,55 @@
+#include "overlimit/table_store.hpp"
+
+#include <stdexcept>
+#include <string>
+
+#include "table/table.hpp"
+
+namespace overlimit {
+
+using table::MutexWait;
+
+static_assert(table::kMaxShards * (table::Arena::kGranule << 32) == TableStore::kMaxBytes);
+
+void TableStore::check_sizes(std::size_t max_keys, std::size_t max_bytes, std::size_t least_bytes) {
+  if (max_keys == 0) throw std::invalid_argument("max_keys must be at least 1, not 0");
+  if (max_bytes >= least_bytes && max_bytes <= kMaxBytes) return;
+  throw std::invalid_argument("max_bytes must be from " + std::to_string(least_bytes) + " (" +
+                              std::to_string(least_bytes >> 10) + " KiB) to " + std::to_string(kMaxBytes) +
+                              " (8 TiB), not " + std::to_string(max_bytes));
+}
+
+void TableStore::decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
+                        std::span<ChargeBits> crowded, const Interrupted& interrupted) {
+  if (calls.empty()) return;
+  MutexWait wait(calls.front().timeout.value_or(timeout()), interrupted);
+  table().decide(calls, rows, times, crowded, wait);
+}
+
+void TableStore::refund(const Call& call, std::span<const Receipt> receipts, const Interrupted& interrupted) {
+  MutexWait wait(call.timeout.value_or(timeout()), interrupted);
+  table().refund(call, receipts, wait);
+}
+
+void TableStore::lock(const Call& call, Micros duration, const Interrupted& interrupted) {
+  MutexWait wait(call.timeout.value_or(timeout()), interrupted);
+  table().lock(call, duration, wait);
+}
+
+void TableStore::unlock(const Call& call, const Interrupted& interrupted) {
+  MutexWait wait(call.timeout.value_or(timeout()), interrupted);
+  table().unlock(call, wait);
+}
+
+void TableStore::reset(const CompiledPolicy& policy, std::span<const std::string_view> identifiers,
+                       const Interrupted& interrupted) {
+  MutexWait wait(timeout(), interrupted);
+  table().reset(policy, identifiers, wait);
+}
+
+void TableStore::reset_all(const CompiledPolicy& policy, const Interrupted& interrupted) {
+  MutexWait wait(timeout(), interrupted);
+  table().reset_all(policy, wait);
+}
+
+}  // namespace overlimit
