@@ -42,12 +42,12 @@ std::size_t count_together(std::span<const Call> calls) {
 // Inlined, as what follows is, because every hit counts. Read under the locks of the call, so that of two
 // calls on one key the later one has the later instant.
 [[gnu::always_inline]] inline Readings readings_of(const Call& call) {
-  const std::optional<Micros> injected = call.reading();
-  if (!injected) {
+  if (call.clock == nullptr && !call.now) {
     const Micros now = system_now();
     return {now, now, false};
   }
-  return {*injected, call.system_clock ? *injected : system_now(), !call.system_clock};
+  const Micros now = *call.reading();
+  return {now, call.system_clock ? now : system_now(), !call.system_clock};
 }
 
 std::uint64_t bit_of(const Shard& shard) { return std::uint64_t{1} << shard.ordinal(); }
@@ -124,7 +124,7 @@ class HeldShards {
     return *table_.shards_[std::size_t(std::countr_zero(shards))];
   }
 
-  [[gnu::always_inline]] void unlock() {
+  void unlock() {
     for (; locked_ != 0; locked_ &= locked_ - 1) {
       shard_at(locked_).end_call();
       shard_at(locked_).mutex.unlock();
