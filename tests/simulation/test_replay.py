@@ -216,10 +216,10 @@ def test_a_midnight_that_comes_twice_is_the_first():
 @pytest.mark.parametrize(
     ("every", "zone", "message"),
     [
-        ("dya", "UTC", "every must be one of a number of seconds, a timedelta, 'hour', 'day'.*, not 'dya'"),
-        ("60", "UTC", "every must be one of"),
+        ("dya", "UTC", "every must be a duration, in seconds or one of 'hour', 'day'.*, not 'dya'"),
+        ("60", "UTC", "every must be a duration"),
         (0, "UTC", "every must be at least one microsecond"),
-        (60, "Europe/Berlim", "timezone must be in the time zone data"),
+        (60, "Europe/Berlim", "timezone must be a name .* which the time zone data does not have"),
         ("day", None, "timezone must be a name"),
     ],
 )

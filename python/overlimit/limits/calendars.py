@@ -174,6 +174,6 @@ def zone_named(name: object) -> tzinfo:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
         raise InvalidLimit(
-            f"timezone must be in the time zone data, which {short_repr(name)} is not: write a name such as "
-            "'Europe/Berlin'"
+            f"timezone must be a name of the IANA database such as 'Europe/Berlin', not {short_repr(name)}, "
+            "which the time zone data does not have"
         ) from None

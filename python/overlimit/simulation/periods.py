@@ -72,8 +72,8 @@ def checked_every(every: object) -> int:
         return micros(every, "every")
     if every in get_args(Unit):
         return _HOUR_US if every == "hour" else _FOREVER_US
-    known = f"a number of seconds, a timedelta, {', '.join(map(repr, get_args(Unit)))}"
-    raise InvalidLimit(f"every must be one of {known}, not {short_repr(every)}")
+    words = ", ".join(map(repr, get_args(Unit)))
+    raise InvalidLimit(f"every must be a duration, in seconds or one of {words}, not {short_repr(every)}")
 
 
 def _with_whole_hours(days: Calendar, first: int, last: int) -> Iterator[tuple[int, int]]:

@@ -47,6 +47,12 @@ def test_a_real_limit_beside_it_is_charged_whatever_it_says(make_site):
     assert site.ask("/", 5) == [200] * 3 + [429] * 2
 
 
+def test_the_default_limits_hold_beside_it(make_site):
+    site = make_site(default_limits="2/minute")
+    site.route("/", site.limiter.limit("1/minute", shadow=True))
+    assert site.ask("/", 3) == [200, 200, 429]
+
+
 def test_what_a_real_limit_refuses_charges_no_shadow_limit(make_site, clock):
     site = make_site()
     site.route("/", site.limiter.limit("3/hour", shadow=True), site.limiter.limit("1/minute"))

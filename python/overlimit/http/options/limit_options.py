@@ -87,7 +87,7 @@ LIMIT_OPTIONS = options(
     ),
     override_defaults=Option(
         kinds.SWITCH,
-        "Whether this replaces the default limits, and those that the route would inherit.",
+        "Whether this replaces the default limits, and those that the route would inherit; not in shadow.",
         is_strict=True,
     ),
     deduct_when=Option(
@@ -155,6 +155,11 @@ class LimitOptions:
     def fingerprint(self, function: object) -> str:
         """Return a string that tells a function from others, without values that may come from a request."""
         return fingerprint(function, by_values=not self.during_request)
+
+    @property
+    def replaces_defaults(self) -> bool:
+        """Whether default and inherited limits give way to it; to one in shadow, which refuses nobody, none do."""
+        return self.override_defaults and not self.shadow
 
     def holds_for(self, method: str) -> bool:
         """Return whether it holds for this HTTP method; HEAD counts as GET."""

@@ -97,12 +97,12 @@ def rules_of_route(rate_limits: AppRateLimits, rate_limit: AppRateLimit, route: 
     if ExemptionScope.DEFAULT not in rate_limit.exemptions.of_handlers(route.handlers):
         own = [each for each in route.applied_limits if _holds(rate_limits, rate_limit, route, each)]
         yield from _own(rate_limit, route, own)
-        overridden = any(each.options.override_defaults for each in own)
+        overridden = any(each.options.replaces_defaults for each in own)
         inherited = () if overridden else tuple(_inherited(rate_limits, rate_limit, route))
         for group, label, applied in inherited:
             count = count_of(route, group.kind, group.name, label)
             yield from _decorated(rate_limit, applied.options, count)
-            overridden = overridden or applied.options.override_defaults
+            overridden = overridden or applied.options.replaces_defaults
     if not overridden and ExemptionScope.DEFAULT not in exempt:
         default = count_of(route, "default", shown="default")
         yield from rules_of_options(rate_limit, settings.group("default_limits"), default)
@@ -300,7 +300,7 @@ def _inherited(
             if _holds(rate_limits, rate_limit, route, applied)
         ]
         yield from ((each, label, applied) for label, applied in here)
-        if any(applied.options.override_defaults for _, applied in here):
+        if any(applied.options.replaces_defaults for _, applied in here):
             return
         if ExemptionScope.ANCESTORS in exempt:
             return
