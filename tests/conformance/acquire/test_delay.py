@@ -77,6 +77,7 @@ def test_beyond_the_deadline_is_refused_at_once_and_charges_nothing(limiter, at,
     assert (refusal.status, refusal.delay) == ("over", 0.0)
     assert repr(limiter.peek("a", cost=0).details) == before
     caller = call(limiter.acquire, "a", timeout=3)
+    until(lambda: limiter.peek("a", cost=0).remaining == 2)
     at(3)
     assert caller.result(PATIENCE).delay == 3.0
 

@@ -106,7 +106,13 @@ def test_what_is_neither_true_nor_false_is_an_error(key, value):
         one(key, value)
 
 
-LIMITS = {"RATELIMIT_DEFAULT", "RATELIMIT_APPLICATION", "RATELIMIT_META", "RATELIMIT_IN_MEMORY_FALLBACK"}
+LIMITS = {
+    "RATELIMIT_APPLICATION",
+    "RATELIMIT_DEFAULT",
+    "RATELIMIT_GLOBAL",
+    "RATELIMIT_IN_MEMORY_FALLBACK",
+    "RATELIMIT_META",
+}
 
 
 @pytest.mark.parametrize(
