@@ -111,7 +111,7 @@ trusted_proxies, ipv6_prefix
         plan = self._limits.plan(method, path, request.arguments)
         if plan is None:
             return self._app(environ, start_response)
-        if plan.in_memory and environ.get("wsgi.multiprocess"):
+        if plan.counts_per_process and environ.get("wsgi.multiprocess"):
             warn_of_other_processes(_name_of(self._app), "RateLimitMiddleware")
         ledger = plan.decide(request)
         environ["overlimit.decision"] = ledger.decision(self._limits.rate_limit)

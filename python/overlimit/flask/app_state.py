@@ -146,7 +146,7 @@ class AppState:
         self._enforce_stores(stores, self._ledger(asked), asked)
 
     def _enforce_stores(self, stores: tuple[StorePlan, ...], ledger: Ledger, asked: Request) -> None:
-        if asked.environ.get("wsgi.multiprocess") and any(each.in_memory for each in stores):
+        if asked.environ.get("wsgi.multiprocess") and any(each.counts_per_process for each in stores):
             warn_of_other_processes(self.app.name)
         ledger.enforce(stores)
 
@@ -161,7 +161,7 @@ class AppState:
         if asked.method != "OPTIONS":
             plan = self._route_plan(asked)
             if plan.stores:
-                if plan.in_memory and asked.environ.get("wsgi.multiprocess"):
+                if plan.counts_per_process and asked.environ.get("wsgi.multiprocess"):
                     warn_of_other_processes(self.app.name)
                 ledger = getattr(asked, LEDGER, None) or _begin_ledger(asked, plan)
                 if not plan.handler_decides:

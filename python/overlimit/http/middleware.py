@@ -74,9 +74,15 @@ class LimitsByPath:
                 "limits='100/minute'"
             )
         settings = _settings(limits, options).completed({})
-        settings.check(application_limits="limits", global_limits="global_limits")
+        settings.check(
+            application_limits="limits",
+            application_limits_cost="cost",
+            application_limits_deduct_when="deduct_when",
+            global_limits="global_limits",
+        )
         self.rate_limit = AppRateLimit(settings, settings.options.get("key_prefix") or "")
-        self._everywhere = self._plan(settings, CountName("application", (), "application", "", ""))
+        everywhere = CountName("application", (), "application", "", "")
+        self._everywhere = self._plan(settings, everywhere, "any other path" if routes else "any path")
         patterns = [_Pattern.read(text) for text in routes or ()]
         _check_reached(patterns)
         self._routes = tuple(zip(patterns, self._route_plans(settings, routes or {}), strict=True))
@@ -92,14 +98,14 @@ class LimitsByPath:
                 raise InvalidLimit(f"routes[{pattern!r}] has no limit: name what is not limited in exempt=")
             own = Settings({**settings.options, "application_limits": taking_request(value)}, 1)
             own.check(application_limits=f"routes[{pattern!r}]")
-            plans.append(self._plan(own, CountName("route", ("1",), name, pattern, "", pattern)))
+            plans.append(self._plan(own, CountName("route", ("1",), name, pattern, "", pattern), pattern))
         return plans
 
-    def _plan(self, settings: Settings, count: CountName) -> RoutePlan:
+    def _plan(self, settings: Settings, count: CountName, place: str) -> RoutePlan:
         own = rules_of_options(self.rate_limit, settings.group("application_limits"), count)
         of_all = global_rules(self.rate_limit, CountName("global", (), "global", "", ""))
         stores = plan_stores({self.rate_limit: (*own, *of_all)}, count._replace(kind="fallback"))
-        return RoutePlan(stores, place=count.endpoint or "any other path")
+        return RoutePlan(stores, place=place)
 
     def plan(self, method: str, path: str, arguments: tuple[Any, ...]) -> RoutePlan | None:
         """Return the plan for a request by the path below the app's mount point; None: it is not limited.

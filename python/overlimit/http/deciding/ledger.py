@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,6 +11,7 @@ from overlimit.errors import StoreError
 from overlimit.http.answering.fields import POLICY, RATE, legacy_fields
 from overlimit.http.deciding.refusal import Refusal
 from overlimit.http.deciding.shadow import log_shadow_refusal
+from overlimit.http.deciding.steps import Steps, all_of, run
 from overlimit.http.deciding.store_call import StoreCall, rate_fields
 from overlimit.http.identifying.identifiers import IdentifierCache
 from overlimit.http.request import Request
@@ -46,7 +47,7 @@ class StoreAnswer(NamedTuple):
             return True
         return self.call.refuses(self.decision) and self.decision.source != "error"
 
-    def refund(self) -> None:
+    def refunding(self) -> Steps[None]:
         """Refund everything.
 
         Raises
@@ -55,14 +56,14 @@ class StoreAnswer(NamedTuple):
             The store failed, and ``on_error`` says to raise that.
         """
         try:
-            self.call.refund(self.decision)
+            yield partial(self.call.refund, self.decision)
         except StoreError as error:
             self.plan.log_or_raise(error)
 
-    def refund_uncounted(self, response: Any, identifiers: IdentifierCache) -> None:
-        """Refund what does not count, now that the response is known.
+    def refunding_uncounted(self, response: Any, identifiers: IdentifierCache) -> Steps[None]:
+        """Refund what does not count, in one call, now that the response is known.
 
-        An exception of a ``deduct_when`` is raised.
+        An exception of a ``deduct_when`` is raised after the others have been asked and refunded.
 
         Raises
         ------
@@ -72,14 +73,14 @@ class StoreAnswer(NamedTuple):
         # A refused request was not charged, and neither was one that no store decided.
         if not self.decision or self.decision.source == "error":
             return
-        try:
-            self.call.refund_uncounted(self.decision, response, identifiers)
-        except StoreError as error:
-            self.plan.log_or_raise(error)
-
-
-# The same as StoreAnswer(...), without a Python function that would be called in each request.
-_answer = partial(tuple.__new__, StoreAnswer)
+        charges, raised = self.call.uncounted(response, identifiers)
+        if charges:
+            try:
+                yield partial(self.call.refund_part, self.decision, charges)
+            except StoreError as error:
+                self.plan.log_or_raise(error)
+        if raised is not None:
+            raise raised
 
 
 class RequestLedger:
@@ -113,32 +114,53 @@ class RequestLedger:
         InvalidLimit, ValueError, TypeError
             A function of the app returned an invalid value.
         """
+        if stores is None and len(self.undecided) == 1:
+            plan = self.undecided[0]
+            if plan.fixed_call is not None:  # most requests: there is nothing to roll back
+                self.undecided = ()
+                call = plan.fixed_call
+                return self.refusal if self._note(plan, call, call.decide(self.identifiers)) else None
+        return run(self.deciding(stores))
+
+    def deciding(self, stores: Iterable[StorePlan] | None = None) -> Steps[Refusal | None]:
+        """Decide as `decide` does, and leave it to the caller to call the stores."""
         if stores is None:
             stores, self.undecided = self.undecided, ()
-        answers = self.answers
+        answers, identifiers = self.answers, self.identifiers
         before = len(answers)
-        for plan in stores:
-            call = plan.fixed_call
-            try:
+        try:
+            for plan in stores:
+                call = plan.fixed_call or plan.call_for(identifiers)
                 if call is None:
-                    answer = plan.decide(self.identifiers)
+                    continue
+                try:
+                    decision = yield partial(call.decide, identifiers)
+                except StoreError as error:
+                    call = plan.call_instead(call, error, identifiers)
+                    if call is None:
+                        continue
+                    decision = yield partial(call.decide, identifiers)
                 else:
-                    answer = _answer((plan, call, call.decide(self.identifiers)))
-            except BaseException:  # also the timeout of a greenlet
-                self._roll_back(answers[before:])
-                raise
-            if answer is None:
-                continue
-            answers.append(answer)
-            _, call, decision = answer
-            if call.refundable:
-                self.may_refund = True
-            if (not decision or call.has_shadows) and self.record_refusal(answer):
-                self._roll_back(answers[before:-1])
-                return self.refusal
-        return None
+                    plan.note_answer()
+                if self._note(plan, call, decision):
+                    break
+            else:
+                return None
+        except BaseException:
+            yield from self._rolling_back(answers[before:])
+            raise
+        yield from self._rolling_back(answers[before:-1])
+        return self.refusal
 
-    def record_refusal(self, answer: StoreAnswer) -> bool:
+    def _note(self, plan: StorePlan, call: StoreCall, decision: Decision) -> bool:
+        """Note what a store answered; return whether that refuses the request."""
+        answer = StoreAnswer(plan, call, decision)
+        self.answers.append(answer)
+        if call.refundable:
+            self.may_refund = True
+        return (not decision or call.has_shadows) and self._note_refusal(answer)
+
+    def _note_refusal(self, answer: StoreAnswer) -> bool:
         """Record a refusal, in shadow or not; return whether the request is refused."""
         if answer.refuses:
             self.refusal = Refusal.of(answer)
@@ -151,10 +173,10 @@ class RequestLedger:
         """Log that limits in shadow would have refused the request."""
         log_shadow_refusal(call, decision, self.plan.place)
 
-    def _roll_back(self, answers: Sequence[StoreAnswer]) -> None:
+    def _rolling_back(self, answers: Sequence[StoreAnswer]) -> Steps[None]:
         """Refund answers, which are shown no more, since the numbers in them hold no more either."""
         self.rolled_back = (*self.rolled_back, *answers)
-        _call_all(answer.refund for answer in answers)
+        yield from all_of(answer.refunding() for answer in answers)
 
     def decision(self, rate_limit: AppRateLimit) -> Decision | None:
         """Return the latest decision for a RateLimit, shadow limits included."""
@@ -165,8 +187,12 @@ class RequestLedger:
 
     def refund_uncounted(self, response: Any) -> None:
         """Refund what does not count, now that the response is known; only once, even if that fails."""
+        run(self.refunding_uncounted(response))
+
+    def refunding_uncounted(self, response: Any) -> Steps[None]:
+        """Refund as `refund_uncounted` does, and leave it to the caller to call the stores."""
         self.may_refund = False
-        _call_all(partial(answer.refund_uncounted, response, self.identifiers) for answer in self.answers)
+        yield from all_of(each.refunding_uncounted(response, self.identifiers) for each in self.answers)
 
     def fields(self) -> list[tuple[str, str]]:
         """Return the header fields that show the decisions."""
@@ -193,15 +219,3 @@ class RequestLedger:
         if legacy:
             fields += legacy_fields(*min(legacy, key=lambda each: (each[0].allowed, each[0].remaining)))
         return fields
-
-
-def _call_all(steps: Iterable[Callable[[], None]]) -> None:
-    """Call all functions, even if some fail; then raise the first exception."""
-    raised: Exception | None = None
-    for step in steps:
-        try:
-            step()
-        except Exception as error:
-            raised = raised or error
-    if raised is not None:
-        raise raised

@@ -10,8 +10,10 @@ from weakref import WeakKeyDictionary
 from overlimit import MemoryStore
 from overlimit._logging import outages
 from overlimit.errors import ScriptError, StoreConfigError, StoreError, StoreTimeout
-from overlimit.http.deciding.ledger import RequestLedger, StoreAnswer
+from overlimit.http.deciding.ledger import RequestLedger
+from overlimit.http.deciding.steps import Steps
 from overlimit.http.deciding.store_call import StoreCall
+from overlimit.http.identifying.builtin import builtins_in
 from overlimit.http.identifying.identifiers import NOBODY, IdentifierCache
 from overlimit.http.options.limit_options import LimitOptions
 from overlimit.http.request import Request
@@ -41,9 +43,9 @@ class StorePlan:
     ``fixed_call`` is that call, if it is the same for each request.
     """
 
-    __slots__ = ("_call_of", "_fallback", "_in_outage", "_rate_limits", "_rules", "fixed_call")
+    __slots__ = ("_call_of", "_fallback", "_in_outage", "_rate_limits", "_rules", "fixed_call", "needs_body")
 
-    def __init__(self, rules: Mapping[AppRateLimit, Iterable[Rule]], fallback: Iterable[Rule] = ()) -> None:
+    def __init__(self, rules: Mapping[AppRateLimit, Sequence[Rule]], fallback: Sequence[Rule] = ()) -> None:
         """Resolve what is the same for each request; ``fallback`` holds instead while the store fails.
 
         Raises
@@ -55,6 +57,9 @@ class StorePlan:
         self._rules = {each: tuple(rule.resolve_early() for rule in own) for each, own in rules.items()}
         self._fallback = tuple(rule.resolve_early() for rule in fallback)
         self._in_outage = False
+        functions = {rule.identify for own in (*rules.values(), fallback) for rule in own}
+        self.needs_body = any(each.reads_body for own in functions for each in builtins_in(own))
+        """Whether identifiers are read from the body; what functions of the app read is not known."""
         self._call_of = lru_cache(MOST_KEPT)(StoreCall)
         self.fixed_call = None if self._fallback else self._find_fixed_call()
 
@@ -65,30 +70,9 @@ class StorePlan:
         return StoreCall(self._rate_limits, fixed) if always and len(fixed) == len(found) else None
 
     @property
-    def in_memory(self) -> bool:
-        """Whether it counts in the memory of this process."""
+    def counts_per_process(self) -> bool:
+        """Whether it counts in memory, so that each process that serves the app has counts of its own."""
         return any(each.enabled and isinstance(each.store, MemoryStore) for each in self._rate_limits)
-
-    def decide(self, identifiers: IdentifierCache) -> StoreAnswer | None:
-        """Charge a request by the rules that hold for it; None when none does.
-
-        Raises
-        ------
-        StoreError
-            The store failed, and ``on_error`` says to raise that.
-        InvalidLimit, ValueError, TypeError
-            A function of the app returned an invalid value.
-        """
-        call = self.call_for(identifiers)
-        if call is None:
-            return None
-        try:
-            decision = call.decide(identifiers)
-        except StoreError as error:
-            call = self.call_instead(call, error, identifiers)
-            return None if call is None else StoreAnswer(self, call, call.decide(identifiers))
-        self.note_answer()
-        return StoreAnswer(self, call, decision)
 
     def call_for(self, identifiers: IdentifierCache) -> StoreCall | None:
         """Return the call for a request; None if no rule holds for it."""
@@ -132,17 +116,26 @@ class StorePlan:
 class RoutePlan:
     """How requests to an endpoint with a method are decided: a plan for each store, in order."""
 
-    __slots__ = ("applied_limits", "handler", "handler_decides", "in_memory", "place", "stores")
+    __slots__ = (
+        "applied_limits",
+        "counts_per_process",
+        "handler",
+        "handler_decides",
+        "needs_body",
+        "place",
+        "stores",
+    )
 
     def __init__(self, stores: Sequence[StorePlan] = (), route: Route | None = None, place: str = "") -> None:
-        """Take the plans; ``in_memory`` says whether one of them counts in the memory of this process.
+        """Take the plans; ``needs_body`` says whether one of them reads the body of requests to decide.
 
         ``route`` has decorators, which a call of its handler may pass through. ``place`` is what the log
         calls what is requested, by default its endpoint.
         """
         self.place = place if route is None else route.endpoint
         self.stores = tuple(stores)
-        self.in_memory = any(each.in_memory for each in self.stores)
+        self.counts_per_process = any(each.counts_per_process for each in self.stores)
+        self.needs_body = any(each.needs_body for each in self.stores)
         self.handler = route.handlers[0] if route is not None and route.handlers else None
         self.applied_limits = frozenset(() if route is None else route.applied_limits)
         self.handler_decides = route is not None and route.handler_decides
@@ -159,6 +152,12 @@ class RoutePlan:
         """
         ledger = RequestLedger(request, self)
         ledger.decide()
+        return ledger
+
+    def deciding(self, request: Request) -> Steps[RequestLedger]:
+        """Decide as `decide` does, and leave it to the caller to call the stores."""
+        ledger = RequestLedger(request, self)
+        yield from ledger.deciding()
         return ledger
 
 
@@ -271,7 +270,9 @@ def plan_stores(rules: Mapping[AppRateLimit, Sequence[Rule]], fallback: CountNam
     for rate_limit in sorted(rules, key=lambda each: each.shadow):
         if rules[rate_limit]:
             groups.setdefault(rate_limit.call_group, {})[rate_limit] = rules[rate_limit]
-    return tuple(StorePlan(group, fallback_rules(next(iter(group)), fallback)) for group in groups.values())
+    return tuple(
+        StorePlan(group, tuple(fallback_rules(next(iter(group)), fallback))) for group in groups.values()
+    )
 
 
 def _concerns(rule: ResolvedRule, identifiers: IdentifierCache) -> bool:

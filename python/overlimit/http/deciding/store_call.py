@@ -153,10 +153,14 @@ class StoreCall:
         """Refund everything."""
         self._strictest.refund(decision)
 
-    def refund_uncounted(self, decision: Decision, response: Any, identifiers: IdentifierCache) -> None:
-        """Refund, in one call to the store, the rules whose ``deduct_when`` is false for the response.
+    def refund_part(self, decision: Decision, charges: Sequence[int]) -> None:
+        """Refund these charges of the call."""
+        self._strictest._refund_part(decision, charges)
 
-        An exception of a ``deduct_when`` is raised after the others have been asked and refunded.
+    def uncounted(self, response: Any, identifiers: IdentifierCache) -> tuple[list[int], Exception | None]:
+        """Return the charges of the rules whose ``deduct_when`` is false for the response.
+
+        The first exception of a ``deduct_when`` is returned beside them.
         """
         charges: list[int] = []
         raised: Exception | None = None
@@ -165,10 +169,7 @@ class StoreCall:
                 charges += self._uncounted_charges(index, response, identifiers)
             except Exception as error:
                 raised = raised or error
-        if charges:
-            self._strictest._refund_part(decision, charges)
-        if raised is not None:
-            raise raised
+        return charges, raised
 
     def _uncounted_charges(self, index: int, response: Any, identifiers: IdentifierCache) -> range:
         deduct_when = self.rules[index].deduct_when

@@ -62,6 +62,8 @@ class BuiltinIdentifier(ReadsRequest):
     normalise: Normalise = None
     addresses: Addresses = PEERS
     """How addresses are found and grouped."""
+    reads_body: bool = False
+    """Whether it reads the body of a request."""
 
     def read(self, request: Request) -> str:
         """Return the identifier; an empty string if there is none."""
@@ -200,7 +202,7 @@ def by_json(name: str, *, normalise: Normalise = None) -> BuiltinIdentifier:
         body = request.json()
         return body.get(name) if isinstance(body, dict) else None
 
-    return _by_value("by_json", name, start, read, normalise, str)
+    return replace(_by_value("by_json", name, start, read, normalise, str), reads_body=True)
 
 
 def builtins_in(identify: object) -> Iterator[BuiltinIdentifier]:

@@ -30,9 +30,9 @@ class Option(NamedTuple):
         """Return whether a value sets it."""
         return value is not None if self.is_strict else self.kind.is_set(value)
 
-    def check(self, value: object, arguments: int) -> None:
-        """Raise TypeError or ValueError if a value cannot be used; the message names the option."""
-        self.kind.check(self.name, value, arguments)
+    def check(self, value: object, arguments: int, called: str | None = None) -> None:
+        """Raise TypeError or ValueError if a value cannot be used; the message begins with what it is called."""
+        self.kind.check(called or self.name, value, arguments)
 
     def configured(self, key: str, value: Any, arguments: int) -> object:
         """Return the value that a key of the configuration sets.

@@ -54,7 +54,7 @@ class Settings:
         """
         for name, value in self._given.items():
             if name in RATE_LIMIT_OPTIONS:
-                RATE_LIMIT_OPTIONS[name].check(value, self.arguments)
+                RATE_LIMIT_OPTIONS[name].check(value, self.arguments, instead.get(name))
         for name in GROUPS:
             if name in self._given:
                 label = f"{name} ({RATE_LIMIT_OPTIONS[name].key})"
