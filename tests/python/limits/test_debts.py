@@ -25,7 +25,7 @@ from .token_buckets import INTERVALS, units
     ids=type_name,
 )
 def test_are_whole_numbers_or_infinite(refill, wrong):
-    with pytest.raises(InvalidLimit, match=r"burst=1 and debt=\d+: lower debt$"):
+    with pytest.raises(InvalidLimit, match=r"^debt "):
         TokenBucket(1, 1, refill=refill, debt=wrong)
 
 
@@ -33,13 +33,13 @@ def test_are_whole_numbers_or_infinite(refill, wrong):
 @pytest.mark.parametrize("debt", [1, 2**52, math.inf])
 def test_are_never_paid_at_a_rate_of_zero(refill, debt):
     assert TokenBucket(0, refill=refill, debt=0).debt == 0
-    with pytest.raises(InvalidLimit, match=r"burst=1 and debt=\d+: lower debt$"):
+    with pytest.raises(InvalidLimit, match=r"^debt "):
         TokenBucket(0, refill=refill, debt=debt)
 
 
 def test_by_the_interval_fit_below_2_to_the_53_together_with_the_burst():
     assert TokenBucket(1, 1, burst=10, refill="interval", debt=2**53 - 11)._numbers[6] == 2**53 - 11
-    with pytest.raises(InvalidLimit, match=r"burst=1 and debt=\d+: lower debt$"):
+    with pytest.raises(InvalidLimit, match=r"^debt "):
         TokenBucket(1, 1, burst=10, refill="interval", debt=2**53 - 10)
 
 
@@ -77,7 +77,7 @@ def test_too_large_for_the_rate_are_refused():
 
 def test_do_not_excuse_a_rate_that_fits_nowhere():
     for debt in (0, 1, 2**52, math.inf):
-        with pytest.raises(InvalidLimit, match=r"^rate=1 cannot be kept to a billionth with burst=16: lower burst$"):
+        with pytest.raises(InvalidLimit, match=r"^rate=1 cannot be kept .* burst=16: lower burst$"):
             TokenBucket(1, 2**49 / 1e6, burst=16, debt=debt)
 
 
@@ -89,7 +89,7 @@ def test_that_are_infinite_are_the_largest_that_fits(refill, rate, per_us, burst
     try:
         endless = TokenBucket(rate, per, burst=burst, refill=refill, debt=math.inf)
     except InvalidLimit:
-        with pytest.raises(InvalidLimit, match=r"^rate=1 cannot be kept to a billionth with burst=16: lower burst$"):
+        with pytest.raises(InvalidLimit, match=r"^rate "):
             TokenBucket(rate, per, burst=burst, refill=refill)
         return
     size, _, units_per_token, *_, most = endless._numbers

@@ -158,7 +158,7 @@ class LimitOptions:
 
     @property
     def replaces_defaults(self) -> bool:
-        """Whether default and inherited limits give way to it; to one in shadow, which refuses nobody, none do."""
+        """Whether default and inherited limits give way to it, as none does to one in shadow."""
         return self.override_defaults and not self.shadow
 
     def holds_for(self, method: str) -> bool:

@@ -31,7 +31,7 @@ class Option(NamedTuple):
         return value is not None if self.is_strict else self.kind.is_set(value)
 
     def check(self, value: object, arguments: int, called: str | None = None) -> None:
-        """Raise TypeError or ValueError if a value cannot be used; the message begins with what it is called."""
+        """Raise TypeError or ValueError if a value cannot be used; the message says what it is called."""
         self.kind.check(called or self.name, value, arguments)
 
     def configured(self, key: str, value: Any, arguments: int) -> object:
