@@ -178,7 +178,7 @@ def _policies_that_count(app: Flask, asked: Asked) -> list[tuple[PolicyUse, str]
     counted = [(policy, each) for policy in policies for each in asked.identifiers(policy.rule)]
     if not counted:
         by = dict.fromkeys(shown(policy.rule.identify) for policy in policies)
-        told = f"no limit of this app counts {asked.shown}; its limits count what these return: {', '.join(by)}"
+        told = f"no limit of this app counts {asked.shown}; those it has count by {', '.join(by)}"
         if asked.kind != "identifier":
             raise click.ClickException(told)
         click.echo(f"Hint: {told}", err=True)

@@ -277,7 +277,7 @@ def test_nobody_and_somebody_whom_nothing_counts_are_errors(run, command, asked,
 def test_an_identifier_that_nothing_counts_is_told_of(run):
     done = run(KEYS.replace('    "own"', "#"), "check", "header:x-other:1")
     assert (done.status, done.out) == (0, "")
-    assert "no limit of this app counts the identifier header:x-other:1; its limits count what these return: by_" in done.err
+    assert "no limit of this app counts the identifier header:x-other:1; those it has count by " in done.err
 
 
 @pytest.fixture
