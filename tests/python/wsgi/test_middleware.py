@@ -396,7 +396,11 @@ def test_wrong_patterns_are_errors_that_say_what_to_write(options, error, messag
         ({"limits": "1/s", "routes": {"/a": 5}}, InvalidLimit, r"^routes\['/a'\]: limits must be"),
         ({"limits": "1/s", "key_prefix": 5}, TypeError, "key_prefix must be a string, not 5"),
         ({"limits": "1/s", "cost": 0.5}, TypeError, "^cost must be a whole number"),
-        ({"limits": "1/s", "deduct_when": 5}, TypeError, r"^deduct_when must be .* of the request .*, not 5$"),
+        (
+            {"limits": "1/s", "deduct_when": 5},
+            TypeError,
+            r"^deduct_when must be .* of the request .*, not 5$",
+        ),
         ({"limits": "1/s", "on_breach": 5}, TypeError, r"of the decision, and of the request .*, not 5$"),
         ({"limits": "1/s", "identifiers": 5}, TypeError, "of the request, or without parameters, not 5"),
         ({"limits": "1/s", "deduct_when": lambda: True}, TypeError, "deduct_when must be .*called like that"),
