@@ -343,8 +343,14 @@ def test_no_readable_line_is_exit_code_1(write_log, lines):
         (["replay", LOG, "--limits", "1/minute", "--where", "status + 1"], "as in 'status == 404'"),
         (["replay", LOG, "--limits", "1/minute", "--cost", "-1"], "'--cost': a cost is a whole number"),
         (["replay", LOG, "--limits", "1/minute", "--every", "0"], "every must be at least one microsecond"),
-        (["replay", LOG, "--limits", "1/minute", "--every", "dya"], "every must be one of a number"),
-        (["replay", LOG, "--limits", "1/minute", "--timezone", "CEST"], "timezone must be in the time zone"),
+        (
+            ["replay", LOG, "--limits", "1/minute", "--every", "dya"],
+            "every must be a duration, in seconds or",
+        ),
+        (
+            ["replay", LOG, "--limits", "1/minute", "--timezone", "CEST"],
+            "not 'CEST', which the time zone data",
+        ),
         (["replay", LOG, "--limits", "1/minute", "--since", "noon"], "'--since': a time is written as"),
         (["replay", LOG, "--limits", "1/minute", "--lock", "-1"], "'--lock': -1.0 is not in the range"),
         (["replay", LOG, "--limits", "1/minute", "--json", "--csv"], "--json and --csv exclude each other"),
