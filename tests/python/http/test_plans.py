@@ -1,0 +1,30 @@
+"""What an adapter is told of a plan before it decides."""
+
+from __future__ import annotations
+
+import pytest
+
+from overlimit import MemoryStore
+from overlimit.http.middleware import LimitsByPath
+from overlimit.wsgi import by_address, by_header, by_json
+
+
+@pytest.mark.parametrize(
+    ("identifiers", "is_read"),
+    [
+        (None, False),
+        (by_address, False),
+        ([by_address, by_header("X-API-Key")], False),
+        (by_json("account"), True),
+        ([by_address, by_json("account")], True),
+    ],
+)
+def test_a_plan_needs_the_body_where_identifiers_are_in_it(identifiers, is_read):
+    limits = LimitsByPath("9/minute", {"/login": "1/minute"}, (), identifiers=identifiers)
+    assert [limits.plan("POST", path, ()).needs_body for path in ("/", "/login")] == [is_read] * 2
+
+
+def test_a_plan_counts_per_process_in_memory_alone():
+    stores = {MemoryStore(): True, "shm://myapp": False, "redis://localhost:1/0": False}
+    plans = [LimitsByPath("9/minute", {}, (), store=store).plan("GET", "/", ()) for store in stores]
+    assert [plan.counts_per_process for plan in plans] == list(stores.values())
