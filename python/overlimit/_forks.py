@@ -15,9 +15,9 @@ T = TypeVar("T")
 class PerProcess(Generic[T]):
     """Something that each process makes for itself when it first asks: a lock, mostly.
 
-    A forked child never sees its parent's, which a thread that the child doesn't have may have held. It needs
-    no hook that runs after a fork, so it holds for servers that fork without Python's knowledge. Thread-safe,
-    by single steps of the interpreter.
+    A forked child never sees its parent's, which a thread that the child lacks may have held. No hook runs
+    after a fork, so servers may fork without Python's knowledge. Thread-safe, by single steps of the
+    interpreter.
     """
 
     def __init__(self, make: Callable[[], T]) -> None:

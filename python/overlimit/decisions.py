@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from array import array
 from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, SupportsIndex
@@ -45,7 +46,7 @@ class Decisions:
     STATUSES: ClassVar[tuple[str, ...]] = ("ok", "over", "locked", "never", "unknown")
     """What the codes of ``status`` stand for. ``"unknown"``: the store gave no answer in time."""
 
-    def __init__(self, limits: tuple[Limit, ...], core: ManyDecisions) -> None:
+    def __init__(self, limits: tuple[Limit, ...], core: ManyDecisions | _Unpickled) -> None:
         """Keep what was decided; ``Limiter.hit_many`` and ``peek_many`` do."""
         self.limits = limits
         self._core = core
@@ -75,49 +76,49 @@ class Decisions:
     @cached_property
     def allowed(self) -> npt.NDArray[Any]:
         """Whether each call may pass: bools."""
-        return self._column("allowed", "bool")
+        return self._column("allowed").view("bool")
 
     @cached_property
     def status(self) -> npt.NDArray[Any]:
         """Why, as a place in ``Decisions.STATUSES``: uint8."""
-        return self._column("status", "uint8")
+        return self._column("status")
 
     @cached_property
     def remaining(self) -> npt.NDArray[Any]:
         """Cost units that the binding limit still grants after the call: int64."""
-        return self._column("remaining", "int64")
+        return self._column("remaining")
 
     @cached_property
     def retry_after(self) -> npt.NDArray[Any]:
         """Seconds until the call could succeed; infinity for never: float64."""
-        return self._column("retry_after", "float64")
+        return self._column("retry_after")
 
     @cached_property
     def reset_after(self) -> npt.NDArray[Any]:
         """Seconds until the binding record is as if it had never been used: float64."""
-        return self._column("reset_after", "float64")
+        return self._column("reset_after")
 
     @cached_property
     def delay(self) -> npt.NDArray[Any]:
         """Seconds that the caller must wait before it proceeds: float64."""
-        return self._column("delay", "float64")
+        return self._column("delay")
 
     @cached_property
     def limit(self) -> npt.NDArray[Any]:
         """Which of ``limits`` binds: int16, -1 where the store gave no answer."""
-        return self._column("limit", "int16")
+        return self._column("limit")
 
     @cached_property
     def identifier(self) -> npt.NDArray[Any]:
         """Which of the call's identifiers binds: int16, -1 where the store gave no answer."""
-        return self._column("identifier", "int16")
+        return self._column("identifier")
 
     @property
     def refused(self) -> int:
         """How many calls were refused."""
         return len(self) - int(self.allowed.sum())
 
-    def _column(self, name: str, kind: str) -> npt.NDArray[Any]:
+    def _column(self, name: str) -> npt.NDArray[Any]:
         try:
             import numpy as np
         except ImportError as error:
@@ -126,9 +127,16 @@ class Decisions:
                 "decisions[i] does without",
                 name="numpy",
             ) from error
-        column = np.empty(len(self), kind)
-        self._core.fill(name, column.view("uint8") if kind == "bool" else column)
+        column = np.empty(len(self), _TYPECODES[name])
+        self._core.fill(name, column)
         return column
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the columns and each Decision, which then has nothing to give back any more."""
+        columns = {name: array(code, [0]) * len(self) for name, code in _TYPECODES.items()}
+        for name, column in columns.items():
+            self._core.fill(name, column)
+        return type(self), (self.limits, _Unpickled(list(self), columns, self._core.counts()))
 
     def __repr__(self) -> str:
         """Show how many calls were decided and how they ended."""
@@ -144,6 +152,36 @@ class Decisions:
         """Return how many calls ended with each status that occurs."""
         counts = zip(self.STATUSES, self._core.counts(), strict=True)
         return {status: count for status, count in counts if count}
+
+
+_TYPECODES = {
+    **dict.fromkeys(("allowed", "status"), "B"),
+    **dict.fromkeys(("retry_after", "reset_after", "delay"), "d"),
+    **dict.fromkeys(("limit", "identifier"), "h"),
+    "remaining": "q",
+}
+"""Of each column the type of its numbers, as the standard library's arrays and numpy call it."""
+
+
+class _Unpickled:
+    """What Decisions ask of the core, once there are only values."""
+
+    def __init__(
+        self, made: list[Decision | None], columns: dict[str, array[Any]], counts: list[int]
+    ) -> None:
+        self._made, self._columns, self._counts = made, columns, counts
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    def counts(self) -> list[int]:
+        return self._counts
+
+    def decision(self, row: int) -> Decision | None:
+        return self._made[row]
+
+    def fill(self, name: str, column: Any) -> None:
+        column[:] = self._columns[name]
 
 
 def as_column(given: object, what: str) -> list[Any] | tuple[Any, ...]:

@@ -34,8 +34,8 @@ class StoreError(OverlimitError):
     """The store could not answer.
 
     ``maybe_charged`` is True when the call may have been executed: bytes may have left and no reply came.
-    Such a call is never sent again. ``retry_after`` says after how many seconds it's worth asking again; 0.0
-    when that isn't known.
+    Such a call is never sent again. ``retry_after`` says after how many seconds it is worth asking again; 0.0
+    when that is not known.
     """
 
     maybe_charged: bool = False

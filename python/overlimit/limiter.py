@@ -87,6 +87,8 @@ class Limiter(_core.Limiter, metaclass=_LimiterType):
         Called with the Decision after every hit, also those of ``acquire`` and ``hit_all``. What it raises is
         logged.
 
+    Notes
+    -----
     Building one connects to nothing. Thread-safe. Raises InvalidLimit for wrong limits, and ValueError or
     TypeError for another wrong argument. A copied or unpickled limiter is another limiter: without a name it
     counts anew.
@@ -143,13 +145,13 @@ class Limiter(_core.Limiter, metaclass=_LimiterType):
         Returns
         -------
         Decision
-            Allowed, with its delay over; or the refusal, as soon as it's known that the timeout is too short.
-            Nothing is charged then.
+            Allowed, with its delay over; or, once the timeout is known to be too short, the refusal, and
+            nothing is charged.
 
         Raises
         ------
         ValueError, TypeError, StoreError
-            As ``hit``, each of whose attempts follows ``on_error``; also for a timeout that's no number or
+            As ``hit``, each of whose attempts follows ``on_error``; also for a timeout that is no number or
             negative.
         """
         return waiting.acquire(self, identifiers, cost, timeout)
@@ -212,7 +214,7 @@ class Limiter(_core.Limiter, metaclass=_LimiterType):
     def refund(self, decision: Decision, /) -> None:
         """Give back what a decision charged, once, where it was charged.
 
-        What no longer counts isn't given back: a window that is over, what has drained from a bucket, or
+        What no longer counts is not given back: a window that is over, what has drained from a bucket, or
         state that was reset since. A decision that charged nothing or was refunded before has no effect. An
         unpickled or copied decision has none either, which is no error: only the original knows what it
         charged. Raises ValueError for a decision of other policies, and StoreError when the store cannot
@@ -248,7 +250,7 @@ class Limiter(_core.Limiter, metaclass=_LimiterType):
     def lock(self, identifier: str | bytes, seconds: Seconds, /) -> None:
         """Refuse an identifier for so many seconds from now, whether or not it exceeded a limit.
 
-        Works without a Penalty; with one, the level stays as it was. Hits don't extend the lock. Raises
+        Works without a Penalty; with one, the level stays as it was. Hits do not extend the lock. Raises
         InvalidLimit for a duration below 1 or above 2**49 microseconds, StoreError when the store cannot
         answer, whatever ``on_error`` is, and MemoryError when a store in memory is full.
         """

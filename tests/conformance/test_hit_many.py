@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
 import random
 from concurrent.futures import ThreadPoolExecutor
 
@@ -125,6 +127,20 @@ class TestEachRow:
         assert decided.status.tolist() == [3, 0]
         assert decided[0].cost == 10**30
         assert decided.retry_after[0] == math.inf
+
+
+class TestPickled:
+    def test_decisions_are_what_they_were_but_have_nothing_to_give_back(self, build):
+        limiter = build("3/minute")
+        for rows in (["a", "a", ("a", "b"), b"\xff"], []):
+            decided = limiter.hit_many(rows, 2)
+            unpickled = pickle.loads(pickle.dumps(decided))
+            for copied in (unpickled, copy.copy(unpickled)):
+                assert rows_of(copied) == rows_of(decided)
+                assert [*copied] == [*decided]
+                assert (copied.refused, repr(copied)) == (decided.refused, repr(decided))
+        limiter.refund(pickle.loads(pickle.dumps(limiter.hit_many(["c"])))[0])
+        assert limiter.peek("c", cost=0).remaining == 2
 
 
 class TestPeekMany:

@@ -7,6 +7,8 @@ One that defines tests is run by pytest.
 from __future__ import annotations
 
 import ast
+import functools
+import inspect
 import re
 import subprocess
 import sys
@@ -14,9 +16,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import griffe
 import pytest
 
 import overlimit
+import overlimit.flask
+import overlimit.recipes
+import overlimit.simulation
+import overlimit.wsgi
 from overlimit.http.options import configuration
 
 ROOT = Path(__file__).parents[2]
@@ -38,6 +45,12 @@ TEST = re.compile(r"^def test_", re.M)
 DRAWS = re.compile(r"\bplot_\w+\(|\.plot\(")
 GALLERY = "docs/gallery.md"  # which shows the values of expressions, as notebooks do
 CGI_OF_WEBOB = "ignore:'cgi' is deprecated:DeprecationWarning"  # which Pyramid imports
+LISTED = {
+    griffe.DocstringSectionKind.attributes,
+    griffe.DocstringSectionKind.parameters,
+    griffe.DocstringSectionKind.raises,
+    griffe.DocstringSectionKind.returns,
+}
 FLAW_TABLE = re.compile(r"^\| flaw \| instead \| test \|\n\|[ -|]+\n(?P<rows>(?:^\|.*\n)+)", re.M)
 
 
@@ -94,6 +107,41 @@ def test_every_public_name_is_in_the_index_of_names():
 def test_every_page_is_in_the_navigation_of_the_site():
     named = set(re.findall(r"[\w/]+\.md$", text_of("mkdocs.yml"), re.M))
     assert {f"docs/{page}" for page in named if "notebooks/" not in page} == set(DOCS)
+
+
+def documented() -> Iterator[tuple[str, object]]:
+    """Yield the public classes, their members and the public functions, each with its name."""
+    for module in (overlimit, overlimit.recipes, overlimit.flask, overlimit.wsgi, overlimit.simulation):
+        for name in module.__all__:
+            value = getattr(module, name)
+            yield name, value
+            members = vars(value) if isinstance(value, type) else {}
+            yield from (
+                (f"{name}.{each}", members[each])
+                for each in members
+                if not each.startswith("_") or each == "__init__"
+            )
+
+
+def test_the_index_of_names_shows_no_sentence_as_a_parameter_or_an_error():
+    def wrong(value: object, section: griffe.DocstringSection) -> list[str]:
+        names = [getattr(each, "name", "") or str(each.annotation) for each in section.value]
+        if section.kind is griffe.DocstringSectionKind.parameters:
+            known = inspect.signature(value).parameters
+            takes_more = inspect.Parameter.VAR_KEYWORD in {each.kind for each in known.values()}
+            return [name for name in names if name not in known and not (takes_more and name.isidentifier())]
+        words = [word for name in names for word in re.split(r", | or ", name)]
+        return [word for word in words if not re.fullmatch(r"[\w.]+( of [\w ]+|\[.*)?", word)]
+
+    parse = functools.partial(griffe.Docstring.parse, parser="numpy", warn_missing_types=False)
+    sections = [
+        (name, section, wrong(value, section))
+        for name, value in documented()
+        for section in parse(griffe.Docstring(inspect.getdoc(value) or ""))
+        if section.kind in LISTED
+    ]
+    assert len(sections) >= 100
+    assert [(name, words) for name, _, words in sections if words] == []
 
 
 def test_every_page_that_the_sources_name_exists():

@@ -413,18 +413,41 @@ MILLIS = SECONDS * 1000
             "times look like milliseconds: unit='ms'",
         ),
         ("json", [f'{{"time": {MILLIS}000, "ip": "a"}}'], {}, "times look like microseconds: unit='us'"),
+        ("csv", ["time,ip", f"{MILLIS}000000,a"], {"unit": "us"}, "times look like nanoseconds: unit='ns'"),
         ("csv", ["time,ip", f"{SECONDS},a"], {"unit": "ns", "cost": "ip"}, "'ip' holds no whole number"),
         ("combined", ['{"time": 1}'], {}, "it looks like JSON: format='json'"),
         ("combined", ["x", "y"], {}, r"not a line of this format; the first is .*access.log, line 1: 'x'"),
         ("json", [line()], {}, "it is not an object in JSON"),
     ],
-    ids=range(6),
+    ids=range(7),
 )
 def test_a_log_of_which_no_line_can_be_read_is_an_error_that_says_why(log, form, lines, options, message):
     with pytest.raises(ValueError, match=f"^no line could be read: .*{message}"):
         read_log(log(*lines), form, **options)
     with pytest.raises(ValueError, match=r"line [12] cannot be read"):
         read_log(log(*lines), form, on_bad="raise", **options)
+
+
+@pytest.mark.parametrize(
+    ("unit", "times", "meant"),
+    [
+        ("ms", [SECONDS, SECONDS + 9], "from 1970-01-21 to 1970-01-21: did you mean unit='s'?"),
+        ("ns", [MILLIS], "from 1970-01-01 to 1970-01-01: did you mean unit='ms'?"),
+        ("us", [0, MILLIS], None),
+        ("ms", [MILLIS], None),
+    ],
+)
+def test_a_unit_that_puts_a_log_into_the_last_century_is_warned_of(log, recwarn, unit, times, meant):
+    path = log("time,ip", *(f"{time},a" for time in times))
+    assert len(read_log(path, "csv", unit=unit)) == len(times)
+    said = [str(each.message) for each in recwarn.list]
+    assert said == [f"with unit={unit!r} this log is {each}" for each in [meant] if each]
+
+
+@pytest.mark.parametrize("options", [{"unit": "ms"}, {"delimiter": ";"}, {"columns": ["ip"]}])
+def test_options_without_effect_are_errors(log, options):
+    with pytest.raises(ValueError, match=f"^{next(iter(options))}= is for "):
+        read_log(log(line()), **options)
 
 
 @pytest.mark.parametrize("form", ["combined", "csv"])

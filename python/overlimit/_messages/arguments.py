@@ -53,7 +53,7 @@ def _explain(
     hints: Mapping[str, str],
     hint: str,
 ) -> None:
-    """Raise a clearer TypeError if the arguments don't fit the constructor's parameters by name or number."""
+    """Raise a clearer TypeError unless the arguments fit the constructor's parameters by name and number."""
     parameters = [*inspect.signature(init).parameters.values()][1:]
     takes_any_name = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters)
     call = f"{init.__qualname__.removesuffix('.__init__')}()"

@@ -10,7 +10,7 @@ import click
 
 from overlimit.errors import OverlimitError
 
-__all__ = ["NothingFound", "WrongUsage", "reported"]
+__all__ = ["NothingFound", "WrongUsage", "as_written", "reported"]
 
 
 class NothingFound(click.ClickException):
@@ -27,6 +27,9 @@ class WrongUsage(click.ClickException):
 
 _WRONG = (OverlimitError, ValueError, TypeError, SyntaxError, re.error, OSError)
 
+_FIRST = re.compile(
+    r"^(columns|cost|delimiter|every|ipv6_prefix|levels|limits|timezone|unit|where)(?= must|=)=?"
+)
 _AS_ARGUMENT = re.compile(r"\b(unit|format)='(\w+)'")
 
 _OF_THE_COMMAND_LINE = ("numpy", "pandas", "pyarrow", "zstandard")
@@ -41,10 +44,23 @@ def reported() -> Iterator[None]:
     except ImportError as error:
         raise WrongUsage(_how_to_install(error)) from None
     except _WRONG as error:
-        message = _AS_ARGUMENT.sub(r"--\1 \2", str(error).replace("missing='skip'", "--skip-missing"))
+        message = as_written(error)
         if type(error).__name__ == "UnreadableLog":  # which only simulations can import
             raise NothingFound(f"there is no request to replay: {message}") from None
         raise WrongUsage(message) from None
+
+
+def as_written(problem: object) -> str:
+    """Return what an error or a warning says, with arguments as they are written on the command line."""
+    if isinstance(problem, OSError) and problem.strerror:
+        return f"{problem.filename}: {problem.strerror}" if problem.filename else problem.strerror
+    named = _FIRST.sub(_option, str(problem).replace("missing='skip'", "--skip-missing"))
+    return _AS_ARGUMENT.sub(r"--\1 \2", named)
+
+
+def _option(argument: re.Match[str]) -> str:
+    name = {"levels": "lock"}.get(argument[1], argument[1].replace("_", "-"))
+    return f"--{name}"
 
 
 def _how_to_install(error: ImportError) -> str:

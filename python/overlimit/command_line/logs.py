@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable
 from datetime import datetime
 from functools import wraps
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 import click
 
 from overlimit._messages.texts import printable
-from overlimit.command_line.failures import NothingFound, reported
+from overlimit.command_line.failures import NothingFound, as_written, reported
 from overlimit.command_line.progress import bars
 from overlimit.limits.calendars import zone_named
 
@@ -58,7 +59,7 @@ _OPTIONS = (
         metavar="COLUMN",
         help="Whose requests they are: a column, or NAME=COLUMN. May be repeated. Default: ip.",
     ),
-    click.option("--format", type=click.Choice(_FORMATS), default="combined", show_default=True),
+    click.option("--format", type=click.Choice(_FORMATS), help="How it is written. Default: combined."),
     click.option(
         "--pattern",
         metavar="REGEX",
@@ -103,14 +104,14 @@ class Log:
         self._options = options
         self.timezone: str = options["timezone"]
         with reported():
-            self._zone = zone_named(self.timezone)
+            self.zone = zone_named(self.timezone)
 
     def events(self) -> Events:
         """Read the log, and report what of it cannot be read."""
         return _events(self._options, *map(self._instant, (self._options["since"], self._options["until"])))
 
     def _instant(self, time: datetime | None) -> datetime | None:
-        return time if time is None or time.tzinfo is not None else time.replace(tzinfo=self._zone)
+        return time if time is None or time.tzinfo is not None else time.replace(tzinfo=self.zone)
 
 
 def reads_log(run: Callable[Concatenate[Log, P], R]) -> Callable[P, R]:
@@ -133,16 +134,22 @@ _NAMES = (
 
 
 def _events(given: dict[str, Any], since: datetime | None, until: datetime | None) -> Events:
-    with reported(), bars() as progress:
+    if given["pattern"] and given["format"]:
+        raise click.UsageError("--pattern and --format exclude each other")
+    form: Any = given["pattern"] or given["format"] or "combined"
+    with reported(), bars() as progress, warnings.catch_warnings(record=True) as noticed:
         from overlimit.simulation import read_log
 
+        warnings.simplefilter("always", UserWarning)
         events = read_log(
             [_STANDARD_INPUT if path == "-" else path for path in given["log"]],
-            given["format"] if given["pattern"] is None else given["pattern"],
+            form,
             dict(_named(each) for each in given["by"] or ("ip",)),
             progress=progress,
             **_options_of_read_log(given),
         ).between(since, until)
+    for warning in noticed:
+        click.echo(f"Warning: {as_written(warning.message)}", err=True)
     _report_bad_lines(events.bad_lines)
     if not len(events):
         raise NothingFound("there is no request to replay: " + _why_none(events))

@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from overlimit.command_line.failures import WrongUsage
+from overlimit.command_line.failures import WrongUsage, as_written
 from overlimit.command_line.replaying import replay
 from overlimit.command_line.suggesting import suggest
 
@@ -38,7 +38,7 @@ def run() -> int:
         status = program.main(prog_name="overlimit", standalone_mode=False) or 0
         sys.stdout.flush()
     except OSError as error:
-        return _shown(WrongUsage(f"cannot write the output: {error}"))
+        return _shown(WrongUsage(f"cannot write the output: {as_written(error)}"))
     except click.ClickException as error:
         return _shown(error)
     except click.Abort:

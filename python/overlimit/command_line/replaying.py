@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
+from click.core import ParameterSource
 
 from overlimit import Limiter, Penalty
 from overlimit.command_line.failures import reported
@@ -92,15 +94,26 @@ def replay(
     form = chosen_format(as_json, as_csv)
     if png is not None and form != "text":
         raise click.UsageError("--png excludes --json and --csv")
+    wanted = _wanted(form, table)
+    _check_effects(wanted)
     with reported():
         limiter = Limiter("; ".join(limits), penalty=None if lock is None else Penalty(lock))
     events = log.events()
     with reported():
         result = _replay(events, limiter)
-        tables = {name: _table(result, name, top, every, log.timezone) for name in _wanted(form, table)}
+        tables = {name: _table(result, name, top, every, log.timezone) for name in wanted}
         if png is not None:
             _draw(result, png, log.timezone)
-    _PRINTERS[form](result, tables)
+    _PRINTERS[form](result, tables, log)
+
+
+def _check_effects(wanted: tuple[str, ...]) -> None:
+    """Raise a UsageError for an option that is for a table which is not printed."""
+    context = click.get_current_context()
+    for option, table in (("every", "times"), ("top", "identifiers")):
+        is_given = context.get_parameter_source(option) is ParameterSource.COMMANDLINE
+        if is_given and table not in wanted:
+            raise click.UsageError(f"--{option} is for the table of {table}: add --table {table}, or --json")
 
 
 def _replay(events: Events, limiter: Limiter) -> Replay:
@@ -135,16 +148,21 @@ def _table(result: Replay, name: str, top: int, every: Every, timezone: str) -> 
     return by_every_identifier(result, top)
 
 
-def _print_text(result: Replay, tables: Tables) -> None:
+def _print_text(result: Replay, tables: Tables, log: Log) -> None:
     noun = "request" if len(result) == 1 else "requests"
     click.echo(f"{len(result):,} {noun}: {result.refused:,} refused ({share(result.refused_share)})")
+    first, last = _span(result, log)
+    click.echo(f"{first:%Y-%m-%d %H:%M:%S} to {last:%Y-%m-%d %H:%M:%S} {log.timezone}")
     for table in tables.values():
         click.echo()
         print_table(table, _SHOWN)
 
 
-def _print_json(result: Replay, tables: Tables) -> None:
+def _print_json(result: Replay, tables: Tables, log: Log) -> None:
+    first, last = (time.isoformat() for time in _span(result, log))
     counts = {
+        "first": first,
+        "last": last,
         "events": len(result),
         "refused": result.refused,
         "refused_share": result.refused_share,
@@ -154,12 +172,18 @@ def _print_json(result: Replay, tables: Tables) -> None:
     print_json(counts | {name: records(table) for name, table in tables.items()})
 
 
-def _print_csv(result: Replay, tables: Tables) -> None:
+def _print_csv(result: Replay, tables: Tables, log: Log) -> None:
     for table in tables.values():
         print_csv(table)
 
 
-_PRINTERS: dict[Form, Callable[[Replay, Tables], None]] = {
+def _span(result: Replay, log: Log) -> tuple[datetime, datetime]:
+    from overlimit.simulation.events.instants import span_of
+
+    return span_of(result.events.times, log.zone)
+
+
+_PRINTERS: dict[Form, Callable[[Replay, Tables, Log], None]] = {
     "text": _print_text,
     "json": _print_json,
     "csv": _print_csv,

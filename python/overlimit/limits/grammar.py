@@ -128,7 +128,7 @@ def _is_several(value: object) -> bool:
 
 
 def _is_number(part: object) -> bool:
-    """Whether it's the text of a number, which is meant as one."""
+    """Whether it is the text of a number, which is meant as one."""
     try:
         return isinstance(part, str) and float(part) is not None
     except ValueError:

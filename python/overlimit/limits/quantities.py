@@ -112,7 +112,7 @@ def share_of_all(value: object, argument: str) -> Fraction:
 
 
 def portion(number: int, share: Fraction) -> int:
-    """Return a share of a whole number, rounded down; of one that isn't 0 at least 1."""
+    """Return a share of a whole number, rounded down; of one that is not 0 at least 1."""
     return max(number * share.numerator // share.denominator, min(number, 1))
 
 

@@ -33,6 +33,8 @@ class Counter(Initialised):
         The name under which the store keeps the counts, as for ``Limiter``: without one they are this
         object's own, and a store that other processes see needs one.
 
+    Notes
+    -----
     Raises InvalidLimit for wrong numbers. Thread-safe.
 
     Source: the counter of a 2019 article on rate limiters in Redis scripts: INCR, and EXPIRE with the first.
@@ -54,7 +56,7 @@ class Counter(Initialised):
         self._limiter = Limiter(self._window, name=name, store=store, clock=clock)
 
     def hit(self, key: str | bytes) -> int:
-        """Return how many have passed in the key's window, this one included; -1 when it's refused.
+        """Return how many have passed in the key's window, this one included; -1 when it is refused.
 
         Raises ValueError or TypeError for a wrong key, StoreError when the store cannot answer.
         """

@@ -1,4 +1,4 @@
-"""A quota per period, with an answer that tells when it's just used up."""
+"""A quota per period, with an answer that tells when it is just used up."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class PeriodState(enum.IntEnum):
     """What ``PeriodLimit.take`` answers; ``ALLOWED`` and ``HIT_QUOTA`` have passed."""
 
     UNKNOWN = 0
-    """No store has decided. ``take`` doesn't answer so: a store that cannot answer raises StoreError."""
+    """No store has decided. ``take`` does not answer so: a store that cannot answer raises StoreError."""
     ALLOWED = 1
     """Passed, and more may follow."""
     HIT_QUOTA = 2
@@ -62,6 +62,8 @@ class PeriodLimit(Initialised):
         The name under which the store keeps the counts, as for ``Limiter``: without one they are this
         object's own, and a store that other processes see needs one.
 
+    Notes
+    -----
     Raises InvalidLimit (a ValueError) for wrong arguments. Thread-safe.
 
     Source: periodlimit of go-zero, with its ``Align``.

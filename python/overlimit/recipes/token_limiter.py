@@ -39,6 +39,8 @@ class TokenLimiter(Initialised):
         The part of rate and burst that the bucket of this process has, above 0 and at most 1: with 0.25 four
         processes admit no more while the store fails than while it answers.
 
+    Notes
+    -----
     Raises InvalidLimit for wrong numbers. Thread-safe.
 
     Source: tokenlimit of go-zero.

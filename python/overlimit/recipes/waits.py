@@ -37,6 +37,8 @@ def wait_time(decision: Decision, unit: Seconds = 1) -> int:
     ValueError, TypeError
         The unit is not a finite number above 0, or the decision is not a Decision.
 
+    Notes
+    -----
     Source: the return value of kaciras' RedisTokenBucket.
     """
     length = _exact(unit)
@@ -50,7 +52,7 @@ def wait_time(decision: Decision, unit: Seconds = 1) -> int:
 
 
 def _exact(unit: Seconds) -> Fraction:
-    """Return a unit as it's written: the float 0.1 is one tenth."""
+    """Return a unit as it is written: the float 0.1 is one tenth."""
     if isinstance(unit, bool) or not isinstance(unit, int | float | Fraction | Decimal | timedelta):
         raise TypeError(f"unit must be a number of seconds, not {short_repr(unit)}")
     if isinstance(unit, timedelta):

@@ -64,6 +64,8 @@ class Replay:
     penalty : Penalty or None
         What happened to identifiers that went over a limit.
 
+    Notes
+    -----
     A column that was not computed raises AttributeError.
     """
 

@@ -1,4 +1,4 @@
-"""Traffic that is made up: for documentation, tests, and questions about traffic that hasn't come yet.
+"""Traffic that is made up: for documentation, tests, and questions about traffic that has not come yet.
 
 Each function returns `Events` with one column of identifiers, such as ``poisson-3``, and a label for each
 event. The same arguments give the same events. `mix` puts several together; those with the same label are

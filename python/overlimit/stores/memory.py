@@ -25,6 +25,8 @@ class MemoryStore(_core.MemoryStore):
     max_bytes
         The most memory for them, in bytes; at least 65,536.
 
+    Notes
+    -----
     ``len(store)`` is how many identifiers it counts, and ``bool(store)`` always True. A copy is the store
     itself, and it does not pickle. Thread-safe. Raises TypeError or ValueError naming the argument.
     """

@@ -57,6 +57,8 @@ class RedisStore(_core.RedisStore, Initialised):
         The certificate to show the server and its key (by default in the same file), PEM files; the
         password if the key is encrypted.
 
+    Notes
+    -----
     Building a store connects to nothing, reads none of the files and never fails because a server is down.
     Thread-safe; a forked child opens connections of its own. Raises ValueError or TypeError that names the
     wrong option, or says what is wrong with the URL.

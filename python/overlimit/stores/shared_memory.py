@@ -24,6 +24,7 @@ _log = logging.getLogger("overlimit")
 
 _URL_OPTIONS = ("max_keys", "max_bytes", "mode", "timeout")
 _DEFAULT_TIMEOUT = 0.1
+_MODE_RULE = "mode must let the owner read and write, and nobody execute"
 
 
 class SharedMemoryStore(_core.SharedMemoryStore, Initialised):
@@ -50,6 +51,8 @@ class SharedMemoryStore(_core.SharedMemoryStore, Initialised):
         it raises StoreTimeout, which has charged nothing. Only a stopped process, or a machine without time
         for it, takes so long; one that has died is noticed within 50 ms.
 
+    Notes
+    -----
     The first call opens the file, or creates it. ``len(store)`` is how many identifiers it counts (perhaps
     one more or less after a process was killed, until the next calls), and ``bool(store)`` always True. It
     pickles by its arguments. Thread-safe, also in forked children. Raises ValueError or TypeError that names
@@ -160,9 +163,15 @@ def _mode_of(mode: object) -> int:
         number = None
     if number is None:
         raise TypeError(f"mode must be a whole number, such as 0o600, not {short_repr(mode)}")
-    if not 0 <= number <= 0o7777:
-        raise ValueError(f"mode must be permissions such as 0o600 or 0o660, not {number:#o}")
+    if not _is_mode(number):
+        meant = f"0o{number}" if set(str(number)) <= set("01234567") else ""
+        hint = f": write {meant}" if meant and _is_mode(int(meant, 8)) else ""
+        raise ValueError(f"{_MODE_RULE}, such as 0o600 or 0o660, not {number} ({number:#o}){hint}")
     return number
+
+
+def _is_mode(number: int) -> bool:
+    return number & 0o600 == 0o600 and number & ~0o666 == 0
 
 
 def _read_number(name: str, text: str) -> int:
@@ -173,9 +182,13 @@ def _read_number(name: str, text: str) -> int:
 
 def _read_mode(name: str, text: str) -> int:
     try:
-        return int(text, 8)
+        mode = int(text, 8)
     except ValueError:
         raise ValueError(f"{name} in the store's URL must be octal, such as 660, not {text!r}") from None
+    if not _is_mode(mode):
+        hint = f", not decimal: write {int(text):o}" if text.isdecimal() and _is_mode(int(text)) else ""
+        raise ValueError(f"{_MODE_RULE}: in the store's URL {name}={text} is octal{hint}")
+    return mode
 
 
 def _read_timeout(name: str, text: str) -> float:

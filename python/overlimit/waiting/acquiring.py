@@ -106,7 +106,7 @@ class _Acquisition:
         wait_queues().wake(self._limiter.store, self._waiter.keys)
 
     def decision(self) -> Decision:
-        """Return the admission, or the refusal as soon as it's certain that the deadline cannot be met."""
+        """Return the admission, or the refusal as soon as it is certain that the deadline cannot be met."""
         has_peeked = False
         while True:
             self._waiter.wake_up.is_notified = False
@@ -131,7 +131,7 @@ class _Acquisition:
         return question(*self._identifiers, cost=self._cost, patience=patience)
 
     def _is_too_late(self, decision: Decision) -> bool:
-        """Whether it's certain that the caller cannot go on before its deadline, its delay included."""
+        """Whether it is certain that the caller cannot go on before its deadline, its delay included."""
         if decision.status == "never":
             return True
         return micros_of(decision._ready_after) > self._waiter.deadline - self._clock.time_of(decision)

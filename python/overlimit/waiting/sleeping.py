@@ -23,7 +23,7 @@ END_US = 2**53 - 2**50
 
 _LONGEST_SLEEP = 0.5
 """How long a thread sleeps at a stretch, in seconds. A signal that arrives while Python falls asleep
-doesn't wake it: the handler runs after the sleep."""
+does not wake it: the handler runs after the sleep."""
 
 
 class WakeUp:
@@ -68,7 +68,7 @@ class WaitingClock:
 
     @property
     def stands_still(self) -> bool:
-        """Whether it's a ManualClock: then all that sleep until an instant wake at once."""
+        """Whether it is a ManualClock: then all that sleep until an instant wake at once."""
         return self._manual is not None
 
     def now(self) -> int:

@@ -101,9 +101,9 @@ def replayed():
 def test_replay_prints_the_limits_and_whom_they_hit(replayed):
     lines = printed("replay", LOG, "--limits", LIMITS, "--top", "2").splitlines()
     assert lines[0] == f"12,000 requests: {replayed.refused} refused ({replayed.refused_share:.2%})"
-    assert [line.split("  ")[0] for line in lines[2:5]] == ["limit", "30 per 1 minute", "200 per 1 hour"]
-    assert lines[7].split() == ["ip:198.51.100.77", "720", "200", "520", "3,227", "s"]
-    assert len(lines) == 9
+    assert [line.split("  ")[0] for line in lines[3:6]] == ["limit", "30 per 1 minute", "200 per 1 hour"]
+    assert lines[8].split() == ["ip:198.51.100.77", "720", "200", "520", "3,227", "s"]
+    assert len(lines) == 10
 
 
 def test_times_are_those_of_a_zone():
@@ -115,6 +115,16 @@ def test_times_are_those_of_a_zone():
     rows = list(csv.DictReader(printed(*command, *part).splitlines()))
     assert [row["time"][11:] for row in rows] == ["12:00:00+01:00", "14:00:00+01:00", "16:00:00+01:00"]
     assert "--timezone" in printed("suggest", "--help")
+
+
+def test_replay_prints_from_when_to_when_the_log_is(replayed):
+    assert printed("replay", LOG, "--limits", LIMITS).splitlines()[1] == (
+        "2026-03-02 00:00:04 to 2026-03-02 23:59:54 UTC"
+    )
+    options = ["--limits", LIMITS, "--timezone", "Europe/Berlin"]
+    assert "2026-03-02 01:00:04 to 2026-03-03 00:59:54 Europe/Berlin\n" in printed("replay", LOG, *options)
+    found = json.loads(printed("replay", LOG, *options, "--json"))
+    assert (found["first"], found["last"]) == ("2026-03-02T01:00:04+01:00", "2026-03-03T00:59:54+01:00")
 
 
 def test_limits_may_be_given_one_by_one():
@@ -255,6 +265,12 @@ def test_times_in_another_unit_are_hinted_at(write_log):
     log = write_log(json.dumps({"time": 1_772_409_600_000, "ip": "10.0.0.1"}))
     said = refused(1, "replay", log, "--format", "json", "--limits", "1/minute")
     assert "times look like milliseconds: --unit ms" in said
+    log = write_log(json.dumps({"time": 1_772_409_600, "ip": "10.0.0.1"}))
+    done = run("replay", log, "--format", "json", "--unit", "ms", "--limits", "1/minute")
+    assert (done.returncode, done.stderr) == (
+        0,
+        "Warning: with --unit ms this log is from 1970-01-21 to 1970-01-21: did you mean --unit s?\n",
+    )
 
 
 def test_several_logs_and_a_pattern_are_read_as_one(write_log, tmp_path, monkeypatch):
@@ -342,14 +358,17 @@ def test_no_readable_line_is_exit_code_1(write_log, lines):
         (["replay", LOG, "--limits", "1/minute", "--where", "status >"], "invalid syntax"),
         (["replay", LOG, "--limits", "1/minute", "--where", "status + 1"], "as in 'status == 404'"),
         (["replay", LOG, "--limits", "1/minute", "--cost", "-1"], "'--cost': a cost is a whole number"),
-        (["replay", LOG, "--limits", "1/minute", "--every", "0"], "every must be at least one microsecond"),
+        (
+            ["replay", LOG, "--limits", "1/minute", "--every", "0"],
+            "Error: --every must be at least one micro",
+        ),
         (
             ["replay", LOG, "--limits", "1/minute", "--every", "dya"],
-            "every must be a duration, in seconds or",
+            "Error: --every must be a duration, in seconds or",
         ),
         (
             ["replay", LOG, "--limits", "1/minute", "--timezone", "CEST"],
-            "not 'CEST', which the time zone data",
+            "Error: --timezone must be a name of the IANA database such as 'Europe/Berlin', not 'CEST'",
         ),
         (["replay", LOG, "--limits", "1/minute", "--since", "noon"], "'--since': a time is written as"),
         (["replay", LOG, "--limits", "1/minute", "--lock", "-1"], "'--lock': -1.0 is not in the range"),
@@ -358,7 +377,23 @@ def test_no_readable_line_is_exit_code_1(write_log, lines):
             ["replay", LOG, "--limits", "1/minute", "--png", "a.png", "--csv"],
             "--png excludes --json and --csv",
         ),
-        (["replay", "missing.log", "--limits", "1/minute"], "missing.log"),
+        (["replay", LOG, "--limits", "1/minute", "--every", "day"], "--every is for the table of times: add"),
+        (["replay", LOG, "--limits", "1/minute", "--every", "day", "--csv"], "--every is for the table of"),
+        (
+            ["replay", LOG, "--limits", "1/minute", "--top", "3", "--table", "limits"],
+            "--top is for the table",
+        ),
+        (["replay", LOG, "--limits", "1/minute", "--delimiter", ";"], "Error: --delimiter is for CSV files"),
+        (["replay", LOG, "--limits", "1/minute", "--unit", "ms"], "Error: --unit is for times that are"),
+        (
+            ["replay", LOG, "--limits", "1/minute", "--format", "json", "--pattern", "."],
+            "--pattern and --format exclude each other",
+        ),
+        (["replay", LOG, "--limits", "1/minute", "--ipv6-prefix", "0"], "Error: --ipv6-prefix must"),
+        (
+            ["replay", "missing.log", "--limits", "1/minute"],
+            "Error: missing.log: No such file or directory\n",
+        ),
         (["replay", "missing*", "--limits", "1/minute"], "missing*"),
         (["suggest", LOG, "--limits", "5/minute", "--between", "1", "9"], "write {} where the number goes"),
         (["suggest", LOG, "--limits", "{}/minute", "--between", "9", "1"], "'--between': LOW must not be"),

@@ -289,9 +289,10 @@ def test_days_months_and_years_are_told_apart():
         ax.get_figure().draw_without_rendering()
         return [text.get_text() for text in ax.get_xticklabels()], ax.xaxis.get_offset_text().get_text()
 
-    assert labels(0, 1) == (["12:00", "18:00", "Mar-03", "06:00", "12:00"], "2026-Mar")
-    assert labels(0, 45) == (["08", "15", "22", "Apr", "08", "15"], "2026")
-    assert labels(0, 400)[0] == ["Apr", "Jul", "Oct", "2027", "Apr"]
+    assert labels(0, 1) == (["12:00", "18:00", "Mar-03", "06:00", "12:00"], "from 2026-Mar-02")
+    assert labels(0, 45) == (["08", "15", "22", "Apr", "08", "15"], "from 2026-Mar")
+    assert labels(0, 20)[1] == "2026-Mar"
+    assert labels(0, 400) == (["Apr", "Jul", "Oct", "2027", "Apr"], "from 2026")
     assert labels(305, 306)[0] == ["2027", "06:00", "12:00"] or "2027" in labels(304, 305)[0]
     assert labels(0, 4000)[0][:2] == ["2028", "2030"]
 

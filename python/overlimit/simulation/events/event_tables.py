@@ -10,6 +10,7 @@ import numpy.typing as npt
 from overlimit._display.html import html_table
 from overlimit._messages.texts import printable
 from overlimit.simulation.events.column import Column
+from overlimit.simulation.events.instants import span_of
 from overlimit.simulation.optional import required
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def _count(events: Events) -> str:
 
 
 def _span(events: Events) -> str:
-    first, last = (np.datetime64(int(events.times[k]), "us").item() for k in (0, -1))
+    first, last = span_of(events.times)
     return f"{first:%Y-%m-%d %H:%M:%S} to {last:%Y-%m-%d %H:%M:%S} UTC"
 
 

@@ -103,7 +103,7 @@ def named(name: str | None, label: str | bytes) -> str | bytes:
 
 
 def _columns_by_name(identifiers: object) -> list[tuple[Any, Any]] | None:
-    """Return the names and columns of a dict or table; None: it's a single column."""
+    """Return the names and columns of a dict or table; None: it is a single column."""
     if isinstance(identifiers, Mapping):
         return list(identifiers.items())
     pandas, pyarrow = loaded("pandas"), loaded("pyarrow")

@@ -7,7 +7,7 @@ and an instant lies from 1970-01-01 to below 2**53 - 2**50 us, in the year 2219.
 from __future__ import annotations
 
 import math
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta, timezone, tzinfo
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -21,10 +21,13 @@ __all__ = [
     "END_OF_TIME",
     "Instants",
     "Micros",
+    "checked_unit",
+    "coarser_unit",
     "converted",
     "instant_of",
     "instants_of",
     "micros_of",
+    "span_of",
     "unit_hint",
 ]
 
@@ -73,19 +76,38 @@ def instants_of(times: object, unit: str | None = None) -> Micros:
         what = "is missing" if is_missing(value) else f"is {short_repr(value)}"
         raise ValueError(
             f"times: row {row} {what}, and must be an instant from 1970-01-01 to below 2**53 - 2**50 us "
-            f"after it, which is in the year 2219{unit_hint(value, unit)}"
+            f"after it, which is in the year 2219{unit_hint(value)}"
         )
     return micros
 
 
-def unit_hint(value: object, unit: str | None) -> str:
-    """Say which unit would make an instant of today of a number that is too large for seconds."""
-    if unit is not None or not isinstance(value, (int, float, np.number)) or not 0 < value < 1e19:
+def unit_hint(value: object) -> str:
+    """Say which unit would make an instant of today of a number that is too large for the one it has."""
+    if not isinstance(value, (int, float, np.number)) or not 0 < value < 1e19:
         return ""
     for name, word in _FINER_THAN_SECONDS.items():
-        if _LIKELY[0] <= float(value) * _NANOS_PER[name] / 1e9 < _LIKELY[1]:
+        if _is_likely(float(value) * _NANOS_PER[name] / 1e9):
             return f"; times look like {word}: unit={name!r}"
     return ""
+
+
+def coarser_unit(times: Micros, unit: str) -> str | None:
+    """Return the coarser unit in which numbers that were read in one are instants of today."""
+    for name, nanos in _NANOS_PER.items():
+        ratio = nanos // _NANOS_PER[unit]
+        if ratio > 1 and len(times) and all(_is_likely(int(each) / 1e6 * ratio) for each in times[[0, -1]]):
+            return name
+    return None
+
+
+def _is_likely(seconds: float) -> bool:
+    return _LIKELY[0] <= seconds < _LIKELY[1]
+
+
+def span_of(times: Micros, zone: tzinfo = timezone.utc) -> tuple[datetime, datetime]:
+    """Return the first and the last of times, to the second, in a time zone."""
+    first, last = (_EPOCH + timedelta(seconds=int(times[k]) // 1_000_000) for k in (0, -1))
+    return first.astimezone(zone), last.astimezone(zone)
 
 
 def instant_of(time: object) -> int:
@@ -108,7 +130,7 @@ def instant_of(time: object) -> int:
 
 def converted(given: Given, unit: str | None) -> Instants:
     """Return the instants of a column and the rows that hold none; raise TypeError for what is no time."""
-    checked = _checked_unit(unit)
+    checked = checked_unit(unit)
     given = given.without_codes()
     kind = given.array.dtype.kind
     if kind in "iu":
@@ -149,7 +171,8 @@ def micros_of(value: object, unit: str) -> int | None:
     return micros if 0 <= micros < END_OF_TIME else None
 
 
-def _checked_unit(unit: str | None) -> str:
+def checked_unit(unit: str | None) -> str:
+    """Return what numbers count in, by default seconds; raise ValueError if there is no such unit."""
     if unit is not None and unit not in _NANOS_PER:
         raise ValueError(f"unit must be 's', 'ms', 'us' or 'ns', not {short_repr(unit)}")
     return unit or "s"

@@ -90,7 +90,7 @@ def _colours() -> Colormap:
 
 
 def _font_size(ax: Axes, rows: int) -> float:
-    """Return the size in points at which the names in so many rows don't touch."""
+    """Return the size in points at which the names in so many rows do not touch."""
     figure = ax.get_figure()
     assert figure is not None
     points = ax.get_window_extent().height / figure.dpi * _POINTS_PER_INCH

@@ -27,7 +27,7 @@ __all__ = [
     "width_of",
 ]
 
-# The colours of Okabe and Ito, which people who don't see all colours tell apart. Their black is a grey
+# The colours of Okabe and Ito, which people who do not see all colours tell apart. Their black is a grey
 # here, which is seen on dark backgrounds too.
 PASSED: Final = "#56B4E9"
 REFUSED: Final = "#D55E00"
@@ -102,7 +102,7 @@ def _place_of_legend(ax: Any, renderer: Any) -> Any:
 
 
 def name_text(name: object, most: int = NAME_LENGTH) -> str:
-    """Return a name that others chose as a label: what can't be drawn is an escape, a long one is cut.
+    """Return a name that others chose as a label: what cannot be drawn is an escape, a long one is cut.
 
     The middle is left out, because both ends of names such as addresses and paths tell them apart.
     """

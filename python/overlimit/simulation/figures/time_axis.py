@@ -112,7 +112,7 @@ class _ShortTimes(Formatter):
 
 
 def _written(times: list[datetime], first: datetime, last: datetime) -> tuple[str, list[str]]:
-    """Return what all times between two others have in common, and each time without that."""
+    """Return what all times between two others have in common, or where they begin, and each without that."""
     shared = max(k for k, form in enumerate(_COMMON) if first.strftime(form) == last.strftime(form))
     ranks = [_rank(time) for time in times]
     finest = min(ranks, default=_YEAR)
@@ -120,6 +120,8 @@ def _written(times: list[datetime], first: datetime, last: datetime) -> tuple[st
     if finest == 0:
         digits = max(len(f"{time.microsecond:06}".rstrip("0")) for time in times)
         texts = [text[: digits - 6] if "." in text and digits < 6 else text for text in texts]
+    if times and shared < (needed := min(len(_COMMON) - 1, _YEAR - finest)):
+        return f"from {times[0].strftime(_COMMON[needed])}", texts
     needs_minute = max(ranks, default=_YEAR) < _MINUTE
     return first.strftime(_COMMON[shared] + " %H:%M" * needs_minute), texts
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from overlimit.simulation.logs.chunks import Chunk, decoded
 from overlimit.simulation.logs.patterns import matched
-from overlimit.simulation.logs.table import Batch, Table, Wanted, missing_column
+from overlimit.simulation.logs.table import Batch, Format, Table, Wanted, missing_column
 from overlimit.simulation.optional import required
 
 __all__ = ["COMMON", "AccessLog"]
@@ -46,7 +46,7 @@ _KINDS[ord('"')] = _QUOTE
 _FIRST_PLAIN, _LAST_PLAIN = np.uint8(32), np.uint8(126)
 
 
-class AccessLog:
+class AccessLog(Format):
     """Access logs in one of the two formats.
 
     Parameters
@@ -55,7 +55,7 @@ class AccessLog:
         Whether lines end with the referer and the agent.
     """
 
-    time = "time"
+    has_numeric_times = False
     free_without_cost = True
 
     def __init__(self, *, combined: bool) -> None:

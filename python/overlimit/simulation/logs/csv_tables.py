@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from overlimit.simulation.logs.chunks import Chunk
-from overlimit.simulation.logs.table import Bad, Batch, Table, Wanted, missing_column
+from overlimit.simulation.logs.table import Bad, Batch, Format, Table, Wanted, missing_column
 from overlimit.simulation.optional import required
 
 __all__ = ["CsvTables"]
@@ -19,7 +19,7 @@ __all__ = ["CsvTables"]
 _ROWS = 20_000
 
 
-class CsvTables:
+class CsvTables(Format):
     """Rows of fields between commas, or another delimiter.
 
     Parameters
@@ -29,9 +29,6 @@ class CsvTables:
     delimiter
         What stands between fields.
     """
-
-    time = "time"
-    free_without_cost = False
 
     def __init__(self, columns: Sequence[str] | None, delimiter: str) -> None:
         """Build it; raise ValueError if the delimiter is not one character."""

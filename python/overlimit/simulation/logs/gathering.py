@@ -183,7 +183,7 @@ class Gatherer:
         costs = _costs(columns, options)
         codes = [self._labels[name].codes_of(columns[source]) for name, source in options.sources.items()]
         no_time = times == NO_TIME
-        hint = time_hint(given_times.at(int(no_time.argmax())), options.unit) if no_time.any() else ""
+        hint = time_hint(given_times.at(int(no_time.argmax()))) if no_time.any() else ""
         reasons = {f"the column {options.time!r} holds no time{hint}": no_time}
         if isinstance(options.cost, str):
             reasons[f"the column {options.cost!r} holds no whole number from 0"] = costs < 0

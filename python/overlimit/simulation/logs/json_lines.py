@@ -10,16 +10,13 @@ from typing import Any
 import numpy as np
 
 from overlimit.simulation.logs.chunks import Chunk
-from overlimit.simulation.logs.table import Bad, Batch, Table, Wanted, missing_column
+from overlimit.simulation.logs.table import Bad, Batch, Format, Table, Wanted, missing_column
 
 __all__ = ["JsonLines"]
 
 
-class JsonLines:
+class JsonLines(Format):
     """One JSON object a line; its keys are the columns, and a key that a line lacks is missing there."""
-
-    time = "time"
-    free_without_cost = False
 
     def batches(
         self, path: Path, chunks: Iterator[Chunk], wanted: Wanted, advance: Callable[[int], object]

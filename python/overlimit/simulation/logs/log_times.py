@@ -46,10 +46,10 @@ def log_times(column: Given, unit: str | None) -> Micros:
     return np.array([*found, NO_TIME], np.int64)[column.codes]
 
 
-def time_hint(value: object, unit: str | None) -> str:
+def time_hint(value: object) -> str:
     """Say what may be wrong with a value that is no time."""
     is_number = isinstance(value, str) and _NUMBER.fullmatch(value)
-    return unit_hint(float(value) if is_number else value, unit)  # type: ignore[arg-type]
+    return unit_hint(float(value) if is_number else value)  # type: ignore[arg-type]
 
 
 def _micros(value: object, unit: str) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from overlimit.simulation.logs.chunks import Chunk
-from overlimit.simulation.logs.table import Bad, Batch, Table, Wanted, missing_column
+from overlimit.simulation.logs.table import Bad, Batch, Format, Table, Wanted, missing_column
 from overlimit.simulation.optional import required
 
 __all__ = ["Parquet"]
@@ -16,11 +16,8 @@ __all__ = ["Parquet"]
 _ROWS = 65_536
 
 
-class Parquet:
+class Parquet(Format):
     """A table in Parquet. Instead of a line, a row has its number from 1."""
-
-    time = "time"
-    free_without_cost = False
 
     def batches(
         self, path: Path, chunks: Iterator[Chunk], wanted: Wanted, advance: Callable[[int], object]

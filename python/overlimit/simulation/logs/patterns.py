@@ -10,14 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from overlimit.simulation.logs.chunks import Chunk
-from overlimit.simulation.logs.table import Bad, Batch, Table, Wanted, missing_column
+from overlimit.simulation.logs.table import Bad, Batch, Format, Table, Wanted, missing_column
 
 __all__ = ["NOT_A_LINE", "PatternFormat", "matched"]
 
 NOT_A_LINE = "it is not a line of this format"
 
 
-class PatternFormat:
+class PatternFormat(Format):
     """Lines in which a pattern is found.
 
     Parameters
@@ -30,9 +30,6 @@ class PatternFormat:
     ValueError, TypeError
         It has no named groups, or is for bytes.
     """
-
-    time = "time"
-    free_without_cost = False
 
     def __init__(self, pattern: re.Pattern[str]) -> None:
         """Build it from a compiled pattern."""

@@ -6,10 +6,12 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
+from overlimit._messages.caller import warn_caller
 from overlimit._messages.texts import short_repr
 from overlimit.http.identifying.addresses import checked_ipv6_prefix
 from overlimit.simulation.events.events import Events, Missing
 from overlimit.simulation.events.identifiers import checked_missing, checked_name
+from overlimit.simulation.events.instants import checked_unit, coarser_unit, span_of
 from overlimit.simulation.logs.access_log import AccessLog
 from overlimit.simulation.logs.chunks import ChunkReader
 from overlimit.simulation.logs.condition import Where
@@ -26,7 +28,6 @@ __all__ = ["read_log"]
 
 FormatLike: TypeAlias = Literal["combined", "common", "json", "csv", "parquet"] | re.Pattern[str]
 _FORMATS = "'combined', 'common', 'json', 'csv', 'parquet' or a compiled regular expression"
-_UNITS = (None, "s", "ms", "us", "ns")
 
 
 def read_log(
@@ -68,7 +69,8 @@ def read_log(
         Which rows to read: a function that gets a DataFrame of all columns, the time in UTC, and returns a
         column of bools, or a text for ``DataFrame.eval``, such as ``"status != 404"``.
     unit
-        What times that are numbers count, as for `Events`: seconds by default.
+        What times that are numbers count, as for `Events`: seconds by default. One with which the log would
+        be of the last century, though it would be of this one with another, is a warning.
     missing
         What to do with rows that have none of the identifiers: ``"raise"`` a ValueError, or ``"skip"`` them.
     on_bad
@@ -78,7 +80,7 @@ def read_log(
         Identifiers that are addresses count as they do in a web application: IPv6 ones by their network of
         this many bits. 128: each as it is written.
     columns
-        The names of the columns of a CSV file whose first row doesn't have them.
+        The names of the columns of a CSV file whose first row does not have them.
     delimiter
         What separates the fields of a CSV file.
     progress
@@ -110,9 +112,13 @@ def read_log(
     For ``where``, a column of a CSV file that is neither a time, a cost nor an identifier holds numbers if
     the first rows of it do; other texts are NaN there then.
     """
-    options = _options(identifiers, time, cost, where, unit, missing, on_bad, ipv6_prefix)
     parser = _parser(format, columns, delimiter)
-    options = options._replace(time=time or parser.time, free_without_cost=parser.free_without_cost)
+    prefix = checked_ipv6_prefix(ipv6_prefix)
+    sources, free = _sources(identifiers), parser.free_without_cost
+    options = Options(sources, time or "time", cost, where, unit, missing, on_bad, prefix, free)
+    _check(options)
+    if unit is not None and not parser.has_numeric_times:
+        raise ValueError(f"unit= is for times that are numbers: leave it out for format={format!r}")
     gatherer = Gatherer(options)
     files = files_of(path)
     total = sum(file.stat().st_size for file in files) if progress else 0
@@ -122,18 +128,18 @@ def read_log(
             chunks = iter(ChunkReader(file, bar.advance, gatherer.add_bad))
             for batch in parser.batches(file, chunks, _wanted(options), bar.advance):
                 gatherer.add(batch)
-    return gatherer.events()
+    events = gatherer.events()
+    _warn_of_unit(events, unit)
+    return events
 
 
-def _options(
-    identifiers: Any, time: Any, cost: Any, where: Any, unit: Any, missing: Any, on_bad: Any, ipv6_prefix: Any
-) -> Options:
+def _check(options: Options) -> None:
     """Check what can be checked before a file is read."""
-    checked_missing(missing)
-    if on_bad not in {"count", "raise"}:
-        raise ValueError(f"on_bad must be 'count' or 'raise', not {short_repr(on_bad)}")
-    if unit not in _UNITS:
-        raise ValueError(f"unit must be 's', 'ms', 'us' or 'ns', not {short_repr(unit)}")
+    where, cost = options.where, options.cost
+    checked_missing(options.missing)
+    checked_unit(options.unit)
+    if options.on_bad not in {"count", "raise"}:
+        raise ValueError(f"on_bad must be 'count' or 'raise', not {short_repr(options.on_bad)}")
     if where is not None and not isinstance(where, str) and not callable(where):
         raise TypeError(
             f"where must be a function or a text, such as 'status != 404', not {short_repr(where)}"
@@ -142,8 +148,17 @@ def _options(
         raise TypeError(f"cost must be a whole number or the name of a column, not {short_repr(cost)}")
     if isinstance(cost, int) and cost < 0:
         raise ValueError(f"cost must be a whole number from 0, not {cost}")
-    sources = _sources(identifiers)
-    return Options(sources, time, cost, where, unit, missing, on_bad, checked_ipv6_prefix(ipv6_prefix), False)
+
+
+def _warn_of_unit(events: Events, unit: str | None) -> None:
+    """Warn of times that a coarser unit would put into this century, and this one puts far before it."""
+    meant = coarser_unit(events.times, checked_unit(unit))
+    if meant is not None:
+        first, last = span_of(events.times)
+        warn_caller(
+            f"with unit={unit!r} this log is from {first:%Y-%m-%d} to {last:%Y-%m-%d}: "
+            f"did you mean unit={meant!r}?"
+        )
 
 
 def _sources(identifiers: Any) -> dict[str, str]:
@@ -159,10 +174,11 @@ def _sources(identifiers: Any) -> dict[str, str]:
 
 
 def _parser(format: FormatLike, columns: Sequence[str] | None, delimiter: str) -> Format:
+    for name, is_given in (("columns", columns is not None), ("delimiter", delimiter != ",")):
+        if is_given and format != "csv":
+            raise ValueError(f"{name}= is for CSV files: leave it out for other formats")
     if isinstance(format, re.Pattern):
         return PatternFormat(format)
-    if columns is not None and format != "csv":
-        raise ValueError("columns= names the columns of a CSV file: leave it out for other formats")
     makers: dict[str, Callable[[], Format]] = {
         "combined": lambda: AccessLog(combined=True),
         "common": lambda: AccessLog(combined=False),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -68,23 +69,21 @@ class Wanted(NamedTuple):
     one_at_least: bool
 
 
-class Format(Protocol):
+class Format(ABC):
     """How a log is written."""
 
-    @property
-    def time(self) -> str:
-        """The name of the column of times, unless the reader is told another."""
+    has_numeric_times: ClassVar[bool] = True
+    """Whether times may be numbers, which count in a unit."""
+    free_without_cost: ClassVar[bool] = False
+    """Whether a row whose cost is missing costs nothing; else it is a bad line."""
 
-    @property
-    def free_without_cost(self) -> bool:
-        """Whether a row whose cost is missing costs nothing; else it's a bad line."""
-
+    @abstractmethod
     def batches(
         self, path: Path, chunks: Iterator[Chunk], wanted: Wanted, advance: Callable[[int], object]
     ) -> Iterator[Batch]:
         """Yield what is in one file, in its order.
 
-        Raises ValueError if a column that is wanted isn't there.
+        Raises ValueError if a column that is wanted is not there.
         """
 
 

@@ -51,7 +51,7 @@ class Clients:
         After how many refusals in a row it drops the request; None: never.
     label
         What the kind is called; the identifiers are ``label-0``, ``label-1``, ... By default ``"patient"``,
-        or ``"hammering"`` for those who don't honour ``retry_after``.
+        or ``"hammering"`` for those who do not honour ``retry_after``.
     """
 
     count: int

@@ -164,7 +164,7 @@ def suggest(
 def _halve(low: int, high: int, suffices: Callable[[int], bool]) -> None:
     """Ask about values until the smallest that suffices and the next smaller one were asked about.
 
-    If the largest doesn't, the smallest is asked too: perhaps larger ones refuse more.
+    If the largest does not, the smallest is asked too: perhaps larger ones refuse more.
     """
     if not suffices(high):
         if low < high:
