@@ -55,63 +55,6 @@ def refused(error: type[Exception], call: typing.Callable[[], object]) -> str:
     return str(caught.value)
 
 
-class TestTexts:
-    @pytest.mark.parametrize(
-        ("text", "instead"),
-        [
-            ("", "write at least one, as in '10/second; 120/minute'"),
-            ("  ", "write at least one"),
-            ("5/hr", "'hr' is not a unit: write 'hour'"),
-            ("5/hrs", "'hrs' is not a unit: write 'hours'"),
-            ("5/yr", "write 'year'"),
-            ("5/secondly", "write 'second'"),
-            ("5/milliseconds", "write 'ms'"),
-            ("5/fortnight", "write '2 weeks'"),
-            ("5/60", "(ms, second, minute, hour, day, week, month, year)"),
-            ("unlimited", "'unlimited' is not a limit"),
-            ("-1/second", "whole number, 0 or more"),
-            ("1.5/second", "write '3 per 2 seconds' for 1.5 a second"),
-            ("1,000/hour", "without separators, such as 1000"),
-            ("10 requests per minute", "'10/second' or '10 per 5 minutes'"),
-            ("100/minute and 5/second", "expected ';' between two limits"),
-            ("10/minute 5/second", "';' and another limit"),
-            ("100/minute burst", "as in '100/minute burst 20'"),
-        ],
-    )
-    def test_say_what_to_write(self, text, instead):
-        assert instead in refused(InvalidLimit, lambda: Limiter(text))
-
-    @pytest.mark.parametrize("text", ["", "  "])
-    def test_that_are_empty_have_no_place_to_point_at(self, text):
-        assert "\n" not in refused(InvalidLimit, lambda: Limiter(text))
-
-    @pytest.mark.parametrize("limits", [("60", 10), [("60", 10)], (60, "10")])
-    def test_of_numbers_are_not_numbers(self, limits):
-        assert re.search(r"not the text '(\d+)': write \1$", refused(InvalidLimit, lambda: Limiter(limits)))
-
-    def test_an_empty_list_is_no_limits(self):
-        assert "write at least one, as in" in refused(InvalidLimit, lambda: Limiter([]))
-
-    def test_a_class_is_not_a_limit(self):
-        assert "pass FixedWindow(...), not the class FixedWindow" in refused(
-            InvalidLimit, lambda: Limiter(FixedWindow)
-        )
-
-    @pytest.mark.parametrize(
-        ("algorithm", "meant"),
-        [
-            ("moving-window", "sliding_log"),
-            ("fixed-window", "fixed_window"),
-            ("Sliding Window", "sliding_window"),
-            ("gcra", "token_bucket"),
-            ("LeakyBucket", "leaky_bucket"),
-            (FixedWindow, "fixed_window"),
-        ],
-    )
-    def test_an_algorithm_by_another_name(self, algorithm, meant):
-        assert refused(InvalidLimit, lambda: Limiter("5/s", algorithm=algorithm)).endswith(f"write {meant!r}")
-
-
 class TestArguments:
     @pytest.mark.parametrize(
         ("call", "message"),

@@ -6,7 +6,7 @@ import ctypes
 import gc
 import itertools
 import math
-import os
+import pickle
 import sys
 from array import array
 
@@ -14,7 +14,7 @@ import pytest
 
 from overlimit import MemoryStore, _core
 
-from .uses import LIMITS, World, everything, members_of, uses
+from .uses import CLASSES, LIMITS, World, everything, members_of, uses
 
 SEARCHES = 30
 """How often a search for leaks is repeated before it's believed."""
@@ -28,7 +28,8 @@ EACH = pytest.mark.parametrize("name", NAMES)
 REFUSED = {name for name in NAMES if name.endswith(".__reduce__") and name != "Decision.__reduce__"}
 TAKE_ANYTHING = {"Store", "Store.__init__", "Decision", *REFUSED}
 """Whose uses here are those of ``type`` and ``__new__``, or right when they fail."""
-CLASSES = [value for value in vars(_core).values() if isinstance(value, type)]
+MADE = [cls for cls in CLASSES if cls not in (_core.Decision, _core.Store)]
+"""Classes whose objects are made by calling them."""
 
 
 class HostileError(Exception):
@@ -136,26 +137,6 @@ def test_all_of_the_core_is_here():
 
 
 @EACH
-def test_a_right_use_works_time_and_again(name):
-    use = uses()[name]
-    for _ in range(3):
-        use()
-
-
-@EACH
-def test_wrong_values_in_every_place(name):
-    for value in range(len(hostile())):
-        use = uses()[name]
-        for place in range(len(use.positional)):
-            positional = [*use.positional]
-            positional[place] = hostile()[value]
-            attempt(use.call, *positional, **use.named)
-        for key in use.named:
-            attempt(use.call, *use.positional, **{**use.named, key: hostile()[value]})
-    still_works()
-
-
-@EACH
 def test_wrong_counts_and_unknown_keywords(name):
     use = uses()[name]
     for count in range(len(use.positional)):
@@ -190,17 +171,11 @@ def test_wrong_owners(name):
         )
 
 
-@pytest.mark.parametrize("cls", CLASSES)
+@pytest.mark.parametrize("cls", [cls for cls in CLASSES if cls is not _core.Decision])
 def test_objects_whose_init_was_never_called(cls):
-    if cls is _core.Decision:
-        with pytest.raises(TypeError, match="not safe"):
-            cls.__new__(cls)
-        return
-    use_by_member = {
-        name.partition(".")[2]: use for name, use in uses().items() if name.startswith(cls.__name__)
-    }
+    found = uses()
     for member in members_of(cls):
-        one, use = cls.__new__(cls), use_by_member[member]
+        one, use = cls.__new__(cls), found[f"{cls.__name__}.{member}"]
         if member == "__init__":
             continue
         answer = attempt(lambda one=one, member=member: getattr(one, member))
@@ -211,7 +186,17 @@ def test_objects_whose_init_was_never_called(cls):
         elif cls is not _core.ManualClock:
             assert isinstance(answer, RuntimeError), (member, answer)
             assert "__init__" in str(answer)
+    for protocol in (0, 2):
+        answer = attempt(pickle.dumps, cls.__new__(cls), protocol)
+        assert isinstance(answer, (bytes, TypeError, RuntimeError))
     gc.collect()
+
+
+def test_decisions_are_made_by_limiters_alone():
+    with pytest.raises(TypeError, match="not safe"):
+        _core.Decision.__new__(_core.Decision)
+    with pytest.raises(TypeError, match="not an acceptable base type"):
+        type("Own", (_core.Decision,), {})
 
 
 def test_objects_whose_init_was_never_called_are_refused_as_arguments():
@@ -233,49 +218,28 @@ def test_objects_whose_init_was_never_called_are_refused_as_arguments():
             call()
 
 
-@pytest.mark.parametrize("cls", CLASSES)
-def test_a_second_init_breaks_nothing(cls):
-    if cls in (_core.Decision, _core.Store):
-        return
-    use = uses()[cls.__name__]
-    one = use()
-    for _ in range(3):
-        attempt(one.__init__, *use.positional, **use.named)
+@pytest.mark.parametrize("cls", MADE)
+def test_a_second_init_breaks_nothing_and_one_that_fails_can_be_called_again(cls):
+    use, late = uses()[cls.__name__], cls.__new__(cls)
+    for one, wrong in itertools.product((use(), late), (Raises(), None, ())):
+        attempt(one.__init__, *[wrong] * 3)
+        attempt(one.__init__, wrong)
         attempt(one.__init__)
-        attempt(one.__init__, Raises())
-    attempt(repr, one)
+        attempt(one.__init__, *use.positional, **{**use.named, "unknown": 1})
+        attempt(repr, one)
+    for _ in range(2):
+        attempt(late.__init__, *use.positional, **use.named)
+        attempt(repr, late)
     if cls is _core.Limiter:
         with pytest.raises(ValueError, match="once"):
-            one.__init__(*use.positional, **use.named)
-        still_works(one)
+            late.__init__(*use.positional, **use.named)
+        still_works(late)
 
 
-@pytest.mark.parametrize("cls", CLASSES)
-def test_an_init_that_fails_can_be_called_again(cls):
-    if cls in (_core.Decision, _core.Store):
-        return
+@pytest.mark.parametrize("cls", MADE)
+def test_subclasses_work(cls):
     use = uses()[cls.__name__]
-    one = cls.__new__(cls)
-    for wrong in (Raises(), None, ()):
-        attempt(one.__init__, *[wrong] * 3)
-        attempt(one.__init__, *use.positional, **{**use.named, "unknown": 1})
-    attempt(one.__init__, *use.positional, **use.named)
-    attempt(repr, one)
-    if cls is _core.Limiter:
-        still_works(one)
-
-
-@pytest.mark.parametrize("cls", CLASSES)
-def test_subclasses_work_where_there_are_any(cls):
-    if cls is _core.Decision:
-        with pytest.raises(TypeError, match="not an acceptable base type"):
-            type("Own", (cls,), {})
-        return
-    own = type("Own", (cls,), {"extra": 1})
-    if cls is _core.Store:
-        return
-    use = uses()[cls.__name__]
-    one = own(*use.positional, **use.named)
+    one = type("Own", (cls,), {"extra": 1})(*use.positional, **use.named)
     one.attribute = one
     bare = type("Bare", (cls,), {"__init__": lambda self, *_, **__: None})
     attempt(lambda: attempt(repr, bare()))
@@ -290,18 +254,10 @@ class MallInfo(ctypes.Structure):
 
     _fields_ = [
         (name, ctypes.c_size_t)
-        for name in [
-            "arena",
-            "ordblks",
-            "smblks",
-            "hblks",
-            "hblkhd",
-            "usmblks",
-            "fsmblks",
-            "uordblks",
-            "fordblks",
-            "keepcost",
-        ]
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks"),
+            *("uordblks", "fordblks", "keepcost"),
+        )
     ]
 
 
@@ -400,13 +356,12 @@ def test_a_reference_too_many_or_too_few_is_found_and_destroys_nothing(change, r
         getattr(ctypes.pythonapi, repair)(one)
 
 
-@pytest.mark.longer_in_prove
 @EACH
-def test_nothing_leaks(name):
+def test_a_right_use_works_time_and_again_and_leaks_nothing(name):
     """Neither objects nor references, also not those of what is always there."""
     use = uses()[name]
     watched = [*use.positional, *use.named.values(), *CLASSES, *LIMITS, None, True, False, 1, "", ()]
-    calls = use.rounds if "PROVE" in os.environ else 300
+    calls = 300
 
     def run():
         for _ in itertools.repeat(None, calls):
@@ -416,7 +371,7 @@ def test_nothing_leaks(name):
 
 
 @EACH
-def test_what_fails_leaks_nothing(name):
+def test_wrong_values_in_every_place_break_and_leak_nothing(name):
     values = hostile()
     use = uses()[name]
     calls = 10
@@ -433,3 +388,4 @@ def test_what_fails_leaks_nothing(name):
             attempt(use.call, *use.positional, **use.named, unknown=1)
 
     assert growth_of(run, [*values, *CLASSES, *use.positional, *use.named.values()], calls) == {}
+    still_works()

@@ -6,6 +6,7 @@ import math
 from datetime import timedelta
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 
 import pytest
 
@@ -19,16 +20,11 @@ from overlimit.limits import (
     TokenBucket,
 )
 from overlimit.limits.limit import Terms
+from overlimit.limits.penalty import Penalty
 
-
-def queueless(rate: int, per: object = 1, capacity: int = 0, *, name: str | None = None) -> LeakyBucket:
-    return LeakyBucket(rate, per, capacity=capacity, name=name)
-
-
-WINDOWS = pytest.mark.parametrize("kind", [FixedWindow, SlidingWindow, SlidingWindowCounter])
-KINDS = pytest.mark.parametrize(
-    "kind", [queueless if kind is LeakyBucket else kind for kind in ALGORITHMS.values()]
-)
+WINDOWS = [FixedWindow, SlidingWindow, SlidingWindowCounter, SlidingLog]
+KINDS = [partial(kind, capacity=0) if kind is LeakyBucket else kind for kind in ALGORITHMS.values()]
+REFILLS = ["continuous", "interval"]
 
 EXAMPLES = [
     *(kind.from_terms(Terms(7, 60)) for kind in ALGORITHMS.values()),
@@ -60,8 +56,12 @@ EXAMPLES = [
     TokenBucket(1, 2, refill="interval", debt=math.inf),
     TokenBucket(0.5, burst=3, debt=math.inf),
 ]
+PENALTIES = [
+    Penalty(60),
+    Penalty([2, 4, 8]),
+    Penalty([0.5, Fraction(1, 4)], extend=True),
+    Penalty(timedelta(minutes=5), forget_after=3),
+    Penalty([60, 3600], True, timedelta(days=1)),
+]
 EACH = pytest.mark.parametrize("limit", EXAMPLES, ids=repr)
-
-
-def type_name(value: object) -> str:
-    return type(value).__name__
+EACH_VALUE = pytest.mark.parametrize("value", [*EXAMPLES, *PENALTIES], ids=repr)

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlimit import Limiter
 from overlimit.errors import InvalidLimit
 from overlimit.limits import (
     FixedWindow,
@@ -22,8 +21,6 @@ from overlimit.limits import (
     TokenBucket,
     parse,
 )
-
-from .kinds import EACH
 
 MOST = 2**53 - 1
 
@@ -40,6 +37,7 @@ MOST = 2**53 - 1
         (SlidingWindow(5, 0.25), "5 per 250 ms"),
         (SlidingWindow(5, 1.25), "5 per 1250 ms"),
         (SlidingWindow(0, 60), "0 per 1 minute"),
+        (SlidingWindow(3, 14 * 86_400), "3 per 2 weeks"),
         (TokenBucket(10, per=60, burst=20), "10 per 1 minute burst 20"),
         (TokenBucket(10), "10 per 1 second burst 10"),
         (LeakyBucket(10, 60, capacity=20), "10 per 1 minute burst 20"),
@@ -80,14 +78,7 @@ def test_what_the_grammar_cannot_say_is_readable_and_refused_by_it(limit, text):
         parse(text, limit.algorithm)
 
 
-@pytest.mark.parametrize("text", ["10 per 1 minute", "10 per 1 minute burst 20", "3 per 2 weeks"])
-def test_a_limiter_of_the_text_has_the_limit(text):
-    (limit,) = Limiter(text).limits
-    assert str(limit) == text
-    assert Limiter(str(limit)).limits == (limit,)
-
-
-NAMES = st.none() | st.from_regex(r"[A-Za-z0-9_.-]{1,64}", fullmatch=True)
+NAMES = st.none() | st.text("aZ9_.-", min_size=1, max_size=64)
 COUNTS = st.integers(0, MOST) | st.integers(0, 20)
 DURATIONS_US = st.integers(1, 2**49) | st.sampled_from(
     [1_000, 250_000, 10**6, 6 * 10**7, 36 * 10**8, 864 * 10**8, 6048 * 10**8]
@@ -158,9 +149,3 @@ def test_every_limit_has_a_text_that_means_it_or_that_nothing_reads(limit):
         for algorithm in (None, limit.algorithm):
             with pytest.raises(InvalidLimit):
                 parse(text, algorithm)
-
-
-@EACH
-def test_every_example_has_a_text_of_its_own_but_for_its_algorithm(limit):
-    assert str(limit)
-    assert not str(limit).startswith(type(limit).__name__)
