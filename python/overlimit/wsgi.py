@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from overlimit._logging.processes import warn_of_other_processes
 from overlimit.http.answering.fields import HeaderNames
 from overlimit.http.answering.refusals import retry_after_instead, status_code
+from overlimit.http.deciding.answer import StoreAnswer
 from overlimit.http.deciding.ledger import RequestLedger
-from overlimit.http.deciding.refusal import Refusal
 from overlimit.http.identifying.builtin import (
     by_address,
     by_cookie,
@@ -218,19 +218,18 @@ class _Body:
             self._ledger.refund_uncounted(self._start.response)
 
 
-def _answer(refusal: Refusal, environ: WSGIEnvironment, start: _Start) -> Iterable[bytes]:
+def _answer(refusal: StoreAnswer, environ: WSGIEnvironment, start: _Start) -> Iterable[bytes]:
     """Answer a refused request by the app that ``on_breach`` returned, or else in a type that it accepts."""
-    results = () if refusal.store_failed else refusal.call_hooks((environ,))
-    apps = [result for result in results if callable(result)]
-    if apps:
-        answered: Iterable[bytes] = apps[-1](environ, _with_retry_after(start, refusal))
+    app = None if refusal.store_failed else refusal.answer_of_hooks((environ,), callable, "a WSGI app")
+    if app is not None:
+        answered: Iterable[bytes] = app(environ, _with_retry_after(start, refusal))
         return answered
     status, fields, body = refusal.response(environ.get("HTTP_ACCEPT"), (environ,))
     start(f"{status.value} {status.phrase}", fields)
     return [] if environ["REQUEST_METHOD"] == "HEAD" else [body]
 
 
-def _with_retry_after(start: _Start, refusal: Refusal) -> Callable[..., Callable[[bytes], object]]:
+def _with_retry_after(start: _Start, refusal: StoreAnswer) -> Callable[..., Callable[[bytes], object]]:
     """Return what begins a response, and adds Retry-After to a 429 or 503 that is without."""
     name = refusal.retry_after_name
 

@@ -1,25 +1,26 @@
-"""Arguments that a constructor does not take: what to write instead."""
+"""Arguments and options that do not exist: what to write instead."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
 from typing import Any, NoReturn, TypeVar
 
 from overlimit._messages.texts import nearest, short_repr
 
-__all__ = ["checks_arguments"]
+__all__ = ["checks_arguments", "no_such_option"]
 
-_Init = TypeVar("_Init", bound=Callable[..., None])
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def checks_arguments(
     *, synonyms: Mapping[str, str] | None = None, instead: Mapping[str, str] | None = None, hint: str = ""
-) -> Callable[[_Init], _Init]:
-    """Make a constructor's TypeErrors for unknown and superfluous arguments say what to write.
+) -> Callable[[_F], _F]:
+    """Make the TypeErrors of a function or constructor for wrong names and numbers say what to write.
 
     Parameters
     ----------
@@ -32,13 +33,13 @@ def checks_arguments(
     """
     hints = {other: f"{name}=" for other, name in (synonyms or {}).items()} | dict(instead or {})
 
-    def decorate(init: _Init) -> _Init:
-        @functools.wraps(init)
-        def checked(self: object, *positional: Any, **named: Any) -> None:
+    def decorate(function: _F) -> _F:
+        @functools.wraps(function)
+        def checked(*positional: Any, **named: Any) -> Any:
             try:
-                init(self, *positional, **named)
+                return function(*positional, **named)
             except TypeError:
-                _explain(init, (self, *positional), named, hints, hint)
+                _explain(function, positional, named, hints, hint)
                 raise
 
         return checked  # type: ignore[return-value]  # the same signature
@@ -46,24 +47,35 @@ def checks_arguments(
     return decorate
 
 
+def no_such_option(
+    owner: str, name: str, known: Collection[str], hints: Mapping[str, str] = MappingProxyType({})
+) -> TypeError:
+    """Return the error of an option that does not exist; ``hints`` say what to write for those of others."""
+    like = nearest(name, known)
+    instead = hints.get(name) or (f"did you mean {like!r}?" if like else f"it has {', '.join(known)}")
+    return TypeError(f"{owner} has no option {name!r}: {instead}")
+
+
 def _explain(
-    init: Callable[..., None],
+    function: Callable[..., Any],
     positional: tuple[Any, ...],
     named: Mapping[str, Any],
     hints: Mapping[str, str],
     hint: str,
 ) -> None:
-    """Raise a clearer TypeError unless the arguments fit the constructor's parameters by name and number."""
-    parameters = [*inspect.signature(init).parameters.values()][1:]
+    """Raise a clearer TypeError unless the arguments fit the parameters by name and number."""
+    is_constructor = function.__name__ == "__init__"
+    parameters = [*inspect.signature(function).parameters.values()][is_constructor:]
     takes_any_name = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters)
-    call = f"{init.__qualname__.removesuffix('.__init__')}()"
+    call = f"{function.__qualname__.removesuffix('.__init__')}()"
     names = [each.name for each in parameters if each.kind is not inspect.Parameter.VAR_KEYWORD]
     by_position = [parameter.name for parameter in parameters if parameter.kind in _POSITIONAL]
     for name in named:
         if name not in names and not takes_any_name:
             _refuse_name(call, name, names, hints)
-    if len(positional) - 1 > len(by_position):
-        _refuse_positions(call, positional[1:], by_position, names, hint)
+    given = positional[is_constructor:]
+    if len(given) > len(by_position):
+        _refuse_positions(call, given, by_position, names, hint)
 
 
 def _refuse_name(call: str, name: str, names: list[str], hints: Mapping[str, str]) -> NoReturn:

@@ -12,7 +12,6 @@ from flask import Flask, Request, Response, request_started
 from flask.views import http_method_funcs
 from werkzeug.datastructures import Headers
 
-from overlimit import Decision
 from overlimit._forks import PerProcess
 from overlimit._logging.processes import warn_of_other_processes
 from overlimit.flask.current import EXTENSION, LEDGER, current_request, this_app
@@ -20,11 +19,11 @@ from overlimit.flask.errors import RefusedRequest, headers_of, rate_limited, ref
 from overlimit.flask.identifiers import BY_DEFAULT, CURRENT
 from overlimit.flask.proxies import without_proxies
 from overlimit.flask.routes import check_methods, find_route, limited_routes, routes_of
+from overlimit.http.deciding.answer import StoreAnswer
 from overlimit.http.deciding.ledger import RequestLedger
 from overlimit.http.deciding.plans import PlanCache, RoutePlan, StorePlan
-from overlimit.http.deciding.store_call import StoreCall
 from overlimit.http.options.settings import Settings
-from overlimit.http.reports import LimitedRoute
+from overlimit.http.reports import RulesOfRoute
 from overlimit.http.rules.app_rate_limits import AppRateLimits, RateLimitHandle
 from overlimit.http.rules.applied_limits import AppliedLimit, LimitedFunction
 from overlimit.http.rules.precedence import check_registered
@@ -50,21 +49,15 @@ class Ledger(RequestLedger):
     __slots__ = ()
 
     def enforce(self, stores: Iterable[StorePlan] | None = None) -> None:
-        """Decide as `decide` does, and raise the refusal of the request.
-
-        Raises
-        ------
-        RateLimitExceeded, StoreFailed
-            It is refused.
-        """
+        """Decide as `decide` does; raises RateLimitExceeded or StoreFailed if the request is refused."""
         refusal = self.decide(stores)
         if refusal is not None:
             refuse(refusal)
 
-    def report_shadow_refusal(self, call: StoreCall, decision: Decision) -> None:
+    def report_shadow_refusal(self, answer: StoreAnswer) -> None:
         """Log that limits in shadow would have refused the request, and send the signal."""
-        super().report_shadow_refusal(call, decision)
-        rate_limited.send(this_app(), decision=decision)
+        super().report_shadow_refusal(answer)
+        rate_limited.send(this_app(), decision=answer.decision_with_shadows)
 
 
 class AppState:
@@ -96,25 +89,14 @@ class AppState:
         return state
 
     def register(self, handle: RateLimitHandle, settings: Settings) -> None:
-        """Add a RateLimit.
-
-        Raises
-        ------
-        InvalidLimit
-            A limit in the configuration is malformed.
-        ValueError, TypeError
-            Another key of the configuration has an invalid value.
-        """
+        """Add a RateLimit; raises InvalidLimit, ValueError or TypeError for a wrong value of a key."""
         config = {key: self.app.config[key] for key in self.app.config if str(key).startswith("RATELIMIT_")}
         self.rate_limits.register(handle, settings.completed(without_proxies(config)))
 
-    def routes(self) -> tuple[LimitedRoute, ...]:
+    def routes(self) -> tuple[RulesOfRoute, ...]:
         """Return every route with its rules, except those of static files.
 
-        Raises
-        ------
-        RuntimeError
-            The RateLimit of a bound decorator is not registered on the app.
+        Raises RuntimeError if the app does not have the RateLimit of a bound decorator.
         """
         for route in routes_of(self.app):
             check_registered(self.rate_limits, route)
@@ -123,32 +105,26 @@ class AppState:
     def enforce(self, function: LimitedFunction, asked: Request) -> None:
         """Decide the request if this call of a decorated function is what decides it.
 
-        Raises
-        ------
-        RateLimitExceeded, StoreFailed
-            The request is refused.
+        Raises as `Ledger.enforce` does.
         """
         ledger = self._ledger(asked)
         if function.applied_limits[0] not in ledger.plan.applied_limits:
-            self._enforce_stores(self.plans.of_function(function, *_counted_place(asked)), ledger, asked)
+            self._enforce_besides(self.plans.of_function(function, *_counted_place(asked)), asked)
         elif function.is_innermost:
             ledger.enforce()
 
     def enforce_block(self, applied: AppliedLimit, asked: Request) -> None:
-        """Decide the request by the limits of a ``with`` block.
+        """Decide the request by the limits of a ``with`` block; raises as `Ledger.enforce` does."""
+        self._enforce_besides(self.plans.of_block(applied, *_counted_place(asked)), asked)
 
-        Raises
-        ------
-        RateLimitExceeded, StoreFailed
-            The request is refused.
-        """
-        stores = self.plans.of_block(applied, *_counted_place(asked))
-        self._enforce_stores(stores, self._ledger(asked), asked)
+    def _enforce_besides(self, plan: RoutePlan, asked: Request) -> None:
+        """Decide the request once more, by a plan besides that of its route."""
+        self._warn_of_other_processes(plan, asked)
+        self._ledger(asked).enforce(plan.stores)
 
-    def _enforce_stores(self, stores: tuple[StorePlan, ...], ledger: Ledger, asked: Request) -> None:
-        if asked.environ.get("wsgi.multiprocess") and any(each.counts_per_process for each in stores):
+    def _warn_of_other_processes(self, plan: RoutePlan, asked: Request) -> None:
+        if plan.counts_per_process and asked.environ.get("wsgi.multiprocess"):
             warn_of_other_processes(self.app.name)
-        ledger.enforce(stores)
 
     def _ledger(self, asked: Request) -> Ledger:
         return getattr(asked, LEDGER, None) or _begin_ledger(asked, self._route_plan(asked))
@@ -161,8 +137,7 @@ class AppState:
         if asked.method != "OPTIONS":
             plan = self._route_plan(asked)
             if plan.stores:
-                if plan.counts_per_process and asked.environ.get("wsgi.multiprocess"):
-                    warn_of_other_processes(self.app.name)
+                self._warn_of_other_processes(plan, asked)
                 ledger = getattr(asked, LEDGER, None) or _begin_ledger(asked, plan)
                 if not plan.handler_decides:
                     ledger.enforce()

@@ -14,13 +14,13 @@ from flask.cli import with_appcontext
 from overlimit.errors import OverlimitError
 from overlimit.flask.app_state import AppState
 from overlimit.flask.current import this_app
-from overlimit.http.callables import shown
-from overlimit.http.identifying.addresses import grouped
+from overlimit.http.callables import function_name
+from overlimit.http.identifying.addresses import UNKNOWN, grouped, is_address
 from overlimit.http.identifying.identifiers import ANONYMOUS
 from overlimit.http.reports import (
     Asked,
-    LimitedRoute,
     PolicyUse,
+    RulesOfRoute,
     described,
     limits_table,
     policies_of,
@@ -100,7 +100,13 @@ def _about_somebody(run: Callable[[Asked, bool], None]) -> Callable[..., None]:
 
 
 def _asked(kind: str, value: str) -> Asked:
-    if kind not in ("header", "cookie", "json"):
+    if not value:
+        raise click.BadParameter(
+            f"an identifier must not be empty: requests without one are counted as {ANONYMOUS}"
+        )
+    if kind == "address" and value != UNKNOWN and not is_address(value):
+        raise click.BadParameter(f"--address must be an IP address, not {value!r}")
+    if kind not in _EXAMPLES:
         return Asked(value, kind)
     name, _, value = value.partition("=")
     if not (name and value):
@@ -159,13 +165,13 @@ def reset_identifier(asked: Asked, as_json: bool) -> None:
     for policy, identifier in counted:
         if policy.name is not None:
             policy.rule.reset(identifier)
-    who = list(dict.fromkeys(identifier for _, identifier in counted)) or [asked.value]
-    done = list(dict.fromkeys(policy.shown for policy, _ in counted if policy.name is not None))
-    left = list(dict.fromkeys(policy.shown for policy, _ in counted if policy.name is None))
+    who = list(dict.fromkeys(identifier for _, identifier in counted))
+    done = list(dict.fromkeys(str(policy) for policy, _ in counted if policy.name is not None))
+    left = list(dict.fromkeys(str(policy) for policy, _ in counted if policy.name is None))
     if as_json:
         _print_json({"identifiers": who, "reset": done, "not_reset": left})
     else:
-        _print(reset_table(who, done, left))
+        _print(reset_table(who, done))
     if left:
         click.echo(
             f"Not reset, because the names of their counts depend on a request: {', '.join(left)}", err=True
@@ -177,15 +183,14 @@ def _policies_that_count(app: Flask, asked: Asked) -> list[tuple[PolicyUse, str]
     policies = policies_of(_routes_to_ask(app, asked))
     counted = [(policy, each) for policy in policies for each in asked.identifiers(policy.rule)]
     if not counted:
-        by = dict.fromkeys(shown(policy.rule.identify) for policy in policies)
-        told = f"no limit of this app counts {asked.shown}; those it has count by {', '.join(by)}"
-        if asked.kind != "identifier":
-            raise click.ClickException(told)
-        click.echo(f"Hint: {told}", err=True)
+        by = dict.fromkeys(function_name(policy.rule.identify) for policy in policies)
+        raise click.ClickException(
+            f"no limit of this app counts {asked}; those it has count by {', '.join(by)}"
+        )
     return counted
 
 
-def _limits_of(app: Flask) -> tuple[tuple[AppRateLimit, ...], tuple[LimitedRoute, ...]]:
+def _limits_of(app: Flask) -> tuple[tuple[AppRateLimit, ...], tuple[RulesOfRoute, ...]]:
     """Return the RateLimits of an app, the implicit one of `rate_limit` included, and its routes."""
     state = AppState.of(app)
     routes = state.routes()
@@ -197,10 +202,11 @@ def _limits_of(app: Flask) -> tuple[tuple[AppRateLimit, ...], tuple[LimitedRoute
     return rate_limits, routes
 
 
-def _routes_to_ask(app: Flask, asked: Asked) -> tuple[LimitedRoute, ...]:
+def _routes_to_ask(app: Flask, asked: Asked) -> tuple[RulesOfRoute, ...]:
     """Return the routes for a command that asks the stores; it creates no shared memory that is missing."""
     rate_limits, routes = _limits_of(app)
-    _warn(rate_limits, asked)
+    for hint in dict.fromkeys(hint for each in rate_limits for hint in _hints(each, asked)):
+        click.echo(f"Hint: {hint}", err=True)
     for rate_limit in rate_limits:
         store = rate_limit.store
         if isinstance(store, SharedMemoryStore) and not store.is_created:
@@ -210,17 +216,8 @@ def _routes_to_ask(app: Flask, asked: Asked) -> tuple[LimitedRoute, ...]:
     return routes
 
 
-def _warn(rate_limits: Iterable[AppRateLimit], asked: Asked) -> None:
-    """Print hints on why the command may not do what its caller expects."""
-    if not asked.value:
-        raise click.BadParameter(
-            f"an identifier must not be empty: requests without one are counted as {ANONYMOUS}"
-        )
-    for hint in dict.fromkeys(hint for each in rate_limits for hint in _hints(each, asked)):
-        click.echo(f"Hint: {hint}", err=True)
-
-
 def _hints(rate_limit: AppRateLimit, asked: Asked) -> Iterator[str]:
+    """Yield why the command may not do what its caller expects."""
     if isinstance(rate_limit.store, MemoryStore):
         yield (
             "memory:// belongs to one process: this command neither sees nor resets the counts of a "

@@ -16,7 +16,7 @@ from overlimit.flask.app_state import AppState, Ledger, wait_for_apps
 from overlimit.flask.current import LEDGER, current_request, this_app, this_request
 from overlimit.flask.migration_hints import OF_LIMIT
 from overlimit.flask.proxies import unproxied, without_proxies, without_proxy
-from overlimit.http.callables import shown
+from overlimit.http.callables import function_name
 from overlimit.http.identifying.identifiers import Anonymous, Identify
 from overlimit.http.options.limit_options import (
     LIMIT_OPTIONS,
@@ -126,13 +126,7 @@ class LimitDecorator:
         raise AttributeError(f"a limit is not a view: write @{used}('10/second'), not @{used}")
 
     def __enter__(self) -> None:
-        """Limit the current request, if there is one.
-
-        Raises
-        ------
-        RateLimitExceeded, StoreFailed
-            It is refused.
-        """
+        """Limit the current request, if any; raises RateLimitExceeded or StoreFailed if it is refused."""
         asked = this_request()
         if asked is not None and asked.method != "OPTIONS":
             AppState.of(this_app()).enforce_block(AppliedLimit(self._options, self._handle), asked)
@@ -181,12 +175,7 @@ def limiting(
 ) -> LimitDecorator:
     """Check the options of a decorator and make it; ``read`` is how its RateLimit reads limits.
 
-    Raises
-    ------
-    InvalidLimit
-        ``value`` is malformed.
-    ValueError, TypeError
-        An option has an invalid value.
+    Raises InvalidLimit if ``value`` is malformed, and ValueError or TypeError for a wrong option.
     """
     value = without_proxy(value)
     _check_limits_are_meant(value)
@@ -208,7 +197,7 @@ def _check_limits_are_meant(value: object) -> None:
     if isinstance(value, type) or (inspect.isfunction(value) and _has_required_parameters(value)):
         raise TypeError(
             "rate_limit takes limits: write @rate_limit('10/second'). A function that names limits during a "
-            f"request is called without arguments, which {shown(value)} cannot be"
+            f"request is called without arguments, which {function_name(value)} cannot be"
         )
 
 

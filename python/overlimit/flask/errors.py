@@ -22,8 +22,8 @@ from overlimit.http.answering.refusals import (
     retry_after_instead,
     store_failed,
 )
+from overlimit.http.deciding.answer import StoreAnswer
 from overlimit.http.deciding.ledger import RequestLedger
-from overlimit.http.deciding.refusal import Refusal
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
@@ -61,8 +61,9 @@ class RefusedRequest(HTTPException):
         if self.response is not None:
             return self.response  # type: ignore[return-value]
         accept = None if environ is None else environ.get("HTTP_ACCEPT")
-        made = refusal_response(self._problem, self.decision, accept, _retry_after_name(self.decision))
-        return Response(made.body, self.code, made.fields)
+        own_name = _retry_after_name(self.decision)
+        _, fields, body = refusal_response(self._problem, self.decision, accept, own_name)
+        return Response(body, self.code, fields)
 
     def get_headers(self, *args: Any, **kwargs: Any) -> list[tuple[str, str]]:
         """Return the header fields of the exception, with Retry-After under its configured name."""
@@ -116,24 +117,19 @@ class StoreFailed(RefusedRequest, ServiceUnavailable):
         return type(self), (self.decision,)
 
 
-def refuse(refusal: Refusal) -> NoReturn:
-    """Answer a refused request.
-
-    Raises
-    ------
-    RateLimitExceeded
-        A limit refused.
-    StoreFailed
-        The store failed, and ``on_error`` is ``"deny"``.
-    """
+def refuse(refusal: StoreAnswer) -> NoReturn:
+    """Raise the RateLimitExceeded of a refused request, or the StoreFailed of ``on_error="deny"``."""
     decision = refusal.decision
     send_retry_after(decision)  # now, since a hook may answer with a 429 of its own
     if refusal.store_failed:
         raise StoreFailed(decision)
     rate_limited.send(this_app(), decision=decision)
-    responses = [result for result in refusal.call_hooks(()) if isinstance(result, Response)]
-    message, violated = refusal.message(()), refusal.violated()
-    raise RateLimitExceeded(decision, message, responses[-1] if responses else None, violated)
+    response = refusal.answer_of_hooks((), _is_response, "a response, as make_response(...) makes one")
+    raise RateLimitExceeded(decision, refusal.message(()), response, refusal.violated())
+
+
+def _is_response(result: object) -> bool:
+    return isinstance(result, Response)
 
 
 def send_retry_after(decision: Decision) -> None:

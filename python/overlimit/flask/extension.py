@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
@@ -10,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 from flask import Blueprint, Flask, has_app_context
 
 from overlimit import Decision, Limiter
-from overlimit._messages.migration_hints import HasMigrationHints, hints_at_arguments
+from overlimit._messages.arguments import no_such_option
+from overlimit._messages.migration_hints import hints_at_arguments, missing
 from overlimit.clocks import ClockLike
 from overlimit.flask.app_state import AppState, Ledger, has_an_app
 from overlimit.flask.commands import limits
@@ -24,15 +24,15 @@ from overlimit.http.options.limit_options import LimitsValue, Scope
 from overlimit.http.options.option import documents
 from overlimit.http.options.rate_limit_options import (
     RATE_LIMIT_OPTIONS,
-    AllOptions,
     RateLimitOptions,
     shows_keywords,
 )
 from overlimit.http.options.settings import Settings
 from overlimit.http.options.storage_urls import hides_passwords
 from overlimit.http.reports import reset_counts
-from overlimit.http.rules.app_rate_limits import AppRateLimit, RateLimitHandle, Reset
+from overlimit.http.rules.app_rate_limits import AppRateLimit, RateLimitHandle
 from overlimit.http.rules.applied_limits import ALL_LIMITS, ExemptionScope
+from overlimit.http.rules.counts import Reset
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -50,7 +50,7 @@ class Keywords(RateLimitOptions, total=False):
 
 
 @documents(RATE_LIMIT_OPTIONS)
-class RateLimit(HasMigrationHints):
+class RateLimit:
     """Limits the requests of one or more apps; the state of an app is in ``app.extensions["overlimit"]``.
 
     An option that is not given here is read from the app's configuration, by the name in brackets. Limits are
@@ -70,8 +70,6 @@ class RateLimit(HasMigrationHints):
     ValueError, TypeError
         Another option has an invalid value, or there is no option of this name.
     """
-
-    _migration_hints = OF_LIMITER
 
     @shows_keywords(Keywords)
     @hides_passwords
@@ -255,6 +253,11 @@ class RateLimit(HasMigrationHints):
                 )
             yield state, rate_limit
 
+    if not TYPE_CHECKING:  # so that type checkers still report missing attributes
+
+        def __getattr__(self, name: str) -> object:
+            raise missing(self, name, OF_LIMITER)
+
     @property
     def current_decision(self) -> Decision | None:
         """The latest decision on the current request; None if there is none. A refusal is falsy.
@@ -283,18 +286,12 @@ def _app_of(first: Flask | None, options: Keywords) -> Flask | None:
     return app
 
 
-def _options_of(options: Keywords) -> AllOptions:
-    """Return the options by the names they have here.
-
-    Raises
-    ------
-    TypeError
-        There is no option of this name.
-    """
+def _options_of(options: Keywords) -> dict[str, Any]:
+    """Return the options without proxies; raises TypeError if one does not exist."""
     for name in options:
         if name not in Keywords.__annotations__:
-            raise _no_such_option(name)
-    return cast(AllOptions, without_proxies(options, RATE_LIMIT_OPTIONS))
+            raise no_such_option("RateLimit", name, Keywords.__annotations__, GUESSES)
+    return without_proxies(options, RATE_LIMIT_OPTIONS)
 
 
 def _to_be_exempt(what: Any) -> object:
@@ -306,12 +303,3 @@ def _to_be_exempt(what: Any) -> object:
     if not (callable(what) or isinstance(what, Blueprint)):
         raise TypeError(f"only a function or a blueprint can be exempt, not {what!r}")
     return what
-
-
-def _no_such_option(name: str) -> TypeError:
-    known = Keywords.__annotations__
-    if name in GUESSES:
-        return TypeError(f"RateLimit has no option {name!r}: {GUESSES[name]}")
-    nearest = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {nearest[0]!r}?" if nearest else f"it has {', '.join(known)}"
-    return TypeError(f"RateLimit has no option {name!r}: {hint}")

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache, partial, wraps
 from types import NoneType
+from typing import ParamSpec
 
 from flask import Request as FlaskRequest
 from flask import g, has_app_context
 
 from overlimit.flask.current import EXTENSION, current_request, this_app, this_request
-from overlimit.http.callables import shown
 from overlimit.http.identifying import builtin
 from overlimit.http.identifying.addresses import PEERS, UNKNOWN, Addresses, grouped
-from overlimit.http.identifying.builtin import BuiltinIdentifier, Normalise, user_id
+from overlimit.http.identifying.builtin import BuiltinIdentifier, user_id
 from overlimit.http.identifying.identifiers import Identify, ReadsRequest
 from overlimit.http.request import Request
 
@@ -31,6 +31,8 @@ __all__ = [
     "get_address",
     "get_identifiers",
 ]
+
+P = ParamSpec("P")
 
 _REMEMBERED = 4096
 
@@ -61,8 +63,6 @@ def get_address() -> str:
 class _ByDefault(ReadsRequest):
     """The same as `get_identifiers`, with the addresses of the RateLimit that uses it."""
 
-    __slots__ = ()
-
     def read(self, request: Request) -> tuple[str, ...]:
         """Return the identifiers."""
         return _identifiers(_addresses_of_app())
@@ -75,13 +75,8 @@ class _ByDefault(ReadsRequest):
         """Return whether it is an address or a user."""
         return builtin.by_address_and_user.may_return(identifier)
 
-    @property
-    def shown(self) -> str:
-        """The name of `get_identifiers`."""
-        return shown(get_identifiers)
 
-
-BY_DEFAULT = _ByDefault()
+BY_DEFAULT = _ByDefault((get_identifiers,))
 
 
 class CurrentRequest:
@@ -138,7 +133,7 @@ class FlaskIdentifier(BuiltinIdentifier):
 
 
 def _callable(made: BuiltinIdentifier) -> FlaskIdentifier:
-    return FlaskIdentifier(made.text, made.beginnings, made.find, made.name_of, made.normalise)
+    return FlaskIdentifier(**vars(made))
 
 
 by_address = _callable(builtin.by_address)
@@ -146,58 +141,18 @@ by_user = _callable(builtin.by_user)
 by_user_or_address = _callable(builtin.by_user_or_address)
 
 
-def by_header(name: str, *, normalise: Normalise = None) -> FlaskIdentifier:
-    """Return an ``identifiers`` function for a header field; it is a hash of the value.
+def _for_flask(make: Callable[P, BuiltinIdentifier]) -> Callable[P, FlaskIdentifier]:
+    @wraps(make)
+    def made(*args: P.args, **kwargs: P.kwargs) -> FlaskIdentifier:
+        return _callable(make(*args, **kwargs))
 
-    ``normalise``, such as ``str.casefold``, is given the value before it is hashed.
-
-    Raises
-    ------
-    ValueError
-        It cannot be the name of a header.
-    TypeError
-        ``normalise`` is not a function of the value.
-    """
-    return _callable(builtin.by_header(name, normalise=normalise))
+    return made
 
 
-def by_cookie(name: str, *, normalise: Normalise = None) -> FlaskIdentifier:
-    """Return an ``identifiers`` function for a cookie; it is a hash of the value.
-
-    ``normalise`` is given the value before it is hashed.
-
-    Raises
-    ------
-    TypeError, ValueError
-        The name is not a string, or empty, or ``normalise`` is not a function of the value.
-    """
-    return _callable(builtin.by_cookie(name, normalise=normalise))
-
-
-def by_path_parameter(name: str, *, normalise: Normalise = None) -> FlaskIdentifier:
-    """Return an ``identifiers`` function for a parameter of the route, such as ``tenant``.
-
-    ``normalise`` is given the value as a string.
-
-    Raises
-    ------
-    TypeError, ValueError
-        The name is not a string, or empty, or ``normalise`` is not a function of the value.
-    """
-    return _callable(builtin.by_path_parameter(name, normalise=normalise))
-
-
-def by_json(name: str, *, normalise: Normalise = None) -> FlaskIdentifier:
-    """Return an ``identifiers`` function for a member of the JSON object in the body.
-
-    ``normalise``, such as ``str.casefold``, is given the member, as JSON if it is no string.
-
-    Raises
-    ------
-    TypeError, ValueError
-        The name is not a string, or empty, or ``normalise`` is not a function of the value.
-    """
-    return _callable(builtin.by_json(name, normalise=normalise))
+by_header = _for_flask(builtin.by_header)
+by_cookie = _for_flask(builtin.by_cookie)
+by_path_parameter = _for_flask(builtin.by_path_parameter)
+by_json = _for_flask(builtin.by_json)
 
 
 def _identifiers(addresses: Addresses) -> tuple[str, ...]:
@@ -214,8 +169,8 @@ def _identifiers(addresses: Addresses) -> tuple[str, ...]:
 
 @lru_cache(_REMEMBERED)
 def _named(address: str | None, ipv6_prefix: int, user: str | None) -> tuple[str, ...]:
-    shown = f"ip:{grouped(address, ipv6_prefix)}"
-    return (shown, f"user:{user}") if user else (shown,)
+    by_address = f"ip:{grouped(address, ipv6_prefix)}"
+    return (by_address, f"user:{user}") if user else (by_address,)
 
 
 # The same as Addresses.counted without the grouping, which _named caches; this is called in each request.
@@ -223,7 +178,7 @@ def _client(asked: FlaskRequest, addresses: Addresses) -> str | None:
     forwarded_for = asked.environ.get("HTTP_X_FORWARDED_FOR")
     if forwarded_for is None:
         return asked.remote_addr
-    return addresses.proxies.client(asked.remote_addr, forwarded_for)
+    return addresses.client(asked.remote_addr, forwarded_for)
 
 
 def _addresses_of_app() -> Addresses:

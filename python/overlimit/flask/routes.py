@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from flask import Flask
 from flask.views import http_method_funcs
 
-from overlimit.http.reports import LimitedRoute
+from overlimit._messages.texts import nearest
+from overlimit.http.reports import RulesOfRoute
 from overlimit.http.rules.app_rate_limits import AppRateLimits
 from overlimit.http.rules.applied_limits import (
     AppliedLimit,
@@ -44,6 +44,7 @@ def find_route(app: Flask, endpoint: str, method: str) -> Route:
         tuple(_groups(app, endpoint)),
         handler_decides=bool(on_view or on_method),
         limited=bool(found or on_method) or not _is_static(app, endpoint),
+        paths=tuple(rule.rule for rule in app.url_map.iter_rules(endpoint) if method in (rule.methods or ())),
     )
 
 
@@ -87,26 +88,20 @@ def _is_static(app: Flask, endpoint: str) -> bool:
     return name == "static" and scaffold is not None and scaffold.has_static_folder
 
 
-def limited_routes(app: Flask, rate_limits: AppRateLimits) -> Iterator[LimitedRoute]:
+def limited_routes(app: Flask, rate_limits: AppRateLimits) -> Iterator[RulesOfRoute]:
     """Yield every route with its rules, by endpoint and method, except those of static files."""
     for route in routes_of(app):
         if route.limited:
-            rules = (rule for each in rate_limits for rule in rules_of_route(rate_limits, each, route))
-            yield LimitedRoute(route.endpoint, route.method, _paths(app, route), tuple(rules))
-
-
-def _paths(app: Flask, route: Route) -> tuple[str, ...]:
-    rules = app.url_map.iter_rules(route.endpoint)
-    return tuple(rule.rule for rule in rules if route.method in (rule.methods or ()))
+            yield (
+                route,
+                tuple(rule for each in rate_limits for rule in rules_of_route(rate_limits, each, route)),
+            )
 
 
 def check_methods(app: Flask, route: Route, more: Iterable[AppliedLimit]) -> None:
-    """Check that the limits of a route, of its blueprints and ``more`` name existing methods.
+    """Raise ValueError unless the limits of a route, of its blueprints and ``more`` name existing methods.
 
-    Raises
-    ------
-    ValueError
-        One is neither a standard HTTP method nor one that a route of the app takes.
+    Those are the standard ones, and those that a route of the app takes.
     """
     inherited = (each for group in route.groups for each in applied_limits_of_group(group.group))
     found = (*route.applied_limits, *inherited, *more)
@@ -122,10 +117,10 @@ def check_methods(app: Flask, route: Route, more: Iterable[AppliedLimit]) -> Non
         if name not in taken:
             raise ValueError(
                 f"a limit for {route.endpoint!r} has methods=[{name!r}], which no route of {app.name!r} "
-                f"takes{_hint(name, taken)}"
+                f"takes: {_hint(name, taken)}"
             )
 
 
 def _hint(name: str, taken: Iterable[str]) -> str:
-    nearest = difflib.get_close_matches(name, (*taken, *_STANDARD_METHODS), n=1)
-    return f": did you mean {nearest[0]!r}?" if nearest else ": name some that its routes take, as 'GET'"
+    like = nearest(name, (*taken, *_STANDARD_METHODS))
+    return f"did you mean {like!r}?" if like else "name some that its routes take, as 'GET'"

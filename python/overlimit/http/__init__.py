@@ -2,5 +2,5 @@
 
 A `Rule` (rules/rule.py) is one limit somewhere. A `RoutePlan` (deciding/plans.py) is all rules that may hold
 for an endpoint and a method, compiled to store calls. A `RequestLedger` (deciding/ledger.py) is what was
-decided in one request, and a `Refusal` (deciding/refusal.py) is how a refused request is answered.
+decided in one request, and a `StoreAnswer` (deciding/answer.py) is what one store decided of it.
 """

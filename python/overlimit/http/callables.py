@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-__all__ = ["SelfDescribing", "check_callable", "expected_function", "fingerprint", "shown", "taking_request"]
+__all__ = [
+    "StandsForFunctions",
+    "check_callable",
+    "expected_function",
+    "fingerprint",
+    "function_name",
+    "taking_request",
+]
 
 
-class SelfDescribing:
-    """An object that stands in for a function, and says by what name it is known."""
+@dataclass(frozen=True)
+class StandsForFunctions:
+    """What stands for functions of the app; it is equal to others of its kind for the same functions."""
 
-    __slots__ = ()
+    made_of: tuple[Any, ...]
+    """The functions."""
 
     @property
-    def shown(self) -> str:
-        """Its name, the same in every process."""
-        raise NotImplementedError
-
-    @property
-    def made_of(self) -> tuple[object, ...]:
-        """The functions of the app that it calls."""
-        return ()
+    def name(self) -> str:
+        """How messages and tables call it, the same in every process."""
+        return ", ".join(map(function_name, self.made_of))
 
 
 def check_callable(name: str, given: object, arguments: int, *, of: str = "") -> None:
@@ -43,16 +48,15 @@ def check_callable(name: str, given: object, arguments: int, *, of: str = "") ->
     expected = expected_function(arguments, of=of)
     if not callable(given):
         raise TypeError(f"{name} must be {expected}, not {given!r}")
+    called = function_name(given)
     if _is_asynchronous(given):
         raise TypeError(
-            f"{name} must be {expected}, not a coroutine function: {shown(given)} would never be awaited"
+            f"{name} must be {expected}, not a coroutine function: {called} would never be awaited"
         )
     try:
         inspect.signature(given).bind(*(None,) * (bool(of) + arguments))
     except TypeError as error:
-        raise TypeError(
-            f"{name} must be {expected}; {shown(given)} cannot be called like that: {error}"
-        ) from None
+        raise TypeError(f"{name} must be {expected}; {called} cannot be called like that: {error}") from None
     except ValueError:  # a built-in function without a signature
         return
 
@@ -75,9 +79,9 @@ def taking_request(given: Any, own: int | None = 0) -> Any:
         return given
     if isinstance(given, (list, tuple)):
         return type(given)(taking_request(member, own) for member in given)
-    if not callable(given) or isinstance(given, SelfDescribing):
+    if not callable(given) or isinstance(given, StandsForFunctions):
         return given
-    return _WithoutRequest(given) if not _takes(given, own + 1) and _takes(given, own) else given
+    return _WithoutRequest((given,)) if not _takes(given, own + 1) and _takes(given, own) else given
 
 
 def _takes(function: Callable[..., object], arguments: int) -> bool:
@@ -90,38 +94,19 @@ def _takes(function: Callable[..., object], arguments: int) -> bool:
     return True
 
 
-class _WithoutRequest(SelfDescribing):
+class _WithoutRequest(StandsForFunctions):
     """A function of the app that takes no request, and is called without the last argument."""
 
-    __slots__ = ("function",)
-
-    def __init__(self, function: Callable[..., object]) -> None:
-        self.function = function
-
     def __call__(self, *arguments: object) -> object:
-        return self.function(*arguments[:-1])
-
-    @property
-    def shown(self) -> str:
-        return shown(self.function)
-
-    @property
-    def made_of(self) -> tuple[object, ...]:
-        return (self.function,)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _WithoutRequest) and self.function == other.function
-
-    def __hash__(self) -> int:
-        return hash(self.function)
+        return self.made_of[0](*arguments[:-1])
 
 
-def shown(function: object) -> str:
+def function_name(function: object) -> str:
     """Return the module and name of a function, not its ``repr``, which may show secrets."""
-    if isinstance(function, SelfDescribing):
-        return function.shown
+    if isinstance(function, StandsForFunctions):
+        return function.name
     if isinstance(function, partial):
-        return shown(function.func)
+        return function_name(function.func)
     of = function if hasattr(function, "__qualname__") else type(function)
     module = getattr(of, "__module__", None)  # None of a method of a built-in class
     return f"{module}.{of.__qualname__}()" if module else f"{of.__qualname__}()"
@@ -136,12 +121,12 @@ def fingerprint(function: object, *, by_values: bool = True) -> str:
     if function is None:
         return ""
     inner = partial(fingerprint, by_values=by_values)
-    if isinstance(function, SelfDescribing):
-        return " ".join((function.shown, *map(inner, function.made_of)))
+    if isinstance(function, StandsForFunctions):
+        return " ".join((function.name, *map(inner, function.made_of)))
     values = _plain(_made_with(function)) if by_values else []
     if isinstance(function, partial):
         return f"{inner(function.func)} {values}"
-    name = shown(function)
+    name = function_name(function)
     code = getattr(function, "__code__", None)
     if code is None or "<lambda>" not in name:
         return f"{name} {values}"

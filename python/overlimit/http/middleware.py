@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from overlimit import InvalidLimit
-from overlimit._messages.arguments import checks_arguments
+from overlimit._messages.arguments import checks_arguments, no_such_option
 from overlimit._messages.texts import nearest, short_repr
 from overlimit._options import is_set
 from overlimit.http.callables import check_callable, taking_request
 from overlimit.http.deciding.plans import RoutePlan, plan_stores
 from overlimit.http.options.limit_options import Cost, LimitsValue, counted_method
-from overlimit.http.options.rate_limit_options import RATE_LIMIT_OPTIONS, AllOptions, CommonOptions
+from overlimit.http.options.rate_limit_options import RATE_LIMIT_OPTIONS, CommonOptions
 from overlimit.http.options.settings import Settings
 from overlimit.http.options.storage_urls import hides_passwords
 from overlimit.http.rules.app_rate_limits import AppRateLimit
@@ -37,6 +37,12 @@ _PLACEHOLDER = re.compile(r"<[^/]*>|\{[^/]*\}|(?<=/):[^/]+")
 _ANYTHING = "\0"  # in no path: only a * matches it
 
 
+_OTHERWISE = dict.fromkeys(
+    ("default_limits", "application_limits", "limit"), "write limits='100/minute', or routes= by path"
+)
+"""Options of other kinds of limits, and what to write instead."""
+
+
 class MiddlewareOptions(CommonOptions, total=False):
     """The options of a middleware besides limits; None means not set, except for ``headers``."""
 
@@ -57,14 +63,12 @@ class LimitsByPath:
     ) -> None:
         """Compile the limits.
 
-        Raises
-        ------
-        InvalidLimit
-            A limit is malformed.
-        ValueError, TypeError
-            Another option has an invalid value, or there is no option of this name.
+        Raises InvalidLimit if one is malformed, and ValueError or TypeError if another option has an invalid
+        value or does not exist.
         """
-        _check_names(options)
+        for name in options.keys() - MiddlewareOptions.__annotations__.keys():
+            known = ("limits", "routes", "exempt", *MiddlewareOptions.__annotations__)
+            raise no_such_option("the middleware", name, known, _OTHERWISE)
         _check_kinds(routes, exempt)
         if limits == "":
             raise InvalidLimit("limits='' is not a limit: leave it out where only routes= have limits")
@@ -91,7 +95,7 @@ class LimitsByPath:
         check_callable("exempt", self._is_exempt, 1)
 
     def _route_plans(self, settings: Settings, routes: Mapping[str, LimitsValue]) -> list[RoutePlan]:
-        names = distinct(_shown(pattern) for pattern in routes)
+        names = distinct(map(_field_name, routes))
         plans = []
         for (pattern, value), name in zip(routes.items(), names, strict=True):
             if not is_set(value):
@@ -208,7 +212,7 @@ def _check_path(text: str) -> None:
         )
 
 
-def _shown(pattern: str) -> str:
+def _field_name(pattern: str) -> str:
     """Return the name that the limits of a pattern have in header fields."""
     return re.sub(r"[^A-Za-z0-9_.]+", "-", str(pattern)).strip("-") or "root"
 
@@ -228,15 +232,6 @@ def _check_kinds(routes: object, exempt: object) -> None:
         )
 
 
-def _check_names(options: Mapping[str, object]) -> None:
-    known = MiddlewareOptions.__annotations__
-    for name in options:
-        if name not in known:
-            raise TypeError(
-                f"the middleware has no option {name!r}; it has limits, routes, exempt, {', '.join(known)}"
-            )
-
-
 def _settings(limits: LimitsValue | None, options: MiddlewareOptions) -> Settings:
     given: dict[str, Any] = {"application_limits": limits, **options}
     for name in ("cost", "deduct_when"):
@@ -245,4 +240,4 @@ def _settings(limits: LimitsValue | None, options: MiddlewareOptions) -> Setting
         name: taking_request(value, RATE_LIMIT_OPTIONS[name].kind.own_arguments)
         for name, value in given.items()
     }
-    return Settings(cast(AllOptions, taken), 1)
+    return Settings(taken, 1)

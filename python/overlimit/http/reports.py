@@ -6,19 +6,21 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from overlimit.http.callables import shown
+from overlimit.http.callables import function_name
 from overlimit.http.identifying.builtin import builtins_in, by_address, by_cookie, by_header, by_json, by_user
 from overlimit.http.identifying.identifiers import ANONYMOUS, may_return
 from overlimit.http.options.limit_options import is_dynamic
-from overlimit.http.rules.app_rate_limits import AppRateLimit, Reset
+from overlimit.http.rules.app_rate_limits import AppRateLimit
+from overlimit.http.rules.counts import Reset
+from overlimit.http.rules.precedence import Route
 from overlimit.http.rules.rule import ResolvedRule, Rule, items_of
 from overlimit.stores import MemoryStore, Store
 
 __all__ = [
     "Asked",
     "Description",
-    "LimitedRoute",
     "PolicyUse",
+    "RulesOfRoute",
     "described",
     "limits_table",
     "policies_of",
@@ -26,7 +28,6 @@ __all__ = [
     "reset_table",
     "status_of",
     "status_table",
-    "store_shown",
 ]
 
 Description = dict[str, Any]
@@ -41,18 +42,8 @@ _UNKNOWN = "known only during a request"
 _UNMEASURED = dict.fromkeys(("limit", "quota", "remaining", "retry_after", "reset_after", "status", "locked"))
 
 
-class LimitedRoute(NamedTuple):
-    """An endpoint for one HTTP method, with its paths and all rules that may hold for it."""
-
-    endpoint: str
-    method: str
-    paths: tuple[str, ...]
-    rules: tuple[Rule, ...]
-
-    @property
-    def protected(self) -> bool:
-        """Whether any limit can refuse a request to it."""
-        return any(rule.can_refuse for rule in self.rules)
+RulesOfRoute = tuple[Route, tuple[Rule, ...]]
+"""A route, and all rules that may hold for it."""
 
 
 class Asked(NamedTuple):
@@ -64,13 +55,12 @@ class Asked(NamedTuple):
     name: str = ""
     """Of the header, the cookie or the member of a JSON object."""
 
-    @property
-    def shown(self) -> str:
-        """Its name, without a value that may be secret."""
+    def __str__(self) -> str:
+        """Say who it is, without a value that may be secret."""
         return f"the {self.kind} {self.name or self.value}"
 
     def identifiers(self, rule: Rule) -> tuple[str, ...]:
-        """Return what a rule counts this as; nothing if it doesn't count such identifiers."""
+        """Return what a rule counts this as; nothing if it does not count such identifiers."""
         if self.kind in _NAMED:
             beginnings = _NAMED[self.kind](self.name).beginnings
             alike = (each for each in builtins_in(rule.identify) if each.beginnings == beginnings)
@@ -97,41 +87,40 @@ class PolicyUse(NamedTuple):
     name: str | None
     endpoints: tuple[str, ...]
 
-    @property
-    def shown(self) -> str:
-        """The name of its counts, or else its name in header fields."""
-        return self.name or self.rule.shown
+    def __str__(self) -> str:
+        """Return the name of its counts, or else its name in header fields."""
+        return self.name or self.rule.field_name
 
 
-def described(routes: Iterable[LimitedRoute]) -> list[Description]:
+def described(routes: Iterable[RulesOfRoute]) -> list[Description]:
     """Return one description per endpoint, path and limits, with the HTTP methods they hold for."""
     found: dict[tuple[str, str, str], Description] = {}
-    for route in routes:
+    for route, rules in routes:
         for path in route.paths:
-            description = _described_route(route, path)
+            description = _described_route(route, path, rules)
             same = route.endpoint, path, repr(description["limits"])
             found.setdefault(same, description)["methods"].append(route.method)
     return sorted(found.values(), key=lambda each: (each["endpoint"], each["rule"], each["methods"]))
 
 
-def _described_route(route: LimitedRoute, path: str) -> Description:
+def _described_route(route: Route, path: str, rules: Iterable[Rule]) -> Description:
     """Return a description that names no HTTP method yet."""
     return {
         "endpoint": route.endpoint,
         "methods": [],
         "rule": path,
-        "protected": route.protected,
-        "limits": [each for rule in route.rules for each in _described_limits(rule)],
+        "protected": any(rule.can_refuse for rule in rules),
+        "limits": [each for rule in rules for each in _described_limits(rule)],
     }
 
 
 def _described_limits(rule: Rule) -> Iterator[Description]:
     """Yield a description per limit; a function's limits have a single one, whose numbers are None."""
-    limits, terms = rule.limits, _terms_of(rule)
+    name, limits, terms = rule.field_name, rule.limits, _terms_of(rule)
     if limits is None:
-        yield {"name": rule.shown, "limit": None, "quota": None, "window": None, "algorithm": None, **terms}
+        yield {"name": name, "limit": None, "quota": None, "window": None, "algorithm": None, **terms}
         return
-    for item, limit in zip(items_of(rule.shown, limits), limits, strict=True):
+    for item, limit in zip(items_of(name, limits), limits, strict=True):
         numbers = {"quota": limit.quota, "window": limit.window, "algorithm": limit.algorithm}
         yield {"name": item.name, "limit": limit.label, **numbers, **terms}
 
@@ -141,34 +130,34 @@ def _terms_of(rule: Rule) -> Description:
     rate_limit, options = rule.rate_limit, rule.options
     return {
         "kind": "shared" if options.is_shared else rule.counted_as.kind,
-        "identifiers": rate_limit.identifiers_shown(options.identifiers),
+        "identifiers": function_name(rule.identify),
         "anonymous": options.anonymous or rate_limit.anonymous,
         "methods": None if options.methods is None else sorted(options.methods),
         "scope": _function_or_itself(options.scope),
         "cost": _function_or_itself(options.cost),
         "per_method": options.per_method,
         "shadow": rule.in_shadow,
-        "dynamic": shown(rule.value) if is_dynamic(rule.value) else None,
+        "dynamic": function_name(rule.value) if is_dynamic(rule.value) else None,
         "exempt_when": _function_or_itself(options.exempt_when),
         "deduct_when": _function_or_itself(options.deduct_when),
-        "store": store_shown(rate_limit.store),
+        "store": _address_of(rate_limit.store),
     }
 
 
 def _function_or_itself(value: object) -> object:
-    return shown(value) if callable(value) else value
+    return function_name(value) if callable(value) else value
 
 
-def store_shown(store: Store) -> str:
+def _address_of(store: Store) -> str:
     """Return where a store is, without credentials."""
     return str(getattr(store, "endpoint", "memory://"))
 
 
-def policies_of(routes: Iterable[LimitedRoute]) -> tuple[PolicyUse, ...]:
+def policies_of(routes: Iterable[RulesOfRoute]) -> tuple[PolicyUse, ...]:
     """Return every policy once, in the order of the endpoints."""
     found: dict[tuple[object, ...], PolicyUse] = {}
-    for route in routes:
-        for rule in route.rules:
+    for route, rules in routes:
+        for rule in rules:
             name = _name_of(rule)
             rate_limit = rule.rate_limit
             where = (id(rate_limit.store), name) if name else (id(rate_limit), *rule.counted_as.slots)
@@ -181,34 +170,27 @@ def policies_of(routes: Iterable[LimitedRoute]) -> tuple[PolicyUse, ...]:
 def status_of(policy: PolicyUse, identifier: str) -> Iterator[Description]:
     """Yield what the identifier has left under each limit of a policy; nothing is charged.
 
-    Raises
-    ------
-    StoreError
-        The store cannot answer.
+    Raises StoreError if the store cannot answer.
     """
     rule = policy.rule
     resolved = _resolved(rule) if policy.name else None
     where = {"policy": policy.name, "endpoints": list(policy.endpoints), "identifier": identifier}
     terms = {**where, **_terms_of(rule)}
     if resolved is None:
-        yield {"name": rule.shown, **_UNMEASURED, **terms}
+        yield {"name": rule.field_name, **_UNMEASURED, **terms}
         return
     for found in _measured(resolved, identifier):
         yield {**found, **terms}
 
 
 def reset_counts(
-    routes: Iterable[LimitedRoute], rate_limit: AppRateLimit, endpoint: str | None, reset: Reset
+    routes: Iterable[RulesOfRoute], rate_limit: AppRateLimit, endpoint: str | None, reset: Reset
 ) -> list[str]:
     """Reset all that one RateLimit counts on an app, or all that counts only one endpoint.
 
     Where the name of a count is known only during a request, the counts are reset that this process has
-    used lately; returned are the limits of which it has used none, though other processes may have.
-
-    Raises
-    ------
-    StoreError
-        The store cannot answer.
+    used lately; returned are the limits of which it has used none, though other processes may have. Raises
+    StoreError if the store cannot answer.
     """
     own = [each for each in policies_of(routes) if each.rule.rate_limit is rate_limit]
     if endpoint is not None:
@@ -216,7 +198,7 @@ def reset_counts(
     rate_limit.reset((each.name for each in own if each.name), endpoint, reset)
     if isinstance(rate_limit.store, MemoryStore):
         return []
-    return [each.shown for each in own if each.name is None and not each.rule.was_used_lately]
+    return [str(each) for each in own if each.name is None and not each.rule.was_used_lately]
 
 
 def _measured(resolved: ResolvedRule, identifier: str) -> Iterator[Description]:
@@ -253,7 +235,7 @@ def _name_of(rule: Rule) -> str | None:
 
 def limits_table(rate_limits: Collection[AppRateLimit], entries: list[Description]) -> Iterator[str]:
     """Yield the stores, a table of all limits, and the routes that no limit protects."""
-    usual = {each.identifiers_shown() for each in rate_limits}
+    usual = {function_name(each.identify) for each in rate_limits}
     yield from map(_store_line, rate_limits)
     rows = [row for entry in entries for row in _rows(entry, usual)]
     if rows:
@@ -269,8 +251,8 @@ def _store_line(rate_limit: AppRateLimit) -> str:
     prefix = f", key prefix {rate_limit.prefix}" if rate_limit.prefix else ""
     shadow = ", in shadow: refuses nothing" if rate_limit.shadow else ""
     disabled = "" if rate_limit.enabled else ", disabled"
-    who = f", identifiers {rate_limit.identifiers_shown()}"
-    return f"Store: {store_shown(rate_limit.store)}{prefix}{who}{shadow}{disabled}"
+    who = f", identifiers {function_name(rate_limit.identify)}"
+    return f"Store: {_address_of(rate_limit.store)}{prefix}{who}{shadow}{disabled}"
 
 
 def _rows(entry: Description, usual: Collection[str]) -> Iterator[tuple[str, ...]]:
@@ -332,14 +314,11 @@ def _status_row(found: Description) -> tuple[str, ...]:
     return found["policy"], found["name"], found["limit"], left, retry, reset, found["status"], options
 
 
-def reset_table(identifiers: Sequence[str], done: list[str], left: list[str]) -> Iterator[str]:
-    """Yield the names of the policies that were reset, and of those that could not be."""
+def reset_table(identifiers: Sequence[str], done: list[str]) -> Iterator[str]:
+    """Yield the names of the policies that were reset."""
     policies = "1 policy" if len(done) == 1 else f"{len(done)} policies"
     yield f"{', '.join(identifiers)} has a fresh start under {policies}:"
     yield from (f"  {name}" for name in done)
-    if left:
-        yield f"Not reset, as where they count is {_UNKNOWN}:"
-        yield from (f"  {name}" for name in left)
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -181,6 +181,15 @@ def test_an_on_breach_that_fails_is_an_error_of_the_app(make_site, where, on_err
     assert site.ask("/", 2) == [200, 500]
 
 
+@pytest.mark.parametrize("answer", ["later", b"later", ("later", 429), ["later"], {"error": "later"}])
+def test_an_on_breach_that_returns_what_only_views_may_return_is_an_error(make_site, answer):
+    site = make_site(default_limits="0/minute", on_breach=lambda decision: answer)
+    site.route("/")
+    site.app.testing = True
+    with pytest.raises(TypeError, match="on_breach must return a response, as make_response"):
+        site.open("/")
+
+
 def test_a_rate_limit_handler_of_the_app_is_behind_on_breach(make_site):
     site = make_site(default_limits="1/minute", on_breach=lambda decision: None)
     site.app.register_error_handler(429, lambda error: ("handled", 429))

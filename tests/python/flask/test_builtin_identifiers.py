@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import re
 import uuid
 from types import SimpleNamespace
 
@@ -294,6 +295,13 @@ def test_a_uuid_is_an_id(site_by):
 )
 def test_each_says_what_a_value_counts_as(of, value, identifier):
     assert of.identifier(value) == identifier
+
+
+@pytest.mark.parametrize("value", [b"x", {1, 2}, object()])
+@pytest.mark.parametrize("of", [by_json("account"), by_header("X-API-Key")])
+def test_a_value_that_no_request_has_is_an_error_that_says_what_it_must_be(of, value):
+    with pytest.raises(TypeError, match=rf"^the value for {re.escape(repr(of))} must be a string"):
+        of.identifier(value)
 
 
 def test_an_address_counts_as_the_app_says():

@@ -262,6 +262,7 @@ def test_whom_a_request_brings_is_checked_and_reset_without_a_hash(run, guarded)
         (["--json", "name=ann"], 1, "no limit of this app counts the json name"),
         (["--header", "X-API-Key"], 2, "--header must be NAME=VALUE, such as --header X-API-Key=free-1"),
         (["--cookie", "=1"], 2, "--cookie must be NAME=VALUE"),
+        (["--address", "nonsense"], 2, "--address must be an IP address, not 'nonsense'"),
         (["--user", "1", "ip:1"], 2, "name somebody: IDENTIFIER, or one of --address"),
         (["--json"], 2, "name somebody"),
         ([], 2, "name somebody"),
@@ -274,9 +275,10 @@ def test_nobody_and_somebody_whom_nothing_counts_are_errors(run, command, asked,
     assert done.out == ""
 
 
-def test_an_identifier_that_nothing_counts_is_told_of(run):
-    done = run(KEYS.replace('    "own"', "#"), "check", "header:x-other:1")
-    assert (done.status, done.out) == (0, "")
+@pytest.mark.parametrize("command", ["check", "reset"])
+def test_an_identifier_that_nothing_counts_is_an_error(run, command):
+    done = run(KEYS.replace('    "own"', "#"), command, "header:x-other:1")
+    assert (done.status, done.out) == (1, "")
     assert "no limit of this app counts the identifier header:x-other:1; those it has count by " in done.err
 
 
@@ -326,7 +328,7 @@ def test_reset_tells_what_it_could_not_reach(run, form):
         assert len(done.json["reset"]) == 7
     else:
         assert "fresh start under 7 policies:" in done.out
-        assert done.out.splitlines()[-1].split() == ["divided"]
+        assert "divided" not in done.out
 
 
 def test_a_single_policy_is_said_to_be_one(run):

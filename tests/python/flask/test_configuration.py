@@ -12,7 +12,7 @@ from overlimit import InvalidLimit, ManualClock
 from overlimit.flask import RateLimit, rate_limit
 from overlimit.flask.decorator import LimitKeywords
 from overlimit.http.options.configuration import KEYS
-from overlimit.http.options.rate_limit_options import AllOptions
+from overlimit.http.options.rate_limit_options import RateLimitOptions
 
 
 def make_app(config=None) -> Flask:
@@ -211,7 +211,7 @@ URL_KEYS = [key for key in KEYS if key not in ("RATELIMIT_STORAGE_URI", "RATELIM
 def test_no_error_shows_the_password_of_a_url_that_was_put_elsewhere(url, wrap):
     misplaced = wrap(url)
     calls = [(lambda key=key: RateLimit(make_app({key: misplaced}))) for key in URL_KEYS]
-    calls += [(lambda name=name: RateLimit(**{name: misplaced})) for name in AllOptions.__annotations__]
+    calls += [(lambda name=name: RateLimit(**{name: misplaced})) for name in RateLimitOptions.__annotations__]
     calls += [
         (lambda name=name: rate_limit("5/minute", **{name: misplaced}))
         for name in LimitKeywords.__annotations__

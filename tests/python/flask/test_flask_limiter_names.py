@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import pydoc
 import re
 from pathlib import Path
 
@@ -11,7 +12,16 @@ import pytest
 from flask import Flask
 
 from overlimit import Limiter
-from overlimit.flask import RateLimit, RateLimitExceeded, rate_limit
+from overlimit.flask import (
+    RateLimit,
+    RateLimitExceeded,
+    by_cookie,
+    by_header,
+    by_json,
+    by_path_parameter,
+    get_address,
+    rate_limit,
+)
 from overlimit.flask.decorator import LimitKeywords
 from overlimit.flask.migration_hints import ARGUMENTS, OF_ERROR, OF_LIMITER
 from overlimit.http.options.limit_options import LIMIT_OPTIONS
@@ -101,13 +111,23 @@ def test_what_is_no_app_is_an_error_that_does_not_repeat_it():
 def test_a_misspelt_option_is_answered_with_the_nearest():
     with pytest.raises(TypeError, match=r"no option 'default_limit': did you mean 'default_limits'\?"):
         RateLimit(default_limit="5/minute")
+    for limit in (rate_limit, RateLimit().limit):
+        with pytest.raises(TypeError, match=r"no option 'identifer': did you mean 'identifiers'\?"):
+            limit("5/minute", identifer=get_address)
+    for of in (by_header, by_cookie, by_path_parameter, by_json):
+        with pytest.raises(TypeError, match=r"_.* has no argument 'normalize': write normalise="):
+            of("name", normalize=str.casefold)
 
 
-def test_help_shows_every_option_with_its_type():
+def test_help_shows_every_option_with_its_type_and_default():
     shown = inspect.signature(RateLimit).parameters
     assert next(iter(shown)) == "app"
     assert set(shown) == {"app", *RateLimitOptions.__annotations__}
-    assert str(shown["on_error"]) == "on_error: 'OnError | None' = ..."
+    assert str(shown["on_error"]) == "on_error: 'OnError | None' = 'allow'"
+    assert str(shown["headers"]) == "headers: 'Headers' = 'draft'"
+    text = pydoc.render_doc(RateLimit, renderer=pydoc.plaintext)
+    assert "(RATELIMIT_ALGORITHM, RATELIMIT_STRATEGY)" in text
+    assert not re.search(r"\) \(|= \.\.\.|HasMigrationHints|n't\b", text)
 
 
 def test_the_docstring_tells_of_every_option():

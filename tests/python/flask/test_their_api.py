@@ -147,8 +147,6 @@ def test_a_name_that_nobody_has_is_an_ordinary_error():
 
 @pytest.mark.parametrize("name", [each.name for each in flask_limiter.HeaderNames])
 def test_a_header_name(name):
-    with pytest.raises(AttributeError, match=rf"write HeaderNames\({name.lower()}=\.\.\.\)"):
-        getattr(HeaderNames, name)
     assert getattr(HeaderNames(), name.lower()) == flask_limiter.HeaderNames[name].value
 
 

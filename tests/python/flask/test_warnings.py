@@ -14,6 +14,7 @@ WARNINGS = [
     ({"RATELIMIT_DEFALT": "5/minute"}, "RATELIMIT_DEFAULT"),
     ({"RATELIMIT_HEADER_RETRY_AFTER_VALUE": "http-date"}, "seconds"),
     ({"RATELIMIT_STORAGE_OPTIONS": {"db": 1}}, "without a URL"),
+    ({"RATELIMIT_GLOBAL_COST": 2}, r"global_limits_cost \(RATELIMIT_GLOBAL_COST\) has no effect without"),
     (
         {"RATELIMIT_STORAGE_URI": "redis://h", "RATELIMIT_STORAGE_OPTIONS": {"retry_on_timeout": True}},
         "retry_on_timeout",
@@ -54,6 +55,15 @@ def test_a_warning_points_at_the_call_of_init_app(config, message):
         limiter.init_app(app)
     file, line = here()
     assert line_of(caught) == (file, line - 1)
+
+
+@pytest.mark.parametrize("option", [{"global_limits_cost": 2}, {"default_limits_per_method": True}])
+def test_an_option_of_limits_that_are_not_there_is_warned_of_once_the_configuration_is_known(option):
+    limits = next(iter(option)).partition("_limits")[0]
+    with pytest.warns(UserWarning, match=rf"has no effect without {limits}_limits"):
+        RateLimit(Flask("bare"), **option)
+    RateLimit(configured({f"RATELIMIT_{limits.upper()}": "5/minute"}), **option)
+    RateLimit(Flask("bare"), global_limits_cost=1, default_limits_per_method=False)
 
 
 def test_a_note_in_the_log_points_there_too(caplog):

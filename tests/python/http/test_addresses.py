@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from overlimit.http.identifying.addresses import Proxies, checked_ipv6_prefix, grouped
+from overlimit.http.identifying.addresses import Addresses, checked_ipv6_prefix, grouped
 
 PEER = "192.0.2.9"
 NOT_ADDRESSES = ["unknown", "_hidden", "", " ", "evil\r\n", "256.1.1.1", "1.2.3.4:x", "[::1", "a" * 999]
@@ -24,7 +24,7 @@ HEADERS = [
 @pytest.mark.parametrize("header", HEADERS)
 @pytest.mark.parametrize("trusted", [0, [], ()])
 def test_without_trusted_proxies_the_header_is_ignored(header, trusted):
-    assert Proxies(trusted).client(PEER, header) == PEER
+    assert Addresses(trusted).client(PEER, header) == PEER
 
 
 @pytest.mark.parametrize(
@@ -40,28 +40,28 @@ def test_without_trusted_proxies_the_header_is_ignored(header, trusted):
     ],
 )
 def test_a_count_takes_the_entry_that_the_outermost_proxy_wrote(count, header, client):
-    assert Proxies(count).client(PEER, header) == client
+    assert Addresses(count).client(PEER, header) == client
 
 
 @pytest.mark.parametrize("header", ["6.6.6.6", "6.6.6.6, 7.7.7.7", ["6.6.6.6"], "10.0.0.1"])
 @pytest.mark.parametrize("count", [3, 10**30])
 def test_a_header_that_is_too_short_lets_nobody_choose_an_address(header, count):
-    assert Proxies(count).client(PEER, header) == PEER
+    assert Addresses(count).client(PEER, header) == PEER
 
 
 @pytest.mark.parametrize("peer", [None, ""])
 def test_a_peer_on_a_unix_socket_counts_as_a_proxy_and_is_in_no_network(peer):
-    assert Proxies(1).client(peer, "1.1.1.1") == "1.1.1.1"
-    assert Proxies(2).client(peer, "1.1.1.1") == peer
-    assert Proxies(["0.0.0.0/0", "::/0"]).client(peer, "1.1.1.1") == peer
+    assert Addresses(1).client(peer, "1.1.1.1") == "1.1.1.1"
+    assert Addresses(2).client(peer, "1.1.1.1") == peer
+    assert Addresses(["0.0.0.0/0", "::/0"]).client(peer, "1.1.1.1") == peer
 
 
 @pytest.mark.parametrize("hop", NOT_ADDRESSES)
 def test_an_entry_that_is_no_address_stands_for_whoever_reported_it(hop):
-    assert Proxies(1).client(PEER, f"6.6.6.6, {hop}") == PEER
-    assert Proxies(2).client(PEER, f"6.6.6.6, {hop}, 10.0.0.2") == "10.0.0.2"
-    assert Proxies([PEER]).client(PEER, f"6.6.6.6, {hop}") == PEER
-    assert Proxies([PEER, "10.0.0.0/8"]).client(PEER, f"6.6.6.6, {hop}, 10.0.0.2") == "10.0.0.2"
+    assert Addresses(1).client(PEER, f"6.6.6.6, {hop}") == PEER
+    assert Addresses(2).client(PEER, f"6.6.6.6, {hop}, 10.0.0.2") == "10.0.0.2"
+    assert Addresses([PEER]).client(PEER, f"6.6.6.6, {hop}") == PEER
+    assert Addresses([PEER, "10.0.0.0/8"]).client(PEER, f"6.6.6.6, {hop}, 10.0.0.2") == "10.0.0.2"
 
 
 @pytest.mark.parametrize(
@@ -79,12 +79,12 @@ def test_an_entry_that_is_no_address_stands_for_whoever_reported_it(hop):
     ],
 )
 def test_networks_are_followed_to_the_first_stranger(peer, header, client):
-    assert Proxies(["10.0.0.0/8", "2001:db8:ffff::/48", "198.51.100.7"]).client(peer, header) == client
+    assert Addresses(["10.0.0.0/8", "2001:db8:ffff::/48", "198.51.100.7"]).client(peer, header) == client
 
 
 @pytest.mark.parametrize("peer", ["192.0.2.9", "11.0.0.1", "2001:db8::1", "::ffff:192.0.2.9", "unix:/run"])
 def test_a_stranger_s_header_is_ignored(peer):
-    assert Proxies(["10.0.0.0/8"]).client(peer, "10.0.0.3, 1.1.1.1, 10.0.0.2") == peer
+    assert Addresses(["10.0.0.0/8"]).client(peer, "10.0.0.3, 1.1.1.1, 10.0.0.2") == peer
 
 
 @pytest.mark.parametrize(
@@ -104,13 +104,13 @@ def test_a_stranger_s_header_is_ignored(peer):
     ],
 )
 def test_an_entry_is_read_with_all_that_proxies_add(hop, address):
-    assert Proxies(1).client(PEER, hop) == address
-    assert Proxies([PEER]).client(PEER, f"6.6.6.6,{hop}") == address
+    assert Addresses(1).client(PEER, hop) == address
+    assert Addresses([PEER]).client(PEER, f"6.6.6.6,{hop}") == address
 
 
 @pytest.mark.parametrize("trusted", [1, [PEER]])
 def test_a_long_header_is_read_like_a_short_one(trusted):
-    assert Proxies(trusted).client(PEER, "6.6.6.6, " * 10_000 + "1.1.1.1") == "1.1.1.1"
+    assert Addresses(trusted).client(PEER, "6.6.6.6, " * 10_000 + "1.1.1.1") == "1.1.1.1"
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_a_long_header_is_read_like_a_short_one(trusted):
 )
 def test_trusted_of_a_wrong_type_is_an_error_that_names_it(trusted):
     with pytest.raises(TypeError, match="trusted_proxies"):
-        Proxies(trusted)
+        Addresses(trusted)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_trusted_of_a_wrong_type_is_an_error_that_names_it(trusted):
 )
 def test_trusted_that_cannot_be_is_an_error_that_names_it(trusted):
     with pytest.raises(ValueError, match="trusted_proxies"):
-        Proxies(trusted)
+        Addresses(trusted)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from overlimit import MemoryStore
 from overlimit.http.answering.fields import HeaderNames
-from overlimit.http.identifying.identifiers import Key
+from overlimit.http.identifying.identifiers import from_key_function
 from overlimit.http.options.configuration import KEYS, read
 
 
@@ -34,7 +34,7 @@ def test_what_is_not_set_is_no_option():
     ("key", "value", "options"),
     [
         ("ENABLED", False, {"enabled": False}),
-        ("KEY_FUNC", who, {"identifiers": Key(who)}),
+        ("KEY_FUNC", who, {"identifiers": from_key_function(who)}),
         ("KEY_PREFIX", "app", {"key_prefix": "app"}),
         ("REQUEST_IDENTIFIER", who, {"request_identifier": who}),
         ("DEFAULT", "5/minute", {"default_limits": "5/minute"}),

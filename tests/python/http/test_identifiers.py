@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from overlimit.http.identifying.identifiers import NOBODY, Key, as_identifiers, as_key
+from overlimit.http.identifying.identifiers import NOBODY, as_identifiers, as_key, from_key_function
 
 
 @pytest.mark.parametrize("found", [None, "", b"", [], (), [None], ["", b""], iter(())])
@@ -106,6 +106,6 @@ def test_keys_of_one_function_are_equal():
             return 1
 
     keys = Keys()
-    assert Key(keys.of) == Key(keys.of) != Key(Keys().of)
-    assert hash(Key(keys.of)) == hash(Key(keys.of))
-    assert Key(keys.of).read(SimpleNamespace(arguments=())) == "1"
+    assert from_key_function(keys.of) == from_key_function(keys.of) != from_key_function(Keys().of)
+    assert hash(from_key_function(keys.of)) == hash(from_key_function(keys.of))
+    assert from_key_function(keys.of).read(SimpleNamespace(arguments=())) == "1"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlimit.http.rules.count_names import distinct, policy_name, shown_name
+from overlimit.http.rules.count_names import distinct, policy_name, usable_field_name
 
 VALID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 HASHED = re.compile(r".*[0-9a-f]{16}")
@@ -72,8 +72,8 @@ def test_any_text_makes_a_valid_name_and_different_texts_different_ones(one, oth
 
 
 @given(st.text())
-def test_a_shown_name_is_the_text_itself_or_hashed(text):
-    name = shown_name(text)
+def test_a_usable_field_name_is_the_text_itself_or_hashed(text):
+    name = usable_field_name(text)
     assert VALID.fullmatch(name)
     assert name == text or HASHED.fullmatch(name)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from overlimit.http.identifying.addresses import UNKNOWN, Proxies, grouped
+from overlimit.http.identifying.addresses import UNKNOWN, Addresses, grouped
 
 from .amounts import MANY
 
@@ -52,14 +52,14 @@ def is_address(text):
 @example(2, "1.2.3.4", "9" * 5000 + ".1.1.1, 1.2.3.4")
 def test_any_header(number, peer, header):
     for trusted in (number, NETWORKS[:number]):
-        found = Proxies(trusted).client(peer, header)
+        found = Addresses(trusted).client(peer, header)
         assert found == peer or is_address(found)
 
 
 @MANY
 @given(st.lists(ADDRESSES, max_size=4), st.lists(ADDRESSES, min_size=1, max_size=4), ADDRESSES)
 def test_what_clients_invent_on_the_left_changes_nothing(invented, reported, peer):
-    proxies = Proxies(len(reported))
+    proxies = Addresses(len(reported))
     honest = proxies.client(peer, ", ".join(reported))
     assert proxies.client(peer, ", ".join(invented + reported)) == honest
     assert honest == str(getattr(ipaddress.ip_address(reported[0]), "ipv4_mapped", None) or reported[0])

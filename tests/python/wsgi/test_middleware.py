@@ -472,11 +472,21 @@ def test_several_processes_with_a_store_in_memory_are_warned_by_name(monkeypatch
     assert "give it a store=" in caplog.text
 
 
+def test_a_text_of_on_breach_is_an_error_that_says_what_to_return():
+    middleware = RateLimitMiddleware(hello, limits="0/minute", on_breach=lambda _: "sold out")
+    with pytest.raises(TypeError, match=r"on_breach must return a WSGI app, or None .*, not 'sold out'"):
+        middleware({"REQUEST_METHOD": "GET", "PATH_INFO": "/"}, lambda *_: None)
+
+
 def test_limits_by_position_are_an_error_that_names_them():
     with pytest.raises(TypeError, match=r"RateLimitMiddleware\(\) takes 1 argument .* as limits='1/s'"):
         RateLimitMiddleware(hello, "1/s")
     with pytest.raises(TypeError, match="has no option 'storage_uri'"):
         RateLimitMiddleware(hello, limits="1/s", storage_uri="memory://")
+    with pytest.raises(TypeError, match="no option 'default_limits': write limits='100/minute'"):
+        RateLimitMiddleware(hello, default_limits="1/s")
+    with pytest.raises(TypeError, match=r"no option 'header': did you mean 'headers'\?"):
+        RateLimitMiddleware(hello, limits="1/s", header=None)
 
 
 def test_it_imports_no_framework():

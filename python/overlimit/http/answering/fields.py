@@ -13,7 +13,7 @@ import math
 import re
 from collections.abc import Iterable
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from overlimit import Decision
 
@@ -39,27 +39,13 @@ _SECOND_US = 1_000_000
 _LARGEST_INTEGER = 999_999_999_999_999  # RFC 9651, section 3.3.1: at most 15 digits
 
 
-class _Names(NamedTuple):
+class HeaderNames(NamedTuple):
+    """The names of the ``X-RateLimit-*`` fields and of ``Retry-After``."""
+
     limit: str = "X-RateLimit-Limit"
     remaining: str = "X-RateLimit-Remaining"
     reset: str = "X-RateLimit-Reset"
     retry_after: str = "Retry-After"
-
-
-class _PointsToFields(type):
-    # Hidden from type checkers, so that they still report missing attributes.
-    if not TYPE_CHECKING:
-
-        def __getattr__(cls, name: str) -> object:
-            instead = f": write HeaderNames({name.lower()}=...)" if name.lower() in cls._fields else ""
-            message = f"type object {cls.__name__!r} has no attribute {name!r}{instead}"
-            raise AttributeError(message, name=name, obj=cls)
-
-
-class HeaderNames(_Names, metaclass=_PointsToFields):
-    """The names of the ``X-RateLimit-*`` fields and of ``Retry-After``."""
-
-    __slots__ = ()
 
 
 class Item(NamedTuple):

@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import NamedTuple
 
 from overlimit import Decision
 from overlimit.http.answering.fields import given_seconds, retry_after_seconds
@@ -44,12 +43,8 @@ _QUALITY = re.compile(r"[0-9]*\.?[0-9]+|[0-9]+\.")
 _QUOTA_EXCEEDED = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 
 
-class RefusalResponse(NamedTuple):
-    """The answer to a refused request, for any framework to send."""
-
-    status: HTTPStatus
-    fields: list[tuple[str, str]]
-    body: bytes
+RefusalResponse = tuple[HTTPStatus, list[tuple[str, str]], bytes]
+"""The answer to a refused request, for any framework to send: its status, header fields and body."""
 
 
 def refusal_response(
@@ -63,7 +58,7 @@ def refusal_response(
     if seconds is not None:
         fields.append((retry_after_name, str(seconds)))
     fields.append(("Vary", "Accept"))
-    return RefusalResponse(problem.status, fields, body)
+    return problem.status, fields, body
 
 
 def retry_after_instead(decision: Decision, present: str | None) -> str | None:
@@ -79,10 +74,7 @@ def retry_after_instead(decision: Decision, present: str | None) -> str | None:
 def status_code(status: object) -> int:
     """Return the number of a WSGI status that the answer of ``on_breach`` has.
 
-    Raises
-    ------
-    TypeError, ValueError
-        It is no status.
+    Raises TypeError or ValueError if it is no status.
     """
     if isinstance(status, str) and _STATUS.fullmatch(status):
         return int(status[:3])

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from overlimit import Decision
 from overlimit.errors import StoreError
 from overlimit.http.answering.fields import POLICY, RATE, legacy_fields
-from overlimit.http.deciding.refusal import Refusal
+from overlimit.http.deciding.answer import StoreAnswer
 from overlimit.http.deciding.shadow import log_shadow_refusal
 from overlimit.http.deciding.steps import Steps, all_of, run
 from overlimit.http.deciding.store_call import StoreCall, rate_fields
@@ -20,67 +20,7 @@ if TYPE_CHECKING:
     from overlimit.http.deciding.plans import RoutePlan, StorePlan
     from overlimit.http.rules.app_rate_limits import AppRateLimit
 
-__all__ = ["RequestLedger", "StoreAnswer"]
-
-
-class StoreAnswer(NamedTuple):
-    """What one store answered to a request."""
-
-    plan: StorePlan
-    call: StoreCall
-    decision: Decision
-
-    @property
-    def is_shown(self) -> bool:
-        """Whether header fields may show it."""
-        return not self.call.in_shadow and self.decision.source != "error"
-
-    @property
-    def refuses(self) -> bool:
-        """Whether it refuses the request."""
-        return self.call.refuses(self.decision) and not self.call.in_shadow
-
-    @property
-    def refuses_in_shadow(self) -> bool:
-        """Whether it would refuse the request if nothing were in shadow."""
-        if self.call.refuses_in_shadow(self.decision):
-            return True
-        return self.call.refuses(self.decision) and self.decision.source != "error"
-
-    def refunding(self) -> Steps[None]:
-        """Refund everything.
-
-        Raises
-        ------
-        StoreError
-            The store failed, and ``on_error`` says to raise that.
-        """
-        try:
-            yield partial(self.call.refund, self.decision)
-        except StoreError as error:
-            self.plan.log_or_raise(error)
-
-    def refunding_uncounted(self, response: Any, identifiers: IdentifierCache) -> Steps[None]:
-        """Refund what does not count, in one call, now that the response is known.
-
-        An exception of a ``deduct_when`` is raised after the others have been asked and refunded.
-
-        Raises
-        ------
-        StoreError
-            The store failed, and ``on_error`` says to raise that.
-        """
-        # A refused request was not charged, and neither was one that no store decided.
-        if not self.decision or self.decision.source == "error":
-            return
-        charges, raised = self.call.uncounted(response, identifiers)
-        if charges:
-            try:
-                yield partial(self.call.refund_part, self.decision, charges)
-            except StoreError as error:
-                self.plan.log_or_raise(error)
-        if raised is not None:
-            raise raised
+__all__ = ["RequestLedger"]
 
 
 class RequestLedger:
@@ -98,21 +38,16 @@ class RequestLedger:
         self.answers: list[StoreAnswer] = []
         self.rolled_back: Sequence[StoreAnswer] = ()
         """The answers that were refunded because another store refused."""
-        self.refusal: Refusal | None = None
+        self.refusal: StoreAnswer | None = None
         self.may_refund = False
         """Whether `refund_uncounted` must be called with the response."""
 
-    def decide(self, stores: Iterable[StorePlan] | None = None) -> Refusal | None:
+    def decide(self, stores: Iterable[StorePlan] | None = None) -> StoreAnswer | None:
         """Charge the request, store by store, until one refuses; then what others charged is refunded.
 
-        ``stores`` are by default those of the request's route, which are asked only once.
-
-        Raises
-        ------
-        StoreError
-            A store failed, and ``on_error`` says to raise that.
-        InvalidLimit, ValueError, TypeError
-            A function of the app returned an invalid value.
+        ``stores`` are by default those of the request's route, which are asked only once. Raises StoreError
+        if a store failed and ``on_error`` says so, and InvalidLimit, ValueError or TypeError if a function of
+        the app returned an invalid value.
         """
         if stores is None and len(self.undecided) == 1:
             plan = self.undecided[0]
@@ -122,7 +57,7 @@ class RequestLedger:
                 return self.refusal if self._note(plan, call, call.decide(self.identifiers)) else None
         return run(self.deciding(stores))
 
-    def deciding(self, stores: Iterable[StorePlan] | None = None) -> Steps[Refusal | None]:
+    def deciding(self, stores: Iterable[StorePlan] | None = None) -> Steps[StoreAnswer | None]:
         """Decide as `decide` does, and leave it to the caller to call the stores."""
         if stores is None:
             stores, self.undecided = self.undecided, ()
@@ -163,15 +98,15 @@ class RequestLedger:
     def _note_refusal(self, answer: StoreAnswer) -> bool:
         """Record a refusal, in shadow or not; return whether the request is refused."""
         if answer.refuses:
-            self.refusal = Refusal.of(answer)
+            self.refusal = answer
             return True
         if answer.refuses_in_shadow:
-            self.report_shadow_refusal(answer.call, answer.call.shown(answer.decision))
+            self.report_shadow_refusal(answer)
         return False
 
-    def report_shadow_refusal(self, call: StoreCall, decision: Decision) -> None:
+    def report_shadow_refusal(self, answer: StoreAnswer) -> None:
         """Log that limits in shadow would have refused the request."""
-        log_shadow_refusal(call, decision, self.plan.place)
+        log_shadow_refusal(answer, self.plan.place)
 
     def _rolling_back(self, answers: Sequence[StoreAnswer]) -> Steps[None]:
         """Refund answers, which are shown no more, since the numbers in them hold no more either."""
@@ -182,7 +117,7 @@ class RequestLedger:
         """Return the latest decision for a RateLimit, shadow limits included."""
         for answer in reversed(self.answers):
             if rate_limit in answer.call.rate_limits:
-                return answer.call.shown(answer.decision)
+                return answer.decision_with_shadows
         return None
 
     def refund_uncounted(self, response: Any) -> None:
@@ -198,10 +133,10 @@ class RequestLedger:
         """Return the header fields that show the decisions."""
         if len(self.answers) != 1 or self.rolled_back:
             return self._fields_of_several() if self.answers else []
-        # The same test as is_shown, without a call in each response.
-        _, call, decision = self.answers[0]
-        if call.in_shadow or decision.source == "error":
+        answer = self.answers[0]
+        if not answer.is_in_fields:
             return []
+        call, decision = answer.call, answer.decision
         policy = call.policy_field
         fields = [(POLICY, policy), (RATE, call.rate_field(decision))] if policy else []
         if call.legacy_names is not None:
@@ -210,11 +145,11 @@ class RequestLedger:
 
     def _fields_of_several(self) -> list[tuple[str, str]]:
         """Return the fields of all policies, each of its latest decision, and the strictest X-RateLimit."""
-        latest = {id(each.call): each for each in self.answers if each.is_shown}.values()
-        shown = [each for each in latest if each not in self.rolled_back]
-        fields = rate_fields((each.call, each.decision if each in shown else None) for each in latest)
+        latest = {id(each.call): each for each in self.answers if each.is_in_fields}.values()
+        valid = [each for each in latest if each not in self.rolled_back]
+        fields = rate_fields((each.call, each.decision if each in valid else None) for each in latest)
         legacy = [
-            (each.decision, each.call.legacy_names) for each in shown if each.call.legacy_names is not None
+            (each.decision, each.call.legacy_names) for each in valid if each.call.legacy_names is not None
         ]
         if legacy:
             fields += legacy_fields(*min(legacy, key=lambda each: (each[0].allowed, each[0].remaining)))

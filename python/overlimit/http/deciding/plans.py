@@ -18,22 +18,21 @@ from overlimit.http.identifying.identifiers import NOBODY, IdentifierCache
 from overlimit.http.options.limit_options import LimitOptions
 from overlimit.http.request import Request
 from overlimit.http.rules.app_rate_limits import AppRateLimit, AppRateLimits, RateLimitHandle
-from overlimit.http.rules.applied_limits import AppliedLimit, LimitedFunction
+from overlimit.http.rules.applied_limits import AppliedLimit, AppliedLimits, LimitedFunction
 from overlimit.http.rules.count_names import CountName
 from overlimit.http.rules.precedence import (
     Route,
     check_registered,
     count_of,
     fallback_rules,
-    rules_of_block,
-    rules_of_function,
+    rules_besides,
     rules_of_route,
 )
 from overlimit.http.rules.rule import MOST_KEPT, ResolvedRule, Resolver, Rule
 
 __all__ = ["PlanCache", "RoutePlan", "StorePlan", "plan_stores"]
 
-Key = tuple[str, str]
+Place = tuple[str, str]
 """An endpoint and an HTTP method."""
 
 
@@ -48,10 +47,7 @@ class StorePlan:
     def __init__(self, rules: Mapping[AppRateLimit, Sequence[Rule]], fallback: Sequence[Rule] = ()) -> None:
         """Resolve what is the same for each request; ``fallback`` holds instead while the store fails.
 
-        Raises
-        ------
-        InvalidLimit
-            Limits do not fit the algorithm of their RateLimit.
+        Raises InvalidLimit if limits do not fit the algorithm of their RateLimit.
         """
         self._rate_limits = tuple(rules)
         self._rules = {each: tuple(rule.resolve_early() for rule in own) for each, own in rules.items()}
@@ -116,16 +112,6 @@ class StorePlan:
 class RoutePlan:
     """How requests to an endpoint with a method are decided: a plan for each store, in order."""
 
-    __slots__ = (
-        "applied_limits",
-        "counts_per_process",
-        "handler",
-        "handler_decides",
-        "needs_body",
-        "place",
-        "stores",
-    )
-
     def __init__(self, stores: Sequence[StorePlan] = (), route: Route | None = None, place: str = "") -> None:
         """Take the plans; ``needs_body`` says whether one of them reads the body of requests to decide.
 
@@ -143,12 +129,7 @@ class RoutePlan:
     def decide(self, request: Request) -> RequestLedger:
         """Charge a request; `RequestLedger.refusal` says whether it is refused.
 
-        Raises
-        ------
-        StoreError
-            The store failed, and ``on_error`` says to raise that.
-        InvalidLimit, ValueError, TypeError
-            A function of the app returned an invalid value.
+        Raises as `RequestLedger.decide` does.
         """
         ledger = RequestLedger(request, self)
         ledger.decide()
@@ -185,10 +166,8 @@ class PlanCache:
         """
         self._rate_limits = rate_limits
         self._find_route, self._check_route = find_route, check_route
-        self._routes: dict[Key, RoutePlan] = {}
-        self._functions: WeakKeyDictionary[LimitedFunction, dict[Key, tuple[StorePlan, ...]]] = (
-            WeakKeyDictionary()
-        )
+        self._routes: dict[Place, RoutePlan] = {}
+        self._functions: WeakKeyDictionary[LimitedFunction, dict[Place, RoutePlan]] = WeakKeyDictionary()
         self._blocks = lru_cache(MOST_KEPT)(self._compile_block)
         rate_limits.on_change = self.clear
 
@@ -202,12 +181,8 @@ class PlanCache:
     def of_route(self, endpoint: str, method: str, handler: Callable[..., Any]) -> RoutePlan:
         """Return the plan of a route whose handler this is at the moment.
 
-        Raises
-        ------
-        RuntimeError
-            The RateLimit of a bound decorator is not registered on the app.
-        InvalidLimit
-            Limits do not fit the algorithm of their RateLimit.
+        Raises RuntimeError if the app does not have the RateLimit of a bound decorator, and InvalidLimit if
+        limits do not fit the algorithm of their RateLimit.
         """
         plan = self._routes.get((endpoint, method))
         if plan is None or plan.handler is not handler:
@@ -215,18 +190,18 @@ class PlanCache:
                 plan = self._routes[endpoint, method] = self._compile_route(endpoint, method)
         return plan
 
-    def of_function(self, function: LimitedFunction, endpoint: str, method: str) -> tuple[StorePlan, ...]:
-        """Return the plans of a decorated function that a request calls besides its handler."""
-        key = endpoint, method
-        stores = self._functions.get(function, {}).get(key)
-        if stores is None:
+    def of_function(self, function: LimitedFunction, endpoint: str, method: str) -> RoutePlan:
+        """Return the plan of a decorated function that a request calls besides its handler."""
+        place = endpoint, method
+        plan = self._functions.get(function, {}).get(place)
+        if plan is None:
             with self._rate_limits.lock():
-                stores = self._compile_function(function, endpoint, method)
-                self._functions.setdefault(function, {})[key] = stores
-        return stores
+                plan = self._compile(function.applied_limits, "route-function", place, function.field_name)
+                self._functions.setdefault(function, {})[place] = plan
+        return plan
 
-    def of_block(self, applied: AppliedLimit, endpoint: str, method: str) -> tuple[StorePlan, ...]:
-        """Return the plans of a ``with`` block, which are the same for equal options of one RateLimit."""
+    def of_block(self, applied: AppliedLimit, endpoint: str, method: str) -> RoutePlan:
+        """Return the plan of a ``with`` block, which is the same for equal options of one RateLimit."""
         return self._blocks(applied.options, applied.handle, endpoint, method)
 
     def _compile_route(self, endpoint: str, method: str) -> RoutePlan:
@@ -236,35 +211,28 @@ class PlanCache:
         rules = {each: tuple(rules_of_route(rate_limits, each, route)) for each in rate_limits}
         return RoutePlan(plan_stores(rules, count_of(route, "fallback")), route)
 
-    def _compile_function(
-        self, function: LimitedFunction, endpoint: str, method: str
-    ) -> tuple[StorePlan, ...]:
-        route = self._find_route(endpoint, method)
-        self._check_route(route, function.applied_limits)
-        count = count_of(route, "route-function", shown=function.shown)
-        rules = rules_of_function(self._rate_limits, function.applied_limits, route, count)
-        return plan_stores(rules, count._replace(kind="fallback"))
-
     def _compile_block(
         self, options: LimitOptions, handle: RateLimitHandle | None, endpoint: str, method: str
-    ) -> tuple[StorePlan, ...]:
+    ) -> RoutePlan:
         with self._rate_limits.lock():
-            applied, route = AppliedLimit(options, handle), self._find_route(endpoint, method)
-            self._check_route(route, (applied,))
-            count = count_of(route, "with")
-            rules = rules_of_block(self._rate_limits, applied, route, count)
-            return plan_stores(rules, count._replace(kind="fallback"))
+            return self._compile((AppliedLimit(options, handle),), "with", (endpoint, method))
+
+    def _compile(
+        self, applied_limits: AppliedLimits, kind: str, place: Place, field_name: str | None = None
+    ) -> RoutePlan:
+        """Plan what a request meets besides its handler."""
+        route = self._find_route(*place)
+        self._check_route(route, applied_limits)
+        count = count_of(route, kind, field_name=field_name)
+        rules = rules_besides(self._rate_limits, applied_limits, route, count)
+        return RoutePlan(plan_stores(rules, count._replace(kind="fallback")))
 
 
 def plan_stores(rules: Mapping[AppRateLimit, Sequence[Rule]], fallback: CountName) -> tuple[StorePlan, ...]:
     """Plan one call for all that one store can decide, so that a refusal charges none of it; shadows last.
 
-    ``fallback`` is where the limits count that replace all others while the store fails.
-
-    Raises
-    ------
-    InvalidLimit
-        Limits do not fit the algorithm of their RateLimit.
+    ``fallback`` is where the limits count that replace all others while the store fails. Raises InvalidLimit
+    if limits do not fit the algorithm of their RateLimit.
     """
     groups: dict[tuple[object, ...], dict[AppRateLimit, Sequence[Rule]]] = {}
     for rate_limit in sorted(rules, key=lambda each: each.shadow):

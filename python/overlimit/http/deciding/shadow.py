@@ -5,10 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from overlimit import Decision
-
 if TYPE_CHECKING:
-    from overlimit.http.deciding.store_call import StoreCall
+    from overlimit.http.deciding.answer import StoreAnswer
 
 __all__ = ["log_shadow_refusal"]
 
@@ -17,15 +15,16 @@ _log = logging.getLogger("overlimit")
 _MOST_WARNED_OF = 1024  # a request may choose the name of a limit
 
 
-def log_shadow_refusal(call: StoreCall, decision: Decision, place: str) -> None:
+def log_shadow_refusal(answer: StoreAnswer, place: str) -> None:
     """Log whom the limit that binds would have refused, and where.
 
-    The first line of each limit in a process is a warning, so that it's seen where nobody has configured
+    The first line of each limit in a process is a warning, so that it is seen where nobody has configured
     logging; the others are information.
     """
-    name = next((rule.name for rule in call.binding(decision)), "")
+    decision = answer.decision_with_shadows
+    name = next((rule.field_name for rule in answer.binding), "")
     label = decision.limit.label if decision.limit else ""
-    warned_of = call.rate_limits[0].shadows_warned_of
+    warned_of = answer.call.rate_limits[0].shadows_warned_of
     is_first = (name, label) not in warned_of and len(warned_of) < _MOST_WARNED_OF
     if is_first:
         warned_of.add((name, label))

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 from overlimit import Decision, Limiter, _core
 from overlimit.http.answering.fields import POLICY, RATE, HeaderNames, Item, policy_field
 from overlimit.http.identifying.identifiers import (
+    FromFunctions,
     IdentifierCache,
     Identify,
     ReadsRequest,
     as_identifiers,
-    ask,
 )
 from overlimit.http.options.limit_options import Cost
-from overlimit.http.request import Request
 from overlimit.http.rules.count_names import distinct
-from overlimit.http.rules.rule import ResolvedRule, Role, UnregisteredLimiter
+from overlimit.http.rules.counts import UnregisteredLimiter
+from overlimit.http.rules.rule import ResolvedRule, Role
 from overlimit.limits import Limit
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class StoreCall:
         self.has_shadows = Role.SHADOW in roles
         self.enforces = Role.ENFORCE in roles
         self.in_shadow = rate_limits[0].shadow
-        self.items = _renamed(item for rule in self.rules if rule.is_shown for item in rule.items())
+        self.items = _renamed(item for rule in self.rules if rule.in_fields for item in rule.items())
         self._names = _names(self.rules, self.items)
         self.policy_field = policy_field(self.items)
         self.rate_field: Callable[[Decision], str] = partial(
@@ -89,20 +89,11 @@ class StoreCall:
         names = (each.legacy_names for each in self.rate_limits if each.legacy_names is not None)
         return next(names, None)
 
-    @property
-    def retry_after_name(self) -> str:
-        """The name of the Retry-After field."""
-        return self.rate_limits[0].header_names.retry_after
-
     def decide(self, identifiers: IdentifierCache) -> Decision:
         """Charge a request.
 
-        Raises
-        ------
-        StoreError
-            The store failed, and ``on_error`` says to raise that.
-        ValueError, TypeError
-            A cost or an identifier is not what it must be.
+        Raises StoreError if the store failed and ``on_error`` says so, and ValueError or TypeError for a
+        wrong cost or identifier.
         """
         for identify in self._read_from_request:
             identifiers[identify]
@@ -111,43 +102,9 @@ class StoreCall:
             self._core_rules, identifiers, as_identifiers, identifiers.request.arguments
         )
 
-    def refuses(self, decision: Decision) -> bool:
-        """Return whether a decision of this call refuses the request; shadow limits alone do not."""
-        return not decision and (self.enforces or decision._refused_by_meta)
-
-    def refuses_in_shadow(self, decision: Decision) -> bool:
-        """Return whether shadow limits, and no others, would have refused."""
-        if not self.has_shadows or self.refuses(decision):
-            return False
-        return any(rule.role is Role.SHADOW for rule in self.refusing(decision))
-
-    def shown(self, decision: Decision) -> Decision:
-        """Return the decision, or the refusal of shadow limits if no other limit refused."""
-        return decision._with_shadows_enforced() if self.refuses_in_shadow(decision) else decision
-
-    def binding(self, refusal: Decision) -> tuple[ResolvedRule, ...]:
-        """Return the rules of the limit that binds in a refusal: one, unless several have the same limit."""
-        names = {
-            row.policy
-            for row in refusal.details
-            if not row.allowed and row.limit == refusal.limit and row.identifier == refusal.identifier
-        }
-        return tuple(rule for rule in self.rules if rule.limiter.name in names)
-
-    def refusing(self, decision: Decision) -> tuple[ResolvedRule, ...]:
-        """Return the rules that refused, shadow ones included."""
-        names = {row.policy for row in decision.details if not row.allowed}
-        return tuple(rule for rule in self.rules if rule.limiter.name in names)
-
-    def violated(self, decision: Decision, rules: Iterable[ResolvedRule]) -> list[str]:
-        """Return the names that header fields give to the limits of these rules which refused."""
-        refused = {(row.policy, row.limit) for row in decision.details if not row.allowed}
-        return [
-            name
-            for rule in rules
-            for limit, name in zip(rule.limiter.limits, self._names[id(rule)], strict=True)
-            if (rule.limiter.name, limit) in refused
-        ]
+    def names_of(self, rule: ResolvedRule) -> list[str]:
+        """Return the names that header fields give to the limits of one of its rules."""
+        return self._names[id(rule)]
 
     def refund(self, decision: Decision) -> None:
         """Refund everything."""
@@ -198,15 +155,18 @@ def rate_fields(decided: Iterable[tuple[StoreCall, Decision | None]]) -> list[tu
 def _item_keys(rules: Iterable[ResolvedRule], items: Iterable[Item]) -> ItemKeys:
     """Return the texts before the states, by rule; ``items`` are those of the rules that are shown."""
     texts = iter([f"{item.key};r=" for item in items])
-    return tuple(tuple(next(texts) for _ in rule.limiter.limits) if rule.is_shown else None for rule in rules)
+    return tuple(
+        tuple(next(texts) for _ in rule.limiter.limits) if rule.in_fields else None for rule in rules
+    )
 
 
 def _names(rules: Iterable[ResolvedRule], items: Iterable[Item]) -> dict[int, list[str]]:
     """Return the names of the limits of each rule, by its id; a rule that is not shown keeps its own."""
-    shown = iter(items)
+    of_fields = iter(items)
     return {
         id(rule): [
-            item.name for item in (islice(shown, len(rule.limiter.limits)) if rule.is_shown else rule.items())
+            item.name
+            for item in (islice(of_fields, len(rule.limiter.limits)) if rule.in_fields else rule.items())
         ]
         for rule in rules
     }
@@ -279,20 +239,9 @@ def _room(limit: Limit) -> tuple[int, float]:
     return limit.quota, -limit.window
 
 
-class _AllIdentifiers(ReadsRequest):
-    """All identifiers that several functions return, each of which may return none."""
-
-    __slots__ = ("functions",)
-
-    def __init__(self, *functions: Identify) -> None:
-        self.functions = functions
-
-    def read(self, request: Request) -> list[object]:
-        return [each for function in self.functions for each in as_identifiers(ask(function, request))]
-
-
 def _all_of(one: Identify, other: Identify) -> Identify:
-    return one if one == other else _AllIdentifiers(one, other)
+    """Return what reads the identifiers of both, each of which may return none."""
+    return one if one == other else FromFunctions((one, other), as_identifiers)
 
 
 def _highest(one: Cost, other: Cost) -> Cost:

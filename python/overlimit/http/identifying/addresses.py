@@ -10,11 +10,11 @@ import ipaddress
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from overlimit.http.request import Request
 
-__all__ = ["PEERS", "UNKNOWN", "Addresses", "Proxies", "checked_ipv6_prefix", "grouped"]
+__all__ = ["PEERS", "UNKNOWN", "Addresses", "checked_ipv6_prefix", "grouped", "is_address"]
 
 UNKNOWN = "unknown"
 """The address of requests without one, as on a Unix socket or in a test without a server."""
@@ -25,30 +25,32 @@ Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 _REMEMBERED = 4096
 _LONGEST_REMEMBERED = 256
 _IPV6_BITS = 128
-_IPV6_PREFIX = 64
 _PORT = re.compile(r"(:[0-9]{1,5})?")
 
 
-class Proxies:
-    """The proxies that are believed about a client's address.
+class Addresses:
+    """How the address of a client is found behind proxies, and grouped.
 
     Parameters
     ----------
-    trusted
+    trusted_proxies
         How many proxies every request passes, or the addresses and networks (CIDR) of all of them. With 0,
         and with an empty list, ``X-Forwarded-For`` is ignored.
+    ipv6_prefix
+        How many bits of an IPv6 address make one client.
 
     Raises
     ------
     TypeError, ValueError
-        ``trusted`` is neither; the message names ``trusted_proxies``.
+        One of them cannot be used; the message names it.
     """
 
-    __slots__ = ("_find", "_remembered")
+    __slots__ = ("_find", "_remembered", "ipv6_prefix")
 
-    def __init__(self, trusted: int | Sequence[str] = 0) -> None:
-        """Build it from a number or from addresses and networks."""
-        self._find = _by_count(trusted) if isinstance(trusted, int) else _by_network(trusted)
+    def __init__(self, trusted_proxies: int | Sequence[str] = 0, ipv6_prefix: int = 64) -> None:
+        self.ipv6_prefix = checked_ipv6_prefix(ipv6_prefix)
+        by = _by_count if isinstance(trusted_proxies, int) else _by_network
+        self._find: _Finder | None = by(trusted_proxies)
         self._remembered = lru_cache(_REMEMBERED)(self._find) if self._find else None
 
     def client(self, peer: str | None, forwarded_for: str | Sequence[str] | None) -> str | None:
@@ -82,28 +84,9 @@ class Proxies:
         find = self._remembered if len(forwarded_for) <= _LONGEST_REMEMBERED else self._find
         return find(peer, forwarded_for)
 
-
-class Addresses(NamedTuple):
-    """How the address of a request is found and grouped."""
-
-    proxies: Proxies
-    ipv6_prefix: int
-
-    @classmethod
-    def of(cls, trusted_proxies: int | Sequence[str] | None, ipv6_prefix: int | None) -> Addresses:
-        """Read the two options; None means no proxy, and networks of 64 bits.
-
-        Raises
-        ------
-        ValueError, TypeError
-            One of them cannot be used.
-        """
-        prefix = _IPV6_PREFIX if ipv6_prefix is None else checked_ipv6_prefix(ipv6_prefix)
-        return cls(Proxies(trusted_proxies or 0), prefix)
-
     def counted(self, request: Request) -> str:
         """Return the client's address of a request, as it is counted."""
-        client = self.proxies.client(request.peer_address(), request.header("X-Forwarded-For"))
+        client = self.client(request.peer_address(), request.header("X-Forwarded-For"))
         return grouped(client, self.ipv6_prefix)
 
 
@@ -127,6 +110,11 @@ def grouped(address: str | None, ipv6_prefix: int = 64) -> str:
     return address if known is None else str(known)
 
 
+def is_address(text: str) -> bool:
+    """Return whether it is an IP address, whichever way it is written."""
+    return _address(text) is not None
+
+
 def checked_ipv6_prefix(value: object) -> int:
     """Return ``value`` if it can be an IPv6 prefix length; raise an error about ``ipv6_prefix`` if not."""
     if isinstance(value, bool) or not isinstance(value, int):
@@ -139,7 +127,7 @@ def checked_ipv6_prefix(value: object) -> int:
 _Finder: TypeAlias = Callable[[str | None, str], str | None]
 
 
-def _by_count(number: int) -> _Finder | None:
+def _by_count(number: Any) -> _Finder | None:
     if isinstance(number, bool):
         raise TypeError(f"trusted_proxies must be a number of proxies or a list of networks, not {number}")
     if number < 0:
@@ -154,7 +142,7 @@ def _by_count(number: int) -> _Finder | None:
     return client if number else None
 
 
-def _by_network(trusted: object) -> _Finder | None:
+def _by_network(trusted: Any) -> _Finder | None:
     networks = tuple(map(_network, _members(trusted)))
 
     def client(peer: str | None, forwarded_for: str) -> str | None:
@@ -206,5 +194,5 @@ def _without_port(hop: str) -> str:
     return host if _PORT.fullmatch(f":{port}") else hop
 
 
-PEERS = Addresses.of(None, None)
+PEERS = Addresses()
 """How addresses are found and grouped where no option says so."""

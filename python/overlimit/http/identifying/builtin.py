@@ -15,10 +15,12 @@ from dataclasses import dataclass, field, replace
 from types import NoneType
 from typing import Any
 
+from overlimit._messages.arguments import checks_arguments
+from overlimit._messages.texts import short_repr
 from overlimit.http.answering.fields import checked_header_name
-from overlimit.http.callables import SelfDescribing, check_callable, shown
+from overlimit.http.callables import StandsForFunctions, check_callable, function_name
 from overlimit.http.identifying.addresses import PEERS, Addresses, grouped
-from overlimit.http.identifying.identifiers import Combined, ReadsRequest
+from overlimit.http.identifying.identifiers import FromFunctions, ReadsRequest
 from overlimit.http.request import Request
 
 __all__ = [
@@ -51,7 +53,7 @@ Normalise = Callable[[str], str] | None
 class BuiltinIdentifier(ReadsRequest):
     """Reads an identifier from a request; functions of equal names and addresses are called once."""
 
-    text: str
+    written: str
     """How a program writes it."""
     beginnings: tuple[str, ...]
     """What its identifiers begin with."""
@@ -59,7 +61,6 @@ class BuiltinIdentifier(ReadsRequest):
     """Returns the identifier; an empty string if there is none."""
     name_of: Callable[[Any, Addresses], str] = field(compare=False)
     """Returns the identifier that a value counts as."""
-    normalise: Normalise = None
     addresses: Addresses = PEERS
     """How addresses are found and grouped."""
     reads_body: bool = False
@@ -82,18 +83,13 @@ class BuiltinIdentifier(ReadsRequest):
         return replace(self, addresses=addresses)
 
     @property
-    def shown(self) -> str:
+    def name(self) -> str:
         """How it is written."""
-        return self.text
-
-    @property
-    def made_of(self) -> tuple[object, ...]:
-        """The function that brings values to one form, if there is one."""
-        return () if self.normalise is None else (self.normalise,)
+        return self.written
 
     def __repr__(self) -> str:
         """Return how it is written."""
-        return self.text
+        return self.written
 
 
 def _address(request: Request, addresses: Addresses) -> str:
@@ -124,24 +120,25 @@ def _name_of_user_or_address(value: object, addresses: Addresses) -> str:
         return _name_of_user(value, addresses)
 
 
-by_address = BuiltinIdentifier("by_address", ("ip:",), _address, _name_of_address)
+by_address = BuiltinIdentifier((), "by_address", ("ip:",), _address, _name_of_address)
 """``ip:`` and the client's address."""
 
-by_user = BuiltinIdentifier("by_user", ("user:",), _user, _name_of_user)
+by_user = BuiltinIdentifier((), "by_user", ("user:",), _user, _name_of_user)
 """``user:`` and the id of the user who is logged in; empty if there is none."""
 
 by_user_or_address = BuiltinIdentifier(
-    "by_user_or_address", ("user:", "ip:"), _user_or_address, _name_of_user_or_address
+    (), "by_user_or_address", ("user:", "ip:"), _user_or_address, _name_of_user_or_address
 )
 """The user if one is logged in, else the address."""
 
-everybody = BuiltinIdentifier("everybody", ("all",), lambda request, _: "all", lambda value, _: "all")
+everybody = BuiltinIdentifier((), "everybody", ("all",), lambda request, _: "all", lambda value, _: "all")
 """The same identifier for all requests."""
 
-by_address_and_user = Combined([by_address, by_user])
+by_address_and_user = FromFunctions((by_address, by_user))
 """The address, and the user if one is logged in: all of them are limited."""
 
 
+@checks_arguments()
 def by_header(name: str, *, normalise: Normalise = None) -> BuiltinIdentifier:
     """Identify by a header field: ``header:``, its name in lower case and a hash of its value.
 
@@ -157,6 +154,7 @@ def by_header(name: str, *, normalise: Normalise = None) -> BuiltinIdentifier:
     return _by_value("by_header", name, start, lambda request: request.header(known), normalise, _hash)
 
 
+@checks_arguments()
 def by_cookie(name: str, *, normalise: Normalise = None) -> BuiltinIdentifier:
     """Identify by a cookie: ``cookie:``, its name and a hash of its value, which may be a secret.
 
@@ -169,6 +167,7 @@ def by_cookie(name: str, *, normalise: Normalise = None) -> BuiltinIdentifier:
     return _by_value("by_cookie", name, start, lambda request: request.cookie(name), normalise, _hash)
 
 
+@checks_arguments()
 def by_path_parameter(name: str, *, normalise: Normalise = None) -> BuiltinIdentifier:
     """Identify by a parameter of the path, as ``tenant`` in ``/<tenant>/orders``: ``path:``, name and value.
 
@@ -186,6 +185,7 @@ def by_path_parameter(name: str, *, normalise: Normalise = None) -> BuiltinIdent
     return _by_value("by_path_parameter", name, start, read, normalise, str)
 
 
+@checks_arguments()
 def by_json(name: str, *, normalise: Normalise = None) -> BuiltinIdentifier:
     """Identify by a member of the JSON object in the body: ``json:``, its name and value.
 
@@ -209,7 +209,7 @@ def builtins_in(identify: object) -> Iterator[BuiltinIdentifier]:
     """Yield the built-in functions among those that make up a function."""
     if isinstance(identify, BuiltinIdentifier):
         yield identify
-    elif isinstance(identify, SelfDescribing):
+    elif isinstance(identify, StandsForFunctions):
         for each in identify.made_of:
             yield from builtins_in(each)
 
@@ -220,27 +220,37 @@ def _by_value(
     start: str,
     read: Callable[[Request], object],
     normalise: Normalise,
-    written: Callable[[str], str],
+    counted: Callable[[str], str],
 ) -> BuiltinIdentifier:
-    """Return the function for a value that ``read`` returns; ``written`` returns how it is counted."""
+    """Return the function for a value that ``read`` returns; ``counted`` returns what it counts as."""
     check_callable("normalise", normalise, 0, of="the value")
-    more = "" if normalise is None else f", normalise={shown(normalise).removesuffix('()')}"
-    text = f"{kind}({name!r}{more})"
+    more = "" if normalise is None else f", normalise={function_name(normalise).removesuffix('()')}"
+    written = f"{kind}({name!r}{more})"
 
     def name_of(value: object, _: Addresses) -> str:
-        found = (
-            "" if value is None else value if isinstance(value, str) else json.dumps(value, sort_keys=True)
-        )
+        found = _text_of(written, value)
         if found and normalise is not None:
             found = normalise(found)
             if not isinstance(found, str):
-                raise TypeError(f"normalise of {text} must return a string, not {type(found).__name__}")
-        return f"{start}{written(found)}" if found else ""
+                raise TypeError(f"normalise of {written} must return a string, not {type(found).__name__}")
+        return f"{start}{counted(found)}" if found else ""
 
     def find(request: Request, addresses: Addresses) -> str:
         return name_of(read(request), addresses)
 
-    return BuiltinIdentifier(text, (start,), find, name_of, normalise)
+    made_of = () if normalise is None else (normalise,)
+    return BuiltinIdentifier(made_of, written, (start,), find, name_of)
+
+
+def _text_of(written: str, value: object) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    try:
+        return json.dumps(value, sort_keys=True)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"the value for {written} must be a string or what JSON can hold, not {short_repr(value)}"
+        ) from None
 
 
 def _checked(name: str) -> str:

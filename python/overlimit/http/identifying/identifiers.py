@@ -5,11 +5,12 @@ from __future__ import annotations
 import ipaddress
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from types import NoneType
-from typing import Literal, NoReturn
+from typing import Any, Literal, NoReturn
 
 from overlimit._options import is_set
-from overlimit.http.callables import SelfDescribing, check_callable, expected_function, shown
+from overlimit.http.callables import StandsForFunctions, check_callable, expected_function, function_name
 from overlimit.http.identifying.addresses import Addresses
 from overlimit.http.request import Request
 
@@ -17,16 +18,16 @@ __all__ = [
     "ANONYMOUS",
     "NOBODY",
     "Anonymous",
-    "Combined",
+    "FromFunctions",
     "IdentifierCache",
     "Identifiers",
     "Identify",
-    "Key",
     "ReadsRequest",
     "as_identifiers",
     "as_identify",
     "as_key",
     "ask",
+    "from_key_function",
     "identify_by",
     "may_return",
     "with_addresses",
@@ -38,10 +39,8 @@ ANONYMOUS = "anonymous"
 Identifiers = tuple[str | bytes, ...]
 
 
-class ReadsRequest(SelfDescribing):
+class ReadsRequest(StandsForFunctions):
     """Returns the identifiers of a request, which it reads by itself."""
-
-    __slots__ = ()
 
     def read(self, request: Request) -> object:
         """Return one identifier, or an iterable of them."""
@@ -49,11 +48,11 @@ class ReadsRequest(SelfDescribing):
 
     def with_addresses(self, addresses: Addresses) -> Identify:
         """Return the same function for other addresses."""
-        return self
+        return replace(self, made_of=tuple(with_addresses(each, addresses) for each in self.made_of))
 
     def may_return(self, identifier: str) -> bool:
         """Return whether a request may have this identifier."""
-        return True
+        return any(may_return(each, identifier) for each in self.made_of)
 
 
 Identify = Callable[..., object] | ReadsRequest
@@ -132,89 +131,26 @@ class IdentifierCache(dict[Identify, Identifiers]):
         """Raise ValueError, as a function returned too many; the core calls this, too."""
         most = _MOST_IDENTIFIERS
         raise ValueError(
-            f"{shown(identify)} returned {len(known)} identifiers, where at most {most} are allowed"
+            f"{function_name(identify)} returned {len(known)} identifiers, where at most {most} are allowed"
         )
 
 
-class Key(ReadsRequest):
-    """A key function as in Flask-Limiter: whatever it returns is one identifier."""
+@dataclass(frozen=True)
+class FromFunctions(ReadsRequest):
+    """All identifiers that one or several functions return."""
 
-    __slots__ = ("function",)
+    convert: Callable[[Any], object] = lambda found: found
+    """Makes one or several identifiers of what a function returns."""
 
-    def __init__(self, function: Identify) -> None:
-        """Take the function."""
-        self.function = function
-
-    def read(self, request: Request) -> str:
-        """Return the key of a request; empty if there is none."""
-        found = ask(self.function, request)
-        return found if type(found) is str else as_key(found)
-
-    def may_return(self, identifier: str) -> bool:
-        """Return whether it may be a key of the function."""
-        return may_return(self.function, identifier)
-
-    def with_addresses(self, addresses: Addresses) -> Key:
-        """Return the key of the same function."""
-        return Key(with_addresses(self.function, addresses))
-
-    @property
-    def shown(self) -> str:
-        """What its function is shown as."""
-        return shown(self.function)
-
-    @property
-    def made_of(self) -> tuple[object, ...]:
-        """Its function."""
-        return (self.function,)
-
-    def __eq__(self, other: object) -> bool:
-        """Tell whether it is a key of the same function, which then is asked only once for both."""
-        return isinstance(other, Key) and self.function == other.function
-
-    def __hash__(self) -> int:
-        """Return the same for keys of one function."""
-        return hash(self.function)
-
-
-class Combined(ReadsRequest):
-    """Several functions together: all identifiers that they return are limited."""
-
-    __slots__ = ("members",)
-
-    def __init__(self, members: Iterable[Identify]) -> None:
-        """Take the functions, at least one."""
-        self.members = tuple(members)
-
-    def read(self, request: Request) -> list[object]:
+    def read(self, request: Request) -> object:
         """Return the identifiers of all functions."""
-        return [identifier for member in self.members for identifier in _each(ask(member, request))]
+        found = [self.convert(ask(each, request)) for each in self.made_of]
+        return found[0] if len(found) == 1 else [identifier for each in found for identifier in _each(each)]
 
-    def may_return(self, identifier: str) -> bool:
-        """Return whether one of the functions may return it."""
-        return any(may_return(member, identifier) for member in self.members)
 
-    def with_addresses(self, addresses: Addresses) -> Combined:
-        """Return the same functions together."""
-        return Combined(with_addresses(member, addresses) for member in self.members)
-
-    @property
-    def shown(self) -> str:
-        """What its members are shown as."""
-        return ", ".join(map(shown, self.members))
-
-    @property
-    def made_of(self) -> tuple[object, ...]:
-        """Its members."""
-        return self.members
-
-    def __eq__(self, other: object) -> bool:
-        """Tell whether it combines the same functions."""
-        return isinstance(other, Combined) and self.members == other.members
-
-    def __hash__(self) -> int:
-        """Return the same for equal ones."""
-        return hash(self.members)
+def from_key_function(function: Identify) -> FromFunctions:
+    """Return what reads one identifier, whatever the function returns, as Flask-Limiter does."""
+    return FromFunctions((function,), as_key)
 
 
 def as_key(found: object) -> str:
@@ -296,7 +232,7 @@ def identify_by(identifiers: object, key_func: object, arguments: int = 0) -> Id
     if not is_set(key_func):
         return as_identify("identifiers", identifiers, arguments)
     check_callable("key_func", key_func, arguments)
-    return Key(key_func)  # type: ignore[arg-type]
+    return from_key_function(key_func)  # type: ignore[arg-type]
 
 
 def as_identify(name: str, given: object, arguments: int = 0) -> Identify | None:
@@ -310,7 +246,7 @@ def as_identify(name: str, given: object, arguments: int = 0) -> Identify | None
     if not is_set(given):
         return None
     if isinstance(given, (list, tuple)):
-        return Combined(_as_function(f"each of {name}", member, arguments) for member in given)
+        return FromFunctions(tuple(_as_function(f"each of {name}", member, arguments) for member in given))
     return _as_function(name, given, arguments)
 
 

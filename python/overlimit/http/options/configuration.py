@@ -14,7 +14,7 @@ from overlimit import _core
 from overlimit._messages.caller import warn_caller
 from overlimit._options import is_set
 from overlimit.http.answering.fields import HeaderNames, checked_header_name
-from overlimit.http.identifying.identifiers import Identify, Key
+from overlimit.http.identifying.identifiers import Identify, from_key_function
 from overlimit.http.options import kinds
 from overlimit.http.options.option import Option
 from overlimit.http.options.rate_limit_options import RATE_LIMIT_OPTIONS, REQUEST_IDENTIFIER
@@ -43,18 +43,13 @@ def read(
     then the first of those that say it otherwise. ``arguments`` is the number of arguments for the request
     with which functions are called.
 
-    The options are those of `AllOptions`: ``strategy`` is set with its ``algorithm``, and ``unusable_store``
-    is the error of the store of a RateLimit that is not enabled. Limits are returned unread. A ``store`` may
-    contain a password.
+    Besides options there are ``request_identifier``, ``strategy``, which is set with its ``algorithm``, and
+    ``unusable_store``, the error of the store of a RateLimit that is not enabled. Limits are returned unread.
+    A ``store`` may contain a password.
 
-    Warns about each unknown ``RATELIMIT_*`` key, and names a similar one.
-
-    Raises
-    ------
-    ValueError
-        A value is invalid; the message names its key, and shows no part of a URL.
-    TypeError
-        A function cannot be called as it will be.
+    Warns about each unknown ``RATELIMIT_*`` key, and names a similar one. Raises ValueError if a value is
+    invalid, and TypeError if it is a function that cannot be called as it will be; the message names its key,
+    and shows no part of a URL.
     """
     _warn_of_unknown(config)
     values = {key: config[key] for key in KEYS if key in config and _is_set(key, config[key])}
@@ -67,7 +62,7 @@ def read(
             options |= read_theirs(key, values[key])
     if _KEY_FUNC in values and "identifiers" not in given:
         key_func = RATE_LIMIT_OPTIONS["key_func"].configured(_KEY_FUNC, values[_KEY_FUNC], arguments)
-        options["identifiers"] = Key(cast(Identify, key_func))
+        options["identifiers"] = from_key_function(cast(Identify, key_func))
     if "header_names" not in given:
         options |= _header_names(values)
     enabled = {**options, **given}.get("enabled") is not False
@@ -144,12 +139,7 @@ _THEIRS: dict[str, tuple[str, Callable[[str, Any], Options]]] = {
 """Keys of Flask-Limiter that say otherwise what an option says; of two for one option the first counts."""
 
 _KEY_FUNC = "RATELIMIT_KEY_FUNC"
-_HEADER_NAMES = {
-    "RATELIMIT_HEADER_LIMIT": "limit",
-    "RATELIMIT_HEADER_REMAINING": "remaining",
-    "RATELIMIT_HEADER_RESET": "reset",
-    "RATELIMIT_HEADER_RETRY_AFTER": "retry_after",
-}
+_HEADER_NAMES = dict(zip(RATE_LIMIT_OPTIONS["header_names"].other_keys, HeaderNames._fields, strict=True))
 _STORAGE_URI = "RATELIMIT_STORAGE_URI"
 _STORAGE_OPTIONS = "RATELIMIT_STORAGE_OPTIONS"
 

@@ -10,7 +10,7 @@ from overlimit.clocks import reader_of
 from overlimit.errors import InvalidLimit
 from overlimit.http.answering.fields import HeaderNames, checked_header_name
 from overlimit.http.callables import check_callable
-from overlimit.http.identifying.addresses import Proxies, checked_ipv6_prefix
+from overlimit.http.identifying.addresses import Addresses, checked_ipv6_prefix
 from overlimit.http.identifying.identifiers import ReadsRequest, as_identify
 from overlimit.limits.quantities import share_of_all
 from overlimit.limits.registry import algorithm_named
@@ -136,5 +136,5 @@ CLOCK = Kind(lambda name, value, _: reader_of(value))
 SHARE = Kind(lambda name, value, _: share_of_all(value, name))
 HEADERS = one_of("draft", "legacy", "both", None)._replace(is_set=lambda value: True)
 HEADER_NAMES = Kind(_check_header_names)
-PROXIES = Kind(lambda name, value, _: Proxies(value), _read_proxies)
+PROXIES = Kind(lambda name, value, _: Addresses(value), _read_proxies)
 IPV6_PREFIX = Kind(lambda name, value, _: checked_ipv6_prefix(value), _read_number)

@@ -7,8 +7,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from overlimit import InvalidLimit
+from overlimit._messages.arguments import no_such_option
 from overlimit._options import is_set
-from overlimit.http.callables import check_callable, fingerprint, shown
+from overlimit.http.callables import check_callable, fingerprint, function_name
 from overlimit.http.identifying.identifiers import Anonymous, Identify, identify_by
 from overlimit.http.options import kinds
 from overlimit.http.options.option import Option, options
@@ -168,12 +169,7 @@ class LimitOptions:
     def check_limits(self, read: ReadLimits = as_limits, arguments: int = 0) -> None:
         """Check the limits; ``read`` reads them, and functions are called with so many ``arguments``.
 
-        Raises
-        ------
-        InvalidLimit
-            They are malformed.
-        TypeError
-            A function cannot be called like that.
+        Raises InvalidLimit if they are malformed, and TypeError if a function cannot be called like that.
         """
         for part in (*self.parts, *self.meta_limits):
             _check_part(part, read, self.algorithm, arguments)
@@ -192,16 +188,11 @@ def limit_options(
 ) -> LimitOptions:
     """Return the checked options of a decorator that takes the ``known`` keywords.
 
-    Raises
-    ------
-    InvalidLimit
-        ``value`` is malformed.
-    ValueError, TypeError
-        An option has an invalid value, or there is no option of this name.
+    Raises InvalidLimit if ``value`` is malformed, and ValueError or TypeError if an option has an invalid
+    value or does not exist.
     """
-    unknown = keywords.keys() - set(known)
-    if unknown:
-        raise TypeError(f"a limit has no option {min(unknown)!r}; it has {', '.join(known)}")
+    for name in sorted(keywords.keys() - set(known)):
+        raise no_such_option("a limit", name, known)
     # Flask-Limiter would read None as False where the default may be True.
     switches = {
         name for name, known in LIMIT_OPTIONS.items() if known.kind is kinds.SWITCH and known.is_strict
@@ -259,7 +250,8 @@ def hashable(limits: LimitsLike) -> LimitsLike:
 def text_of(parts: tuple[LimitsLike | Dynamic, ...]) -> str:
     """Return limits as a string, with functions by their names."""
     return "; ".join(
-        part if isinstance(part, str) else shown(part) if is_dynamic(part) else repr(part) for part in parts
+        part if isinstance(part, str) else function_name(part) if is_dynamic(part) else repr(part)
+        for part in parts
     )
 
 

@@ -22,6 +22,10 @@ class Option(NamedTuple):
     """What it means; of options in a row with the same text it is shown once."""
     key: str | None = None
     """The ``RATELIMIT_*`` key that sets it."""
+    other_keys: tuple[str, ...] = ()
+    """Keys of Flask-Limiter that say the same otherwise."""
+    default: object = None
+    """What holds if it is not set."""
     is_strict: bool = False
     """Whether an empty value is an error instead of not set."""
     name: str = ""
@@ -37,10 +41,7 @@ class Option(NamedTuple):
     def configured(self, key: str, value: Any, arguments: int) -> object:
         """Return the value that a key of the configuration sets.
 
-        Raises
-        ------
-        ValueError, TypeError
-            It is invalid; the message names the key. A TypeError is about a function.
+        Raises ValueError if it is invalid, or TypeError if it is a function; the message names the key.
         """
         found = self.kind.read(value)
         try:
@@ -74,7 +75,7 @@ def _parameters(known: Mapping[str, Option]) -> Iterator[str]:
     """Yield the section on each option, or on several with the same text."""
     for text, same in groupby(known.values(), key=lambda option: option.help):
         alike = list(same)
-        keys = ", ".join(option.key for option in alike if option.key)
+        keys = ", ".join(key for option in alike for key in (option.key, *option.other_keys) if key)
         for told, indent in (
             (", ".join(option.name for option in alike), " " * 4),
             (f"{text[:-1]} ({keys})." if keys else text, " " * 8),

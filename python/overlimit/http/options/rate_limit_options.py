@@ -19,7 +19,6 @@ __all__ = [
     "GROUPS",
     "RATE_LIMIT_OPTIONS",
     "REQUEST_IDENTIFIER",
-    "AllOptions",
     "CommonOptions",
     "Headers",
     "RateLimitOptions",
@@ -76,25 +75,19 @@ class RateLimitOptions(CommonOptions, total=False):
     on_meta_breach: Callable[..., object] | None
 
 
-class AllOptions(RateLimitOptions, total=False):
-    """The options of a RateLimit, and those that only the configuration has."""
-
-    strategy: str | None
-    request_identifier: Callable[..., str] | None
-    unusable_store: ValueError | None
-
-
 def _group(name: str, key: str, prefix: str, text: str) -> dict[str, Option]:
     """Return the option of limits, and those that say how they count."""
-    beside = {
-        "per_method": kinds.SWITCH,
-        "exempt_when": kinds.function(),
-        "deduct_when": kinds.function("the response"),
-        "cost": kinds.COST,
+    beside: dict[str, tuple[kinds.Kind, object]] = {
+        "per_method": (kinds.SWITCH, False),
+        "exempt_when": (kinds.function(), None),
+        "deduct_when": (kinds.function("the response"), None),
+        "cost": (kinds.COST, 1),
     }
     return {name: Option(kinds.LIMITS_OF_ALL, text, key)} | {
-        f"{name}_{option}": Option(kind, "As for `rate_limit`.", f"{prefix}_{option.upper()}")
-        for option, kind in beside.items()
+        f"{name}_{option}": Option(
+            kind, "As for `rate_limit`.", f"{prefix}_{option.upper()}", default=default
+        )
+        for option, (kind, default) in beside.items()
     }
 
 
@@ -146,59 +139,77 @@ RATE_LIMIT_OPTIONS = options(
     key_func=Option(
         kinds.function(),
         "As ``identifiers``, but what it returns is one identifier: the ``str()`` of it, the parts of a "
-        "tuple joined (RATELIMIT_KEY_FUNC).",
+        "tuple joined.",
+        other_keys=("RATELIMIT_KEY_FUNC",),
     ),
     anonymous=Option(
         ANONYMOUS,
         'How requests without an identity (``""``, None, ``[]``) are treated: ``"share"``, the default, '
         'gives them one limit together, ``"exempt"`` does not limit them.',
         "RATELIMIT_ANONYMOUS",
+        default="share",
     ),
     store=Option(
         kinds.STORE,
-        'URL or store (RATELIMIT_STORAGE_URI). ``"memory://"``, the default, is one store per app.',
+        'URL or store; ``"memory://"``, the default, is one store per app.',
+        other_keys=("RATELIMIT_STORAGE_URI", "RATELIMIT_STORAGE_OPTIONS"),
+        default="memory://",
     ),
     clock=Option(kinds.CLOCK, "Drives every limit; default: the time of the store."),
     algorithm=Option(
         kinds.ALGORITHM,
-        "The algorithm of limits that are given as strings (also RATELIMIT_STRATEGY).",
+        "The algorithm of limits that are given as strings.",
         "RATELIMIT_ALGORITHM",
+        other_keys=("RATELIMIT_STRATEGY",),
     ),
-    key_prefix=Option(kinds.TEXT, "Keeps apart what shares a store; default: none.", "RATELIMIT_KEY_PREFIX"),
+    key_prefix=Option(kinds.TEXT, "Keeps apart what shares a store.", "RATELIMIT_KEY_PREFIX", default=""),
     enabled=Option(
-        kinds.SWITCH, "False lets everything pass; default: True.", "RATELIMIT_ENABLED", is_strict=True
+        kinds.SWITCH,
+        "False lets everything pass.",
+        "RATELIMIT_ENABLED",
+        default=True,
+        is_strict=True,
     ),
     headers=Option(
         kinds.HEADERS,
         '``"draft"``, the default, sends the fields of the IETF draft, ``"legacy"`` X-RateLimit-*, '
-        '``"both"`` both, None sends none (also RATELIMIT_HEADERS_ENABLED).',
+        '``"both"`` both, None sends none.',
         "RATELIMIT_HEADERS",
+        other_keys=("RATELIMIT_HEADERS_ENABLED",),
+        default="draft",
     ),
     header_names=Option(
-        kinds.HEADER_NAMES, 'The names of the ``"legacy"`` fields (RATELIMIT_HEADER_LIMIT and so on).'
+        kinds.HEADER_NAMES,
+        'The names of the ``"legacy"`` fields, and of ``Retry-After``.',
+        other_keys=tuple(f"RATELIMIT_HEADER_{field.upper()}" for field in HeaderNames._fields),
     ),
     on_error=Option(
         ON_ERROR,
         'What happens when the store fails: ``"allow"`` (the default), ``"deny"`` (503), ``"local"`` (this '
         'process decides, by ``local_share`` of the limits) or ``"raise"``.',
         "RATELIMIT_ON_ERROR",
+        other_keys=("RATELIMIT_IN_MEMORY_FALLBACK_ENABLED", "RATELIMIT_SWALLOW_ERRORS"),
+        default="allow",
     ),
-    local_share=Option(kinds.SHARE, "As for ``Limiter``."),
+    local_share=Option(kinds.SHARE, "As for ``Limiter``.", default=1.0),
     shadow=Option(
         kinds.SWITCH,
         "Whether everything is counted, headers are left out and nothing is refused.",
         "RATELIMIT_SHADOW",
+        default=False,
     ),
     trusted_proxies=Option(
         kinds.PROXIES,
         "How many proxies, or which addresses and networks, are believed about the client's address; "
-        "default: none, ``X-Forwarded-For`` is ignored.",
+        "of 0 ``X-Forwarded-For`` is ignored.",
         "RATELIMIT_TRUSTED_PROXIES",
+        default=0,
     ),
     ipv6_prefix=Option(
         kinds.IPV6_PREFIX,
-        "How many bits of an IPv6 address make one client; default: 64.",
+        "How many bits of an IPv6 address make one client.",
         "RATELIMIT_IPV6_PREFIX",
+        default=64,
     ),
 )
 """The options of a RateLimit, in the order of ``help()``."""
@@ -216,7 +227,7 @@ def shows_keywords(keywords: type) -> Callable[[F], F]:
     A keyword that is also a positional parameter is shown as that.
     """
 
-    def shown(function: F) -> F:
+    def show(function: F) -> F:
         signature = inspect.signature(function)
         placed = [
             each.replace(kind=each.POSITIONAL_OR_KEYWORD)
@@ -231,19 +242,10 @@ def shows_keywords(keywords: type) -> Callable[[F], F]:
         function.__signature__ = signature.replace(parameters=placed + named)  # type: ignore[attr-defined]
         return function
 
-    return shown
-
-
-class _NotGiven:
-    """The default of an option that is not given, which does not always mean the same as None."""
-
-    def __repr__(self) -> str:
-        return "..."
-
-
-_NOT_GIVEN = _NotGiven()
+    return show
 
 
 def _optional(name: str, annotation: Any) -> inspect.Parameter:
     written = getattr(annotation, "__forward_arg__", annotation)
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=_NOT_GIVEN, annotation=written)
+    default = RATE_LIMIT_OPTIONS[name].default if name in RATE_LIMIT_OPTIONS else None
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=written)

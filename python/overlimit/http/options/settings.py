@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 from overlimit import InvalidLimit
+from overlimit._messages.caller import warn_caller
 from overlimit.http.identifying.identifiers import identify_by
 from overlimit.http.options import configuration
 from overlimit.http.options.limit_options import LimitOptions, parts_of
-from overlimit.http.options.rate_limit_options import GROUPS, RATE_LIMIT_OPTIONS, AllOptions
+from overlimit.http.options.rate_limit_options import GROUPS, RATE_LIMIT_OPTIONS
 from overlimit.http.options.strategies import limits_under
 from overlimit.limits import Limit, LimitsLike, as_limits
 
@@ -19,15 +20,11 @@ __all__ = ["Settings"]
 class Settings:
     """The options of a RateLimit."""
 
-    def __init__(self, options: AllOptions, arguments: int = 0) -> None:
+    def __init__(self, options: Mapping[str, Any], arguments: int = 0) -> None:
         """Keep the options that are set; a ``store`` may contain a password.
 
-        ``arguments`` is the number of arguments for the request with which functions are called.
-
-        Raises
-        ------
-        TypeError
-            ``identifiers`` or ``key_func`` is not what it must be, or both are set.
+        ``arguments`` is the number of arguments for the request with which functions are called. Raises
+        TypeError if ``identifiers`` or ``key_func`` is not what it must be, or both are set.
         """
         given = {
             name: value
@@ -37,28 +34,30 @@ class Settings:
         identify = identify_by(given.get("identifiers"), given.pop("key_func", None), arguments)
         if identify is not None:
             given["identifiers"] = identify
-        self._given: dict[str, Any] = given
-        self.options = cast(AllOptions, given)
+        self.options: Mapping[str, Any] = given
+        """Those of `RATE_LIMIT_OPTIONS`, and those that only a configuration has."""
         self.arguments = arguments
         self._checked: dict[LimitsLike, tuple[Limit, ...]] = {}
 
     def check(self, **instead: str) -> None:
         """Check what can be checked without the app; ``instead`` is what errors call an option.
 
-        Raises
-        ------
-        InvalidLimit
-            A limit is malformed.
-        ValueError, TypeError
-            Another option has an invalid value.
+        Raises InvalidLimit if a limit is malformed, and ValueError or TypeError for another invalid value.
         """
-        for name, value in self._given.items():
+        for name, value in self.options.items():
             if name in RATE_LIMIT_OPTIONS:
                 RATE_LIMIT_OPTIONS[name].check(value, self.arguments, instead.get(name))
         for name in GROUPS:
-            if name in self._given:
+            if name in self.options:
                 label = f"{name} ({RATE_LIMIT_OPTIONS[name].key})"
                 self._check_limits(instead.get(name, label), self.group(name))
+
+    def warn_of_unused(self) -> None:
+        """Warn of options that say something of limits which there are not."""
+        for name, option in RATE_LIMIT_OPTIONS.items():
+            of = next((group for group in GROUPS if name.startswith(f"{group}_")), None)
+            if of and of not in self.options and self.options.get(name, option.default) != option.default:
+                warn_caller(f"{name} ({option.key}) has no effect without {of}")
 
     def _check_limits(self, label: str, options: LimitOptions) -> None:
         if options.parts == ("",):
@@ -75,27 +74,17 @@ class Settings:
     def completed(self, config: Mapping[str, Any]) -> Settings:
         """Set what is not set from the ``RATELIMIT_*`` keys, and the rest from the defaults.
 
-        Raises
-        ------
-        ValueError
-            A key has an invalid value.
-        TypeError
-            A function in it cannot be called as it will be.
+        Raises ValueError if a key has an invalid value, and TypeError if a function in it cannot be called as
+        it will be.
         """
         found = configuration.read(config, self.options, self.arguments)
         # The store comes last: the configuration may have completed a URL that is also in the options.
         store = {"store": found["store"]} if "store" in found else {}
-        options = {"headers": "draft", **found, **self.options, **store}
-        return Settings(cast(AllOptions, options), self.arguments)
+        defaults = {name: option.default for name, option in RATE_LIMIT_OPTIONS.items()}
+        return Settings({**defaults, **found, **self.options, **store}, self.arguments)
 
     def limits(self, value: LimitsLike, algorithm: str | None = None) -> tuple[Limit, ...]:
-        """Read limits; strings by ``algorithm``, or else by the algorithm of the settings.
-
-        Raises
-        ------
-        InvalidLimit
-            They are malformed.
-        """
+        """Read limits; strings by ``algorithm``, or else by the algorithm of the settings."""
         strategy = self.options.get("strategy")
         if algorithm is not None or strategy is None:
             return as_limits(value, algorithm or self.options.get("algorithm"))
@@ -105,7 +94,7 @@ class Settings:
 
     def group(self, name: str) -> LimitOptions:
         """Return the limits that an option names, and what the options beside it say of them."""
-        given = self._given
+        given = self.options
         return LimitOptions(
             parts_of(given.get(name)),
             per_method=given.get(f"{name}_per_method", False),

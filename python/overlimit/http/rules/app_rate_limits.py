@@ -6,47 +6,24 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple, cast
 from weakref import WeakSet
 
-from overlimit import Limiter, MemoryStore
+from overlimit import MemoryStore
 from overlimit._forks import PerProcess
 from overlimit.http.answering.fields import HeaderNames
-from overlimit.http.callables import shown
 from overlimit.http.identifying.addresses import Addresses
 from overlimit.http.identifying.builtin import by_address_and_user
 from overlimit.http.identifying.identifiers import Anonymous, Identify
 from overlimit.http.options.settings import Settings
 from overlimit.http.rules.applied_limits import AppliedLimit, Exemptions
-from overlimit.http.rules.count_names import RecentNames, distinct
-from overlimit.http.rules.rule import Arguments, Role, UnregisteredLimiter
-from overlimit.limiter import OnError
-from overlimit.limits import as_limits
+from overlimit.http.rules.count_names import distinct
+from overlimit.http.rules.counts import Counts, Reset
+from overlimit.http.rules.rule import Arguments, Role
 from overlimit.stores import Store, as_store
 
-__all__ = ["AppRateLimit", "AppRateLimits", "Counts", "RateLimitHandle", "Reset"]
-
-Reset = Callable[[Limiter], None]
-"""Resets one identifier, or all, of a limiter."""
+__all__ = ["AppRateLimit", "AppRateLimits", "RateLimitHandle"]
 
 _log = logging.getLogger("overlimit")
-
-
-class Counts(NamedTuple):
-    """Where a RateLimit counts."""
-
-    store: Store
-    on_error: OnError
-    """What happens when the store fails."""
-    recent_names: RecentNames
-
-    def reset(self, names: Iterable[str], endpoint: str | None, reset: Reset) -> None:
-        """Reset policies of these names, and those used lately, of which the endpoint is the only one."""
-        recent = self.recent_names if endpoint is None else self.recent_names.of_endpoint(endpoint)
-        for name in dict.fromkeys((*names, *recent)):
-            # A reset goes by the name, whatever the limits; "local" resets the local fallback as well.
-            any_limits = as_limits("1/second")
-            reset(UnregisteredLimiter(any_limits, name=name, store=self.store, on_error="local"))
 
 
 class AppRateLimit:
@@ -75,42 +52,34 @@ class AppRateLimit:
         handle
             The RateLimit itself, whose exemptions and filters may change at any time.
 
-        Raises
-        ------
-        ValueError
-            The URL of the store is malformed.
+        Raises ValueError if the URL of the store is malformed.
         """
         given = settings.options
         self.settings = settings
         self.prefix = prefix
         self.read_limits = settings.limits
-        self.header_names = given.get("header_names") or HeaderNames()
-        self.legacy_names = self.header_names if given.get("headers") in ("legacy", "both") else None
-        self.shadow = bool(given.get("shadow"))
-        self.in_fields = given.get("headers") in ("draft", "both") and not self.shadow
-        self.enabled_by_settings = given.get("enabled") is not False
+        self.header_names = given.get("header_names", HeaderNames())
+        self.legacy_names = self.header_names if given["headers"] in ("legacy", "both") else None
+        self.shadow = given["shadow"]
+        self.in_fields = given["headers"] in ("draft", "both") and not self.shadow
+        self.enabled_by_settings = given["enabled"]
         self.enabled = self.enabled_by_settings
         handle = RateLimitHandle() if handle is None else handle
         self.exemptions, self.request_filters = handle.exemptions, handle.request_filters
         self._unusable_store = given.get("unusable_store")
-        store = self._store_or_memory(given.get("store") or "memory://", memory)
+        store = self._store_or_memory(given["store"], memory)
         replaced = bool(settings.group("in_memory_fallback").parts)
-        self.counts = Counts(store, "raise" if replaced else given.get("on_error") or "allow", RecentNames())
-        self.fallback = Counts(MemoryStore(), "allow", RecentNames()) if replaced else None
+        self.counts = Counts(store, "raise" if replaced else given["on_error"])
+        self.fallback = Counts(MemoryStore(), "allow") if replaced else None
         """Where the limits count that replace all others while the store fails."""
         self.clock = given.get("clock")
-        share = given.get("local_share")
-        self.local_share = 1.0 if share is None else share
-        self.addresses = Addresses.of(given.get("trusted_proxies"), given.get("ipv6_prefix"))
-        self.identify = cast("Identify | None", given.get("identifiers")) or default_identify
-        self.anonymous: Anonymous = given.get("anonymous") or "share"
-        self.request_identifier = given.get("request_identifier")
+        self.local_share = given["local_share"]
+        self.addresses = Addresses(given["trusted_proxies"], given["ipv6_prefix"])
+        self.identify: Identify = given.get("identifiers", default_identify)
+        self.anonymous: Anonymous = given["anonymous"]
+        self.request_identifier: Callable[..., str] | None = given.get("request_identifier")
         self.shadows_warned_of: set[tuple[str, str]] = set()
         """The names of the limits in shadow of which the log has warned."""
-
-    def identifiers_shown(self, own: Identify | None = None) -> str:
-        """Return the name of the function that returns the identifiers: a limit's own, or the RateLimit's."""
-        return shown(own or self.identify)
 
     def _store_or_memory(self, store: str | Store, memory: Callable[[], MemoryStore]) -> Store:
         """Return the store; a RateLimit that is not enabled needs none, and raises when it is enabled."""
@@ -158,16 +127,12 @@ class AppRateLimit:
     def reset(self, names: Iterable[str], endpoint: str | None, reset: Reset) -> None:
         """Reset policies of these names, and all that were used lately.
 
-        With ``endpoint``, of the latter only those that count nothing but this endpoint.
-
-        Raises
-        ------
-        StoreError
-            The store cannot answer.
+        With ``endpoint``, of the latter only those that count nothing but this endpoint. Raises StoreError if
+        the store cannot answer.
         """
         if self.fallback is not None:
-            self.fallback.reset((), endpoint, reset)
-        self.counts.reset(names, endpoint, reset)
+            self.fallback.reset(self.fallback.latest(endpoint), reset)
+        self.counts.reset((*names, *self.counts.latest(endpoint)), reset)
 
 
 class AppRateLimits:
@@ -214,14 +179,10 @@ class AppRateLimits:
     def register(self, handle: RateLimitHandle, settings: Settings) -> None:
         """Add a RateLimit with its complete settings, or replace the settings of a registered one.
 
-        Raises
-        ------
-        InvalidLimit
-            A limit is malformed.
-        ValueError, TypeError
-            Another option has an invalid value.
+        Warns of options without effect, and raises as `Settings.check` does.
         """
         settings.check()
+        settings.warn_of_unused()
         with self.lock():
             self._register(handle, settings)
             self.on_change()
@@ -230,7 +191,7 @@ class AppRateLimits:
         taken = [own.prefix for known, own in self._registered.items() if known is not handle]
         self._registered[handle] = AppRateLimit(
             settings,
-            _unused_prefix(settings.options.get("key_prefix") or "", taken),
+            _unused_prefix(settings.options.get("key_prefix", ""), taken),
             self._own_memory,
             default_identify=self._default_identify,
             handle=handle,
@@ -240,17 +201,14 @@ class AppRateLimits:
     def acting_for(self, applied: AppliedLimit) -> AppRateLimit:
         """Return the RateLimit through which a decorator's limits hold.
 
-        Raises
-        ------
-        RuntimeError
-            The RateLimit of a bound decorator is not registered on this app.
+        Raises RuntimeError if the app does not have the RateLimit of a bound decorator.
         """
         if applied.handle is None:
             return next(iter(self._registered.values()), None) or self._make_implicit()
         rate_limit = self._registered.get(applied.handle)
         if rate_limit is None:
             raise RuntimeError(
-                f"a view of {self._app_name!r} is limited by a RateLimit that this app doesn't have: "
+                f"a view of {self._app_name!r} is limited by a RateLimit that this app does not have: "
                 f"{self._how_to_register}"
             )
         return rate_limit
@@ -309,24 +267,12 @@ class RateLimitHandle:
         return all(each.enabled for each in self._on_apps())
 
     def switch(self, enabled: bool) -> None:
-        """Enable or disable it on all apps.
-
-        Raises
-        ------
-        ValueError
-            It is enabled and its store is unusable.
-        """
+        """Enable or disable it on all apps; raises ValueError if its store is needed and unusable."""
         with self._switching():
             self._switch(enabled)
 
     def switch_new_apps(self) -> None:
-        """Enable or disable it on apps that were added since, as on the others.
-
-        Raises
-        ------
-        ValueError
-            It is enabled and its store is unusable.
-        """
+        """Enable or disable it on apps that were added since, as on the others; raises as `switch` does."""
         self.was_registered = True
         with self._switching():
             self._switch(self._enabled)

@@ -110,7 +110,7 @@ def wrapped_chain(function: Any) -> Iterator[Callable[..., Any]]:
 class LimitedFunction:
     """A function and the limits that one wrapper adds to it; adjacent decorators share a wrapper."""
 
-    __slots__ = ("__weakref__", "applied_limits", "function", "is_innermost", "name")
+    __slots__ = ("__weakref__", "applied_limits", "field_name", "function", "is_innermost")
 
     def __init__(
         self, function: Callable[..., Any], applied_limits: AppliedLimits, *, is_innermost: bool
@@ -119,12 +119,9 @@ class LimitedFunction:
         self.function = function
         self.applied_limits = applied_limits
         self.is_innermost = is_innermost
-        self.name = f"{function.__module__}.{getattr(function, '__qualname__', type(function).__qualname__)}"
-
-    @property
-    def shown(self) -> str:
+        name: str = getattr(function, "__qualname__", type(function).__qualname__)
+        self.field_name = name.rpartition(".")[2]
         """The name that the limits of a plain function have in header fields."""
-        return self.name.rpartition(".")[2]
 
     @classmethod
     def of(cls, target: Callable[..., Any], applied: AppliedLimit) -> LimitedFunction:
@@ -170,13 +167,7 @@ class Exemptions:
         self._flags: WeakKeyDictionary[Any, ExemptionScope] = WeakKeyDictionary()
 
     def add(self, target: object, flags: ExemptionScope) -> None:
-        """Exempt a view, however it is wrapped later, a method of a class view, or a group of routes.
-
-        Raises
-        ------
-        TypeError
-            ``flags`` is not an ExemptionScope.
-        """
+        """Exempt a view, however it is wrapped later, a method of a class view, or a group of routes."""
         if not isinstance(flags, ExemptionScope):
             raise TypeError(f"flags must be an ExemptionScope, not {flags!r}")
         self._flags[target] = self._flags.get(target, ExemptionScope.NONE) | flags

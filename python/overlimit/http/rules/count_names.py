@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from overlimit._core import is_key_name
-from overlimit._forks import PerProcess
 from overlimit.http.options.limit_options import counted_method
 
-__all__ = ["CountName", "RecentNames", "distinct", "policy_name", "shown_name"]
+__all__ = ["CountName", "distinct", "policy_name", "usable_field_name"]
 
 _GROUP_KINDS = frozenset({"blueprint"})  # what frameworks call their groups of routes
 # The first words of all kinds: a prefix that begins with one of them could be taken for a kind.
@@ -24,17 +22,17 @@ _KINDS = _GROUP_KINDS | {"application", "default", "fallback", "global", "meta",
 _LONGEST = 64
 _HASH_DIGITS = 16
 _SEPARATOR = "--"
-_MOST_RECENT = 1024
 _SLOT = re.compile(r"[A-Za-z0-9_.]+(?:-[A-Za-z0-9_.]+)*")
 
 
 class CountName(NamedTuple):
-    """Where a limit counts: what the names of its policies are made of, and its name in header fields."""
+    """Where a limit counts: what the names of its policies are made of."""
 
     kind: str
     """Such as ``route`` or ``application``; each kind with its variants has a fixed number of ``parts``."""
     parts: tuple[str, ...]
-    shown: str
+    field_name: str
+    """Its name in header fields."""
     endpoint: str
     """The endpoint of the request."""
     method: str
@@ -82,7 +80,7 @@ def policy_name(kind: str, *parts: str, prefix: str = "") -> str:
     return name if plain and not reads_as_kind else _hashed(name, (prefix, kind, *parts))
 
 
-def shown_name(text: str) -> str:
+def usable_field_name(text: str) -> str:
     """Return ``text`` when it can stand in a header as it is, else a readable part of it and a hash."""
     return text if is_key_name(text) else _hashed(text, (text,))
 
@@ -104,40 +102,3 @@ def _hashed(text: str, slots: tuple[str, ...]) -> str:
     readable = re.sub(r"[^A-Za-z0-9_.]+", "-", text)[: _LONGEST - _HASH_DIGITS - 1].strip("-")
     digest = hashlib.sha256(ascii(slots).encode()).hexdigest()[:_HASH_DIGITS]
     return f"{readable}-{digest}" if readable else digest
-
-
-class RecentNames:
-    """The names of policies that a process used lately; safe for threads.
-
-    Their number is bounded, because requests may make up names.
-    """
-
-    def __init__(self) -> None:
-        """Start without any."""
-        self._names: dict[str, tuple[str | None, object]] = {}
-        self._lock = PerProcess(threading.Lock)
-
-    def add(self, name: str, endpoint: str | None = None, origin: object = None) -> None:
-        """Note a name as the latest, with its origin and the only endpoint that it counts; None: several."""
-        with self._lock():
-            self._names.pop(name, None)
-            self._names[name] = endpoint, origin
-            if len(self._names) > _MOST_RECENT:
-                del self._names[next(iter(self._names))]
-
-    def __iter__(self) -> Iterator[str]:
-        """Yield the names, the oldest first."""
-        with self._lock():
-            known = tuple(self._names)
-        return iter(known)
-
-    def of_endpoint(self, endpoint: str) -> Iterator[str]:
-        """Yield the names that count only this endpoint."""
-        with self._lock():
-            known = tuple(self._names.items())
-        return (name for name, (counted, _) in known if counted == endpoint)
-
-    def has_any_of(self, origin: object) -> bool:
-        """Return whether one of the names is of this origin."""
-        with self._lock():
-            return any(each == origin for _, each in self._names.values())

@@ -6,7 +6,7 @@ docs/reference/flask.md has this as tables.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, NamedTuple
 
 from overlimit.http.identifying.builtin import everybody
@@ -33,8 +33,7 @@ __all__ = [
     "count_of_all",
     "fallback_rules",
     "global_rules",
-    "rules_of_block",
-    "rules_of_function",
+    "rules_besides",
     "rules_of_options",
     "rules_of_route",
 ]
@@ -67,6 +66,8 @@ class Route(NamedTuple):
     """Whether a call of the function passes through a decorator, which then decides the request."""
     limited: bool = False
     """Whether it can be limited; static files without a decorator are not."""
+    paths: tuple[str, ...] = ()
+    """The paths that lead to it, as the framework writes them."""
 
     @property
     def applied_limits(self) -> Iterator[AppliedLimit]:
@@ -76,13 +77,7 @@ class Route(NamedTuple):
 
 
 def check_registered(rate_limits: AppRateLimits, route: Route) -> None:
-    """Check that each limit of a route, inherited ones too, has its RateLimit on the app.
-
-    Raises
-    ------
-    RuntimeError
-        The RateLimit of a bound decorator is not registered on the app.
-    """
+    """Raise RuntimeError unless each limit of a route, inherited ones too, has its RateLimit on the app."""
     rate_limits.check(route.applied_limits)
     for each in route.groups:
         rate_limits.check(applied_limits_of_group(each.group))
@@ -104,7 +99,7 @@ def rules_of_route(rate_limits: AppRateLimits, rate_limit: AppRateLimit, route: 
             yield from _decorated(rate_limit, applied.options, count)
             overridden = overridden or applied.options.replaces_defaults
     if not overridden and ExemptionScope.DEFAULT not in exempt:
-        default = count_of(route, "default", shown="default")
+        default = count_of(route, "default", field_name="default")
         yield from rules_of_options(rate_limit, settings.group("default_limits"), default)
     if ExemptionScope.APPLICATION not in exempt:
         application = count_of_all(route, "application")
@@ -123,33 +118,26 @@ def _own(rate_limit: AppRateLimit, route: Route, applied_limits: Collection[Appl
     for applied in route.on_method:
         if applied in applied_limits:
             count = count_of(route, "route-function")
-            yield from _one_of_several(rate_limit, applied.options, count, answers_apart=True)
+            yield from _one_of_several(rate_limit, applied.options, count)
 
 
-def rules_of_function(
-    rate_limits: AppRateLimits, applied_limits: Iterable[AppliedLimit], route: Route, count: CountName
+def rules_besides(
+    rate_limits: AppRateLimits, applied_limits: AppliedLimits, route: Route, count: CountName
 ) -> RulesByRateLimit:
-    """Return the rules of a decorated function that a request calls besides its handler, and meta limits.
+    """Return the rules of a function or block that a request meets besides its handler, and meta limits.
 
-    Raises
-    ------
-    RuntimeError
-        The RateLimit of a bound decorator is not registered on the app.
+    Raises RuntimeError if the app does not have the RateLimit of a bound decorator.
     """
-    return _with_meta(_rules_of_several(rate_limits, applied_limits, count, answers_apart=True), route)
-
-
-def rules_of_block(
-    rate_limits: AppRateLimits, applied: AppliedLimit, route: Route, count: CountName
-) -> RulesByRateLimit:
-    """Return the rules of a ``with`` block, and meta limits.
-
-    Raises
-    ------
-    RuntimeError
-        The RateLimit of a bound decorator is not registered on the app.
-    """
-    return _with_meta(_rules_of_several(rate_limits, (applied,), count, answers_apart=False), route)
+    found: RulesByRateLimit = {}
+    for applied in applied_limits:
+        if applied.options.holds_for(count.method):
+            rate_limit = rate_limits.acting_for(applied)
+            rules = _one_of_several(rate_limit, applied.options, count)
+            found[rate_limit] = (*found.get(rate_limit, ()), *rules)
+    for rate_limit in found:
+        if ExemptionScope.META not in _exempt(rate_limit, route):
+            found[rate_limit] += tuple(_meta(rate_limit, route))
+    return found
 
 
 def rules_of_options(
@@ -175,9 +163,10 @@ def fallback_rules(rate_limit: AppRateLimit, count: CountName) -> Iterator[Rule]
         yield rule._replace(replaces_others=True)
 
 
-def count_of(route: Route, kind: str, *parts: str, shown: str | None = None) -> CountName:
+def count_of(route: Route, kind: str, *parts: str, field_name: str | None = None) -> CountName:
     """Return where limits of this kind count that count a route's endpoint alone."""
-    return CountName(kind, parts, shown or route.endpoint, route.endpoint, route.method, route.endpoint)
+    endpoint = route.endpoint
+    return CountName(kind, parts, field_name or endpoint, endpoint, route.method, endpoint)
 
 
 def count_of_all(route: Route, kind: str) -> CountName:
@@ -197,30 +186,28 @@ def _decorated(rate_limit: AppRateLimit, options: LimitOptions, count: CountName
     yield from _meta_of_decorator(rate_limit, options, count)
 
 
-def _one_of_several(
-    rate_limit: AppRateLimit, options: LimitOptions, count: CountName, *, answers_apart: bool
-) -> Iterator[Rule]:
+def _one_of_several(rate_limit: AppRateLimit, options: LimitOptions, count: CountName) -> Iterator[Rule]:
     """Yield the rules of a decorator on one of several functions or blocks of an endpoint.
 
     Equal limits count together there: those with the same ``identifiers`` and the same ``name``. Limits that
-    a function returns count together with those that the same function returns elsewhere; with
-    ``answers_apart``, limits of different numbers have separate counts.
+    a function returns count together with those that the same function returns elsewhere; except in blocks,
+    limits of different numbers have separate counts.
     """
     if options.is_shared:
         yield from rules_of_options(rate_limit, options, count)
     else:
         own = count.by_method() if options.per_method else count
-        yield from _rules_of_equal_limits(rate_limit, options, own, answers_apart)
+        yield from _rules_of_equal_limits(rate_limit, options, own)
     yield from _meta_of_decorator(rate_limit, options, count)
 
 
 def _rules_of_equal_limits(
-    rate_limit: AppRateLimit, options: LimitOptions, count: CountName, answers_apart: bool
+    rate_limit: AppRateLimit, options: LimitOptions, count: CountName
 ) -> Iterator[Rule]:
     for part in options.parts:
         if is_dynamic(part):
             own = _of_equal_limits(count, options, "function", options.fingerprint(part))
-            yield Rule(rate_limit, options, own, Role.ENFORCE, part, by_numbers=answers_apart)
+            yield Rule(rate_limit, options, own, Role.ENFORCE, part, by_numbers=count.kind != "with")
             continue
         limits = rate_limit.read_limits(part, options.algorithm)
         for limit in limits:
@@ -246,29 +233,6 @@ def _meta_of_decorator(rate_limit: AppRateLimit, options: LimitOptions, count: C
         text = text_of(options.meta_limits)
         own = CountName("meta", (text,), "meta", count.endpoint, count.method, variants=("of",))
         yield from rules_of_options(rate_limit, meta, own, Role.ON_REFUSAL)
-
-
-def _rules_of_several(
-    rate_limits: AppRateLimits,
-    applied_limits: Iterable[AppliedLimit],
-    count: CountName,
-    *,
-    answers_apart: bool,
-) -> RulesByRateLimit:
-    found: RulesByRateLimit = {}
-    for applied in applied_limits:
-        if applied.options.holds_for(count.method):
-            rate_limit = rate_limits.acting_for(applied)
-            rules = _one_of_several(rate_limit, applied.options, count, answers_apart=answers_apart)
-            found[rate_limit] = (*found.get(rate_limit, ()), *rules)
-    return found
-
-
-def _with_meta(found: RulesByRateLimit, route: Route) -> RulesByRateLimit:
-    for rate_limit in found:
-        if ExemptionScope.META not in _exempt(rate_limit, route):
-            found[rate_limit] += tuple(_meta(rate_limit, route))
-    return found
 
 
 def _exempt(rate_limit: AppRateLimit, route: Route) -> ExemptionScope:

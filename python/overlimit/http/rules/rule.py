@@ -11,21 +11,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from overlimit import InvalidLimit, Limiter
 from overlimit._options import is_set
-from overlimit.http.answering.fields import RETRY_AFTER, Item
-from overlimit.http.callables import shown
+from overlimit.http.answering.fields import HeaderNames, Item
+from overlimit.http.callables import function_name
 from overlimit.http.identifying.identifiers import Identify, with_addresses
-from overlimit.http.options.limit_options import (
-    Cost,
-    Dynamic,
-    LimitOptions,
-    hashable,
-    is_dynamic,
-)
-from overlimit.http.rules.count_names import CountName, shown_name
-from overlimit.limits import Limit, LimitsLike, as_limits
+from overlimit.http.options.limit_options import Cost, Dynamic, LimitOptions, hashable, is_dynamic
+from overlimit.http.rules.count_names import CountName, usable_field_name
+from overlimit.http.rules.counts import Counts, UnregisteredLimiter
+from overlimit.limits import Limit, LimitsLike
 
 if TYPE_CHECKING:
-    from overlimit.http.rules.app_rate_limits import AppRateLimit, Counts
+    from overlimit.http.rules.app_rate_limits import AppRateLimit
 
 __all__ = [
     "MOST_KEPT",
@@ -33,7 +28,6 @@ __all__ = [
     "Resolver",
     "Role",
     "Rule",
-    "UnregisteredLimiter",
     "digest",
     "items_of",
 ]
@@ -56,20 +50,13 @@ class Role(IntEnum):
     """A meta limit: charged when the enforced ones refuse; refuses everything once it is used up."""
 
 
-class UnregisteredLimiter(Limiter):
-    """A limiter that may have other limits than others of its name, because they depend on the request."""
-
-    def _register(self, name: str | None) -> None:
-        """Do nothing."""
-
-
 class ResolvedRule(NamedTuple):
     """A rule with the limits, the policy name and the functions that hold for this request."""
 
     limiter: Limiter
     identify: Identify
-    name: str
-    """The name it has in header fields."""
+    field_name: str
+    """Its name in header fields."""
     role: Role = Role.ENFORCE
     cost: Cost = 1
     deduct_when: Callable[..., object] | None = None
@@ -79,34 +66,28 @@ class ResolvedRule(NamedTuple):
     error_message: str | Callable[..., str] | None = None
     """What a refusal says, or a function that returns it."""
     in_fields: bool = True
-    """Whether the ``RateLimit`` fields show it, if it is enforced."""
+    """Whether the ``RateLimit`` fields show it."""
     skips_anonymous: bool = False
     """Whether it does not hold for requests without an identifier."""
-    retry_after_name: str = RETRY_AFTER
-    """The name of the Retry-After field of its refusals."""
-
-    @property
-    def is_shown(self) -> bool:
-        """Whether the ``RateLimit`` fields show it."""
-        return self.role is Role.ENFORCE and self.in_fields
+    header_names: HeaderNames = HeaderNames()
+    """The names of the header fields of its refusals."""
 
     def items(self) -> Iterator[Item]:
         """Yield one header item per limit."""
-        return items_of(self.name, self.limiter.limits)
+        return items_of(self.field_name, self.limiter.limits)
 
 
-def items_of(name: str, limits: Sequence[Limit]) -> Iterator[Item]:
+def items_of(field_name: str, limits: Sequence[Limit]) -> Iterator[Item]:
     """Yield one header item per limit: that of a single limit has exactly the given name."""
     for limit in limits:
-        shown = name if len(limits) == 1 else f"{name}:{limit.label}"
-        yield Item(shown, limit.quota, limit.window)
+        name = field_name if len(limits) == 1 else f"{field_name}:{limit.label}"
+        yield Item(name, limit.quota, limit.window)
 
 
 Resolver: TypeAlias = Callable[[Arguments], ResolvedRule | None]
 """Resolves a rule during a request; None: it does not hold for the request."""
 
-
-_MakeResolved = Callable[[LimitsLike, CountName], ResolvedRule]
+_MakeResolved: TypeAlias = Callable[[LimitsLike, CountName], ResolvedRule]
 
 
 class Rule(NamedTuple):
@@ -130,24 +111,20 @@ class Rule(NamedTuple):
     def resolve_early(self) -> ResolvedRule | Resolver:
         """Resolve it before any request, or return a function that resolves it during each request.
 
-        Raises
-        ------
-        InvalidLimit
-            The limits do not fit the algorithm.
+        Raises InvalidLimit if the limits do not fit the algorithm.
         """
         value, scope = self.value, self.options.scope
         if is_dynamic(value) or callable(scope) or self.options.exempt_when or self._request_identifier():
             # Kept, since a limiter costs more than a request; bounded, since a request may choose the scope.
-            return partial(self._resolve_unless_exempt, lru_cache(MOST_KEPT)(self._resolved_anew))
-        kind = UnregisteredLimiter if self.options.during_request else Limiter
-        return self._resolved(kind, value, self._count())
+            return partial(self._resolve_unless_exempt, lru_cache(MOST_KEPT)(self._resolved))
+        return self._resolved(value, self._count(), early=not self.options.during_request)
 
     @property
-    def shown(self) -> str:
-        """The name it has in header fields."""
+    def field_name(self) -> str:
+        """Its name in header fields."""
         scope = self.options.scope if self.options.is_shared else None
-        name = shown_name(
-            self.options.name or (scope if isinstance(scope, str) and scope else self.counted_as.shown)
+        name = usable_field_name(
+            self.options.name or (scope if isinstance(scope, str) and scope else self.counted_as.field_name)
         )
         return f"{name}:{self.label}" if self.label else name
 
@@ -196,7 +173,7 @@ class Rule(NamedTuple):
     @property
     def was_used_lately(self) -> bool:
         """Whether this process knows names under which it counts."""
-        return self._counts.recent_names.has_any_of(self._origin)
+        return self._counts.has_names_of(self._origin)
 
     def raising(self) -> Rule:
         """Return the same rule with a store whose failures are raised."""
@@ -207,7 +184,7 @@ class Rule(NamedTuple):
 
         Functions that need a request raise here what they raise without one.
         """
-        return self._resolve(self._resolved_anew, arguments)
+        return self._resolve(self._resolved, arguments)
 
     def policy_name_now(self) -> str:
         """Return the name that its counts have at this moment; functions of the app may raise anything."""
@@ -216,14 +193,9 @@ class Rule(NamedTuple):
     def reset(self, identifier: str) -> None:
         """Give an identifier a fresh start where this counts at this moment, whatever the limits are.
 
-        Functions of the app may raise anything.
-
-        Raises
-        ------
-        StoreError
-            The store cannot answer.
+        Raises StoreError if the store cannot answer; functions of the app may raise anything.
         """
-        self._limiter(UnregisteredLimiter, as_limits("1/second"), self.policy_name_now()).reset(identifier)
+        self._counts.reset((self.policy_name_now(),), lambda limiter: limiter.reset(identifier))
 
     def _resolve_unless_exempt(self, make: _MakeResolved, arguments: Arguments) -> ResolvedRule | None:
         exempt_when = self.options.exempt_when
@@ -244,44 +216,38 @@ class Rule(NamedTuple):
             if not is_dynamic(self.value):
                 raise
             where = f" for {self.counted_as.endpoint!r}" if self.counted_as.endpoint else ""
-            raise InvalidLimit(f"{shown(self.value)}{where}: {error}") from None
+            raise InvalidLimit(f"{function_name(self.value)}{where}: {error}") from None
 
     def _request_identifier(self) -> Callable[..., str] | None:
         return None if self.counted_as.counted is None else self.rate_limit.request_identifier
 
-    def _resolved_anew(self, value: LimitsLike, count: CountName) -> ResolvedRule:
-        return self._resolved(UnregisteredLimiter, value, count)
-
-    def _resolved(self, kind: type[Limiter], value: LimitsLike, count: CountName) -> ResolvedRule:
-        options, rate_limit = self.options, self.rate_limit
+    def _resolved(self, value: LimitsLike, count: CountName, *, early: bool = False) -> ResolvedRule:
+        options, rate_limit, counts = self.options, self.rate_limit, self._counts
         limits = rate_limit.read_limits(value, options.algorithm)
         if self.by_numbers:
             limits = tuple(limit.counted_by_numbers() for limit in limits)
+        name = count.policy(rate_limit.prefix)
+        counts.note(name, self.counted_endpoint, self._origin)
         hooks = (rate_limit.on_breach_of(self.role), options.on_breach)
         return ResolvedRule(
-            limiter=self._limiter(kind, limits, count.policy(rate_limit.prefix)),
+            limiter=(Limiter if early else UnregisteredLimiter)(
+                limits,
+                name=name,
+                store=counts.store,
+                clock=rate_limit.clock,
+                on_error=options.on_error or counts.on_error,
+                local_share=rate_limit.local_share,
+            ),
             identify=with_addresses(self.identify, rate_limit.addresses),
-            name=self.shown,
+            field_name=self.field_name,
             role=Role.SHADOW if options.shadow and self.role is Role.ENFORCE else self.role,
             cost=options.cost,
             deduct_when=options.deduct_when,
             on_breach=tuple(hook for hook in hooks if hook is not None),
             error_message=options.error_message,
-            in_fields=rate_limit.in_fields,
+            in_fields=rate_limit.in_fields and self.role is Role.ENFORCE and not options.shadow,
             skips_anonymous=self.skips_anonymous,
-            retry_after_name=rate_limit.header_names.retry_after,
-        )
-
-    def _limiter(self, kind: type[Limiter], limits: tuple[Limit, ...], name: str) -> Limiter:
-        counts = self._counts
-        counts.recent_names.add(name, self.counted_endpoint, self._origin)
-        return kind(
-            limits,
-            name=name,
-            store=counts.store,
-            clock=self.rate_limit.clock,
-            on_error=self.options.on_error or counts.on_error,
-            local_share=self.rate_limit.local_share,
+            header_names=rate_limit.header_names,
         )
 
     def _count(self, arguments: Arguments = ()) -> CountName:

@@ -1,0 +1,169 @@
+"""What a store answered to a request, and how the request is answered if that refuses it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+from overlimit import Decision
+from overlimit._messages.texts import short_repr
+from overlimit.errors import StoreError
+from overlimit.http.answering.refusals import (
+    Problem,
+    RefusalResponse,
+    limit_exceeded,
+    refusal_response,
+    store_failed,
+)
+from overlimit.http.deciding.steps import Steps
+from overlimit.http.identifying.identifiers import IdentifierCache
+from overlimit.http.rules.rule import ResolvedRule, Role
+
+if TYPE_CHECKING:
+    from overlimit.http.deciding.plans import StorePlan
+    from overlimit.http.deciding.store_call import StoreCall
+
+__all__ = ["StoreAnswer"]
+
+
+class StoreAnswer:
+    """What one store answered to a request."""
+
+    def __init__(self, plan: StorePlan, call: StoreCall, decision: Decision) -> None:
+        self.plan, self.call, self.decision = plan, call, decision
+
+    @property
+    def store_failed(self) -> bool:
+        """Whether ``on_error`` answered for the store; if it is ``"deny"``, that refuses."""
+        return self.decision.source == "error"
+
+    @property
+    def is_in_fields(self) -> bool:
+        """Whether header fields may show it."""
+        return not self.call.in_shadow and not self.store_failed
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether limits refuse that are not in shadow themselves."""
+        return not self.decision and (self.call.enforces or self.decision._refused_by_meta)
+
+    @property
+    def refuses(self) -> bool:
+        """Whether it refuses the request."""
+        return self._is_over and not self.call.in_shadow
+
+    @property
+    def refuses_in_shadow(self) -> bool:
+        """Whether it would refuse the request if nothing were in shadow."""
+        return self._only_shadows_refuse or (self._is_over and not self.store_failed)
+
+    @property
+    def _only_shadows_refuse(self) -> bool:
+        if not self.call.has_shadows or self._is_over:
+            return False
+        return any(rule.role is Role.SHADOW for rule in self._over)
+
+    @property
+    def decision_with_shadows(self) -> Decision:
+        """The decision, or the refusal of limits in shadow if no other limit refused."""
+        return self.decision._with_shadows_enforced() if self._only_shadows_refuse else self.decision
+
+    @cached_property
+    def _over(self) -> tuple[ResolvedRule, ...]:
+        """The rules that refused, those in shadow included."""
+        return self._rules_named(row.policy for row in self.decision.details if not row.allowed)
+
+    @cached_property
+    def refusing(self) -> tuple[ResolvedRule, ...]:
+        """The rules by which it refuses: the meta limits if one of them is used up, else those enforced."""
+        role = Role.ON_REFUSAL if self.decision._refused_by_meta else Role.ENFORCE
+        return tuple(rule for rule in self._over if rule.role is role)
+
+    @property
+    def binding(self) -> tuple[ResolvedRule, ...]:
+        """The rules of the limit that binds: one, unless several have the same limit."""
+        refusal = self.decision_with_shadows
+        return self._rules_named(
+            row.policy
+            for row in refusal.details
+            if not row.allowed and row.limit == refusal.limit and row.identifier == refusal.identifier
+        )
+
+    def _rules_named(self, policies: Iterable[str | None]) -> tuple[ResolvedRule, ...]:
+        names = set(policies)
+        return tuple(rule for rule in self.call.rules if rule.limiter.name in names)
+
+    @property
+    def retry_after_name(self) -> str:
+        """The name of its Retry-After field, as the RateLimit that refused has it."""
+        of = self.refusing or self.call.rate_limits
+        return of[0].header_names.retry_after
+
+    def answer_of_hooks(
+        self, arguments: tuple[Any, ...], is_answer: Callable[[Any], bool], wanted: str
+    ) -> Any | None:
+        """Call all ``on_breach`` hooks, and return the last answer among their results; None: there is none.
+
+        Raises TypeError for a text and the like: it would be an answer of a view, but is not ``wanted``.
+        """
+        # Hooks of a RateLimit come first in each rule, and each is called once.
+        hooks = dict.fromkeys(hook for rule in self.refusing for hook in rule.on_breach[:1])
+        hooks |= dict.fromkeys(hook for rule in self.refusing for hook in rule.on_breach)
+        results = [hook(self.decision, *arguments) for hook in hooks]
+        for result in results:
+            if isinstance(result, (str, bytes, tuple, list, dict)):
+                raise TypeError(
+                    f"on_breach must return {wanted}, or None for the usual answer, not {short_repr(result)}"
+                )
+        return next((result for result in reversed(results) if is_answer(result)), None)
+
+    def violated(self) -> list[str]:
+        """Return the names that header fields give to the limits by which it refuses."""
+        refused = {(row.policy, row.limit) for row in self.decision.details if not row.allowed}
+        return [
+            name
+            for rule in self.refusing
+            for limit, name in zip(rule.limiter.limits, self.call.names_of(rule), strict=True)
+            if (rule.limiter.name, limit) in refused
+        ]
+
+    def message(self, arguments: tuple[Any, ...]) -> str | None:
+        """Return the ``error_message`` of the limit that binds."""
+        binding = self.binding
+        message = next((rule.error_message for rule in self.refusing if rule in binding), None)
+        message = message(*arguments) if callable(message) else message
+        return None if message is None else str(message)
+
+    def response(self, accept: str | None, arguments: tuple[Any, ...]) -> RefusalResponse:
+        """Return the whole answer to a refused request with this ``Accept`` field, unless a hook gave one."""
+        problem = store_failed() if self.store_failed else self._limit_exceeded(arguments)
+        return refusal_response(problem, self.decision, accept, self.retry_after_name)
+
+    def _limit_exceeded(self, arguments: tuple[Any, ...]) -> Problem:
+        return limit_exceeded(self.decision, self.message(arguments), self.violated())
+
+    def refunding(self) -> Steps[None]:
+        """Refund everything; raises StoreError if the store failed and ``on_error`` says so."""
+        try:
+            yield partial(self.call.refund, self.decision)
+        except StoreError as error:
+            self.plan.log_or_raise(error)
+
+    def refunding_uncounted(self, response: Any, identifiers: IdentifierCache) -> Steps[None]:
+        """Refund what does not count, in one call, now that the response is known.
+
+        An exception of a ``deduct_when`` is raised after the others have been asked and refunded. Raises
+        StoreError if the store failed and ``on_error`` says so.
+        """
+        # A refused request was not charged, and neither was one that no store decided.
+        if not self.decision or self.store_failed:
+            return
+        charges, raised = self.call.uncounted(response, identifiers)
+        if charges:
+            try:
+                yield partial(self.call.refund_part, self.decision, charges)
+            except StoreError as error:
+                self.plan.log_or_raise(error)
+        if raised is not None:
+            raise raised
