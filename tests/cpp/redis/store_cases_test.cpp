@@ -1,12 +1,8 @@
-// The cases of every store, on the one in Redis.
+// The cases of every store and the traces of tests/vectors, on the one in Redis.
 #include <gtest/gtest.h>
 
-#include "../stores/calendar_cases.hpp"
-#include "../stores/history_cases.hpp"
-#include "../stores/lock_cases.hpp"
-#include "../stores/penalty_cases.hpp"
-#include "../stores/refund_cases.hpp"
-#include "../stores/reset_all_cases.hpp"
+#include "../stores/store_cases.hpp"
+#include "../vectors/vector_cases.hpp"
 #include "live_redis.hpp"
 
 namespace overlimit::testing {
@@ -14,13 +10,10 @@ namespace {
 
 std::unique_ptr<Store> in_redis() { return redis::LiveRedis().store(); }
 
-INSTANTIATE_TEST_SUITE_P(InRedis, Refunds, ::testing::Values(&in_redis));
-INSTANTIATE_TEST_SUITE_P(InRedis, Locks, ::testing::Values(&in_redis));
-INSTANTIATE_TEST_SUITE_P(InRedis, Penalties, ::testing::Values(&in_redis));
-INSTANTIATE_TEST_SUITE_P(InRedis, ResetAll, ::testing::Values(&in_redis));
-INSTANTIATE_TEST_SUITE_P(InRedis, CalendarWindows, ::testing::Values(&in_redis));
-INSTANTIATE_TEST_SUITE_P(InRedis, LongHistories, ::testing::Values(&in_redis));
-INSTANTIATE_TEST_SUITE_P(InRedis, Queues, ::testing::Values(&in_redis));
+INSTANTIATE_TEST_SUITE_P(InRedis, EveryStore, ::testing::Values(&in_redis));
+INSTANTIATE_TEST_SUITE_P(InRedis, Vectors,
+                         ::testing::Combine(::testing::Values(&in_redis), ::testing::ValuesIn(all_vectors())),
+                         name_of_vector);
 
 }  // namespace
 }  // namespace overlimit::testing

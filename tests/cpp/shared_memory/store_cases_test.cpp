@@ -1,12 +1,8 @@
-// The cases of every store, on the one in shared memory.
+// The cases of every store and the traces of tests/vectors, on the one in shared memory.
 #include <gtest/gtest.h>
 
-#include "../stores/calendar_cases.hpp"
-#include "../stores/history_cases.hpp"
-#include "../stores/lock_cases.hpp"
-#include "../stores/penalty_cases.hpp"
-#include "../stores/refund_cases.hpp"
-#include "../stores/reset_all_cases.hpp"
+#include "../stores/store_cases.hpp"
+#include "../vectors/vector_cases.hpp"
 #include "own_file.hpp"
 
 namespace overlimit::testing {
@@ -14,13 +10,11 @@ namespace {
 
 std::unique_ptr<Store> in_shared_memory() { return std::make_unique<OwnSharedMemoryStore>(); }
 
-INSTANTIATE_TEST_SUITE_P(InSharedMemory, Refunds, ::testing::Values(&in_shared_memory));
-INSTANTIATE_TEST_SUITE_P(InSharedMemory, Locks, ::testing::Values(&in_shared_memory));
-INSTANTIATE_TEST_SUITE_P(InSharedMemory, Penalties, ::testing::Values(&in_shared_memory));
-INSTANTIATE_TEST_SUITE_P(InSharedMemory, ResetAll, ::testing::Values(&in_shared_memory));
-INSTANTIATE_TEST_SUITE_P(InSharedMemory, CalendarWindows, ::testing::Values(&in_shared_memory));
-INSTANTIATE_TEST_SUITE_P(InSharedMemory, LongHistories, ::testing::Values(&in_shared_memory));
-INSTANTIATE_TEST_SUITE_P(InSharedMemory, Queues, ::testing::Values(&in_shared_memory));
+INSTANTIATE_TEST_SUITE_P(InSharedMemory, EveryStore, ::testing::Values(&in_shared_memory));
+INSTANTIATE_TEST_SUITE_P(InSharedMemory, Vectors,
+                         ::testing::Combine(::testing::Values(&in_shared_memory),
+                                            ::testing::ValuesIn(all_vectors())),
+                         name_of_vector);
 
 }  // namespace
 }  // namespace overlimit::testing

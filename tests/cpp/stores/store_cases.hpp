@@ -1,11 +1,12 @@
-// What holds for every store: cases that the tests of each include and run on theirs.
+// What holds for every store, beside tests/vectors and the Python suites that run on each: charges with
+// roles, and the longest histories and names. The tests of each store include these and run them on theirs.
 #pragma once
 
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <initializer_list>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -17,39 +18,141 @@ namespace overlimit::testing {
 /// Makes an empty store.
 using MakeStore = std::unique_ptr<Store> (*)();
 
-class StoreCase : public ::testing::TestWithParam<MakeStore> {
+class EveryStore : public ::testing::TestWithParam<MakeStore> {
  protected:
+  static constexpr Micros kTen = 10 * kSecond;
+
   Answer hit(const CompiledPolicy& policy, std::initializer_list<std::string_view> identifiers, Micros now,
              Cost cost = 1) {
     return testing::hit(*store, policy, identifiers, now, cost);
   }
-  Answer peek(const CompiledPolicy& policy, std::initializer_list<std::string_view> identifiers, Micros now,
-              Cost cost = 1) {
-    return testing::peek(*store, policy, identifiers, now, cost);
+  Answer peek(const CompiledPolicy& policy, Micros now, Cost cost = 0) {
+    return testing::peek(*store, policy, {"a"}, now, cost);
   }
-  Answer call(const std::vector<Charge>& charges, Micros now, Mode mode = Mode::consume) {
-    return ask(*store, {charges, mode, now, true});
-  }
-  std::int64_t left(const CompiledPolicy& policy, std::string_view identifier, Micros now) {
-    return peek(policy, {identifier}, now, 0).decision.remaining;
-  }
-  void refund(const std::vector<Charge>& charges, const Answer& answer, Micros now) {
-    store->refund({charges, Mode::consume, now, true}, answer.columns.receipt, {});
-  }
-  void refund(const CompiledPolicy& policy, std::initializer_list<std::string_view> identifiers,
-              const Answer& answer, Micros now, Cost cost = 1) {
-    refund(charges_of(policy, identifiers, cost), answer, now);
-  }
-  void lock(const CompiledPolicy& policy, std::initializer_list<std::string_view> identifiers, Micros now,
-            Micros duration) {
-    store->lock({charges_of(policy, identifiers, 1), Mode::consume, now, true}, duration, {});
-  }
-  void reset(const CompiledPolicy& policy, std::string_view identifier) {
-    const std::string_view identifiers[] = {identifier};
-    store->reset(policy, identifiers, {});
+  std::int64_t left(const CompiledPolicy& policy, Micros now) { return peek(policy, now).decision.remaining; }
+  Answer call(const std::vector<Charge>& charges, Micros now, Micros patience = kNever) {
+    return ask(*store, {charges, Mode::consume, now, true, patience});
   }
 
   const std::unique_ptr<Store> store{GetParam()()};
 };
+
+TEST_P(EveryStore, GivesBackOneForACountedRefusal) {
+  const CompiledPolicy rule("rule", {fixed_window(1, kMinute)});
+  const CompiledPolicy meta("meta", {fixed_window(3, kMinute)});
+  const std::vector<Charge> charges{{&rule, "a", 1}, {&meta, "a", 7, Role::on_refusal}};
+  call(charges, 0);
+  const Answer refused = call(charges, 0);
+  EXPECT_EQ(left(meta, 0), 2);
+  store->refund({charges, Mode::consume, 0, true}, refused.columns.receipt, {});
+  EXPECT_EQ(left(meta, 0), 3);
+  EXPECT_EQ(left(rule, 0), 0);
+}
+
+TEST_P(EveryStore, LocksWhoUsesUpAMetaLimit) {
+  const CompiledPolicy rule("rule", {fixed_window(1, kTen)});
+  const CompiledPolicy meta("meta", {fixed_window(1, kTen)}, Penalty{{kMinute}});
+  const std::vector<Charge> charges{{&rule, "a", 1}, {&meta, "a", 1, Role::on_refusal}};
+  EXPECT_TRUE(call(charges, 0).allowed());
+  EXPECT_EQ(call(charges, 0).status(), Status::over) << "which is counted";
+  EXPECT_EQ(peek(meta, 0).status(), Status::ok);
+  const Answer second = call(charges, 0);
+  EXPECT_EQ(second.status(), Status::over);
+  EXPECT_EQ(second.decision.retry_after, kMinute);
+  EXPECT_EQ(call(charges, kMinute - 1).status(), Status::locked);
+  EXPECT_TRUE(call(charges, kMinute).allowed());
+}
+
+TEST_P(EveryStore, LocksTheRuleWhoseRefusalAMetaLimitCounts) {
+  const CompiledPolicy rule{"p", {fixed_window(1, kTen)}, Penalty{{kSecond, 4 * kSecond, 9 * kSecond}}};
+  const CompiledPolicy meta("meta", {fixed_window(9, kTen)});
+  const std::vector<Charge> charges{{&rule, "a", 1}, {&meta, "a", 1, Role::on_refusal}};
+  call(charges, 0);
+  EXPECT_EQ(call(charges, 0).status(), Status::over);
+  EXPECT_EQ(call(charges, 0).status(), Status::locked);
+  EXPECT_EQ(left(meta, 0), 8) << "a locked call is no refusal to count";
+}
+
+TEST_P(EveryStore, PunishesNobodyWhoWaitsForATurn) {
+  const CompiledPolicy queue("q", {leaky_bucket(1, kSecond, 2)}, Penalty{{kMinute}, true});
+  const std::vector<Charge> charges{{&queue, "a", 3}};
+  EXPECT_EQ(call(charges, 0, kSecond).decision.retry_after, kSecond) << "two seconds are too long";
+  EXPECT_TRUE(call(charges, 0, 2 * kSecond).allowed());
+  EXPECT_EQ(call(charges, 0, kMinute).decision.retry_after, 3 * kSecond) << "the queue is full";
+  EXPECT_EQ(peek(queue, 0).status(), Status::ok);
+  EXPECT_EQ(call(charges, 0).decision.retry_after, kMinute);
+  EXPECT_EQ(call(charges, kSecond, kMinute).decision.retry_after, kMinute - kSecond)
+      << "nor does it extend a lock";
+}
+
+TEST_P(EveryStore, LocksForAsLongAsTimeLasts) {
+  const CompiledPolicy policy("p", {fixed_window(5, kMinute)});
+  store->lock({charges_of(policy, {"a"}, 1), Mode::consume, kMaxTime - 1, true}, kMaxPeriod, {});
+  EXPECT_EQ(hit(policy, {"a"}, kMaxTime - 1).decision.retry_after, kMaxPeriod);
+}
+
+/// Periods of 100 microseconds, but the third lasts 150 and the fourth 50.
+inline Bounds uneven_periods(Micros now) {
+  const auto start_of = [](std::int64_t period) { return 100 * period + (period == 3 ? 50 : 0); };
+  std::int64_t period = now / 100;
+  if (now < start_of(period)) --period;
+  return {start_of(period), start_of(period + 1), start_of(period + 2)};
+}
+
+TEST_P(EveryStore, HasWindowsAsLongAsThePeriodsOfACalendar) {
+  const CompiledPolicy policy{
+      "p", {calendar_window(2, std::make_shared<const Calendar>(Calendar{"uneven", uneven_periods}))}};
+  EXPECT_TRUE(hit(policy, {"a"}, 200, 2).allowed());
+  EXPECT_EQ(hit(policy, {"a"}, 201).decision.retry_after, 149);
+  EXPECT_FALSE(hit(policy, {"a"}, 349).allowed());
+  EXPECT_TRUE(hit(policy, {"a"}, 350, 2).allowed());
+  EXPECT_EQ(hit(policy, {"a"}, 351).decision.retry_after, 49);
+  EXPECT_TRUE(hit(policy, {"a"}, 400).allowed());
+}
+
+TEST_P(EveryStore, IsExactForLogsOfTenThousandEntries) {
+  const CompiledPolicy policy("p", {sliding_log(10'000, kMinute)});
+  for (Micros now = 0; now < 10'000; ++now) ASSERT_TRUE(hit(policy, {"a"}, now).allowed()) << now;
+  EXPECT_EQ(hit(policy, {"a"}, 10'000).decision.retry_after, kMinute - 10'000);
+  EXPECT_EQ(peek(policy, 10'000, 10'000).decision.retry_after, kMinute - 1);
+  EXPECT_FALSE(hit(policy, {"a"}, kMinute - 1).allowed());
+  EXPECT_TRUE(hit(policy, {"a"}, kMinute).allowed());
+  EXPECT_EQ(left(policy, kMinute + 5'000), 5'000);
+  EXPECT_EQ(left(policy, kMinute + 9'999), 9'999) << "all but the latest";
+}
+
+TEST_P(EveryStore, IsExactForWindowsOfAllBlocks) {
+  const CompiledPolicy policy("p", {sliding_window(5'000, 4'096, 1)});
+  for (Micros now = 0; now < 4'097; ++now) ASSERT_TRUE(hit(policy, {"a"}, now).allowed()) << now;
+  EXPECT_EQ(left(policy, 4'096), 5'000 - 4'097);
+  EXPECT_EQ(left(policy, 4'097), 5'000 - 4'096);
+  EXPECT_EQ(peek(policy, 4'096, 5'000).decision.retry_after, 4'097);
+}
+
+TEST_P(EveryStore, ForgetsEveryIdentifierOfAPolicyThatIsReset) {
+  const CompiledPolicy policy{"p", {fixed_window(1, kMinute)}, Penalty{{kMinute}}};
+  std::vector<std::string> names;
+  for (int i = 0; i < 3'000; ++i) names.push_back("id:" + std::to_string(i));
+  names.emplace_back(300, 'x');
+  names.emplace_back("a\0*[b]\\?\xff", 9);
+  for (const std::string& name : names) ASSERT_TRUE(hit(policy, {name}, 0).allowed());
+  store->reset_all(policy, {});
+  for (const std::string& name : names) ASSERT_TRUE(hit(policy, {name}, 0).allowed()) << name;
+}
+
+TEST_P(EveryStore, ForgetsNoOtherPolicyWhateverItIsCalled) {
+  const CompiledPolicy policy{"p", {fixed_window(1, kMinute)}};
+  std::vector<CompiledPolicy> others;
+  for (const char* name : {"p2", "p.p", "pp", "P", "p-", "q"}) {
+    others.emplace_back(name, std::vector{fixed_window(1, kMinute)});
+  }
+  const std::string names[] = {"p", "p:p", std::string(300, 'x')};
+  for (const CompiledPolicy& other : others) hit(other, {names[0], names[1], names[2]}, 0);
+  hit(policy, {"p"}, 0);
+  store->reset_all(policy, {});
+  for (const CompiledPolicy& other : others) {
+    for (const std::string& name : names) EXPECT_FALSE(hit(other, {name}, 0).allowed()) << other.name();
+  }
+}
 
 }  // namespace overlimit::testing

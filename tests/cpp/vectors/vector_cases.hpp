@@ -11,9 +11,10 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
-#include "../calls.hpp"
+#include "../stores/store_cases.hpp"
 #include "natural_periods.hpp"
 
 namespace overlimit::testing {
@@ -165,7 +166,7 @@ class VectorPlayer {
         EXPECT_EQ(asked.answer.allowed(), time < step["admitted"].get<int>()) << "call " << time;
       }
       if (time + 1 < times) continue;
-      compare(step.at("expect"), shown(asked));
+      compare(expected_in(step), shown(asked));
       if (step.contains("as")) answers_.insert_or_assign(step["as"].get<std::string>(), std::move(asked));
     }
   }
@@ -216,6 +217,14 @@ class VectorPlayer {
     return all;
   }
 
+  static Json expected_in(const Json& step) {
+    constexpr const char* kNames[] = {"status", "remaining", "retry_after_us", "reset_after_us"};
+    Json expected = step.value("also", Json::object());
+    const Json& values = step.at("expect");
+    for (std::size_t i = 0; i < values.size(); ++i) expected[kNames[i]] = values[i];
+    return expected;
+  }
+
   // What is not expected is not compared.
   static void compare(const Json& expected, const Json& answer) {
     for (const auto& [name, value] : expected.items()) {
@@ -238,9 +247,18 @@ class VectorPlayer {
   std::map<std::string, Asked> answers_;
 };
 
-inline void play_vector(Store& store, const std::string& name) {
+/// How to make a store, and a file.
+class Vectors : public ::testing::TestWithParam<std::tuple<MakeStore, std::string>> {};
+
+TEST_P(Vectors, AreAnsweredAsTheySay) {
+  const auto& [make_store, name] = GetParam();
   std::ifstream file(std::filesystem::path(OVERLIMIT_VECTORS) / (name + ".json"));
-  VectorPlayer(store, Json::parse(file)).play();
+  const std::unique_ptr<Store> store = make_store();
+  VectorPlayer(*store, Json::parse(file)).play();
+}
+
+inline std::string name_of_vector(const ::testing::TestParamInfo<Vectors::ParamType>& info) {
+  return std::get<1>(info.param);
 }
 
 }  // namespace overlimit::testing
