@@ -28,22 +28,6 @@ class ThreeEntries : public ::testing::Test {
   LonePair pair{sliding_log(3, 10 * kSecond)};
 };
 
-TEST_F(ThreeEntries, LeaveExactlyOnePeriodAfterTheirInstant) {
-  EXPECT_FALSE(pair.allows(10 * kSecond + 99));
-  EXPECT_TRUE(pair.allows(10 * kSecond + 100));
-  EXPECT_FALSE(pair.allows(10 * kSecond + 199, 2));
-  EXPECT_TRUE(pair.allows(10 * kSecond + 200, 2));
-}
-
-TEST_F(ThreeEntries, ShowEveryFieldToTheMicrosecond) {
-  EXPECT_EQ(pair.peek(6 * kSecond, 1), (Shown{Status::over, 0, 4 * kSecond + 100, 9 * kSecond}));
-  EXPECT_EQ(pair.peek(6 * kSecond, 2).retry_after, 4 * kSecond + 200);
-  EXPECT_EQ(pair.peek(6 * kSecond, 3).retry_after, 9 * kSecond);
-  EXPECT_EQ(pair.peek(10 * kSecond + 100), (Shown{Status::ok, 1, 0, 5 * kSecond - 100}));
-  EXPECT_EQ(pair.peek(15 * kSecond - 1), (Shown{Status::ok, 2, 0, 1}));
-  EXPECT_EQ(pair.peek(15 * kSecond), (Shown{Status::ok, 3, 0, 0}));
-}
-
 TEST_F(ThreeEntries, AreKeptOldestFirstTheNewestInTheHeader) {
   EXPECT_EQ(pair.cells(), (std::vector<Cell>{{100, 1}, {200, 1}}));
   EXPECT_EQ(pair.record()->header, (Header{5 * kSecond, 1, 3}));
@@ -56,12 +40,6 @@ TEST_F(ThreeEntries, AreJudgedAtTheNewestWhenTheClockGoesBack) {
   pair.change(sliding_log(4, 10 * kSecond));
   pair.hit(0);
   EXPECT_EQ(pair.record()->header, (Header{5 * kSecond, 2, 4})) << "one entry per instant";
-}
-
-TEST_F(ThreeEntries, RefuseEvenACostOfZeroUnderALoweredLimit) {
-  pair.change(sliding_log(2, 10 * kSecond));
-  EXPECT_EQ(pair.hit(6 * kSecond, 0).retry_after, 4 * kSecond + 100);
-  EXPECT_TRUE(pair.allows(10 * kSecond + 100, 0));
 }
 
 TEST_F(ThreeEntries, AreRemovedByARefund) {
@@ -91,26 +69,11 @@ TEST(SlidingLog, GivesBackPartOfAnEntryOfSeveralCharges) {
   EXPECT_EQ(pair.peek(7).remaining, 6);
 }
 
-TEST(SlidingLog, GivesNothingBackOfWhatHasLeft) {
-  LonePair pair(sliding_log(9, kMinute));
-  pair.hit(0, 2);
-  const Header receipt = pair.receipt();
-  pair.hit(kMinute, 3);
-  EXPECT_FALSE(pair.refund(kMinute, receipt, 2));
-  EXPECT_EQ(pair.peek(kMinute).remaining, 6);
-}
-
 TEST(SlidingLog, KeepsNoMoreEntriesThanItsLimit) {
   LonePair pair(sliding_log(10'000, kSecond));
   for (Micros now = 0; now < 30'000; ++now) pair.hit(now);
   EXPECT_EQ(pair.cells().size(), 9'999U);
   EXPECT_EQ(pair.peek(30'000, 1).retry_after, kSecond - 30'000);
-}
-
-TEST(SlidingLog, WorksAtTheEndOfTime) {
-  LonePair pair(sliding_log(1, kMaxPeriod));
-  EXPECT_EQ(pair.hit(kMaxTime - 1), (Shown{Status::ok, 0, 0, kMaxPeriod}));
-  EXPECT_EQ(pair.hit(kMaxTime - 1), (Shown{Status::over, 0, kMaxPeriod, kMaxPeriod}));
 }
 
 TEST(SlidingLog, IsBuiltFromNumbersInRangeOnly) {
