@@ -16,19 +16,8 @@ from overlimit.limits import ALGORITHMS
 from overlimit.limits.limit import Terms
 from overlimit.redis_scripts import script_for
 
-HERE = Path(__file__).parent
-LUA = HERE.parents[2] / "lua"
+LUA = Path(__file__).parents[2] / "lua"
 FRAGMENTS = sorted((LUA / "lib").glob("*.lua"))
-
-SHAPES = {
-    "a_refund_of_one_fixed_window": lambda: script_for([FixedWindow(10, 60)], "refund"),
-    "three_limits_of_different_algorithms": lambda: script_for(
-        [FixedWindow(10, 60), SlidingWindow(100, 3600), TokenBucket(5, burst=20)]
-    ),
-    "two_identifiers_with_a_penalty": lambda: script_for(
-        [SlidingWindow(10, 60)], penalty=Penalty([60, 300]), identifiers=2
-    ),
-}
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -36,12 +25,30 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
-class TestGoldenTexts:
-    """To accept a change: ``python tests/python/redis_scripts/test_redis_scripts.py``, and read the diff."""
-
-    @pytest.mark.parametrize("shape", SHAPES)
-    def test_a_script_reads_as_it_is_written_down(self, shape):
-        assert SHAPES[shape]().commented() == (HERE / f"{shape}.lua").read_text(encoding="utf-8")
+DECIDING = """\
+-- SHA1      {sha1}
+-- KEYS[1]   ol1:example:user:1
+-- KEYS[2]   ol1:example:user:2
+-- ARGV[1]   151 bytes, little-endian:
+--           now -1, slack_ms 1000, patience 9223372036854775807
+--           for ol1:example:user:1: policy at 61, number of limits 1, cost 1, role 0
+--           for ol1:example:user:2: policy at 61, number of limits 1, cost 1, role 0
+--           sliding_window of 10 per 1 minute: algorithm 2, tag 2d1e272905b80041, then 10, 1200000, 50
+--           penalty: levels 2, extend 0, then 60000000, 60000000, 300000000, 300000000
+--
+{text}"""
+REFUNDING = """\
+-- SHA1      {sha1}
+-- KEYS[1]   ol1:example:user:1
+-- ARGV[1]   85 bytes, little-endian:
+--           now -1
+--           for ol1:example:user:1: policy at 27, number of limits 1, cost 1, role 0
+--           fixed_window of 10 per 1 minute: algorithm 1, tag acf940ca49794e19, then 10, 60000000, 0, 0, 0, 0
+--           penalty: levels 0, extend 0, then nothing
+-- ARGV[2]   32 bytes, little-endian:
+--           zeros here: per key when it was created, and per limit its state right after the charge
+--
+{text}"""
 
 
 class TestScripts:
@@ -88,6 +95,12 @@ class TestScripts:
         replies = [client.eval(script.text, 1, key, *script.arguments) for _ in range(2)]
         client.delete(key)
         assert [reply[:1] for reply in replies] == [b"C", b"F"]
+
+    def test_show_their_keys_and_arguments_above_the_text(self):
+        deciding = script_for([SlidingWindow(10, 60)], penalty=Penalty([60, 300]), identifiers=2)
+        refunding = script_for([FixedWindow(10, 60)], "refund")
+        for script, shown in [(deciding, DECIDING), (refunding, REFUNDING)]:
+            assert script.commented() == shown.format(sha1=script.sha1, text=script.text)
 
     def test_show_limits_in_the_order_of_their_numbers(self):
         script = script_for([TokenBucket(5, burst=20), FixedWindow(10, 60)])
@@ -225,12 +238,3 @@ class TestFragments:
         assert (listed(path, "takes") | listed(path, "gives")) - words - generated == set(
             {"unpack", "pack", "args"} if path.stem == "prelude" else ()
         )
-
-
-def write_golden_texts() -> None:
-    for shape, script in SHAPES.items():
-        (HERE / f"{shape}.lua").write_text(script().commented(), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    write_golden_texts()
