@@ -24,7 +24,6 @@ using testing::bucket_of;
 using testing::epoch_window;
 using testing::fixed_window;
 using testing::interval_bucket;
-using testing::kSecond;
 using testing::leaky_bucket;
 using testing::sliding_log;
 using testing::sliding_window;

@@ -119,15 +119,6 @@ TEST(Failures, RedirectionsAreTheirOwnCasesAndConfigErrorsToWhoFollowsNone) {
   message_of<StoreConfigError>("ASK 3999 127.0.0.1:6381");
 }
 
-TEST(Failures, OnlyServersThatCannotServeNowAreWorthAskingAgain) {
-  EXPECT_TRUE(classify(Reply::error("LOADING Redis is loading the dataset in memory")).is_retryable());
-  for (const std::string text : {"OOM command not allowed", "NOSCRIPT No matching script", "MOVED 1 a:1",
-                                 "NOAUTH Authentication required.", "ERR"}) {
-    EXPECT_FALSE(classify(Reply::error(text)).is_retryable()) << text;
-  }
-  EXPECT_FALSE(classify(Reply::status("LOADING")).is_retryable());
-}
-
 TEST(Failures, EverythingElseIsTheScripts) {
   for (const std::string_view error :
        {"ERR user_script:1: attempt to index nil", "WRONGTYPE Operation against a key",

@@ -16,7 +16,6 @@ using testing::bytes_of;
 using testing::fixed_window;
 using testing::kMinute;
 using testing::packed;
-using testing::sliding_window;
 using testing::token_bucket;
 
 class Encoding : public ::testing::Test {

@@ -49,9 +49,6 @@ class ClusterServers {
   }
 
   [[nodiscard]] std::size_t size() const { return servers_.size(); }
-  [[nodiscard]] Server& server(std::size_t i) { return *servers_[i]; }
-  [[nodiscard]] Connections& admin(std::size_t i) { return *admins_[i]; }
-  [[nodiscard]] std::size_t owner(protocol::Slot slot) const { return slot * size() / protocol::kSlots; }
 
   [[nodiscard]] ClusterLocation location() const {
     ClusterLocation location;
@@ -154,7 +151,6 @@ class WatchedServers {
   }
 
   [[nodiscard]] SentinelLocation location() const { return {{sentinel_.address()}, "watched", {}}; }
-  [[nodiscard]] Connections& master() { return master_admin_; }
   [[nodiscard]] Connections& replica() { return replica_admin_; }
 
   /// Returns when the sentinel has announced it.
@@ -192,7 +188,6 @@ class WatchedServers {
   Server master_{{"--repl-diskless-sync-delay", "0"}};
   Server replica_{{"--repl-diskless-sync-delay", "0"}};
   SentinelServer sentinel_{master_.tcp().port};
-  Connections master_admin_{master_.unix_socket()};
   Connections replica_admin_{replica_.unix_socket()};
   Connections sentinel_admin_{endpoint_at(sentinel_.address(), Endpoint())};
 };

@@ -17,6 +17,7 @@
 
 #include "connections_fixture.hpp"
 #include "overlimit/errors.hpp"
+#include "signals.hpp"
 
 namespace overlimit::redis::transport {
 namespace {
@@ -33,14 +34,6 @@ TEST_F(ConnectionsTest, AnswersOverEveryKindOfAddress) {
     EXPECT_EQ(text(connections, {"ECHO", std::string_view("a\0b", 3)}), std::string("a\0b", 3))
         << endpoint.describe();
   }
-}
-
-TEST_F(ConnectionsTest, ConnectsToNothingBeforeTheFirstCall) {
-  const std::int64_t before = clients();
-  Connections connections(server_->tcp());
-  EXPECT_EQ(clients(), before);
-  (void)call(connections, {"PING"});
-  EXPECT_EQ(clients(), before + 1);
 }
 
 TEST_F(ConnectionsTest, MayBeDestroyedWhileItsThreadsLive) {
@@ -135,18 +128,6 @@ TEST_F(ConnectionsTest, LetsACallFinishBeforeClosingUnderIt) {
   thread.join();
 }
 
-TEST_F(ConnectionsTest, FailsAtOnceWhenNobodyListens) {
-  Endpoint nobody = server_->tcp();
-  nobody.port = free_port();
-  Connections connections(nobody);
-  const Deadline ample(kAmple);
-  const auto error = error_of<StoreUnavailable>([&] { (void)call(connections, {"PING"}); });
-  ASSERT_TRUE(error.has_value());
-  EXPECT_FALSE(error->maybe_charged());
-  EXPECT_NE(std::string(error->what()).find(nobody.describe()), std::string::npos);
-  EXPECT_FALSE(ample.passed());
-}
-
 TEST_F(ConnectionsTest, TellsAMissingSocketFromAPathThatCannotBeOne) {
   Endpoint endpoint;
   endpoint.unix_path = "/nonexistent/redis.sock";
@@ -198,37 +179,6 @@ TEST_F(ConnectionsTest, SendsNothingAfterTheDeadline) {
   EXPECT_EQ(integer(admin_, {"EXISTS", "past:deadline"}), 0);
 }
 
-TEST_F(ConnectionsTest, TimesOutInABlackHoleSayingItMayBeCharged) {
-  Proxy proxy(server_->tcp().port);
-  Connections connections(proxy.endpoint());
-  (void)call(connections, {"PING"});
-  proxy.set(Proxy::Replies::hold);
-  const auto start = Deadline::Clock::now();
-  const auto error = error_of<StoreTimeout>([&] { (void)call(connections, {"PING"}, 100ms); });
-  const auto elapsed = Deadline::Clock::now() - start;
-  EXPECT_GE(elapsed, 100ms);
-  EXPECT_LT(elapsed, 100ms + kGrace);
-  ASSERT_TRUE(error.has_value());
-  EXPECT_TRUE(error->maybe_charged());
-}
-
-TEST_F(ConnectionsTest, NeverRepeatsARequestWhoseReplyWasLost) {
-  Proxy proxy(server_->tcp().port);
-  Connections connections(proxy.endpoint());
-  (void)call(admin_, {"SET", "cut:counter", "0"});
-  for (int i = 0; i < 3; ++i) {
-    proxy.set(Proxy::Replies::pass);
-    (void)call(connections, {"PING"});
-    proxy.set(Proxy::Replies::cut);
-    const auto error = error_of<StoreUnavailable>([&] { (void)call(connections, {"INCR", "cut:counter"}); });
-    ASSERT_TRUE(error.has_value());
-    EXPECT_TRUE(error->maybe_charged());
-  }
-  EXPECT_EQ(text(admin_, {"GET", "cut:counter"}), "3");
-  proxy.set(Proxy::Replies::pass);
-  EXPECT_EQ(integer(connections, {"INCR", "cut:counter"}), 4);
-}
-
 TEST_F(ConnectionsTest, GivesUpASilentConnectionAfterOneSecondAndNotBefore) {
   Proxy proxy(server_->tcp().port);
   Connections connections(proxy.endpoint());
@@ -241,44 +191,6 @@ TEST_F(ConnectionsTest, GivesUpASilentConnectionAfterOneSecondAndNotBefore) {
   const auto elapsed = Deadline::Clock::now() - start;
   EXPECT_GE(elapsed, 1s);
   EXPECT_LT(elapsed, 1s + kGrace);
-}
-
-TEST_F(ConnectionsTest, FailsFastWhileTheServerIsSilentAndComesBackByItself) {
-  Proxy proxy(server_->tcp().port);
-  Connections connections(proxy.endpoint());
-  (void)call(connections, {"PING"});
-  proxy.set(Proxy::Replies::hold);
-  while (connections.breaker() == State::closed) {
-    EXPECT_THROW((void)call(connections, {"PING"}, 50ms), StoreError);
-  }
-  std::vector<Deadline::Clock::duration> taken;
-  for (int i = 0; i < 200; ++i) {
-    const auto start = Deadline::Clock::now();
-    const auto error = error_of<StoreUnavailable>([&] { (void)call(connections, {"PING"}, 100ms); });
-    taken.push_back(Deadline::Clock::now() - start);
-    ASSERT_TRUE(error.has_value());
-    EXPECT_FALSE(error->maybe_charged());
-    EXPECT_GT(error->retry_after(), 0);
-    std::this_thread::sleep_for(1ms);
-  }
-  std::ranges::nth_element(taken, taken.begin() + 100);
-  EXPECT_LT(taken[100], 1ms);
-  EXPECT_LE(proxy.accepted(), 5);
-  proxy.set(Proxy::Replies::pass);
-  const auto start = Deadline::Clock::now();
-  EXPECT_TRUE(eventually([&] { return answers(connections); }));
-  EXPECT_LT(Deadline::Clock::now() - start, 3s);
-}
-
-TEST_F(ConnectionsTest, KeepsAConnectionWithLateRepliesThatComeInTheEnd) {
-  Proxy proxy(server_->tcp().port);
-  Connections connections(proxy.endpoint());
-  (void)call(connections, {"PING"});
-  proxy.set(Proxy::Replies::hold);
-  for (int i = 0; i < 15; ++i) error_of<StoreTimeout>([&] { (void)call(connections, {"PING"}, 1ms); });
-  proxy.set(Proxy::Replies::pass);
-  EXPECT_TRUE(echoes(connections, "after", 10));
-  EXPECT_EQ(proxy.accepted(), 1);
 }
 
 TEST_F(ConnectionsTest, OpensWhenHalfOfTheCallsFailAndClosesOnTheSameConnection) {
@@ -309,6 +221,20 @@ TEST_F(ConnectionsTest, RefusesACallBehindThousandsThatWait) {
   ASSERT_TRUE(error.has_value());
   EXPECT_FALSE(error->maybe_charged());
   EXPECT_EQ(error->what(), "8192 calls already wait for redis at " + proxy.endpoint().describe());
+}
+
+TEST_F(ConnectionsTest, SignalsThatDoNotInterruptNeitherEndNorExtendTheWait) {
+  Connections connections(server_->tcp());
+  const Signals signals;
+  int asked = 0;
+  const Interrupted go_on = [&asked] { return ++asked < 0; };
+  EXPECT_TRUE(call(connections, {"BLPOP", "nothing:here", "0.2"}, kAmple, go_on).is_nil());
+  EXPECT_GT(asked, 0);
+  const auto start = Deadline::Clock::now();
+  error_of<StoreTimeout>([&] { (void)call(connections, {"BLPOP", "nothing:here", "2"}, 100ms, go_on); });
+  const auto elapsed = Deadline::Clock::now() - start;
+  EXPECT_GE(elapsed, 100ms);
+  EXPECT_LT(elapsed, 100ms + kGrace);
 }
 
 }  // namespace

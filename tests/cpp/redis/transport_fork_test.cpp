@@ -26,19 +26,6 @@ std::ptrdiff_t open_descriptors() {
                        std::filesystem::directory_iterator());
 }
 
-TEST_F(ConnectionsTest, DescriptorsDoNotGrowWithForksOfForks) {
-  Connections connections(server_->tcp());
-  (void)call(connections, {"PING"});
-  const auto before = open_descriptors();
-  const auto grandchild = [&] {
-    return echoes(connections, "grandchild", 3) && open_descriptors() == before;
-  };
-  EXPECT_TRUE(in_child([&] {
-    return echoes(connections, "child", 3) && open_descriptors() == before && in_child(grandchild);
-  }));
-  EXPECT_EQ(open_descriptors(), before);
-}
-
 TEST_F(ConnectionsTest, AChildLeavesAloneWhatTookTheNumberOfAnInheritedDescriptor) {
   const auto highest = open_descriptors() + 64;
   Connections connections(server_->tcp());
@@ -89,17 +76,6 @@ TEST_F(ConnectionsTest, AForkInTheMiddleOfItsOwnCallFailsInTheChildAlone) {
     ::waitpid(result.pid, &status, 0);
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   }
-}
-
-TEST_F(ConnectionsTest, AChildMayDestroyWhatItNeverUsed) {
-  auto connections = std::make_unique<Connections>(server_->tcp());
-  (void)call(*connections, {"PING"});
-  const auto before = open_descriptors();
-  EXPECT_TRUE(in_child([&] {
-    connections.reset();
-    return open_descriptors() == before - 1;
-  }));
-  EXPECT_EQ(text(*connections, {"PING"}), "PONG");
 }
 
 }  // namespace

@@ -12,19 +12,6 @@
 namespace overlimit::redis::transport {
 namespace {
 
-TEST_F(TlsTest, LogsInAndSelectsUnderTls) {
-  const TlsServer server(*certificates_, "server", {"--requirepass", "s3cret"});
-  Endpoint endpoint = server.tls();
-  endpoint.password = "s3cret";
-  endpoint.database = 2;
-  Connections connections(endpoint);
-  (void)call(connections, {"SET", "a", "1"});
-  EXPECT_EQ(text(connections, {"GET", "a"}), "1");
-  endpoint.password = "wrong";
-  Connections wrong(endpoint);
-  error_of<StoreConfigError>([&] { (void)call(wrong, {"PING"}); });
-}
-
 TEST_F(TlsTest, TimesOutInTheHandshakeWithNothingCharged) {
   Proxy proxy(server_->port());
   proxy.set(Proxy::Replies::hold);

@@ -41,36 +41,6 @@ void expect_in(const std::string& text, std::initializer_list<std::string_view> 
     EXPECT_NE(text.find(part), std::string::npos) << part << " in " << text;
 }
 
-TEST_F(TlsTest, TrustsTheServersNameAndItsAddress) {
-  Endpoint endpoint = server_->tls();
-  EXPECT_TRUE(answers(endpoint));
-  endpoint.host = "127.0.0.1";
-  EXPECT_TRUE(answers(endpoint));
-}
-
-TEST_F(TlsTest, TakesTheCaAsAFileADirectoryOrAText) {
-  Endpoint endpoint = server_->tls();
-  endpoint.tls = TlsOptions{};
-  endpoint.tls->ca_directory = file("ca");
-  EXPECT_TRUE(answers(endpoint));
-
-  endpoint.tls = TlsOptions{};
-  for (const char* name : {"other-ca.pem", "ca.pem"}) {
-    std::ifstream stream(file(name));
-    endpoint.tls->ca_data.append(std::istreambuf_iterator<char>(stream), {});
-  }
-  EXPECT_TRUE(answers(endpoint));
-}
-
-TEST_F(TlsTest, RefusesAServerOfAnotherCa) {
-  Endpoint endpoint = server_->tls();
-  endpoint.tls->ca_file = file("other-ca.pem");
-  expect_in(refusal(endpoint),
-            {endpoint.describe(), "self-signed certificate in certificate chain", "ssl_ca_certs"});
-  endpoint.tls->ca_file.clear();  // the system's CAs
-  expect_in(refusal(endpoint), {endpoint.describe(), "certificate", "ssl_ca_certs"});
-}
-
 TEST_F(TlsTest, RefusesACertificateForAnotherHost) {
   for (const char* certificate : {"elsewhere", "only-cn"}) {
     const TlsServer server(*certificates_, certificate);
@@ -83,21 +53,6 @@ TEST_F(TlsTest, RefusesACertificateForAnotherHost) {
     EXPECT_TRUE(answers(endpoint));
     endpoint.tls->ca_file = file("other-ca.pem");
     expect_in(refusal(endpoint), {"ssl_ca_certs"});
-  }
-}
-
-TEST_F(TlsTest, RefusesAnExpiredCertificate) {
-  const TlsServer server(*certificates_, "expired");
-  expect_in(refusal(server.tls()), {"certificate has expired", "renew"});
-}
-
-TEST_F(TlsTest, TrustsAnyoneWhenToldNotToVerify) {
-  for (const char* certificate : {"server", "elsewhere", "expired"}) {
-    const TlsServer server(*certificates_, certificate);
-    Endpoint endpoint = server.tls();
-    endpoint.tls = TlsOptions{};
-    endpoint.tls->verify = false;
-    EXPECT_TRUE(answers(endpoint)) << certificate;
   }
 }
 
@@ -190,20 +145,6 @@ TEST_F(TlsTest, ReadsAReplacedCertificateOfOursAgainAfterARefusal) {
   EXPECT_TRUE(eventually([&] { return answers(connections); }));
 }
 
-TEST_F(TlsTest, SaysThatAServerInTheClearKeepsSilent) {
-  Endpoint endpoint = server_->tls();
-  endpoint.port = server_->server().tcp().port;
-  Connections connections(endpoint);
-  const auto start = Deadline::Clock::now();
-  const auto error = error_of<StoreTimeout>([&] { (void)call(connections, {"PING"}, 150ms); });
-  const auto elapsed = Deadline::Clock::now() - start;
-  EXPECT_GE(elapsed, 150ms);
-  EXPECT_LT(elapsed, 150ms + kGrace);
-  ASSERT_TRUE(error.has_value());
-  EXPECT_FALSE(error->maybe_charged());
-  expect_in(error->what(), {"speaks TLS", "redis://"});
-}
-
 TEST_F(TlsTest, SaysThatAServerAnswersInTheClear) {
   const Listener listener;
   std::thread server([&] {
@@ -218,15 +159,6 @@ TEST_F(TlsTest, SaysThatAServerAnswersInTheClear) {
   endpoint.port = listener.port();
   expect_in(refusal(endpoint), {"does not use TLS", "redis://"});
   server.join();
-}
-
-TEST_F(TlsTest, SaysThatAServerWantsTls) {
-  Endpoint endpoint = server_->tls();
-  endpoint.tls.reset();
-  Connections connections(endpoint);
-  const auto error = error_of<StoreUnavailable>([&] { (void)call(connections, {"PING"}); });
-  ASSERT_TRUE(error.has_value());
-  expect_in(error->what(), {"rediss://"});
 }
 
 TEST_F(TlsTest, AUnixSocketIsInTheClearWhateverItIsTold) {

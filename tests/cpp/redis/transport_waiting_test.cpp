@@ -1,66 +1,17 @@
-// Asking a server again that could not serve, and how often.
+// How often a server is asked again that could not serve.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <chrono>
-#include <string>
 
-#include "overlimit/errors.hpp"
 #include "redis/transport/synchronization.hpp"
 #include "redis/transport/waiting.hpp"
-#include "signals.hpp"
 #include "topologies.hpp"
 
 namespace overlimit::redis::transport {
 namespace {
 
 using Clock = Deadline::Clock;
-
-class SingleServers : public ::testing::Test {
- protected:
-  void write_only_with_replicas(const char* least) {
-    (void)call(admin_, {"CONFIG", "SET", "min-replicas-to-write", least});
-  }
-
-  Server server_;
-  Connections admin_{server_.unix_socket()};
-  const std::shared_ptr<Topology> topology_ = topology_of(server_.tcp());
-};
-
-TEST_F(SingleServers, AreAskedAgainUntilTheyCanServe) {
-  write_only_with_replicas("1");
-  std::thread healer([&] {
-    std::this_thread::sleep_for(100ms);
-    write_only_with_replicas("0");
-  });
-  EXPECT_EQ(integer(*topology_, {"INCR", "key"}), 1);
-  healer.join();
-}
-
-TEST_F(SingleServers, SayWhatIsWrongWhenThatLastsToTheDeadline) {
-  write_only_with_replicas("1");
-  for (;;) {
-    const auto before = Clock::now();
-    try {
-      const Reply reply = call(*topology_, {"INCR", "key"}, 300ms);
-      const auto took = Clock::now() - before;
-      ASSERT_TRUE(reply.is_error());
-      EXPECT_EQ(reply.as_text().substr(0, 10), "NOREPLICAS");
-      EXPECT_LT(took, 300ms + kGrace);
-      EXPECT_GT(took, 100ms) << "it was not the first answer";
-      return;
-    } catch (const StoreTimeout&) {  // the last answer came too late: the machine is busy
-      ASSERT_LT(Clock::now() - before, 300ms + kGrace);
-    }
-  }
-}
-
-TEST_F(SingleServers, AreNotAskedAgainForErrorsThatStay) {
-  (void)call(*topology_, {"LPUSH", "list", "x"});
-  const auto before = Clock::now();
-  EXPECT_TRUE(call(*topology_, {"INCR", "list"}).is_error());
-  EXPECT_LT(Clock::now() - before, kGrace);
-}
 
 TEST(Backoffs, EndBeforeTheDeadline) {
   Backoff backoff;

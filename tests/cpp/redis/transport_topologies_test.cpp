@@ -1,8 +1,8 @@
-// A real sentinel and what it watches, seen through a Topology.
+// A real cluster, and a real sentinel with what it watches, seen through a Topology.
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <chrono>
+#include <cstddef>
 #include <memory>
 #include <string>
 
@@ -11,6 +11,49 @@
 
 namespace overlimit::redis::transport {
 namespace {
+
+class Clusters : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() { servers_ = std::make_unique<ClusterServers>(3); }
+  static void TearDownTestSuite() { servers_.reset(); }
+
+  static std::unique_ptr<ClusterServers> servers_;  // NOLINT: of the suite
+  const std::shared_ptr<Topology> cluster_ = topology_of(servers_->location());
+};
+
+std::unique_ptr<ClusterServers> Clusters::servers_;
+
+TEST_F(Clusters, AnswerThreadsWhileSlotsMoveAway) {
+  constexpr int kThreads = 4;
+  constexpr int kCalls = 300;
+  const auto slot = protocol::key_slot("nothing");
+  const std::size_t owner = slot * servers_->size() / protocol::kSlots;
+  std::atomic<int> wrong{0};
+  std::thread mover([&] {
+    for (std::size_t i = 0; i < 12; ++i) servers_->move(slot, i % servers_->size());
+    servers_->move(slot, owner);
+  });
+  in_threads(kThreads, [&](int thread) {
+    const std::string own = "counter" + std::to_string(thread);
+    for (int i = 1; i <= kCalls; ++i) {
+      if (integer(*cluster_, {"INCR", own}) != i) ++wrong;
+      if (!call(*cluster_, {"GET", "nothing"}).is_nil()) ++wrong;
+    }
+  });
+  mover.join();
+  EXPECT_EQ(wrong.load(), 0);
+}
+
+TEST_F(Clusters, ShowTheOthersWhenOneFailsAndThenSayWhichError) {
+  int shown = 0;
+  const auto fail_first = [&](const Topology::Server&) {
+    if (++shown == 1) throw StoreUnavailable("the first");
+  };
+  const auto error =
+      error_of<StoreUnavailable>([&] { cluster_->for_each_server(fail_first, {Deadline(kAmple)}); });
+  EXPECT_EQ(shown, 3);
+  EXPECT_STREQ(error->what(), "the first");
+}
 
 TEST(SentinelTopologies, FollowTheMasterUnderManyThreads) {
   WatchedServers servers;
@@ -40,23 +83,6 @@ TEST(SentinelTopologies, FollowTheMasterUnderManyThreads) {
   EXPECT_EQ(text(servers.replica(), {"GET", "key0"}), std::to_string(now)) << "the one that was promoted";
 }
 
-TEST(SentinelTopologies, ShowTheMasterAlone) {
-  WatchedServers servers;
-  const auto watched = topology_of(servers.location());
-  EXPECT_FALSE(watched->has_slots());
-  (void)call(servers.master(), {"SET", "key", "value"});
-  int shown = 0;
-  watched->for_each_server(
-      [&](const Topology::Server& server) {
-        std::string request;
-        protocol::append_command(request, {"DBSIZE"});
-        EXPECT_EQ(server(request, {Deadline(kAmple)}).as_integer(), 1);
-        ++shown;
-      },
-      {Deadline(kAmple)});
-  EXPECT_EQ(shown, 1);
-}
-
 TEST(SentinelTopologies, LeaveTheParentsDescriptorsAloneInAChild) {
   WatchedServers servers;
   const auto watched = topology_of(servers.location());
@@ -68,23 +94,6 @@ TEST(SentinelTopologies, LeaveTheParentsDescriptorsAloneInAChild) {
     (void)call(*watched, {"SET", "mark", "1"});
     return text(servers.replica(), {"GET", "mark"}) == "1";
   })) << "the parent still hears of it";
-}
-
-TEST(SentinelTopologies, OpenAgainAfterTheyWereClosed) {
-  WatchedServers servers;
-  const auto watched = topology_of(servers.location());
-  (void)call(*watched, {"INCR", "key"});
-  watched->close();
-  EXPECT_EQ(integer(*watched, {"INCR", "key"}), 2);
-}
-
-TEST(SentinelTopologies, EndWithinTheDeadlineWhenSentinelsSayNothing) {
-  const Listener silent;
-  const auto watched = topology_of(SentinelLocation{{{"127.0.0.1", silent.port()}}, "watched", {}});
-  const auto before = Deadline::Clock::now();
-  const auto error = error_of<StoreUnavailable>([&] { (void)call(*watched, {"INCR", "key"}, 200ms); });
-  EXPECT_FALSE(error->maybe_charged());
-  EXPECT_LT(Deadline::Clock::now() - before, 200ms + kGrace);
 }
 
 TEST(SentinelTopologies, FailWhenASentinelTalksNonsense) {
