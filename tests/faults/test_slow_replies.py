@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
 
-from overlimit import Limiter, RedisStore, hit_all
+from overlimit import Limiter, RedisStore, StoreTimeout, hit_all
 from servers.fault_proxy import FaultProxy
+from servers.patience import eventually
 from servers.redis_server import RedisServer
 
 TIMEOUT = 5.0
@@ -48,6 +50,14 @@ def server():
 
 @pytest.fixture(scope="module")
 def proxy(server):
+    proxy = FaultProxy(server.port)
+    yield proxy
+    proxy.stop()
+
+
+@pytest.fixture
+def new_proxy(server):
+    """A server that nobody has connected to."""
     proxy = FaultProxy(server.port)
     yield proxy
     proxy.stop()
@@ -98,3 +108,19 @@ def test_signals_keep_no_call_from_its_answer(proxy, limiter, call):
     with signals(every=0.004) as handled:
         assert call(limiter)
     assert handled
+
+
+def test_a_caller_with_a_longer_timeout_gives_the_handshake_that_time(new_proxy, prefix):
+    new_proxy.hold_replies()
+
+    def limiter(timeout):
+        return Limiter("10/day", name="slow", store=RedisStore(new_proxy.url, timeout=timeout, prefix=prefix))
+
+    with ThreadPoolExecutor() as pool:
+        hurried = pool.submit(limiter(0.5).hit, "a")
+        eventually(lambda: new_proxy.connections)
+        patient = pool.submit(limiter(30.0).hit, "a")
+        assert isinstance(hurried.exception(), StoreTimeout)
+        assert not patient.done()
+        new_proxy.restore()
+        assert patient.result().allowed

@@ -67,7 +67,9 @@ class Connection::WaiterSlot {
 class Connection::Caller {
  public:
   Caller(Connection& connection, UnlockableGuard& guard, const Wait& wait)
-      : connection_(connection), guard_(guard), wait_(wait), slot_(connection.take_slot()) {}
+      : connection_(connection), guard_(guard), wait_(wait), slot_(connection.take_slot()) {
+    connection.give_handshake_time(wait.deadline);
+  }
   Caller(const Caller&) = delete;
   Caller& operator=(const Caller&) = delete;
   ~Caller() {
@@ -168,7 +170,7 @@ class Connection::Caller {
 Connection::Connection(std::shared_ptr<Connector> connector, const Deadline& deadline)
     : connector_(std::move(connector)),
       handshake_deadline_(deadline),
-      attempt_(std::make_unique<ConnectAttempt>(connector_, deadline)),
+      attempt_(std::make_unique<ConnectAttempt>(connector_)),
       session_(connector_->endpoint(), Clock::now(), deadline.at()),
       polling_slot_(new_slot()) {}
 
@@ -221,6 +223,13 @@ bool Connection::poll(UnlockableGuard& guard, const Deadline& deadline) {
   hand_over_reader(guard);
   flush(guard);
   return true;
+}
+
+/// As much as its caller gives to one call; callers with the same timeout change nothing.
+void Connection::give_handshake_time(const Deadline& deadline) noexcept {
+  if (is_established()) return;
+  const Instant until = began_ + deadline.remaining();
+  handshake_deadline_ = Deadline(std::max(handshake_deadline_.at(), until));
 }
 
 Connection::State Connection::state() const noexcept {
@@ -276,11 +285,12 @@ Woken Connection::read(UnlockableGuard& guard, const Deadline& deadline) {
 
 Woken Connection::connect(UnlockableGuard& guard, const Deadline& deadline) {
   const Deadline until = earliest_timeout(deadline);
+  const Deadline attempt_until = handshake_deadline_;
   std::unique_ptr<Stream> stream;
   std::optional<Cause> failure;
   Woken woken = Woken::by_event;
   guard.unlocked_wait([&] {
-    failure = failure_of([&] { stream = attempt_->step(); });
+    failure = failure_of([&] { stream = attempt_->step(attempt_until); });
     if (!failure && !stream) woken = attempt_->wait(until);
   });
   if (failure) mark_lost(guard, std::move(*failure));

@@ -62,7 +62,8 @@ inline std::vector<Command> plain_commands(std::span<const std::string> encoded)
 /// and the caller's own code.
 class Connection {
  public:
-  /// Does not connect yet. If the handshake is not complete at the deadline, the connection counts as lost.
+  /// Does not connect yet. If the handshake is not complete at the deadline, the connection counts as lost;
+  /// a caller with a longer timeout gives it that time.
   Connection(std::shared_ptr<Connector> connector, const Deadline& deadline);
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -111,6 +112,7 @@ class Connection {
   enum class Sending : std::uint8_t { now, ready, blocked, failed };
 
   [[nodiscard]] State state() const noexcept;
+  void give_handshake_time(const Deadline& deadline) noexcept;
   [[nodiscard]] std::string describe() const { return "redis at " + connector_->endpoint().describe(); }
 
   [[nodiscard]] WaiterSlot& take_slot();
@@ -128,7 +130,8 @@ class Connection {
   [[nodiscard]] std::size_t window() const noexcept;
 
   const std::shared_ptr<Connector> connector_;
-  const Deadline handshake_deadline_;
+  const Deadline::Clock::time_point began_ = Deadline::Clock::now();
+  Deadline handshake_deadline_;
   std::unique_ptr<ConnectAttempt> attempt_;  // used by the reader alone, without the lock
   std::unique_ptr<Stream> stream_;           // set once, when attempt_ has succeeded
   protocol::Session session_;

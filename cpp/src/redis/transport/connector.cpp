@@ -81,21 +81,18 @@ int pending_error(const Socket& socket) {
 
 }  // namespace
 
-ConnectAttempt::ConnectAttempt(std::shared_ptr<Connector> connector, const Deadline& deadline)
-    : connector_(std::move(connector)), deadline_(deadline) {}
-
-std::unique_ptr<Stream> ConnectAttempt::step() {
-  if (addresses_.empty() && !find_addresses()) return nullptr;
-  Progress progress = socket_.is_open() ? go_on() : Progress::failed;
+std::unique_ptr<Stream> ConnectAttempt::step(const Deadline& deadline) {
+  if (addresses_.empty() && !find_addresses(deadline)) return nullptr;
+  Progress progress = socket_.is_open() ? go_on(deadline) : Progress::failed;
   while (progress == Progress::failed) {
-    if (!try_next()) fail();
-    progress = connect_to(addresses_[tried_ - 1]);
+    if (!try_next(deadline)) fail(deadline);
+    progress = connect_to(addresses_[tried_ - 1], deadline);
   }
   if (progress == Progress::pending) return nullptr;
   return connector_->stream_over(std::move(socket_));
 }
 
-bool ConnectAttempt::find_addresses() {
+bool ConnectAttempt::find_addresses(const Deadline& deadline) {
   const std::string& path = connector_->endpoint().unix_path;
   if (!path.empty()) {
     addresses_.push_back(unix_address(path));
@@ -106,29 +103,30 @@ bool ConnectAttempt::find_addresses() {
     addresses_ = lookup_->addresses(connector_->resolver().host());
     return true;
   }
-  if (!deadline_.passed()) return false;
+  if (!deadline.passed()) return false;
   throw StoreTimeout("resolving the redis host " + connector_->resolver().host() +
                      " took longer than the timeout; check the name server");
 }
 
-bool ConnectAttempt::try_next() {
-  if (tried_ == addresses_.size() || deadline_.passed()) return false;
-  until_ = deadline_.share(static_cast<int>(addresses_.size() - tried_));
+bool ConnectAttempt::try_next(const Deadline& deadline) {
+  if (tried_ == addresses_.size() || deadline.passed()) return false;
+  const auto left = static_cast<int>(addresses_.size() - tried_);
+  until_ = left > 1 ? std::optional(deadline.share(left)) : std::nullopt;
   ++tried_;
   return true;
 }
 
-ConnectAttempt::Progress ConnectAttempt::connect_to(const Address& address) {
+ConnectAttempt::Progress ConnectAttempt::connect_to(const Address& address, const Deadline& deadline) {
   socket_ = Socket::new_stream(address.storage.ss_family);
   if (!socket_.is_open()) {
     error_ = errno;
     return Progress::failed;
   }
   if (address.storage.ss_family != AF_UNIX) tune(socket_);
-  return go_on();
+  return go_on(deadline);
 }
 
-ConnectAttempt::Progress ConnectAttempt::go_on() {
+ConnectAttempt::Progress ConnectAttempt::go_on(const Deadline& deadline) {
   const Address& address = addresses_[tried_ - 1];
   error_ = ::connect(socket_.fd(), address.get(), address.size) == 0 ? 0 : errno;
   is_full_ = error_ == EAGAIN;
@@ -139,7 +137,7 @@ ConnectAttempt::Progress ConnectAttempt::go_on() {
     if (!is_connected_to_itself(socket_)) return Progress::connected;
     error_ = ECONNREFUSED;
   }
-  if (error_ == EAGAIN && !until_.passed()) return Progress::pending;
+  if (error_ == EAGAIN && !until_.value_or(deadline).passed()) return Progress::pending;
   if (error_ == EAGAIN) error_ = ETIMEDOUT;
   socket_ = Socket();
   return Progress::failed;
@@ -147,16 +145,16 @@ ConnectAttempt::Progress ConnectAttempt::go_on() {
 
 Woken ConnectAttempt::wait(const Deadline& deadline) const {
   if (addresses_.empty()) return wait_for(lookup_->event(), POLLIN, deadline);
-  const Deadline until = deadline.at() < until_.at() ? deadline : until_;
+  const Deadline until(until_ ? std::min(deadline.at(), until_->at()) : deadline.at());
   if (!is_full_) return wait_for(socket_.fd(), POLLOUT, until);
   const Deadline next(kNextTryOfAFullSocket);
   const Woken woken = wait_for(-1, 0, next.at() < until.at() ? next : until);
   return woken == Woken::by_deadline ? Woken::by_event : woken;
 }
 
-void ConnectAttempt::fail() const {
+void ConnectAttempt::fail(const Deadline& deadline) const {
   const std::string where = "redis at " + connector_->endpoint().describe();
-  if (error_ == ETIMEDOUT && deadline_.passed()) {
+  if (error_ == ETIMEDOUT && deadline.passed()) {
     throw StoreTimeout("connecting to " + where +
                        " took longer than the timeout; check the server and the network");
   }
@@ -165,9 +163,9 @@ void ConnectAttempt::fail() const {
 }
 
 std::unique_ptr<Stream> connect(std::shared_ptr<Connector> connector, const Wait& wait) {
-  ConnectAttempt attempt(std::move(connector), wait.deadline);
+  ConnectAttempt attempt(std::move(connector));
   for (;;) {
-    if (std::unique_ptr<Stream> stream = attempt.step()) return stream;
+    if (std::unique_ptr<Stream> stream = attempt.step(wait.deadline)) return stream;
     if (attempt.wait(wait.deadline) == Woken::by_signal) check_interrupted(wait.interrupted);
   }
 }

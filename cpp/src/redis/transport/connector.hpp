@@ -38,17 +38,17 @@ class Connector {
 };
 
 /// One attempt to connect, step by step: resolves the host and tries its addresses in turn, each with its
-/// share of the remaining time. Not thread-safe.
+/// share of the remaining time. The deadline may move between steps. Not thread-safe.
 class ConnectAttempt {
  public:
-  ConnectAttempt(std::shared_ptr<Connector> connector, const Deadline& deadline);
+  explicit ConnectAttempt(std::shared_ptr<Connector> connector) : connector_(std::move(connector)) {}
   ConnectAttempt(const ConnectAttempt&) = delete;
   ConnectAttempt& operator=(const ConnectAttempt&) = delete;
 
   /// Goes on without waiting; returns a stream once it is connected. Throws StoreUnavailable (refused,
   /// unreachable, no such host), StoreTimeout, StoreConfigError (a unix path that is too long, a TLS file
   /// that cannot be used). Nothing was sent then, and there is no next step.
-  [[nodiscard]] std::unique_ptr<Stream> step();
+  [[nodiscard]] std::unique_ptr<Stream> step(const Deadline& deadline);
 
   /// Waits until the next step is possible, at most until the deadline.
   [[nodiscard]] Woken wait(const Deadline& deadline) const;
@@ -56,18 +56,17 @@ class ConnectAttempt {
  private:
   enum class Progress { connected, pending, failed };
 
-  [[nodiscard]] bool find_addresses();
-  [[nodiscard]] Progress connect_to(const Address& address);
-  [[nodiscard]] Progress go_on();
-  [[nodiscard]] bool try_next();
-  [[noreturn]] void fail() const;
+  [[nodiscard]] bool find_addresses(const Deadline& deadline);
+  [[nodiscard]] Progress connect_to(const Address& address, const Deadline& deadline);
+  [[nodiscard]] Progress go_on(const Deadline& deadline);
+  [[nodiscard]] bool try_next(const Deadline& deadline);
+  [[noreturn]] void fail(const Deadline& deadline) const;
 
   const std::shared_ptr<Connector> connector_;
-  const Deadline deadline_;
   std::shared_ptr<const Lookup> lookup_;
   std::vector<Address> addresses_;
-  std::size_t tried_ = 0;      // addresses; the last of them is being connected to
-  Deadline until_{deadline_};  // of this address
+  std::size_t tried_ = 0;          // addresses; the last of them is being connected to
+  std::optional<Deadline> until_;  // of this address; none: that of the step
   Socket socket_;
   bool is_full_ = false;  // the backlog of a unix socket is full, and there is no event for its end
   int error_ = 0;         // of the last address
