@@ -161,23 +161,6 @@ class TestStores:
     def test_that_are_no_store_or_url(self, store, message):
         assert message in refused(TypeError, lambda: Limiter("5/s", name="a", store=store))
 
-    @pytest.mark.parametrize(
-        ("url", "message"),
-        [
-            ("memory", "write 'memory://', not 'memory'"),
-            ("shm:/app", "'shm://myapp'"),
-            ("smh://app", "look like 'shm://myapp'"),
-            ("memory://x", "is 'memory://', with nothing behind it"),
-            ("localhost:6379", "this one has none: write 'redis://localhost:6379/0'"),
-            ("unix:/tmp/r/s", "three slashes"),
-            ("/tmp/r/s", "three slashes"),
-            ("http://localhost:6379", "this one begins with http://"),
-            ("redis://localhost?timout=1", "unknown option 'timout': write timeout="),
-        ],
-    )
-    def test_by_a_wrong_url(self, url, message):
-        assert message in refused(ValueError, lambda: Limiter("5/s", name="a", store=url))
-
     def test_a_storage_url_without_a_scheme(self):
         from overlimit.http.options.storage_urls import store_url
 

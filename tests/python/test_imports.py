@@ -1,97 +1,75 @@
-"""Importing the package imports nothing optional, and works without any of it."""
+"""Importing the package imports nothing optional, it works without, and what is missing is named."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-
 import pytest
 
+import overlimit
+from hidden_packages import run_without
 from overlimit.limits import ALGORITHMS
 
-OPTIONAL = [
-    "flask",
-    "flask_login",
-    "click",
-    "rich",
-    "redis",
-    "numpy",
-    "pandas",
-    "pyarrow",
-    "matplotlib",
-    "tqdm",
-    "zstandard",
-]
-
-IMPORTED = """
-import json, sys
-import overlimit
-print(json.dumps(sorted(sys.modules)))
-"""
-
-WITHOUT = """
-import sys
-
-class Hidden:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == sys.argv[1]:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-sys.meta_path.insert(0, Hidden())
-import overlimit
-import overlimit.errors
-import overlimit.limits
-
-limiter = overlimit.Limiter("2/hour")
-print([bool(limiter.hit("a")) for _ in range(3)])
-"""
+OPTIONAL = "flask flask_login click rich redis numpy pandas pyarrow matplotlib tqdm zstandard ipywidgets"
+EVENTS = "from overlimit.simulation import Events, explore, read_log, traffic;"
 
 
-WITHOUT_FLASK = (
-    WITHOUT.partition("import overlimit\n")[0]
-    + """
-try:
-    import overlimit.flask
-except ImportError as error:
-    print(error)
-"""
-)
-
-
-def run(program: str, *arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+def printed(hidden: str, program: str) -> str:
+    done = run_without(hidden, program)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def test_importing_the_package_imports_nothing_optional():
-    modules = json.loads(run(IMPORTED))
-    assert "overlimit._core" in modules
-    assert [name for name in modules if name.partition(".")[0] in OPTIONAL] == []
-
-
-@pytest.mark.parametrize("package", OPTIONAL)
-def test_the_package_works_without(package):
-    assert run(WITHOUT, package) == "[True, True, False]\n"
+def test_importing_the_package_imports_nothing_optional_and_it_works_without():
+    program = f"""
+import overlimit, overlimit.errors, overlimit.limits
+assert "overlimit._core" in sys.modules
+assert not [name for name in {OPTIONAL.split()} if name in sys.modules]
+print([bool(limiter.hit("a")) for limiter in [overlimit.Limiter("2/hour")] for _ in range(3)])
+"""
+    for hidden in ("", OPTIONAL):
+        assert printed(hidden, program) == "[True, True, False]\n"
 
 
 def test_all_that_is_exported_exists():
     algorithms = [kind.__name__ for kind in ALGORITHMS.values()]
-    names = ["Limit", "Limiter", "ManualClock", "MemoryStore", "RedisStore", "hit_all", *algorithms]
-    program = "import overlimit; print([hasattr(overlimit, name) for name in overlimit.__all__])"
-    assert "False" not in run(program)
-    assert run(f"import overlimit; print(set({names}) - set(overlimit.__all__))") == "set()\n"
+    assert all(hasattr(overlimit, name) for name in overlimit.__all__)
+    names = {"Limit", "Limiter", "ManualClock", "MemoryStore", "RedisStore", "hit_all", *algorithms}
+    assert names <= set(overlimit.__all__)
 
 
 @pytest.mark.parametrize("missing", ["flask", "blinker"])  # Flask has blinker since 2.3
 def test_flask_is_named_where_it_is_missing(missing):
-    says = run(WITHOUT_FLASK, missing)
-    assert "needs Flask 2.3 or later" in says
-    assert "pip install 'overlimit[flask]'" in says
+    said = run_without(missing, "import overlimit.flask").stderr.splitlines()[-1]
+    assert "needs Flask 2.3 or later" in said
+    assert "pip install 'overlimit[flask]'" in said
+
+
+@pytest.mark.parametrize(
+    ("hidden", "program"),
+    [
+        ("numpy", "import overlimit.simulation"),
+        ("pandas", f"{EVENTS} Events([1], ['a']).to_pandas()"),
+        ("pandas", f"{EVENTS} read_log('examples/shop_day.log.gz', where='True')"),
+        ("pyarrow", f"{EVENTS} read_log('pyproject.toml', 'parquet')"),
+        ("zstandard", f"{EVENTS} read_log('{{path}}/x.zst')"),
+        ("ipywidgets", f"{EVENTS} explore(Events([1], ['a']))"),
+        ("matplotlib", f"{EVENTS} explore(Events([1], ['a']))"),
+        ("tqdm", f"{EVENTS} read_log('pyproject.toml', progress=True)"),
+    ],
+    ids=range(8),
+)
+def test_what_simulations_need_is_named_where_it_is_missing(tmp_path, hidden, program):
+    (tmp_path / "x.zst").write_bytes(b"")
+    said = run_without(hidden, program.replace("{path}", str(tmp_path))).stderr.splitlines()[-1]
+    assert said.startswith("ImportError: ")
+    assert f"needs {hidden}: pip install 'overlimit[notebook]'" in said
+
+
+def test_numpy_is_enough_for_events_logs_and_traffic_and_all_that_is_imported():
+    program = f"""
+{EVENTS}
+events = read_log("examples/shop_day.log.gz", identifiers=("ip", "user"), cost="bytes")
+print(len(events), len(traffic.scanner(1, 10)), len(Events([1], ["a"])))
+"""
+    assert printed("pandas pyarrow matplotlib tqdm zstandard ipywidgets", program) == "12000 10 1\n"
+    loaded = f"{EVENTS} print([name for name in {OPTIONAL.split()} if name in sys.modules])"
+    assert printed("", loaded) == "['numpy']\n"

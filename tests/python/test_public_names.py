@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import typing
 from collections.abc import Callable
 
@@ -64,8 +63,3 @@ class TestRateLimitExceeded:
 
     def test_says_when_waiting_cannot_help(self, limiter):
         assert "never" in str(RateLimitExceeded(limiter.hit("a", cost=2)))
-
-    def test_pickles(self, limiter):
-        error = RateLimitExceeded(limiter.hit("a", cost=2))
-        copied = pickle.loads(pickle.dumps(error))
-        assert (type(copied), str(copied), copied.decision) == (RateLimitExceeded, str(error), error.decision)

@@ -55,22 +55,30 @@ class TestUrls:
     def test_a_store_shows_where_it_is_and_never_the_password(self, url, shown):
         assert repr(RedisStore(url)) == f"RedisStore({shown!r})"
 
-    @pytest.mark.parametrize("scheme", ["redis", "rediss", "unix"])
-    @pytest.mark.parametrize("path", ["", "/", "/0", "/1", "/7"])
-    @pytest.mark.parametrize("query", ["", "?db=0", "?db=3", "?db=", "?timeout=5", "?db=3&timeout=5"])
-    def test_the_database_is_that_of_redis_py(self, scheme, path, query):
-        url = f"unix:///run{path}{query}" if scheme == "unix" else f"{scheme}://localhost{path}{query}"
-        theirs = redis.ConnectionPool.from_url(url).connection_kwargs.get("db", 0)
-        shown = repr(RedisStore(url))
-        assert repr(RedisStore(store_url(url))) == shown
-        assert f"/{theirs}'" in shown or f"?db={theirs}'" in shown
+    @pytest.mark.parametrize("scheme", ["redis://localhost", "rediss://localhost", "unix:///run"])
+    def test_the_database_is_that_of_redis_py(self, scheme):
+        paths, queries = (
+            ["", "/", "/0", "/1", "/7"],
+            ["", "?db=0", "?db=3", "?db=", "?timeout=5", "?db=3&timeout=5"],
+        )
+        for url in (f"{scheme}{path}{query}" for path in paths for query in queries):
+            theirs = redis.ConnectionPool.from_url(url).connection_kwargs.get("db", 0)
+            shown = repr(RedisStore(url))
+            assert repr(RedisStore(store_url(url))) == shown
+            assert f"/{theirs}'" in shown or f"?db={theirs}'" in shown, url
 
     @pytest.mark.parametrize(
         ("url", "message"),
         [
-            ("http://localhost", "redis://"),
-            ("localhost:6379", "memory://"),
+            ("http://localhost:6379", "this one begins with http://"),
+            ("localhost:6379", "this one has none: write 'redis://localhost:6379/0'"),
             ("redis//localhost", "redis://"),
+            ("memory", "write 'memory://', not 'memory'"),
+            ("shm:/app", "'shm://myapp'"),
+            ("smh://app", "look like 'shm://myapp'"),
+            ("memory://x", "is 'memory://', with nothing behind it"),
+            ("unix:/tmp/r/s", "three slashes"),
+            ("/tmp/r/s", "three slashes"),
             ("redis://localhost?ssl_ca_certs=ca.pem", "ssl_ca_certs.*rediss://"),
             ("unix:///run/redis.sock?ssl_cert_reqs=none", "ssl_cert_reqs.*rediss://"),
             ("unix://run/redis.sock", "three slashes, as in unix:///run"),
@@ -95,7 +103,7 @@ class TestUrls:
             ("redis://:sec?ret=1@localhost/0", "percent-encoded"),
             ("redis://:sec#ret@localhost/0", "percent-encoded"),
             ("redis://localhost:99999", "port"),
-            ("redis://localhost?tiemout=1", "tiemout"),
+            ("redis://localhost?tiemout=1", "unknown option 'tiemout': write timeout="),
             ("redis://localhost?timeout=soon", "timeout"),
             ("redis://localhost?prefix=a:b", "prefix"),
             ("unix://", "path"),
@@ -122,25 +130,23 @@ class TestUrls:
     )
     def test_a_wrong_url_is_a_value_error_that_names_what_is_wrong(self, url, message):
         with pytest.raises(ValueError, match=message) as caught:
-            RedisStore(url)
+            Limiter("5/minute", name="default", store=url)
         assert "sec" not in str(caught.value).replace("seconds", "")
 
-    @pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), "1", True, None])
-    def test_a_wrong_timeout(self, timeout):
-        with pytest.raises((ValueError, TypeError), match="timeout"):
-            RedisStore("redis://localhost", timeout=timeout)
-
-    def test_a_wrong_prefix_does_not_show_the_password(self):
-        for prefix in (None, 5, "a b"):
-            with pytest.raises((ValueError, TypeError), match="prefix") as caught:
-                RedisStore("redis://u:secret@localhost", prefix=prefix)
+    @pytest.mark.parametrize(
+        ("option", "wrong"),
+        [
+            ("timeout", [0, -1, float("nan"), float("inf"), "1", True, None]),
+            ("prefix", [None, 5, "a b"]),
+            ("hash_tag", ["slot", 1.5, None, b"policy", ""]),
+            ("hash_identifiers", ["often", 1, None]),
+        ],
+    )
+    def test_a_wrong_option_is_named_and_the_password_is_not(self, option, wrong):
+        for value in wrong:
+            with pytest.raises((ValueError, TypeError), match=option) as caught:
+                RedisStore("redis://u:secret@localhost", **{option: value})
             assert "secret" not in str(caught.value)
-
-    def test_keywords_may_be_query_options(self, redis_server, prefix):
-        store = RedisStore(f"{redis_server.tcp_url()}?timeout=10&prefix={prefix}")
-        assert Limiter("5/minute", name="default", store=store).hit("a")
-        with redis_server.client() as client:
-            assert client.exists(f"{prefix}1:default:a") == 1
 
     @pytest.mark.parametrize("site", ["redis://127.0.0.1:1/0", "redis+cluster://no-such-host.invalid:1"])
     def test_building_connects_to_nothing(self, site):
@@ -152,16 +158,6 @@ class TestUrls:
             "RedisStore('redis+cluster://one:6379', hash_tag='prefix', hash_identifiers=True)"
         )
         assert repr(pickle.loads(pickle.dumps(store))) == repr(store)
-
-    @pytest.mark.parametrize("hash_tag", ["slot", 1.5, None, b"policy", ""])
-    def test_a_wrong_hash_tag(self, hash_tag):
-        with pytest.raises(ValueError, match="hash_tag"):
-            RedisStore("redis://localhost", hash_tag=hash_tag)
-
-    @pytest.mark.parametrize("hash_identifiers", ["often", 1, None])
-    def test_wrong_hash_identifiers(self, hash_identifiers):
-        with pytest.raises(ValueError, match="hash_identifiers"):
-            RedisStore("redis://localhost", hash_identifiers=hash_identifiers)
 
 
 class TestKeys:
@@ -180,31 +176,28 @@ class TestKeys:
         ],
     )
     def test_a_key_is_named_as_the_options_say(self, redis_server, prefix, options, key):
-        store = RedisStore(redis_server.unix_url(), timeout=10, prefix=prefix, **options)
-        limiter = Limiter("2/minute", store=store, name="api")
-        limiter.hit("a", "b")
-        with redis_server.client() as client:
-            assert client.exists(key.format(prefix=prefix, a=self.SHA256_OF_A)) == 1
-            limiter.reset("b")
-            assert len(client.keys(f"*{prefix}1*")) == 1
-            limiter.hit("x" * 300)
-            limiter.reset_all()
-            assert client.keys(f"*{prefix}1*") == []
-        assert limiter.peek("a", cost=0).remaining == 2
-
-    def test_options_of_keys_may_be_query_options(self, redis_server, prefix):
-        url = f"{redis_server.tcp_url()}?timeout=10&prefix={prefix}&hash_tag=true&hash_identifiers=yes"
-        Limiter("2/minute", store=url, name="api").hit("a")
-        with redis_server.client() as client:
-            assert client.exists(f"{{{prefix}1:api}}#{self.SHA256_OF_A}") == 1
+        of_url = f"{redis_server.tcp_url()}?timeout=10&prefix={prefix}"
+        of_url += "".join(f"&{name}={str(value).lower()}" for name, value in options.items())
+        for store in (
+            RedisStore(redis_server.unix_url(), timeout=10, prefix=prefix, **options),
+            RedisStore(of_url),
+        ):
+            limiter = Limiter("2/minute", store=store, name="api")
+            limiter.hit("a", "b")
+            with redis_server.client() as client:
+                assert client.exists(key.format(prefix=prefix, a=self.SHA256_OF_A)) == 1
+                limiter.reset("b")
+                assert len(client.keys(f"*{prefix}1*")) == 1
+                limiter.hit("x" * 300)
+                limiter.reset_all()
+                assert client.keys(f"*{prefix}1*") == []
+            assert limiter.peek("a", cost=0).remaining == 2
 
 
 class TestSharing:
-    def test_memory_is_one_store_for_the_process(self):
-        assert as_store("memory://") is as_store("memory://")
-
-    def test_memory_with_a_clock_is_one_store_per_clock(self):
+    def test_memory_is_one_store_of_the_process_and_one_per_clock(self):
         one, other = ManualClock(), ManualClock()
+        assert as_store("memory://") is as_store("memory://")
         assert as_store("memory://", one) is as_store("memory://", one)
         assert as_store("memory://", one) is not as_store("memory://", other)
         assert as_store("memory://", one) is not as_store("memory://")
@@ -241,10 +234,6 @@ class TestSharing:
         assert as_store("redis://127.0.0.1:1/0") is one
         assert as_store("redis://127.0.0.1:1/1") is not one
 
-    def test_what_is_no_store_is_a_type_error(self):
-        with pytest.raises(TypeError, match="store"):
-            Limiter("5/minute", store=42)
-
     def test_a_redis_store_pickles_without_its_connections(self, redis_server, prefix):
         store = RedisStore(redis_server.unix_url(), timeout=10, prefix=prefix)
         limiter = Limiter("2/minute", name="default", store=store)
@@ -255,19 +244,6 @@ class TestSharing:
 
 
 class TestMemoryStore:
-    def test_a_copy_is_the_store_itself(self):
-        store = MemoryStore()
-        assert copy.copy(store) is store
-        assert copy.deepcopy([store])[0] is store
-
-    def test_it_cannot_be_pickled_but_a_limiter_on_that_of_the_process_can(self):
-        with pytest.raises(TypeError, match="memory://"):
-            pickle.dumps(Limiter("2/minute", name="pickled", store=MemoryStore()))
-        for clock in (None, time.time):
-            limiter = Limiter("2/minute", name="pickled", clock=clock)
-            limiter.hit("a")
-            assert pickle.loads(pickle.dumps(limiter)).hit("a").remaining == 0
-
     def test_it_shows_its_bounds(self):
         assert repr(MemoryStore(5, 1 << 20)) == "MemoryStore(max_keys=5, max_bytes=1048576)"
 
@@ -317,26 +293,6 @@ class TestMemoryStore:
                 assert (peeked.status, peeked.retry_after) == (hit.status, hit.retry_after)
         assert len(store) == 1
 
-    def test_ten_policies_past_the_bounds_stay_within_them(self):
-        store = MemoryStore(max_keys=10, max_bytes=1 << 20)
-        limiters = [Limiter("1/minute", store=store, name=f"policy-{i}") for i in range(10)]
-        admitted = [sum(bool(limiter.hit(f"id:{i}")) for i in range(500)) for limiter in limiters]
-        assert 1 <= min(admitted)
-        assert max(admitted) <= 10 + 1
-        assert len(store) <= 10
-
-    @pytest.mark.parametrize("bounds", [{"max_keys": 100}, {"max_bytes": 1 << 16}])
-    def test_ten_thousand_policies_past_the_bounds_are_each_admitted_their_limit_at_most(self, bounds):
-        store, clock = MemoryStore(**bounds), ManualClock(1000.0)
-        admitted = []
-        for number in range(10_000):
-            limiter = Limiter("3/minute", store=store, clock=clock, name=f"tenant.{number}")
-            admitted.append(sum(bool(limiter.hit("a")) for _ in range(4)))
-        assert max(admitted) == 3
-        # Cells of policies are no keys: their number is bounded by max_bytes alone.
-        assert 100 <= sum(count == 3 for count in admitted) <= (10_000 if "max_keys" in bounds else 9_999)
-        assert len(store) <= bounds.get("max_keys", 1000)
-
 
 class TestLimiters:
     def test_a_limiter_shows_what_it_was_built_from(self):
@@ -344,11 +300,6 @@ class TestLimiters:
         assert "SlidingWindow(10, per=1)" in repr(limiter)
         assert "'api'" in repr(limiter)
         assert (limiter.name, len(limiter.limits), limiter.clock) == ("api", 1, None)
-
-    def test_a_name_that_cannot_stand_in_a_key_is_a_value_error(self):
-        for name in ("", "a b", "a:b", "x" * 65):
-            with pytest.raises(ValueError, match="name"):
-                Limiter("10/second", name=name)
 
     def test_a_limiter_that_was_never_initialised_says_so(self):
         class Forgetful(Limiter):
@@ -377,18 +328,3 @@ class TestLimiters:
         )
         assert done.stdout.split() == ["2", "4", "8", "2"]
         assert done.stderr.count("a store= that they share") == 1
-
-    def test_a_decision_pickles_with_all_it_says(self):
-        limiter = Limiter("2/minute; 10/second burst 20", store=MemoryStore(), name="api")
-        for decision in (limiter.hit("a", b"b", cost=2), limiter.hit("a", "c"), limiter.hit("a", cost=2**70)):
-            copied = pickle.loads(pickle.dumps(decision))
-            fields = [name for name in dir(decision) if not name.startswith("_")]
-            assert len(fields) == 12
-            for field in fields:
-                assert getattr(copied, field) == getattr(decision, field), field
-
-    def test_a_decision_shows_itself_in_a_notebook(self):
-        decision = Limiter("1/minute", store=MemoryStore()).hit("<script>")
-        assert "<table" in decision._repr_html_()
-        assert "<script>" not in decision._repr_html_()
-        assert "Decision ok" in repr(decision)

@@ -74,13 +74,14 @@ class Lies:
 
 
 class Text(str):
-    """A string that raises when it's compared."""
+    """A string that raises when it's compared, shown or encoded."""
 
     __slots__ = ()
 
-    def __eq__(self, other):
+    def _raise(self, *_):
         raise HostileError
 
+    __eq__ = __str__ = encode = _raise
     __hash__ = None
 
 

@@ -26,6 +26,7 @@ from overlimit import (
 from overlimit._pickling import restored_decision
 
 from .decisions import IDENTIFIERS, KINDS, fields_of
+from .test_misuse import Text
 
 EACH = pytest.mark.parametrize("decision", KINDS.values(), ids=range(len(KINDS)))
 PAYLOADS = [decision.__reduce__()[1][0] for decision in KINDS.values()]
@@ -46,21 +47,14 @@ def read(payload: bytes) -> Decision | None:
 
 
 @EACH
-@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_a_copy_says_the_same(decision, protocol):
-    copied = pickle.loads(pickle.dumps(decision, protocol))
-    assert fields_of(copied) == fields_of(decision)
-    assert copied == decision
-    assert not copied != decision  # noqa: SIM202
-    assert [type(each.identifier) for each in copied.details] == [
-        type(each.identifier) for each in decision.details
-    ]
-
-
-@EACH
-def test_copies_are_values_too(decision):
-    for copied in (copy.copy(decision), copy.deepcopy(decision)):
+def test_a_copy_says_the_same(decision):
+    pickled = [pickle.dumps(decision, protocol) for protocol in range(pickle.HIGHEST_PROTOCOL + 1)]
+    for copied in (*map(pickle.loads, pickled), copy.copy(decision), copy.deepcopy(decision)):
+        assert fields_of(copied) == fields_of(decision)
         assert copied == decision
+        assert not copied != decision  # noqa: SIM202
+        kinds = [type(each.identifier) for each in copied.details]
+        assert kinds == [type(each.identifier) for each in decision.details]
 
 
 @EACH
@@ -96,20 +90,16 @@ def make(*, limits="3/minute", name="p", identifier="a", cost=1, start=1_700_000
         {"identifier": "b"},
         {"cost": 2},
         {"cost": 0},
+        {"cost": 2**71},
         {"start": 1_700_000_000.000001},
     ],
 )
 def test_what_differs_in_anything_is_unequal(other):
-    assert make() == make()
-    assert make() != make(**other)
-    assert make().__reduce__() != make(**other).__reduce__()
-
-
-def test_costs_beyond_every_limit_differ_as_they_were_asked():
-    huge, larger = make(cost=2**70), make(cost=2**71)
-    assert (huge.cost, larger.cost) == (2**70, 2**71)
-    assert huge != larger
-    assert pickle.loads(pickle.dumps(larger)).cost == 2**71
+    for one in (make(), make(cost=2**70)):
+        assert one == pickle.loads(pickle.dumps(one))
+        assert one != make(**other)
+        assert one.__reduce__() != make(**other).__reduce__()
+    assert pickle.loads(pickle.dumps(make(cost=2**71))).cost == 2**71
 
 
 def test_the_same_call_in_another_process_has_the_same_bytes():
@@ -121,14 +111,12 @@ limiter = Limiter("3/minute; 5/hour burst 9", name="p", store=MemoryStore(), clo
 decision = limiter.hit("a", b"b", cost=2)
 sys.stdout.buffer.write(decision.__reduce__()[1][0])
 """
-    run = [sys.executable, "-c", script]
-    if "-S" in sys.orig_argv:
-        run.insert(1, "-S")
-    payloads = {subprocess.run(run, capture_output=True, check=True).stdout for _ in range(2)}
+    run = [sys.executable, *(["-S"] if "-S" in sys.orig_argv else []), "-c", script]
+    payload = subprocess.run(run, capture_output=True, check=True).stdout
     limiter = Limiter(
         "3/minute; 5/hour burst 9", name="p", store=MemoryStore(), clock=ManualClock(1_700_000_000)
     )
-    assert payloads == {limiter.hit("a", b"b", cost=2).__reduce__()[1][0]}
+    assert payload == limiter.hit("a", b"b", cost=2).__reduce__()[1][0]
 
 
 def test_what_it_refers_to_is_alive_when_its_limiter_is_gone():
@@ -161,21 +149,7 @@ def test_a_limit_of_a_class_of_ones_own_comes_back_as_its_algorithm():
 
 
 def test_an_identifier_of_a_class_of_ones_own_is_what_it_holds():
-    class Name(str):
-        __slots__ = ()
-
-        def __eq__(self, other):
-            raise AssertionError("nobody asks")
-
-        __hash__ = None
-
-        def __str__(self):
-            raise AssertionError("nobody asks")
-
-        def encode(self, *_):
-            raise AssertionError("nobody asks")
-
-    decision = make(identifier=Name("a"))
+    decision = make(identifier=Text("a"))
     assert decision == make()
     assert type(pickle.loads(pickle.dumps(decision)).identifier) is str
 
@@ -186,7 +160,7 @@ def test_what_is_no_bytes_is_a_type_error(wrong):
         restored_decision(wrong)
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=300)
 @given(st.sampled_from(PAYLOADS), st.sampled_from(PAYLOADS), st.data())
 def test_those_with_a_part_replaced_are_read_or_refused(payload, other, data):
     """By random bytes, by other parts of JSON, or by the end of another payload."""
@@ -205,10 +179,10 @@ def test_random_bytes_are_refused(payload):
     assert read(b"[1," + payload + b"]") is None
 
 
-@pytest.mark.parametrize("payload", PAYLOADS, ids=range(len(PAYLOADS)))
-def test_those_that_end_early_or_go_on_are_refused(payload):
-    step = max(1, len(payload) // 150)
-    for length in range(0, len(payload), step):
+@EACH
+def test_those_that_end_early_or_go_on_are_refused(decision):
+    payload = decision.__reduce__()[1][0]
+    for length in range(0, len(payload), max(1, len(payload) // 150)):
         assert read(payload[:length]) is None
     for more in (b"\0", b"\x01", payload):
         assert read(payload + more) is None

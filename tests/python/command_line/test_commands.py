@@ -17,6 +17,7 @@ from unittest import mock
 
 import pytest
 
+from hidden_packages import command_without, run_without
 from overlimit.command_line import main
 
 LOG = str(Path(__file__).parents[3] / "examples" / "shop_day.log.gz")
@@ -24,16 +25,8 @@ LIMITS = "30/minute; 200/hour"
 
 COMBINED = '{} - - [02/Mar/2026:00:00:{:02} +0000] "GET / HTTP/1.1" 200 5 "-" "-"'
 
-WITHOUT = """
-import sys
-
-class Hidden:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {packages!r}:
-            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
-
-sys.meta_path.insert(0, Hidden())
-import runpy
+RUN = """
+import runpy, sys
 sys.argv = ["overlimit", *{arguments!r}]
 runpy.run_module("overlimit", run_name="__main__")
 """
@@ -55,16 +48,6 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 def written_to(stream: io.TextIOWrapper) -> str:
     stream.flush()
     return stream.buffer.getvalue().decode()
-
-
-def python(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-W", "error", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
 
 
 def printed(*arguments: str) -> str:
@@ -420,27 +403,25 @@ def test_wrong_limits_are_reported_before_the_log_is_read():
     )
 
 
-def run_without(packages: tuple[str, ...], *arguments: str) -> subprocess.CompletedProcess[str]:
-    return python("-c", WITHOUT.format(packages=packages, arguments=arguments))
-
-
 @pytest.mark.parametrize("package", ["click", "rich", "numpy", "pandas"])
 def test_a_missing_package_is_named_in_a_line(package):
-    done = run_without((package,), "replay", LOG, "--limits", "1/minute")
+    done = run_without(package, RUN.format(arguments=["replay", LOG, "--limits", "1/minute"]))
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
     assert f"needs {package}: pip install 'overlimit[cli]'" in done.stderr
 
 
 def test_only_a_figure_needs_the_packages_of_notebooks(tmp_path):
-    of_notebooks = ("tqdm", "matplotlib", "ipywidgets")
-    replayed = run_without(of_notebooks, "replay", LOG, "--limits", LIMITS)
-    assert (replayed.returncode, replayed.stdout) == (0, printed("replay", LOG, "--limits", LIMITS))
-    suggested = run_without(of_notebooks, "suggest", LOG, "--limits", "{}/minute", "--between", "40", "60")
-    assert (suggested.returncode, suggested.stdout[:10]) == (0, "48/minute\n")
-    drawn = run_without(of_notebooks, "replay", LOG, "--limits", "1/minute", "--png", str(tmp_path / "a.png"))
-    assert (drawn.returncode, drawn.stdout) == (2, "")
-    assert drawn.stderr == "Error: --png needs matplotlib: pip install 'overlimit[notebook]' installs it\n"
+    suggest = ["suggest", LOG, "--limits", "{}/minute", "--between", "40", "60"]
+    draw = ["replay", LOG, "--limits", "1/minute", "--png", str(tmp_path / "a.png")]
+    for arguments in (["replay", LOG, "--limits", LIMITS], suggest, draw):
+        done = run_without("tqdm matplotlib ipywidgets", RUN.format(arguments=arguments))
+        if arguments is draw:
+            assert (done.returncode, done.stdout) == (2, "")
+            needed = "Error: --png needs matplotlib: pip install 'overlimit[notebook]' installs it\n"
+            assert done.stderr == needed
+        else:
+            assert (done.returncode, done.stdout) == (0, printed(*arguments))
 
 
 def test_the_extra_has_what_the_command_needs():
@@ -536,9 +517,8 @@ def shown_on(terminal: int) -> str:
 )
 def test_progress_is_shown_on_a_terminal_alone(command):
     ours, theirs = os.openpty()
-    program = WITHOUT.format(packages=("tqdm",), arguments=command)
     with subprocess.Popen(
-        [sys.executable, "-c", program],
+        command_without("tqdm", RUN.format(arguments=command)),
         stdout=subprocess.PIPE,
         stderr=theirs,
         env=os.environ | {"TERM": "xterm", "COLUMNS": "100"},
