@@ -10,8 +10,6 @@ import ast
 import functools
 import inspect
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +17,7 @@ from typing import NamedTuple
 import griffe
 import pytest
 
+import blocks
 import overlimit
 import overlimit.flask
 import overlimit.recipes
@@ -41,10 +40,8 @@ NAMED_PAGE = re.compile(r"\b(docs/[\w/]+\.md)(?:#([\w-]+))?")
 NAMED_PATH = re.compile(r"`((?:benchmarks|cmake|cpp|examples|lua|python|scripts|tests)/[a-z0-9_./]+)[`:]")
 NOT_SHIPPED = "gcra"  # the example of docs/adding_an_algorithm.md
 NAMED_TEST = re.compile(r"tests/\w+(?:/\w+)*\.py(?:::\w+)+")
-TEST = re.compile(r"^def test_", re.M)
 DRAWS = re.compile(r"\bplot_\w+\(|\.plot\(")
 GALLERY = "docs/gallery.md"  # which shows the values of expressions, as notebooks do
-CGI_OF_WEBOB = "ignore:'cgi' is deprecated:DeprecationWarning"  # which Pyramid imports
 LISTED = {
     griffe.DocstringSectionKind.attributes,
     griffe.DocstringSectionKind.parameters,
@@ -202,24 +199,9 @@ def on_real_redis(start_redis):
     return substituted
 
 
-def command_for(code: str, directory: Path) -> list[str]:
-    if not TEST.search(code):
-        return ["-c", code]
-    (directory / "test_example.py").write_text(code, encoding="utf-8")
-    return ["-m", "pytest", "-q", "-p", "no:cacheprovider", "test_example.py"]
-
-
 @pytest.mark.parametrize("example", EXAMPLES, ids=[example.place for example in EXAMPLES])
 def test_an_example_runs_on_its_own_and_prints_what_the_page_says(example, on_real_redis, tmp_path):
-    command = command_for(on_real_redis(example.code), tmp_path)
-    run = subprocess.run(
-        [sys.executable, "-W", "error", "-W", CGI_OF_WEBOB, *command],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        cwd=tmp_path,
-    )
+    run = blocks.run(on_real_redis(example.code), tmp_path)
     assert (run.returncode, run.stderr) == (0, "")
     if example.output is not None:
         assert run.stdout == example.output
