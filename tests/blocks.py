@@ -41,7 +41,7 @@ def _main(code: str, folder: Path) -> None:
     warnings.simplefilter("error")
     warnings.filterwarnings("ignore", CGI_OF_WEBOB, DeprecationWarning)
     main = sys.modules["__main__"] = types.ModuleType("__main__")
-    if "\ndef test_" not in code:
+    if "\ndef test_" not in f"\n{code}":
         exec(compile(code, "<string>", "exec"), vars(main))
         return
     import pytest

@@ -148,13 +148,13 @@ class TestWhenItIsGone:
     def test_many_that_come_and_go_leave_room_for_others(self):
         store = MemoryStore(max_keys=1000)
         keeper = Limiter("2/day", store=store, name="keeper")
-        for number in range(100_000):
+        for number in range(20_000):
             assert Limiter("1/day", store=store).hit("a")
-            if number % 500 == 0:
+            if number % 100 == 0:
                 assert keeper.hit(f"user:{number}")
         assert len(store) <= 600
-        assert all(keeper.hit(f"user:{number}").remaining == 0 for number in range(0, 100_000, 500))
-        assert not any(keeper.hit(f"user:{number}") for number in range(0, 100_000, 500))
+        assert all(keeper.hit(f"user:{number}").remaining == 0 for number in range(0, 20_000, 100))
+        assert not any(keeper.hit(f"user:{number}") for number in range(0, 20_000, 100))
 
     def test_a_crowd_that_goes_at_once_leaves_room(self):
         store, clock = MemoryStore(max_keys=1000), ManualClock(1_700_000_000)

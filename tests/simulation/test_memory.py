@@ -57,12 +57,11 @@ def compressed(block, suffix):
     ("format", "line", "head", "suffix", "how"),
     [
         ("combined", COMBINED, "", "", "whole"),
-        ("combined", COMBINED, "", ".zst", "whole"),
         ("combined", COMBINED, "", ".gz", "where"),
         ("json", JSON, "", ".gz", "whole"),
         ("csv", CSV, "ip,time,status,path\n", ".zst", "whole"),
     ],
-    ids=range(5),
+    ids=range(4),
 )
 def test_a_log_several_times_as_large_as_memory_is_read(tmp_path, format, line, head, suffix, how):
     block = block_of(line)
@@ -84,7 +83,7 @@ from overlimit.simulation import Events, replay
 def peak():
     return int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) * 1024
 
-count, shuffled = 3_000_000, sys.argv[1] == "shuffled"
+count, shuffled = 1_000_000, sys.argv[1] == "shuffled"
 columns = sys.argv[2].split(",") if sys.argv[2] else None
 random = np.random.default_rng(1)
 times = 1_700_000_000 * 10**6 + np.arange(count) * 1000
@@ -101,7 +100,7 @@ print((peak() - before) / count, replayed.refused)
 
 
 class TestAReplay:
-    """Times of 3 million events by 1,000 identifiers, whose state is small beside them."""
+    """Times of a million events by 1,000 identifiers, whose state is small beside them."""
 
     @pytest.mark.parametrize(
         ("order", "columns", "least", "most"),

@@ -265,7 +265,7 @@ def test_peaks_are_the_largest_sums_of_any_interval():
 
 
 def test_peaks_do_not_overflow_for_many_identifiers_over_a_long_time():
-    codes = np.repeat(np.arange(1_500_000, dtype=np.int32), 2)
+    codes = np.repeat(np.arange(50_000, dtype=np.int32), 2)
     times = np.sort(np.random.default_rng(3).integers(0, 2**53 - 2**50, len(codes)))
     order = np.random.default_rng(4).permutation(len(codes))
     assert peak_of_any(codes[order], times, np.ones(len(codes), int), 1) == 1

@@ -377,27 +377,21 @@ COMPRESSIONS = {
 
 @pytest.mark.parametrize("suffix", COMPRESSIONS)
 def test_compressed_files_and_those_that_are_cut(tmp_path, suffix):
-    compress = COMPRESSIONS[suffix]
     random = np.random.default_rng(0)
-    text = "".join(
-        line(f"203.0.113.{k % 250}", size=random.integers(10**9)) + "\n" for k in range(20_000)
-    ).encode()
+    text = "".join(line(f"203.0.113.{k % 250}", size=random.integers(10**9)) + "\n" for k in range(10_000))
+    whole = COMPRESSIONS[suffix](text.encode())
     path = tmp_path / f"access.log{suffix}"
-    path.write_bytes(compress(text))
-    assert len(read_log(path)) == 20_000
-    path.write_bytes(compress(text) + compress(text))
-    assert len(read_log(path)) == 40_000
-    whole = compress(text)
+    for content, count in ((whole, 10_000), (whole + whole, 20_000), (b"", 0)):
+        path.write_bytes(content)
+        assert len(read_log(path)) == count
     for damaged in (whole[: len(whole) * 3 // 4], whole + b"garbage that follows"):
         path.write_bytes(damaged)
         events = read_log(path)
         assert events.bad_lines.count == 1
         assert next(iter(events.bad_lines)).line == len(events) + 1
-        assert 5_000 < len(events) <= 20_000
+        assert 2_500 < len(events) <= 10_000
         with pytest.raises(ValueError, match=rf"line {len(events) + 1} cannot be read: the compressed file"):
             read_log(path, on_bad="raise")
-    path.write_bytes(b"")
-    assert len(read_log(path)) == 0
 
 
 MILLIS = SECONDS * 1000

