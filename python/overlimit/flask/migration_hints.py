@@ -1,6 +1,6 @@
 """Names of Flask-Limiter 4.1, and what to write instead: data for error messages.
 
-docs/guides/migrating.md has the same as tables.
+docs/guides/migrating.md has the arguments and the most common attributes as tables.
 """
 
 from __future__ import annotations
@@ -8,17 +8,6 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from overlimit._messages.migration_hints import OF_DECISION
-
-__all__ = [
-    "ARGUMENTS",
-    "GUESSES",
-    "OF_ERROR",
-    "OF_EXCEPTION",
-    "OF_FILTER",
-    "OF_LIMIT",
-    "OF_LIMITER",
-    "OF_MODULE",
-]
 
 ARGUMENTS = MappingProxyType(
     {

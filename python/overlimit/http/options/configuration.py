@@ -22,8 +22,6 @@ from overlimit.http.options.storage_urls import store_url
 from overlimit.http.options.strategies import algorithm_of
 from overlimit.stores import as_store
 
-__all__ = ["KEYS", "read"]
-
 Options: TypeAlias = dict[str, object]
 
 _T = TypeVar("_T")

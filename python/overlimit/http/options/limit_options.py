@@ -20,25 +20,6 @@ from overlimit.limits import Limit, LimitsLike, as_limits
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
-__all__ = [
-    "ANONYMOUS",
-    "LIMIT_OPTIONS",
-    "ON_ERROR",
-    "Cost",
-    "Dynamic",
-    "LimitOptions",
-    "LimitsValue",
-    "ReadLimits",
-    "Scope",
-    "counted_method",
-    "hashable",
-    "is_dynamic",
-    "limit_options",
-    "methods_of",
-    "parts_of",
-    "text_of",
-]
-
 Dynamic: TypeAlias = Callable[..., LimitsLike]
 """Returns the limits that hold during a request; ``""``: there are none."""
 
@@ -75,7 +56,8 @@ LIMIT_OPTIONS = options(
     per_method=Option(kinds.SWITCH, "Whether each HTTP method has counts of its own."),
     methods=Option(
         kinds.Kind(lambda name, value, _: methods_of(value)),
-        "The HTTP methods it holds for; None: all but OPTIONS, which is never limited.",
+        "The HTTP methods it holds for; None: all but OPTIONS, which is never limited. One that no route "
+        "takes is an error at the first request.",
         is_strict=True,
     ),
     error_message=Option(
@@ -113,7 +95,12 @@ LIMIT_OPTIONS = options(
         "The algorithm of limits given as strings; by default the RateLimit's.",
         is_strict=True,
     ),
-    name=Option(kinds.NAME, "The name in header fields; by default the endpoint.", is_strict=True),
+    name=Option(
+        kinds.NAME,
+        "The name in header fields; by default the endpoint. It also tells stacked decorators apart, which "
+        "else count by their place from the view, so that one more would move the counts of the others.",
+        is_strict=True,
+    ),
     shadow=Option(
         kinds.SWITCH, "Whether it only counts and logs what it would have refused.", is_strict=True
     ),

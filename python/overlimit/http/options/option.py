@@ -9,8 +9,6 @@ from typing import Any, NamedTuple, TypeVar
 
 from overlimit.http.options.kinds import Kind
 
-__all__ = ["Option", "documents", "options"]
-
 C = TypeVar("C")
 
 

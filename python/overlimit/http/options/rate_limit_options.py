@@ -15,16 +15,6 @@ from overlimit.http.options.option import Option, options
 from overlimit.limiter import OnError
 from overlimit.stores import Store
 
-__all__ = [
-    "GROUPS",
-    "RATE_LIMIT_OPTIONS",
-    "REQUEST_IDENTIFIER",
-    "CommonOptions",
-    "Headers",
-    "RateLimitOptions",
-    "shows_keywords",
-]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 Headers = Literal["draft", "legacy", "both"] | None
@@ -118,7 +108,8 @@ RATE_LIMIT_OPTIONS = options(
     ),
     in_memory_fallback=Option(
         kinds.LIMITS_OF_ALL,
-        "Replaces all limits, in the memory of this process, while the store fails.",
+        "Replaces all limits, in the memory of this process, while the store fails, whatever ``on_error`` "
+        "says.",
         "RATELIMIT_IN_MEMORY_FALLBACK",
     ),
     on_breach=Option(
@@ -151,7 +142,8 @@ RATE_LIMIT_OPTIONS = options(
     ),
     store=Option(
         kinds.STORE,
-        'URL or store; ``"memory://"``, the default, is one store per app.',
+        'URL or store; ``"memory://"``, the default, is one store per app. Storage options are a dict, which '
+        "completes the URL.",
         other_keys=("RATELIMIT_STORAGE_URI", "RATELIMIT_STORAGE_OPTIONS"),
         default="memory://",
     ),

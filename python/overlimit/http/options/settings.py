@@ -14,8 +14,6 @@ from overlimit.http.options.rate_limit_options import GROUPS, RATE_LIMIT_OPTIONS
 from overlimit.http.options.strategies import limits_under
 from overlimit.limits import Limit, LimitsLike, as_limits
 
-__all__ = ["Settings"]
-
 
 class Settings:
     """The options of a RateLimit."""

@@ -14,8 +14,6 @@ from overlimit._options import truth_of
 from overlimit.stores.redis_url import query_options
 from overlimit.stores.tls import TLS_DEFAULTS
 
-__all__ = ["hides_passwords", "store_url", "without_passwords"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

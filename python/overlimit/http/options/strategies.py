@@ -17,8 +17,6 @@ from overlimit.limits import (
     as_limits,
 )
 
-__all__ = ["STRATEGIES", "algorithm_of", "limits_under"]
-
 _log = logging.getLogger("overlimit")
 
 _MOVING_WINDOW = "moving-window"
