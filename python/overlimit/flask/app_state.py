@@ -28,8 +28,6 @@ from overlimit.http.rules.app_rate_limits import AppRateLimits, RateLimitHandle
 from overlimit.http.rules.applied_limits import AppliedLimit, LimitedFunction
 from overlimit.http.rules.precedence import check_registered
 
-__all__ = ["AppState", "Ledger", "has_an_app", "wait_for_apps"]
-
 _HOOKS_FAILED = "_overlimit_hooks_failed"
 """The attribute of a request whose ``after_request`` hooks have failed."""
 

@@ -31,8 +31,6 @@ from overlimit.http.reports import (
 from overlimit.http.rules.app_rate_limits import AppRateLimit
 from overlimit.stores import MemoryStore, SharedMemoryStore
 
-__all__ = ["limits"]
-
 P = ParamSpec("P")
 
 

@@ -9,8 +9,6 @@ from flask import Flask, Request, current_app, request
 if TYPE_CHECKING:
     from werkzeug.local import LocalProxy
 
-__all__ = ["EXTENSION", "LEDGER", "current_request", "this_app", "this_request"]
-
 EXTENSION = "overlimit"
 """The key of ``app.extensions`` under which the state of an app is kept."""
 

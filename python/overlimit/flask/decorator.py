@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from overlimit.http.rules.app_rate_limits import RateLimitHandle
 
 
-__all__ = ["LimitDecorator", "LimitKeywords", "SharedKeywords", "limiting", "rate_limit"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 B = TypeVar("B", bound=Blueprint)

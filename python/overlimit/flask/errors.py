@@ -28,16 +28,6 @@ from overlimit.http.deciding.ledger import RequestLedger
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
 
-__all__ = [
-    "RateLimitExceeded",
-    "RefusedRequest",
-    "StoreFailed",
-    "headers_of",
-    "rate_limited",
-    "refuse",
-    "send_retry_after",
-]
-
 rate_limited = Namespace().signal("rate-limited")
 """Sent once per refusal, also of shadow limits, by the app, with ``decision=``."""
 

@@ -37,8 +37,6 @@ from overlimit.http.rules.counts import Reset
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["RateLimit"]
-
 T = TypeVar("T", bound="Callable[..., Any] | Blueprint")
 F = TypeVar("F", bound=Callable[[], object])
 
@@ -111,15 +109,7 @@ class RateLimit:
 
     @hints_at_arguments(OF_LIMIT)
     def limit(self, value: LimitsValue, **options: Unpack[LimitKeywords]) -> LimitDecorator:
-        """Limit a view, a blueprint, a function or a block as `rate_limit` does, through this RateLimit.
-
-        Raises
-        ------
-        InvalidLimit
-            ``value`` is malformed.
-        ValueError, TypeError
-            An option has an invalid value.
-        """
+        """Limit a view, a blueprint, a function or a block as `rate_limit` does, through this RateLimit."""
         return limiting(value, self._handle, options, read=self._settings.limits)
 
     @hints_at_arguments(OF_LIMIT)
@@ -128,12 +118,7 @@ class RateLimit:
     ) -> LimitDecorator:
         """Limit several routes by one count, whose name is ``scope`` or what it returns for an endpoint.
 
-        Raises
-        ------
-        InvalidLimit
-            ``value`` is malformed.
-        ValueError, TypeError
-            An option has an invalid value.
+        The options are those of `rate_limit`.
         """
         keywords: LimitKeywords = {**options, "scope": scope}
         return limiting(value, self._handle, keywords, read=self._settings.limits, is_shared=True)
@@ -219,15 +204,6 @@ class RateLimit:
 
         As `reset`, for those in other processes too. No other key of the store is touched. On Redis all keys
         of the database are looked at, once for each policy.
-
-        Raises
-        ------
-        ValueError
-            No app has the endpoint.
-        StoreError
-            The store cannot answer.
-        RuntimeError
-            As for `reset`.
         """
         self._reset(endpoint, Limiter.reset_all)
 

@@ -18,20 +18,6 @@ from overlimit.http.identifying.builtin import BuiltinIdentifier, user_id
 from overlimit.http.identifying.identifiers import Identify, ReadsRequest
 from overlimit.http.request import Request
 
-__all__ = [
-    "BY_DEFAULT",
-    "CURRENT",
-    "by_address",
-    "by_cookie",
-    "by_header",
-    "by_json",
-    "by_path_parameter",
-    "by_user",
-    "by_user_or_address",
-    "get_address",
-    "get_identifiers",
-]
-
 P = ParamSpec("P")
 
 _REMEMBERED = 4096
@@ -64,59 +50,48 @@ class _ByDefault(ReadsRequest):
     """The same as `get_identifiers`, with the addresses of the RateLimit that uses it."""
 
     def read(self, request: Request) -> tuple[str, ...]:
-        """Return the identifiers."""
         return _identifiers(_addresses_of_app())
 
     def with_addresses(self, addresses: Addresses) -> Identify:
-        """Return the same function for other addresses."""
         return partial(_identifiers, addresses)
 
     def may_return(self, identifier: str) -> bool:
-        """Return whether it is an address or a user."""
         return builtin.by_address_and_user.may_return(identifier)
 
 
 BY_DEFAULT = _ByDefault((get_identifiers,))
 
 
-class CurrentRequest:
+class _CurrentRequest:
     """Reads the current request, whichever that is."""
-
-    __slots__ = ()
 
     arguments: tuple[()] = ()
     """Empty, because functions of the app find the current request by themselves."""
 
     def peer_address(self) -> str | None:
-        """Return the address that the connection came from."""
         return current_request().remote_addr
 
     def user(self) -> object:
-        """Return ``g.user``, or else Flask-Login's user."""
         user = getattr(_current_globals(), "user", None)
         return _flask_login_user() if isinstance(user, NoneType) else user
 
     def header(self, name: str) -> str | None:
-        """Return the value of a header field."""
         return current_request().headers.get(name)
 
     def cookie(self, name: str) -> str | None:
-        """Return the value of a cookie."""
         return current_request().cookies.get(name)
 
     def path_parameter(self, name: str) -> object:
-        """Return the value of a parameter of the route's path."""
         return (current_request().view_args or {}).get(name)
 
     def json(self) -> object:
-        """Return the body read as JSON, if it is JSON."""
         try:
             return current_request().get_json(silent=True)
         except RecursionError:
             return None
 
 
-CURRENT = CurrentRequest()
+CURRENT = _CurrentRequest()
 """The request that is being handled."""
 
 

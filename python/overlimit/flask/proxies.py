@@ -12,8 +12,6 @@ from werkzeug.local import LocalProxy
 from overlimit.http.options.option import Option
 from overlimit.limits import Limit
 
-__all__ = ["unproxied", "without_proxies", "without_proxy"]
-
 T = TypeVar("T")
 
 

@@ -20,8 +20,6 @@ from overlimit.http.rules.applied_limits import (
 )
 from overlimit.http.rules.precedence import Route, RouteGroup, rules_of_route
 
-__all__ = ["check_methods", "find_route", "limited_routes", "routes_of"]
-
 View = Callable[..., Any]
 
 _STANDARD_METHODS = frozenset(name.upper() for name in http_method_funcs) | {"CONNECT"}

@@ -8,15 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-__all__ = [
-    "StandsForFunctions",
-    "check_callable",
-    "expected_function",
-    "fingerprint",
-    "function_name",
-    "taking_request",
-]
-
 
 @dataclass(frozen=True)
 class StandsForFunctions:

@@ -16,20 +16,6 @@ from overlimit.http.rules.precedence import Route
 from overlimit.http.rules.rule import ResolvedRule, Rule, items_of
 from overlimit.stores import MemoryStore, Store
 
-__all__ = [
-    "Asked",
-    "Description",
-    "PolicyUse",
-    "RulesOfRoute",
-    "described",
-    "limits_table",
-    "policies_of",
-    "reset_counts",
-    "reset_table",
-    "status_of",
-    "status_table",
-]
-
 Description = dict[str, Any]
 """A route or a limit, as JSON has it."""
 

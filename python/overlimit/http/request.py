@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-__all__ = ["Request"]
-
 
 class Request(Protocol):
     """A request of any framework; None stands for what it does not have."""

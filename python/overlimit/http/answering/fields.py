@@ -17,19 +17,6 @@ from typing import NamedTuple
 
 from overlimit import Decision
 
-__all__ = [
-    "POLICY",
-    "RATE",
-    "RETRY_AFTER",
-    "HeaderNames",
-    "Item",
-    "checked_header_name",
-    "given_seconds",
-    "legacy_fields",
-    "policy_field",
-    "retry_after_seconds",
-]
-
 POLICY = "RateLimit-Policy"
 RATE = "RateLimit"
 RETRY_AFTER = "Retry-After"

@@ -16,20 +16,6 @@ from http import HTTPStatus
 from overlimit import Decision
 from overlimit.http.answering.fields import given_seconds, retry_after_seconds
 
-__all__ = [
-    "MEDIA_TYPES",
-    "Problem",
-    "RefusalResponse",
-    "accepted_media_type",
-    "explained",
-    "limit_exceeded",
-    "quota_exceeded",
-    "refusal_response",
-    "retry_after_instead",
-    "status_code",
-    "store_failed",
-]
-
 MEDIA_TYPES = ("application/problem+json", "application/json", "text/html")
 """The media types of a body, in our order of preference.
 
@@ -123,14 +109,7 @@ class Problem:
 
 
 def quota_exceeded(detail: str, violated_policies: Iterable[str] = ()) -> Problem:
-    """Return the body of a 429.
-
-    Parameters
-    ----------
-    detail
-        What happened and what to do, for a person, such as the text of `explained`.
-    violated_policies
-        The names that the header fields give to the limits which refused; duplicates are left out.
+    """Return the body of a 429, which names the limits that refused as the header fields do.
 
     Source: the problem type of draft-ietf-httpapi-ratelimit-headers-10, section 5.1. It has no member for a
     time, which is in ``Retry-After``.

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from overlimit.http.deciding.plans import StorePlan
     from overlimit.http.deciding.store_call import StoreCall
 
-__all__ = ["StoreAnswer"]
-
 
 class StoreAnswer:
     """What one store answered to a request."""

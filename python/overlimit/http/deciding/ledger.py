@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from overlimit.http.deciding.plans import RoutePlan, StorePlan
     from overlimit.http.rules.app_rate_limits import AppRateLimit
 
-__all__ = ["RequestLedger"]
-
 
 class RequestLedger:
     """What the stores answered to one request, in the order they were asked."""

@@ -30,8 +30,6 @@ from overlimit.http.rules.precedence import (
 )
 from overlimit.http.rules.rule import MOST_KEPT, ResolvedRule, Resolver, Rule
 
-__all__ = ["PlanCache", "RoutePlan", "StorePlan", "plan_stores"]
-
 Place = tuple[str, str]
 """An endpoint and an HTTP method."""
 

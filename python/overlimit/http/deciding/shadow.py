@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from overlimit.http.deciding.answer import StoreAnswer
 
-__all__ = ["log_shadow_refusal"]
-
 _log = logging.getLogger("overlimit")
 
 _MOST_WARNED_OF = 1024  # a request may choose the name of a limit

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable
 from typing import Any, TypeAlias, TypeVar
 
-__all__ = ["Steps", "all_of", "run"]
-
 T = TypeVar("T")
 
 Steps: TypeAlias = Generator[Callable[[], Any], Any, T]

@@ -26,8 +26,6 @@ from overlimit.limits import Limit
 if TYPE_CHECKING:
     from overlimit.http.rules.app_rate_limits import AppRateLimit
 
-__all__ = ["StoreCall", "rate_fields"]
-
 ItemKeys = tuple[tuple[str, ...] | None, ...]
 """Per rule the text before the state of each of its limits; None for a rule that is not shown."""
 
@@ -42,23 +40,6 @@ class StoreCall:
     ``rate_field`` formats that of ``RateLimit`` for a decision of this call. ``legacy_names`` are the names
     of the ``X-RateLimit-*`` fields; None: they are not sent.
     """
-
-    __slots__ = (
-        "_core_rules",
-        "_names",
-        "_read_from_request",
-        "_strictest",
-        "enforces",
-        "has_shadows",
-        "in_shadow",
-        "items",
-        "legacy_names",
-        "policy_field",
-        "rate_field",
-        "rate_limits",
-        "refundable",
-        "rules",
-    )
 
     def __init__(self, rate_limits: tuple[AppRateLimit, ...], rules: Iterable[ResolvedRule]) -> None:
         """Build a call from at least one RateLimit and one rule."""

@@ -14,8 +14,6 @@ from typing import Any, TypeAlias
 
 from overlimit.http.request import Request
 
-__all__ = ["PEERS", "UNKNOWN", "Addresses", "checked_ipv6_prefix", "grouped", "is_address"]
-
 UNKNOWN = "unknown"
 """The address of requests without one, as on a Unix socket or in a test without a server."""
 

@@ -23,22 +23,6 @@ from overlimit.http.identifying.addresses import PEERS, Addresses, grouped
 from overlimit.http.identifying.identifiers import FromFunctions, ReadsRequest
 from overlimit.http.request import Request
 
-__all__ = [
-    "BuiltinIdentifier",
-    "Normalise",
-    "builtins_in",
-    "by_address",
-    "by_address_and_user",
-    "by_cookie",
-    "by_header",
-    "by_json",
-    "by_path_parameter",
-    "by_user",
-    "by_user_or_address",
-    "everybody",
-    "user_id",
-]
-
 _HEX_DIGITS = 32
 _IDS = (str, bytes, int, uuid.UUID, ipaddress.IPv4Address, ipaddress.IPv6Address)
 _log = logging.getLogger("overlimit")

@@ -14,25 +14,6 @@ from overlimit.http.callables import StandsForFunctions, check_callable, expecte
 from overlimit.http.identifying.addresses import Addresses
 from overlimit.http.request import Request
 
-__all__ = [
-    "ANONYMOUS",
-    "NOBODY",
-    "Anonymous",
-    "FromFunctions",
-    "IdentifierCache",
-    "Identifiers",
-    "Identify",
-    "ReadsRequest",
-    "as_identifiers",
-    "as_identify",
-    "as_key",
-    "ask",
-    "from_key_function",
-    "identify_by",
-    "may_return",
-    "with_addresses",
-]
-
 ANONYMOUS = "anonymous"
 """The identifier that requests without one share."""
 
@@ -94,12 +75,7 @@ def as_identifiers(found: object) -> Identifiers:
     """Return the distinct identifiers of one request; `NOBODY` if there are none.
 
     ``None`` and empty strings are left out. Whole numbers, UUIDs and objects of ``ipaddress`` become strings.
-    The same identifier as str and as bytes counts once.
-
-    Raises
-    ------
-    TypeError
-        ``found`` is neither one of these nor an iterable of them.
+    The same identifier as str and as bytes counts once. Raises TypeError for anything else.
     """
     if type(found) is str and found:
         return (found,)
@@ -157,12 +133,8 @@ def as_key(found: object) -> str:
     """Return what a key function returned as one identifier; empty if there is none.
 
     It is the ``str()`` of it. The parts of a tuple or list are joined by ``:``, and a ``:`` or backslash
-    within a part gets a backslash before it. If one part is empty, all of it is.
-
-    Raises
-    ------
-    TypeError
-        Its text would differ in each request.
+    within a part gets a backslash before it. If one part is empty, all of it is. Raises TypeError if its text
+    would differ in each request.
     """
     if isinstance(found, (tuple, list)):
         parts = [as_key(part) for part in found]
@@ -217,12 +189,8 @@ def _as_bytes(identifier: str | bytes) -> bytes:
 def identify_by(identifiers: object, key_func: object, arguments: int = 0) -> Identify | None:
     """Return the function that the options of these names stand for; None: neither is set.
 
-    ``arguments`` is the number of arguments for the request with which it is called.
-
-    Raises
-    ------
-    TypeError
-        Both are set, or one is not what it must be.
+    ``arguments`` is the number of arguments for the request with which it is called. Raises TypeError if both
+    are set, or one is not what it must be.
     """
     if is_set(identifiers) and is_set(key_func):
         raise TypeError(
@@ -238,10 +206,7 @@ def identify_by(identifiers: object, key_func: object, arguments: int = 0) -> Id
 def as_identify(name: str, given: object, arguments: int = 0) -> Identify | None:
     """Return the function that an option stands for, one for a whole list; None: it is not set.
 
-    Raises
-    ------
-    TypeError
-        It is neither such a function nor a list of them; the message names the option.
+    Raises TypeError, which names the option, if it is neither such a function nor a list of them.
     """
     if not is_set(given):
         return None

@@ -21,8 +21,6 @@ from overlimit.http.rules.counts import Counts, Reset
 from overlimit.http.rules.rule import Arguments, Role
 from overlimit.stores import Store, as_store
 
-__all__ = ["AppRateLimit", "AppRateLimits", "RateLimitHandle"]
-
 _log = logging.getLogger("overlimit")
 
 
@@ -213,11 +211,6 @@ class AppRateLimits:
             )
         return rate_limit
 
-    def check(self, applied_limits: Iterable[AppliedLimit]) -> None:
-        """Raise RuntimeError if a limit is bound to a RateLimit that is not registered on this app."""
-        for applied in applied_limits:
-            self.acting_for(applied)
-
     def _make_implicit(self) -> AppRateLimit:
         if self._implicit is None:
             _log.warning(
@@ -238,7 +231,6 @@ class RateLimitHandle:
     """What a RateLimit has in common on all its apps: exemptions, filters, and whether it is enabled."""
 
     def __init__(self) -> None:
-        """Start without apps."""
         self.exemptions = Exemptions()
         self.request_filters: list[Callable[..., object]] = []
         self.apps: WeakSet[AppRateLimits] = WeakSet()

@@ -16,24 +16,6 @@ from overlimit.http.rules.count_names import distinct
 if TYPE_CHECKING:
     from overlimit.http.rules.app_rate_limits import RateLimitHandle
 
-__all__ = [
-    "ALL_LIMITS",
-    "APPLIED_LIMITS",
-    "HANDED_DOWN",
-    "AppliedLimit",
-    "AppliedLimits",
-    "ExemptionScope",
-    "Exemptions",
-    "LimitedFunction",
-    "add_applied_limit",
-    "applied_limits_above",
-    "applied_limits_of",
-    "applied_limits_of_group",
-    "apply_to_group",
-    "labelled",
-    "wrapped_chain",
-]
-
 APPLIED_LIMITS = "__overlimit__"
 """The attribute that holds a function's applied limits; ``functools.wraps`` copies it to wrappers above."""
 
@@ -163,7 +145,6 @@ class Exemptions:
     """The functions and groups that one RateLimit does not limit."""
 
     def __init__(self) -> None:
-        """Start without any."""
         self._flags: WeakKeyDictionary[Any, ExemptionScope] = WeakKeyDictionary()
 
     def add(self, target: object, flags: ExemptionScope) -> None:

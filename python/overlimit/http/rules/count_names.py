@@ -14,8 +14,6 @@ from typing import NamedTuple
 from overlimit._core import is_key_name
 from overlimit.http.options.limit_options import counted_method
 
-__all__ = ["CountName", "distinct", "policy_name", "usable_field_name"]
-
 _GROUP_KINDS = frozenset({"blueprint"})  # what frameworks call their groups of routes
 # The first words of all kinds: a prefix that begins with one of them could be taken for a kind.
 _KINDS = _GROUP_KINDS | {"application", "default", "fallback", "global", "meta", "route", "shared", "with"}

@@ -10,8 +10,6 @@ from overlimit._forks import PerProcess
 from overlimit.limiter import OnError
 from overlimit.stores import Store
 
-__all__ = ["Counts", "Reset", "UnregisteredLimiter"]
-
 Reset = Callable[[Limiter], None]
 """Resets one identifier, or all, of a limiter."""
 

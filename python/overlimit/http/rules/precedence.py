@@ -24,20 +24,6 @@ from overlimit.http.rules.applied_limits import (
 from overlimit.http.rules.count_names import CountName
 from overlimit.http.rules.rule import Role, Rule, digest
 
-__all__ = [
-    "Route",
-    "RouteGroup",
-    "RulesByRateLimit",
-    "check_registered",
-    "count_of",
-    "count_of_all",
-    "fallback_rules",
-    "global_rules",
-    "rules_besides",
-    "rules_of_options",
-    "rules_of_route",
-]
-
 RulesByRateLimit = dict[AppRateLimit, tuple[Rule, ...]]
 
 
@@ -78,9 +64,9 @@ class Route(NamedTuple):
 
 def check_registered(rate_limits: AppRateLimits, route: Route) -> None:
     """Raise RuntimeError unless each limit of a route, inherited ones too, has its RateLimit on the app."""
-    rate_limits.check(route.applied_limits)
-    for each in route.groups:
-        rate_limits.check(applied_limits_of_group(each.group))
+    inherited = (applied for each in route.groups for applied in applied_limits_of_group(each.group))
+    for applied in (*route.applied_limits, *inherited):
+        rate_limits.acting_for(applied)
 
 
 def rules_of_route(rate_limits: AppRateLimits, rate_limit: AppRateLimit, route: Route) -> Iterator[Rule]:

@@ -22,16 +22,6 @@ from overlimit.limits import Limit, LimitsLike
 if TYPE_CHECKING:
     from overlimit.http.rules.app_rate_limits import AppRateLimit
 
-__all__ = [
-    "MOST_KEPT",
-    "ResolvedRule",
-    "Resolver",
-    "Role",
-    "Rule",
-    "digest",
-    "items_of",
-]
-
 MOST_KEPT = 256
 """How many values that depend on the request are kept: limiters of one rule, and store calls of a route."""
 
