@@ -9,6 +9,8 @@ import textwrap
 
 import pytest
 
+from programs import output_of
+
 PROGRAM = """
     import sys, threading, time
     import overlimit
@@ -34,14 +36,7 @@ PROGRAM = """
 @pytest.mark.parametrize("how", ["hit", "details", "callable", "redis details"])
 def test_daemon_threads_in_a_call_do_not_abort_the_process(redis_server, how):
     for _ in range(3):
-        done = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(PROGRAM), how, redis_server.unix_url() + "&timeout=10"],
-            capture_output=True,
-            check=False,
-            text=True,
-            timeout=30,
-        )
-        assert (done.returncode, done.stderr) == (0, "")
+        assert output_of(PROGRAM, how, redis_server.unix_url() + "&timeout=10") == ""
 
 
 ENDED_DURING_A_WAIT = """

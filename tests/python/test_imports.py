@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import overlimit
-from hidden_packages import run_without
 from overlimit.limits import ALGORITHMS
+from programs import run_without
 
 OPTIONAL = "flask flask_login click rich redis numpy pandas pyarrow matplotlib tqdm zstandard ipywidgets"
 EVENTS = "from overlimit.simulation import Events, explore, read_log, traffic;"

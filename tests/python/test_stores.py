@@ -6,9 +6,6 @@ import copy
 import gc
 import importlib.metadata
 import pickle
-import subprocess
-import sys
-import textwrap
 import time
 import weakref
 
@@ -16,6 +13,7 @@ import pytest
 import redis
 
 import overlimit
+import programs
 from overlimit import Limiter, ManualClock, MemoryStore, RedisStore
 from overlimit.http.options.storage_urls import store_url
 from overlimit.stores import as_store
@@ -323,8 +321,6 @@ class TestLimiters:
             os.wait()
             print(first.hit("a").remaining)
         """
-        done = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True
-        )
+        done = programs.run(script)
         assert done.stdout.split() == ["2", "4", "8", "2"]
         assert done.stderr.count("a store= that they share") == 1

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import pickle
 import ssl
-import subprocess
-import sys
-import textwrap
 from functools import partial
 from urllib.parse import quote
 
@@ -21,6 +18,7 @@ from overlimit import (
     mirrored,
     over_limit,
 )
+from programs import output_of
 
 AMPLE = 10.0
 
@@ -33,11 +31,8 @@ class TestStores:
     @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
     def test_one_decides_under_tls(self, tls_server, prefix, host):
         url = tls_server.tls_url(db=3, host=host)
-        limiter = Limiter(
-            "2/minute",
-            name="default",
-            store=RedisStore(url, timeout=AMPLE, prefix=prefix, ssl_ca_certs=tls_server.ca),
-        )
+        store = RedisStore(url, timeout=AMPLE, prefix=prefix, ssl_ca_certs=tls_server.ca)
+        limiter = Limiter("2/minute", name="default", store=store)
         assert [bool(limiter.hit("a")) for _ in range(3)] == [True, True, False]
         with tls_server.client(db=3) as client:
             assert client.exists(f"{prefix}1:default:a") == 1
@@ -82,14 +77,8 @@ class TestStores:
             from overlimit import Limiter
             print(bool(Limiter("5/minute", name="default", store=sys.argv[1]).hit("a")))
         """
-        done = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(script), tls_server.tls_url() + "?timeout=10"],
-            env={"SSL_CERT_FILE": tls_server.ca},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert done.stdout.split() == ["True"]
+        environment = {"SSL_CERT_FILE": tls_server.ca}
+        assert output_of(script, tls_server.tls_url() + "?timeout=10", env=environment) == "True\n"
 
     @pytest.mark.parametrize(
         ("certificate", "options", "message"),
@@ -153,13 +142,7 @@ class TestStores:
             time.sleep(0.3)
         """
         for _ in range(5):
-            done = subprocess.run(
-                [sys.executable, "-c", textwrap.dedent(script), tls_server.tls_url(), tls_server.ca],
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            assert (done.returncode, done.stderr) == (0, "")
+            assert output_of(script, tls_server.tls_url(), tls_server.ca) == ""
 
     def test_parent_and_child_both_decide_after_a_fork(self, tls_server, prefix):
         script = """
@@ -176,13 +159,7 @@ class TestStores:
             assert os.wait()[1] == 0
             print(limiter.peek("a", cost=0).remaining)
         """
-        done = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(script), tls_server.tls_url(), tls_server.ca, prefix],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert done.stdout.split() == ["599"]
+        assert output_of(script, tls_server.tls_url(), tls_server.ca, prefix) == "599\n"
 
 
 class TestClients:
@@ -232,16 +209,14 @@ class TestClients:
         with redis.from_url(tls_server.tls_url() + "?ssl_cert_reqs=none") as client:
             assert over_limit(client, 3600, 1, identifiers=prefix)
 
-    @pytest.mark.parametrize("cert_reqs", ["required", "optional", ssl.CERT_REQUIRED, ssl.CERT_OPTIONAL])
-    def test_one_that_verifies_is_taken_at_its_word(self, connect, certificates, cert_reqs):
-        client = connect(ssl_cert_reqs=cert_reqs, ssl_ca_certs=str(certificates / "other-ca.pem"))
-        with pytest.raises(StoreConfigError, match="ssl_ca_certs"):
-            over_limit(client, 3600, 1, identifiers="a")
-
-    @pytest.mark.parametrize("cert_reqs", ["none", None, ssl.CERT_NONE])
-    def test_one_that_does_not_verify_is_taken_at_its_word(self, connect, prefix, cert_reqs):
-        client = connect(ssl_cert_reqs=cert_reqs, ssl_ca_certs=None)
-        assert not over_limit(client, 3600, 1, identifiers=prefix)
+    def test_one_is_taken_at_its_word_whether_it_verifies(self, connect, certificates, prefix):
+        other = str(certificates / "other-ca.pem")
+        for cert_reqs in ("required", "optional", ssl.CERT_REQUIRED, ssl.CERT_OPTIONAL):
+            with pytest.raises(StoreConfigError, match="ssl_ca_certs"):
+                over_limit(connect(ssl_cert_reqs=cert_reqs, ssl_ca_certs=other), 3600, 1, identifiers="a")
+        for cert_reqs in ("none", None, ssl.CERT_NONE):
+            client = connect(ssl_cert_reqs=cert_reqs, ssl_ca_certs=None)
+            assert not over_limit(client, 3600, 9, identifiers=prefix)
 
     def test_a_host_name_is_checked_unless_the_client_does_not(self, start_tls_redis, connect):
         server = start_tls_redis(certificate="elsewhere")
@@ -250,11 +225,16 @@ class TestClients:
         lenient = connect(port=server.tls_port, ssl_check_hostname=False)
         assert not over_limit(lenient, 3600, 1, identifiers="a")
 
-    def test_a_ca_as_data_or_directory(self, connect, certificates, prefix):
+    def test_a_ca_as_data_or_directory_and_a_least_version_that_is_there_anyway(
+        self, connect, certificates, prefix
+    ):
         text = (certificates / "ca.pem").read_text()
-        for ca in ({"ssl_ca_data": text}, {"ssl_ca_path": str(certificates / "ca")}):
-            client = connect(ssl_ca_certs=None, **ca)
-            assert not over_limit(client, 3600, 2, identifiers=prefix)
+        for options in (
+            {"ssl_ca_certs": None, "ssl_ca_data": text},
+            {"ssl_ca_certs": None, "ssl_ca_path": str(certificates / "ca")},
+            {"ssl_min_version": ssl.TLSVersion.TLSv1_2},
+        ):
+            assert not over_limit(connect(**options), 3600, 3, identifiers=prefix)
 
     def test_one_with_a_certificate_and_a_password(self, start_tls_redis, connect, certificates):
         server = start_tls_redis(tls_auth_clients="yes", password="se:c@ret/")
@@ -295,10 +275,6 @@ class TestClients:
         [name] = option
         with pytest.raises(ValueError, match=name):
             over_limit(connect(**option), 3600, 1, identifiers="a")
-
-    def test_tls_1_2_as_the_least_version_is_what_there_is_anyway(self, connect, prefix):
-        client = connect(ssl_min_version=ssl.TLSVersion.TLSv1_2)
-        assert not over_limit(client, 3600, 1, identifiers=prefix)
 
     def test_an_asyncio_client_lends_its_options_too(self, tls_server, prefix):
         import redis.asyncio

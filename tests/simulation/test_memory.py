@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import gzip
 import os
-import subprocess
-import sys
 
 import pytest
 import zstandard
+
+import programs
+from programs import output_of
 
 ENVIRONMENT = os.environ | {"ARROW_DEFAULT_MEMORY_POOL": "system", "OPENBLAS_NUM_THREADS": "1"}
 
@@ -43,8 +44,7 @@ def block_of(line):
 
 
 def read(*arguments):
-    command = [sys.executable, "-c", READ, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=120, check=False)
+    return programs.run(READ, *arguments, env=ENVIRONMENT)
 
 
 def compressed(block, suffix):
@@ -112,14 +112,7 @@ class TestAReplay:
         ],
     )
     def test_takes_the_columns_that_it_returns_and_little_more(self, order, columns, least, most):
-        done = subprocess.run(
-            [sys.executable, "-c", REPLAY, order, columns],
-            capture_output=True,
-            text=True,
-            env=ENVIRONMENT,
-            timeout=120,
-            check=True,
-        )
-        per_event, refused = map(float, done.stdout.split())
+        done = output_of(REPLAY, order, columns, env=ENVIRONMENT)
+        per_event, refused = map(float, done.split())
         assert least <= per_event <= most
         assert refused > 0

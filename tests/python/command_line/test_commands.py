@@ -17,8 +17,8 @@ from unittest import mock
 
 import pytest
 
-from hidden_packages import command_without, run_without
 from overlimit.command_line import main
+from programs import command_without, run_without
 
 LOG = str(Path(__file__).parents[3] / "examples" / "shop_day.log.gz")
 LIMITS = "30/minute; 200/hour"
