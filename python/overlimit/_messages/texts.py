@@ -8,11 +8,11 @@ from collections.abc import Iterable
 __all__ = ["nearest", "percent", "printable", "short_repr"]
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that is most like a wrong one; None when none is."""
+def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
+    """Return the known name that is most like a wrong one; None when none is as like as that (0 to 1)."""
     import difflib
 
-    return next(iter(difflib.get_close_matches(name, list(known), n=1)), None)
+    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=likeness)), None)
 
 
 def short_repr(value: object) -> str:

@@ -14,20 +14,10 @@ from flask.cli import with_appcontext
 from overlimit.errors import OverlimitError
 from overlimit.flask.app_state import AppState
 from overlimit.flask.current import this_app
+from overlimit.http import reports
 from overlimit.http.callables import function_name
 from overlimit.http.identifying.addresses import UNKNOWN, grouped, is_address
 from overlimit.http.identifying.identifiers import ANONYMOUS
-from overlimit.http.reports import (
-    Asked,
-    PolicyUse,
-    RulesOfRoute,
-    described,
-    limits_table,
-    policies_of,
-    reset_table,
-    status_of,
-    status_table,
-)
 from overlimit.http.rules.app_rate_limits import AppRateLimit
 from overlimit.stores import MemoryStore, SharedMemoryStore
 
@@ -62,7 +52,7 @@ def _named(name: str, text: str) -> Callable[[Callable[..., None]], Callable[...
     return click.option(f"--{name}", metavar="NAME=VALUE", help=f"Instead of IDENTIFIER: {text}.")
 
 
-def _about_somebody(run: Callable[[Asked, bool], None]) -> Callable[..., None]:
+def _about_somebody(run: Callable[[reports.Asked, bool], None]) -> Callable[..., None]:
     """Add the parameters that say whom a command asks about, and ``--json``."""
 
     @click.argument("identifier", required=False)
@@ -97,7 +87,7 @@ def _about_somebody(run: Callable[[Asked, bool], None]) -> Callable[..., None]:
     return asking
 
 
-def _asked(kind: str, value: str) -> Asked:
+def _asked(kind: str, value: str) -> reports.Asked:
     if not value:
         raise click.BadParameter(
             f"an identifier must not be empty: requests without one are counted as {ANONYMOUS}"
@@ -105,11 +95,11 @@ def _asked(kind: str, value: str) -> Asked:
     if kind == "address" and value != UNKNOWN and not is_address(value):
         raise click.BadParameter(f"--address must be an IP address, not {value!r}")
     if kind not in _EXAMPLES:
-        return Asked(value, kind)
+        return reports.Asked(value, kind)
     name, _, value = value.partition("=")
     if not (name and value):
         raise click.BadParameter(f"--{kind} must be NAME=VALUE, such as --{kind} {_EXAMPLES[kind]}")
-    return Asked(value, kind, name)
+    return reports.Asked(value, kind, name)
 
 
 _EXAMPLES = {"header": "X-API-Key=free-1", "cookie": "session=7", "json": "account=ann"}
@@ -126,16 +116,16 @@ def list_limits(as_json: bool) -> None:
     functions and of with blocks, are not listed.
     """
     rate_limits, routes = _limits_of(this_app())
-    entries = described(routes)
+    entries = reports.described(routes)
     if as_json:
         _print_json(entries)
     else:
-        _print(limits_table(rate_limits, entries))
+        _print(reports.limits_table(rate_limits, entries))
 
 
 @limits.command("check", short_help="Show what somebody has left.")
 @_about_somebody
-def check_identifier(asked: Asked, as_json: bool) -> None:
+def check_identifier(asked: reports.Asked, as_json: bool) -> None:
     """Show what somebody has left under every limit that counts such requests; nothing is charged.
 
     IDENTIFIER is written as it is counted: ip:203.0.113.7, ip:2001:db8:1:2::/64 or user:42, unless the app
@@ -143,16 +133,16 @@ def check_identifier(asked: Asked, as_json: bool) -> None:
     known without a request is listed without numbers.
     """
     counted = _policies_that_count(this_app(), asked)
-    found = [each for policy, identifier in counted for each in status_of(policy, identifier)]
+    found = [each for policy, identifier in counted for each in reports.status_of(policy, identifier)]
     if as_json:
         _print_json(found)
     for identifier in () if as_json else dict.fromkeys(identifier for _, identifier in counted):
-        _print(status_table(identifier, found))
+        _print(reports.status_table(identifier, found))
 
 
 @limits.command("reset", short_help="Give somebody a fresh start.")
 @_about_somebody
-def reset_identifier(asked: Asked, as_json: bool) -> None:
+def reset_identifier(asked: reports.Asked, as_json: bool) -> None:
     """Give somebody a fresh start under all limits that count such requests, locks included, without asking.
 
     IDENTIFIER is written as it is counted: ip:203.0.113.7, ip:2001:db8:1:2::/64 or user:42, unless the app
@@ -169,16 +159,16 @@ def reset_identifier(asked: Asked, as_json: bool) -> None:
     if as_json:
         _print_json({"identifiers": who, "reset": done, "not_reset": left})
     else:
-        _print(reset_table(who, done))
+        _print(reports.reset_table(who, done))
     if left:
         click.echo(
             f"Not reset, because the names of their counts depend on a request: {', '.join(left)}", err=True
         )
 
 
-def _policies_that_count(app: Flask, asked: Asked) -> list[tuple[PolicyUse, str]]:
+def _policies_that_count(app: Flask, asked: reports.Asked) -> list[tuple[reports.PolicyUse, str]]:
     """Return the policies that may count somebody, each with the identifier by which it does."""
-    policies = policies_of(_routes_to_ask(app, asked))
+    policies = reports.policies_of(_routes_to_ask(app, asked))
     counted = [(policy, each) for policy in policies for each in asked.identifiers(policy.rule)]
     if not counted:
         by = dict.fromkeys(function_name(policy.rule.identify) for policy in policies)
@@ -188,7 +178,7 @@ def _policies_that_count(app: Flask, asked: Asked) -> list[tuple[PolicyUse, str]
     return counted
 
 
-def _limits_of(app: Flask) -> tuple[tuple[AppRateLimit, ...], tuple[RulesOfRoute, ...]]:
+def _limits_of(app: Flask) -> tuple[tuple[AppRateLimit, ...], tuple[reports.RulesOfRoute, ...]]:
     """Return the RateLimits of an app, the implicit one of `rate_limit` included, and its routes."""
     state = AppState.of(app)
     routes = state.routes()
@@ -200,7 +190,7 @@ def _limits_of(app: Flask) -> tuple[tuple[AppRateLimit, ...], tuple[RulesOfRoute
     return rate_limits, routes
 
 
-def _routes_to_ask(app: Flask, asked: Asked) -> tuple[RulesOfRoute, ...]:
+def _routes_to_ask(app: Flask, asked: reports.Asked) -> tuple[reports.RulesOfRoute, ...]:
     """Return the routes for a command that asks the stores; it creates no shared memory that is missing."""
     rate_limits, routes = _limits_of(app)
     for hint in dict.fromkeys(hint for each in rate_limits for hint in _hints(each, asked)):
@@ -214,7 +204,7 @@ def _routes_to_ask(app: Flask, asked: Asked) -> tuple[RulesOfRoute, ...]:
     return routes
 
 
-def _hints(rate_limit: AppRateLimit, asked: Asked) -> Iterator[str]:
+def _hints(rate_limit: AppRateLimit, asked: reports.Asked) -> Iterator[str]:
     """Yield why the command may not do what its caller expects."""
     if isinstance(rate_limit.store, MemoryStore):
         yield (

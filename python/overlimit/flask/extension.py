@@ -25,7 +25,7 @@ from overlimit.http.options.option import documents
 from overlimit.http.options.rate_limit_options import (
     RATE_LIMIT_OPTIONS,
     RateLimitOptions,
-    shows_keywords,
+    shows_options,
 )
 from overlimit.http.options.settings import Settings
 from overlimit.http.options.storage_urls import hides_passwords
@@ -69,7 +69,7 @@ class RateLimit:
         Another option has an invalid value, or there is no option of this name.
     """
 
-    @shows_keywords(Keywords)
+    @shows_options
     @hides_passwords
     def __init__(self, app: Flask | None = None, /, **options: Unpack[Keywords]) -> None:
         """Keep the options; nothing is connected to."""

@@ -153,14 +153,9 @@ class PlanCache:
         find_route: Callable[[str, str], Route],
         check_route: Callable[[Route, Iterable[AppliedLimit]], None] = lambda route, more: None,
     ) -> None:
-        """Start without plans.
+        """Start without plans; ``find_route`` returns the route of an endpoint and a method.
 
-        Parameters
-        ----------
-        find_route
-            Returns the route of an endpoint and a method.
-        check_route
-            Raises if the limits of a route, or these further ones, make no sense in the app.
+        ``check_route`` raises if the limits of a route, or these further ones, make no sense in the app.
         """
         self._rate_limits = rate_limits
         self._find_route, self._check_route = find_route, check_route

@@ -126,12 +126,8 @@ by_address_and_user = FromFunctions((by_address, by_user))
 def by_header(name: str, *, normalise: Normalise = None) -> BuiltinIdentifier:
     """Identify by a header field: ``header:``, its name in lower case and a hash of its value.
 
-    Raises
-    ------
-    ValueError
-        It cannot be the name of a header.
-    TypeError
-        ``normalise`` is not a function of the value.
+    Raises ValueError unless it can be the name of a header, and TypeError unless ``normalise`` is a function
+    of the value.
     """
     known = checked_header_name(name)
     start = f"header:{known.lower()}:"
@@ -142,10 +138,7 @@ def by_header(name: str, *, normalise: Normalise = None) -> BuiltinIdentifier:
 def by_cookie(name: str, *, normalise: Normalise = None) -> BuiltinIdentifier:
     """Identify by a cookie: ``cookie:``, its name and a hash of its value, which may be a secret.
 
-    Raises
-    ------
-    TypeError, ValueError
-        The name is not a string, or empty, or ``normalise`` is not a function of the value.
+    Raises TypeError or ValueError for a name that is no string or empty, and as `by_header` does.
     """
     start = f"cookie:{_checked(name)}:"
     return _by_value("by_cookie", name, start, lambda request: request.cookie(name), normalise, _hash)
@@ -155,10 +148,7 @@ def by_cookie(name: str, *, normalise: Normalise = None) -> BuiltinIdentifier:
 def by_path_parameter(name: str, *, normalise: Normalise = None) -> BuiltinIdentifier:
     """Identify by a parameter of the path, as ``tenant`` in ``/<tenant>/orders``: ``path:``, name and value.
 
-    Raises
-    ------
-    TypeError, ValueError
-        The name is not a string, or empty, or ``normalise`` is not a function of the value.
+    Raises TypeError or ValueError for a name that is no string or empty, and as `by_header` does.
     """
     start = f"path:{_checked(name)}:"
 
@@ -175,10 +165,7 @@ def by_json(name: str, *, normalise: Normalise = None) -> BuiltinIdentifier:
 
     A string and a whole number are used as they are, anything else as JSON.
 
-    Raises
-    ------
-    TypeError, ValueError
-        The name is not a string, or empty, or ``normalise`` is not a function of the value.
+    Raises TypeError or ValueError for a name that is no string or empty, and as `by_header` does.
     """
     start = f"json:{_checked(name)}:"
 

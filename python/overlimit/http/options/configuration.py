@@ -5,13 +5,13 @@ Values may be strings, as from environment variables. An invalid value is a Valu
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar, cast
 
 from overlimit import _core
 from overlimit._messages.caller import warn_caller
+from overlimit._messages.texts import nearest
 from overlimit._options import is_set
 from overlimit.http.answering.fields import HeaderNames, checked_header_name
 from overlimit.http.identifying.identifiers import Identify, from_key_function
@@ -27,8 +27,7 @@ Options: TypeAlias = dict[str, object]
 _T = TypeVar("_T")
 
 _PREFIX = "RATELIMIT_"
-_SLIP = 0.85
-"""From which similarity (0 to 1) an unknown key is taken for a misspelt one."""
+_SLIP = 0.85  # the likeness from which an unknown key is taken for a misspelt one
 
 
 def read(
@@ -75,9 +74,8 @@ def _warn_of_unknown(config: Mapping[str, Any]) -> None:
     for key in config:
         if isinstance(key, str) and key.startswith(_PREFIX) and key not in KEYS:
             # Without the common prefix, which makes all keys similar.
-            known = {each.removeprefix(_PREFIX): each for each in KEYS}
-            nearest = difflib.get_close_matches(key.removeprefix(_PREFIX), known, n=1, cutoff=_SLIP)
-            hint = f"; did you mean {known[nearest[0]]}?" if nearest else ""
+            like = nearest(key.removeprefix(_PREFIX), [each.removeprefix(_PREFIX) for each in KEYS], _SLIP)
+            hint = f"; did you mean {_PREFIX}{like}?" if like else ""
             warn_caller(f"{key} is not a key that RateLimit reads: it has no effect{hint}")
 
 

@@ -65,8 +65,7 @@ def _check_text(name: str, value: object, _: int) -> None:
 
 
 def _check_name(name: str, value: object, _: int) -> None:
-    if not isinstance(value, str):
-        raise TypeError(f"{name} must be a str, not {value!r}")
+    _check_text(name, value, _)
     if value == "":
         raise InvalidLimit(f"{name} must not be empty")
 

@@ -213,31 +213,24 @@ GROUPS = tuple(name for name, option in RATE_LIMIT_OPTIONS.items() if option.kin
 """The options that are limits."""
 
 
-def shows_keywords(keywords: type) -> Callable[[F], F]:
-    """Show the keywords in the signature of a function instead of its ``**options``.
+def shows_options(function: F) -> F:
+    """Show the options of a RateLimit in the signature of a function instead of its ``**options``.
 
-    A keyword that is also a positional parameter is shown as that.
+    Its positional parameters are shown as those that can be given by name, too.
     """
-
-    def show(function: F) -> F:
-        signature = inspect.signature(function)
-        placed = [
-            each.replace(kind=each.POSITIONAL_OR_KEYWORD)
-            for each in signature.parameters.values()
-            if each.kind is not each.VAR_KEYWORD
-        ]
-        named = [
-            _optional(name, annotation)
-            for name, annotation in keywords.__annotations__.items()
-            if name not in signature.parameters
-        ]
-        function.__signature__ = signature.replace(parameters=placed + named)  # type: ignore[attr-defined]
-        return function
-
-    return show
+    signature = inspect.signature(function)
+    placed = [
+        each.replace(kind=each.POSITIONAL_OR_KEYWORD)
+        for each in signature.parameters.values()
+        if each.kind is not each.VAR_KEYWORD
+    ]
+    named = [_parameter(option) for option in RATE_LIMIT_OPTIONS.values()]
+    function.__signature__ = signature.replace(parameters=placed + named)  # type: ignore[attr-defined]
+    return function
 
 
-def _optional(name: str, annotation: Any) -> inspect.Parameter:
+def _parameter(option: Option) -> inspect.Parameter:
+    annotation = RateLimitOptions.__annotations__[option.name]
     written = getattr(annotation, "__forward_arg__", annotation)
-    default = RATE_LIMIT_OPTIONS[name].default if name in RATE_LIMIT_OPTIONS else None
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=written)
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(option.name, kind, default=option.default, annotation=written)

@@ -41,16 +41,9 @@ class AppRateLimit:
     ) -> None:
         """Take complete settings whose limits have been checked.
 
-        Parameters
-        ----------
-        memory
-            Returns the app's own memory store.
-        default_identify
-            Returns the identifiers of a request, where no option does.
-        handle
-            The RateLimit itself, whose exemptions and filters may change at any time.
-
-        Raises ValueError if the URL of the store is malformed.
+        ``memory`` returns the app's own memory store, and ``default_identify`` the identifiers of a request
+        where no option does. ``handle`` is the RateLimit itself, whose exemptions and filters may change at
+        any time. Raises ValueError if the URL of the store is malformed.
         """
         given = settings.options
         self.settings = settings
@@ -139,15 +132,7 @@ class AppRateLimits:
     def __init__(
         self, app: object, app_name: str, default_identify: Identify, *, how_to_register: str
     ) -> None:
-        """Start without any.
-
-        Parameters
-        ----------
-        default_identify
-            Returns the identifiers of a request, where no option does.
-        how_to_register
-            What to write if a RateLimit is not registered: the end of an error message.
-        """
+        """Start without any; ``how_to_register`` ends the error message if one is not registered."""
         self.app = app
         self.lock = PerProcess(threading.RLock)
         """Held while a RateLimit is registered, and while plans are compiled."""
