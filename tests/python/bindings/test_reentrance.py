@@ -57,14 +57,14 @@ def test_a_cost_that_changes_the_limiter(world, method):
 
 
 def test_a_cost_is_read_once(world):
-    costs = itertools.count(5)
-    cost = Cost(lambda: None)
-    type(cost).__index__, before = (lambda self: next(costs)), type(cost).__index__
-    try:
-        assert world.limiter.hit("a", cost=cost).cost == 5
-        assert hit_all([(world.limiter, "b", cost)]).cost == 6
-    finally:
-        type(cost).__index__ = before
+    class Counting:
+        costs = itertools.count(5)
+
+        def __index__(self):
+            return next(self.costs)
+
+    assert world.limiter.hit("a", cost=Counting()).cost == 5
+    assert hit_all([(world.limiter, "b", Counting())]).cost == 6
 
 
 def test_a_cost_that_clears_the_list_of_charges(world):
@@ -165,14 +165,14 @@ def test_a_clock_that_calls_back_into_the_limiter(world):
     still_works(world.new_limiter(name="new"))
 
 
-def test_a_clock_that_calls_without_end_is_a_recursion_error(world):
-    class Endless:
-        def now(self):
-            return limiter.hit("a").time
-
-    limiter = world.new_limiter(clock=Endless())
+def test_what_calls_without_end_is_a_recursion_error(world, caplog):
+    endless = world.new_limiter(clock=lambda: endless.hit("a").time)
     with pytest.raises(RecursionError):
-        limiter.hit("a")
+        endless.hit("a")
+    telling = world.new_limiter(on_decision=lambda decision: telling.hit("a"))
+    telling.hit("a")
+    assert "on_decision failed" in caplog.text
+    assert "RecursionError" in caplog.text
 
 
 def test_a_clock_that_drops_the_last_reference_to_its_limiter(world):
@@ -190,21 +190,21 @@ def test_a_clock_that_drops_the_last_reference_to_its_limiter(world):
     assert not limiters
 
 
-@pytest.mark.parametrize("error", [AttributeError, LookupError, KeyboardInterrupt])
+@pytest.mark.parametrize("error", [LookupError, KeyboardInterrupt])
 def test_a_clock_whose_attributes_raise(world, error):
     class Broken:
         @property
         def now(self):
-            raise error
+            raise self.error
 
         def __call__(self):
             return 1_700_000_000.0
 
-    if error is AttributeError:
-        assert world.new_limiter(clock=Broken()).hit("a")
-    else:
-        with pytest.raises(error):
-            world.new_limiter(clock=Broken())
+    Broken.error = error
+    with pytest.raises(error):
+        world.new_limiter(clock=Broken())
+    Broken.error = AttributeError
+    assert world.new_limiter(clock=Broken()).hit("a")
 
 
 def test_on_decision_that_calls_back(world):
@@ -222,13 +222,6 @@ def test_on_decision_that_calls_back(world):
     assert len(told) == 5
     assert told[0] is decision
     assert (decision.cost, decision.limit) == (4, LIMITS[0])
-
-
-def test_on_decision_without_end_is_logged(world, caplog):
-    limiter = world.new_limiter(on_decision=lambda decision: limiter.hit("a"))
-    limiter.hit("a")
-    assert "on_decision failed" in caplog.text
-    assert "RecursionError" in caplog.text
 
 
 class EvilLimit:
@@ -297,28 +290,15 @@ def test_functions_of_rules_are_given_the_arguments(world):
     assert (decision.identifier, decision.cost) == ("a", 3)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        ([], {}, tuple, ()),
-        ((), {}, tuple, ()),
-        ((), [], tuple, ()),
-        ((), {}, tuple, []),
-        ((), {}, tuple),
-        ((("a", "b", 1),), {}, tuple, ()),
-        ((5,), {}, tuple, ()),
-    ],
-)
-def test_rules_that_are_nonsense(world, wrong):
-    with pytest.raises((TypeError, ValueError)):
-        _core._decide_request(*wrong)
-    still_works(world.limiter)
-
-
-@pytest.mark.parametrize("role", [-1, 3, 2**80, None, "0", 0.5])
-def test_roles_that_are_none(world, role):
-    with pytest.raises((TypeError, ValueError, OverflowError)):
-        _core._decide_request(((world.limiter, lambda: "a", 1, role),), {}, tuple, ())
+def test_rules_and_roles_that_are_nonsense(world):
+    roles = (-1, 3, 2**80, None, "0", 0.5)
+    for wrong in (
+        *(([], {}, tuple, ()), ((), {}, tuple, ()), ((), [], tuple, ()), ((), {}, tuple, [])),
+        *(((), {}, tuple), ((("a", "b", 1),), {}, tuple, ()), ((5,), {}, tuple, ())),
+        *((((world.limiter, lambda: "a", 1, role),), {}, tuple, ()) for role in roles),
+    ):
+        with pytest.raises((TypeError, ValueError, OverflowError)):
+            _core._decide_request(*wrong)
     still_works(world.limiter)
 
 

@@ -9,6 +9,7 @@ import io
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -332,75 +333,52 @@ def test_no_readable_line_is_exit_code_1(write_log, lines):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["replay", LOG], "Missing option '--limits'"),
-        (["replay", "--limits", "1/minute"], "Missing argument 'LOG...'"),
-        (["replay", LOG, "--limits", "1/minut"], "'minut' is not a unit: write 'minute'"),
-        (["replay", LOG, "--limits", "1/minute", "--by", "nobody"], "there is no column 'nobody'"),
-        (["replay", LOG, "--limits", "1/minute", "--by", "user"], "--skip-missing leaves such"),
-        (["replay", LOG, "--limits", "1/minute", "--pattern", "("], "'--pattern': this is no"),
-        (["replay", LOG, "--limits", "1/minute", "--where", "status >"], "invalid syntax"),
-        (["replay", LOG, "--limits", "1/minute", "--where", "status + 1"], "as in 'status == 404'"),
-        (["replay", LOG, "--limits", "1/minute", "--cost", "-1"], "'--cost': a cost is a whole number"),
+        ("replay {log}", "Missing option '--limits'"),
+        ("replay --limits 1/minute", "Missing argument 'LOG...'"),
+        ("replay {log} --limits 1/minut", "'minut' is not a unit: write 'minute'"),
+        ("replay {log} --limits 1/minute --by nobody", "there is no column 'nobody'"),
+        ("replay {log} --limits 1/minute --by user", "--skip-missing leaves such"),
+        ("replay {log} --limits 1/minute --pattern (", "'--pattern': this is no"),
+        ("replay {log} --limits 1/minute --where 'status >'", "invalid syntax"),
+        ("replay {log} --limits 1/minute --where 'status + 1'", "as in 'status == 404'"),
+        ("replay {log} --limits 1/minute --cost -1", "'--cost': a cost is a whole number"),
+        ("replay {log} --limits 1/minute --every 0", "Error: --every must be at least one micro"),
+        ("replay {log} --limits 1/minute --every dya", "Error: --every must be a duration, in seconds or"),
         (
-            ["replay", LOG, "--limits", "1/minute", "--every", "0"],
-            "Error: --every must be at least one micro",
-        ),
-        (
-            ["replay", LOG, "--limits", "1/minute", "--every", "dya"],
-            "Error: --every must be a duration, in seconds or",
-        ),
-        (
-            ["replay", LOG, "--limits", "1/minute", "--timezone", "CEST"],
+            "replay {log} --limits 1/minute --timezone CEST",
             "Error: --timezone must be a name of the IANA database such as 'Europe/Berlin', not 'CEST'",
         ),
-        (["replay", LOG, "--limits", "1/minute", "--since", "noon"], "'--since': a time is written as"),
-        (["replay", LOG, "--limits", "1/minute", "--lock", "-1"], "'--lock': -1.0 is not in the range"),
-        (["replay", LOG, "--limits", "1/minute", "--json", "--csv"], "--json and --csv exclude each other"),
+        ("replay {log} --limits 1/minute --since noon", "'--since': a time is written as"),
+        ("replay {log} --limits 1/minute --lock -1", "'--lock': -1.0 is not in the range"),
+        ("replay {log} --limits 1/minute --json --csv", "--json and --csv exclude each other"),
+        ("replay {log} --limits 1/minute --png a.png --csv", "--png excludes --json and --csv"),
+        ("replay {log} --limits 1/minute --every day", "--every is for the table of times: add"),
+        ("replay {log} --limits 1/minute --every day --csv", "--every is for the table of"),
+        ("replay {log} --limits 1/minute --top 3 --table limits", "--top is for the table"),
+        ("replay {log} --limits 1/minute --delimiter ';'", "Error: --delimiter is for CSV files"),
+        ("replay {log} --limits 1/minute --unit ms", "Error: --unit is for times that are"),
         (
-            ["replay", LOG, "--limits", "1/minute", "--png", "a.png", "--csv"],
-            "--png excludes --json and --csv",
-        ),
-        (["replay", LOG, "--limits", "1/minute", "--every", "day"], "--every is for the table of times: add"),
-        (["replay", LOG, "--limits", "1/minute", "--every", "day", "--csv"], "--every is for the table of"),
-        (
-            ["replay", LOG, "--limits", "1/minute", "--top", "3", "--table", "limits"],
-            "--top is for the table",
-        ),
-        (["replay", LOG, "--limits", "1/minute", "--delimiter", ";"], "Error: --delimiter is for CSV files"),
-        (["replay", LOG, "--limits", "1/minute", "--unit", "ms"], "Error: --unit is for times that are"),
-        (
-            ["replay", LOG, "--limits", "1/minute", "--format", "json", "--pattern", "."],
+            "replay {log} --limits 1/minute --format json --pattern .",
             "--pattern and --format exclude each other",
         ),
-        (["replay", LOG, "--limits", "1/minute", "--ipv6-prefix", "0"], "Error: --ipv6-prefix must"),
-        (
-            ["replay", "missing.log", "--limits", "1/minute"],
-            "Error: missing.log: No such file or directory\n",
-        ),
-        (["replay", "missing*", "--limits", "1/minute"], "missing*"),
-        (["suggest", LOG, "--limits", "5/minute", "--between", "1", "9"], "write {} where the number goes"),
-        (["suggest", LOG, "--limits", "{}/minute", "--between", "9", "1"], "'--between': LOW must not be"),
-        (
-            ["suggest", LOG, "--limits", "{}/minute", "--between", "1", "9", "--refuse-at-most", "2"],
-            "'--refuse-at-most'",
-        ),
-        (["elsewhere"], "No such command 'elsewhere'"),
+        ("replay {log} --limits 1/minute --ipv6-prefix 0", "Error: --ipv6-prefix must"),
+        ("replay missing.log --limits 1/minute", "Error: missing.log: No such file or directory\n"),
+        ("replay missing* --limits 1/minute", "missing*"),
+        ("suggest {log} --limits 5/minute --between 1 9", "write {} where the number goes"),
+        ("suggest {log} --limits {{}}/minute --between 9 1", "'--between': LOW must not be"),
+        ("suggest {log} --limits {{}}/minute --between 1 9 --refuse-at-most 2", "'--refuse-at-most'"),
+        ("elsewhere", "No such command 'elsewhere'"),
+        ("replay missing.log --limits 1/minut", "is not a unit"),
+        ("suggest missing.log --limits {{}}/minut --between 1 9", "is not a unit"),
     ],
 )
 def test_wrong_usage_is_exit_code_2(arguments, message):
-    assert message in refused(2, *arguments)
+    assert message in refused(2, *shlex.split(arguments.format(log=LOG)))
 
 
 def test_strict_stops_at_the_first_bad_line(write_log):
     log = write_log(COMBINED.format("203.0.113.7", 0), "no log")
     assert "line 2" in refused(2, "replay", log, "--limits", "1/minute", "--strict")
-
-
-def test_wrong_limits_are_reported_before_the_log_is_read():
-    assert "is not a unit" in refused(2, "replay", "missing.log", "--limits", "1/minut")
-    assert "is not a unit" in refused(
-        2, "suggest", "missing.log", "--limits", "{}/minut", "--between", "1", "9"
-    )
 
 
 @pytest.mark.parametrize("package", ["click", "rich", "numpy", "pandas"])
