@@ -7,8 +7,6 @@ from typing import Generic, TypeVar
 
 from overlimit._core import _fork_generation
 
-__all__ = ["PerProcess"]
-
 T = TypeVar("T")
 
 
@@ -21,7 +19,6 @@ class PerProcess(Generic[T]):
     """
 
     def __init__(self, make: Callable[[], T]) -> None:
-        """Keep what makes it."""
         self._make = make
         self._made: dict[int, T] = {}
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from overlimit._core import Decision
     from overlimit.limits import Limit
 
-__all__ = ["decision_bytes", "restored_decision"]
-
 _FORMAT = 1
 _WRONG = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 

@@ -29,10 +29,7 @@ ClockLike: TypeAlias = Clock | Callable[[], float]
 def reader_of(clock: ClockLike) -> Callable[[], float]:
     """Return what tells the time: ``now()``, or else the clock itself, which may have data of that name.
 
-    Raises
-    ------
-    TypeError
-        It is neither callable nor an object with ``now()``.
+    Raises TypeError if it is neither callable nor an object with ``now()``.
     """
     for reader in (getattr(clock, "now", None), clock):
         if callable(reader):

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from overlimit._core import Decision, ManyDecisions
     from overlimit.limits import Limit
 
-__all__ = ["Decisions", "Detail", "as_column"]
-
 
 class Detail(NamedTuple):
     """One (identifier, limit) pair of a decision; times are in seconds."""
@@ -47,7 +45,6 @@ class Decisions:
     """What the codes of ``status`` stand for. ``"unknown"``: the store gave no answer in time."""
 
     def __init__(self, limits: tuple[Limit, ...], core: ManyDecisions | _Unpickled) -> None:
-        """Keep what was decided; ``Limiter.hit_many`` and ``peek_many`` do."""
         self.limits = limits
         self._core = core
         self._made: dict[int, Decision | None] = {}
@@ -139,7 +136,6 @@ class Decisions:
         return type(self), (self.limits, _Unpickled(list(self), columns, self._core.counts()))
 
     def __repr__(self) -> str:
-        """Show how many calls were decided and how they ended."""
         shares = ", ".join(f"{count:,} {status}" for status, count in self._counts().items())
         return f"<{len(self):,} Decisions under {'; '.join(map(str, self.limits))}: {shares or 'none'}>"
 

@@ -73,7 +73,6 @@ class RateLimitExceeded(OverlimitError):
         self.decision = decision
 
     def __reduce__(self) -> tuple[type[RateLimitExceeded], tuple[Decision]]:
-        """Pickle as the constructor's call."""
         return type(self), (self.decision,)
 
 

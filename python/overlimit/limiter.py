@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from overlimit import _core, waiting
@@ -21,7 +22,7 @@ from overlimit._messages.texts import short_repr
 from overlimit.clocks import ClockLike
 from overlimit.decisions import Decisions, as_column
 from overlimit.errors import InvalidLimit
-from overlimit.limits import Limit, as_limits
+from overlimit.limits import as_limits
 from overlimit.limits.penalty import Penalty
 from overlimit.limits.quantities import Rate, Seconds, micros, neat, share_of_all
 from overlimit.stores import MemoryStore, StoreLike, as_store, url_or_store
@@ -30,8 +31,6 @@ from overlimit.stores.local_fallback import local_fallback_of, local_limits
 if TYPE_CHECKING:
     from overlimit._core import Decision
     from overlimit.limits import LimitsLike
-
-__all__ = ["Limiter", "OnError"]
 
 OnError: TypeAlias = Literal["raise", "allow", "deny", "local"]
 """What ``on_error=`` takes."""
@@ -319,16 +318,12 @@ class Limiter(_core.Limiter, metaclass=_LimiterType):
             "local_share": self.local_share,
             "on_decision": self.on_decision,
         }
-        return _rebuilt, (self.limits, options)
+        return partial(Limiter, list(self.limits), **options), ()
 
 
 # Set here, so that type checkers do not see them and still report attributes that do not exist.
 for _name, _hint in OF_LIMITER.items():
     setattr(Limiter, _name, NotHere(_name, _hint))
-
-
-def _rebuilt(limits: tuple[Limit, ...], options: dict[str, Any]) -> Limiter:
-    return Limiter(list(limits), **options)
 
 
 def _check(name: object, penalty: object, on_decision: object) -> None:

@@ -24,8 +24,6 @@ from overlimit.limits.sliding_window import MOST_BLOCKS
 from overlimit.stores import RedisStore, Store, as_store
 from overlimit.stores.tls import taken_over
 
-__all__ = ["over_limit", "over_limit_multi", "over_limit_multi_lua", "over_limit_sliding_window"]
-
 Identifier = str | bytes
 Window = tuple[float, int] | tuple[float, int, float | None]
 

@@ -107,25 +107,10 @@ class Script:
 def script_for(
     limits: Sequence[Limit], which: str = "decide", *, penalty: Penalty | None = None, identifiers: int = 1
 ) -> Script:
-    """Return the script, with the keys and arguments of a call of this many identifiers.
+    """Return the script, with the keys and arguments of a call of this many identifiers, 1 to 64.
 
-    Parameters
-    ----------
-    limits
-        The limits of one policy.
-    which
-        ``"decide"``, ``"read"``, ``"refund"`` or ``"lock"``.
-    penalty
-        That of the policy, if it has one.
-    identifiers
-        How many identifiers the call has, 1 to 64.
-
-    Raises
-    ------
-    InvalidLimit
-        For more than 16 limits or none.
-    ValueError
-        For another script or another number of identifiers.
+    ``which`` is ``"decide"``, ``"read"``, ``"refund"`` or ``"lock"``. Raises InvalidLimit for more than 16
+    limits or none, ValueError for another script or another number of identifiers.
     """
     core_limits = [limit._core_limit for limit in limits]
     numbers = None if penalty is None else penalty._numbers

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Literal, TypedDict
 
-__all__ = ["FailureCounts", "LimiterStats", "MemoryStoreStats", "ProcessCounts", "SharedMemoryStoreStats"]
-
 
 class FailureCounts(TypedDict):
     """How often the store failed, by kind."""
@@ -17,18 +15,7 @@ class FailureCounts(TypedDict):
 
 
 class LimiterStats(TypedDict):
-    """How often a limiter asked its store in this process, and with what result.
-
-    ``calls`` says how often the store was asked to decide, refund, lock or reset, and ``errors`` how many of
-    these calls failed, by kind; ``timeouts`` are those of them that missed their deadline. ``local`` counts
-    the decisions that this process made by itself, and ``crowded`` those that used counts which identifiers
-    share because a memory store, or the one that decides in an outage, had no room left. ``latency`` maps an
-    upper bound in seconds to how many calls took that long and longer than the bound before, the last one
-    being infinity; only stores that wait are timed.
-
-    ``processes``, ``damaged`` and ``unlinked`` are those of ``SharedMemoryStoreStats``; a limiter on another
-    store has no such keys.
-    """
+    """What ``Limiter.stats`` returns, as that says; the last three keys are there on shared memory alone."""
 
     calls: int
     errors: FailureCounts
@@ -43,11 +30,7 @@ class LimiterStats(TypedDict):
 
 
 class MemoryStoreStats(TypedDict):
-    """What a memory store has counted.
-
-    ``crowded`` says how many decisions used counts that identifiers share because the store had no room left
-    for their own; peeks are not counted.
-    """
+    """What ``MemoryStore.stats`` returns."""
 
     crowded: int
 
@@ -60,11 +43,7 @@ class ProcessCounts(TypedDict):
 
 
 class SharedMemoryStoreStats(MemoryStoreStats):
-    """What a store in shared memory has counted, in all processes together.
-
-    ``damaged`` says how many parts of it grant nothing any more because their memory was found damaged, and
-    ``unlinked`` whether the file was removed while this process uses it.
-    """
+    """What ``SharedMemoryStore.stats`` returns."""
 
     processes: ProcessCounts
     damaged: int

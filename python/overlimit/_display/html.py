@@ -7,8 +7,6 @@ from collections.abc import Collection, Iterable, Sequence
 
 from overlimit._messages.texts import printable
 
-__all__ = ["html_table"]
-
 _TABLE = "border-collapse:collapse;margin:0.3em 0;font-variant-numeric:tabular-nums"
 _CELL = (
     "padding:0.2em 0.8em 0.2em 0;border:0;"

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from overlimit.decisions import Decisions, Detail
     from overlimit.limits.value import Value
 
-__all__ = ["decision_html", "decisions_html", "limiter_html", "value_html"]
-
 _DETAIL = ("identifier", "limit", "allowed", "remaining", "retry after", "reset after")
 
 

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from overlimit._core import Decision
 
-__all__ = ["announce"]
-
 _log = logging.getLogger("overlimit")
 
 

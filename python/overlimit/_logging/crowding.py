@@ -12,8 +12,6 @@ from overlimit.stores.local_fallback import is_local_fallback
 if TYPE_CHECKING:
     from overlimit._core import Store
 
-__all__ = ["warn_of_crowded_store"]
-
 _log = logging.getLogger("overlimit")
 
 _ADVICE = "a store with a larger max_keys or max_bytes has room for more"

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from overlimit._core import Store
     from overlimit.limiter import Limiter
 
-__all__ = ["Namesakes", "compare", "register", "renew"]
-
 _log = logging.getLogger("overlimit")
 
 

@@ -14,8 +14,6 @@ from overlimit._forks import PerProcess
 if TYPE_CHECKING:
     from overlimit._core import Store
 
-__all__ = ["answered", "failed"]
-
 _log = logging.getLogger("overlimit")
 
 _QUIET = 10.0

@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 import os
 
-__all__ = ["warn_of_fork", "warn_of_other_processes"]
-
 _log = logging.getLogger("overlimit")
 
 _warned_processes: set[int] = set()

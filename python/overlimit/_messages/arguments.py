@@ -10,8 +10,6 @@ from typing import Any, NoReturn, TypeVar
 
 from overlimit._messages.texts import nearest, short_repr
 
-__all__ = ["checks_arguments", "no_such_option"]
-
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -20,16 +18,10 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 def checks_arguments(
     *, synonyms: Mapping[str, str] | None = None, instead: Mapping[str, str] | None = None, hint: str = ""
 ) -> Callable[[_F], _F]:
-    """Make the TypeErrors of a function or constructor for wrong names and numbers say what to write.
+    """Make a constructor's TypeErrors for unknown and superfluous arguments say what to write.
 
-    Parameters
-    ----------
-    synonyms
-        What other rate limiters call an argument, and its name here.
-    instead
-        Arguments of other libraries that have no counterpart here, and what to write for them.
-    hint
-        What to write instead of too many arguments by position; by default the first of them by its name.
+    That is for ``synonyms`` the argument's name here, for arguments of ``instead`` what is written there, and
+    for too many by position the ``hint``, by default the first of them by its name.
     """
     hints = {other: f"{name}=" for other, name in (synonyms or {}).items()} | dict(instead or {})
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-__all__ = ["Initialised", "check_initialised"]
-
 
 class Initialised:
     """An object whose attributes need its ``__init__``: without that, AttributeError says what is missing.

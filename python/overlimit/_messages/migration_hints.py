@@ -7,22 +7,6 @@ from collections.abc import Callable, Mapping
 from types import FrameType, MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, ClassVar, NoReturn, ParamSpec, TypeVar
 
-__all__ = [
-    "ELSEWHERE",
-    "OF_ACQUIRE",
-    "OF_DECISION",
-    "OF_LIMIT",
-    "OF_LIMITER",
-    "OF_PACKAGE",
-    "OPTIONS_OF_LIMITER",
-    "HasMigrationHints",
-    "NotHere",
-    "hints_at_arguments",
-    "missing",
-    "missing_of_decision",
-    "missing_of_package",
-]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -159,7 +143,6 @@ class NotHere:
     """
 
     def __init__(self, name: str, hint: str) -> None:
-        """Keep the attribute's name and what to use instead."""
         self._name, self._hint = name, hint
 
     def __get__(self, instance: object, owner: type) -> NoReturn:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-__all__ = ["nearest", "percent", "printable", "short_repr"]
-
 
 def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
     """Return the known name that is most like a wrong one; None when none is as like as that (0 to 1)."""

@@ -10,8 +10,6 @@ import click
 
 from overlimit.errors import OverlimitError
 
-__all__ = ["NothingFound", "WrongUsage", "as_written", "reported"]
-
 
 class NothingFound(click.ClickException):
     """The command was right, and there is no answer: exit code 1."""

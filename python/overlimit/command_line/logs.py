@@ -19,8 +19,6 @@ from overlimit.limits.calendars import zone_named
 if TYPE_CHECKING:
     from overlimit.simulation import BadLines, Events
 
-__all__ = ["Log", "reads_log"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -100,7 +98,6 @@ class Log:
     """A log that is read when it is asked for, as the options of the command say."""
 
     def __init__(self, options: dict[str, Any]) -> None:
-        """Keep the options; raise WrongUsage for a time zone that is none."""
         self._options = options
         self.timezone: str = options["timezone"]
         with reported():

@@ -13,12 +13,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from overlimit._messages.texts import printable
+from overlimit._messages.texts import percent, printable
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = ["Form", "chosen_format", "print_csv", "print_json", "print_table", "records"]
 
 Form: TypeAlias = Literal["text", "json", "csv"]
 
@@ -43,6 +41,18 @@ def print_table(frame: pd.DataFrame, shown: Mapping[str, Callable[[Any], str]]) 
         table.add_row(Text(printable(index)), *map(Text, texts))
     console = Console(width=None if sys.stdout.isatty() else _WIDE)
     console.print(table)
+
+
+def duration(seconds: float) -> str:
+    """Return seconds as a text; infinity is ``never``, and what there is none of a dash."""
+    if math.isnan(seconds):
+        return "-"
+    return "never" if math.isinf(seconds) else f"{seconds:,.6g} s"
+
+
+def share(part: float) -> str:
+    """Return a share as a percentage; a dash where there is none."""
+    return "-" if math.isnan(part) else percent(part)
 
 
 def print_csv(frame: pd.DataFrame) -> None:

@@ -11,8 +11,6 @@ from overlimit.command_line.failures import WrongUsage, as_written
 from overlimit.command_line.replaying import replay
 from overlimit.command_line.suggesting import suggest
 
-__all__ = ["program", "run"]
-
 _INTERRUPTED = 130
 """What a shell says of a command that Ctrl-C has ended."""
 

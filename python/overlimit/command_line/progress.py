@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-__all__ = ["bars"]
-
 
 @contextmanager
 def bars() -> Iterator[bool]:

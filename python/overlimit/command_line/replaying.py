@@ -12,17 +12,23 @@ from click.core import ParameterSource
 from overlimit import Limiter, Penalty
 from overlimit.command_line.failures import reported
 from overlimit.command_line.logs import Log, reads_log
-from overlimit.command_line.output import Form, chosen_format, print_csv, print_json, print_table, records
+from overlimit.command_line.output import (
+    Form,
+    chosen_format,
+    duration,
+    print_csv,
+    print_json,
+    print_table,
+    records,
+    share,
+)
 from overlimit.command_line.progress import bars
-from overlimit.command_line.texts import duration, share
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from overlimit.simulation import Events, Replay
     from overlimit.simulation.periods import Every
-
-__all__ = ["replay"]
 
 Tables: TypeAlias = "dict[str, pd.DataFrame]"
 

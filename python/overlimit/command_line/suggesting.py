@@ -10,16 +10,13 @@ import click
 from overlimit import Limiter
 from overlimit.command_line.failures import NothingFound, reported
 from overlimit.command_line.logs import Log, reads_log
-from overlimit.command_line.output import chosen_format, print_csv, print_json, print_table, records
+from overlimit.command_line.output import chosen_format, print_csv, print_json, print_table, records, share
 from overlimit.command_line.progress import bars
-from overlimit.command_line.texts import share
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from overlimit.simulation import Events, Suggestion
-
-__all__ = ["suggest"]
 
 _PLACE = "{}"
 

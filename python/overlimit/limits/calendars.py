@@ -17,8 +17,6 @@ from overlimit._messages.texts import short_repr
 from overlimit.errors import InvalidLimit
 from overlimit.limits.quantities import count
 
-__all__ = ["Calendar", "CalendarUnit", "zone_named"]
-
 CalendarUnit: TypeAlias = Literal["second", "minute", "hour", "day", "week", "month"]
 """What a natural period may be."""
 
@@ -78,18 +76,10 @@ class Calendar:
         return _LONGEST_US[self.unit]
 
     def periods(self, now_us: int) -> tuple[int, int, int]:
-        """Return the period that contains an instant, and the end of the one after it.
+        """Return start, end and end of the next of the period that contains an instant, all in us.
 
-        Parameters
-        ----------
-        now_us
-            Microseconds since the Unix epoch, from 0 to 2**53 (the year 2255).
-
-        Returns
-        -------
-        tuple[int, int, int]
-            Start, end, and end of the next, in microseconds since the epoch: start <= now < end < end of the
-            next. A start before the epoch is given as 0.
+        The instant is from 0 to 2**53 (the year 2255): start <= now < end < end of the next. A start before
+        the epoch is given as 0.
         """
         start, end = self._period(now_us)
         _, end_of_next = self._period(end)

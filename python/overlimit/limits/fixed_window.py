@@ -12,8 +12,7 @@ from overlimit.errors import InvalidLimit
 from overlimit.limits.calendars import Calendar, CalendarUnit
 from overlimit.limits.per_period import LimitPerPeriod
 from overlimit.limits.quantities import Seconds, count, micros
-
-__all__ = ["FixedWindow"]
+from overlimit.limits.value import set_arguments
 
 _STARTS = ("first", "epoch", "calendar")
 _TIMEZONE = "UTC"
@@ -122,9 +121,8 @@ class FixedWindow(LimitPerPeriod):
 
     def _arguments(self) -> tuple[tuple[object, ...], Mapping[str, object]]:
         defaults = {"start": "first", "timezone": _TIMEZONE, "week_start": _MONDAY}
-        others = {key: getattr(self, key) for key in defaults if getattr(self, key) != defaults[key]}
         positional, by_name = super()._arguments()
-        return positional, {**by_name, **others}
+        return positional, {**by_name, **set_arguments(self, defaults)}
 
     def _identity(self) -> tuple[object, ...]:
         return *super()._identity(), self._calendar

@@ -24,8 +24,6 @@ from overlimit.limits.registry import algorithm_named
 from overlimit.limits.sliding_window import SlidingWindow
 from overlimit.limits.token_bucket import TokenBucket
 
-__all__ = ["LimitLike", "LimitsLike", "as_limits", "parse"]
-
 _Numbers: TypeAlias = tuple[Seconds, int] | tuple[Seconds, int, Seconds | None]
 
 LimitLike: TypeAlias = str | Limit | _Numbers | Sequence[Seconds | None]
@@ -74,17 +72,8 @@ _EXAMPLE = "as in '10/second; 120/minute'"
 def parse(text: str, algorithm: str | None = None) -> list[Limit]:
     """Return the limits that ``text`` describes, in its order, e.g. ``"10/second; 100 per 5 min burst 20"``.
 
-    Parameters
-    ----------
-    text
-        As described at the top of this module.
-    algorithm
-        What every phrase becomes; None: a sliding window, or a token bucket where the phrase says ``burst``.
-
-    Raises
-    ------
-    InvalidLimit
-        The text says anything else; the message shows the text and the place.
+    ``algorithm`` is what every phrase becomes; None: a sliding window, or a token bucket where it says
+    ``burst``. Raises InvalidLimit for any other text; the message shows the text and the place.
     """
     if algorithm is not None:
         algorithm_named(algorithm)

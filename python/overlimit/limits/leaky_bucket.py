@@ -20,8 +20,6 @@ from overlimit.limits.quantities import (
     seconds,
 )
 
-__all__ = ["LeakyBucket"]
-
 
 class LeakyBucket(Limit):
     """A queue that lets ``rate`` pass in each period of ``per`` seconds and holds ``capacity`` that wait.

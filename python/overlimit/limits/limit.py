@@ -21,8 +21,6 @@ from overlimit.limits.value import Value, written
 if TYPE_CHECKING:
     from overlimit._core import Calendar as CoreCalendar
 
-__all__ = ["Limit", "Terms"]
-
 _IN_PHRASE = frozenset({"per", "burst", "capacity"})
 
 

@@ -10,9 +10,7 @@ from overlimit._messages.initialised import Initialised
 from overlimit._messages.texts import short_repr
 from overlimit.errors import InvalidLimit
 from overlimit.limits.quantities import Seconds, micros, seconds
-from overlimit.limits.value import Value
-
-__all__ = ["Penalty"]
+from overlimit.limits.value import Value, set_arguments
 
 _MOST_LEVELS = 64
 
@@ -80,8 +78,7 @@ class Penalty(Value, Initialised):
         return "penalty", self._numbers
 
     def _call(self) -> tuple[tuple[object, ...], Mapping[str, object]]:
-        defaults = {"extend": False, "forget_after": None}
-        others = {key: getattr(self, key) for key in defaults if getattr(self, key) != defaults[key]}
+        others = set_arguments(self, {"extend": False, "forget_after": None})
         return (self.levels[0] if len(self.levels) == 1 else list(self.levels),), others
 
 

@@ -10,8 +10,6 @@ from typing import TypeVar
 from overlimit.limits.limit import Limit, Terms
 from overlimit.limits.quantities import Seconds, duration_label, duration_words, portion, seconds
 
-__all__ = ["LimitPerPeriod"]
-
 _Self = TypeVar("_Self", bound="LimitPerPeriod")
 
 

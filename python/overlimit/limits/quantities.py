@@ -15,22 +15,6 @@ from typing import TypeAlias
 from overlimit._messages.texts import short_repr
 from overlimit.errors import InvalidLimit
 
-__all__ = [
-    "LONGEST_US",
-    "MOST",
-    "Rate",
-    "Seconds",
-    "count",
-    "duration_label",
-    "duration_words",
-    "micros",
-    "neat",
-    "portion",
-    "rate_per_period",
-    "seconds",
-    "share_of_all",
-]
-
 Rate: TypeAlias = int | float | Fraction | Decimal
 Seconds: TypeAlias = Rate | timedelta
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-__all__ = ["largest_fraction_up_to"]
-
 
 def largest_fraction_up_to(true: Fraction, most_numerator: int, most_denominator: int) -> Fraction:
     """Return the largest p/q <= ``true`` with p <= ``most_numerator`` and 1 <= q <= ``most_denominator``.

@@ -9,8 +9,6 @@ from overlimit.errors import InvalidLimit
 from overlimit.limits import algorithms
 from overlimit.limits.limit import Limit
 
-__all__ = ["ALGORITHMS", "algorithm_named"]
-
 ALGORITHMS: MappingProxyType[str, type[Limit]] = MappingProxyType(
     {
         kind.algorithm: kind

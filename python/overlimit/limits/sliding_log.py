@@ -8,8 +8,6 @@ from overlimit._messages.arguments import checks_arguments
 from overlimit.limits.per_period import LimitPerPeriod
 from overlimit.limits.quantities import Seconds, count, micros
 
-__all__ = ["SlidingLog"]
-
 _MOST_ENTRIES = 10_000
 
 

@@ -13,8 +13,6 @@ from overlimit.limits.limit import Terms
 from overlimit.limits.per_period import LimitPerPeriod
 from overlimit.limits.quantities import Seconds, count, micros, seconds
 
-__all__ = ["MOST_BLOCKS", "SlidingWindow"]
-
 MOST_BLOCKS = 4096
 
 

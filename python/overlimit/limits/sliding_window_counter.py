@@ -8,8 +8,6 @@ from overlimit._messages.arguments import checks_arguments
 from overlimit.limits.per_period import LimitPerPeriod
 from overlimit.limits.quantities import Seconds, count, micros
 
-__all__ = ["SlidingWindowCounter"]
-
 
 class SlidingWindowCounter(LimitPerPeriod):
     """About ``limit`` in an interval of ``per`` seconds: an approximation in two counters.

@@ -25,8 +25,7 @@ from overlimit.limits.quantities import (
     seconds,
 )
 from overlimit.limits.rational import largest_fraction_up_to
-
-__all__ = ["TokenBucket"]
+from overlimit.limits.value import set_arguments
 
 _REFILLS = ("continuous", "interval")
 _STARTS = ("first", "epoch")
@@ -183,8 +182,7 @@ class TokenBucket(Limit):
     def _arguments(self) -> tuple[tuple[object, ...], Mapping[str, object]]:
         burst = _default_burst(self._rate) if self._rate <= MOST else None
         defaults = {"burst": burst, "refill": "continuous", "debt": 0, "start": "first"}
-        others = {key: getattr(self, key) for key in defaults if getattr(self, key) != defaults[key]}
-        return (self.rate,), {"per": self.per} | others
+        return (self.rate,), {"per": self.per, **set_arguments(self, defaults)}
 
     def _identity(self) -> tuple[object, ...]:
         return *super()._identity(), self._refill, self._rate, self._debt

@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NoReturn, TypeVar
 
-__all__ = ["Value", "written"]
-
 _Self = TypeVar("_Self", bound="Value")
 
 
@@ -30,25 +28,20 @@ class Value(ABC):
         """Return the constructor's positional and named arguments that build an equal value."""
 
     def __setattr__(self, attribute: str, value: object) -> NoReturn:
-        """Refuse: a value does not change."""
         raise AttributeError(f"a {type(self).__name__} is immutable: cannot set {attribute!r}")
 
     def __delattr__(self, attribute: str) -> NoReturn:
-        """Refuse: a value does not change."""
         raise AttributeError(f"a {type(self).__name__} is immutable: cannot delete {attribute!r}")
 
     def __eq__(self, other: object) -> bool:
-        """Compare what identifies the two."""
         if not isinstance(other, Value):
             return NotImplemented
         return self._identity() == other._identity()
 
     def __hash__(self) -> int:
-        """Hash what identifies the value."""
         return hash(self._identity())
 
     def __repr__(self) -> str:
-        """Return the call that builds an equal value."""
         positional, by_name = self._call()
         parts = [*map(written, positional), *(f"{key}={written(value)}" for key, value in by_name.items())]
         return f"{type(self).__name__}({', '.join(parts)})"
@@ -60,9 +53,13 @@ class Value(ABC):
         return value_html(self)
 
     def __reduce__(self: _Self) -> tuple[Callable[[], _Self], tuple[()]]:
-        """Pickle as the constructor's call."""
         positional, by_name = self._call()
         return partial(type(self), *positional, **by_name), ()
+
+
+def set_arguments(value: object, defaults: Mapping[str, object]) -> dict[str, object]:
+    """Return the arguments, which are attributes too, that are not as they are by default."""
+    return {name: getattr(value, name) for name in defaults if getattr(value, name) != defaults[name]}
 
 
 def written(argument: object) -> str:

@@ -12,8 +12,6 @@ from overlimit.limits import FixedWindow
 from overlimit.limits.quantities import Seconds
 from overlimit.stores import Store
 
-__all__ = ["Counter"]
-
 
 class Counter(Initialised):
     """Counts what passes in windows of ``per`` seconds, up to ``limit`` in each.

@@ -16,8 +16,6 @@ from overlimit.limits.calendars import CalendarUnit
 from overlimit.limits.quantities import Seconds, count, micros
 from overlimit.stores import Store
 
-__all__ = ["PeriodLimit", "PeriodState"]
-
 _UTC = "UTC"
 _CALENDAR_UNITS: dict[int, CalendarUnit] = {
     1_000_000: "second",

@@ -12,8 +12,6 @@ from overlimit.limits import TokenBucket
 from overlimit.limits.quantities import Rate
 from overlimit.stores import Store
 
-__all__ = ["TokenLimiter"]
-
 _EVERYBODY = "everybody"
 
 

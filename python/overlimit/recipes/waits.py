@@ -11,8 +11,6 @@ from overlimit._core import Decision
 from overlimit._messages.texts import short_repr
 from overlimit.limits.quantities import Seconds
 
-__all__ = ["wait_time"]
-
 _MICROSECOND = timedelta(microseconds=1)
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["lock_outs", "peak", "peak_of_any"]
-
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
@@ -59,15 +57,9 @@ def lock_outs(
 ) -> Floats:
     """Return the longest lock-out of each identifier in seconds, 0 without a refusal, infinity for never.
 
-    It lasts from a refusal to the instant at which the limits would have let it pass, as the last refusal
-    before that said, or to an admission before. Whether it came back at that instant does not matter.
-
-    Parameters
-    ----------
-    codes, times, allowed, retry_after
-        One row per event, in the order of the times; each code is below ``identifiers``.
-    identifiers
-        How many there are.
+    There is a row for each event, in the order of the times. A lock-out lasts from a refusal to the instant
+    at which the limits would have let it pass, as the last refusal before that said, or to an admission
+    before. Whether it came back at that instant does not matter.
     """
     longest = np.zeros(identifiers)
     order = np.argsort(codes, kind="stable")

@@ -6,8 +6,6 @@ import importlib
 import sys
 from typing import Any
 
-__all__ = ["loaded", "required"]
-
 
 def required(package: str, purpose: str) -> Any:
     """Return a module; if its package is missing, raise an ImportError that says how to install it."""

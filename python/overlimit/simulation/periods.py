@@ -13,8 +13,6 @@ from overlimit.errors import InvalidLimit
 from overlimit.limits.calendars import Calendar
 from overlimit.limits.quantities import Seconds, micros
 
-__all__ = ["Every", "checked_every", "period_bounds"]
-
 Unit: TypeAlias = Literal["hour", "day", "week", "month"]
 Every: TypeAlias = Seconds | Unit
 """How long a period is: a number of seconds, a timedelta, or a unit of the calendar."""
@@ -28,24 +26,11 @@ _MONDAY = 0
 
 
 def period_bounds(times: Ints, every: Every, timezone: str) -> Ints:
-    """Return where the periods begin in which times are, and where the last of them ends.
+    """Return where the periods begin in which times are, which never fall, and where the last of them ends.
 
     Units are those of the zone's calendar. Seconds that divide a day are counted from local midnight, and the
-    last period of a day ends with it, however long it is; other seconds are counted from the epoch.
-
-    Parameters
-    ----------
-    times
-        Instants in us, which never fall; without any, there are no periods.
-    every
-        How long each period is.
-    timezone
-        The IANA name of a time zone.
-
-    Raises
-    ------
-    InvalidLimit
-        There is no such period or time zone.
+    last period of a day ends with it, however long it is; other seconds are counted from the epoch. Raises
+    InvalidLimit if there is no such period or time zone.
     """
     width = checked_every(every)
     unit = every if isinstance(every, str) and every != "hour" else "day"

@@ -10,8 +10,6 @@ from overlimit._messages.texts import short_repr
 from overlimit.limits import LimitsLike
 from overlimit.limits.penalty import Penalty
 
-__all__ = ["PolicyLike", "limiter_of"]
-
 PolicyLike: TypeAlias = "LimitsLike | Limiter | Sequence[object]"
 """What questions take: what ``Limiter`` takes as limits, a Limiter, or ``(limits, penalty)``.
 
@@ -20,19 +18,9 @@ A list of limits of several kinds is one of objects to type checkers; what is wr
 
 
 def limiter_of(policy: PolicyLike, penalty: Penalty | None = None) -> Limiter:
-    """Return a limiter of these limits, which is asked nothing.
+    """Return a limiter of these limits, which is asked nothing; a penalty is in place of the policy's own.
 
-    Parameters
-    ----------
-    policy
-        Limits as ``Limiter`` takes them, a Limiter (its limits and penalty), or ``(limits, penalty)``.
-    penalty
-        A Penalty in place of the policy's own.
-
-    Raises
-    ------
-    InvalidLimit, TypeError
-        As ``Limiter`` does.
+    Raises InvalidLimit and TypeError, as ``Limiter`` does.
     """
     limits, own = _parts(policy)
     if penalty is not None and not isinstance(penalty, Penalty):

@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import TypeAlias
 
 from overlimit.simulation.optional import required
 
-__all__ = ["BarMaker", "Progress", "progress_bar", "shown_by"]
+Advance: TypeAlias = Callable[[int], object]
+"""Is called with how many more are done."""
 
-BarMaker: TypeAlias = Callable[[int, str, str], AbstractContextManager[Callable[[int], object]]]
-"""Makes a bar of a total, a unit and a description; the bar is called with how many more are done."""
-
-
-class Progress:
-    """Counts what is done; this one shows nothing."""
-
-    def advance(self, count: int) -> None:
-        """Say that so many more are done."""
+BarMaker: TypeAlias = Callable[[int, str, str], AbstractContextManager[Advance]]
+"""Makes a bar of a total, a unit and a description."""
 
 
-class _Bar(Progress):
-    def __init__(self, advance: Callable[[int], object]) -> None:
-        self._advance = advance
-
-    def advance(self, count: int) -> None:
-        self._advance(count)
+def unseen(count: int) -> None:
+    """Show nothing."""
 
 
 @contextmanager
-def _bar_of_tqdm(total: int, unit: str, description: str) -> Iterator[Callable[[int], object]]:
+def _bar_of_tqdm(total: int, unit: str, description: str) -> Iterator[Advance]:
     """Show a bar of tqdm, in notebooks as a widget."""
     tqdm = required("tqdm.auto", "progress=True").tqdm
     unit = unit if unit == "B" else f" {unit}"
@@ -55,10 +45,7 @@ def shown_by(maker: BarMaker) -> Iterator[None]:
 @contextmanager
 def progress_bar(
     total: int, *, shown: bool | None, unit: str = "events", description: str = ""
-) -> Iterator[Progress]:
+) -> Iterator[Advance]:
     """Show a bar while the body runs; nothing unless ``shown``."""
-    if not shown:
-        yield Progress()
-        return
-    with _maker.get()(total, unit, description) as advance:
-        yield _Bar(advance)
+    with _maker.get()(total, unit, description) if shown else nullcontext(unseen) as advance:
+        yield advance

@@ -13,7 +13,7 @@ from overlimit._display.html import html_table
 from overlimit._messages.texts import nearest, percent, short_repr
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.policies import PolicyLike, limiter_of
-from overlimit.simulation.progress import Progress, progress_bar
+from overlimit.simulation.progress import Advance, progress_bar, unseen
 from overlimit.simulation.tables import by_identifier, by_time, frame_of, most_refused, places_of, summary
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from overlimit import Limiter, Penalty
     from overlimit.limits import Limit
     from overlimit.simulation.periods import Every
-
-__all__ = ["Replay", "replay"]
 
 _TYPES: Final = {
     "allowed": np.bool_,
@@ -73,7 +71,6 @@ class Replay:
     """What the codes of ``status`` stand for."""
 
     def __init__(self, events: Events, limiter: Limiter, columns: dict[str, npt.NDArray[Any]]) -> None:
-        """Keep the answers; ``replay`` makes them."""
         self.events = events
         self.limits: tuple[Limit, ...] = limiter.limits
         self.penalty: Penalty | None = limiter.penalty
@@ -265,12 +262,10 @@ def check_question(events: object) -> None:
         raise ValueError("events must not be empty: there is nothing to ask about")
 
 
-def allowed_in_time(
-    events: Events, limiter: Limiter, progress: Progress | None = None
-) -> npt.NDArray[np.bool_]:
+def allowed_in_time(events: Events, limiter: Limiter, advance: Advance = unseen) -> npt.NDArray[np.bool_]:
     """Return whether each event would have passed, in the order of times."""
     answers = _empty_columns(("allowed",), len(events))
-    run(core_replay(events, limiter), events, answers, progress, in_order_given=False)
+    run(core_replay(events, limiter), events, answers, advance, in_order_given=False)
     return answers["allowed"]
 
 
@@ -295,7 +290,7 @@ def run(
     core: _core.Replay,
     events: Events,
     answers: dict[str, npt.NDArray[Any]],
-    progress: Progress | None = None,
+    advance: Advance = unseen,
     *,
     in_order_given: bool = True,
 ) -> None:
@@ -308,8 +303,7 @@ def run(
     }
     for first, last in _steps(len(events)):
         core.run(times, codes, costs, places, writable, first, last)
-        if progress is not None:
-            progress.advance(last - first)
+        advance(last - first)
 
 
 def _steps(count: int) -> Iterator[tuple[int, int]]:

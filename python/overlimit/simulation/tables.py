@@ -18,19 +18,6 @@ if TYPE_CHECKING:
     from overlimit.simulation.events.events import Events
     from overlimit.simulation.replaying import Replay
 
-__all__ = [
-    "allowed_in_order",
-    "by_every_identifier",
-    "by_identifier",
-    "by_time",
-    "codes_of",
-    "frame_of",
-    "in_periods",
-    "most_refused",
-    "places_of",
-    "summary",
-]
-
 Ints = npt.NDArray[np.int64]
 Tally = tuple[int, int, int, int, float]
 

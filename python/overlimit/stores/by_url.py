@@ -13,8 +13,6 @@ from overlimit.stores.memory import MemoryStore
 from overlimit.stores.redis import RedisStore
 from overlimit.stores.shared_memory import SharedMemoryStore
 
-__all__ = ["StoreLike", "as_store", "url_or_store"]
-
 StoreLike: TypeAlias = str | Store
 """What ``store=`` takes: a URL or a store object."""
 

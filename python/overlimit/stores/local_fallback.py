@@ -12,8 +12,6 @@ from overlimit.limits import Limit
 from overlimit.limits.quantities import neat
 from overlimit.stores.memory import MemoryStore
 
-__all__ = ["is_local_fallback", "local_fallback_of", "local_limits"]
-
 _fallbacks: weakref.WeakKeyDictionary[Store, MemoryStore] = weakref.WeakKeyDictionary()
 
 

@@ -8,8 +8,6 @@ from overlimit import _core
 from overlimit._messages.arguments import checks_arguments
 from overlimit.stores.options import size_of
 
-__all__ = ["MemoryStore"]
-
 
 class MemoryStore(_core.MemoryStore):
     """A store in this process's memory, of bounded size.

@@ -8,8 +8,6 @@ from typing import Any, Literal
 from overlimit._messages.texts import short_repr
 from overlimit._options import TRUTH
 
-__all__ = ["hash_tag_of", "size_of", "timeout_us_of"]
-
 _HASH_TAGS: dict[Any, Literal["none", "policy", "prefix"]] = {
     False: "none",
     True: "policy",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Hashable
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 from overlimit import _core
@@ -15,8 +16,6 @@ from overlimit._options import truth_of
 from overlimit.stores.options import hash_tag_of, timeout_us_of
 from overlimit.stores.redis_url import RedisUrl
 from overlimit.stores.tls import TLS_DEFAULTS, refuse_tls_options, tls_options
-
-__all__ = ["RedisStore"]
 
 _KEY_DEFAULTS = {"timeout": 0.1, "prefix": "ol", "hash_tag": False, "hash_identifiers": False}
 _IN_THE_URL = "url='redis://localhost:6379/0'"
@@ -133,8 +132,5 @@ class RedisStore(_core.RedisStore, Initialised):
         return f"RedisStore({', '.join([repr(self._description), *options])})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuilt, self._arguments
-
-
-def _rebuilt(url: str, keywords: dict[str, Any]) -> RedisStore:
-    return RedisStore(url, **keywords)
+        url, keywords = self._arguments
+        return partial(RedisStore, url, **keywords), ()

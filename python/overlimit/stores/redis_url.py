@@ -12,8 +12,6 @@ from overlimit import _core
 from overlimit._messages.texts import nearest
 from overlimit._options import is_utf8
 
-__all__ = ["RedisUrl", "query_options"]
-
 Layout = Literal["single", "unix", "sentinel", "cluster"]
 
 _URL = re.compile(
@@ -53,7 +51,8 @@ class RedisUrl:
         """
         scheme, authority, path, query = _parts(url)
         layout, has_tls = _layout(scheme)
-        in_query, options = _query(query, option_names)
+        options = known_options(query, ("db", *option_names))
+        in_query = options.pop("db", None)
         service, in_path = _service(path) if layout == "sentinel" else ("", path.strip("/"))
         username, _, password = authority.rpartition("@")[0].partition(":")
         return cls(
@@ -160,15 +159,14 @@ def query_options(query: str) -> dict[str, str]:
     return options
 
 
-def _query(query: str, option_names: Collection[str]) -> tuple[str | None, dict[str, str]]:
+def known_options(query: str, known: Collection[str]) -> dict[str, str]:
+    """Return the same; raise ValueError for a name that is not known."""
     options = query_options(query)
-    database = options.pop("db", None)
-    unknown = sorted(set(options) - set(option_names))
-    if unknown:
-        wanted = nearest(unknown[0], option_names)
-        instead = f"write {wanted}=" if wanted else f"it takes db, {', '.join(sorted(option_names))}"
-        raise ValueError(f"the store's URL has the unknown option {unknown[0]!r}: {instead}")
-    return database, options
+    for name in sorted(options.keys() - known):
+        wanted = nearest(name, known)
+        instead = f"write {wanted}=" if wanted else f"it takes {', '.join(sorted(known))}"
+        raise ValueError(f"the store's URL has the unknown option {name!r}: {instead}")
+    return options
 
 
 def _hosts(text: str, layout: Layout) -> tuple[tuple[str, int], ...]:

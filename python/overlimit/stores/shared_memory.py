@@ -7,22 +7,20 @@ import operator
 import os
 import re
 from collections.abc import Hashable
+from functools import partial
 from typing import Any, ClassVar, SupportsIndex
 from urllib.parse import quote, unquote
 
 from overlimit import _core
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.initialised import Initialised
-from overlimit._messages.texts import nearest, short_repr
+from overlimit._messages.texts import short_repr
 from overlimit.stores.options import size_of, timeout_us_of
-from overlimit.stores.redis_url import query_options
-
-__all__ = ["SharedMemoryStore", "warn"]
+from overlimit.stores.redis_url import known_options
 
 _log = logging.getLogger("overlimit")
 
 
-_URL_OPTIONS = ("max_keys", "max_bytes", "mode", "timeout")
 _DEFAULT_TIMEOUT = 0.1
 _MODE_RULE = "mode must let the owner read and write, and nobody execute"
 
@@ -81,7 +79,12 @@ class SharedMemoryStore(_core.SharedMemoryStore, Initialised):
             mode=0o600 if mode is None else _mode_of(mode),
             timeout_us=timeout_us_of(timeout),
         )
-        given = {"max_keys": max_keys, "max_bytes": max_bytes, "mode": mode, "timeout": timeout}
+        given: dict[str, Any] = {
+            "max_keys": max_keys,
+            "max_bytes": max_bytes,
+            "mode": mode,
+            "timeout": timeout,
+        }
         defaults = (None, _DEFAULT_TIMEOUT)
         self._arguments = (name, {key: value for key, value in given.items() if value not in defaults})
         self._state_key: Hashable = ("shm", self.path)
@@ -110,7 +113,8 @@ class SharedMemoryStore(_core.SharedMemoryStore, Initialised):
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuilt, self._arguments
+        name, options = self._arguments
+        return partial(SharedMemoryStore, name, **options), ()
 
     def paths_of_others(self) -> list[str]:
         """Return the files of this name that other users have made, if this user has none."""
@@ -127,18 +131,9 @@ class SharedMemoryStore(_core.SharedMemoryStore, Initialised):
     def from_url(cls, url: str) -> SharedMemoryStore:
         """Return the store of a URL such as ``shm://myapp?max_keys=1000000`` or ``shm:///run/shared/limits``."""
         rest, _, query = url.removeprefix("shm://").partition("?")
-        options = query_options(query)
-        unknown = sorted(set(options) - set(_URL_OPTIONS))
-        if unknown:
-            wanted = nearest(unknown[0], _URL_OPTIONS)
-            instead = f"write {wanted}=" if wanted else f"it takes {', '.join(_URL_OPTIONS)}"
-            raise ValueError(f"the store's URL has the unknown option {unknown[0]!r}: {instead}")
+        options = known_options(query, _READ)
         read: dict[str, Any] = {name: _READ[name](name, text) for name, text in options.items()}
         return cls(unquote(rest), **read)
-
-
-def _rebuilt(name: str, options: dict[str, Any]) -> SharedMemoryStore:
-    return SharedMemoryStore(name, **options)
 
 
 def _name_of(given: object) -> str:

@@ -1,9 +1,9 @@
 """Waiting for a limit: ``Limiter.acquire``.
 
-The callers that wait for one limiter form a queue for each identifier, first come first served. A caller that
-is the first in the queues of all its identifiers asks the store, sleeps until the exact instant at which the
-store told it to ask again, and asks again. All others sleep and ask nothing: a caller that leaves wakes those
-that are the first then. So each admission costs a few calls of the store, however many wait.
+The callers that wait for one limiter form a queue for each identifier, first come first served. The first in
+the queues of all its identifiers asks the store, sleeps until the exact instant at which the store told it to
+ask again, and asks again; all others sleep, and who leaves wakes those that are the first then. So each
+admission costs a few calls of the store, however many wait.
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ from overlimit.waiting.sleeping import END_US, WaitingClock, WakeUp, clock_of, m
 if TYPE_CHECKING:
     from overlimit._core import Decision, Store
     from overlimit.limiter import Limiter
-
-__all__ = ["acquire", "wake_after_refund", "wake_waiters"]
 
 _log = logging.getLogger("overlimit")
 

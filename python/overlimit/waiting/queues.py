@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from overlimit._core import Store
     from overlimit.limiter import Limiter
 
-__all__ = ["WaitQueue", "Waiter", "wait_queues"]
-
 
 class Waiter:
     """One caller that waits in the queues of a limiter."""

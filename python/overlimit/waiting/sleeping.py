@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from overlimit._core import Decision
     from overlimit.limiter import Limiter
 
-__all__ = ["END_US", "WaitingClock", "WakeUp", "clock_of", "micros_of"]
-
 END_US = 2**53 - 2**50
 """The end of time: no clock reads it, and no wait is longer."""
 

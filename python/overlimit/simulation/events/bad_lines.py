@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
-__all__ = ["BadLine", "BadLines"]
-
 _KEPT = 10
 _LONGEST_TEXT = 1000
 
@@ -23,18 +21,12 @@ class BadLine(NamedTuple):
 class BadLines:
     """What could not be read of logs. Iterating yields the first ten as (file, line, text).
 
-    Parameters
-    ----------
-    lines
-        The first ones; more than ten are not kept.
-    count
-        How many there are in all; by default as many as ``lines``.
+    ``count`` says how many there are in all, by default as many as ``lines``.
     """
 
     __slots__ = ("_count", "_lines")
 
     def __init__(self, lines: Iterable[BadLine] = (), count: int | None = None) -> None:
-        """Build it from lines, of which the first ten are kept."""
         given = list(lines)
         self._count = len(given) if count is None else count
         self._lines = [line._replace(text=line.text[:_LONGEST_TEXT]) for line in given[:_KEPT]]
@@ -48,14 +40,11 @@ class BadLines:
         return iter(self._lines)
 
     def __bool__(self) -> bool:
-        """Tell whether there are any."""
         return self._count > 0
 
     def __add__(self, other: BadLines) -> BadLines:
-        """Return the lines of both, those of ``other`` last."""
         return BadLines([*self, *islice(other, _KEPT)], self._count + other._count)
 
     def __repr__(self) -> str:
-        """Show the count and the first lines."""
         shown = "".join(f"\n  {file}:{line}: {text}" for file, line, text in self)
         return f"BadLines({self._count:,})" + shown

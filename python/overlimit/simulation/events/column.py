@@ -8,24 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Codes", "Column", "concatenated"]
-
 Codes = npt.NDArray[np.int32]
 
 
 class Column(NamedTuple):
     """A column of identifiers, each held once.
 
-    Parameters
-    ----------
-    name
-        The column's name; None if there is one column without a name.
-    codes
-        Of each event, the number of its identifier in ``labels``; -1: it has none in this column.
-    labels
-        The distinct identifiers as ``Decision.identifier`` shows them: with the column's name in front, as in
-        ``"ip:203.0.113.7"``, if it has one. Texts; bytes where they are no UTF-8. In a part of some events
-        there may be labels that none of them has.
+    ``codes`` has the number of each event's identifier in ``labels``, or -1. Labels are as
+    ``Decision.identifier`` shows them, such as ``"ip:203.0.113.7"``: texts, or bytes where they are no UTF-8.
+    In a part of some events there may be labels that none of them has.
     """
 
     name: str | None

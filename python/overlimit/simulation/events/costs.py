@@ -11,8 +11,6 @@ import numpy.typing as npt
 from overlimit._messages.texts import short_repr
 from overlimit.simulation.events.given import Array, given_column, is_missing
 
-__all__ = ["MOST", "Costs", "costs_of"]
-
 Costs = npt.NDArray[np.int64]
 
 MOST = 2**53
@@ -22,12 +20,8 @@ MOST = 2**53
 def costs_of(cost: object, count: int) -> Costs:
     """Return what each of ``count`` events costs, at most `MOST`; one number is the cost of all.
 
-    Raises
-    ------
-    ValueError
-        A cost is missing or negative; the message names its row. Or there is another number of them.
-    TypeError
-        Costs are no whole numbers; a bool is none.
+    Raises ValueError for one that is missing or negative, naming its row, and for another number of them, and
+    TypeError for what is no whole number.
     """
     if isinstance(cost, (Integral, np.integer, float, bool, np.bool_, str)) or cost is None:
         return np.broadcast_to(np.int64(_checked(cost)), count)

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from overlimit.simulation.events.events import Events
 
-__all__ = ["events_frame", "events_html", "events_text", "label_index"]
-
 _BUSIEST = 3
 _HEAD = ("identifiers", "distinct", "busiest (events)")
 

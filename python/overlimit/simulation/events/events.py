@@ -27,8 +27,6 @@ from overlimit.simulation.events.instants import Micros, instant_of, instants_of
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Event", "Events"]
-
 Missing = Literal["raise", "skip"]
 
 
@@ -112,7 +110,6 @@ class Events:
         missing: Missing = "raise",
         labels: object = None,
     ) -> None:
-        """Build it from columns of one length."""
         checked_missing(missing)
         micros = instants_of(times, unit)
         columns = identifier_columns(identifiers, len(micros))
@@ -359,7 +356,6 @@ class Events:
         return events_frame(self)
 
     def __repr__(self) -> str:
-        """Show how many events there are, when they were, and by how many identifiers."""
         return events_text(self)
 
     def _repr_html_(self) -> str:

@@ -15,8 +15,6 @@ from overlimit._messages.texts import short_repr
 from overlimit.simulation.events.column import Codes
 from overlimit.simulation.events.given import Array, Given, is_missing
 
-__all__ = ["MISSING", "REFUSED", "Factorized", "factorized", "label_of"]
-
 MISSING = -1
 """The code of a row that has no identifier."""
 REFUSED = -2
@@ -54,10 +52,7 @@ def factorized(given: Given) -> Factorized:
 def label_of(value: object) -> str | bytes | None:
     """Return an identifier as it is shown; None if the value stands for none.
 
-    Raises
-    ------
-    TypeError
-        The value cannot be an identifier: a fraction, a bool, a list.
+    Raises TypeError for what cannot be an identifier: a fraction, a bool, a list.
     """
     if isinstance(value, str):
         return str(value) or None

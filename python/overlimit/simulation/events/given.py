@@ -14,22 +14,14 @@ import numpy.typing as npt
 from overlimit._messages.texts import short_repr
 from overlimit.simulation.optional import loaded, required
 
-__all__ = ["Array", "Given", "given_column", "is_missing"]
-
 Array: TypeAlias = npt.NDArray[Any]
 
 
 class Given(NamedTuple):
-    """A column. Row i has ``array[i]``, or ``array[codes[i]]`` if there are codes.
+    """A column. Row i has ``array[i]``, or ``array[codes[i]]`` if there are codes, where -1 is none.
 
-    Parameters
-    ----------
-    array
-        One-dimensional and of the machine's byte order; texts and bytes are objects.
-    codes
-        Which entry of ``array`` each row has, -1: none. None: each row has its own.
-    missing
-        The rows that have no value, besides those whose value is None, NaN, NaT or NA.
+    The array is one-dimensional and of the machine's byte order; texts and bytes are objects. ``missing`` are
+    the rows that have no value, besides those whose value is None, NaN, NaT or NA.
     """
 
     array: Array
@@ -37,7 +29,6 @@ class Given(NamedTuple):
     missing: npt.NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self.array if self.codes is None else self.codes)
 
     def at(self, row: int) -> Any:
@@ -59,22 +50,10 @@ class Given(NamedTuple):
 
 
 def given_column(column: object, what: str) -> Given:
-    """Read a column.
+    """Read a column: a sequence, or whatever numpy, pandas, pyarrow or Arrow can read.
 
-    Parameters
-    ----------
-    column
-        A list, tuple or other sequence, a numpy array, a pandas Series, Index or array, a pyarrow array, or
-        whatever numpy or Arrow can read.
-    what
-        What the column is, for messages.
-
-    Raises
-    ------
-    TypeError
-        It is no column: a text, a dict, an iterator, a single value.
-    ValueError
-        It has more than one dimension.
+    ``what`` it is, is said in messages. Raises TypeError for a text, a dict, an iterator or a single value,
+    and ValueError for more than one dimension.
     """
     pandas, pyarrow = loaded("pandas"), loaded("pyarrow")
     if pandas is not None and isinstance(column, _pandas_columns(pandas)):

@@ -14,8 +14,6 @@ from overlimit.simulation.events.factorization import REFUSED, factorized, label
 from overlimit.simulation.events.given import given_column
 from overlimit.simulation.optional import loaded
 
-__all__ = ["checked_missing", "checked_name", "identifier_columns", "label_column", "named", "rows_to_keep"]
-
 MOST_OF_A_CALL = 16
 """How many identifiers ``Limiter.hit`` takes."""
 
@@ -25,12 +23,8 @@ _OTHER_COLUMNS = {"time", "cost", "label"}
 def identifier_columns(identifiers: object, count: int) -> tuple[Column, ...]:
     """Return the columns of identifiers of ``count`` events, each identifier held once.
 
-    Raises
-    ------
-    ValueError
-        A column has another length, two have the same name or one a name that cannot be, or there is none.
-    TypeError
-        What is given is no column, or a value cannot be an identifier; the message names its row.
+    Raises ValueError for another length, a name that cannot be or comes twice, and no columns at all, and
+    TypeError for what is no column or no identifier; the message names its row.
     """
     columns = _columns_by_name(identifiers)
     if columns is None:
@@ -73,10 +67,7 @@ def label_column(labels: object, count: int) -> Column:
 def rows_to_keep(columns: Sequence[Column], missing: str) -> npt.NDArray[np.int64] | None:
     """Return the rows that have an identifier; None: all of them.
 
-    Raises
-    ------
-    ValueError
-        A row has none and ``missing`` is ``"raise"``, or a row has more than one call takes.
+    Raises ValueError for a row that has none if ``missing`` is ``"raise"``, and for more than one call takes.
     """
     present = np.zeros(len(columns[0].codes), np.int64)
     for column in columns:

@@ -17,20 +17,6 @@ import numpy.typing as npt
 from overlimit._messages.texts import short_repr
 from overlimit.simulation.events.given import Array, Given, given_column, is_missing
 
-__all__ = [
-    "END_OF_TIME",
-    "Instants",
-    "Micros",
-    "checked_unit",
-    "coarser_unit",
-    "converted",
-    "instant_of",
-    "instants_of",
-    "micros_of",
-    "span_of",
-    "unit_hint",
-]
-
 Micros = npt.NDArray[np.int64]
 
 END_OF_TIME = 2**53 - 2**50
@@ -52,21 +38,10 @@ class Instants(NamedTuple):
 
 
 def instants_of(times: object, unit: str | None = None) -> Micros:
-    """Return a column of times in microseconds.
+    """Return a column of times in microseconds; numbers count in ``unit``, by default in seconds.
 
-    Parameters
-    ----------
-    times
-        Seconds since the epoch, datetimes, ``datetime64`` of any unit.
-    unit
-        What numbers count: ``"s"`` (by default), ``"ms"``, ``"us"`` or ``"ns"``.
-
-    Raises
-    ------
-    ValueError
-        A time is missing or outside the range; the message names its row. Or there is no such unit.
-    TypeError
-        The column holds something else, such as texts.
+    Raises ValueError for one that is missing or outside the range, naming its row, and TypeError for what is
+    no time, such as texts.
     """
     given = given_column(times, "times")
     micros, invalid = converted(given, unit)

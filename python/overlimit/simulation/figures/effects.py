@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from overlimit.simulation.questions.effects import Effect
     from overlimit.simulation.questions.sweeping import Sweep
 
-__all__ = ["plot_comparison", "plot_sweep"]
-
 _MOST_LABELS = len(COLOURS) - 2
 _LEAST_HEIGHT = 3.4
 _OTHER_HEIGHT = 1.4

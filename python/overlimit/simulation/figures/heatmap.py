@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from overlimit.simulation.figures.stretches import duration_text, width_for
 from overlimit.simulation.figures.style import axes_for, names_beside, text_colour, times_on
+from overlimit.simulation.figures.timeline import duration_text, width_for
 from overlimit.simulation.periods import period_bounds
 from overlimit.simulation.replaying import check_replay
 from overlimit.simulation.tables import allowed_in_order, codes_of, most_refused
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.colors import Colormap
 
     from overlimit.simulation.replaying import Replay
-
-__all__ = ["plot_heatmap"]
 
 _MOST_STRETCHES = 72
 _LEAST_HEIGHT = 3.4

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from overlimit import Decision
     from overlimit.simulation.events.events import Events
 
-__all__ = ["plot_level"]
-
 _INSTANTS = 600
 _LIMIT_LENGTH = 36
 _STYLES = ("-", "--", "-.", ":")

@@ -11,22 +11,6 @@ from overlimit.simulation.optional import required
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "COLOURS",
-    "LABEL_LENGTH",
-    "NAME_LENGTH",
-    "PASSED",
-    "REFUSED",
-    "axes_for",
-    "legend_above",
-    "name_text",
-    "names_beside",
-    "shares_on",
-    "text_colour",
-    "times_on",
-    "width_of",
-]
-
 # The colours of Okabe and Ito, which people who do not see all colours tell apart. Their black is a grey
 # here, which is seen on dark backgrounds too.
 PASSED: Final = "#56B4E9"

@@ -16,8 +16,6 @@ from overlimit.limits.calendars import zone_named
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["show_times"]
-
 Ints: TypeAlias = npt.NDArray[np.int64]
 
 _SECOND_US: Final = 1_000_000

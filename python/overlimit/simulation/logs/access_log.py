@@ -21,8 +21,6 @@ from overlimit.simulation.logs.patterns import matched
 from overlimit.simulation.logs.table import Batch, Format, Table, Wanted, missing_column
 from overlimit.simulation.optional import required
 
-__all__ = ["COMMON", "AccessLog"]
-
 _QUOTED = r'"(?P<%s>[^"\\]*(?:\\.[^"\\]*)*)"'
 _COMMON = (
     r"(?P<ip>[^ ]+) [^ ]+ (?P<user>[^ ]+) (?P<time>\[[^\]]+\]) "
@@ -47,19 +45,12 @@ _FIRST_PLAIN, _LAST_PLAIN = np.uint8(32), np.uint8(126)
 
 
 class AccessLog(Format):
-    """Access logs in one of the two formats.
-
-    Parameters
-    ----------
-    combined
-        Whether lines end with the referer and the agent.
-    """
+    """Access logs in one of the two formats; if ``combined``, lines end with the referer and the agent."""
 
     has_numeric_times = False
     free_without_cost = True
 
     def __init__(self, *, combined: bool) -> None:
-        """Build the format ``combined`` or ``common``."""
         self._fields = _FIELDS if combined else _FIELDS[:-2]
         self._match = re.compile(_COMMON + (_AGENT if combined else "") + _MORE).fullmatch
         self._split = partial(_split, quotes=6 if combined else 2)

@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from overlimit.simulation.logs.files import CutFile, bytes_of
 
-__all__ = ["Chunk", "ChunkReader", "decoded"]
-
 _CHUNK = 4 << 20
 _LONGEST_LINE = 1 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -36,22 +34,15 @@ def decoded(data: bytes) -> str:
 
 
 class ChunkReader:
-    """Reads a file chunk by chunk, in constant memory.
+    """Reads a file, which may be compressed, chunk by chunk in constant memory.
 
-    Parameters
-    ----------
-    path
-        The file, which may be compressed.
-    advance
-        Called with how many bytes of the file have been read since the last time.
-    bad
-        Called with the number, the text and the reason of each line that cannot be held in memory or is cut.
+    ``advance`` is called with how many bytes have been read since the last time, ``bad`` with the number, the
+    text and the reason of each line that cannot be held in memory or is cut.
     """
 
     def __init__(
         self, path: Path, advance: Callable[[int], object], bad: Callable[[int, str, str], None]
     ) -> None:
-        """Build it; nothing is opened yet."""
         self._path, self._advance, self._bad = path, advance, bad
         self._next_line = 1
         self._pending: list[bytes] = []

@@ -14,8 +14,6 @@ from overlimit.simulation.optional import required
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Where", "rows_where"]
-
 Where: TypeAlias = "str | Callable[[pd.DataFrame], Any]"
 
 
@@ -28,12 +26,7 @@ def rows_where(
 ) -> npt.NDArray[np.bool_]:
     """Return which rows fulfil a condition, among those that are valid.
 
-    Raises
-    ------
-    ValueError
-        The condition is about columns that are not there.
-    TypeError
-        It gives something else than a bool for each row.
+    Raises ValueError for columns that are not there, TypeError if it gives something else than bools.
     """
     frame = _frame(columns, time, micros).loc[valid]
     found = where(frame) if callable(where) else _evaluated(frame, where)

@@ -14,24 +14,13 @@ from overlimit.simulation.logs.chunks import Chunk
 from overlimit.simulation.logs.table import Bad, Batch, Format, Table, Wanted, missing_column
 from overlimit.simulation.optional import required
 
-__all__ = ["CsvTables"]
-
 _ROWS = 20_000
 
 
 class CsvTables(Format):
-    """Rows of fields between commas, or another delimiter.
-
-    Parameters
-    ----------
-    columns
-        The names of the columns; None: the first row has them.
-    delimiter
-        What stands between fields.
-    """
+    """Rows of fields between delimiters; without ``columns``, the first row has their names."""
 
     def __init__(self, columns: Sequence[str] | None, delimiter: str) -> None:
-        """Build it; raise ValueError if the delimiter is not one character."""
         if len(delimiter) != 1:
             raise ValueError(f"delimiter must be one character, not {delimiter!r}")
         self._columns = None if columns is None else list(columns)

@@ -13,8 +13,6 @@ from typing import Any, BinaryIO, TypeAlias
 
 from overlimit.simulation.optional import loaded, required
 
-__all__ = ["CutFile", "Paths", "bytes_of", "files_of"]
-
 Paths: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 _PIECE = 1 << 20
@@ -52,19 +50,8 @@ def _files_of_one(path: str) -> list[Path]:
 def bytes_of(path: Path, advance: Callable[[int], object]) -> Iterator[bytes]:
     """Yield what is in a file, decompressed if its name ends in ``.gz``, ``.bz2``, ``.xz`` or ``.zst``.
 
-    Parameters
-    ----------
-    path
-        The file.
-    advance
-        Called with how many bytes of the file have been read since the last time.
-
-    Raises
-    ------
-    CutFile
-        It ends early; what could be decompressed has been yielded.
-    OSError
-        It cannot be opened or read.
+    ``advance`` is called with how many bytes of the file have been read since the last time. Raises CutFile
+    if it ends early, once all that could be decompressed was yielded, and OSError if it cannot be read.
     """
     make = _DECOMPRESSORS.get(path.suffix.lower())
     with path.open("rb") as file:

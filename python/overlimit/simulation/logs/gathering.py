@@ -24,8 +24,6 @@ from overlimit.simulation.logs.log_times import NO_TIME, log_times, time_hint
 from overlimit.simulation.logs.patterns import NOT_A_LINE
 from overlimit.simulation.logs.table import Bad, Batch, Table
 
-__all__ = ["Gatherer", "Options", "UnreadableLog"]
-
 _AS_WRITTEN = 128
 _MOST_BAD = 10_000
 # An IPv4 address counts as it is written.
@@ -35,15 +33,7 @@ _DIGITS_OF_MOST = 16
 
 
 class Options(NamedTuple):
-    """What `read_log` was told, checked.
-
-    Parameters
-    ----------
-    sources
-        From which column each identifier comes.
-    free_without_cost
-        Whether a row whose cost is missing costs nothing.
-    """
+    """What `read_log` was told, checked; ``sources`` says from which column each identifier comes."""
 
     sources: dict[str, str]
     time: str
@@ -92,21 +82,9 @@ class _Labels:
 
 
 class Gatherer:
-    """Gathers the events of a log, file by file, in constant memory besides what it keeps.
-
-    Parameters
-    ----------
-    options
-        What to read.
-
-    Attributes
-    ----------
-    file
-        The file that is being read.
-    """
+    """Gathers the events of a log, ``file`` by file, in constant memory besides what it keeps."""
 
     def __init__(self, options: Options) -> None:
-        """Build it; there is no event yet."""
         self.file = ""
         self._options = options
         self._labels = {name: _Labels(name, options.ipv6_prefix) for name in options.sources}

@@ -12,8 +12,6 @@ import numpy as np
 from overlimit.simulation.logs.chunks import Chunk
 from overlimit.simulation.logs.table import Bad, Batch, Format, Table, Wanted, missing_column
 
-__all__ = ["JsonLines"]
-
 
 class JsonLines(Format):
     """One JSON object a line; its keys are the columns, and a key that a line lacks is missing there."""

@@ -11,8 +11,6 @@ import numpy as np
 from overlimit.simulation.events.given import Given
 from overlimit.simulation.events.instants import END_OF_TIME, Micros, converted, micros_of, unit_hint
 
-__all__ = ["NO_TIME", "log_times", "time_hint"]
-
 NO_TIME = -1
 """Stands for the time of a row that has none."""
 

@@ -11,8 +11,6 @@ from overlimit.simulation.logs.chunks import Chunk
 from overlimit.simulation.logs.table import Bad, Batch, Format, Table, Wanted, missing_column
 from overlimit.simulation.optional import required
 
-__all__ = ["Parquet"]
-
 _ROWS = 65_536
 
 

@@ -12,27 +12,13 @@ import numpy.typing as npt
 from overlimit.simulation.logs.chunks import Chunk
 from overlimit.simulation.logs.table import Bad, Batch, Format, Table, Wanted, missing_column
 
-__all__ = ["NOT_A_LINE", "PatternFormat", "matched"]
-
 NOT_A_LINE = "it is not a line of this format"
 
 
 class PatternFormat(Format):
-    """Lines in which a pattern is found.
-
-    Parameters
-    ----------
-    pattern
-        A compiled pattern with named groups.
-
-    Raises
-    ------
-    ValueError, TypeError
-        It has no named groups, or is for bytes.
-    """
+    """Lines in which a pattern is found. Raises ValueError without named groups, TypeError for bytes."""
 
     def __init__(self, pattern: re.Pattern[str]) -> None:
-        """Build it from a compiled pattern."""
         if not isinstance(pattern.pattern, str):
             raise TypeError(f"the pattern must be for texts, not for bytes: {pattern.pattern!r}")
         if not pattern.groupindex:

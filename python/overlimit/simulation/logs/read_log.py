@@ -24,8 +24,6 @@ from overlimit.simulation.logs.patterns import PatternFormat
 from overlimit.simulation.logs.table import Format, Wanted
 from overlimit.simulation.progress import progress_bar
 
-__all__ = ["read_log"]
-
 FormatLike: TypeAlias = Literal["combined", "common", "json", "csv", "parquet"] | re.Pattern[str]
 _FORMATS = "'combined', 'common', 'json', 'csv', 'parquet' or a compiled regular expression"
 
@@ -125,8 +123,8 @@ def read_log(
     with progress_bar(total, shown=progress, unit="B", description="reading") as bar:
         for file in files:
             gatherer.file = str(file)
-            chunks = iter(ChunkReader(file, bar.advance, gatherer.add_bad))
-            for batch in parser.batches(file, chunks, _wanted(options), bar.advance):
+            chunks = iter(ChunkReader(file, bar, gatherer.add_bad))
+            for batch in parser.batches(file, chunks, _wanted(options), bar):
                 gatherer.add(batch)
     events = gatherer.events()
     _warn_of_unit(events, unit)

@@ -12,8 +12,6 @@ import numpy.typing as npt
 
 from overlimit.simulation.logs.chunks import Chunk
 
-__all__ = ["Bad", "Batch", "Format", "Table", "Wanted", "missing_column"]
-
 
 class Bad(NamedTuple):
     """A line that could not be read: its number from 1, its text, and why."""
@@ -24,17 +22,7 @@ class Bad(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Rows of a log.
-
-    Parameters
-    ----------
-    columns
-        The columns that are wanted, as `given_column` reads them.
-    lines
-        The number of each row's line.
-    text_of
-        Returns the text of a row, to show it if its time turns out to be none.
-    """
+    """Rows of a log: its columns, the number of each row's line, and what returns the text of a row."""
 
     columns: Mapping[str, Any]
     lines: npt.NDArray[np.int64]
@@ -51,16 +39,8 @@ class Batch(NamedTuple):
 class Wanted(NamedTuple):
     """The columns that are asked for.
 
-    Parameters
-    ----------
-    names
-        Those that become events.
-    optional
-        Those of them that a row may lack: identifiers.
-    all
-        The others are wanted too, for a condition.
-    one_at_least
-        A row may not lack all that are optional.
+    ``names`` become events; of them a row may lack those that are ``optional``, but not all if there must be
+    ``one_at_least``. The others are wanted too if ``all``, for a condition.
     """
 
     names: frozenset[str]

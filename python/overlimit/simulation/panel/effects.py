@@ -13,12 +13,9 @@ from overlimit.limits import Limit
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.figures import plot_timeline
 from overlimit.simulation.measures import peak_of_any
-from overlimit.simulation.progress import Progress
 from overlimit.simulation.questions.effects import Trial
 from overlimit.simulation.replaying import Replay
 from overlimit.simulation.tables import codes_of, most_refused
-
-__all__ = ["ShownEffect", "ShownEffects"]
 
 _KEPT = 256
 _HEAD = ("hit most", "sent", "passed", "refused")
@@ -35,9 +32,8 @@ class ShownEffects:
     """Asks limits about the same events; what was asked before is not worked out again."""
 
     def __init__(self, events: Events) -> None:
-        """Count the identifiers."""
         self._events = events
-        self._trial = Trial(events, Progress())
+        self._trial = Trial(events)
         self._identifiers = len(set(codes_of(events, None)[0].tolist()))
         self.of = lru_cache(_KEPT)(self._of)
         self.peak = lru_cache(_KEPT)(self._peak)

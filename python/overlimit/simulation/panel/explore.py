@@ -16,8 +16,6 @@ from overlimit.simulation.panel.effects import ShownEffects
 from overlimit.simulation.panel.sampling import live_sample, sample_text
 from overlimit.simulation.replaying import check_question
 
-__all__ = ["Panel", "explore"]
-
 _MINUTE, _HOUR = 60, 3600
 _PERIODS = (
     *(1, 2, 5, 10, 15, 30),
@@ -56,7 +54,6 @@ class Panel:
     """
 
     def __init__(self, events: Events) -> None:
-        """Build the widgets; ``explore`` checks that they can be built."""
         self.sample = live_sample(events)
         self._effects = ShownEffects(self.sample)
         widgets = required("ipywidgets", "explore")

@@ -9,8 +9,6 @@ import numpy as np
 from overlimit.simulation.events.column import Column
 from overlimit.simulation.events.events import Events
 
-__all__ = ["live_sample", "sample_text"]
-
 _MOST = 5_000_000
 
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from overlimit.limits import Limit
 
-__all__ = ["Error", "error_of"]
-
 _COUNTING = (FixedWindow, SlidingWindow, SlidingLog, SlidingWindowCounter)
 
 
@@ -57,7 +55,6 @@ class Error:
         wrong: tuple[int, int],
         worst_overshoot: int | None,
     ) -> None:
-        """Keep the figures; ``error_of`` works them out."""
         self.events, self.limits, self.reference = events, limits, reference
         self.wrongly_passed, self.wrongly_refused = wrong
         self.worst_overshoot = worst_overshoot

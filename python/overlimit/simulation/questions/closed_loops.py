@@ -19,14 +19,12 @@ from overlimit.simulation.events.column import Column
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.events.instants import instant_of, micros_of
 from overlimit.simulation.policies import PolicyLike, limiter_of
-from overlimit.simulation.progress import Progress, progress_bar
+from overlimit.simulation.progress import Advance, progress_bar
 from overlimit.simulation.replaying import Replay, replay
 from overlimit.simulation.traffic import START
 
 if TYPE_CHECKING:
     from overlimit import Decision, Penalty
-
-__all__ = ["Clients", "closed_loop"]
 
 _BYTES_PER_CLIENT = 16 << 10
 
@@ -95,7 +93,7 @@ class _Loop:
         self.times: list[int] = []
         self.clients: list[int] = []
 
-    def run(self, end_us: int, progress: Progress) -> None:
+    def run(self, end_us: int, advance: Advance) -> None:
         """Let them ask until the end."""
         kinds = [self.kinds[k] for k in self.kind_of.tolist()]
         coming = [(self._start + self._pause(kind), client) for client, kind in enumerate(kinds)]
@@ -111,9 +109,9 @@ class _Loop:
                 heapq.heappop(coming)
             else:
                 heapq.heapreplace(coming, (now + wait, client))
-            if now - shown_until >= 1_000_000:
-                progress.advance((now - shown_until) // 1_000_000)
-                shown_until += (now - shown_until) // 1_000_000 * 1_000_000
+            if seconds := (now - shown_until) // 1_000_000:
+                advance(seconds)
+                shown_until += seconds * 1_000_000
 
     def _wait_after(self, decision: Decision, client: int, kind: Clients) -> int | None:
         """Return in how many microseconds the client comes again; None: not at all."""

@@ -14,15 +14,13 @@ from overlimit.simulation.events.events import Events
 from overlimit.simulation.optional import required
 from overlimit.simulation.policies import PolicyLike, limiter_of
 from overlimit.simulation.progress import progress_bar
-from overlimit.simulation.questions.effect_tables import effects_frame, effects_html, effects_text
+from overlimit.simulation.questions.effect_tables import Effects
 from overlimit.simulation.questions.effects import Bools, Effect, Trial
 from overlimit.simulation.waiting import interruptible
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
-
-__all__ = ["Comparison", "compare"]
 
 
 class _Agreement(NamedTuple):
@@ -33,7 +31,7 @@ class _Agreement(NamedTuple):
     only_b: int
 
 
-class Comparison:
+class Comparison(Effects):
     """What each of several policies would have done to the same events; ``compare`` makes it.
 
     Attributes
@@ -46,10 +44,11 @@ class Comparison:
         For each two policies how many events both refuse, only ``a``, and only ``b``.
     """
 
+    _index = "policy"
+    _nouns = ("policy", "policies")
+
     def __init__(self, events: Events, effects: Mapping[str, Effect], agreement: list[_Agreement]) -> None:
-        """Keep the figures; ``compare`` works them out."""
-        self.events = events
-        self.effects = dict(effects)
+        super().__init__(events, effects)
         self._agreement = agreement
 
     @property
@@ -62,14 +61,6 @@ class Comparison:
         pandas = required("pandas", "Comparison.agreement")
         frame: pd.DataFrame = pandas.DataFrame(self._agreement, columns=list(_Agreement._fields))
         return frame
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Return a row per policy.
-
-        Its columns are those of an `Effect`, and ``refused_events[label]`` for each label of the events.
-        Raises ImportError without pandas.
-        """
-        return effects_frame(self.effects, "policy", "Comparison.to_pandas")
 
     def plot(self, *, ax: Axes | None = None) -> Axes:
         """Draw the shares of events, identifiers and labels that each policy refuses, as bars.
@@ -87,18 +78,14 @@ class Comparison:
             f"only {each.b} {each.only_b:,}"
             for each in self._agreement
         ]
-        return "\n".join([effects_text(self.effects, f"{self._asked()}:", "policy"), *agreements])
+        return "\n".join([super().__repr__(), *agreements])
 
     def _repr_html_(self) -> str:
-        page = effects_html(self.effects, "Comparison", self._asked(), "policy")
+        page = super()._repr_html_()
         if not self._agreement:
             return page
         head = ("a", "b", "both refuse", "only a", "only b")
         return page + html_table("Agreement", "", head, self._agreement, left=(0, 1))
-
-    def _asked(self) -> str:
-        count = len(self.effects)
-        return f"{count} {'policies' if count > 1 else 'policy'}, asked about {len(self.events):,} events"
 
 
 def compare(events: Events, policies: Mapping[str, object], *, progress: bool | None = None) -> Comparison:

@@ -1,48 +1,61 @@
-"""Effects of policies beside each other: as a table of pandas, and as a text."""
+"""Effects of policies beside each other: as a table of pandas, as a text, and in HTML."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from overlimit._display.html import html_table
 from overlimit._messages.texts import percent, printable
+from overlimit.simulation.events.events import Events
 from overlimit.simulation.optional import required
 from overlimit.simulation.questions.effects import Effect
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["effects_frame", "effects_html", "effects_text"]
-
 _HEAD = ("refused events", "refused identifiers", "peak in 1 s", "peak in 60 s", "worst hit")
 
 
-def effects_frame(effects: Mapping[Any, Effect], index: str, purpose: str) -> pd.DataFrame:
-    """Return a row per policy; a column ``refused_events[label]`` for each label of the events."""
-    pandas = required("pandas", purpose)
-    columns = [name for name in Effect._fields if name != "refused_by_label"]
-    labels = _labels(effects)
-    rows = [
-        [*effect[: len(columns)], *(effect.refused_by_label[label] for label in labels)]
-        for effect in effects.values()
-    ]
-    names = columns + [f"refused_events[{printable(label)}]" for label in labels]
-    # An index of tuples would become one of several levels.
-    keys = pandas.Index(list(effects), name=index, tupleize_cols=False)
-    frame: pd.DataFrame = pandas.DataFrame(rows, index=keys, columns=names)
-    return frame
+class Effects:
+    """What several policies did to the same events: a row for each."""
 
+    _index: ClassVar[str]
+    _nouns: ClassVar[tuple[str, str]]
 
-def effects_text(effects: Mapping[Any, Effect], title: str, index: str) -> str:
-    """Return the same as lines of a text, below a title."""
-    return _table_text(title, *_figures(effects, index))
+    def __init__(self, events: Events, effects: Mapping[Any, Effect]) -> None:
+        self.events = events
+        self.effects = dict(effects)
 
+    def to_pandas(self) -> pd.DataFrame:
+        """Return a table with a row for each.
 
-def effects_html(effects: Mapping[Any, Effect], name: str, title: str, index: str) -> str:
-    """Return the same as a table in HTML."""
-    head, rows = _figures(effects, index)
-    return html_table(name, title, head, rows, left=(0, len(head) - 1))
+        Its columns are those of an `Effect`, and ``refused_events[label]`` for each label of the events.
+        Raises ImportError without pandas.
+        """
+        pandas = required("pandas", f"{type(self).__name__}.to_pandas")
+        columns = [name for name in Effect._fields if name != "refused_by_label"]
+        labels = _labels(self.effects)
+        rows = [
+            [*effect[: len(columns)], *(effect.refused_by_label[label] for label in labels)]
+            for effect in self.effects.values()
+        ]
+        names = columns + [f"refused_events[{printable(label)}]" for label in labels]
+        # An index of tuples would become one of several levels.
+        keys = pandas.Index(list(self.effects), name=self._index, tupleize_cols=False)
+        frame: pd.DataFrame = pandas.DataFrame(rows, index=keys, columns=names)
+        return frame
+
+    def __repr__(self) -> str:
+        return _table_text(f"{self._asked()}:", *_figures(self.effects, self._index))
+
+    def _repr_html_(self) -> str:
+        head, rows = _figures(self.effects, self._index)
+        return html_table(type(self).__name__, self._asked(), head, rows, left=(0, len(head) - 1))
+
+    def _asked(self) -> str:
+        count = len(self.effects)
+        return f"{count} {self._nouns[count > 1]}, asked about {len(self.events):,} events"
 
 
 def _figures(effects: Mapping[Any, Effect], index: str) -> tuple[list[str], list[list[str]]]:

@@ -10,15 +10,13 @@ import numpy.typing as npt
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.measures import peak
 from overlimit.simulation.policies import PolicyLike, limiter_of
-from overlimit.simulation.progress import Progress
+from overlimit.simulation.progress import Advance, unseen
 from overlimit.simulation.replaying import allowed_in_time, check_question
 from overlimit.simulation.tables import codes_of
 from overlimit.simulation.waiting import interruptible
 
 if TYPE_CHECKING:
     from overlimit import Limiter
-
-__all__ = ["Effect", "Trial"]
 
 Bools: TypeAlias = npt.NDArray[np.bool_]
 
@@ -54,18 +52,17 @@ class Effect(NamedTuple):
 class Trial:
     """Asks policies, one after the other, about the same events."""
 
-    def __init__(self, events: Events, progress: Progress) -> None:
-        """Count the events of each identifier."""
+    def __init__(self, events: Events, advance: Advance = unseen) -> None:
         check_question(events)
         self.events = events
-        self._progress = progress
+        self._advance = advance
         self._codes, self._names = interruptible(codes_of, events, None)
         self._sent = interruptible(np.bincount, self._codes, minlength=len(self._names))
         self._identifiers = int(np.count_nonzero(self._sent))
 
     def allowed(self, policy: PolicyLike | Limiter) -> Bools:
         """Return which events a policy lets pass, in the order of times."""
-        return allowed_in_time(self.events, limiter_of(policy), self._progress)
+        return allowed_in_time(self.events, limiter_of(policy), self._advance)
 
     def effect(self, allowed: Bools) -> Effect:
         """Return what it means that these events pass."""

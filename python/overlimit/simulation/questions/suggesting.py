@@ -17,8 +17,6 @@ from overlimit.simulation.questions.effects import Trial
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Suggestion", "suggest"]
-
 Of: TypeAlias = Literal["identifiers", "events"]
 
 
@@ -49,7 +47,6 @@ class Suggestion:
     def __init__(
         self, between: tuple[int, int], refuse_at_most: float, of: Of, tried: dict[int, _Shares]
     ) -> None:
-        """Keep what was asked for and what was found; ``suggest`` works it out."""
         self.between, self.refuse_at_most, self.of = between, refuse_at_most, of
         self._tried = dict(sorted(tried.items()))
         shares = {value: _share_of(tried, of) for value, tried in self._tried.items()}

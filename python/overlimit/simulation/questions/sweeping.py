@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from overlimit._messages.texts import short_repr
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.policies import PolicyLike, limiter_of
 from overlimit.simulation.progress import progress_bar
-from overlimit.simulation.questions.effect_tables import effects_frame, effects_html, effects_text
-from overlimit.simulation.questions.effects import Effect, Trial
+from overlimit.simulation.questions.effect_tables import Effects
+from overlimit.simulation.questions.effects import Trial
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
 
-__all__ = ["Sweep", "sweep"]
 
-
-class Sweep:
+class Sweep(Effects):
     """What the same events would have met for each value of a number; ``sweep`` makes it.
 
     Attributes
@@ -30,34 +27,14 @@ class Sweep:
         What the policy of each value did, in the order given.
     """
 
-    def __init__(self, events: Events, effects: Mapping[Any, Effect]) -> None:
-        """Keep the figures; ``sweep`` works them out."""
-        self.events = events
-        self.effects = dict(effects)
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Return a row per value.
-
-        Its columns are those of an `Effect`, and ``refused_events[label]`` for each label of the events.
-        Raises ImportError without pandas.
-        """
-        return effects_frame(self.effects, "value", "Sweep.to_pandas")
+    _index = "value"
+    _nouns = ("value", "values")
 
     def plot(self, *, ax: Axes | None = None) -> Axes:
         """Draw what each value refuses and the peak that passes; `plot_sweep` says more."""
         from overlimit.simulation.figures import plot_sweep
 
         return plot_sweep(self, ax=ax)
-
-    def __repr__(self) -> str:
-        return effects_text(self.effects, f"{self._asked()}:", "value")
-
-    def _repr_html_(self) -> str:
-        return effects_html(self.effects, "Sweep", self._asked(), "value")
-
-    def _asked(self) -> str:
-        count = len(self.effects)
-        return f"{count} value{'s' * (count > 1)}, asked about {len(self.events):,} events"
 
 
 def sweep(
