@@ -185,7 +185,7 @@ class Limiter(_core.Limiter, metaclass=_LimiterType):
         StoreError
             The store has decided nothing at all within the timeout, and ``on_error`` is ``"raise"``. Calls
             that got no answer while others did follow ``on_error``, too; with ``"raise"`` they are refused,
-            and their Decision is None.
+            with a ``retry_after`` of NaN, and their Decision is None. They may have been charged.
         """
         decisions = self._decide_many(identifiers, cost, timeout, is_peek=False)
         if self.on_decision is not None:

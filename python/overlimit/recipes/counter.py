@@ -25,11 +25,9 @@ class Counter(Initialised):
         The most that one window lets pass; 0 refuses everything.
     per
         The length of a window in seconds.
-    store, clock
-        As for ``Limiter``.
-    name
-        The name under which the store keeps the counts, as for ``Limiter``: without one they are this
-        object's own, and a store that other processes see needs one.
+    store, clock, name
+        As for ``Limiter``: without a name the counts are this object's own, and a store that other processes
+        see needs one.
 
     Notes
     -----

@@ -54,11 +54,9 @@ class PeriodLimit(Initialised):
         seconds. A day lasts from midnight to midnight, 23 or 25 hours when clocks change.
     timezone
         The IANA name of the calendar's time zone; only with ``align``.
-    store, clock
-        As for ``Limiter``.
-    name
-        The name under which the store keeps the counts, as for ``Limiter``: without one they are this
-        object's own, and a store that other processes see needs one.
+    store, clock, name
+        As for ``Limiter``: without a name the counts are this object's own, and a store that other processes
+        see needs one.
 
     Notes
     -----

@@ -28,11 +28,9 @@ class TokenLimiter(Initialised):
         Tokens per second.
     burst
         The size of the bucket.
-    store, clock
-        As for ``Limiter``.
-    name
-        The name under which the store keeps the counts, as for ``Limiter``: without one they are this
-        object's own, and a store that other processes see needs one.
+    store, clock, name
+        As for ``Limiter``: without a name the counts are this object's own, and a store that other processes
+        see needs one.
     local_share
         The part of rate and burst that the bucket of this process has, above 0 and at most 1: with 0.25 four
         processes admit no more while the store fails than while it answers.

@@ -63,7 +63,7 @@ def poisson(
         times.
     """
     random = np.random.default_rng(seed)
-    at = _uniform(random, _checked("rate", rate), _checked("duration", duration))
+    at = _uniform(random, checked_number("rate", rate), checked_number("duration", duration))
     names = _names(identifiers, label)
     return _events(at, random.integers(len(names), size=len(at)), names, start, label)
 
@@ -85,9 +85,9 @@ def bursty(
     """
     if not isinstance(burst, int) or burst < 1:
         raise ValueError(f"burst must be a whole number from 1, not {short_repr(burst)}")
-    random, duration = np.random.default_rng(seed), _checked("duration", duration)
+    random, duration = np.random.default_rng(seed), checked_number("duration", duration)
     names = _names(identifiers, label)
-    starts = _uniform(random, _checked("rate", rate) / burst, duration)
+    starts = _uniform(random, checked_number("rate", rate) / burst, duration)
     senders = random.integers(len(names), size=len(starts))
     gaps = random.exponential(_IN_BURST, (len(starts), burst))
     gaps[:, 0] = 0
@@ -117,7 +117,9 @@ def diurnal(
         raise ValueError(f"swing must be from 0 to 1, not {short_repr(swing)}")
     random = np.random.default_rng(seed)
     names = _names(identifiers, label)
-    candidates = _uniform(random, _checked("rate", rate) * (1 + swing), _checked("duration", duration))
+    candidates = _uniform(
+        random, checked_number("rate", rate) * (1 + swing), checked_number("duration", duration)
+    )
     since_peak = instant_of(start) / 1e6 % _DAY + candidates - peak * 3600
     level = 1 + swing * np.cos(2 * math.pi * since_peak / _DAY)
     at = candidates[random.random(len(candidates)) * (1 + swing) < level]
@@ -138,9 +140,9 @@ def scanner(
     There are ``rate * duration`` events, evenly spaced but for a jitter of a twentieth of the distance. By
     default it is one identifier. Other parameters and errors: as for `poisson`.
     """
-    random, duration = np.random.default_rng(seed), _checked("duration", duration)
+    random, duration = np.random.default_rng(seed), checked_number("duration", duration)
     names = _names(identifiers, label)
-    count = round(_checked("rate", rate) * duration)
+    count = round(checked_number("rate", rate) * duration)
     at = (np.arange(count) + random.uniform(0, _JITTER, count)) / rate if count else np.empty(0)
     return _events(at, np.arange(count) % len(names), names, start, label)
 
@@ -158,11 +160,14 @@ def _uniform(random: np.random.Generator, rate: float, duration: float) -> Secon
     return random.uniform(0, duration, random.poisson(rate * duration))
 
 
-def _checked(name: str, value: float) -> float:
+def checked_number(name: str, value: object, *, above_zero: bool = False) -> float:
+    """Return a finite number from 0, or above it; raise TypeError or ValueError for anything else."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
         raise TypeError(f"{name} must be a number, not {short_repr(value)}")
-    if not 0 <= value < math.inf:
-        raise ValueError(f"{name} must be a number from 0, not {short_repr(value)}")
+    if not 0 <= value < math.inf or (above_zero and not value):
+        raise ValueError(
+            f"{name} must be a number {'above' if above_zero else 'from'} 0, not {short_repr(value)}"
+        )
     return float(value)
 
 

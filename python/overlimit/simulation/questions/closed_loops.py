@@ -21,7 +21,7 @@ from overlimit.simulation.events.instants import instant_of, micros_of
 from overlimit.simulation.policies import PolicyLike, limiter_of
 from overlimit.simulation.progress import Advance, progress_bar
 from overlimit.simulation.replaying import Replay, replay
-from overlimit.simulation.traffic import START
+from overlimit.simulation.traffic import START, checked_number
 
 if TYPE_CHECKING:
     from overlimit import Decision, Penalty
@@ -62,8 +62,8 @@ class Clients:
     def __post_init__(self) -> None:
         """Check the arguments: ValueError and TypeError name them."""
         object.__setattr__(self, "count", _whole("count", self.count, least=0))
-        _check_number("rate", self.rate, above_zero=True)
-        _check_number("jitter", self.jitter, above_zero=False)
+        checked_number("rate", self.rate, above_zero=True)
+        checked_number("jitter", self.jitter)
         if self.gives_up_after is not None:
             object.__setattr__(self, "gives_up_after", _whole("gives_up_after", self.gives_up_after, least=1))
         if not isinstance(self.label, str):
@@ -188,7 +188,7 @@ def closed_loop(
     """
     kinds = _checked_kinds(clients)
     limiter = limiter_of(limits, penalty)
-    _check_number("duration", duration, above_zero=False)
+    checked_number("duration", duration)
     start_us = instant_of(start)
     end_us = start_us + round(duration * 1e6)
     if micros_of(end_us, "us") is None:
@@ -221,12 +221,3 @@ def _whole(name: str, value: object, least: int) -> int:
     if (whole := operator.index(value)) < least:
         raise ValueError(wrong)
     return whole
-
-
-def _check_number(name: str, value: object, *, above_zero: bool) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
-        raise TypeError(f"{name} must be a number, not {short_repr(value)}")
-    if not 0 <= value < math.inf or (above_zero and not value):
-        raise ValueError(
-            f"{name} must be a number {'above' if above_zero else 'from'} 0, not {short_repr(value)}"
-        )
