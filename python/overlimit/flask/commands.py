@@ -15,6 +15,7 @@ from overlimit.errors import OverlimitError
 from overlimit.flask.app_state import AppState
 from overlimit.flask.current import this_app
 from overlimit.http import reports
+from overlimit.http.answering.fields import checked_header_name
 from overlimit.http.callables import function_name
 from overlimit.http.identifying.addresses import UNKNOWN, grouped, is_address
 from overlimit.http.identifying.identifiers import ANONYMOUS
@@ -99,6 +100,11 @@ def _asked(kind: str, value: str) -> reports.Asked:
     name, _, value = value.partition("=")
     if not (name and value):
         raise click.BadParameter(f"--{kind} must be NAME=VALUE, such as --{kind} {_EXAMPLES[kind]}")
+    if kind == "header":
+        try:
+            checked_header_name(name)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from None
     return reports.Asked(value, kind, name)
 
 

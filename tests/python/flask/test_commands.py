@@ -262,6 +262,7 @@ def test_whom_a_request_brings_is_checked_and_reset_without_a_hash(run, guarded)
         (["--json", "name=ann"], 1, "no limit of this app counts the json name"),
         (["--header", "X-API-Key"], 2, "--header must be NAME=VALUE, such as --header X-API-Key=free-1"),
         (["--cookie", "=1"], 2, "--cookie must be NAME=VALUE"),
+        (["--header", "X Key=1"], 2, "the name of a header must consist of"),
         (["--address", "nonsense"], 2, "--address must be an IP address, not 'nonsense'"),
         (["--user", "1", "ip:1"], 2, "name somebody: IDENTIFIER, or one of --address"),
         (["--json"], 2, "name somebody"),
