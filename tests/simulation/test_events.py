@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlimit import Limiter, ManualClock
 from overlimit.simulation import Event, Events
 
 SECONDS = st.integers(0, 20)
@@ -60,11 +59,11 @@ def test_events_are_what_the_model_says(rows):
     assert events.costs.tolist() == [event.cost for _, event in model]
     assert events.labels.tolist() == [event.label for _, event in model]
     assert events.times.dtype == events.costs.dtype == np.int64
+    assert_each_identifier_is_held_once(events)
 
 
-@given(ROWS)
-def test_each_identifier_is_held_once(rows):
-    for column in built(rows)._columns:
+def assert_each_identifier_is_held_once(events):
+    for column in events._columns:
         assert column.codes.dtype == np.int32
         assert len(set(column.labels.tolist())) == len(column.labels)
         assert set(column.codes.tolist()) <= {-1, *range(len(column.labels))}
@@ -93,8 +92,7 @@ def test_concatenated_events_are_those_of_all_parts(parts):
     assert list(events) == sorted(given_events, key=lambda event: event.time)
     assert [given_events[k] for k in events.order] == list(events)
     assert events.skipped == sum(built(rows).skipped for rows in parts)
-    for column in events._columns:
-        assert len(set(column.labels.tolist())) == len(column.labels)
+    assert_each_identifier_is_held_once(events)
 
 
 @given(ROWS, st.fractions(0, 1), st.sampled_from(["ip", "user"]), st.integers(0, 3))
@@ -120,18 +118,6 @@ def test_samples_with_other_seeds_differ_and_those_of_the_next_day_do_not():
     assert 0 < len(sample & set(events.sample(0.1, seed=1).identifiers)) < 40
     more = Events(range(1100), [*names, *(f"v{k}" for k in range(100))])
     assert len(sample & set(more.sample(0.1).identifiers)) > 70
-
-
-def test_an_event_is_what_a_limiter_is_hit_with():
-    events = Events([5, 1], {"ip": ["a", b"b"], "user": [None, 7]}, [2, 3])
-    clock = ManualClock()
-    limiter = Limiter("10/minute", clock=clock)
-    for event in events:
-        clock.set(event.time)
-        assert limiter.hit(*event.identifiers, cost=event.cost)
-    assert limiter.peek("user:7", cost=0).remaining == 7
-    assert limiter.peek("ip:b", cost=0).remaining == 7
-    assert limiter.peek("ip:a", cost=0).remaining == 8
 
 
 def test_identifiers_as_decisions_show_them():
