@@ -211,19 +211,6 @@ class TestCalls:
             assert "[(1, 10), (60, 120)]" in message
 
 
-class TestClocks:
-    def test_cannot_move_to_before_the_epoch(self):
-        clock = ManualClock()
-        message = refused(ValueError, lambda: clock.advance(-1))
-        assert "ManualClock(start=0.0) cannot advance by -1" in message
-        assert "ManualClock(1_700_000_000)" in message
-        assert clock.now() == 0
-
-    def test_start_at_the_epoch_and_say_so(self):
-        assert ManualClock().now() == 0
-        assert "starts at 0.0" in ManualClock.__doc__
-
-
 class TestNamesOfThePackage:
     @pytest.mark.parametrize("name", ELSEWHERE)
     def test_that_are_elsewhere(self, name):

@@ -50,6 +50,14 @@ def test_an_instant_out_of_range_is_a_value_error_and_changes_nothing(instant):
     assert clock.now() == 5
 
 
+def test_starts_at_the_epoch_says_so_and_cannot_move_to_before_it():
+    clock = ManualClock()
+    assert "starts at 0.0" in ManualClock.__doc__
+    with pytest.raises(ValueError, match=r"ManualClock\(start=0\.0\) cannot advance by -1.*1_700_000_000\)"):
+        clock.advance(-1)
+    assert clock.now() == 0
+
+
 def test_what_is_of_the_other_kind_is_a_type_error():
     clock = ManualClock(5)
     for call, wrong in (

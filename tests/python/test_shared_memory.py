@@ -197,8 +197,11 @@ class TestSharing:
             "damaged": 0,
             "unlinked": False,
         }
+        assert not store.is_created
         store.unlink()
         assert not os.path.exists(store.path)
+        hits(store)
+        assert store.is_created
 
 
 class TestWarnings:
@@ -281,13 +284,6 @@ class TestWarnings:
         assert SharedMemoryStore(name, max_keys=5).endpoint == f"shm://{name}"
         assert SharedMemoryStore(tmp_path / "a b").endpoint == f"shm://{tmp_path}/a%20b"
         assert as_store(SharedMemoryStore(tmp_path / "a b").endpoint).path == f"{tmp_path}/a b"
-
-    def test_it_is_created_by_the_first_call(self, path):
-        store = SharedMemoryStore(path)
-        store.stats()
-        assert not store.is_created
-        hits(store)
-        assert store.is_created
 
     def test_files_of_the_same_name_that_other_users_have_made_are_found(self, name, monkeypatch):
         store = SharedMemoryStore(name)

@@ -170,6 +170,16 @@ def test_what_has_no_exact_log_needs_a_reference(mixed):
     assert error_of(mixed, "100/minute", TokenBucket(5)).worst_overshoot is None
 
 
+NONE = Events([], [])
+ASKED_OF_NONE = [
+    lambda events: compare(NONE, {"a": "1/minute"}),
+    lambda events: sweep(NONE, per_minute, [1]),
+    lambda events: suggest(NONE, per_minute, (1, 9)),
+    lambda events: error_of(NONE, "1/minute"),
+    lambda events: explore(NONE),
+]
+
+
 @pytest.mark.parametrize(
     ("ask", "error", "message"),
     [
@@ -191,8 +201,9 @@ def test_what_has_no_exact_log_needs_a_reference(mixed):
             '"identifiers" or "events"',
         ),
         (lambda events: error_of(None, "1/minute"), TypeError, "must be Events"),
+        *((ask, ValueError, "events must not be empty") for ask in ASKED_OF_NONE),
     ],
-    ids=range(14),
+    ids=range(19),
 )
 def test_a_wrong_question_says_what_to_write(ask, error, message):
     with pytest.raises(error, match=message):
@@ -211,21 +222,6 @@ def test_texts_that_utf_8_cannot_write_are_in_tables_as_they_are():
         assert r"ip:\ud800" in repr(found)
         assert repr(found).encode()
         assert found.to_pandas() is not None
-
-
-@pytest.mark.parametrize(
-    "ask",
-    [
-        lambda events: compare(events, {"a": "1/minute"}),
-        lambda events: sweep(events, per_minute, [1]),
-        lambda events: suggest(events, per_minute, (1, 9)),
-        lambda events: error_of(events, "1/minute"),
-        explore,
-    ],
-)
-def test_no_events_answer_no_question(ask):
-    with pytest.raises(ValueError, match="events must not be empty"):
-        ask(Events([], []))
 
 
 @pytest.mark.parametrize(

@@ -167,9 +167,8 @@ def test_times(log, text, seconds):
     assert read_log(log("time,ip", f'"{text}",a'), "csv")[0].time == seconds
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_times_that_are_none(log):
+    none = [
         "",
         "-",
         "2025-10-10T25:00",
@@ -178,13 +177,12 @@ def test_times(log, text, seconds):
         "1e5",
         "-5",
         "99999999999",
-        "29/Feb/2025:00:00:00 +0000",
         "x",
-    ],
-)
-def test_times_that_are_none(log, text):
-    events = read_log(log("time,ip", f'"{text}",a', "5,b"), "csv")
-    assert (len(events), events.bad_lines.count) == (1, 1)
+    ]
+    none.append("29/Feb/2025:00:00:00 +0000")
+    events = read_log(log("time,ip", *(f'"{text}",a' for text in none), "5,b"), "csv")
+    assert len(events) == 1
+    assert [each.line for each in events.bad_lines] == list(range(2, 2 + len(none)))
 
 
 def test_json_lines(log):
