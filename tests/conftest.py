@@ -31,8 +31,6 @@ settings.register_profile(
 )
 settings.load_profile("tests")
 
-TESTS = Path(__file__).parent
-
 TOGETHER = 8
 """So many of the tests that any worker may run go to one at a time: many groups take pytest-xdist long."""
 
@@ -67,8 +65,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _group_of(item: pytest.Item) -> str | None:
     """Return the group whose tests one worker must run, one after the other; None: any worker may run it."""
-    if item.path.is_relative_to(TESTS / "faults"):
-        return "faults"  # they measure deadlines, so no two of them run at once
     fixtures = item._fixtureinfo.name2fixturedefs.values() if isinstance(item, pytest.Function) else ()
     shared = any(each.scope in {"class", "module"} for definitions in fixtures for each in definitions)
     return str(item.path) if shared else None

@@ -159,21 +159,6 @@ class TestAddresses:
 
 
 class TestMovingSlots:
-    def test_while_a_slot_moves_every_key_is_counted_where_it_is(self, cluster, prefix):
-        limiter = Limiter("10/minute", name="default", store=tagged(cluster, prefix, "policy"))
-        slot = cluster.slot_of(f"{{{prefix}1:default}}:x")
-        source = cluster.owner_of(slot)
-        target = next(node for node in cluster.masters if node is not source)
-        limiter.hit("stays")
-        limiter.hit("moves")
-        with cluster.migrating(slot, target):
-            cluster.move_key(f"{{{prefix}1:default}}:moves", source, target)
-            target.ask("SCRIPT", "FLUSH")
-            for identifier in ("stays", "moves", "new"):
-                assert limiter.hit(identifier)
-                assert limiter.hit(identifier, cost=2)
-        assert [spent(limiter, each) for each in ("stays", "moves", "new")] == [4, 4, 3]
-
     def test_a_call_whose_keys_are_apart_waits_until_they_are_together(self, cluster, prefix):
         url = f"{cluster.url()}?hash_tag=policy"
         limiter = Limiter("10/minute", name="default", store=RedisStore(url, timeout=0.3, prefix=prefix))

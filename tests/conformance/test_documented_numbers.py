@@ -215,6 +215,7 @@ class TestSizesInRedis:
     def test_a_sliding_window_takes_16_bytes_for_each_older_block(self, size_after, calls, size):
         assert size_after(SlidingWindow(9999, per=50), calls) == size
 
+    @pytest.mark.prove
     def test_the_finest_sliding_window_takes_65_kilobytes(self, size_after):
         assert size_after(SlidingWindow(9999, per=4096, precision=1), calls=4200) == 65_588
 
@@ -222,6 +223,7 @@ class TestSizesInRedis:
     def test_a_sliding_log_takes_16_bytes_for_each_older_entry(self, size_after, calls, size):
         assert size_after(SlidingLog(100, per=1000), calls) == size
 
+    @pytest.mark.prove
     def test_the_largest_sliding_log_takes_160_kilobytes(self, size_after):
         assert size_after(SlidingLog(10_000, per=86_400), calls=10_000) == 160_036
 

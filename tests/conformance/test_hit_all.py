@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from overlimit import FixedWindow, Limiter, ManualClock, MemoryStore, SlidingWindow, TokenBucket, hit_all
+from overlimit import FixedWindow, Limiter, ManualClock, MemoryStore, SlidingWindow, hit_all
 
 
 class TestOneDecision:
@@ -16,16 +16,6 @@ class TestOneDecision:
         assert [detail.policy for detail in decision.details] == ["app", "route"]
         assert application.peek("ip:1", cost=0).remaining == 9
         assert route.peek("user:1", cost=0).remaining == 1
-
-    def test_policies_of_every_shape_mix_with_costs_of_zero(self, build):
-        limiters = [
-            build([FixedWindow(9, 60), TokenBucket(9, 60)], name="one"),
-            build([SlidingWindow(9, 60)], name="two"),
-            build([TokenBucket(9, 60), SlidingWindow(9, 60)], name="three"),
-        ]
-        decision = hit_all([(limiter, "a", cost) for cost, limiter in enumerate(limiters)])
-        assert [detail.remaining for detail in decision.details] == [9, 9, 8, 7, 7]
-        assert [limiter.peek("a", cost=0).remaining for limiter in limiters] == [9, 8, 7]
 
     def test_a_cost_of_zero_is_refused_beside_others_while_usage_exceeds_a_lowered_limit(self, build):
         build(FixedWindow(9, 60), name="lowered").hit("a", cost=9)

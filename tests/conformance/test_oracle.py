@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from .oracle import Oracle, PlainLimit, PlainPenalty
 from .oracle.natural_periods import Calendar, wall_clock
+from .strategies import examples
 
 START_US = 1_800_000_000_000_000
 SECOND_US = 1_000_000
@@ -28,7 +29,8 @@ LIMITS = {
     "token_bucket_debt": PlainLimit("token_bucket", (5, 100, 7, 2, 1, 0, 4)),
     "leaky_bucket": PlainLimit("leaky_bucket", (2, 100, 3)),
 }
-relaxed = settings(max_examples=25)
+relaxed = examples(10)
+pytestmark = pytest.mark.longer_in_prove
 each_limit = pytest.mark.parametrize("limit", LIMITS.values(), ids=LIMITS)
 
 calls = st.tuples(st.integers(0, 150), st.sampled_from([1, 1, 1, 2, 3, 5]))

@@ -24,7 +24,7 @@ TWINS = map("twin-{}".format, itertools.count())
 KEPT = ("status", "remaining", "retry_after", "delay", "cost", "time")
 SMALL_COSTS = st.sampled_from([1, 1, 1, 2, 3, 4, 9])
 
-relaxed = examples(25)
+relaxed = examples(15)
 pytestmark = pytest.mark.longer_in_prove
 
 Policy = tuple[Limit, ...]

@@ -53,19 +53,6 @@ class TestKeys:
         limiter.hit("a", cost=9)
         assert list(raw.scan_iter(f"{prefix}*")) == []
 
-    def test_a_refused_call_does_not_rewrite_the_key(self, build, raw, key):
-        limiter = build(LIMITS)
-        limiter.hit("a", cost=3)
-        value = raw.get(key)
-        assert not limiter.hit("a")
-        assert raw.get(key) == value
-
-    def test_reset_deletes_the_key(self, build, raw, prefix, key):
-        limiter = build(LIMITS)
-        limiter.hit("a", "b")
-        limiter.reset("a")
-        assert list(raw.scan_iter(f"{prefix}*")) == [f"{prefix}1:default:b".encode()]
-
 
 class TestTimeToLive:
     @EACH

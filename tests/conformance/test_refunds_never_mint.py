@@ -114,7 +114,7 @@ def left_of(limit: Limit, kept: list[tuple[int, int, Any]], now: int) -> int:
 
 @pytest.mark.longer_in_prove
 @pytest.mark.parametrize("limit", LIMITS)
-@settings(relaxed, max_examples=40 * PROVE)
+@settings(relaxed, max_examples=20 * PROVE)
 @given(life=steps, most=st.integers(4, 30))
 def test_the_model_never_leaves_more_than_without_the_refunded_hits(limit, life, most):
     live(OfModel(LIMITS[limit](most)), LIMITS[limit](most), life)
@@ -122,7 +122,7 @@ def test_the_model_never_leaves_more_than_without_the_refunded_hits(limit, life,
 
 @pytest.mark.longer_in_prove
 @pytest.mark.parametrize("limit", LIMITS)
-@settings(relaxed, max_examples=12 * PROVE)
+@settings(relaxed, max_examples=8 * PROVE)
 @given(life=steps, most=st.integers(4, 30))
 def test_no_store_ever_leaves_more_than_without_the_refunded_hits(store, limit, life, most):
     live(OfStore(LIMITS[limit](most), store), LIMITS[limit](most), life)

@@ -1,6 +1,6 @@
 """Random lives of two policies: every call there is, on the oracle, in memory and on Redis, step by step.
 
-``make prove`` (PROVE=10) makes some 250,000 steps and other ones each time; ``make test`` makes 5,000.
+``make prove`` (PROVE=10) makes some 250,000 steps and other ones each time; ``make test`` makes 3,000.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from .strategies import (
     renumbered,
 )
 
-LIVES = 800 * ROUNDS if ROUNDS > 1 else 150
+LIVES = 800 * ROUNDS if ROUNDS > 1 else 80
 STEPS_PER_LIFE = 50
 
 names = st.sampled_from(["one", "two"])

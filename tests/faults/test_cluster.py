@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from overlimit import Limiter, RedisStore, StoreConfigError, StoreError
+from overlimit import StoreConfigError, StoreError
 from servers.cluster import Cluster
 from servers.patience import eventually
 
@@ -71,16 +71,6 @@ class TestSlots:
         for node in shared_cluster.masters:
             node.ask("CLIENT", "PAUSE", 45)
         assert limiter.peek_many(rows, 0).remaining.tolist() == [999_997] * len(rows)
-
-    def test_several_slots_in_one_call_are_an_error_that_names_the_option(
-        self, shared_cluster, limiter_at, on_each
-    ):
-        limiter = limiter_at(shared_cluster.url(), timeout=TIMEOUT)
-        identifiers = on_each(shared_cluster)
-        with pytest.raises(StoreConfigError, match="hash_tag"):
-            limiter.hit(*identifiers)
-        for node, identifier in zip(shared_cluster.masters, identifiers, strict=True):
-            assert counted_at(limiter_at, node.unix_url())(identifier) == 0
 
     def test_whatever_on_error_says(self, shared_cluster, limiter_at, on_each):
         for on_error in ("allow", "deny", "local"):
@@ -162,26 +152,6 @@ class TestMigration:
         assert ledger.acknowledged > 300
         assert ledger.errors == []
         assert counted_at(limiter_at, source.unix_url())(identifier) == ledger.acknowledged
-
-    def test_two_identifiers_of_one_slot_on_two_nodes_wait_for_each_other(
-        self, shared_cluster, prefix, ledger
-    ):
-        store = RedisStore(shared_cluster.url(), timeout=5.0, prefix=prefix, hash_tag="policy")
-        limiter = Limiter("1000/day", name="default", store=store)
-        slot = shared_cluster.slot_of(f"{{{prefix}1:default}}:a")
-        source = shared_cluster.owner_of(slot)
-        target = next(node for node in shared_cluster.masters if node is not source)
-        ledger.hit(limiter, "a", "b")
-        with shared_cluster.migrating(slot, target):
-            shared_cluster.move_key(f"{{{prefix}1:default}}:a", source, target)
-            caller = threading.Thread(target=ledger.hit, args=(limiter, "a", "b"))
-            caller.start()
-            time.sleep(0.2)
-        caller.join()
-        assert (ledger.acknowledged, ledger.errors) == (2, [])
-        assert [limiter.peek(each, cost=0).remaining for each in ("a", "b")] == [998, 998]
-        with shared_cluster.migrating(slot, source):
-            pass
 
 
 class TestLostNodes:

@@ -11,9 +11,7 @@ from overlimit import StoreConfigError
 from servers.patience import eventually
 
 from .answering import answers
-
-MENDED = 2.0
-"""Seconds after which a store is used whose credentials have become right."""
+from .bounds import LATEST, RECOVERY
 
 SECRET = "s3cret"
 BOB = f"ACL SETUSER bob reset on >{SECRET} ~* &*"
@@ -66,7 +64,7 @@ def test_it_is_a_configuration_error_that_charges_nothing(limiter, admin, ledger
     outcomes = ledger.hit_times(3, limiter, "a")
     assert all(isinstance(outcome, StoreConfigError) for outcome in outcomes), outcomes
     assert (ledger.failed, ledger.unknown, ledger.acknowledged) == (3, 0, 0)
-    assert ledger.slowest < 1.0
+    assert ledger.slowest < LATEST
     assert not any(SECRET in f"{error!r} {error}" for error in ledger.errors)
     assert admin.dbsize() == 0
 
@@ -74,7 +72,7 @@ def test_it_is_a_configuration_error_that_charges_nothing(limiter, admin, ledger
 def test_it_works_soon_after_it_became_right(limiter, admin, ledger, wrong):
     ledger.hit_for(0.3, limiter, "a")
     admin.execute_command(*wrong.at_last.split())
-    eventually(lambda: answers(limiter), within=MENDED)
+    eventually(lambda: answers(limiter), within=RECOVERY)
     ledger.hit_times(5, limiter, "b")
     assert ledger.acknowledged == 5
     assert limiter.peek("b", cost=0).remaining == 1_000_000 - 5

@@ -8,7 +8,7 @@ from overlimit import StoreUnavailable
 from servers.patience import eventually
 
 from .answering import answers
-from .bounds import RECOVERY
+from .bounds import LATEST, RECOVERY
 
 
 @pytest.mark.parametrize("length", [0, 1, 2, 7, 20])
@@ -21,7 +21,7 @@ def test_a_reply_that_ends_in_the_middle_is_an_unknown_outcome_at_once(
     error = ledger.hit(limiter, "a")
     assert isinstance(error, StoreUnavailable)
     assert error.maybe_charged
-    assert ledger.slowest < 1.0
+    assert ledger.slowest < LATEST
     proxy.restore()
     eventually(lambda: answers(limiter), within=RECOVERY)
     ledger.hit_times(5, limiter, "a")

@@ -8,7 +8,7 @@ import pytest
 
 from .programs import run_program
 
-pytestmark = pytest.mark.longer_in_prove
+pytestmark = [pytest.mark.longer_in_prove, pytest.mark.xdist_group("storms")]
 
 TIMES = int(os.environ.get("PROVE", "1"))
 

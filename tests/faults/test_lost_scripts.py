@@ -9,16 +9,6 @@ from servers.patience import eventually
 from .bounds import RECOVERY
 
 
-def test_a_call_notices_nothing_and_is_charged_once(server, limiter_at, ledger, counted):
-    limiter = limiter_at(server.tcp_url())
-    for _ in range(20):
-        ledger.hit(limiter, "a")
-        server.ask("SCRIPT", "FLUSH")
-    assert (ledger.acknowledged, counted("a")) == (20, 20)
-    assert ledger.errors == []
-    assert ledger.slowest < 1.0
-
-
 def test_threads_notice_nothing(server, limiter_at, ledger, counted):
     limiters = [limiter_at(server.tcp_url()) for _ in range(4)]
     work = threading.Thread(target=ledger.hit_from_threads, args=(limiters, "a"), kwargs={"times": 200})

@@ -16,7 +16,7 @@ from servers.patience import eventually
 from .answering import answers
 from .bounds import LATEST, RECOVERY
 
-PROMPTLY = 0.15
+PROMPTLY = 0.5
 """Seconds from a signal to the exception that its handler raises."""
 
 

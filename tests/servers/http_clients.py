@@ -63,7 +63,7 @@ class _Connection:
     """Seconds after which a new one is opened, since servers close idle ones."""
 
     def __init__(self, port: int) -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=3 * PATIENCE)
         self._used = 0.0
 
     def ask(

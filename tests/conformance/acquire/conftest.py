@@ -1,4 +1,7 @@
-"""Callers that wait in threads of their own, for the clock of the test."""
+"""Callers that wait in threads of their own, for the clock of the test.
+
+The lines they stand in are Python's, so their tests run in memory, but for those with real time.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,12 @@ from threading import Thread
 
 import pytest
 
+import memory_unless_marked
+
 from .waiters import A_MOMENT, Told, queued, until
+
+store = memory_unless_marked.store
+pytest_generate_tests = memory_unless_marked.pytest_generate_tests
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from overlimit import FixedWindow, Limiter, SlidingLog
 
 from .waiters import PATIENCE, queued, until
 
-CROWDS = pytest.mark.parametrize("crowd", [10, 80])
+CROWD = 30
 
 
 def calls(limiter):
@@ -23,11 +23,11 @@ def scripts_run(server):
         return client.info("commandstats").get("cmdstat_evalsha", {"calls": 0})["calls"]
 
 
-def crowd_served(call, limiter, crowd):
-    """Let a crowd wait for one who is locked, lift the lock, and return when each was let in, in order."""
+def crowd_served(call, limiter):
+    """Let a CROWD wait for one who is locked, lift the lock, and return when each was let in, in order."""
     limiter.lock("a", PATIENCE)
     callers = []
-    for number in range(crowd):
+    for number in range(CROWD):
         callers.append(call(limiter.acquire, "a", timeout=3 * PATIENCE))
         until(lambda waiting=number + 1: queued(limiter) == waiting)
     limiter.reset("a")
@@ -36,38 +36,36 @@ def crowd_served(call, limiter, crowd):
     return [decision.time for decision in decisions]
 
 
-@CROWDS
-def test_a_grant_costs_at_most_three_calls(store, call, crowd):
+@pytest.mark.every_store
+def test_a_grant_costs_at_most_three_calls(store, call):
     limiter = Limiter(SlidingLog(1, 0.005), name="default", store=store)
-    times = crowd_served(call, limiter, crowd)
+    times = crowd_served(call, limiter)
     assert times == sorted(times)
     assert all(later - earlier >= 0.005 - 1e-6 for earlier, later in itertools.pairwise(times))
-    assert 2 * crowd <= calls(limiter) <= 3 * crowd + 2  # the lock and the reset
+    assert 2 * CROWD <= calls(limiter) <= 3 * CROWD + 2  # the lock and the reset
 
 
-@CROWDS
-def test_a_server_runs_at_most_three_scripts_for_a_grant(redis_server, redis_store, call, crowd):
+def test_a_server_runs_at_most_three_scripts_for_a_grant(redis_server, redis_store, call):
     limiter = Limiter(SlidingLog(1, 0.005), name="default", store=redis_store)
     limiter.reset("a")
     before = scripts_run(redis_server)
-    crowd_served(call, limiter, crowd)
-    assert 2 * crowd <= scripts_run(redis_server) - before <= 3 * crowd + 6  # and those it had to load first
+    crowd_served(call, limiter)
+    assert 2 * CROWD <= scripts_run(redis_server) - before <= 3 * CROWD + 6  # and those it had to load first
 
 
-@CROWDS
-def test_a_refund_wakes_one(build, call, crowd):
+def test_a_refund_wakes_one(build, call):
     limiter = build(FixedWindow(1, 3600))
     charged = limiter.hit("a")
-    callers = [call(limiter.acquire, "a", timeout=None) for _ in range(crowd)]
-    until(lambda: queued(limiter) == crowd)
-    until(lambda: calls(limiter) == 1 + crowd)
+    callers = [call(limiter.acquire, "a", timeout=None) for _ in range(CROWD)]
+    until(lambda: queued(limiter) == CROWD)
+    until(lambda: calls(limiter) == 1 + CROWD)
     limiter.refund(charged)
-    until(lambda: queued(limiter) == crowd - 1)
-    until(lambda: calls(limiter) == 1 + crowd + 3)  # the refund, the admission, and one that has to wait on
+    until(lambda: queued(limiter) == CROWD - 1)
+    until(lambda: calls(limiter) == 1 + CROWD + 3)  # the refund, the admission, and one that has to wait on
     assert sum(caller.done() for caller in callers) == 1
-    limiter.update(FixedWindow(crowd, 3600))
+    limiter.update(FixedWindow(CROWD, 3600))
     assert all(caller.result(PATIENCE) for caller in callers)
-    assert calls(limiter) <= 3 * crowd + 3
+    assert calls(limiter) <= 3 * CROWD + 3
 
 
 def test_nobody_is_asked_for_what_happens_to_others(build, call):
@@ -87,25 +85,24 @@ def test_nobody_is_asked_for_what_happens_to_others(build, call):
     assert calls(limiter) <= 104 + 1 + 48
 
 
-@CROWDS
-def test_those_whose_time_is_up_in_the_middle_cost_two_calls_each_and_wake_nobody(build, clock, call, crowd):
+def test_those_whose_time_is_up_in_the_middle_cost_two_calls_each_and_wake_nobody(build, clock, call):
     limiter = build(FixedWindow(1, 10))
     limiter.hit("a")
     callers = []
-    for number in range(crowd):
+    for number in range(CROWD):
         options = {"timeout": None if number % 2 == 0 else 15}
         callers.append(call(limiter.acquire, "a", **options))
         until(lambda waiting=number + 1: queued(limiter) == waiting)
-    until(lambda: calls(limiter) == 1 + crowd)
+    until(lambda: calls(limiter) == 1 + CROWD)
     clock.advance(10)
     patient, hasty = callers[::2], callers[1::2]
     assert patient[0].result(PATIENCE)
     assert not any(caller.result(PATIENCE) for caller in hasty)
-    until(lambda: calls(limiter) <= 1 + crowd + 2 + len(hasty))
+    until(lambda: calls(limiter) <= 1 + CROWD + 2 + len(hasty))
     for caller in patient[1:]:
         clock.advance(10)
         assert caller.result(PATIENCE).time == clock.now()
-    assert 1 + crowd + len(hasty) <= calls(limiter) <= 1 + 3 * len(patient) + 2 * len(hasty)
+    assert 1 + CROWD + len(hasty) <= calls(limiter) <= 1 + 3 * len(patient) + 2 * len(hasty)
 
 
 def test_one_who_cannot_go_before_those_ahead_asks_once(build, clock, call):

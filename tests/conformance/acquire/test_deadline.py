@@ -14,6 +14,7 @@ from overlimit import FixedWindow, Limiter, SlidingWindow, TokenBucket
 from .waiters import EACH, PATIENCE, queued, still_waits, until
 
 
+@pytest.mark.every_store
 @EACH
 def test_a_timeout_one_microsecond_too_short_is_refused_at_once_and_charges_nothing(build, told, limit):
     limiter = build(limit, on_decision=told)
@@ -43,6 +44,7 @@ def test_0_asks_once(build):
     assert limiter.acquire("a", timeout=0.0, cost=0)
 
 
+@pytest.mark.every_store
 def test_it_is_5_seconds_by_default(build, at, enqueue):
     limiter = build(FixedWindow(1, 5))
     limiter.hit("a")

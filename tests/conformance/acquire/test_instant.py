@@ -99,6 +99,7 @@ def test_who_is_overtaken_by_a_hit_waits_on(build, at, enqueue):
     assert caller.result(PATIENCE)
 
 
+@pytest.mark.every_store
 def test_by_real_time_it_waits_as_long_as_it_must(store):
     limiter = Limiter(SlidingLog(1, 0.2), name="default", store=store)
     begun = time.monotonic()

@@ -225,6 +225,7 @@ def test_nobody_overtakes_whoever_waits_for_what_and_however_long(build, clock, 
         assert not overtaken
 
 
+@pytest.mark.every_store
 def test_a_crowd_is_served_completely_and_no_faster_than_the_limit(store):
     limiter = Limiter(SlidingLog(5, 0.1), name="default", store=store)
     with ThreadPoolExecutor(25) as pool:

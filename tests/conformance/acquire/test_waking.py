@@ -22,6 +22,7 @@ def caller(build, other, enqueue, told):
     return caller
 
 
+@pytest.mark.every_store
 def test_a_refund_lets_in_at_once(build, enqueue):
     limiter = build(FixedWindow(1, 3600))
     charged = limiter.hit("a")

@@ -1,10 +1,14 @@
-"""Fixtures for every recipe."""
+"""Fixtures for every recipe, in memory: recipes are limiters, which others hold to every store."""
 
 from __future__ import annotations
 
 import itertools
 
 import pytest
+
+from memory_unless_marked import pytest_generate_tests, store
+
+__all__ = ["pytest_generate_tests", "store"]
 
 
 @pytest.fixture

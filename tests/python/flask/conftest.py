@@ -11,12 +11,12 @@ from flask import Flask, g, request
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-import store_of_web_tests
+import memory_unless_marked
 from overlimit import Decision, ManualClock, MemoryStore, RedisStore, _core
 from overlimit.flask import RateLimit
 
-store = store_of_web_tests.store
-pytest_generate_tests = store_of_web_tests.pytest_generate_tests
+store = memory_unless_marked.store
+pytest_generate_tests = memory_unless_marked.pytest_generate_tests
 
 Configured = tuple[Flask, dict[str, Any]]
 

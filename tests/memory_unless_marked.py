@@ -1,7 +1,6 @@
-"""The store of a test of the web side: memory, unless the test or its module is marked ``every_store``.
+"""The store of tests in folders where it hardly matters: memory, unless marked ``every_store``.
 
-Which limits hold, for whom and what is answered is decided before and after the store; what the store does
-with charges, roles and refunds is marked.
+On the web side what the store does with charges, roles and refunds is marked; of waiting, real time.
 """
 
 from __future__ import annotations
