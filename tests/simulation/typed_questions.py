@@ -1,4 +1,4 @@
-"""Questions as people write them, which type checkers take; checked by tests/python/flask/test_types.py."""
+"""Questions as people write them, which type checkers take; checked by `make lint`."""
 
 from overlimit import Limiter, Penalty, TokenBucket
 from overlimit.simulation import (

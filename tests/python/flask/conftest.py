@@ -24,8 +24,11 @@ Configured = tuple[Flask, dict[str, Any]]
 class Site:
     """An app with one RateLimit; ``/free`` has no decorator."""
 
-    def __init__(self, static_folder: str | None = None, **options: Any) -> None:
+    def __init__(
+        self, static_folder: str | None = None, config: Mapping[str, Any] | None = None, **options: Any
+    ) -> None:
         self.app = Flask("site", static_folder=static_folder)
+        self.app.config.update(config or {})
         self.clock = options["clock"]
         self.limiter = RateLimit(self.app, **{"algorithm": "fixed_window", **options})
         self.app.before_request(self._load_user)
@@ -49,6 +52,10 @@ class Site:
         """Send a request and return the quota of each limit that was evaluated, in ascending order."""
         decision = self.decision(path, **options)
         return [] if decision is None else sorted(detail.limit.quota for detail in decision.details)
+
+    def left(self, path: str, **options: Any) -> dict[int, int]:
+        """Send a request and return what remains of each limit, by its quota."""
+        return {detail.limit.quota: detail.remaining for detail in self.decision(path, **options).details}
 
     @staticmethod
     def _send(

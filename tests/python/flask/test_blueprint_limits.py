@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from flask import Blueprint, Flask
-
-from overlimit.flask import RateLimit, rate_limit
+from flask import Blueprint
 
 
 def make_blueprint(name: str, *paths: str) -> Blueprint:
@@ -26,12 +24,6 @@ def test_a_limit_on_a_blueprint_counts_each_of_its_endpoints_apart(make_site, wh
         site.limiter.limit("2/minute")(pages)
     assert site.ask("/pages/a", 3) + site.ask("/pages/b", 3) == [200, 200, 429] * 2
     assert site.ask("/free", 2) == [200, 429]
-
-
-def test_limiting_a_blueprint_returns_it(make_site):
-    site = make_site()
-    pages = make_blueprint("pages", "a")
-    assert site.limiter.limit("1/minute")(pages) is pages
 
 
 def test_routes_added_after_the_limit_have_it_too(make_site):
@@ -97,30 +89,6 @@ def test_methods_and_per_method_hold_on_a_blueprint(make_site):
     assert site.ask("/y/a", 2) + site.ask("/y/a", 2, method="POST") == [200, 429] * 2
 
 
-def test_a_dynamic_limit_holds_on_a_blueprint(make_site):
-    site = make_site()
-    quota = {"now": "2/minute"}
-    site.app.register_blueprint(site.limiter.limit(lambda: quota["now"])(make_blueprint("pages", "a")))
-    assert site.ask("/pages/a", 3) == [200, 200, 429]
-    quota["now"] = "4/minute"
-    assert site.ask("/pages/a", 3) == [200, 200, 429]
-
-
-def test_a_free_decorator_limits_a_blueprint_too(make_site):
-    site = make_site(default_limits="1/minute")
-    site.app.register_blueprint(rate_limit("2/minute")(make_blueprint("pages", "a")))
-    assert site.ask("/pages/a", 3) == [200, 200, 429]
-
-
-def test_a_blueprint_limited_by_a_rate_limit_without_this_app_is_an_error():
-    app = Flask("forgotten")
-    limiter = RateLimit()
-    app.register_blueprint(limiter.limit("2/hour")(make_blueprint("pages", "a")))
-    assert app.test_client().get("/pages/a").status_code == 500
-    limiter.init_app(app)
-    assert [app.test_client().get("/pages/a").status_code for _ in range(3)] == [200, 200, 429]
-
-
 def test_an_endpoint_with_a_dot_that_is_no_blueprints_has_the_default_limits(make_site):
     site = make_site(default_limits="2/minute")
     site.route("/dotted", endpoint="not.a.blueprint")
@@ -133,13 +101,3 @@ def test_blueprints_of_one_name_in_two_apps_are_limited_apart(make_site):
         site.app.register_blueprint(site.limiter.limit(f"{quota}/minute")(make_blueprint("pages", "a")))
     assert first.ask("/pages/a", 2) == [200, 429]
     assert second.ask("/pages/a", 3) == [200, 200, 429]
-
-
-def test_static_files_of_a_limited_blueprint_are_not_limited(make_site, tmp_path):
-    (tmp_path / "a.txt").write_text("a")
-    site = make_site(application_limits="2/minute")
-    pages = Blueprint("pages", __name__, static_folder=str(tmp_path), static_url_path="/files")
-    site.limiter.limit("1/minute")(pages)
-    site.app.register_blueprint(pages, url_prefix="/pages")
-    assert site.ask("/pages/files/a.txt", 5) == [200] * 5
-    assert site.ask("/free", 3) == [200, 200, 429]

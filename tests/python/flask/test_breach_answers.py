@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+import pickle
+from contextlib import contextmanager
 
 import pytest
-from flask import Response, make_response
+from flask import Response
+from werkzeug.exceptions import HTTPException, TooManyRequests
 
-from overlimit.flask import RateLimitExceeded, rate_limit
+import overlimit
+from overlimit import FixedWindow, Limiter, ManualClock, MemoryStore
+from overlimit import flask as extension
+from overlimit.flask import RateLimit, RateLimitExceeded
 
 QUOTA_EXCEEDED = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 
@@ -69,26 +75,6 @@ def test_no_body_tells_who_was_limited(refused, accept):
 @pytest.mark.parametrize("accept", ["application/problem+json", "application/json", "text/html"])
 def test_the_error_message_is_in_the_body(refused, message, accept):
     assert "slowly, please" in refused({"Accept": accept}, error_message=message).text
-
-
-def test_an_error_handler_reads_message_and_decision(make_site):
-    site = make_site()
-    site.route("/a", site.limiter.limit("1/minute", error_message="uno"))
-    site.route("/b", site.limiter.limit("1/minute", error_message=lambda: "dos"))
-    site.route("/c", site.limiter.shared_limit("1/minute", scope="c", error_message="tres"))
-    site.route("/d", site.limiter.limit("1/minute"))
-    seen = []
-
-    @site.app.errorhandler(429)
-    def handler(error: RateLimitExceeded):
-        seen.append(error.decision)
-        return make_response(error.description, 429)
-
-    for path in ("/a", "/b", "/c", "/d"):
-        site.ask(path, 1)
-    assert [site.open(path).text for path in ("/a", "/b", "/c")] == ["uno", "dos", "tres"]
-    assert "60" in site.open("/d").text
-    assert [(decision.allowed, decision.limit.quota) for decision in seen] == [(False, 1)] * 4
 
 
 def test_the_message_is_that_of_the_limit_that_refused(make_site, clock):
@@ -158,18 +144,6 @@ def test_the_routes_own_on_breach_runs_after_and_wins(make_site):
     assert calls == ["general", "special", "general", "silent", "general"]
 
 
-def test_only_the_on_breach_of_the_limit_that_refused_runs(make_site):
-    calls = []
-    site = make_site()
-    site.route(
-        "/",
-        site.limiter.limit("9/minute", on_breach=lambda decision: calls.append(9)),
-        site.limiter.limit("1/minute", on_breach=lambda decision: calls.append(1)),
-    )
-    assert site.ask("/", 2) == [200, 429]
-    assert calls == [1]
-
-
 @pytest.mark.parametrize("where", ["site", "route"])
 @pytest.mark.parametrize("on_error", ["allow", "raise"])
 def test_an_on_breach_that_fails_is_an_error_of_the_app(make_site, where, on_error):
@@ -197,18 +171,107 @@ def test_a_rate_limit_handler_of_the_app_is_behind_on_breach(make_site):
     assert site.open("/free").text == "handled"
 
 
-def test_a_free_decorator_takes_the_same_options(make_site):
-    site = make_site()
-    site.route("/a", rate_limit("1/minute", on_breach=lambda decision: Response("mine", status=429)))
-    site.route("/b", rate_limit("1/minute", error_message="said"))
-    site.ask("/a", 1)
-    site.ask("/b", 1)
-    assert site.open("/a").text == "mine"
-    assert "said" in site.open("/b", headers={"Accept": "application/json"}).text
-
-
 def test_a_head_request_that_is_refused_has_no_body_but_its_headers(make_site):
     site = make_site(default_limits="1/minute")
     assert site.ask("/free", 1) == [200]
     response = site.open("/free", method="HEAD")
     assert (response.status_code, response.text, response.headers["Retry-After"]) == (429, "", "60")
+
+
+@pytest.fixture
+def heard():
+    """Return a context manager: the list of (app, decision) that the signal brings."""
+
+    @contextmanager
+    def listen(sender=None):
+        found = []
+
+        def note(app, *, decision, **more):
+            assert more == {}
+            found.append((app, decision))
+
+        options = {} if sender is None else {"sender": sender}
+        extension.rate_limited.connect(note, **options)
+        try:
+            yield found
+        finally:
+            extension.rate_limited.disconnect(note)
+
+    return listen
+
+
+def test_each_refusal_is_told_once_with_its_decision(make_site, heard):
+    site = make_site(default_limits="1/minute", application_limits="9/minute")
+    with heard() as found:
+        assert site.ask("/free", 1) == [200]
+        assert found == []
+        refused = site.decision("/free")
+        assert site.ask("/free", 1) == [429]
+    assert [app for app, _ in found] == [site.app] * 2
+    assert found[0][1] is refused
+    assert (refused.allowed, refused.limit.quota, refused.retry_after) == (False, 1, 60.0)
+
+
+def test_shadow_refusals_are_told_too(make_site, heard):
+    site = make_site()
+    site.route("/", site.limiter.limit("1/minute", shadow=True))
+    with heard() as found:
+        assert site.ask("/", 3) == [200] * 3
+    assert [(app, decision.allowed) for app, decision in found] == [(site.app, False)] * 2
+
+
+def test_refusals_by_a_meta_limit_are_told(make_site, heard):
+    site = make_site(default_limits="1/minute", meta_limits="1/hour")
+    with heard() as found:
+        assert site.ask("/free", 3) == [200, 429, 429]
+    assert len(found) == 2
+
+
+def test_it_can_be_heard_for_one_app_only(make_site, heard):
+    first, second = (make_site(default_limits="1/minute", key_prefix=prefix) for prefix in "ab")
+    with heard(sender=first.app) as found:
+        assert first.ask("/free", 2) + second.ask("/free", 2) == [200, 429] * 2
+    assert [app for app, _ in found] == [first.app]
+
+
+def test_two_rate_limits_tell_of_one_refusal_once(make_site, store, clock, heard):
+    site = make_site(default_limits="1/minute")
+    RateLimit(site.app, default_limits="1/minute", store=store, clock=clock)
+    with heard() as found:
+        assert site.ask("/free", 2) == [200, 429]
+    assert len(found) == 1
+
+
+def test_is_caught_as_either(refusal):
+    for base in (overlimit.RateLimitExceeded, overlimit.OverlimitError, TooManyRequests, HTTPException):
+        with pytest.raises(base) as caught:
+            raise RateLimitExceeded(refusal)
+        assert caught.value.decision is refusal
+        assert caught.value.code == 429
+
+
+def test_names_nobody(refusal):
+    error = RateLimitExceeded(refusal)
+    assert "secret" not in str(error) + repr(error) + str(error.description)
+    assert "429" in str(error)
+
+
+def test_pickles(refusal):
+    error = RateLimitExceeded(refusal, "Too fast.", violated=["p"])
+    copied = pickle.loads(pickle.dumps(error))
+    assert type(copied) is RateLimitExceeded
+    assert (copied.decision, copied.description, copied.code) == (refusal, "Too fast.", 429)
+    assert copied.retry_after == error.retry_after == 60
+    assert copied.get_response().get_data() == error.get_response().get_data()
+
+
+def test_it_is_an_answer_by_itself(refusal):
+    response = RateLimitExceeded(refusal).get_response()
+    assert (response.status_code, response.headers["Retry-After"]) == (429, "60")
+
+
+@pytest.fixture
+def refusal():
+    limiter = Limiter(FixedWindow(1, 60), name="p", store=MemoryStore(), clock=ManualClock(1_700_000_000))
+    limiter.hit("user:secret")
+    return limiter.hit("user:secret")

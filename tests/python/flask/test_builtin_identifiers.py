@@ -59,7 +59,7 @@ def test_each_goes_by_what_its_name_says_alone_or_in_a_list(site_by, of):
     assert charged(site_by(of(by_user)), user="ann") == ["user:ann"]
     assert charged(site_by(of(by_user_or_address)), user="ann") == ["user:ann"]
     assert charged(site_by(of(by_user_or_address))) == ["ip:192.0.2.1"]
-    header = {"headers": {"X-API-Key": "k-1"}}
+    header = {"headers": {"x-api-KEY": "k-1"}}
     assert charged(site_by(of(by_header("X-API-Key"))), **header) == [f"header:x-api-key:{hashed('k-1')}"]
     site = site_by(of(by_cookie("Session")))
     with site.app.test_client() as client:
@@ -81,23 +81,6 @@ def test_an_empty_header_or_cookie_is_absent(site_by):
     assert charged(site_by(by_header("X-Key")), headers={"X-Key": ""}) == ["anonymous"]
     with Flask("cookies").test_request_context("/", headers={"Cookie": "c="}):
         assert by_cookie("c")() == ""
-
-
-def test_the_case_of_a_header_does_not_matter(site_by):
-    spelt = [charged(site_by(by_header(name)), headers={"x-KEY": "1"}) for name in ("X-Key", "x-key")]
-    assert spelt[0] == spelt[1] == [f"header:x-key:{hashed('1')}"]
-
-
-def test_all_of_a_list_are_limited(make_site):
-    who = [by_address, by_header("X-API-Key")]
-    site = make_site(default_limits="2/minute", identifiers=who)
-    assert charged(site, headers={"X-API-Key": "a"}) == [
-        "ip:192.0.2.1",
-        f"header:x-api-key:{hashed('a')}",
-    ]
-    assert site.ask("/free", 2, headers={"X-API-Key": "a"}, ip="192.0.2.2") == [200, 429]
-    assert site.ask("/free", 2, headers={"X-API-Key": "b"}) == [200, 429]
-    assert site.ask("/free", 3, headers={"X-API-Key": "c"}, ip="192.0.2.3") == [200, 200, 429]
 
 
 def test_a_list_may_hold_functions_of_the_app_and_those_that_return_several(site_by):
@@ -218,14 +201,6 @@ def test_shared_limits_by_different_ones_count_apart(make_site):
     assert site.ask("/X-B", 3) == [200, 200, 429]
 
 
-def test_a_plan_per_user_is_not_charged_to_the_address(make_site):
-    plan = {"ann": "3/minute", "bob": "1/minute"}
-    site = make_site(default_limits=lambda: plan.get(g.user, "2/minute"), identifiers=by_user_or_address)
-    assert site.ask("/free", 4, user="ann") == [200, 200, 200, 429]
-    assert site.ask("/free", 2, user="bob") == [200, 429]
-    assert site.ask("/free", 3) == [200, 200, 429]
-
-
 NO_ID = [
     {"sub": "s3cret"},
     SimpleNamespace(),
@@ -255,7 +230,7 @@ def test_a_user_without_an_id_is_told_of_once(site_by, told_of, caplog, user, wh
 
 
 NOBODY = [None, "", {}, False, SimpleNamespace(is_authenticated=False), LocalProxy(lambda: None)]
-SOMEBODY = ["ann", 0, SimpleNamespace(id=5), LocalProxy(lambda: SimpleNamespace(id=5)), b"ann"]
+SOMEBODY = ["ann", 0, uuid.uuid4(), SimpleNamespace(id=5), LocalProxy(lambda: SimpleNamespace(id=5)), b"ann"]
 
 
 @pytest.mark.parametrize("user", [*NOBODY, *SOMEBODY], ids=lambda user: type(user).__name__)
@@ -266,13 +241,6 @@ def test_nobody_and_users_with_an_id_are_told_of_never(site_by, told_of, caplog,
         names = charged(site)
     assert caplog.records == []
     assert len(names) == (1 if any(user is each for each in NOBODY) else 2)
-
-
-def test_a_uuid_is_an_id(site_by):
-    known = uuid.uuid4()
-    site = site_by(by_user)
-    site.app.before_request(as_user(known))
-    assert charged(site) == [f"user:{known}"]
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
+import re
 import traceback
 
 import pytest
 from flask import Flask
 
-from overlimit import InvalidLimit, ManualClock
+from overlimit import InvalidLimit
 from overlimit.flask import RateLimit, rate_limit
 from overlimit.flask.decorator import LimitKeywords
 from overlimit.http.options.configuration import KEYS
@@ -25,23 +27,6 @@ def make_app(config=None) -> Flask:
 def ask(app: Flask, times: int, path: str = "/") -> list[int]:
     client = app.test_client()
     return [client.get(path).status_code for _ in range(times)]
-
-
-@pytest.mark.parametrize("key", ["RATELIMIT_DEFAULT", "RATELIMIT_APPLICATION"])
-def test_limits_are_read_from_the_configuration(key):
-    app = make_app({key: "2/minute"})
-    RateLimit(app, clock=ManualClock())
-    assert ask(app, 3) == [200, 200, 429]
-
-
-@pytest.mark.parametrize(
-    ("key", "option"),
-    [("RATELIMIT_DEFAULT", "default_limits"), ("RATELIMIT_APPLICATION", "application_limits")],
-)
-def test_an_option_goes_before_the_configuration(key, option):
-    app = make_app({key: "1/minute"})
-    RateLimit(app, clock=ManualClock(), **{option: "2/minute"})
-    assert ask(app, 3) == [200, 200, 429]
 
 
 @pytest.mark.parametrize("clock", [3, 0, "noon", type("Stopped", (), {"now": 5})()])
@@ -62,53 +47,6 @@ def test_a_clock_that_is_called_may_have_data_called_now():
     app = make_app({"RATELIMIT_DEFAULT": "1/minute"})
     RateLimit(app, clock=Clock())
     assert ask(app, 2) == [200, 429]
-
-
-def test_the_store_is_read_from_the_configuration(redis_server, prefix):
-    config = {
-        "RATELIMIT_STORAGE_URI": redis_server.tcp_url() + "?timeout=10",
-        "RATELIMIT_KEY_PREFIX": prefix,
-    }
-    first, second = make_app(config), make_app(config)
-    for app in (first, second):
-        RateLimit(app, default_limits="3/hour")
-    assert ask(first, 2) + ask(second, 2) == [200] * 3 + [429]
-
-
-@pytest.mark.parametrize(
-    "enabled", [{"config": {"RATELIMIT_ENABLED": False}}, {"options": {"enabled": False}}]
-)
-def test_a_disabled_rate_limit_lets_everything_pass(enabled, store_calls):
-    app = make_app(enabled.get("config"))
-    RateLimit(app, default_limits="1/minute", **enabled.get("options", {}))
-    app.get("/limited")(rate_limit("1/minute")(lambda: "ok"))
-    assert ask(app, 3) + ask(app, 3, "/limited") == [200] * 6
-    assert store_calls == []
-
-
-@pytest.mark.parametrize(
-    ("config", "options", "sent"),
-    [
-        ({}, {}, True),
-        ({"RATELIMIT_HEADERS_ENABLED": True}, {}, True),
-        ({"RATELIMIT_HEADERS_ENABLED": False}, {}, False),
-        ({"RATELIMIT_HEADERS_ENABLED": False}, {"headers": "draft"}, True),
-        ({"RATELIMIT_HEADERS_ENABLED": True}, {"headers": None}, False),
-    ],
-)
-def test_headers_follow_option_then_configuration(config, options, sent):
-    app = make_app(config)
-    RateLimit(app, default_limits="1/minute", **options)
-    assert ("RateLimit" in app.test_client().get("/").headers) is sent
-
-
-def test_a_prefix_keeps_apart_what_shares_a_store(store, clock):
-    apps = [make_app({"RATELIMIT_KEY_PREFIX": prefix}) for prefix in ("a", "b", "b")]
-    for app in apps:
-        RateLimit(app, default_limits="2/minute", application_limits="9/minute", store=store, clock=clock)
-    assert ask(apps[0], 3) == [200, 200, 429]
-    assert ask(apps[1], 1) == [200]
-    assert ask(apps[2], 2) == [200, 429]
 
 
 def test_without_a_rate_limit_the_decorator_counts_in_memory_and_hints_once(caplog):
@@ -150,49 +88,12 @@ def test_a_malformed_limit_is_an_error_that_names_its_key(key):
         RateLimit(app)
 
 
-def test_an_app_may_have_a_clock_of_its_own():
-    limiter = RateLimit(default_limits="1/minute", algorithm="fixed_window")
-    app, clock = Flask("site"), ManualClock(1_700_000_000)
-    app.get("/")(lambda: "ok")
-    limiter.init_app(app, clock=clock)
-    client = app.test_client()
-    assert [client.get("/").status_code for _ in range(2)] == [200, 429]
-    clock.advance(60)
-    assert client.get("/").status_code == 200
-
-
-def test_names_of_headers_are_checked_at_once():
-    with pytest.raises(TypeError, match="HeaderNames"):
-        RateLimit(header_names={"limit": "X-L"})
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"key_prefix": 5}, TypeError, "key_prefix must be a string, not 5"),
-        ({"key_prefix": b"shop"}, TypeError, "key_prefix must be a string, not b'shop'"),
-        ({"local_share": "half"}, InvalidLimit, "local_share must be a number above 0 and at most 1"),
-        ({"local_share": 2}, InvalidLimit, "local_share must be a number above 0 and at most 1, not 2"),
-        ({"default_limits_deduct_when": 5}, TypeError, "must be a function of the response, not 5"),
-        ({"on_breach": 5}, TypeError, "on_breach must be a function of the decision, not 5"),
-    ],
-)
-def test_an_option_of_a_wrong_type_is_an_error_when_it_is_given(options, error, message):
-    with pytest.raises(error, match=message):
-        RateLimit(**options)
-
-
 @pytest.mark.parametrize("key", ["RATELIMIT_KEY_FUNC", "RATELIMIT_REQUEST_IDENTIFIER"])
 def test_a_function_in_the_configuration_is_checked_when_the_app_is_set_up(key):
     app = Flask("site")
     app.config[key] = lambda request: "me"
     with pytest.raises(TypeError, match=f"{key}.* must be a function without parameters; .*called like that"):
         RateLimit(app)
-
-
-def test_an_unknown_algorithm_is_an_error_at_once():
-    with pytest.raises(InvalidLimit, match="algorithm"):
-        RateLimit(algorithm="leaky")
 
 
 URLS = (
@@ -229,3 +130,158 @@ def test_no_error_shows_the_password_of_a_url_that_was_put_elsewhere(url, wrap):
 def test_an_error_about_a_url_still_shows_where_it_leads():
     with pytest.raises(ValueError, match=r"^RATELIMIT_ENABLED .* not 'redis://\*\*\*@cache:6379/0'$"):
         RateLimit(make_app({"RATELIMIT_ENABLED": "redis://:s3cret@cache:6379/0"}))
+
+
+def test_a_prefix_keeps_apart_what_shares_a_store_and_an_app_may_have_a_clock_of_its_own(store, clock):
+    options = {"default_limits": "2/minute", "application_limits": "9/minute", "algorithm": "fixed_window"}
+    apps = [make_app({"RATELIMIT_KEY_PREFIX": prefix}) for prefix in ("a", "b", "b")]
+    for app in apps:
+        RateLimit(store=store, **options).init_app(app, clock=clock)
+    assert ask(apps[0], 3) == [200, 200, 429]
+    assert ask(apps[1], 1) + ask(apps[2], 2) == [200, 200, 429]
+    clock.advance(60)
+    assert ask(apps[0], 1) == [200]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"key_prefix": 5}, TypeError, "key_prefix must be a string, not 5"),
+        ({"key_prefix": b"shop"}, TypeError, "key_prefix must be a string, not b'shop'"),
+        ({"local_share": "half"}, InvalidLimit, "local_share must be a number above 0 and at most 1"),
+        ({"local_share": 2}, InvalidLimit, "local_share must be a number above 0 and at most 1, not 2"),
+        ({"default_limits_deduct_when": 5}, TypeError, "must be a function of the response, not 5"),
+        ({"on_breach": 5}, TypeError, "on_breach must be a function of the decision, not 5"),
+        ({"header_names": {"limit": "X-L"}}, TypeError, "HeaderNames"),
+        ({"headers": "fancy"}, ValueError, "headers"),
+        ({"algorithm": "leaky"}, InvalidLimit, "algorithm"),
+        ({"trusted_proxies": "10.0.0.0/8"}, TypeError, "trusted_proxies"),
+        ({"ipv6_prefix": "64"}, TypeError, "ipv6_prefix"),
+        ({"default_limits_cost": -1}, ValueError, "cost"),
+        ({"application_limits_cost": -1}, ValueError, "cost"),
+        ({"anonymous": "ignore"}, ValueError, "anonymous must be 'share' or 'exempt'"),
+    ],
+)
+def test_an_option_that_cannot_be_is_an_error_when_it_is_given(options, error, message):
+    with pytest.raises(error, match=message):
+        RateLimit(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"cost": -1}, ValueError, "cost"),
+        ({"cost": 1.5}, TypeError, "cost"),
+        ({"cost": True}, TypeError, "cost"),
+        ({"cost": "2"}, TypeError, "cost"),
+        ({"methods": "GET"}, TypeError, "methods"),
+        ({"methods": []}, TypeError, "methods"),
+        ({"methods": [5]}, TypeError, "methods"),
+        ({"anonymous": True}, ValueError, "anonymous must be 'share' or 'exempt'"),
+        ({"anonymous": "Exempt"}, ValueError, "anonymous must be 'share' or 'exempt'"),
+    ],
+)
+def test_an_option_of_a_limit_that_cannot_be_is_an_error_where_it_is_written(options, error, message):
+    limiter = RateLimit()
+    for limit in (
+        rate_limit,
+        limiter.limit,
+        lambda *args, **given: limiter.shared_limit(*args, "s", **given),
+    ):
+        with pytest.raises(error, match=message):
+            limit("1/minute", **options)
+
+
+@pytest.mark.parametrize("value", ["5/sekunde", "five/minute", "5//minute", "5", "5/minute;;x", 5])
+def test_a_malformed_limit_is_an_error_where_it_is_written(value):
+    limiter = RateLimit()
+    for limit in (rate_limit, limiter.limit, lambda each: limiter.shared_limit(each, scope="s")):
+        with pytest.raises((InvalidLimit, TypeError), match=re.escape(str(value))):
+            limit(value)
+
+
+SWITCHES = {
+    "shadow": rate_limit,
+    "per_method": rate_limit,
+    "override_defaults": rate_limit,
+    "enabled": RateLimit,
+    "default_limits_per_method": RateLimit,
+}
+
+
+@pytest.mark.parametrize("option", SWITCHES)
+def test_switches_are_true_or_false(option):
+    """An empty one, too, though Flask-Limiter would read it as false, where that changes what holds."""
+    make = (
+        SWITCHES[option] if SWITCHES[option] is RateLimit else lambda **given: rate_limit("1/minute", **given)
+    )
+    for value in ("False", 0, 1, *(("", None) if option in ("shadow", "override_defaults") else ())):
+        with pytest.raises(TypeError, match=f"{option} must be True or False"):
+            make(**{option: value})
+    with pytest.raises(TypeError, match="shadow must be True or False"):
+        RateLimit(shadow="False")
+
+
+WARNINGS = [
+    ({"RATELIMIT_DEFALT": "5/minute"}, "RATELIMIT_DEFAULT"),
+    ({"RATELIMIT_HEADER_RETRY_AFTER_VALUE": "http-date"}, "seconds"),
+    ({"RATELIMIT_STORAGE_OPTIONS": {"db": 1}}, "without a URL"),
+    ({"RATELIMIT_GLOBAL_COST": 2}, r"global_limits_cost \(RATELIMIT_GLOBAL_COST\) has no effect without"),
+    (
+        {"RATELIMIT_STORAGE_URI": "redis://h", "RATELIMIT_STORAGE_OPTIONS": {"retry_on_timeout": True}},
+        "retry_on_timeout",
+    ),
+]
+
+
+def configured(config: dict[str, object]) -> Flask:
+    app = Flask("configured")
+    app.config.update(config)
+    return app
+
+
+def line_of(caught) -> tuple[str, int]:
+    (warning,) = caught
+    return warning.filename, warning.lineno
+
+
+def here() -> tuple[str, int]:
+    """Return the file and line of the caller."""
+    frame = inspect.stack()[1]
+    return frame.filename, frame.lineno
+
+
+@pytest.mark.parametrize(("config", "message"), WARNINGS)
+def test_a_warning_points_at_the_rate_limit_that_is_made(config, message):
+    app = configured(config)
+    with pytest.warns(UserWarning, match=message) as caught:
+        RateLimit(app)
+    file, line = here()
+    assert line_of(caught) == (file, line - 1)
+
+
+@pytest.mark.parametrize(("config", "message"), WARNINGS)
+def test_a_warning_points_at_the_call_of_init_app(config, message):
+    limiter, app = RateLimit(), configured(config)
+    with pytest.warns(UserWarning, match=message) as caught:
+        limiter.init_app(app)
+    file, line = here()
+    assert line_of(caught) == (file, line - 1)
+
+
+@pytest.mark.parametrize("option", [{"global_limits_cost": 2}, {"default_limits_per_method": True}])
+def test_an_option_of_limits_that_are_not_there_is_warned_of_once_the_configuration_is_known(option):
+    limits = next(iter(option)).partition("_limits")[0]
+    with pytest.warns(UserWarning, match=rf"has no effect without {limits}_limits"):
+        RateLimit(Flask("bare"), **option)
+    RateLimit(configured({f"RATELIMIT_{limits.upper()}": "5/minute"}), **option)
+    RateLimit(Flask("bare"), global_limits_cost=1, default_limits_per_method=False)
+
+
+def test_a_note_in_the_log_points_there_too(caplog):
+    app = configured({"RATELIMIT_STRATEGY": "moving-window", "RATELIMIT_DEFAULT": "10001/minute"})
+    with caplog.at_level(logging.INFO, logger="overlimit"):
+        RateLimit(app)
+    file, line = here()
+    (record,) = caplog.records
+    assert (record.pathname, record.lineno) == (file, line - 1)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from flask.views import MethodView
+from flask import Blueprint
 
-from overlimit import InvalidLimit
+from overlimit import LeakyBucket
 from overlimit.flask import rate_limit
 
 
@@ -47,29 +47,6 @@ def test_a_refused_user_costs_the_address_nothing(make_site):
     assert site.ask("/", 4, user="ben", ip="192.0.2.2") == [200] * 3 + [429]
 
 
-def test_stacked_decorators_are_all_checked_in_one_store_call(make_site, store_calls):
-    site = make_site()
-    site.app.get("/")(rate_limit("3/hour")(rate_limit("2/minute")(lambda: "ok")))
-    assert site.ask("/", 3) == [200, 200, 429]
-    assert [len(charges) for charges in store_calls] == [2, 2, 2]
-
-
-def test_stacked_decorators_charge_nothing_when_one_refuses(make_site, clock):
-    site = make_site()
-    site.app.get("/")(rate_limit("3/hour")(rate_limit("2/minute")(lambda: "ok")))
-    assert site.ask("/", 9) == [200] * 2 + [429] * 7
-    clock.advance(60)
-    assert site.ask("/", 2) == [200, 429]
-
-
-def test_routes_are_counted_apart(make_site):
-    site = make_site()
-    site.app.get("/a", endpoint="a")(rate_limit("1/minute")(lambda: "a"))
-    site.app.get("/b", endpoint="b")(rate_limit("1/minute")(lambda: "b"))
-    assert site.ask("/a", 2) == [200, 429]
-    assert site.ask("/b", 2) == [200, 429]
-
-
 def test_one_view_under_two_endpoints_is_counted_per_endpoint(make_site):
     site = make_site()
     view = rate_limit("1/minute", name="shared-view")(lambda: "ok")
@@ -96,70 +73,6 @@ def test_endpoints_that_read_alike_are_counted_apart(make_site):
         assert site.ask(f"/{number}", 2) == [200, 429]
 
 
-def test_a_class_view_takes_limits_in_its_decorators(make_site, store_calls):
-    class Item(MethodView):
-        decorators = [rate_limit("2/minute")]  # noqa: RUF012
-
-        def get(self):
-            return "got"
-
-        def post(self):
-            return "posted"
-
-    site = make_site(default_limits="1/minute")
-    site.app.add_url_rule("/item", view_func=Item.as_view("item"))
-    assert site.ask("/item", 1) + site.ask("/item", 2, method="POST") == [200, 200, 429]
-    assert len(store_calls) == 3
-
-
-def test_methods_of_a_class_view_have_limits_of_their_own_in_one_store_call(make_site, store_calls):
-    class Item(MethodView):
-        @rate_limit("2/minute")
-        def get(self):
-            return "got"
-
-        @rate_limit("1/minute")
-        def post(self):
-            return "posted"
-
-        def put(self):
-            return "put"
-
-    site = make_site(default_limits="3/minute", application_limits="100/minute")
-    site.app.add_url_rule("/item", view_func=Item.as_view("item"))
-    assert site.ask("/item", 3) == [200, 200, 429]
-    assert site.ask("/item", 2, method="POST") == [200, 429]
-    assert site.ask("/item", 4, method="PUT") == [200] * 3 + [429]
-    assert [len(charges) for charges in store_calls] == [2] * 9
-
-
-def test_a_bare_class_cannot_be_decorated():
-    with pytest.raises(TypeError, match=r"decorators = \[...\]"):
-
-        @rate_limit("1/minute")
-        class Item(MethodView):
-            pass
-
-
-@pytest.mark.parametrize("value", ["5/sekunde", "", "5", "5/minute;;x", 5, None])
-def test_a_malformed_limit_is_an_error_where_it_is_written(make_site, value):
-    with pytest.raises((InvalidLimit, TypeError)):
-        rate_limit(value)
-    with pytest.raises((InvalidLimit, TypeError)):
-        make_site().limiter.limit(value)
-
-
-def test_a_decorator_keeps_name_docstring_and_signature():
-    @rate_limit("1/minute")
-    def add(left: int, right: int = 2) -> int:
-        """Add."""
-        return left + right
-
-    assert (add.__name__, add.__doc__) == ("add", "Add.")
-    assert add(1) == 3
-    assert add(1, right=4) == 5
-
-
 def test_a_decorator_of_its_own_algorithm_does_not_follow_the_rate_limit(make_site, clock):
     site = make_site(algorithm="fixed_window")
     site.app.get("/")(rate_limit("2/minute", algorithm="token_bucket")(lambda: "ok"))
@@ -174,10 +87,80 @@ def test_a_limit_of_zero_refuses_everything(make_site):
     assert site.ask("/", 3) == [429] * 3
 
 
-def test_one_decorator_kept_for_two_views_counts_them_apart(make_site):
+def test_a_default_limit_counts_each_undecorated_endpoint_apart(make_site):
+    site = make_site(default_limits="2/minute")
+    site.app.get("/other")(lambda: "other")
+    assert site.ask("/free", 3) == [200, 200, 429]
+    assert site.ask("/other", 3) == [200, 200, 429]
+
+
+def test_an_application_limit_counts_all_routes_together(make_site):
+    site = make_site(application_limits="5/minute")
+    site.app.get("/")(rate_limit("3/minute")(lambda: "ok"))
+    assert site.ask("/", 3) == [200] * 3
+    assert site.ask("/free", 3) == [200, 200, 429]
+
+
+def test_a_request_refused_by_the_application_leaves_its_route_alone(make_site, clock):
+    site = make_site(application_limits="1/minute")
+    site.app.get("/")(rate_limit("2/hour")(lambda: "ok"))
+    assert site.ask("/", 5) == [200] + [429] * 4
+    clock.advance(60)
+    assert site.ask("/", 1) == [200]
+    clock.advance(60)
+    assert site.ask("/", 1) == [429]
+
+
+def test_an_app_without_limits_calls_no_store(make_site, store_calls):
     site = make_site()
-    once = rate_limit("1/minute")
-    site.app.get("/a", endpoint="a")(once(lambda: "a"))
-    site.app.get("/b", endpoint="b")(once(lambda: "b"))
-    assert site.ask("/a", 2) == [200, 429]
-    assert site.ask("/b", 2) == [200, 429]
+    assert site.ask("/free", 3) == [200] * 3
+    assert store_calls == []
+
+
+def test_static_files_are_not_limited(make_site, store_calls, tmp_path):
+    (tmp_path / "a.txt").write_text("a")
+    site = make_site(static_folder=str(tmp_path), default_limits="1/minute", application_limits="1/minute")
+    pages = Blueprint("pages", __name__, static_folder=str(tmp_path), static_url_path="/files")
+    site.limiter.limit("1/minute")(pages)
+    site.app.register_blueprint(pages, url_prefix="/pages")
+    assert site.ask(f"/{tmp_path.name}/a.txt", 3) == [200] * 3
+    assert site.ask("/pages/files/a.txt", 3) == [200] * 3
+    assert store_calls == []
+
+
+def test_a_view_that_only_calls_itself_static_is_limited(make_site):
+    site = make_site(default_limits="1/minute")
+    pages = Blueprint("pages", __name__)
+    pages.get("/", endpoint="static")(lambda: "not a file")
+    site.app.register_blueprint(pages, url_prefix="/pages")
+    assert site.ask("/pages/", 2) == [200, 429]
+
+
+@pytest.fixture
+def queue(make_site):
+    """Return a site whose ``/`` answers with the delay, one request each ten seconds and two may wait."""
+    site = make_site(application_limits="100/minute")
+    limit = site.limiter.limit(LeakyBucket(1, per=10, capacity=2))
+    site.app.get("/")(limit(lambda: str(site.limiter.current_decision.delay)))
+    return site
+
+
+def test_the_view_reads_its_delay(queue):
+    assert [queue.open("/").text for _ in range(3)] == ["0.0", "10.0", "20.0"]
+    refused = queue.open("/")
+    assert (refused.status_code, refused.headers["Retry-After"]) == (429, "10")
+
+
+def test_the_delay_shrinks_as_the_queue_drains(queue, at):
+    assert queue.ask("/", 3) == [200] * 3
+    at(10)
+    assert queue.open("/").text == "20.0"
+    at(25)
+    assert queue.open("/").text == "15.0"
+    assert queue.ask("/", 1) == [429]
+
+
+def test_time_does_not_pass_for_the_request(queue, clock):
+    before = clock.now()
+    assert queue.ask("/", 3) == [200] * 3
+    assert clock.now() == before

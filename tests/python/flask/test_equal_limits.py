@@ -96,28 +96,62 @@ def ask(site, *methods, path="/item"):
     return [site.open(path, method=method.upper()).status_code for method in methods]
 
 
-@pytest.mark.parametrize("bound", [True, False])
-def test_equal_limits_count_together(make_site, fasten, bound):
+def equal(limit):
+    return {"get": limit("3/minute"), "post": limit("3/minute")}
+
+
+def free(limit):
+    return equal(rate_limit)
+
+
+def one_for_all(limit):
+    return dict.fromkeys(METHODS, limit("3/minute"))
+
+
+def different_numbers(limit):
+    return {"get": limit("4/minute"), "post": limit("2/minute"), "put": limit("4/hour")}
+
+
+def per_method(limit):
+    return {name: limit("2/minute", per_method=True) for name in ("get", "post")}
+
+
+def different_names(limit):
+    names = {"get": "reads", "post": "writes", "put": "writes"}
+    return {method: limit("2/minute", name=name) for method, name in names.items()}
+
+
+def one_function(limit):
+    named = lambda: "2/minute"  # noqa: E731
+    return {"get": limit(named), "post": limit(named)}
+
+
+def a_function_that_changes(limit):
+    named = lambda: "4/minute" if request.method == "GET" else "2/minute"  # noqa: E731
+    return {"get": limit(named), "post": limit(named)}
+
+
+@pytest.mark.parametrize(
+    ("limits", "asked", "statuses"),
+    [
+        (equal, "get post get post get", [200] * 3 + [429] * 2),
+        (free, "get post get post get", [200] * 3 + [429] * 2),
+        (one_for_all, "get post put put post get", [200] * 3 + [429] * 3),
+        (different_numbers, "get get get get get", [200] * 4 + [429]),
+        (different_numbers, "get get get post post post", [200] * 5 + [429]),
+        (different_numbers, "get get get get put put put put put", [200] * 8 + [429]),
+        (per_method, "get post get post get post", [200] * 4 + [429] * 2),
+        (different_names, "get post get put get post", [200] * 4 + [429] * 2),
+        (one_function, "get post get post", [200] * 2 + [429] * 2),
+        (a_function_that_changes, "get get get post post post", [200] * 5 + [429]),
+    ],
+)
+def test_equal_limits_of_one_endpoint_count_together_and_others_apart(
+    make_site, fasten, limits, asked, statuses
+):
     site = make_site()
-    limit = site.limiter.limit if bound else rate_limit
-    fasten(site, {"get": limit("3/minute"), "post": limit("3/minute")})
-    assert ask(site, "get", "post", "get", "post", "get") == [200, 200, 200, 429, 429]
-
-
-def test_one_decorator_for_both_counts_together(make_site, fasten):
-    site = make_site()
-    one = site.limiter.limit("3/minute")
-    fasten(site, {"get": one, "post": one, "put": one})
-    assert ask(site, "get", "post", "put", "put", "post", "get") == [200] * 3 + [429] * 3
-
-
-def test_different_numbers_count_apart(make_site, fasten):
-    site = make_site()
-    limit = site.limiter.limit
-    fasten(site, {"get": limit("4/minute"), "post": limit("2/minute"), "put": limit("4/hour")})
-    assert ask(site, *["get"] * 5) == [200] * 4 + [429]
-    assert ask(site, *["post"] * 3) == [200] * 2 + [429]
-    assert ask(site, *["put"] * 5) == [200] * 4 + [429]
+    fasten(site, limits(site.limiter.limit))
+    assert ask(site, *asked.split()) == statuses
 
 
 def test_each_limit_of_a_text_is_for_itself(make_site, fasten, clock):
@@ -142,20 +176,6 @@ def test_the_order_of_stacked_limits_is_all_one(make_site, fasten, clock):
     assert ask(site, "post", "get") == [200, 429]
 
 
-def test_per_method_counts_apart(make_site, fasten):
-    site = make_site()
-    limit = functools.partial(site.limiter.limit, "2/minute", per_method=True)
-    fasten(site, {"get": limit(), "post": limit()})
-    assert ask(site, "get", "post", "get", "post", "get", "post") == [200] * 4 + [429] * 2
-
-
-def test_names_count_apart(make_site, fasten):
-    site = make_site()
-    limit = functools.partial(site.limiter.limit, "2/minute")
-    fasten(site, {"get": limit(name="reads"), "post": limit(name="writes"), "put": limit(name="writes")})
-    assert ask(site, "get", "post", "get", "put", "get", "post") == [200] * 4 + [429] * 2
-
-
 @pytest.mark.parametrize("option", ["identifiers", "key_func"])
 def test_identities_of_their_own_count_apart(make_site, fasten, option):
     site = make_site()
@@ -167,20 +187,6 @@ def test_identities_of_their_own_count_apart(make_site, fasten, option):
     headers = {"X-A": "same", "X-B": "same"}
     for method in ("GET", "POST"):
         assert site.ask("/item", 2, method=method, headers=headers) == [200, 429]
-
-
-@pytest.mark.parametrize("changing", [False, True])
-def test_what_one_function_names_counts_together_if_it_is_equal(make_site, fasten, changing):
-    site = make_site()
-
-    def named():
-        return "4/minute" if changing and request.method == "GET" else "2/minute"
-
-    fasten(site, {"get": site.limiter.limit(named), "post": site.limiter.limit(named)})
-    if changing:
-        assert ask(site, "get", "get", "get", "post", "post", "post") == [200] * 5 + [429]
-    else:
-        assert ask(site, "get", "post", "get", "post") == [200, 200, 429, 429]
 
 
 def test_endpoints_count_apart(make_site):
@@ -367,17 +373,6 @@ def test_limits_made_there_count_together_by_what_they_are(make_site, limited_by
     assert site.ask("/", 1) + site.ask("/other", 2) + site.ask("/", 1) == [200, 200, 429, 429]
 
 
-def test_a_block_is_charged_beside_the_function_that_it_is_around(make_site):
-    site = make_site()
-
-    @site.app.get("/")
-    def view():
-        with site.limiter.limit("2/minute"):
-            return decorated_there(lambda: site.limiter.limit("2/minute"))
-
-    assert site.ask("/", 3) == [200, 200, 429]
-
-
 def test_blocks_count_apart_by_numbers_names_identities_and_shadow(make_site):
     site = make_site()
     options = (
@@ -395,22 +390,6 @@ def test_blocks_count_apart_by_numbers_names_identities_and_shadow(make_site):
 
     assert [site.open(f"/{which}").status_code for which in range(6)] == [200] * 6
     assert [site.open(f"/{which}").status_code for which in range(6)] == [429, 200, 429, 429, 200, 429]
-
-
-def test_a_block_whose_function_changes_its_answer_keeps_its_count(make_site):
-    site = make_site()
-
-    @site.app.get("/<int:quota>")
-    def view(quota):
-        return in_a_block(lambda: site.limiter.limit(lambda: f"{quota}/minute"))
-
-    assert [site.open(path).status_code for path in ("/2", "/2", "/2", "/3", "/3")] == [
-        200,
-        200,
-        429,
-        200,
-        429,
-    ]
 
 
 # Where a function names the limits of the app or of a scope.
@@ -478,13 +457,6 @@ def test_equal_answers_count_together_each_limit_for_itself(make_pages, clock):
     assert site.ask("/other", 1) + site.ask("/login", 1) == [429, 429]
     clock.advance(3600)
     assert site.ask("/page", 2) + site.ask("/other", 2) == [200] * 3 + [429]
-
-
-def test_going_back_to_an_answer_finds_its_count(make_pages):
-    site = make_pages(lambda: request.headers.get("X-Limit", "2/hour"))
-    assert site.ask("/page", 2) == [200, 200]
-    assert site.ask("/page", 3, headers={"X-Limit": "3/hour"}) == [200] * 3
-    assert site.ask("/other", 1) + site.ask("/other", 1, headers={"X-Limit": "3/hour"}) == [429, 429]
 
 
 def test_the_policy_stays_the_same(make_pages, store_calls):

@@ -6,7 +6,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from flask import Flask, g
+from flask import Flask, g, request
 
 from overlimit.flask import get_identifiers, rate_limit
 
@@ -84,14 +84,6 @@ def test_a_user_of_flask_login_is_known(monkeypatch):
         assert get_identifiers() == ["ip:unknown", "user:ann"]
 
 
-@pytest.mark.parametrize("nobody", [None, "", b"", [], [""], (None,)])
-def test_no_identity_is_the_shared_one_and_limited(make_site, store_calls, nobody):
-    site = make_site(identifiers=lambda: nobody)
-    site.app.get("/")(rate_limit("2/minute")(lambda: "ok"))
-    assert site.ask("/", 3) == [200, 200, 429]
-    assert [charge[1] for charge in store_calls[0]] == ["anonymous"]
-
-
 @pytest.mark.parametrize("found", ["one", b"one", ["one", "one"], iter(["one"]), ["one", b"one", "", None]])
 def test_an_identity_counts_once_however_it_is_given(make_site, store_calls, found):
     found = list(found) if not isinstance(found, (str, bytes)) else found
@@ -159,3 +151,90 @@ def test_a_call_that_is_too_large_is_an_error_that_charges_nothing(
     assert site.ask("/free", 2) == [500, 500]
     del who[1:]
     assert site.ask("/free", 2) == [200, 429]
+
+
+EMPTY = [None, "", b"", [], (), [""], [None, ""]]
+
+
+def who():
+    return request.headers.get("X-Key")
+
+
+@pytest.mark.parametrize("nobody", EMPTY, ids=repr)
+@pytest.mark.parametrize("option", ["identifiers", "key_func"])
+def test_they_share_one_count_or_are_exempt(make_site, nobody, option):
+    shared = make_site(default_limits="2/minute", **{option: lambda: nobody})
+    assert shared.ask("/free", 3) == [200, 200, 429]
+    named = make_site(
+        default_limits="2/minute", key_prefix="n", anonymous="share", **{option: lambda: nobody}
+    )
+    assert named.ask("/free", 3) == [200, 200, 429]
+    exempt = make_site(default_limits="2/minute", anonymous="exempt", **{option: lambda: nobody})
+    assert exempt.ask("/free", 5) == [200] * 5
+
+
+def test_who_is_called_anonymous_is_somebody(make_site):
+    site = make_site(default_limits="2/minute", anonymous="exempt", identifiers=lambda: "anonymous")
+    assert site.ask("/free", 3) == [200, 200, 429]
+
+
+def test_an_exempt_request_is_charged_nowhere_and_has_no_fields(make_site, store_calls):
+    site = make_site(default_limits="2/minute", anonymous="exempt", identifiers=who)
+    with site.app.test_client() as client:
+        response = client.get("/free")
+        assert site.limiter.current_decision is None
+    assert "RateLimit" not in response.headers
+    assert store_calls == []
+    assert site.ask("/free", 3, headers={"X-Key": "a"}) == [200, 200, 429]
+
+
+def test_other_limits_hold_for_nobody_all_the_same(make_site):
+    site = make_site(default_limits="9/minute", application_limits="3/minute")
+    by_key = site.limiter.limit("2/minute", key_func=who, anonymous="exempt", override_defaults=False)
+    site.route("/a", by_key)
+    assert site.quotas("/a") == [3, 9]
+    assert site.quotas("/a", headers={"X-Key": "a"}) == [2, 3, 9]
+    assert site.ask("/a", 2) == [200, 429]
+
+
+def test_a_limit_says_so_for_itself(make_site):
+    site = make_site(identifiers=who, anonymous="exempt")
+    site.route("/open", site.limiter.limit("1/minute"))
+    site.route("/closed", site.limiter.limit("1/minute", anonymous="share"))
+    assert site.ask("/open", 3) == [200] * 3
+    assert site.ask("/closed", 2) == [200, 429]
+    assert site.ask("/open", 2, headers={"X-Key": "a"}) == [200, 429]
+
+
+def test_application_and_meta_limits_and_shared_ones_exempt_too(make_site):
+    site = make_site(application_limits="1/minute", meta_limits="1/hour", identifiers=who, anonymous="exempt")
+    site.route("/s", site.limiter.shared_limit("1/minute", "s"))
+    assert site.ask("/free", 3) == [200] * 3
+    assert site.ask("/free", 3, headers={"X-Key": "a"}) == [200, 429, 429]
+    assert site.ask("/s", 3) == [200] * 3
+
+
+def test_a_deduction_finds_its_limit_when_others_exempt(make_site):
+    site = make_site(identifiers=who)
+    site.route(
+        "/",
+        site.limiter.limit("9/minute", anonymous="exempt", name="key"),
+        site.limiter.limit(
+            "1/minute", identifiers=lambda: "all", name="all", deduct_when=lambda response: False
+        ),
+    )
+    assert site.ask("/", 3) == [200] * 3
+    assert site.ask("/", 3, headers={"X-Key": "a"}) == [200] * 3
+    assert site.open("/").headers["RateLimit-Policy"] == '"all";q=1;w=60'
+
+
+def test_a_fallback_exempts(make_site):
+    site = make_site(
+        default_limits="5/minute",
+        in_memory_fallback="1/minute",
+        store="redis://127.0.0.1:1/0",
+        identifiers=who,
+        config={"RATELIMIT_ANONYMOUS": "exempt"},
+    )
+    assert site.ask("/free", 3) == [200] * 3
+    assert site.ask("/free", 2, headers={"X-Key": "a"}) == [200, 429]

@@ -6,9 +6,10 @@ import dataclasses
 from functools import partial
 
 import pytest
-from flask import Flask, current_app, request
+from flask import Blueprint, Flask, current_app, request
 from werkzeug.local import LocalProxy
 
+from overlimit import ManualClock, MemoryStore
 from overlimit.flask import RateLimit, rate_limit
 
 
@@ -152,22 +153,6 @@ def test_hooks_are_called_with_one_argument(make_site, hook):
     assert site.ask("/", 3) == [200, 429, 429]
 
 
-def test_request_filters_may_be_of_any_kind(make_site):
-    for kind in KINDS.values():
-        site = make_site(default_limits="1/minute")
-        site.limiter.request_filter(kind)
-        assert site.ask("/free", 2) == [200, 200]
-
-
-def test_a_proxy_of_a_key_function_is_asked_once_per_request(make_site):
-    asked = []
-    key = LocalProxy(lambda: lambda: asked.append(1) or "me")
-    site = make_site()
-    site.route("/", *[site.limiter.limit("5/minute", key_func=key) for _ in range(3)])
-    assert site.ask("/", 2) == [200, 200]
-    assert len(asked) == 2
-
-
 def test_the_current_app_may_be_limited():
     app = Flask("current")
     with app.app_context():
@@ -247,3 +232,71 @@ def test_an_async_hook_is_an_error_where_it_is_written(option):
 def test_a_decorator_that_was_not_called_is_told_of(value):
     with pytest.raises(TypeError, match=r"write @rate_limit\('10/second'\)"):
         rate_limit(value)
+
+
+def behind(value):
+    return LocalProxy(lambda: value)
+
+
+@pytest.mark.parametrize("make", [lambda view: view, behind], ids=["itself", "proxy"])
+def test_a_proxy_stands_for_the_view_or_blueprint_that_is_behind_it(make_site, make):
+    site = make_site(default_limits="9/minute")
+    views = {name: lambda name=name: name for name in ("limited", "exempt")}
+    site.app.add_url_rule("/limited", "limited", site.limiter.limit("1/minute")(make(views["limited"])))
+    site.app.add_url_rule("/exempt", "exempt", views["exempt"])
+    site.limiter.exempt(make(views["exempt"]))
+    pages = {name: Blueprint(name, __name__, url_prefix=f"/{name}") for name in ("few", "many")}
+    site.limiter.limit("1/minute")(make(pages["few"]))
+    site.limiter.exempt(make(pages["many"]))
+    for blueprint in pages.values():
+        blueprint.add_url_rule("/", "index", lambda: "ok")
+        site.app.register_blueprint(blueprint)
+    assert site.ask("/limited", 2) + site.ask("/exempt", 10) == [200, 429, *[200] * 10]
+    assert site.ask("/few/", 2) + site.ask("/many/", 10) == [200, 429, *[200] * 10]
+
+
+OF_A_LIMIT = {
+    "methods": ["GET"],
+    "name": "named",
+    "algorithm": "fixed_window",
+    "per_method": True,
+    "override_defaults": False,
+    "shadow": False,
+    "on_error": "deny",
+    "anonymous": "share",
+    "cost": 1,
+    "scope": "part",
+    "error_message": "slowly",
+    "meta_limits": "9/minute",
+}
+
+
+@pytest.mark.parametrize("name", OF_A_LIMIT)
+def test_any_option_of_a_limit_may_be_a_proxy(make_site, name):
+    site = make_site()
+    limit = site.limiter.limit("1/minute", **{name: behind(OF_A_LIMIT[name])})
+    site.app.add_url_rule("/", "index", limit(lambda: "ok"))
+    assert site.ask("/", 2) == [200, 429]
+
+
+OF_A_RATE_LIMIT = {
+    "store": MemoryStore(),
+    "clock": ManualClock(),
+    "key_prefix": "mine",
+    "enabled": True,
+    "headers": "both",
+    "trusted_proxies": ["10.0.0.0/8"],
+    "ipv6_prefix": 64,
+    "default_limits_per_method": True,
+    "algorithm": "fixed_window",
+    "on_error": "deny",
+    "shadow": False,
+    "local_share": 0.5,
+    "default_limits_cost": 1,
+}
+
+
+@pytest.mark.parametrize("name", OF_A_RATE_LIMIT)
+def test_any_option_of_a_rate_limit_may_be_a_proxy(make_site, name):
+    site = make_site(**{"default_limits": "1/minute", name: behind(OF_A_RATE_LIMIT[name])})
+    assert site.ask("/free", 2) == [200, 429]

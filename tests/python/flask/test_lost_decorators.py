@@ -7,7 +7,7 @@ import gc
 import weakref
 
 import pytest
-from flask import Blueprint, Flask
+from flask import Blueprint, Flask, request_started
 
 from overlimit.flask import RateLimit, rate_limit
 
@@ -22,17 +22,6 @@ def test_a_limit_above_the_route_is_enforced(make_site, store_calls):
 
     assert site.ask("/", 3) == [200, 200, 429]
     assert [len(charges) for charges in store_calls] == [2, 2, 2]
-
-
-def test_a_bound_limit_above_the_route_is_enforced(make_site):
-    site = make_site()
-
-    @site.limiter.limit("2/minute")
-    @site.app.get("/")
-    def index():
-        return "ok"
-
-    assert site.ask("/", 3) == [200, 200, 429]
 
 
 def test_limits_above_and_below_the_route_are_one_decision(make_site, store_calls, clock):
@@ -94,23 +83,18 @@ def test_without_any_rate_limit_it_is_enforced_too():
 def test_a_limit_bound_to_a_rate_limit_without_this_app_is_an_error():
     app = Flask("forgotten")
     limiter = RateLimit()
-
-    @limiter.limit("1/minute")
-    @app.get("/above")
-    def above():
-        return "ok"
-
-    @app.get("/below")
-    @limiter.limit("1/minute")
-    def below():
-        return "ok"
-
+    limited = limiter.limit("1/minute")
+    limited(app.get("/above", endpoint="above")(lambda: "ok"))
+    app.get("/below", endpoint="below")(limited(lambda: "ok"))
+    pages = limited(Blueprint("pages", "pages"))
+    pages.add_url_rule("/page", "page", lambda: "ok")
+    app.register_blueprint(pages)
     client = app.test_client()
-    assert client.get("/above").status_code == 500
-    assert client.get("/below").status_code == 500
+    for path in ("/above", "/below", "/page"):
+        assert client.get(path).status_code == 500
     limiter.init_app(app)
-    assert [client.get("/above").status_code for _ in range(2)] == [200, 429]
-    assert [client.get("/below").status_code for _ in range(2)] == [200, 429]
+    for path in ("/above", "/below", "/page"):
+        assert [client.get(path).status_code for _ in range(2)] == [200, 429]
 
 
 def test_a_view_registered_bare_is_limited_like_its_decorated_form(make_site):
@@ -168,16 +152,6 @@ def test_a_limit_on_a_blueprint_is_enforced_without_a_rate_limit():
     assert [client.get("/").status_code for _ in range(2)] == [200, 429]
 
 
-def test_a_decorator_that_was_not_called_is_an_error_that_says_so():
-    app = Flask("site")
-    with pytest.raises(AttributeError, match=r"rate_limit\('10/second'\)"):
-
-        @app.get("/")
-        @rate_limit
-        def index():
-            return "ok"
-
-
 @pytest.mark.parametrize("put", ["limit", "shared_limit", "exempt", "rate_limit"])
 def test_on_an_app_is_an_error_that_says_what_to_write(put):
     app = Flask("app")
@@ -191,3 +165,25 @@ def test_on_an_app_is_an_error_that_says_what_to_write(put):
     decorator, says = on_app[put]
     with pytest.raises(TypeError, match=f"a function or a blueprint.*{says}"):
         decorator(app)
+
+
+def test_requests_are_listened_to_only_as_long_as_a_limit_may_be_lost():
+    before = len(request_started.receivers)
+    limiter = RateLimit()
+    limiter.limit("1/day")(lambda: "ok")
+    during = len(request_started.receivers)
+    limiter.init_app(Flask("late"))
+    limiter.limit("1/day")(lambda: "ok")
+    assert during == max(before, 1)
+    assert len(request_started.receivers) == before
+
+
+@pytest.mark.parametrize("given", ["x", None, 5, object], ids=str)
+def test_what_is_no_app_is_an_error_that_says_so(given):
+    with pytest.raises(TypeError, match=r"init_app takes the Flask app, as in init_app\(app\), not"):
+        RateLimit().init_app(given)
+
+
+def test_limits_without_saying_for_what_are_the_default_limits():
+    with pytest.raises(TypeError, match="RateLimit has no option 'limits': write default_limits="):
+        RateLimit(Flask("site"), limits="100/minute")

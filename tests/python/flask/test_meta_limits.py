@@ -76,15 +76,6 @@ def test_every_meta_limit_of_several_holds(make_site, at):
     assert site.ask("/free", 2) == [200, 429]
 
 
-def test_a_meta_limit_may_be_a_callable(make_site, at):
-    site = make_site(default_limits="1/second", meta_limits=lambda: "1/minute")
-    assert site.ask("/free", 2) == [200, 429]
-    at(1)
-    assert site.ask("/free", 1) == [429]
-    at(60)
-    assert site.ask("/free", 1) == [200]
-
-
 @pytest.mark.parametrize(
     ("flags", "statuses"),
     [
@@ -140,21 +131,6 @@ def test_refusals_of_a_block_and_of_a_function_count_too(make_site):
     assert site.ask("/function", 1) + site.ask("/other", 1) == [429, 429]
 
 
-def test_a_block_has_meta_limits_of_its_own(make_site, at):
-    site = make_site()
-
-    @site.app.get("/block")
-    def block():
-        with site.limiter.limit("1/second", meta_limits="1/hour"):
-            return "ok"
-
-    assert site.ask("/block", 2) == [200, 429]
-    at(1)
-    assert site.ask("/block", 1) == [429]
-    at(3600)
-    assert site.ask("/block", 1) == [200]
-
-
 def test_a_request_that_never_fits_spends_no_meta_limit(make_site):
     site = make_site(meta_limits="1/hour")
     site.route("/", site.limiter.limit("2/minute", cost=3))
@@ -199,15 +175,3 @@ def test_without_on_meta_breach_it_is_an_ordinary_refusal(make_site, at):
     site.ask("/free", 2)
     at(1)
     assert site.open("/free", headers={"Accept": "application/problem+json"}).json["status"] == 429
-
-
-def test_apps_with_another_prefix_have_meta_limits_of_their_own(make_site):
-    first, second, third = (
-        make_site(default_limits="1/minute", meta_limits="1/hour", key_prefix=prefix)
-        for prefix in ("a", "b", "b")
-    )
-    for site in (first, second, third):
-        site.route("/other")
-    assert first.ask("/free", 2) + first.ask("/other", 1) == [200, 429, 429]
-    assert second.ask("/free", 2) == [200, 429]
-    assert third.ask("/other", 1) == [429]

@@ -8,13 +8,6 @@ from flask import Blueprint
 METHODS = ["GET", "POST", "PUT"]
 
 
-def test_per_method_counts_each_method_apart(make_site):
-    site = make_site()
-    site.route("/", site.limiter.limit("1/minute", per_method=True), methods=METHODS)
-    for method in METHODS:
-        assert site.ask("/", 2, method=method) == [200, 429]
-
-
 def test_otherwise_all_methods_count_together(make_site):
     site = make_site()
     site.route("/", site.limiter.limit("2/minute"), methods=METHODS)
@@ -36,20 +29,6 @@ def test_options_named_explicitly_are_still_exempt(make_site):
     site.route("/", site.limiter.limit("1/minute", methods=["GET", "OPTIONS"]), methods=["GET", "OPTIONS"])
     assert site.ask("/", 4, method="OPTIONS") == [200] * 4
     assert site.ask("/", 2) == [200, 429]
-
-
-def test_methods_and_per_method_go_together(make_site):
-    site = make_site()
-    limit = site.limiter.limit("1/minute", methods=["POST", "PUT"], per_method=True)
-    site.route("/", limit, methods=METHODS)
-    assert site.ask("/", 3) == [200] * 3
-    assert site.ask("/", 2, method="POST") + site.ask("/", 2, method="PUT") == [200, 429, 200, 429]
-
-
-@pytest.mark.parametrize("methods", ["GET", [], [5]], ids=str)
-def test_methods_that_are_no_list_of_methods_are_an_error(make_site, methods):
-    with pytest.raises((TypeError, ValueError), match="methods"):
-        make_site().limiter.limit("1/minute", methods=methods)
 
 
 def put_on_a_blueprint(site, limit):

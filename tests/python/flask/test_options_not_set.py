@@ -12,28 +12,20 @@ from overlimit import InvalidLimit
 from overlimit.flask import RateLimit, rate_limit
 
 EMPTY = [None, "", [], ()]
-THEIR_EMPTY = [None, "", ()]
-"""An empty list it cannot keep, as it does not hash; where it can be, it means the same."""
 OF_LIMITER = set(inspect.signature(flask_limiter.Limiter).parameters) & set(
     inspect.signature(RateLimit).parameters
 )
-LIMITS = {"default_limits", "application_limits", "meta_limits", "in_memory_fallback"}
+LIMITS = {
+    "default_limits": "RATELIMIT_DEFAULT",
+    "application_limits": "RATELIMIT_APPLICATION",
+    "meta_limits": "RATELIMIT_META",
+    "in_memory_fallback": "RATELIMIT_IN_MEMORY_FALLBACK",
+}
 THEIRS = sorted(OF_LIMITER - {"app", "key_func", "enabled"})
 OF_LIMIT = sorted(
     set(inspect.signature(flask_limiter.Limiter.limit).parameters)
     - {"self", "limit_value", "methods", "override_defaults"}
 )
-
-
-def make_app(path="/"):
-    app = Flask("site")
-    app.get(path, endpoint="index")(lambda: "ok")
-    return app
-
-
-def ask(app, times):
-    client = app.test_client()
-    return [client.get("/").status_code for _ in range(times)]
 
 
 @pytest.mark.parametrize(
@@ -45,49 +37,25 @@ def ask(app, times):
         if not (option in LIMITS and empty == "")
     ],
 )
-def test_an_empty_option_is_not_set(option, empty, clock):
-    app = make_app()
+def test_an_empty_option_is_not_set(make_site, option, empty):
     others = {"default_limits": "1/minute"} if option != "default_limits" else {}
-    RateLimit(app, clock=clock, **{**others, option: empty})
-    assert ask(app, 2) == ([200, 429] if others else [200, 200])
-
-
-@pytest.mark.parametrize("empty", THEIR_EMPTY, ids=repr)
-@pytest.mark.parametrize("option", THEIRS)
-def test_flask_limiter_takes_an_empty_option_for_not_set(option, empty):
-    app = make_app()
-    others = {"default_limits": ["1/minute"]} if option != "default_limits" else {}
-    flask_limiter.Limiter(lambda: "me", app=app, storage_uri="memory://", **{**others, option: empty})
-    assert ask(app, 2) == ([200, 429] if others else [200, 200])
+    site = make_site(**{**others, option: empty})
+    assert site.ask("/free", 2) == ([200, 429] if others else [200, 200])
 
 
 @pytest.mark.parametrize("option", ["default_limits", "application_limits", "meta_limits"])
 @pytest.mark.parametrize("empty", [None, [], ()], ids=repr)
-def test_the_configuration_says_it_where_the_option_does_not(option, empty, clock):
-    app = make_app()
-    key = {"default_limits": "DEFAULT", "application_limits": "APPLICATION", "meta_limits": "META"}[option]
-    app.config["RATELIMIT_DEFAULT"] = "2/minute"
-    app.config[f"RATELIMIT_{key}"] = "2/minute"
-    RateLimit(app, clock=clock, algorithm="fixed_window", **{option: empty})
-    assert ask(app, 3) == [200, 200, 429]
+def test_the_configuration_says_it_where_the_option_does_not(make_site, option, empty):
+    config = {"RATELIMIT_DEFAULT": "2/minute", LIMITS[option]: "2/minute"}
+    assert make_site(config=config, **{option: empty}).ask("/free", 3) == [200, 200, 429]
 
 
 @pytest.mark.parametrize("empty", EMPTY, ids=repr)
 @pytest.mark.parametrize("option", OF_LIMIT)
-def test_an_empty_option_of_a_limit_is_not_set(option, empty, clock):
-    app = Flask("site")
-    limiter = RateLimit(app, clock=clock)
-    app.get("/")(limiter.limit("1/minute", **{option: empty})(lambda: "ok"))
-    assert ask(app, 2) == [200, 429]
-
-
-@pytest.mark.parametrize("empty", THEIR_EMPTY, ids=repr)
-@pytest.mark.parametrize("option", OF_LIMIT)
-def test_flask_limiter_takes_an_empty_option_of_a_limit_for_not_set(option, empty):
-    app = Flask("site")
-    limiter = flask_limiter.Limiter(lambda: "me", app=app, storage_uri="memory://")
-    app.get("/")(limiter.limit("1/minute", **{option: empty})(lambda: "ok"))
-    assert ask(app, 2) == [200, 429]
+def test_an_empty_option_of_a_limit_is_not_set(make_site, option, empty):
+    site = make_site()
+    site.route("/", site.limiter.limit("1/minute", **{option: empty}))
+    assert site.ask("/", 2) == [200, 429]
 
 
 @pytest.mark.parametrize("value", ["", [], (), [""], ["5/minute", ""], [[], "5/minute"]])
@@ -97,37 +65,25 @@ def test_an_empty_limit_is_an_error_that_says_what_to_write(value):
             limit(value)
 
 
-def test_an_empty_limit_among_the_defaults_is_an_error():
-    with pytest.raises(InvalidLimit, match=r"default_limits .*is not a limit"):
-        RateLimit(default_limits=["5/minute", ""])
-
-
-@pytest.mark.parametrize("option", sorted(LIMITS))
-def test_an_empty_string_as_limits_is_an_error(option):
-    key = {"default_limits": "DEFAULT", "application_limits": "APPLICATION", "meta_limits": "META"}.get(
-        option, "IN_MEMORY_FALLBACK"
-    )
-    message = rf"{option} \(RATELIMIT_{key}\): '' is not a limit: leave it out"
+@pytest.mark.parametrize(("option", "key"), LIMITS.items())
+def test_an_empty_string_as_limits_is_an_error(option, key):
+    message = rf"{option} \({key}\): '' is not a limit: leave it out"
     with pytest.raises(InvalidLimit, match=message):
         RateLimit(**{option: ""})
-    app = make_app()
-    app.config[f"RATELIMIT_{key}"] = ""
+    app = Flask("site")
+    app.config[key] = ""
     with pytest.raises(InvalidLimit, match=message):
         RateLimit(app)
-
-
-def test_a_function_says_by_an_empty_text_that_nothing_holds(make_site):
-    site = make_site(default_limits=lambda: "", application_limits="2/minute")
-    assert site.quotas("/free") == [2]
+    with pytest.raises(InvalidLimit, match=rf"{option} .*is not a limit"):
+        RateLimit(**{option: ["5/minute", ""]})
 
 
 @pytest.mark.parametrize("nothing", [None, [], ()], ids=repr)
-def test_a_function_that_forgets_to_return_a_limit_is_an_error(nothing):
-    app = make_app()
-    RateLimit(app, default_limits=lambda: nothing, application_limits="2/minute")
-    app.testing = True
+def test_a_function_that_forgets_to_return_a_limit_is_an_error(make_site, nothing):
+    site = make_site(default_limits=lambda: nothing, application_limits="2/minute")
+    site.app.testing = True
     with pytest.raises(InvalidLimit, match=r"returned .*, not a limit: return '' for no limit"):
-        app.test_client().get("/")
+        site.open("/free")
 
 
 @pytest.mark.parametrize(
@@ -139,40 +95,30 @@ def test_a_function_that_forgets_to_return_a_limit_is_an_error(nothing):
         ({"store": "redis://h:0"}, {"RATELIMIT_ENABLED": "false"}),
     ],
 )
-def test_what_is_disabled_needs_no_store_until_it_is_enabled(given, config):
-    app = make_app()
-    app.config.update(config)
-    limiter = RateLimit(app, default_limits="1/minute", **given)
-    assert ask(app, 3) == [200] * 3
+def test_what_is_disabled_needs_no_store_until_it_is_enabled(make_site, given, config):
+    site = make_site(config=config, default_limits="1/minute", **{"store": None, **given})
+    limiter = site.limiter
+    assert site.ask("/free", 3) == [200] * 3
     with pytest.raises(ValueError) as caught:  # noqa: PT011  # what it says is up to the store
         limiter.enabled = True
     assert "s3cret" not in str(caught.value)
     assert limiter.enabled is False
-    assert ask(app, 3) == [200] * 3
+    assert site.ask("/free", 3) == [200] * 3
 
 
-def test_a_disabled_one_with_a_store_is_enabled_as_ever(clock):
-    app = make_app()
-    app.config["RATELIMIT_ENABLED"] = False
-    limiter = RateLimit(app, default_limits="1/minute", clock=clock)
-    limiter.enabled = True
-    assert ask(app, 2) == [200, 429]
-
-
-def test_a_key_function_as_text_is_ignored_where_identifiers_are_given(clock):
-    app = make_app()
-    app.config["RATELIMIT_KEY_FUNC"] = "get_remote_address"
-    RateLimit(app, identifiers=lambda: "me", default_limits="1/minute", clock=clock)
-    assert ask(app, 2) == [200, 429]
+def test_a_key_function_as_text_is_ignored_where_identifiers_are_given(make_site):
+    config = {"RATELIMIT_KEY_FUNC": "get_remote_address"}
+    site = make_site(config=config, identifiers=lambda: "me", default_limits="1/minute")
+    assert site.ask("/free", 2) == [200, 429]
     with pytest.raises(ValueError, match="RATELIMIT_KEY_FUNC must be a function"):
-        RateLimit(app)
+        RateLimit(site.app)
 
 
 def test_errors_of_the_first_steps_say_what_to_write():
     with pytest.raises(
         TypeError, match=r"must be the app, not by_me: write RateLimit\(app, key_func=\.\.\.\)"
     ):
-        RateLimit(by_me, app=make_app())
+        RateLimit(by_me, app=Flask("site"))
     for decorator, name in ((rate_limit, "rate_limit"), (RateLimit().limit, "limiter.limit")):
         with pytest.raises(AttributeError, match=rf"not a view: write @{name}\('10/second'\), not @{name}$"):
             _ = decorator("1/second").__name__

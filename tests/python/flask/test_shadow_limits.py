@@ -33,14 +33,6 @@ def test_a_shadow_limit_refuses_nobody_and_says_whom_it_would_have(make_site, lo
         )
 
 
-def test_a_shadow_limit_counts_like_a_real_one(make_site, clock):
-    site = make_site()
-    site.route("/", site.limiter.limit("1/minute", shadow=True))
-    assert [site.decision("/").allowed for _ in range(3)] == [True, False, False]
-    clock.advance(60)
-    assert [site.decision("/").allowed for _ in range(2)] == [True, False]
-
-
 def test_a_real_limit_beside_it_is_charged_whatever_it_says(make_site):
     site = make_site()
     site.route("/", site.limiter.limit("1/minute", shadow=True), site.limiter.limit("3/minute"))
@@ -62,14 +54,6 @@ def test_what_a_real_limit_refuses_charges_no_shadow_limit(make_site, clock):
         assert site.decision("/").allowed
     clock.advance(60)
     assert not site.decision("/").allowed
-
-
-def test_only_shadow_limits_make_a_passing_decision_falsy(make_site):
-    site = make_site()
-    site.route("/", site.limiter.limit("1/minute", shadow=True), site.limiter.limit("5/minute"))
-    passed, would_not = site.decision("/"), site.decision("/")
-    assert (passed.allowed, would_not.allowed) == (True, False)
-    assert site.ask("/", 1) == [200]
 
 
 def test_shadow_limits_are_not_shown(make_site):
@@ -127,14 +111,3 @@ def test_a_shadow_limit_spends_no_meta_limit(make_site):
     site.route("/", site.limiter.limit("1/minute", shadow=True))
     assert site.ask("/", 5) == [200] * 5
     assert site.ask("/free", 1) == [200]
-
-
-def test_a_shadow_block_is_always_entered(make_site):
-    site = make_site()
-
-    @site.app.get("/")
-    def index():
-        with site.limiter.limit("1/minute", shadow=True):
-            return "ok"
-
-    assert site.ask("/", 3) == [200] * 3

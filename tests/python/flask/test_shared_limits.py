@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
-from flask import Blueprint, Flask, request
+from flask import Blueprint, Flask, make_response, request
+from flask.views import MethodView
 
 from overlimit import MemoryStore
 from overlimit.flask import RateLimit
@@ -18,26 +21,6 @@ def test_a_shared_limit_counts_its_routes_together(make_site):
     site.route("/b", reports)
     assert site.ask("/a", 2) + site.ask("/b", 2) + site.ask("/a", 1) == [200] * 3 + [429] * 2
     assert site.ask("/a", 4, ip="192.0.2.2") == [200] * 3 + [429]
-
-
-def test_the_scope_may_be_given_by_its_place(make_site):
-    site = make_site()
-    site.route("/a", site.limiter.shared_limit("1/minute", "reports"))
-    assert site.ask("/a", 2) == [200, 429]
-
-
-def test_shared_limits_of_one_scope_made_apart_count_together(make_site):
-    site = make_site()
-    site.route("/a", site.limiter.shared_limit("2/minute", scope="reports"))
-    site.route("/b", site.limiter.shared_limit("2/minute", scope="reports"))
-    assert site.ask("/a", 1) + site.ask("/b", 2) + site.ask("/a", 1) == [200, 200, 429, 429]
-
-
-def test_scopes_are_counted_apart(make_site):
-    site = make_site()
-    site.route("/a", site.limiter.shared_limit("1/minute", scope="a"))
-    site.route("/b", site.limiter.shared_limit("1/minute", scope="b"))
-    assert site.ask("/a", 2) + site.ask("/b", 2) == [200, 429, 200, 429]
 
 
 def test_a_callable_scope_is_given_the_endpoint_once_per_request(make_site):
@@ -68,23 +51,6 @@ def test_what_a_shared_limit_refuses_costs_the_route_nothing(make_site, clock):
     assert site.ask("/a", 1) == [200]
     clock.advance(60)
     assert site.ask("/a", 1) == [429]
-
-
-def test_what_a_route_refuses_costs_the_shared_limit_nothing(make_site):
-    site = make_site()
-    shared = site.limiter.shared_limit("4/minute", scope="reports")
-    site.route("/a", shared, site.limiter.limit("1/minute"))
-    site.route("/b", shared)
-    assert site.ask("/a", 9) == [200] + [429] * 8
-    assert site.ask("/b", 4) == [200] * 3 + [429]
-
-
-def test_a_shared_limit_replaces_the_default_ones(make_site):
-    site = make_site(default_limits="1/minute", application_limits="9/minute")
-    site.route("/a", site.limiter.shared_limit("2/minute", scope="reports"))
-    site.route("/b", site.limiter.shared_limit("3/minute", scope="other", override_defaults=False))
-    assert site.quotas("/a") == [2, 9]
-    assert site.quotas("/b") == [1, 3, 9]
 
 
 def test_a_shared_limit_spans_routes_and_blueprints(make_site):
@@ -168,3 +134,65 @@ def test_scopes_that_a_small_store_has_no_room_for_are_admitted_or_refused(clock
     assert set(statuses) == {200, 429}
     assert 100 <= statuses.count(200) < 2000
     assert client.get("/0").status_code == 429
+
+
+def never(response):
+    return False
+
+
+@pytest.mark.parametrize("given_back_first", [True, False])
+def test_what_counts_for_one_of_them_counts(make_site, given_back_first):
+    site = make_site()
+    limit = site.limiter.shared_limit
+    decorators = [limit("3/minute", "S"), limit("2/minute", "S", deduct_when=never)]
+    view = lambda: "ok"  # noqa: E731
+    for decorate in decorators if given_back_first else decorators[::-1]:
+        view = decorate(view)
+    site.app.add_url_rule("/", "index", view)
+    assert site.ask("/", 4) == [200, 200, 429, 429]
+
+
+@pytest.mark.parametrize("costs", [(1, 2), (2, 1), (0, 2), (lambda: 2, 1), (1, lambda: 2)])
+def test_the_highest_cost_is_charged_once(make_site, costs):
+    site = make_site()
+    limit = site.limiter.shared_limit
+    view = limit("4/minute", "S", cost=costs[0])(limit("4/minute", "S", cost=costs[1])(lambda: "ok"))
+    site.app.add_url_rule("/", "index", view)
+    assert site.ask("/", 3) == [200, 200, 429]
+
+
+def test_the_limit_of_a_blueprint_is_charged_though_its_view_gives_its_own_back(make_site):
+    site = make_site()
+    pages = Blueprint("pages", "pages")
+    site.limiter.shared_limit("4/minute", "S", cost=2)(pages)
+    own = site.limiter.shared_limit("4/minute", "S", cost=2, override_defaults=False, deduct_when=never)
+    pages.add_url_rule("/", "index", own(lambda: "ok"))
+    site.app.register_blueprint(pages)
+    assert site.ask("/", 3) == [200, 200, 429]
+
+
+def test_the_hooks_of_both_are_told(make_site):
+    site = make_site()
+    told = itertools.count()
+    limit = site.limiter.shared_limit
+    inner = limit("0/minute", "S", on_breach=lambda decision: make_response(f"inner {next(told)}", 418))
+    outer = limit("0/minute", "S", on_breach=lambda decision: make_response(f"outer {next(told)}", 418))
+    site.app.add_url_rule("/", "index", outer(inner(lambda: "ok")))
+    assert site.open("/").text == "outer 1"
+
+
+def test_a_class_and_its_method_may_name_their_limits_alike(make_site):
+    site = make_site()
+
+    class Items(MethodView):
+        decorators = [site.limiter.limit("5/minute", name="n")]  # noqa: RUF012
+
+        def get(self):
+            return "ok"
+
+        @site.limiter.limit("2/minute", name="n", deduct_when=never)
+        def post(self):
+            return "ok"
+
+    site.app.add_url_rule("/", view_func=Items.as_view("items"))
+    assert [site.open("/", method="POST").status_code for _ in range(6)] == [200] * 5 + [429]
