@@ -1,18 +1,24 @@
-"""The bodies of refusals."""
+"""The bodies of refusals, and which one a request gets."""
 
 from __future__ import annotations
 
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from werkzeug.datastructures import MIMEAccept
+from werkzeug.http import parse_accept_header
 
-from overlimit.http.answering.refusals import MEDIA_TYPES, explained, quota_exceeded, store_failed
+from overlimit.http.answering.refusals import (
+    MEDIA_TYPES,
+    accepted_media_type,
+    explained,
+    quota_exceeded,
+    store_failed,
+)
 
 JSON_TYPES = [kind for kind in MEDIA_TYPES if kind.endswith("json")]
-
-
-def test_whoever_takes_anything_gets_problem_details():
-    assert MEDIA_TYPES == ("application/problem+json", "application/json", "text/html")
 
 
 @pytest.mark.parametrize("media_type", JSON_TYPES)
@@ -25,10 +31,6 @@ def test_a_refusal_is_the_problem_of_the_draft(media_type):
         "detail": "Wait.",
         "violated-policies": ["day", "hour"],
     }
-
-
-def test_a_refusal_by_what_no_header_shows_has_an_empty_list():
-    assert json.loads(quota_exceeded("Wait.").body("application/json"))["violated-policies"] == []
 
 
 @pytest.mark.parametrize("media_type", JSON_TYPES)
@@ -59,6 +61,7 @@ def test_a_page_escapes_what_it_is_given():
     page = quota_exceeded("<script>\"&'</script>\nnext").body("text/html")
     assert "<script>" not in page
     assert "&lt;script&gt;&quot;&amp;&#x27;&lt;/script&gt;<br>next" in page
+    assert "<p>&#233;&#9731;&#55296;</p>" in quota_exceeded("é☃\ud800").body("text/html")
 
 
 @pytest.mark.parametrize("media_type", JSON_TYPES)
@@ -67,10 +70,6 @@ def test_json_survives_any_text(media_type):
     body = quota_exceeded(detail, ['"']).body(media_type)
     assert body.isascii()
     assert json.loads(body)["detail"] == detail
-
-
-def test_a_page_survives_any_text():
-    assert "<p>&#233;&#9731;&#55296;</p>" in quota_exceeded("é☃\ud800").body("text/html")
 
 
 def test_other_media_types_are_an_error():
@@ -88,3 +87,35 @@ def test_other_media_types_are_an_error():
 )
 def test_a_refusal_is_explained_in_a_sentence(seconds, text):
     assert explained(seconds) == text
+
+
+NAMES = (
+    *MEDIA_TYPES,
+    "*/*",
+    "application/*",
+    "text/*",
+    "*/html",
+    "text/plain",
+    "Text/HTML",
+    "application",
+    "*",
+    "",
+)
+RANGES = st.builds(
+    lambda name, weight: f"{name}{weight}",
+    st.sampled_from(NAMES),
+    st.sampled_from(("", "", ";q=0", ";q=0.1", "; q=0.5", ";q=1", ";q=1.0", ";q=2", ";q=x", ";level=1")),
+)
+
+
+@given(st.lists(RANGES, max_size=6).map(", ".join))
+def test_it_is_the_one_that_werkzeug_finds(accept):
+    theirs = parse_accept_header(accept, MIMEAccept).best_match(MEDIA_TYPES, MEDIA_TYPES[0])
+    assert accepted_media_type(accept) == theirs
+
+
+@pytest.mark.parametrize(
+    "accept", [None, "", ",", ";;", "\u20ac", "a/b;q=", "*/*;q=1e400", "text/html;" * 500]
+)
+def test_whatever_is_sent_there_is_an_answer(accept):
+    assert accepted_media_type(accept) in MEDIA_TYPES

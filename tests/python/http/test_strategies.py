@@ -31,24 +31,14 @@ def test_another_strategy_is_an_error_that_lists_them(strategy):
         algorithm_of(strategy)
 
 
-def test_a_moving_window_of_ten_thousand_is_a_log(caplog):
-    assert limits_under("moving-window", "10000/hour") == (SlidingLog(10_000, per=3600),)
-    assert not caplog.records
-
-
 def test_a_larger_moving_window_is_a_sliding_window_and_says_so(caplog):
     with caplog.at_level(logging.INFO, "overlimit"):
-        limits = limits_under("moving-window", "10001/hour; 5/minute")
-    assert limits == (SlidingWindow(10_001, per=3600), SlidingLog(5, per=60))
+        limits = limits_under("moving-window", "10001/hour; 10000/minute")
+        given = [SlidingWindow(3, per=60), TokenBucket(20_000, per=1)]
+        assert limits_under("moving-window", given) == tuple(given)
+    assert limits == (SlidingWindow(10_001, per=3600), SlidingLog(10_000, per=60))
     assert [record.name for record in caplog.records] == ["overlimit"]
     assert "10001-per-3600s" in caplog.text
-
-
-def test_limits_that_are_given_as_such_stay(caplog):
-    given = [SlidingWindow(3, per=60), TokenBucket(20_000, per=1), "20000/hour", "5/minute"]
-    limits = limits_under("moving-window", given)
-    assert limits == (*given[:2], SlidingWindow(20_000, per=3600), SlidingLog(5, per=60))
-    assert len(caplog.records) == 1
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from overlimit import MemoryStore
 from overlimit.http.rules.count_names import distinct, policy_name, usable_field_name
+from overlimit.http.rules.counts import Counts
 
 VALID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 HASHED = re.compile(r".*[0-9a-f]{16}")
@@ -81,3 +83,20 @@ def test_a_usable_field_name_is_the_text_itself_or_hashed(text):
 def test_distinct_keeps_the_first_and_numbers_the_rest():
     assert distinct(["a", "b", "a", "a-2", "a"]) == ("a", "b", "a-2", "a-2-2", "a-3")
     assert distinct([]) == ()
+
+
+def test_each_name_is_remembered_once_and_the_latest_last():
+    counts = Counts(MemoryStore(), "raise")
+    for name in ("a", "b", "a"):
+        counts.note(name)
+    assert counts.latest() == ("b", "a")
+
+
+def test_the_oldest_of_many_are_forgotten():
+    counts = Counts(MemoryStore(), "raise")
+    for number in range(1026):
+        counts.note(str(number))
+        counts.note("used")
+    known = counts.latest()
+    assert len(known) == 1024
+    assert (known[0], known[-2:]) == ("3", ("1025", "used"))
