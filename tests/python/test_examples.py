@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 from collections import Counter
 from contextlib import closing
 from http.client import HTTPConnection, HTTPResponse
@@ -19,7 +18,6 @@ import numpy as np
 import pytest
 from matplotlib import pyplot
 from nbclient import NotebookClient
-from werkzeug.serving import make_server
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 DEMO = EXAMPLES / "demo.py"
@@ -79,13 +77,6 @@ def test_the_demo_fails_when_a_claim_does(tmp_path):
     assert "claim failed: " in run.stderr
 
 
-def test_the_demo_explains_itself():
-    run = run_demo("--help")
-    assert run.returncode == 0
-    for option in ("--store", "--serve", "--port"):
-        assert option in run.stdout
-
-
 @pytest.fixture
 def interruptible():
     """Let children be interrupted even where this process was started in the background, deaf to it."""
@@ -115,22 +106,6 @@ def example_app(monkeypatch):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module.app
-
-
-def test_the_example_app_answers_over_a_socket(example_app):
-    server = make_server("127.0.0.1", 0, example_app, threaded=True)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        answers = [get(server.server_port, "/hello", "ann") for _ in range(11)]
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-    first, body = answers[0]
-    assert body == {"hello": "ann", "remaining": 9}
-    assert first.headers["RateLimit-Policy"].count("q=") == 4
-    assert 10 <= [answer.status for answer, _ in answers].count(200) <= 11
 
 
 def test_the_example_app_explains_a_refusal(example_app):

@@ -14,11 +14,13 @@ import overlimit.http
 
 HIDE_FLASK = """
 import sys
-sys.modules["flask"] = sys.modules["werkzeug"] = None
+for name in ("flask", "werkzeug", "click", "blinker", "redis"):
+    sys.modules[name] = None
 import importlib, pkgutil
 import overlimit.http
 for module in pkgutil.walk_packages(overlimit.http.__path__, "overlimit.http."):
     importlib.import_module(module.name)
+import overlimit.wsgi
 try:
     import overlimit.flask
 except ImportError:

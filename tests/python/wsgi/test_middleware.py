@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -132,15 +130,10 @@ def test_a_refusal_follows_accept(make_site, accept, sent):
         assert refusal.json["violated-policies"] == ["application"]
 
 
-def test_a_refused_head_request_has_no_body(make_site):
-    site = make_site(limits="1/minute")
-    assert [site.ask(method="HEAD").status, site.ask(method="HEAD").status] == [200, 429]
-
-
-def test_options_is_free(make_site):
+def test_options_is_free_and_head_is_refused_without_a_body(make_site):
     site = make_site(limits="1/minute")
     assert site.statuses(times=3, method="OPTIONS") == [200] * 3
-    assert site.statuses(times=2) == [200, 429]
+    assert site.statuses(times=2, method="HEAD") == [200, 429]
 
 
 def test_the_first_pattern_replaces_the_limits_and_is_one_count(make_site):
@@ -342,31 +335,6 @@ def test_the_app_sees_that_there_is_no_decision(store, environ):
 
 
 @pytest.mark.parametrize(
-    ("options", "error"),
-    [
-        ({}, ValueError),
-        ({"limits": ""}, ValueError),
-        ({"limits": "5/sec onds"}, InvalidLimit),
-        ({"routes": {"/": "5/sec onds"}}, InvalidLimit),
-        ({"routes": {"/": ""}}, InvalidLimit),
-        ({"routes": {"login": "5/minute"}}, ValueError),
-        ({"routes": {5: "5/minute"}}, ValueError),
-        ({"limits": "5/minute", "exempt": ["health"]}, ValueError),
-        ({"limits": "5/minute", "exempt": lambda environ, more: True}, TypeError),
-        ({"limits": "5/minute", "cost": -1}, ValueError),
-        ({"limits": "5/minute", "identifiers": 5}, TypeError),
-        ({"limits": "5/minute", "identifiers": lambda environ, more: ""}, TypeError),
-        ({"limits": "5/minute", "storage_uri": "memory://"}, TypeError),
-        ({"limits": "5/minute", "headers": "all"}, ValueError),
-        ({"limits": "5/minute", "trusted_proxies": -1}, ValueError),
-    ],
-)
-def test_wrong_options_are_errors_where_they_are_written(options, error):
-    with pytest.raises(error):
-        RateLimitMiddleware(hello, **options)
-
-
-@pytest.mark.parametrize(
     ("options", "error", "message"),
     [
         ({"routes": {"PSOT /login": "1/s"}}, ValueError, r"'PSOT': did you mean 'POST'\?"),
@@ -381,16 +349,19 @@ def test_wrong_options_are_errors_where_they_are_written(options, error):
         ({"routes": "/login"}, TypeError, "routes={'/login': '5/minute'}, not '/login'"),
         ({"limits": "1/s", "exempt": "/health"}, TypeError, r"write exempt=\['/health'\]"),
         ({"limits": "1/s", "exempt": 5}, TypeError, r"exempt must be a list of patterns.* not 5"),
-    ],
-)
-def test_wrong_patterns_are_errors_that_say_what_to_write(options, error, message):
-    with pytest.raises(error, match=message):
-        RateLimitMiddleware(hello, **options)
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
+        ({}, ValueError, "limits"),
+        ({"limits": "5/sec onds"}, InvalidLimit, "5/sec onds"),
+        ({"routes": {"/": "5/sec onds"}}, InvalidLimit, "5/sec onds"),
+        ({"routes": {"/": ""}}, InvalidLimit, "routes"),
+        ({"routes": {"login": "5/minute"}}, ValueError, "login"),
+        ({"routes": {5: "5/minute"}}, ValueError, "5"),
+        ({"limits": "1/s", "exempt": ["health"]}, ValueError, "health"),
+        ({"limits": "1/s", "exempt": lambda environ, more: True}, TypeError, "exempt"),
+        ({"limits": "1/s", "cost": -1}, ValueError, "cost"),
+        ({"limits": "1/s", "identifiers": lambda environ, more: ""}, TypeError, "identifiers"),
+        ({"limits": "1/s", "storage_uri": "memory://"}, TypeError, "storage_uri"),
+        ({"limits": "1/s", "headers": "all"}, ValueError, "headers"),
+        ({"limits": "1/s", "trusted_proxies": -1}, ValueError, "trusted_proxies"),
         ({"limits": 5}, InvalidLimit, "^limits: limits must be"),
         ({"limits": "", "routes": {"/": "1/s"}}, InvalidLimit, "limits='' is not a limit: leave it out"),
         ({"limits": "1/s", "routes": {"/a": 5}}, InvalidLimit, r"^routes\['/a'\]: limits must be"),
@@ -406,7 +377,7 @@ def test_wrong_patterns_are_errors_that_say_what_to_write(options, error, messag
         ({"limits": "1/s", "deduct_when": lambda: True}, TypeError, "deduct_when must be .*called like that"),
     ],
 )
-def test_wrong_options_are_named_as_they_were_given(options, error, message):
+def test_wrong_options_are_errors_that_name_them_and_say_what_to_write(options, error, message):
     with pytest.raises(error, match=message):
         RateLimitMiddleware(hello, **options)
 
@@ -487,14 +458,3 @@ def test_limits_by_position_are_an_error_that_names_them():
         RateLimitMiddleware(hello, default_limits="1/s")
     with pytest.raises(TypeError, match=r"no option 'header': did you mean 'headers'\?"):
         RateLimitMiddleware(hello, limits="1/s", header=None)
-
-
-def test_it_imports_no_framework():
-    code = """
-import sys
-for name in ("flask", "werkzeug", "click", "blinker", "redis"):
-    sys.modules[name] = None
-import overlimit.wsgi
-assert not [name for name in sys.modules if name.startswith("overlimit.flask")]
-"""
-    subprocess.run([sys.executable, "-c", code], check=True)
