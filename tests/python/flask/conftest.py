@@ -18,8 +18,6 @@ from overlimit.flask import RateLimit
 store = memory_unless_marked.store
 pytest_generate_tests = memory_unless_marked.pytest_generate_tests
 
-Configured = tuple[Flask, dict[str, Any]]
-
 
 class Site:
     """An app with one RateLimit; ``/free`` has no decorator."""
@@ -102,19 +100,6 @@ def make_site(store: MemoryStore | RedisStore, clock: ManualClock) -> Callable[.
 
     def make(**options: Any) -> Site:
         return Site(**{"store": store, "clock": clock, **options})
-
-    return make
-
-
-@pytest.fixture
-def make_app(store: MemoryStore | RedisStore, clock: ManualClock) -> Callable[..., Configured]:
-    """Return a function that configures an app with a view at ``/``; options for its RateLimit come along."""
-
-    def make(**config: Any) -> Configured:
-        app = Flask("configured")
-        app.config.update(config)
-        app.add_url_rule("/", "index", _answer_ok(), methods=["GET", "POST"])
-        return app, {"store": store, "clock": clock, "algorithm": "fixed_window"}
 
     return make
 

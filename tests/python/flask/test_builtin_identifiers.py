@@ -193,14 +193,6 @@ def test_the_same_one_is_asked_once_per_request(make_site, monkeypatch):
     assert hash(by_cookie("a")) == hash(by_cookie("a"))
 
 
-def test_shared_limits_by_different_ones_count_apart(make_site):
-    site = make_site()
-    for name in ("X-A", "X-B"):
-        site.route(f"/{name}", site.limiter.shared_limit("2/minute", "api", identifiers=by_header(name)))
-    assert site.ask("/X-A", 3) == [200, 200, 429]
-    assert site.ask("/X-B", 3) == [200, 200, 429]
-
-
 NO_ID = [
     {"sub": "s3cret"},
     SimpleNamespace(),

@@ -6,7 +6,6 @@ import pytest
 from flask import request
 
 from overlimit import TokenBucket
-from overlimit.flask import rate_limit
 
 pytestmark = pytest.mark.every_store
 
@@ -27,25 +26,17 @@ def ask(site, *costs):
     return [site.open("/", headers={"X-Cost": str(cost)}).status_code for cost in costs]
 
 
-def test_a_fixed_cost_is_charged_each_time(make_site):
-    site = make_site()
-    site.route("/", rate_limit("10/minute", cost=4, name="n"))
-    assert site.open("/").headers["RateLimit"] == '"n";r=6;t=60'
-    assert site.ask("/", 2) == [200, 429]
-    assert site.decision("/").cost == 4
-
-
-def test_a_callable_says_what_this_request_costs(priced):
-    assert ask(priced, 5, 3, 2, 1) == [200] * 3 + [429]
-
-
-def test_a_refused_cost_burns_no_quota(priced):
-    assert ask(priced, 7, 7, 4, 3, 1) == [200, 429, 429, 200, 429]
-
-
-def test_a_cost_of_zero_spends_nothing(priced):
-    assert ask(priced, *[0] * 20) == [200] * 20
-    assert ask(priced, 10, 1, 0) == [200, 429, 200]
+@pytest.mark.parametrize(
+    ("costs", "statuses"),
+    [
+        ([5, 3, 2, 1], [200, 200, 200, 429]),
+        ([7, 7, 4, 3, 1], [200, 429, 429, 200, 429]),
+        ([*[0] * 20, 10, 1, 0], [*[200] * 21, 429, 200]),
+    ],
+    ids=["what each request says", "nothing where it is refused", "zero"],
+)
+def test_a_request_costs(priced, costs, statuses):
+    assert ask(priced, *costs) == statuses
 
 
 def test_a_cost_beyond_the_limit_is_never_admitted(priced):
@@ -90,14 +81,6 @@ def test_each_limit_of_a_request_has_its_own_cost(make_site):
     site.route("/", site.limiter.limit("50/minute", cost=5), site.limiter.limit("40/minute", cost=3))
     left = {each.limit.quota: each.remaining for each in site.decision("/").details}
     assert left == {50: 45, 40: 37, 100: 93}
-
-
-@pytest.mark.parametrize("kind", ["default", "application"])
-def test_default_and_application_limits_have_a_cost_too(make_site, kind):
-    site = make_site(**{f"{kind}_limits": "5/minute", f"{kind}_limits_cost": asked_cost})
-    costs = (2, 4, 3, 1)
-    statuses = [site.open("/free", headers={"X-Cost": str(cost)}).status_code for cost in costs]
-    assert statuses == [200, 429, 200, 429]
 
 
 def test_the_cost_is_asked_for_once_per_limit_and_request(make_site):

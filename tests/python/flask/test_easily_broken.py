@@ -14,8 +14,6 @@ import pytest
 from overlimit import ManualClock, MemoryStore
 from overlimit.flask import RateLimit
 
-pytestmark = pytest.mark.every_store
-
 
 def at_once(count: int, work: Any) -> list[Any]:
     """Call ``work(number)`` in so many threads that start together; return what they answer."""
@@ -34,6 +32,7 @@ def at_once(count: int, work: Any) -> list[Any]:
     return answers
 
 
+@pytest.mark.every_store
 def test_a_deduct_when_that_raises_keeps_no_other_limit_from_its_refund(make_site: Any, monkeypatch) -> None:
     site = make_site()
     monkeypatch.setattr(site.app.logger, "disabled", True)  # the logger is shared by all apps of its name
@@ -62,6 +61,7 @@ def test_a_limit_put_on_a_view_after_its_first_request_holds_or_is_an_error(make
     assert site.ask("/late", 2) == [200, 429]
 
 
+@pytest.mark.every_store
 def test_no_more_are_under_way_than_the_limit_has_left(make_site: Any) -> None:
     site = make_site(application_limits="1000/minute")
     lock, under_way, peak = threading.Lock(), [0], [0]
@@ -83,6 +83,7 @@ def test_no_more_are_under_way_than_the_limit_has_left(make_site: Any) -> None:
     assert site.left("/work") == {5: 4, 1000: 1000 - admitted - 1}
 
 
+@pytest.mark.every_store
 def test_two_stores_are_all_or_nothing_under_load(make_site: Any, clock: ManualClock) -> None:
     site = make_site(default_limits="100/minute")
     second = RateLimit(

@@ -13,7 +13,7 @@ from flask.views import MethodView, View
 from flask_restful import Api, Resource
 
 from overlimit import FixedWindow, RedisStore
-from overlimit.flask import RateLimit, rate_limit
+from overlimit.flask import rate_limit
 from servers.redis_server import RedisServer
 
 METHODS = ("get", "post", "put")
@@ -405,7 +405,7 @@ def add_routes(site, *decorators):
 
 
 @pytest.fixture(params=["application", "listed", "configured", "shared", "shared by function", "blueprints"])
-def make_pages(request, make_site, make_app):
+def make_pages(request, make_site):
     """Return a function that makes a site whose limits a function names for several endpoints at once."""
 
     def make(named, **options):
@@ -513,14 +513,12 @@ def test_meta_limits_by_endpoint_count_apart(make_site):
     assert site.open("/page").headers["Retry-After"] == "60"
 
 
-def test_a_request_identifier_for_several_endpoints_keeps_their_answers_apart(make_app):
-    app, options = make_app(RATELIMIT_REQUEST_IDENTIFIER=lambda: "everything")
-    RateLimit(app, default_limits=by_endpoint, **options)
-    for name in ("login", "page"):
-        app.add_url_rule(f"/{name}", name, lambda: "ok")
-    client = app.test_client()
-    assert [client.get("/page").status_code for _ in range(13)] == [200] * 12 + [429]
-    assert [client.get("/login").status_code for _ in range(3)] == [200, 200, 429]
+def test_a_request_identifier_for_several_endpoints_keeps_their_answers_apart(make_site):
+    config = {"RATELIMIT_REQUEST_IDENTIFIER": lambda: "everything"}
+    site = make_site(config=config, default_limits=by_endpoint)
+    add_routes(site)
+    assert site.ask("/page", 13) == [200] * 12 + [429]
+    assert site.ask("/login", 3) == [200, 200, 429]
 
 
 def test_two_answers_of_one_scope_on_one_request_both_hold(make_site):

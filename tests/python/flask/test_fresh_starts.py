@@ -79,14 +79,15 @@ def test_what_else_is_in_the_store_stays(make_site, store, clock):
     assert others.peek("ip:192.0.2.1", cost=0).remaining == 0
 
 
-def test_the_current_app_begins_anew_or_else_all(make_app):
+def test_the_current_app_begins_anew_or_else_all():
     limiter = RateLimit(default_limits="1/minute")
-    first, second = make_app()[0], make_app()[0]
+    first, second = Flask("first"), Flask("second")
 
     def ask() -> list[int]:
         return [app.test_client().get("/").status_code for app in (first, second)]
 
     for app in (first, second):
+        app.get("/")(lambda: "ok")
         limiter.init_app(app)
     assert ask() == [200, 200]
     with first.app_context():
@@ -160,31 +161,25 @@ def test_counts_of_another_process_that_only_a_request_names_are_an_error(proces
         outside.reset("ip:127.0.0.1")  # as after a login, which may be the first request of a process
 
 
-def test_a_fallback_in_memory_begins_anew_though_the_store_fails(make_app, clock):
-    app, _ = make_app()
-    nobody = "redis://127.0.0.1:1/0"
-    limiter = RateLimit(
-        app, default_limits="9/minute", in_memory_fallback="1/minute", store=nobody, clock=clock
-    )
-    client = app.test_client()
+@pytest.mark.parametrize("everybody", [True, False])
+def test_a_fallback_in_memory_begins_anew_though_the_store_fails(make_site, everybody):
+    site = make_site(default_limits="9/minute", in_memory_fallback="1/minute", store="redis://127.0.0.1:1/0")
     for _ in range(2):
-        assert [client.get("/").status_code for _ in range(2)] == [200, 429]
+        assert site.ask("/free", 2) == [200, 429]
         with pytest.raises(StoreError):
-            limiter.reset_all()
+            site.limiter.reset_all() if everybody else site.limiter.reset("ip:192.0.2.1", endpoint="free")
 
 
-def test_what_this_process_decides_by_itself_begins_anew_with_the_store(make_app, start_redis, clock):
+def test_what_this_process_decides_by_itself_begins_anew_with_the_store(make_site, start_redis):
     server = start_redis()
-    app, _ = make_app()
     store = RedisStore(f"{server.tcp_url()}?timeout=10")
-    limiter = RateLimit(app, default_limits="1/minute", store=store, clock=clock, on_error="local")
-    client = app.test_client()
+    site = make_site(default_limits="1/minute", store=store, on_error="local")
     server.kill()
-    assert [client.get("/").status_code for _ in range(2)] == [200, 429]
+    assert site.ask("/free", 2) == [200, 429]
     server.restart()
-    eventually(lambda: has_reset(limiter))
+    eventually(lambda: has_reset(site.limiter))
     server.kill()
-    assert [client.get("/").status_code for _ in range(2)] == [200, 429]
+    assert site.ask("/free", 2) == [200, 429]
 
 
 def make_all_kinds(make_site, **options):
@@ -314,15 +309,3 @@ def test_within_a_request_its_own_counts_may_be_forgotten(make_site):
     for _ in range(5):
         assert site.ask("/login", 1, method="POST") == [200]
         assert site.ask("/login", 1, method="POST", headers={"X-Right": "1"}) == [200]
-
-
-def test_a_fallback_in_memory_forgets_somebody_too(make_app, clock):
-    app, _ = make_app()
-    limiter = RateLimit(
-        app, default_limits="9/hour", in_memory_fallback="1/hour", store="redis://127.0.0.1:1/0", clock=clock
-    )
-    client = app.test_client()
-    for _ in range(2):
-        assert [client.get("/").status_code for _ in range(2)] == [200, 429]
-        with pytest.raises(StoreError):
-            limiter.reset("ip:127.0.0.1", endpoint="index")

@@ -29,10 +29,6 @@ def test_the_address_comes_first(visit):
     assert visit(REMOTE_ADDR="2001:db8::1") == ["ip:2001:db8::/64"]
 
 
-def test_a_forwarded_address_is_not_believed(visit):
-    assert visit(HTTP_X_FORWARDED_FOR="198.51.100.1") == ["ip:192.0.2.7"]
-
-
 def test_a_request_without_an_address_still_has_an_identity(visit):
     assert visit(REMOTE_ADDR="") == ["ip:unknown"]
 

@@ -12,22 +12,14 @@ from flask import Blueprint, Flask, request_started
 from overlimit.flask import RateLimit, rate_limit
 
 
-def test_a_limit_above_the_route_is_enforced(make_site, store_calls):
+def test_limits_above_and_below_the_route_are_one_decision(make_site, store_calls, clock):
     site = make_site(default_limits="1/minute", application_limits="100/minute")
 
-    @rate_limit("2/minute")
-    @site.app.get("/")
-    def index():
-        return "ok"
-
-    assert site.ask("/", 3) == [200, 200, 429]
-    assert [len(charges) for charges in store_calls] == [2, 2, 2]
-
-
-def test_limits_above_and_below_the_route_are_one_decision(make_site, store_calls, clock):
-    site = make_site()
+    def useless(view):
+        return functools.wraps(view)(lambda: f"it is {view()}")
 
     @rate_limit("3/hour")
+    @useless
     @rate_limit("50/day")
     @site.app.get("/")
     @rate_limit("2/minute")
@@ -37,45 +29,19 @@ def test_limits_above_and_below_the_route_are_one_decision(make_site, store_call
     assert site.ask("/", 3) == [200, 200, 429]
     clock.advance(60)
     assert site.ask("/", 2) == [200, 429]
-    assert {len(charges) for charges in store_calls} == {3}
+    assert {len(charges) for charges in store_calls} == {4}
 
 
-def test_a_limit_above_the_route_of_a_blueprint_is_enforced(make_site):
-    site = make_site()
-    pages = Blueprint("pages", __name__)
-
-    @rate_limit("1/minute")
-    @pages.get("/")
-    def index():
-        return "ok"
-
-    site.app.register_blueprint(pages)
-    assert site.ask("/", 2) == [200, 429]
-
-
-def test_a_limit_above_another_decorator_above_the_route_is_enforced(make_site):
-    site = make_site()
-
-    def useless(view):
-        return functools.wraps(view)(lambda: f"it is {view()}")
-
-    @rate_limit("1/minute")
-    @useless
-    @site.app.get("/")
-    def index():
-        return "ok"
-
-    assert site.ask("/", 2) == [200, 429]
-
-
-def test_without_any_rate_limit_it_is_enforced_too():
-    app = Flask("plain")
-
-    @rate_limit("1/minute")
-    @app.get("/")
-    def index():
-        return "ok"
-
+@pytest.mark.parametrize("with_rate_limit", [True, False])
+@pytest.mark.parametrize("place", ["app", "blueprint", "route of a blueprint"])
+def test_it_is_enforced_on_blueprints_and_without_any_rate_limit_too(place, with_rate_limit):
+    app, pages = Flask("plain"), Blueprint("pages", __name__)
+    if with_rate_limit:
+        RateLimit(app)
+    limit = rate_limit("1/minute")
+    view = (app if place == "app" else pages).get("/", endpoint="index")(lambda: "ok")
+    limit(pages if place == "blueprint" else view)
+    app.register_blueprint(pages)
     client = app.test_client()
     assert [client.get("/").status_code for _ in range(2)] == [200, 429]
 
@@ -141,15 +107,6 @@ def test_a_decorator_between_two_routes_limits_both(make_site):
 
     assert site.ask("/below", 2) == [200, 429]
     assert site.ask("/above", 2) == [200, 429]
-
-
-def test_a_limit_on_a_blueprint_is_enforced_without_a_rate_limit():
-    app, pages = Flask("bare"), Blueprint("pages", __name__)
-    rate_limit("1/minute")(pages)
-    pages.get("/")(lambda: "ok")
-    app.register_blueprint(pages)
-    client = app.test_client()
-    assert [client.get("/").status_code for _ in range(2)] == [200, 429]
 
 
 @pytest.mark.parametrize("put", ["limit", "shared_limit", "exempt", "rate_limit"])

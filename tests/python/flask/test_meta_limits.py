@@ -53,14 +53,6 @@ def test_refusals_anywhere_in_the_app_count_and_close_all_of_it(make_site):
     assert site.ask("/free", 2) == [429, 429]
 
 
-def test_each_identity_has_its_own_refusals(make_site):
-    site = make_site(default_limits="1/minute", meta_limits="1/hour")
-    site.route("/a")
-    assert site.ask("/free", 3) == [200, 429, 429]
-    assert site.ask("/a", 1) == [429]
-    assert site.ask("/a", 2, ip="192.0.2.2") == [200, 429]
-
-
 def test_every_meta_limit_of_several_holds(make_site, at):
     site = make_site(default_limits="1/second", meta_limits=["2/minute", "3/hour"])
     for second in (0, 1):
@@ -98,19 +90,6 @@ def test_refusals_of_what_is_exempt_from_meta_limits_spend_none(make_site):
     site.route("/a", site.limiter.exempt(flags=extension.ExemptionScope.META))
     assert site.ask("/a", 4) == [200] + [429] * 3
     assert site.ask("/free", 2) == [200, 429]
-
-
-def test_a_meta_limit_of_one_decorator_counts_its_refusals_only(make_site, at):
-    site = make_site(default_limits="9/second")
-    site.route("/", site.limiter.limit("1/second", meta_limits="2/day"))
-    for second in (0, 1):
-        at(second)
-        assert site.ask("/", 2) == [200, 429]
-    at(2)
-    assert site.ask("/", 2) == [429, 429]
-    assert site.ask("/free", 2) == [200, 200]
-    at(86400)
-    assert site.ask("/", 2) == [200, 429]
 
 
 def test_refusals_of_a_block_and_of_a_function_count_too(make_site):
@@ -168,10 +147,3 @@ def test_on_meta_breach_answers_a_refusal_by_a_meta_limit_only(make_site, at):
     assert (decision.allowed, decision.status, decision.limit.quota) == (False, "over", 1)
     assert decision.limit.window == 60
     assert decision.retry_after == 59
-
-
-def test_without_on_meta_breach_it_is_an_ordinary_refusal(make_site, at):
-    site = make_site(default_limits="1/second", meta_limits="1/minute")
-    site.ask("/free", 2)
-    at(1)
-    assert site.open("/free", headers={"Accept": "application/problem+json"}).json["status"] == 429

@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,22 +25,25 @@ DEADLINE = 0.5
 ME = "ip:127.0.0.1"
 
 
+def is_answered(limiter: Limiter) -> bool:
+    """Tell whether the store answers, and charge nothing."""
+    try:
+        limiter.peek(ME)
+    except StoreError:
+        return False
+    return True
+
+
+@dataclass(frozen=True)
 class Fault:
     """One way to stop a server, and to bring it back."""
 
-    def __init__(
-        self,
-        stop: Callable[[RedisServer], object],
-        start: Callable[[RedisServer], object],
-        *,
-        forgets: bool = False,
-        may_charge: bool = False,
-    ) -> None:
-        self.stop, self.start = stop, start
-        self.forgets = forgets
-        """Whether what was counted is gone."""
-        self.may_charge = may_charge
-        """Whether a call that failed may be carried out later."""
+    stop: Callable[[RedisServer], object]
+    start: Callable[[RedisServer], object]
+    forgets: bool = False
+    """Whether what was counted is gone."""
+    may_charge: bool = False
+    """Whether a call that failed may be carried out later."""
 
 
 def restart_empty(server: RedisServer) -> None:
@@ -83,6 +87,7 @@ class Site:
     def __init__(self, store: RedisStore, clock: ManualClock, **options: Any) -> None:
         self.app = Flask("stopping")
         self.store, self.clock = store, clock
+        self.probe = Limiter("1/hour", name="probe", store=store, clock=clock)
         self.limiter = RateLimit(
             self.app,
             store=store,
@@ -137,14 +142,6 @@ class Site:
 
     def get(self, status: int = 200) -> Any:
         return self.app.test_client().get("/", headers={"X-Status": str(status)})
-
-    def answers(self) -> bool:
-        """Tell whether the store answers, and charge nothing."""
-        try:
-            Limiter("1/hour", name="probe", store=self.store, clock=self.clock).peek(ME)
-        except StoreError:
-            return False
-        return True
 
     def used(self) -> dict[str, int]:
         """Return what is charged under each policy of mine, by the name it's shown under."""
@@ -230,7 +227,7 @@ def test_the_answer_and_the_counts_are_those_documented(make_stopping, step, way
     assert bool(warned) == (step != LAST and way != "raise")
 
     fault.start(server)
-    eventually(site.answers)
+    eventually(lambda: is_answered(site.probe))
     check_counts(site.used(), step, fault)
     left = 3 - site.used()["failures"]
     assert [site.get(401).status_code for _ in range(left + 1)] == [401] * left + [429]
@@ -256,29 +253,40 @@ def check_counts(used: dict[str, int], step: str, fault: Fault) -> None:
     assert {name: least[name] <= used[name] <= most[name] for name in used} == dict.fromkeys(used, True), used
 
 
+PAIRS = [
+    pytest.param(
+        way,
+        fault,
+        marks=() if name == "killed" or way == "deny" else pytest.mark.prove,
+        id=f"{way}-{name}",
+    )
+    for way, (name, fault) in itertools.product(WAYS, FAULTS.items())
+]
+"""Each way and fault; all but those of a kill and of one way are left to `make prove`."""
+
+
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", [FIRST, IN_VIEW, STEPS[4]])
 def test_a_store_that_lost_everything_on_the_way_is_given_nothing_back(make_stopping, step, way):
     site, server = make_stopping(**WAYS[way])
     site.at[step] = lambda: restart_empty(server)
     response = site.get()
     # The connection is lost, too: a call may fail by that.
     assert response.status_code in {200, expected_status(step, way)}
-    eventually(site.answers)
+    eventually(lambda: is_answered(site.probe))
     charged = site.used()
     assert all(count in ((0, 1) if step == FIRST else (0,)) for count in charged.values())
     left = 3 - charged["failures"]
     assert [site.get(401).status_code for _ in range(left + 1)] == [401] * left + [429]
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+@pytest.mark.parametrize(("way", "fault"), PAIRS)
 def test_what_was_not_charged_is_not_given_back_when_the_store_is_there_again(make_stopping, way, fault):
     site, server = make_stopping(**WAYS[way])
 
     def revive():
         fault.start(server)
-        eventually(site.answers)
+        eventually(lambda: is_answered(site.probe))
 
     site.at = {FIRST: lambda: fault.stop(server), STEPS[3]: revive}
     assert site.get().status_code == expected_status(FIRST, way)
@@ -328,16 +336,7 @@ def make_pair(start_redis, prefix, clock):
     return make
 
 
-def is_answered(limiter: Limiter) -> bool:
-    try:
-        limiter.peek(ME)
-    except StoreError:
-        return False
-    return True
-
-
-@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("way", "fault"), PAIRS)
 def test_the_second_store_stops_after_the_first_has_charged(make_pair, way, fault):
     pair = make_pair({"on_error": "allow"}, WAYS[way], quota=9)
     pair.between = lambda: fault.stop(pair.servers[1])
@@ -355,8 +354,7 @@ def test_the_second_store_stops_after_the_first_has_charged(make_pair, way, faul
     assert pair.used(1) == charged + 1
 
 
-@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("way", "fault"), PAIRS)
 @pytest.mark.parametrize("refused", [True, False])
 def test_the_first_store_stops_before_its_charge_can_be_taken_back(make_pair, way, fault, refused, caplog):
     pair = make_pair(WAYS[way], {"on_error": "allow"}, quota=1 if refused else 9)

@@ -8,8 +8,6 @@ from flask import Blueprint, Flask
 from overlimit import ManualClock, MemoryStore
 from overlimit.flask import RateLimit, rate_limit
 
-pytestmark = pytest.mark.every_store
-
 
 def make_app(name: str, **config) -> Flask:
     app = Flask(name)
@@ -77,6 +75,7 @@ def test_in_memory_each_app_counts_by_itself(clock):
         assert ask(app, 2) == [200, 429]
 
 
+@pytest.mark.every_store
 def test_one_decorator_exemption_or_blueprint_serves_each_app_by_its_own_count(limiter, apps):
     shared = limiter(default_limits="2/minute")
     view, free = shared.limit("1/minute")(lambda: "ok"), shared.exempt(lambda: "free")
@@ -102,6 +101,7 @@ def test_enabled_is_read_at_each_request_of_every_app(limiter, apps):
     assert [ask(app, 2) for app in apps] == [[200, 429]] * 2
 
 
+@pytest.mark.every_store
 def test_every_rate_limit_of_an_app_counts_by_itself(limiter, clock):
     app = make_app("app")
     limiter(app, default_limits="3/minute")
@@ -173,6 +173,7 @@ class GreenletTimeout(BaseException):
     """What ends a greenlet is no Exception, so that no app takes it for one of its own."""
 
 
+@pytest.mark.every_store
 @pytest.mark.parametrize("error", [LookupError, GreenletTimeout])
 def test_an_error_on_the_way_to_the_second_store_charges_nothing(limiter, error):
     app, failing = make_app("several"), [error]
@@ -202,6 +203,7 @@ def test_two_rate_limits_show_one_set_of_legacy_fields_and_all_draft_ones(limite
     assert headers.getlist("RateLimit") == ['"default";r=4;t=60, "default-2";r=1;t=3600']
 
 
+@pytest.mark.every_store
 def test_a_refund_of_an_earlier_store_reaches_every_identity_and_limit(limiter):
     app = make_app("app")
     limits = {"default_limits": "9/minute; 20/hour", "application_limits": "30/day"}
@@ -221,6 +223,7 @@ def test_a_key_function_given_first_is_told_where_it_belongs_and_options_are_key
         RateLimit(None, "5/minute")
 
 
+@pytest.mark.every_store
 def test_the_prefix_separates_shared_blueprint_and_application_limits(limiter):
     for prefix in ("a", "b"):
         app = make_app("app")
