@@ -181,6 +181,17 @@ def test_each_has_meta_limits_of_its_own(site, put, at):
 
 
 @everywhere
+@pytest.mark.parametrize("methods", [["GTE"], ["GET", "GTE"]], ids=str)
+def test_a_method_that_no_route_takes_is_an_error(site, put, methods):
+    put(site, "/a", site.limiter.limit("1/minute", methods=methods))
+    assert site.ask("/a", 2) == [500, 500]
+    site.app.config["PROPAGATE_EXCEPTIONS"] = True
+    message = r"has methods=\['GTE'\], which no route of 'site' takes: did you mean 'GET'\?"
+    with pytest.raises(ValueError, match=message):
+        site.ask("/a", 1)
+
+
+@everywhere
 def test_refusals_of_each_are_handled_by_the_app_with_their_decision(site, put):
     put(site, "/a", site.limiter.limit("1/minute"))
     site.app.register_error_handler(429, lambda error: (str(error.decision.limit.quota), 429))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from flask import Blueprint
 
 METHODS = ["GET", "POST", "PUT"]
 
@@ -29,42 +28,6 @@ def test_options_named_explicitly_are_still_exempt(make_site):
     site.route("/", site.limiter.limit("1/minute", methods=["GET", "OPTIONS"]), methods=["GET", "OPTIONS"])
     assert site.ask("/", 4, method="OPTIONS") == [200] * 4
     assert site.ask("/", 2) == [200, 429]
-
-
-def put_on_a_blueprint(site, limit):
-    pages = Blueprint("pages", __name__)
-    limit(pages)
-    pages.add_url_rule("/", "index", lambda: "ok")
-    site.app.register_blueprint(pages)
-
-
-def put_on_a_function(site, limit):
-    inner = limit(lambda: "ok")
-    site.app.add_url_rule("/", "index", lambda: f"it is {inner()}")
-
-
-def put_around_a_block(site, limit):
-    def view():
-        with limit:
-            return "ok"
-
-    site.app.add_url_rule("/", "index", view)
-
-
-def put_on_a_route(site, limit):
-    site.route("/", limit)
-
-
-@pytest.mark.parametrize("put", [put_on_a_route, put_on_a_blueprint, put_on_a_function, put_around_a_block])
-@pytest.mark.parametrize("methods", [["GTE"], ["GET", "GTE"]], ids=str)
-def test_a_method_that_no_route_takes_is_an_error(make_site, put, methods):
-    site = make_site()
-    put(site, site.limiter.limit("1/minute", methods=methods))
-    assert site.ask("/", 2) == [500, 500]
-    site.app.config["PROPAGATE_EXCEPTIONS"] = True
-    message = r"has methods=\['GTE'\], which no route of 'site' takes: did you mean 'GET'\?"
-    with pytest.raises(ValueError, match=message):
-        site.ask("/", 1)
 
 
 def test_standard_methods_and_those_that_another_route_takes_may_be_named(make_site):

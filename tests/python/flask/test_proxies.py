@@ -16,20 +16,11 @@ def identity(site, peer, *forwarded):
     ("trusted", "peer", "forwarded", "client"),
     [
         (0, "192.0.2.1", ["198.51.100.9"], "192.0.2.1"),
-        (0, "192.0.2.1", [], "192.0.2.1"),
         (1, "10.0.0.1", ["198.51.100.9"], "198.51.100.9"),
         (1, "10.0.0.1", ["203.0.113.66", "198.51.100.9"], "198.51.100.9"),
-        (1, "10.0.0.1", [], "10.0.0.1"),
-        (2, "10.0.0.1", ["198.51.100.9", "10.0.0.2"], "198.51.100.9"),
         (2, "10.0.0.1", ["203.0.113.66", "198.51.100.9", "10.0.0.2"], "198.51.100.9"),
-        (["10.0.0.0/8"], "10.0.0.1", ["198.51.100.9"], "198.51.100.9"),
-        (["10.0.0.0/8"], "10.0.0.1", ["203.0.113.66", "198.51.100.9"], "198.51.100.9"),
         (["10.0.0.0/8"], "10.0.0.1", ["203.0.113.66", "198.51.100.9", "10.0.0.2"], "198.51.100.9"),
         (["10.0.0.0/8"], "192.0.2.1", ["198.51.100.9"], "192.0.2.1"),
-        (["10.0.0.1"], "10.0.0.1", ["198.51.100.9"], "198.51.100.9"),
-        (["10.0.0.1"], "10.0.0.2", ["198.51.100.9"], "10.0.0.2"),
-        (["10.0.0.0/8", "2001:db8::/32"], "2001:db8::1", ["198.51.100.9"], "198.51.100.9"),
-        (["10.0.0.0/8"], "::ffff:10.0.0.1", ["198.51.100.9"], "198.51.100.9"),
     ],
 )
 def test_it_is_the_rightmost_that_is_no_trusted_proxys(make_site, trusted, peer, forwarded, client):
@@ -49,32 +40,10 @@ def test_a_forged_header_never_gives_a_fresh_quota(make_site, trusted):
     assert statuses == [200, 200, 429, 429, 429]
 
 
-@pytest.mark.parametrize(
-    "rubbish", ["unknown", "_hidden", "1.2.3", ",,", "x" * 500, "[::1", '"', "1.2.3.4.5:80"]
-)
-@pytest.mark.parametrize("trusted", [1, 2, ["10.0.0.0/8"]], ids=str)
-def test_rubbish_in_the_header_is_limited_like_anything_else(make_site, rubbish, trusted):
-    site = make_site(default_limits="2/minute", trusted_proxies=trusted)
-    assert site.ask("/free", 3, ip="10.0.0.1", headers={"X-Forwarded-For": rubbish}) == [200, 200, 429]
-
-
 def test_neighbours_in_one_network_share_a_limit(make_site):
     site = make_site(default_limits="2/minute")
     assert [site.ask("/free", 1, ip=f"2001:db8::{n}")[0] for n in range(1, 4)] == [200, 200, 429]
     assert site.ask("/free", 1, ip="2001:db8:0:1::1") == [200]
-
-
-def test_a_user_is_limited_beside_the_address_found(make_site):
-    site = make_site(default_limits="2/minute", trusted_proxies=1)
-    headers = {"X-Forwarded-For": "198.51.100.9"}
-    assert site.ask("/free", 2, user="ann", ip="10.0.0.1", headers=headers) == [200, 200]
-    assert site.ask("/free", 1, user="ben", ip="10.0.0.1", headers=headers) == [429]
-    assert site.ask("/free", 1, user="ann", ip="10.0.0.1", headers={"X-Forwarded-For": "198.51.100.8"}) == [
-        429
-    ]
-    assert site.ask("/free", 1, user="ben", ip="10.0.0.1", headers={"X-Forwarded-For": "198.51.100.8"}) == [
-        200
-    ]
 
 
 def test_functions_of_ones_own_may_ask_for_the_address(make_site):

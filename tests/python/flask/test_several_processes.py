@@ -59,12 +59,6 @@ def test_the_first_request_that_says_so_is_answered_with_one_warning(caplog):
     assert "store=" in record.getMessage()
 
 
-def test_there_is_one_warning_for_all_apps_of_a_process(caplog):
-    for _ in range(2):
-        make_app(default_limits="9/minute")[0].test_client().get("/", environ_overrides=SEVERAL)
-    assert len(warnings_of(caplog)) == 1
-
-
 @pytest.mark.parametrize("options", [{}, {"default_limits": "9/minute", "enabled": False}])
 def test_what_counts_nothing_is_not_warned_of(caplog, options):
     app, _ = make_app(**options)
@@ -144,22 +138,17 @@ def served(tmp_path, request):
     return serve
 
 
-def test_each_worker_of_gunicorn_warns_once(served):
-    log = served("memory://", 2)
-    assert log.count(WARNING) == 2
-    assert log.count(FORKED) == 0
-
-
-def test_one_worker_with_threads_does_not_warn(served):
-    log = served("memory://", 1)
-    assert log.count(WARNING) == log.count(FORKED) == 0
-
-
-def test_workers_whose_parent_has_asked_are_warned_once_as_well(served):
-    log = served("memory://", 2, before=ASKED_BY_THE_PARENT, more="--preload")
-    assert log.count(WARNING) + log.count(FORKED) == 2
-
-
-def test_workers_that_share_a_redis_do_not_warn(served, redis_server):
-    log = served(redis_server.tcp_url(), 2)
-    assert log.count(WARNING) == log.count(FORKED) == 0
+@pytest.mark.parametrize(
+    ("options", "shared", "forked"),
+    [
+        ({"workers": 2}, {2}, {0}),
+        ({"workers": 1}, {0}, {0}),
+        ({"workers": 2, "before": ASKED_BY_THE_PARENT, "more": "--preload"}, {0, 1, 2}, {0, 1, 2}),
+    ],
+    ids=["each worker", "one worker with threads", "forked after a request"],
+)
+def test_each_worker_of_gunicorn_that_counts_for_itself_warns_once(served, options, shared, forked):
+    log = served("memory://", **options)
+    assert log.count(WARNING) in shared
+    assert log.count(FORKED) in forked
+    assert log.count(WARNING) + log.count(FORKED) == (0 if options["workers"] == 1 else 2)
