@@ -22,11 +22,7 @@ from overlimit.http.callables import check_callable
 from overlimit.http.identifying.identifiers import ANONYMOUS, as_identifiers
 from overlimit.http.options.limit_options import LimitsValue, Scope
 from overlimit.http.options.option import documents
-from overlimit.http.options.rate_limit_options import (
-    RATE_LIMIT_OPTIONS,
-    RateLimitOptions,
-    shows_options,
-)
+from overlimit.http.options.rate_limit_options import RATE_LIMIT_OPTIONS, RateLimitOptions, shows_options
 from overlimit.http.options.settings import Settings
 from overlimit.http.options.storage_urls import hides_passwords
 from overlimit.http.reports import reset_counts

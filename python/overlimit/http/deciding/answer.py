@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,11 @@ from overlimit.http.rules.rule import ResolvedRule, Role
 if TYPE_CHECKING:
     from overlimit.http.deciding.plans import StorePlan
     from overlimit.http.deciding.store_call import StoreCall
+
+
+_log = logging.getLogger("overlimit")
+
+_MOST_WARNED_OF = 1024  # a request may choose the name of a limit
 
 
 class StoreAnswer:
@@ -140,6 +146,29 @@ class StoreAnswer:
 
     def _limit_exceeded(self, arguments: tuple[Any, ...]) -> Problem:
         return limit_exceeded(self.decision, self.message(arguments), self.violated())
+
+    def log_as_shadow(self, place: str) -> None:
+        """Log whom the limit in shadow that binds would have refused, and where.
+
+        The first line of each limit in a process is a warning, so that it is seen where nobody has configured
+        logging; the others are information.
+        """
+        decision = self.decision_with_shadows
+        name = next((rule.field_name for rule in self.binding), "")
+        label = decision.limit.label if decision.limit else ""
+        warned_of = self.call.rate_limits[0].shadows_warned_of
+        is_first = (name, label) not in warned_of and len(warned_of) < _MOST_WARNED_OF
+        if is_first:
+            warned_of.add((name, label))
+        _log.log(
+            logging.WARNING if is_first else logging.INFO,
+            "the limit %s (%s), in shadow, would have refused %r at %r%s",
+            label,
+            name,
+            decision.identifier,
+            place,
+            " (a warning only once per process and limit)" if is_first else "",
+        )
 
     def refunding(self) -> Steps[None]:
         """Refund everything; raises StoreError if the store failed and ``on_error`` says so."""

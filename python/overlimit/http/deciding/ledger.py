@@ -10,7 +10,6 @@ from overlimit import Decision
 from overlimit.errors import StoreError
 from overlimit.http.answering.fields import POLICY, RATE, legacy_fields
 from overlimit.http.deciding.answer import StoreAnswer
-from overlimit.http.deciding.shadow import log_shadow_refusal
 from overlimit.http.deciding.steps import Steps, all_of, run
 from overlimit.http.deciding.store_call import StoreCall, rate_fields
 from overlimit.http.identifying.identifiers import IdentifierCache
@@ -104,7 +103,7 @@ class RequestLedger:
 
     def report_shadow_refusal(self, answer: StoreAnswer) -> None:
         """Log that limits in shadow would have refused the request."""
-        log_shadow_refusal(answer, self.plan.place)
+        answer.log_as_shadow(self.plan.place)
 
     def _rolling_back(self, answers: Sequence[StoreAnswer]) -> Steps[None]:
         """Refund answers, which are shown no more, since the numbers in them hold no more either."""
