@@ -105,7 +105,30 @@ class Log:
 
     def events(self) -> Events:
         """Read the log, and report what of it cannot be read."""
-        return _events(self._options, *map(self._instant, (self._options["since"], self._options["until"])))
+        given = self._options
+        if given["pattern"] and given["format"]:
+            raise click.UsageError("--pattern and --format exclude each other")
+        form: Any = given["pattern"] or given["format"] or "combined"
+        with reported(), bars() as progress, warnings.catch_warnings(record=True) as noticed:
+            from overlimit.simulation import read_log
+
+            warnings.simplefilter("always", UserWarning)
+            events = read_log(
+                [_STANDARD_INPUT if path == "-" else path for path in given["log"]],
+                form,
+                dict(_named(each) for each in given["by"] or ("ip",)),
+                missing="skip" if given["skip_missing"] else "raise",
+                on_bad="raise" if given["strict"] else "count",
+                columns=given["columns"].split(",") if given["columns"] else None,
+                progress=progress,
+                **{name: given[name] for name in _AS_THEY_ARE},
+            ).between(*map(self._instant, (given["since"], given["until"])))
+        for warning in noticed:
+            click.echo(f"Warning: {as_written(warning.message)}", err=True)
+        _report_bad_lines(events.bad_lines)
+        if not len(events):
+            raise NothingFound("there is no request to replay: " + _why_none(events))
+        return events
 
     def _instant(self, time: datetime | None) -> datetime | None:
         return time if time is None or time.tzinfo is not None else time.replace(tzinfo=self.zone)
@@ -128,43 +151,7 @@ _NAMES = (
     *("log", "by", "format", "pattern", "columns", "delimiter", "time", "unit", "cost", "where"),
     *("since", "until", "timezone", "skip_missing", "strict", "ipv6_prefix"),
 )
-
-
-def _events(given: dict[str, Any], since: datetime | None, until: datetime | None) -> Events:
-    if given["pattern"] and given["format"]:
-        raise click.UsageError("--pattern and --format exclude each other")
-    form: Any = given["pattern"] or given["format"] or "combined"
-    with reported(), bars() as progress, warnings.catch_warnings(record=True) as noticed:
-        from overlimit.simulation import read_log
-
-        warnings.simplefilter("always", UserWarning)
-        events = read_log(
-            [_STANDARD_INPUT if path == "-" else path for path in given["log"]],
-            form,
-            dict(_named(each) for each in given["by"] or ("ip",)),
-            progress=progress,
-            **_options_of_read_log(given),
-        ).between(since, until)
-    for warning in noticed:
-        click.echo(f"Warning: {as_written(warning.message)}", err=True)
-    _report_bad_lines(events.bad_lines)
-    if not len(events):
-        raise NothingFound("there is no request to replay: " + _why_none(events))
-    return events
-
-
-def _options_of_read_log(given: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "time": given["time"],
-        "cost": given["cost"],
-        "where": given["where"],
-        "unit": given["unit"],
-        "missing": "skip" if given["skip_missing"] else "raise",
-        "on_bad": "raise" if given["strict"] else "count",
-        "ipv6_prefix": given["ipv6_prefix"],
-        "columns": given["columns"].split(",") if given["columns"] else None,
-        "delimiter": given["delimiter"],
-    }
+_AS_THEY_ARE = ("time", "cost", "where", "unit", "ipv6_prefix", "delimiter")
 
 
 def _named(by: str) -> tuple[str, str]:

@@ -119,7 +119,7 @@ def _check_effects(wanted: tuple[str, ...]) -> None:
     for option, table in (("every", "times"), ("top", "identifiers")):
         is_given = context.get_parameter_source(option) is ParameterSource.COMMANDLINE
         if is_given and table not in wanted:
-            raise click.UsageError(f"--{option} is for the table of {table}: add --table {table}, or --json")
+            raise click.UsageError(f"--{option} is for the table of {table}: add --table {table}")
 
 
 def _replay(events: Events, limiter: Limiter) -> Replay:

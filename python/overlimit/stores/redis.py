@@ -83,20 +83,8 @@ class RedisStore(_core.RedisStore, Initialised):
         ssl_keyfile: str | os.PathLike[str] | None = None,
         ssl_password: str | None = None,
     ) -> None:
-        keywords: dict[str, Any] = {
-            "timeout": timeout,
-            "prefix": prefix,
-            "hash_tag": hash_tag,
-            "hash_identifiers": hash_identifiers,
-            "ssl_ca_certs": ssl_ca_certs,
-            "ssl_ca_path": ssl_ca_path,
-            "ssl_ca_data": ssl_ca_data,
-            "ssl_cert_reqs": ssl_cert_reqs,
-            "ssl_check_hostname": ssl_check_hostname,
-            "ssl_certfile": ssl_certfile,
-            "ssl_keyfile": ssl_keyfile,
-            "ssl_password": ssl_password,
-        }
+        arguments = locals()
+        keywords: dict[str, Any] = {name: arguments[name] for name in _OPTIONS}
         where = RedisUrl.read(url, _OPTIONS)
         if not isinstance(prefix, str):
             raise TypeError(f"prefix must be a str such as 'ol', not {short_repr(prefix)}")

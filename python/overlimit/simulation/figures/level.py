@@ -90,14 +90,8 @@ def plot_level(
     instants = levels.times.astype("datetime64[us]")
     for k, limit in enumerate(limiter.limits):
         colour, style = COLOURS[k % len(COLOURS)], _STYLES[k % len(_STYLES)]
-        ax.plot(
-            instants,
-            levels.used[:, k],
-            style,
-            color=colour,
-            linewidth=1.4,
-            label=name_text(limit, _LIMIT_LENGTH),
-        )
+        label = name_text(limit, _LIMIT_LENGTH)
+        ax.plot(instants, levels.used[:, k], style, color=colour, linewidth=1.4, label=label)
     _shade_locks(ax, instants, levels.locked)
     _mark_refusals(ax, levels.refusals)
     ax.set_ylim(-0.02, 1.08)

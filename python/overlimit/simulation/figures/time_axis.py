@@ -12,6 +12,7 @@ import numpy.typing as npt
 from matplotlib.ticker import Formatter, Locator
 
 from overlimit.limits.calendars import zone_named
+from overlimit.simulation.figures.style import width_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,6 +31,7 @@ _DAYS: Final = (2, 7, 14)
 _MONTHS: Final = (1, 2, 3, 6, *(12 * years for years in (1, 2, 5, 10, 20, 50, 100)))
 _LONGEST_MONTH: Final = 31
 _PIXELS_OF_A_TIME: Final = 75
+_WIDE: Final = 350
 _FEWEST, _MOST = 2, 6
 _EPOCH: Final = datetime(1970, 1, 1)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -43,7 +45,9 @@ def show_times(ax: Axes, zone_name: str) -> None:
     zone = zone_named(zone_name)
     ax.xaxis.set_major_locator(_RoundTimes(zone))
     ax.xaxis.set_major_formatter(_ShortTimes(zone))
-    ax.set_xlabel(f"time ({zone_name})", loc="left")  # the date is on the right
+    # The date is on the right, and on narrow axes there is room for the city of a zone only.
+    shown = zone_name if width_of(ax) >= _WIDE else zone_name.rpartition("/")[2]
+    ax.set_xlabel(f"time ({shown})", loc="left")
 
 
 class _RoundTimes(Locator):
@@ -78,9 +82,7 @@ class _RoundTimes(Locator):
         return (v0 - second / 2, v1 + second / 2) if v0 == v1 else (v0, v1)
 
     def _most(self) -> int:
-        ax = self.axis.axes
-        width = ax.get_window_extent().width / ax.get_figure().dpi * 100
-        return min(_MOST, max(_FEWEST, int(width // _PIXELS_OF_A_TIME)))
+        return min(_MOST, max(_FEWEST, int(width_of(self.axis.axes) // _PIXELS_OF_A_TIME)))
 
 
 class _ShortTimes(Formatter):
