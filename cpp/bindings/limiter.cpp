@@ -1,6 +1,8 @@
 #include "limiter.hpp"
 
 #include <cstddef>
+#include <deque>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -14,6 +16,7 @@
 #include "on_error.hpp"
 #include "overlimit/errors.hpp"
 #include "overlimit/forks.hpp"
+#include "overlimit/past_rates.hpp"
 #include "policy.hpp"
 #include "stats.hpp"
 #include "store_calls.hpp"
@@ -115,10 +118,10 @@ PyObject* unlock(PyObject* self, PyObject* identifier) {
 }
 
 // Refunds in the store. The claim is used up as soon as the refund may have happened.
-void refund_in(Store& store, const Call& call, const RefundableCharges& charged, RefundClaim& claim,
+void refund_in(Store& store, const Call& call, std::span<const Receipt> receipts, RefundClaim& claim,
                const Interrupted& interrupted) {
   try {
-    store.refund(call, charged.receipts, interrupted);
+    store.refund(call, receipts, interrupted);
   } catch (const StoreError& error) {
     if (error.maybe_charged()) claim.mark_used();
     throw;
@@ -129,20 +132,51 @@ void refund_in(Store& store, const Call& call, const RefundableCharges& charged,
   claim.mark_used();
 }
 
+/// What was charged, by the fastest rates at which it may have drained.
+class ChargesToRefund {
+ public:
+  explicit ChargesToRefund(const RefundableCharges& charged) {
+    for (const Subject& subject : charged.subjects) {
+      collected_.add(subject.policy, subject.identifier, subject.cost, subject.role);
+    }
+    charges_.assign(collected_.charges().begin(), collected_.charges().end());
+    std::size_t first = 0;
+    for (std::size_t i = 0; i < charges_.size(); ++i) {
+      const CompiledPolicy& own = *charges_[i].policy;
+      add(i, own, charged.subjects[i].policy, charged.receipts.subspan(first, own.size()));
+      first += own.size();
+    }
+  }
+  [[nodiscard]] std::span<const Charge> charges() const { return charges_; }
+  [[nodiscard]] std::span<const Receipt> receipts() const { return receipts_; }
+
+ private:
+  void add(std::size_t i, const CompiledPolicy& own, PyObject* policy, std::span<const Receipt> receipts) {
+    std::optional<CompiledPolicy> faster = fastest_since(policy);
+    if (!faster) {
+      receipts_.insert(receipts_.end(), receipts.begin(), receipts.end());
+      return;
+    }
+    charges_[i].policy = &policies_.emplace_back(*std::move(faster));
+    const std::vector<Receipt> carried = receipts_by(*charges_[i].policy, own, charges_[i].cost, receipts);
+    receipts_.insert(receipts_.end(), carried.begin(), carried.end());
+  }
+
+  ChargeList collected_;
+  std::vector<Charge> charges_;
+  std::vector<Receipt> receipts_;
+  std::deque<CompiledPolicy> policies_;
+};
+
 void refund_charges(LimiterState& limiter, const RefundableCharges& charged, RefundClaim& claim) {
-  ChargeList collected;
-  for (const Subject& subject : charged.subjects) {
-    collected.add(subject.policy, subject.identifier, subject.cost, subject.role);
-  }
-  TimedCall timed(limiter, collected.charges());
+  const ChargesToRefund given_back(charged);
+  TimedCall timed(limiter, given_back.charges());
   const Call& call = *timed;
-  if (charged.source == Source::local) {
-    refund_in(*local_fallback_store(limiter), call, charged, claim, kInterrupted);
-    return;
-  }
-  ask_store(limiter, [&](Store& store, const Interrupted& interrupted) {
-    refund_in(store, call, charged, claim, interrupted);
-  });
+  const auto refund = [&](Store& store, const Interrupted& interrupted) {
+    refund_in(store, call, given_back.receipts(), claim, interrupted);
+  };
+  if (charged.source == Source::local) return refund(*local_fallback_store(limiter), kInterrupted);
+  ask_store(limiter, refund);
 }
 
 bool is_any(std::span<const Receipt> receipts) {
@@ -299,6 +333,7 @@ PyObject* set_limits(PyObject* self, PyObject* arguments) {
     LimiterState& limiter = state_of(self);
     const Object old = Object::borrow(limiter.policy.get());
     Object policy = policy_of(compiled(old.get()).identity(), limits, penalty_of(old.get()), local_limits);
+    succeed(old.get(), policy.get());
     limiter.policy = std::move(policy);
     limiter.is_compared = false;
     return Py_NewRef(Py_None);

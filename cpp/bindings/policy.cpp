@@ -7,9 +7,16 @@
 
 #include "errors.hpp"
 #include "handles.hpp"
+#include "overlimit/past_rates.hpp"
 
 namespace overlimit::python {
 namespace {
+
+/// Its place among the policies of a limiter that was updated.
+struct Succession {
+  std::shared_ptr<PastRates> rates;
+  std::uint64_t number;
+};
 
 struct PolicyObject {
   PyObject_HEAD CompiledPolicy* compiled;
@@ -17,6 +24,7 @@ struct PolicyObject {
   PyObject* limits;
   PyObject* penalty;
   PyObject* local_policy;  // nullptr: the policy itself
+  Succession* succession;  // nullptr: of a limiter without updates
 };
 
 PyTypeObject* policy_type = nullptr;
@@ -65,6 +73,7 @@ std::unique_ptr<CompiledPolicy> compile(const PolicyIdentity& identity, PyObject
 void destroy(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   delete of(self).compiled;
+  delete of(self).succession;
   Py_XDECREF(of(self).name);
   Py_XDECREF(of(self).limits);
   Py_XDECREF(of(self).penalty);
@@ -107,7 +116,27 @@ Object new_policy(const PolicyIdentity& identity, PyObject* limits, PyObject* pe
   policy->limits = Py_NewRef(limits);
   policy->penalty = Py_NewRef(penalty);
   policy->local_policy = local_policy.release();
+  policy->succession = nullptr;
   return object;
+}
+
+void succeed(PyObject* past, PyObject* next) {
+  PolicyObject &before = of(past), &after = of(next);
+  if (before.succession == nullptr) {
+    before.succession = new Succession{std::make_shared<PastRates>(*before.compiled), 0};
+  }
+  const std::shared_ptr<PastRates>& rates = before.succession->rates;
+  rates->add(*after.compiled);
+  after.succession = new Succession{rates, rates->newest()};
+  if (before.local_policy != nullptr && after.local_policy != nullptr) {
+    succeed(before.local_policy, after.local_policy);
+  }
+}
+
+std::optional<CompiledPolicy> fastest_since(PyObject* policy) {
+  const Succession* const succession = of(policy).succession;
+  if (succession == nullptr || succession->number == succession->rates->newest()) return std::nullopt;
+  return succession->rates->fastest_since(succession->number, compiled(policy));
 }
 
 const CompiledPolicy& compiled(PyObject* policy) { return *of(policy).compiled; }

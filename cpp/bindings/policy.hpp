@@ -4,6 +4,8 @@
 
 #include <Python.h>
 
+#include <optional>
+
 #include "object.hpp"
 #include "overlimit/compiled_policy.hpp"
 
@@ -26,6 +28,12 @@ const CompiledPolicy& compiled(PyObject* policy);
 PyObject* limits_of(PyObject* policy);
 PyObject* name_of(PyObject* policy);
 PyObject* penalty_of(PyObject* policy);
+
+/// To be called when one policy of a limiter takes the place of another.
+void succeed(PyObject* past, PyObject* next);
+
+/// A policy with the fastest rates since this one decided; nothing if it has them.
+std::optional<CompiledPolicy> fastest_since(PyObject* policy);
 
 /// The policy that decides in its place while the store fails: of the same name, with the limits of this
 /// process's share (borrowed).

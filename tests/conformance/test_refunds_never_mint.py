@@ -42,6 +42,14 @@ LIMITS: dict[str, Callable[[int], Limit]] = {
     "leaky_bucket": lambda most: LeakyBucket(1, per=1, capacity=most - 1),
     "wide_leaky_bucket": lambda most: LeakyBucket(3, per=1, capacity=most - 3),
 }
+FASTER: dict[str, Callable[[int], Limit]] = {
+    "token_bucket": lambda rate: TokenBucket(rate, per=1, burst=20),
+    "token_bucket_in_fractions": lambda rate: TokenBucket(2 * rate, per=3, burst=20),
+    "token_bucket_with_debt": lambda rate: TokenBucket(rate, per=2, burst=20, debt=4),
+    "interval": lambda rate: TokenBucket(rate, per=1, burst=20, refill="interval"),
+    "epoch_interval": lambda rate: TokenBucket(rate, per=3, burst=20, refill="interval", start="epoch"),
+    "leaky_bucket": lambda rate: LeakyBucket(rate, per=1, capacity=20 - rate),
+}
 NAMES = map("minting-{}".format, itertools.count())
 
 waits = st.sampled_from([0] * 6 + [1] * 4 + [2, 3, 5, 8])
@@ -65,6 +73,9 @@ class OfModel:
     def refund(self, second: int, decision: Any) -> None:
         self.oracle.refund(START_US + second * 1_000_000, decision)
 
+    def update(self, limit: Limit) -> None:
+        self.oracle.update((limit,))
+
     def left(self, second: int) -> int:
         return self.oracle.peek(START_US + second * 1_000_000, ["a"], 0).remaining
 
@@ -85,6 +96,9 @@ class OfStore:
 
     def refund(self, second: int, decision: Any) -> None:
         self.at(second).refund(decision)
+
+    def update(self, limit: Limit) -> None:
+        self.limiter.update(limit)
 
     def left(self, second: int) -> int:
         return self.at(second).peek("a", cost=0).remaining
@@ -126,6 +140,70 @@ def test_the_model_never_leaves_more_than_without_the_refunded_hits(limit, life,
 @given(life=steps, most=st.integers(4, 30))
 def test_no_store_ever_leaves_more_than_without_the_refunded_hits(store, limit, life, most):
     live(OfStore(LIMITS[limit](most), store), LIMITS[limit](most), life)
+
+
+def live_faster_and_faster(policy: Any, new_limit: Callable[[int], Limit], stages: Any) -> None:
+    """Each stage has a rate of its own, at least that of the one before."""
+    now, kept = 0, []
+    rates = sorted(rate for rate, _ in stages)
+    for stage, (_, life) in enumerate(stages):
+        policy.update(new_limit(rates[stage]))
+        for wait, chosen, cost in life:
+            now += wait
+            if chosen is None:
+                decision = policy.hit(now, cost)
+                if decision.allowed:
+                    kept.append((now, cost, decision, stage))
+            elif kept:
+                policy.refund(now, kept.pop(chosen % len(kept))[2])
+                assert policy.left(now) <= left_of_stages(new_limit, rates[: stage + 1], kept, now)
+
+
+def left_of_stages(new_limit: Callable[[int], Limit], rates: list[int], kept: list[Any], now: int) -> int:
+    model = OfModel(new_limit(1))
+    for second, cost, _, stage in kept:
+        model.update(new_limit(rates[stage]))
+        assert model.hit(second, cost).allowed
+    model.update(new_limit(rates[-1]))
+    return model.left(now)
+
+
+charged = st.lists(st.tuples(waits, st.none(), costs), min_size=2, max_size=8)
+refunded = st.lists(
+    st.tuples(waits, st.none() | st.integers(0, 9) | st.integers(0, 9), costs), min_size=4, max_size=12
+)
+rates = st.integers(1, 9)
+stages = st.tuples(st.tuples(rates, charged), st.tuples(rates, refunded), st.tuples(rates, refunded))
+
+
+@pytest.mark.longer_in_prove
+@pytest.mark.parametrize("limit", FASTER)
+@settings(relaxed, max_examples=40 * PROVE)
+@given(stages=stages)
+def test_nor_does_the_model_after_updates_to_faster_rates(limit, stages):
+    live_faster_and_faster(OfModel(FASTER[limit](1)), FASTER[limit], stages)
+
+
+@pytest.mark.longer_in_prove
+@pytest.mark.parametrize("limit", FASTER)
+@settings(relaxed, max_examples=10 * PROVE)
+@given(stages=stages)
+def test_nor_does_any_store_after_updates_to_faster_rates(store, limit, stages):
+    live_faster_and_faster(OfStore(FASTER[limit](1), store), FASTER[limit], stages)
+
+
+@pytest.mark.parametrize("limit", FASTER)
+def test_what_has_drained_while_the_rate_was_faster_does_not_come_back(build, at, limit):
+    limiter = build(FASTER[limit](1))
+    charged = [limiter.hit("a", cost=5) for _ in range(2)]
+    limiter.update(FASTER[limit](10))
+    at(3)
+    limiter.hit("a", cost=5)
+    limiter.update(FASTER[limit](1))
+    left = limiter.peek("a", cost=0).remaining
+    for decision in charged:
+        limiter.refund(decision)
+    assert limiter.peek("a", cost=0).remaining == left
 
 
 @pytest.mark.parametrize("limit", LIMITS)
@@ -184,4 +262,4 @@ def test_after_the_units_have_changed_no_more_comes_back_than_is_certain(build, 
         limiter.hit("a", cost=1)
     at(15)
     limiter.refund(charged)
-    assert limiter.peek("a", cost=0).remaining == (100 - 62 + 15 + 5 if sooner else 100 - 60 + 15 + 20)
+    assert limiter.peek("a", cost=0).remaining == (100 - 62 + 15 if sooner else 100 - 60 + 15 + 20)

@@ -78,6 +78,14 @@ class Algorithm(ABC):
     def refunded(self, state: Any, now: int, after: Any, cost: int) -> Any:
         """The stored state without the ``cost`` that once made it ``after``, as far as that still counts."""
 
+    def drains_faster(self, other: Any) -> bool:
+        """Whether this is a faster bucket than one of the same tag."""
+        return False
+
+    def counted(self, charged: Any, after: Any) -> Any:
+        """What a charge by a slower bucket led to, as this one counts it."""
+        return after
+
     def knows_refunds(self, state: Any) -> bool:
         """Whether the state says what refunds have given back: its record never expires earlier then."""
         return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,6 +38,8 @@ class Receipt:
     algorithm: Algorithm
     after: Any
     cost: int
+    later: Callable[[], Iterable[Algorithm]]
+    """What updates have put in the place of the limit."""
 
 
 @dataclass(frozen=True)

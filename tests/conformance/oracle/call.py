@@ -161,7 +161,13 @@ class Call:
         assert after is not None
         records.write(pair.key, after)
         return Receipt(
-            records, pair.key, records.creation_of(pair.key), pair.algorithm, after.state, pair.cost
+            records,
+            pair.key,
+            records.creation_of(pair.key),
+            pair.algorithm,
+            after.state,
+            pair.cost,
+            judged.charge.policy.later_than_now(pair.key),
         )
 
 

@@ -59,5 +59,8 @@ class LeakyBucket(Algorithm):
         back = given_back(cost, after.count, drained, refunded_since(state.refunded, after.refunded))
         return Queue(state.start, max(0, state.count - back), with_refund(state.refunded, back))
 
+    def drains_faster(self, other: LeakyBucket) -> bool:
+        return self.rate > other.rate
+
     def knows_refunds(self, state: Queue) -> bool:
         return state.refunded not in (0, None)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from .algorithm import Algorithm
 from .answer import OracleDecision
 from .call import Charge, Judged, hit_all, peek_all
 from .pair import Pair
@@ -14,6 +16,7 @@ from .plain import algorithm_of
 from .records import Key, Record, Records
 
 Identifier = str | bytes
+Tag = tuple[object, ...]
 
 
 @dataclass
@@ -24,6 +27,7 @@ class Oracle:
     name: str = "default"
     records: Records = field(default_factory=Records)
     penalty: Any = None
+    updates: list[dict[Tag, Algorithm]] = field(default_factory=list)
 
     def hit(
         self, now: int, identifiers: list[Identifier], cost: int = 1, patience: int | None = None
@@ -40,8 +44,13 @@ class Oracle:
             record = receipt.records.live(receipt.key, now)
             if record is None or receipt.creation != receipt.records.creation_of(receipt.key):
                 continue
-            clamped = max(now, receipt.algorithm.time_of(record.state))
-            state = receipt.algorithm.refunded(record.state, clamped, receipt.after, receipt.cost)
+            algorithm, after = receipt.algorithm, receipt.after
+            for later in receipt.later():
+                algorithm = later if later.drains_faster(algorithm) else algorithm
+            if algorithm is not receipt.algorithm:
+                after = algorithm.counted(receipt.algorithm, after)
+            clamped = max(now, algorithm.time_of(record.state))
+            state = algorithm.refunded(record.state, clamped, after, receipt.cost)
             receipt.records.write(receipt.key, Record(record.expires_at, state))
 
     def lock(self, now: int, identifier: Identifier, length: int) -> None:
@@ -57,6 +66,12 @@ class Oracle:
 
     def update(self, limits: tuple[Any, ...]) -> None:
         self.limits = limits
+        self.updates.append(dict(tagged(limits)))
+
+    def later_than_now(self, key: Key) -> Callable[[], list[Algorithm]]:
+        """When called: what updates have made of the limit of this key since."""
+        known, tag = len(self.updates), key[len(self._owner("")) :]
+        return lambda: [update[tag] for update in self.updates[known:] if tag in update]
 
     def is_behind(self, now: int, identifiers: list[Identifier]) -> bool:
         """Whether the clock is before the stored time of any record that the call reads."""
@@ -84,15 +99,11 @@ class Oracle:
         self, now: int, identifier: Identifier, cost: int, patience: int | None = None
     ) -> list[Pair]:
         pairs = []
-        alike: Counter[Key] = Counter()
-        for limit in self.limits:
-            algorithm = algorithm_of(limit)
-            tag = (*algorithm.identity, limit.name)
-            key = (*self._owner(identifier), *tag, alike[tag])
+        for limit, (tag, algorithm) in zip(self.limits, tagged(self.limits), strict=True):
+            key = (*self._owner(identifier), *tag)
             record = self.records.live(key, now)
             clamped = now if record is None else max(now, algorithm.time_of(record.state))
             pairs.append(Pair(identifier, limit, self.name, algorithm, key, record, clamped, cost, patience))
-            alike[tag] += 1
         return pairs
 
     def _charges(self, identifiers: list[Identifier], cost: int) -> list[Charge]:
@@ -103,6 +114,18 @@ class Oracle:
 
     def _owner(self, identifier: Identifier) -> Key:
         return (self.name, as_bytes(identifier))
+
+
+def tagged(limits: tuple[Any, ...]) -> list[tuple[Tag, Algorithm]]:
+    """The limits' algorithms with their tags, in which equal ones are numbered."""
+    alike: Counter[Tag] = Counter()
+    found = []
+    for limit in limits:
+        algorithm = algorithm_of(limit)
+        tag = (*algorithm.identity, limit.name)
+        found.append(((*tag, alike[tag]), algorithm))
+        alike[tag] += 1
+    return found
 
 
 def as_bytes(identifier: Identifier) -> bytes:

@@ -75,6 +75,14 @@ class TokenBucket(Algorithm):
         refunded = with_refund(state.refunded, back, EXACT - 1 - state.units)
         return Bucket(max(0, state.used - back), state.last, state.units, refunded)
 
+    def drains_faster(self, other: TokenBucket) -> bool:
+        return self.refill * other.units > other.refill * self.units
+
+    def counted(self, charged: TokenBucket, after: Bucket) -> Bucket:
+        used = rounded_up(after.used * self.units, charged.units)
+        refunded = after.refunded if charged.units == self.units else None
+        return Bucket(used, after.last, self.units, refunded)
+
     def knows_refunds(self, state: Bucket) -> bool:
         return state.refunded not in (0, None)
 

@@ -59,6 +59,15 @@ constexpr bool knows_refunds(const LeakyBucket&, const LeakyBucket::State& state
   return state.refunded != 0 && state.refunded != bucket::kUnknown;
 }
 
+constexpr bool drains_faster(const LeakyBucket& one, const LeakyBucket& other) {
+  return one.rate > other.rate;
+}
+
+constexpr std::optional<LeakyBucket::State> state_after(const LeakyBucket&, const LeakyBucket&,
+                                                        const LeakyBucket::State& then, Cost) {
+  return then;
+}
+
 constexpr Micros time_of(const LeakyBucket&, const LeakyBucket::State& state) { return state.start; }
 
 constexpr std::optional<CurrentRecord<LeakyBucket::State>> advance(const LeakyBucket& bucket,

@@ -18,7 +18,9 @@
 //   delay(limit, state, now)                  -> how long the caller just charged waits; only for algorithms
 //                                                that make callers wait
 //   knows_refunds(limit, state)               -> whether the record says what refunds have given back; only for
-//                                                algorithms whose refunds depend on those before
+//                                                algorithms whose refunds depend on those before, like the next two
+//   drains_faster(one, other)                 -> whether what was charged is gone sooner by the one limit
+//   state_after(limit, charged, then, cost)   -> what a charge by the other limit led to, as this one counts it
 // clang-format on
 //
 // A State is a trivially copyable header of three int64, the same bytes in memory and in Redis. Algorithms

@@ -88,6 +88,18 @@ constexpr bool knows_refunds(const TokenBucket& bucket, const TokenBucket::State
   return state.refunded != bucket.units && state.refunded != bucket::kUnknown;
 }
 
+constexpr bool drains_faster(const TokenBucket& one, const TokenBucket& other) {
+  __extension__ using Wide = __int128;
+  return Wide(one.refill) * other.units > Wide(other.refill) * one.units;
+}
+
+inline std::optional<TokenBucket::State> state_after(const TokenBucket& bucket, const TokenBucket& charged,
+                                                     const TokenBucket::State& then, Cost cost) {
+  if (product(cost, bucket.units) >= kExact) return std::nullopt;
+  const std::int64_t used = multiply_divide(then.used, bucket.units, charged.units, charged.units - 1);
+  return {{used, then.last, bucket.units == charged.units ? then.refunded : bucket::kUnknown}};
+}
+
 constexpr Micros time_of(const TokenBucket&, const TokenBucket::State& state) { return state.last; }
 
 inline std::optional<CurrentRecord<TokenBucket::State>> advance(const TokenBucket& bucket,
