@@ -16,7 +16,7 @@ from .all_algorithms import plain_limits
 
 THREADS = 16
 HITS = 10
-ROUNDS = 40
+ROUNDS = 15
 
 # Nothing may come free while a round runs, however slow the machine.
 LIMITS = [

@@ -119,12 +119,6 @@ class TestDecisionsOfNobody:
         assert "source='error'" in repr(decision)
         assert "error" in decision._repr_html_()
 
-    @pytest.mark.parametrize("on_error", ["allow", "deny"])
-    def test_are_made_now_without_an_injected_clock(self, on_error):
-        before = time.time()
-        decision = Limiter("3/minute", name="default", store=NOWHERE, on_error=on_error).hit("a")
-        assert before - 0.001 <= decision.time <= time.time() + 0.001
-
     @EACH_BUT_RAISE
     def test_pickle_and_compare(self, on_error):
         limiter = nowhere(on_error=on_error)
@@ -185,18 +179,6 @@ def assert_gives_nothing_back(decision, limiter):
 
 
 class TestWhatIsNoFailure:
-    @EACH
-    def test_a_store_that_answers_decides(self, redis_store, clock, on_error):
-        limiter = Limiter(
-            "2/minute", name="default", store=redis_store, clock=clock, on_error=on_error, local_share=0.5
-        )
-        decisions = [limiter.hit("a") for _ in range(3)]
-        assert [(bool(each), each.source) for each in decisions] == [
-            (True, "store"),
-            (True, "store"),
-            (False, "store"),
-        ]
-
     @EACH
     @pytest.mark.parametrize(
         ("call", "error"),
@@ -276,16 +258,6 @@ class TestHitAll:
         assert [(each.policy, each.remaining) for each in decision.details] == (
             [("p0", 1), ("p1", 0)] if strictest == "local" else []
         )
-
-    def test_decides_here_all_or_nothing_and_at_one_instant(self, clock):
-        store = RedisStore(NOWHERE)
-        wide = Limiter(FixedWindow(9, 60), name="wide", store=store, clock=clock, on_error="local")
-        narrow = Limiter(
-            FixedWindow(4, 60), name="narrow", store=store, clock=clock, on_error="local", local_share=0.5
-        )
-        assert [bool(hit_all([(wide, "a"), (narrow, "a")])) for _ in range(4)] == [True, True, False, False]
-        assert wide.peek("a", cost=0).remaining == 7
-        assert narrow.peek("a", cost=0).remaining == 0
 
     def test_takes_the_share_of_a_limiter_that_would_have_allowed(self, clock):
         store = RedisStore(NOWHERE)
@@ -368,17 +340,6 @@ class TestAcquire:
 
 
 class TestRefund:
-    def test_raises_and_can_be_made_again(self, start_redis, clock):
-        server = start_redis()
-        store = RedisStore(server.tcp_url(), timeout=5.0)
-        limiter = Limiter("3/minute", name="default", store=store, clock=clock)
-        decision = limiter.hit("a", cost=2)
-        server.stop()
-        store.close()
-        for _ in range(2):
-            with pytest.raises(StoreError):
-                limiter.refund(decision)
-
     @EACH_BUT_RAISE
     def test_that_fails_is_logged_and_no_error(self, start_redis, clock, on_error, caplog):
         server = start_redis()
@@ -414,12 +375,6 @@ class TestRefund:
         limiter.refund(decision)
         seen = eventually(lambda: limiter.peek("a", cost=0), lambda each: each.source == "store")
         assert 1 <= seen.remaining <= 2
-
-    @EACH_BUT_RAISE
-    def test_of_other_policies_is_an_error_in_any_case(self, on_error):
-        decision = nowhere(on_error="local", name="one").hit("a")
-        with pytest.raises(ValueError, match="other policies"):
-            nowhere(on_error=on_error, name="other").refund(decision)
 
 
 class TestLimiters:

@@ -121,12 +121,6 @@ class TestAnAnswer:
         total = sum(sum(limiter.stats()["errors"].values()) for limiter in limiters)
         assert failed <= int(messages()[1].split()[-3]) <= total
 
-    def test_that_nobody_waited_for_is_nothing_to_tell(self, redis_store, messages):
-        limiter = Limiter("3/minute", name="default", store=redis_store, on_error="allow")
-        for _ in range(5):
-            assert limiter.hit("a").source == "store"
-        assert messages() == []
-
     def test_after_an_error_that_was_raised_is_nothing_to_tell(self, start_redis, messages):
         server = start_redis()
         limiter = Limiter("9/minute", name="default", store=RedisStore(server.tcp_url(), timeout=5.0))

@@ -75,13 +75,15 @@ def test_a_sliding_window_never_admits_more_than_its_limit_in_any_interval_and_r
 
 
 @relaxed
-@given(most=st.integers(3, 12), period=periods_us, arrivals=traffic)
-def test_a_fixed_window_admits_its_limit_in_each_window_and_no_less(store, most, period, arrivals):
-    log, refusals = drive(store, FixedWindow(most, within(period)), arrivals)
+@given(
+    most=st.integers(3, 12), period=periods_us, start=st.sampled_from(["first", "epoch"]), arrivals=traffic
+)
+def test_a_fixed_window_admits_its_limit_in_each_window_and_no_less(store, most, period, start, arrivals):
+    log, refusals = drive(store, FixedWindow(most, within(period), start=start), arrivals)
     starts: list[int] = []
     for time, _ in log:
         if not starts or time >= starts[-1] + period:
-            starts.append(time)
+            starts.append(time if start == "first" else time - time % period)
     assert all(admitted(log, start, start + period - 1) <= most for start in starts)
     for time, cost, before in refusals:
         opened = max(start for start in starts if start <= time)

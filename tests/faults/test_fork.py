@@ -151,23 +151,6 @@ descend(8)
 """)
 
 
-def test_a_limiter_built_in_the_child_shares_nothing_with_the_parents(run, used):
-    run("""
-limiter.hit("parent")
-parents = sockets()
-
-def work():
-    another = Limiter("1000000/day", name="default", store=RedisStore(url, timeout=10, prefix=prefix))
-    hit_in_order(another, "child", 10)
-    hit_in_order(limiter, "child", 10)
-    assert not sockets() & parents
-
-ended(in_child(work))
-hit_in_order(limiter, "parent", 5)
-""")
-    assert (used("parent"), used("child")) == (6, 20)
-
-
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_multiprocessing_admits_exactly_the_limit(server, prefix, tmp_path, method):
     printed = run_program(

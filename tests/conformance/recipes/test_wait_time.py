@@ -14,14 +14,6 @@ from overlimit.recipes import wait_time
 
 
 class TestWaitTime:
-    def test_of_three_buckets_is_the_longest(self, build, at):
-        limiter = build([TokenBucket(4, burst=40), TokenBucket(2, burst=50), TokenBucket(1, burst=200)])
-        waits = []
-        for second in (0, 10, 15):
-            at(second)
-            waits.append(wait_time(limiter.hit("a", cost=40)))
-        assert waits == [0, 5, 0]
-
     def test_is_enough_and_not_a_unit_too_long(self, build, clock):
         limiter = build(TokenBucket(0.29, per=1, burst=100))
         limiter.hit("a", cost=100)
