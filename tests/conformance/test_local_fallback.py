@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
-import sys
-import textwrap
 import threading
 from fractions import Fraction
 from typing import Any
@@ -14,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import programs
 from overlimit import FixedWindow, Limit, Limiter, ManualClock, MemoryStore, Penalty, RedisStore, TokenBucket
 from overlimit.stores.local_fallback import local_fallback_of
 
@@ -281,13 +279,7 @@ class TestHere:
             os.wait()
             print(limiter.hit("a").remaining, limiter.stats()["local"])
         """
-        done = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(script), NOWHERE],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=60,
-        )
+        done = programs.run(script, NOWHERE)
         assert done.stdout.splitlines() == ["4 3", "2 1 2", "2 3"]
         assert "which a forked process does not share" not in done.stderr
 

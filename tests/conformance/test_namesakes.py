@@ -144,21 +144,13 @@ class TestTheSecondOfAName:
 
 
 class TestWhereNothingIsShared:
-    def test_nothing_is_said_of_other_names(self, build, warnings):
-        limiters = [build(f"{number}/minute", name=f"number-{number}") for number in range(1, 5)]
-        for limiter in limiters:
-            limiter.hit("a")
-        assert warnings() == []
-
-    def test_nothing_is_said_of_limiters_without_a_name(self, warnings):
-        store = MemoryStore()
-        limiters = [Limiter(f"{number}/minute", store=store) for number in range(1, 5)]
-        for limiter in limiters:
-            limiter.hit("a")
-        assert warnings() == []
-
-    def test_nothing_is_said_of_other_stores(self, warnings):
-        limiters = [Limiter(f"{n}/minute", name="login", store=MemoryStore()) for n in range(1, 5)]
+    @pytest.mark.parametrize("how", ["other names", "no names", "other stores"])
+    def test_nothing_is_said(self, warnings, how):
+        one_store, limiters = MemoryStore(), []
+        for number in range(1, 5):
+            name = {"other names": f"number-{number}", "no names": None, "other stores": "login"}[how]
+            store = MemoryStore() if how == "other stores" else one_store
+            limiters.append(Limiter(f"{number}/minute", name=name, store=store))
         for limiter in limiters:
             limiter.hit("a")
         assert warnings() == []

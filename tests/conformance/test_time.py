@@ -39,28 +39,34 @@ class TestClockThatJumpsBack:
         assert [row.reset_after for row in limiter.peek("a", cost=0).details] == [950.0, 2.0]
 
 
+class ClockWithNow:
+    """A clock that is no function."""
+
+    def now(self) -> float:
+        return 1_234.5
+
+
+class Ahead(ManualClock):
+    """A clock that overrides what it is asked."""
+
+    def now(self) -> float:
+        return super().now() + 5
+
+
 class TestClocks:
-    def test_a_clock_may_be_a_callable(self, build):
-        now = [1_000.0]
-        limiter = build(FixedWindow(1, 10), clock=lambda: now[0])
-        assert limiter.hit("a").time == 1_000.0
-        assert not limiter.hit("a")
-        now[0] = 1_010.0
-        assert limiter.hit("a")
-
-    def test_a_clock_may_be_an_object_with_now(self, build):
-        class Clock:
-            def now(self) -> float:
-                return 1_234.5
-
-        assert build(FixedWindow(1, 10), clock=Clock()).hit("a").time == 1_234.5
-
-    def test_a_manual_clock_that_overrides_now_is_asked(self, build):
-        class Ahead(ManualClock):
-            def now(self) -> float:
-                return super().now() + 5
-
-        assert build(FixedWindow(3, 10), clock=Ahead(1000.0)).hit("a").time == 1005.0
+    @pytest.mark.parametrize(
+        ("clock", "time"),
+        [
+            (lambda: 1_000.0, 1_000.0),
+            (lambda: 1_234, 1_234.0),
+            (lambda: 5.0000016, 5.000002),
+            (ClockWithNow(), 1_234.5),
+            (Ahead(1000.0), 1005.0),
+        ],
+        ids=["callable", "whole seconds", "rounded", "object", "overridden"],
+    )
+    def test_each_kind_is_asked(self, build, clock, time):
+        assert build(FixedWindow(1, 10), clock=clock).hit("a").time == time
 
     @pytest.mark.parametrize("many", [False, True])
     def test_a_call_that_overtakes_the_reading_of_another_one_is_not_before_it(self, build, many):
@@ -76,13 +82,6 @@ class TestClocks:
         limiter = build(FixedWindow(2, 1, start="epoch"), clock=now)
         overtaken = limiter.hit_many(["a"])[0] if many else limiter.hit("a")
         assert (overtaken.time, overtaken.status) == (1_001.1, "over")
-
-    def test_a_clock_may_return_whole_seconds(self, build):
-        assert build(FixedWindow(1, 10), clock=lambda: 1_234).hit("a").time == 1_234.0
-
-    def test_readings_are_rounded_to_the_nearest_microsecond(self, build):
-        limiter = build(FixedWindow(1, 10), clock=lambda: 5.0000016)
-        assert limiter.hit("a").time == 5.000002
 
     def test_without_a_clock_the_time_is_now(self, build):
         limiter = build(FixedWindow(3, 3600), clock=None)

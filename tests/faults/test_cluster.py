@@ -78,12 +78,6 @@ class TestSlots:
             with pytest.raises(StoreConfigError, match="hash_tag"):
                 limiter.hit(*on_each(shared_cluster))
 
-    def test_any_node_is_enough_to_find_the_others(self, shared_cluster, limiter_at, on_each, ledger):
-        limiter = limiter_at(shared_cluster.url(nodes=shared_cluster.masters[2:]), timeout=TIMEOUT)
-        for identifier in on_each(shared_cluster):
-            ledger.hit(limiter, identifier)
-        assert ledger.acknowledged == 5
-
     def test_a_process_has_at_most_three_connections_per_node(
         self, shared_cluster, limiter_at, on_each, ledger
     ):
@@ -208,19 +202,6 @@ class TestLostNodes:
         ledger.assert_in_time(TIMEOUT)
         eventually(shared_cluster.is_ready)
         eventually(lambda: hits_well(limiter, silent, *others), within=RECOVERY)
-
-    @pytest.mark.parametrize("lost", [1], indirect=True)
-    def test_one_that_is_down_at_the_start_is_passed_over(
-        self, shared_cluster, limiter_at, on_each, lost, ledger
-    ):
-        _, *others = on_each(shared_cluster)
-        lost[0].kill()
-        limiter = limiter_at(shared_cluster.url(), timeout=TIMEOUT)
-        eventually(lambda: hits_well(limiter, *others), within=RECOVERY)
-        for other in others:
-            ledger.hit_times(5, limiter, other)
-        assert ledger.acknowledged == 20
-        ledger.assert_in_time(TIMEOUT)
 
     def test_a_replica_takes_over(self, start_cluster, limiter_at, on_each, ledger):
         cluster = start_cluster(replicas=1)

@@ -16,6 +16,8 @@ from servers.patience import eventually
 from .answering import answers
 from .bounds import LATEST, RECOVERY
 
+pytestmark = pytest.mark.usefixtures("ctrl_c")
+
 PROMPTLY = 0.5
 """Seconds from a signal to the exception that its handler raises."""
 
@@ -45,13 +47,6 @@ def handled_by(number, handler):
         yield
     finally:
         signal.signal(number, before)
-
-
-@pytest.fixture(autouse=True)
-def heeds_ctrl_c():
-    """Let SIGINT raise KeyboardInterrupt, which programs started in the background ignore."""
-    with handled_by(signal.SIGINT, signal.default_int_handler):
-        yield
 
 
 @pytest.fixture

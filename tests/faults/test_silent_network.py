@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
-import time
-
 import pytest
 
 from overlimit import StoreTimeout
@@ -16,18 +13,16 @@ from .bounds import RECOVERY
 TIMEOUT = 0.1
 
 
-@pytest.fixture(params=["replies", "both ways"])
+EITHER_WAY = pytest.mark.parametrize("swallow", ["replies", "both ways"], indirect=True)
+
+
+@pytest.fixture
 def swallow(request, proxy):
     """Return a function that lets the network swallow."""
-    return proxy.hold_replies if request.param == "replies" else proxy.hold_all
+    return proxy.hold_replies if getattr(request, "param", None) == "replies" else proxy.hold_all
 
 
-def seconds_of(call):
-    began = time.monotonic()
-    call()
-    return time.monotonic() - began
-
-
+@EITHER_WAY
 @pytest.mark.parametrize("on", ["url", "unix_url"])
 def test_a_call_ends_at_its_timeout_and_may_have_been_charged(
     proxy, limiter_at, ledger, counted, swallow, on
@@ -56,6 +51,7 @@ def test_one_before_the_first_call_charges_nothing_twice(proxy, limiter_at, ledg
     ledger.assert_accounts_for(counted("a"))
 
 
+@EITHER_WAY
 def test_threads_are_all_answered_in_time_and_their_late_replies_dropped(
     proxy, limiter_at, ledger, counted, swallow
 ):
@@ -76,7 +72,7 @@ def test_calls_soon_fail_at_once_but_for_probes(proxy, limiter_at, ledger, count
     limiter = limiter_at(proxy.url, timeout=TIMEOUT)
     eventually(lambda: answers(limiter))
     swallow()
-    ledger.hit_for(2.0, limiter, "a")
+    ledger.hit_for(1.0, limiter, "a")
     eventually(lambda: ledger.hit_times(10, limiter, "a") and len(ledger.seconds) > 1000)
     ledger.seconds = ledger.seconds[-1000:]
     assert ledger.median < 0.001
@@ -90,32 +86,11 @@ def test_calls_soon_fail_at_once_but_for_probes(proxy, limiter_at, ledger, count
     ledger.assert_accounts_for(counted("a"))
 
 
-def test_with_allow_nobody_waits_long_and_the_store_is_back_by_itself(
-    proxy, limiter_at, ledger, counted, swallow
-):
-    limiter = limiter_at(proxy.url, timeout=TIMEOUT, on_error="allow")
-    eventually(lambda: answers(limiter))
-    swallow()
-    first = ledger.hit(limiter, "a")
-    assert (first.allowed, first.source, first.retry_after) == (True, "error", 0.0)
-    ledger.assert_in_time(TIMEOUT)
-    eventually(
-        lambda: limiter.hit("a").source == "error" and limiter.stats()["breaker"] == "open", within=4.0
-    )
-    seconds = [seconds_of(lambda: ledger.hit(limiter, "a")) for _ in range(500)]
-    assert statistics.median(seconds) < 0.001
-    assert ledger.acknowledged == 0
-    proxy.restore()
-    eventually(lambda: answers(limiter), within=RECOVERY)
-    assert ledger.hit(limiter_at(proxy.url), "b").source == "store"
-
-
 def test_while_it_lasts_every_thread_is_let_through(proxy, limiter_at, ledger, swallow):
     limiter = limiter_at(proxy.url, timeout=TIMEOUT, on_error="allow", limits="1/day")
     eventually(lambda: answers(limiter))
     swallow()
     with ledger.hammering(limiter, "a"):
-        time.sleep(1.5)
         eventually(lambda: ledger.unknown > 1000)
     assert (ledger.acknowledged, ledger.refused, ledger.errors) == (0, 0, [])
     ledger.assert_in_time(TIMEOUT)

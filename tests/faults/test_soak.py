@@ -54,7 +54,7 @@ def test_it_says_what_it_can_be_told(capsys):
 class Flawed(ProxiedServer):
     """A target with a fault that never comes off."""
 
-    seconds_per_fault = 0.5
+    seconds_per_fault = 1.0
 
     @property
     def faults(self):
@@ -73,7 +73,7 @@ class TestFaultsThatFail:
     @pytest.fixture
     def soaked(self):
         def run(kind):
-            soak = Soak(parsed(["--minutes", "0.05", "--seed", "5", "--processes", "1"]), [kind])
+            soak = Soak(parsed(["--minutes", "0.1", "--seed", "5", "--processes", "1"]), [kind])
             assert not soak.run()
             return soak.verdict
 

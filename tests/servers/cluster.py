@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -172,14 +171,16 @@ class Cluster:
 
     def await_failover(self, killed: Node) -> Node:
         """Wait until a replica of the master that was killed serves its slots, and return it."""
-        deadline = time.monotonic() + PATIENCE * 2
-        while time.monotonic() < deadline:
-            for node in self.nodes:
-                if node.is_running() and node not in self.masters and node.role() == "master":
-                    self.masters[self.masters.index(killed)] = node
-                    return node
-            time.sleep(0.02)
-        raise AssertionError("no replica took over")
+        new: list[Node] = []
+
+        def has_taken_over() -> bool:
+            others = [node for node in self.nodes if node.is_running() and node not in self.masters]
+            new.extend(node for node in others if node.role() == "master")
+            return bool(new)
+
+        eventually(has_taken_over, within=PATIENCE * 2)
+        self.masters[self.masters.index(killed)] = new[0]
+        return new[0]
 
     def stop(self) -> None:
         self._servers.close()

@@ -10,10 +10,12 @@ import time
 
 import pytest
 
+from programs import run
+
 from .waiters import PATIENCE
 
 
-def run(program, *arguments):
+def started(program, *arguments):
     return subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(program), *arguments],
         stdin=subprocess.PIPE,
@@ -63,7 +65,7 @@ INTERRUPTED = """
 
 @pytest.mark.parametrize(("capacity", "left"), [("0", 0), ("5", 5)], ids=["in the queue", "in its delay"])
 def test_ctrl_c_interrupts_gives_back_the_charge_and_leaves_the_queue(url, capacity, left):
-    with run(INTERRUPTED, url, capacity) as child:
+    with started(INTERRUPTED, url, capacity) as child:
         try:
             assert child.stdout.readline() == "asleep\n", child.stderr.read()
             sent = time.monotonic()
@@ -101,12 +103,8 @@ MISSED = """
 
 @pytest.mark.parametrize("clock", ["real", "manual"])
 def test_a_signal_that_wakes_nobody_is_noticed(url, clock):
-    with run(MISSED, url, clock) as child:
-        try:
-            output, errors = child.communicate(timeout=PATIENCE)
-        finally:
-            child.kill()
-    assert output == "interrupted\n", errors
+    done = run(MISSED, url, clock)
+    assert done.stdout == "interrupted\n", done.stderr
 
 
 OFTEN_INTERRUPTED = """
@@ -144,12 +142,8 @@ OFTEN_INTERRUPTED = """
 
 
 def test_interrupts_at_whatever_moment_keep_nobody_waiting(url):
-    with run(OFTEN_INTERRUPTED, url) as child:
-        try:
-            output, errors = child.communicate(timeout=3 * PATIENCE)
-        finally:
-            child.kill()
-    assert output == "[False, False, False, False] 0\n", errors
+    done = run(OFTEN_INTERRUPTED, url)
+    assert done.stdout == "[False, False, False, False] 0\n", done.stderr
 
 
 FORKED = """
@@ -184,11 +178,6 @@ FORKED = """
 
 
 def test_a_forked_child_waits_behind_nobody_and_moves_its_own_clock(url):
-    with run(FORKED, url) as child:
-        try:
-            output, errors = child.communicate(timeout=60)
-        finally:
-            child.kill()
-    warned = "which a forked process does not share" in errors
-    assert output == "7\n[False, False, False]\n", errors
-    assert warned == url.startswith("memory"), errors
+    done = run(FORKED, url)
+    assert done.stdout == "7\n[False, False, False]\n", done.stderr
+    assert ("which a forked process does not share" in done.stderr) == url.startswith("memory")
