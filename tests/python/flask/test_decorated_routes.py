@@ -81,12 +81,6 @@ def test_a_decorator_of_its_own_algorithm_does_not_follow_the_rate_limit(make_si
     assert site.ask("/", 2) == [200, 429]
 
 
-def test_a_limit_of_zero_refuses_everything(make_site):
-    site = make_site()
-    site.app.get("/")(rate_limit("0/minute")(lambda: "ok"))
-    assert site.ask("/", 3) == [429] * 3
-
-
 def test_a_default_limit_counts_each_undecorated_endpoint_apart(make_site):
     site = make_site(default_limits="2/minute")
     site.app.get("/other")(lambda: "other")
@@ -158,9 +152,3 @@ def test_the_delay_shrinks_as_the_queue_drains(queue, at):
     at(25)
     assert queue.open("/").text == "15.0"
     assert queue.ask("/", 1) == [429]
-
-
-def test_time_does_not_pass_for_the_request(queue, clock):
-    before = clock.now()
-    assert queue.ask("/", 3) == [200] * 3
-    assert clock.now() == before

@@ -29,6 +29,25 @@ def exempt_with(site, flags):
     return site.limiter.exempt if flags is None else site.limiter.exempt(flags=scope(flags))
 
 
+@pytest.fixture
+def family(site):
+    """Return a function that puts a blueprint into another, each with a page, limits and exemptions."""
+
+    def make(limited=(), **flags):
+        pages = {name: Blueprint(name, __name__) for name in ("parent", "child")}
+        for name, blueprint in pages.items():
+            blueprint.get(f"/{name}")(lambda: "ok")
+            if name in limited:
+                site.limiter.limit(f"{PARENT if name == 'parent' else CHILD}/minute")(blueprint)
+            if name in flags:
+                site.limiter.exempt(blueprint, flags=scope(flags[name]))
+        pages["parent"].register_blueprint(pages["child"])
+        site.app.register_blueprint(pages["parent"])
+        return site.quotas("/parent"), site.quotas("/child")
+
+    return make
+
+
 @pytest.mark.parametrize(
     ("flags", "held"),
     [
@@ -86,25 +105,12 @@ def test_an_exempt_view_is_free_from_its_blueprints_limits(site, flags, held):
         ("DESCENDENTS", [D, A], [D, A]),
     ],
 )
-def test_an_exempt_blueprint_frees_nested_ones_only_with_descendents(site, flags, in_parent, in_child):
-    parent, child = Blueprint("parent", __name__), Blueprint("child", __name__)
-    parent.get("/parent")(lambda: "ok")
-    child.get("/child")(lambda: "ok")
-    site.limiter.exempt(parent, flags=scope(flags))
-    parent.register_blueprint(child)
-    site.app.register_blueprint(parent)
-    assert (site.quotas("/parent"), site.quotas("/child")) == (in_parent, in_child)
+def test_an_exempt_blueprint_frees_nested_ones_only_with_descendents(family, flags, in_parent, in_child):
+    assert family(parent=flags) == (in_parent, in_child)
 
 
-def test_a_blueprint_exempt_with_its_descendants_hands_down_no_limits_of_its_own(site):
-    parent, child = Blueprint("parent", __name__), Blueprint("child", __name__)
-    parent.get("/parent")(lambda: "ok")
-    child.get("/child")(lambda: "ok")
-    site.limiter.limit(f"{PARENT}/minute")(parent)
-    site.limiter.exempt(parent, flags=scope("DEFAULT|DESCENDENTS"))
-    parent.register_blueprint(child)
-    site.app.register_blueprint(parent)
-    assert (site.quotas("/parent"), site.quotas("/child")) == ([PARENT, A], [A])
+def test_a_blueprint_exempt_with_its_descendants_hands_down_no_limits_of_its_own(family):
+    assert family(["parent"], parent="DEFAULT|DESCENDENTS") == ([PARENT, A], [A])
 
 
 @pytest.mark.parametrize(
@@ -119,14 +125,8 @@ def test_a_blueprint_exempt_with_its_descendants_hands_down_no_limits_of_its_own
         ("APPLICATION", [PARENT]),
     ],
 )
-def test_what_a_nested_blueprint_is_exempt_from_of_its_ancestors(site, flags, held):
-    parent, child = Blueprint("parent", __name__), Blueprint("child", __name__)
-    child.get("/child")(lambda: "ok")
-    site.limiter.limit(f"{PARENT}/minute")(parent)
-    site.limiter.exempt(child, flags=scope(flags))
-    parent.register_blueprint(child)
-    site.app.register_blueprint(parent)
-    assert site.quotas("/child") == held
+def test_what_a_nested_blueprint_is_exempt_from_of_its_ancestors(family, flags, held):
+    assert family(["parent"], child=flags) == ([PARENT, A], held)
 
 
 @pytest.mark.parametrize(
@@ -138,13 +138,8 @@ def test_what_a_nested_blueprint_is_exempt_from_of_its_ancestors(site, flags, he
         ("ANCESTORS", [CHILD, A]),
     ],
 )
-def test_an_exempt_blueprint_keeps_its_own_limits(site, flags, held):
-    child = Blueprint("child", __name__)
-    child.get("/child")(lambda: "ok")
-    site.limiter.limit(f"{CHILD}/minute")(child)
-    site.limiter.exempt(child, flags=scope(flags))
-    site.app.register_blueprint(child)
-    assert site.quotas("/child") == held
+def test_an_exempt_blueprint_keeps_its_own_limits(family, flags, held):
+    assert family(["child"], child=flags) == ([D, A], held)
 
 
 @pytest.fixture

@@ -97,19 +97,6 @@ def test_an_identity_of_another_type_is_an_error_and_charges_nobody(make_site, s
     assert store_calls == []
 
 
-def test_the_callable_is_asked_once_per_request(make_site):
-    asked = []
-
-    def who():
-        asked.append(1)
-        return "someone"
-
-    site = make_site(identifiers=who, application_limits="100/minute")
-    site.app.get("/")(rate_limit("10/minute")(rate_limit("9/minute; 20/hour")(lambda: "ok")))
-    assert site.ask("/", 2) == [200, 200]
-    assert len(asked) == 2
-
-
 def test_a_decorator_may_limit_somebody_else(make_site, store_calls):
     site = make_site(application_limits="100/minute")
     site.app.get("/")(rate_limit("1/minute", identifiers=lambda: "tenant:1")(lambda: "ok"))
