@@ -131,6 +131,18 @@ def test_the_routes_own_on_breach_runs_after_and_wins(make_site):
     assert calls == ["general", "special", "general", "silent", "general"]
 
 
+def test_only_the_on_breach_of_the_limit_that_refused_runs(make_site):
+    calls = []
+    site = make_site()
+    site.route(
+        "/",
+        site.limiter.limit("9/minute", on_breach=lambda decision: calls.append(9)),
+        site.limiter.limit("1/minute", on_breach=lambda decision: calls.append(1)),
+    )
+    assert site.ask("/", 2) == [200, 429]
+    assert calls == [1]
+
+
 @pytest.mark.parametrize("where", ["site", "route"])
 @pytest.mark.parametrize("on_error", ["allow", "raise"])
 def test_an_on_breach_that_fails_is_an_error_of_the_app(make_site, where, on_error):

@@ -407,33 +407,22 @@ def add_routes(site, *decorators):
 @pytest.fixture(params=["application", "listed", "configured", "shared", "shared by function", "blueprints"])
 def make_pages(request, make_site):
     """Return a function that makes a site whose limits a function names for several endpoints at once."""
+    kind = request.param
+    scope = {"shared": "everything", "shared by function": lambda endpoint: "everything"}.get(kind)
 
-    def make(named, **options):
-        if request.param == "application":
-            site = make_site(application_limits=named, **options)
-            add_routes(site)
-        elif request.param == "listed":
-            site = make_site(application_limits=["100/hour", named], **options)
-            add_routes(site)
-        elif request.param == "configured":
-            site = make_site(**options)
-            site.app.config["RATELIMIT_APPLICATION"] = named
-            site.limiter.init_app(site.app)
-            add_routes(site)
-        elif request.param == "shared":
-            site = make_site(**options)
-            add_routes(site, site.limiter.shared_limit(named, "everything"))
-        elif request.param == "shared by function":
-            site = make_site(**options)
-            add_routes(site, site.limiter.shared_limit(named, lambda endpoint: "everything"))
-        else:
-            site = make_site(**options)
-            shared = site.limiter.shared_limit(named, "everything", override_defaults=False)
-            for name in ("login", "page", "other"):
-                pages = Blueprint(f"{name}s", __name__)
-                shared(pages)
-                pages.add_url_rule(f"/{name}", name, lambda: "ok")
-                site.app.register_blueprint(pages)
+    def make(named):
+        site = make_site(
+            application_limits={"application": named, "listed": ["100/hour", named]}.get(kind),
+            config={"RATELIMIT_APPLICATION": named} if kind == "configured" else {},
+        )
+        if kind != "blueprints":
+            add_routes(site, *([site.limiter.shared_limit(named, scope)] if scope else []))
+            return site
+        shared = site.limiter.shared_limit(named, "everything", override_defaults=False)
+        for name in ("login", "page", "other"):
+            pages = shared(Blueprint(f"{name}s", __name__))
+            pages.add_url_rule(f"/{name}", name, lambda: "ok")
+            site.app.register_blueprint(pages)
         return site
 
     return make

@@ -309,3 +309,16 @@ def test_within_a_request_its_own_counts_may_be_forgotten(make_site):
     for _ in range(5):
         assert site.ask("/login", 1, method="POST") == [200]
         assert site.ask("/login", 1, method="POST", headers={"X-Right": "1"}) == [200]
+
+
+def test_several_may_be_named_and_everybody(make_site):
+    site = make_site(default_limits="1/minute")
+    users = [f"u{number}" for number in range(20)]
+    for number, user in enumerate(users):
+        assert site.ask("/free", 2, user=user, ip=f"192.0.2.{number}") == [200, 429]
+    site.limiter.reset(*(f"user:{user}" for user in users[:18]), *(f"ip:192.0.2.{n}" for n in range(17)))
+    statuses = [site.ask("/free", 1, user=user, ip=f"192.0.2.{n}")[0] for n, user in enumerate(users)]
+    assert statuses == [200] * 17 + [429] * 3
+    site.limiter.reset_all()
+    assert [site.ask("/free", 1, user=user, ip="192.0.2.99")[0] for user in users[:2]] == [200, 429]
+    assert site.ask("/free", 1, user=users[19], ip="192.0.2.19") == [200]

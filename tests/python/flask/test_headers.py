@@ -308,6 +308,7 @@ def test_what_waiting_cannot_help_has_no_time_to_come_back(make_site):
     assert response.status_code == 429
     assert fields(response) == {"RateLimit-Policy": '"closed";q=0;w=60', "RateLimit": '"closed";r=0'}
     assert response.headers["X-RateLimit-Limit"] == response.headers["X-RateLimit-Remaining"] == "0"
+    assert "X-RateLimit-Reset" not in response.headers
 
 
 def test_their_names_come_from_the_configuration(make_site, start):

@@ -189,6 +189,12 @@ def test_a_limit_says_so_for_itself(make_site):
     assert site.ask("/open", 2, headers={"X-Key": "a"}) == [200, 429]
 
 
+def test_a_limit_that_exempts_still_replaces_the_defaults(make_site):
+    site = make_site(default_limits="1/minute", identifiers=who)
+    site.route("/", site.limiter.limit("1/minute", anonymous="exempt"))
+    assert site.ask("/", 3) == [200] * 3
+
+
 def test_application_and_meta_limits_and_shared_ones_exempt_too(make_site):
     site = make_site(application_limits="1/minute", meta_limits="1/hour", identifiers=who, anonymous="exempt")
     site.route("/s", site.limiter.shared_limit("1/minute", "s"))

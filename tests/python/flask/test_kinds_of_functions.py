@@ -62,29 +62,20 @@ SOME = [pytest.param(kind, id=name) for name, kind in KINDS.items()]
 @pytest.mark.parametrize("kind", SOME)
 @pytest.mark.parametrize("place", ["limit", "list", "default", "application", "shared", "key", "block"])
 def test_limits_are_asked_for_during_a_request(make_site, kind, place):
-    options = {}
-    if place in ("default", "application"):
-        options[f"{place}_limits"] = kind
-    site = make_site(**options)
-    if place == "key":
-        app = Flask("keyed")
-        app.config["RATELIMIT_DEFAULT"] = kind
-        RateLimit(app, algorithm="fixed_window")
-        app.get("/free")(lambda: "ok")
-        site.app = app
-    elif place == "block":
+    options = {f"{place}_limits": kind} if place in ("default", "application") else {}
+    site = make_site(config={"RATELIMIT_DEFAULT": kind} if place == "key" else {}, **options)
+    limiter, views = site.limiter, site.app.view_functions
 
-        def view():
-            with site.limiter.limit(kind):
-                return "ok"
+    def block():
+        with limiter.limit(kind):
+            return "ok"
 
-        site.app.view_functions["free"] = view
-    elif place in ("limit", "list"):
-        site.app.view_functions["free"] = site.limiter.limit([kind] if place == "list" else kind)(
-            lambda: "ok"
-        )
-    elif place == "shared":
-        site.app.view_functions["free"] = site.limiter.shared_limit(kind, "s")(lambda: "ok")
+    views["free"] = {
+        "limit": limiter.limit(kind),
+        "list": limiter.limit([kind]),
+        "shared": limiter.shared_limit(kind, "s"),
+        "block": lambda view: block,
+    }.get(place, lambda view: view)(views["free"])
     assert site.ask("/free", 2) == [200, 429]
     assert site.ask("/free", 4, headers={"X-Plan": "3"}, ip="192.0.2.9") == [200, 200, 200, 429]
 
@@ -300,3 +291,19 @@ OF_A_RATE_LIMIT = {
 def test_any_option_of_a_rate_limit_may_be_a_proxy(make_site, name):
     site = make_site(**{"default_limits": "1/minute", name: behind(OF_A_RATE_LIMIT[name])})
     assert site.ask("/free", 2) == [200, 429]
+
+
+def test_request_filters_may_be_of_any_kind(make_site):
+    for kind in KINDS.values():
+        site = make_site(default_limits="1/minute")
+        site.limiter.request_filter(kind)
+        assert site.ask("/free", 2) == [200, 200]
+
+
+def test_a_proxy_of_a_key_function_is_asked_once_per_request(make_site):
+    asked = []
+    key = LocalProxy(lambda: lambda: asked.append(1) or "me")
+    site = make_site()
+    site.route("/", *[site.limiter.limit("5/minute", key_func=key) for _ in range(3)])
+    assert site.ask("/", 2) == [200, 200]
+    assert len(asked) == 2

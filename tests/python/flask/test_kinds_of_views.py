@@ -414,6 +414,12 @@ def test_blocks_count_by_text_and_name(site, options, statuses):
     assert site.ask("/a", len(statuses)) == statuses
 
 
+def test_one_object_may_be_entered_again_and_again(site):
+    kept = site.limiter.limit("4/minute")
+    block(site, "/a", kept, kept)
+    assert site.ask("/a", 3) == [200, 200, 429]
+
+
 def test_a_block_has_a_scope(site):
     def tenant(name):
         with site.limiter.limit("1/minute", scope=request.view_args["name"]):

@@ -152,3 +152,9 @@ def test_each_worker_of_gunicorn_that_counts_for_itself_warns_once(served, optio
     assert log.count(WARNING) in shared
     assert log.count(FORKED) in forked
     assert log.count(WARNING) + log.count(FORKED) == (0 if options["workers"] == 1 else 2)
+
+
+def test_there_is_one_warning_for_all_apps_of_a_process(caplog):
+    for _ in range(2):
+        make_app(default_limits="9/minute")[0].test_client().get("/", environ_overrides=SEVERAL)
+    assert len(warnings_of(caplog)) == 1

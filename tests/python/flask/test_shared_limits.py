@@ -152,6 +152,13 @@ def test_what_counts_for_one_of_them_counts(make_site, given_back_first):
     assert site.ask("/", 4) == [200, 200, 429, 429]
 
 
+def test_what_counts_for_neither_is_given_back(make_site):
+    site = make_site()
+    limit = site.limiter.shared_limit
+    site.route("/", *(limit("2/minute", "S", deduct_when=never) for _ in range(2)))
+    assert site.ask("/", 5) == [200] * 5
+
+
 @pytest.mark.parametrize("costs", [(1, 2), (2, 1), (0, 2), (lambda: 2, 1), (1, lambda: 2)])
 def test_the_highest_cost_is_charged_once(make_site, costs):
     site = make_site()

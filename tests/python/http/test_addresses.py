@@ -168,3 +168,8 @@ def test_a_prefix_outside_1_to_128_is_an_error(prefix):
 def test_a_prefix_that_is_no_whole_number_is_an_error(prefix):
     with pytest.raises(TypeError, match="ipv6_prefix"):
         checked_ipv6_prefix(prefix)
+
+
+@pytest.mark.parametrize("trusted", [1, [PEER]])
+def test_a_long_header_is_read_like_a_short_one(trusted):
+    assert Addresses(trusted).client(PEER, "6.6.6.6, " * 10_000 + "1.1.1.1") == "1.1.1.1"

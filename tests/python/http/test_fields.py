@@ -195,3 +195,7 @@ def test_keys_that_do_not_fit_are_an_error(wrong):
     decision = Limiter("5/minute", store=MemoryStore()).hit("a")
     with pytest.raises((ValueError, TypeError)):
         _core._rate_field(wrong, decision)
+
+
+def test_integers_of_a_policy_have_at_most_fifteen_digits():
+    assert policy_field([Item("a", 2**53, 1.0)]) == '"a";q=999999999999999;w=1'
