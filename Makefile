@@ -150,7 +150,7 @@ $(DONE)/environment: $(DONE)/packages pyproject.toml
 	@echo "Setting up .venv, once; this takes a minute"
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --upgrade 'pip>=25.1'
-	$(BIN)/pip install --quiet --group dev
+	$(BIN)/pip install --quiet --no-compile --group dev
 	touch $@
 
 # What only the tests marked prove need.
@@ -161,7 +161,7 @@ $(DONE)/environment-prove: $(DONE)/environment
 $(DONE)/package: $(DONE)/environment $(SOURCES)
 	@echo "Building the extension"
 	$(BIN)/pip install --quiet --no-build-isolation --no-deps --editable . -Cbuild-dir=build/python \
-	  -Ccmake.define.CMAKE_INTERPROCEDURAL_OPTIMIZATION=OFF
+	  -Ccmake.define.CMAKE_INTERPROCEDURAL_OPTIMIZATION=OFF -Ccmake.define.CMAKE_UNITY_BUILD=ON
 	touch $@
 
 # An environment beside .venv with the package as wheels have it, link-time optimization and all; the rest is .venv's.
