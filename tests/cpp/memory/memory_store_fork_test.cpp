@@ -12,17 +12,19 @@
 #include <vector>
 
 #include "../columns.hpp"
+#include "../examples.hpp"
 #include "../limits.hpp"
 #include "overlimit/memory_store.hpp"
 
 namespace overlimit {
 namespace {
 
+using testing::examples;
 using testing::fixed_window;
 using testing::kMinute;
 
 constexpr unsigned kSecondsForAChild = 10;
-constexpr int kForks = 60;
+constexpr int kForks = examples(60);
 
 /// Does something again and again in a thread of its own, as long as this lives.
 class Repeating {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "../calls.hpp"
+#include "../examples.hpp"
 #include "../limits.hpp"
 #include "overlimit/memory_store.hpp"
 #include "overlimit/out_of_memory.hpp"
@@ -21,6 +22,7 @@ namespace {
 using testing::Answer;
 using testing::ask;
 using testing::charges_of;
+using testing::examples;
 using testing::fixed_window;
 using testing::hit;
 using testing::kHour;
@@ -55,7 +57,7 @@ INSTANTIATE_TEST_SUITE_P(On, ManyNames,
                          });
 
 TEST_P(ManyNames, AreEachAdmittedTheirLimitAtMost) {
-  constexpr int kNames = 20'000;
+  constexpr int kNames = examples(48'000);
   int in_all = 0;
   for (int name = 0; name < kNames; ++name) {
     const CompiledPolicy policy = tenant(name, fixed_window(5, kMinute));
@@ -83,7 +85,8 @@ TEST_P(ManyNames, GetRoomAgainWhenTimePasses) {
 TEST_P(ManyNames, FindRoomInEveryWaveThoughOneKeyNeverGoes) {
   const CompiledPolicy pinned("pinned", {fixed_window(5, 100 * kHour)});
   ASSERT_TRUE(hit(store, pinned, {"x"}, 0).allowed());
-  for (int wave = 0; wave < 20; ++wave) {
+  constexpr int kWaves = examples(20);
+  for (int wave = 0; wave < kWaves; ++wave) {
     const Micros now = wave * kHour;
     int admitted = 0;
     for (int name = 0; name < 2'000; ++name) {
@@ -92,7 +95,7 @@ TEST_P(ManyNames, FindRoomInEveryWaveThoughOneKeyNeverGoes) {
     }
     ASSERT_GT(admitted, 100) << wave;
   }
-  EXPECT_EQ(peek(store, pinned, {"x"}, 19 * kHour, 0).decision.remaining, 4);
+  EXPECT_EQ(peek(store, pinned, {"x"}, (kWaves - 1) * kHour, 0).decision.remaining, 4);
 }
 
 // All room is taken for an hour, by one key and the cells of many policies.
@@ -323,7 +326,7 @@ TEST(Crowds, OfNamesAreNeverAdmittedMoreThanEachAlone) {
     std::mt19937 random(seed);
     Admissions admissions;
     Micros now = 0;
-    for (int step = 0; step < 20'000; ++step) {
+    for (int step = 0; step < examples(20'000); ++step) {
       now += Micros(random() % 20'000);
       const CompiledPolicy& filler = fillers[random() % fillers.size()];
       if (random() % 2 == 0) hit(store, filler, {"filler"}, now);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "../calls.hpp"
+#include "../examples.hpp"
 #include "../limits.hpp"
 #include "overlimit/memory_store.hpp"
 
@@ -16,6 +17,7 @@ namespace {
 
 using testing::Answer;
 using testing::ask;
+using testing::examples;
 using testing::fixed_window;
 using testing::hit;
 using testing::kHour;
@@ -288,7 +290,7 @@ TEST(MemoryStoreSweeping, FollowsTheTrafficSoThatExpiredKeysDoNotPileUp) {
   MemoryStore store(100'000, 16 << 20);
   const CompiledPolicy policy("p", {fixed_window(5, kSecond)});
   std::size_t largest = 0;
-  for (int i = 0; i < 200'000; ++i) {
+  for (int i = 0; i < examples(200'000); ++i) {
     hit(store, policy, {name_of(i)}, Micros{i} * 1'000);  // a thousand new keys in each period
     largest = std::max(largest, store.size());
   }
@@ -327,10 +329,11 @@ TEST_P(DeadKeys, AreGoneAfterFourCallsForEach) {
 }
 
 TEST_P(DeadKeys, AreGoneAfterFourCallsForEachAlsoWhereManyMoreHaveBeen) {
+  constexpr int kMany = examples(20'000);
   const int keys = GetParam();
   hit(store, hourly, {"living"}, 0);
-  for (int i = 0; i < 20'000; ++i) hit(store, brief, {name_of(i)}, 0);
-  EXPECT_LE(calls_until_gone(kSecond, 1'000'000), 4 * 20'001 + 8);
+  for (int i = 0; i < kMany; ++i) hit(store, brief, {name_of(i)}, 0);
+  EXPECT_LE(calls_until_gone(kSecond, 1'000'000), 4 * (kMany + 1) + 8);
   for (int i = 0; i < keys; ++i) hit(store, brief, {name_of(i)}, kSecond);
   EXPECT_LE(calls_until_gone(2 * kSecond, 100 * keys), 4 * keys + 8);
 }
@@ -338,8 +341,9 @@ TEST_P(DeadKeys, AreGoneAfterFourCallsForEachAlsoWhereManyMoreHaveBeen) {
 TEST(ManyDeadKeys, AreGoneAfterFourCallsForEach) {
   MemoryStore store;
   const CompiledPolicy brief("brief", {fixed_window(5, kSecond)});
-  for (int i = 0; i < 100'000; ++i) hit(store, brief, {name_of(i)}, 0);
-  for (int call = 0; call < 4 * 100'000; ++call) peek(store, brief, {"nobody"}, kSecond, 0);
+  constexpr int kKeys = examples(100'000);
+  for (int i = 0; i < kKeys; ++i) hit(store, brief, {name_of(i)}, 0);
+  for (int call = 0; call < 4 * kKeys; ++call) peek(store, brief, {"nobody"}, kSecond, 0);
   EXPECT_EQ(store.size(), 0U);
 }
 
@@ -348,7 +352,7 @@ TEST(DeadKeysAmongTheLiving, AreGoneAfterFourCallsForEachKey) {
   const CompiledPolicy hourly("hourly", {fixed_window(1'000'000'000, kHour)});
   const CompiledPolicy brief("brief", {fixed_window(5, kSecond)});
   constexpr int kLiving = 1'000;
-  constexpr int kDead = 20'000;
+  constexpr int kDead = examples(20'000);
   for (int i = 0; i < kLiving; ++i) hit(store, hourly, {name_of(i)}, 0);
   for (int i = 0; i < kDead; ++i) hit(store, brief, {name_of(i)}, 0);
   for (int call = 0; call < 4 * (kLiving + kDead); ++call) {

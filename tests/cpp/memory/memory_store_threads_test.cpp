@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "../calls.hpp"
+#include "../examples.hpp"
 #include "../limits.hpp"
 #include "overlimit/memory_store.hpp"
 
@@ -20,6 +21,7 @@ namespace overlimit {
 namespace {
 
 using testing::ask;
+using testing::examples;
 using testing::fixed_window;
 using testing::hit;
 using testing::kMinute;
@@ -43,7 +45,7 @@ void in_threads(std::ptrdiff_t count, const std::function<void(std::ptrdiff_t)>&
 TEST(Threads, OfOneIdentifierAreAdmittedExactlyTheLimit) {
   MemoryStore store;
   const CompiledPolicy policy("p", {sliding_window(5, kMinute), fixed_window(7, kMinute)});
-  for (int round = 0; round < 100; ++round) {
+  for (int round = 0; round < examples(100); ++round) {
     const std::string name = "id" + std::to_string(round);
     std::atomic<int> admitted = 0;
     in_threads(32, [&](std::ptrdiff_t) {
@@ -127,7 +129,7 @@ TEST(Threads, InACrowdOfPoliciesKeepNoMoreThanTheLimitOfEach) {
   std::vector<std::atomic<int>> kept(policies.size());
   in_threads(6, [&](std::ptrdiff_t thread) {
     std::mt19937 random(static_cast<unsigned>(thread));
-    for (int i = 0; i < 5'000; ++i) {
+    for (int i = 0; i < examples(5'000); ++i) {
       const std::size_t number = random() % policies.size();
       const Charge charge{&policies[number], "x", 1};
       const Call call{std::span(&charge, 1), Mode::consume, 0, true};

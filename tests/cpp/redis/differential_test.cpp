@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "../calls.hpp"
+#include "../examples.hpp"
 #include "../limits.hpp"
 #include "live_redis.hpp"
 #include "overlimit/memory_store.hpp"
@@ -22,6 +23,7 @@ using testing::Answer;
 using testing::ask;
 using testing::bucket_of;
 using testing::epoch_window;
+using testing::examples;
 using testing::fixed_window;
 using testing::interval_bucket;
 using testing::leaky_bucket;
@@ -167,7 +169,7 @@ class Histories : public ::testing::TestWithParam<Candidate> {
 };
 
 TEST_P(Histories, AreAnsweredTheSameByBothStores) {
-  for (int step = 0; step < 4'000; ++step, let_time_pass()) {
+  for (int step = 0; step < examples(4'000); ++step, let_time_pass()) {
     const std::size_t kind = below(100);
     if (kind < 84) {
       ASSERT_NO_THROW(hit_or_peek()) << history;

@@ -74,6 +74,7 @@ TEST(SentinelTopologies, FollowTheMasterUnderManyThreads) {
       } catch (const StoreError& error) {
         if (error.maybe_charged()) unknown.fetch_add(1);
       }
+      std::this_thread::sleep_for(1ms);
     }
   });
   switcher.join();

@@ -166,7 +166,7 @@ class Crashes : public ::testing::Test {
     }
   }
 
-  /// Six keys, which lie in several shards of a file of 4 MiB.
+  /// Six keys, which lie in both shards of a file of 3 MiB.
   void watch_several() {
     watched.clear();
     for (int i = 0; i < 6; ++i) watched.push_back({&policy, "id:" + std::to_string(i)});
@@ -199,7 +199,7 @@ TEST_F(Crashes, InAHitOfSeveralKeysOfAShardLeaveAllOrNothing) {
 
 TEST_F(Crashes, InAHitOfSeveralShardsLeaveAllOrNothing) {
   watch_several();
-  open(4096, 4 << 20);
+  open(4096, 3 << 20);
   hit(*store, policy, {"id:0", "id:3"}, kNow);
   expect_all_or_nothing([&] {
     EXPECT_TRUE(hit(*store, policy, {"id:0", "id:1", "id:2", "id:3", "id:4", "id:5"}, kNow, 2).allowed());
@@ -231,7 +231,7 @@ TEST_F(Crashes, InARefundLeaveAllOrNothing) {
 
 TEST_F(Crashes, InARefundOfSeveralShardsLeaveAllOrNothing) {
   watch_several();
-  open(4096, 4 << 20);
+  open(4096, 3 << 20);
   const auto answer = hit(*store, policy, {"id:0", "id:1", "id:2", "id:3", "id:4", "id:5"}, kNow, 3);
   const auto charges = charges_of(policy, {"id:0", "id:1", "id:2", "id:3", "id:4", "id:5"}, 3);
   expect_all_or_nothing([&] {
@@ -241,7 +241,7 @@ TEST_F(Crashes, InARefundOfSeveralShardsLeaveAllOrNothing) {
 
 TEST_F(Crashes, WhileSeveralShardsAreLockedAndUnlockedLeaveAllOrNothing) {
   watch_several();
-  open(4096, 4 << 20);
+  open(4096, 3 << 20);
   const auto charges = charges_of(policy, {"id:0", "id:1", "id:2", "id:3", "id:4", "id:5"}, 1);
   expect_all_or_nothing([&] { store->lock({charges, Mode::consume, kNow, true}, kMinute, {}); });
   expect_all_or_nothing([&] { store->unlock({charges, Mode::consume, kNow, true}, {}); });

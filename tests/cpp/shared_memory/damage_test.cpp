@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "../calls.hpp"
+#include "../examples.hpp"
 #include "../limits.hpp"
 #include "overlimit/errors.hpp"
 #include "own_file.hpp"
@@ -23,6 +24,7 @@ using shared_memory::Attachment;
 using shared_memory::Attachments;
 using shared_memory::FileHead;
 using table::Entry;
+using testing::examples;
 using testing::fixed_window;
 using testing::hit;
 using testing::kHour;
@@ -136,14 +138,14 @@ class Damage : public ::testing::Test {
 
 TEST_F(Damage, AnywhereNeverCrashesAndNeverGrantsMore) {
   int failures = 0;
-  for (unsigned seed = 0; seed < 400; ++seed) {
-    std::mt19937 random(seed);
+  for (int seed = 0; seed < examples(400); ++seed) {
+    std::mt19937 random(static_cast<unsigned>(seed));
     std::vector<std::size_t> places;
     for (std::size_t i = 0; i < 1 + random() % 200; ++i) places.push_back(random() % bytes.size());
     failures += try_all(places, random) > 0 ? 1 : 0;
     if (HasFailure()) FAIL() << "seed " << seed;
   }
-  EXPECT_GT(failures, 40);
+  EXPECT_GT(failures, examples(40));
 }
 
 // Where there is something to break.
@@ -154,14 +156,14 @@ TEST_F(Damage, OfWhatIsInUseNeverCrashesAndNeverGrantsMore) {
   }
   ASSERT_GT(used.size(), 5'000U);
   int failures = 0;
-  for (unsigned seed = 0; seed < 800; ++seed) {
-    std::mt19937 random(seed);
+  for (int seed = 0; seed < examples(800); ++seed) {
+    std::mt19937 random(static_cast<unsigned>(seed));
     std::vector<std::size_t> places;
     for (std::size_t i = 0; i < 1 + random() % 5; ++i) places.push_back(used[random() % used.size()]);
     failures += try_all(places, random) > 0 ? 1 : 0;
     if (HasFailure()) FAIL() << "seed " << seed;
   }
-  EXPECT_GT(failures, 80);
+  EXPECT_GT(failures, examples(80));
 }
 
 TEST_F(Damage, OfTheHeaderIsNoticedAtOnce) {

@@ -17,19 +17,23 @@
 #include <vector>
 
 #include "../calls.hpp"
+#include "../examples.hpp"
 #include "../limits.hpp"
 #include "overlimit/errors.hpp"
 #include "own_file.hpp"
 #include "shared_memory/attachments.hpp"
+#include "shared_memory/process_slots.hpp"
 
 namespace overlimit {
 namespace {
 
 using shared_memory::Attachment;
 using shared_memory::Attachments;
+using shared_memory::ProcessSlots;
 using std::chrono::milliseconds;
 using testing::ask;
 using testing::charges_of;
+using testing::examples;
 using testing::fixed_window;
 using testing::hit;
 using testing::kHour;
@@ -117,7 +121,7 @@ TEST_F(SharedProcesses, ThatCreateAtOnceLeaveOneAnotherAlone) {
   void* const shared =
       ::mmap(nullptr, sizeof(std::atomic<bool>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(shared, MAP_FAILED);
-  for (int round = 0; round < 40; ++round) {
+  for (int round = 0; round < examples(40); ++round) {
     auto& has_begun = *new (shared) std::atomic<bool>(false);
     std::vector<std::unique_ptr<Child>> children;
     for (int i = 0; i < 6; ++i) {
@@ -160,7 +164,8 @@ TEST_F(SharedProcesses, ForkWhileOtherThreadsDecide) {
       }
     });
   }
-  for (int i = 0; i < 40; ++i) {
+  constexpr int kForks = examples(40);
+  for (int i = 0; i < kForks; ++i) {
     Child child([&] {
       hit(store, policy, {"a"}, kNow);
       return 0;
@@ -169,7 +174,7 @@ TEST_F(SharedProcesses, ForkWhileOtherThreadsDecide) {
   }
   is_over = true;
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(used("a"), hits + 40);
+  EXPECT_EQ(used("a"), hits + kForks);
 }
 
 TEST_F(SharedProcesses, LeaveNothingLockedWhenTheyAreKilled) {
@@ -347,16 +352,42 @@ TEST_F(SharedProcesses, HoldNothingOfAParentThatWasKilled) {
   ::close(pipe[0]);
 }
 
-// A slot of the dead is used again, under another generation.
 TEST_F(SharedProcesses, MayBeManyOneAfterTheOther) {
   hit(store, policy, {"a"}, kNow);
-  for (std::size_t i = 0; i < shared_memory::kMostProcesses + 20; ++i) {
+  for (int i = 0; i < examples(1044); ++i) {
     Child child([&] { return hold_all_locks([] { ::raise(SIGKILL); }); });
     ASSERT_EQ(child.wait(), -SIGKILL);
   }
   EXPECT_TRUE(hit(store, policy, {"a"}, kNow).allowed());
   EXPECT_LE(store.processes().attached, shared_memory::kMostProcesses);
   EXPECT_EQ(store.processes().alive, 1U);
+}
+
+TEST(ProcessSlots, OfTheDeadAreTakenAgainUnderAnotherGeneration) {
+  constexpr std::size_t kSlots = 8;
+  const OwnFile file;
+  const auto opened = [&] { return ::open(file.path().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600); };
+  std::array<shared_memory::ProcessSlot, kSlots> slots{};
+  std::array<int, kSlots> descriptors{};
+  std::vector<std::unique_ptr<ProcessSlots>> all;
+  for (int& descriptor : descriptors) {
+    descriptor = opened();
+    all.push_back(std::make_unique<ProcessSlots>(descriptor, slots));
+  }
+  const std::uint32_t dead = all[3]->own();
+  const int another = opened();
+  EXPECT_THROW(ProcessSlots(another, slots), StoreConfigError);
+  EXPECT_FALSE(all[0]->has_ended(dead));
+  ::close(descriptors[3]);  // which is what the kernel does to the dead
+  EXPECT_TRUE(all[0]->has_ended(dead));
+  EXPECT_EQ(all[0]->alive(), kSlots - 1);
+  const ProcessSlots next(another, slots);
+  EXPECT_NE(next.own(), dead);
+  EXPECT_TRUE(all[0]->has_ended(dead));
+  all[3].reset();
+  EXPECT_FALSE(all[0]->has_ended(next.own())) << "who was taken for dead leaves the slot alone";
+  EXPECT_EQ(all[0]->attached(), kSlots);
+  EXPECT_EQ(all[0]->alive(), kSlots);
 }
 
 }  // namespace

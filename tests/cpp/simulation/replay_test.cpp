@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "../calls.hpp"
+#include "../examples.hpp"
 #include "../limits.hpp"
 #include "../vectors/natural_periods.hpp"
 #include "overlimit/memory_store.hpp"
@@ -110,7 +111,7 @@ TEST(Replay, AnswersAsTheMemoryStore) {
                                                          Penalty{{kSecond, 5 * kSecond}, true},
                                                          Penalty{{kSecond}, false, kHour}};
   std::mt19937 random(7);
-  for (int round = 0; round < 200; ++round) {
+  for (int round = 0; round < examples(200); ++round) {
     std::vector<Limit> limits = limits_of_every_kind();
     std::ranges::shuffle(limits, random);
     limits.resize(1 + random() % 4, limits[0]);
