@@ -2,8 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
-#include <string_view>
 
 #include "overlimit/redis_store.hpp"
 #include "servers.hpp"
@@ -21,11 +19,6 @@ class LiveRedis {
   /// A connection behind the store's back.
   transport::Connections& admin() { return admin_; }
 
-  /// The value of a key, or nothing.
-  std::string value(std::string_view key) {
-    const transport::Reply reply = transport::call(admin_, {"GET", key});
-    return reply.is_string() ? std::string(reply.as_text()) : std::string();
-  }
   std::int64_t keys() { return transport::integer(admin_, {"DBSIZE"}); }
 
  private:

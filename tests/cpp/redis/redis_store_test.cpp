@@ -1,4 +1,4 @@
-// What of the store on a real server the Python suites cannot ask for.
+// How long a refunded key lives, and calendars that know nothing of the server's time.
 #include "overlimit/redis_store.hpp"
 
 #include <gtest/gtest.h>

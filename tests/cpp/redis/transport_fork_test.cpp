@@ -1,16 +1,12 @@
-// Forks: while idle, in the middle of a call, and in a child of a child.
+// Forks in the middle of a call, and what children leave alone.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
-#include <memory>
-#include <string>
 #include <vector>
 
 #include "connections_fixture.hpp"

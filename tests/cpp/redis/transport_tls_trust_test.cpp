@@ -2,12 +2,7 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
-#include <chrono>
-#include <cstdint>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>

@@ -164,8 +164,8 @@ TEST_F(SharedProcesses, ForkWhileOtherThreadsDecide) {
       }
     });
   }
-  constexpr int kForks = examples(40);
-  for (int i = 0; i < kForks; ++i) {
+  constexpr int kChildren = examples(40);
+  for (int i = 0; i < kChildren; ++i) {
     Child child([&] {
       hit(store, policy, {"a"}, kNow);
       return 0;
@@ -174,7 +174,7 @@ TEST_F(SharedProcesses, ForkWhileOtherThreadsDecide) {
   }
   is_over = true;
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(used("a"), hits + kForks);
+  EXPECT_EQ(used("a"), hits + kChildren);
 }
 
 TEST_F(SharedProcesses, LeaveNothingLockedWhenTheyAreKilled) {
