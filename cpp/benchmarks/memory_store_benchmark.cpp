@@ -13,9 +13,11 @@ namespace overlimit {
 namespace {
 
 constexpr std::int64_t kPlenty = 1'000'000'000'000;
-constexpr Micros kMinute = 60'000'000;
+constexpr Duration kMinute{60'000'000};
 
-Limit window(Micros period) { return Limit("sliding_window", std::vector<std::int64_t>{kPlenty, period, 0}); }
+Limit window(Duration period) {
+  return Limit("sliding_window", std::vector<std::int64_t>{kPlenty, period.micros(), 0});
+}
 
 /// One call after another on the same charges, folded.
 void decide_repeatedly(benchmark::State& state, const CompiledPolicy& policy, std::size_t identifiers,
@@ -26,7 +28,8 @@ void decide_repeatedly(benchmark::State& state, const CompiledPolicy& policy, st
   const std::size_t pairs = identifiers * policy.size();
   std::vector<Status> status(pairs);
   std::vector<std::int64_t> remaining(pairs);
-  std::vector<Micros> retry(pairs), reset(pairs), delay(pairs), time(1);
+  std::vector<Duration> retry(pairs), reset(pairs), delay(pairs);
+  std::vector<Instant> time(1);
   std::vector<Receipt> receipt(pairs);
   const Rows rows{status, remaining, retry, reset, delay, receipt};
   std::vector<Charge> charges(identifiers);
@@ -52,8 +55,8 @@ void one_limit_many_keys(benchmark::State& state) {
   decide_repeatedly(state, CompiledPolicy("p", {window(kMinute)}), 1, 30'000);
 }
 void three_limits_two_identifiers(benchmark::State& state) {
-  decide_repeatedly(state, CompiledPolicy("p", {window(1'000'000), window(kMinute), window(60 * kMinute)}), 2,
-                    2);
+  decide_repeatedly(state, CompiledPolicy("p", {window(kMinute / 60), window(kMinute), window(60 * kMinute)}),
+                    2, 2);
 }
 
 /// Keys in an order that no cache could foresee.

@@ -15,18 +15,18 @@
 namespace overlimit::python {
 
 /// Asks Python. What it raises stays set in this thread, and PythonError is thrown.
-inline Bounds bounds_from(PyObject* periods, Micros instant) {
+inline Bounds bounds_from(PyObject* periods, Instant instant) {
   const GilHeld held;
   const Object answer =
-      Object::steal(checked(PyObject_CallFunction(periods, "L", static_cast<long long>(instant))));
+      Object::steal(checked(PyObject_CallFunction(periods, "L", static_cast<long long>(instant.micros()))));
   long long start = 0;
   long long middle = 0;
   long long end = 0;
   if (!PyArg_ParseTuple(answer.get(), "LLL", &start, &middle, &end)) throw PythonError{};
-  const Bounds bounds{start, middle, end};
+  const Bounds bounds{Instant(start), Instant(middle), Instant(end)};
   if (!are_around(bounds, instant)) {
     PyErr_Format(PyExc_ValueError, "a calendar's periods around %lld cannot be %R",
-                 static_cast<long long>(instant), answer.get());
+                 static_cast<long long>(instant.micros()), answer.get());
     throw PythonError{};
   }
   return bounds;
@@ -38,7 +38,7 @@ inline void bind_calendar(pybind11::module_& module) {
       module, "Calendar", "Natural periods: an identity, and a function that knows those around an instant.")
       .def(py::init([](std::string identity, const py::function& periods) {
              auto source = std::make_shared<Object>(Object::borrow(periods.ptr()));
-             return std::make_shared<Calendar>(Calendar{std::move(identity), [source](Micros instant) {
+             return std::make_shared<Calendar>(Calendar{std::move(identity), [source](Instant instant) {
                                                           return bounds_from(source->get(), instant);
                                                         }});
            }),

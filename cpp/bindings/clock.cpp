@@ -19,11 +19,11 @@ bool is_time_time(PyObject* clock) {
 
 class SystemClock final : public Clock {
  public:
-  Micros now() override { return system_now(); }
+  Instant now() override { return system_now(); }
 };
 SystemClock system_clock;
 
-Micros micros_within(PyObject* seconds, const char* what, const char* range) {
+std::int64_t micros_within(PyObject* seconds, const char* what, const char* range) {
   double value = PyFloat_AsDouble(seconds);
   if (value == -1.0 && PyErr_Occurred() != nullptr) {
     if (PyErr_ExceptionMatches(PyExc_TypeError) != 0) {
@@ -40,21 +40,17 @@ Micros micros_within(PyObject* seconds, const char* what, const char* range) {
   }
   // The whole seconds and the fraction are exact; only the fraction is rounded.
   const double whole = std::floor(value);
-  return static_cast<Micros>(whole) * 1'000'000 + std::llround((value - whole) * 1e6);
+  return static_cast<std::int64_t>(whole) * 1'000'000 + std::llround((value - whole) * 1e6);
 }
 
 }  // namespace
 
-double seconds_from(Micros duration) {
-  return duration == kNever ? std::numeric_limits<double>::infinity() : static_cast<double>(duration) / 1e6;
+Duration duration_from(PyObject* seconds, const char* what) {
+  return Duration(micros_within(seconds, what, "a number of seconds below 9e9"));
 }
 
-Micros micros_from(PyObject* seconds, const char* what) {
-  return micros_within(seconds, what, "a number of seconds below 9e9");
-}
-
-Micros instant_from(PyObject* seconds, const char* what) {
-  return micros_within(seconds, what, "between 1970 and 2219, in seconds since the Unix epoch");
+Instant instant_from(PyObject* seconds, const char* what) {
+  return Instant(micros_within(seconds, what, "between 1970 and 2219, in seconds since the Unix epoch"));
 }
 
 ClockSource::ClockSource(PyObject* clock) : object_(Object::borrow(clock)) {
@@ -66,7 +62,7 @@ ClockSource::ClockSource(PyObject* clock) : object_(Object::borrow(clock)) {
     kind_ = Kind::system;
   } else {
     kind_ = Kind::callable;
-    latest_ = std::make_unique<std::atomic<Micros>>(0);
+    latest_ = std::make_unique<std::atomic<Instant>>(Instant{});
     reader_ = Object::steal(PyObject_GetAttrString(clock, "now"));
     if (!reader_) {
       if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) throw PythonError{};
@@ -98,15 +94,15 @@ Clock* ClockSource::for_call(std::optional<ReadBeforehand>& beforehand) const {
   return &beforehand.emplace(reader_.get(), *latest_);
 }
 
-ReadBeforehand::ReadBeforehand(PyObject* reader, std::atomic<Micros>& latest)
+ReadBeforehand::ReadBeforehand(PyObject* reader, std::atomic<Instant>& latest)
     : latest_(latest), latest_before_(latest) {
   const Object reading = Object::steal(checked(PyObject_CallNoArgs(reader)));
   reading_ = checked_instant(instant_from(reading.get(), "what the clock returns"));
 }
 
-Micros ReadBeforehand::now() {
-  Micros latest = latest_.load(std::memory_order_relaxed);
-  Micros now = 0;
+Instant ReadBeforehand::now() {
+  Instant latest = latest_.load(std::memory_order_relaxed);
+  Instant now{};
   do {
     now = latest == latest_before_ ? reading_ : std::max(reading_, latest);
   } while (!latest_.compare_exchange_weak(latest, now, std::memory_order_relaxed));

@@ -12,15 +12,12 @@
 
 namespace overlimit::python {
 
-/// Microseconds as seconds; kNever is infinity.
-double seconds_from(Micros duration);
-
 /// Seconds (an int or a float) to the nearest microsecond. TypeError for another type; ValueError naming
 /// `what` when it is NaN, infinite or too large to be exact; both thrown as PythonError.
-Micros micros_from(PyObject* seconds, const char* what);
+Duration duration_from(PyObject* seconds, const char* what);
 
 /// The same of an instant, which may be out of range by a few years still.
-Micros instant_from(PyObject* seconds, const char* what);
+Instant instant_from(PyObject* seconds, const char* what);
 
 /// A clock of Python for one call. It is read beforehand, since it may do anything, even call the limiter,
 /// which must not happen while a store holds its locks. Calls that were decided by the same source between
@@ -28,13 +25,13 @@ Micros instant_from(PyObject* seconds, const char* what);
 class ReadBeforehand final : public Clock {
  public:
   /// `latest` is the instant of the last call decided. Throws PythonError.
-  ReadBeforehand(PyObject* reader, std::atomic<Micros>& latest);
-  Micros now() override;
+  ReadBeforehand(PyObject* reader, std::atomic<Instant>& latest);
+  Instant now() override;
 
  private:
-  std::atomic<Micros>& latest_;
-  Micros latest_before_;
-  Micros reading_;
+  std::atomic<Instant>& latest_;
+  Instant latest_before_;
+  Instant reading_;
 };
 
 /// Where a limiter's calls get their time from.
@@ -64,7 +61,7 @@ class ClockSource {
   Object object_;
   Object reader_;
   ManualClock* manual_ = nullptr;
-  std::unique_ptr<std::atomic<Micros>> latest_;
+  std::unique_ptr<std::atomic<Instant>> latest_;
 };
 
 }  // namespace overlimit::python

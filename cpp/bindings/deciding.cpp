@@ -49,7 +49,7 @@ Keywords parse_keywords(PyObject* const* values, PyObject* names, bool takes_pat
 }
 
 Object decided(std::span<LimiterState* const> limiters, const ChargeList& collected, Mode mode,
-               Micros patience, PyObject* cost) {
+               Duration patience, PyObject* cost) {
   collected.check_cells();
   TimedCall timed(*limiters.front(), collected.charges());
   Call& call = *timed;
@@ -57,7 +57,7 @@ Object decided(std::span<LimiterState* const> limiters, const ChargeList& collec
   call.patience = patience;
   NewDecision decision(collected.subjects(), collected.size(), pairs_of(call.charges));
   const Rows rows = decision.rows();
-  const std::span<Micros> time(&decision.time(), 1);
+  const std::span<Instant> time(&decision.time(), 1);
   ChargeBits crowded = 0;
   try {
     ask_store(limiters, [&](Store& store, const Interrupted& interrupted) {
@@ -76,7 +76,7 @@ void announce(const Object& on_decision, const Object& decision) {
   call_hook("announce", on_decision.get(), decision.get());
 }
 
-Object ask(PyObject* self, std::span<PyObject* const> identifiers, Mode mode, Micros patience,
+Object ask(PyObject* self, std::span<PyObject* const> identifiers, Mode mode, Duration patience,
            PyObject* cost) {
   if (identifiers.empty()) raise_value_error(kNoIdentifier);
   const WholeCost whole(cost);
@@ -103,8 +103,8 @@ PyObject* ask_within(PyObject* self, PyObject* const* arguments, Py_ssize_t coun
                      Mode mode) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     const Keywords keywords = parse_keywords(arguments + count, names, true);
-    const Micros patience =
-        keywords.patience == nullptr ? kNever : micros_from(keywords.patience, "patience");
+    const Duration patience =
+        keywords.patience == nullptr ? kNever : duration_from(keywords.patience, "patience");
     return ask(self, identifiers_in(arguments, count), mode, patience, keywords.cost).release();
   });
 }

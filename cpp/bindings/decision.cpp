@@ -24,7 +24,7 @@ namespace {
 // neither.
 struct DecisionObject {
   PyObject_VAR_HEAD Decision answer;
-  Micros time;
+  Instant time;
   PyObject* cost;
   std::size_t subject_count;
   std::size_t row_count;
@@ -57,9 +57,9 @@ Rows rows_in(DecisionObject& decision) {
   Rows rows;
   rows.receipt = take<Receipt>(place, count);
   rows.remaining = take<std::int64_t>(place, count);
-  rows.retry_after = take<Micros>(place, count);
-  rows.reset_after = take<Micros>(place, count);
-  rows.delay = take<Micros>(place, count);
+  rows.retry_after = take<Duration>(place, count);
+  rows.reset_after = take<Duration>(place, count);
+  rows.delay = take<Duration>(place, count);
   rows.status = take<Status>(place, count);
   return rows;
 }
@@ -86,7 +86,7 @@ PyObject* limit_object(const RowOwner& owner) {
   return Py_NewRef(PyTuple_GET_ITEM(limits_of(owner.subject->policy), Py_ssize_t(place)));
 }
 
-PyObject* seconds(Micros duration) { return PyFloat_FromDouble(seconds_from(duration)); }
+PyObject* seconds(Duration duration) { return PyFloat_FromDouble(duration.seconds()); }
 
 PyObject* get_allowed(PyObject* self, void*) { return PyBool_FromLong(of(self).answer.status == Status::ok); }
 PyObject* get_status(PyObject* self, void*) {
@@ -99,14 +99,14 @@ PyObject* get_delay(PyObject* self, void*) { return seconds(of(self).answer.dela
 // A row that can never pass has no delay to add.
 PyObject* get_ready_after(PyObject* self, void*) {
   const Rows rows = rows_in(of(self));
-  Micros ready = of(self).answer.retry_after;
+  Duration ready = of(self).answer.retry_after;
   for (std::size_t row = 0; row < of(self).row_count; ++row) {
-    const Micros retry = rows.retry_after[row];
+    const Duration retry = rows.retry_after[row];
     ready = std::max(ready, retry == kNever ? kNever : retry + rows.delay[row]);
   }
   return seconds(ready);
 }
-PyObject* get_time(PyObject* self, void*) { return seconds(of(self).time); }
+PyObject* get_time(PyObject* self, void*) { return seconds(of(self).time.since_epoch()); }
 PyObject* get_cost(PyObject* self, void*) { return Py_NewRef(of(self).cost); }
 PyObject* get_source(PyObject* self, void*) { return Py_NewRef(source_names[std::size_t(of(self).source)]); }
 PyObject* get_limit(PyObject* self, void*) {
@@ -135,7 +135,7 @@ Object detail(const Object& type, const Rows& rows, const RowOwner& owner, std::
   return Object::steal(checked(PyObject_CallFunction(
       type.get(), "OOOOLdd", owner.subject->identifier, limit.get(), name_of(owner.subject->policy),
       rows.status[row] == Status::ok ? Py_True : Py_False, static_cast<long long>(rows.remaining[row]),
-      seconds_from(rows.retry_after[row]), seconds_from(rows.reset_after[row]))));
+      rows.retry_after[row].seconds(), rows.reset_after[row].seconds())));
 }
 
 // Rows are in canonical order; details are in the order the caller gave the limits.
@@ -171,7 +171,7 @@ PyObject* compare(PyObject* self, PyObject* other, int operation) {
 
 Py_hash_t hash(PyObject* self) {
   const DecisionObject& decision = of(self);
-  const auto value = static_cast<Py_hash_t>(decision.time * 31 + decision.answer.remaining);
+  const auto value = static_cast<Py_hash_t>(decision.time.micros() * 31 + decision.answer.remaining);
   return value == -1 ? -2 : value;
 }
 
@@ -223,7 +223,7 @@ PyObject* with_shadows_enforced(PyObject* self, PyObject*) {
 }
 
 // The call is not let in yet, so what it would have spent still remains.
-void postpone(std::span<const Subject> subjects, const Rows& rows, bool was_allowed, Micros wait) {
+void postpone(std::span<const Subject> subjects, const Rows& rows, bool was_allowed, Duration wait) {
   std::size_t row = 0;
   for (const Subject& subject : subjects) {
     for (std::size_t limits = compiled(subject.policy).size(); limits > 0; --limits, ++row) {
@@ -236,18 +236,18 @@ void postpone(std::span<const Subject> subjects, const Rows& rows, bool was_allo
 
 PyObject* postponed(PyObject* self, PyObject* microseconds) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
-    const Micros wait = PyLong_AsLongLong(microseconds);
+    const std::int64_t wait = PyLong_AsLongLong(microseconds);
     if (PyErr_Occurred() != nullptr) throw PythonError{};
     if (wait < 1 || wait > kExact) raise_value_error("a wait lasts from 1 to 2**53 microseconds");
     DecisionObject& decision = of(self);
     NewDecision later(subjects_of(decision).data(), decision.subject_count, decision.row_count);
     copy_answers(rows_in(decision), later.rows());
     later.time() = decision.time;
-    postpone(later.subjects(), later.rows(), decision.answer.status == Status::ok, wait);
+    postpone(later.subjects(), later.rows(), decision.answer.status == Status::ok, Duration(wait));
     if (decision.row_count > 0) return later.finish(decision.cost, decision.source);
     Decision answer = decision.answer;
     answer.status = std::max(answer.status, Status::over);
-    answer.retry_after = std::max(answer.retry_after, wait);
+    answer.retry_after = std::max(answer.retry_after, Duration(wait));
     return later.finish(answer, decision.cost, decision.source);
   });
 }
@@ -380,7 +380,7 @@ std::span<Subject> NewDecision::subjects() const { return subjects_of(of(decisio
 
 Rows NewDecision::rows() const { return rows_in(of(decision_)); }
 
-Micros& NewDecision::time() const { return of(decision_).time; }
+Instant& NewDecision::time() const { return of(decision_).time; }
 
 PyObject* NewDecision::finish(PyObject* cost, Source source) {
   std::vector<Charge> charges;

@@ -39,7 +39,7 @@ class NewDecision {
 
   [[nodiscard]] std::span<Subject> subjects() const;
   [[nodiscard]] Rows rows() const;
-  Micros& time() const;
+  Instant& time() const;
   /// Completes it: a new reference. `cost` is what the caller asked for, an int. Without an
   /// answer, the rows are folded.
   PyObject* finish(const Decision& answer, PyObject* cost, Source source = Source::store);
@@ -82,7 +82,7 @@ class RefundClaim {
 /// canonical order.
 struct DecisionParts {
   const Decision& answer;
-  Micros time;
+  Instant time;
   PyObject* cost;
   Source source;
   std::span<const Subject> subjects;

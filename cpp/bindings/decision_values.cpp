@@ -12,7 +12,7 @@ namespace overlimit::python {
 namespace {
 
 // Far above every duration that a store computes, so that two of them can be added.
-constexpr Micros kLongest = Micros{1} << 60;
+constexpr long long kLongest = 1LL << 60;
 
 Object required(PyObject* object) { return Object::steal(checked(object)); }
 
@@ -37,9 +37,9 @@ Object subject_values(const Subject& subject) {
 
 Object row_values(const Rows& rows, std::size_t row) {
   return required(Py_BuildValue("iLLLL", int(rows.status[row]), static_cast<long long>(rows.remaining[row]),
-                                static_cast<long long>(rows.retry_after[row]),
-                                static_cast<long long>(rows.reset_after[row]),
-                                static_cast<long long>(rows.delay[row])));
+                                static_cast<long long>(rows.retry_after[row].micros()),
+                                static_cast<long long>(rows.reset_after[row].micros()),
+                                static_cast<long long>(rows.delay[row].micros())));
 }
 
 // (time, cost, source, status, retry_after, subjects, rows); the last two are empty when nobody has decided.
@@ -50,9 +50,9 @@ Object values_of(const DecisionParts& decision) {
   for (std::size_t row = 0; row < decision.rows.status.size(); ++row) {
     rows.push_back(row_values(decision.rows, row));
   }
-  return required(Py_BuildValue("LOiiLOO", static_cast<long long>(decision.time), decision.cost,
+  return required(Py_BuildValue("LOiiLOO", static_cast<long long>(decision.time.micros()), decision.cost,
                                 int(decision.source), int(decision.answer.status),
-                                static_cast<long long>(decision.answer.retry_after),
+                                static_cast<long long>(decision.answer.retry_after.micros()),
                                 tuple_of(std::move(subjects)).get(), tuple_of(std::move(rows)).get()));
 }
 
@@ -66,8 +66,8 @@ long long within(long long value, long long most, const char* what) {
   return value;
 }
 
-Micros duration(long long value, const char* what) {
-  return value == kNever ? kNever : within(value, kLongest, what);
+Duration duration(long long value, const char* what) {
+  return value == kNever.micros() ? kNever : Duration(within(value, kLongest, what));
 }
 
 template <class... Places>
@@ -110,11 +110,11 @@ void fill_row(PyObject* values, const Rows& rows, std::size_t row) {
   rows.remaining[row] = within(remaining, kLongest, "what remains");
   rows.retry_after[row] = duration(retry_after, "a retry_after");
   rows.reset_after[row] = duration(reset_after, "a reset_after");
-  rows.delay[row] = within(delay, kLongest, "a delay");
+  rows.delay[row] = Duration(within(delay, kLongest, "a delay"));
   rows.receipt[row] = {};
 }
 
-PyObject* decided(Micros time, PyObject* cost, Source source, PyObject* policy_values,
+PyObject* decided(Instant time, PyObject* cost, Source source, PyObject* policy_values,
                   PyObject* subject_values, PyObject* row_values) {
   const std::vector<Object> policies = policies_from(policy_values);
   std::vector<Subject> subjects;
@@ -133,7 +133,7 @@ PyObject* decided(Micros time, PyObject* cost, Source source, PyObject* policy_v
   return decision.finish(cost, source);
 }
 
-PyObject* undecided(Micros time, PyObject* cost, Status status, Micros retry_after) {
+PyObject* undecided(Instant time, PyObject* cost, Status status, Duration retry_after) {
   NewDecision decision;
   decision.time() = time;
   return decision.finish({.status = status, .retry_after = retry_after}, cost, Source::error);
@@ -151,10 +151,10 @@ PyObject* decision_of(PyObject*, PyObject* values) {
     PyObject* rows = nullptr;
     unpack(values, "LO!LLLO!O!O!", &time, &PyLong_Type, &cost, &source, &status, &retry_after, &PyTuple_Type,
            &policies, &PyTuple_Type, &subjects, &PyTuple_Type, &rows);
-    within(time, kMaxTime - 1, "the time");
+    const Instant instant(within(time, kMaxTime.micros() - 1, "the time"));
     const auto decider = Source(within(source, int(Source::error), "who decided"));
-    if (decider != Source::error) return decided(time, cost, decider, policies, subjects, rows);
-    return undecided(time, cost, Status(within(status, int(Status::over), "the status")),
+    if (decider != Source::error) return decided(instant, cost, decider, policies, subjects, rows);
+    return undecided(instant, cost, Status(within(status, int(Status::over), "the status")),
                      duration(retry_after, "the retry_after"));
   });
 }

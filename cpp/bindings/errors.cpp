@@ -15,7 +15,7 @@ namespace {
 
 void set_store_error(const char* name, const StoreError& error) {
   const Object message = text_of(error.what());
-  const Object retry_after = Object::steal(checked(PyFloat_FromDouble(seconds_from(error.retry_after()))));
+  const Object retry_after = Object::steal(checked(PyFloat_FromDouble(error.retry_after().seconds())));
   PyObject* const maybe_charged = error.maybe_charged() ? Py_True : Py_False;
   const Object instance = call_hook(name, checked(message.get()));
   if (PyObject_SetAttrString(instance.get(), "retry_after", retry_after.get()) == 0 &&

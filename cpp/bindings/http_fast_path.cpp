@@ -90,19 +90,19 @@ void add_rule(ChargesOfLimiters& collected, PyObject* rule, const IdentifierCach
 }
 
 constexpr std::int64_t kLargestInteger = 999'999'999'999'999;
-constexpr Micros kSecond = 1'000'000;
+constexpr Duration kSecond{1'000'000};
 constexpr std::size_t kUsualSize = 256;
 
 /// What one limit answered for all identifiers.
 struct State {
   std::int64_t remaining = INT64_MAX;
-  Micros reset_after = 0;
-  Micros retry_after = -1;  // below 0: it refused nobody
+  Duration reset_after{};
+  Duration retry_after{-1};  // below 0: it refused nobody
 
   void add(const Rows& rows, std::size_t row) {
     const std::int64_t left = rows.remaining[row];
     if (rows.status[row] != Status::ok) retry_after = std::max(retry_after, rows.retry_after[row]);
-    if (left < remaining) reset_after = 0;
+    if (left < remaining) reset_after = {};
     if (left <= remaining) reset_after = std::max(reset_after, rows.reset_after[row]);
     remaining = std::min(remaining, left);
   }
@@ -115,10 +115,10 @@ void append_number(std::string& text, std::int64_t number) {
 
 void append(std::string& text, const State& state) {
   append_number(text, state.remaining);
-  const Micros wait = state.retry_after < 0 ? state.reset_after : state.retry_after;
+  const Duration wait = state.retry_after < Duration{} ? state.reset_after : state.retry_after;
   if (wait == kNever) return;
   text += ";t=";
-  append_number(text, wait / kSecond + (wait % kSecond > 0 ? 1 : 0));
+  append_number(text, ceil_div(wait.micros(), kSecond.micros()));
 }
 
 std::string_view text_in(PyObject* string) {

@@ -92,9 +92,10 @@ PyObject* lock(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     if (count != 2) raise_type_error("_lock takes an identifier and microseconds");
     LimiterState& limiter = state_of(self);
-    const Micros duration = PyLong_AsLongLong(arguments[1]);
+    const Duration duration(PyLong_AsLongLong(arguments[1]));
     if (PyErr_Occurred() != nullptr) throw PythonError{};
-    if (duration < 1 || duration > kMaxPeriod) raise_value_error("a lock lasts from 1 to 2**49 microseconds");
+    if (duration < kMicrosecond || duration > kMaxPeriod)
+      raise_value_error("a lock lasts from 1 to 2**49 microseconds");
     const OneIdentifier one(limiter, arguments[0]);
     TimedCall timed(limiter, one.charges());
     const Call& call = *timed;
@@ -180,7 +181,7 @@ void refund_charges(LimiterState& limiter, const RefundableCharges& charged, Ref
 }
 
 bool is_any(std::span<const Receipt> receipts) {
-  return std::ranges::any_of(receipts, [](const Receipt& receipt) { return receipt.created_at > 0; });
+  return std::ranges::any_of(receipts, [](const Receipt& receipt) { return receipt.created_at > Instant{}; });
 }
 
 /// What was charged to some of the subjects, chosen by their places.

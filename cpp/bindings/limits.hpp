@@ -27,8 +27,10 @@ inline void bind_limits(pybind11::module_& module) {
       .def_property_readonly(
           "tag", [](const std::shared_ptr<Limit>& limit) { return given(limit).tag(); },
           "Tells the limit's records from those of others.");
-  module.def("default_precision_us", &SlidingWindow::default_precision, py::arg("period_us"),
-             "Return the precision of a sliding window that is given none.");
+  module.def(
+      "default_precision_us",
+      [](std::int64_t period_us) { return SlidingWindow::default_precision(Duration(period_us)).micros(); },
+      py::arg("period_us"), "Return the precision of a sliding window that is given none.");
   module.def(
       "is_key_name",
       [](const py::str& name) {

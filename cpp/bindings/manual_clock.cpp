@@ -37,7 +37,7 @@ int initialise(PyObject* self, PyObject* arguments, PyObject* keywords) {
                                      &start)) {
       throw PythonError{};
     }
-    clock_of(self).set(start == nullptr ? 0 : instant_from(start, "start"));
+    clock_of(self).set(start == nullptr ? Instant{} : instant_from(start, "start"));
     return 0;
   });
 }
@@ -50,11 +50,13 @@ void destroy(PyObject* self) {
   Py_DECREF(type);
 }
 
-PyObject* now(PyObject* self, PyObject*) { return PyFloat_FromDouble(seconds_from(clock_of(self).now())); }
+PyObject* now(PyObject* self, PyObject*) {
+  return PyFloat_FromDouble(clock_of(self).now().since_epoch().seconds());
+}
 
 PyObject* advance(PyObject* self, PyObject* seconds) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
-    clock_of(self).advance(micros_from(seconds, "seconds"));
+    clock_of(self).advance(duration_from(seconds, "seconds"));
     return Py_NewRef(Py_None);
   });
 }

@@ -167,9 +167,9 @@ Rows OwnRows::get() const {
   Rows rows;
   rows.receipt = column<Receipt>(place, size_);
   rows.remaining = column<std::int64_t>(place, size_);
-  rows.retry_after = column<Micros>(place, size_);
-  rows.reset_after = column<Micros>(place, size_);
-  rows.delay = column<Micros>(place, size_);
+  rows.retry_after = column<Duration>(place, size_);
+  rows.reset_after = column<Duration>(place, size_);
+  rows.delay = column<Duration>(place, size_);
   rows.status = column<Status>(place, size_);
   return rows;
 }
@@ -209,12 +209,12 @@ class ManyDecisions::Batch {
 };
 
 ManyDecisions::ManyDecisions(PyObject* limiter, PyObject* rows, PyObject* cost, Mode mode,
-                             std::optional<Micros> timeout)
+                             std::optional<Duration> timeout)
     : policy_(Object::borrow(state_of(limiter).policy.get())),
       rows_(rows, compiled(policy_.get()).max_cells()),
       costs_(cost, rows_.size()),
       pairs_(first_pair(rows_.size())),
-      times_(std::make_unique_for_overwrite<Micros[]>(rows_.size())) {
+      times_(std::make_unique_for_overwrite<Instant[]>(rows_.size())) {
   if (size() == 0) return;
   LimiterState& state = state_of(limiter);
   const Object kept = Object::borrow(limiter);
@@ -261,7 +261,7 @@ void ManyDecisions::check_calls(Store& store, const Call& model) const {
 }
 
 void ManyDecisions::decide_waiting(LimiterState& limiter, const Call& model) {
-  constexpr Micros kUndecided = -1;
+  constexpr Instant kUndecided{-1};
   check_calls(*limiter.store, model);
   LimiterState* const limiters[] = {&limiter};
   Batch batch(*this, policy_.get(), model);
@@ -272,9 +272,9 @@ void ManyDecisions::decide_waiting(LimiterState& limiter, const Call& model) {
   for (std::size_t first = 0; first < size(); first += kRowsPerTimeout) {
     const std::size_t last = std::min(size(), first + kRowsPerTimeout);
     const std::span<const Call> calls = batch.calls(first, last);
-    const std::span<Micros> times(&times_[first], calls.size());
+    const std::span<Instant> times(&times_[first], calls.size());
     limiter.stats.calls += calls.size() - 1;
-    const auto is_undecided = [](Micros time) { return time == kUndecided; };
+    const auto is_undecided = [](Instant time) { return time == kUndecided; };
     try {
       std::ranges::fill(crowded, 0);
       ask_store_for_many(limiters, [&](Store& store, const Interrupted& interrupted) {
@@ -308,7 +308,7 @@ void ManyDecisions::follow_on_error(LimiterState& limiter, const Call& model,
   const bool raises = limiter.on_error == OnError::raise;
   const Decision answer = raises ? Decision{.status = Status::over}
                                  : answer_without_store(limiter.on_error, error, *limiter.store);
-  const Micros now = model.reading().value_or(system_now());
+  const Instant now = model.reading().value_or(system_now());
   for (const std::size_t row : rows) {
     const Rows pairs = pairs_of_rows(row, row + 1);
     pairs.status[0] = answer.status;

@@ -104,7 +104,8 @@ class ManyDecisions {
   ///
   /// What a store that waits does not decide within its timeout, or this one, for each thousand rows, follows
   /// on_error; with `raise` the error is thrown only if nothing at all was decided.
-  ManyDecisions(PyObject* limiter, PyObject* rows, PyObject* cost, Mode mode, std::optional<Micros> timeout);
+  ManyDecisions(PyObject* limiter, PyObject* rows, PyObject* cost, Mode mode,
+                std::optional<Duration> timeout);
 
   [[nodiscard]] std::size_t size() const { return rows_.size(); }
   /// How a row came to its answer; nobody: on_error raises.
@@ -145,7 +146,7 @@ class ManyDecisions {
   IdentifierRows rows_;
   CostRows costs_;
   OwnRows pairs_;
-  std::unique_ptr<Micros[]> times_;
+  std::unique_ptr<Instant[]> times_;
   std::vector<Source> sources_;  // empty while the store has decided all
 };
 

@@ -20,21 +20,6 @@
 
 namespace overlimit::python {
 
-/// Runs an action that may throw what the C API files throw.
-template <class Action>
-auto with_python_errors(const Action& action) {
-  try {
-    return action();
-  } catch (const abi::__forced_unwind&) {
-    stay_forever();
-  } catch (const pybind11::error_already_set&) {
-    throw;
-  } catch (...) {
-    set_python_error();
-    throw pybind11::error_already_set();
-  }
-}
-
 /// Writes a column: a number of each row's answer.
 template <class Number, class Of>
 void fill(const ManyDecisions& many, const pybind11::buffer_info& buffer, const Of& of) {
@@ -54,7 +39,7 @@ inline std::size_t status_of(const ManyDecisions::Answer& answer) {
 /// NaN without any answer.
 inline double retry_after_of(const ManyDecisions::Answer& answer) {
   if (answer.source == ManyDecisions::Source::nobody) return std::numeric_limits<double>::quiet_NaN();
-  return seconds_from(answer.decision.retry_after);
+  return answer.decision.retry_after.seconds();
 }
 
 inline void fill_column(const ManyDecisions& many, const std::string& name, const pybind11::buffer& column) {
@@ -70,10 +55,9 @@ inline void fill_column(const ManyDecisions& many, const std::string& name, cons
   } else if (name == "retry_after") {
     fill<double>(many, buffer, retry_after_of);
   } else if (name == "reset_after") {
-    fill<double>(many, buffer,
-                 [](const Answer& answer) { return seconds_from(answer.decision.reset_after); });
+    fill<double>(many, buffer, [](const Answer& answer) { return answer.decision.reset_after.seconds(); });
   } else if (name == "delay") {
-    fill<double>(many, buffer, [](const Answer& answer) { return seconds_from(answer.decision.delay); });
+    fill<double>(many, buffer, [](const Answer& answer) { return answer.decision.delay.seconds(); });
   } else if (name == "limit") {
     fill<std::int16_t>(many, buffer, [](const Answer& answer) { return answer.limit; });
   } else if (name == "identifier") {
@@ -84,10 +68,10 @@ inline void fill_column(const ManyDecisions& many, const std::string& name, cons
 }
 
 /// ValueError unless it is above 0.
-inline std::optional<Micros> timeout_from(const pybind11::object& seconds) {
+inline std::optional<Duration> timeout_from(const pybind11::object& seconds) {
   if (seconds.is_none()) return std::nullopt;
-  const Micros timeout = micros_from(seconds.ptr(), "timeout");
-  if (timeout <= 0) raise_value_error("timeout must be above 0 seconds");
+  const Duration timeout = duration_from(seconds.ptr(), "timeout");
+  if (timeout <= Duration{}) raise_value_error("timeout must be above 0 seconds");
   return timeout;
 }
 
@@ -128,10 +112,7 @@ inline void bind_many_decisions(pybind11::module_& module) {
       .def(
           "fill",
           [](const Pointer& many, const std::string& name, const py::buffer& column) {
-            with_python_errors([&] {
-              fill_column(given(many), name, column);
-              return 0;
-            });
+            with_python_errors([&] { fill_column(given(many), name, column); });
           },
           py::arg("name"), py::arg("column"), "Write a number of each row's answer to a column.");
 }

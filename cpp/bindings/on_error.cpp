@@ -20,7 +20,7 @@ constexpr std::array kNames{"allow", "local", "deny", "raise"};
 constexpr const char* kWrongName = "on_error must be 'raise', 'allow', 'deny' or 'local', not %U";
 
 // The pause where neither the error nor the store says when to call again.
-constexpr Micros kUsualPause = 100'000;
+constexpr Duration kUsualPause{100'000};
 
 OnError strictest(std::span<LimiterState* const> limiters) {
   OnError strictest = OnError::allow;
@@ -28,9 +28,9 @@ OnError strictest(std::span<LimiterState* const> limiters) {
   return strictest;
 }
 
-Micros pause_after(const StoreError& error, const Store& store) {
-  const Micros pause = std::max(error.retry_after(), store.timeout());
-  return pause > 0 ? pause : kUsualPause;
+Duration pause_after(const StoreError& error, const Store& store) {
+  const Duration pause = std::max(error.retry_after(), store.timeout());
+  return pause > Duration{} ? pause : kUsualPause;
 }
 
 Object undecided(const Decision& answer, const Call& call, PyObject* cost) {

@@ -43,9 +43,9 @@ std::optional<Penalty> penalty_from(PyObject* penalty) {
     throw PythonError{};
   Penalty compiled{{}, extend != 0, std::nullopt};
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(levels); ++i) {
-    compiled.levels.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(levels, i)));
+    compiled.levels.emplace_back(PyLong_AsLongLong(PyTuple_GET_ITEM(levels, i)));
   }
-  if (forget_after != Py_None) compiled.forget_after = PyLong_AsLongLong(forget_after);
+  if (forget_after != Py_None) compiled.forget_after.emplace(PyLong_AsLongLong(forget_after));
   if (PyErr_Occurred() != nullptr) throw PythonError{};
   return compiled;
 }

@@ -5,15 +5,12 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include <memory>
-#include <optional>
 #include <string>
-#include <tuple>
-#include <utility>
 #include <vector>
 
 #include "given.hpp"
 #include "overlimit/redis_scripts.hpp"
+#include "policy.hpp"
 
 namespace overlimit::python {
 
@@ -25,30 +22,24 @@ inline redis::ScriptUse script_use_from(const std::string& name) {
   throw pybind11::value_error("which must be 'decide', 'read', 'refund' or 'lock', not '" + name + "'");
 }
 
-/// Penalty._numbers: the levels, extend, forget_after.
-using PenaltyNumbers = std::tuple<std::vector<Micros>, bool, std::optional<Micros>>;
-
-inline pybind11::tuple redis_script(const std::string& which, std::string name,
-                                    const std::vector<std::shared_ptr<Limit>>& limits,
-                                    const std::optional<PenaltyNumbers>& penalty,
+inline pybind11::tuple redis_script(const std::string& which, const pybind11::str& name,
+                                    const pybind11::tuple& limits, const pybind11::object& penalty,
                                     const std::vector<std::string>& identifiers) {
-  std::vector<Limit> known;
-  for (const std::shared_ptr<Limit>& limit : limits) known.push_back(given(limit));
-  std::optional<Penalty> locks;
-  if (penalty) locks = Penalty{std::get<0>(*penalty), std::get<1>(*penalty), std::get<2>(*penalty)};
   const std::vector<std::string_view> views(identifiers.begin(), identifiers.end());
   if (views.empty() || views.size() > kMaxCharges) {
     throw pybind11::value_error("identifiers must be 1 to " + std::to_string(kMaxCharges) + " strings, not " +
                                 std::to_string(views.size()));
   }
-  const CompiledPolicy compiled(std::move(name), known, std::move(locks));
-  const redis::ScriptListing listing = redis::script_listing(script_use_from(which), compiled, views, {});
+  const Object kept =
+      with_python_errors([&] { return new_policy(identity_from(name.ptr()), limits.ptr(), penalty.ptr()); });
+  const CompiledPolicy& policy = compiled(kept.get());
+  const redis::ScriptListing listing = redis::script_listing(script_use_from(which), policy, views, {});
   pybind11::list keys;
   pybind11::list arguments;
   pybind11::list order;
   for (const std::string& key : listing.keys) keys.append(pybind11::bytes(key));
   for (const std::string& argument : listing.arguments) arguments.append(pybind11::bytes(argument));
-  for (const CompiledLimit& each : compiled.limits()) {
+  for (const CompiledLimit& each : policy.limits()) {
     order.append(pybind11::make_tuple(each.place, each.limit.packed().size()));
   }
   return pybind11::make_tuple(listing.sha1, listing.text, keys, arguments, order);

@@ -18,6 +18,7 @@
 #include "object.hpp"
 #include "overlimit/replay.hpp"
 #include "policy.hpp"
+#include "waits.hpp"
 
 namespace overlimit::python {
 
@@ -35,8 +36,8 @@ class ReplayColumns {
  public:
   ReplayColumns(const pybind11::buffer& times, const std::vector<pybind11::buffer>& codes,
                 const pybind11::object& costs, const pybind11::object& order, const pybind11::dict& answers)
-      : times_(take<Micros>(times, "times", false)) {
-    events_.times = times_;
+      : times_(take<std::int64_t>(times, "times", false)) {
+    events_.times = {reinterpret_cast<const Instant*>(times_.data()), times_.size()};
     for (const pybind11::buffer& column : codes) {
       events_.columns.push_back(take<std::int32_t>(column, "codes", false).data());
     }
@@ -55,8 +56,8 @@ class ReplayColumns {
       throw pybind11::value_error("there must be " + std::to_string(distinct.size()) + " columns of codes");
     }
     const std::size_t count = last - first;
-    const std::span<const Micros> times = std::span<const Micros>(times_).subspan(first, count);
-    check_rows<Micros>(times, 0, kMaxTime, "times");
+    const std::span<const std::int64_t> times = std::span<const std::int64_t>(times_).subspan(first, count);
+    check_rows<std::int64_t>(times, 0, kMaxTime.micros(), "times");
     if (!std::ranges::is_sorted(times)) throw pybind11::value_error("times must not go back");
     if (events_.costs != nullptr) check_rows<Cost>({events_.costs + first, count}, 0, kExact + 1, "costs");
     const auto rows = static_cast<std::int64_t>(times_.size());
@@ -107,7 +108,7 @@ class ReplayColumns {
   }
 
   std::vector<pybind11::buffer_info> buffers_;
-  std::span<Micros> times_;
+  std::span<std::int64_t> times_;
   ReplayedEvents events_;
   ReplayedAnswers answers_;
 };
@@ -122,12 +123,10 @@ class BoundReplay {
 
   void run(const ReplayColumns& columns, std::size_t first, std::size_t last) {
     columns.check(first, last, distinct_);
-    try {
-      const pybind11::gil_scoped_release released;
+    with_python_errors([&] {
+      const GilReleased released;
       replay_.run(columns.events(), first, last, columns.answers());
-    } catch (const PythonError&) {
-      throw pybind11::error_already_set();
-    }
+    });
   }
   Replay& core() { return replay_; }
   [[nodiscard]] std::int64_t max_cells() const { return compiled(policy_.get()).max_cells(); }
@@ -144,12 +143,10 @@ inline std::shared_ptr<BoundReplay> replay_of(const pybind11::object& limiter,
   if (distinct.empty() || std::ranges::any_of(distinct, is_negative)) {
     throw pybind11::value_error("distinct must have a count from 0 on for each column");
   }
-  try {
+  return with_python_errors([&] {
     return std::make_shared<BoundReplay>(Object::borrow(state_of(limiter.ptr()).policy.get()),
                                          std::move(distinct));
-  } catch (const PythonError&) {
-    throw pybind11::error_already_set();
-  }
+  });
 }
 
 inline void bind_replays(pybind11::module_& module) {
@@ -180,7 +177,7 @@ inline void bind_replays(pybind11::module_& module) {
             py::list tallies;
             for (const LimitTally& tally : given(replay).core().tallies()) {
               tallies.append(py::make_tuple(tally.refused, tally.refused_alone, tally.least_left, tally.most,
-                                            seconds_from(tally.longest_retry_after)));
+                                            tally.longest_retry_after.seconds()));
             }
             return tallies;
           },

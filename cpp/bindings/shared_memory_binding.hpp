@@ -48,10 +48,10 @@ inline void bind_shared_memory_store(pybind11::module_& module) {
   py::class_<SharedMemoryStore, Store, Pointer>(module, "SharedMemoryStore",
                                                 "The core of overlimit.SharedMemoryStore.")
       .def(py::init([](std::string name_or_path, const std::optional<py::int_>& max_keys,
-                       const std::optional<py::int_>& max_bytes, unsigned mode, Micros timeout_us) {
+                       const std::optional<py::int_>& max_bytes, unsigned mode, std::int64_t timeout_us) {
              SharedMemoryStore::Options options{.name_or_path = std::move(name_or_path),
                                                 .mode = static_cast<mode_t>(mode),
-                                                .timeout = timeout_us,
+                                                .timeout = Duration(timeout_us),
                                                 .warn = warn_about_shared_memory};
              if (max_keys) options.max_keys = size_from(*max_keys, "max_keys", 1);
              if (max_bytes)

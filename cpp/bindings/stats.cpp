@@ -30,7 +30,7 @@ Object errors_dict(const Stats& stats) {
 }
 
 double bound_in_seconds(std::size_t place) {
-  return place < kLatencyBounds.size() ? seconds_from(kLatencyBounds[place])
+  return place < kLatencyBounds.size() ? kLatencyBounds[place].seconds()
                                        : std::numeric_limits<double>::infinity();
 }
 
@@ -56,7 +56,7 @@ bool has_one_of(const LimiterState& limiter, std::span<const Charge> charges, Ch
 
 const char* name_of(StoreError::Kind failure) { return kFailureNames[std::size_t(failure)]; }
 
-void Stats::count_latency(Micros duration) {
+void Stats::count_latency(Duration duration) {
   const auto bound = std::ranges::lower_bound(kLatencyBounds, duration);
   ++latencies[std::size_t(bound - kLatencyBounds.begin())];
 }

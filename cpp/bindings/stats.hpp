@@ -22,8 +22,10 @@ inline constexpr std::size_t kKindsOfFailure = 4;
 const char* name_of(StoreError::Kind failure);
 
 /// The upper bounds of the latencies that are counted together; above the last one there is another place.
-inline constexpr std::array<Micros, 13> kLatencyBounds{
-    100, 200, 500, 1'000, 2'000, 5'000, 10'000, 20'000, 50'000, 100'000, 200'000, 500'000, 1'000'000};
+inline constexpr std::array<Duration, 13> kLatencyBounds{
+    Duration(100),     Duration(200),     Duration(500),      Duration(1'000),  Duration(2'000),
+    Duration(5'000),   Duration(10'000),  Duration(20'000),   Duration(50'000), Duration(100'000),
+    Duration(200'000), Duration(500'000), Duration(1'000'000)};
 
 struct Stats {
   std::uint64_t calls = 0;
@@ -32,7 +34,7 @@ struct Stats {
   std::array<std::uint64_t, kKindsOfFailure> errors{};
   std::array<std::uint64_t, kLatencyBounds.size() + 1> latencies{};
 
-  void count_latency(Micros duration);
+  void count_latency(Duration duration);
 };
 
 /// limiter.stats(): a new dict. PythonError when there's no memory.

@@ -27,8 +27,8 @@ class Stopwatch {
   Stopwatch& operator=(const Stopwatch&) = delete;
   /// Runs with the GIL held, which guards the counts.
   ~Stopwatch() {
-    const auto duration = std::chrono::ceil<std::chrono::microseconds>(Clock::now() - start_).count();
-    for (LimiterState* limiter : limiters_) limiter->stats.count_latency(duration);
+    const auto micros = std::chrono::ceil<std::chrono::microseconds>(Clock::now() - start_).count();
+    for (LimiterState* limiter : limiters_) limiter->stats.count_latency(Duration(micros));
   }
 
  private:

@@ -387,8 +387,8 @@ def is_key_name(name: str) -> bool:
 def redis_script(
     which: str,
     name: str,
-    limits: Sequence[Limit],
-    penalty: tuple[Sequence[SupportsIndex], bool, SupportsIndex | None] | None,
+    limits: tuple[LimitValue, ...],
+    penalty: Penalty | None,
     identifiers: Sequence[str],
 ) -> tuple[str, str, list[bytes], list[bytes], list[tuple[int, int]]]:
     """Return the script that the Redis store would send: its SHA1, text, keys and arguments.

@@ -112,10 +112,8 @@ def script_for(
     ``which`` is ``"decide"``, ``"read"``, ``"refund"`` or ``"lock"``. Raises InvalidLimit for more than 16
     limits or none, ValueError for another script or another number of identifiers.
     """
-    core_limits = [limit._core_limit for limit in limits]
-    numbers = None if penalty is None else penalty._numbers
     names = [f"user:{number + 1}" for number in range(identifiers)]
-    sha1, text, keys, arguments, order = _core.redis_script(which, _POLICY, core_limits, numbers, names)
+    sha1, text, keys, arguments, order = _core.redis_script(which, _POLICY, tuple(limits), penalty, names)
     return Script(sha1, text, keys, arguments, [(limits[place], count) for place, count in order], which)
 
 

@@ -16,7 +16,7 @@ namespace overlimit::testing {
 struct Answer {
   Decision decision;
   Columns columns;
-  Micros time;
+  Instant time;
 
   [[nodiscard]] Status status() const { return decision.status; }
   [[nodiscard]] bool allowed() const { return decision.status == Status::ok; }
@@ -24,7 +24,7 @@ struct Answer {
 
 inline Answer ask(Store& store, const Call& call) {
   Columns columns(pairs_of(call.charges));
-  Micros time = -1;
+  Instant time(-1);
   ChargeBits crowded = 0;
   store.decide(std::span(&call, 1), columns.rows(), std::span(&time, 1), std::span(&crowded, 1), {});
   const Decision decision = fold(call.charges, columns.rows());
@@ -40,12 +40,12 @@ inline std::vector<Charge> charges_of(const CompiledPolicy& policy,
 
 /// At an instant that is also the real time, by which expired keys are dropped.
 inline Answer hit(Store& store, const CompiledPolicy& policy,
-                  std::initializer_list<std::string_view> identifiers, Micros now, Cost cost = 1) {
+                  std::initializer_list<std::string_view> identifiers, At now, Cost cost = 1) {
   return ask(store, {charges_of(policy, identifiers, cost), Mode::consume, now, true});
 }
 
 inline Answer peek(Store& store, const CompiledPolicy& policy,
-                   std::initializer_list<std::string_view> identifiers, Micros now, Cost cost = 1) {
+                   std::initializer_list<std::string_view> identifiers, At now, Cost cost = 1) {
   return ask(store, {charges_of(policy, identifiers, cost), Mode::peek, now, true});
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "overlimit/store.hpp"
+#include "times.hpp"
 
 namespace overlimit::testing {
 
@@ -21,9 +22,9 @@ struct Columns {
 
   std::vector<Status> status;
   std::vector<std::int64_t> remaining;
-  std::vector<Micros> retry_after;
-  std::vector<Micros> reset_after;
-  std::vector<Micros> delay;
+  std::vector<Duration> retry_after;
+  std::vector<Duration> reset_after;
+  std::vector<Duration> delay;
   std::vector<Receipt> receipt;
 };
 

@@ -10,12 +10,9 @@
 #include <utility>
 
 #include "overlimit/limit.hpp"
+#include "times.hpp"
 
 namespace overlimit::testing {
-
-inline constexpr Micros kSecond = 1'000'000;
-inline constexpr Micros kMinute = 60 * kSecond;
-inline constexpr Micros kHour = 60 * kMinute;
 
 /// Without a name: unnamed.
 inline Limit limit_of(std::string_view algorithm, std::span<const std::int64_t> numbers,
@@ -24,29 +21,28 @@ inline Limit limit_of(std::string_view algorithm, std::span<const std::int64_t> 
   return {algorithm, numbers, std::string(name)};
 }
 
-inline Limit fixed_window(std::int64_t limit, Micros period, std::string_view name = {}) {
-  return limit_of("fixed_window", std::to_array<std::int64_t>({limit, period, 0}), name);
+inline Limit fixed_window(std::int64_t limit, For period, std::string_view name = {}) {
+  return limit_of("fixed_window", std::to_array<std::int64_t>({limit, period.micros(), 0}), name);
 }
 
-inline Limit epoch_window(std::int64_t limit, Micros period, std::string_view name = {}) {
-  return limit_of("fixed_window", std::to_array<std::int64_t>({limit, period, 1}), name);
+inline Limit epoch_window(std::int64_t limit, For period, std::string_view name = {}) {
+  return limit_of("fixed_window", std::to_array<std::int64_t>({limit, period.micros(), 1}), name);
 }
 
-inline Limit sliding_window(std::int64_t limit, Micros period, Micros precision = 0,
-                            std::string_view name = {}) {
-  return limit_of("sliding_window", std::to_array({limit, period, precision}), name);
+inline Limit sliding_window(std::int64_t limit, For period, For precision = 0, std::string_view name = {}) {
+  return limit_of("sliding_window", std::to_array({limit, period.micros(), precision.micros()}), name);
 }
 
 inline Limit calendar_window(std::int64_t limit, std::shared_ptr<const Calendar> calendar) {
   return {"fixed_window", std::to_array<std::int64_t>({limit, 0, 2}), std::nullopt, std::move(calendar)};
 }
 
-inline Limit sliding_log(std::int64_t limit, Micros period, std::string_view name = {}) {
-  return limit_of("sliding_log", std::to_array<std::int64_t>({limit, period}), name);
+inline Limit sliding_log(std::int64_t limit, For period, std::string_view name = {}) {
+  return limit_of("sliding_log", std::to_array<std::int64_t>({limit, period.micros()}), name);
 }
 
-inline Limit sliding_window_counter(std::int64_t limit, Micros period, std::string_view name = {}) {
-  return limit_of("sliding_window_counter", std::to_array<std::int64_t>({limit, period}), name);
+inline Limit sliding_window_counter(std::int64_t limit, For period, std::string_view name = {}) {
+  return limit_of("sliding_window_counter", std::to_array<std::int64_t>({limit, period.micros()}), name);
 }
 
 /// `per_second` tokens a second, for whole parts of a million.
@@ -61,15 +57,14 @@ inline Limit bucket_of(std::int64_t burst, std::int64_t units, std::int64_t refi
 }
 
 /// `rate` tokens at once every `period`, in a phase of its own or in that of the epoch.
-inline Limit interval_bucket(std::int64_t burst, std::int64_t rate, Micros period, bool since_epoch = false,
+inline Limit interval_bucket(std::int64_t burst, std::int64_t rate, For period, bool since_epoch = false,
                              std::int64_t debt = 0) {
-  return {"token_bucket",
-          std::to_array<std::int64_t>({burst, period, 1, rate, period, since_epoch ? 1 : 0, debt})};
+  return {"token_bucket", std::to_array<std::int64_t>(
+                              {burst, period.micros(), 1, rate, period.micros(), since_epoch ? 1 : 0, debt})};
 }
 
-inline Limit leaky_bucket(std::int64_t rate, Micros period, std::int64_t capacity,
-                          std::string_view name = {}) {
-  return limit_of("leaky_bucket", std::to_array<std::int64_t>({rate, period, capacity}), name);
+inline Limit leaky_bucket(std::int64_t rate, For period, std::int64_t capacity, std::string_view name = {}) {
+  return limit_of("leaky_bucket", std::to_array<std::int64_t>({rate, period.micros(), capacity}), name);
 }
 
 }  // namespace overlimit::testing

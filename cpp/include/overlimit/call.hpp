@@ -52,14 +52,14 @@ enum class Mode : std::uint8_t { consume, peek };
 struct Call {
   std::span<const Charge> charges;
   Mode mode = Mode::consume;
-  std::optional<Micros> now{};
+  std::optional<Instant> now{};
   bool system_clock = false;
-  Micros patience = kNever;
-  std::optional<Micros> timeout{};
+  Duration patience = kNever;
+  std::optional<Duration> timeout{};
   Clock* clock = nullptr;
 
   /// The reading of what is injected, if anything is. Throws std::out_of_range for one that no clock has.
-  [[nodiscard]] std::optional<Micros> reading() const {
+  [[nodiscard]] std::optional<Instant> reading() const {
     if (clock != nullptr) return clock->now();
     return now ? std::optional(checked_instant(*now)) : std::nullopt;
   }
@@ -82,17 +82,17 @@ class DatedCall {
  public:
   explicit DatedCall(const Call& call) : given_(call.charges), call_(call) {}
   /// May ask the calendar (see CompiledPolicy::dated).
-  DatedCall(const Call& call, Micros now) : DatedCall(call) { move_to(now); }
+  DatedCall(const Call& call, Instant now) : DatedCall(call) { move_to(now); }
   DatedCall(const DatedCall&) = delete;
   DatedCall& operator=(const DatedCall&) = delete;
 
   /// Whether the policies are as they are at this instant.
-  [[nodiscard]] bool holds_at(Micros now) const {
+  [[nodiscard]] bool holds_at(Instant now) const {
     return charges_.empty() ||
            std::ranges::all_of(charges_, [&](const Charge& charge) { return charge.policy->holds_at(now); });
   }
   /// Takes the policies as they are at another instant.
-  void move_to(Micros now) {
+  void move_to(Instant now) {
     if (!have_calendar(given_)) return;
     charges_.assign(given_.begin(), given_.end());
     std::vector<std::shared_ptr<const CompiledPolicy>> policies;
@@ -165,7 +165,7 @@ Settlement settle(const Call& call, const VerdictOf& verdict_of) {
 /// on the identifier's charge, `lock` the lock before. A violation sets the next level's lock, and a hit
 /// during a lock may start that lock anew.
 inline std::optional<Lock> lock_after_refusal(const Settlement& settlement, const Charge& charge, Status own,
-                                              const std::optional<Lock>& lock, Micros reading) {
+                                              const std::optional<Lock>& lock, Instant reading) {
   const Penalty* penalty = charge.policy->penalty();
   if (penalty == nullptr || !settlement.may_lock || own != settlement.status) return std::nullopt;
   if (charge.role == Role::shadow || cost_of(charge) == 0) return std::nullopt;

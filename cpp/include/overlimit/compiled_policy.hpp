@@ -60,10 +60,10 @@ class CompiledPolicy {
   /// returns do.
   [[nodiscard]] bool has_calendar() const { return dates_ != nullptr; }
   /// Whether its numbers hold at this instant.
-  [[nodiscard]] bool holds_at(Micros now) const;
+  [[nodiscard]] bool holds_at(Instant now) const;
   /// The policy that decides at this instant; the same one for as long as its numbers hold. May ask the
   /// calendar, so the caller must hold no lock that others need.
-  [[nodiscard]] std::shared_ptr<const CompiledPolicy> dated(Micros now) const;
+  [[nodiscard]] std::shared_ptr<const CompiledPolicy> dated(Instant now) const;
 
  private:
   /// The last one that `dated` has made.

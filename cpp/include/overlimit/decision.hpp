@@ -11,9 +11,9 @@ namespace overlimit {
 struct Decision {
   Status status = Status::ok;
   std::int64_t remaining = 0;   ///< the smallest over all pairs
-  Micros retry_after = 0;       ///< the largest over all that refuse; kNever for never
-  Micros reset_after = 0;       ///< of the binding pair
-  Micros delay = 0;             ///< the largest over all; 0 when refused
+  Duration retry_after{};       ///< the largest over all that refuse; kNever for never
+  Duration reset_after{};       ///< of the binding pair
+  Duration delay{};             ///< the largest over all; 0 when refused
   std::size_t binding_row = 0;  ///< the row that decides
 };
 

@@ -25,14 +25,14 @@ class StoreError : public std::runtime_error {
  public:
   enum class Kind : std::uint8_t { timeout, unavailable, config, script };
 
-  explicit StoreError(const std::string& what, bool maybe_charged = false, Micros retry_after = 0)
+  explicit StoreError(const std::string& what, bool maybe_charged = false, Duration retry_after = {})
       : std::runtime_error(what), retry_after_(retry_after), maybe_charged_(maybe_charged) {}
   [[nodiscard]] virtual Kind kind() const noexcept = 0;
   [[nodiscard]] bool maybe_charged() const noexcept { return maybe_charged_; }
-  [[nodiscard]] Micros retry_after() const noexcept { return retry_after_; }
+  [[nodiscard]] Duration retry_after() const noexcept { return retry_after_; }
 
  private:
-  Micros retry_after_;
+  Duration retry_after_;
   bool maybe_charged_;
 };
 

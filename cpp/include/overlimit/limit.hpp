@@ -34,9 +34,9 @@ class Limit {
   /// Whether its numbers depend on the instant.
   [[nodiscard]] bool has_calendar() const { return calendar_ != nullptr; }
   /// Whether its present numbers hold at this instant.
-  [[nodiscard]] bool holds_at(Micros now) const;
+  [[nodiscard]] bool holds_at(Instant now) const;
   /// The same limit with the numbers that hold around this instant.
-  [[nodiscard]] Limit dated(Micros now) const;
+  [[nodiscard]] Limit dated(Instant now) const;
   /// A hash of what identifies the limit's record (algorithm, period, precision, start, calendar, name) and
   /// of the limit's place among those that are equal in all of that. How much the limit grants is not part of
   /// it.

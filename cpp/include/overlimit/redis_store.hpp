@@ -38,19 +38,19 @@ class RedisStore final : public Store {
 
   struct Options {
     Keys keys = {};
-    Micros timeout = 100'000;  ///< the deadline of one whole call
+    Duration timeout{100'000};  ///< the deadline of one whole call
   };
 
   /// Throws std::invalid_argument naming a wrong option or location.
   RedisStore(redis::Location location, Options options);
   ~RedisStore() override;
 
-  void decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
+  void decide(std::span<const Call> calls, const Rows& rows, std::span<Instant> times,
               std::span<ChargeBits> crowded, const Interrupted& interrupted) override;
   /// Throws CrossSlot if the identifiers are in several slots of a cluster.
   void check(const Call& call) override;
   void refund(const Call& call, std::span<const Receipt> receipts, const Interrupted& interrupted) override;
-  void lock(const Call& call, Micros duration, const Interrupted& interrupted) override;
+  void lock(const Call& call, Duration duration, const Interrupted& interrupted) override;
   void unlock(const Call& call, const Interrupted& interrupted) override;
   void reset(const CompiledPolicy& policy, std::span<const std::string_view> identifiers,
              const Interrupted& interrupted) override;
@@ -60,7 +60,7 @@ class RedisStore final : public Store {
   [[nodiscard]] bool waits() const override { return true; }
   /// In a cluster that of the worst node.
   [[nodiscard]] BreakerState breaker() const override;
-  [[nodiscard]] Micros timeout() const override;
+  [[nodiscard]] Duration timeout() const override;
 
   /// Closes this process's connections; a later call opens new ones.
   void close();

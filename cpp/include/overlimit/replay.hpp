@@ -20,7 +20,7 @@ namespace overlimit {
 /// Events in the order of their times. Each has in each column the number of its identifier among those of
 /// the column, or -1 for none, and one identifier at least.
 struct ReplayedEvents {
-  std::span<const Micros> times;
+  std::span<const Instant> times;
   std::vector<const std::int32_t*> columns;
   const Cost* costs = nullptr;  ///< null: 1 each
 };
@@ -44,7 +44,7 @@ struct LimitTally {
   std::int64_t refused_alone = 0;       ///< of these, events that nothing else refused
   std::int64_t least_left = INT64_MAX;  ///< the smallest remaining after an event, in cost units
   std::int64_t most = 0;                ///< the most it can ever grant
-  Micros longest_retry_after = 0;
+  Duration longest_retry_after{};
 };
 
 class Replay {

@@ -33,7 +33,7 @@ class SharedMemoryStore : public TableStore {
     std::optional<std::size_t> max_keys{};
     std::optional<std::size_t> max_bytes{};
     mode_t mode = 0600;
-    Micros timeout = 100'000;
+    Duration timeout{100'000};
     std::function<void(const std::string&)> warn{};  ///< called at most once for each reason
   };
   struct Processes {
@@ -50,7 +50,7 @@ class SharedMemoryStore : public TableStore {
   [[nodiscard]] bool is_same_as(const Store& other) const override;
   [[nodiscard]] bool waits() const override { return true; }
   [[nodiscard]] bool waits_seldom() const override { return true; }
-  [[nodiscard]] Micros timeout() const override;
+  [[nodiscard]] Duration timeout() const override;
 
   /// Removes the file, so that processes that open it from now on get another one. Whoever has it open goes
   /// on with it. Nothing happens if there is none. Throws StoreConfigError for a file that is not ours to

@@ -17,7 +17,7 @@ namespace overlimit {
 /// Where one pair was charged: when the key was created, and the record right after. Created at 0: not
 /// charged.
 struct Receipt {
-  Micros created_at = 0;
+  Instant created_at{};
   Header after{};
 };
 
@@ -26,9 +26,9 @@ struct Receipt {
 struct Rows {
   std::span<Status> status;           ///< the pair's own verdict
   std::span<std::int64_t> remaining;  ///< cost units still granted, after the call
-  std::span<Micros> retry_after;      ///< 0 | until this pair would admit | kNever
-  std::span<Micros> reset_after;      ///< until the record is back to "never seen"
-  std::span<Micros> delay;            ///< how long the caller then waits, admitted now or after retry_after
+  std::span<Duration> retry_after;    ///< 0 | until this pair would admit | kNever
+  std::span<Duration> reset_after;    ///< until the record is back to "never seen"
+  std::span<Duration> delay;          ///< how long the caller then waits, admitted now or after retry_after
   std::span<Receipt> receipt;
 };
 
@@ -72,7 +72,7 @@ class Store {
   /// were decided by counts which identifiers share because there was no room for their own. A peek has none.
   /// Several calls have one timeout, that of the first. When it throws, some of them may have been decided:
   /// these have their rows and times, and times of the others are as they were.
-  virtual void decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
+  virtual void decide(std::span<const Call> calls, const Rows& rows, std::span<Instant> times,
                       std::span<ChargeBits> crowded, const Interrupted& interrupted) = 0;
 
   /// Throws what decide() would throw at once, whatever the state of the store, because it can never make
@@ -85,7 +85,7 @@ class Store {
                       const Interrupted& interrupted) = 0;
 
   /// Locks the identifiers of a call's charges for this long from now, whatever their usage.
-  virtual void lock(const Call& call, Micros duration, const Interrupted& interrupted) = 0;
+  virtual void lock(const Call& call, Duration duration, const Interrupted& interrupted) = 0;
 
   /// Lifts the locks of the identifiers of a call's charges, whoever set them. What was counted and the level
   /// of a penalty stay; for an identifier that is not locked, nothing is written.
@@ -115,7 +115,7 @@ class Store {
   [[nodiscard]] virtual BreakerState breaker() const { return BreakerState::closed; }
 
   /// The longest that a call takes; 0: it doesn't wait.
-  [[nodiscard]] virtual Micros timeout() const { return 0; }
+  [[nodiscard]] virtual Duration timeout() const { return {}; }
 };
 
 }  // namespace overlimit

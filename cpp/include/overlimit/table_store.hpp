@@ -17,11 +17,11 @@ class TableStore : public Store {
  public:
   static constexpr std::size_t kMaxBytes = std::size_t{1} << 43;
 
-  void decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
+  void decide(std::span<const Call> calls, const Rows& rows, std::span<Instant> times,
               std::span<ChargeBits> crowded, const Interrupted& interrupted) final;
   void refund(const Call& call, std::span<const Receipt> receipts, const Interrupted& interrupted) final;
   /// Throws OutOfMemory, with some perhaps locked, where a store that is full has no room for a key.
-  void lock(const Call& call, Micros duration, const Interrupted& interrupted) final;
+  void lock(const Call& call, Duration duration, const Interrupted& interrupted) final;
   void unlock(const Call& call, const Interrupted& interrupted) final;
   /// All of the identifiers, or none when it throws.
   void reset(const CompiledPolicy& policy, std::span<const std::string_view> identifiers,

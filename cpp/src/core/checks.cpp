@@ -22,8 +22,8 @@ void require_count(std::string_view argument, std::int64_t value) {
   require(value >= 0 && value < kExact, argument, value, "a whole number from 0 to 2^53 - 1");
 }
 
-void require_period(std::string_view argument, Micros value) {
-  require(value > 0 && value <= kMaxPeriod, argument, value, "from 1 to 2^49 microseconds");
+void require_period(std::string_view argument, std::int64_t value) {
+  require(value > 0 && value <= kMaxPeriod.micros(), argument, value, "from 1 to 2^49 microseconds");
 }
 
 }  // namespace overlimit::checks

@@ -67,7 +67,7 @@ void CompiledPolicy::compile() {
   tags_.push_back(kLockTag);
 }
 
-bool CompiledPolicy::holds_at(Micros now) const {
+bool CompiledPolicy::holds_at(Instant now) const {
   return std::ranges::all_of(limits_, [&](const CompiledLimit& each) { return each.limit.holds_at(now); });
 }
 
@@ -76,7 +76,7 @@ std::shared_ptr<const CompiledPolicy> CompiledPolicy::latest() const {
   return dates_->latest;
 }
 
-std::shared_ptr<const CompiledPolicy> CompiledPolicy::dated(Micros now) const {
+std::shared_ptr<const CompiledPolicy> CompiledPolicy::dated(Instant now) const {
   if (std::shared_ptr<const CompiledPolicy> known = latest(); known && known->holds_at(now)) return known;
   auto policy = std::make_shared<CompiledPolicy>(*this);
   policy->dates_ = nullptr;

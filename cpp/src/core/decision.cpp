@@ -36,7 +36,7 @@ Role speaking_role(std::span<const Charge> charges, const Rows& rows) {
 /// The binding row so far. Rows come in the order of charges, but canonical within one.
 struct BindingRow {
   std::int64_t urgency = INT64_MIN;
-  Micros reset_after = 0;
+  Duration reset_after{};
   const Charge* charge = nullptr;
   std::size_t place = 0;
   std::size_t row = 0;
@@ -63,13 +63,13 @@ Decision fold(std::span<const Charge> charges, const Rows& rows) {
       // A refusal that a meta limit counted may have used that up: then it takes longer to succeed.
       const bool counted = refused && charge.role == Role::on_refusal;
       if (charge.role != role && !counted) return;
-      decision.retry_after = std::max(decision.retry_after, rows.retry_after[at]);
+      decision.retry_after = max(decision.retry_after, rows.retry_after[at]);
       if (charge.role != role) return;
-      const std::int64_t urgency = refused ? rows.retry_after[at] : -rows.remaining[at];
+      const std::int64_t urgency = refused ? rows.retry_after[at].micros() : -rows.remaining[at];
       const BindingRow candidate{urgency, rows.reset_after[at], &charge, each.place, at};
       if (binding.charge == nullptr || binding.yields_to(candidate)) binding = candidate;
       decision.remaining = std::min(decision.remaining, rows.remaining[at]);
-      if (!refused) decision.delay = std::max(decision.delay, rows.delay[at]);
+      if (!refused) decision.delay = max(decision.delay, rows.delay[at]);
     });
   }
   decision.binding_row = binding.row;

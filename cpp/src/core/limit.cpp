@@ -54,13 +54,13 @@ std::int64_t Limit::max_cells() const {
   return std::visit([](const auto& limit) { return limit.max_cells(); }, algorithm_);
 }
 
-bool Limit::holds_at(Micros now) const {
+bool Limit::holds_at(Instant now) const {
   if (!has_calendar()) return true;
   const Bounds& bounds = std::get<FixedWindow>(algorithm_).bounds;
   return bounds[0] <= now && now < bounds[2];
 }
 
-Limit Limit::dated(Micros now) const {
+Limit Limit::dated(Instant now) const {
   Limit limit = *this;
   if (has_calendar()) std::get<FixedWindow>(limit.algorithm_).bounds = calendar_->bounds_at(now);
   return limit;

@@ -34,7 +34,7 @@ bool writes_every_charge(const Call& call) {
          std::ranges::all_of(call.charges, [](const Charge& charge) { return cost_of(charge) > 0; });
 }
 
-Micros now_of(std::string_view answer) { return int64_at(answer, 1); }
+Instant now_of(std::string_view answer) { return Instant(int64_at(answer, 1)); }
 
 // A number that Lua can have packed.
 std::int64_t exact_at(std::string_view bytes, std::size_t place) {
@@ -51,7 +51,7 @@ void read_charged(const Call& call, std::string_view answer, const Rows& rows) {
   std::size_t at = kKindAndNow;
   std::size_t row = 0;
   for (const Charge& charge : call.charges) {
-    const Micros created_at = int64_at(answer, at);
+    const Instant created_at(int64_at(answer, at));
     at += kWord;
     for (const CompiledLimit& each : charge.policy->limits()) {
       at += kRecordHead;
@@ -59,7 +59,7 @@ void read_charged(const Call& call, std::string_view answer, const Rows& rows) {
                           exact_at(answer, at + 2 * kWord)};
       fill_charged(each.limit, header, now_of(answer), created_at, rows, row);
       // Nothing is charged on a record that has expired, or at a time that no clock can read.
-      if (rows.reset_after[row] < 0 || rows.delay[row] < 0) not_ours();
+      if (rows.reset_after[row] < Duration{} || rows.delay[row] < Duration{}) not_ours();
       ++row;
       at += sizeof(Header);
     }
@@ -119,8 +119,8 @@ class FoundAnswer {
   }
 
  private:
-  [[nodiscard]] Micros created_at(std::size_t k) const {
-    return was_charged_ ? int64_at(creations_, kWord * k) : 0;
+  [[nodiscard]] Instant created_at(std::size_t k) const {
+    return was_charged_ ? Instant(int64_at(creations_, kWord * k)) : Instant{};
   }
 
   // The script and the engine have reached the same settlement, or one of them is wrong.
@@ -172,7 +172,7 @@ class FoundAnswer {
   }
 
   const Call& call_;
-  Micros now_;
+  Instant now_;
   bool was_charged_;
   std::string_view creations_;
   std::vector<Value> values_;
@@ -183,17 +183,17 @@ class FoundAnswer {
 
 }  // namespace
 
-std::optional<Micros> out_of_bounds(const protocol::Reply& reply) {
+std::optional<Instant> out_of_bounds(const protocol::Reply& reply) {
   if (!reply.is_string() || reply.as_text().size() != kKindAndNow || reply.as_text()[0] != kOutOfBounds) {
     return std::nullopt;
   }
   return now_of(reply.as_text());
 }
 
-Micros read_answer(DatedCall& call, const protocol::Reply& reply, const Rows& rows) {
+Instant read_answer(DatedCall& call, const protocol::Reply& reply, const Rows& rows) {
   if (!reply.is_string() || reply.as_text().size() < kKindAndNow) not_ours();
   const std::string_view answer = reply.as_text();
-  if (now_of(answer) < 0 || now_of(answer) >= kMaxTime) not_ours();
+  if (now_of(answer) < Instant{} || now_of(answer) >= kMaxTime) not_ours();
   call.move_to(now_of(answer));
   if (answer[0] == kCharged && writes_every_charge(*call)) {
     read_charged(*call, answer, rows);

@@ -16,7 +16,7 @@ ScriptCall call_for(ScriptUse use, Call call, const RedisStore::Keys& keys, cons
     case ScriptUse::refund:
       return refund_call(call, std::vector<Receipt>(pairs_of(call.charges)), keys, scripts);
     case ScriptUse::lock:
-      return lock_call(call, 0, keys, scripts);
+      return lock_call(call, {}, keys, scripts);
     case ScriptUse::decide:
       break;
   }

@@ -54,9 +54,9 @@ RedisStore::Options checked(RedisStore::Options options) {
   if (!is_key_name(prefix)) {
     throw std::invalid_argument("prefix must be " + std::string(kKeyNameRule) + ", not '" + prefix + "'");
   }
-  if (options.timeout <= 0 || options.timeout > kMaxPeriod) {
-    throw std::invalid_argument("timeout must be above 0 seconds, not " + std::to_string(options.timeout) +
-                                " microseconds");
+  if (options.timeout <= Duration{} || options.timeout > kMaxPeriod) {
+    throw std::invalid_argument("timeout must be above 0 seconds, not " +
+                                std::to_string(options.timeout.micros()) + " microseconds");
   }
   return options;
 }
@@ -78,12 +78,12 @@ Call with_reading(Call call) {
 }
 
 /// Does something, and says in a StoreTimeout how long the timeout is.
-void naming_timeout(Micros timeout, const auto& action) {
+void naming_timeout(Duration timeout, const auto& action) {
   try {
     action();
   } catch (const StoreTimeout& error) {
     std::ostringstream what;
-    what << error.what() << " (timeout=" << double(timeout) / 1e6 << ")";
+    what << error.what() << " (timeout=" << timeout.seconds() << ")";
     throw StoreTimeout(what.str(), error.maybe_charged(), error.retry_after());
   }
 }
@@ -98,7 +98,9 @@ struct RedisStore::Impl {
         options(checked(std::move(how))),
         topology([this] { return std::make_unique<Servers>(redis::transport::topology_of(location)); }) {}
 
-  [[nodiscard]] Deadline deadline() const { return Deadline(std::chrono::microseconds(options.timeout)); }
+  [[nodiscard]] Deadline deadline() const {
+    return Deadline(std::chrono::microseconds(options.timeout.micros()));
+  }
 
   /// Of a call with these keys; none when keys have no slots. Throws CrossSlot.
   [[nodiscard]] std::optional<Slot> slot_of(std::span<const std::string> keys) {
@@ -124,12 +126,12 @@ struct RedisStore::Impl {
   }
 
   // If the server's clock is in another period of a calendar, the call is made once more with its bounds.
-  Micros decide(const Call& asked, const Rows& rows, const Wait& wait) {
+  Instant decide(const Call& asked, const Rows& rows, const Wait& wait) {
     const Call call = with_reading(asked);
     DatedCall dated(call, call.now ? *call.now : system_now());
     for (bool is_first = true;; is_first = false) {
       const Reply reply = run(redis::script_call(*dated, options.keys, scripts), wait);
-      const std::optional<Micros> elsewhere = redis::out_of_bounds(reply);
+      const std::optional<Instant> elsewhere = redis::out_of_bounds(reply);
       if (!elsewhere) return redis::read_answer(dated, reply, rows);
       if (!is_first) {
         throw ScriptError("the server's clock is in none of the periods that its calendar has around it",
@@ -191,7 +193,7 @@ struct RedisStore::Impl {
 class RedisStore::ManyCalls {
  public:
   /// Throws CrossSlot before anything is sent.
-  ManyCalls(Impl& impl, std::span<const Call> calls, const Rows& rows, std::span<Micros> times)
+  ManyCalls(Impl& impl, std::span<const Call> calls, const Rows& rows, std::span<Instant> times)
       : impl_(impl), calls_(calls), rows_(rows), times_(times) {
     std::size_t first = 0;
     for (const Call& asked : calls) {
@@ -270,7 +272,7 @@ class RedisStore::ManyCalls {
   Impl& impl_;
   std::span<const Call> calls_;
   Rows rows_;
-  std::span<Micros> times_;
+  std::span<Instant> times_;
   std::deque<DatedCall> dated_;
   std::vector<redis::ScriptCall> scripts_;
   std::vector<std::optional<Slot>> slots_;
@@ -282,13 +284,13 @@ RedisStore::RedisStore(redis::Location location, Options options)
 
 RedisStore::~RedisStore() = default;
 
-void RedisStore::decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
+void RedisStore::decide(std::span<const Call> calls, const Rows& rows, std::span<Instant> times,
                         std::span<ChargeBits> crowded, const Interrupted& interrupted) {
   std::ranges::fill(crowded.first(calls.size()), ChargeBits{0});
   if (calls.empty()) return;
-  const Micros timeout = calls.front().timeout.value_or(impl_->options.timeout);
+  const Duration timeout = calls.front().timeout.value_or(impl_->options.timeout);
   naming_timeout(timeout, [&] {
-    const Wait wait{Deadline(std::chrono::microseconds(timeout)), interrupted};
+    const Wait wait{Deadline(std::chrono::microseconds(timeout.micros())), interrupted};
     if (calls.size() == 1) {
       times.front() = impl_->decide(calls.front(), rows, wait);
     } else {
@@ -311,13 +313,14 @@ void RedisStore::refund(const Call& call, std::span<const Receipt> receipts, con
              interrupted);
 }
 
-void RedisStore::lock(const Call& call, Micros duration, const Interrupted& interrupted) {
+void RedisStore::lock(const Call& call, Duration duration, const Interrupted& interrupted) {
   impl_->run(redis::lock_call(with_reading(call), duration, impl_->options.keys, impl_->scripts),
              interrupted);
 }
 
 void RedisStore::unlock(const Call& call, const Interrupted& interrupted) {
-  impl_->run(redis::lock_call(with_reading(call), 0, impl_->options.keys, impl_->scripts), interrupted);
+  impl_->run(redis::lock_call(with_reading(call), Duration{}, impl_->options.keys, impl_->scripts),
+             interrupted);
 }
 
 void RedisStore::reset(const CompiledPolicy& policy, std::span<const std::string_view> identifiers,
@@ -344,6 +347,6 @@ void RedisStore::close() { (**impl_->topology).close(); }
 
 BreakerState RedisStore::breaker() const { return (**impl_->topology).breaker(); }
 
-Micros RedisStore::timeout() const { return impl_->options.timeout; }
+Duration RedisStore::timeout() const { return impl_->options.timeout; }
 
 }  // namespace overlimit

@@ -11,7 +11,7 @@
 namespace overlimit::redis {
 namespace {
 
-constexpr std::int64_t kServerClock = -1;
+constexpr Instant kServerClock{-1};
 // How long a key outlives its state: the clocks of other callers may be behind by as much.
 constexpr std::int64_t kServerSlackMs = 1'000;
 constexpr std::int64_t kSystemSlackMs = 60'000;
@@ -75,7 +75,7 @@ bool ever_fits(const Charge& charge) {
 // What every script begins with: its keys and the clock.
 ScriptCall begun(const Script& script, const Call& call, const RedisStore::Keys& keys) {
   ScriptCall encoded{&script, {}, {}, {}};
-  append_int64(encoded.arguments, call.now.value_or(kServerClock));
+  append_int64(encoded.arguments, call.now.value_or(kServerClock).micros());
   for (const Charge& charge : call.charges) {
     encoded.keys.push_back(key_of(keys, charge.policy->name(), charge.identifier));
   }
@@ -92,7 +92,7 @@ ScriptCall decision_of_one(const Call& call, const RedisStore::Keys& keys, const
   const CompiledPolicy& policy = *call.charges[0].policy;
   ScriptCall encoded = begun(scripts.decide_one, call, keys);
   append_int64(encoded.arguments, slack_ms(call));
-  append_int64(encoded.arguments, call.patience);
+  append_int64(encoded.arguments, call.patience.micros());
   append_int64(encoded.arguments, cost_of(call.charges[0]));
   append_byte(encoded.arguments, policy.size());
   encoded.arguments += policy.packed();
@@ -102,7 +102,7 @@ ScriptCall decision_of_one(const Call& call, const RedisStore::Keys& keys, const
 ScriptCall decision_of_several(const Call& call, const RedisStore::Keys& keys, const Scripts& scripts) {
   ScriptCall encoded = begun(scripts.decide_several, call, keys);
   append_int64(encoded.arguments, slack_ms(call));
-  append_int64(encoded.arguments, call.patience);
+  append_int64(encoded.arguments, call.patience.micros());
   append_charges(encoded.arguments, call);
   return encoded;
 }
@@ -129,7 +129,7 @@ ScriptCall refund_call(const Call& call, std::span<const Receipt> receipts, cons
   append_charges(encoded.arguments, call);
   std::size_t pair = 0;
   for (const Charge& charge : call.charges) {
-    append_int64(encoded.receipts, receipts[pair].created_at);
+    append_int64(encoded.receipts, receipts[pair].created_at.micros());
     for (std::size_t i = 0; i < charge.policy->size(); ++i) {
       for (const std::int64_t number : receipts[pair].after) append_int64(encoded.receipts, number);
       ++pair;
@@ -138,11 +138,11 @@ ScriptCall refund_call(const Call& call, std::span<const Receipt> receipts, cons
   return encoded;
 }
 
-ScriptCall lock_call(const Call& call, Micros duration, const RedisStore::Keys& keys,
+ScriptCall lock_call(const Call& call, Duration duration, const RedisStore::Keys& keys,
                      const Scripts& scripts) {
   ScriptCall encoded = begun(scripts.lock, call, keys);
   append_int64(encoded.arguments, slack_ms(call));
-  append_int64(encoded.arguments, duration);
+  append_int64(encoded.arguments, duration.micros());
   return encoded;
 }
 

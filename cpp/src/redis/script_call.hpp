@@ -35,6 +35,7 @@ ScriptCall refund_call(const Call& call, std::span<const Receipt> receipts, cons
                        const Scripts& scripts);
 
 /// Locks the identifiers of the call's charges.
-ScriptCall lock_call(const Call& call, Micros duration, const RedisStore::Keys& keys, const Scripts& scripts);
+ScriptCall lock_call(const Call& call, Duration duration, const RedisStore::Keys& keys,
+                     const Scripts& scripts);
 
 }  // namespace overlimit::redis

@@ -51,11 +51,11 @@ std::int64_t int64_at(std::string_view bytes, std::size_t place) {
 
 Value::Value(std::string_view bytes) {
   if (!is_value(bytes)) return;
-  created_at_ = int64_at(bytes, 0);
+  created_at_ = Instant(int64_at(bytes, 0));
   for (std::size_t at = kHead; at < bytes.size();) {
     const std::size_t size = size_at(bytes, at + 8);
     const std::size_t first = at + kTagAndHead;
-    records_.push_back({static_cast<Tag>(int64_at(bytes, at)), int64_at(bytes, at + 12), kNone, {}});
+    records_.push_back({static_cast<Tag>(int64_at(bytes, at)), Instant(int64_at(bytes, at + 12)), kNone, {}});
     if (size >= sizeof(Header) && (size - sizeof(Header)) % sizeof(Cell) == 0) {
       records_.back().header = header_at(bytes, first);
       records_.back().cells = cells_in(bytes.substr(first + sizeof(Header), size - sizeof(Header)));
@@ -67,7 +67,7 @@ Value::Value(std::string_view bytes) {
 std::optional<FoundRecord> Value::lock() const {
   if (records_.empty() || records_.back().tag != kLockTag || !records_.back().cells.empty())
     return std::nullopt;
-  const auto end = lock_from(records_.back().header, 0).end;
+  const auto end = lock_from(records_.back().header, {}).end;
   return end <= records_.back().expires_at ? found_in(records_.back()) : std::nullopt;
 }
 
@@ -77,7 +77,8 @@ std::optional<FoundRecord> Value::find(Tag tag) const {
 }
 
 std::optional<FoundRecord> Value::found_in(const Record& record) {
-  if (!is_exact(record.expires_at) || !std::ranges::all_of(record.header, is_exact)) return std::nullopt;
+  if (!is_exact(record.expires_at.micros()) || !std::ranges::all_of(record.header, is_exact))
+    return std::nullopt;
   return FoundRecord{record.expires_at, record.header, Cells(record.cells.data(), record.cells.size())};
 }
 

@@ -16,7 +16,7 @@ class Value {
   /// nothing.
   explicit Value(std::string_view bytes);
 
-  [[nodiscard]] Micros created_at() const { return created_at_; }
+  [[nodiscard]] Instant created_at() const { return created_at_; }
   /// The record of a tag, or nothing. It borrows from this value.
   [[nodiscard]] std::optional<FoundRecord> find(Tag tag) const;
   /// The lock, which is the last record, or nothing.
@@ -25,14 +25,14 @@ class Value {
  private:
   struct Record {
     Tag tag;
-    Micros expires_at;
+    Instant expires_at;
     Header header;
     std::vector<Cell> cells;
   };
 
   static std::optional<FoundRecord> found_in(const Record& record);
 
-  Micros created_at_ = 0;
+  Instant created_at_{};
   std::vector<Record> records_;
 };
 

@@ -22,8 +22,8 @@ using shared_memory::Sizes;
 constexpr std::size_t kDefaultKeys = 100'000;
 constexpr std::size_t kDefaultBytes = std::size_t{32} << 20;
 constexpr std::size_t kLongestName = 64;
-constexpr Micros kRetryAfter = 100'000;
-constexpr Micros kLookEvery = 1'000'000;
+constexpr Duration kRetryAfter{100'000};
+constexpr Duration kLookEvery{1'000'000};
 
 bool is_path(const std::string& name) { return name.starts_with('/'); }
 
@@ -44,14 +44,14 @@ void check_options(const SharedMemoryStore::Options& options) {
     throw std::invalid_argument(
         "mode must let the owner read and write, and nobody execute, such as 0o600 or 0o660");
   }
-  if (options.timeout <= 0) throw std::invalid_argument("timeout must be above 0");
+  if (options.timeout <= Duration{}) throw std::invalid_argument("timeout must be above 0");
 }
 
-/// Cheap enough for every call, and exact to a few milliseconds.
-Micros coarse_time() {
+/// Since the start of the machine: cheap enough for every call, and exact to a few milliseconds.
+Instant coarse_time() {
   timespec time{};
   ::clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
-  return Micros{time.tv_sec} * 1'000'000 + time.tv_nsec / 1'000;
+  return Instant(time.tv_sec * 1'000'000 + time.tv_nsec / 1'000);
 }
 
 }  // namespace
@@ -126,11 +126,11 @@ class SharedMemoryStore::Impl {
 
   Options options_;
   std::atomic<Attachment*> attachment_{nullptr};
-  std::atomic<Micros> next_look_{0};
+  std::atomic<Instant> next_look_{Instant{}};
   std::atomic<bool> is_unlinked_{false};
   ForkSafeMutex failure_mutex_;  // guards what follows
   std::optional<StoreConfigError> failure_;
-  Micros failed_at_ = 0;
+  Instant failed_at_{};
 };
 
 Attachment& SharedMemoryStore::Impl::open_for_call(Attachment* old) {
@@ -193,7 +193,7 @@ SharedMemoryStore::SharedMemoryStore(Options options) : impl_(std::make_unique<I
 
 SharedMemoryStore::~SharedMemoryStore() = default;
 
-Micros SharedMemoryStore::timeout() const { return impl_->options().timeout; }
+Duration SharedMemoryStore::timeout() const { return impl_->options().timeout; }
 const SharedMemoryStore::Options& SharedMemoryStore::options() const { return impl_->options(); }
 std::string SharedMemoryStore::path() const { return impl_->path(); }
 

@@ -61,7 +61,7 @@ class CellRing {
 /// One record: that of a limit, or of a lock. Expired at 0: nothing was charged yet.
 struct DenseRecord {
   Header header;
-  Micros expires_at;
+  Instant expires_at;
 };
 
 class DenseRecords {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <limits>
 #include <numeric>
 #include <optional>
 
@@ -28,9 +27,9 @@ struct RowColumns {
 
   std::vector<Status> status;
   std::vector<std::int64_t> remaining;
-  std::vector<Micros> retry_after;
-  std::vector<Micros> reset_after;
-  std::vector<Micros> delay;
+  std::vector<Duration> retry_after;
+  std::vector<Duration> reset_after;
+  std::vector<Duration> delay;
   std::vector<Receipt> receipt;
 };
 
@@ -55,10 +54,6 @@ using simulation::Target;
 // How many events ahead the records are fetched from main memory.
 constexpr std::size_t kAhead = 8;
 
-double seconds(Micros duration) {
-  return duration == kNever ? std::numeric_limits<double>::infinity() : static_cast<double>(duration) / 1e6;
-}
-
 std::size_t row_of(const ReplayedAnswers& answers, std::size_t event) {
   return answers.places == nullptr ? event : static_cast<std::size_t>(answers.places[event]);
 }
@@ -80,9 +75,9 @@ void answer(const ReplayedAnswers& answers, std::size_t event, const Decision& d
   answer_status(answers, event, decision.status);
   const std::size_t row = row_of(answers, event);
   if (answers.remaining != nullptr) answers.remaining[row] = decision.remaining;
-  if (answers.retry_after != nullptr) answers.retry_after[row] = seconds(decision.retry_after);
-  if (answers.reset_after != nullptr) answers.reset_after[row] = seconds(decision.reset_after);
-  if (answers.delay != nullptr) answers.delay[row] = seconds(decision.delay);
+  if (answers.retry_after != nullptr) answers.retry_after[row] = decision.retry_after.seconds();
+  if (answers.reset_after != nullptr) answers.reset_after[row] = decision.reset_after.seconds();
+  if (answers.delay != nullptr) answers.delay[row] = decision.delay.seconds();
   if (answers.limit != nullptr) answers.limit[row] = static_cast<std::int16_t>(limit);
   if (answers.identifier != nullptr) answers.identifier[row] = static_cast<std::int16_t>(column);
 }
@@ -196,7 +191,7 @@ class Replay::Impl {
     for (std::size_t i = 0; i < current_->size(); ++i, ++row) {
       const Limit& limit = current_->limits()[i].limit;
       const ChargedPair written = overlimit::charge(limit, examined_[row], cost);
-      if (wants_rows_) fill_charged(limit, written.state, now_, 0, rows_, row);
+      if (wants_rows_) fill_charged(limit, written.state, now_, {}, rows_, row);
       records_.write(target.identifier, i, written);
     }
     return row;
@@ -218,7 +213,7 @@ class Replay::Impl {
   void tally(std::size_t count, const Settlement& settlement) {
     std::size_t refusing = 0;
     std::size_t last = 0;
-    const auto count_refusal = [&](std::size_t place, Micros retry_after) {
+    const auto count_refusal = [&](std::size_t place, Duration retry_after) {
       LimitTally& tally = tallies_[place];
       tally.longest_retry_after = std::max(tally.longest_retry_after, retry_after);
       if (refused_at_[place] == event_number_) return;
@@ -247,7 +242,7 @@ class Replay::Impl {
   const CompiledPolicy* policy_;
   const CompiledPolicy* current_;
   std::shared_ptr<const CompiledPolicy> dated_;
-  Micros now_ = 0;
+  Instant now_{};
   bool wants_rows_ = true;
   std::vector<std::size_t> starts_;
   DenseRecords records_;

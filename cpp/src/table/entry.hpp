@@ -25,7 +25,7 @@ struct Ring {
 /// One limit's state, found by its tag. Without a ring, its only cell may be a note, whose count is negative.
 struct Record {
   Tag tag;
-  Micros expires_at;  ///< 0: nothing was ever charged
+  Instant expires_at;  ///< 0: nothing was ever charged
   Header header;
   union {
     Ring ring;
@@ -43,8 +43,8 @@ struct Entry {
 
   KeyHash key;
   std::uint64_t policy;  ///< the digest of its policy, or kNoPolicy
-  Micros created_at;
-  Micros sweep_at;
+  Instant created_at;
+  Instant sweep_at;
   std::uint32_t records : 31;
   std::uint32_t overflow : 1;  ///< shared by the keys that the table has no room for
   Offset next;                 ///< in its bucket of the index
@@ -62,9 +62,9 @@ struct Entry {
     return found == end() ? nullptr : found;
   }
   /// When the last of its records expires.
-  Micros last_expiry() {
-    Micros last = 0;
-    for (const Record& record : *this) last = std::max(last, record.expires_at);
+  Instant last_expiry() {
+    Instant last{};
+    for (const Record& record : *this) last = max(last, record.expires_at);
     return last;
   }
 };

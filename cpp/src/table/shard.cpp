@@ -47,10 +47,10 @@ Entry* Shard::make_entry(const KeyHash& key, std::uint64_t policy, std::span<con
   const std::size_t size = block_size(log_, records);
   const Offset offset = arena_.allocate(size, purpose);
   if (offset == 0) return nullptr;
-  auto* entry = new (arena_.at<Entry>(offset, size)) Entry{key, policy, 0, 0, 0, 0, 0};
+  auto* entry = new (arena_.at<Entry>(offset, size)) Entry{key, policy, {}, {}, 0, 0, 0};
   entry->records = static_cast<std::uint32_t>(records) & Entry::kMostRecords;
   Record* record = entry->begin();
-  for (const Tag tag : tags) *record++ = Record{tag, 0, {}, {}};
+  for (const Tag tag : tags) *record++ = Record{tag, {}, {}, {}};
   return entry;
 }
 
@@ -104,7 +104,7 @@ void Shard::mark_occupied() {
   state_.is_marked = 1;
 }
 
-Entry* Shard::with_records(Entry* entry, std::span<const Tag> tags, Micros now) {
+Entry* Shard::with_records(Entry* entry, std::span<const Tag> tags, Instant now) {
   const auto is_foreign = [&](const Record& record) {
     return record.expires_at > now && std::ranges::find(tags, record.tag) == tags.end();
   };
@@ -194,11 +194,11 @@ void Shard::erase_policy(std::uint64_t policy) {
 }
 
 // Shared memory has only policies with a name, which never end.
-bool Shard::is_expired(const Entry& entry, Micros real_now) const {
+bool Shard::is_expired(const Entry& entry, Instant real_now) const {
   return entry.sweep_at <= real_now || (!log_.is_kept() && PolicyIdentity::has_ended(entry.policy));
 }
 
-bool Shard::sweep(Micros real_now, std::size_t buckets) {
+bool Shard::sweep(Instant real_now, std::size_t buckets) {
   const std::size_t before = index_.size();
   for (; buckets > 0; --buckets) {
     if (state_.cursor == 0 || state_.cursor > index_.buckets()) state_.cursor = index_.buckets();
@@ -209,7 +209,7 @@ bool Shard::sweep(Micros real_now, std::size_t buckets) {
   return index_.size() < before;
 }
 
-bool Shard::sweep_in_turn(Micros real_now, std::size_t buckets) {
+bool Shard::sweep_in_turn(Instant real_now, std::size_t buckets) {
   const bool has_erased = sweep(real_now, index_.buckets() <= kFewBuckets ? index_.buckets() : buckets);
   arena_.end_call();
   index_.prefetch(state_.cursor, buckets);

@@ -106,7 +106,7 @@ class Shard {
 
   /// Rebuilds an entry so that it starts with the records of these tags, in their order; other records that
   /// have not expired follow. The entry may move. Throws OutOfMemory.
-  Entry* with_records(Entry* entry, std::span<const Tag> tags, Micros now);
+  Entry* with_records(Entry* entry, std::span<const Tag> tags, Instant now);
 
   /// Starts an entry from what another one holds.
   void copy_records(Entry& to, Entry& from);
@@ -142,9 +142,9 @@ class Shard {
   [[nodiscard]] bool has_overflow_entries() const { return state_.overflow_entries > 0; }
 
   /// Erases the expired entries in the next few buckets. False if there were none.
-  bool sweep(Micros real_now, std::size_t buckets);
+  bool sweep(Instant real_now, std::size_t buckets);
   /// The same, or for all buckets of a small shard; and makes the rest as it is best for calls to come.
-  bool sweep_in_turn(Micros real_now, std::size_t buckets);
+  bool sweep_in_turn(Instant real_now, std::size_t buckets);
 
   /// Puts everything back that the call has saved.
   void abandon() noexcept;
@@ -172,7 +172,7 @@ class Shard {
   Entry* make_entry(const KeyHash& key, std::uint64_t policy, std::span<const Tag> tags, std::size_t extra,
                     Arena::Purpose purpose);
   /// Whether erasing it changes no answer.
-  [[nodiscard]] bool is_expired(const Entry& entry, Micros real_now) const;
+  [[nodiscard]] bool is_expired(const Entry& entry, Instant real_now) const;
   void save_kept(Entry& entry, std::size_t records);
   void end_changes() noexcept;
   bool begin_counting();

@@ -20,10 +20,10 @@ using Clock = MutexWait::Clock;
 constexpr std::chrono::milliseconds kLongestSleep{5};
 constexpr int kMomentsToSpin = 40;
 
-[[noreturn]] void throw_timeout(Micros timeout) {
+[[noreturn]] void throw_timeout(Duration timeout) {
   std::ostringstream what;
   what << "another process is in the middle of a call on the shared memory and does not go on (timeout="
-       << double(timeout) / 1e6 << "): it may be stopped, or the machine may have no time for it";
+       << timeout.seconds() << "): it may be stopped, or the machine may have no time for it";
   throw StoreTimeout(what.str());
 }
 

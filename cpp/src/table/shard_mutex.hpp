@@ -29,17 +29,18 @@ class MutexWait {
  public:
   using Clock = std::chrono::steady_clock;
 
-  MutexWait(Micros timeout, const Interrupted& interrupted) : timeout_(timeout), interrupted_(interrupted) {}
-  MutexWait(Micros, Interrupted&&) = delete;
+  MutexWait(Duration timeout, const Interrupted& interrupted)
+      : timeout_(timeout), interrupted_(interrupted) {}
+  MutexWait(Duration, Interrupted&&) = delete;
   [[nodiscard]] Clock::time_point deadline() {
-    if (!deadline_) deadline_ = Clock::now() + std::chrono::microseconds(timeout_);
+    if (!deadline_) deadline_ = Clock::now() + std::chrono::microseconds(timeout_.micros());
     return *deadline_;
   }
-  [[nodiscard]] Micros timeout() const { return timeout_; }
+  [[nodiscard]] Duration timeout() const { return timeout_; }
   [[nodiscard]] const Interrupted& interrupted() const { return interrupted_; }
 
  private:
-  Micros timeout_;
+  Duration timeout_;
   const Interrupted& interrupted_;
   std::optional<Clock::time_point> deadline_;
 };

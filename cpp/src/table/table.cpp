@@ -43,10 +43,10 @@ std::size_t count_together(std::span<const Call> calls) {
 // calls on one key the later one has the later instant.
 [[gnu::always_inline]] inline Readings readings_of(const Call& call) {
   if (call.clock == nullptr && !call.now) {
-    const Micros now = system_now();
+    const Instant now = system_now();
     return {now, now, false};
   }
-  const Micros now = *call.reading();
+  const Instant now = *call.reading();
   return {now, call.system_clock ? now : system_now(), !call.system_clock};
 }
 
@@ -203,7 +203,7 @@ bool Table::count_call(std::span<const Target> targets) const {
 }
 
 // Two threads may choose the same shard.
-void Table::sweep_in_turn(Micros real_now) {
+void Table::sweep_in_turn(Instant real_now) {
   const std::uint64_t occupied = state_.totals.occupied.load(std::memory_order_relaxed);
   if (occupied == 0) return;
   const unsigned from = turn_.load(std::memory_order_relaxed);
@@ -241,7 +241,7 @@ template <class Targets>
 
 // No calendar is asked under the locks: if the clock shows another period by then, the call is dated anew.
 template <class Action>
-Micros Table::transact(const Call& asked, MutexWait& wait, const Action& action) {
+Instant Table::transact(const Call& asked, MutexWait& wait, const Action& action) {
   if (asked.charges.size() > kMaxCharges) {
     throw std::invalid_argument("a call must have at most 64 charges, not " +
                                 std::to_string(asked.charges.size()));
@@ -249,14 +249,14 @@ Micros Table::transact(const Call& asked, MutexWait& wait, const Action& action)
   DatedCall dated(asked);
   if (have_calendar(asked.charges)) dated.move_to(readings_of(asked).now);
   for (;;) {
-    const Micros now = transact(dated, wait, action);
+    const Instant now = transact(dated, wait, action);
     if (dated.holds_at(now)) return now;
     dated.move_to(now);
   }
 }
 
 template <class Action>
-Micros Table::transact(const DatedCall& dated, MutexWait& wait, const Action& action) {
+Instant Table::transact(const DatedCall& dated, MutexWait& wait, const Action& action) {
   const Call& call = *dated;
   UninitialisedArray<Target, kMaxCharges> targets;
   const Found found = find_targets(call, targets, 0);
@@ -289,12 +289,12 @@ ChargeBits Table::decide(Transaction& transaction, const Rows& rows) {
   return crowded;
 }
 
-void Table::decide_alone(const Call& call, const Rows& rows, Micros& time, ChargeBits& crowded,
+void Table::decide_alone(const Call& call, const Rows& rows, Instant& time, ChargeBits& crowded,
                          MutexWait& wait) {
   time = transact(call, wait, [&](Transaction& transaction) { crowded = decide(transaction, rows); });
 }
 
-void Table::decide_together(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
+void Table::decide_together(std::span<const Call> calls, const Rows& rows, std::span<Instant> times,
                             std::span<ChargeBits> crowded, MutexWait& wait) {
   UninitialisedArray<Target, kTogether> targets;
   std::uint64_t chosen = 0;
@@ -326,7 +326,7 @@ void Table::decide_together(std::span<const Call> calls, const Rows& rows, std::
   for (; sweeps_due > 0; --sweeps_due) sweep_in_turn(readings.real_now);
 }
 
-void Table::decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
+void Table::decide(std::span<const Call> calls, const Rows& rows, std::span<Instant> times,
                    std::span<ChargeBits> crowded, MutexWait& wait) {
   if (calls.size() == 1) return decide_alone(calls[0], rows, times[0], crowded[0], wait);
   std::size_t first = 0;
@@ -349,7 +349,7 @@ void Table::refund(const Call& call, std::span<const Receipt> receipts, MutexWai
   transact(call, wait, [&](Transaction& transaction) { transaction.refund(receipts); });
 }
 
-void Table::lock(const Call& call, Micros duration, MutexWait& wait) {
+void Table::lock(const Call& call, Duration duration, MutexWait& wait) {
   transact(call, wait, [&](Transaction& transaction) { transaction.lock(duration, state_.newest_creation); });
 }
 

@@ -25,7 +25,7 @@ struct TableState {
   Totals totals;
   KeyedHash hash;
   // In a cache line of its own: what is above is read by every call, and hardly ever written.
-  alignas(64) std::atomic<Micros> newest_creation;
+  alignas(64) std::atomic<Instant> newest_creation;
   std::atomic<std::uint64_t> crowded_calls;
 };
 
@@ -48,10 +48,10 @@ class Table {
       : state_(state), shards_(std::move(shards)) {}
 
   // The operations of a Store (store.hpp).
-  void decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
+  void decide(std::span<const Call> calls, const Rows& rows, std::span<Instant> times,
               std::span<ChargeBits> crowded, MutexWait& wait);
   void refund(const Call& call, std::span<const Receipt> receipts, MutexWait& wait);
-  void lock(const Call& call, Micros duration, MutexWait& wait);
+  void lock(const Call& call, Duration duration, MutexWait& wait);
   void unlock(const Call& call, MutexWait& wait);
   void reset(const CompiledPolicy& policy, std::span<const std::string_view> identifiers, MutexWait& wait);
   void reset_all(const CompiledPolicy& policy, MutexWait& wait);
@@ -72,10 +72,10 @@ class Table {
   template <class Targets>
   Found find_targets(const Call& call, Targets& targets, std::size_t first);
 
-  void decide_alone(const Call& call, const Rows& rows, Micros& time, ChargeBits& crowded, MutexWait& wait);
+  void decide_alone(const Call& call, const Rows& rows, Instant& time, ChargeBits& crowded, MutexWait& wait);
   /// Decides calls, of few charges in all and without a calendar, while their shards are locked: what they
   /// need is loaded from main memory at the same time.
-  void decide_together(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
+  void decide_together(std::span<const Call> calls, const Rows& rows, std::span<Instant> times,
                        std::span<ChargeBits> crowded, MutexWait& wait);
   ChargeBits decide(Transaction& transaction, const Rows& rows);
 
@@ -84,10 +84,10 @@ class Table {
   void with_shards(std::uint64_t chosen, MutexWait& wait, const Action& action);
   /// Calls action(transaction) with the shards of these charges locked, and returns the instant of the call.
   template <class Action>
-  Micros transact(const Call& asked, MutexWait& wait, const Action& action);
+  Instant transact(const Call& asked, MutexWait& wait, const Action& action);
   /// The same, but does nothing if the call is not dated for its instant.
   template <class Action>
-  Micros transact(const DatedCall& dated, MutexWait& wait, const Action& action);
+  Instant transact(const DatedCall& dated, MutexWait& wait, const Action& action);
 
   [[nodiscard]] std::size_t shard_index(const KeyHash& key) const { return key.low & (shards_.size() - 1); }
 
@@ -100,7 +100,7 @@ class Table {
   [[nodiscard]] unsigned calls_per_sweep() const;
   bool count_call(std::span<const Target> targets) const;
   /// Sweeps a little of the next shard that may hold entries, unless somebody has locked it.
-  void sweep_in_turn(Micros real_now);
+  void sweep_in_turn(Instant real_now);
 
   TableState& state_;
   std::vector<std::unique_ptr<Shard>> shards_;

@@ -19,7 +19,7 @@ void TableStore::check_sizes(std::size_t max_keys, std::size_t max_bytes, std::s
                               " (8 TiB), not " + std::to_string(max_bytes));
 }
 
-void TableStore::decide(std::span<const Call> calls, const Rows& rows, std::span<Micros> times,
+void TableStore::decide(std::span<const Call> calls, const Rows& rows, std::span<Instant> times,
                         std::span<ChargeBits> crowded, const Interrupted& interrupted) {
   if (calls.empty()) return;
   MutexWait wait(calls.front().timeout.value_or(timeout()), interrupted);
@@ -31,7 +31,7 @@ void TableStore::refund(const Call& call, std::span<const Receipt> receipts, con
   table().refund(call, receipts, wait);
 }
 
-void TableStore::lock(const Call& call, Micros duration, const Interrupted& interrupted) {
+void TableStore::lock(const Call& call, Duration duration, const Interrupted& interrupted) {
   MutexWait wait(call.timeout.value_or(timeout()), interrupted);
   table().lock(call, duration, wait);
 }

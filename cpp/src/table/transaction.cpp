@@ -11,9 +11,9 @@ namespace {
 
 constexpr std::size_t kBucketsPerInsert = 8;
 // Entries written with an injected clock are erased this long after their last write, in real time.
-constexpr Micros kInjectedKeep = Micros{3600} * 1'000'000;
+constexpr Duration kInjectedKeep{3'600'000'000};
 // The retry_after of a charge that is refused only because of others in its overflow entry.
-constexpr Micros kCrowdedRetry = 1'000'000;
+constexpr Duration kCrowdedRetry{1'000'000};
 
 std::span<const CompiledLimit> limits_of(const Target& target) { return target.charge->policy->limits(); }
 
@@ -94,18 +94,18 @@ class WriteScope {
   Shard* leader_ = nullptr;  // nullptr: nothing is to be done
 };
 
-Micros next_creation(std::atomic<Micros>& newest_creation, Micros now) {
-  Micros newest = newest_creation.load(std::memory_order_relaxed);
-  Micros created_at = 0;
+Instant next_creation(std::atomic<Instant>& newest_creation, Instant now) {
+  Instant newest = newest_creation.load(std::memory_order_relaxed);
+  Instant created_at{};
   do {
-    created_at = std::max(now, newest + 1);
+    created_at = max(now, newest + kMicrosecond);
   } while (!newest_creation.compare_exchange_weak(newest, created_at, std::memory_order_relaxed));
   return created_at;
 }
 
 }  // namespace
 
-ChargeBits Transaction::decide(const Rows& rows, std::atomic<Micros>& newest_creation) {
+ChargeBits Transaction::decide(const Rows& rows, std::atomic<Instant>& newest_creation) {
   sweep_if_full();
   for (Target& target : targets_) find_entry(target);
   if (targets_.size() > 1) share_costs();
@@ -117,7 +117,8 @@ ChargeBits Transaction::decide(const Rows& rows, std::atomic<Micros>& newest_cre
       refuse(target, settlement, rows, newest_creation);
     } else if (call_.mode == Mode::peek) {
       std::size_t row = target.first;
-      for (const CompiledLimit& each : limits_of(target)) fill_as_charged(target, each.limit, rows, row++, 0);
+      for (const CompiledLimit& each : limits_of(target))
+        fill_as_charged(target, each.limit, rows, row++, {});
     } else {
       charge(target, rows, newest_creation);
     }
@@ -225,11 +226,11 @@ void Transaction::examine(Target& target) {
   }
 }
 
-void Transaction::charge(Target& target, const Rows& rows, std::atomic<Micros>& newest_creation) {
+void Transaction::charge(Target& target, const Rows& rows, std::atomic<Instant>& newest_creation) {
   Shard& shard = *target.shard;
   Entry& entry = *target.entry;
   if (!target.charged) shard.save(entry, target.charge->policy->size());
-  if (entry.created_at == 0) entry.created_at = next_creation(newest_creation, readings_.now);
+  if (entry.created_at == Instant{}) entry.created_at = next_creation(newest_creation, readings_.now);
   Record* record = entry.begin();
   std::size_t row = target.first;
   for (const CompiledLimit& each : limits_of(target)) {
@@ -250,7 +251,7 @@ void Transaction::mark_charged(Target& target) {
 }
 
 ChargedPair Transaction::fill_as_charged(const Target& target, const Limit& limit, const Rows& rows,
-                                         std::size_t row, Micros created_at) {
+                                         std::size_t row, Instant created_at) {
   const ChargedPair written = overlimit::charge(limit, examined_[row], target.cost);
   fill_charged(limit, written.state, readings_.now, created_at, rows, row);
   if (target.charge->role == Role::on_refusal) {
@@ -262,7 +263,7 @@ ChargedPair Transaction::fill_as_charged(const Target& target, const Limit& limi
 }
 
 void Transaction::refuse(Target& target, const Settlement& settlement, const Rows& rows,
-                         std::atomic<Micros>& newest_creation) {
+                         std::atomic<Instant>& newest_creation) {
   auto set = lock_after_refusal(settlement, *target.charge, target.verdict, target.lock, readings_.now);
   if (target.lock_record == nullptr) set.reset();
   const std::optional<Lock>& lock = set ? set : target.lock;
@@ -274,10 +275,11 @@ void Transaction::refuse(Target& target, const Settlement& settlement, const Row
   if (set && call_.mode == Mode::consume) write_lock(target, *set, newest_creation);
 }
 
-void Transaction::write_lock(Target& target, const Lock& lock, std::atomic<Micros>& newest_creation) {
+void Transaction::write_lock(Target& target, const Lock& lock, std::atomic<Instant>& newest_creation) {
   target.shard->save(*target.entry, 0);
   target.shard->save(*target.lock_record);
-  if (target.entry->created_at == 0) target.entry->created_at = next_creation(newest_creation, readings_.now);
+  if (target.entry->created_at == Instant{})
+    target.entry->created_at = next_creation(newest_creation, readings_.now);
   target.lock_record->header = header_of(lock);
   target.lock_record->expires_at = lock.expires_at;
   set_sweep_time(target);
@@ -290,7 +292,7 @@ void Transaction::set_sweep_time(Target& target) {
   entry.sweep_at = readings_.injected ? readings_.real_now + kInjectedKeep : entry.last_expiry();
 }
 
-Entry* Transaction::charged_entry(const Target& target, Micros created_at) {
+Entry* Transaction::charged_entry(const Target& target, Instant created_at) {
   const CompiledPolicy& policy = *target.charge->policy;
   for (const KeyHash& key : {target.key, policy_overflow_key(policy), common_overflow_key(policy)}) {
     Entry* const entry = target.shard->find(key);
@@ -301,9 +303,9 @@ Entry* Transaction::charged_entry(const Target& target, Micros created_at) {
 
 void Transaction::refund(std::span<const Receipt> receipts) {
   for (Target& target : targets_) {
-    const Micros created_at = receipts[target.first].created_at;
+    const Instant created_at = receipts[target.first].created_at;
     target.cost = cost_of(*target.charge);
-    target.entry = created_at == 0 ? nullptr : charged_entry(target, created_at);
+    target.entry = created_at == Instant{} ? nullptr : charged_entry(target, created_at);
   }
   share_costs();
   WriteScope writing(targets_);
@@ -331,7 +333,7 @@ void Transaction::refund_target(Target& target, std::span<const Receipt> receipt
   mark_charged(target);
 }
 
-void Transaction::lock(Micros duration, std::atomic<Micros>& newest_creation) {
+void Transaction::lock(Duration duration, std::atomic<Instant>& newest_creation) {
   sweep_if_full();
   for (Target& target : targets_) {
     const CompiledPolicy& policy = *target.charge->policy;
@@ -357,7 +359,7 @@ void Transaction::lock(Micros duration, std::atomic<Micros>& newest_creation) {
 
 // A lock that ends now keeps its level, which is remembered for as long as before. The entry may have been
 // written under other limits, so that the lock may be anywhere in it.
-void Transaction::unlock(std::atomic<Micros>& newest_creation) {
+void Transaction::unlock(std::atomic<Instant>& newest_creation) {
   for (Target& target : targets_) {
     target.entry = target.shard->find(target.key);
     if (target.entry == nullptr) continue;
@@ -366,7 +368,7 @@ void Transaction::unlock(std::atomic<Micros>& newest_creation) {
   WriteScope writing(targets_);
   for (Target& target : targets_) {
     if (!target.lock) continue;
-    write_lock(target, locked_by_hand(target.lock, readings_.now, 0), newest_creation);
+    write_lock(target, locked_by_hand(target.lock, readings_.now, Duration{}), newest_creation);
   }
   writing.complete();
 }

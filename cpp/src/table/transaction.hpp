@@ -30,8 +30,8 @@ struct Target {
 
 /// The instants of a call: its own, and real time, by which entries are erased.
 struct Readings {
-  Micros now;
-  Micros real_now;
+  Instant now;
+  Instant real_now;
   bool injected;  ///< now is not real time
 };
 
@@ -60,14 +60,14 @@ class Transaction {
   /// Decides the call, writes it if it passes, and fills the rows. `newest_creation` is when the newest
   /// entry was created.
   /// Returns the crowded charges (see Store::decide). Throws OutOfMemory before anything is charged.
-  ChargeBits decide(const Rows& rows, std::atomic<Micros>& newest_creation);
+  ChargeBits decide(const Rows& rows, std::atomic<Instant>& newest_creation);
 
   /// Refunds what the targets were charged (see Store::refund).
   void refund(std::span<const Receipt> receipts);
 
   /// Locks every target. Throws OutOfMemory where there is no room for a key of its own.
-  void lock(Micros duration, std::atomic<Micros>& newest_creation);
-  void unlock(std::atomic<Micros>& newest_creation);
+  void lock(Duration duration, std::atomic<Instant>& newest_creation);
+  void unlock(std::atomic<Instant>& newest_creation);
 
  private:
   /// The key and the policy that an entry is for.
@@ -85,17 +85,17 @@ class Transaction {
   /// Looks from this record of the entry on: that after the limits, if the entry is as the policy has it.
   void find_lock(Target& target, std::size_t first_record);
   void examine(Target& target);
-  void charge(Target& target, const Rows& rows, std::atomic<Micros>& newest_creation);
+  void charge(Target& target, const Rows& rows, std::atomic<Instant>& newest_creation);
   ChargedPair fill_as_charged(const Target& target, const Limit& limit, const Rows& rows, std::size_t row,
-                              Micros created_at);
+                              Instant created_at);
   void refuse(Target& target, const Settlement& settlement, const Rows& rows,
-              std::atomic<Micros>& newest_creation);
-  void write_lock(Target& target, const Lock& lock, std::atomic<Micros>& newest_creation);
+              std::atomic<Instant>& newest_creation);
+  void write_lock(Target& target, const Lock& lock, std::atomic<Instant>& newest_creation);
   void refund_target(Target& target, std::span<const Receipt> receipts);
   void mark_charged(Target& target);
   void sweep_if_full();
   void set_sweep_time(Target& target);
-  Entry* charged_entry(const Target& target, Micros created_at);
+  Entry* charged_entry(const Target& target, Instant created_at);
   void clean_up();
 
   const Call& call_;

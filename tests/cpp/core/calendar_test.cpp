@@ -25,9 +25,9 @@ class Thousands : public ::testing::Test {
  protected:
   std::atomic<int> asked = 0;
   const std::shared_ptr<const Calendar> calendar =
-      std::make_shared<const Calendar>(Calendar{"thousand", [this](Micros now) {
+      std::make_shared<const Calendar>(Calendar{"thousand", [this](Instant now) {
                                                   ++asked;
-                                                  const Micros start = now / 1'000 * 1'000;
+                                                  const Instant start = now - now.since_epoch() % For(1'000);
                                                   return Bounds{start, start + 1'000, start + 2'000};
                                                 }});
   const Limit limit = calendar_window(3, calendar);
@@ -35,8 +35,8 @@ class Thousands : public ::testing::Test {
 };
 
 TEST_F(Thousands, ChangeTheNumbersOfAPlanButNotItsDigests) {
-  const auto before = policy.dated(500);
-  const auto after = policy.dated(2'500);
+  const auto before = policy.dated(At(500));
+  const auto after = policy.dated(At(2'500));
   EXPECT_NE(before->packed(), after->packed());
   EXPECT_EQ(before->limits_digest(), after->limits_digest());
   EXPECT_EQ(before->digest(), after->digest());
@@ -59,39 +59,39 @@ TEST_F(Thousands, GoWithWindowsThatStartWithThemAndWithNothingElse) {
 TEST_F(Thousands, AreAskedWhenALimitIsDatedAndNotBefore) {
   EXPECT_TRUE(limit.has_calendar());
   EXPECT_EQ(asked, 0);
-  EXPECT_EQ(limit.dated(2'500).packed(), (std::vector<std::int64_t>{3, 0, 2, 2'000, 3'000, 4'000}));
+  EXPECT_EQ(limit.dated(At(2'500)).packed(), (std::vector<std::int64_t>{3, 0, 2, 2'000, 3'000, 4'000}));
   EXPECT_EQ(asked, 1);
 }
 
 TEST_F(Thousands, HoldForTheCurrentPeriodAndTheNext) {
-  const Limit dated = limit.dated(2'500);
-  EXPECT_FALSE(dated.holds_at(1'999));
-  EXPECT_TRUE(dated.holds_at(2'000));
-  EXPECT_TRUE(dated.holds_at(3'999));
-  EXPECT_FALSE(dated.holds_at(4'000));
-  EXPECT_TRUE(fixed_window(3, kMinute).holds_at(0));
+  const Limit dated = limit.dated(At(2'500));
+  EXPECT_FALSE(dated.holds_at(At(1'999)));
+  EXPECT_TRUE(dated.holds_at(At(2'000)));
+  EXPECT_TRUE(dated.holds_at(At(3'999)));
+  EXPECT_FALSE(dated.holds_at(At(4'000)));
+  EXPECT_TRUE(fixed_window(3, kMinute).holds_at(At(0)));
 }
 
 TEST_F(Thousands, MakeATagByTheirIdentity) {
   const auto other = std::make_shared<const Calendar>(Calendar{"other", calendar->bounds_at});
-  EXPECT_EQ(limit.tag(), limit.dated(77).tag());
+  EXPECT_EQ(limit.tag(), limit.dated(At(77)).tag());
   EXPECT_EQ(limit.tag(), hash_of("fixed_window 0 2 calendar thousand"));
   EXPECT_NE(limit.tag(), calendar_window(3, other).tag());
 }
 
 TEST_F(Thousands, DateAPlanOnceForAsLongAsItHolds) {
-  const auto first = policy.dated(2'500);
-  EXPECT_EQ(policy.dated(2'000), first);
-  EXPECT_EQ(policy.dated(3'999), first) << "the next period is known too";
+  const auto first = policy.dated(At(2'500));
+  EXPECT_EQ(policy.dated(At(2'000)), first);
+  EXPECT_EQ(policy.dated(At(3'999)), first) << "the next period is known too";
   EXPECT_EQ(asked, 1);
-  const auto second = policy.dated(4'000);
+  const auto second = policy.dated(At(4'000));
   EXPECT_NE(second, first);
-  EXPECT_NE(policy.dated(1'999), second);
+  EXPECT_NE(policy.dated(At(1'999)), second);
   EXPECT_EQ(asked, 3);
 }
 
 TEST_F(Thousands, LeaveADatedPlanWhatItWasButForItsNumbers) {
-  const auto dated = policy.dated(2'500);
+  const auto dated = policy.dated(At(2'500));
   EXPECT_TRUE(policy.has_calendar());
   EXPECT_FALSE(dated->has_calendar()) << "it needs no further dating";
   EXPECT_EQ(dated->digest(), policy.digest());
@@ -104,9 +104,9 @@ TEST_F(Thousands, LeaveADatedPlanWhatItWasButForItsNumbers) {
 TEST_F(Thousands, DateTheChargesOfACallThatFollowThem) {
   const CompiledPolicy timeless("t", {fixed_window(9, kMinute)});
   const std::vector<Charge> charges{{&policy, "a", 2}, {&timeless, "b"}, {&policy, "c"}};
-  const DatedCall dated(Call{charges}, 2'500);
+  const DatedCall dated(Call{charges}, At(2'500));
   const std::span<const Charge> of_the_day = (*dated).charges;
-  EXPECT_EQ(of_the_day[0].policy, policy.dated(2'500).get());
+  EXPECT_EQ(of_the_day[0].policy, policy.dated(At(2'500)).get());
   EXPECT_EQ(of_the_day[0].cost, 2);
   EXPECT_EQ(of_the_day[1].policy, &timeless);
   EXPECT_EQ(of_the_day[2].policy, of_the_day[0].policy);
@@ -118,8 +118,8 @@ TEST_F(Thousands, MayBeAskedByManyThreadsAtOnce) {
   for (int thread = 0; thread < 4; ++thread) {
     threads.emplace_back([&, thread] {
       for (Micros now = 0; now < 200'000; now += 70 + thread) {
-        const auto dated = policy.dated(now);
-        if (!dated->holds_at(now) || dated->size() != 2) ++wrong;
+        const auto dated = policy.dated(At(now));
+        if (!dated->holds_at(At(now)) || dated->size() != 2) ++wrong;
       }
     });
   }

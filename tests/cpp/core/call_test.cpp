@@ -114,15 +114,15 @@ TEST_F(Settling, PunishesARefusalThatSpendsAndCouldEverFit) {
 // What a call does to the lock of one of its charges.
 class LockingAfterRefusal : public Settling {
  protected:
-  std::optional<Micros> lock_end(Role role, Status own, Status status, Cost cost = 1,
-                                 const std::optional<Lock>& lock = std::nullopt) {
+  std::optional<Instant> lock_end(Role role, Status own, Status status, Cost cost = 1,
+                                  const std::optional<Lock>& lock = std::nullopt) {
     const Charge charge{&strict, "x", cost, role};
     const Settlement settlement{.status = status, .passes = false, .may_lock = true};
-    const auto set = lock_after_refusal(settlement, charge, own, lock, 1'000);
+    const auto set = lock_after_refusal(settlement, charge, own, lock, At(1'000));
     return set ? std::optional(set->end) : std::nullopt;
   }
-  const Lock held{500, 1'100, 1, false, 2'000};
-  const CompiledPolicy strict{"s", {fixed_window(1, kMinute)}, Penalty{{100, 400}, true}};
+  const Lock held{At(500), At(1'100), 1, false, At(2'000)};
+  const CompiledPolicy strict{"s", {fixed_window(1, kMinute)}, testing::penalty({100, 400}, true)};
 };
 
 TEST_F(LockingAfterRefusal, LocksWhoIsOverInACallThatIsOver) {
@@ -149,9 +149,9 @@ TEST_F(LockingAfterRefusal, ExtendsTheLockOfWhoIsLockedInACallThatIsLocked) {
 TEST_F(LockingAfterRefusal, DoesNothingInACallThatDoesNotPunishOrAPolicyWithoutPenalty) {
   const Charge charge{&strict, "x"};
   const Charge lenient{&policy, "x"};
-  EXPECT_FALSE(lock_after_refusal({.status = Status::over}, charge, Status::over, std::nullopt, 0));
-  EXPECT_FALSE(
-      lock_after_refusal({.status = Status::over, .may_lock = true}, lenient, Status::over, std::nullopt, 0));
+  EXPECT_FALSE(lock_after_refusal({.status = Status::over}, charge, Status::over, std::nullopt, At(0)));
+  EXPECT_FALSE(lock_after_refusal({.status = Status::over, .may_lock = true}, lenient, Status::over,
+                                  std::nullopt, At(0)));
 }
 
 }  // namespace

@@ -18,9 +18,9 @@ using testing::token_bucket;
 struct Row {
   Status status = Status::ok;
   std::int64_t remaining = 9;
-  Micros retry_after = 0;
-  Micros reset_after = 0;
-  Micros delay = 0;
+  For retry_after = 0;
+  For reset_after = 0;
+  For delay = 0;
 };
 
 Columns columns_of(const std::vector<Row>& rows) {
@@ -35,7 +35,7 @@ Columns columns_of(const std::vector<Row>& rows) {
   return columns;
 }
 
-constexpr Row kNeverRow{.status = Status::never, .retry_after = kNever};
+constexpr Row kNeverRow{.status = Status::never, .retry_after = kNever.micros()};
 constexpr Row kOverRow{.status = Status::over, .remaining = 0, .retry_after = 5, .reset_after = 5};
 
 class Folding : public ::testing::Test {

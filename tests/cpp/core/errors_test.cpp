@@ -31,8 +31,8 @@ TYPED_TEST(StoreErrors, SayWhetherTheCallMayHaveBeenCharged) {
 }
 
 TYPED_TEST(StoreErrors, SayWhenToAskAgainIfThatIsKnown) {
-  EXPECT_EQ(TypeParam("it said no").retry_after(), 0);
-  EXPECT_EQ(TypeParam("it said later", false, 250'000).retry_after(), 250'000);
+  EXPECT_EQ(TypeParam("it said no").retry_after(), Duration(0));
+  EXPECT_EQ(TypeParam("it said later", false, Duration(250'000)).retry_after(), Duration(250'000));
 }
 
 TEST(CrossSlot, IsAMatterOfConfiguration) {

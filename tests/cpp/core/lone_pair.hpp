@@ -14,9 +14,9 @@ namespace overlimit::testing {
 struct Shown {
   Status status;
   std::int64_t remaining;
-  Micros retry_after;
-  Micros reset_after;
-  Micros delay = 0;
+  For retry_after;
+  For reset_after;
+  For delay = 0;
   bool operator==(const Shown&) const = default;
 };
 
@@ -25,7 +25,7 @@ class LonePair {
   explicit LonePair(Limit limit) : limit_(std::move(limit)) {}
 
   /// Refuses what would have to wait for longer than `patience`.
-  Shown hit(Micros reading, Cost cost = 1, Micros patience = kNever) {
+  Shown hit(At reading, Cost cost = 1, For patience = kNever) {
     const ExaminedPair pair = examined(reading, cost, patience);
     if (pair.verdict.status != Status::ok || cost == 0) return uncharged(pair);
     const ChargedPair written = charge(limit_, pair, cost);
@@ -33,13 +33,13 @@ class LonePair {
     if (written.pushed) cells_.push_back(*written.pushed);
     record_ = {written.expires_at, written.state, {}};
     Columns columns(1);
-    fill_charged(limit_, written.state, reading, 1, columns.rows(), 0);
+    fill_charged(limit_, written.state, reading, Instant(1), columns.rows(), 0);
     return row(columns);
   }
 
-  Shown peek(Micros reading, Cost cost = 0) const { return uncharged(examined(reading, cost)); }
-  bool allows(Micros reading, Cost cost = 1) const { return peek(reading, cost).status == Status::ok; }
-  ExaminedPair examined(Micros reading, Cost cost, Micros patience = kNever) const {
+  Shown peek(At reading, Cost cost = 0) const { return uncharged(examined(reading, cost)); }
+  bool allows(At reading, Cost cost = 1) const { return peek(reading, cost).status == Status::ok; }
+  ExaminedPair examined(At reading, Cost cost, For patience = kNever) const {
     if (!record_) return examine(limit_, nullptr, reading, cost, patience);
     const FoundRecord found = as_found();
     return examine(limit_, &found, reading, cost, patience);
@@ -48,7 +48,7 @@ class LonePair {
   /// What a receipt keeps of the latest charge.
   Header receipt() const { return record_->header; }
   /// Gives back a charge of `cost` that left behind what `receipt` told then; whether anything changed.
-  bool refund(Micros reading, const Header& receipt, Cost cost = 1) {
+  bool refund(At reading, const Header& receipt, Cost cost = 1) {
     const auto left = overlimit::refund(limit_, as_found(), receipt, reading, cost);
     if (!left) return false;
     const bool changes = left->state != record_->header;
@@ -62,7 +62,7 @@ class LonePair {
 
   /// The record stays, the limit's numbers change.
   void change(Limit limit) { limit_ = std::move(limit); }
-  void expire_at(Micros instant) { record_->expires_at = instant; }
+  void expire_at(At instant) { record_->expires_at = instant; }
   const std::optional<FoundRecord>& record() const { return record_; }
   const std::vector<Cell>& cells() const { return cells_; }
 

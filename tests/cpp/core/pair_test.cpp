@@ -146,8 +146,8 @@ TEST(Pair, AtTheEndOfTimeCountsForAPeriodAndExpiresBeforeNumbersAreInexact) {
 TEST(Pair, OfAChargeHasAReceiptAndOneOfALookHasNone) {
   const Limit limit = fixed_window(3, kMinute);
   testing::Columns columns(2);
-  fill_charged(limit, {0, kMinute, 1}, 5, 77, columns.rows(), 0);
-  fill_uncharged(limit, examine(limit, nullptr, 5, 1), columns.rows(), 1);
+  fill_charged(limit, {0, kMinute, 1}, At(5), At(77), columns.rows(), 0);
+  fill_uncharged(limit, examine(limit, nullptr, At(5), 1), columns.rows(), 1);
   EXPECT_EQ(columns.receipt[0].created_at, 77);
   EXPECT_EQ(columns.receipt[0].after, (Header{0, kMinute, 1}));
   EXPECT_EQ(columns.receipt[1].created_at, 0);
@@ -181,7 +181,7 @@ TEST_P(AnyPair, MayRetryAfterExactlyItsRetryAndNotOneMicrosecondEarlier) {
     }
     ++refused;
     ASSERT_GE(shown.retry_after, 1);
-    const Micros decided_at = pair.examined(now, cost).now;
+    const Instant decided_at = pair.examined(now, cost).now;
     ASSERT_TRUE(pair.allows(decided_at + shown.retry_after, cost)) << now;
     ASSERT_FALSE(pair.allows(decided_at + shown.retry_after - 1, cost)) << now;
   }
@@ -192,7 +192,7 @@ TEST_P(AnyPair, MayRetryAfterExactlyItsRetryAndNotOneMicrosecondEarlier) {
 TEST_P(AnyPair, IsBackToNeverSeenAfterExactlyItsResetAndNotOneMicrosecondEarlier) {
   for (int call = 0; call < 2'000; ++call, let_time_pass()) {
     const Shown shown = pair.hit(now);
-    const Micros decided_at = pair.examined(now, 0).now;
+    const Instant decided_at = pair.examined(now, 0).now;
     ASSERT_FALSE(pair.examined(decided_at + shown.reset_after, 0).has_record);
     ASSERT_TRUE(pair.examined(decided_at + shown.reset_after - 1, 0).has_record);
   }

@@ -33,10 +33,10 @@ TEST_F(TenPerThousand, ResetsWithThePreviousWindowWhenTheCurrentIsRefunded) {
 TEST(SlidingWindowCounter, RetriesExactlyHoweverLargeItsNumbers) {
   std::mt19937_64 random(6);
   for (int round = 0; round < 3'000; ++round) {
-    const auto period = Micros(1 + random() % (round % 2 == 0 ? kMaxPeriod : 100'000));
+    const auto period = Micros(1 + random() % (round % 2 == 0 ? kMaxPeriod.micros() : 100'000));
     const auto limit = std::int64_t(1 + random() % (round % 3 == 0 ? kExact - 1 : 1'000));
     LonePair pair(sliding_window_counter(limit, period));
-    const Micros start = Micros(random() % (kMaxTime / 2)) / period * period;
+    const Micros start = Micros(random() % std::uint64_t(kMaxTime.micros() / 2)) / period * period;
     pair.hit(start, 1 + Cost(random() % std::uint64_t(limit)));
     const Micros now = start + Micros(random() % std::uint64_t(2 * period));
     const auto cost = Cost(1 + random() % std::uint64_t(limit));
@@ -48,8 +48,10 @@ TEST(SlidingWindowCounter, RetriesExactlyHoweverLargeItsNumbers) {
 }
 
 TEST(SlidingWindowCounter, TakesAStateThatStartsNowhereForNone) {
-  EXPECT_EQ(time_of(SlidingWindowCounter{3, 1'000}, {4'001, 1, 1}), kMaxTime);
-  EXPECT_EQ(time_of(SlidingWindowCounter{3, 1'000}, {4'000, 1, 1}), 4'000);
+  EXPECT_EQ(time_of(SlidingWindowCounter{3, For(1'000)}, SlidingWindowCounter::State{At(4'001), 1, 1}),
+            kMaxTime);
+  EXPECT_EQ(time_of(SlidingWindowCounter{3, For(1'000)}, SlidingWindowCounter::State{At(4'000), 1, 1}),
+            4'000);
 }
 
 TEST(SlidingWindowCounter, IsBuiltFromNumbersInRangeOnly) {

@@ -80,11 +80,11 @@ TEST(SlidingWindow, TakesUpTo4096Blocks) {
 
 TEST(SlidingWindow, IsBuiltFromNumbersInRangeOnly) {
   EXPECT_NO_THROW(made(0, 1, 1));
-  EXPECT_NO_THROW(made(kExact - 1, kMaxPeriod, kMaxPeriod));
+  EXPECT_NO_THROW(made(kExact - 1, kMaxPeriod.micros(), kMaxPeriod.micros()));
   EXPECT_THROW(made(-1, kMinute, 0), InvalidLimit);
   EXPECT_THROW(made(kExact, kMinute, 0), InvalidLimit);
   EXPECT_THROW(made(1, 0, 0), InvalidLimit);
-  EXPECT_THROW(made(1, kMaxPeriod + 1, 0), InvalidLimit);
+  EXPECT_THROW(made(1, (kMaxPeriod + 1).micros(), 0), InvalidLimit);
   EXPECT_THROW(made(1, 100, 30), InvalidLimit);
   EXPECT_THROW(made(1, 100, 200), InvalidLimit);
   EXPECT_THROW(made(1, 100, -1), InvalidLimit);

@@ -2,27 +2,63 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <chrono>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <vector>
+
+#include "../times.hpp"
+#include "overlimit/pair.hpp"
 
 namespace overlimit {
 namespace {
 
 static_assert(kMaxTime + 2 * kMaxPeriod == kExact);
 
+// They are as cheap as the numbers in them, and state that holds them lies in shared memory as before.
+static_assert(std::is_trivial_v<Instant> && sizeof(Instant) == sizeof(std::int64_t));
+static_assert(std::is_trivial_v<Duration> && sizeof(Duration) == sizeof(std::int64_t));
+
+template <class... Arguments>
+concept CanAdd = requires(Arguments... arguments) {
+  (arguments + ...);
+};
+template <class One, class Other>
+concept CanCompare = requires(One one, Other other) {
+  one < other;
+};
+template <class... Arguments>
+concept CanExamine = requires(const Limit& limit, Arguments... arguments) {
+  examine(limit, nullptr, arguments...);
+};
+
+TEST(Times, CannotTakeEachOthersPlaceNorThatOfANumber) {
+  static_assert(CanAdd<Instant, Duration> && CanAdd<Duration, Duration>);
+  static_assert(!CanAdd<Instant, Instant> && !CanAdd<Duration, Instant>);
+  static_assert(!CanCompare<Instant, Duration> && !CanCompare<Duration, Instant>);
+  static_assert(std::is_same_v<decltype(kMaxTime - kMaxTime), Duration>);
+  static_assert(!std::is_convertible_v<Instant, Duration> && !std::is_convertible_v<Duration, Instant>);
+  static_assert(!std::is_convertible_v<std::int64_t, Instant> &&
+                !std::is_convertible_v<Instant, std::int64_t>);
+  static_assert(!std::is_convertible_v<std::int64_t, Duration> &&
+                !std::is_convertible_v<Duration, std::int64_t>);
+  static_assert(CanExamine<Instant, Cost, Duration>);
+  static_assert(!CanExamine<Cost, Instant, Duration> && !CanExamine<Duration, Cost, Instant>);
+}
+
 TEST(Later, AddsUntilTheSumWouldNotBeExact) {
-  static_assert(later(0, 0) == 0);
-  static_assert(later(5, 7) == 12);
-  static_assert(later(kExact - 3, 2) == kExact - 1);
+  static_assert(later(At(0), For(0)) == 0);
+  static_assert(later(At(5), For(7)) == 12);
+  static_assert(later(At(kExact - 3), For(2)) == kExact - 1);
 }
 
 TEST(Later, SaturatesJustBelowTheFirstInexactNumber) {
-  static_assert(later(kExact - 3, 3) == kExact - 1);
-  static_assert(later(kExact - 1, kExact - 1) == kExact - 1);
-  static_assert(later(0, kExact - 1) == kExact - 1);
+  static_assert(later(At(kExact - 3), For(3)) == kExact - 1);
+  static_assert(later(At(kExact - 1), For(kExact - 1)) == kExact - 1);
+  static_assert(later(At(0), For(kExact - 1)) == kExact - 1);
 }
 
 TEST(Product, IsExactUpToItsBound) {
@@ -47,18 +83,19 @@ TEST(CeilDiv, RoundsUpAndOnlyUp) {
 }
 
 TEST(CheckedInstant, PassesWhatIsInRange) {
-  EXPECT_EQ(checked_instant(0), 0);
+  EXPECT_EQ(checked_instant(At(0)), 0);
   EXPECT_EQ(checked_instant(kMaxTime - 1), kMaxTime - 1);
 }
 
 TEST(CheckedInstant, RefusesWhatIsNotAndNamesTheClock) {
-  for (const Micros instant : {Micros{-1}, kMaxTime, Micros{INT64_MIN}, Micros{INT64_MAX}}) {
+  for (const At instant : std::to_array<At>({-1, kMaxTime, INT64_MIN, INT64_MAX})) {
     try {
       checked_instant(instant);
-      ADD_FAILURE() << instant;
+      ADD_FAILURE() << instant.micros();
     } catch (const std::out_of_range& error) {
-      EXPECT_NE(std::string(error.what()).find("between 1970 and 2219, not " + std::to_string(instant)),
-                std::string::npos);
+      EXPECT_NE(
+          std::string(error.what()).find("between 1970 and 2219, not " + std::to_string(instant.micros())),
+          std::string::npos);
     }
   }
 }
@@ -69,50 +106,50 @@ TEST(SystemNow, IsTheRealTime) {
     return std::chrono::duration_cast<std::chrono::microseconds>(since_epoch).count();
   };
   const Micros before = real();
-  const Micros now = system_now();
+  const Micros now = system_now().micros();
   EXPECT_LE(before, now);
   EXPECT_LE(now, real());
 }
 
 TEST(ManualClock, StandsStillUntilItIsMoved) {
-  ManualClock clock(7);
+  ManualClock clock(At(7));
   EXPECT_EQ(clock.now(), 7);
   EXPECT_EQ(clock.now(), 7);
-  clock.advance(5);
+  clock.advance(For(5));
   EXPECT_EQ(clock.now(), 12);
-  clock.set(3);
+  clock.set(At(3));
   EXPECT_EQ(clock.now(), 3);
 }
 
 TEST(ManualClock, StartsAtZero) { EXPECT_EQ(ManualClock().now(), 0); }
 
 TEST(ManualClock, GoesBackAsFarAsZero) {
-  ManualClock clock(7);
-  clock.advance(-7);
+  ManualClock clock(At(7));
+  clock.advance(For(-7));
   EXPECT_EQ(clock.now(), 0);
-  EXPECT_THROW(clock.advance(-1), std::out_of_range);
+  EXPECT_THROW(clock.advance(For(-1)), std::out_of_range);
   EXPECT_EQ(clock.now(), 0);
 }
 
 TEST(ManualClock, StaysWhereItWasWhenItWouldLeaveTheRange) {
-  ManualClock clock(7);
-  EXPECT_THROW(clock.set(-1), std::out_of_range);
+  ManualClock clock(At(7));
+  EXPECT_THROW(clock.set(At(-1)), std::out_of_range);
   EXPECT_THROW(clock.set(kMaxTime), std::out_of_range);
-  EXPECT_THROW(clock.advance(kMaxTime - 7), std::out_of_range);
+  EXPECT_THROW(clock.advance(kMaxTime - At(7)), std::out_of_range);
   EXPECT_EQ(clock.now(), 7);
-  clock.advance(kMaxTime - 8);
+  clock.advance(kMaxTime - At(8));
   EXPECT_EQ(clock.now(), kMaxTime - 1);
 }
 
 TEST(ManualClock, RefusesTheLongestDurationsThereAre) {
-  ManualClock clock(7);
-  EXPECT_THROW(clock.advance(INT64_MAX), std::out_of_range);
-  EXPECT_THROW(clock.advance(INT64_MIN), std::out_of_range);
+  ManualClock clock(At(7));
+  EXPECT_THROW(clock.advance(For(INT64_MAX)), std::out_of_range);
+  EXPECT_THROW(clock.advance(For(INT64_MIN)), std::out_of_range);
   EXPECT_EQ(clock.now(), 7);
 }
 
 TEST(ManualClock, CannotBeBuiltOutOfRange) {
-  EXPECT_THROW(ManualClock(-1), std::out_of_range);
+  EXPECT_THROW(ManualClock(At(-1)), std::out_of_range);
   EXPECT_THROW(ManualClock{kMaxTime}, std::out_of_range);
 }
 
@@ -121,7 +158,7 @@ TEST(ManualClock, LosesNoStepOfManyThreads) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
-      for (int step = 0; step < 1000; ++step) clock.advance(3);
+      for (int step = 0; step < 1000; ++step) clock.advance(For(3));
     });
   }
   for (std::thread& thread : threads) thread.join();

@@ -15,14 +15,14 @@ using testing::LonePair;
 using testing::Shown;
 using testing::token_bucket;
 
-TokenBucket made(std::int64_t burst, Micros period, std::int64_t units, std::int64_t refill) {
-  return TokenBucket::make(std::to_array<std::int64_t>({burst, period, units, refill, 1, 0, 0}));
+TokenBucket made(std::int64_t burst, For period, std::int64_t units, std::int64_t refill) {
+  return TokenBucket::make(std::to_array<std::int64_t>({burst, period.micros(), units, refill, 1, 0, 0}));
 }
 
 // What a record with other units has used, in those of the bucket.
-std::int64_t rescaled(const TokenBucket& bucket, const TokenBucket::State& state,
-                      const std::vector<Cell>& cells = {}) {
-  return advance(bucket, state, Cells(cells.data(), cells.size()), 0)->state.used;
+std::int64_t rescaled(const TokenBucket& bucket, const Header& state, const std::vector<Cell>& cells = {}) {
+  return advance(bucket, state_from<TokenBucket::State>(state), Cells(cells.data(), cells.size()), At(0))
+      ->state.used;
 }
 
 TEST(TokenBucket, RescalesRoundingUp) {
@@ -51,7 +51,7 @@ TEST(TokenBucket, RescalesLargeNumbersExactlyAndSaturates) {
 
 TEST(TokenBucket, ResetSaturatesJustBelowTheFirstInexactInstant) {
   LonePair pair(bucket_of(1, kExact - 1, 1));
-  EXPECT_EQ(pair.hit(kMaxTime - 1).reset_after, kExact - 1 - (kMaxTime - 1));
+  EXPECT_EQ(pair.hit(kMaxTime - 1).reset_after, At(kExact - 1) - (kMaxTime - 1));
 }
 
 TEST(TokenBucket, ForgetsWhatWasUsedWhenItsRateBecomesNone) {
@@ -105,7 +105,7 @@ TEST_F(Refunded, GivesAllBackOfAChargeThatCameAfterTheRefund) {
 
 TEST_F(Refunded, KeepsTheRecordAsLongAsWithoutTheRefund) {
   const Header first = charged(0, 100);
-  const Micros gone_at = pair.record()->expires_at;
+  const Micros gone_at = pair.record()->expires_at.micros();
   pair.refund(0, first, 100);
   EXPECT_EQ(pair.peek(0).reset_after, 0);
   EXPECT_EQ(pair.hit(0, 1).reset_after, kSecond) << "until it is full";

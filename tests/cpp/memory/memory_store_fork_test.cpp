@@ -66,7 +66,7 @@ class Asking {
   /// Hits, or looks, and returns what remains for the first identifier.
   std::int64_t ask(std::string_view one, std::string_view other, Mode mode) {
     const std::array charges{Charge{&policy_, one}, Charge{&policy_, other}};
-    const Call call{charges, mode, 0, true};
+    const Call call{charges, mode, At(0), true};
     store_.decide(std::span(&call, 1), columns_.rows(), std::span(&time_, 1), std::span(&crowded_, 1), {});
     return columns_.remaining[0];
   }
@@ -79,7 +79,7 @@ class Asking {
   MemoryStore& store_;
   const CompiledPolicy& policy_;
   testing::Columns columns_;
-  Micros time_ = 0;
+  Instant time_ = At(0);
   ChargeBits crowded_ = 0;
 };
 

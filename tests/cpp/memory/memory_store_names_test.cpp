@@ -114,7 +114,7 @@ class NoRoomForNames : public ::testing::Test {
     return peek(store, policy, {identifier}, now, 0).decision.remaining;
   }
   void refund(const CompiledPolicy& policy, std::string_view identifier, const Answer& answer, Cost cost) {
-    store.refund({charges_of(policy, {identifier}, cost), Mode::consume, 0, true}, answer.columns.receipt,
+    store.refund({charges_of(policy, {identifier}, cost), Mode::consume, At(0), true}, answer.columns.receipt,
                  {});
   }
   void make_room_for_a_key() { store.reset_all(filler(0), {}); }
@@ -142,7 +142,7 @@ TEST_F(NoRoomForNames, ThoseOfOtherNumbersAreNotChargedForThem) {
   for (const CompiledPolicy& policy :
        {other, CompiledPolicy("d", {fixed_window(9, kSecond)}),
         CompiledPolicy("e", {sliding_window(9, kMinute)}),
-        CompiledPolicy("f", {fixed_window(9, kMinute)}, Penalty{{kMinute}}),
+        CompiledPolicy("f", {fixed_window(9, kMinute)}, testing::penalty({kMinute})),
         CompiledPolicy("g", {fixed_window(9, kMinute), fixed_window(10, kMinute)}),
         CompiledPolicy("h", {fixed_window(9, kMinute, "named")})}) {
     EXPECT_EQ(left(policy, "x"), 9 + (policy.name() == "other" ? 1 : 0)) << policy.name();
@@ -185,7 +185,7 @@ TEST_F(NoRoomForNames, AllKeysOfAPolicyInOneCallGoTheSameWay) {
   const CompiledPolicy before("filler.2", {fixed_window(1'000'000, kHour)});
   const CompiledPolicy after("filler.2", {fixed_window(1'000'000, kHour), fixed_window(1'000'000, kMinute)});
   const std::vector<Charge> charges{{&a, "x", 3}, {&after, "filler", 1}, {&a, "y", 2}};
-  ASSERT_TRUE(ask(store, {charges, Mode::consume, 0, true}).allowed());
+  ASSERT_TRUE(ask(store, {charges, Mode::consume, At(0), true}).allowed());
   int more = 0;
   while (hit(store, a, {"x"}, 0).allowed()) ++more;
   EXPECT_EQ(more, 9 - 5) << "though room for a cell came up in the middle of the call";
@@ -193,7 +193,7 @@ TEST_F(NoRoomForNames, AllKeysOfAPolicyInOneCallGoTheSameWay) {
 
 TEST_F(NoRoomForNames, ACallOfSeveralIsChargedOnce) {
   const std::vector<Charge> charges{{&a, "x", 2}, {&b, "x", 3}, {&other, "x", 4}};
-  const Call call{charges, Mode::consume, 0, true};
+  const Call call{charges, Mode::consume, At(0), true};
   const Answer answer = ask(store, call);
   EXPECT_TRUE(answer.allowed());
   EXPECT_EQ(left(c, "x"), 4);
@@ -206,7 +206,7 @@ TEST_F(NoRoomForNames, ACallOfSeveralIsChargedOnce) {
 
 TEST_F(NoRoomForNames, NobodyIsToldNeverForTheCompanyOfOthers) {
   const std::vector<Charge> charges{{&a, "x", 5}, {&b, "x", 6}};
-  const Answer crowded = ask(store, {charges, Mode::consume, 0, true});
+  const Answer crowded = ask(store, {charges, Mode::consume, At(0), true});
   EXPECT_EQ(crowded.status(), Status::over);
   EXPECT_GE(crowded.decision.retry_after, 1);
   EXPECT_LT(crowded.decision.retry_after, kNever);
@@ -253,8 +253,8 @@ TEST_F(NoRoomForNames, ResettingAPolicyLeavesTheCommonCell) {
 }
 
 TEST_F(NoRoomForNames, NobodyIsLockedForTheCompanyOfOthers) {
-  const CompiledPolicy strict("strict", {fixed_window(1, kSecond)}, Penalty{{kMinute}});
-  const CompiledPolicy as_strict("as.strict", {fixed_window(1, kSecond)}, Penalty{{kMinute}});
+  const CompiledPolicy strict("strict", {fixed_window(1, kSecond)}, testing::penalty({kMinute}));
+  const CompiledPolicy as_strict("as.strict", {fixed_window(1, kSecond)}, testing::penalty({kMinute}));
   EXPECT_TRUE(hit(store, strict, {"x"}, 0).allowed());
   EXPECT_EQ(hit(store, as_strict, {"y"}, 0).decision.retry_after, kSecond);
   EXPECT_TRUE(hit(store, as_strict, {"y"}, kSecond).allowed());
@@ -264,7 +264,7 @@ TEST_F(NoRoomForNames, NobodyIsLockedByHand) {
   hit(store, a, {"x"}, 0, 6);
   make_room_for_a_policy();
   const std::vector<Charge> charges = charges_of(a, {"x"}, 1);
-  EXPECT_THROW(store.lock({charges, Mode::consume, 0, true}, kSecond, {}), OutOfMemory);
+  EXPECT_THROW(store.lock({charges, Mode::consume, At(0), true}, For(kSecond), {}), OutOfMemory);
   EXPECT_TRUE(hit(store, b, {"x"}, 0, 3).allowed());
   EXPECT_FALSE(hit(store, b, {"x"}, 0).allowed());
 }
@@ -277,7 +277,7 @@ TEST_F(NoRoomForNames, MoreNumbersThanThereIsRoomForAreAnErrorThatChargesNothing
     const CompiledPolicy next("next", {fixed_window(limit, kMinute)});
     const std::vector<Charge> charges{{&first, "x", 1}, {&next, "x", 1}};
     try {
-      admitted += ask(store, {charges, Mode::consume, 0, true}).allowed() ? 1 : 0;
+      admitted += ask(store, {charges, Mode::consume, At(0), true}).allowed() ? 1 : 0;
     } catch (const std::bad_alloc&) {
       ++errors;
     }
@@ -337,7 +337,7 @@ TEST(Crowds, OfNamesAreNeverAdmittedMoreThanEachAlone) {
       if (random() % 8 == 0) charges.push_back({&policy, "z", 1});
       if (random() % 8 == 0 && &second != &policy) charges.push_back({&second, "x", 1});
       const Mode mode = random() % 8 == 0 ? Mode::peek : Mode::consume;
-      if (!ask(store, {charges, mode, now, true}).allowed() || mode == Mode::peek) continue;
+      if (!ask(store, {charges, mode, At(now), true}).allowed() || mode == Mode::peek) continue;
       for (const Charge& charge : charges) admissions.add(*charge.policy, charge.identifier, now);
     }
     admissions.check("window", 3, 10 * kSecond);

@@ -32,11 +32,11 @@ class SharedCells : public ::testing::Test {
   }
   void refund(std::initializer_list<std::string_view> identifiers, const Answer& answer, Cost cost,
               Micros now = 0) {
-    store.refund({charges_of(policy, identifiers, cost), Mode::consume, now, true}, answer.columns.receipt,
-                 {});
+    store.refund({charges_of(policy, identifiers, cost), Mode::consume, At(now), true},
+                 answer.columns.receipt, {});
   }
   void lock(std::string_view identifier, Micros now = 0) {
-    store.lock({charges_of(policy, {identifier}, 1), Mode::consume, now, true}, kSecond, {});
+    store.lock({charges_of(policy, {identifier}, 1), Mode::consume, At(now), true}, For(kSecond), {});
   }
   void reset(std::string_view identifier) {
     const std::string_view identifiers[] = {identifier};
@@ -88,7 +88,7 @@ TEST_F(SharedCells, CannotBeLockedForOneOfThem) {
 }
 
 TEST_F(SharedCells, LockNobodyForTheirCompany) {
-  const CompiledPolicy strict("strict", {fixed_window(1, kSecond)}, Penalty{{kMinute}});
+  const CompiledPolicy strict("strict", {fixed_window(1, kSecond)}, testing::penalty({kMinute}));
   EXPECT_TRUE(hit(store, strict, {"x"}, 0).allowed());
   EXPECT_EQ(hit(store, strict, {"y"}, 0).decision.retry_after, kSecond);
   EXPECT_TRUE(hit(store, strict, {"y"}, kSecond).allowed());
@@ -118,7 +118,7 @@ TEST(RefundedRings, LoseTheRightEntryWhereverItLies) {
         answers.push_back(hit(store, policy, {"a"}, kStep * entry));
       }
       const Micros now = kStep * (turn + kEntries - 1);
-      store.refund({charges_of(policy, {"a"}, 1), Mode::consume, now, true},
+      store.refund({charges_of(policy, {"a"}, 1), Mode::consume, At(now), true},
                    answers[std::size_t(turn + removed)].columns.receipt, {});
       for (Micros entry = 0; entry < kEntries; ++entry) {
         const Micros leaves_at = kStep * (turn + entry) + kPeriod;
@@ -134,7 +134,7 @@ TEST(LockedKeys, KeepTheirRecordsWhenThePolicyHasNoPenalty) {
   MemoryStore store;
   const CompiledPolicy policy("p", {fixed_window(9, kMinute), sliding_log(9, kMinute)});
   for (Micros now = 0; now < 5; ++now) hit(store, policy, {"a"}, now);
-  store.lock({charges_of(policy, {"a"}, 1), Mode::consume, 5, true}, 10, {});
+  store.lock({charges_of(policy, {"a"}, 1), Mode::consume, At(5), true}, For(10), {});
   EXPECT_EQ(hit(store, policy, {"a"}, 14).status(), Status::locked);
   EXPECT_EQ(peek(store, policy, {"a"}, 15, 0).columns.remaining, (std::vector<std::int64_t>{4, 4}));
   EXPECT_EQ(store.size(), 1U);
@@ -143,7 +143,7 @@ TEST(LockedKeys, KeepTheirRecordsWhenThePolicyHasNoPenalty) {
 TEST(LockedKeys, AreTrackedForAsLongAsTheLockIsRemembered) {
   MemoryStore store(2, MemoryStore::kMinBytes);
   const CompiledPolicy policy("p", {fixed_window(9, kSecond)});
-  store.lock({charges_of(policy, {"a"}, 1), Mode::consume, 0, true}, kMinute, {});
+  store.lock({charges_of(policy, {"a"}, 1), Mode::consume, At(0), true}, For(kMinute), {});
   for (Micros now = 0; now < kMinute; now += kSecond) hit(store, policy, {"b", std::to_string(now)}, now);
   EXPECT_EQ(hit(store, policy, {"a"}, kMinute - 1).status(), Status::locked);
 }
@@ -155,7 +155,7 @@ class OneKeyOfItsOwn : public ::testing::Test {
 };
 
 TEST_F(OneKeyOfItsOwn, IsLockedByTheHitThatMakesIt) {
-  const CompiledPolicy policy{"p", {fixed_window(2, kMinute)}, Penalty{{2 * kMinute}}};
+  const CompiledPolicy policy{"p", {fixed_window(2, kMinute)}, testing::penalty({2 * kMinute})};
   hit(store, policy, {"first"}, 0);
   hit(store, policy, {"x"}, 0, 2);
   const std::string_view first[] = {"first"};
@@ -168,7 +168,7 @@ TEST_F(OneKeyOfItsOwn, IsLockedByTheHitThatMakesIt) {
 TEST_F(OneKeyOfItsOwn, IsLockedByHandOnceTheOthersHaveExpired) {
   const CompiledPolicy policy{"p", {fixed_window(9, kSecond)}};
   hit(store, policy, {"first"}, 0);
-  store.lock({charges_of(policy, {"second"}, 1), Mode::consume, 10 * kMinute, true}, kSecond, {});
+  store.lock({charges_of(policy, {"second"}, 1), Mode::consume, At(10 * kMinute), true}, For(kSecond), {});
   EXPECT_EQ(hit(store, policy, {"second"}, 10 * kMinute).status(), Status::locked);
 }
 
@@ -177,8 +177,8 @@ TEST_F(OneKeyOfItsOwn, LeavesTheOthersACellThatIsGivenBackNoMoreThanIsLeft) {
   hit(store, policy, {"first"}, 0, 19);
   const Answer both = hit(store, policy, {"x", "y"}, 0, 3);  // 6 used
   hit(store, policy, {"z"}, 4 * kSecond, 10);                // 4 drained, 12 used
-  store.refund({charges_of(policy, {"x", "y"}, 3), Mode::consume, 4 * kSecond, true}, both.columns.receipt,
-               {});
+  store.refund({charges_of(policy, {"x", "y"}, 3), Mode::consume, At(4 * kSecond), true},
+               both.columns.receipt, {});
   EXPECT_EQ(peek(store, policy, {"z"}, 4 * kSecond, 0).decision.remaining, 10);
 }
 

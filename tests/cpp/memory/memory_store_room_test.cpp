@@ -64,15 +64,15 @@ TEST_F(FourKeys, AreNotCrowdedAndEachCallOfAnotherIs) {
 TEST_F(FourKeys, AreToldApartFromCrowdedChargesByTheirPlaces) {
   fill();
   const std::vector<Charge> charges{{&policy, "id:0"}, {&policy, "x"}, {&policy, "id:3"}, {&policy, "y"}};
-  std::vector<Call> calls{{charges, Mode::consume, 0, true}};
+  std::vector<Call> calls{{charges, Mode::consume, At(0), true}};
   const auto decided = [&] {
     std::array<Status, 4> status{};
     std::array<std::int64_t, 4> remaining{};
-    std::array<Micros, 4> retry_after{};
-    std::array<Micros, 4> reset_after{};
-    std::array<Micros, 4> delay{};
+    std::array<Duration, 4> retry_after{};
+    std::array<Duration, 4> reset_after{};
+    std::array<Duration, 4> delay{};
     std::array<Receipt, 4> receipt{};
-    Micros time = 0;
+    Instant time{};
     ChargeBits crowded = 0;
     store.decide(calls, {status, remaining, retry_after, reset_after, delay, receipt}, {&time, 1},
                  {&crowded, 1}, {});
@@ -221,7 +221,7 @@ TEST(InjectedClock, DropsNothingByItsOwnTime) {
   const auto hit_at = [&](int number, Micros now) {
     const std::string name = name_of(number);
     const Charge charge{&policy, name, 1};
-    return ask(store, {std::span(&charge, 1), Mode::consume, now, false}).allowed();
+    return ask(store, {std::span(&charge, 1), Mode::consume, At(now), false}).allowed();
   };
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(hit_at(i, 0));
   for (int i = 0; i < 40; ++i) EXPECT_TRUE(hit_at(i % 4, kHour * (i + 1)));

@@ -39,9 +39,8 @@ TEST_F(MemoryStores, ShowARowPerPairInCanonicalOrder) {
   const Answer answer = hit(store, policy, {"a", "b"}, 7);
   EXPECT_EQ(answer.columns.status, std::vector(4, Status::ok));
   EXPECT_EQ(answer.columns.remaining, (std::vector<std::int64_t>{4, 2, 4, 2}));
-  EXPECT_EQ(answer.columns.reset_after,
-            (std::vector<Micros>{kMinute, 1'020'000 - 7, kMinute, 1'020'000 - 7}));
-  EXPECT_EQ(answer.columns.retry_after, std::vector<Micros>(4, 0));
+  EXPECT_EQ(answer.columns.reset_after, testing::durations({kMinute, 1'020'000 - 7, kMinute, 1'020'000 - 7}));
+  EXPECT_EQ(answer.columns.retry_after, std::vector(4, Duration{}));
   EXPECT_EQ(answer.time, 7);
 }
 
@@ -72,7 +71,7 @@ TEST_F(MemoryStores, TrackNoKeyThatSpendsNothing) {
 
 TEST_F(MemoryStores, ChargeWhatCostsAndLookAtWhatDoesNot) {
   const std::vector<Charge> charges{{&policy, "a", 0}, {&policy, "b", 2}};
-  const Answer answer = ask(store, {charges, Mode::consume, 0, true});
+  const Answer answer = ask(store, {charges, Mode::consume, At(0), true});
   EXPECT_TRUE(answer.allowed());
   EXPECT_EQ(answer.columns.remaining, (std::vector<std::int64_t>{5, 3, 3, 1}));
   EXPECT_EQ(store.size(), 1U);
@@ -97,13 +96,14 @@ TEST_F(MemoryStores, GiveEveryKeyATimeOfCreationOfItsOwnThatItKeeps) {
 TEST_F(MemoryStores, DecideCallsIndependentlyAndInOrder) {
   const std::vector<Charge> a = charges_of(policy, {"a"}, 2);
   const std::vector<Charge> both = charges_of(policy, {"b", "a"}, 2);
-  const Call calls[] = {
-      {a, Mode::consume, 10, true}, {both, Mode::consume, 20, true}, {a, Mode::peek, 2 * kSecond, true}};
+  const Call calls[] = {{a, Mode::consume, At(10), true},
+                        {both, Mode::consume, At(20), true},
+                        {a, Mode::peek, At(2 * kSecond), true}};
   Columns columns(2 + 4 + 2);
-  std::vector<Micros> times(3);
+  std::vector<Instant> times(3);
   std::vector<ChargeBits> crowded(3);
   store.decide(calls, columns.rows(), times, crowded, {});
-  EXPECT_EQ(times, (std::vector<Micros>{10, 20, 2 * kSecond}));
+  EXPECT_EQ(times, testing::instants({10, 20, 2 * kSecond}));
   EXPECT_EQ(columns.status, (std::vector{Status::ok, Status::ok, Status::ok, Status::ok, Status::ok,
                                          Status::over, Status::ok, Status::ok}));
 }
@@ -120,10 +120,10 @@ TEST_F(MemoryStores, DecideManyCallsAsTheyDecideEachAlone) {
     pairs += pairs_of(charges.back());
   }
   for (std::size_t i = 0; i < charges.size(); ++i) {
-    calls.push_back({charges[i], i % 5 == 0 ? Mode::peek : Mode::consume, Micros(i), true});
+    calls.push_back({charges[i], i % 5 == 0 ? Mode::peek : Mode::consume, At(Micros(i)), true});
   }
   Columns together(pairs);
-  std::vector<Micros> times(calls.size());
+  std::vector<Instant> times(calls.size());
   std::vector<ChargeBits> crowded(calls.size());
   store.decide(calls, together.rows(), times, crowded, {});
   MemoryStore alone;
@@ -139,7 +139,7 @@ TEST_F(MemoryStores, DecideManyCallsAsTheyDecideEachAlone) {
 }
 
 TEST_F(MemoryStores, ReadTheRealTimeWhenTheyAreGivenNone) {
-  const Micros before = system_now();
+  const Micros before = system_now().micros();
   const Answer answer = ask(store, {charges_of(policy, {"a"}, 1), Mode::consume, std::nullopt, false});
   EXPECT_LE(before, answer.time);
   EXPECT_LE(answer.time, system_now());
@@ -156,8 +156,8 @@ TEST_F(MemoryStores, RefuseMoreThan64Charges) {
   for (int i = 0; i < 65; ++i) names.push_back("id" + std::to_string(i));
   std::vector<Charge> charges;
   for (const std::string& name : names) charges.push_back({&policy, name, 1});
-  EXPECT_TRUE(ask(store, {std::span(charges).first(64), Mode::consume, 0, true}).allowed());
-  EXPECT_THROW(ask(store, {charges, Mode::consume, 0, true}), std::invalid_argument);
+  EXPECT_TRUE(ask(store, {std::span(charges).first(64), Mode::consume, At(0), true}).allowed());
+  EXPECT_THROW(ask(store, {charges, Mode::consume, At(0), true}), std::invalid_argument);
   EXPECT_EQ(store.size(), 64U);
 }
 

@@ -132,7 +132,7 @@ TEST(Threads, InACrowdOfPoliciesKeepNoMoreThanTheLimitOfEach) {
     for (int i = 0; i < examples(5'000); ++i) {
       const std::size_t number = random() % policies.size();
       const Charge charge{&policies[number], "x", 1};
-      const Call call{std::span(&charge, 1), Mode::consume, 0, true};
+      const Call call{std::span(&charge, 1), Mode::consume, At(0), true};
       const auto answer = ask(store, call);
       if (!answer.allowed()) continue;
       if (random() % 3 == 0) {
@@ -177,16 +177,16 @@ TEST(Threads, MayResetAndChangePoliciesMeanwhile) {
 TEST(Threads, MayRefundLockAndForgetMeanwhile) {
   MemoryStore store(100, 1 << 20);
   const CompiledPolicy policy("p", {testing::sliding_log(50, kMinute), token_bucket(50, 1)},
-                              Penalty{{1'000, 5'000}, true});
+                              testing::penalty({1'000, 5'000}, true));
   const CompiledPolicy other("q", {fixed_window(1'000'000, kMinute)});
   in_threads(6, [&](std::ptrdiff_t thread) {
     for (int i = 0; i < 400; ++i) {
       const std::string name = std::to_string((i + thread) % 5);
       const Charge charge{&policy, name, 1};
-      const Call call{std::span(&charge, 1), Mode::consume, i * 100, true};
+      const Call call{std::span(&charge, 1), Mode::consume, At(i * 100), true};
       const auto answer = ask(store, call);
       if (i % 3 == 0) store.refund(call, answer.columns.receipt, {});
-      if (i % 50 == 7) store.lock(call, 100, {});
+      if (i % 50 == 7) store.lock(call, For(100), {});
       if (thread == 0 && i % 40 == 0) store.reset_all(policy, {});
       hit(store, other, {"counted"}, 0);
     }
@@ -197,8 +197,8 @@ TEST(Threads, MayRefundLockAndForgetMeanwhile) {
 TEST(Threads, OfOnePlanFollowItsCalendarTogether) {
   MemoryStore store;
   const auto calendar =
-      std::make_shared<const Calendar>(Calendar{"hundred", [](Micros now) {
-                                                  const Micros start = now / 100 * 100;
+      std::make_shared<const Calendar>(Calendar{"hundred", [](Instant now) {
+                                                  const Instant start = now - now.since_epoch() % For(100);
                                                   return Bounds{start, start + 100, start + 200};
                                                 }});
   const CompiledPolicy policy("p", {testing::calendar_window(5, calendar)});
@@ -207,7 +207,7 @@ TEST(Threads, OfOnePlanFollowItsCalendarTogether) {
     for (Micros now = 0; now < 10'000; now += 10) {
       const std::string name = std::to_string(now / 100);
       const Charge charge{&policy, name, 1};
-      admitted += ask(store, {std::span(&charge, 1), Mode::consume, now}).allowed() ? 1 : 0;
+      admitted += ask(store, {std::span(&charge, 1), Mode::consume, At(now)}).allowed() ? 1 : 0;
     }
   });
   EXPECT_EQ(admitted, 5 * 100);

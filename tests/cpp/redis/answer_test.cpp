@@ -37,9 +37,9 @@ std::string sized(const std::string& value) {
 // A window of 5 a minute and a bucket of 20 at ten a second, asked for x.
 class Answers : public ::testing::Test {
  protected:
-  Micros read(const std::vector<Charge>& charges, const Reply& reply, Mode mode = Mode::consume) {
+  Instant read(const std::vector<Charge>& charges, const Reply& reply, Mode mode = Mode::consume) {
     columns = Columns(pairs_of(charges));
-    DatedCall call({charges, mode}, 0);
+    DatedCall call({charges, mode}, At(0));
     return read_answer(call, reply, columns.rows());
   }
   void expect_script_error(const std::vector<Charge>& charges, const Reply& reply,
@@ -77,8 +77,8 @@ TEST_F(Answers, OfAChargeTellEverythingOfIt) {
   EXPECT_EQ(read(one, answer('C', {200, 77}, charged_states())), 200);
   EXPECT_EQ(columns.status, (std::vector{Status::ok, Status::ok}));
   EXPECT_EQ(columns.remaining, (std::vector<std::int64_t>{2, 16}));
-  EXPECT_EQ(columns.retry_after, (std::vector<Micros>{0, 0}));
-  EXPECT_EQ(columns.reset_after, (std::vector<Micros>{kMinute - 100, 400'000}));
+  EXPECT_EQ(columns.retry_after, testing::durations({0, 0}));
+  EXPECT_EQ(columns.reset_after, testing::durations({kMinute - 100, 400'000}));
   EXPECT_EQ(columns.receipt[0].created_at, 77);
   EXPECT_EQ(columns.receipt[1].after, (Header{400'000, 200, 100'000}));
 }
@@ -126,8 +126,8 @@ TEST_F(Answers, OfARefusalExplainWhatWasFound) {
   EXPECT_EQ(read(one, answer('F', {200}, found(4, 1))), 200);
   EXPECT_EQ(columns.status, (std::vector{Status::over, Status::ok}));
   EXPECT_EQ(columns.remaining, (std::vector<std::int64_t>{1, 19}));
-  EXPECT_EQ(columns.retry_after, (std::vector<Micros>{kMinute - 100, 0}));
-  EXPECT_EQ(columns.reset_after, (std::vector<Micros>{kMinute - 100, 99'900}));
+  EXPECT_EQ(columns.retry_after, testing::durations({kMinute - 100, 0}));
+  EXPECT_EQ(columns.reset_after, testing::durations({kMinute - 100, 99'900}));
   EXPECT_EQ(columns.receipt[0].created_at, 0);
 }
 
@@ -141,7 +141,7 @@ TEST_F(Answers, OfAKeyThatIsNotThereAreThoseOfOneNeverSeen) {
   read({{&policy, "x", 0}}, answer('F', {200}, ""));
   EXPECT_EQ(columns.status, (std::vector{Status::ok, Status::ok}));
   EXPECT_EQ(columns.remaining, (std::vector<std::int64_t>{5, 20}));
-  EXPECT_EQ(columns.reset_after, (std::vector<Micros>{0, 0}));
+  EXPECT_EQ(columns.reset_after, testing::durations({0, 0}));
 }
 
 TEST_F(Answers, TakeAForeignValueForNone) {
@@ -175,7 +175,7 @@ TEST_F(Answers, OfACountedRefusalTellHowLongTheMetaLimitTakes) {
 }
 
 TEST_F(Answers, OfAViolationTellHowLongItLocks) {
-  const CompiledPolicy strict("p", {fixed_window(5, kMinute)}, Penalty{{2 * kMinute, 5 * kMinute}});
+  const CompiledPolicy strict("p", {fixed_window(5, kMinute)}, testing::penalty({2 * kMinute, 5 * kMinute}));
   const std::vector<Charge> charges{{&strict, "x", 2}};
   const std::string window = window_record(4);
   read(charges, answer('W', {200, 77}, value_of(77, {window})));
@@ -193,14 +193,15 @@ TEST_F(Answers, OfALockedKeyTellHowLongItStillIs) {
   read(one, answer('F', {200}, value_of(77, {window_record(1), bucket_record(1), lock})));
   EXPECT_EQ(columns.status, (std::vector{Status::locked, Status::locked}));
   EXPECT_EQ(columns.remaining, (std::vector<std::int64_t>{0, 0}));
-  EXPECT_EQ(columns.retry_after, (std::vector<Micros>{2 * kMinute - 200, 2 * kMinute - 200}));
+  EXPECT_EQ(columns.retry_after, testing::durations({2 * kMinute - 200, 2 * kMinute - 200}));
 }
 
 TEST_F(Answers, TakeALockOfAnyOtherFormForNone) {
-  for (const std::string& lock : {record_of(kLockTag, 2 * kMinute, packed({100, -1, 1})),
-                                  record_of(kLockTag, 200, packed({100, 2 * kMinute, 1})),
-                                  record_of(kLockTag, 2 * kMinute, packed({kMaxTime, kMaxTime + 1, 1})),
-                                  record_of(kLockTag, 2 * kMinute, packed({100, 2 * kMinute, 1, 5, 5}))}) {
+  for (const std::string& lock :
+       {record_of(kLockTag, 2 * kMinute, packed({100, -1, 1})),
+        record_of(kLockTag, 200, packed({100, 2 * kMinute, 1})),
+        record_of(kLockTag, 2 * kMinute, packed({kMaxTime.micros(), kMaxTime.micros() + 1, 1})),
+        record_of(kLockTag, 2 * kMinute, packed({100, 2 * kMinute, 1, 5, 5}))}) {
     read({{&policy, "x", 0}}, answer('F', {200}, value_of(77, {lock})));
     EXPECT_EQ(columns.status[0], Status::ok);
   }

@@ -71,7 +71,7 @@ class Histories : public ::testing::TestWithParam<Candidate> {
     may_go_back = std::ranges::all_of(policies, [&](const auto& policy) {
       return policy->penalty() == nullptr && std::ranges::equal(policy->tags(), policies[0]->tags());
     });
-    if (!may_go_back) meta = CompiledPolicy("meta", {fixed_window(3, 2'500)}, Penalty{{700}});
+    if (!may_go_back) meta = CompiledPolicy("meta", {fixed_window(3, 2'500)}, testing::penalty({700}));
   }
 
   std::size_t below(std::size_t bound) { return random() % bound; }
@@ -81,7 +81,7 @@ class Histories : public ::testing::TestWithParam<Candidate> {
     if (kind == 0 && may_go_back) now = std::max<Micros>(0, now - Micros(below(1'500)));
     if (kind == 1) now += Micros(below(6'000));
     if (kind > 1 && kind < 30) now += Micros(below(150));
-    now = std::min(now, kMaxTime - 1);
+    now = std::min(now, kMaxTime.micros() - 1);
   }
 
   const CompiledPolicy& any_plan() { return *policies[below(policies.size())]; }
@@ -104,8 +104,8 @@ class Histories : public ::testing::TestWithParam<Candidate> {
 
   void hit_or_peek() {
     const std::vector<Charge> charges = some_charges();
-    Call call{charges, below(6) == 0 ? Mode::peek : Mode::consume, now, false};
-    if (below(6) == 0) call.patience = Micros(below(1'500));
+    Call call{charges, below(6) == 0 ? Mode::peek : Mode::consume, At(now), false};
+    if (below(6) == 0) call.patience = For(below(1'500));
     note("call", call);
     Answer of_memory = ask(memory, call);
     Answer of_redis = ask(*redis, call);
@@ -117,7 +117,7 @@ class Histories : public ::testing::TestWithParam<Candidate> {
   void refund() {
     if (spent.empty()) return;
     const Spent& one = spent[below(spent.size())];
-    const Call call{one.charges, Mode::consume, now, false};
+    const Call call{one.charges, Mode::consume, At(now), false};
     note("refund", call);
     memory.refund(call, one.in_memory, {});
     redis->refund(call, one.in_redis, {});
@@ -125,11 +125,11 @@ class Histories : public ::testing::TestWithParam<Candidate> {
 
   void lock() {
     const Charge charge{&any_plan(), any_name()};
-    const Call call{std::span(&charge, 1), Mode::consume, now, false};
+    const Call call{std::span(&charge, 1), Mode::consume, At(now), false};
     const auto duration = Micros(1 + below(2'000));
     note("lock", call);
-    memory.lock(call, duration, {});
-    redis->lock(call, duration, {});
+    memory.lock(call, For(duration), {});
+    redis->lock(call, For(duration), {});
   }
 
   void reset() {
@@ -142,7 +142,7 @@ class Histories : public ::testing::TestWithParam<Candidate> {
   void note(const char* what, const Call& call) {
     history += std::string("\n") + what + " at " + std::to_string(now) +
                (call.mode == Mode::peek ? " peek" : "") +
-               (call.patience < kNever ? " patience " + std::to_string(call.patience) : "");
+               (call.patience < kNever ? " patience " + std::to_string(call.patience.micros()) : "");
     for (const Charge& charge : call.charges) {
       std::size_t version = 0;
       while (version < policies.size() && policies[version].get() != charge.policy) ++version;
@@ -186,10 +186,10 @@ TEST_P(Histories, AreAnsweredTheSameByBothStores) {
 
 const std::vector<std::optional<Penalty>> kPenalties{
     std::nullopt,
-    Penalty{{300, 600, 1'200}},
-    Penalty{{300, 600}, true},
-    Penalty{{200}, false, 2'000},
-    Penalty{{250, 500}, true, 0},
+    testing::penalty({300, 600, 1'200}),
+    testing::penalty({300, 600}, true),
+    testing::penalty({200}, false, 2'000),
+    testing::penalty({250, 500}, true, 0),
 };
 
 INSTANTIATE_TEST_SUITE_P(
@@ -240,8 +240,8 @@ INSTANTIATE_TEST_SUITE_P(
               leaky_bucket(3, kMaxPeriod, 10), interval_bucket(9, 1, kMaxPeriod),
               sliding_window(20, kMaxPeriod, kMaxPeriod / 4'096), bucket_of(9, kExact / 10, 1)},
              {fixed_window(5, 100)}},
-            {std::nullopt, Penalty{{kMaxPeriod, 5}, false, kMaxPeriod}},
-            kMaxTime - 100'000}),
+            {std::nullopt, testing::penalty({kMaxPeriod, 5}, false, kMaxPeriod)},
+            (kMaxTime - For(100'000)).micros()}),
     [](const ::testing::TestParamInfo<Candidate>& candidate) { return std::string(candidate.param.name); });
 
 }  // namespace

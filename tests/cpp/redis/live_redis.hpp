@@ -14,7 +14,8 @@ class LiveRedis {
 
   /// A new store with connections of its own.
   [[nodiscard]] std::unique_ptr<RedisStore> store() const {
-    return std::make_unique<RedisStore>(server().unix_socket(), RedisStore::Options{.timeout = 5'000'000});
+    return std::make_unique<RedisStore>(server().unix_socket(),
+                                        RedisStore::Options{.timeout = For(5'000'000)});
   }
   /// A connection behind the store's back.
   transport::Connections& admin() { return admin_; }

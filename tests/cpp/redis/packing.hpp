@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "../times.hpp"
 #include "overlimit/pair.hpp"
 
 namespace overlimit::testing {
@@ -23,12 +24,13 @@ inline std::string packed(std::initializer_list<std::int64_t> numbers) {
   return bytes;
 }
 
-inline std::string record_of(Tag tag, Micros expires_at, const std::string& state) {
-  return bytes_of(tag) + bytes_of(static_cast<std::uint32_t>(state.size())) + bytes_of(expires_at) + state;
+inline std::string record_of(Tag tag, At expires_at, const std::string& state) {
+  return bytes_of(tag) + bytes_of(static_cast<std::uint32_t>(state.size())) + bytes_of(expires_at.micros()) +
+         state;
 }
 
-inline std::string value_of(Micros created_at, const std::vector<std::string>& records) {
-  std::string value = bytes_of(created_at);
+inline std::string value_of(At created_at, const std::vector<std::string>& records) {
+  std::string value = bytes_of(created_at.micros());
   for (const std::string& record : records) value += record;
   return value;
 }

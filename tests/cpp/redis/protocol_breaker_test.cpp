@@ -11,19 +11,19 @@ using namespace std::chrono_literals;
 using State = Breaker::State;
 using Reason = Breaker::Reason;
 
-constexpr Breaker::Instant kStart{1000s};
+constexpr Breaker::TimePoint kStart{1000s};
 
 class BreakerTest : public ::testing::Test {
  protected:
-  void fail(int times, Breaker::Instant now = kStart) {
+  void fail(int times, Breaker::TimePoint now = kStart) {
     for (int i = 0; i < times; ++i) breaker_.failed(now, cause_);
   }
-  void succeed(int times, Breaker::Instant now = kStart) {
+  void succeed(int times, Breaker::TimePoint now = kStart) {
     for (int i = 0; i < times; ++i) breaker_.succeeded(now);
   }
   /// The pauses before the next probes, each of which fails.
   void expect_pauses(Reason reason, const std::vector<std::chrono::milliseconds>& pauses) {
-    Breaker::Instant now = kStart;
+    Breaker::TimePoint now = kStart;
     breaker_.open(now, reason, cause_);
     for (const auto pause : pauses) {
       EXPECT_FALSE(breaker_.is_probe_due(now + pause * 8 / 10 - 1ms)) << pause.count();

@@ -68,7 +68,7 @@ class Masterships : public ::testing::Test {
   void switched(const HostPort& from, const HostPort& to) { tracker.switched({from, to}, now); }
 
   MasterTracker tracker;
-  MasterTracker::Instant now{1h};
+  MasterTracker::TimePoint now{1h};
 };
 
 TEST_F(Masterships, BeginWithNobody) {

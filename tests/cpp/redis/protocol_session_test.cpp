@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Instant kOpened{1000s};
+constexpr TimePoint kOpened{1000s};
 constexpr auto kTimeout = 100ms;
 
 constexpr std::string_view kHello = "*4\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$5\r\n7.0.1\r\n";
@@ -29,13 +29,13 @@ class Driven : public Session {
     return Session::submit(request, kOpened, kOpened + kTimeout, waiter);
   }
   void send_all() { sent(outgoing().size()); }
-  void feed(std::string_view bytes, Instant now = kOpened) { Session::feed(bytes, now, answered); }
+  void feed(std::string_view bytes, TimePoint now = kOpened) { Session::feed(bytes, now, answered); }
   Driven& complete_handshake() {
     send_all();
     feed(std::string(kHello) + std::string(kGranted));
     return *this;
   }
-  [[nodiscard]] bool silent(Instant now) const { return now >= silent_at(); }
+  [[nodiscard]] bool silent(TimePoint now) const { return now >= silent_at(); }
 
   std::vector<Waiter> answered;
 };

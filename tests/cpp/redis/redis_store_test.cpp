@@ -50,17 +50,17 @@ TEST_F(RedisStores, LeaveTheTimeToLiveAsItIsInARefund) {
 // A calendar of days whose answer to the first question is about long ago.
 class LyingCalendars : public RedisStores {
  protected:
-  Bounds answer(Micros now) {
-    if (asked++ < lies) return {0, 1, 2};
+  Bounds answer(Instant now) {
+    if (asked++ < lies) return {At(0), At(1), At(2)};
     constexpr Micros kDay = 24 * 60 * kMinute;
-    const Micros start = now / kDay * kDay;
+    const Instant start = now - now.since_epoch() % For(kDay);
     return {start, start + kDay, start + 2 * kDay};
   }
 
   std::atomic<int> asked = 0;
   int lies = 1;
   const std::shared_ptr<const Calendar> calendar =
-      std::make_shared<const Calendar>(Calendar{"days", [this](Micros now) { return answer(now); }});
+      std::make_shared<const Calendar>(Calendar{"days", [this](Instant now) { return answer(now); }});
   const CompiledPolicy days{"days", {calendar_window(5, calendar), fixed_window(9, kMinute)}};
 };
 

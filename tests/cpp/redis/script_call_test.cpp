@@ -21,7 +21,7 @@ using testing::token_bucket;
 class Encoding : public ::testing::Test {
  protected:
   ScriptCall encoded(const std::vector<Charge>& charges, Mode mode = Mode::consume,
-                     std::optional<Micros> now = std::nullopt, bool system_clock = false) {
+                     std::optional<At> now = std::nullopt, bool system_clock = false) {
     return script_call({charges, mode, now, system_clock}, {"ol"}, scripts);
   }
 
@@ -46,31 +46,31 @@ TEST_F(Encoding, HasAKeyPerCharge) {
 TEST_F(Encoding, PacksClockSlackCostAndPolicyOfASingleCharge) {
   const ScriptCall call = encoded({{&fixed, "a", 3}});
   EXPECT_EQ(call.script, &scripts.decide_one);
-  EXPECT_EQ(call.arguments, packed({-1, 1'000, kNever, 3}) + "\1" + fixed.packed());
+  EXPECT_EQ(call.arguments, packed({-1, 1'000, kNever.micros(), 3}) + "\1" + fixed.packed());
 }
 
 TEST_F(Encoding, PacksRolesOfASingleChargeThatIsNotEnforced) {
   const ScriptCall call = encoded({{&fixed, "a", 3, Role::shadow}});
   EXPECT_EQ(call.script, &scripts.decide_several);
-  EXPECT_EQ(call.arguments,
-            packed({-1, 1'000, kNever}) + sent(policies_after(1), 1, 3, Role::shadow) + fixed.packed());
+  EXPECT_EQ(call.arguments, packed({-1, 1'000, kNever.micros()}) +
+                                sent(policies_after(1), 1, 3, Role::shadow) + fixed.packed());
 }
 
 TEST_F(Encoding, KeepsStateLongerTheLessItKnowsTheClock) {
-  const auto head = [&](std::optional<Micros> now, bool system_clock) {
+  const auto head = [&](std::optional<At> now, bool system_clock) {
     return encoded({{&fixed, "a"}}, Mode::consume, now, system_clock).arguments.substr(0, 24);
   };
-  EXPECT_EQ(head(std::nullopt, false), packed({-1, 1'000, kNever}));
-  EXPECT_EQ(head(77, true), packed({77, 60'000, kNever}));
-  EXPECT_EQ(head(77, false), packed({77, 3'600'000, kNever}));
-  EXPECT_EQ(head(0, false), packed({0, 3'600'000, kNever}));
+  EXPECT_EQ(head(std::nullopt, false), packed({-1, 1'000, kNever.micros()}));
+  EXPECT_EQ(head(77, true), packed({77, 60'000, kNever.micros()}));
+  EXPECT_EQ(head(77, false), packed({77, 3'600'000, kNever.micros()}));
+  EXPECT_EQ(head(0, false), packed({0, 3'600'000, kNever.micros()}));
 }
 
 TEST_F(Encoding, SendsEachPolicyOnceAndSaysPerChargeWhereItBegins) {
   const ScriptCall call = encoded({{&fixed, "a", 1}, {&bucket, "b", 2}, {&fixed, "c", 3}});
   const std::int64_t first = policies_after(3);
   const std::int64_t second = first + std::int64_t(fixed.packed().size());
-  EXPECT_EQ(call.arguments, packed({-1, 1'000, kNever}) + sent(first, 1, 1) + sent(second, 1, 2) +
+  EXPECT_EQ(call.arguments, packed({-1, 1'000, kNever.micros()}) + sent(first, 1, 1) + sent(second, 1, 2) +
                                 sent(first, 1, 3) + fixed.packed() + bucket.packed());
 }
 
@@ -87,7 +87,7 @@ TEST_F(Encoding, SendsRoles) {
   const ScriptCall fitting =
       encoded({{&fixed, "a", 2}, {&fixed, "b", 7, Role::shadow}, {&fixed, "c", 2, Role::on_refusal}});
   const std::int64_t place = policies_after(3);
-  EXPECT_EQ(fitting.arguments, packed({-1, 1'000, kNever}) + sent(place, 1, 2) +
+  EXPECT_EQ(fitting.arguments, packed({-1, 1'000, kNever.micros()}) + sent(place, 1, 2) +
                                    sent(place, 1, 7, Role::shadow) + sent(place, 1, 1, Role::on_refusal) +
                                    fixed.packed());
 }
@@ -124,20 +124,20 @@ TEST_F(Encoding, MayChargeWhenSomethingIsSpentAndEverythingCanFit) {
 
 TEST_F(Encoding, SendsHowLongACallerWouldWait) {
   const std::vector<Charge> charges{{&fixed, "a"}};
-  const ScriptCall call = script_call({charges, Mode::consume, 77, true, 500}, {"ol"}, scripts);
+  const ScriptCall call = script_call({charges, Mode::consume, At(77), true, For(500)}, {"ol"}, scripts);
   EXPECT_EQ(call.arguments.substr(0, 24), packed({77, 60'000, 500}));
 }
 
 TEST_F(Encoding, SendsTheNumbersOfAPenaltyBehindThoseOfTheLimits) {
-  const CompiledPolicy strict("strict", {fixed_window(5, kMinute)}, Penalty{{8, 9}, true});
+  const CompiledPolicy strict("strict", {fixed_window(5, kMinute)}, testing::penalty({8, 9}, true));
   const std::string arguments = encoded({{&strict, "a"}}).arguments;
   EXPECT_EQ(arguments.substr(33), fixed.packed().substr(0, 57) + "\2\1" + packed({8, 8, 9, 9}));
 }
 
 TEST_F(Encoding, OfARefundSendsReceiptsInASecondArgument) {
   const std::vector<Charge> charges{{&fixed, "a", 3}, {&bucket, "b", 2}};
-  const std::vector<Receipt> receipts{{7, {1, 2, 3}}, {8, {4, 5, 6}}};
-  const ScriptCall call = refund_call({charges, Mode::consume, 77, true}, receipts, {"ol"}, scripts);
+  const std::vector<Receipt> receipts{{At(7), {1, 2, 3}}, {At(8), {4, 5, 6}}};
+  const ScriptCall call = refund_call({charges, Mode::consume, At(77), true}, receipts, {"ol"}, scripts);
   EXPECT_EQ(call.keys, (std::vector<std::string>{"ol1:fixed:a", "ol1:bucket:b"}));
   EXPECT_EQ(call.script, &scripts.refund);
   const std::int64_t first = 9 + 18 * 2;
@@ -150,7 +150,7 @@ TEST_F(Encoding, OfARefundSendsReceiptsInASecondArgument) {
 
 TEST_F(Encoding, OfALockSendsItsDurationAndNoPolicy) {
   const std::vector<Charge> charges{{&fixed, "a"}, {&fixed, "b"}};
-  const ScriptCall call = lock_call({charges, Mode::consume, 77, true}, 123, {"ol"}, scripts);
+  const ScriptCall call = lock_call({charges, Mode::consume, At(77), true}, For(123), {"ol"}, scripts);
   EXPECT_EQ(call.script, &scripts.lock);
   EXPECT_EQ(call.keys.size(), 2U);
   EXPECT_EQ(call.arguments, packed({77, 60'000, 123}));

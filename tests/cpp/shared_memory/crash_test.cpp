@@ -174,7 +174,7 @@ class Crashes : public ::testing::Test {
 
   const CompiledPolicy policy{"p", {fixed_window(10, kMinute), sliding_window(100, kHour)}};
   const CompiledPolicy log{"log", {sliding_log(1000, kMinute)}};
-  const CompiledPolicy locking{"locking", {fixed_window(2, kMinute)}, Penalty{{kMinute}}};
+  const CompiledPolicy locking{"locking", {fixed_window(2, kMinute)}, testing::penalty({kMinute})};
   std::vector<Watched> watched{{&policy, "a"}, {&policy, "b"}};
   OwnFile file;
   std::unique_ptr<SharedMemoryStore> store;
@@ -225,7 +225,7 @@ TEST_F(Crashes, InARefundLeaveAllOrNothing) {
   open();
   const auto answer = hit(*store, policy, {"a"}, kNow, 3);
   expect_all_or_nothing([&] {
-    store->refund({charges_of(policy, {"a"}, 3), Mode::consume, kNow, true}, answer.columns.receipt, {});
+    store->refund({charges_of(policy, {"a"}, 3), Mode::consume, At(kNow), true}, answer.columns.receipt, {});
   });
 }
 
@@ -235,7 +235,7 @@ TEST_F(Crashes, InARefundOfSeveralShardsLeaveAllOrNothing) {
   const auto answer = hit(*store, policy, {"id:0", "id:1", "id:2", "id:3", "id:4", "id:5"}, kNow, 3);
   const auto charges = charges_of(policy, {"id:0", "id:1", "id:2", "id:3", "id:4", "id:5"}, 3);
   expect_all_or_nothing([&] {
-    store->refund({charges, Mode::consume, kNow, true}, answer.columns.receipt, {});
+    store->refund({charges, Mode::consume, At(kNow), true}, answer.columns.receipt, {});
   });
 }
 
@@ -243,8 +243,8 @@ TEST_F(Crashes, WhileSeveralShardsAreLockedAndUnlockedLeaveAllOrNothing) {
   watch_several();
   open(4096, 3 << 20);
   const auto charges = charges_of(policy, {"id:0", "id:1", "id:2", "id:3", "id:4", "id:5"}, 1);
-  expect_all_or_nothing([&] { store->lock({charges, Mode::consume, kNow, true}, kMinute, {}); });
-  expect_all_or_nothing([&] { store->unlock({charges, Mode::consume, kNow, true}, {}); });
+  expect_all_or_nothing([&] { store->lock({charges, Mode::consume, At(kNow), true}, For(kMinute), {}); });
+  expect_all_or_nothing([&] { store->unlock({charges, Mode::consume, At(kNow), true}, {}); });
 }
 
 TEST_F(Crashes, InARefundOfACellLeaveAllOrNothing) {
@@ -254,7 +254,7 @@ TEST_F(Crashes, InARefundOfACellLeaveAllOrNothing) {
   const auto answer = hit(*store, log, {"a"}, kNow - 80, 3);
   for (int i = 0; i < 7; ++i) hit(*store, log, {"a"}, kNow - 70 + 10 * i);
   expect_all_or_nothing([&] {
-    store->refund({charges_of(log, {"a"}, 3), Mode::consume, kNow, true}, answer.columns.receipt, {});
+    store->refund({charges_of(log, {"a"}, 3), Mode::consume, At(kNow), true}, answer.columns.receipt, {});
   });
 }
 
@@ -284,8 +284,8 @@ TEST_F(Crashes, WhileAPenaltyIsSetLeaveAllOrNothing) {
 TEST_F(Crashes, WhileAKeyIsLockedAndUnlockedLeaveAllOrNothing) {
   open();
   const auto charges = charges_of(policy, {"a"}, 1);
-  expect_all_or_nothing([&] { store->lock({charges, Mode::consume, kNow, true}, kMinute, {}); });
-  expect_all_or_nothing([&] { store->unlock({charges, Mode::consume, kNow, true}, {}); });
+  expect_all_or_nothing([&] { store->lock({charges, Mode::consume, At(kNow), true}, For(kMinute), {}); });
+  expect_all_or_nothing([&] { store->unlock({charges, Mode::consume, At(kNow), true}, {}); });
 }
 
 TEST_F(Crashes, AfterLimitsHaveChangedLeaveAllOrNothing) {

@@ -104,7 +104,7 @@ class Damage : public ::testing::Test {
         .write(reinterpret_cast<const char*>(changed.data()), static_cast<std::streamsize>(changed.size()));
     std::filesystem::permissions(copy.path(), std::filesystem::perms(0600));
     auto options = copy.options();
-    options.timeout = 10'000;
+    options.timeout = For(10'000);
     SharedMemoryStore damaged(options);
     int failures = 0;
     std::vector<int> order(kKeys);

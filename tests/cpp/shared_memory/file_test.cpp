@@ -95,7 +95,7 @@ TEST_F(SharedFiles, HaveNamesAndSizesThatCanBe) {
   EXPECT_THROW(SharedMemoryStore({.name_or_path = "a", .max_bytes = 1000}), std::invalid_argument);
   EXPECT_THROW(SharedMemoryStore({.name_or_path = "a", .mode = 0777}), std::invalid_argument);
   EXPECT_THROW(SharedMemoryStore({.name_or_path = "a", .mode = 0060}), std::invalid_argument);
-  EXPECT_THROW(SharedMemoryStore({.name_or_path = "a", .timeout = 0}), std::invalid_argument);
+  EXPECT_THROW(SharedMemoryStore({.name_or_path = "a", .timeout = For(0)}), std::invalid_argument);
 }
 
 TEST_F(SharedFiles, AreNotUsedThroughASymbolicLink) {

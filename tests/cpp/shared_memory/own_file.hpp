@@ -17,7 +17,7 @@ inline constexpr Micros kNow = 100 * kHour;
 
 /// For tests that are not about timeouts, on machines that may be crowded and under sanitizers.
 inline SharedMemoryStore::Options patient(SharedMemoryStore::Options options) {
-  options.timeout = 30'000'000;
+  options.timeout = For(30'000'000);
   return options;
 }
 

@@ -44,7 +44,7 @@ struct Trace {
     for (std::size_t event = 0; event < kEvents; ++event) {
       const std::array<Micros, 5> steps = {0, 1, Micros(random() % kSecond),
                                            Micros(random() % (10 * kSecond)), random() % 20 == 0 ? kHour : 0};
-      times.push_back(now += steps[random() % steps.size()]);
+      times.push_back(At(now += steps[random() % steps.size()]));
       costs.push_back(std::array{1, 1, 1, 0, 2, 9}[random() % 6]);
       for (auto& column : codes) column[event] = std::int32_t(random() % (kIdentifiers + 1)) - 1;
       codes[0][event] = std::max(codes[0][event], 0);
@@ -57,7 +57,7 @@ struct Trace {
     return events;
   }
 
-  std::vector<Micros> times;
+  std::vector<Instant> times;
   std::vector<Cost> costs;
   std::vector<std::vector<std::int32_t>> codes;
 };
@@ -93,13 +93,13 @@ void expect_as_in_memory(const CompiledPolicy& policy, const Trace& trace, const
     }
     std::vector<Charge> charges;
     for (const std::string& name : names) charges.push_back({&policy, name, trace.costs[event]});
-    const Decision expected = ask(store, {charges, Mode::consume, trace.times[event], true}).decision;
+    const Decision expected = ask(store, {charges, Mode::consume, At(trace.times[event]), true}).decision;
     ASSERT_EQ(answers.status[event], std::uint8_t(expected.status)) << event;
     ASSERT_EQ(answers.allowed[event], expected.status == Status::ok);
     ASSERT_EQ(answers.remaining[event], expected.remaining) << event;
-    ASSERT_EQ(answers.retry_after[event], in_seconds(expected.retry_after)) << event;
-    ASSERT_EQ(answers.reset_after[event], in_seconds(expected.reset_after)) << event;
-    ASSERT_EQ(answers.delay[event], in_seconds(expected.delay)) << event;
+    ASSERT_EQ(answers.retry_after[event], in_seconds(expected.retry_after.micros())) << event;
+    ASSERT_EQ(answers.reset_after[event], in_seconds(expected.reset_after.micros())) << event;
+    ASSERT_EQ(answers.delay[event], in_seconds(expected.delay.micros())) << event;
     ASSERT_EQ(answers.limit[event],
               std::int16_t(policy.limits()[expected.binding_row % policy.size()].place));
     ASSERT_EQ(answers.identifier[event], columns[expected.binding_row / policy.size()]) << event;
@@ -107,9 +107,9 @@ void expect_as_in_memory(const CompiledPolicy& policy, const Trace& trace, const
 }
 
 TEST(Replay, AnswersAsTheMemoryStore) {
-  const std::vector<std::optional<Penalty>> penalties = {std::nullopt, Penalty{{kMinute}},
-                                                         Penalty{{kSecond, 5 * kSecond}, true},
-                                                         Penalty{{kSecond}, false, kHour}};
+  const std::vector<std::optional<Penalty>> penalties = {std::nullopt, penalty({kMinute}),
+                                                         penalty({kSecond, 5 * kSecond}, true),
+                                                         penalty({kSecond}, false, kHour)};
   std::mt19937 random(7);
   for (int round = 0; round < examples(200); ++round) {
     std::vector<Limit> limits = limits_of_every_kind();
@@ -129,7 +129,7 @@ TEST(Replay, AnswersAsTheMemoryStore) {
 TEST(Replay, AnswersTheSameWhereOnlyTheStatusIsWanted) {
   std::mt19937 random(8);
   for (const Limit& limit : limits_of_every_kind()) {
-    const CompiledPolicy policy("p", {limit}, Penalty{{kSecond, kMinute}});
+    const CompiledPolicy policy("p", {limit}, penalty({kSecond, kMinute}));
     const Trace trace(random, 2);
     AnswerColumns all;
     AnswerColumns some;
@@ -144,7 +144,7 @@ TEST(Replay, AnswersTheSameWhereOnlyTheStatusIsWanted) {
 
 TEST(Replay, WritesEachAnswerWhereItsEventWasGiven) {
   const CompiledPolicy policy("p", {fixed_window(1, kSecond)});
-  const std::vector<Micros> times = {0, 1, 2};
+  const std::vector<Instant> times = instants({0, 1, 2});
   const std::vector<std::int32_t> codes = {0, 0, 1};
   const std::vector<std::int64_t> places = {2, 0, 1};
   std::vector<std::uint8_t> allowed(3);
@@ -157,8 +157,8 @@ TEST(Replay, WritesEachAnswerWhereItsEventWasGiven) {
 
 TEST(Replay, TalliesWhatEachLimitRefuses) {
   const CompiledPolicy policy("p", {fixed_window(2, kSecond), fixed_window(3, kHour)},
-                              Penalty{{2 * kSecond}});
-  const std::vector<Micros> times = {0, 0, 0, kSecond, 2 * kSecond, 3 * kSecond};
+                              penalty({2 * kSecond}));
+  const std::vector<Instant> times = instants({0, 0, 0, kSecond, 2 * kSecond, 3 * kSecond});
   const std::vector<std::int32_t> codes(times.size(), 0);
   Replay replay(policy, std::array{1});
   replay.start_tallies();

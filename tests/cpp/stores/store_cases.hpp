@@ -22,15 +22,15 @@ class EveryStore : public ::testing::TestWithParam<MakeStore> {
  protected:
   static constexpr Micros kTen = 10 * kSecond;
 
-  Answer hit(const CompiledPolicy& policy, std::initializer_list<std::string_view> identifiers, Micros now,
+  Answer hit(const CompiledPolicy& policy, std::initializer_list<std::string_view> identifiers, At now,
              Cost cost = 1) {
     return testing::hit(*store, policy, identifiers, now, cost);
   }
-  Answer peek(const CompiledPolicy& policy, Micros now, Cost cost = 0) {
+  Answer peek(const CompiledPolicy& policy, At now, Cost cost = 0) {
     return testing::peek(*store, policy, {"a"}, now, cost);
   }
-  std::int64_t left(const CompiledPolicy& policy, Micros now) { return peek(policy, now).decision.remaining; }
-  Answer call(const std::vector<Charge>& charges, Micros now, Micros patience = kNever) {
+  std::int64_t left(const CompiledPolicy& policy, At now) { return peek(policy, now).decision.remaining; }
+  Answer call(const std::vector<Charge>& charges, At now, For patience = kNever) {
     return ask(*store, {charges, Mode::consume, now, true, patience});
   }
 
@@ -44,14 +44,14 @@ TEST_P(EveryStore, GivesBackOneForACountedRefusal) {
   call(charges, 0);
   const Answer refused = call(charges, 0);
   EXPECT_EQ(left(meta, 0), 2);
-  store->refund({charges, Mode::consume, 0, true}, refused.columns.receipt, {});
+  store->refund({charges, Mode::consume, At(0), true}, refused.columns.receipt, {});
   EXPECT_EQ(left(meta, 0), 3);
   EXPECT_EQ(left(rule, 0), 0);
 }
 
 TEST_P(EveryStore, LocksWhoUsesUpAMetaLimit) {
   const CompiledPolicy rule("rule", {fixed_window(1, kTen)});
-  const CompiledPolicy meta("meta", {fixed_window(1, kTen)}, Penalty{{kMinute}});
+  const CompiledPolicy meta("meta", {fixed_window(1, kTen)}, penalty({kMinute}));
   const std::vector<Charge> charges{{&rule, "a", 1}, {&meta, "a", 1, Role::on_refusal}};
   EXPECT_TRUE(call(charges, 0).allowed());
   EXPECT_EQ(call(charges, 0).status(), Status::over) << "which is counted";
@@ -64,7 +64,7 @@ TEST_P(EveryStore, LocksWhoUsesUpAMetaLimit) {
 }
 
 TEST_P(EveryStore, LocksTheRuleWhoseRefusalAMetaLimitCounts) {
-  const CompiledPolicy rule{"p", {fixed_window(1, kTen)}, Penalty{{kSecond, 4 * kSecond, 9 * kSecond}}};
+  const CompiledPolicy rule{"p", {fixed_window(1, kTen)}, penalty({kSecond, 4 * kSecond, 9 * kSecond})};
   const CompiledPolicy meta("meta", {fixed_window(9, kTen)});
   const std::vector<Charge> charges{{&rule, "a", 1}, {&meta, "a", 1, Role::on_refusal}};
   call(charges, 0);
@@ -74,7 +74,7 @@ TEST_P(EveryStore, LocksTheRuleWhoseRefusalAMetaLimitCounts) {
 }
 
 TEST_P(EveryStore, PunishesNobodyWhoWaitsForATurn) {
-  const CompiledPolicy queue("q", {leaky_bucket(1, kSecond, 2)}, Penalty{{kMinute}, true});
+  const CompiledPolicy queue("q", {leaky_bucket(1, kSecond, 2)}, penalty({kMinute}, true));
   const std::vector<Charge> charges{{&queue, "a", 3}};
   EXPECT_EQ(call(charges, 0, kSecond).decision.retry_after, kSecond) << "two seconds are too long";
   EXPECT_TRUE(call(charges, 0, 2 * kSecond).allowed());
@@ -92,9 +92,9 @@ TEST_P(EveryStore, LocksForAsLongAsTimeLasts) {
 }
 
 /// Periods of 100 microseconds, but the third lasts 150 and the fourth 50.
-inline Bounds uneven_periods(Micros now) {
-  const auto start_of = [](std::int64_t period) { return 100 * period + (period == 3 ? 50 : 0); };
-  std::int64_t period = now / 100;
+inline Bounds uneven_periods(Instant now) {
+  const auto start_of = [](std::int64_t period) { return At(100 * period + (period == 3 ? 50 : 0)); };
+  std::int64_t period = now.micros() / 100;
   if (now < start_of(period)) --period;
   return {start_of(period), start_of(period + 1), start_of(period + 2)};
 }
@@ -130,7 +130,7 @@ TEST_P(EveryStore, IsExactForWindowsOfAllBlocks) {
 }
 
 TEST_P(EveryStore, ForgetsEveryIdentifierOfAPolicyThatIsReset) {
-  const CompiledPolicy policy{"p", {fixed_window(1, kMinute)}, Penalty{{kMinute}}};
+  const CompiledPolicy policy{"p", {fixed_window(1, kMinute)}, penalty({kMinute})};
   std::vector<std::string> names;
   for (int i = 0; i < 3'000; ++i) names.push_back("id:" + std::to_string(i));
   names.emplace_back(300, 'x');

@@ -18,6 +18,7 @@ using testing::calendar_window;
 using testing::charges_of;
 using testing::Columns;
 using testing::fixed_window;
+using testing::instants;
 using testing::kHour;
 using testing::kMinute;
 
@@ -60,16 +61,16 @@ class TableClock : public ::testing::Test, public Clock {
     return std::uint64_t{1} << (state.hash(policy.digest(), identifier).low % kShards);
   }
 
-  Micros now() override {
+  Instant now() override {
     locked_when_read.push_back(locked());
     now_ += step;
-    return now_;
+    return At(now_);
   }
-  std::vector<Micros> decide(std::span<const Call> calls) {
+  std::vector<Instant> decide(std::span<const Call> calls) {
     std::size_t pairs = 0;
     for (const Call& call : calls) pairs += pairs_of(call.charges);
     Columns columns(pairs);
-    std::vector<Micros> times(calls.size());
+    std::vector<Instant> times(calls.size());
     std::vector<ChargeBits> crowded(calls.size());
     table->decide(calls, columns.rows(), times, crowded, wait);
     receipts = columns.receipt;
@@ -95,10 +96,10 @@ TEST_F(TableClock, IsReadOnceByEachCallWhenAllItsShardsAreLocked) {
   const auto charges = charges_of(policy, {"a", "b", "c"}, 1);
   const std::uint64_t own = shard_of("a") | shard_of("b") | shard_of("c");
   const Call call{.charges = charges, .clock = this};
-  EXPECT_EQ(decide({&call, 1}), std::vector{100 * kHour + 1});
+  EXPECT_EQ(decide({&call, 1}), instants({100 * kHour + 1}));
   const Call peek{.charges = charges, .mode = Mode::peek, .clock = this};
-  EXPECT_EQ(decide({&peek, 1}), std::vector{100 * kHour + 2});
-  table->lock(call, kMinute, wait);
+  EXPECT_EQ(decide({&peek, 1}), instants({100 * kHour + 2}));
+  table->lock(call, For(kMinute), wait);
   table->unlock(call, wait);
   table->refund(call, receipts, wait);
   EXPECT_EQ(locked_when_read, std::vector(5, own));
@@ -108,7 +109,7 @@ TEST_F(TableClock, IsReadOnceByEachCallWhenAllItsShardsAreLocked) {
 TEST_F(TableClock, IsReadOnceForAllCallsThatAreLockedTogether) {
   const auto charges = charges_of(policy, {"a"}, 1);
   const std::vector<Call> calls(300, Call{.charges = charges, .clock = this});
-  const std::vector<Micros> times = decide(calls);
+  const std::vector<Instant> times = decide(calls);
   EXPECT_EQ(locked_when_read, std::vector(3, shard_of("a")));
   EXPECT_TRUE(std::ranges::is_sorted(times));
   EXPECT_EQ(times.front(), 100 * kHour + 1);
@@ -118,20 +119,21 @@ TEST_F(TableClock, IsReadOnceForAllCallsThatAreLockedTogether) {
 // The last reading before the locks are taken is in one hour, and that under them in the next but one.
 TEST_F(TableClock, IsFollowedByACalendarThatIsAskedWithoutLocks) {
   step = 2 * kHour;
-  std::vector<Micros> asked;
+  std::vector<Instant> asked;
   const auto calendar =
-      std::make_shared<const Calendar>(Calendar{"hours", [&](Micros instant) {
+      std::make_shared<const Calendar>(Calendar{"hours", [&](Instant instant) {
                                                   EXPECT_EQ(locked(), 0U);
                                                   asked.push_back(instant);
                                                   step = asked.size() < 3 ? 2 * kHour : 0;
-                                                  const Micros hour = instant / kHour * kHour;
+                                                  const Instant hour =
+                                                      instant - instant.since_epoch() % For(kHour);
                                                   return Bounds{hour, hour + kHour, hour + 2 * kHour};
                                                 }});
   const CompiledPolicy hourly("hourly", {calendar_window(10, calendar)});
   const auto charges = charges_of(hourly, {"a"}, 1);
   const Call call{.charges = charges, .clock = this};
-  EXPECT_EQ(decide({&call, 1}), std::vector{106 * kHour});
-  EXPECT_EQ(asked, (std::vector{102 * kHour, 104 * kHour, 106 * kHour}));
+  EXPECT_EQ(decide({&call, 1}), instants({106 * kHour}));
+  EXPECT_EQ(asked, instants({102 * kHour, 104 * kHour, 106 * kHour}));
 }
 
 }  // namespace

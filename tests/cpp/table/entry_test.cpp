@@ -22,7 +22,7 @@ class Records : public ::testing::Test {
   static constexpr std::size_t kBytes = 64 << 10;
 
   void push(std::int64_t at, std::int64_t count, std::size_t dropped = 0) {
-    commit(arena, log, record, ChargedPair{{{at + 1, 1, 0}, dropped, Cell{at, count}}, at + 100});
+    commit(arena, log, record, ChargedPair{{{at + 1, 1, 0}, dropped, Cell{at, count}}, At(at + 100)});
   }
   // Leaves no room for a ring of any size.
   void fill_arena() {
@@ -40,11 +40,11 @@ class Records : public ::testing::Test {
   testing::OwnArena own{region.data(), kBytes};
   Arena& arena = own.arena;
   UndoLog log;
-  Record record{7, 0, {}, {}};
+  Record record{7, At(0), {}, {}};
 };
 
 TEST_F(Records, TakeTheHeaderAndTheExpiryOfACharge) {
-  commit(arena, log, record, ChargedPair{{{1, 2, 3}, 0, std::nullopt}, 44});
+  commit(arena, log, record, ChargedPair{{{1, 2, 3}, 0, std::nullopt}, At(44)});
   EXPECT_EQ(record.header, (Header{1, 2, 3}));
   EXPECT_EQ(record.expires_at, 44);
   EXPECT_EQ(record.tag, 7U);
@@ -73,7 +73,7 @@ TEST_F(Records, DropTheOldestCellsOfTheirRing) {
 
 TEST_F(Records, DropAllTheyHaveWhenThereIsLessThanThat) {
   for (int i = 0; i < 4; ++i) push(i, 1);
-  commit(arena, log, record, ChargedPair{{{9, 1, 1}, SIZE_MAX, std::nullopt}, 100});
+  commit(arena, log, record, ChargedPair{{{9, 1, 1}, SIZE_MAX, std::nullopt}, At(100)});
   EXPECT_TRUE(cells().empty());
   push(9, 2);
   EXPECT_EQ(cells(), (std::vector<Cell>{{9, 2}}));
@@ -131,9 +131,9 @@ TEST_F(Records, KeepANoteWithoutAnyRoom) {
   fill_arena();
   commit(arena, log, record, RefundedRecord<Header>{{1, 2, 9}, SIZE_MAX, 0, Cell{0, -7}});
   EXPECT_EQ(cells(), (std::vector<Cell>{{0, -7}}));
-  commit(arena, log, record, ChargedPair{{{1, 2, 9}, SIZE_MAX, Cell{0, -8}}, 100});
+  commit(arena, log, record, ChargedPair{{{1, 2, 9}, SIZE_MAX, Cell{0, -8}}, At(100)});
   EXPECT_EQ(cells(), (std::vector<Cell>{{0, -8}}));
-  commit(arena, log, record, ChargedPair{{{1, 2, 8}, SIZE_MAX, std::nullopt}, 100});
+  commit(arena, log, record, ChargedPair{{{1, 2, 8}, SIZE_MAX, std::nullopt}, At(100)});
   EXPECT_TRUE(cells().empty());
 }
 
@@ -149,27 +149,27 @@ TEST_F(Records, GiveTheirRingsBack) {
 
 // An entry needs its records right behind it.
 struct EntryOfTwo {
-  Entry entry{{1, 2}, 3, 0, 0, 2, 0, 0};
+  Entry entry{{1, 2}, 3, At(0), At(0), 2, 0, 0};
   Record records[2];
 };
 static_assert(sizeof(EntryOfTwo) == sizeof(Entry) + 2 * sizeof(Record));
 
 TEST(Entry, KnowsItsSize) {
   EXPECT_EQ(Entry::size_for(0), sizeof(Entry));
-  EXPECT_EQ((Entry{{1, 2}, 3, 0, 0, 3, 0, 0}).size(), sizeof(Entry) + 3 * sizeof(Record));
+  EXPECT_EQ((Entry{{1, 2}, 3, At(0), At(0), 3, 0, 0}).size(), sizeof(Entry) + 3 * sizeof(Record));
 }
 
 TEST(Entry, ExpiresWithTheLastOfItsRecords) {
-  EntryOfTwo two{.records = {{1, 50, {}, {}}, {2, 40, {}, {}}}};
+  EntryOfTwo two{.records = {{1, At(50), {}, {}}, {2, At(40), {}, {}}}};
   EXPECT_EQ(two.entry.last_expiry(), 50);
-  two.records[1].expires_at = 60;
+  two.records[1].expires_at = At(60);
   EXPECT_EQ(two.entry.last_expiry(), 60);
 }
 
 TEST(Entry, FitsLimitsWhoseTagsItBeginsWith) {
   const CompiledPolicy policy("p", {fixed_window(1, kMinute), sliding_window(1, kMinute)});
   const std::span<const Tag> tags = policy.tags();
-  EntryOfTwo two{.records = {{tags[0], 0, {}, {}}, {tags[1], 0, {}, {}}}};
+  EntryOfTwo two{.records = {{tags[0], At(0), {}, {}}, {tags[1], At(0), {}, {}}}};
   EXPECT_TRUE(starts_with(two.entry, tags));
   EXPECT_TRUE(starts_with(two.entry, tags.first(1)));
   EXPECT_FALSE(starts_with(two.entry, tags.last(1)));

@@ -40,7 +40,8 @@ class Shards : public ::testing::Test {
     return std::ranges::find(entry.begin(), entry.end(), limit.tag(), &Record::tag);
   }
   void charge(Record& record, std::int64_t at, std::int64_t count) {
-    commit(shard.arena(), shard.log(), record, ChargedPair{{{at + 1, 1, 0}, 0, Cell{at, count}}, at + 100});
+    commit(shard.arena(), shard.log(), record,
+           ChargedPair{{{at + 1, 1, 0}, 0, Cell{at, count}}, At(at + 100)});
   }
   std::vector<Cell> cells(const Record& record) const {
     const Cells view = cells_of(shard.arena(), record);
@@ -156,11 +157,11 @@ class Conforming : public Shards {
   Entry* entry = make();
   Entry* make() {
     Entry* made = shard.insert(key_at(3), before.digest(), before.tags(), Arena::Purpose::ordinary);
-    made->created_at = 17;
-    made->sweep_at = 18;
+    made->created_at = At(17);
+    made->sweep_at = At(18);
     Record& window = *record_of(*made, fixed);
     window.header = {1, 2, 3};
-    window.expires_at = 100;
+    window.expires_at = At(100);
     for (int at = 0; at < 5; ++at) charge(*record_of(*made, sliding), at, 10);
     return made;
   }
@@ -168,7 +169,7 @@ class Conforming : public Shards {
 
 TEST_F(Conforming, KeepsTheStateOfKnownTags) {
   const CompiledPolicy after("p", {other, sliding});
-  entry = shard.with_records(entry, after.tags(), 200);
+  entry = shard.with_records(entry, after.tags(), At(200));
   EXPECT_TRUE(starts_with(*entry, after.tags()));
   EXPECT_EQ(cells(*record_of(*entry, sliding)),
             (std::vector<Cell>{{0, 10}, {1, 10}, {2, 10}, {3, 10}, {4, 10}}));
@@ -177,7 +178,7 @@ TEST_F(Conforming, KeepsTheStateOfKnownTags) {
 }
 
 TEST_F(Conforming, KeepsWhatTheEntryIs) {
-  entry = shard.with_records(entry, CompiledPolicy("p", {sliding}).tags(), 200);
+  entry = shard.with_records(entry, CompiledPolicy("p", {sliding}).tags(), At(200));
   EXPECT_EQ(shard.find(key_at(3)), entry);
   EXPECT_EQ(entry->key, key_at(3));
   EXPECT_EQ(entry->created_at, 17);
@@ -188,18 +189,18 @@ TEST_F(Conforming, KeepsWhatTheEntryIs) {
 
 TEST_F(Conforming, CarriesForeignRecordsUntilTheyExpire) {
   const CompiledPolicy after("p", {sliding});
-  entry = shard.with_records(entry, after.tags(), 99);
+  entry = shard.with_records(entry, after.tags(), At(99));
   ASSERT_EQ(entry->records, 2U);
   EXPECT_EQ(entry->begin()->tag, sliding.tag()) << "the policy's own come first";
   EXPECT_EQ(record_of(*entry, fixed)->header, (Header{1, 2, 3}));
-  entry = shard.with_records(entry, after.tags(), 100);
+  entry = shard.with_records(entry, after.tags(), At(100));
   EXPECT_EQ(entry->records, 1U);
 }
 
 TEST_F(Conforming, FindsACarriedRecordAgainWhenTheOldPolicyReturns) {
-  entry = shard.with_records(entry, CompiledPolicy("p", {other}).tags(), 50);
+  entry = shard.with_records(entry, CompiledPolicy("p", {other}).tags(), At(50));
   EXPECT_EQ(entry->records, 3U);
-  entry = shard.with_records(entry, before.tags(), 50);
+  entry = shard.with_records(entry, before.tags(), At(50));
   EXPECT_EQ(record_of(*entry, fixed)->header, (Header{1, 2, 3}));
   EXPECT_EQ(cells(*record_of(*entry, sliding)).size(), 5U);
 }
@@ -207,10 +208,10 @@ TEST_F(Conforming, FindsACarriedRecordAgainWhenTheOldPolicyReturns) {
 TEST_F(Conforming, LosesNoMemory) {
   const CompiledPolicy after("p", {other});
   for (int round = 0; round < 10'000; ++round) {
-    entry = shard.with_records(entry, after.tags(), 1'000);
+    entry = shard.with_records(entry, after.tags(), At(1'000));
     ASSERT_EQ(entry->records, 1U);
     for (int at = 0; at < 5; ++at) charge(*record_of(*entry, other), at, 10);
-    entry = shard.with_records(entry, before.tags(), 1'000);
+    entry = shard.with_records(entry, before.tags(), At(1'000));
     for (int at = 0; at < 5; ++at) charge(*record_of(*entry, sliding), at, 10);
     ASSERT_EQ(cells(*record_of(*entry, sliding)).size(), 5U);
   }
@@ -218,7 +219,7 @@ TEST_F(Conforming, LosesNoMemory) {
 
 TEST_F(Conforming, KeepsAnOverflowEntryOne) {
   Entry* cell = shard.insert(key_at(9), before.digest(), before.tags(), Arena::Purpose::policy_overflow);
-  EXPECT_TRUE(shard.with_records(cell, CompiledPolicy("p", {sliding}).tags(), 200)->overflow);
+  EXPECT_TRUE(shard.with_records(cell, CompiledPolicy("p", {sliding}).tags(), At(200))->overflow);
   EXPECT_TRUE(shard.has_overflow_entries());
 }
 
@@ -228,10 +229,10 @@ class Copying : public Conforming {
   void SetUp() override {
     Record& window = *record_of(*from, fixed);
     window.header = {7, 8, 9};
-    window.expires_at = 300;
+    window.expires_at = At(300);
     for (int at = 0; at < 5; ++at) charge(*record_of(*from, sliding), at, 20);
     record_of(*from, sliding)->header = {5, 1, 101};
-    from->sweep_at = 301;
+    from->sweep_at = At(301);
   }
 };
 
@@ -269,35 +270,35 @@ TEST_F(Copying, CountsEveryChargeUntilItLeavesEvenWithoutRoomForCells) {
 class Sweeping : public Shards {
  protected:
   void SetUp() override {
-    for (std::uint64_t home = 0; home < 10; ++home) insert(key_at(home))->sweep_at = Micros(10 + home);
+    for (std::uint64_t home = 0; home < 10; ++home) insert(key_at(home))->sweep_at = At(Micros(10 + home));
   }
   std::size_t left() { return totals.tracked; }
 };
 
 TEST_F(Sweeping, DropsWhatIsDueAndNotOneMicrosecondEarlier) {
-  shard.sweep(14, 1000);
+  shard.sweep(At(14), 1000);
   EXPECT_EQ(left(), 5U);
   EXPECT_EQ(shard.find(key_at(4)), nullptr);
   EXPECT_NE(shard.find(key_at(5)), nullptr);
 }
 
 TEST_F(Sweeping, LooksAtAFewBucketsAndGoesOnWhereItStopped) {
-  shard.sweep(100, 14);
+  shard.sweep(At(100), 14);
   EXPECT_GE(left(), 1U);
   EXPECT_LT(left(), 10U);
-  for (int calls = 0; calls < 5; ++calls) shard.sweep(100, 4);
+  for (int calls = 0; calls < 5; ++calls) shard.sweep(At(100), 4);
   EXPECT_EQ(left(), 0U);
 }
 
 TEST_F(Sweeping, ComesAroundTheEndOfTheIndex) {
-  shard.sweep(0, 60);
-  shard.sweep(100, 40);
+  shard.sweep(At(0), 60);
+  shard.sweep(At(100), 40);
   EXPECT_EQ(left(), 0U);
 }
 
 TEST_F(Sweeping, FindsEverythingDueInACrowd) {
-  for (std::uint64_t number = 1; number < 20; ++number) insert(key_at(5, number))->sweep_at = 50;
-  shard.sweep(50, 200);
+  for (std::uint64_t number = 1; number < 20; ++number) insert(key_at(5, number))->sweep_at = At(50);
+  shard.sweep(At(50), 200);
   EXPECT_EQ(left(), 0U);
 }
 

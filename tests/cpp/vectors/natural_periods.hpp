@@ -11,12 +11,12 @@
 namespace overlimit::testing {
 
 /// The start of the period `steps` periods after the one that contains `now`.
-inline Micros natural_start(const std::string& unit, int week_start, Micros now, int steps) {
+inline Instant natural_start(const std::string& unit, int week_start, Instant now, int steps) {
   using namespace std::chrono;
-  const sys_time<microseconds> instant{microseconds(now)};
+  const sys_time<microseconds> instant{microseconds(now.micros())};
   const sys_days today = floor<days>(instant);
   const auto in_us = [](auto time) {
-    return std::max<Micros>(0, time_point_cast<microseconds>(time).time_since_epoch().count());
+    return Instant(std::max<std::int64_t>(0, time_point_cast<microseconds>(time).time_since_epoch().count()));
   };
   if (unit == "second") return in_us(floor<seconds>(instant) + seconds(steps));
   if (unit == "minute") return in_us(floor<minutes>(instant) + minutes(steps));
@@ -31,11 +31,12 @@ inline Micros natural_start(const std::string& unit, int week_start, Micros now,
 }
 
 inline std::shared_ptr<const Calendar> natural_periods(const std::string& unit, int week_start) {
-  return std::make_shared<const Calendar>(Calendar{
-      unit + " UTC " + std::to_string(week_start), [unit, week_start](Micros now) {
-        return Bounds{natural_start(unit, week_start, now, 0), natural_start(unit, week_start, now, 1),
-                      natural_start(unit, week_start, now, 2)};
-      }});
+  return std::make_shared<const Calendar>(
+      Calendar{unit + " UTC " + std::to_string(week_start), [unit, week_start](Instant now) {
+                 return Bounds{At(natural_start(unit, week_start, now, 0)),
+                               At(natural_start(unit, week_start, now, 1)),
+                               At(natural_start(unit, week_start, now, 2))};
+               }});
 }
 
 }  // namespace overlimit::testing

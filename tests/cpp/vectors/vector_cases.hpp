@@ -17,7 +17,14 @@
 #include "../stores/store_cases.hpp"
 #include "natural_periods.hpp"
 
-namespace overlimit::testing {
+namespace overlimit {
+
+inline void to_json(nlohmann::json& json, Duration duration) { json = duration.micros(); }
+inline void from_json(const nlohmann::json& json, Duration& duration) {
+  duration = Duration(json.get<std::int64_t>());
+}
+
+namespace testing {
 
 using Json = nlohmann::json;
 
@@ -53,7 +60,7 @@ class VectorPlayer {
       if (what == "hit" || what == "peek") ask_and_compare(step, what == "hit" ? Mode::consume : Mode::peek);
       if (what == "refund") refund(step.at("of"));
       if (what == "reset") reset(step);
-      if (what == "lock") store_.lock(call_of(charges_of(step)), step.at("for_us"), {});
+      if (what == "lock") store_.lock(call_of(charges_of(step)), step.at("for_us").get<Duration>(), {});
       if (what == "reset_all") store_.reset_all(policy_of(step), {});
       if (what == "update") update(key_of(step), step.at("limits"));
       ++played_;
@@ -94,7 +101,8 @@ class VectorPlayer {
     if (!policy.contains("penalty")) return std::nullopt;
     const Json& numbers = policy["penalty"];
     Penalty penalty{numbers.at("levels_us"), numbers.at("extend"), std::nullopt};
-    if (!numbers.at("forget_after_us").is_null()) penalty.forget_after = numbers["forget_after_us"];
+    if (!numbers.at("forget_after_us").is_null())
+      penalty.forget_after = numbers["forget_after_us"].get<Duration>();
     return penalty;
   }
 
@@ -151,15 +159,15 @@ class VectorPlayer {
     return identifiers;
   }
 
-  Call call_of(std::span<const Charge> charges) const { return {charges, Mode::consume, now_, false}; }
+  Call call_of(std::span<const Charge> charges) const { return {charges, Mode::consume, At(now_), false}; }
 
   void ask_and_compare(const Json& step, Mode mode) {
     const int times = step.value("repeat", 1);
     for (int time = 0; time < times; ++time) {
-      Asked asked{charges_of(step), {{}, Columns(0), 0}};
+      Asked asked{charges_of(step), {{}, Columns(0), At(0)}};
       Call call = call_of(asked.charges);
       call.mode = mode;
-      if (step.contains("patience_us")) call.patience = step["patience_us"];
+      if (step.contains("patience_us")) call.patience = step["patience_us"].get<Duration>();
       asked.answer = ask(store_, call);
       now_ += step.value("every_us", Micros{0});
       if (step.contains("admitted")) {
@@ -181,7 +189,7 @@ class VectorPlayer {
 
   void reset(const Json& step) { store_.reset(policy_of(step), identifiers_of(step), {}); }
 
-  static Json shown_retry(Micros retry_after) {
+  static Json shown_retry(Duration retry_after) {
     return retry_after == kNever ? Json("never") : Json(retry_after);
   }
 
@@ -261,4 +269,5 @@ inline std::string name_of_vector(const ::testing::TestParamInfo<Vectors::ParamT
   return std::get<1>(info.param);
 }
 
-}  // namespace overlimit::testing
+}  // namespace testing
+}  // namespace overlimit

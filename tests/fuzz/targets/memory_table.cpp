@@ -46,7 +46,7 @@ class Life {
         refund_last();
         break;
       case 4:
-        lock(identifier, static_cast<Micros>(bytes.number_up_to(255)) * kSecond);
+        lock(identifier, For(static_cast<Micros>(bytes.number_up_to(255)) * kSecond));
         break;
       default:
         hit(identifier, static_cast<Cost>(bytes.number_up_to(6)));
@@ -59,9 +59,9 @@ class Life {
  private:
   void hit(const std::string& identifier, Cost cost) {
     const std::vector<Charge> charges{{&plan_, identifier, cost}};
-    const Answer answer = ask(store_, {charges, Mode::consume, now_, false});
+    const Answer answer = ask(store_, {charges, Mode::consume, At(now_), false});
     check(answer.decision.remaining >= 0 && answer.decision.remaining <= kPerMinute, "what remains");
-    (void)ask(store_, {testing::charges_of(other_, {identifier}, cost), Mode::consume, now_, false});
+    (void)ask(store_, {testing::charges_of(other_, {identifier}, cost), Mode::consume, At(now_), false});
     if (!answer.allowed() || cost == 0) return;
     std::deque<Spent>& spent = spent_[identifier];
     while (!spent.empty() && latest_ - spent.front().at + furthest_back_ >= kMinute) spent.pop_front();
@@ -73,9 +73,10 @@ class Life {
     receipt_ = answer.columns.receipt;
   }
 
-  void lock(const std::string& identifier, Micros duration) {
+  void lock(const std::string& identifier, Duration duration) {
     try {
-      store_.lock({testing::charges_of(other_, {identifier}, 0), Mode::consume, now_, false}, duration, {});
+      store_.lock({testing::charges_of(other_, {identifier}, 0), Mode::consume, At(now_), false}, duration,
+                  {});
     } catch (const std::bad_alloc&) {
       check(store_.size() == store_.max_keys(), "only a store that is full has no room for a lock");
     }
@@ -85,7 +86,7 @@ class Life {
     if (last_.empty()) return;
     std::deque<Spent>& spent = spent_[last_];
     const std::vector<Charge> charges{{&plan_, last_, spent.back().cost}};
-    store_.refund({charges, Mode::consume, now_, false}, receipt_, {});
+    store_.refund({charges, Mode::consume, At(now_), false}, receipt_, {});
     // It may have given back nothing: the model gives back all, which is the more that may follow.
     spent.pop_back();
     last_.clear();
@@ -107,7 +108,7 @@ class Life {
   CompiledPolicy other_{
       "q",
       {testing::sliding_window(9, kMinute), testing::fixed_window(4, kSecond), testing::token_bucket(6, 2)},
-      Penalty{{kSecond}, true, std::nullopt}};
+      testing::penalty({kSecond}, true, std::nullopt)};
   MemoryStore store_;
   Micros now_ = kStart;
   Micros latest_ = kStart;

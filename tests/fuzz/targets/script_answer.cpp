@@ -29,7 +29,7 @@ const CompiledPolicy& small_plan() {
 const CompiledPolicy& strict_plan() {
   static const CompiledPolicy policy(
       "q", {testing::sliding_log(4, kMinute), testing::leaky_bucket(10, kSecond, 5)},
-      Penalty{{kSecond, kMinute}, true, std::nullopt});
+      testing::penalty({kSecond, kMinute}, true, std::nullopt));
   return policy;
 }
 
@@ -67,8 +67,8 @@ void read_script_answer(std::string_view input) {
   Columns columns(pairs_of(charges));
   (void)redis::out_of_bounds(reply);
   try {
-    DatedCall call({charges, mode}, 0);
-    const Micros now = redis::read_answer(call, reply, columns.rows());
+    DatedCall call({charges, mode}, At(0));
+    const Instant now = redis::read_answer(call, reply, columns.rows());
     check(now >= 0 && now < kMaxTime, "an instant that a clock can read");
     check_rows(charges, columns);
   } catch (const ScriptError& error) {

@@ -15,7 +15,7 @@ namespace {
 using namespace redis::protocol;
 using namespace std::chrono_literals;
 
-constexpr Instant kNow{1000s};
+constexpr TimePoint kNow{1000s};
 constexpr std::size_t kMostCallers = 6;
 
 class Conversation {

@@ -71,14 +71,14 @@ const CompiledPolicy& plan_of_all_algorithms() {
   return policy;
 }
 
-void check_judgement(const Limit& limit, const FoundRecord& found, Micros now, Cost cost) {
-  const ExaminedPair pair = examine(limit, &found, now, cost);
+void check_judgement(const Limit& limit, const FoundRecord& found, Instant now, Cost cost) {
+  const ExaminedPair pair = examine(limit, &found, At(now), cost);
   const Verdict& verdict = pair.verdict;
   check(verdict.status != Status::ok || cost <= most(limit), "no more is admitted than a limit grants");
   check(verdict.status == Status::ok || verdict.retry_after > 0, "who is refused is told to wait");
   check(verdict.status != Status::over || verdict.retry_after < kExact, "nobody waits for ever");
   std::int64_t remaining = -1;
-  Micros wait = 0;
+  Duration wait{};
   Receipt receipt;
   Status status{};
   const Rows rows{{&status, 1}, {&remaining, 1}, {&wait, 1}, {&wait, 1}, {&wait, 1}, {&receipt, 1}};
@@ -99,7 +99,7 @@ void check_record(const Value& value, const PlainRecord& record) {
   for (std::size_t i = 0; i < found->cells.size(); ++i)
     check(found->cells[i] == Cell{record.word(3 + 2 * i), record.word(4 + 2 * i)}, "its cells");
   for (const CompiledLimit& compiled : plan_of_all_algorithms().limits()) {
-    for (const Micros now : {Micros{0}, Micros{1'700'000'000'000'000}, kMaxTime - 1}) {
+    for (const Instant now : {Instant(0), Instant(1'700'000'000'000'000), kMaxTime - 1}) {
       for (const Cost cost : {0, 1, 5}) check_judgement(compiled.limit, *found, now, cost);
     }
   }

@@ -135,7 +135,6 @@ def _arguments(world: World) -> dict[str, tuple[list[Any], dict[str, Any]]]:
 def _functions(world: World) -> dict[str, Use]:
     limiter, rules = world.limiter, ((world.limiter, lambda: ("a",), 1, 0),)
     values = _values_in(world.decision.__reduce__()[1][0])
-    asked = ["decide", "api", [_core.Limit(*FIXED_WINDOW)], ((1000,), False, None), ["user:42"]]
     return {
         "hit_all": Use(_core.hit_all, [[(limiter, "a", 1), (limiter, b"b")]]),
         "_decide_request": Use(_core._decide_request, [rules, {}, tuple, ()]),
@@ -143,7 +142,7 @@ def _functions(world: World) -> dict[str, Use]:
         "_fork_generation": Use(_core._fork_generation),
         "default_precision_us": Use(_core.default_precision_us, [60_000_000]),
         "is_key_name": Use(_core.is_key_name, ["api"]),
-        "redis_script": Use(_core.redis_script, asked),
+        "redis_script": Use(_core.redis_script, ["decide", "api", LIMITS, None, ["user:42"]]),
         "_decision_of": Use(_core._decision_of, [values]),
         "_load_hooks": Use(_core._load_hooks),
     }

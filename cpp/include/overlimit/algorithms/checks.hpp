@@ -15,6 +15,6 @@ namespace overlimit::checks {
 void require(bool holds, std::string_view argument, std::int64_t value, std::string_view rule);
 void require_numbers(std::span<const std::int64_t> numbers, std::size_t count, std::string_view algorithm);
 void require_count(std::string_view argument, std::int64_t value);
-void require_period(std::string_view argument, Micros value);
+void require_period(std::string_view argument, std::int64_t value);
 
 }  // namespace overlimit::checks

@@ -20,31 +20,39 @@ struct FixedWindow {
 
   /// The window [start, end) and what was charged in it.
   struct State {
-    Micros start;
-    Micros end;
+    Instant start;
+    Instant end;
     std::int64_t count;
   };
 
   std::int64_t limit;
-  Micros period;  ///< 0 for a calendar's
+  Duration period;  ///< 0 for a calendar's
   Start start;
   Bounds bounds{};  ///< of the calendar, around the instants at which this limit decides
 
   /// From (limit, period_us, start: 0 first | 1 epoch | 2 calendar). Throws InvalidLimit naming the number.
   static FixedWindow make(std::span<const std::int64_t> numbers);
   /// What tells its records from those of another limit: period and start, not the limit itself.
-  [[nodiscard]] std::array<std::int64_t, 2> identity() const { return {period, std::int64_t(start)}; }
+  [[nodiscard]] std::array<std::int64_t, 2> identity() const {
+    return {period.micros(), std::int64_t(start)};
+  }
   /// What its script reads, in this order.
   [[nodiscard]] std::array<std::int64_t, 6> packed() const {
-    return {limit, period, std::int64_t(start), bounds[0], bounds[1], bounds[2]};
+    return {limit,
+            period.micros(),
+            std::int64_t(start),
+            bounds[0].micros(),
+            bounds[1].micros(),
+            bounds[2].micros()};
   }
   [[nodiscard]] constexpr Cost most() const { return limit; }
   [[nodiscard]] std::int64_t max_cells() const { return 0; }
   /// Whether it can have opened such a window. Natural periods differ in length, but none is longer than two
   /// of its kind.
   [[nodiscard]] constexpr bool has(const State& state) const {
-    const Micros length = state.end - state.start;
-    return start == Start::calendar ? length > 0 && length <= bounds[2] - bounds[0] : length == period;
+    const Duration length = state.end - state.start;
+    return start == Start::calendar ? length > Duration{} && length <= bounds[2] - bounds[0]
+                                    : length == period;
   }
 };
 static_assert(kIsState<FixedWindow::State>);
@@ -61,40 +69,41 @@ inline FixedWindow FixedWindow::make(std::span<const std::int64_t> numbers) {
   } else {
     checks::require_period("per", numbers[1]);
   }
-  return {numbers[0], numbers[1], start};
+  return {numbers[0], Duration(numbers[1]), start};
 }
 
-constexpr Micros time_of(const FixedWindow& window, const FixedWindow::State& state) {
+constexpr Instant time_of(const FixedWindow& window, const FixedWindow::State& state) {
   return window.has(state) ? state.start : kMaxTime;
 }
 
 constexpr std::optional<CurrentRecord<FixedWindow::State>> advance(const FixedWindow&,
                                                                    const FixedWindow::State& state,
-                                                                   const Cells&, Micros now) {
+                                                                   const Cells&, Instant now) {
   if (now >= state.end) return std::nullopt;
   return CurrentRecord<FixedWindow::State>{state};
 }
 
 constexpr Verdict admit(const FixedWindow& window,
                         const std::optional<CurrentRecord<FixedWindow::State>>& current, const Cells&,
-                        Micros now, Cost cost) {
+                        Instant now, Cost cost) {
   if (cost > window.limit) return kNeverAdmitted;
   if (!current || cost <= window.limit - current->state.count) return kAdmitted;
   return over(current->state.end - now);
 }
 
 /// The window that opens at this instant, empty.
-constexpr FixedWindow::State opened(const FixedWindow& window, Micros now) {
+constexpr FixedWindow::State opened(const FixedWindow& window, Instant now) {
   if (window.start == FixedWindow::Start::calendar) {
     const auto& [start, middle, end] = window.bounds;
     return now < middle ? FixedWindow::State{start, middle, 0} : FixedWindow::State{middle, end, 0};
   }
-  const Micros start = window.start == FixedWindow::Start::first ? now : now - now % window.period;
+  const Instant start =
+      window.start == FixedWindow::Start::first ? now : now - now.since_epoch() % window.period;
   return {start, start + window.period, 0};
 }
 
 constexpr ChargedRecord<FixedWindow::State> charge(
-    const FixedWindow& window, const std::optional<CurrentRecord<FixedWindow::State>>& current, Micros now,
+    const FixedWindow& window, const std::optional<CurrentRecord<FixedWindow::State>>& current, Instant now,
     Cost cost) {
   const FixedWindow::State state = current ? current->state : opened(window, now);
   return {{state.start, state.end, state.count + cost}};
@@ -103,17 +112,17 @@ constexpr ChargedRecord<FixedWindow::State> charge(
 constexpr std::optional<RefundedRecord<FixedWindow::State>> refund(const FixedWindow&,
                                                                    const FixedWindow::State& state,
                                                                    const Cells&,
-                                                                   const FixedWindow::State& then, Micros,
+                                                                   const FixedWindow::State& then, Instant,
                                                                    Cost cost) {
   if (state.start != then.start) return std::nullopt;
   return RefundedRecord<FixedWindow::State>{{state.start, state.end, std::max<Cost>(0, state.count - cost)}};
 }
 
-constexpr std::int64_t remaining(const FixedWindow& window, const FixedWindow::State& state, Micros) {
+constexpr std::int64_t remaining(const FixedWindow& window, const FixedWindow::State& state, Instant) {
   return std::max<std::int64_t>(0, window.limit - state.count);
 }
 
-constexpr Micros expires_at(const FixedWindow&, const FixedWindow::State& state, const Cells&) {
+constexpr Instant expires_at(const FixedWindow&, const FixedWindow::State& state, const Cells&) {
   return state.end;
 }
 

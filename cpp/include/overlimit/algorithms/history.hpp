@@ -21,7 +21,7 @@ static_assert(kIsState<State>);
 
 template <class Limited>
 std::optional<CurrentRecord<State>> advance(const Limited& limit, const State& state, const Cells& cells,
-                                            Micros now) {
+                                            Instant now) {
   const std::int64_t oldest = limit.oldest(now);
   if (state.newest < oldest) return std::nullopt;
   CurrentRecord<State> current{state};
@@ -35,8 +35,8 @@ std::optional<CurrentRecord<State>> advance(const Limited& limit, const State& s
 
 /// How long until enough of the oldest cells have left for `excess` to be gone.
 template <class Limited>
-Micros until_gone(const Limited& limit, const CurrentRecord<State>& current, const Cells& cells, Micros now,
-                  std::int64_t excess) {
+Duration until_gone(const Limited& limit, const CurrentRecord<State>& current, const Cells& cells,
+                    Instant now, std::int64_t excess) {
   for (std::size_t i = current.dropped; i < cells.size(); ++i) {
     excess -= std::clamp<std::int64_t>(cells[i].count, 0, excess);
     if (excess == 0) return limit.leaves_at(cells[i].at) - now;
@@ -46,7 +46,7 @@ Micros until_gone(const Limited& limit, const CurrentRecord<State>& current, con
 
 template <class Limited>
 Verdict admit(const Limited& limit, const std::optional<CurrentRecord<State>>& current, const Cells& cells,
-              Micros now, Cost cost) {
+              Instant now, Cost cost) {
   if (cost > limit.limit) return kNeverAdmitted;
   if (!current) return kAdmitted;
   const std::int64_t excess = current->state.total - (limit.limit - cost);
@@ -55,7 +55,7 @@ Verdict admit(const Limited& limit, const std::optional<CurrentRecord<State>>& c
 
 template <class Limited>
 ChargedRecord<State> charge(const Limited& limit, const std::optional<CurrentRecord<State>>& current,
-                            Micros now, Cost cost) {
+                            Instant now, Cost cost) {
   const std::int64_t cell = limit.cell_of(now);
   if (!current) return {{cell, cost, cost}, SIZE_MAX};
   const State& state = current->state;

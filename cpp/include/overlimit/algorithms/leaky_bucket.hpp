@@ -18,28 +18,28 @@ struct LeakyBucket {
 
   /// How many are in the queue in the period that began at `start`, and what refunds have given back.
   struct State {
-    Micros start;
+    Instant start;
     std::int64_t count;
     std::int64_t refunded;
   };
 
   std::int64_t rate;
-  Micros period;
+  Duration period;
   std::int64_t capacity;
 
   /// From (rate, period_us, capacity). Throws InvalidLimit naming the number.
   static LeakyBucket make(std::span<const std::int64_t> numbers);
-  [[nodiscard]] std::array<std::int64_t, 1> identity() const { return {period}; }
-  [[nodiscard]] std::array<std::int64_t, 3> packed() const { return {rate, period, capacity}; }
+  [[nodiscard]] std::array<std::int64_t, 1> identity() const { return {period.micros()}; }
+  [[nodiscard]] std::array<std::int64_t, 3> packed() const { return {rate, period.micros(), capacity}; }
   [[nodiscard]] constexpr Cost most() const { return capacity + rate; }
-  [[nodiscard]] std::int64_t max_cells() const { return 0; }
+  [[nodiscard]] std::int64_t max_cells() const { return {}; }
   /// What has gone between two instants.
-  [[nodiscard]] constexpr std::int64_t drained(Micros from, Micros to) const {
+  [[nodiscard]] constexpr std::int64_t drained(Instant from, Instant to) const {
     return product(rate, (to - from) / period);
   }
   /// When this many have gone since an instant of the phase.
-  [[nodiscard]] constexpr Micros drained_at(Micros from, std::int64_t amount) const {
-    return later(from, std::min(product(ceil_div(amount, rate), period), kExact - 1));
+  [[nodiscard]] constexpr Instant drained_at(Instant from, std::int64_t amount) const {
+    return later(from, product(ceil_div(amount, rate), period));
   }
 };
 static_assert(kIsState<LeakyBucket::State>);
@@ -52,7 +52,7 @@ inline LeakyBucket LeakyBucket::make(std::span<const std::int64_t> numbers) {
   checks::require_count("capacity", capacity);
   checks::require(rate + capacity < kExact, "capacity", capacity, "below 2^53 together with the rate");
   checks::require(rate > 0 || capacity == 0, "rate", rate, "above 0 when capacity is");
-  return {rate, period, capacity};
+  return {rate, Duration(period), capacity};
 }
 
 constexpr bool knows_refunds(const LeakyBucket&, const LeakyBucket::State& state) {
@@ -68,11 +68,11 @@ constexpr std::optional<LeakyBucket::State> state_after(const LeakyBucket&, cons
   return then;
 }
 
-constexpr Micros time_of(const LeakyBucket&, const LeakyBucket::State& state) { return state.start; }
+constexpr Instant time_of(const LeakyBucket&, const LeakyBucket::State& state) { return state.start; }
 
 constexpr std::optional<CurrentRecord<LeakyBucket::State>> advance(const LeakyBucket& bucket,
                                                                    const LeakyBucket::State& state,
-                                                                   const Cells&, Micros now) {
+                                                                   const Cells&, Instant now) {
   const auto& [start, count, refunded] = state;
   const std::int64_t left = count - bucket.drained(start, now);
   if (bucket.rate == 0) return std::nullopt;
@@ -84,7 +84,7 @@ constexpr std::optional<CurrentRecord<LeakyBucket::State>> advance(const LeakyBu
 
 constexpr Verdict admit(const LeakyBucket& bucket,
                         const std::optional<CurrentRecord<LeakyBucket::State>>& current, const Cells&,
-                        Micros now, Cost cost) {
+                        Instant now, Cost cost) {
   if (cost > bucket.most()) return kNeverAdmitted;
   if (!current) return kAdmitted;
   const std::int64_t need = current->state.count - (bucket.most() - cost);
@@ -92,7 +92,7 @@ constexpr Verdict admit(const LeakyBucket& bucket,
 }
 
 constexpr ChargedRecord<LeakyBucket::State> charge(
-    const LeakyBucket&, const std::optional<CurrentRecord<LeakyBucket::State>>& current, Micros now,
+    const LeakyBucket&, const std::optional<CurrentRecord<LeakyBucket::State>>& current, Instant now,
     Cost cost) {
   if (!current) return {{now, cost, 0}};
   return {{current->state.start, current->state.count + cost, current->state.refunded}};
@@ -101,26 +101,26 @@ constexpr ChargedRecord<LeakyBucket::State> charge(
 constexpr std::optional<RefundedRecord<LeakyBucket::State>> refund(const LeakyBucket& bucket,
                                                                    const LeakyBucket::State& state,
                                                                    const Cells&,
-                                                                   const LeakyBucket::State& then, Micros now,
-                                                                   Cost cost) {
-  const std::int64_t drained = bucket.drained(std::min(then.start, now), now);
+                                                                   const LeakyBucket::State& then,
+                                                                   Instant now, Cost cost) {
+  const std::int64_t drained = bucket.drained(min(then.start, now), now);
   const Cost given = bucket::given_back(cost, then.count, drained, state.refunded, then.refunded);
   return RefundedRecord<LeakyBucket::State>{{state.start, std::max<std::int64_t>(0, state.count - given),
                                              bucket::with_refund(state.refunded, given)}};
 }
 
-constexpr std::int64_t remaining(const LeakyBucket& bucket, const LeakyBucket::State& state, Micros) {
+constexpr std::int64_t remaining(const LeakyBucket& bucket, const LeakyBucket::State& state, Instant) {
   return std::max<std::int64_t>(0, bucket.most() - state.count);
 }
 
-constexpr Micros expires_at(const LeakyBucket& bucket, const LeakyBucket::State& state, const Cells&) {
+constexpr Instant expires_at(const LeakyBucket& bucket, const LeakyBucket::State& state, const Cells&) {
   return bucket.drained_at(state.start, state.count);
 }
 
 /// `rate` callers go at once in each period; those after them wait for a later one.
-constexpr Micros delay(const LeakyBucket& bucket, const LeakyBucket::State& state, Micros now) {
-  if (state.count <= bucket.rate) return 0;
-  return bucket.drained_at(state.start, state.count) - bucket.period - now;
+constexpr Duration delay(const LeakyBucket& bucket, const LeakyBucket::State& state, Instant now) {
+  if (state.count <= bucket.rate) return {};
+  return bucket.drained_at(state.start, state.count) - now - bucket.period;
 }
 
 }  // namespace overlimit

@@ -19,58 +19,60 @@ struct SlidingLog {
   using State = history::State;
 
   std::int64_t limit;
-  Micros period;
+  Duration period;
 
   /// From (limit, period_us). Throws InvalidLimit naming the number.
   static SlidingLog make(std::span<const std::int64_t> numbers);
-  [[nodiscard]] std::array<std::int64_t, 1> identity() const { return {period}; }
-  [[nodiscard]] std::array<std::int64_t, 2> packed() const { return {limit, period}; }
+  [[nodiscard]] std::array<std::int64_t, 1> identity() const { return {period.micros()}; }
+  [[nodiscard]] std::array<std::int64_t, 2> packed() const { return {limit, period.micros()}; }
   [[nodiscard]] constexpr Cost most() const { return limit; }
   [[nodiscard]] std::int64_t max_cells() const { return limit; }
-  [[nodiscard]] constexpr Micros cell_of(Micros now) const { return now; }
-  [[nodiscard]] constexpr std::int64_t oldest(Micros now) const { return now - period + 1; }
-  [[nodiscard]] constexpr Micros leaves_at(Micros entry) const { return later(entry, period); }
+  [[nodiscard]] constexpr std::int64_t cell_of(Instant now) const { return now.micros(); }
+  [[nodiscard]] constexpr std::int64_t oldest(Instant now) const { return (now - period).micros() + 1; }
+  [[nodiscard]] constexpr Instant leaves_at(std::int64_t entry) const {
+    return later(Instant(entry), period);
+  }
 };
 
 inline SlidingLog SlidingLog::make(std::span<const std::int64_t> numbers) {
   checks::require_numbers(numbers, 2, kName);
   checks::require(numbers[0] >= 0 && numbers[0] <= kMaxLimit, "limit", numbers[0], "from 0 to 10,000");
   checks::require_period("per", numbers[1]);
-  return {numbers[0], numbers[1]};
+  return {numbers[0], Duration(numbers[1])};
 }
 
-constexpr Micros time_of(const SlidingLog&, const SlidingLog::State& state) { return state.newest; }
+constexpr Instant time_of(const SlidingLog&, const SlidingLog::State& state) { return Instant(state.newest); }
 
 inline std::optional<CurrentRecord<SlidingLog::State>> advance(const SlidingLog& log,
                                                                const SlidingLog::State& state,
-                                                               const Cells& cells, Micros now) {
+                                                               const Cells& cells, Instant now) {
   return history::advance(log, state, cells, now);
 }
 
 inline Verdict admit(const SlidingLog& log, const std::optional<CurrentRecord<SlidingLog::State>>& current,
-                     const Cells& cells, Micros now, Cost cost) {
+                     const Cells& cells, Instant now, Cost cost) {
   return history::admit(log, current, cells, now, cost);
 }
 
 inline ChargedRecord<SlidingLog::State> charge(const SlidingLog& log,
                                                const std::optional<CurrentRecord<SlidingLog::State>>& current,
-                                               Micros now, Cost cost) {
+                                               Instant now, Cost cost) {
   return history::charge(log, current, now, cost);
 }
 
 inline std::optional<RefundedRecord<SlidingLog::State>> refund(const SlidingLog&,
                                                                const SlidingLog::State& state,
                                                                const Cells& cells,
-                                                               const SlidingLog::State& then, Micros,
+                                                               const SlidingLog::State& then, Instant,
                                                                Cost cost) {
   return history::refund(state, cells, then, cost);
 }
 
-constexpr std::int64_t remaining(const SlidingLog& log, const SlidingLog::State& state, Micros) {
+constexpr std::int64_t remaining(const SlidingLog& log, const SlidingLog::State& state, Instant) {
   return std::max<std::int64_t>(0, log.limit - state.total);
 }
 
-constexpr Micros expires_at(const SlidingLog& log, const SlidingLog::State& state, const Cells&) {
+constexpr Instant expires_at(const SlidingLog& log, const SlidingLog::State& state, const Cells&) {
   return log.leaves_at(state.newest);
 }
 

@@ -21,84 +21,87 @@ struct SlidingWindow {
   using State = history::State;
 
   std::int64_t limit;
-  Micros precision;
+  Duration precision;
   std::int64_t blocks;  ///< whole blocks in the period
 
   /// From (limit, period_us, precision_us; 0: default_precision).
   /// Throws InvalidLimit naming the number.
   static SlidingWindow make(std::span<const std::int64_t> numbers);
   /// What a precision of 0 stands for: the period over the most blocks <= kDefaultBlocks that divide it.
-  static constexpr Micros default_precision(Micros period) {
+  static constexpr Duration default_precision(Duration period) {
     std::int64_t blocks = kDefaultBlocks;
-    while (period % blocks != 0) --blocks;
+    while (period.micros() % blocks != 0) --blocks;
     return period / blocks;
   }
-  [[nodiscard]] std::array<std::int64_t, 2> identity() const { return {precision * blocks, precision}; }
-  [[nodiscard]] std::array<std::int64_t, 3> packed() const { return {limit, precision, blocks}; }
+  [[nodiscard]] std::array<std::int64_t, 2> identity() const {
+    return {(blocks * precision).micros(), precision.micros()};
+  }
+  [[nodiscard]] std::array<std::int64_t, 3> packed() const { return {limit, precision.micros(), blocks}; }
   [[nodiscard]] constexpr Cost most() const { return limit; }
   [[nodiscard]] std::int64_t max_cells() const { return blocks; }
-  [[nodiscard]] constexpr std::int64_t cell_of(Micros now) const { return now / precision; }
-  [[nodiscard]] constexpr std::int64_t oldest(Micros now) const { return now / precision - blocks; }
+  [[nodiscard]] constexpr std::int64_t cell_of(Instant now) const { return now.since_epoch() / precision; }
+  [[nodiscard]] constexpr std::int64_t oldest(Instant now) const { return cell_of(now) - blocks; }
   /// When a block leaves the window: it counts until `blocks` whole blocks have passed after it.
-  [[nodiscard]] constexpr Micros leaves_at(std::int64_t block) const {
-    return product(later(block, blocks + 1), precision);
+  [[nodiscard]] constexpr Instant leaves_at(std::int64_t block) const {
+    return Instant{} + product(sum(block, blocks + 1), precision);
   }
 };
 
 inline SlidingWindow SlidingWindow::make(std::span<const std::int64_t> numbers) {
   checks::require_numbers(numbers, 3, kName);
   checks::require_count("limit", numbers[0]);
-  const Micros period = numbers[1];
-  checks::require_period("per", period);
-  const Micros precision = numbers[2] == 0 ? default_precision(period) : numbers[2];
-  checks::require(precision > 0 && precision <= period && period % precision == 0, "precision", precision,
-                  "a whole part of the period, in microseconds");
-  checks::require(period / precision <= kMaxBlocks, "precision", precision,
+  checks::require_period("per", numbers[1]);
+  const Duration period(numbers[1]);
+  const Duration precision = numbers[2] == 0 ? default_precision(period) : Duration(numbers[2]);
+  const bool divides = precision > Duration{} && period % precision == Duration{};
+  checks::require(divides, "precision", precision.micros(), "a whole part of the period, in microseconds");
+  checks::require(period / precision <= kMaxBlocks, "precision", precision.micros(),
                   "at least 1/4096 of the period, in microseconds");
   return {numbers[0], precision, period / precision};
 }
 
-constexpr Micros time_of(const SlidingWindow& window, const SlidingWindow::State& state) {
-  return product(state.newest, window.precision);
+constexpr Instant time_of(const SlidingWindow& window, const SlidingWindow::State& state) {
+  return Instant{} + product(state.newest, window.precision);
 }
 
 inline std::optional<CurrentRecord<SlidingWindow::State>> advance(const SlidingWindow& window,
                                                                   const SlidingWindow::State& state,
-                                                                  const Cells& cells, Micros now) {
+                                                                  const Cells& cells, Instant now) {
   return history::advance(window, state, cells, now);
 }
 
 inline Verdict admit(const SlidingWindow& window,
                      const std::optional<CurrentRecord<SlidingWindow::State>>& current, const Cells& cells,
-                     Micros now, Cost cost) {
+                     Instant now, Cost cost) {
   return history::admit(window, current, cells, now, cost);
 }
 
 inline ChargedRecord<SlidingWindow::State> charge(
     const SlidingWindow& window, const std::optional<CurrentRecord<SlidingWindow::State>>& current,
-    Micros now, Cost cost) {
+    Instant now, Cost cost) {
   return history::charge(window, current, now, cost);
 }
 
 inline std::optional<RefundedRecord<SlidingWindow::State>> refund(const SlidingWindow&,
                                                                   const SlidingWindow::State& state,
                                                                   const Cells& cells,
-                                                                  const SlidingWindow::State& then, Micros,
+                                                                  const SlidingWindow::State& then, Instant,
                                                                   Cost cost) {
   return history::refund(state, cells, then, cost);
 }
 
-constexpr std::int64_t remaining(const SlidingWindow& window, const SlidingWindow::State& state, Micros) {
+constexpr std::int64_t remaining(const SlidingWindow& window, const SlidingWindow::State& state, Instant) {
   return std::max<std::int64_t>(0, window.limit - state.total);
 }
 
 /// When the newest block with a count leaves: a refund may have emptied the newest.
-inline Micros expires_at(const SlidingWindow& window, const SlidingWindow::State& state, const Cells& cells) {
+inline Instant expires_at(const SlidingWindow& window, const SlidingWindow::State& state,
+                          const Cells& cells) {
   if (state.count > 0) return window.leaves_at(state.newest);
   for (std::size_t i = cells.size(); i-- > 0;) {
     if (cells[i].count > 0) return window.leaves_at(cells[i].at);
   }
-  return 0;
+  return {};
 }
 
 }  // namespace overlimit

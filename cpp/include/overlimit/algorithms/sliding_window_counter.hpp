@@ -19,26 +19,27 @@ struct SlidingWindowCounter {
 
   /// What was charged in the window from `start` on, and in the one before it.
   struct State {
-    Micros start;
+    Instant start;
     std::int64_t previous;
     std::int64_t current;
   };
 
   std::int64_t limit;
-  Micros period;
+  Duration period;
 
   /// From (limit, period_us). Throws InvalidLimit naming the number.
   static SlidingWindowCounter make(std::span<const std::int64_t> numbers);
-  [[nodiscard]] std::array<std::int64_t, 1> identity() const { return {period}; }
-  [[nodiscard]] std::array<std::int64_t, 2> packed() const { return {limit, period}; }
+  [[nodiscard]] std::array<std::int64_t, 1> identity() const { return {period.micros()}; }
+  [[nodiscard]] std::array<std::int64_t, 2> packed() const { return {limit, period.micros()}; }
   [[nodiscard]] constexpr Cost most() const { return limit; }
   [[nodiscard]] std::int64_t max_cells() const { return 0; }
   /// The counts as they weigh at an instant of the state's own window.
-  [[nodiscard]] double weight(const State& state, Micros now) const {
-    return double(state.previous) * double(period - (now - state.start)) / double(period) +
+  [[nodiscard]] double weight(const State& state, Instant now) const {
+    return double(state.previous) * double((period - (now - state.start)).micros()) /
+               double(period.micros()) +
            double(state.current);
   }
-  [[nodiscard]] bool fits(const State& state, Micros now, Cost cost) const {
+  [[nodiscard]] bool fits(const State& state, Instant now, Cost cost) const {
     return weight(state, now) + double(cost) <= double(limit);
   }
 };
@@ -48,16 +49,17 @@ inline SlidingWindowCounter SlidingWindowCounter::make(std::span<const std::int6
   checks::require_numbers(numbers, 2, kName);
   checks::require_count("limit", numbers[0]);
   checks::require_period("per", numbers[1]);
-  return {numbers[0], numbers[1]};
+  return {numbers[0], Duration(numbers[1])};
 }
 
-constexpr Micros time_of(const SlidingWindowCounter& counter, const SlidingWindowCounter::State& state) {
-  return state.start % counter.period == 0 ? state.start : kMaxTime;
+constexpr Instant time_of(const SlidingWindowCounter& counter, const SlidingWindowCounter::State& state) {
+  return state.start.since_epoch() % counter.period == Duration{} ? state.start : kMaxTime;
 }
 
 inline std::optional<CurrentRecord<SlidingWindowCounter::State>> advance(
-    const SlidingWindowCounter& counter, const SlidingWindowCounter::State& state, const Cells&, Micros now) {
-  const Micros start = now - now % counter.period;
+    const SlidingWindowCounter& counter, const SlidingWindowCounter::State& state, const Cells&,
+    Instant now) {
+  const Instant start = now - now.since_epoch() % counter.period;
   SlidingWindowCounter::State here{start, 0, 0};
   if (start == state.start) here = state;
   if (start == state.start + counter.period) here.previous = state.current;
@@ -66,32 +68,35 @@ inline std::optional<CurrentRecord<SlidingWindowCounter::State>> advance(
 }
 
 /// The first instant from `first` to `last` at which the cost fits; it fits at the last.
-inline Micros first_fit(const SlidingWindowCounter& counter, const SlidingWindowCounter::State& state,
-                        Micros first, Micros last, Cost cost) {
+inline Instant first_fit(const SlidingWindowCounter& counter, const SlidingWindowCounter::State& state,
+                         Instant first, Instant last, Cost cost) {
   while (first < last) {
-    const Micros middle = first + (last - first) / 2;
+    const Instant middle = first + (last - first) / 2;
     if (counter.fits(state, middle, cost)) {
       last = middle;
     } else {
-      first = middle + 1;
+      first = middle + kMicrosecond;
     }
   }
   return first;
 }
 
 /// When a cost that does not fit now will: in this window, in the next, or at the start of the one after.
-inline Micros fits_at(const SlidingWindowCounter& counter, const SlidingWindowCounter::State& state,
-                      Micros now, Cost cost) {
-  const Micros next = state.start + counter.period;
-  if (counter.fits(state, next - 1, cost)) return first_fit(counter, state, now, next - 1, cost);
+inline Instant fits_at(const SlidingWindowCounter& counter, const SlidingWindowCounter::State& state,
+                       Instant now, Cost cost) {
+  const Instant next = state.start + counter.period;
+  if (counter.fits(state, next - kMicrosecond, cost))
+    return first_fit(counter, state, now, next - kMicrosecond, cost);
   const SlidingWindowCounter::State after{next, state.current, 0};
-  const Micros end = next + counter.period;
-  return counter.fits(after, end - 1, cost) ? first_fit(counter, after, next, end - 1, cost) : end;
+  const Instant end = next + counter.period;
+  return counter.fits(after, end - kMicrosecond, cost)
+             ? first_fit(counter, after, next, end - kMicrosecond, cost)
+             : end;
 }
 
 inline Verdict admit(const SlidingWindowCounter& counter,
                      const std::optional<CurrentRecord<SlidingWindowCounter::State>>& current, const Cells&,
-                     Micros now, Cost cost) {
+                     Instant now, Cost cost) {
   if (cost > counter.limit) return kNeverAdmitted;
   if (!current || counter.fits(current->state, now, cost)) return kAdmitted;
   return over(fits_at(counter, current->state, now, cost) - now);
@@ -99,8 +104,8 @@ inline Verdict admit(const SlidingWindowCounter& counter,
 
 inline ChargedRecord<SlidingWindowCounter::State> charge(
     const SlidingWindowCounter& counter,
-    const std::optional<CurrentRecord<SlidingWindowCounter::State>>& current, Micros now, Cost cost) {
-  if (!current) return {{now - now % counter.period, 0, cost}};
+    const std::optional<CurrentRecord<SlidingWindowCounter::State>>& current, Instant now, Cost cost) {
+  if (!current) return {{now - now.since_epoch() % counter.period, 0, cost}};
   const SlidingWindowCounter::State& state = current->state;
   return {{state.start, state.previous, state.current + cost}};
 }
@@ -108,7 +113,7 @@ inline ChargedRecord<SlidingWindowCounter::State> charge(
 /// The window that was charged may be the current one by now, or the previous.
 inline std::optional<RefundedRecord<SlidingWindowCounter::State>> refund(
     const SlidingWindowCounter& counter, const SlidingWindowCounter::State& state, const Cells&,
-    const SlidingWindowCounter::State& then, Micros, Cost cost) {
+    const SlidingWindowCounter::State& then, Instant, Cost cost) {
   SlidingWindowCounter::State left = state;
   if (state.start == then.start) {
     left.current = std::max<Cost>(0, state.current - cost);
@@ -121,15 +126,15 @@ inline std::optional<RefundedRecord<SlidingWindowCounter::State>> refund(
 }
 
 inline std::int64_t remaining(const SlidingWindowCounter& counter, const SlidingWindowCounter::State& state,
-                              Micros now) {
+                              Instant now) {
   return std::max<std::int64_t>(0,
                                 std::int64_t(std::floor(double(counter.limit) - counter.weight(state, now))));
 }
 
-constexpr Micros expires_at(const SlidingWindowCounter& counter, const SlidingWindowCounter::State& state,
-                            const Cells&) {
+constexpr Instant expires_at(const SlidingWindowCounter& counter, const SlidingWindowCounter::State& state,
+                             const Cells&) {
   if (state.current > 0) return later(state.start, 2 * counter.period);
-  return state.previous > 0 ? later(state.start, counter.period) : 0;
+  return state.previous > 0 ? later(state.start, counter.period) : Instant{};
 }
 
 }  // namespace overlimit

@@ -45,13 +45,13 @@ enum class Status : std::uint8_t { ok, over, locked, never };
 
 struct Verdict {
   Status status = Status::ok;
-  Micros retry_after = 0;  ///< 0 when ok, >= 1 when over, kNever when never
+  Duration retry_after{};  ///< 0 when ok, >= 1 when over, kNever when never
 };
 
 inline constexpr Verdict kAdmitted{};
 inline constexpr Verdict kNeverAdmitted{Status::never, kNever};
 
-constexpr Verdict over(Micros retry_after) noexcept { return {Status::over, retry_after}; }
+constexpr Verdict over(Duration retry_after) noexcept { return {Status::over, retry_after}; }
 
 /// One entry of a history: a block of time (or an instant) and what was charged in it. Or a note, the only
 /// cell of its record: one more number of the state, kept as a negative count.
@@ -81,6 +81,15 @@ class Cells {
   std::size_t size_ = 0;
 };
 
+/// What the numbers of a state may be.
+constexpr std::int64_t number_of(std::int64_t number) noexcept { return number; }
+constexpr std::int64_t number_of(Instant instant) noexcept { return instant.micros(); }
+struct AnyNumber {
+  std::int64_t number;
+  constexpr operator std::int64_t() const noexcept { return number; }
+  constexpr operator Instant() const noexcept { return Instant(number); }
+};
+
 /// The header of a record in the form stores keep it.
 using Header = std::array<std::int64_t, 3>;
 
@@ -89,11 +98,11 @@ using Header = std::array<std::int64_t, 3>;
 template <class State>
 constexpr Header header_from(const State& state) noexcept {
   const auto& [first, second, third] = state;
-  return {first, second, third};
+  return {number_of(first), number_of(second), number_of(third)};
 }
 template <class State>
 constexpr State state_from(const Header& header) noexcept {
-  return {header[0], header[1], header[2]};
+  return {AnyNumber{header[0]}, AnyNumber{header[1]}, AnyNumber{header[2]}};
 }
 
 /// A record as it is at some instant, before a charge: how many of its oldest cells no longer count.
@@ -126,7 +135,7 @@ inline constexpr std::size_t kPackedNumbers = 6;
 /// Whether an algorithm makes admitted callers wait; most let them go at once.
 template <class Limited>
 concept Delaying = requires(const Limited& limit, const typename Limited::State& state) {
-  { delay(limit, state, Micros{}) } -> std::same_as<Micros>;
+  { delay(limit, state, Instant{}) } -> std::same_as<Duration>;
 };
 
 /// Whether records know what was refunded. Such a record is kept until all that was charged to it would be

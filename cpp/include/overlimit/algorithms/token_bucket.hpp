@@ -23,38 +23,40 @@ struct TokenBucket {
   /// token of that time. Where these two differ, a note keeps the units.
   struct State {
     std::int64_t used;
-    Micros last;
+    Instant last;
     std::int64_t refunded;
   };
 
   std::int64_t burst;
-  Micros period;
+  Duration period;
   std::int64_t units;   ///< units per token
   std::int64_t refill;  ///< units that come back at once; 0 only when burst is 0
-  Micros every;         ///< how often they do
+  Duration every;       ///< how often they do
   Start start;          ///< of the intervals: a full bucket's first charge, or the epoch
   std::int64_t debt;    ///< tokens
 
   /// From (burst, period_us, units per token, units that come back every_us, every_us, start: 0 first | 1
   /// epoch, debt). Throws InvalidLimit naming the number.
   static TokenBucket make(std::span<const std::int64_t> numbers);
-  [[nodiscard]] std::array<std::int64_t, 3> identity() const { return {period, every, std::int64_t(start)}; }
+  [[nodiscard]] std::array<std::int64_t, 3> identity() const {
+    return {period.micros(), every.micros(), std::int64_t(start)};
+  }
   [[nodiscard]] std::array<std::int64_t, 6> packed() const {
-    return {burst, debt, units, refill, every, std::int64_t(start)};
+    return {burst, debt, units, refill, every.micros(), std::int64_t(start)};
   }
   [[nodiscard]] constexpr Cost most() const { return burst + debt; }
   [[nodiscard]] std::int64_t max_cells() const { return 0; }
   /// The phase of a bucket that is charged while full.
-  [[nodiscard]] constexpr Micros phase(Micros now) const {
-    return start == Start::epoch ? now - now % every : now;
+  [[nodiscard]] constexpr Instant phase(Instant now) const {
+    return start == Start::epoch ? now - now.since_epoch() % every : now;
   }
   /// What has come back between two instants.
-  [[nodiscard]] constexpr std::int64_t refilled(Micros from, Micros to) const {
+  [[nodiscard]] constexpr std::int64_t refilled(Instant from, Instant to) const {
     return product(refill, (to - from) / every);
   }
   /// When this many units have come back since an instant of the phase.
-  [[nodiscard]] constexpr Micros refilled_at(Micros from, std::int64_t amount) const {
-    return later(from, std::min(product(ceil_div(amount, refill), every), kExact - 1));
+  [[nodiscard]] constexpr Instant refilled_at(Instant from, std::int64_t amount) const {
+    return later(from, product(ceil_div(amount, refill), every));
   }
 };
 static_assert(kIsState<TokenBucket::State>);
@@ -74,7 +76,7 @@ inline TokenBucket TokenBucket::make(std::span<const std::int64_t> numbers) {
   checks::require(burst + debt < kExact && product(burst + debt, units) < kExact, debt > 0 ? "debt" : "burst",
                   debt > 0 ? debt : burst, "such that burst + debt is below 2^53 when counted in units");
   checks::require(refill > 0 || burst + debt == 0, "rate", refill, "above 0 when burst or debt is");
-  return {burst, period, units, refill, every, Start(start), debt};
+  return {burst, Duration(period), units, refill, Duration(every), Start(start), debt};
 }
 
 /// The units per token that a record is counted in; 0 for one that no bucket has written.
@@ -100,11 +102,11 @@ inline std::optional<TokenBucket::State> state_after(const TokenBucket& bucket, 
   return {{used, then.last, bucket.units == charged.units ? then.refunded : bucket::kUnknown}};
 }
 
-constexpr Micros time_of(const TokenBucket&, const TokenBucket::State& state) { return state.last; }
+constexpr Instant time_of(const TokenBucket&, const TokenBucket::State& state) { return state.last; }
 
 inline std::optional<CurrentRecord<TokenBucket::State>> advance(const TokenBucket& bucket,
                                                                 const TokenBucket::State& state,
-                                                                const Cells& cells, Micros now) {
+                                                                const Cells& cells, Instant now) {
   auto [used, last, refunded] = state;
   if (const std::int64_t units = units_of(state, cells); units != bucket.units) {
     used = multiply_divide(used, bucket.units, units, units - 1);
@@ -119,7 +121,7 @@ inline std::optional<CurrentRecord<TokenBucket::State>> advance(const TokenBucke
 
 inline Verdict admit(const TokenBucket& bucket,
                      const std::optional<CurrentRecord<TokenBucket::State>>& current, const Cells&,
-                     Micros now, Cost cost) {
+                     Instant now, Cost cost) {
   if (cost > bucket.most()) return kNeverAdmitted;
   if (!current) return kAdmitted;
   const std::int64_t need = current->state.used - std::min(bucket.burst, bucket.most() - cost) * bucket.units;
@@ -127,7 +129,7 @@ inline Verdict admit(const TokenBucket& bucket,
 }
 
 inline ChargedRecord<TokenBucket::State> charge(
-    const TokenBucket& bucket, const std::optional<CurrentRecord<TokenBucket::State>>& current, Micros now,
+    const TokenBucket& bucket, const std::optional<CurrentRecord<TokenBucket::State>>& current, Instant now,
     Cost cost) {
   if (!current) return {{cost * bucket.units, bucket.phase(now), bucket.units}, SIZE_MAX};
   const TokenBucket::State& state = current->state;
@@ -141,11 +143,11 @@ inline ChargedRecord<TokenBucket::State> charge(
 inline std::optional<RefundedRecord<TokenBucket::State>> refund(const TokenBucket& bucket,
                                                                 const TokenBucket::State& state,
                                                                 const Cells& cells,
-                                                                const TokenBucket::State& then, Micros now,
+                                                                const TokenBucket::State& then, Instant now,
                                                                 Cost cost) {
   const std::int64_t units = units_of(state, cells);
   const std::int64_t sum = units == bucket.units ? state.refunded : bucket::kUnknown;
-  const std::int64_t drained = bucket.refilled(std::min(then.last, now), now);
+  const std::int64_t drained = bucket.refilled(min(then.last, now), now);
   std::int64_t given = bucket::given_back(cost * bucket.units, then.used, drained, sum, then.refunded);
   if (units != bucket.units) given = multiply_divide(given, units, bucket.units, 0);
   if (given == 0) return std::nullopt;
@@ -155,11 +157,11 @@ inline std::optional<RefundedRecord<TokenBucket::State>> refund(const TokenBucke
   return refunded;
 }
 
-inline std::int64_t remaining(const TokenBucket& bucket, const TokenBucket::State& state, Micros) {
+inline std::int64_t remaining(const TokenBucket& bucket, const TokenBucket::State& state, Instant) {
   return std::max<std::int64_t>(0, (bucket.burst * bucket.units - state.used) / bucket.units);
 }
 
-inline Micros expires_at(const TokenBucket& bucket, const TokenBucket::State& state, const Cells&) {
+inline Instant expires_at(const TokenBucket& bucket, const TokenBucket::State& state, const Cells&) {
   return bucket.refilled_at(state.last, state.used);
 }
 

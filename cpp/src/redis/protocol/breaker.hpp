@@ -22,8 +22,8 @@ namespace overlimit::redis::protocol {
 /// Reads no clock. Not thread-safe.
 class Breaker {
  public:
-  using Instant = std::chrono::steady_clock::time_point;
-  using Duration = Instant::duration;
+  using TimePoint = std::chrono::steady_clock::time_point;
+  using Pause = TimePoint::duration;
   using State = BreakerState;
   enum class Reason : std::uint8_t { refused, silent, misconfigured };
 
@@ -35,20 +35,20 @@ class Breaker {
   [[nodiscard]] const Cause& cause() const { return *cause_; }
 
   /// A call got an answer.
-  void succeeded(Instant now) noexcept;
+  void succeeded(TimePoint now) noexcept;
   /// A call got none in time, or that the server cannot serve; `cause` is kept if that opens it.
-  void failed(Instant now, const Cause& cause);
+  void failed(TimePoint now, const Cause& cause);
   /// The server is gone.
-  void open(Instant now, Reason reason, Cause cause);
+  void open(TimePoint now, Reason reason, Cause cause);
 
   /// Whether a probe may be sent now.
-  [[nodiscard]] bool is_probe_due(Instant now) const noexcept {
+  [[nodiscard]] bool is_probe_due(TimePoint now) const noexcept {
     return state_ == State::open && now >= next_probe_;
   }
   /// How long until then.
-  [[nodiscard]] Duration until_probe(Instant now) const noexcept;
+  [[nodiscard]] Pause until_probe(TimePoint now) const noexcept;
   void probe_began() noexcept { state_ = State::half_open; }
-  void probe_failed(Instant now, Reason reason, Cause cause);
+  void probe_failed(TimePoint now, Reason reason, Cause cause);
   void probe_succeeded() noexcept;
 
   /// How long a probe may take.
@@ -61,17 +61,17 @@ class Breaker {
     int failed = 0;
   };
 
-  [[nodiscard]] Outcomes& outcomes_at(Instant now) noexcept;
-  [[nodiscard]] bool fails_too_often(Instant now) const noexcept;
-  void pause(Instant now, Reason reason) noexcept;
+  [[nodiscard]] Outcomes& outcomes_at(TimePoint now) noexcept;
+  [[nodiscard]] bool fails_too_often(TimePoint now) const noexcept;
+  void pause(TimePoint now, Reason reason) noexcept;
 
   State state_ = State::closed;
   std::array<Outcomes, 10> seconds_{};
   std::optional<Cause> cause_;
-  Duration pause_{};
+  Pause pause_{};
   Reason reason_{};           // of the last pause
   bool is_on_trial_ = false;  // closed by a probe, and no call has succeeded yet
-  Instant next_probe_{};
+  TimePoint next_probe_{};
   std::minstd_rand random_;
 };
 

@@ -10,8 +10,8 @@
 namespace overlimit::redis::protocol {
 namespace {
 
-std::string seconds(Micros duration) {
-  const std::string tenths = std::to_string((duration + 99'999) / 100'000);
+std::string seconds(Duration duration) {
+  const std::string tenths = std::to_string(ceil_div(duration.micros(), 100'000));
   return tenths.size() > 1 ? tenths.substr(0, tenths.size() - 1) + "." + tenths.back() : "0." + tenths;
 }
 
@@ -138,7 +138,7 @@ void Cause::raise(bool maybe_charged) const {
 }
 
 void Cause::raise_again(std::chrono::microseconds until_next) const {
-  const Micros wait = std::max<Micros>(1, until_next.count());
+  const Duration wait = std::max(kMicrosecond, Duration(until_next.count()));
   const std::string what =
       what_ + "; calls fail at once until a probe is answered, the next one in " + seconds(wait) + " s";
   if (kind_ == Kind::config) throw StoreConfigError(what, false, wait);

@@ -59,22 +59,22 @@ std::optional<Switch> switch_of(const Reply& message, std::string_view service) 
   return from && to ? std::optional<Switch>({*from, *to}) : std::nullopt;
 }
 
-void MasterTracker::named(const HostPort& master, Instant now) {
+void MasterTracker::named(const HostPort& master, TimePoint now) {
   if (!is_replaced(master, now)) follow(master, now);
 }
 
-void MasterTracker::switched(const Switch& announced, Instant now) {
+void MasterTracker::switched(const Switch& announced, TimePoint now) {
   if (announced.from != master_ && is_replaced(announced.to, now)) return;
   follow(announced.to, now);
   if (announced.from != announced.to) replaced_[announced.from] = now;
 }
 
-bool MasterTracker::is_replaced(const HostPort& server, Instant now) const {
+bool MasterTracker::is_replaced(const HostPort& server, TimePoint now) const {
   const auto found = replaced_.find(server);
   return found != replaced_.end() && now - found->second < kDoubt;
 }
 
-void MasterTracker::follow(const HostPort& master, Instant now) {
+void MasterTracker::follow(const HostPort& master, TimePoint now) {
   if (master_ == master) return;
   std::erase_if(replaced_, [&](const auto& each) { return !is_replaced(each.first, now); });
   if (master_) replaced_[*master_] = now;

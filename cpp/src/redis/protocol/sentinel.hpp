@@ -32,7 +32,7 @@ struct Switch {
 /// Not thread-safe. Reads no clock.
 class MasterTracker {
  public:
-  using Instant = std::chrono::steady_clock::time_point;
+  using TimePoint = std::chrono::steady_clock::time_point;
 
   /// Sentinels exchange their views every two seconds, more often after a switch.
   static constexpr std::chrono::seconds kDoubt{5};
@@ -42,17 +42,17 @@ class MasterTracker {
   [[nodiscard]] std::uint64_t term() const noexcept { return term_; }
 
   /// A sentinel answered that this is the master.
-  void named(const HostPort& master, Instant now);
+  void named(const HostPort& master, TimePoint now);
   /// A sentinel announced this switch.
-  void switched(const Switch& announced, Instant now);
+  void switched(const Switch& announced, TimePoint now);
 
  private:
-  [[nodiscard]] bool is_replaced(const HostPort& server, Instant now) const;
-  void follow(const HostPort& master, Instant now);
+  [[nodiscard]] bool is_replaced(const HostPort& server, TimePoint now) const;
+  void follow(const HostPort& master, TimePoint now);
 
   std::optional<HostPort> master_;
   std::uint64_t term_ = 0;
-  std::map<HostPort, Instant> replaced_;  // when each was replaced
+  std::map<HostPort, TimePoint> replaced_;  // when each was replaced
 };
 
 }  // namespace overlimit::redis::protocol

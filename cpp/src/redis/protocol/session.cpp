@@ -21,7 +21,7 @@ constexpr std::string_view kCheckTls =
 
 }  // namespace
 
-Session::Session(Endpoint endpoint, Instant now, Instant deadline) : endpoint_(std::move(endpoint)) {
+Session::Session(Endpoint endpoint, TimePoint now, TimePoint deadline) : endpoint_(std::move(endpoint)) {
   const std::string& user = endpoint_.username.empty() ? "default" : endpoint_.username;
   if (endpoint_.username.empty() && endpoint_.password.empty()) {
     queue_handshake({"HELLO", "2"}, now, deadline);
@@ -33,25 +33,26 @@ Session::Session(Endpoint endpoint, Instant now, Instant deadline) : endpoint_(s
   sending_.swap(queue_);
 }
 
-void Session::queue_handshake(std::initializer_list<std::string_view> arguments, Instant now,
-                              Instant deadline) {
+void Session::queue_handshake(std::initializer_list<std::string_view> arguments, TimePoint now,
+                              TimePoint deadline) {
   std::string command;
   append_command(command, arguments);
   enqueue(State::handshake, command, now, deadline, nullptr);
   ++handshake_replies_left_;
 }
 
-Ticket Session::submit(std::string_view command, Instant now, Instant deadline, Waiter waiter) {
+Ticket Session::submit(std::string_view command, TimePoint now, TimePoint deadline, Waiter waiter) {
   enqueue(State::waiting, command, now, deadline, waiter);
   return Ticket{first_ + pending_.size() - 1};
 }
 
-void Session::submit_ignored(std::string_view command, Instant now, Instant deadline) {
+void Session::submit_ignored(std::string_view command, TimePoint now, TimePoint deadline) {
   enqueue(State::abandoned, command, now, deadline, nullptr);
 }
 
-void Session::enqueue(State state, std::string_view command, Instant now, Instant deadline, Waiter waiter) {
-  const auto silence = std::max<Instant::duration>(kSilenceInTimeouts * (deadline - now), kLeastSilence);
+void Session::enqueue(State state, std::string_view command, TimePoint now, TimePoint deadline,
+                      Waiter waiter) {
+  const auto silence = std::max<TimePoint::duration>(kSilenceInTimeouts * (deadline - now), kLeastSilence);
   pending_.push_back({state, queued_, queued_ + command.size(), now, silence, waiter, Reply::nil()});
   queue_.append(command);
   queued_ += command.size();
@@ -75,7 +76,7 @@ void Session::sent(std::size_t count) {
   if (count > 0 && !is_mid_flush()) flushes_.push_back(sent_);
 }
 
-void Session::feed(std::string_view bytes, Instant now, std::vector<Waiter>& answered) {
+void Session::feed(std::string_view bytes, TimePoint now, std::vector<Waiter>& answered) {
   if (broken_) return;
   last_received_ = now;
   has_received_ = true;
@@ -214,8 +215,8 @@ void Session::waiting(std::vector<Waiter>& waiters) const {
   }
 }
 
-Instant Session::silent_at() const noexcept {
-  if (answered_ == pending_.size()) return Instant::max();
+TimePoint Session::silent_at() const noexcept {
+  if (answered_ == pending_.size()) return TimePoint::max();
   const PendingCommand& oldest = pending_[answered_];
   return std::max(oldest.submitted, last_received_) + oldest.silence;
 }

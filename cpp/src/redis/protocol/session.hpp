@@ -18,7 +18,7 @@
 namespace overlimit::redis::protocol {
 
 /// A point of the driver's clock; a session reads no clock itself.
-using Instant = std::chrono::steady_clock::time_point;
+using TimePoint = std::chrono::steady_clock::time_point;
 
 /// Names a submitted command until its reply is taken or the command is abandoned. Unique within one session.
 enum class Ticket : std::uint64_t {};
@@ -40,15 +40,15 @@ using Waiter = void*;
 /// submitted, fed or abandoned meanwhile. Neither copied nor moved.
 class Session {
  public:
-  Session(Endpoint endpoint, Instant now, Instant deadline);
+  Session(Endpoint endpoint, TimePoint now, TimePoint deadline);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
   ~Session() = default;
 
   /// Queues one encoded command whose caller waits until `deadline`.
-  [[nodiscard]] Ticket submit(std::string_view command, Instant now, Instant deadline, Waiter waiter);
+  [[nodiscard]] Ticket submit(std::string_view command, TimePoint now, TimePoint deadline, Waiter waiter);
   /// Queues one encoded command whose reply is ignored.
-  void submit_ignored(std::string_view command, Instant now, Instant deadline);
+  void submit_ignored(std::string_view command, TimePoint now, TimePoint deadline);
 
   /// The bytes to send next.
   [[nodiscard]] std::string_view outgoing();
@@ -62,7 +62,7 @@ class Session {
 
   /// Takes bytes that were received, and appends the waiters whose replies have come. Malformed or unexpected
   /// replies break the session.
-  void feed(std::string_view bytes, Instant now, std::vector<Waiter>& answered);
+  void feed(std::string_view bytes, TimePoint now, std::vector<Waiter>& answered);
 
   /// Reports that the connection is lost, and why. Replies that came before can still be taken. Of several
   /// causes the first counts.
@@ -98,10 +98,10 @@ class Session {
   /// The number of commands whose replies have not come, abandoned ones included.
   [[nodiscard]] std::size_t unanswered() const noexcept { return pending_.size() - answered_; }
   /// When bytes were received last; the clock's epoch before that.
-  [[nodiscard]] Instant last_received() const noexcept { return last_received_; }
+  [[nodiscard]] TimePoint last_received() const noexcept { return last_received_; }
   /// When to give the connection up if nothing is received until then: the oldest command will have waited
   /// for four times the timeout of its caller, at least one second.
-  [[nodiscard]] Instant silent_at() const noexcept;
+  [[nodiscard]] TimePoint silent_at() const noexcept;
 
  private:
   enum class State : std::uint8_t { handshake, waiting, abandoned, withdrawn, answered, ended };
@@ -110,14 +110,14 @@ class Session {
     State state;
     std::uint64_t begin;  // place of its first byte among all bytes ever queued
     std::uint64_t end;
-    Instant submitted;
-    Instant::duration silence;  // how long the server may send nothing
+    TimePoint submitted;
+    TimePoint::duration silence;  // how long the server may send nothing
     Waiter waiter;
     Reply reply;
   };
 
-  void queue_handshake(std::initializer_list<std::string_view> arguments, Instant now, Instant deadline);
-  void enqueue(State state, std::string_view command, Instant now, Instant deadline, Waiter waiter);
+  void queue_handshake(std::initializer_list<std::string_view> arguments, TimePoint now, TimePoint deadline);
+  void enqueue(State state, std::string_view command, TimePoint now, TimePoint deadline, Waiter waiter);
   void assign_reply(Reply reply, std::vector<Waiter>& answered);
   void check_handshake_reply(const Reply& reply);
   void pop_ended() noexcept;
@@ -148,7 +148,7 @@ class Session {
   std::size_t answered_ = 0;
   std::size_t handshake_replies_left_ = 0;  // replies that have not come yet
   std::deque<std::uint64_t> flushes_;       // the last byte of each write
-  Instant last_received_{};
+  TimePoint last_received_{};
   bool has_received_ = false;
 
   std::optional<Cause> out_of_service_;

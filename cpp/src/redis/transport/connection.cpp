@@ -12,9 +12,9 @@ namespace overlimit::redis::transport {
 
 using protocol::Breaker;
 using protocol::Cause;
-using protocol::Instant;
 using protocol::Reply;
 using protocol::Ticket;
+using protocol::TimePoint;
 
 namespace {
 
@@ -83,8 +83,8 @@ class Connection::Caller {
   class Call {
    public:
     Call(Caller& caller, const Command& command) : caller_(caller), connection_(caller.connection_) {
-      const Instant now = Clock::now();
-      const Instant deadline = caller.wait_.deadline.at();
+      const TimePoint now = Clock::now();
+      const TimePoint deadline = caller.wait_.deadline.at();
       if (command.asking == Asking::yes) connection_.session_.submit_ignored(kAsking, now, deadline);
       ticket_ = connection_.session_.submit(command.bytes, now, deadline, &caller.slot_);
       if (connection_.in_flight() == 1) alone_since_ = now;
@@ -112,7 +112,7 @@ class Connection::Caller {
     Caller& caller_;
     Connection& connection_;
     Ticket ticket_{};
-    std::optional<Instant> alone_since_;  // when it was submitted as the only one in flight
+    std::optional<TimePoint> alone_since_;  // when it was submitted as the only one in flight
     bool has_reply_ = false;
   };
 
@@ -228,7 +228,7 @@ bool Connection::poll(UnlockableGuard& guard, const Deadline& deadline) {
 /// As much as its caller gives to one call; callers with the same timeout change nothing.
 void Connection::give_handshake_time(const Deadline& deadline) noexcept {
   if (is_established()) return;
-  const Instant until = began_ + deadline.remaining();
+  const TimePoint until = began_ + deadline.remaining();
   handshake_deadline_ = Deadline(std::max(handshake_deadline_.at(), until));
 }
 
@@ -339,7 +339,7 @@ void Connection::notify_all(UnlockableGuard& guard) {
 }
 
 Deadline Connection::earliest_timeout(const Deadline& deadline) const {
-  Instant at = std::min(deadline.at(), session_.silent_at());
+  TimePoint at = std::min(deadline.at(), session_.silent_at());
   if (!is_established()) at = std::min(at, handshake_deadline_.at());
   return Deadline(at);
 }

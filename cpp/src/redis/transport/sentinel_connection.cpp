@@ -73,7 +73,7 @@ void SentinelConnection::ask() {
   failure_ = nullptr;
 }
 
-void SentinelConnection::exchange(protocol::MasterTracker& tracker, Instant now) try {
+void SentinelConnection::exchange(protocol::MasterTracker& tracker, TimePoint now) try {
   if (is_open()) flush();
   if (is_open()) receive(tracker, now);
   if (is_open()) flush();
@@ -83,7 +83,7 @@ void SentinelConnection::exchange(protocol::MasterTracker& tracker, Instant now)
   fail(std::make_exception_ptr(StoreUnavailable(where() + " sent what is no reply: " + malformed.what())));
 }
 
-void SentinelConnection::probe(Instant now) {
+void SentinelConnection::probe(TimePoint now) {
   if (!is_open()) return;
   if (unanswered_since_ && now - *unanswered_since_ >= kLongestSilence) {
     return fail(std::make_exception_ptr(StoreUnavailable(where() + " has stopped answering")));
@@ -102,7 +102,7 @@ void SentinelConnection::flush() {
   }
 }
 
-void SentinelConnection::receive(protocol::MasterTracker& tracker, Instant now) {
+void SentinelConnection::receive(protocol::MasterTracker& tracker, TimePoint now) {
   for (;;) {
     const Transfer transfer = stream_->receive(buffer_.data(), buffer_.size());
     reader_->feed({buffer_.data(), transfer.count});
@@ -116,14 +116,14 @@ void SentinelConnection::receive(protocol::MasterTracker& tracker, Instant now) 
   }
 }
 
-void SentinelConnection::take(const Reply& reply, protocol::MasterTracker& tracker, Instant now) {
+void SentinelConnection::take(const Reply& reply, protocol::MasterTracker& tracker, TimePoint now) {
   unanswered_since_.reset();
   if (reply.is_error()) return fail(refusal(where(), reply.as_text()));
   if (const auto announced = protocol::switch_of(reply, service_)) tracker.switched(*announced, now);
   if (is_asked_ && is_answer(reply)) take_answer(reply, tracker, now);
 }
 
-void SentinelConnection::take_answer(const Reply& reply, protocol::MasterTracker& tracker, Instant now) {
+void SentinelConnection::take_answer(const Reply& reply, protocol::MasterTracker& tracker, TimePoint now) {
   is_asked_ = false;
   if (const std::optional<HostPort> master = protocol::named_master(reply))
     return tracker.named(*master, now);

@@ -19,7 +19,7 @@ namespace overlimit::redis::transport {
 /// master. Nothing here waits. A failure closes the connection. Not thread-safe.
 class SentinelConnection {
  public:
-  using Instant = protocol::MasterTracker::Instant;
+  using TimePoint = protocol::MasterTracker::TimePoint;
 
   SentinelConnection(Endpoint sentinel, std::string service);
   SentinelConnection(const SentinelConnection&) = delete;
@@ -35,9 +35,9 @@ class SentinelConnection {
   [[nodiscard]] bool is_asked() const noexcept { return is_asked_; }
 
   /// Sends what is queued, reads what has come and passes it to `tracker`.
-  void exchange(protocol::MasterTracker& tracker, Instant now);
+  void exchange(protocol::MasterTracker& tracker, TimePoint now);
   /// Checks that the sentinel still answers: fails if it has not answered the last probe.
-  void probe(Instant now);
+  void probe(TimePoint now);
   void fail(std::exception_ptr failure) noexcept;
 
   /// Why the last question has no answer, or why the connection was closed; null without a failure.
@@ -52,9 +52,9 @@ class SentinelConnection {
 
  private:
   void flush();
-  void receive(protocol::MasterTracker& tracker, Instant now);
-  void take(const protocol::Reply& reply, protocol::MasterTracker& tracker, Instant now);
-  void take_answer(const protocol::Reply& reply, protocol::MasterTracker& tracker, Instant now);
+  void receive(protocol::MasterTracker& tracker, TimePoint now);
+  void take(const protocol::Reply& reply, protocol::MasterTracker& tracker, TimePoint now);
+  void take_answer(const protocol::Reply& reply, protocol::MasterTracker& tracker, TimePoint now);
   [[nodiscard]] std::string where() const;
 
   const Endpoint sentinel_;
@@ -64,7 +64,7 @@ class SentinelConnection {
   std::unique_ptr<protocol::ReplyReader> reader_;  // set while stream_ is
   std::string outgoing_;
   bool is_asked_ = false;
-  std::optional<Instant> unanswered_since_;  // when the pending probe was sent
+  std::optional<TimePoint> unanswered_since_;  // when the pending probe was sent
   std::exception_ptr failure_;
   std::array<char, Stream::kLeastBuffer> buffer_;
 };
