@@ -53,17 +53,19 @@ class WholeCost {
   Object converted_;
 };
 
+/// What one call may take: identifiers, and blocks and log entries over all of them and its limits.
 inline constexpr std::size_t kMaxIdentifiers = 16;
+inline constexpr std::int64_t kMaxCells = 65'536;
 
 inline void check_count(std::size_t identifiers) {
   if (identifiers <= kMaxIdentifiers) return;
-  PyErr_Format(PyExc_ValueError, "a call must name at most 16 identifiers, not %zu", identifiers);
+  PyErr_Format(PyExc_ValueError, "a call must name at most %zu identifiers, not %zu", kMaxIdentifiers,
+               identifiers);
   throw PythonError{};
 }
 
 /// Throws PythonError (a ValueError) if a call would take more work than one call may.
 inline void check_cells(std::int64_t cells) {
-  constexpr std::int64_t kMaxCells = 65'536;
   if (cells > kMaxCells) {
     raise_value_error(
         "a call covers at most 65,536 blocks and log entries over all its identifiers and limits: "

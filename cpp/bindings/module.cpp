@@ -5,6 +5,7 @@
 #include <string>
 
 #include "calendar.hpp"
+#include "charges.hpp"
 #include "decision.hpp"
 #include "errors.hpp"
 #include "handles.hpp"
@@ -91,6 +92,8 @@ PYBIND11_MODULE(_core, module) {
   using namespace overlimit::python;
   module.doc() = "The C++ core of overlimit.";
   module.attr("__version__") = OVERLIMIT_VERSION;
+  module.attr("MAX_IDENTIFIERS") = kMaxIdentifiers;
+  module.attr("MAX_CELLS") = kMaxCells;
   bind_errors();
   bind_calendar(module);
   bind_limits(module);

@@ -15,6 +15,12 @@ __version__: str
 KEY_NAME_RULE: str
 """What the name of a policy or a limit must be, and the prefix of keys."""
 
+MAX_IDENTIFIERS: int
+"""How many identifiers one call takes."""
+
+MAX_CELLS: int
+"""How many blocks and log entries one call takes, over all its identifiers and limits."""
+
 class _Clock(Protocol):
     def now(self) -> float: ...
 

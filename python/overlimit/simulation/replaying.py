@@ -35,8 +35,6 @@ _TYPES: Final = {
     "identifier": np.int16,
 }
 
-_MOST_IDENTIFIERS = 16
-_MOST_CELLS = 65_536
 _SECONDS_PER_STEP = 0.05
 
 
@@ -272,7 +270,7 @@ def allowed_in_time(events: Events, limiter: Limiter, advance: Advance = unseen)
 def core_replay(events: Events, limiter: Limiter) -> _core.Replay:
     """Return a replay of the core that has not begun; raise ValueError for an event too large for a call."""
     core = _core.Replay(limiter, [len(column.labels) for column in events._columns])
-    most = min(_MOST_IDENTIFIERS, _MOST_CELLS // max(1, core.max_cells))
+    most = min(_core.MAX_IDENTIFIERS, _core.MAX_CELLS // max(1, core.max_cells))
     if len(events._columns) <= most:
         return core
     counts = np.sum([column.codes >= 0 for column in events._columns], axis=0)

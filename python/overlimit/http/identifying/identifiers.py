@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from types import NoneType
 from typing import Any, Literal, NoReturn
 
+from overlimit._core import MAX_IDENTIFIERS
 from overlimit._options import is_set
 from overlimit.http.callables import StandsForFunctions, check_callable, expected_function, function_name
 from overlimit.http.identifying.addresses import Addresses
@@ -61,7 +62,6 @@ Anonymous = Literal["share", "exempt"]
 NOBODY: Identifiers = (ANONYMOUS,)
 """The identifiers of a request without any; those of a user named "anonymous" are another object."""
 
-_MOST_IDENTIFIERS = 16
 _TEXTS_OF_THEIR_OWN = (
     uuid.UUID,
     ipaddress.IPv4Address,
@@ -98,16 +98,16 @@ class IdentifierCache(dict[Identify, Identifiers]):
 
     def __missing__(self, identify: Identify) -> Identifiers:
         known = as_identifiers(ask(identify, self.request))
-        if len(known) > _MOST_IDENTIFIERS:
+        if len(known) > MAX_IDENTIFIERS:
             self.refuse_many(identify, known)
         self[identify] = known
         return known
 
     def refuse_many(self, identify: Identify, known: Identifiers) -> NoReturn:
         """Raise ValueError, as a function returned too many; the core calls this, too."""
-        most = _MOST_IDENTIFIERS
         raise ValueError(
-            f"{function_name(identify)} returned {len(known)} identifiers, where at most {most} are allowed"
+            f"{function_name(identify)} returned {len(known)} identifiers, where at most {MAX_IDENTIFIERS} "
+            "are allowed"
         )
 
 

@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from overlimit._core import MAX_IDENTIFIERS
 from overlimit._messages.texts import short_repr
 from overlimit.simulation.events.column import Column, concatenated
 from overlimit.simulation.events.factorization import REFUSED, factorized, label_of
 from overlimit.simulation.events.given import given_column
 from overlimit.simulation.optional import loaded
-
-MOST_OF_A_CALL = 16
-"""How many identifiers ``Limiter.hit`` takes."""
 
 _OTHER_COLUMNS = {"time", "cost", "label"}
 
@@ -72,9 +70,9 @@ def rows_to_keep(columns: Sequence[Column], missing: str) -> npt.NDArray[np.int6
     present = np.zeros(len(columns[0].codes), np.int64)
     for column in columns:
         present += column.codes >= 0
-    if (present > MOST_OF_A_CALL).any():
-        row = int((present > MOST_OF_A_CALL).argmax())
-        raise ValueError(f"row {row} has {present[row]} identifiers, and one call takes {MOST_OF_A_CALL}")
+    if (present > MAX_IDENTIFIERS).any():
+        row = int((present > MAX_IDENTIFIERS).argmax())
+        raise ValueError(f"row {row} has {present[row]} identifiers, and one call takes {MAX_IDENTIFIERS}")
     if present.all():
         return None
     if missing == "raise":
