@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 
 import pytest
-from flask import g, request
+from flask import g
 
 from overlimit import FixedWindow
 from overlimit.flask import rate_limit
@@ -33,16 +33,6 @@ def test_each_caller_has_the_limit_of_its_plan(make_site):
     site.route("/", rate_limit(plan_of_the_user))
     statuses = [site.ask("/", 1, user=user)[0] for user in ("ann", "ben", "carl") * 4]
     assert statuses == [200, 200, 200, 200, 429, 200, 200, 429, 429, 429, 429, 429]
-
-
-def test_a_changed_quota_keeps_the_count(changing):
-    assert changing.ask("/", 3) == [200, 200, 429]
-    changing.text = "5/minute"
-    assert changing.ask("/", 4) == [200] * 3 + [429]
-    changing.text = "1/minute"
-    assert changing.ask("/", 1) == [429]
-    changing.text = "6/minute"
-    assert changing.ask("/", 2) == [200, 429]
 
 
 def test_another_period_is_a_new_limit(changing):
@@ -87,28 +77,11 @@ def test_it_follows_the_algorithm_of_its_rate_limit(make_site, clock):
     assert site.ask("/", 2) == [200, 429]
 
 
-def suspicious() -> str:
-    return "1/minute" if "X-Suspect" in request.headers else "2/minute"
-
-
 def test_a_decorators_list_may_mix_them_too(make_site):
     site = make_site()
     site.route("/", site.limiter.limit(["30/minute; 40/hour", FixedWindow(20, per=3600), lambda: "10/day"]))
     assert site.quotas("/") == [10, 20, 30, 40]
     assert site.ask("/", 10) == [200] * 9 + [429]
-
-
-def test_a_dynamic_shared_limit_has_one_count_for_its_routes_and_each_answer(make_site):
-    site = make_site()
-    text = ["2/minute"]
-    shared = site.limiter.shared_limit(lambda: text[0], scope="s")
-    site.route("/a", shared)
-    site.route("/b", shared)
-    assert site.ask("/a", 1) + site.ask("/b", 2) == [200, 200, 429]
-    text[0] = "3/minute"
-    assert site.ask("/a", 1) + site.ask("/b", 3) == [200, 200, 200, 429]
-    text[0] = "2/minute"
-    assert site.ask("/a", 1) == [429]
 
 
 def test_the_header_shows_what_held_for_this_request(changing):

@@ -400,20 +400,6 @@ def test_a_refused_block_is_not_entered_and_the_view_may_go_on(site, clock):
     assert [(refusal.status, refusal.retry_after) for refusal in refusals] == [("over", 86399.0)]
 
 
-@pytest.mark.parametrize(
-    ("options", "statuses"),
-    [
-        ([{"value": "3/minute"}, {"value": "3/minute"}, {"value": "4/minute"}], [200, 429]),
-        ([{"value": "1/minute", "name": "a"}, {"value": "1/minute", "name": "b"}], [200, 429]),
-        ([{"value": "2/minute"}], [200, 200, 429]),
-    ],
-    ids=["of one text together", "of two names apart", "alone"],
-)
-def test_blocks_count_by_text_and_name(site, options, statuses):
-    block(site, "/a", *(site.limiter.limit(**each) for each in options))
-    assert site.ask("/a", len(statuses)) == statuses
-
-
 def test_one_object_may_be_entered_again_and_again(site):
     kept = site.limiter.limit("4/minute")
     block(site, "/a", kept, kept)
