@@ -151,17 +151,3 @@ class TestKeysInRedis:
             expected.add(f"{prefix}1:default".encode() + end)
         with closing(redis_server.client()) as client:
             assert set(client.scan_iter(f"{prefix}*", count=10_000)) == expected
-
-    def test_forgetting_all_of_a_policy_forgets_no_other_with_a_name_like_a_pattern(self, redis_store, clock):
-        def limiter(name):
-            return Limiter(FixedWindow(1, 60), store=redis_store, clock=clock, name=name)
-
-        for name in ("a", "a.", "ab", "a-b"):
-            assert limiter(name).hit("*")
-        limiter("a.").reset_all()
-        assert [bool(limiter(name).hit("*")) for name in ("a", "a.", "ab", "a-b")] == [
-            False,
-            True,
-            False,
-            False,
-        ]

@@ -110,13 +110,6 @@ class TestLimits:
         assert limiter.hit("a", cost=0)
 
     @EACH_KIND
-    def test_one_admits_one(self, build, make, clock):
-        limiter = build(make(1, 60))
-        assert [bool(limiter.hit("a")) for _ in range(3)] == [True, False, False]
-        clock.advance(limiter.hit("a").retry_after)
-        assert limiter.hit("a")
-
-    @EACH_KIND
     @pytest.mark.parametrize("most", [10_000, 2**40, 2**53 - 1])
     def test_a_large_one_is_exact_to_the_last_unit_or_refused_by_name(self, build, make, most):
         try:

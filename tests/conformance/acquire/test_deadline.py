@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from overlimit import FixedWindow, Limiter, SlidingWindow, TokenBucket
+from overlimit import FixedWindow, Limiter, SlidingWindow
 
 from .waiters import EACH, PATIENCE, queued, still_waits, until
 
@@ -96,17 +96,6 @@ def test_what_is_no_number_is_a_type_error(build, timeout):
     limiter = build(FixedWindow(1, 60))
     with pytest.raises(TypeError, match="timeout"):
         limiter.acquire("a", timeout=timeout)
-    assert limiter.peek("a", cost=0).remaining == 1
-
-
-def test_who_is_overtaken_so_that_it_cannot_be_met_is_refused_then(build, at, enqueue):
-    limiter = build(TokenBucket(1, per=1, burst=2))
-    limiter.hit("a", cost=2)
-    caller = enqueue(limiter, "a", cost=2, timeout=2.5)
-    at(1)
-    assert limiter.hit("a")
-    at(2)
-    assert caller.result(PATIENCE).status == "over"
     assert limiter.peek("a", cost=0).remaining == 1
 
 

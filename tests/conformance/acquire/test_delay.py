@@ -70,31 +70,6 @@ def test_who_sleeps_it_is_out_of_the_queue(limiter, at, call, told):
         until(lambda done=second: sum(caller.done() for caller in callers) == done)
 
 
-def test_beyond_the_deadline_is_refused_at_once_and_charges_nothing(limiter, at, call):
-    limiter.hit("a", cost=3)
-    before = repr(limiter.peek("a", cost=0).details)
-    refusal = limiter.acquire("a", timeout=2.999999)
-    assert (refusal.status, refusal.delay) == ("over", 0.0)
-    assert repr(limiter.peek("a", cost=0).details) == before
-    caller = call(limiter.acquire, "a", timeout=3)
-    until(lambda: limiter.peek("a", cost=0).remaining == 2)
-    at(3)
-    assert caller.result(PATIENCE).delay == 3.0
-
-
-def test_after_a_full_queue_is_foreseen(limiter, at, enqueue):
-    limiter.hit("a", cost=6)
-    assert limiter.acquire("a", timeout=5.999999).status == "over"
-    caller = enqueue(limiter, "a", timeout=6)
-    at(1)
-    until(lambda: queued(limiter) == 0)
-    assert limiter.peek("a").status == "over"
-    at(5.999999)
-    assert still_waits(caller)
-    at(6)
-    assert caller.result(PATIENCE).delay == 5.0
-
-
 def test_of_who_stands_behind_others_is_foreseen(limiter, at, enqueue):
     limiter.hit("a", cost=6)
     ahead = enqueue(limiter, "a", cost=2, timeout=60)

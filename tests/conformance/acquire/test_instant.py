@@ -87,18 +87,6 @@ def test_the_longest_of_several_waits_counts(build, at, call, told):
     assert limiter.peek("b", cost=0).remaining == 0
 
 
-def test_who_is_overtaken_by_a_hit_waits_on(build, at, enqueue):
-    limiter = build(TokenBucket(1, per=1, burst=2))
-    limiter.hit("a", cost=2)
-    caller = enqueue(limiter, "a", cost=2, timeout=100)
-    at(1)
-    assert limiter.hit("a")
-    at(2.999999)
-    assert still_waits(caller)
-    at(3)
-    assert caller.result(PATIENCE)
-
-
 @pytest.mark.every_store
 def test_by_real_time_it_waits_as_long_as_it_must(store):
     limiter = Limiter(SlidingLog(1, 0.2), name="default", store=store)

@@ -47,14 +47,6 @@ def test_who_asks_for_less_does_not_overtake_who_asked_before(build, at, enqueue
     assert small.result(PATIENCE)
 
 
-def test_others_overtake(build, enqueue):
-    limiter = build(FixedWindow(1, 60))
-    limiter.hit("a")
-    caller = enqueue(limiter, "a", timeout=60)
-    assert limiter.acquire("b", timeout=0)
-    assert not caller.done()
-
-
 def test_hits_and_other_limiters_overtake(build, at, enqueue):
     limiter, other = build(TokenBucket(1, per=1, burst=5)), build(TokenBucket(1, per=1, burst=5))
     limiter.hit("a", cost=5)
@@ -186,15 +178,6 @@ def test_who_leaves_lets_those_behind_it_in_whatever_line_they_stand_in(build, a
     assert still_waits(last)
     at(10)
     assert last.result(PATIENCE)
-
-
-def test_an_identifier_of_bytes_stands_in_the_line_of_its_text(build, at, enqueue):
-    limiter = build(FixedWindow(1, 10))
-    limiter.hit("é")
-    first, second = enqueue(limiter, "é".encode(), timeout=60), enqueue(limiter, "é", timeout=60)
-    at(10)
-    assert first.result(PATIENCE)
-    assert still_waits(second)
 
 
 PEOPLE = ["anna", "bert", "cleo", "dora"]
