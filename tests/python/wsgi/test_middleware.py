@@ -134,6 +134,8 @@ def test_options_is_free_and_head_is_refused_without_a_body(make_site):
     site = make_site(limits="1/minute")
     assert site.statuses(times=3, method="OPTIONS") == [200] * 3
     assert site.statuses(times=2, method="HEAD") == [200, 429]
+    environ = {"REQUEST_METHOD": "HEAD", "PATH_INFO": "/", "REMOTE_ADDR": "127.0.0.1"}
+    assert list(site.middleware(environ, lambda *_: None)) == []
 
 
 def test_the_first_pattern_replaces_the_limits_and_is_one_count(make_site):
