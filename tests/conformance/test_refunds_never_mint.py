@@ -178,7 +178,7 @@ stages = st.tuples(st.tuples(rates, charged), st.tuples(rates, refunded), st.tup
 
 @pytest.mark.longer_in_prove
 @pytest.mark.parametrize("limit", FASTER)
-@settings(relaxed, max_examples=40 * PROVE)
+@settings(relaxed, max_examples=20 * PROVE)
 @given(stages=stages)
 def test_nor_does_the_model_after_updates_to_faster_rates(limit, stages):
     live_faster_and_faster(OfModel(FASTER[limit](1)), FASTER[limit], stages)
