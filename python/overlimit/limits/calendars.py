@@ -15,20 +15,12 @@ from zoneinfo import ZoneInfo
 
 from overlimit._messages.texts import short_repr
 from overlimit.errors import InvalidLimit
-from overlimit.limits.quantities import count
+from overlimit.limits.quantities import UNITS_US, count
 
 CalendarUnit: TypeAlias = Literal["second", "minute", "hour", "day", "week", "month"]
 """What a natural period may be."""
 
-_SECOND_US = 1_000_000
-_LONGEST_US = {
-    "second": _SECOND_US,
-    "minute": 60 * _SECOND_US,
-    "hour": 3_600 * _SECOND_US,
-    "day": 86_400 * _SECOND_US,
-    "week": 7 * 86_400 * _SECOND_US,
-    "month": 31 * 86_400 * _SECOND_US,
-}
+_LONGEST_US = {unit: us for unit, us in UNITS_US.items() if unit != "ms"} | {"month": 31 * UNITS_US["day"]}
 _OF_A_DAY = ("second", "minute", "hour")
 _WALL_EPOCH = datetime(1970, 1, 1)
 _EPOCH = _WALL_EPOCH.replace(tzinfo=timezone.utc)

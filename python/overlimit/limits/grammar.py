@@ -12,6 +12,7 @@ of a token bucket, or the capacity of a leaky one; no other algorithm has any.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NoReturn, TypeAlias
@@ -19,7 +20,7 @@ from typing import NoReturn, TypeAlias
 from overlimit._messages.texts import nearest, short_repr
 from overlimit.errors import InvalidLimit
 from overlimit.limits.limit import Limit, Terms
-from overlimit.limits.quantities import Seconds, seconds
+from overlimit.limits.quantities import UNITS_US, Seconds, seconds
 from overlimit.limits.registry import algorithm_named
 from overlimit.limits.sliding_window import SlidingWindow
 from overlimit.limits.token_bucket import TokenBucket
@@ -37,30 +38,25 @@ _MOST_LIMITS = 16
 _MOST_DIGITS = 16  # of 2**53
 _SEPARATORS = (";", ",", "|")
 _DIGITS = frozenset("0123456789")
-_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
-_SPACES = frozenset(" \t\r\n\f\v")
+_TOKEN = re.compile(r"[0-9]+|[A-Za-z]+|\S", re.ASCII)
 _EXCERPT = 72
 
-_SECOND_US = 1_000_000
-_UNITS_US = {
-    ("ms",): 1_000,
-    ("s", "sec", "second"): _SECOND_US,
-    ("m", "min", "minute"): 60 * _SECOND_US,
-    ("h", "hour"): 3_600 * _SECOND_US,
-    ("d", "day"): 86_400 * _SECOND_US,
-    ("w", "week"): 7 * 86_400 * _SECOND_US,
-    ("month",): 30 * 86_400 * _SECOND_US,
-    ("year",): 365 * 86_400 * _SECOND_US,
+_ALL_UNITS_US = {**UNITS_US, "month": 30 * UNITS_US["day"], "year": 365 * UNITS_US["day"]}
+_SHORT = {
+    "s": "second",
+    "sec": "second",
+    "m": "minute",
+    "min": "minute",
+    "h": "hour",
+    "d": "day",
+    "w": "week",
 }
 _UNIT_US = {
     word: us
-    for names, us in _UNITS_US.items()
-    for name in names
+    for name, us in (_ALL_UNITS_US | {short: UNITS_US[unit] for short, unit in _SHORT.items()}).items()
     for word in ((name, f"{name}s") if len(name) > 2 else (name,))
 }
-
-
-_UNITS = ", ".join(names[-1] for names in _UNITS_US)
+_UNITS = ", ".join(_ALL_UNITS_US)
 _UNITS_ELSEWHERE = {
     **dict.fromkeys(("millisecond", "milliseconds", "msec", "msecs"), "ms"),
     **dict.fromkeys(("fortnight", "fortnights"), "2 weeks"),
@@ -267,21 +263,9 @@ class _Phrases:
         return taken
 
     def _tokenize(self) -> Iterator[_Token]:
-        at = 0
-        while at < len(self._text):
-            end = self._end_of_run(at)
-            if self._text[at] not in _SPACES:
-                yield _Token(self._text[at:end], at)
-            at = end
+        for found in _TOKEN.finditer(self._text):
+            yield _Token(found[0], found.start())
         yield _Token("", len(self._text))
-
-    def _end_of_run(self, at: int) -> int:
-        """Return the end of the digits, letters or spaces at ``at``; any other character stands alone."""
-        kind = next((kind for kind in (_DIGITS, _LETTERS, _SPACES) if self._text[at] in kind), frozenset())
-        end = at + 1
-        while end < len(self._text) and self._text[end] in kind:
-            end += 1
-        return end
 
     def _fail(self, message: str, at: int | None = None) -> NoReturn:
         if not self._text.strip():

@@ -17,7 +17,6 @@ from overlimit.limits.quantities import (
     duration_words,
     micros,
     portion,
-    seconds,
 )
 
 
@@ -80,11 +79,6 @@ class LeakyBucket(Limit):
         return self._numbers[0]
 
     @property
-    def per(self) -> float:
-        """The period in seconds."""
-        return seconds(self._numbers[1])
-
-    @property
     def capacity(self) -> int:
         """The most that waits."""
         return self._numbers[2]
@@ -101,10 +95,10 @@ class LeakyBucket(Limit):
         return min(-(-self.quota // rate) * period_us, MOST) / 1e6 if rate else 0.0
 
     def _description(self) -> str:
-        return f"{self.rate}-per-{duration_label(self._numbers[1])}-queue-{self.capacity}"
+        return f"{self.rate}-per-{duration_label(self._period_us)}-queue-{self.capacity}"
 
     def _phrase(self) -> str:
-        phrase = f"{self.rate} per {duration_words(self._numbers[1])}"
+        phrase = f"{self.rate} per {duration_words(self._period_us)}"
         return f"{phrase} burst {self.capacity}" if self.capacity else phrase
 
     def _scaled_arguments(self, share: Fraction) -> Mapping[str, object]:

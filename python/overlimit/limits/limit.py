@@ -15,7 +15,7 @@ from overlimit._messages.initialised import check_initialised
 from overlimit._messages.migration_hints import OF_LIMIT, missing
 from overlimit._messages.texts import short_repr
 from overlimit.errors import InvalidLimit
-from overlimit.limits.quantities import Seconds
+from overlimit.limits.quantities import Seconds, seconds
 from overlimit.limits.value import Value, written
 
 if TYPE_CHECKING:
@@ -67,6 +67,15 @@ class Limit(Value):
     @abstractmethod
     def from_terms(cls, terms: Terms) -> Limit:
         """Build the limit that a string or a tuple describes."""
+
+    @property
+    def per(self) -> float:
+        """The length of the period in seconds."""
+        return seconds(self._period_us)
+
+    @property
+    def _period_us(self) -> int:
+        return self._numbers[1]
 
     @property
     @abstractmethod

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TypeVar
 
 from overlimit.limits.limit import Limit, Terms
-from overlimit.limits.quantities import Seconds, duration_label, duration_words, portion, seconds
+from overlimit.limits.quantities import Seconds, duration_label, duration_words, portion
 
 _Self = TypeVar("_Self", bound="LimitPerPeriod")
 
@@ -33,18 +33,9 @@ class LimitPerPeriod(Limit):
         return self._numbers[0]
 
     @property
-    def per(self) -> float:
-        """The length of the period in seconds."""
-        return seconds(self._period_us)
-
-    @property
     def quota(self) -> int:
         """The limit."""
         return self.limit
-
-    @property
-    def _period_us(self) -> int:
-        return self._numbers[1]
 
     def _description(self) -> str:
         return f"{self.limit}-per-{duration_label(self._period_us)}"

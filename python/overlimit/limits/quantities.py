@@ -24,14 +24,16 @@ MOST = 2**53 - 1
 LONGEST_US = 2**49
 """The longest period in microseconds, about 17.8 years: now plus a few periods stays exact in a double."""
 
-_WORDS = {
-    "week": 604_800_000_000,
-    "day": 86_400_000_000,
-    "hour": 3_600_000_000,
-    "minute": 60_000_000,
-    "second": 1_000_000,
+UNITS_US = {
     "ms": 1_000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": 86_400_000_000,
+    "week": 604_800_000_000,
 }
+"""How long each unit is that is always as long, in microseconds."""
+
 _MICROSECOND = timedelta(microseconds=1)
 _DECIMAL_DIGITS = 400  # an exponent beyond any float; expanding a larger one could take all memory
 
@@ -113,7 +115,7 @@ def duration_label(us: int) -> str:
 
 def duration_words(us: int) -> str:
     """Return microseconds for people, e.g. ``1 minute``, ``90 seconds``, ``250 ms`` or ``0.0005 seconds``."""
-    for word, length in _WORDS.items():
+    for word, length in reversed(UNITS_US.items()):
         if us % length == 0:
             times = us // length
             return f"{times} {word}" if times == 1 or word == "ms" else f"{times} {word}s"

@@ -22,7 +22,6 @@ from overlimit.limits.quantities import (
     neat,
     portion,
     rate_per_period,
-    seconds,
 )
 from overlimit.limits.rational import largest_fraction_up_to
 from overlimit.limits.value import set_arguments
@@ -128,11 +127,6 @@ class TokenBucket(Limit):
         return neat(self._rate)
 
     @property
-    def per(self) -> float:
-        """The period in seconds."""
-        return seconds(self._numbers[1])
-
-    @property
     def burst(self) -> int:
         """The size of the bucket."""
         return self._numbers[0]
@@ -167,10 +161,10 @@ class TokenBucket(Limit):
         rate = neat(self._rate)
         plain = isinstance(rate, int) and rate <= MOST
         tokens = str(rate) if plain else f"{float(rate):.6g}".replace("+", "")
-        return f"{tokens}-per-{duration_label(self._numbers[1])}-burst-{self.burst}"
+        return f"{tokens}-per-{duration_label(self._period_us)}-burst-{self.burst}"
 
     def _phrase(self) -> str:
-        return f"{_written_rate(self._rate)} per {duration_words(self._numbers[1])} burst {self.burst}"
+        return f"{_written_rate(self._rate)} per {duration_words(self._period_us)} burst {self.burst}"
 
     def _scaled_arguments(self, share: Fraction) -> Mapping[str, object]:
         return {
@@ -234,19 +228,13 @@ def _units(rate: Fraction, period_us: int, burst: int, debt: int) -> tuple[int, 
     """Return (units per token, refill in units per microsecond): these, burst and debt stay below 2**53."""
     if rate == 0:
         return 1, 0
-    kept = _closest(rate / period_us, burst)
-    if kept is None:
-        raise InvalidLimit(
-            f"rate={short_repr(neat(rate))} cannot be kept to a billionth with burst={burst}: lower burst"
-        )
-    if debt:
-        kept = _closest(rate / period_us, burst + debt)
-    if kept is None:
-        raise InvalidLimit(
-            f"rate={short_repr(neat(rate))} cannot be kept to a billionth with burst={burst} and "
-            f"debt={debt}: lower debt"
-        )
-    return kept.denominator, kept.numerator
+    kept = _closest(rate / period_us, burst + debt)
+    if kept is not None:
+        return kept.denominator, kept.numerator
+    wrong = f"rate={short_repr(neat(rate))} cannot be kept to a billionth with burst={burst}"
+    if _closest(rate / period_us, burst) is None:
+        raise InvalidLimit(f"{wrong}: lower burst")
+    raise InvalidLimit(f"{wrong} and debt={debt}: lower debt")
 
 
 def _closest(true: Fraction, tokens: int) -> Fraction | None:

@@ -13,17 +13,12 @@ from overlimit.errors import InvalidLimit
 from overlimit.limiter import Limiter
 from overlimit.limits import FixedWindow
 from overlimit.limits.calendars import CalendarUnit
-from overlimit.limits.quantities import Seconds, count, micros
+from overlimit.limits.quantities import UNITS_US, Seconds, count, micros
 from overlimit.stores import Store
 
 _UTC = "UTC"
-_CALENDAR_UNITS: dict[int, CalendarUnit] = {
-    1_000_000: "second",
-    60_000_000: "minute",
-    3_600_000_000: "hour",
-    86_400_000_000: "day",
-    604_800_000_000: "week",
-}
+_ALIGNED: tuple[CalendarUnit, ...] = ("second", "minute", "hour", "day", "week")
+_CALENDAR_UNITS = {UNITS_US[unit]: unit for unit in _ALIGNED}
 
 
 class PeriodState(enum.IntEnum):

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from overlimit._messages.texts import short_repr
 from overlimit.errors import InvalidLimit
 from overlimit.limits.calendars import Calendar
-from overlimit.limits.quantities import Seconds, micros
+from overlimit.limits.quantities import UNITS_US, Seconds, micros
 
 Unit: TypeAlias = Literal["hour", "day", "week", "month"]
 Every: TypeAlias = Seconds | Unit
@@ -19,8 +19,7 @@ Every: TypeAlias = Seconds | Unit
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 
-_HOUR_US = 3_600_000_000
-_DAY_US = 24 * _HOUR_US
+_HOUR_US, _DAY_US = UNITS_US["hour"], UNITS_US["day"]
 _FOREVER_US = 2**62
 _MONDAY = 0
 

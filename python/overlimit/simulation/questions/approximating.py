@@ -179,7 +179,7 @@ def _worst_overshoot(events: Events, passed: Bools, exact: Sequence[Limit]) -> i
     """Return by how much an identifier got more than any exact limit grants in its period."""
     worst = None
     for limit in filter(_counts_in_a_period, exact):
-        period = micros(limit.per, "per")  # type: ignore[attr-defined]
+        period = micros(limit.per, "per")
         most = max(_most_of_any(events, passed, column, period) for column in range(len(events._columns)))
         worst = max(worst or 0, most - limit.limit)  # type: ignore[attr-defined]
     return worst
