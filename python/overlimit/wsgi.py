@@ -112,7 +112,8 @@ trusted_proxies, ipv6_prefix
         if plan is None:
             return self._app(environ, start_response)
         if plan.counts_per_process and environ.get("wsgi.multiprocess"):
-            warn_of_other_processes(_name_of(self._app), "RateLimitMiddleware")
+            name = str(getattr(self._app, "__name__", type(self._app).__name__))
+            warn_of_other_processes(name, "RateLimitMiddleware")
         ledger = plan.decide(request)
         environ["overlimit.decision"] = ledger.decision(self._limits.rate_limit)
         start = _Start(start_response, ledger.fields())
@@ -242,10 +243,6 @@ def _with_retry_after(start: _Start, refusal: StoreAnswer) -> Callable[..., Call
         return start(status, headers, exc_info)
 
     return begin
-
-
-def _name_of(app: WSGIApplication) -> str:
-    return str(getattr(app, "__name__", type(app).__name__))
 
 
 def _text(path: str) -> str:

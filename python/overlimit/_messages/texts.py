@@ -30,7 +30,7 @@ def printable(text: object) -> str:
     shown = text.decode("utf-8", "backslashreplace") if isinstance(text, bytes) else str(text)
     if shown.isprintable():
         return shown
-    return "".join(each if each.isprintable() else _escaped(each) for each in shown)
+    return "".join(each if each.isprintable() else escaped(each) for each in shown)
 
 
 def percent(share: float, bound: float = 0.0) -> str:
@@ -41,5 +41,6 @@ def percent(share: float, bound: float = 0.0) -> str:
     return f"{whole}.{fraction[:2]}{fraction[2:].rstrip('0')}%"
 
 
-def _escaped(character: str) -> str:
+def escaped(character: str) -> str:
+    """Return a character as a backslash escape."""
     return character.encode("unicode_escape").decode()

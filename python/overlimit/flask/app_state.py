@@ -210,12 +210,10 @@ def _set(headers: Headers, fields: list[tuple[str, str]]) -> None:
         headers.set(name, value)
 
 
-class _Module:
-    """Stands for the module's ``rate_limit``, which never has an app of its own."""
+_MODULE = RateLimitHandle()
+"""Stands for the module's ``rate_limit``, which never has an app of its own."""
 
-
-_MODULE = _Module()
-_waiting: WeakSet[object] = WeakSet()
+_waiting: WeakSet[RateLimitHandle] = WeakSet()
 _changing = PerProcess(threading.Lock)
 
 

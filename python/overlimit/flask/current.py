@@ -32,11 +32,5 @@ def this_request() -> Request | None:
 
 
 def this_app() -> Flask:
-    """Return the app that handles the request.
-
-    Raises
-    ------
-    RuntimeError
-        No app is active.
-    """
+    """Return the app that handles the request; raise RuntimeError if no app is active."""
     return _app._get_current_object()

@@ -114,12 +114,10 @@ def refuse(refusal: StoreAnswer) -> NoReturn:
     if refusal.store_failed:
         raise StoreFailed(decision)
     rate_limited.send(this_app(), decision=decision)
-    response = refusal.answer_of_hooks((), _is_response, "a response, as make_response(...) makes one")
+    response = refusal.answer_of_hooks(
+        (), lambda result: isinstance(result, Response), "a response, as make_response(...) makes one"
+    )
     raise RateLimitExceeded(decision, refusal.message(()), response, refusal.violated())
-
-
-def _is_response(result: object) -> bool:
-    return isinstance(result, Response)
 
 
 def send_retry_after(decision: Decision) -> None:

@@ -40,7 +40,7 @@ def check_callable(name: str, given: object, arguments: int, *, of: str = "") ->
     if not callable(given):
         raise TypeError(f"{name} must be {expected}, not {given!r}")
     called = function_name(given)
-    if _is_asynchronous(given):
+    if any(map(inspect.iscoroutinefunction, (given, type(given).__call__))):
         raise TypeError(
             f"{name} must be {expected}, not a coroutine function: {called} would never be awaited"
         )
@@ -134,10 +134,6 @@ def _made_with(function: object) -> Iterator[object]:
     for cell in getattr(function, "__closure__", None) or ():
         yield cell.cell_contents
     yield from getattr(function, "__defaults__", None) or ()
-
-
-def _is_asynchronous(function: Callable[..., object]) -> bool:
-    return any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
 
 
 def _plain(values: Iterable[object]) -> list[object]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from overlimit.http.callables import function_name
 from overlimit.http.identifying.builtin import builtins_in, by_address, by_cookie, by_header, by_json, by_user
@@ -15,6 +15,8 @@ from overlimit.http.rules.counts import Reset
 from overlimit.http.rules.precedence import Route
 from overlimit.http.rules.rule import ResolvedRule, Rule, items_of
 from overlimit.stores import MemoryStore, Store
+
+T = TypeVar("T")
 
 Description = dict[str, Any]
 """A route or a limit, as JSON has it."""
@@ -144,7 +146,7 @@ def policies_of(routes: Iterable[RulesOfRoute]) -> tuple[PolicyUse, ...]:
     found: dict[tuple[object, ...], PolicyUse] = {}
     for route, rules in routes:
         for rule in rules:
-            name = _name_of(rule)
+            name = _unless_request_is_needed(rule.policy_name_now)
             rate_limit = rule.rate_limit
             where = (id(rate_limit.store), name) if name else (id(rate_limit), *rule.counted_as.slots)
             known = found.get(where, PolicyUse(rule, name, ()))
@@ -159,7 +161,7 @@ def status_of(policy: PolicyUse, identifier: str) -> Iterator[Description]:
     Raises StoreError if the store cannot answer.
     """
     rule = policy.rule
-    resolved = _resolved(rule) if policy.name else None
+    resolved = _unless_request_is_needed(rule.raising().resolve_now) if policy.name else None
     where = {"policy": policy.name, "endpoints": list(policy.endpoints), "identifier": identifier}
     terms = {**where, **_terms_of(rule)}
     if resolved is None:
@@ -204,18 +206,11 @@ def _measured(resolved: ResolvedRule, identifier: str) -> Iterator[Description]:
         }
 
 
-def _resolved(rule: Rule) -> ResolvedRule | None:
-    """Resolve a rule now, with a store whose failures are raised; None if that needs a request."""
+def _unless_request_is_needed(ask: Callable[[], T]) -> T | None:
+    """Return what is known now; None if a function of the app raises anything, as there is no request."""
     try:
-        return rule.raising().resolve_now()
-    except Exception:  # what a function of the app raises when there is no request
-        return None
-
-
-def _name_of(rule: Rule) -> str | None:
-    try:
-        return rule.policy_name_now()
-    except Exception:  # as above
+        return ask()
+    except Exception:
         return None
 
 

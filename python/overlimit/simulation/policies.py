@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TypeAlias, cast
 
 from overlimit import Limiter
-from overlimit._messages.texts import short_repr
 from overlimit.limits import LimitsLike
 from overlimit.limits.penalty import Penalty
 
@@ -23,8 +22,6 @@ def limiter_of(policy: PolicyLike, penalty: Penalty | None = None) -> Limiter:
     Raises InvalidLimit and TypeError, as ``Limiter`` does.
     """
     limits, own = _parts(policy)
-    if penalty is not None and not isinstance(penalty, Penalty):
-        raise TypeError(f"penalty must be a Penalty such as Penalty(60), or None, not {short_repr(penalty)}")
     return Limiter(limits, penalty=penalty if penalty is not None else own)
 
 

@@ -29,7 +29,8 @@ _TEXTS = {
     "ssl_keyfile": "key_file",
     "ssl_password": "key_password",
 }
-_CERT_REQS = {None: "none", 0: "none", 1: "required", 2: "required", "optional": "required"}
+CERT_REQS = {None: "none", 0: "none", 1: "required", 2: "required", "optional": "required"}
+"""How redis-py writes ``ssl_cert_reqs``, and what that is here."""
 _TLS_1_2 = 0x0303
 
 
@@ -65,7 +66,7 @@ def taken_over(connection: Mapping[str, Any]) -> dict[str, Any]:
     given = {name: value for name, value in connection.items() if name.startswith("ssl_")}
     options = {name: given.pop(name) for name in TLS_DEFAULTS if name in given}
     if "ssl_cert_reqs" in options:
-        options["ssl_cert_reqs"] = _CERT_REQS.get(options["ssl_cert_reqs"], options["ssl_cert_reqs"])
+        options["ssl_cert_reqs"] = CERT_REQS.get(options["ssl_cert_reqs"], options["ssl_cert_reqs"])
     for name in _TEXTS:
         if not isinstance(options.get(name), str | os.PathLike | None):
             raise ValueError(f"over_limit: the client's {name} is supported as a str only")

@@ -11,7 +11,6 @@ from overlimit import Decision
 from overlimit._messages.texts import short_repr
 from overlimit.errors import StoreError
 from overlimit.http.answering.refusals import (
-    Problem,
     RefusalResponse,
     limit_exceeded,
     refusal_response,
@@ -141,11 +140,11 @@ class StoreAnswer:
 
     def response(self, accept: str | None, arguments: tuple[Any, ...]) -> RefusalResponse:
         """Return the whole answer to a refused request with this ``Accept`` field, unless a hook gave one."""
-        problem = store_failed() if self.store_failed else self._limit_exceeded(arguments)
+        if self.store_failed:
+            problem = store_failed()
+        else:
+            problem = limit_exceeded(self.decision, self.message(arguments), self.violated())
         return refusal_response(problem, self.decision, accept, self.retry_after_name)
-
-    def _limit_exceeded(self, arguments: tuple[Any, ...]) -> Problem:
-        return limit_exceeded(self.decision, self.message(arguments), self.violated())
 
     def log_as_shadow(self, place: str) -> None:
         """Log whom the limit in shadow that binds would have refused, and where.

@@ -63,12 +63,11 @@ class StoreCall:
         self.rate_field: Callable[[Decision], str] = partial(
             _core._rate_field, _item_keys(self.rules, self.items)
         )
-        self.legacy_names = self._legacy_names() if self.enforces else None
+        legacy = (
+            each.legacy_names for each in rate_limits if self.enforces and each.legacy_names is not None
+        )
+        self.legacy_names: HeaderNames | None = next(legacy, None)
         self.refundable = tuple(i for i, rule in enumerate(self.rules) if rule.deduct_when is not None)
-
-    def _legacy_names(self) -> HeaderNames | None:
-        names = (each.legacy_names for each in self.rate_limits if each.legacy_names is not None)
-        return next(names, None)
 
     def decide(self, identifiers: IdentifierCache) -> Decision:
         """Charge a request.
@@ -188,7 +187,7 @@ def _join_limiters(one: Limiter, other: Limiter) -> Limiter:
     """Return a limiter with the limits of both, and the stricter of two limits that share a count."""
     by_count = _by_count(one)
     for count, limit in _by_count(other).items():
-        by_count[count] = min(by_count.get(count, limit), limit, key=_room)
+        by_count[count] = min(by_count.get(count, limit), limit, key=lambda each: (each.quota, -each.window))
     strictest = max(one, other, key=_strictness)
     return UnregisteredLimiter(
         list(by_count.values()),
@@ -214,10 +213,6 @@ def _by_count(limiter: Limiter) -> dict[tuple[int, int], Limit]:
         found[tag, alike[tag]] = limit
         alike[tag] += 1
     return found
-
-
-def _room(limit: Limit) -> tuple[int, float]:
-    return limit.quota, -limit.window
 
 
 def _all_of(one: Identify, other: Identify) -> Identify:

@@ -141,7 +141,10 @@ def _by_count(number: Any) -> _Finder | None:
 
 
 def _by_network(trusted: Any) -> _Finder | None:
-    networks = tuple(map(_network, _members(trusted)))
+    if isinstance(trusted, (str, bytes)) or not isinstance(trusted, Iterable):
+        wanted = "a number of proxies or a list of addresses and networks"
+        raise TypeError(f"trusted_proxies must be {wanted}, as ['10.0.0.0/8'], not {trusted!r}")
+    networks = tuple(map(_network, trusted))
 
     def client(peer: str | None, forwarded_for: str) -> str | None:
         nearest, address = peer, _address(peer or "")
@@ -152,13 +155,6 @@ def _by_network(trusted: Any) -> _Finder | None:
         return nearest
 
     return client if networks else None
-
-
-def _members(trusted: object) -> Iterable[object]:
-    if isinstance(trusted, (str, bytes)) or not isinstance(trusted, Iterable):
-        wanted = "a number of proxies or a list of addresses and networks"
-        raise TypeError(f"trusted_proxies must be {wanted}, as ['10.0.0.0/8'], not {trusted!r}")
-    return trusted
 
 
 def _network(member: object) -> Network:

@@ -20,7 +20,7 @@ from overlimit._messages.texts import short_repr
 from overlimit.http.answering.fields import checked_header_name
 from overlimit.http.callables import StandsForFunctions, check_callable, function_name
 from overlimit.http.identifying.addresses import PEERS, Addresses, grouped
-from overlimit.http.identifying.identifiers import FromFunctions, ReadsRequest
+from overlimit.http.identifying.identifiers import FromFunctions, ReadsRequest, escaped
 from overlimit.http.request import Request
 
 _HEX_DIGITS = 32
@@ -229,7 +229,7 @@ def _checked(name: str) -> str:
         raise TypeError(f"a name must be a string, not {name!r}")
     if not name:
         raise ValueError("a name must not be empty")
-    return name.replace("\\", "\\\\").replace(":", "\\:")
+    return escaped(name)
 
 
 def _hash(value: str) -> str:

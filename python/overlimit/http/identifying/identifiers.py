@@ -80,7 +80,7 @@ def as_identifiers(found: object) -> Identifiers:
     if type(found) is str and found:
         return (found,)
     known: dict[bytes, str | bytes] = {}
-    for member in _members(found):
+    for member in map(_member, _each(found)):
         if member:
             known.setdefault(_as_bytes(member), member)
     return tuple(known.values()) or NOBODY
@@ -138,7 +138,7 @@ def as_key(found: object) -> str:
     """
     if isinstance(found, (tuple, list)):
         parts = [as_key(part) for part in found]
-        return ":".join(map(_escaped, parts)) if all(parts) else ""
+        return ":".join(map(escaped, parts)) if all(parts) else ""
     if isinstance(found, NoneType):
         return ""
     if isinstance(found, (bytes, bytearray)):
@@ -149,7 +149,8 @@ def as_key(found: object) -> str:
     return str(found)
 
 
-def _escaped(part: str) -> str:
+def escaped(part: str) -> str:
+    """Return a text that can be joined to others by ``:``."""
     return part.replace("\\", "\\\\").replace(":", "\\:")
 
 
@@ -159,10 +160,6 @@ def _has_no_text(found: object) -> bool:
         return True
     of = found.__class__  # which a proxy answers for its object
     return of.__str__ is object.__str__ and of.__repr__ is object.__repr__
-
-
-def _members(found: object) -> tuple[str | bytes | None, ...]:
-    return tuple(_member(each) for each in _each(found))
 
 
 def _each(found: object) -> Iterable[object]:

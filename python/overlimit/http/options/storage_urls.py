@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 from overlimit._messages.caller import warn_caller
 from overlimit._options import truth_of
 from overlimit.stores.redis_url import query_options
-from overlimit.stores.tls import TLS_DEFAULTS
+from overlimit.stores.tls import CERT_REQS, TLS_DEFAULTS
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -20,7 +20,6 @@ R = TypeVar("R")
 _SCHEMES = {"redis+unix": "unix", "valkey+unix": "unix"}
 _WITH_TLS = {"redis": "rediss", "valkey": "valkeys"}
 _ELSEWHERE = ("memcached", "mongodb", "mongodb+srv", "etcd")
-_CERT_REQS = {None: "none", 0: "none", 1: "required", 2: "required", "optional": "required"}
 _DEFAULT_TIMEOUT = 0.1
 
 _HIDDEN = "***"
@@ -191,7 +190,7 @@ def _seconds(name: str, value: Any) -> float:
 
 def _written(name: str, value: Any) -> str:
     if name == "ssl_cert_reqs":
-        return str(_CERT_REQS.get(value, value))
+        return str(CERT_REQS.get(value, value))
     if name == "mode" and isinstance(value, int):
         return f"{value:o}"
     if isinstance(value, bool):

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from weakref import WeakSet
 
 from overlimit import MemoryStore
@@ -142,7 +143,7 @@ class AppRateLimits:
         self._default_identify = default_identify
         self._registered: dict[RateLimitHandle, AppRateLimit] = {}
         self._implicit: AppRateLimit | None = None
-        self._memory: MemoryStore | None = None
+        self._own_memory = cache(MemoryStore)
 
     def __iter__(self) -> Iterator[AppRateLimit]:
         """Yield every RateLimit that may have to decide a request."""
@@ -205,11 +206,6 @@ class AppRateLimits:
             )
             self._implicit = AppRateLimit(Settings({}).completed({}), default_identify=self._default_identify)
         return self._implicit
-
-    def _own_memory(self) -> MemoryStore:
-        if self._memory is None:
-            self._memory = MemoryStore()
-        return self._memory
 
 
 class RateLimitHandle:

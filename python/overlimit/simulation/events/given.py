@@ -56,7 +56,9 @@ def given_column(column: object, what: str) -> Given:
     and ValueError for more than one dimension.
     """
     pandas, pyarrow = loaded("pandas"), loaded("pyarrow")
-    if pandas is not None and isinstance(column, _pandas_columns(pandas)):
+    if pandas is not None and isinstance(
+        column, (pandas.Series, pandas.Index, pandas.api.extensions.ExtensionArray)
+    ):
         return _from_pandas(column, pandas)
     if pyarrow is not None and isinstance(column, (pyarrow.Array, pyarrow.ChunkedArray)):
         return _from_arrow(column, pyarrow)
@@ -108,10 +110,6 @@ def _from_numpy(array: Array, what: str) -> Given:
     return Given(plain.astype(plain.dtype.newbyteorder("="), copy=False), missing=missing)
 
 
-def _pandas_columns(pandas: Any) -> tuple[type, ...]:
-    return pandas.Series, pandas.Index, pandas.api.extensions.ExtensionArray
-
-
 def _from_pandas(column: Any, pandas: Any) -> Given:
     dtype = column.dtype
     if isinstance(dtype, pandas.CategoricalDtype):
@@ -137,7 +135,8 @@ def _from_arrow(column: Any, pyarrow: Any) -> Given:
     kind, types = chunked.type, pyarrow.types
     if types.is_dictionary(kind):
         return _from_arrow_dictionary(chunked, pyarrow)
-    if any(is_text(kind) for is_text in _text_types(types)):
+    text_types = types.is_string, types.is_large_string, types.is_binary, types.is_large_binary
+    if any(is_text(kind) for is_text in text_types):
         return _from_arrow_dictionary(chunked.dictionary_encode(), pyarrow)
     if types.is_date(kind):
         chunked = chunked.cast(pyarrow.timestamp("s" if types.is_date32(kind) else "ms"))
@@ -149,10 +148,6 @@ def _from_arrow(column: Any, pyarrow: Any) -> Given:
     if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
         return Given(chunked.fill_null(pyarrow.scalar(0).cast(kind)).to_numpy(), missing=missing)
     return Given(_from_sequence(chunked.to_pylist()))
-
-
-def _text_types(types: Any) -> list[Any]:
-    return [types.is_string, types.is_large_string, types.is_binary, types.is_large_binary]
 
 
 def _from_arrow_dictionary(chunked: Any, pyarrow: Any) -> Given:

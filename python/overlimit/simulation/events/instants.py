@@ -113,7 +113,8 @@ def converted(given: Given, unit: str | None) -> Instants:
     elif kind == "f":
         micros, invalid = _from_floats(given.array.astype(np.float64, copy=False), checked)
     elif kind == "M":
-        _refuse_unit(unit)
+        if unit is not None:
+            raise TypeError(f"unit={unit!r} is for numbers, and these times are datetimes: leave it out")
         micros, invalid = _from_datetimes(given.array)
     elif kind == "O":
         micros, invalid = _from_objects(given.array, checked)
@@ -151,11 +152,6 @@ def checked_unit(unit: str | None) -> str:
     if unit is not None and unit not in _NANOS_PER:
         raise ValueError(f"unit must be 's', 'ms', 'us' or 'ns', not {short_repr(unit)}")
     return unit or "s"
-
-
-def _refuse_unit(unit: str | None) -> None:
-    if unit is not None:
-        raise TypeError(f"unit={unit!r} is for numbers, and these times are datetimes: leave it out")
 
 
 def _from_number(value: float, unit: str) -> int:

@@ -5,5 +5,3 @@ from overlimit.simulation.figures.effects import plot_sweep as plot_sweep
 from overlimit.simulation.figures.heatmap import plot_heatmap as plot_heatmap
 from overlimit.simulation.figures.level import plot_level as plot_level
 from overlimit.simulation.figures.timeline import plot_timeline as plot_timeline
-
-__all__ = ["plot_comparison", "plot_heatmap", "plot_level", "plot_sweep", "plot_timeline"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from overlimit._messages.texts import printable
+from overlimit._messages.texts import escaped, printable
 from overlimit.simulation.optional import required
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _drawable(text: str) -> str:
 
     fonts = [get_font(findfont(FontProperties(family=[family]))) for family in rcParams["font.family"]]
     known = {each for each in set(text) if any(font.get_char_index(ord(each)) for font in fonts)}
-    return "".join(each if each in known else each.encode("unicode_escape").decode() for each in text)
+    return "".join(each if each in known else escaped(each) for each in text)
 
 
 def text_colour() -> Any:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from overlimit.simulation.logs.chunks import Chunk, decoded
 from overlimit.simulation.logs.patterns import matched
-from overlimit.simulation.logs.table import Batch, Format, Table, Wanted, missing_column
+from overlimit.simulation.logs.table import Batch, Format, Table, Wanted
 from overlimit.simulation.optional import required
 
 _QUOTED = r'"(?P<%s>[^"\\]*(?:\\.[^"\\]*)*)"'
@@ -61,9 +61,7 @@ class AccessLog(Format):
         self, path: Path, chunks: Iterator[Chunk], wanted: Wanted, advance: Callable[[int], object]
     ) -> Iterator[Batch]:
         """Yield what is in one file; raise ValueError if the format has no field of a name."""
-        if absent := wanted.names - set(self._fields):
-            raise missing_column(set(absent), self._fields)
-        names = set(self._fields) if wanted.all else set(wanted.names)
+        names = set(wanted.among(self._fields))
         stored = sorted(names - _OF_REQUEST) + (["request"] if names & _OF_REQUEST else [])
         for chunk in chunks:
             batch = self._batch(chunk, stored)
@@ -247,8 +245,5 @@ def _numbers(column: Any) -> npt.NDArray[np.float64] | npt.NDArray[np.int64]:
     """Return whole numbers; NaN where there is none."""
     texts = column if isinstance(column, list) else column.to_pylist()
     numbers = np.array([np.nan if text is None else float(text) for text in texts], np.float64)
-    return numbers if np.isnan(numbers).any() or not numbers.size else _whole(numbers)
-
-
-def _whole(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64] | npt.NDArray[np.int64]:
-    return numbers.astype(np.int64) if numbers.max() < 2**53 else numbers
+    # No comparison holds for NaN.
+    return numbers.astype(np.int64) if numbers.size and (numbers < 2**53).all() else numbers

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from overlimit.simulation.logs.chunks import Chunk
-from overlimit.simulation.logs.table import Bad, Batch, Format, Table, Wanted, missing_column
+from overlimit.simulation.logs.table import Bad, Batch, Format, Table, Wanted
 from overlimit.simulation.optional import required
 
 _ROWS = 20_000
@@ -36,23 +36,21 @@ class CsvTables(Format):
         names = self._columns or _names(reader, path)
         if names is None:
             return
-        if absent := wanted.names - set(names):
-            raise missing_column(set(absent), names, path)
+        kept = wanted.among(names, path)
         if len(set(names)) < len(names):
             raise ValueError(f"two columns in {path} have the same name: {', '.join(names)}")
         while not source.is_empty:
             rows, lines, bad = _read(reader, source, len(names), self._delimiter)
             if rows or bad:
-                yield self._batch(names, rows, lines, bad, wanted)
+                at = {name: names.index(name) for name in kept}
+                yield self._batch(at, rows, lines, bad, wanted)
 
     def _batch(
-        self, names: list[str], rows: list[list[str]], lines: list[int], bad: list[Bad], wanted: Wanted
+        self, at: dict[str, int], rows: list[list[str]], lines: list[int], bad: list[Bad], wanted: Wanted
     ) -> Batch:
-        kept = names if wanted.all else [name for name in names if name in wanted.names]
-        at = {name: names.index(name) for name in kept}
         columns: dict[str, Any] = {name: [row[k] for row in rows] for name, k in at.items()}
         if wanted.all and rows:
-            columns |= self._numbers({name: columns[name] for name in kept if name not in wanted.names})
+            columns |= self._numbers({name: columns[name] for name in at if name not in wanted.names})
         text_of = lambda row: self._delimiter.join(rows[row])  # noqa: E731
         return Batch([Table(columns, np.array(lines, np.int64), text_of)], bad)
 

@@ -90,17 +90,9 @@ def _decompress(decompressor: Any, data: bytes) -> bytes:
     return decompressed
 
 
-def _gzip() -> Any:
-    return zlib.decompressobj(wbits=_GZIP)
-
-
-def _zstandard() -> Any:
-    return required("zstandard", "reading .zst files").ZstdDecompressor().decompressobj()
-
-
 _DECOMPRESSORS: dict[str, Callable[[], Any]] = {
-    ".gz": _gzip,
+    ".gz": lambda: zlib.decompressobj(wbits=_GZIP),
     ".bz2": bz2.BZ2Decompressor,
     ".xz": lzma.LZMADecompressor,
-    ".zst": _zstandard,
+    ".zst": lambda: required("zstandard", "reading .zst files").ZstdDecompressor().decompressobj(),
 }

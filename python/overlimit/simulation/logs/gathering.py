@@ -12,7 +12,7 @@ import numpy.typing as npt
 from overlimit.http.identifying.addresses import grouped
 from overlimit.simulation.events.bad_lines import BadLine, BadLines
 from overlimit.simulation.events.column import Codes, Column
-from overlimit.simulation.events.costs import MOST
+from overlimit.simulation.events.costs import MOST, costs_of
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.events.factorization import MISSING, REFUSED, factorized
 from overlimit.simulation.events.given import given_column
@@ -138,17 +138,9 @@ class Gatherer:
             Column(name, codes, np.fromiter(labels.numbers, object, len(labels.numbers)))
             for (name, labels), codes in zip(self._labels.items(), rows.codes, strict=True)
         ]
-        return Events._of(
-            rows.times, columns, self._costs_kept(rows), skipped=self._skipped, bad_lines=self._bad_lines
-        )
-
-    def _costs_kept(self, rows: _Rows) -> npt.NDArray[np.int64]:
         cost = self._options.cost
-        return (
-            rows.costs
-            if isinstance(cost, str)
-            else np.broadcast_to(np.int64(min(cost, MOST)), len(rows.times))
-        )
+        costs = rows.costs if isinstance(cost, str) else costs_of(cost, len(rows.times))
+        return Events._of(rows.times, columns, costs, skipped=self._skipped, bad_lines=self._bad_lines)
 
     def _rows(self, table: Table, bad: list[Bad], good: list[int]) -> _Rows:
         """Return the rows of a table that become events.

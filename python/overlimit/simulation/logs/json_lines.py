@@ -33,14 +33,14 @@ class JsonLines(Format):
             if not (wanted.one_at_least and wanted.optional <= absent):
                 absent -= wanted.optional
             if rows and absent:
-                raise missing_column(set(absent), list(seen), path)
+                raise missing_column(absent, seen, path)
             names = list(seen | dict.fromkeys(wanted.names)) if wanted.all else sorted(wanted.names)
             columns = {name: [row.get(name) for row in rows] for name in names}
             texts = chunk.lines()
             numbers = np.array(lines, np.int64)
             yield Batch([Table(columns, numbers, lambda k: texts[numbers[k] - chunk.first])], bad)  # noqa: B023
         if seen and (absent := wanted.names - seen.keys()):
-            raise missing_column(set(absent), list(seen), path)
+            raise missing_column(absent, seen, path)
 
 
 def _objects(chunk: Chunk) -> tuple[list[dict[str, Any]], list[int], list[Bad]]:

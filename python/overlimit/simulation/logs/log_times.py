@@ -22,10 +22,10 @@ _ISO = re.compile(
     r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)? ?(Z|UTC|[+-]\d\d(?::?\d\d)?)?", re.ASCII
 )
 _NUMBER = re.compile(r"\d+(?:\.\d*)?|\.\d+", re.ASCII)
-_WHOLE = re.compile(r"\d+", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND = timedelta(microseconds=1)
 _REMEMBERED = 8192
+_MOST_DIGITS = 20
 _LENGTH_OF_DAY = len("2026-01-01")
 
 
@@ -66,14 +66,11 @@ def _micros_of_text(text: str, unit: str) -> int:
     if found := _COMMON.fullmatch(text) or _ISO.fullmatch(iso):
         micros = _of_parts(*found.groups(default=""))
     elif _NUMBER.fullmatch(text):
-        micros = micros_of(int(text) if _is_whole(text) else float(text), unit)
+        is_whole = "." not in text and len(text) <= _MOST_DIGITS
+        micros = micros_of(int(text) if is_whole else float(text), unit)
     else:
         return NO_TIME
     return NO_TIME if micros is None else micros
-
-
-def _is_whole(text: str) -> bool:
-    return len(text) <= 20 and _WHOLE.fullmatch(text) is not None
 
 
 def _of_parts(minute: str, second: str, fraction: str, zone: str) -> int | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from overlimit.simulation.logs.chunks import Chunk
-from overlimit.simulation.logs.table import Bad, Batch, Format, Table, Wanted, missing_column
+from overlimit.simulation.logs.table import Bad, Batch, Format, Table, Wanted
 from overlimit.simulation.optional import required
 
 _ROWS = 65_536
@@ -31,10 +31,7 @@ class Parquet(Format):
             yield Batch([], [Bad(1, "", f"it is no Parquet, or cut: {error}")])
             return
         with opened as file:
-            present = file.schema_arrow.names
-            if absent := wanted.names - set(present):
-                raise missing_column(set(absent), present, path)
-            names = present if wanted.all else sorted(wanted.names)
+            names = wanted.among(file.schema_arrow.names, path)
             first = 1
             for rows in file.iter_batches(_ROWS, columns=names):
                 columns = dict(zip(rows.schema.names, rows.columns, strict=True))

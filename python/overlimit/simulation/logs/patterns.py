@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from overlimit.simulation.logs.chunks import Chunk
-from overlimit.simulation.logs.table import Bad, Batch, Format, Table, Wanted, missing_column
+from overlimit.simulation.logs.table import Bad, Batch, Format, Table, Wanted
 
 NOT_A_LINE = "it is not a line of this format"
 
@@ -30,9 +30,7 @@ class PatternFormat(Format):
         self, path: Path, chunks: Iterator[Chunk], wanted: Wanted, advance: Callable[[int], object]
     ) -> Iterator[Batch]:
         """Yield what is in one file; raise ValueError if there is no group of a name."""
-        if absent := wanted.names - set(self._names):
-            raise missing_column(set(absent), self._names)
-        names = self._names if wanted.all else sorted(wanted.names)
+        names = wanted.among(self._names)
         for chunk in chunks:
             lines = chunk.lines()
             yield matched(

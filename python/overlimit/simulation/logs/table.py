@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -48,6 +48,12 @@ class Wanted(NamedTuple):
     all: bool
     one_at_least: bool
 
+    def among(self, present: Sequence[str], path: Path | None = None) -> list[str]:
+        """Return which columns to read of those there are; raise ValueError if one of a name is not there."""
+        if absent := self.names - set(present):
+            raise missing_column(absent, present, path)
+        return [name for name in present if self.all or name in self.names]
+
 
 class Format(ABC):
     """How a log is written."""
@@ -67,9 +73,9 @@ class Format(ABC):
         """
 
 
-def missing_column(names: set[str], present: object, path: Path | None = None) -> ValueError:
+def missing_column(names: Set[str], present: Iterable[str], path: Path | None = None) -> ValueError:
     """Return the error for columns that are not there."""
     columns = f"column {' or '.join(map(repr, sorted(names)))}"
-    found = ", ".join(map(repr, present)) if isinstance(present, (list, tuple)) else str(present)
     where = "" if path is None else f" in {path}"
+    found = ", ".join(map(repr, present))
     return ValueError(f"there is no {columns}{where}; there are {found or 'none'}")

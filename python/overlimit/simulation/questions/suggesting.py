@@ -147,7 +147,8 @@ def suggest(
     low, high = _checked_between(between)
     _check_share(refuse_at_most, of)
     tried: dict[int, _Shares] = {}
-    with progress_bar(_rounds(low, high) * len(events), shown=progress) as bar:
+    rounds = 1 + (high - low).bit_length()
+    with progress_bar(rounds * len(events), shown=progress) as bar:
         trial = Trial(events, bar)
 
         def suffices(value: int) -> bool:
@@ -174,10 +175,6 @@ def _halve(low: int, high: int, suffices: Callable[[int], bool]) -> None:
             high = middle
         else:
             below = middle
-
-
-def _rounds(low: int, high: int) -> int:
-    return 1 + (high - low).bit_length()
 
 
 def _share_of(shares: _Shares, of: Of) -> float:
