@@ -1,4 +1,4 @@
-"""Types of the C++ core; the docstrings are those of ``help()``, for editors."""
+"""Types of the C++ core; the docstrings are those of ``help()``, unless a subclass has its own."""
 
 from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any, Literal, Protocol, SupportsIndex, final
@@ -44,12 +44,6 @@ class Store:
     """Where state lives and decisions are made: the base class of all stores."""
 
 class MemoryStore(Store):
-    """A store in this process's memory, of bounded size.
-
-    Beyond ``max_keys`` keys or ``max_bytes`` bytes no count is lost: identifiers without an entry then share
-    overflow entries that count what all of them spend.
-    """
-
     def __init__(self, max_keys: SupportsIndex = 1_000_000, max_bytes: SupportsIndex = 268435456) -> None: ...
     def stats(self) -> MemoryStoreStats:
         """Return what this store has counted, as a new dict.
@@ -187,17 +181,12 @@ class RedisStore(Store):
 
 @disjoint_base
 class ManualClock:
-    """A clock that stands still until it is told to move; it keeps whole microseconds."""
-
     def __init__(self, start: float = 0.0) -> None: ...
     def now(self) -> float:
         """Return the reading, in seconds since the Unix epoch."""
 
-    def advance(self, seconds: float, /) -> None:
-        """Move by so many seconds; a negative number moves back."""
-
-    def set(self, seconds: float, /) -> None:
-        """Move to an instant, in seconds since the Unix epoch."""
+    def advance(self, seconds: float, /) -> None: ...
+    def set(self, seconds: float, /) -> None: ...
 
 @final
 class Decision:
@@ -322,17 +311,11 @@ class Limiter:
         longer than the bound before, and is counted for stores that wait only.
         """
 
-    def refund(self, decision: Decision, /) -> None:
-        """Give back what a decision charged, once, where it was charged."""
-
+    def refund(self, decision: Decision, /) -> None: ...
     def _refund_part(self, decision: Decision, places: Container[int], /) -> None: ...
     def _lock(self, identifier: str | bytes, microseconds: int, /) -> None: ...
-    def unlock(self, identifier: str | bytes, /) -> None:
-        """Lift the lock of an identifier; what was counted stays."""
-
-    def reset_all(self) -> None:
-        """Forget everything of all identifiers in this policy."""
-
+    def unlock(self, identifier: str | bytes, /) -> None: ...
+    def reset_all(self) -> None: ...
     def hit(self, *identifiers: str | bytes, cost: int = 1) -> Decision:
         """Decide whether these identifiers may spend this cost, and charge it if they may.
 
@@ -364,8 +347,7 @@ class Limiter:
         So ``remaining`` is what would be left after such a hit; ``cost=0`` shows the present.
         """
 
-    def reset(self, *identifiers: str | bytes) -> None:
-        """Forget everything of these identifiers in this policy."""
+    def reset(self, *identifiers: str | bytes) -> None: ...
 
 def _decision_of(values: tuple[Any, ...], /) -> Decision: ...
 def _load_hooks() -> None: ...

@@ -36,29 +36,23 @@ class Namesakes:
         return [other for _, other in sorted(earlier, key=lambda numbered: -numbered[0])]
 
 
-class _Registry:
-    """The limiters by store and name; guarded by the lock, which a finalizer may take again."""
-
-    def __init__(self) -> None:
-        self.lock = PerProcess(threading.RLock)
-        self.groups: weakref.WeakValueDictionary[Hashable, Namesakes] = weakref.WeakValueDictionary()
-
-
-_registry = _Registry()
+_groups: weakref.WeakValueDictionary[Hashable, Namesakes] = weakref.WeakValueDictionary()
+"""The limiters by store and name; guarded by the lock, which a finalizer may take again."""
+_lock = PerProcess(threading.RLock)
 
 
 def register(limiter: Limiter, name: str) -> Namesakes:
     """Note that a limiter has this name on its store; it belongs to the group for as long as it holds it."""
     key = (_state_key(limiter.store), name)
-    with _registry.lock():
-        group = _registry.groups.setdefault(key, Namesakes())
+    with _lock():
+        group = _groups.setdefault(key, Namesakes())
         group.add(limiter)
     return group
 
 
 def renew(limiter: Limiter, group: Namesakes) -> None:
     """Note that a limiter has other limits, as if it had just been made."""
-    with _registry.lock():
+    with _lock():
         group.add(limiter)
 
 
@@ -72,7 +66,7 @@ def compare(limiter: Limiter) -> None:
     group: Namesakes | None = getattr(limiter, "_namesakes", None)
     if group is None:
         return
-    with _registry.lock():
+    with _lock():
         earlier = group.before(limiter)
     for other in earlier:
         if pairs := limiter._unlike_limits(other):

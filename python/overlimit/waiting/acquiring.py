@@ -37,7 +37,7 @@ def acquire(
     acquisition = _Acquisition(limiter, identifiers, cost, clock, clock.now() + longest)
     decision = None
     try:
-        decision = _in_queue(acquisition)
+        decision = acquisition.decision()
         if decision.delay > 0:
             clock.wait(WakeUp(), clock.time_of(decision) + micros_of(decision.delay))
     except BaseException:
@@ -57,19 +57,6 @@ def wake_after_refund(store: Store, decision: Decision) -> None:
     """Let those that wait first for an identifier of a decision ask this store again."""
     if wait_queues().by_limiter:
         wake_waiters(store, (detail.identifier for detail in decision.details))
-
-
-def _in_queue(acquisition: _Acquisition) -> Decision:
-    try:
-        acquisition.join()
-        return acquisition.decision()
-    finally:
-        try:
-            acquisition.leave()
-        except BaseException:  # of a signal handler: nobody else would remove this caller, or wake the next
-            acquisition.leave()
-            acquisition.wake_next()
-            raise
 
 
 def _give_back(limiter: Limiter, decision: Decision) -> None:
@@ -94,16 +81,23 @@ class _Acquisition:
         self._limiter, self._identifiers, self._cost, self._clock = limiter, identifiers, cost, clock
         self._waiter = Waiter(map(_key_of, identifiers), deadline)
 
-    def join(self) -> None:
-        wait_queues().join(self._limiter, self._waiter)
-
-    def leave(self) -> None:
-        wait_queues().leave(self._limiter, self._waiter)
-
-    def wake_next(self) -> None:
-        wait_queues().wake(self._limiter.store, self._waiter.keys)
-
     def decision(self) -> Decision:
+        """Wait in the queues of all identifiers, and return the admission or the refusal."""
+        limiter, waiter = self._limiter, self._waiter
+        try:
+            wait_queues().join(limiter, waiter)
+            return self._decision_in_turn()
+        finally:
+            try:
+                wait_queues().leave(limiter, waiter)
+            except (
+                BaseException
+            ):  # of a signal handler: nobody else would remove this caller, or wake the next
+                wait_queues().leave(limiter, waiter)
+                wait_queues().wake(limiter.store, waiter.keys)
+                raise
+
+    def _decision_in_turn(self) -> Decision:
         """Return the admission, or the refusal as soon as it is certain that the deadline cannot be met."""
         has_peeked = False
         while True:
