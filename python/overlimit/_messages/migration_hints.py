@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from types import FrameType, MappingProxyType, ModuleType
-from typing import TYPE_CHECKING, ClassVar, NoReturn, ParamSpec, TypeVar
+from typing import NoReturn, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -152,19 +152,6 @@ class NotHere:
             name=self._name,
             obj=owner if instance is None else instance,
         )
-
-
-class HasMigrationHints:
-    """Errors of missing attributes say what this class has instead of another library's attribute."""
-
-    _migration_hints: ClassVar[Mapping[str, str]]
-
-    # Hidden from type checkers, so that they still report missing attributes.
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> object:
-            """Raise AttributeError."""
-            raise missing(self, name, type(self)._migration_hints)
 
 
 def hints_at_arguments(hints: Mapping[str, str]) -> Callable[[Callable[P, R]], Callable[P, R]]:

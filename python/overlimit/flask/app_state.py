@@ -196,7 +196,6 @@ def _counted_place(asked: Request) -> tuple[str, str]:
 
 
 def _last(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return the last argument of a call."""
     return (*args, *kwargs.values())[-1]
 
 

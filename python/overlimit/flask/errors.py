@@ -11,7 +11,7 @@ from werkzeug.datastructures import Headers
 from werkzeug.exceptions import HTTPException, ServiceUnavailable, TooManyRequests
 
 from overlimit import Decision, errors
-from overlimit._messages.migration_hints import HasMigrationHints, hints_at_arguments
+from overlimit._messages.migration_hints import hints_at_arguments, missing
 from overlimit.flask.current import EXTENSION, LEDGER, current_request, this_app, this_request
 from overlimit.flask.migration_hints import OF_ERROR, OF_EXCEPTION
 from overlimit.http.answering.fields import RETRY_AFTER, retry_after_seconds
@@ -62,10 +62,8 @@ class RefusedRequest(HTTPException):
         return [(own_name if name == RETRY_AFTER else name, value) for name, value in fields]
 
 
-class RateLimitExceeded(HasMigrationHints, errors.RateLimitExceeded, RefusedRequest, TooManyRequests):
+class RateLimitExceeded(errors.RateLimitExceeded, RefusedRequest, TooManyRequests):
     """429 with the decision that refused; it has no ``Retry-After`` when waiting cannot help."""
-
-    _migration_hints = OF_ERROR
 
     @hints_at_arguments(OF_EXCEPTION)
     def __init__(
@@ -89,6 +87,11 @@ class RateLimitExceeded(HasMigrationHints, errors.RateLimitExceeded, RefusedRequ
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as the constructor's call, without a response."""
         return type(self), (self.decision, self.description, None, self._violated)
+
+    if not TYPE_CHECKING:  # so that type checkers still report missing attributes
+
+        def __getattr__(self, name: str) -> object:
+            raise missing(self, name, OF_ERROR)
 
 
 class StoreFailed(RefusedRequest, ServiceUnavailable):

@@ -23,16 +23,10 @@ class StandsForFunctions:
 
 
 def check_callable(name: str, given: object, arguments: int, *, of: str = "") -> None:
-    """Raise TypeError unless it is None or an ordinary function that can be called as it will be.
+    """Raise TypeError, about ``name``, unless it is None or an ordinary function that can be called so.
 
-    Parameters
-    ----------
-    name
-        What the error calls it.
-    arguments
-        How many arguments it gets for the request: none, or one.
-    of
-        What it is called with before them, such as ``"the response"``; by default nothing.
+    It is called with so many ``arguments`` for the request, none or one, and before them with what ``of``
+    says, such as ``"the response"``.
     """
     if given is None:
         return

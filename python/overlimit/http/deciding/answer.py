@@ -172,7 +172,7 @@ class StoreAnswer:
     def refunding(self) -> Steps[None]:
         """Refund everything; raises StoreError if the store failed and ``on_error`` says so."""
         try:
-            yield partial(self.call.refund, self.decision)
+            yield partial(self.call.refunding.refund, self.decision)
         except StoreError as error:
             self.plan.log_or_raise(error)
 
@@ -188,7 +188,7 @@ class StoreAnswer:
         charges, raised = self.call.uncounted(response, identifiers)
         if charges:
             try:
-                yield partial(self.call.refund_part, self.decision, charges)
+                yield partial(self.call.refunding._refund_part, self.decision, charges)
             except StoreError as error:
                 self.plan.log_or_raise(error)
         if raised is not None:

@@ -45,8 +45,8 @@ class StoreCall:
         """Build a call from at least one RateLimit and one rule."""
         self.rate_limits = rate_limits
         self.rules = _join_policies(rules)
-        # As for decisions, the strictest of a request's limits says what happens when a refund fails.
-        self._strictest = max((rule.limiter for rule in self.rules), key=_strictness)
+        self.refunding = max((rule.limiter for rule in self.rules), key=_strictness)
+        """The limiter that refunds: as for decisions, the strictest says what happens when that fails."""
         self._core_rules = tuple(
             (each.limiter, each.identify, each.cost, int(each.role)) for each in self.rules
         )
@@ -85,14 +85,6 @@ class StoreCall:
     def names_of(self, rule: ResolvedRule) -> list[str]:
         """Return the names that header fields give to the limits of one of its rules."""
         return self._names[id(rule)]
-
-    def refund(self, decision: Decision) -> None:
-        """Refund everything."""
-        self._strictest.refund(decision)
-
-    def refund_part(self, decision: Decision, charges: Sequence[int]) -> None:
-        """Refund these charges of the call."""
-        self._strictest._refund_part(decision, charges)
 
     def uncounted(self, response: Any, identifiers: IdentifierCache) -> tuple[list[int], Exception | None]:
         """Return the charges of the rules whose ``deduct_when`` is false for the response.

@@ -52,28 +52,16 @@ class Addresses:
         self._remembered = lru_cache(_REMEMBERED)(self._find) if self._find else None
 
     def client(self, peer: str | None, forwarded_for: str | Sequence[str] | None) -> str | None:
-        """Return the right-most address that is not a trusted proxy's, or ``peer`` unchanged.
+        """Return the right-most address that is not a trusted proxy's, or ``peer`` unchanged; never raises.
 
-        Parameters
-        ----------
-        peer
-            The address that the connection came from; None or empty on a Unix socket.
-        forwarded_for
-            The value of ``X-Forwarded-For``; the values of several such lines are one list, in their order.
-
-        Each proxy appends the address of its own client to the header, and the peer is the last hop. Entries
-        to the left of those that trusted proxies appended may be invented and are never returned.
-
-        With n proxies it is the n-th entry from the right. A request whose header has fewer entries did not
-        pass them all. It gets the address of the peer, which cannot be forged, and shares the count of the
-        proxy at which it came in; with an entry of its header, it could choose its count.
-
-        With networks, the hops are followed from the peer to the left while they are trusted. If all of them
-        are, it is the left-most, a host within the trusted networks. A peer without an address is in no
-        network: for a server on a Unix socket, give a number.
+        ``peer`` is where the connection came from, None or empty on a Unix socket; ``forwarded_for`` are the
+        values of ``X-Forwarded-For``, to which each proxy appends the address of its own client. Which of
+        them it is, docs/reference/flask.md has as a table: none that a client may have invented. A request
+        with fewer entries than there are proxies did not pass them all, and could choose its count by an
+        entry; the address of the peer cannot be forged.
 
         An entry may have a port, brackets, quotes or a zone. One that is not an address (``unknown``,
-        ``_hidden``) ends the search: it is the hop to its right, which reported it. Never raises.
+        ``_hidden``) ends the search: it is the hop to its right, which reported it.
         """
         if not forwarded_for or self._find is None or self._remembered is None:
             return peer

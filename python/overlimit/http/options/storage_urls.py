@@ -47,18 +47,8 @@ _TRANSLATED = frozenset(
 def store_url(uri: str, options: Mapping[str, Any] | None = None) -> str:
     """Return the URL of the store that a storage URL and its options mean; it may hold a password.
 
-    Parameters
-    ----------
-    uri
-        ``memory://``, ``shm://``, or any URL of ``RedisStore``; ``redis+unix://`` and ``valkey+unix://`` are
-        its ``unix://``.
-    options
-        ``username``, ``password``, ``db``, ``ssl``, ``service_name`` (of sentinels), ``key_prefix`` and
-        whatever else ``RedisStore`` takes. ``socket_timeout`` becomes its ``timeout``, the deadline of the
-        whole call (0.1 s if neither is given); ``socket_connect_timeout`` can only shorten that, since
-        connecting is a part of the call.
-        The query of the URL may contain the same options, and the URL takes precedence. They have no effect
-        on ``memory://``, and ``shm://`` has those of ``SharedMemoryStore``.
+    The options are those of the store, and those that docs/guides/migrating.md translates; they may also be
+    in the query of the URL, which takes precedence. They have no effect on ``memory://``.
 
     An option without effect is named in a warning. Raises ValueError for an unknown kind of store,
     for a ``connection_pool`` and for a wrong value; no message repeats a URL or a password.

@@ -183,13 +183,14 @@ def _share_of(shares: _Shares, of: Of) -> float:
 
 def _checked_between(between: object) -> tuple[int, int]:
     rule = "between must be the smallest and the largest whole number to try, such as (1, 1000)"
+    wrong = f"{rule}, not {short_repr(between)}"
     if not isinstance(between, (tuple, list)) or len(between) != 2:
-        raise TypeError(f"{rule}, not {short_repr(between)}")
+        raise TypeError(wrong)
     if any(isinstance(end, bool) or not hasattr(end, "__index__") for end in between):
-        raise TypeError(f"{rule}, not {short_repr(between)}")
+        raise TypeError(wrong)
     low, high = (end.__index__() for end in between)
     if low > high:
-        raise ValueError(f"{rule}, not {short_repr(between)}")
+        raise ValueError(wrong)
     return low, high
 
 
