@@ -7,17 +7,6 @@ from typing import Any
 
 from overlimit._core import Decision
 
-__all__ = [
-    "InvalidLimit",
-    "OverlimitError",
-    "RateLimitExceeded",
-    "ScriptError",
-    "StoreConfigError",
-    "StoreError",
-    "StoreTimeout",
-    "StoreUnavailable",
-]
-
 
 class OverlimitError(Exception):
     """Base class of everything overlimit raises by itself."""

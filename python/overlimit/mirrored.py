@@ -211,13 +211,9 @@ def _request_identifiers() -> Sequence[Identifier]:
     try:
         from flask import has_request_context
     except ImportError:
-        raise TypeError(
-            "without Flask there are no default identifiers: write identifiers='user:42'"
-        ) from None
+        raise TypeError(f"without Flask {_NO_IDENTIFIERS}") from None
     if not has_request_context():
-        raise TypeError(
-            "outside a Flask request there are no default identifiers: write identifiers='user:42'"
-        )
+        raise TypeError(f"outside a Flask request {_NO_IDENTIFIERS}")
     from overlimit.flask import get_identifiers
 
     return get_identifiers()

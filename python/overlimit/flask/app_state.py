@@ -18,7 +18,7 @@ from overlimit.flask.current import EXTENSION, LEDGER, current_request, this_app
 from overlimit.flask.errors import RefusedRequest, headers_of, rate_limited, refuse, send_retry_after
 from overlimit.flask.identifiers import BY_DEFAULT, CURRENT
 from overlimit.flask.proxies import without_proxies
-from overlimit.flask.routes import check_methods, find_route, limited_routes, routes_of
+from overlimit.flask.routes import check_methods, find_route, routes_of
 from overlimit.http.deciding.answer import StoreAnswer
 from overlimit.http.deciding.ledger import RequestLedger
 from overlimit.http.deciding.plans import PlanCache, RoutePlan, StorePlan
@@ -26,7 +26,7 @@ from overlimit.http.options.settings import Settings
 from overlimit.http.reports import RulesOfRoute
 from overlimit.http.rules.app_rate_limits import AppRateLimits, RateLimitHandle
 from overlimit.http.rules.applied_limits import AppliedLimit, LimitedFunction
-from overlimit.http.rules.precedence import check_registered
+from overlimit.http.rules.precedence import check_registered, rules_of_route
 
 _HOOKS_FAILED = "_overlimit_hooks_failed"
 """The attribute of a request whose ``after_request`` hooks have failed."""
@@ -96,9 +96,14 @@ class AppState:
 
         Raises RuntimeError if the app does not have the RateLimit of a bound decorator.
         """
-        for route in routes_of(self.app):
-            check_registered(self.rate_limits, route)
-        return tuple(limited_routes(self.app, self.rate_limits))
+        rate_limits, routes = self.rate_limits, tuple(routes_of(self.app))
+        for route in routes:
+            check_registered(rate_limits, route)
+        return tuple(
+            (route, tuple(rule for each in rate_limits for rule in rules_of_route(rate_limits, each, route)))
+            for route in routes
+            if route.limited
+        )
 
     def enforce(self, function: LimitedFunction, asked: Request) -> None:
         """Decide the request if this call of a decorated function is what decides it.

@@ -9,8 +9,6 @@ from flask import Flask
 from flask.views import http_method_funcs
 
 from overlimit._messages.texts import nearest
-from overlimit.http.reports import RulesOfRoute
-from overlimit.http.rules.app_rate_limits import AppRateLimits
 from overlimit.http.rules.applied_limits import (
     AppliedLimit,
     applied_limits_above,
@@ -18,7 +16,7 @@ from overlimit.http.rules.applied_limits import (
     applied_limits_of_group,
     labelled,
 )
-from overlimit.http.rules.precedence import Route, RouteGroup, rules_of_route
+from overlimit.http.rules.precedence import Route, RouteGroup
 
 View = Callable[..., Any]
 
@@ -84,16 +82,6 @@ def _is_static(app: Flask, endpoint: str) -> bool:
     owner, _, name = endpoint.rpartition(".")
     scaffold = app.blueprints.get(owner) if owner else app
     return name == "static" and scaffold is not None and scaffold.has_static_folder
-
-
-def limited_routes(app: Flask, rate_limits: AppRateLimits) -> Iterator[RulesOfRoute]:
-    """Yield every route with its rules, by endpoint and method, except those of static files."""
-    for route in routes_of(app):
-        if route.limited:
-            yield (
-                route,
-                tuple(rule for each in rate_limits for rule in rules_of_route(rate_limits, each, route)),
-            )
 
 
 def check_methods(app: Flask, route: Route, more: Iterable[AppliedLimit]) -> None:

@@ -26,8 +26,7 @@ class Counter(Initialised):
     per
         The length of a window in seconds.
     store, clock, name
-        As for ``Limiter``: without a name the counts are this object's own, and a store that other processes
-        see needs one.
+        As for ``Limiter``.
 
     Notes
     -----

@@ -50,8 +50,7 @@ class PeriodLimit(Initialised):
     timezone
         The IANA name of the calendar's time zone; only with ``align``.
     store, clock, name
-        As for ``Limiter``: without a name the counts are this object's own, and a store that other processes
-        see needs one.
+        As for ``Limiter``.
 
     Notes
     -----

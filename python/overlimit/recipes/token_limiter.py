@@ -29,8 +29,7 @@ class TokenLimiter(Initialised):
     burst
         The size of the bucket.
     store, clock, name
-        As for ``Limiter``: without a name the counts are this object's own, and a store that other processes
-        see needs one.
+        As for ``Limiter``.
     local_share
         The part of rate and burst that the bucket of this process has, above 0 and at most 1: with 0.25 four
         processes admit no more while the store fails than while it answers.
