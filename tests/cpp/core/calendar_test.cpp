@@ -34,14 +34,6 @@ class Thousands : public ::testing::Test {
   const CompiledPolicy policy{"p", {limit, fixed_window(9, kMinute)}};
 };
 
-TEST_F(Thousands, ChangeTheNumbersOfAPlanButNotItsDigests) {
-  const auto before = policy.dated(At(500));
-  const auto after = policy.dated(At(2'500));
-  EXPECT_NE(before->packed(), after->packed());
-  EXPECT_EQ(before->limits_digest(), after->limits_digest());
-  EXPECT_EQ(before->digest(), after->digest());
-}
-
 TEST_F(Thousands, GoWithWindowsThatStartWithThemAndWithNothingElse) {
   const auto window = [&](Micros period, int start, bool with) {
     return Limit("fixed_window", std::to_array<std::int64_t>({3, period, start}), std::nullopt,

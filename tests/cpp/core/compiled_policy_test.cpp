@@ -134,13 +134,6 @@ TEST(CompiledPolicy, HasOneTo16Limits) {
   EXPECT_THROW(CompiledPolicy("p", std::vector(17, fixed_window(1, kMinute))), InvalidLimit);
 }
 
-TEST(CompiledPolicy, HasANameThatMayStandInAKey) {
-  EXPECT_NO_THROW(CompiledPolicy(std::string(64, 'p'), {fixed_window(1, kMinute)}));
-  for (const std::string& name : std::vector<std::string>{"", std::string(65, 'p'), "a:b", "a#b"}) {
-    EXPECT_THROW(CompiledPolicy(name, {fixed_window(1, kMinute)}), InvalidLimit) << name;
-  }
-}
-
 TEST(CompiledPolicy, WithAPenaltyHasOneMoreRecordAndNumbersBehindTheOthers) {
   const CompiledPolicy without("p", {fixed_window(3, kMinute)});
   const CompiledPolicy with("p", {fixed_window(3, kMinute)}, testing::penalty({5, 6}, true, 7));

@@ -16,23 +16,6 @@ using State = FixedWindow::State;
 constexpr FixedWindow kThree{3, For(kMinute), FixedWindow::Start::first};
 constexpr FixedWindow kThreeSinceEpoch{3, For(kMinute), FixedWindow::Start::epoch};
 
-TEST(FixedWindow, OpensAtItsFirstCharge) {
-  constexpr State kState = charge(kThree, std::nullopt, At(7), 2).state;
-  static_assert(kState.start == 7 && kState.end == 7 + kMinute && kState.count == 2);
-}
-
-TEST(FixedWindow, OpensAtAMultipleOfThePeriodWhenItStartsAtTheEpoch) {
-  constexpr State kState = charge(kThreeSinceEpoch, std::nullopt, At(3 * kMinute + 7), 2).state;
-  static_assert(kState.start == 3 * kMinute && kState.end == 4 * kMinute && kState.count == 2);
-  static_assert(charge(kThreeSinceEpoch, std::nullopt, At(4 * kMinute), 1).state.start == 4 * kMinute);
-}
-
-TEST(FixedWindow, KeepsItsBoundsWhileItCounts) {
-  constexpr CurrentRecord<State> kCurrent{{At(7), At(7 + kMinute), 1}, 0};
-  constexpr State kState = charge(kThree, kCurrent, At(8), 2).state;
-  static_assert(kState.start == 7 && kState.end == 7 + kMinute && kState.count == 3);
-}
-
 TEST(FixedWindow, IsBuiltFromNumbersInRangeOnly) {
   EXPECT_NO_THROW(fixed_window(0, 1));
   EXPECT_NO_THROW(fixed_window(kExact - 1, kMaxPeriod));

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <set>
 #include <string>
 
 #include "../limits.hpp"
@@ -65,36 +64,6 @@ TEST(Limit, KnowsHowManyCellsItsRecordHolds) {
   EXPECT_EQ(fixed_window(3, kMinute).max_cells(), 0);
   EXPECT_EQ(sliding_window(3, kMinute, kSecond).max_cells(), 60);
   EXPECT_EQ(token_bucket(3, 1).max_cells(), 0);
-}
-
-TEST(Tag, DoesNotChangeWithTheNumberOfTheLimit) {
-  EXPECT_EQ(fixed_window(3, kMinute).tag(), fixed_window(4, kMinute).tag());
-  EXPECT_EQ(sliding_window(3, kMinute).tag(), sliding_window(4, kMinute).tag());
-  EXPECT_EQ(token_bucket(20, 10).tag(), token_bucket(5, 100).tag());
-}
-
-TEST(Tag, IsTheSameForThePrecisionThatIsTheDefaultAnyway) {
-  EXPECT_EQ(sliding_window(3, kMinute).tag(), sliding_window(3, kMinute, 1'200'000).tag());
-}
-
-TEST(Tag, ChangesWithAlgorithmPeriodPrecisionStartNameAndOrdinal) {
-  const std::set<Tag> tags{
-      fixed_window(3, kMinute).tag(),
-      fixed_window(3, kMinute + 1).tag(),
-      epoch_window(3, kMinute).tag(),
-      fixed_window(3, kMinute, "a").tag(),
-      fixed_window(3, kMinute, "b").tag(),
-      fixed_window(3, kMinute).tag(1),
-      fixed_window(3, kMinute).tag(2),
-      fixed_window(3, kMinute, "a").tag(1),
-      sliding_window(3, kMinute).tag(),
-      sliding_window(3, kMinute, kSecond).tag(),
-      sliding_window(3, 2 * kMinute, kSecond).tag(),
-      sliding_window(3, kMinute, 0, "a").tag(),
-      token_bucket(3, 1).tag(),
-      Limit("token_bucket", std::to_array<std::int64_t>({3, kMinute, 1, 1, 1, 0, 0})).tag(),
-  };
-  EXPECT_EQ(tags.size(), 14U);
 }
 
 // Tags are stored: these must never change, or every limit in Redis starts anew.

@@ -78,36 +78,6 @@ TEST(Pair, ChargedInItsOwnTimeKeepsItsExpiry) {
   EXPECT_EQ(pair.record()->expires_at, 3 * kSecond);
 }
 
-TEST(Pair, GrantsEverythingWhenNeverSeen) {
-  EXPECT_EQ(LonePair(fixed_window(3, kMinute)).peek(7), (Shown{Status::ok, 3, 0, 0}));
-  EXPECT_EQ(LonePair(sliding_window(4, kMinute)).peek(7), (Shown{Status::ok, 4, 0, 0}));
-  EXPECT_EQ(LonePair(token_bucket(5, 1)).peek(7), (Shown{Status::ok, 5, 0, 0}));
-  EXPECT_EQ(LonePair(sliding_log(6, kMinute)).peek(7), (Shown{Status::ok, 6, 0, 0}));
-  EXPECT_EQ(LonePair(sliding_window_counter(7, kMinute)).peek(7), (Shown{Status::ok, 7, 0, 0}));
-  EXPECT_EQ(LonePair(leaky_bucket(3, kMinute, 5)).peek(7), (Shown{Status::ok, 8, 0, 0}));
-}
-
-TEST(Pair, KnowsTheMostItsLimitCanGrant) {
-  EXPECT_EQ(most(fixed_window(3, kMinute)), 3);
-  EXPECT_EQ(most(sliding_window(4, kMinute)), 4);
-  EXPECT_EQ(most(token_bucket(5, 1)), 5);
-  EXPECT_EQ(most(bucket_of(5, 1, 1, 6)), 11);
-  EXPECT_EQ(most(sliding_log(6, kMinute)), 6);
-  EXPECT_EQ(most(sliding_window_counter(7, kMinute)), 7);
-  EXPECT_EQ(most(leaky_bucket(3, kMinute, 5)), 8);
-}
-
-TEST(Pair, OfALimitOfNothingAdmitsNothingButACostOfZero) {
-  for (const Limit& limit :
-       {fixed_window(0, kMinute), sliding_window(0, kMinute), bucket_of(0, 1, 0), sliding_log(0, kMinute),
-        sliding_window_counter(0, kMinute), leaky_bucket(0, kMinute, 0)}) {
-    LonePair pair(limit);
-    EXPECT_EQ(pair.hit(0, 1), (Shown{Status::never, 0, kNever, 0})) << limit.algorithm_name();
-    EXPECT_EQ(pair.hit(0, 0), (Shown{Status::ok, 0, 0, 0})) << limit.algorithm_name();
-    EXPECT_FALSE(pair.record()) << limit.algorithm_name();
-  }
-}
-
 TEST(Pair, IsRefusedEvenACostOfZeroUnderALoweredLimit) {
   const std::pair<Limit, Limit> lowered[] = {
       {fixed_window(6, 1000), fixed_window(4, 1000)},

@@ -42,25 +42,6 @@ class FourKeys : public ::testing::Test {
   const CompiledPolicy policy{"p", {fixed_window(5, kMinute)}};
 };
 
-TEST_F(FourKeys, AreAllThatIsTracked) {
-  for (int i = 0; i < 100; ++i) {
-    hit(store, policy, {name_of(i)}, 0);
-    ASSERT_LE(store.size(), 4U);
-  }
-  EXPECT_EQ(store.size(), 4U);
-}
-
-TEST_F(FourKeys, AreNotCrowdedAndEachCallOfAnotherIs) {
-  fill();
-  fill();
-  EXPECT_EQ(store.crowded_calls(), 0U);
-  for (int i = 4; i < 14; ++i) hit(store, policy, {name_of(i)}, 0);
-  EXPECT_EQ(store.crowded_calls(), 10U);
-  peek(store, policy, {name_of(4)}, 0, 1);
-  fill();
-  EXPECT_EQ(store.crowded_calls(), 10U);
-}
-
 TEST_F(FourKeys, AreToldApartFromCrowdedChargesByTheirPlaces) {
   fill();
   const std::vector<Charge> charges{{&policy, "id:0"}, {&policy, "x"}, {&policy, "id:3"}, {&policy, "y"}};

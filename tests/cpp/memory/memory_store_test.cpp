@@ -15,7 +15,6 @@ namespace {
 
 using testing::Answer;
 using testing::ask;
-using testing::charges_of;
 using testing::Columns;
 using testing::fixed_window;
 using testing::hit;
@@ -55,14 +54,6 @@ TEST_F(MemoryStores, ChargeAllIdentifiersOrNone) {
   EXPECT_EQ(store.size(), 1U) << "keys the refused call made are gone again";
 }
 
-TEST_F(MemoryStores, NeverAdmitACostAboveALimit) {
-  const Answer answer = hit(store, policy, {"a"}, 0, 4);
-  EXPECT_EQ(answer.status(), Status::never);
-  EXPECT_EQ(answer.decision.retry_after, kNever);
-  EXPECT_EQ(hit(store, policy, {"a"}, 0, INT64_MAX).status(), Status::never);
-  EXPECT_EQ(store.size(), 0U);
-}
-
 TEST_F(MemoryStores, TrackNoKeyThatSpendsNothing) {
   EXPECT_TRUE(hit(store, policy, {"a"}, 0, 0).allowed());
   EXPECT_TRUE(peek(store, policy, {"b"}, 0).allowed());
@@ -93,21 +84,6 @@ TEST_F(MemoryStores, GiveEveryKeyATimeOfCreationOfItsOwnThatItKeeps) {
   EXPECT_GT(hit(store, policy, {"a"}, 0).columns.receipt[0].created_at, first.columns.receipt[2].created_at);
 }
 
-TEST_F(MemoryStores, DecideCallsIndependentlyAndInOrder) {
-  const std::vector<Charge> a = charges_of(policy, {"a"}, 2);
-  const std::vector<Charge> both = charges_of(policy, {"b", "a"}, 2);
-  const Call calls[] = {{a, Mode::consume, At(10), true},
-                        {both, Mode::consume, At(20), true},
-                        {a, Mode::peek, At(2 * kSecond), true}};
-  Columns columns(2 + 4 + 2);
-  std::vector<Instant> times(3);
-  std::vector<ChargeBits> crowded(3);
-  store.decide(calls, columns.rows(), times, crowded, {});
-  EXPECT_EQ(times, testing::instants({10, 20, 2 * kSecond}));
-  EXPECT_EQ(columns.status, (std::vector{Status::ok, Status::ok, Status::ok, Status::ok, Status::ok,
-                                         Status::over, Status::ok, Status::ok}));
-}
-
 TEST_F(MemoryStores, DecideManyCallsAsTheyDecideEachAlone) {
   std::vector<std::string> names;
   for (int i = 0; i < 60; ++i) names.push_back("id:" + std::to_string(i));
@@ -136,13 +112,6 @@ TEST_F(MemoryStores, DecideManyCallsAsTheyDecideEachAlone) {
   EXPECT_EQ(together.status, one_by_one.status);
   EXPECT_EQ(together.remaining, one_by_one.remaining);
   EXPECT_EQ(times.back(), 399);
-}
-
-TEST_F(MemoryStores, ReadTheRealTimeWhenTheyAreGivenNone) {
-  const Micros before = system_now().micros();
-  const Answer answer = ask(store, {charges_of(policy, {"a"}, 1), Mode::consume, std::nullopt, false});
-  EXPECT_LE(before, answer.time);
-  EXPECT_LE(answer.time, system_now());
 }
 
 TEST_F(MemoryStores, RefuseAReadingOutOfRangeBeforeAnythingIsCharged) {

@@ -73,23 +73,6 @@ class Answers : public ::testing::Test {
   Columns columns{0};
 };
 
-TEST_F(Answers, OfAChargeTellEverythingOfIt) {
-  EXPECT_EQ(read(one, answer('C', {200, 77}, charged_states())), 200);
-  EXPECT_EQ(columns.status, (std::vector{Status::ok, Status::ok}));
-  EXPECT_EQ(columns.remaining, (std::vector<std::int64_t>{2, 16}));
-  EXPECT_EQ(columns.retry_after, testing::durations({0, 0}));
-  EXPECT_EQ(columns.reset_after, testing::durations({kMinute - 100, 400'000}));
-  EXPECT_EQ(columns.receipt[0].created_at, 77);
-  EXPECT_EQ(columns.receipt[1].after, (Header{400'000, 200, 100'000}));
-}
-
-TEST_F(Answers, OfAChargeSayWhenEachKeyWasCreated) {
-  read({{&policy, "x", 2}, {&policy, "y", 2}},
-       answer('C', {200, 77}, charged_states() + packed({88}) + charged_states()));
-  EXPECT_EQ(columns.receipt[1].created_at, 77);
-  EXPECT_EQ(columns.receipt[2].created_at, 88);
-}
-
 TEST_F(Answers, OfAChargeAreOfExactlyOneSize) {
   const std::string whole = 'C' + packed({200, 77}) + charged_states();
   for (std::size_t size = 0; size < whole.size(); ++size) {
@@ -120,80 +103,6 @@ TEST_F(Answers, HandOnATimeOfCreationAsItWasFound) {
 
 TEST_F(Answers, OfAChargeOnARecordThatHasExpiredAreNone) {
   expect_script_error(one, answer('C', {100 + kMinute + 1, 77}, charged_states()));
-}
-
-TEST_F(Answers, OfARefusalExplainWhatWasFound) {
-  EXPECT_EQ(read(one, answer('F', {200}, found(4, 1))), 200);
-  EXPECT_EQ(columns.status, (std::vector{Status::over, Status::ok}));
-  EXPECT_EQ(columns.remaining, (std::vector<std::int64_t>{1, 19}));
-  EXPECT_EQ(columns.retry_after, testing::durations({kMinute - 100, 0}));
-  EXPECT_EQ(columns.reset_after, testing::durations({kMinute - 100, 99'900}));
-  EXPECT_EQ(columns.receipt[0].created_at, 0);
-}
-
-TEST_F(Answers, OfAPeekShowWhatAHitWouldShow) {
-  EXPECT_EQ(read(one, answer('F', {200}, found(1, 1)), Mode::peek), 200);
-  EXPECT_EQ(columns.remaining, (std::vector<std::int64_t>{2, 17}));
-  EXPECT_EQ(columns.receipt[0].created_at, 0);
-}
-
-TEST_F(Answers, OfAKeyThatIsNotThereAreThoseOfOneNeverSeen) {
-  read({{&policy, "x", 0}}, answer('F', {200}, ""));
-  EXPECT_EQ(columns.status, (std::vector{Status::ok, Status::ok}));
-  EXPECT_EQ(columns.remaining, (std::vector<std::int64_t>{5, 20}));
-  EXPECT_EQ(columns.reset_after, testing::durations({0, 0}));
-}
-
-TEST_F(Answers, TakeAForeignValueForNone) {
-  read({{&policy, "x", 0}}, answer('F', {200}, "something else entirely"));
-  EXPECT_EQ(columns.remaining, (std::vector<std::int64_t>{5, 20}));
-}
-
-TEST_F(Answers, OfNeverAreForeverWhateverWasFound) {
-  read({{&policy, "x", 6}}, answer('F', {200}, found(1, 1)));
-  EXPECT_EQ(columns.status, (std::vector{Status::never, Status::ok}));
-  EXPECT_EQ(columns.retry_after[0], kNever);
-}
-
-TEST_F(Answers, OfACallThatPartlyCostsTellWhatWasCharged) {
-  read({{&policy, "x", 2}, {&policy, "y", 0}}, answer('W', {200, 77, 88}, sized(found(1, 1))));
-  EXPECT_EQ(columns.remaining, (std::vector<std::int64_t>{2, 17, 5, 20}));
-  EXPECT_EQ(columns.receipt[0].created_at, 77);
-  EXPECT_EQ(columns.receipt[0].after, (Header{100, 100 + kMinute, 3}));
-  EXPECT_EQ(columns.receipt[2].created_at, 0) << "nothing was charged to y";
-}
-
-TEST_F(Answers, OfACountedRefusalTellHowLongTheMetaLimitTakes) {
-  const CompiledPolicy meta("meta", {fixed_window(1, 2 * kMinute)});
-  const std::vector<Charge> charges{{&policy, "x", 2}, {&meta, "x", 1, Role::on_refusal}};
-  read(charges, answer('W', {200, 77, 88}, sized(found(4, 1))));
-  EXPECT_EQ(columns.status, (std::vector{Status::over, Status::ok, Status::ok}));
-  EXPECT_EQ(columns.receipt[0].created_at, 0);
-  EXPECT_EQ(columns.receipt[2].created_at, 88);
-  EXPECT_EQ(columns.remaining[2], 0);
-  EXPECT_EQ(columns.retry_after[2], 2 * kMinute);
-}
-
-TEST_F(Answers, OfAViolationTellHowLongItLocks) {
-  const CompiledPolicy strict("p", {fixed_window(5, kMinute)}, testing::penalty({2 * kMinute, 5 * kMinute}));
-  const std::vector<Charge> charges{{&strict, "x", 2}};
-  const std::string window = window_record(4);
-  read(charges, answer('W', {200, 77}, value_of(77, {window})));
-  EXPECT_EQ(columns.status[0], Status::over);
-  EXPECT_EQ(columns.remaining[0], 0);
-  EXPECT_EQ(columns.retry_after[0], 2 * kMinute);
-  const std::string lock = record_of(kLockTag, 300, packed({100, 150, 2}));
-  read(charges, answer('W', {200, 77}, value_of(77, {window, lock})));
-  EXPECT_EQ(columns.retry_after[0], 5 * kMinute) << "the next level";
-  expect_script_error(charges, answer('F', {200}, value_of(77, {window})));
-}
-
-TEST_F(Answers, OfALockedKeyTellHowLongItStillIs) {
-  const std::string lock = record_of(kLockTag, 2 * kMinute, packed({100, 2 * kMinute, 1}));
-  read(one, answer('F', {200}, value_of(77, {window_record(1), bucket_record(1), lock})));
-  EXPECT_EQ(columns.status, (std::vector{Status::locked, Status::locked}));
-  EXPECT_EQ(columns.remaining, (std::vector<std::int64_t>{0, 0}));
-  EXPECT_EQ(columns.retry_after, testing::durations({2 * kMinute - 200, 2 * kMinute - 200}));
 }
 
 TEST_F(Answers, TakeALockOfAnyOtherFormForNone) {

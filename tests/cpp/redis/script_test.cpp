@@ -37,15 +37,6 @@ TEST(Scripts, AreTheSameForEveryStore) {
   }
 }
 
-TEST(Scripts, HaveAStepForEachAlgorithmByItsNumber) {
-  const Scripts scripts;
-  const std::string first = "if algorithm == 1 then\n    -- Fixed window.";
-  const std::string second = "elseif algorithm == 2 then\n    -- Sliding window.";
-  EXPECT_TRUE(holds(scripts.decide_one, first));
-  EXPECT_TRUE(holds(scripts.decide_one, second));
-  EXPECT_TRUE(holds(scripts.refund, "local refund_of = {fixed_window_refund, sliding_window_refund, "));
-}
-
 TEST(Scripts, MakeNoFunctionsToDecide) {
   const Scripts scripts;
   EXPECT_FALSE(holds(scripts.decide_one, "function"));
@@ -65,11 +56,6 @@ TEST(Scripts, NeverPassNumbersThroughText) {
     EXPECT_FALSE(holds(*script, "tostring")) << name;
     EXPECT_FALSE(holds(*script, "cjson")) << name;
   }
-}
-
-TEST(Scripts, HaveAllFragmentsPasted) {
-  const Scripts scripts;
-  for (const auto& [name, script] : all(scripts)) EXPECT_FALSE(holds(*script, "--[[ ")) << name;
 }
 
 TEST(Scripts, ArePlainTextWithUnixLines) {

@@ -35,35 +35,11 @@ TEST(Value, HasATimeOfCreationAndRecordsByTag) {
   EXPECT_EQ(value.find(kBucket)->cells.size(), 0U);
 }
 
-TEST(Value, HasTheCellsThatFollowAHeader) {
-  const Value value(both());
-  const std::optional<FoundRecord> found = value.find(kWindow);
-  ASSERT_TRUE(found);
-  EXPECT_EQ(found->header, (Header{9, 1, 6}));
-  ASSERT_EQ(found->cells.size(), 2U);
-  EXPECT_EQ(found->cells[0], (Cell{3, 2}));
-  EXPECT_EQ(found->cells[1], (Cell{5, 3}));
-}
-
-TEST(Value, HasNoRecordOfAnUnknownTag) {
-  EXPECT_FALSE(Value(both()).find(1));
-  EXPECT_FALSE(Value(value_of(77, {})).find(kBucket));
-}
-
-TEST(Value, MayHaveATimeOfCreationAlone) { EXPECT_EQ(Value(value_of(77, {})).created_at(), 77); }
-
 TEST(Value, OwnsWhatItRead) {
   std::string bytes = both();
   const Value value(bytes);
   bytes.assign(bytes.size(), '\xff');
   EXPECT_EQ(value.find(kWindow)->cells[1], (Cell{5, 3}));
-}
-
-TEST(Value, KeepsKnownRecordsAmongUnknownOnesOfAnySize) {
-  const Value value(
-      value_of(1, {record_of(8, 5, ""), record_of(9, 5, "abc"), record_of(kBucket, 200, packed({4, 5, 6})),
-                   record_of(10, 5, std::string(1000, 'x'))}));
-  EXPECT_EQ(value.find(kBucket)->header, (Header{4, 5, 6}));
 }
 
 TEST(Value, TruncatedAtAnyByteIsAsIfThereWereNothing) {

@@ -1,5 +1,5 @@
 // What holds for every store, beside tests/vectors and the Python suites that run on each: charges with
-// roles, and the longest histories and names. The tests of each store include these and run them on theirs.
+// roles, and the longest histories. The tests of each store include these and run them on theirs.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -91,25 +91,6 @@ TEST_P(EveryStore, LocksForAsLongAsTimeLasts) {
   EXPECT_EQ(hit(policy, {"a"}, kMaxTime - 1).decision.retry_after, kMaxPeriod);
 }
 
-/// Periods of 100 microseconds, but the third lasts 150 and the fourth 50.
-inline Bounds uneven_periods(Instant now) {
-  const auto start_of = [](std::int64_t period) { return At(100 * period + (period == 3 ? 50 : 0)); };
-  std::int64_t period = now.micros() / 100;
-  if (now < start_of(period)) --period;
-  return {start_of(period), start_of(period + 1), start_of(period + 2)};
-}
-
-TEST_P(EveryStore, HasWindowsAsLongAsThePeriodsOfACalendar) {
-  const CompiledPolicy policy{
-      "p", {calendar_window(2, std::make_shared<const Calendar>(Calendar{"uneven", uneven_periods}))}};
-  EXPECT_TRUE(hit(policy, {"a"}, 200, 2).allowed());
-  EXPECT_EQ(hit(policy, {"a"}, 201).decision.retry_after, 149);
-  EXPECT_FALSE(hit(policy, {"a"}, 349).allowed());
-  EXPECT_TRUE(hit(policy, {"a"}, 350, 2).allowed());
-  EXPECT_EQ(hit(policy, {"a"}, 351).decision.retry_after, 49);
-  EXPECT_TRUE(hit(policy, {"a"}, 400).allowed());
-}
-
 TEST_P(EveryStore, IsExactForLogsOfTenThousandEntries) {
   const CompiledPolicy policy("p", {sliding_log(10'000, kMinute)});
   for (Micros now = 0; now < 10'000; ++now) ASSERT_TRUE(hit(policy, {"a"}, now).allowed()) << now;
@@ -127,32 +108,6 @@ TEST_P(EveryStore, IsExactForWindowsOfAllBlocks) {
   EXPECT_EQ(left(policy, 4'096), 5'000 - 4'097);
   EXPECT_EQ(left(policy, 4'097), 5'000 - 4'096);
   EXPECT_EQ(peek(policy, 4'096, 5'000).decision.retry_after, 4'097);
-}
-
-TEST_P(EveryStore, ForgetsEveryIdentifierOfAPolicyThatIsReset) {
-  const CompiledPolicy policy{"p", {fixed_window(1, kMinute)}, penalty({kMinute})};
-  std::vector<std::string> names;
-  for (int i = 0; i < 3'000; ++i) names.push_back("id:" + std::to_string(i));
-  names.emplace_back(300, 'x');
-  names.emplace_back("a\0*[b]\\?\xff", 9);
-  for (const std::string& name : names) ASSERT_TRUE(hit(policy, {name}, 0).allowed());
-  store->reset_all(policy, {});
-  for (const std::string& name : names) ASSERT_TRUE(hit(policy, {name}, 0).allowed()) << name;
-}
-
-TEST_P(EveryStore, ForgetsNoOtherPolicyWhateverItIsCalled) {
-  const CompiledPolicy policy{"p", {fixed_window(1, kMinute)}};
-  std::vector<CompiledPolicy> others;
-  for (const char* name : {"p2", "p.p", "pp", "P", "p-", "q"}) {
-    others.emplace_back(name, std::vector{fixed_window(1, kMinute)});
-  }
-  const std::string names[] = {"p", "p:p", std::string(300, 'x')};
-  for (const CompiledPolicy& other : others) hit(other, {names[0], names[1], names[2]}, 0);
-  hit(policy, {"p"}, 0);
-  store->reset_all(policy, {});
-  for (const CompiledPolicy& other : others) {
-    for (const std::string& name : names) EXPECT_FALSE(hit(other, {name}, 0).allowed()) << other.name();
-  }
 }
 
 }  // namespace overlimit::testing

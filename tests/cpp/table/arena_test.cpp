@@ -110,14 +110,6 @@ TEST_F(Arenas, KeepAPartForItsPurposeWhenItsBlocksAreGivenBack) {
   EXPECT_EQ(fill(4 * kGranule, kCommonOverflow), cells.size());
 }
 
-TEST_F(Arenas, HaveRoomAgainForWhatWasGivenBack) {
-  const Offset block = arena.allocate(kGranule, kOrdinary);
-  fill(kGranule, kOrdinary);
-  arena.release(block, kGranule);
-  EXPECT_EQ(arena.allocate(kGranule, kOrdinary), block);
-  EXPECT_EQ(arena.allocate(kGranule, kOrdinary), 0U);
-}
-
 TEST_F(Arenas, SplitLargerBlocksWhenNothingElseIsLeft) {
   const Offset large = arena.allocate(100 * kGranule, kOrdinary);
   fill(kGranule, kOrdinary);
@@ -150,14 +142,6 @@ TEST_F(Arenas, RejoinNeighboursWhenLargeBlocksFindNoRoom) {
   const std::size_t large = 64 * kGranule;
   const std::size_t fits = (kGranules - kReserve - 1) / 64;
   EXPECT_EQ(fill(large, kOrdinary), fits);
-}
-
-TEST_F(Arenas, JoinNothingThatIsInUse) {
-  std::vector<Offset> small;
-  while (const Offset block = arena.allocate(kGranule, kOrdinary)) small.push_back(block);
-  for (std::size_t i = 0; i < small.size(); i += 2) arena.release(small[i], kGranule);
-  EXPECT_EQ(arena.allocate(2 * kGranule, kOrdinary), 0U);
-  EXPECT_EQ(fill(kGranule, kOrdinary), (small.size() + 1) / 2);
 }
 
 TEST_F(Arenas, HaveAllTheirRoomAgainWhenTheyAreCleared) {

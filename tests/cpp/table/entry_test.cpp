@@ -51,42 +51,12 @@ TEST_F(Records, TakeTheHeaderAndTheExpiryOfACharge) {
   EXPECT_EQ(record.ring.capacity, 0U) << "no cells, no ring";
 }
 
-TEST_F(Records, KeepTheirCellsOldestFirst) {
-  for (int i = 0; i < 5; ++i) push(i, 10 + i);
-  EXPECT_EQ(cells(), (std::vector<Cell>{{0, 10}, {1, 11}, {2, 12}, {3, 13}, {4, 14}}));
-}
-
 TEST_F(Records, DoubleTheirRingWhenItIsFull) {
   const std::vector<std::uint32_t> expected{2, 2, 4, 4, 8, 8, 8, 8, 16};
   for (std::size_t i = 0; i < expected.size(); ++i) {
     push(std::int64_t(i), 1);
     EXPECT_EQ(record.ring.capacity, expected[i]);
   }
-}
-
-TEST_F(Records, DropTheOldestCellsOfTheirRing) {
-  for (int i = 0; i < 4; ++i) push(i, 1);
-  push(4, 1, 3);
-  EXPECT_EQ(cells(), (std::vector<Cell>{{3, 1}, {4, 1}}));
-  EXPECT_EQ(record.ring.capacity, 4U);
-}
-
-TEST_F(Records, DropAllTheyHaveWhenThereIsLessThanThat) {
-  for (int i = 0; i < 4; ++i) push(i, 1);
-  commit(arena, log, record, ChargedPair{{{9, 1, 1}, SIZE_MAX, std::nullopt}, At(100)});
-  EXPECT_TRUE(cells().empty());
-  push(9, 2);
-  EXPECT_EQ(cells(), (std::vector<Cell>{{9, 2}}));
-}
-
-TEST_F(Records, KeepTheOrderWhenAWrappedRingGrows) {
-  for (int i = 0; i < 4; ++i) push(i, 1);
-  push(4, 1, 2);
-  push(5, 1);
-  EXPECT_EQ(record.ring.capacity, 4U);
-  push(6, 1);
-  EXPECT_EQ(record.ring.capacity, 8U);
-  EXPECT_EQ(cells(), (std::vector<Cell>{{2, 1}, {3, 1}, {4, 1}, {5, 1}, {6, 1}}));
 }
 
 TEST_F(Records, BehaveLikeAQueue) {

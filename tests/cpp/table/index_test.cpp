@@ -47,16 +47,6 @@ class Indexes : public ::testing::Test {
   Index index{state, reinterpret_cast<Offset*>(region.data()), kCapacity, arena, log};
 };
 
-TEST_F(Indexes, FindWhatWasInsertedAndNothingElse) {
-  EXPECT_EQ(index.find(key(1)), nullptr);
-  Entry* const entry = insert(key(1));
-  EXPECT_EQ(index.find(key(1)), entry);
-  EXPECT_EQ(index.find(key(1, 1)), nullptr);
-  EXPECT_EQ(index.find(key(1 + Index::kFewest)), nullptr);
-  erase(entry);
-  EXPECT_EQ(index.find(key(1)), nullptr);
-}
-
 TEST_F(Indexes, FindTheEntryThatTookTheOthersPlace) {
   for (std::uint64_t number = 0; number < 5; ++number) insert(key(7, number));
   Entry* const old = index.find(key(7, 2));

@@ -302,16 +302,6 @@ TEST_F(Sweeping, FindsEverythingDueInACrowd) {
   EXPECT_EQ(left(), 0U);
 }
 
-TEST(Totals, CountsUpToItsBound) {
-  Totals totals{.max_keys = 2};
-  EXPECT_TRUE(totals.try_add());
-  EXPECT_TRUE(totals.try_add());
-  EXPECT_FALSE(totals.try_add());
-  EXPECT_EQ(totals.tracked, 2U);
-  totals.remove();
-  EXPECT_TRUE(totals.try_add());
-}
-
 TEST(Totals, IsNeverSeenAboveItsBound) {
   Totals totals{.max_keys = 1};
   std::atomic<int> too_many = 0;
