@@ -24,7 +24,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # else it needs. What takes longer goes into PROOFS.
 BUILDS := $(DONE)/package build-threads
 TESTS := test-python test-asan test-bindings count lint test-threads
-PROOFS := test-dev prove-crashes test-clang test-tsan tidy fuzz prove-algorithm prove-python
+PROOFS := test-dev prove-crashes test-clang test-ubsan test-tsan tidy fuzz prove-algorithm prove-python
 
 SOURCES := $(shell find cpp lua cmake -type f) CMakeLists.txt pyproject.toml
 
@@ -50,7 +50,7 @@ lint: $(DONE)/package ## Style and types
 	$(BIN)/python -m mypy.stubtest --allowlist tests/stubtest_allowlist.txt overlimit._core
 	git ls-files '*.cpp' '*.hpp' | xargs clang-format --dry-run --Werror
 
-test-cpp: test-asan test-threads ## The C++ tests: all under address and undefined, those with threads under thread
+test-cpp: test-asan test-threads ## The C++ tests: all under the address sanitizer, those with threads under the thread sanitizer
 
 # build-PRESET and test-PRESET for each preset of CMakePresets.json; "threads" is the part of "tsan" with threads, and
 # "bindings" is built into "asan", so only one of the two is built at a time.
@@ -61,7 +61,7 @@ build-%: $(DONE)/packages
 
 build-clang: $(DONE)/packages-prove
 
-test-dev test-clang test-asan test-tsan test-threads: test-%: build-%
+test-dev test-clang test-asan test-ubsan test-tsan test-threads: test-%: build-%
 	scripts/run-ctest $* -j $(WORKERS)
 
 test-python: $(DONE)/package ## The Python tests, on memory and on real redis-servers (ARGS= for pytest)
@@ -70,7 +70,7 @@ test-python: $(DONE)/package ## The Python tests, on memory and on real redis-se
 build-bindings: $(DONE)/environment
 build-bindings: CONFIGURE = -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -Dpybind11_DIR=$$($(BIN)/python -m pybind11 --cmakedir)
 
-test-bindings: build-bindings $(DONE)/package ## The tests of the bindings, on an extension under address and undefined
+test-bindings: build-bindings $(DONE)/package ## The tests of the bindings, on an extension under the address sanitizer
 	scripts/test-bindings
 
 prove: $(DONE)/environment ## The long proofs, for every night: plain, clang's and thread-sanitized C++, clang-tidy, fuzzers, random lives
