@@ -90,9 +90,8 @@ class _Acquisition:
         finally:
             try:
                 wait_queues().leave(limiter, waiter)
-            except (
-                BaseException
-            ):  # of a signal handler: nobody else would remove this caller, or wake the next
+            except BaseException:
+                # Of a signal handler: nobody else would remove this caller, or wake the next.
                 wait_queues().leave(limiter, waiter)
                 wait_queues().wake(limiter.store, waiter.keys)
                 raise
