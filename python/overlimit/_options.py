@@ -1,7 +1,8 @@
-"""Options that may be strings, such as those of a store in its URL, or of an app in its configuration."""
+"""What options may be: whole numbers, words for a bool, or nothing that sets them."""
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -19,6 +20,14 @@ def is_utf8(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def whole_number(value: object) -> int | None:
+    """Return a whole number of any type as an int; None for a bool and for what is none."""
+    try:
+        return None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        return None
 
 
 def truth_of(name: str, value: Any) -> bool:

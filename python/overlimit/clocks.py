@@ -37,6 +37,9 @@ def reader_of(clock: ClockLike) -> Callable[[], float]:
     raise TypeError(f"clock must have a now() or be callable, not {type(clock).__name__}")
 
 
+END_US = 2**53 - 2**50
+"""The end of time, in microseconds: no clock reads it, no event has it, and no wait is longer."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 

@@ -6,13 +6,13 @@ microseconds and a rate of 0.29 is 29/100.
 
 from __future__ import annotations
 
-import operator
 from datetime import timedelta
 from decimal import Decimal
 from fractions import Fraction
 from typing import TypeAlias
 
 from overlimit._messages.texts import short_repr
+from overlimit._options import whole_number
 from overlimit.errors import InvalidLimit
 
 Rate: TypeAlias = int | float | Fraction | Decimal
@@ -40,10 +40,7 @@ _DECIMAL_DIGITS = 400  # an exponent beyond any float; expanding a larger one co
 
 def count(value: object, argument: str, most: int = MOST) -> int:
     """Return ``value`` as a whole number from 0 to ``most``; else raise InvalidLimit naming ``argument``."""
-    try:
-        number = None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        number = None
+    number = whole_number(value)
     if number is None or not 0 <= number <= most:
         bound = "2**53 - 1" if most == MOST else most
         raise InvalidLimit(f"{argument} must be a whole number from 0 to {bound}, {_not(value)}")
@@ -138,12 +135,10 @@ def _exact(value: object, argument: str, wanted: str) -> Fraction:
         return _exact_finite(value, argument, wanted)
     if isinstance(value, Fraction):
         return value
-    try:
-        if not isinstance(value, bool):
-            return Fraction(operator.index(value))  # type: ignore[arg-type]
-    except TypeError:
-        pass
-    raise InvalidLimit(f"{argument} must be {wanted}, not {short_repr(value)}")
+    whole = whole_number(value)
+    if whole is None:
+        raise InvalidLimit(f"{argument} must be {wanted}, not {short_repr(value)}")
+    return Fraction(whole)
 
 
 def _exact_finite(value: float | Decimal, argument: str, wanted: str) -> Fraction:

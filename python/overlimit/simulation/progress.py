@@ -42,10 +42,8 @@ def shown_by(maker: BarMaker) -> Iterator[None]:
         _maker.reset(token)
 
 
-@contextmanager
 def progress_bar(
     total: int, *, shown: bool | None, unit: str = "events", description: str = ""
-) -> Iterator[Advance]:
+) -> AbstractContextManager[Advance]:
     """Show a bar while the body runs; nothing unless ``shown``."""
-    with _maker.get()(total, unit, description) if shown else nullcontext(unseen) as advance:
-        yield advance
+    return _maker.get()(total, unit, description) if shown else nullcontext(unseen)

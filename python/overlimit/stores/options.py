@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any, Literal
 
 from overlimit._messages.texts import short_repr
-from overlimit._options import TRUTH
+from overlimit._options import TRUTH, whole_number
 
 _HASH_TAGS: dict[Any, Literal["none", "policy", "prefix"]] = {
     False: "none",
@@ -37,10 +36,7 @@ def timeout_us_of(timeout: float | str) -> int:
 
 def size_of(value: object, argument: str) -> int:
     """Return a whole number; which ones there are, the core knows."""
-    try:
-        size = None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        size = None
+    size = whole_number(value)
     if size is None:
         example = "1_000_000" if argument == "max_keys" else "256 << 20 for 256 MiB"
         raise TypeError(f"{argument} must be a whole number, such as {example}, not {short_repr(value)}")

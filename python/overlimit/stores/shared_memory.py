@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import operator
 import os
 import re
 from collections.abc import Hashable
@@ -15,6 +14,7 @@ from overlimit import _core
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.initialised import Initialised
 from overlimit._messages.texts import short_repr
+from overlimit._options import whole_number
 from overlimit.stores.options import size_of, timeout_us_of
 from overlimit.stores.redis_url import known_options
 
@@ -152,10 +152,7 @@ def _name_of(given: object) -> str:
 
 
 def _mode_of(mode: object) -> int:
-    try:
-        number = None if isinstance(mode, bool) else operator.index(mode)  # type: ignore[arg-type]
-    except TypeError:
-        number = None
+    number = whole_number(mode)
     if number is None:
         raise TypeError(f"mode must be a whole number, such as 0o600, not {short_repr(mode)}")
     if not _is_mode(number):

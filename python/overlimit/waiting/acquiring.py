@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from overlimit._messages.texts import short_repr
+from overlimit.clocks import END_US
 from overlimit.errors import StoreError
 from overlimit.waiting.queues import Waiter, wait_queues
-from overlimit.waiting.sleeping import END_US, WaitingClock, WakeUp, clock_of, micros_of
+from overlimit.waiting.sleeping import WaitingClock, WakeUp, clock_of, micros_of
 
 if TYPE_CHECKING:
     from overlimit._core import Decision, Store

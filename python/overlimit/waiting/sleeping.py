@@ -10,14 +10,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, SupportsFloat
 
 from overlimit._messages.texts import short_repr
-from overlimit.clocks import ManualClock, reader_of
+from overlimit.clocks import END_US, ManualClock, reader_of
 
 if TYPE_CHECKING:
     from overlimit._core import Decision
     from overlimit.limiter import Limiter
-
-END_US = 2**53 - 2**50
-"""The end of time: no clock reads it, and no wait is longer."""
 
 _LONGEST_SLEEP = 0.5
 """How long a thread sleeps at a stretch, in seconds. A signal that arrives while Python falls asleep

@@ -87,25 +87,13 @@ def _named(key: str, value: Any, check: Callable[[Any], _T]) -> _T:
         raise ValueError(f"{key}: {error}") from None
 
 
-def _headers_enabled(key: str, value: Any) -> Options:
-    return {"headers": "both" if _truth(key, value) else None}
-
-
-def _swallow_errors(key: str, value: Any) -> Options:
-    return {"on_error": "allow" if _truth(key, value) else "raise"}
-
-
-def _fallback_enabled(key: str, value: Any) -> Options:
-    return {"on_error": "local"} if _truth(key, value) else {}
+def _switch(if_true: Options, if_false: Options) -> Callable[[str, Any], Options]:
+    """Return what reads a key that is true or false."""
+    return lambda key, value: if_true if Option(kinds.SWITCH, "").configured(key, value, 0) else if_false
 
 
 def _strategy(key: str, value: Any) -> Options:
     return {"strategy": value, "algorithm": _named(key, value, algorithm_of)}
-
-
-def _without_effect(key: str, value: Any) -> Options:
-    _truth(key, value)
-    return {}
 
 
 _RETRY_AFTER = kinds.one_of("delta-seconds", "http-date")
@@ -117,19 +105,15 @@ def _retry_after_value(key: str, value: Any) -> Options:
     return {}
 
 
-def _truth(key: str, value: Any) -> object:
-    return Option(kinds.SWITCH, "").configured(key, value, 0)
-
-
 _OWN = {option.key: option for option in (*RATE_LIMIT_OPTIONS.values(), REQUEST_IDENTIFIER) if option.key}
 """The keys of options."""
 
 _THEIRS: dict[str, tuple[str, Callable[[str, Any], Options]]] = {
     "RATELIMIT_STRATEGY": ("algorithm", _strategy),
-    "RATELIMIT_HEADERS_ENABLED": ("headers", _headers_enabled),
-    "RATELIMIT_IN_MEMORY_FALLBACK_ENABLED": ("on_error", _fallback_enabled),
-    "RATELIMIT_SWALLOW_ERRORS": ("on_error", _swallow_errors),
-    "RATELIMIT_FAIL_ON_FIRST_BREACH": ("", _without_effect),
+    "RATELIMIT_HEADERS_ENABLED": ("headers", _switch({"headers": "both"}, {"headers": None})),
+    "RATELIMIT_IN_MEMORY_FALLBACK_ENABLED": ("on_error", _switch({"on_error": "local"}, {})),
+    "RATELIMIT_SWALLOW_ERRORS": ("on_error", _switch({"on_error": "allow"}, {"on_error": "raise"})),
+    "RATELIMIT_FAIL_ON_FIRST_BREACH": ("", _switch({}, {})),
     "RATELIMIT_HEADER_RETRY_AFTER_VALUE": ("", _retry_after_value),
 }
 """Keys of Flask-Limiter that say otherwise what an option says; of two for one option the first counts."""

@@ -15,12 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from overlimit._messages.texts import short_repr
+from overlimit.clocks import END_US
 from overlimit.simulation.events.given import Array, Given, given_column, is_missing
 
 Micros = npt.NDArray[np.int64]
-
-END_OF_TIME = 2**53 - 2**50
-"""Instants are below it, in microseconds."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _NANOS_PER = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
@@ -144,7 +142,7 @@ def micros_of(value: object, unit: str) -> int | None:
     else:
         hint = ": pandas.to_datetime(column) reads texts" if isinstance(value, str) else ""
         raise TypeError(f"a time must be a number of seconds or a datetime, not {short_repr(value)}{hint}")
-    return micros if 0 <= micros < END_OF_TIME else None
+    return micros if 0 <= micros < END_US else None
 
 
 def checked_unit(unit: str | None) -> str:
@@ -180,9 +178,9 @@ def _from_integers(values: Array, unit: str) -> Instants:
         micros = _halves_up(numbers, 1000)
     else:
         per_unit = _NANOS_PER[unit] // 1000
-        beyond = beyond | (numbers > END_OF_TIME // per_unit)
+        beyond = beyond | (numbers > END_US // per_unit)
         micros = np.where(beyond | (numbers < 0), -1, numbers) * per_unit
-    return Instants(micros, beyond | (micros < 0) | (micros >= END_OF_TIME))
+    return Instants(micros, beyond | (micros < 0) | (micros >= END_US))
 
 
 def _from_floats(values: npt.NDArray[np.float64], unit: str) -> Instants:
@@ -198,7 +196,7 @@ def _from_floats(values: npt.NDArray[np.float64], unit: str) -> Instants:
         rounded = np.floor(fraction)
         rounded += fraction - rounded >= 0.5
         micros = whole.astype(np.int64) * per_unit + rounded.astype(np.int64)
-    return Instants(micros, ~finite | (micros < 0) | (micros >= END_OF_TIME))
+    return Instants(micros, ~finite | (micros < 0) | (micros >= END_US))
 
 
 def _from_datetimes(values: Array) -> Instants:
@@ -207,13 +205,13 @@ def _from_datetimes(values: Array) -> Instants:
     if unit in _FINER_THAN_MICROS:
         ticks = values.astype(f"datetime64[{unit}]").astype(np.int64)
         micros = _halves_up(np.where(absent, 0, ticks), _FINER_THAN_MICROS[unit])
-        return Instants(micros, absent | (micros < 0) | (micros >= END_OF_TIME))
+        return Instants(micros, absent | (micros < 0) | (micros >= END_US))
     # Compared in the unit that was given: what is beyond the range could overflow in microseconds.
-    start, end = np.datetime64(0, "us"), np.datetime64(END_OF_TIME, "us")
+    start, end = np.datetime64(0, "us"), np.datetime64(END_US, "us")
     outside = (values < start.astype(values.dtype)) | (values > end.astype(values.dtype))
     inside = np.where(absent | outside, start.astype(values.dtype), values)
     micros = inside.astype("datetime64[us]").astype(np.int64)
-    return Instants(micros, absent | outside | (micros >= END_OF_TIME))
+    return Instants(micros, absent | outside | (micros >= END_US))
 
 
 def _from_objects(values: Array, unit: str) -> Instants:

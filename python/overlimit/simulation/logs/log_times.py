@@ -8,8 +8,9 @@ from functools import lru_cache
 
 import numpy as np
 
+from overlimit.clocks import END_US
 from overlimit.simulation.events.given import Given
-from overlimit.simulation.events.instants import END_OF_TIME, Micros, converted, micros_of, unit_hint
+from overlimit.simulation.events.instants import Micros, converted, micros_of, unit_hint
 
 NO_TIME = -1
 """Stands for the time of a row that has none."""
@@ -82,7 +83,7 @@ def _of_parts(minute: str, second: str, fraction: str, zone: str) -> int | None:
     micros = start + seconds * 1_000_000
     if fraction:
         micros += (int(fraction.ljust(9, "0")) + 500) // 1000
-    return micros if 0 <= micros < END_OF_TIME else None
+    return micros if 0 <= micros < END_US else None
 
 
 @lru_cache(_REMEMBERED)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 import math
-import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from random import Random
@@ -15,6 +14,7 @@ import numpy as np
 from overlimit import Limiter, ManualClock, MemoryStore
 from overlimit._display.html import html_table
 from overlimit._messages.texts import short_repr
+from overlimit._options import whole_number
 from overlimit.simulation.events.column import Column
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.events.instants import instant_of, micros_of
@@ -216,8 +216,9 @@ def _checked_kinds(clients: object) -> Sequence[Clients]:
 
 def _whole(name: str, value: object, least: int) -> int:
     wrong = f"{name} must be a whole number from {least}, not {short_repr(value)}"
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    whole = whole_number(value)
+    if whole is None:
         raise TypeError(wrong)
-    if (whole := operator.index(value)) < least:
+    if whole < least:
         raise ValueError(wrong)
     return whole

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 from overlimit._display.html import html_table
 from overlimit._messages.texts import percent, short_repr
+from overlimit._options import whole_number
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.optional import required
 from overlimit.simulation.policies import PolicyLike
@@ -186,9 +187,9 @@ def _checked_between(between: object) -> tuple[int, int]:
     wrong = f"{rule}, not {short_repr(between)}"
     if not isinstance(between, (tuple, list)) or len(between) != 2:
         raise TypeError(wrong)
-    if any(isinstance(end, bool) or not hasattr(end, "__index__") for end in between):
+    low, high = map(whole_number, between)
+    if low is None or high is None:
         raise TypeError(wrong)
-    low, high = (end.__index__() for end in between)
     if low > high:
         raise ValueError(wrong)
     return low, high
