@@ -27,9 +27,6 @@ class _Report:
     last: float = -_QUIET
     suppressed: int = 0
 
-    def is_due(self, now: float) -> bool:
-        return now - self.last >= _QUIET
-
 
 class _Outages:
     """What has been logged; guarded by the lock, which a log handler that hits a limiter may take again."""
@@ -48,7 +45,7 @@ class _Outages:
             report = self.reports.setdefault((store, kind), _Report())
             if store in self.announced:
                 self.announced[store] += 1
-            if not report.is_due(now):
+            if now - report.last < _QUIET:
                 report.suppressed += 1
                 return None
             self.announced.setdefault(store, 1)

@@ -21,7 +21,6 @@ class Initialised:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> object:
-            """Raise AttributeError."""
             check_initialised(self, self._set_last, name)
             raise AttributeError(
                 f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self

@@ -146,7 +146,6 @@ class NotHere:
         self._name, self._hint = name, hint
 
     def __get__(self, instance: object, owner: type) -> NoReturn:
-        """Raise AttributeError."""
         raise AttributeError(
             f"{owner.__name__!r} object has no attribute {self._name!r}: {self._hint}",
             name=self._name,

@@ -86,7 +86,8 @@ def suggest(
     elif form == "csv":
         print_csv(tried)
     elif found.value is not None:
-        _print(found, made, tried)
+        click.echo(f"{_with(made, found.value)}\n{found.message}\n")
+        print_table(tried, {"refused_events": share, "refused_identifiers": share})
     if found.value is None:
         raise NothingFound(found.message)
 
@@ -123,8 +124,3 @@ def _described(found: Suggestion, made: str, tried: pd.DataFrame) -> dict[str, A
         "message": found.message,
         "tried": records(tried),
     }
-
-
-def _print(found: Suggestion, made: str, tried: pd.DataFrame) -> None:
-    click.echo(f"{_with(made, found.value)}\n{found.message}\n")
-    print_table(tried, {"refused_events": share, "refused_identifiers": share})

@@ -92,10 +92,7 @@ class AppState:
         self.rate_limits.register(handle, settings.completed(without_proxies(config)))
 
     def routes(self) -> tuple[RulesOfRoute, ...]:
-        """Return every route with its rules, except those of static files.
-
-        Raises RuntimeError if the app does not have the RateLimit of a bound decorator.
-        """
+        """Return every route with its rules, static files excepted; raise as `check_registered` does."""
         rate_limits, routes = self.rate_limits, tuple(routes_of(self.app))
         for route in routes:
             check_registered(rate_limits, route)
@@ -106,10 +103,7 @@ class AppState:
         )
 
     def enforce(self, function: LimitedFunction, asked: Request) -> None:
-        """Decide the request if this call of a decorated function is what decides it.
-
-        Raises as `Ledger.enforce` does.
-        """
+        """Decide the request, as `Ledger.enforce` does, if this call of a decorated function decides it."""
         ledger = self._ledger(asked)
         if function.applied_limits[0] not in ledger.plan.applied_limits:
             self._enforce_besides(self.plans.of_function(function, *_counted_place(asked)), asked)
@@ -117,7 +111,7 @@ class AppState:
             ledger.enforce()
 
     def enforce_block(self, applied: AppliedLimit, asked: Request) -> None:
-        """Decide the request by the limits of a ``with`` block; raises as `Ledger.enforce` does."""
+        """Decide the request by the limits of a ``with`` block, as `Ledger.enforce` does."""
         self._enforce_besides(self.plans.of_block(applied, *_counted_place(asked)), asked)
 
     def _enforce_besides(self, plan: RoutePlan, asked: Request) -> None:

@@ -80,7 +80,6 @@ class LimitDecorator:
     """Limits to be put on something: as a decorator on a view, a function or a blueprint, or as a context."""
 
     def __init__(self, options: LimitOptions, handle: RateLimitHandle | None) -> None:
-        """Keep the options, and the RateLimit that they are bound to."""
         self._options = options
         self._handle = handle
 
@@ -171,10 +170,7 @@ def limiting(
     read: ReadLimits = as_limits,
     is_shared: bool = False,
 ) -> LimitDecorator:
-    """Check the options of a decorator and make it; ``read`` is how its RateLimit reads limits.
-
-    Raises InvalidLimit if ``value`` is malformed, and ValueError or TypeError for a wrong option.
-    """
+    """Check the options of a decorator, as `limit_options` does, and make it; ``read`` reads limits."""
     value = without_proxy(value)
     _check_limits_are_meant(value)
     options = limit_options(

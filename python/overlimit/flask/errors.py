@@ -106,7 +106,6 @@ class StoreFailed(RefusedRequest, ServiceUnavailable):
         self.description = self._problem.detail
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as the constructor's call."""
         return type(self), (self.decision,)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from overlimit import InvalidLimit
@@ -174,15 +175,12 @@ def _without_repeated_slashes(path: str) -> str:
 
 def _check_reached(patterns: Iterable[_Pattern]) -> None:
     """Raise ValueError if a pattern comes after one that matches everything it matches."""
-    before: list[_Pattern] = []
-    for pattern in patterns:
-        for earlier in before:
-            if earlier.covers(pattern):
-                raise ValueError(
-                    f"the pattern {pattern.text!r} is never reached, because {earlier.text!r} before it "
-                    f"matches the same requests: write {pattern.text!r} first, or leave it out"
-                )
-        before.append(pattern)
+    for earlier, pattern in combinations(patterns, 2):
+        if earlier.covers(pattern):
+            raise ValueError(
+                f"the pattern {pattern.text!r} is never reached, because {earlier.text!r} before it "
+                f"matches the same requests: write {pattern.text!r} first, or leave it out"
+            )
 
 
 def _split(path: str) -> tuple[bool, str]:

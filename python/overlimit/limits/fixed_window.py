@@ -26,6 +26,33 @@ class FixedWindow(LimitPerPeriod):
 
     Sources: the INCR and EXPIRE counter of the Redis documentation, "Pattern: rate limiter"; natural periods
     as in FireflySoft.RateLimit, with the days of a time zone (see ``overlimit.limits.calendars``).
+
+    Parameters
+    ----------
+    limit
+        The most that one window admits, in cost units; 0 refuses everything.
+    per
+        The length of a window in seconds (int, float, Fraction, Decimal or timedelta), rounded to the
+        nearest microsecond. With ``start="calendar"``: ``"second"``, ``"minute"``, ``"hour"``,
+        ``"day"``, ``"week"`` or ``"month"``.
+    start
+        ``"first"``: a window opens with the first admitted call after the one before has ended.
+        ``"epoch"``: windows are aligned to whole multiples of ``per`` since 1970-01-01 UTC.
+        ``"calendar"``: windows are the natural periods of ``timezone``. A day ends at local midnight, so
+        one on which clocks change lasts 23 or 25 hours; hours and shorter follow the UTC offset in force.
+    timezone
+        The IANA name of a time zone, such as ``"Europe/Berlin"``; only with ``start="calendar"``.
+    week_start
+        The day on which a week begins, from 0 for Monday to 6 for Sunday; only with
+        ``start="calendar"``.
+    name
+        Names the limit's state and its label; 1 to 64 characters of ``A-Z a-z 0-9 _ . -``.
+
+    Raises
+    ------
+    InvalidLimit
+        An argument is of the wrong type, out of range or means nothing with this ``start``, or the time
+        zone is unknown; the message names the argument.
     """
 
     __slots__ = ("_calendar",)
@@ -45,35 +72,6 @@ class FixedWindow(LimitPerPeriod):
         week_start: int = _MONDAY,
         name: str | None = None,
     ) -> None:
-        """Build the limit from its numbers.
-
-        Parameters
-        ----------
-        limit
-            The most that one window admits, in cost units; 0 refuses everything.
-        per
-            The length of a window in seconds (int, float, Fraction, Decimal or timedelta), rounded to the
-            nearest microsecond. With ``start="calendar"``: ``"second"``, ``"minute"``, ``"hour"``,
-            ``"day"``, ``"week"`` or ``"month"``.
-        start
-            ``"first"``: a window opens with the first admitted call after the one before has ended.
-            ``"epoch"``: windows are aligned to whole multiples of ``per`` since 1970-01-01 UTC.
-            ``"calendar"``: windows are the natural periods of ``timezone``. A day ends at local midnight, so
-            one on which clocks change lasts 23 or 25 hours; hours and shorter follow the UTC offset in force.
-        timezone
-            The IANA name of a time zone, such as ``"Europe/Berlin"``; only with ``start="calendar"``.
-        week_start
-            The day on which a week begins, from 0 for Monday to 6 for Sunday; only with
-            ``start="calendar"``.
-        name
-            Names the limit's state and its label; 1 to 64 characters of ``A-Z a-z 0-9 _ . -``.
-
-        Raises
-        ------
-        InvalidLimit
-            An argument is of the wrong type, out of range or means nothing with this ``start``, or the time
-            zone is unknown; the message names the argument.
-        """
         if not isinstance(start, str) or start not in _STARTS:
             raise InvalidLimit(f"start must be 'first', 'epoch' or 'calendar', not {short_repr(start)}")
         most, calendar = count(limit, "limit"), _calendar_for(start, per, timezone, week_start)

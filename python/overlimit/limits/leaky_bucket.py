@@ -33,6 +33,23 @@ class LeakyBucket(Limit):
 
     Source: the leaky bucket as a queue, Jonathan Turner, "New directions in communications (or which way to
     the information age?)" (1986), drained once per period.
+
+    Parameters
+    ----------
+    rate
+        What passes in one period, in cost units. 0 refuses everything and needs a capacity of 0.
+    per
+        The period in seconds (int, float, Fraction, Decimal or timedelta), rounded to the nearest
+        microsecond.
+    capacity
+        The most that waits, in cost units, beside the ``rate`` that passes at once; 0 for no queue.
+    name
+        Names the limit's state and its label; 1 to 64 characters of ``A-Z a-z 0-9 _ . -``.
+
+    Raises
+    ------
+    InvalidLimit
+        An argument is of the wrong type or out of range; the message names it.
     """
 
     __slots__ = ()
@@ -42,25 +59,6 @@ class LeakyBucket(Limit):
 
     @checks_arguments()
     def __init__(self, rate: int, per: Seconds, *, capacity: int, name: str | None = None) -> None:
-        """Build the limit from its numbers.
-
-        Parameters
-        ----------
-        rate
-            What passes in one period, in cost units. 0 refuses everything and needs a capacity of 0.
-        per
-            The period in seconds (int, float, Fraction, Decimal or timedelta), rounded to the nearest
-            microsecond.
-        capacity
-            The most that waits, in cost units, beside the ``rate`` that passes at once; 0 for no queue.
-        name
-            Names the limit's state and its label; 1 to 64 characters of ``A-Z a-z 0-9 _ . -``.
-
-        Raises
-        ------
-        InvalidLimit
-            An argument is of the wrong type or out of range; the message names it.
-        """
         drained, period_us, waiting = count(rate, "rate"), micros(per, "per"), count(capacity, "capacity")
         if drained == 0 and waiting:
             raise InvalidLimit(f"rate must be above 0 for a capacity of {waiting}: the queue never drains")

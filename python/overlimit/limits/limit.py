@@ -59,7 +59,6 @@ class Limit(Value):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> object:
-            """Raise AttributeError."""
             check_initialised(self, "_core_limit", name)
             raise missing(self, name, OF_LIMIT)
 

@@ -24,6 +24,22 @@ class Penalty(Value, Initialised):
 
     Source: the escalating block times of kaciras' RedisTokenBucket and the lock seconds of
     FireflySoft.RateLimit.
+
+    Parameters
+    ----------
+    levels
+        How long each lock lasts, in seconds (int, float, Fraction, Decimal or timedelta), rounded to the
+        nearest microsecond; 1 to 64 of them, or a number for one.
+    extend
+        Whether a hit while locked makes the lock last for its whole time again, from that hit on.
+    forget_after
+        Seconds from the end of a lock until the next violation starts at the first level again. Default:
+        as long as that lock's level.
+
+    Raises
+    ------
+    InvalidLimit
+        An argument is of the wrong type or out of range; the message names it.
     """
 
     __slots__ = ("_numbers",)
@@ -35,24 +51,6 @@ class Penalty(Value, Initialised):
     def __init__(
         self, levels: Seconds | Sequence[Seconds], extend: bool = False, forget_after: Seconds | None = None
     ) -> None:
-        """Build the penalty from its numbers.
-
-        Parameters
-        ----------
-        levels
-            How long each lock lasts, in seconds (int, float, Fraction, Decimal or timedelta), rounded to the
-            nearest microsecond; 1 to 64 of them, or a number for one.
-        extend
-            Whether a hit while locked makes the lock last for its whole time again, from that hit on.
-        forget_after
-            Seconds from the end of a lock until the next violation starts at the first level again. Default:
-            as long as that lock's level.
-
-        Raises
-        ------
-        InvalidLimit
-            An argument is of the wrong type or out of range; the message names it.
-        """
         if not isinstance(extend, bool):
             raise InvalidLimit(f"extend must be True or False, not {short_repr(extend)}")
         forget_us = None if forget_after is None else micros(forget_after, "forget_after")

@@ -20,6 +20,22 @@ class SlidingLog(LimitPerPeriod):
 
     Source: the sliding log of the Redis documentation's sorted-set rate limiters, as in Peter Hayes, "Better
     Rate Limiting With Redis Sorted Sets"; here a refused call is not logged.
+
+    Parameters
+    ----------
+    limit
+        The most that any interval of ``per`` seconds admits, in cost units, at most 10,000; 0 refuses
+        everything.
+    per
+        The length of the interval in seconds (int, float, Fraction, Decimal or timedelta), rounded to the
+        nearest microsecond.
+    name
+        Names the limit's state and its label; 1 to 64 characters of ``A-Z a-z 0-9 _ . -``.
+
+    Raises
+    ------
+    InvalidLimit
+        An argument is of the wrong type or out of range; the message names it.
     """
 
     __slots__ = ()
@@ -28,24 +44,6 @@ class SlidingLog(LimitPerPeriod):
 
     @checks_arguments()
     def __init__(self, limit: int, per: Seconds, *, name: str | None = None) -> None:
-        """Build the limit from its numbers.
-
-        Parameters
-        ----------
-        limit
-            The most that any interval of ``per`` seconds admits, in cost units, at most 10,000; 0 refuses
-            everything.
-        per
-            The length of the interval in seconds (int, float, Fraction, Decimal or timedelta), rounded to the
-            nearest microsecond.
-        name
-            Names the limit's state and its label; 1 to 64 characters of ``A-Z a-z 0-9 _ . -``.
-
-        Raises
-        ------
-        InvalidLimit
-            An argument is of the wrong type or out of range; the message names it.
-        """
         self._seal((count(limit, "limit", _MOST_ENTRIES), micros(per, "per")), name)
 
     @property

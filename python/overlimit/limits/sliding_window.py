@@ -24,6 +24,25 @@ class SlidingWindow(LimitPerPeriod):
 
     Source: the sub-buckets of Josiah Carlson, "Introduction to rate limiting with Redis", with one block more
     so that the interval is never short.
+
+    Parameters
+    ----------
+    limit
+        The most that any interval of ``per`` seconds admits, in cost units; 0 refuses everything.
+    per
+        The length of the interval in seconds (int, float, Fraction, Decimal or timedelta), rounded to the
+        nearest microsecond.
+    precision
+        The length of a block in seconds; it must divide ``per`` into at most 4096 blocks. Default: the
+        finest that divides ``per`` into at most 50.
+    name
+        Names the limit's state and its label; 1 to 64 characters of ``A-Z a-z 0-9 _ . -``.
+
+    Raises
+    ------
+    InvalidLimit
+        An argument is of the wrong type or out of range, or the precision does not divide the interval;
+        the message names the argument.
     """
 
     __slots__ = ()
@@ -35,27 +54,6 @@ class SlidingWindow(LimitPerPeriod):
     def __init__(
         self, limit: int, per: Seconds, *, precision: Seconds | None = None, name: str | None = None
     ) -> None:
-        """Build the limit from its numbers.
-
-        Parameters
-        ----------
-        limit
-            The most that any interval of ``per`` seconds admits, in cost units; 0 refuses everything.
-        per
-            The length of the interval in seconds (int, float, Fraction, Decimal or timedelta), rounded to the
-            nearest microsecond.
-        precision
-            The length of a block in seconds; it must divide ``per`` into at most 4096 blocks. Default: the
-            finest that divides ``per`` into at most 50.
-        name
-            Names the limit's state and its label; 1 to 64 characters of ``A-Z a-z 0-9 _ . -``.
-
-        Raises
-        ------
-        InvalidLimit
-            An argument is of the wrong type or out of range, or the precision does not divide the interval;
-            the message names the argument.
-        """
         most, period_us = count(limit, "limit"), micros(per, "per")
         self._seal((most, period_us, _precision_us(precision, period_us)), name)
 

@@ -19,6 +19,21 @@ class SlidingWindowCounter(LimitPerPeriod):
 
     Source: Julien Desgats, "How we built rate limiting capable of scaling to millions of domains"
     (Cloudflare, 2017).
+
+    Parameters
+    ----------
+    limit
+        About the most that an interval of ``per`` seconds admits, in cost units; 0 refuses everything.
+    per
+        The length of a window in seconds (int, float, Fraction, Decimal or timedelta), rounded to the
+        nearest microsecond.
+    name
+        Names the limit's state and its label; 1 to 64 characters of ``A-Z a-z 0-9 _ . -``.
+
+    Raises
+    ------
+    InvalidLimit
+        An argument is of the wrong type or out of range; the message names it.
     """
 
     __slots__ = ()
@@ -27,23 +42,6 @@ class SlidingWindowCounter(LimitPerPeriod):
 
     @checks_arguments()
     def __init__(self, limit: int, per: Seconds, *, name: str | None = None) -> None:
-        """Build the limit from its numbers.
-
-        Parameters
-        ----------
-        limit
-            About the most that an interval of ``per`` seconds admits, in cost units; 0 refuses everything.
-        per
-            The length of a window in seconds (int, float, Fraction, Decimal or timedelta), rounded to the
-            nearest microsecond.
-        name
-            Names the limit's state and its label; 1 to 64 characters of ``A-Z a-z 0-9 _ . -``.
-
-        Raises
-        ------
-        InvalidLimit
-            An argument is of the wrong type or out of range; the message names it.
-        """
         self._seal((count(limit, "limit"), micros(per, "per")), name)
 
     @property

@@ -43,6 +43,36 @@ class TokenBucket(Limit):
     Sources: the token bucket of RFC 2215 (TOKEN_BUCKET_TSPEC), in whole numbers: one token is U units and the
     bucket gains R units per microsecond. R/U is exactly the rate, or the closest possible below it. Debt is
     the pre-consumption of Guava's RateLimiter.
+
+    Parameters
+    ----------
+    rate
+        Tokens per period (int, float, Fraction or Decimal); a float is its shortest decimal form. 0
+        refuses everything and needs a burst of 0. A whole number when refilled by the interval.
+    per
+        The period in seconds (int, float, Fraction, Decimal or timedelta), rounded to the nearest
+        microsecond.
+    burst
+        The size of the bucket, in cost units. Default: ``rate``; for a fractional rate, ``rate`` rounded
+        down but at least 1.
+    refill
+        ``"continuous"``: tokens come back one by one, as time passes. ``"interval"``: ``rate`` tokens
+        come back at once at the end of each period.
+    debt
+        How many tokens a call may take beyond those that are there, a whole number; the next call is
+        admitted when none is owed. ``math.inf``: as many as whole numbers below 2**53 can count.
+    start
+        Where intervals start. ``"first"``: with the call that takes from a full bucket. ``"epoch"``: at
+        whole multiples of ``per`` since 1970-01-01 UTC; only with ``refill="interval"``.
+    name
+        Names the limit's state and its label; 1 to 64 characters of ``A-Z a-z 0-9 _ . -``.
+
+    Raises
+    ------
+    InvalidLimit
+        An argument is of the wrong type or out of range, means nothing with this ``refill``, or the rate,
+        with the burst and the debt, cannot be kept to within a billionth in numbers below 2**53; the
+        message names the argument.
     """
 
     __slots__ = ("_debt", "_rate", "_refill")
@@ -66,38 +96,6 @@ class TokenBucket(Limit):
         start: Literal["first", "epoch"] = "first",
         name: str | None = None,
     ) -> None:
-        """Build the limit from its numbers.
-
-        Parameters
-        ----------
-        rate
-            Tokens per period (int, float, Fraction or Decimal); a float is its shortest decimal form. 0
-            refuses everything and needs a burst of 0. A whole number when refilled by the interval.
-        per
-            The period in seconds (int, float, Fraction, Decimal or timedelta), rounded to the nearest
-            microsecond.
-        burst
-            The size of the bucket, in cost units. Default: ``rate``; for a fractional rate, ``rate`` rounded
-            down but at least 1.
-        refill
-            ``"continuous"``: tokens come back one by one, as time passes. ``"interval"``: ``rate`` tokens
-            come back at once at the end of each period.
-        debt
-            How many tokens a call may take beyond those that are there, a whole number; the next call is
-            admitted when none is owed. ``math.inf``: as many as whole numbers below 2**53 can count.
-        start
-            Where intervals start. ``"first"``: with the call that takes from a full bucket. ``"epoch"``: at
-            whole multiples of ``per`` since 1970-01-01 UTC; only with ``refill="interval"``.
-        name
-            Names the limit's state and its label; 1 to 64 characters of ``A-Z a-z 0-9 _ . -``.
-
-        Raises
-        ------
-        InvalidLimit
-            An argument is of the wrong type or out of range, means nothing with this ``refill``, or the rate,
-            with the burst and the debt, cannot be kept to within a billionth in numbers below 2**53; the
-            message names the argument.
-        """
         tokens, period_us = rate_per_period(rate, "rate"), micros(per, "per")
         size = _default_burst(tokens) if burst is None else count(burst, "burst")
         owed = None if _is_unbounded(debt) else count(debt, "debt")

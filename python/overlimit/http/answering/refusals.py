@@ -152,7 +152,7 @@ def accepted_media_type(accept: str | None) -> str:
     for media_type in MEDIA_TYPES:
         matching = [each for each in ranges if _matches(each[0], media_type)]
         specificity, weight = max(
-            ((_specificity(name), weight) for name, weight in matching), default=(0, 0.0)
+            ((3 - name.count("*"), weight) for name, weight in matching), default=(0, 0.0)
         )
         if weight > 0 and (weight, specificity) > best:
             best, result = (weight, specificity), media_type
@@ -173,7 +173,3 @@ def _media_range(part: str) -> tuple[str, float] | None:
 
 def _matches(name: str, media_type: str) -> bool:
     return name in (media_type, f"{media_type.partition('/')[0]}/*", "*/*")
-
-
-def _specificity(name: str) -> int:
-    return 3 - name.count("*")

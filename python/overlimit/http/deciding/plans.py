@@ -43,10 +43,7 @@ class StorePlan:
     __slots__ = ("_call_of", "_fallback", "_in_outage", "_rate_limits", "_rules", "fixed_call", "needs_body")
 
     def __init__(self, rules: Mapping[AppRateLimit, Sequence[Rule]], fallback: Sequence[Rule] = ()) -> None:
-        """Resolve what is the same for each request; ``fallback`` holds instead while the store fails.
-
-        Raises InvalidLimit if limits do not fit the algorithm of their RateLimit.
-        """
+        """Resolve what is the same for each request; ``fallback`` holds instead while the store fails."""
         self._rate_limits = tuple(rules)
         self._rules = {each: tuple(rule.resolve_early() for rule in own) for each, own in rules.items()}
         self._fallback = tuple(rule.resolve_early() for rule in fallback)
@@ -125,10 +122,7 @@ class RoutePlan:
         self.handler_decides = route is not None and route.handler_decides
 
     def decide(self, request: Request) -> RequestLedger:
-        """Charge a request; `RequestLedger.refusal` says whether it is refused.
-
-        Raises as `RequestLedger.decide` does.
-        """
+        """Charge a request, as `RequestLedger.decide` does, whose `refusal` says if it is refused."""
         ledger = RequestLedger(request, self)
         ledger.decide()
         return ledger
@@ -224,8 +218,7 @@ class PlanCache:
 def plan_stores(rules: Mapping[AppRateLimit, Sequence[Rule]], fallback: CountName) -> tuple[StorePlan, ...]:
     """Plan one call for all that one store can decide, so that a refusal charges none of it; shadows last.
 
-    ``fallback`` is where the limits count that replace all others while the store fails. Raises InvalidLimit
-    if limits do not fit the algorithm of their RateLimit.
+    ``fallback`` is where the limits count that replace all others while the store fails.
     """
     groups: dict[tuple[object, ...], dict[AppRateLimit, Sequence[Rule]]] = {}
     for rate_limit in sorted(rules, key=lambda each: each.shadow):

@@ -72,7 +72,6 @@ class BuiltinIdentifier(ReadsRequest):
         return self.written
 
     def __repr__(self) -> str:
-        """Return how it is written."""
         return self.written
 
 

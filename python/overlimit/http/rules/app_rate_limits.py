@@ -161,10 +161,7 @@ class AppRateLimits:
         return self._registered.get(handle)
 
     def register(self, handle: RateLimitHandle, settings: Settings) -> None:
-        """Add a RateLimit with its complete settings, or replace the settings of a registered one.
-
-        Warns of options without effect, and raises as `Settings.check` does.
-        """
+        """Add a RateLimit with its complete settings, once they are checked, or replace those it has."""
         settings.check()
         settings.warn_of_unused()
         with self.lock():

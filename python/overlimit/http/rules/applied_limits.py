@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -20,15 +21,13 @@ APPLIED_LIMITS = "__overlimit__"
 """The attribute that holds a function's applied limits; ``functools.wraps`` copies it to wrappers above."""
 
 
+@dataclass(eq=False, slots=True)
 class AppliedLimit:
     """The limits that one decorator has put on one function or group; no two of them are equal."""
 
-    __slots__ = ("handle", "options")
-
-    def __init__(self, options: LimitOptions, handle: RateLimitHandle | None) -> None:
-        """Keep the options; without a ``handle`` they hold through the first RateLimit of the current app."""
-        self.options = options
-        self.handle = handle
+    options: LimitOptions
+    handle: RateLimitHandle | None
+    """The RateLimit through which they hold; None: the first of the current app."""
 
 
 AppliedLimits = tuple[AppliedLimit, ...]

@@ -110,10 +110,7 @@ def _own(rate_limit: AppRateLimit, route: Route, applied_limits: Collection[Appl
 def rules_besides(
     rate_limits: AppRateLimits, applied_limits: AppliedLimits, route: Route, count: CountName
 ) -> RulesByRateLimit:
-    """Return the rules of a function or block that a request meets besides its handler, and meta limits.
-
-    Raises RuntimeError if the app does not have the RateLimit of a bound decorator.
-    """
+    """Return the rules of a function or block that a request meets besides its handler, and meta limits."""
     found: RulesByRateLimit = {}
     for applied in applied_limits:
         if applied.options.holds_for(count.method):

@@ -49,16 +49,14 @@ def label_index(labels: npt.NDArray[Any], name: str | None = None) -> pd.Index[A
 
 def events_text(events: Events) -> str:
     """Return how many events there are, when, and by how many identifiers, in a line."""
-    parts = [_count(events), *([_span(events)] if len(events) else [])]
-    parts += [f"{column.title}: {np.count_nonzero(column.counts()):,} distinct" for column in events._columns]
-    return f"Events({'; '.join(parts + _left_out(events))})"
+    distinct = [f"{each.title}: {np.count_nonzero(each.counts()):,} distinct" for each in events._columns]
+    return f"Events({'; '.join(_count_and_span(events) + distinct + _left_out(events))})"
 
 
 def events_html(events: Events) -> str:
     """Return the same with the busiest identifiers of each column, in the colours of the notebook."""
-    lines = [_count(events), *([_span(events)] if len(events) else []), *_left_out(events)]
-    rows = [_row(column) for column in events._columns]
-    return html_table("Events", "; ".join(lines), _HEAD, rows, left=(0, 2))
+    text = "; ".join(_count_and_span(events) + _left_out(events))
+    return html_table("Events", text, _HEAD, map(_row, events._columns), left=(0, 2))
 
 
 def _row(column: Column) -> tuple[str, int, str]:
@@ -70,13 +68,12 @@ def _row(column: Column) -> tuple[str, int, str]:
     return column.title, int(np.count_nonzero(counts)), busiest
 
 
-def _count(events: Events) -> str:
-    return f"{len(events):,} event{'s' * (len(events) != 1)}"
-
-
-def _span(events: Events) -> str:
+def _count_and_span(events: Events) -> list[str]:
+    count = f"{len(events):,} event{'s' * (len(events) != 1)}"
+    if not len(events):
+        return [count]
     first, last = span_of(events.times)
-    return f"{first:%Y-%m-%d %H:%M:%S} to {last:%Y-%m-%d %H:%M:%S} UTC"
+    return [count, f"{first:%Y-%m-%d %H:%M:%S} to {last:%Y-%m-%d %H:%M:%S} UTC"]
 
 
 def _left_out(events: Events) -> list[str]:

@@ -312,10 +312,9 @@ class Events:
         for column in self._columns:
             if name is None or name == column.name:
                 return column
-        raise ValueError(
-            f"there is no column {short_repr(name)} of identifiers: "
-            f"{_named(self._columns) or 'it has no name'}"
-        )
+        names = [repr(column.name) for column in self._columns if column.name is not None]
+        known = f"there are {', '.join(names)}" if names else "it has no name"
+        raise ValueError(f"there is no column {short_repr(name)} of identifiers: {known}")
 
     @staticmethod
     def concat(parts: Sequence[Events]) -> Events:
@@ -366,11 +365,6 @@ def _rank(label: str | bytes, seed: int) -> bytes:
     """Return a number of a label that is random, but the same in every run."""
     text = label if isinstance(label, bytes) else label.encode("utf-8", "surrogatepass")
     return hashlib.blake2b(text, digest_size=16, key=repr(seed).encode()[:64]).digest()
-
-
-def _named(columns: Sequence[Column]) -> str:
-    names = [column.name for column in columns if column.name is not None]
-    return f"there are {', '.join(map(repr, names))}" if names else ""
 
 
 def _concatenated_labels(parts: Sequence[Events]) -> Column | None:

@@ -64,7 +64,7 @@ class _RoundTimes(Locator):
     def tick_values(self, vmin: float, vmax: float) -> Any:
         first, last = sorted((_micros(vmin), _micros(vmax)))
         finer = ticks = np.empty(0, np.int64)
-        most = self._most()
+        most = min(_MOST, max(_FEWEST, int(width_of(self.axis.axes) // _PIXELS_OF_A_TIME)))
         for walls in _round_walls(_wall(first, self._zone), _wall(last, self._zone), most):
             finer, ticks = ticks, _instants(walls, self._zone)
             ticks = ticks[(first <= ticks) & (ticks <= last)]
@@ -80,9 +80,6 @@ class _RoundTimes(Locator):
             return 0.0, 1.0
         second = _SECOND_US / _DAY_US
         return (v0 - second / 2, v1 + second / 2) if v0 == v1 else (v0, v1)
-
-    def _most(self) -> int:
-        return min(_MOST, max(_FEWEST, int(width_of(self.axis.axes) // _PIXELS_OF_A_TIME)))
 
 
 class _ShortTimes(Formatter):

@@ -106,7 +106,8 @@ class Panel:
         except ValueError as error:
             self._show_error(error)
             return
-        self.line.value = _code(f"Limiter({limit!r})")
+        line = html.escape(f"Limiter({limit!r})")
+        self.line.value = f'<code style="user-select:all">{line}</code>'  # selected whole by a click
         self.refused.value, self.timeline.value = effect
         self.timeline.layout.display = None
 
@@ -148,8 +149,3 @@ def explore(events: Events) -> Panel:
     for package in ("ipywidgets", "matplotlib", "pandas"):
         required(package, "explore")
     return Panel(events)
-
-
-def _code(line: str) -> str:
-    """Return a line of Python that is selected whole by a click."""
-    return f'<code style="user-select:all">{html.escape(line)}</code>'

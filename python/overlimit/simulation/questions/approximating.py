@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 _COUNTING = (FixedWindow, SlidingWindow, SlidingLog, SlidingWindowCounter)
 
 
+@dataclass(eq=False, repr=False)
 class Error:
     """How often a policy says otherwise than the exact one; ``error_of`` makes it.
 
@@ -47,17 +49,12 @@ class Error:
         None if no limit of the reference promises that.
     """
 
-    def __init__(
-        self,
-        events: Events,
-        limits: tuple[Limit, ...],
-        reference: tuple[Limit, ...],
-        wrong: tuple[int, int],
-        worst_overshoot: int | None,
-    ) -> None:
-        self.events, self.limits, self.reference = events, limits, reference
-        self.wrongly_passed, self.wrongly_refused = wrong
-        self.worst_overshoot = worst_overshoot
+    events: Events
+    limits: tuple[Limit, ...]
+    reference: tuple[Limit, ...]
+    wrongly_passed: int
+    wrongly_refused: int
+    worst_overshoot: int | None
 
     def to_pandas(self) -> pd.DataFrame:
         """Return a table with one row: ``wrongly_passed``, ``wrongly_refused``, ``worst_overshoot``.
@@ -145,7 +142,7 @@ def error_of(
         right = allowed_in_time(events, exact, bar)
     wrong = interruptible(_differences, passed, right)
     over = interruptible(_worst_overshoot, events, passed, exact.limits)
-    return Error(events, limiter.limits, exact.limits, wrong, over)
+    return Error(events, limiter.limits, exact.limits, *wrong, over)
 
 
 def _listed(limits: Sequence[Limit]) -> str:
