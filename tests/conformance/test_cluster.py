@@ -16,7 +16,6 @@ from servers.cluster import Cluster, Node
 from servers.patience import PATIENCE, eventually
 
 IDENTIFIERS = [f"id:{i}" for i in range(40)]
-"""Seconds within which a node that is back, or has taken another's place, is used."""
 
 
 @pytest.fixture(scope="module")

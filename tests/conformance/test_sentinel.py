@@ -17,8 +17,6 @@ from servers.sentinels import SERVICE, Sentinels
 
 RECOVERY = 3.0
 """Seconds within which a new master serves."""
-ANNOUNCED = 1.0
-"""Seconds within which an announcement is noticed."""
 MANY = 1_000_000
 
 

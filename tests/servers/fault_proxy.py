@@ -89,9 +89,6 @@ class FaultProxy:
         """Return how many connections were accepted so far."""
         return int(self._tell("count")["accepted"])
 
-    def open_connections(self) -> int:
-        return int(self._tell("count")["open"])
-
     def stop(self) -> None:
         """End it; harmless when it has ended already."""
         self._process.kill()
@@ -294,7 +291,7 @@ class _Proxy:
             await self.listen()
 
     async def _count(self) -> dict[str, Any]:
-        return {"accepted": self._accepted, "open": len(self._links)}
+        return {"accepted": self._accepted}
 
 
 async def _first_of(*runs: Awaitable[None]) -> None:
