@@ -29,18 +29,9 @@ _PORT = re.compile(r"(:[0-9]{1,5})?")
 class Addresses:
     """How the address of a client is found behind proxies, and grouped.
 
-    Parameters
-    ----------
-    trusted_proxies
-        How many proxies every request passes, or the addresses and networks (CIDR) of all of them. With 0,
-        and with an empty list, ``X-Forwarded-For`` is ignored.
-    ipv6_prefix
-        How many bits of an IPv6 address make one client.
-
-    Raises
-    ------
-    TypeError, ValueError
-        One of them cannot be used; the message names it.
+    ``trusted_proxies`` are how many proxies every request passes, or the addresses and networks (CIDR) of all
+    of them; with 0, and with an empty list, ``X-Forwarded-For`` is ignored. ``ipv6_prefix`` is how many bits
+    of an IPv6 address make one client. Raises TypeError or ValueError that names the one that is wrong.
     """
 
     __slots__ = ("_find", "_remembered", "ipv6_prefix")

@@ -15,12 +15,12 @@ from overlimit.simulation.figures.style import (
     names_beside,
     shares_on,
 )
+from overlimit.simulation.questions.effects import Effect, labels_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from overlimit.simulation.questions.comparing import Comparison
-    from overlimit.simulation.questions.effects import Effect
     from overlimit.simulation.questions.sweeping import Sweep
 
 _MOST_LABELS = len(COLOURS) - 2
@@ -105,19 +105,15 @@ def _shares(effects: Mapping[Any, Effect]) -> list[tuple[str, list[float]]]:
         ("events", [effect.refused_events for effect in effects.values()]),
         ("identifiers", [effect.refused_identifiers for effect in effects.values()]),
     ]
-    for label in _labels(effects)[:_MOST_LABELS]:
+    for label in labels_of(effects)[:_MOST_LABELS]:
         of_label = [effect.refused_by_label[label] for effect in effects.values()]
         shares.append((f"of {name_text(label, LABEL_LENGTH)}", of_label))
     return shares
 
 
-def _labels(effects: Mapping[Any, Effect]) -> list[str | bytes]:
-    return list(next(iter(effects.values())).refused_by_label)
-
-
 def _left_out(ax: Axes, effects: Mapping[Any, Effect]) -> list[Any]:
     """Return an entry of the legend that says how many labels are not shown, if any."""
-    count = len(_labels(effects)) - _MOST_LABELS
+    count = len(labels_of(effects)) - _MOST_LABELS
     if count <= 0:
         return []
     return ax.plot([], [], " ", label=f"{count} more label{'s' * (count > 1)} not shown")

@@ -40,8 +40,6 @@ class Comparison(Effects):
         What they were asked about.
     effects : dict of str to Effect
         What each policy did, by its name, in the order given.
-    agreement : pandas.DataFrame
-        For each two policies how many events both refuse, only ``a``, and only ``b``.
     """
 
     _index = "policy"

@@ -9,7 +9,7 @@ from overlimit._display.html import html_table
 from overlimit._messages.texts import percent, printable
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.optional import required
-from overlimit.simulation.questions.effects import Effect
+from overlimit.simulation.questions.effects import Effect, labels_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +35,7 @@ class Effects:
         """
         pandas = required("pandas", f"{type(self).__name__}.to_pandas")
         columns = [name for name in Effect._fields if name != "refused_by_label"]
-        labels = _labels(self.effects)
+        labels = labels_of(self.effects)
         rows = [
             [*effect[: len(columns)], *(effect.refused_by_label[label] for label in labels)]
             for effect in self.effects.values()
@@ -60,7 +60,7 @@ class Effects:
 
 def _figures(effects: Mapping[Any, Effect], index: str) -> tuple[list[str], list[list[str]]]:
     """Return a head and a row of texts per policy."""
-    labels = _labels(effects)
+    labels = labels_of(effects)
     head = [index, *_HEAD[:-1], *(f"refused: {printable(label)}" for label in labels), _HEAD[-1]]
     rows = [
         [
@@ -86,7 +86,3 @@ def _table_text(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) 
         middle = [cell.rjust(width) for cell, width in zip(numbers, widths[1:-1], strict=True)]
         lines.append("  ".join(["", first.ljust(widths[0]), *middle, last]).rstrip())
     return "\n".join(lines)
-
-
-def _labels(effects: Mapping[Any, Effect]) -> list[str | bytes]:
-    return [label for effect in list(effects.values())[:1] for label in effect.refused_by_label]

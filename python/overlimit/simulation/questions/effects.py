@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +48,11 @@ class Effect(NamedTuple):
     peak_1s: int
     peak_60s: int
     refused_by_label: dict[str | bytes, float]
+
+
+def labels_of(effects: Mapping[Any, Effect]) -> list[str | bytes]:
+    """Return the labels of the events that these policies were asked about."""
+    return [label for effect in list(effects.values())[:1] for label in effect.refused_by_label]
 
 
 class Trial:

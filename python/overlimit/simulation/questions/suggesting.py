@@ -41,8 +41,6 @@ class Suggestion:
         What was asked for: the share at most, of ``"identifiers"`` or ``"events"``.
     between : tuple of int
         Among which values it was looked for.
-    message : str
-        All of this in a sentence.
     """
 
     def __init__(
@@ -58,7 +56,7 @@ class Suggestion:
 
     @property
     def message(self) -> str:
-        """What was found, in a sentence."""
+        """All of this in a sentence."""
         target = f"at most {100 * self.refuse_at_most:.6g}% of the {self.of}"
         low, high = self.between
         share = percent(self.share, self.refuse_at_most)
