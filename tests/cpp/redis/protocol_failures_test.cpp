@@ -30,7 +30,7 @@ Endpoint secret_endpoint() {
 template <typename Error>
 std::string message_of(std::string_view error) {
   try {
-    raise_error_reply(error, secret_endpoint());
+    raise_error_reply(error, secret_endpoint().describe());
   } catch (const Error& raised) {
     EXPECT_FALSE(raised.maybe_charged());
     return raised.what();
@@ -52,7 +52,7 @@ TEST(Failures, ServersThatCannotServeNowAreRetryable) {
        {"MASTERDOWN Link with MASTER is down", "READONLY You can't write against a read only replica."}) {
     EXPECT_EQ(classify(Reply::error(std::string(error))).outcome, Outcome::not_master) << error;
     EXPECT_TRUE(classify(Reply::error(std::string(error))).is_retryable()) << error;
-    EXPECT_THROW(raise_error_reply(error, Endpoint()), StoreUnavailable);
+    EXPECT_THROW(raise_error_reply(error, Endpoint().describe()), StoreUnavailable);
   }
 }
 
@@ -103,7 +103,7 @@ TEST(Failures, AnErrorInsideAScriptMeansWhatItMeansOutside) {
 TEST(Failures, KeysInSeveralSlotsAreTheCallersMistake) {
   constexpr std::string_view kError = "CROSSSLOT Keys in request don't hash to the same slot";
   EXPECT_EQ(classify_error(kError).outcome, Outcome::cross_slot);
-  EXPECT_THROW(raise_error_reply(kError, Endpoint()), CrossSlot);
+  EXPECT_THROW(raise_error_reply(kError, Endpoint().describe()), CrossSlot);
 }
 
 TEST(Failures, AMissingScriptIsItsOwnCase) {

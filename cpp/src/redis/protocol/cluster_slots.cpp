@@ -58,8 +58,6 @@ using Elements = std::span<const Reply>;
 constexpr std::size_t kLeastOfRange = 3;
 constexpr std::size_t kMostServers = 10'000;
 
-bool is_text(const Reply& reply) { return reply.is_string() || reply.is_status(); }
-
 bool is_number(const Reply& reply, std::int64_t least, std::int64_t most) {
   return reply.is_integer() && least <= reply.as_integer() && reply.as_integer() <= most;
 }
@@ -74,19 +72,8 @@ bool is_range(const Reply& reply) {
 bool is_server(const Reply& reply) {
   if (!reply.is_array() || reply.as_array().size() < 2) return false;
   const Elements server = reply.as_array();
-  return (server[0].is_nil() || is_text(server[0])) &&
+  return (server[0].is_nil() || server[0].is_text()) &&
          is_number(server[1], 0, std::numeric_limits<std::uint16_t>::max());
-}
-
-/// Metadata is a flat list of names and values; a node without the preferred name still has its "ip".
-std::string_view ip_in(const Reply& metadata) {
-  if (!metadata.is_array()) return {};
-  const Elements pairs = metadata.as_array();
-  for (std::size_t i = 0; i + 1 < pairs.size(); i += 2) {
-    if (is_text(pairs[i]) && pairs[i].as_text() == "ip" && is_text(pairs[i + 1]))
-      return pairs[i + 1].as_text();
-  }
-  return {};
 }
 
 std::optional<HostPort> server_address(Elements server, const HostPort& asked) {
@@ -94,7 +81,8 @@ std::optional<HostPort> server_address(Elements server, const HostPort& asked) {
   const auto port = static_cast<std::uint16_t>(server[1].as_integer());
   std::string_view host = server[0].is_nil() ? std::string_view() : server[0].as_text();
   if (host == "?" && server.size() > kMetadata) {
-    const std::string_view ip = ip_in(server[kMetadata]);
+    // A node without the preferred name still has its "ip".
+    const std::string_view ip = server[kMetadata].text_after("ip");
     if (!ip.empty()) host = ip;
   }
   return address_of(host, port, asked);

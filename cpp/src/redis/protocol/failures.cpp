@@ -95,17 +95,6 @@ std::string_view quotable(std::string_view error) {
 constexpr int kLeastMajor = 6;
 constexpr int kLeastMinor = 2;
 
-/// The value of a field of HELLO, which is a flat list of names and values; empty if it is not there.
-std::string_view field(const Reply& hello, std::string_view name) {
-  const std::span<const Reply> words = hello.as_array();
-  for (std::size_t i = 0; i + 1 < words.size(); i += 2) {
-    if (words[i].is_string() && words[i].as_text() == name && words[i + 1].is_string()) {
-      return words[i + 1].as_text();
-    }
-  }
-  return {};
-}
-
 bool is_new_enough(std::string_view version) {
   int major = 0;
   int minor = 0;
@@ -162,13 +151,9 @@ void raise_error_reply(std::string_view error, std::string_view server) {
   throw ScriptError(what);
 }
 
-void raise_error_reply(std::string_view error, const Endpoint& endpoint) {
-  raise_error_reply(error, endpoint.describe());
-}
-
 Cause cause_of(const Reply& error, const Endpoint& endpoint) {
   try {
-    raise_error_reply(error.as_text(), endpoint);
+    raise_error_reply(error.as_text(), endpoint.describe());
   } catch (const StoreError& raised) {
     return Cause::of(raised);
   }
@@ -180,9 +165,9 @@ std::optional<Cause> handshake_failure(const Reply& reply, const Endpoint& endpo
     return knows_no_hello ? Cause::of(too_old("older than 6", endpoint)) : cause_of(reply, endpoint);
   }
   if (!reply.is_array()) return std::nullopt;
-  const std::string_view version = field(reply, "version");
+  const std::string_view version = reply.text_after("version");
   if (!is_new_enough(version)) return Cause::of(too_old("version '" + std::string(version) + "'", endpoint));
-  if (endpoint.must_be_master && field(reply, "role") != "master") {
+  if (endpoint.must_be_master && reply.text_after("role") != "master") {
     return Cause::unavailable("redis at " + endpoint.describe() + " is no longer a master");
   }
   return std::nullopt;

@@ -87,7 +87,6 @@ struct Classified {
 /// Throws an error reply as StoreUnavailable, CrossSlot, StoreConfigError or ScriptError. The message names
 /// the server and what to do, and repeats neither credentials nor the arguments of the command.
 [[noreturn]] void raise_error_reply(std::string_view error, std::string_view server);
-[[noreturn]] void raise_error_reply(std::string_view error, const Endpoint& endpoint);
 /// What raise_error_reply() throws.
 [[nodiscard]] Cause cause_of(const Reply& error, const Endpoint& endpoint);
 

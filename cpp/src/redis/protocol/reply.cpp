@@ -117,6 +117,16 @@ redisReader* create_reader() {
 
 }  // namespace
 
+std::string_view Reply::text_after(std::string_view name) const {
+  if (!is_array()) return {};
+  const std::span<const Reply> words = as_array();
+  for (std::size_t i = 0; i + 1 < words.size(); i += 2) {
+    if (words[i].is_text() && words[i].as_text() == name && words[i + 1].is_text())
+      return words[i + 1].as_text();
+  }
+  return {};
+}
+
 void ReplyReader::Free::operator()(redisReader* reader) const noexcept { redisReaderFree(reader); }
 
 ReplyReader::ReplyReader() : growing_(std::make_unique<GrowingReply>()), reader_(create_reader()) {

@@ -46,6 +46,7 @@ class Reply {
   [[nodiscard]] bool is_status() const noexcept { return type_ == Type::status; }
   [[nodiscard]] bool is_error() const noexcept { return type_ == Type::error; }
   [[nodiscard]] bool is_array() const noexcept { return type_ == Type::array; }
+  [[nodiscard]] bool is_text() const noexcept { return is_string() || is_status(); }
 
   [[nodiscard]] std::int64_t as_integer() const { return std::get<std::int64_t>(value_); }
   /// The bytes of a string, status or error; a view into this reply.
@@ -54,6 +55,8 @@ class Reply {
   [[nodiscard]] std::span<const Reply> as_array() const { return std::get<std::vector<Reply>>(value_); }
   /// The elements of an array, to be filled in place while a reply is being read.
   [[nodiscard]] std::span<Reply> as_array() { return std::get<std::vector<Reply>>(value_); }
+  /// In a flat list of names and values, the text that follows a name; empty if there is none.
+  [[nodiscard]] std::string_view text_after(std::string_view name) const;
 
  private:
   using Value = std::variant<std::monostate, std::int64_t, std::string, std::vector<Reply>>;

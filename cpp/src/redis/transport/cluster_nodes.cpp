@@ -21,7 +21,7 @@ constexpr std::string_view kClusterSlots = "*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r
 /// The map in a reply. Throws StoreError when there is none.
 SlotMap slots_in(const Reply& reply, const ClusterNode& asked) {
   const Endpoint& endpoint = asked.node->endpoint();
-  if (reply.is_error()) protocol::raise_error_reply(reply.as_text(), endpoint);
+  if (reply.is_error()) protocol::raise_error_reply(reply.as_text(), endpoint.describe());
   std::optional<SlotMap> map = SlotMap::read(reply, asked.address);
   if (map) return *std::move(map);
   throw StoreUnavailable("redis at " + endpoint.describe() + " answered CLUSTER SLOTS with something else");

@@ -13,41 +13,6 @@
 
 namespace overlimit::redis::transport {
 
-/// The descriptors that are open. A list without locks, since a forked child must be able to read it. Its
-/// entries are reused and never freed. Thread-safe.
-class OpenDescriptors {
- public:
-  class Entry {
-    friend class OpenDescriptors;
-    std::atomic<int> fd_{kNone};
-    Entry* next_ = nullptr;
-  };
-
-  constexpr OpenDescriptors() = default;
-  OpenDescriptors(const OpenDescriptors&) = delete;
-  OpenDescriptors& operator=(const OpenDescriptors&) = delete;
-
-  /// Lists an open descriptor, with no fork() between its opening and this (OutsideForks). The entry is valid
-  /// until it is removed.
-  [[nodiscard]] Entry* add(int fd);
-  /// To be called right before the descriptor is closed, with no fork() in between.
-  static void remove(Entry* entry) noexcept { entry->fd_.store(kNone); }
-
-  /// In a child: closes its copies of all descriptors, which leaves the parent's connections undisturbed.
-  void close_all() noexcept;
-
- private:
-  static constexpr int kNone = -1;
-  static constexpr int kReserved = -2;
-
-  [[nodiscard]] Entry* reserve();
-
-  std::atomic<Entry*> first_{nullptr};
-};
-
-/// The list of this process; never destroyed, as connections may be closed while the process ends.
-[[nodiscard]] OpenDescriptors& open_descriptors() noexcept;
-
 /// A descriptor that a forked child does not keep. Closed with close(2) alone, which leaves a copy in another
 /// process undisturbed, and only in the process that opened it. Move-only.
 class OwnDescriptor {
@@ -59,14 +24,13 @@ class OwnDescriptor {
     const OutsideForks outside;
     auto descriptor = OwnDescriptor();
     descriptor.fd_ = open();
-    if (descriptor.fd_ >= 0) descriptor.entry_ = open_descriptors().add(descriptor.fd_);
+    if (descriptor.fd_ >= 0) descriptor.list();
     return descriptor;
   }
   OwnDescriptor(OwnDescriptor&& other) noexcept
-      : fd_(std::exchange(other.fd_, -1)), entry_(other.entry_), generation_(other.generation_) {}
+      : fd_(std::exchange(other.fd_, -1)), generation_(other.generation_) {}
   OwnDescriptor& operator=(OwnDescriptor&& other) noexcept {
     std::swap(fd_, other.fd_);
-    std::swap(entry_, other.entry_);
     std::swap(generation_, other.generation_);
     return *this;
   }
@@ -78,8 +42,10 @@ class OwnDescriptor {
   [[nodiscard]] int fd() const noexcept { return fd_; }
 
  private:
+  /// Has children close it at once. Called with no fork() since it was opened.
+  void list() const;
+
   int fd_ = -1;
-  OpenDescriptors::Entry* entry_ = nullptr;
   std::uint64_t generation_ = fork_generation();
 };
 

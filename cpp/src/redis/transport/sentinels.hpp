@@ -27,7 +27,6 @@ class Sentinels final : public Topology {
  public:
   explicit Sentinels(SentinelLocation location);
 
-  [[nodiscard]] bool has_slots() const noexcept override { return false; }
   [[nodiscard]] protocol::Reply call(std::string_view command, std::optional<protocol::Slot> slot,
                                      const Wait& wait) override;
   void call_many(std::span<const std::string> commands, std::span<const std::optional<protocol::Slot>> slots,

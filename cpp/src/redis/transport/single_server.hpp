@@ -15,7 +15,6 @@ class SingleServer final : public Topology {
  public:
   explicit SingleServer(std::shared_ptr<Node> node) : node_(std::move(node)) {}
 
-  [[nodiscard]] bool has_slots() const noexcept override { return false; }
   [[nodiscard]] protocol::Reply call(std::string_view command, std::optional<protocol::Slot> slot,
                                      const Wait& wait) override;
   void call_many(std::span<const std::string> commands, std::span<const std::optional<protocol::Slot>> slots,

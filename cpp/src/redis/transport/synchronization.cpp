@@ -7,19 +7,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
-#include <ctime>
 
 namespace overlimit::redis::transport {
 namespace {
 
 static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t));
-
-timespec timespec_of(Deadline::Clock::time_point instant) {
-  const auto since = instant.time_since_epoch();
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since);
-  const auto nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(since - seconds);
-  return {static_cast<std::time_t>(seconds.count()), static_cast<long>(nanoseconds.count())};
-}
 
 }  // namespace
 
@@ -31,7 +23,7 @@ void FutexEvent::notify(WaiterSet waiters) noexcept {
 /// The steady clock is CLOCK_MONOTONIC, which this operation uses.
 Woken FutexEvent::wait(WaiterSet waiters, std::uint32_t count, const Deadline& deadline) noexcept {
   const Deadline end = end_of_wait(deadline);
-  const timespec until = timespec_of(end.at());
+  const timespec until = timespec_of(end.at().time_since_epoch());
   if (::syscall(SYS_futex, &count_, FUTEX_WAIT_BITSET_PRIVATE, count, &until, nullptr, waiters) == 0) {
     return Woken::by_event;
   }

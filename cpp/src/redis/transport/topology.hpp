@@ -33,7 +33,7 @@ class Topology {
   virtual ~Topology() = default;
 
   /// Whether keys have slots, and all keys of a call must be in the same.
-  [[nodiscard]] virtual bool has_slots() const noexcept = 0;
+  [[nodiscard]] virtual bool has_slots() const noexcept { return false; }
 
   /// Sends one encoded command to the server of the slot (none: keys have no slots) and returns its reply; an
   /// error reply only if retrying until the deadline did not help. Throws as Node::call does.

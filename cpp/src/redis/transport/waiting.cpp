@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <ctime>
 #include <new>
 #include <random>
 #include <utility>
@@ -15,12 +14,6 @@
 namespace overlimit::redis::transport {
 namespace {
 
-timespec timespec_of(Deadline::Clock::duration duration) {
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(duration);
-  const auto nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(duration - seconds);
-  return {static_cast<std::time_t>(seconds.count()), static_cast<long>(nanoseconds.count())};
-}
-
 /// Seeded again in a forked child, which would draw the same numbers as its parent.
 std::minstd_rand& random_numbers() {
   thread_local std::uint64_t generation = fork_generation();
@@ -30,6 +23,12 @@ std::minstd_rand& random_numbers() {
 }
 
 }  // namespace
+
+timespec timespec_of(Deadline::Clock::duration duration) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(duration);
+  const auto nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(duration - seconds);
+  return {static_cast<std::time_t>(seconds.count()), static_cast<long>(nanoseconds.count())};
+}
 
 Woken wait_for(int fd, short events, const Deadline& deadline) {
   pollfd polled{fd, events, 0};

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <ctime>
 #include <optional>
 
 #include "overlimit/errors.hpp"
@@ -59,6 +60,9 @@ enum class Woken : std::uint8_t { by_event, by_deadline, by_signal };
 
 /// Whether one of the poll(2) `events` of `fd`, or its failure, has come. Does not wait.
 [[nodiscard]] bool is_ready(int fd, short events) noexcept;
+
+/// As system calls take it.
+[[nodiscard]] timespec timespec_of(Deadline::Clock::duration duration);
 
 /// The end of a wait that may last until the deadline.
 [[nodiscard]] inline Deadline end_of_wait(const Deadline& deadline) {
