@@ -18,7 +18,7 @@ namespace overlimit::python {
 inline Bounds bounds_from(PyObject* periods, Instant instant) {
   const GilHeld held;
   const Object answer =
-      Object::steal(checked(PyObject_CallFunction(periods, "L", static_cast<long long>(instant.micros()))));
+      required(PyObject_CallFunction(periods, "L", static_cast<long long>(instant.micros())));
   long long start = 0;
   long long middle = 0;
   long long end = 0;

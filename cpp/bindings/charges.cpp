@@ -40,7 +40,7 @@ std::string_view IdentifierBytes::view(PyObject* identifier) {
 
 // Lone surrogates have no UTF-8 of their own.
 std::string_view IdentifierBytes::encode(PyObject* text) {
-  encoded_.push_back(Object::steal(checked(PyUnicode_AsEncodedString(text, "utf-8", "surrogatepass"))));
+  encoded_.push_back(required(PyUnicode_AsEncodedString(text, "utf-8", "surrogatepass")));
   PyObject* bytes = encoded_.back().get();
   return {PyBytes_AS_STRING(bytes), static_cast<std::size_t>(PyBytes_GET_SIZE(bytes))};
 }
@@ -49,7 +49,7 @@ void WholeCost::convert() {
   if (PyBool_Check(number_) || !PyIndex_Check(number_)) {
     raise_about(PyExc_TypeError, "cost must be a whole number, not %U", number_);
   }
-  converted_ = Object::steal(checked(PyNumber_Index(number_)));
+  converted_ = required(PyNumber_Index(number_));
   number_ = converted_.get();
 }
 

@@ -162,7 +162,7 @@ class ChargesOfLimiters {
   ChargeList charges;
   std::pmr::vector<Object> kept{&memory};
   std::pmr::vector<LimiterState*> limiters{&memory};
-  Object cost = Object::steal(checked(PyLong_FromLong(0)));
+  Object cost = required(PyLong_FromLong(0));
 
   void add(const GivenCharge& given) {
     const WholeCost whole(given.cost);  // first of all, as reading it may change the limiter
@@ -178,8 +178,7 @@ class ChargesOfLimiters {
       raise_value_error(
           "two limiters of one name have different limits or local shares: give one of them another name=");
     }
-    if (given.role != Role::on_refusal)
-      cost = Object::steal(checked(PyNumber_Add(cost.get(), whole.number())));
+    if (given.role != Role::on_refusal) cost = required(PyNumber_Add(cost.get(), whole.number()));
   }
 };
 

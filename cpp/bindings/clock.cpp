@@ -12,8 +12,8 @@ namespace overlimit::python {
 namespace {
 
 bool is_time_time(PyObject* clock) {
-  const Object module = Object::steal(checked(PyImport_ImportModule("time")));
-  const Object function = Object::steal(checked(PyObject_GetAttrString(module.get(), "time")));
+  const Object module = required(PyImport_ImportModule("time"));
+  const Object function = required(PyObject_GetAttrString(module.get(), "time"));
   return function.get() == clock;
 }
 
@@ -96,7 +96,7 @@ Clock* ClockSource::for_call(std::optional<ReadBeforehand>& beforehand) const {
 
 ReadBeforehand::ReadBeforehand(PyObject* reader, std::atomic<Instant>& latest)
     : latest_(latest), latest_before_(latest) {
-  const Object reading = Object::steal(checked(PyObject_CallNoArgs(reader)));
+  const Object reading = required(PyObject_CallNoArgs(reader));
   reading_ = checked_instant(instant_from(reading.get(), "what the clock returns"));
 }
 

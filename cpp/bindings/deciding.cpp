@@ -95,17 +95,15 @@ Object ask(PyObject* self, std::span<PyObject* const> identifiers, Mode mode, Du
   return decision;
 }
 
-std::span<PyObject* const> identifiers_in(PyObject* const* arguments, Py_ssize_t count) {
-  return {arguments, static_cast<std::size_t>(count)};
-}
-
-PyObject* ask_within(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names,
-                     Mode mode) {
+// A template, since every hit counts.
+template <Mode mode, bool takes_patience>
+PyObject* ask_by_keywords(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
-    const Keywords keywords = parse_keywords(arguments + count, names, true);
-    const Duration patience =
-        keywords.patience == nullptr ? kNever : duration_from(keywords.patience, "patience");
-    return ask(self, identifiers_in(arguments, count), mode, patience, keywords.cost).release();
+    const Keywords keywords = parse_keywords(arguments + count, names, takes_patience);
+    const bool is_patient = takes_patience && keywords.patience != nullptr;
+    const Duration patience = is_patient ? duration_from(keywords.patience, "patience") : kNever;
+    const std::span identifiers(arguments, static_cast<std::size_t>(count));
+    return ask(self, identifiers, mode, patience, keywords.cost).release();
   });
 }
 
@@ -126,20 +124,19 @@ GivenCharge parse_charge(PyObject* charge) {
 // A tuple of our own: it keeps limiters and identifiers alive, whatever happens to the caller's list. No more
 // are taken of what never ends than it takes to refuse them.
 Object own_charges(PyObject* charges) {
-  if (PyList_Check(charges) || PyTuple_Check(charges))
-    return Object::steal(checked(PySequence_Tuple(charges)));
+  if (PyList_Check(charges) || PyTuple_Check(charges)) return required(PySequence_Tuple(charges));
   if (Py_TYPE(charges)->tp_iter == nullptr && PySequence_Check(charges) == 0) {
     raise_about(PyExc_TypeError, "charges must be a list of tuples (limiter, identifier[, cost]), not %U",
                 charges);
   }
-  const Object iterator = Object::steal(checked(PyObject_GetIter(charges)));
-  const Object given = Object::steal(checked(PyList_New(0)));
+  const Object iterator = required(PyObject_GetIter(charges));
+  const Object given = required(PyList_New(0));
   while (const Object charge = Object::steal(PyIter_Next(iterator.get()))) {
     if (PyList_GET_SIZE(given.get()) == Py_ssize_t(kMaxCharges)) raise_value_error(kTooManyCharges);
     if (PyList_Append(given.get(), charge.get()) < 0) throw PythonError{};
   }
   if (PyErr_Occurred() != nullptr) throw PythonError{};
-  return Object::steal(checked(PyList_AsTuple(given.get())));
+  return required(PyList_AsTuple(given.get()));
 }
 
 }  // namespace
@@ -163,25 +160,19 @@ bool prepare_deciding() {
 }
 
 PyObject* hit(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    const Keywords keywords = parse_keywords(arguments + count, names, false);
-    return ask(self, identifiers_in(arguments, count), Mode::consume, kNever, keywords.cost).release();
-  });
+  return ask_by_keywords<Mode::consume, false>(self, arguments, count, names);
 }
 
 PyObject* hit_within(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
-  return ask_within(self, arguments, count, names, Mode::consume);
+  return ask_by_keywords<Mode::consume, true>(self, arguments, count, names);
 }
 
 PyObject* peek(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    const Keywords keywords = parse_keywords(arguments + count, names, false);
-    return ask(self, identifiers_in(arguments, count), Mode::peek, kNever, keywords.cost).release();
-  });
+  return ask_by_keywords<Mode::peek, false>(self, arguments, count, names);
 }
 
 PyObject* peek_within(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
-  return ask_within(self, arguments, count, names, Mode::peek);
+  return ask_by_keywords<Mode::peek, true>(self, arguments, count, names);
 }
 
 PyObject* hit_all(PyObject*, PyObject* charges) {

@@ -20,8 +20,7 @@
 namespace overlimit::python {
 namespace {
 
-// After the fields: the subjects, then the columns of the rows, widest first. An answer of on_error has
-// neither.
+// After the fields: the subjects, then the rows. An answer of on_error has neither.
 struct DecisionObject {
   PyObject_VAR_HEAD Decision answer;
   Instant time;
@@ -31,8 +30,6 @@ struct DecisionObject {
   Source source;
   bool claimed;  // it was refunded, or is being refunded
 };
-
-constexpr std::size_t kRowBytes = sizeof(Receipt) + 4 * sizeof(std::int64_t) + sizeof(Status);
 
 PyTypeObject* decision_type = nullptr;
 std::array<PyObject*, 4> status_names{};
@@ -44,24 +41,9 @@ std::span<Subject> subjects_of(DecisionObject& decision) {
   return {reinterpret_cast<Subject*>(&decision + 1), decision.subject_count};
 }
 
-template <class T>
-std::span<T> take(std::byte*& place, std::size_t count) {
-  const std::span<T> column(reinterpret_cast<T*>(place), count);
-  place += count * sizeof(T);
-  return column;
-}
-
 Rows rows_in(DecisionObject& decision) {
-  const std::size_t count = decision.row_count;
-  auto* place = reinterpret_cast<std::byte*>(subjects_of(decision).data() + decision.subject_count);
-  Rows rows;
-  rows.receipt = take<Receipt>(place, count);
-  rows.remaining = take<std::int64_t>(place, count);
-  rows.retry_after = take<Duration>(place, count);
-  rows.reset_after = take<Duration>(place, count);
-  rows.delay = take<Duration>(place, count);
-  rows.status = take<Status>(place, count);
-  return rows;
+  Subject* const end = subjects_of(decision).data() + decision.subject_count;
+  return rows_at(reinterpret_cast<std::byte*>(end), decision.row_count);
 }
 
 /// The subject of a row and the limit among its own.
@@ -132,10 +114,10 @@ PyObject* get_refused_by_meta(PyObject* self, void*) {
 
 Object detail(const Object& type, const Rows& rows, const RowOwner& owner, std::size_t row) {
   const Object limit = Object::steal(limit_object(owner));
-  return Object::steal(checked(PyObject_CallFunction(
+  return required(PyObject_CallFunction(
       type.get(), "OOOOLdd", owner.subject->identifier, limit.get(), name_of(owner.subject->policy),
       rows.status[row] == Status::ok ? Py_True : Py_False, static_cast<long long>(rows.remaining[row]),
-      rows.retry_after[row].seconds(), rows.reset_after[row].seconds())));
+      rows.retry_after[row].seconds(), rows.reset_after[row].seconds()));
 }
 
 // Rows are in canonical order; details are in the order the caller gave the limits.
@@ -144,7 +126,7 @@ PyObject* get_details(PyObject* self, void*) {
     DecisionObject& decision = of(self);
     const Rows rows = rows_in(decision);
     const Object type = hook("Detail");
-    Object details = Object::steal(checked(PyTuple_New(Py_ssize_t(decision.row_count))));
+    Object details = required(PyTuple_New(Py_ssize_t(decision.row_count)));
     std::size_t first = 0;
     for (const Subject& subject : subjects_of(decision)) {
       const auto& limits = compiled(subject.policy).limits();

@@ -14,8 +14,6 @@ namespace {
 // Far above every duration that a store computes, so that two of them can be added.
 constexpr long long kLongest = 1LL << 60;
 
-Object required(PyObject* object) { return Object::steal(checked(object)); }
-
 // Filled before Python code can see it.
 Object tuple_of(std::vector<Object> members) {
   Object tuple = required(PyTuple_New(Py_ssize_t(members.size())));

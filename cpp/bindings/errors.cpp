@@ -3,6 +3,7 @@
 #include "overlimit/errors.hpp"
 #include "overlimit/out_of_memory.hpp"
 
+#include <array>
 #include <new>
 #include <stdexcept>
 
@@ -13,11 +14,14 @@
 namespace overlimit::python {
 namespace {
 
-void set_store_error(const char* name, const StoreError& error) {
+/// The classes by the kind of the error.
+constexpr std::array kStoreErrors{"StoreTimeout", "StoreUnavailable", "StoreConfigError", "ScriptError"};
+
+void set_store_error(const StoreError& error) {
   const Object message = text_of(error.what());
-  const Object retry_after = Object::steal(checked(PyFloat_FromDouble(error.retry_after().seconds())));
+  const Object retry_after = required(PyFloat_FromDouble(error.retry_after().seconds()));
   PyObject* const maybe_charged = error.maybe_charged() ? Py_True : Py_False;
-  const Object instance = call_hook(name, checked(message.get()));
+  const Object instance = call_hook(kStoreErrors[std::size_t(error.kind())], checked(message.get()));
   if (PyObject_SetAttrString(instance.get(), "retry_after", retry_after.get()) == 0 &&
       PyObject_SetAttrString(instance.get(), "maybe_charged", maybe_charged) == 0) {
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(instance.get())), instance.get());
@@ -32,16 +36,8 @@ void translate() {
     if (PyErr_Occurred() == nullptr) PyErr_SetNone(PyExc_KeyboardInterrupt);
   } catch (const InvalidLimit& error) {
     PyErr_SetString(hook("InvalidLimit").get(), error.what());
-  } catch (const StoreTimeout& error) {
-    set_store_error("StoreTimeout", error);
-  } catch (const StoreUnavailable& error) {
-    set_store_error("StoreUnavailable", error);
-  } catch (const ScriptError& error) {
-    set_store_error("ScriptError", error);
-  } catch (const StoreConfigError& error) {
-    set_store_error("StoreConfigError", error);
   } catch (const StoreError& error) {
-    set_store_error("StoreError", error);
+    set_store_error(error);
   } catch (const OutOfMemory& error) {
     PyErr_SetString(PyExc_MemoryError, error.what());
   } catch (const std::bad_alloc&) {

@@ -26,6 +26,8 @@ auto with_python_errors(const Action& action) {
     stay_forever();
   } catch (const pybind11::error_already_set&) {
     throw;
+  } catch (const pybind11::builtin_exception&) {
+    throw;
   } catch (...) {
     set_python_error();
     throw pybind11::error_already_set();

@@ -25,7 +25,7 @@ Object hook(const char* name) {
     PyErr_SetString(PyExc_RuntimeError, "the package overlimit is not imported yet");
     throw PythonError{};
   }
-  return Object::steal(checked(PyObject_GetAttrString(hooks, name)));
+  return required(PyObject_GetAttrString(hooks, name));
 }
 
 }  // namespace overlimit::python

@@ -18,8 +18,8 @@ Object hook(const char* name);
 template <class... Arguments>
 Object call_hook(const char* name, Arguments*... arguments) {
   const Object function = hook(name);
-  return Object::steal(
-      checked(PyObject_CallFunctionObjArgs(function.get(), arguments..., static_cast<PyObject*>(nullptr))));
+  return required(
+      PyObject_CallFunctionObjArgs(function.get(), arguments..., static_cast<PyObject*>(nullptr)));
 }
 
 }  // namespace overlimit::python

@@ -38,8 +38,8 @@ struct IdentifierCache {
       return Object::borrow(identifiers);
     }
     if (PyErr_Occurred() != nullptr) throw PythonError{};
-    const Object found = Object::steal(checked(PyObject_CallObject(identify, arguments)));
-    Object identifiers = Object::steal(checked(identifiers_in(found.get())));
+    const Object found = required(PyObject_CallObject(identify, arguments));
+    Object identifiers = required(identifiers_in(found.get()));
     if (!PyTuple_Check(identifiers.get())) raise_value_error("identifiers are read into a tuple");
     if (std::size_t(PyTuple_GET_SIZE(identifiers.get())) > kMaxIdentifiers) {
       checked(PyObject_CallMethod(known, "refuse_many", "OO", identify, identifiers.get()));  // which raises
@@ -81,7 +81,7 @@ void add_rule(ChargesOfLimiters& collected, PyObject* rule, const IdentifierCach
   PyObject* const named = collected.kept.back().get();
   PyObject* const cost = PyTuple_GET_ITEM(rule, 2);
   const Object units = PyCallable_Check(cost) != 0
-                           ? Object::steal(checked(PyObject_CallObject(cost, identifiers.arguments)))
+                           ? required(PyObject_CallObject(cost, identifiers.arguments))
                            : Object::borrow(cost);
   const Role role = role_from(PyTuple_GET_ITEM(rule, 3));
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(named); ++i) {

@@ -17,8 +17,6 @@ struct Checked {
   PyMethodDef definition;
 };
 
-Object required(PyObject* object) { return Object::steal(checked(object)); }
-
 PyObject* call(PyObject* self, PyObject* arguments, PyObject* keywords) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     const Checked& function = *static_cast<Checked*>(PyCapsule_GetPointer(self, nullptr));

@@ -53,24 +53,47 @@ void ask_store(LimiterState& limiter, const Action& action) {
   python::ask_store(limiters, action);
 }
 
-// Whether this limiter's local fallback may have decided in the place of its store.
-bool has_local_fallback(const LimiterState& limiter) {
-  return limiter.on_error == OnError::local && limiter.store->waits();
+// Runs an action where the limiter's local fallback may have decided in the place of its store.
+template <class Action>
+void follow_in_fallback(const LimiterState& limiter, const Action& action) {
+  if (limiter.on_error != OnError::local || !limiter.store->waits()) return;
+  action(*local_fallback_store(limiter.store_object.get()), kInterrupted);
+}
+
+/// Drops all that is kept for some identifiers, or for all, in a policy. Borrows the identifiers.
+class Reset {
+ public:
+  explicit Reset(PolicyIdentity policy) : policy_(std::move(policy)) {}
+  Reset(PolicyIdentity policy, std::span<PyObject* const> identifiers) : Reset(std::move(policy)) {
+    if (identifiers.empty()) raise_value_error(kNoIdentifier);
+    for (PyObject* const identifier : identifiers) identifiers_.push_back(bytes_.view(identifier));
+  }
+
+  void operator()(Store& store, const Interrupted& interrupted) const {
+    if (identifiers_.empty()) return store.reset_all(policy_, interrupted);
+    store.reset(policy_, identifiers_, interrupted);
+  }
+
+ private:
+  PolicyIdentity policy_;
+  IdentifierBytes bytes_;
+  std::vector<std::string_view> identifiers_;
+};
+
+const PolicyIdentity& identity_of(const LimiterState& limiter) {
+  return compiled(limiter.policy.get()).identity();
+}
+
+std::span<PyObject* const> members_of(PyObject* tuple) {
+  return {PySequence_Fast_ITEMS(tuple), static_cast<std::size_t>(PyTuple_GET_SIZE(tuple))};
 }
 
 PyObject* reset(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
-    if (count == 0) raise_value_error(kNoIdentifier);
     LimiterState& limiter = state_of(self);
-    const Object policy = Object::borrow(limiter.policy.get());
-    IdentifierBytes bytes;
-    std::vector<std::string_view> identifiers;
-    for (Py_ssize_t i = 0; i < count; ++i) identifiers.push_back(bytes.view(arguments[i]));
-    const auto reset = [&](Store& store, const Interrupted& interrupted) {
-      store.reset(compiled(policy.get()), identifiers, interrupted);
-    };
+    const Reset reset(identity_of(limiter), {arguments, static_cast<std::size_t>(count)});
     ask_store(limiter, reset);
-    if (has_local_fallback(limiter)) reset(*local_fallback_store(limiter), kInterrupted);
+    follow_in_fallback(limiter, reset);
     return Py_NewRef(Py_None);
   });
 }
@@ -78,12 +101,27 @@ PyObject* reset(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
 PyObject* reset_all(PyObject* self, PyObject*) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     const LimiterState& limiter = state_of(self);
-    const Object policy = Object::borrow(limiter.policy.get());
-    without_gil([&](const Interrupted& interrupted) {
-      limiter.store->reset_all(compiled(policy.get()), interrupted);
-    });
-    if (has_local_fallback(limiter))
-      local_fallback_store(limiter)->reset_all(compiled(policy.get()), kInterrupted);
+    const Reset reset(identity_of(limiter));
+    without_gil([&](const Interrupted& interrupted) { reset(*limiter.store, interrupted); });
+    follow_in_fallback(limiter, reset);
+    return Py_NewRef(Py_None);
+  });
+}
+
+// By the name of a policy, whatever its limits, also where the local fallback of a store has decided.
+PyObject* reset_name(PyObject*, PyObject* arguments) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    PyObject* store = nullptr;
+    PyObject* name = nullptr;
+    PyObject* identifiers = nullptr;
+    if (!PyArg_ParseTuple(arguments, "OUO", &store, &name, &identifiers)) throw PythonError{};
+    const bool is_of_all = identifiers == Py_None;
+    if (!is_of_all && !PyTuple_Check(identifiers)) raise_type_error("identifiers must be a tuple or None");
+    const std::shared_ptr<Store> opened = store_from(store);
+    const PolicyIdentity policy = identity_from(name);
+    const Reset reset = is_of_all ? Reset(policy) : Reset(policy, members_of(identifiers));
+    without_gil([&](const Interrupted& interrupted) { reset(*opened, interrupted); });
+    if (opened->waits()) reset(*local_fallback_store(store), kInterrupted);
     return Py_NewRef(Py_None);
   });
 }
@@ -113,7 +151,7 @@ PyObject* unlock(PyObject* self, PyObject* identifier) {
     const Call& call = *timed;
     const auto lift = [&](Store& store, const Interrupted& interrupted) { store.unlock(call, interrupted); };
     ask_store(limiter, lift);
-    if (has_local_fallback(limiter)) lift(*local_fallback_store(limiter), kInterrupted);
+    follow_in_fallback(limiter, lift);
     return Py_NewRef(Py_None);
   });
 }
@@ -176,7 +214,9 @@ void refund_charges(LimiterState& limiter, const RefundableCharges& charged, Ref
   const auto refund = [&](Store& store, const Interrupted& interrupted) {
     refund_in(store, call, given_back.receipts(), claim, interrupted);
   };
-  if (charged.source == Source::local) return refund(*local_fallback_store(limiter), kInterrupted);
+  if (charged.source == Source::local) {
+    return refund(*local_fallback_store(limiter.store_object.get()), kInterrupted);
+  }
   ask_store(limiter, refund);
 }
 
@@ -199,7 +239,7 @@ class PartOfCharges {
 
  private:
   static bool contains(PyObject* places, std::size_t place) {
-    const Object number = Object::steal(checked(PyLong_FromSize_t(place)));
+    const Object number = required(PyLong_FromSize_t(place));
     const int found = PySequence_Contains(places, number.get());
     if (found < 0) throw PythonError{};
     return found == 1;
@@ -262,7 +302,7 @@ PyObject* refund_part(PyObject* self, PyObject* const* arguments, Py_ssize_t cou
 // What the store itself has counted; where both have counted the same, the limiter's own figures are shown.
 void add_stats_of_store(PyObject* stats, PyObject* store) {
   if (PyObject_HasAttrString(store, "stats") == 0) return;
-  const Object theirs = Object::steal(checked(PyObject_CallMethod(store, "stats", nullptr)));
+  const Object theirs = required(PyObject_CallMethod(store, "stats", nullptr));
   if (PyDict_Merge(stats, theirs.get(), 0) < 0) throw PythonError{};
 }
 
@@ -270,7 +310,7 @@ PyObject* stats(PyObject* self, PyObject*) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     LimiterState& limiter = state_of(self);
     if (limiter.called_after != LimiterState::kNotCalled) notice_call(limiter);
-    Object stats = Object::steal(checked(stats_dict(limiter.stats, limiter.store->breaker())));
+    Object stats = required(stats_dict(limiter.stats, limiter.store->breaker()));
     add_stats_of_store(stats.get(), limiter.store_object.get());
     return stats.release();
   });
@@ -303,11 +343,11 @@ PyObject* unlike_limits(PyObject* self, PyObject* other) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     PyObject* const mine = state_of(self).policy.get();
     PyObject* const theirs = state_of(other).policy.get();
-    Object pairs = Object::steal(checked(PyList_New(0)));
+    Object pairs = required(PyList_New(0));
     for (const auto& [place, other_place] : unlike_places(compiled(mine), compiled(theirs))) {
       const Object pair =
-          Object::steal(checked(PyTuple_Pack(2, PyTuple_GET_ITEM(limits_of(mine), Py_ssize_t(place)),
-                                             PyTuple_GET_ITEM(limits_of(theirs), Py_ssize_t(other_place)))));
+          required(PyTuple_Pack(2, PyTuple_GET_ITEM(limits_of(mine), Py_ssize_t(place)),
+                                PyTuple_GET_ITEM(limits_of(theirs), Py_ssize_t(other_place))));
       if (PyList_Append(pairs.get(), pair.get()) < 0) throw PythonError{};
     }
     return pairs.release();
@@ -414,41 +454,18 @@ void destroy(PyObject* self) {
   Py_DECREF(type);
 }
 
-template <class Get>
-PyObject* property(PyObject* self, const Get& get) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] { return Py_NewRef(get(state_of(self))); });
-}
-
-PyObject* get_name(PyObject* self, void*) {
-  return property(self, [](const LimiterState& limiter) { return name_of(limiter.policy.get()); });
-}
-
-PyObject* get_limits(PyObject* self, void*) {
-  return property(self, [](const LimiterState& limiter) { return limits_of(limiter.policy.get()); });
-}
-
-PyObject* get_penalty(PyObject* self, void*) {
-  return property(self, [](const LimiterState& limiter) { return penalty_of(limiter.policy.get()); });
-}
-
-PyObject* get_store(PyObject* self, void*) {
-  return property(self, [](const LimiterState& limiter) { return limiter.store_object.get(); });
+/// A property whose value `get` borrows from the limiter; nullptr: None.
+template <auto get>
+PyObject* property(PyObject* self, void*) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    PyObject* const value = get(state_of(self));
+    return Py_NewRef(value == nullptr ? Py_None : value);
+  });
 }
 
 PyObject* get_on_error(PyObject* self, void*) {
   return guarded(static_cast<PyObject*>(nullptr),
                  [&] { return PyUnicode_InternFromString(name_of(state_of(self).on_error)); });
-}
-
-PyObject* get_clock(PyObject* self, void*) {
-  return property(self, [](const LimiterState& limiter) {
-    PyObject* clock = limiter.clock.object();
-    return clock == nullptr ? Py_None : clock;
-  });
-}
-
-PyObject* get_on_decision(PyObject* self, void*) {
-  return property(self, [](const LimiterState& limiter) { return limiter.on_decision.get(); });
 }
 
 template <class Function>
@@ -509,14 +526,20 @@ PyMethodDef methods[] = {
     {nullptr, nullptr, 0, nullptr}};
 
 PyGetSetDef properties[] = {
-    {"name", get_name, nullptr, "The policy's name, which is part of the key, or None.", nullptr},
-    {"limits", get_limits, nullptr, "The limits, in the order given.", nullptr},
-    {"penalty", get_penalty, nullptr, "The penalty, or None.", nullptr},
-    {"store", get_store, nullptr, "The store that decides.", nullptr},
+    {"name", property<[](const LimiterState& limiter) { return name_of(limiter.policy.get()); }>, nullptr,
+     "The policy's name, which is part of the key, or None.", nullptr},
+    {"limits", property<[](const LimiterState& limiter) { return limits_of(limiter.policy.get()); }>, nullptr,
+     "The limits, in the order given.", nullptr},
+    {"penalty", property<[](const LimiterState& limiter) { return penalty_of(limiter.policy.get()); }>,
+     nullptr, "The penalty, or None.", nullptr},
+    {"store", property<[](const LimiterState& limiter) { return limiter.store_object.get(); }>, nullptr,
+     "The store that decides.", nullptr},
     {"on_error", get_on_error, nullptr,
      "What a call answers when the store fails: \"raise\", \"allow\", \"deny\" or \"local\".", nullptr},
-    {"clock", get_clock, nullptr, "The clock, or None for the store's own.", nullptr},
-    {"on_decision", get_on_decision, nullptr, "Who is told of every decision, or None.", nullptr},
+    {"clock", property<[](const LimiterState& limiter) { return limiter.clock.object(); }>, nullptr,
+     "The clock, or None for the store's own.", nullptr},
+    {"on_decision", property<[](const LimiterState& limiter) { return limiter.on_decision.get(); }>, nullptr,
+     "Who is told of every decision, or None.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 PyType_Slot slots[] = {
@@ -553,6 +576,9 @@ PyMethodDef functions[] = {
      "_rate_field(keys, decision, /)\n--\n\nFormat what is left: per policy a tuple of one key per limit, "
      "each "
      "followed by its state, or None for a policy that is not shown."},
+    {"_reset", reset_name, METH_VARARGS,
+     "_reset(store, name, identifiers, /)\n--\n\nRemove everything that is stored for these identifiers, or "
+     "with None for all, in the policy of a name."},
     {"_fork_generation", fork_generation_of_process, METH_NOARGS,
      "_fork_generation()\n--\n\nReturn how many forks lie between this process and the one that imported the "
      "package."},

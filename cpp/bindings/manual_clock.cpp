@@ -112,8 +112,8 @@ bool add_manual_clock(PyObject* module) {
 // A subclass may tell the time its own way.
 ManualClock* manual_clock_in(PyObject* object) {
   if (!PyObject_TypeCheck(object, manual_clock_type)) return nullptr;
-  const Object theirs = Object::steal(checked(PyObject_GetAttrString(as_object(Py_TYPE(object)), "now")));
-  const Object ours = Object::steal(checked(PyObject_GetAttrString(as_object(manual_clock_type), "now")));
+  const Object theirs = required(PyObject_GetAttrString(as_object(Py_TYPE(object)), "now"));
+  const Object ours = required(PyObject_GetAttrString(as_object(manual_clock_type), "now"));
   return theirs.get() == ours.get() ? &clock_of(object) : nullptr;
 }
 

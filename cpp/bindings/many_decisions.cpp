@@ -24,8 +24,6 @@ constexpr std::size_t kRowsPerStep = 1024;
 // How many rows a store that waits decides within one timeout.
 constexpr std::size_t kRowsPerTimeout = 1000;
 
-constexpr std::size_t kBytesPerPair = sizeof(Receipt) + 4 * sizeof(std::int64_t) + sizeof(Status);
-
 // Without values. A large one is of large pages, which saves a page fault every few rows.
 std::byte* new_block(std::size_t bytes) {
   constexpr std::size_t kLargePage = std::size_t{2} << 20;
@@ -36,13 +34,6 @@ std::byte* new_block(std::size_t bytes) {
   if (block == nullptr) throw std::bad_alloc();
   if (is_large) ::madvise(block, bytes, MADV_HUGEPAGE);
   return static_cast<std::byte*>(block);
-}
-
-template <class T>
-std::span<T> column(std::byte*& place, std::size_t rows) {
-  const std::span<T> column(reinterpret_cast<T*>(place), rows);
-  place += rows * sizeof(T);
-  return column;
 }
 
 void notice_signals() {
@@ -88,8 +79,8 @@ bool is_column(PyObject* given) { return PyList_Check(given) || PyTuple_Check(gi
 // A tuple of our own: nobody changes it meanwhile.
 Object own_rows(PyObject* rows) {
   if (!is_column(rows)) raise_about(PyExc_TypeError, "identifiers must be a list or a tuple, not %U", rows);
-  if (!PyTuple_CheckExact(rows)) return Object::steal(checked(PySequence_Tuple(rows)));
-  Object own = Object::steal(checked(PyTuple_New(PyTuple_GET_SIZE(rows))));
+  if (!PyTuple_CheckExact(rows)) return required(PySequence_Tuple(rows));
+  Object own = required(PyTuple_New(PyTuple_GET_SIZE(rows)));
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(rows); ++i) {
     PyTuple_SET_ITEM(own.get(), i, Py_NewRef(PyTuple_GET_ITEM(rows, i)));
   }
@@ -160,19 +151,7 @@ CostRows::CostRows(PyObject* cost, std::size_t rows)
   }
 }
 
-OwnRows::OwnRows(std::size_t size) : size_(size), bytes_(new_block(size * kBytesPerPair)) {}
-
-Rows OwnRows::get() const {
-  std::byte* place = bytes_.get();
-  Rows rows;
-  rows.receipt = column<Receipt>(place, size_);
-  rows.remaining = column<std::int64_t>(place, size_);
-  rows.retry_after = column<Duration>(place, size_);
-  rows.reset_after = column<Duration>(place, size_);
-  rows.delay = column<Duration>(place, size_);
-  rows.status = column<Status>(place, size_);
-  return rows;
-}
+OwnRows::OwnRows(std::size_t size) : size_(size), bytes_(new_block(size * kRowBytes)) {}
 
 /// Some rows as calls of a policy. Borrows the bytes of identifiers that the rows keep.
 class ManyDecisions::Batch {
@@ -320,7 +299,7 @@ void ManyDecisions::follow_on_error(LimiterState& limiter, const Call& model,
 
 void ManyDecisions::decide_here(LimiterState& limiter, const Call& model,
                                 const std::vector<std::size_t>& rows) {
-  const Object fallback = local_fallback_object(limiter);
+  const Object fallback = local_fallback_object(limiter.store_object.get());
   const std::shared_ptr<Store> store = store_from(fallback.get());
   Batch batch(*this, local_policy_of(policy_.get()), model);
   for (const std::size_t row : rows) {

@@ -86,7 +86,7 @@ class OwnRows {
  public:
   /// Throws std::bad_alloc.
   explicit OwnRows(std::size_t size);
-  [[nodiscard]] Rows get() const;
+  [[nodiscard]] Rows get() const { return rows_at(bytes_.get(), size_); }
 
  private:
   struct Free {

@@ -54,6 +54,9 @@ inline PyObject* checked(PyObject* object) {
   return object;
 }
 
+/// Owns the new reference, or throws PythonError for nullptr.
+inline Object required(PyObject* object) { return Object::steal(checked(object)); }
+
 /// A message as a str; what a server said in it may be no UTF-8, or cut within a character. Empty: a Python
 /// exception is set.
 inline Object text_of(const char* message) {

@@ -41,7 +41,7 @@ Object undecided(const Decision& answer, const Call& call, PyObject* cost) {
 
 Object decided_here(std::span<LimiterState* const> limiters, Call call, const ChargeList& collected,
                     PyObject* cost) {
-  const Object fallback = local_fallback_object(*limiters.front());
+  const Object fallback = local_fallback_object(limiters.front()->store_object.get());
   ChargeList charges;
   for (std::size_t i = 0; i < collected.size(); ++i) {
     const Subject& subject = collected.subjects()[i];
@@ -99,12 +99,10 @@ void log_recovery(std::span<LimiterState* const> limiters) {
   call_hook("store_answered", limiters.front()->store_object.get());
 }
 
-Object local_fallback_object(const LimiterState& limiter) {
-  return call_hook("local_fallback_of", limiter.store_object.get());
-}
+Object local_fallback_object(PyObject* store) { return call_hook("local_fallback_of", store); }
 
-std::shared_ptr<Store> local_fallback_store(const LimiterState& limiter) {
-  return store_from(local_fallback_object(limiter).get());
+std::shared_ptr<Store> local_fallback_store(PyObject* store) {
+  return store_from(local_fallback_object(store).get());
 }
 
 }  // namespace overlimit::python

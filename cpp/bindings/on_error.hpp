@@ -39,9 +39,10 @@ void log_failure(const StoreError& error, std::span<LimiterState* const> limiter
 /// Logs that the store answers these limiters again.
 void log_recovery(std::span<LimiterState* const> limiters);
 
-/// The store object that decides in this process while a store fails; the same for all limiters of one store.
-Object local_fallback_object(const LimiterState& limiter);
+/// The store object that decides in this process while this one fails; the same for all limiters of one
+/// store.
+Object local_fallback_object(PyObject* store);
 /// The store inside it.
-std::shared_ptr<Store> local_fallback_store(const LimiterState& limiter);
+std::shared_ptr<Store> local_fallback_store(PyObject* store);
 
 }  // namespace overlimit::python

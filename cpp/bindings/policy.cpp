@@ -34,7 +34,7 @@ PolicyObject& of(PyObject* self) { return *reinterpret_cast<PolicyObject*>(self)
 // The numbers of a Penalty: levels and memory in microseconds.
 std::optional<Penalty> penalty_from(PyObject* penalty) {
   if (penalty == Py_None) return std::nullopt;
-  const Object numbers = Object::steal(checked(PyObject_GetAttrString(penalty, "_numbers")));
+  const Object numbers = required(PyObject_GetAttrString(penalty, "_numbers"));
   if (!PyTuple_Check(numbers.get())) raise_type_error("the numbers of a penalty are a tuple");
   PyObject* levels = nullptr;
   int extend = 0;
@@ -56,7 +56,7 @@ std::string text_of(PyObject* name) {
   const char* text = PyUnicode_AsUTF8AndSize(name, &size);
   if (text != nullptr) return {text, static_cast<std::size_t>(size)};
   PyErr_Clear();
-  const Object shown = Object::steal(checked(PyObject_ASCII(name)));
+  const Object shown = required(PyObject_ASCII(name));
   return PyUnicode_AsUTF8(shown.get());
 }
 
@@ -64,7 +64,7 @@ std::unique_ptr<CompiledPolicy> compile(const PolicyIdentity& identity, PyObject
   std::vector<Limit> compiled;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(limits); ++i) {
     PyObject* const limit = PyTuple_GET_ITEM(limits, i);
-    const Object core = Object::steal(checked(PyObject_GetAttrString(limit, "_core_limit")));
+    const Object core = required(PyObject_GetAttrString(limit, "_core_limit"));
     compiled.push_back(limit_from(core.get()));
   }
   return std::make_unique<CompiledPolicy>(identity, compiled, penalty_from(penalty));
@@ -110,7 +110,7 @@ Object new_policy(const PolicyIdentity& identity, PyObject* limits, PyObject* pe
   Object name = identity.has_name() ? text_of(identity.name().c_str()) : Object::borrow(Py_None);
   checked(name.get());
   auto* policy = PyObject_New(PolicyObject, policy_type);
-  Object object = Object::steal(checked(reinterpret_cast<PyObject*>(policy)));
+  Object object = required(reinterpret_cast<PyObject*>(policy));
   policy->compiled = compiled.release();
   policy->name = name.release();
   policy->limits = Py_NewRef(limits);

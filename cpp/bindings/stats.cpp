@@ -24,7 +24,7 @@ void set(const Object& dict, const char* key, Object value) {
 Object number(std::uint64_t count) { return Object::steal(PyLong_FromUnsignedLongLong(count)); }
 
 Object errors_dict(const Stats& stats) {
-  Object dict = Object::steal(checked(PyDict_New()));
+  Object dict = required(PyDict_New());
   for (std::size_t i = 0; i < kKindsOfFailure; ++i) set(dict, kFailureNames[i], number(stats.errors[i]));
   return dict;
 }
@@ -35,9 +35,9 @@ double bound_in_seconds(std::size_t place) {
 }
 
 Object latency_dict(const Stats& stats) {
-  Object dict = Object::steal(checked(PyDict_New()));
+  Object dict = required(PyDict_New());
   for (std::size_t i = 0; i < stats.latencies.size(); ++i) {
-    const Object bound = Object::steal(checked(PyFloat_FromDouble(bound_in_seconds(i))));
+    const Object bound = required(PyFloat_FromDouble(bound_in_seconds(i)));
     const Object count = number(stats.latencies[i]);
     if (PyDict_SetItem(dict.get(), bound.get(), checked(count.get())) < 0) throw PythonError{};
   }
@@ -62,7 +62,7 @@ void Stats::count_latency(Duration duration) {
 }
 
 PyObject* stats_dict(const Stats& stats, BreakerState breaker) {
-  Object dict = Object::steal(checked(PyDict_New()));
+  Object dict = required(PyDict_New());
   set(dict, "calls", number(stats.calls));
   set(dict, "errors", errors_dict(stats));
   set(dict, "timeouts", number(stats.errors[std::size_t(StoreError::Kind::timeout)]));

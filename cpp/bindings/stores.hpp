@@ -33,11 +33,10 @@ inline std::size_t size_from(const pybind11::int_& number, const char* argument,
   return static_cast<std::size_t>(size);
 }
 
-// Objects are taken by their holders: of one whose __init__ was never called pybind11 would otherwise hand
-// out uninitialised memory.
 inline void bind_memory_store(pybind11::module_& module) {
   namespace py = pybind11;
-  py::class_<MemoryStore, Store, std::shared_ptr<MemoryStore>>(
+  using Pointer = std::shared_ptr<MemoryStore>;
+  py::class_<MemoryStore, Store, Pointer>(
       module, "MemoryStore",
       "A store in this process's memory, of bounded size.\n\n"
       "Past max_keys keys or max_bytes bytes it never forgives: keys it does not know then share overflow\n"
@@ -48,15 +47,15 @@ inline void bind_memory_store(pybind11::module_& module) {
                                                   size_from(max_bytes, "max_bytes", MemoryStore::kMinBytes));
            }),
            py::arg("max_keys") = 1'000'000, py::arg("max_bytes") = std::size_t{256} << 20)
-      .def("__len__", [](const std::shared_ptr<MemoryStore>& store) { return given(store).size(); })
+      .def("__len__", [](const Pointer& store) { return given(store).size(); })
       .def("__repr__",
-           [](const std::shared_ptr<MemoryStore>& store) {
+           [](const Pointer& store) {
              return "MemoryStore(max_keys=" + std::to_string(given(store).max_keys()) +
                     ", max_bytes=" + std::to_string(given(store).max_bytes()) + ")";
            })
       .def(
           "stats",
-          [](const std::shared_ptr<MemoryStore>& store) {
+          [](const Pointer& store) {
             py::dict stats;
             stats["crowded"] = given(store).crowded_calls();
             return stats;
@@ -64,13 +63,12 @@ inline void bind_memory_store(pybind11::module_& module) {
           "Return what this store has counted, as a new dict.\n\n"
           "crowded: how many decisions used counts that identifiers share because the store had no room\n"
           "left for their own; peeks are not counted.")
-      .def("__bool__", [](const std::shared_ptr<MemoryStore>& store) { return (given(store), true); })
-      .def("__copy__", [](const std::shared_ptr<MemoryStore>& store) { return (given(store), store); })
+      .def("__bool__", [](const Pointer& store) { return (given(store), true); })
+      .def("__copy__", [](const Pointer& store) { return (given(store), store); })
       .def(
-          "__deepcopy__",
-          [](const std::shared_ptr<MemoryStore>& store, const py::object&) { return (given(store), store); },
+          "__deepcopy__", [](const Pointer& store, const py::object&) { return (given(store), store); },
           py::arg("memo"))
-      .def("__reduce__", [](const std::shared_ptr<MemoryStore>& store) -> py::tuple {
+      .def("__reduce__", [](const Pointer& store) -> py::tuple {
         given(store);
         throw py::type_error(
             "a MemoryStore cannot be pickled: its state stays in this process; a Limiter with "

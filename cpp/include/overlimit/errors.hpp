@@ -36,33 +36,21 @@ class StoreError : public std::runtime_error {
   bool maybe_charged_;
 };
 
+template <StoreError::Kind kKind>
+class StoreErrorOf : public StoreError {
+ public:
+  using StoreError::StoreError;
+  [[nodiscard]] Kind kind() const noexcept override { return kKind; }
+};
+
 /// The deadline of the call passed without a usable answer.
-class StoreTimeout : public StoreError {
- public:
-  using StoreError::StoreError;
-  [[nodiscard]] Kind kind() const noexcept override { return Kind::timeout; }
-};
-
+using StoreTimeout = StoreErrorOf<StoreError::Kind::timeout>;
 /// No connection, a lost one, or a server that says it cannot serve now.
-class StoreUnavailable : public StoreError {
- public:
-  using StoreError::StoreError;
-  [[nodiscard]] Kind kind() const noexcept override { return Kind::unavailable; }
-};
-
+using StoreUnavailable = StoreErrorOf<StoreError::Kind::unavailable>;
 /// A script failed or answered what it never should.
-class ScriptError : public StoreError {
- public:
-  using StoreError::StoreError;
-  [[nodiscard]] Kind kind() const noexcept override { return Kind::script; }
-};
-
+using ScriptError = StoreErrorOf<StoreError::Kind::script>;
 /// The configuration is wrong: credentials, permissions, cluster slots.
-class StoreConfigError : public StoreError {
- public:
-  using StoreError::StoreError;
-  [[nodiscard]] Kind kind() const noexcept override { return Kind::config; }
-};
+using StoreConfigError = StoreErrorOf<StoreError::Kind::config>;
 
 /// The identifiers of one call lie in several slots of a cluster: the caller's mistake, which no outage
 /// excuses. Python sees a StoreConfigError.

@@ -57,13 +57,12 @@ Duration delay_of(const Limited& limit, const typename Limited::State& state, In
 /// The delay of a caller that comes back after `retry_after`. A caller who would wait for longer than its
 /// patience is refused until the wait has become short enough, or the record is gone.
 template <class Limited>
-void judge_delay(const Limited& limit, const std::optional<CurrentRecord<typename Limited::State>>& current,
-                 const Cells& cells, Instant gone_at, Cost cost, Duration patience, ExaminedPair& pair) {
+void judge_delay(const Limited& limit, const Current<Limited>& current, const Cells& cells, Instant gone_at,
+                 Cost cost, Duration patience, ExaminedPair& pair) {
   const auto wait = [&] {
     const Instant at = pair.now + pair.verdict.retry_after;
     const bool is_there = current && at < gone_at;
-    const std::optional<CurrentRecord<typename Limited::State>> then =
-        is_there ? advance(limit, current->state, cells, at) : std::nullopt;
+    const Current<Limited> then = is_there ? advance(limit, current->state, cells, at) : std::nullopt;
     return delay(limit, charge(limit, then, at, cost).state, at);
   };
   pair.delay = wait();
@@ -79,7 +78,7 @@ template <class Limited>
                                                    Instant reading, Cost cost, Duration patience) {
   ExaminedPair pair;
   pair.now = reading;
-  std::optional<CurrentRecord<typename Limited::State>> current;
+  Current<Limited> current;
   Cells cells;
   if (found != nullptr) {
     const auto state = state_from<typename Limited::State>(found->header);
@@ -112,7 +111,7 @@ template <class Limited>
 
 template <class Limited>
 ChargedPair charge(const Limited& limit, const ExaminedPair& pair, Cost cost) {
-  std::optional<CurrentRecord<typename Limited::State>> current;
+  Current<Limited> current;
   if (pair.has_record) current = {state_from<typename Limited::State>(pair.header), pair.dropped};
   const auto after = charge(limit, current, pair.now, cost);
   ChargedPair written{{header_from(after.state), after.dropped}, expires_at(limit, after.state, Cells{})};

@@ -52,10 +52,10 @@ class RedisStore final : public Store {
   void refund(const Call& call, std::span<const Receipt> receipts, const Interrupted& interrupted) override;
   void lock(const Call& call, Duration duration, const Interrupted& interrupted) override;
   void unlock(const Call& call, const Interrupted& interrupted) override;
-  void reset(const CompiledPolicy& policy, std::span<const std::string_view> identifiers,
+  void reset(const PolicyIdentity& policy, std::span<const std::string_view> identifiers,
              const Interrupted& interrupted) override;
   /// Looks at all keys of the database, some thousand per round trip, each of which has the timeout.
-  void reset_all(const CompiledPolicy& policy, const Interrupted& interrupted) override;
+  void reset_all(const PolicyIdentity& policy, const Interrupted& interrupted) override;
   [[nodiscard]] bool is_shared() const override { return true; }
   [[nodiscard]] bool waits() const override { return true; }
   /// In a cluster that of the worst node.

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <optional>
@@ -37,6 +39,23 @@ inline Rows rows_of(const Rows& rows, std::size_t first, std::size_t count) {
   return {rows.status.subspan(first, count),      rows.remaining.subspan(first, count),
           rows.retry_after.subspan(first, count), rows.reset_after.subspan(first, count),
           rows.delay.subspan(first, count),       rows.receipt.subspan(first, count)};
+}
+
+/// So many rows in memory of their own, which may begin without values: kRowBytes each.
+inline constexpr std::size_t kRowBytes = sizeof(Receipt) + 4 * sizeof(std::int64_t) + sizeof(Status);
+inline Rows rows_at(std::byte* memory, std::size_t count) {
+  const auto take = [&]<class T>(std::span<T>& column) {
+    column = {reinterpret_cast<T*>(memory), count};
+    memory += count * sizeof(T);
+  };
+  Rows rows;
+  take(rows.receipt);  // the widest first
+  take(rows.remaining);
+  take(rows.retry_after);
+  take(rows.reset_after);
+  take(rows.delay);
+  take(rows.status);
+  return rows;
 }
 
 inline void copy_rows(const Rows& from, const Rows& to) {
@@ -91,12 +110,12 @@ class Store {
   /// of a penalty stay; for an identifier that is not locked, nothing is written.
   virtual void unlock(const Call& call, const Interrupted& interrupted) = 0;
 
-  /// Removes everything that is stored for these identifiers in one policy.
-  virtual void reset(const CompiledPolicy& policy, std::span<const std::string_view> identifiers,
+  /// Removes everything that is stored for these identifiers in one policy, whatever its limits.
+  virtual void reset(const PolicyIdentity& policy, std::span<const std::string_view> identifiers,
                      const Interrupted& interrupted) = 0;
 
   /// Removes everything that is stored for one policy. Not one step: calls may come in between.
-  virtual void reset_all(const CompiledPolicy& policy, const Interrupted& interrupted) = 0;
+  virtual void reset_all(const PolicyIdentity& policy, const Interrupted& interrupted) = 0;
 
   /// Whether other processes may see its state, by the names of policies; policies without a name cannot be
   /// told apart there.

@@ -24,9 +24,9 @@ class TableStore : public Store {
   void lock(const Call& call, Duration duration, const Interrupted& interrupted) final;
   void unlock(const Call& call, const Interrupted& interrupted) final;
   /// All of the identifiers, or none when it throws.
-  void reset(const CompiledPolicy& policy, std::span<const std::string_view> identifiers,
+  void reset(const PolicyIdentity& policy, std::span<const std::string_view> identifiers,
              const Interrupted& interrupted) final;
-  void reset_all(const CompiledPolicy& policy, const Interrupted& interrupted) final;
+  void reset_all(const PolicyIdentity& policy, const Interrupted& interrupted) final;
 
  protected:
   /// The table, for one call. May throw StoreConfigError.

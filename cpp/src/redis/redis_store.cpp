@@ -323,7 +323,7 @@ void RedisStore::unlock(const Call& call, const Interrupted& interrupted) {
              interrupted);
 }
 
-void RedisStore::reset(const CompiledPolicy& policy, std::span<const std::string_view> identifiers,
+void RedisStore::reset(const PolicyIdentity& policy, std::span<const std::string_view> identifiers,
                        const Interrupted& interrupted) {
   std::vector<std::string> keys;
   for (const std::string_view identifier : identifiers) {
@@ -332,7 +332,7 @@ void RedisStore::reset(const CompiledPolicy& policy, std::span<const std::string
   naming_timeout(timeout(), [&] { impl_->reset("DEL", keys, interrupted); });
 }
 
-void RedisStore::reset_all(const CompiledPolicy& policy, const Interrupted& interrupted) {
+void RedisStore::reset_all(const PolicyIdentity& policy, const Interrupted& interrupted) {
   const auto reset_server = [&](const redis::transport::Topology::Server& server) {
     for (const std::string& pattern : redis::patterns_of(impl_->options.keys, policy.name())) {
       impl_->reset_all(server, pattern, interrupted);

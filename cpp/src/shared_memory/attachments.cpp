@@ -10,7 +10,7 @@ std::vector<std::unique_ptr<table::Shard>> shards_of(Mapping& mapping, const Siz
   const Layout layout(sizes.max_keys, sizes.max_bytes);
   std::vector<std::unique_ptr<table::Shard>> shards;
   for (unsigned i = 0; i < layout.shards(); ++i) {
-    shards.push_back(std::make_unique<table::Shard>(layout.place(mapping.base(), i), holders));
+    shards.push_back(std::make_unique<table::Shard>(layout.place(mapping.base(), i), &holders));
   }
   return shards;
 }

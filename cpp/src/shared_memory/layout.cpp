@@ -2,9 +2,7 @@
 
 #include <unistd.h>
 
-#include <string_view>
-
-#include "table/keyed_hash.hpp"
+#include "overlimit/limit.hpp"
 
 namespace overlimit::shared_memory {
 namespace {
@@ -15,23 +13,6 @@ constexpr std::size_t kCacheLine = 64;
 constexpr std::size_t rounded_up(std::size_t bytes, std::size_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
-
-/// FNV-1a, 64 bits.
-class Hash {
- public:
-  void add(std::string_view bytes) {
-    for (const char byte : bytes) value_ = (value_ ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
-  }
-  template <class... Numbers>
-  void add(std::uint64_t first, Numbers... others) {
-    add(std::string_view(reinterpret_cast<const char*>(&first), sizeof first));
-    (add(std::uint64_t(others)), ...);
-  }
-  [[nodiscard]] std::uint64_t value() const { return value_; }
-
- private:
-  std::uint64_t value_ = 0xcbf29ce484222325;
-};
 
 std::size_t fixed_bytes() {
   return rounded_up(sizeof(FileHead), kCacheLine) +
@@ -46,29 +27,30 @@ std::size_t whole_pages(std::size_t bytes) {
 
 std::uint64_t layout_hash() {
   using namespace table;
-  Hash hash;
-  hash.add(sizeof(FileHead), offsetof(FileHead, table), offsetof(FileHead, slots), sizeof(ProcessSlot));
-  hash.add(sizeof(TableState), offsetof(TableState, hash), offsetof(TableState, newest_creation),
-           offsetof(TableState, crowded_calls), offsetof(Totals, tracked), offsetof(Totals, occupied),
-           offsetof(Totals, recount));
-  hash.add(sizeof(ShardState), offsetof(ShardState, log), offsetof(ShardState, index),
-           offsetof(ShardState, cursor), offsetof(ShardState, tracked),
-           offsetof(ShardState, overflow_entries), offsetof(ShardState, is_counting),
-           offsetof(ShardState, is_marked), offsetof(ShardState, is_out_of_bytes),
-           offsetof(ShardState, is_damaged), offsetof(ShardState, arena));
-  hash.add(sizeof(UndoLog::State), sizeof(Index::State), sizeof(Arena::State), sizeof(Arena::Part),
-           UndoLog::kRoom, Arena::kGranule, fixed_bytes(), kLeastShardBytes);
-  hash.add(sizeof(Entry), offsetof(Entry, policy), offsetof(Entry, created_at), offsetof(Entry, sweep_at),
-           offsetof(Entry, next), kSealSize, sizeof(Record), offsetof(Record, expires_at),
-           offsetof(Record, header), offsetof(Record, ring), offsetof(Record, note), offsetof(Ring, capacity),
-           offsetof(Ring, head), offsetof(Ring, length), sizeof(Cell));
-  return hash.value();
+  const std::uint64_t numbers[] = {
+      sizeof(FileHead), offsetof(FileHead, table), offsetof(FileHead, slots), sizeof(ProcessSlot),
+      // Of the table.
+      sizeof(TableState), offsetof(TableState, hash), offsetof(TableState, newest_creation),
+      offsetof(TableState, crowded_calls), offsetof(Totals, tracked), offsetof(Totals, occupied),
+      offsetof(Totals, recount),
+      // Of a shard.
+      sizeof(ShardState), offsetof(ShardState, log), offsetof(ShardState, index),
+      offsetof(ShardState, cursor), offsetof(ShardState, tracked), offsetof(ShardState, overflow_entries),
+      offsetof(ShardState, is_counting), offsetof(ShardState, is_marked),
+      offsetof(ShardState, is_out_of_bytes), offsetof(ShardState, is_damaged), offsetof(ShardState, arena),
+      // Of its parts.
+      sizeof(UndoLog::State), sizeof(Index::State), sizeof(Arena::State), sizeof(Arena::Part), UndoLog::kRoom,
+      Arena::kGranule, fixed_bytes(), kLeastShardBytes,
+      // Of an entry.
+      sizeof(Entry), offsetof(Entry, policy), offsetof(Entry, created_at), offsetof(Entry, sweep_at),
+      offsetof(Entry, next), kSealSize, sizeof(Record), offsetof(Record, expires_at),
+      offsetof(Record, header), offsetof(Record, ring), offsetof(Record, note), offsetof(Ring, capacity),
+      offsetof(Ring, head), offsetof(Ring, length), sizeof(Cell)};
+  return hash_of({reinterpret_cast<const char*>(numbers), sizeof numbers});
 }
 
 std::uint64_t check_of(const Header& header) {
-  Hash hash;
-  hash.add(std::string_view(reinterpret_cast<const char*>(&header), offsetof(Header, check)));
-  return hash.value();
+  return hash_of({reinterpret_cast<const char*>(&header), offsetof(Header, check)});
 }
 
 Layout::Layout(std::size_t max_keys, std::size_t max_bytes)

@@ -219,7 +219,7 @@ std::unique_ptr<Mapping> SharedFile::create(const Sizes& sizes, int stale) const
                    sizes.max_bytes, this_boot(),    0};
     head.header.check = check_of(head.header);
     for (unsigned i = 0; i < layout.shards(); ++i)
-      table::Shard(layout.place(mapping->base(), i), nobody).format();
+      table::Shard(layout.place(mapping->base(), i), &nobody).format();
     if (!publish(temporary, stale)) mapping.reset();
     ::unlink(temporary.c_str());
     if (mapping) ::flock(own, LOCK_UN);

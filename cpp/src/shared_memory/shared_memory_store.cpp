@@ -21,17 +21,13 @@ using shared_memory::Sizes;
 
 constexpr std::size_t kDefaultKeys = 100'000;
 constexpr std::size_t kDefaultBytes = std::size_t{32} << 20;
-constexpr std::size_t kLongestName = 64;
 constexpr Duration kRetryAfter{100'000};
 constexpr Duration kLookEvery{1'000'000};
 
 bool is_path(const std::string& name) { return name.starts_with('/'); }
 
 void check_name(const std::string& name) {
-  constexpr std::string_view kAllowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
-  if (is_path(name) && !name.ends_with('/')) return;
-  if (!name.empty() && name.size() <= kLongestName && name.find_first_not_of(kAllowed) == std::string::npos)
-    return;
+  if ((is_path(name) && !name.ends_with('/')) || is_key_name(name)) return;
   throw std::invalid_argument(
       "'" + name +
       "' is no name for shared memory: a name has 1 to 64 letters, digits, '_', '.' and "

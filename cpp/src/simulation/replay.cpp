@@ -14,25 +14,6 @@
 namespace overlimit {
 namespace simulation {
 
-/// The columns of Rows for the pairs of one call.
-struct RowColumns {
-  explicit RowColumns(std::size_t pairs)
-      : status(pairs),
-        remaining(pairs),
-        retry_after(pairs),
-        reset_after(pairs),
-        delay(pairs),
-        receipt(pairs) {}
-  Rows rows() { return {status, remaining, retry_after, reset_after, delay, receipt}; }
-
-  std::vector<Status> status;
-  std::vector<std::int64_t> remaining;
-  std::vector<Duration> retry_after;
-  std::vector<Duration> reset_after;
-  std::vector<Duration> delay;
-  std::vector<Receipt> receipt;
-};
-
 /// One identifier of an event.
 struct Target {
   std::size_t identifier;
@@ -48,7 +29,6 @@ namespace {
 
 using simulation::DenseRecord;
 using simulation::DenseRecords;
-using simulation::RowColumns;
 using simulation::Target;
 
 // How many events ahead the records are fetched from main memory.
@@ -94,8 +74,8 @@ class Replay::Impl {
         targets_(distinct.size()),
         charges_(distinct.size()),
         examined_(distinct.size() * policy.size()),
-        columns_(distinct.size() * policy.size()),
-        rows_(columns_.rows()) {
+        row_bytes_(std::make_unique<std::byte[]>(examined_.size() * kRowBytes)),
+        rows_(rows_at(row_bytes_.get(), examined_.size())) {
     std::exclusive_scan(distinct.begin(), distinct.end(), starts_.begin(), std::size_t{0});
   }
 
@@ -249,7 +229,7 @@ class Replay::Impl {
   std::vector<Target> targets_;
   std::vector<Charge> charges_;
   std::vector<ExaminedPair> examined_;
-  RowColumns columns_;
+  std::unique_ptr<std::byte[]> row_bytes_;
   Rows rows_;
   std::vector<LimitTally> tallies_;
   std::vector<std::uint64_t> refused_at_;

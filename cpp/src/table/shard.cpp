@@ -13,25 +13,15 @@ bool Totals::try_add() {
   return false;
 }
 
-Shard::Shard(const Place& place)
-    : state_(place.state),
-      totals_(place.totals),
-      bit_(std::uint64_t{1} << place.ordinal),
-      ordinal_(place.ordinal),
-      arena_(state_.arena, place.memory.data() + place.most_buckets * sizeof(Offset),
-             place.memory.size() - place.most_buckets * sizeof(Offset)),
-      index_(state_.index, reinterpret_cast<Offset*>(place.memory.data()), place.most_buckets, arena_, log_) {
-}
-
-Shard::Shard(const Place& place, const Holders& holders)
-    : mutex(place.state.mutex_word, holders),
+Shard::Shard(const Place& place, const Holders* holders)
+    : mutex(holders == nullptr ? ShardMutex() : ShardMutex(place.state.mutex_word, *holders)),
       state_(place.state),
       totals_(place.totals),
       bit_(std::uint64_t{1} << place.ordinal),
       ordinal_(place.ordinal),
-      log_(state_.log, place.logged, place.log),
+      log_(holders == nullptr ? UndoLog() : UndoLog(state_.log, place.logged, place.log)),
       arena_(state_.arena, place.memory.data() + place.most_buckets * sizeof(Offset),
-             place.memory.size() - place.most_buckets * sizeof(Offset), true),
+             place.memory.size() - place.most_buckets * sizeof(Offset), holders != nullptr),
       index_(state_.index, reinterpret_cast<Offset*>(place.memory.data()), place.most_buckets, arena_, log_) {
 }
 

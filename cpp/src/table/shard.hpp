@@ -59,10 +59,8 @@ class Shard {
     unsigned ordinal = 0;
   };
 
-  /// In memory of this process.
-  explicit Shard(const Place& place);
-  /// In memory that other processes share.
-  Shard(const Place& place, const Holders& holders);
+  /// In memory of this process, or with `holders` in memory that other processes share.
+  explicit Shard(const Place& place, const Holders* holders = nullptr);
 
   /// Makes an empty shard of zeroed memory.
   void format();

@@ -271,7 +271,7 @@ Instant Table::transact(const DatedCall& dated, MutexWait& wait, const Action& a
     readings = readings_of(call);
     if (!dated.holds_at(readings.now)) return readings.now;
     try {
-      Transaction transaction(call, own, found.pairs, readings);
+      Transaction transaction(call, own, found.pairs, readings, state_.newest_creation);
       action(transaction);
     } catch (const Damaged&) {
       held.find_damage();
@@ -284,7 +284,7 @@ Instant Table::transact(const DatedCall& dated, MutexWait& wait, const Action& a
 }
 
 ChargeBits Table::decide(Transaction& transaction, const Rows& rows) {
-  const ChargeBits crowded = transaction.decide(rows, state_.newest_creation);
+  const ChargeBits crowded = transaction.decide(rows);
   if (crowded != 0) state_.crowded_calls.fetch_add(1, std::memory_order_relaxed);
   return crowded;
 }
@@ -315,7 +315,7 @@ void Table::decide_together(std::span<const Call> calls, const Rows& rows, std::
       const std::size_t pairs = pairs_of(calls[i].charges);
       if (i == 0 || !have_same_time(calls[i], calls[i - 1])) readings = readings_of(calls[i]);
       prefetching.advance(first + own.size());
-      Transaction transaction(calls[i], own, pairs, readings);
+      Transaction transaction(calls[i], own, pairs, readings, state_.newest_creation);
       crowded[i] = decide(transaction, rows_of(rows, first_row, pairs));
       times[i] = readings.now;
       sweeps_due += count_call(own) ? 1 : 0;
@@ -350,20 +350,20 @@ void Table::refund(const Call& call, std::span<const Receipt> receipts, MutexWai
 }
 
 void Table::lock(const Call& call, Duration duration, MutexWait& wait) {
-  transact(call, wait, [&](Transaction& transaction) { transaction.lock(duration, state_.newest_creation); });
+  transact(call, wait, [&](Transaction& transaction) { transaction.lock(duration); });
 }
 
 void Table::unlock(const Call& call, MutexWait& wait) {
-  transact(call, wait, [&](Transaction& transaction) { transaction.unlock(state_.newest_creation); });
+  transact(call, wait, [&](Transaction& transaction) { transaction.unlock(); });
 }
 
-void Table::reset_all(const CompiledPolicy& policy, MutexWait& wait) {
+void Table::reset_all(const PolicyIdentity& policy, MutexWait& wait) {
   for (const std::unique_ptr<Shard>& shard : shards_) {
     with_shards(bit_of(*shard), wait, [&] { shard->erase_policy(policy.digest()); });
   }
 }
 
-void Table::reset(const CompiledPolicy& policy, std::span<const std::string_view> identifiers,
+void Table::reset(const PolicyIdentity& policy, std::span<const std::string_view> identifiers,
                   MutexWait& wait) {
   std::vector<KeyHash> keys;
   std::uint64_t chosen = 0;

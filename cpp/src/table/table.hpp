@@ -53,8 +53,8 @@ class Table {
   void refund(const Call& call, std::span<const Receipt> receipts, MutexWait& wait);
   void lock(const Call& call, Duration duration, MutexWait& wait);
   void unlock(const Call& call, MutexWait& wait);
-  void reset(const CompiledPolicy& policy, std::span<const std::string_view> identifiers, MutexWait& wait);
-  void reset_all(const CompiledPolicy& policy, MutexWait& wait);
+  void reset(const PolicyIdentity& policy, std::span<const std::string_view> identifiers, MutexWait& wait);
+  void reset_all(const PolicyIdentity& policy, MutexWait& wait);
 
   [[nodiscard]] TableState& state() const { return state_; }
   [[nodiscard]] std::span<const std::unique_ptr<Shard>> shards() const { return shards_; }

@@ -41,13 +41,13 @@ void TableStore::unlock(const Call& call, const Interrupted& interrupted) {
   table().unlock(call, wait);
 }
 
-void TableStore::reset(const CompiledPolicy& policy, std::span<const std::string_view> identifiers,
+void TableStore::reset(const PolicyIdentity& policy, std::span<const std::string_view> identifiers,
                        const Interrupted& interrupted) {
   MutexWait wait(timeout(), interrupted);
   table().reset(policy, identifiers, wait);
 }
 
-void TableStore::reset_all(const CompiledPolicy& policy, const Interrupted& interrupted) {
+void TableStore::reset_all(const PolicyIdentity& policy, const Interrupted& interrupted) {
   MutexWait wait(timeout(), interrupted);
   table().reset_all(policy, wait);
 }

@@ -94,18 +94,9 @@ class WriteScope {
   Shard* leader_ = nullptr;  // nullptr: nothing is to be done
 };
 
-Instant next_creation(std::atomic<Instant>& newest_creation, Instant now) {
-  Instant newest = newest_creation.load(std::memory_order_relaxed);
-  Instant created_at{};
-  do {
-    created_at = max(now, newest + kMicrosecond);
-  } while (!newest_creation.compare_exchange_weak(newest, created_at, std::memory_order_relaxed));
-  return created_at;
-}
-
 }  // namespace
 
-ChargeBits Transaction::decide(const Rows& rows, std::atomic<Instant>& newest_creation) {
+ChargeBits Transaction::decide(const Rows& rows) {
   sweep_if_full();
   for (Target& target : targets_) find_entry(target);
   if (targets_.size() > 1) share_costs();
@@ -114,18 +105,27 @@ ChargeBits Transaction::decide(const Rows& rows, std::atomic<Instant>& newest_cr
   WriteScope writing(call_.mode == Mode::consume ? targets_ : std::span<Target>());
   for (Target& target : targets_) {
     if (cost_of(*target.charge) == 0 || !settlement.charges(target.charge->role, target.verdict)) {
-      refuse(target, settlement, rows, newest_creation);
+      refuse(target, settlement, rows);
     } else if (call_.mode == Mode::peek) {
       std::size_t row = target.first;
       for (const CompiledLimit& each : limits_of(target))
         fill_as_charged(target, each.limit, rows, row++, {});
     } else {
-      charge(target, rows, newest_creation);
+      charge(target, rows);
     }
   }
   writing.complete();
   clean_up();
   return call_.mode == Mode::consume ? crowded_ : 0;
+}
+
+Instant Transaction::next_creation() {
+  Instant newest = newest_creation_.load(std::memory_order_relaxed);
+  Instant created_at{};
+  do {
+    created_at = max(readings_.now, newest + kMicrosecond);
+  } while (!newest_creation_.compare_exchange_weak(newest, created_at, std::memory_order_relaxed));
+  return created_at;
 }
 
 void Transaction::sweep_if_full() {
@@ -226,11 +226,11 @@ void Transaction::examine(Target& target) {
   }
 }
 
-void Transaction::charge(Target& target, const Rows& rows, std::atomic<Instant>& newest_creation) {
+void Transaction::charge(Target& target, const Rows& rows) {
   Shard& shard = *target.shard;
   Entry& entry = *target.entry;
   if (!target.charged) shard.save(entry, target.charge->policy->size());
-  if (entry.created_at == Instant{}) entry.created_at = next_creation(newest_creation, readings_.now);
+  if (entry.created_at == Instant{}) entry.created_at = next_creation();
   Record* record = entry.begin();
   std::size_t row = target.first;
   for (const CompiledLimit& each : limits_of(target)) {
@@ -262,8 +262,7 @@ ChargedPair Transaction::fill_as_charged(const Target& target, const Limit& limi
   return written;
 }
 
-void Transaction::refuse(Target& target, const Settlement& settlement, const Rows& rows,
-                         std::atomic<Instant>& newest_creation) {
+void Transaction::refuse(Target& target, const Settlement& settlement, const Rows& rows) {
   auto set = lock_after_refusal(settlement, *target.charge, target.verdict, target.lock, readings_.now);
   if (target.lock_record == nullptr) set.reset();
   const std::optional<Lock>& lock = set ? set : target.lock;
@@ -272,14 +271,13 @@ void Transaction::refuse(Target& target, const Settlement& settlement, const Row
     fill_refused(each.limit, examined_[row], target.verdict, lock, readings_.now, rows, row);
     ++row;
   }
-  if (set && call_.mode == Mode::consume) write_lock(target, *set, newest_creation);
+  if (set && call_.mode == Mode::consume) write_lock(target, *set);
 }
 
-void Transaction::write_lock(Target& target, const Lock& lock, std::atomic<Instant>& newest_creation) {
+void Transaction::write_lock(Target& target, const Lock& lock) {
   target.shard->save(*target.entry, 0);
   target.shard->save(*target.lock_record);
-  if (target.entry->created_at == Instant{})
-    target.entry->created_at = next_creation(newest_creation, readings_.now);
+  if (target.entry->created_at == Instant{}) target.entry->created_at = next_creation();
   target.lock_record->header = header_of(lock);
   target.lock_record->expires_at = lock.expires_at;
   set_sweep_time(target);
@@ -333,7 +331,7 @@ void Transaction::refund_target(Target& target, std::span<const Receipt> receipt
   mark_charged(target);
 }
 
-void Transaction::lock(Duration duration, std::atomic<Instant>& newest_creation) {
+void Transaction::lock(Duration duration) {
   sweep_if_full();
   for (Target& target : targets_) {
     const CompiledPolicy& policy = *target.charge->policy;
@@ -352,14 +350,14 @@ void Transaction::lock(Duration duration, std::atomic<Instant>& newest_creation)
   }
   WriteScope writing(targets_);
   for (Target& target : targets_) {
-    write_lock(target, locked_by_hand(target.lock, readings_.now, duration), newest_creation);
+    write_lock(target, locked_by_hand(target.lock, readings_.now, duration));
   }
   writing.complete();
 }
 
 // A lock that ends now keeps its level, which is remembered for as long as before. The entry may have been
 // written under other limits, so that the lock may be anywhere in it.
-void Transaction::unlock(std::atomic<Instant>& newest_creation) {
+void Transaction::unlock() {
   for (Target& target : targets_) {
     target.entry = target.shard->find(target.key);
     if (target.entry == nullptr) continue;
@@ -368,7 +366,7 @@ void Transaction::unlock(std::atomic<Instant>& newest_creation) {
   WriteScope writing(targets_);
   for (Target& target : targets_) {
     if (!target.lock) continue;
-    write_lock(target, locked_by_hand(target.lock, readings_.now, Duration{}), newest_creation);
+    write_lock(target, locked_by_hand(target.lock, readings_.now, Duration{}));
   }
   writing.complete();
 }

@@ -54,20 +54,25 @@ class ExaminedPairs {
 class Transaction {
  public:
   /// The targets have their charge, key and shard; those shards are locked for as long as this lives.
-  Transaction(const Call& call, std::span<Target> targets, std::size_t pairs, const Readings& readings)
-      : call_(call), targets_(targets), readings_(readings), examined_(pairs) {}
+  /// `newest_creation` is when the newest entry of the table was created.
+  Transaction(const Call& call, std::span<Target> targets, std::size_t pairs, const Readings& readings,
+              std::atomic<Instant>& newest_creation)
+      : call_(call),
+        targets_(targets),
+        readings_(readings),
+        newest_creation_(newest_creation),
+        examined_(pairs) {}
 
-  /// Decides the call, writes it if it passes, and fills the rows. `newest_creation` is when the newest
-  /// entry was created.
+  /// Decides the call, writes it if it passes, and fills the rows.
   /// Returns the crowded charges (see Store::decide). Throws OutOfMemory before anything is charged.
-  ChargeBits decide(const Rows& rows, std::atomic<Instant>& newest_creation);
+  ChargeBits decide(const Rows& rows);
 
   /// Refunds what the targets were charged (see Store::refund).
   void refund(std::span<const Receipt> receipts);
 
   /// Locks every target. Throws OutOfMemory where there is no room for a key of its own.
-  void lock(Duration duration, std::atomic<Instant>& newest_creation);
-  void unlock(std::atomic<Instant>& newest_creation);
+  void lock(Duration duration);
+  void unlock();
 
  private:
   /// The key and the policy that an entry is for.
@@ -85,12 +90,12 @@ class Transaction {
   /// Looks from this record of the entry on: that after the limits, if the entry is as the policy has it.
   void find_lock(Target& target, std::size_t first_record);
   void examine(Target& target);
-  void charge(Target& target, const Rows& rows, std::atomic<Instant>& newest_creation);
+  void charge(Target& target, const Rows& rows);
   ChargedPair fill_as_charged(const Target& target, const Limit& limit, const Rows& rows, std::size_t row,
                               Instant created_at);
-  void refuse(Target& target, const Settlement& settlement, const Rows& rows,
-              std::atomic<Instant>& newest_creation);
-  void write_lock(Target& target, const Lock& lock, std::atomic<Instant>& newest_creation);
+  void refuse(Target& target, const Settlement& settlement, const Rows& rows);
+  Instant next_creation();
+  void write_lock(Target& target, const Lock& lock);
   void refund_target(Target& target, std::span<const Receipt> receipts);
   void mark_charged(Target& target);
   void sweep_if_full();
@@ -101,6 +106,7 @@ class Transaction {
   const Call& call_;
   std::span<Target> targets_;
   Readings readings_;
+  std::atomic<Instant>& newest_creation_;
   ChargeBits crowded_ = 0;  // the charges whose entry is an overflow entry
   ExaminedPairs examined_;
 };

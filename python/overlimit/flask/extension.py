@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from flask import Blueprint, Flask, has_app_context
 
-from overlimit import Decision, Limiter
+from overlimit import Decision
 from overlimit._messages.arguments import no_such_option
 from overlimit._messages.migration_hints import hints_at_arguments, missing
 from overlimit.clocks import ClockLike
@@ -19,7 +19,7 @@ from overlimit.flask.decorator import LimitDecorator, LimitKeywords, SharedKeywo
 from overlimit.flask.migration_hints import GUESSES, OF_FILTER, OF_LIMIT, OF_LIMITER
 from overlimit.flask.proxies import unproxied, without_proxies, without_proxy
 from overlimit.http.callables import check_callable
-from overlimit.http.identifying.identifiers import ANONYMOUS, as_identifiers
+from overlimit.http.identifying.identifiers import ANONYMOUS, Identifiers, as_identifiers
 from overlimit.http.options.limit_options import LimitsValue, Scope
 from overlimit.http.options.option import documents
 from overlimit.http.options.rate_limit_options import RATE_LIMIT_OPTIONS, RateLimitOptions, shows_options
@@ -28,7 +28,6 @@ from overlimit.http.options.storage_urls import hides_passwords
 from overlimit.http.reports import reset_counts
 from overlimit.http.rules.app_rate_limits import AppRateLimit, RateLimitHandle
 from overlimit.http.rules.applied_limits import ALL_LIMITS, ExemptionScope
-from overlimit.http.rules.counts import Reset
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -188,7 +187,7 @@ class RateLimit:
                 f"an identifier must not be empty: requests without one are counted as {ANONYMOUS!r}"
             )
         named = as_identifiers(identifiers)
-        left = self._reset(endpoint, lambda limiter: limiter.reset(*named))
+        left = self._reset(endpoint, named)
         if left and this_request() is None:
             raise RuntimeError(
                 f"not reset, because the names of their counts depend on a request: {', '.join(left)}. Call "
@@ -201,9 +200,9 @@ class RateLimit:
         As `reset`, for those in other processes too. No other key of the store is touched. On Redis all keys
         of the database are looked at, once for each policy.
         """
-        self._reset(endpoint, Limiter.reset_all)
+        self._reset(endpoint, None)
 
-    def _reset(self, endpoint: str | None, reset: Reset) -> list[str]:
+    def _reset(self, endpoint: str | None, identifiers: Identifiers | None) -> list[str]:
         """Reset what can be reset, and return the limits that other processes may have counted elsewhere."""
         registered = tuple(self._registered())
         if endpoint is not None and not any(endpoint in state.app.view_functions for state, _ in registered):
@@ -211,7 +210,7 @@ class RateLimit:
         left: list[str] = []
         for state, rate_limit in registered:
             with state.app.app_context():
-                left += reset_counts(state.routes(), rate_limit, endpoint, reset)
+                left += reset_counts(state.routes(), rate_limit, endpoint, identifiers)
         return left
 
     def _registered(self) -> Iterator[tuple[AppState, AppRateLimit]]:

@@ -8,10 +8,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from overlimit.http.callables import function_name
 from overlimit.http.identifying.builtin import builtins_in, by_address, by_cookie, by_header, by_json, by_user
-from overlimit.http.identifying.identifiers import ANONYMOUS, may_return
+from overlimit.http.identifying.identifiers import ANONYMOUS, Identifiers, may_return
 from overlimit.http.options.limit_options import is_dynamic
 from overlimit.http.rules.app_rate_limits import AppRateLimit
-from overlimit.http.rules.counts import Reset
 from overlimit.http.rules.precedence import Route
 from overlimit.http.rules.rule import ResolvedRule, Rule, items_of
 from overlimit.stores import MemoryStore, Store
@@ -172,9 +171,12 @@ def status_of(policy: PolicyUse, identifier: str) -> Iterator[Description]:
 
 
 def reset_counts(
-    routes: Iterable[RulesOfRoute], rate_limit: AppRateLimit, endpoint: str | None, reset: Reset
+    routes: Iterable[RulesOfRoute],
+    rate_limit: AppRateLimit,
+    endpoint: str | None,
+    identifiers: Identifiers | None,
 ) -> list[str]:
-    """Reset all that one RateLimit counts on an app, or all that counts only one endpoint.
+    """Reset identifiers (None: all) where one RateLimit counts on an app, or counts only one endpoint.
 
     Where the name of a count is known only during a request, the counts are reset that this process has
     used lately; returned are the limits of which it has used none, though other processes may have. Raises
@@ -183,7 +185,7 @@ def reset_counts(
     own = [each for each in policies_of(routes) if each.rule.rate_limit is rate_limit]
     if endpoint is not None:
         own = [each for each in own if each.rule.counted_endpoint == endpoint]
-    rate_limit.reset((each.name for each in own if each.name), endpoint, reset)
+    rate_limit.reset((each.name for each in own if each.name), endpoint, identifiers)
     if isinstance(rate_limit.store, MemoryStore):
         return []
     return [str(each) for each in own if each.name is None and not each.rule.was_used_lately]

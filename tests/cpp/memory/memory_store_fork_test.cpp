@@ -96,11 +96,11 @@ TEST_F(ForkedTables, AnswerAtOnceWhateverTheThreadsOfTheParentDid) {
   std::array asking{Asking(store, policy), Asking(store, policy), Asking(store, policy)};
   const Repeating one([&](int round) { asking[0].hit(round); });
   const Repeating other([&](int round) { asking[1].hit(round); });
-  const Repeating sweeper([this](int) { store.reset_all(policy, {}); });
+  const Repeating sweeper([this](int) { store.reset_all(policy.identity(), {}); });
   for (int i = 0; i < kForks; ++i) {
     ASSERT_TRUE(is_true_in_child([&] {
       for (int round = 0; round < 500; ++round) asking[2].hit(round);
-      store.reset_all(policy, {});
+      store.reset_all(policy.identity(), {});
       return true;
     })) << i;
   }

@@ -117,8 +117,8 @@ class NoRoomForNames : public ::testing::Test {
     store.refund({charges_of(policy, {identifier}, cost), Mode::consume, At(0), true}, answer.columns.receipt,
                  {});
   }
-  void make_room_for_a_key() { store.reset_all(filler(0), {}); }
-  void make_room_for_a_policy() { store.reset_all(filler(1), {}); }
+  void make_room_for_a_key() { store.reset_all(filler(0).identity(), {}); }
+  void make_room_for_a_policy() { store.reset_all(filler(1).identity(), {}); }
 
   MemoryStore store{1, MemoryStore::kMinBytes};
   const CompiledPolicy a{"a", {fixed_window(9, kMinute)}};
@@ -239,7 +239,7 @@ TEST_F(NoRoomForNames, TheCommonCellIsNotGivenBackWhatAnotherWasCharged) {
   make_room_for_a_policy();
   const Answer spent = hit(store, a, {"x"}, 0, 3);
   hit(store, b, {"x"}, 0, 4);
-  store.reset_all(a, {});
+  store.reset_all(a.identity(), {});
   EXPECT_TRUE(hit(store, c, {"x"}, 0).allowed()) << "which takes the room";
   refund(a, "x", spent, 3);
   EXPECT_EQ(left(b, "x"), 5);
@@ -247,7 +247,7 @@ TEST_F(NoRoomForNames, TheCommonCellIsNotGivenBackWhatAnotherWasCharged) {
 
 TEST_F(NoRoomForNames, ResettingAPolicyLeavesTheCommonCell) {
   hit(store, a, {"x"}, 0, 6);
-  store.reset_all(a, {});
+  store.reset_all(a.identity(), {});
   EXPECT_EQ(left(a, "x"), 3);
   EXPECT_EQ(left(b, "x"), 3);
 }
@@ -330,7 +330,7 @@ TEST(Crowds, OfNamesAreNeverAdmittedMoreThanEachAlone) {
       now += Micros(random() % 20'000);
       const CompiledPolicy& filler = fillers[random() % fillers.size()];
       if (random() % 2 == 0) hit(store, filler, {"filler"}, now);
-      if (random() % 8 == 0) store.reset_all(filler, {});
+      if (random() % 8 == 0) store.reset_all(filler.identity(), {});
       const CompiledPolicy& policy = policies[random() % policies.size()];
       const CompiledPolicy& second = policies[random() % policies.size()];
       std::vector<Charge> charges{{&policy, random() % 2 == 0 ? "x" : "y", 1}};

@@ -40,7 +40,7 @@ class SharedCells : public ::testing::Test {
   }
   void reset(std::string_view identifier) {
     const std::string_view identifiers[] = {identifier};
-    store.reset(policy, identifiers, {});
+    store.reset(policy.identity(), identifiers, {});
   }
 
   MemoryStore store{2, MemoryStore::kMinBytes};
@@ -98,7 +98,7 @@ TEST_F(SharedCells, AreForgottenWithTheWholePolicy) {
   const CompiledPolicy other("q", {fixed_window(9, kMinute)});
   hit(store, policy, {"x"}, 0, 5);
   hit(store, other, {"x"}, 0, 5);
-  store.reset_all(policy, {});
+  store.reset_all(policy.identity(), {});
   EXPECT_EQ(store.size(), 0U);
   EXPECT_EQ(left("x"), 9);
   EXPECT_EQ(left("first"), 9);
@@ -159,7 +159,7 @@ TEST_F(OneKeyOfItsOwn, IsLockedByTheHitThatMakesIt) {
   hit(store, policy, {"first"}, 0);
   hit(store, policy, {"x"}, 0, 2);
   const std::string_view first[] = {"first"};
-  store.reset(policy, first, {});
+  store.reset(policy.identity(), first, {});
   EXPECT_EQ(hit(store, policy, {"x"}, 0).status(), Status::over);
   EXPECT_EQ(hit(store, policy, {"x"}, 1).status(), Status::locked);
   EXPECT_EQ(hit(store, policy, {"x"}, 2 * kMinute).status(), Status::ok);

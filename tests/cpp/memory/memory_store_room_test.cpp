@@ -125,7 +125,7 @@ TEST_F(FourKeys, ReachTheirCellNotByAReset) {
   fill();
   hit(store, policy, {"x"}, 0, 3);
   const std::string_view identifiers[] = {"x", "y"};
-  store.reset(policy, identifiers, {});
+  store.reset(policy.identity(), identifiers, {});
   EXPECT_EQ(left("x"), 2);
   EXPECT_EQ(store.size(), 4U);
 }
@@ -134,7 +134,7 @@ TEST_F(FourKeys, MakeRoomWhenTheyAreReset) {
   fill();
   const std::string first = name_of(0);
   const std::string_view identifiers[] = {first};
-  store.reset(policy, identifiers, {});
+  store.reset(policy.identity(), identifiers, {});
   EXPECT_EQ(store.size(), 3U);
   EXPECT_TRUE(hit(store, policy, {"x"}, 0, 5).allowed());
   EXPECT_EQ(store.size(), 4U);

@@ -80,7 +80,7 @@ TEST_F(MemoryStores, GiveEveryKeyATimeOfCreationOfItsOwnThatItKeeps) {
   EXPECT_NE(first.columns.receipt[0].created_at, first.columns.receipt[2].created_at);
   EXPECT_EQ(hit(store, policy, {"a"}, 0).columns.receipt[1].created_at, first.columns.receipt[0].created_at);
   const std::string_view identifiers[] = {"a"};
-  store.reset(policy, identifiers, {});
+  store.reset(policy.identity(), identifiers, {});
   EXPECT_GT(hit(store, policy, {"a"}, 0).columns.receipt[0].created_at, first.columns.receipt[2].created_at);
 }
 

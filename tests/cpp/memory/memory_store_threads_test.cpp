@@ -162,7 +162,7 @@ TEST(Threads, MayResetAndChangePoliciesMeanwhile) {
       const std::string other = std::to_string(10 + i % 7);
       refused += hit(store, policy, {name, other}, i).allowed() ? 0 : 1;
       const std::string_view forgotten[] = {other};
-      if (thread == 0) store.reset(policy, forgotten, {});
+      if (thread == 0) store.reset(policy.identity(), forgotten, {});
     }
   });
   EXPECT_EQ(refused, 0);
@@ -187,7 +187,7 @@ TEST(Threads, MayRefundLockAndForgetMeanwhile) {
       const auto answer = ask(store, call);
       if (i % 3 == 0) store.refund(call, answer.columns.receipt, {});
       if (i % 50 == 7) store.lock(call, For(100), {});
-      if (thread == 0 && i % 40 == 0) store.reset_all(policy, {});
+      if (thread == 0 && i % 40 == 0) store.reset_all(policy.identity(), {});
       hit(store, other, {"counted"}, 0);
     }
   });

@@ -134,8 +134,8 @@ class Histories : public ::testing::TestWithParam<Candidate> {
 
   void reset() {
     const std::string_view names[] = {any_name()};
-    memory.reset(*policies[0], names, {});
-    redis->reset(*policies[0], names, {});
+    memory.reset(policies[0]->identity(), names, {});
+    redis->reset(policies[0]->identity(), names, {});
     history += "\nreset " + std::string(names[0]);
   }
 

@@ -81,7 +81,7 @@ View checked_view_after_death(std::span<const std::byte> memory, const std::vect
   SharedMemoryStore store(copy.options());
   const CompiledPolicy unused("unused", {fixed_window(3, kMinute)});
   const auto begin = std::chrono::steady_clock::now();
-  store.reset_all(unused, {});
+  store.reset_all(unused.identity(), {});
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(500));
   View view = view_of(store, watched);
   // What is added now must not lie on what was there.
@@ -263,7 +263,7 @@ TEST_F(Crashes, InAResetLeaveAllOrNothing) {
   hit(*store, policy, {"a"}, kNow);
   hit(*store, policy, {"b"}, kNow);
   const std::string_view identifiers[] = {"a"};
-  expect_all_or_nothing([&] { store->reset(policy, identifiers, {}); });
+  expect_all_or_nothing([&] { store->reset(policy.identity(), identifiers, {}); });
 }
 
 TEST_F(Crashes, InAResetOfAllLeaveEachKeyOrNot) {
@@ -271,7 +271,7 @@ TEST_F(Crashes, InAResetOfAllLeaveEachKeyOrNot) {
   for (int i = 0; i < 12; ++i) watched.push_back({&policy, "id:" + std::to_string(i)});
   open();
   for (const Watched& each : watched) hit(*store, policy, {each.identifier}, kNow);
-  expect_each_all_or_nothing([&] { store->reset_all(policy, {}); });
+  expect_each_all_or_nothing([&] { store->reset_all(policy.identity(), {}); });
 }
 
 TEST_F(Crashes, WhileAPenaltyIsSetLeaveAllOrNothing) {

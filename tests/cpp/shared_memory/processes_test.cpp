@@ -251,10 +251,10 @@ TEST_F(SharedProcesses, ResetAllIdentifiersOrNone) {
   table::ShardMutex& last = (*std::find_if(shards.rbegin(), shards.rend(), holds_some))->mutex;
   const Interrupted never;
   ASSERT_TRUE(last.try_lock());
-  EXPECT_THROW(large.reset(policy, identifiers, never), StoreTimeout);
+  EXPECT_THROW(large.reset(policy.identity(), identifiers, never), StoreTimeout);
   last.unlock();
   EXPECT_EQ(large.size(), names.size());
-  large.reset(policy, identifiers, never);
+  large.reset(policy.identity(), identifiers, never);
   EXPECT_EQ(large.size(), 0U);
   Attachments::release(attachment);
 }

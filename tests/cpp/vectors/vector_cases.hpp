@@ -61,7 +61,7 @@ class VectorPlayer {
       if (what == "refund") refund(step.at("of"));
       if (what == "reset") reset(step);
       if (what == "lock") store_.lock(call_of(charges_of(step)), step.at("for_us").get<Duration>(), {});
-      if (what == "reset_all") store_.reset_all(policy_of(step), {});
+      if (what == "reset_all") store_.reset_all(policy_of(step).identity(), {});
       if (what == "update") update(key_of(step), step.at("limits"));
       ++played_;
     }
@@ -187,7 +187,7 @@ class VectorPlayer {
     answers_.erase(found);
   }
 
-  void reset(const Json& step) { store_.reset(policy_of(step), identifiers_of(step), {}); }
+  void reset(const Json& step) { store_.reset(policy_of(step).identity(), identifiers_of(step), {}); }
 
   static Json shown_retry(Duration retry_after) {
     return retry_after == kNever ? Json("never") : Json(retry_after);

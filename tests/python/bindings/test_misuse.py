@@ -219,6 +219,21 @@ def test_objects_whose_init_was_never_called_are_refused_as_arguments():
             call()
 
 
+@pytest.mark.parametrize(
+    ("name", "column", "error", "says"),
+    [
+        ("reply", array("q", [0, 0, 0]), ValueError, "there is no column reply"),
+        ("remaining", array("q", [0]), ValueError, "column must have a row per decision"),
+        ("remaining", array("d", [0, 0, 0]), TypeError, "column must be a contiguous column of numbers"),
+    ],
+)
+def test_a_column_that_cannot_be_filled_is_refused_by_the_right_error(name, column, error, says):
+    """What pybind11 raises by itself was once a RuntimeError where the core's own errors are translated."""
+    decisions = _core.ManyDecisions(World().limiter, ["a", "b", "c"], 1, False)
+    with pytest.raises(error, match=says):
+        decisions.fill(name, column)
+
+
 @pytest.mark.parametrize("cls", MADE)
 def test_a_second_init_breaks_nothing_and_one_that_fails_can_be_called_again(cls):
     use, late = uses()[cls.__name__], cls.__new__(cls)

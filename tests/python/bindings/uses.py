@@ -139,6 +139,7 @@ def _functions(world: World) -> dict[str, Use]:
         "hit_all": Use(_core.hit_all, [[(limiter, "a", 1), (limiter, b"b")]]),
         "_decide_request": Use(_core._decide_request, [rules, {}, tuple, ()]),
         "_rate_field": Use(_core._rate_field, [(("a", "b"),), world.decision]),
+        "_reset": Use(_core._reset, [world.store, "core", ("user:43",)]),
         "_fork_generation": Use(_core._fork_generation),
         "default_precision_us": Use(_core.default_precision_us, [60_000_000]),
         "is_key_name": Use(_core.is_key_name, ["api"]),

@@ -76,15 +76,13 @@ constexpr Instant time_of(const FixedWindow& window, const FixedWindow::State& s
   return window.has(state) ? state.start : kMaxTime;
 }
 
-constexpr std::optional<CurrentRecord<FixedWindow::State>> advance(const FixedWindow&,
-                                                                   const FixedWindow::State& state,
-                                                                   const Cells&, Instant now) {
+constexpr Current<FixedWindow> advance(const FixedWindow&, const FixedWindow::State& state, const Cells&,
+                                       Instant now) {
   if (now >= state.end) return std::nullopt;
   return CurrentRecord<FixedWindow::State>{state};
 }
 
-constexpr Verdict admit(const FixedWindow& window,
-                        const std::optional<CurrentRecord<FixedWindow::State>>& current, const Cells&,
+constexpr Verdict admit(const FixedWindow& window, const Current<FixedWindow>& current, const Cells&,
                         Instant now, Cost cost) {
   if (cost > window.limit) return kNeverAdmitted;
   if (!current || cost <= window.limit - current->state.count) return kAdmitted;
@@ -102,18 +100,14 @@ constexpr FixedWindow::State opened(const FixedWindow& window, Instant now) {
   return {start, start + window.period, 0};
 }
 
-constexpr ChargedRecord<FixedWindow::State> charge(
-    const FixedWindow& window, const std::optional<CurrentRecord<FixedWindow::State>>& current, Instant now,
-    Cost cost) {
+constexpr Charged<FixedWindow> charge(const FixedWindow& window, const Current<FixedWindow>& current,
+                                      Instant now, Cost cost) {
   const FixedWindow::State state = current ? current->state : opened(window, now);
   return {{state.start, state.end, state.count + cost}};
 }
 
-constexpr std::optional<RefundedRecord<FixedWindow::State>> refund(const FixedWindow&,
-                                                                   const FixedWindow::State& state,
-                                                                   const Cells&,
-                                                                   const FixedWindow::State& then, Instant,
-                                                                   Cost cost) {
+constexpr Refunded<FixedWindow> refund(const FixedWindow&, const FixedWindow::State& state, const Cells&,
+                                       const FixedWindow::State& then, Instant, Cost cost) {
   if (state.start != then.start) return std::nullopt;
   return RefundedRecord<FixedWindow::State>{{state.start, state.end, std::max<Cost>(0, state.count - cost)}};
 }

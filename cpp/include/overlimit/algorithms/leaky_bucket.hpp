@@ -70,9 +70,8 @@ constexpr std::optional<LeakyBucket::State> state_after(const LeakyBucket&, cons
 
 constexpr Instant time_of(const LeakyBucket&, const LeakyBucket::State& state) { return state.start; }
 
-constexpr std::optional<CurrentRecord<LeakyBucket::State>> advance(const LeakyBucket& bucket,
-                                                                   const LeakyBucket::State& state,
-                                                                   const Cells&, Instant now) {
+constexpr Current<LeakyBucket> advance(const LeakyBucket& bucket, const LeakyBucket::State& state,
+                                       const Cells&, Instant now) {
   const auto& [start, count, refunded] = state;
   const std::int64_t left = count - bucket.drained(start, now);
   if (bucket.rate == 0) return std::nullopt;
@@ -82,8 +81,7 @@ constexpr std::optional<CurrentRecord<LeakyBucket::State>> advance(const LeakyBu
   return CurrentRecord<LeakyBucket::State>{{now, 0, refunded}};
 }
 
-constexpr Verdict admit(const LeakyBucket& bucket,
-                        const std::optional<CurrentRecord<LeakyBucket::State>>& current, const Cells&,
+constexpr Verdict admit(const LeakyBucket& bucket, const Current<LeakyBucket>& current, const Cells&,
                         Instant now, Cost cost) {
   if (cost > bucket.most()) return kNeverAdmitted;
   if (!current) return kAdmitted;
@@ -91,18 +89,14 @@ constexpr Verdict admit(const LeakyBucket& bucket,
   return need <= 0 ? kAdmitted : over(bucket.drained_at(current->state.start, need) - now);
 }
 
-constexpr ChargedRecord<LeakyBucket::State> charge(
-    const LeakyBucket&, const std::optional<CurrentRecord<LeakyBucket::State>>& current, Instant now,
-    Cost cost) {
+constexpr Charged<LeakyBucket> charge(const LeakyBucket&, const Current<LeakyBucket>& current, Instant now,
+                                      Cost cost) {
   if (!current) return {{now, cost, 0}};
   return {{current->state.start, current->state.count + cost, current->state.refunded}};
 }
 
-constexpr std::optional<RefundedRecord<LeakyBucket::State>> refund(const LeakyBucket& bucket,
-                                                                   const LeakyBucket::State& state,
-                                                                   const Cells&,
-                                                                   const LeakyBucket::State& then,
-                                                                   Instant now, Cost cost) {
+constexpr Refunded<LeakyBucket> refund(const LeakyBucket& bucket, const LeakyBucket::State& state,
+                                       const Cells&, const LeakyBucket::State& then, Instant now, Cost cost) {
   const std::int64_t drained = bucket.drained(min(then.start, now), now);
   const Cost given = bucket::given_back(cost, then.count, drained, state.refunded, then.refunded);
   return RefundedRecord<LeakyBucket::State>{{state.start, std::max<std::int64_t>(0, state.count - given),

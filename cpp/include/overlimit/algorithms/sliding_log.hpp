@@ -16,7 +16,7 @@ struct SlidingLog {
   static constexpr std::int64_t kMaxLimit = 10'000;
 
   /// The cells are entries: an instant, and what was charged at it.
-  using State = history::State;
+  using State = History;
 
   std::int64_t limit;
   Duration period;
@@ -42,35 +42,6 @@ inline SlidingLog SlidingLog::make(std::span<const std::int64_t> numbers) {
 }
 
 constexpr Instant time_of(const SlidingLog&, const SlidingLog::State& state) { return Instant(state.newest); }
-
-inline std::optional<CurrentRecord<SlidingLog::State>> advance(const SlidingLog& log,
-                                                               const SlidingLog::State& state,
-                                                               const Cells& cells, Instant now) {
-  return history::advance(log, state, cells, now);
-}
-
-inline Verdict admit(const SlidingLog& log, const std::optional<CurrentRecord<SlidingLog::State>>& current,
-                     const Cells& cells, Instant now, Cost cost) {
-  return history::admit(log, current, cells, now, cost);
-}
-
-inline ChargedRecord<SlidingLog::State> charge(const SlidingLog& log,
-                                               const std::optional<CurrentRecord<SlidingLog::State>>& current,
-                                               Instant now, Cost cost) {
-  return history::charge(log, current, now, cost);
-}
-
-inline std::optional<RefundedRecord<SlidingLog::State>> refund(const SlidingLog&,
-                                                               const SlidingLog::State& state,
-                                                               const Cells& cells,
-                                                               const SlidingLog::State& then, Instant,
-                                                               Cost cost) {
-  return history::refund(state, cells, then, cost);
-}
-
-constexpr std::int64_t remaining(const SlidingLog& log, const SlidingLog::State& state, Instant) {
-  return std::max<std::int64_t>(0, log.limit - state.total);
-}
 
 constexpr Instant expires_at(const SlidingLog& log, const SlidingLog::State& state, const Cells&) {
   return log.leaves_at(state.newest);

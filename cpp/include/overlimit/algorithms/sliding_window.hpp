@@ -18,7 +18,7 @@ struct SlidingWindow {
   static constexpr std::int64_t kDefaultBlocks = 50;
 
   /// The cells are blocks.
-  using State = history::State;
+  using State = History;
 
   std::int64_t limit;
   Duration precision;
@@ -62,36 +62,6 @@ inline SlidingWindow SlidingWindow::make(std::span<const std::int64_t> numbers) 
 
 constexpr Instant time_of(const SlidingWindow& window, const SlidingWindow::State& state) {
   return Instant{} + product(state.newest, window.precision);
-}
-
-inline std::optional<CurrentRecord<SlidingWindow::State>> advance(const SlidingWindow& window,
-                                                                  const SlidingWindow::State& state,
-                                                                  const Cells& cells, Instant now) {
-  return history::advance(window, state, cells, now);
-}
-
-inline Verdict admit(const SlidingWindow& window,
-                     const std::optional<CurrentRecord<SlidingWindow::State>>& current, const Cells& cells,
-                     Instant now, Cost cost) {
-  return history::admit(window, current, cells, now, cost);
-}
-
-inline ChargedRecord<SlidingWindow::State> charge(
-    const SlidingWindow& window, const std::optional<CurrentRecord<SlidingWindow::State>>& current,
-    Instant now, Cost cost) {
-  return history::charge(window, current, now, cost);
-}
-
-inline std::optional<RefundedRecord<SlidingWindow::State>> refund(const SlidingWindow&,
-                                                                  const SlidingWindow::State& state,
-                                                                  const Cells& cells,
-                                                                  const SlidingWindow::State& then, Instant,
-                                                                  Cost cost) {
-  return history::refund(state, cells, then, cost);
-}
-
-constexpr std::int64_t remaining(const SlidingWindow& window, const SlidingWindow::State& state, Instant) {
-  return std::max<std::int64_t>(0, window.limit - state.total);
 }
 
 /// When the newest block with a count leaves: a refund may have emptied the newest.

@@ -56,9 +56,9 @@ constexpr Instant time_of(const SlidingWindowCounter& counter, const SlidingWind
   return state.start.since_epoch() % counter.period == Duration{} ? state.start : kMaxTime;
 }
 
-inline std::optional<CurrentRecord<SlidingWindowCounter::State>> advance(
-    const SlidingWindowCounter& counter, const SlidingWindowCounter::State& state, const Cells&,
-    Instant now) {
+inline Current<SlidingWindowCounter> advance(const SlidingWindowCounter& counter,
+                                             const SlidingWindowCounter::State& state, const Cells&,
+                                             Instant now) {
   const Instant start = now - now.since_epoch() % counter.period;
   SlidingWindowCounter::State here{start, 0, 0};
   if (start == state.start) here = state;
@@ -94,26 +94,25 @@ inline Instant fits_at(const SlidingWindowCounter& counter, const SlidingWindowC
              : end;
 }
 
-inline Verdict admit(const SlidingWindowCounter& counter,
-                     const std::optional<CurrentRecord<SlidingWindowCounter::State>>& current, const Cells&,
-                     Instant now, Cost cost) {
+inline Verdict admit(const SlidingWindowCounter& counter, const Current<SlidingWindowCounter>& current,
+                     const Cells&, Instant now, Cost cost) {
   if (cost > counter.limit) return kNeverAdmitted;
   if (!current || counter.fits(current->state, now, cost)) return kAdmitted;
   return over(fits_at(counter, current->state, now, cost) - now);
 }
 
-inline ChargedRecord<SlidingWindowCounter::State> charge(
-    const SlidingWindowCounter& counter,
-    const std::optional<CurrentRecord<SlidingWindowCounter::State>>& current, Instant now, Cost cost) {
+inline Charged<SlidingWindowCounter> charge(const SlidingWindowCounter& counter,
+                                            const Current<SlidingWindowCounter>& current, Instant now,
+                                            Cost cost) {
   if (!current) return {{now - now.since_epoch() % counter.period, 0, cost}};
   const SlidingWindowCounter::State& state = current->state;
   return {{state.start, state.previous, state.current + cost}};
 }
 
 /// The window that was charged may be the current one by now, or the previous.
-inline std::optional<RefundedRecord<SlidingWindowCounter::State>> refund(
-    const SlidingWindowCounter& counter, const SlidingWindowCounter::State& state, const Cells&,
-    const SlidingWindowCounter::State& then, Instant, Cost cost) {
+inline Refunded<SlidingWindowCounter> refund(const SlidingWindowCounter& counter,
+                                             const SlidingWindowCounter::State& state, const Cells&,
+                                             const SlidingWindowCounter::State& then, Instant, Cost cost) {
   SlidingWindowCounter::State left = state;
   if (state.start == then.start) {
     left.current = std::max<Cost>(0, state.current - cost);

@@ -129,6 +129,15 @@ struct RefundedRecord {
   std::optional<Cell> note{};  ///< takes the place of the cells
 };
 
+/// The records of a limit, which are nothing if it is as if the key had never been seen, or if nothing is
+/// left.
+template <class Limited>
+using Current = std::optional<CurrentRecord<typename Limited::State>>;
+template <class Limited>
+using Charged = ChargedRecord<typename Limited::State>;
+template <class Limited>
+using Refunded = std::optional<RefundedRecord<typename Limited::State>>;
+
 /// How many numbers a script reads of each limit; where its algorithm has fewer, the others are 0.
 inline constexpr std::size_t kPackedNumbers = 6;
 

@@ -104,9 +104,8 @@ inline std::optional<TokenBucket::State> state_after(const TokenBucket& bucket, 
 
 constexpr Instant time_of(const TokenBucket&, const TokenBucket::State& state) { return state.last; }
 
-inline std::optional<CurrentRecord<TokenBucket::State>> advance(const TokenBucket& bucket,
-                                                                const TokenBucket::State& state,
-                                                                const Cells& cells, Instant now) {
+inline Current<TokenBucket> advance(const TokenBucket& bucket, const TokenBucket::State& state,
+                                    const Cells& cells, Instant now) {
   auto [used, last, refunded] = state;
   if (const std::int64_t units = units_of(state, cells); units != bucket.units) {
     used = multiply_divide(used, bucket.units, units, units - 1);
@@ -119,8 +118,7 @@ inline std::optional<CurrentRecord<TokenBucket::State>> advance(const TokenBucke
   return CurrentRecord<TokenBucket::State>{{0, bucket.phase(now), refunded}};
 }
 
-inline Verdict admit(const TokenBucket& bucket,
-                     const std::optional<CurrentRecord<TokenBucket::State>>& current, const Cells&,
+inline Verdict admit(const TokenBucket& bucket, const Current<TokenBucket>& current, const Cells&,
                      Instant now, Cost cost) {
   if (cost > bucket.most()) return kNeverAdmitted;
   if (!current) return kAdmitted;
@@ -128,23 +126,19 @@ inline Verdict admit(const TokenBucket& bucket,
   return need <= 0 ? kAdmitted : over(bucket.refilled_at(current->state.last, need) - now);
 }
 
-inline ChargedRecord<TokenBucket::State> charge(
-    const TokenBucket& bucket, const std::optional<CurrentRecord<TokenBucket::State>>& current, Instant now,
-    Cost cost) {
+inline Charged<TokenBucket> charge(const TokenBucket& bucket, const Current<TokenBucket>& current,
+                                   Instant now, Cost cost) {
   if (!current) return {{cost * bucket.units, bucket.phase(now), bucket.units}, SIZE_MAX};
   const TokenBucket::State& state = current->state;
-  ChargedRecord<TokenBucket::State> charged{{state.used + cost * bucket.units, state.last, state.refunded},
-                                            SIZE_MAX};
+  Charged<TokenBucket> charged{{state.used + cost * bucket.units, state.last, state.refunded}, SIZE_MAX};
   if (state.refunded != bucket.units) charged.pushed = Cell{0, -bucket.units};
   return charged;
 }
 
 /// Given back in the record's own units, rounded down.
-inline std::optional<RefundedRecord<TokenBucket::State>> refund(const TokenBucket& bucket,
-                                                                const TokenBucket::State& state,
-                                                                const Cells& cells,
-                                                                const TokenBucket::State& then, Instant now,
-                                                                Cost cost) {
+inline Refunded<TokenBucket> refund(const TokenBucket& bucket, const TokenBucket::State& state,
+                                    const Cells& cells, const TokenBucket::State& then, Instant now,
+                                    Cost cost) {
   const std::int64_t units = units_of(state, cells);
   const std::int64_t sum = units == bucket.units ? state.refunded : bucket::kUnknown;
   const std::int64_t drained = bucket.refilled(min(then.last, now), now);

@@ -14,11 +14,11 @@ from overlimit._forks import PerProcess
 from overlimit.http.answering.fields import HeaderNames
 from overlimit.http.identifying.addresses import Addresses
 from overlimit.http.identifying.builtin import by_address_and_user
-from overlimit.http.identifying.identifiers import Anonymous, Identify
+from overlimit.http.identifying.identifiers import Anonymous, Identifiers, Identify
 from overlimit.http.options.settings import Settings
 from overlimit.http.rules.applied_limits import AppliedLimit, Exemptions
 from overlimit.http.rules.count_names import distinct
-from overlimit.http.rules.counts import Counts, Reset
+from overlimit.http.rules.counts import Counts
 from overlimit.http.rules.rule import Arguments, Role
 from overlimit.stores import Store, as_store
 
@@ -116,15 +116,15 @@ class AppRateLimit:
         options = self.settings.options
         return options.get("on_meta_breach") if role is Role.ON_REFUSAL else options.get("on_breach")
 
-    def reset(self, names: Iterable[str], endpoint: str | None, reset: Reset) -> None:
-        """Reset policies of these names, and all that were used lately.
+    def reset(self, names: Iterable[str], endpoint: str | None, identifiers: Identifiers | None) -> None:
+        """Reset identifiers (None: all) in policies of these names, and in all that were used lately.
 
         With ``endpoint``, of the latter only those that count nothing but this endpoint. Raises StoreError if
         the store cannot answer.
         """
         if self.fallback is not None:
-            self.fallback.reset(self.fallback.latest(endpoint), reset)
-        self.counts.reset((*names, *self.counts.latest(endpoint)), reset)
+            self.fallback.reset(self.fallback.latest(endpoint), identifiers)
+        self.counts.reset((*names, *self.counts.latest(endpoint)), identifiers)
 
 
 class AppRateLimits:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
-from overlimit import Limiter
+from overlimit import Limiter, _core
 from overlimit._forks import PerProcess
+from overlimit.http.identifying.identifiers import Identifiers
 from overlimit.limiter import OnError
 from overlimit.stores import Store
-
-Reset = Callable[[Limiter], None]
-"""Resets one identifier, or all, of a limiter."""
 
 _MOST_NAMES = 1024
 
@@ -54,8 +52,10 @@ class Counts:
         with self._lock():
             return any(each == origin for _, each in self._names.values())
 
-    def reset(self, names: Iterable[str], reset: Reset) -> None:
-        """Reset policies of these names; raises StoreError if the store cannot answer."""
+    def reset(self, names: Iterable[str], identifiers: Identifiers | None) -> None:
+        """Reset identifiers (None: all) in policies of these names, also what was decided locally.
+
+        Raises StoreError if the store cannot answer.
+        """
         for name in dict.fromkeys(names):
-            # A reset goes by the name, whatever the limits; "local" resets the local fallback as well.
-            reset(UnregisteredLimiter("1/second", name=name, store=self.store, on_error="local"))
+            _core._reset(self.store, name, identifiers)

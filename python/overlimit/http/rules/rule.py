@@ -185,7 +185,7 @@ class Rule(NamedTuple):
 
         Raises StoreError if the store cannot answer; functions of the app may raise anything.
         """
-        self._counts.reset((self.policy_name_now(),), lambda limiter: limiter.reset(identifier))
+        self._counts.reset((self.policy_name_now(),), (identifier,))
 
     def _resolve_unless_exempt(self, make: _MakeResolved, arguments: Arguments) -> ResolvedRule | None:
         exempt_when = self.options.exempt_when
