@@ -1,6 +1,5 @@
 #include "deciding.hpp"
 
-#include <array>
 #include <cstddef>
 #include <span>
 

@@ -1,7 +1,5 @@
 #include "decision.hpp"
 
-#include <structmember.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdint>

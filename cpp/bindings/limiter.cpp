@@ -171,71 +171,26 @@ void refund_in(Store& store, const Call& call, std::span<const Receipt> receipts
   claim.mark_used();
 }
 
-/// What was charged, by the fastest rates at which it may have drained.
-class ChargesToRefund {
- public:
-  explicit ChargesToRefund(const RefundableCharges& charged) {
-    for (const Subject& subject : charged.subjects) {
-      collected_.add(subject.policy, subject.identifier, subject.cost, subject.role);
-    }
-    charges_.assign(collected_.charges().begin(), collected_.charges().end());
-    std::size_t first = 0;
-    for (std::size_t i = 0; i < charges_.size(); ++i) {
-      const CompiledPolicy& own = *charges_[i].policy;
-      add(i, own, charged.subjects[i].policy, charged.receipts.subspan(first, own.size()));
-      first += own.size();
-    }
-  }
-  [[nodiscard]] std::span<const Charge> charges() const { return charges_; }
-  [[nodiscard]] std::span<const Receipt> receipts() const { return receipts_; }
-
- private:
-  void add(std::size_t i, const CompiledPolicy& own, PyObject* policy, std::span<const Receipt> receipts) {
-    std::optional<CompiledPolicy> faster = fastest_since(policy);
-    if (!faster) {
-      receipts_.insert(receipts_.end(), receipts.begin(), receipts.end());
-      return;
-    }
-    charges_[i].policy = &policies_.emplace_back(*std::move(faster));
-    const std::vector<Receipt> carried = receipts_by(*charges_[i].policy, own, charges_[i].cost, receipts);
-    receipts_.insert(receipts_.end(), carried.begin(), carried.end());
-  }
-
-  ChargeList collected_;
-  std::vector<Charge> charges_;
-  std::vector<Receipt> receipts_;
-  std::deque<CompiledPolicy> policies_;
-};
-
-void refund_charges(LimiterState& limiter, const RefundableCharges& charged, RefundClaim& claim) {
-  const ChargesToRefund given_back(charged);
-  TimedCall timed(limiter, given_back.charges());
-  const Call& call = *timed;
-  const auto refund = [&](Store& store, const Interrupted& interrupted) {
-    refund_in(store, call, given_back.receipts(), claim, interrupted);
-  };
-  if (charged.source == Source::local) {
-    return refund(*local_fallback_store(limiter.store_object.get()), kInterrupted);
-  }
-  ask_store(limiter, refund);
-}
-
 bool is_any(std::span<const Receipt> receipts) {
   return std::ranges::any_of(receipts, [](const Receipt& receipt) { return receipt.created_at > Instant{}; });
 }
 
-/// What was charged to some of the subjects, chosen by their places.
-class PartOfCharges {
+/// What was charged, by the fastest rates at which it may have drained.
+class ChargesToRefund {
  public:
-  PartOfCharges(const RefundableCharges& whole, PyObject* places) : source_(whole.source) {
+  /// Of the charges at these places, or of all for nullptr.
+  ChargesToRefund(const RefundableCharges& charged, PyObject* places) {
     std::size_t first = 0;
-    for (std::size_t place = 0; place < whole.subjects.size(); ++place) {
-      const std::size_t rows = compiled(whole.subjects[place].policy).size();
-      if (contains(places, place)) add(whole.subjects[place], whole.receipts.subspan(first, rows));
+    for (std::size_t place = 0; place < charged.subjects.size(); ++place) {
+      const Subject& subject = charged.subjects[place];
+      const std::size_t rows = compiled(subject.policy).size();
+      if (places == nullptr || contains(places, place)) add(subject, charged.receipts.subspan(first, rows));
       first += rows;
     }
   }
-  [[nodiscard]] RefundableCharges get() const { return {subjects_, receipts_, source_}; }
+  [[nodiscard]] bool is_nothing() const { return is_nothing_; }
+  [[nodiscard]] std::span<const Charge> charges() const { return charges_; }
+  [[nodiscard]] std::span<const Receipt> receipts() const { return receipts_; }
 
  private:
   static bool contains(PyObject* places, std::size_t place) {
@@ -244,26 +199,38 @@ class PartOfCharges {
     if (found < 0) throw PythonError{};
     return found == 1;
   }
+
   void add(const Subject& subject, std::span<const Receipt> receipts) {
-    subjects_.push_back(subject);
-    receipts_.insert(receipts_.end(), receipts.begin(), receipts.end());
+    is_nothing_ = is_nothing_ && !is_any(receipts);
+    collected_.add(subject.policy, subject.identifier, subject.cost, subject.role);
+    Charge& charge = charges_.emplace_back(collected_.charges().back());
+    std::optional<CompiledPolicy> faster = fastest_since(subject.policy);
+    if (!faster) {
+      receipts_.insert(receipts_.end(), receipts.begin(), receipts.end());
+      return;
+    }
+    charge.policy = &policies_.emplace_back(*std::move(faster));
+    const auto carried = receipts_by(*charge.policy, compiled(subject.policy), charge.cost, receipts);
+    receipts_.insert(receipts_.end(), carried.begin(), carried.end());
   }
 
-  std::vector<Subject> subjects_;
+  bool is_nothing_ = true;
+  ChargeList collected_;
+  std::vector<Charge> charges_;
   std::vector<Receipt> receipts_;
-  Source source_;
+  std::deque<CompiledPolicy> policies_;
 };
 
-// A refund that fails is logged, and raised only with on_error="raise".
-void refund_or_log(LimiterState& limiter, const RefundableCharges& charged, RefundClaim& claim) {
-  if (!is_any(charged.receipts)) return;
-  try {
-    refund_charges(limiter, charged, claim);
-  } catch (const StoreError& error) {
-    if (limiter.on_error == OnError::raise || dynamic_cast<const CrossSlot*>(&error) != nullptr) throw;
-    LimiterState* const limiters[] = {&limiter};
-    log_failure(error, limiters, limiter.on_error);
+void refund_charges(LimiterState& limiter, const ChargesToRefund& given_back, RefundClaim& claim) {
+  TimedCall timed(limiter, given_back.charges());
+  const Call& call = *timed;
+  const auto refund = [&](Store& store, const Interrupted& interrupted) {
+    refund_in(store, call, given_back.receipts(), claim, interrupted);
+  };
+  if (claim.charged().source == Source::local) {
+    return refund(*local_fallback_store(limiter.store_object.get()), kInterrupted);
   }
+  ask_store(limiter, refund);
 }
 
 // Any limiter may refund a decision that has nothing to give back, which does nothing: what was unpickled
@@ -277,12 +244,25 @@ void check_is_about(PyObject* decision, const LimiterState& limiter) {
   }
 }
 
+// A refund that fails is logged, and raised only with on_error="raise".
+void refund_decision(PyObject* self, PyObject* decision, PyObject* places) {
+  LimiterState& limiter = state_of(self);
+  check_is_about(decision, limiter);
+  RefundClaim claim(decision);
+  const ChargesToRefund given_back(claim.charged(), places);
+  if (given_back.is_nothing()) return;
+  try {
+    refund_charges(limiter, given_back, claim);
+  } catch (const StoreError& error) {
+    if (limiter.on_error == OnError::raise || dynamic_cast<const CrossSlot*>(&error) != nullptr) throw;
+    LimiterState* const limiters[] = {&limiter};
+    log_failure(error, limiters, limiter.on_error);
+  }
+}
+
 PyObject* refund(PyObject* self, PyObject* decision) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
-    LimiterState& limiter = state_of(self);
-    check_is_about(decision, limiter);
-    RefundClaim claim(decision);
-    refund_or_log(limiter, claim.charged(), claim);
+    refund_decision(self, decision, nullptr);
     return Py_NewRef(Py_None);
   });
 }
@@ -290,11 +270,7 @@ PyObject* refund(PyObject* self, PyObject* decision) {
 PyObject* refund_part(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     if (count != 2) raise_type_error("_refund_part takes a decision and places of its charges");
-    LimiterState& limiter = state_of(self);
-    check_is_about(arguments[0], limiter);
-    RefundClaim claim(arguments[0]);
-    const PartOfCharges part(claim.charged(), arguments[1]);
-    refund_or_log(limiter, part.get(), claim);
+    refund_decision(self, arguments[0], arguments[1]);
     return Py_NewRef(Py_None);
   });
 }
@@ -330,11 +306,10 @@ Object policy_of(const PolicyIdentity& identity, PyObject* limits, PyObject* pen
 // Other processes find counts by a name.
 void check_has_name(PyObject* name, const Store& store, PyObject* store_object) {
   if (name != Py_None || !store.is_shared()) return;
-  PyErr_Format(
-      PyExc_ValueError,
-      "a limiter on %R needs name=: other processes see that store and find a limiter's counts by its "
-      "name; write for example name='login'",
-      store_object);
+  PyErr_Format(PyExc_ValueError,
+               "a limiter on %R needs name=: other processes see that store and find a limiter's counts by "
+               "its name; write for example name='login'",
+               store_object);
   throw PythonError{};
 }
 
@@ -477,11 +452,9 @@ PyMethodDef methods[] = {
     {"hit", as_c_function(hit), METH_FASTCALL | METH_KEYWORDS,
      "hit($self, /, *identifiers, cost=1)\n--\n\nDecide whether these identifiers may spend this cost, and "
      "charge it if they may.\n\nEvery limit is checked for every identifier; if any refuses, nothing is "
-     "charged.\n\nParameters\n----------\nidentifiers : str or bytes\n    Who is limited, such as "
-     "'user:42': 1 to 16 of them, duplicates counting once.\ncost : int\n    What the call spends, 0 or "
-     "more; 0 "
-     "asks and charges nothing.\n\nReturns\n-------\nDecision\n    Truthy when the call may pass. A refusal "
-     "is "
+     "charged.\n\nParameters\n----------\nidentifiers : str or bytes\n    Who is limited, such as 'user:42': "
+     "1 to 16 of them, duplicates counting once.\ncost : int\n    What the call spends, 0 or more; 0 asks "
+     "and charges nothing.\n\nReturns\n-------\nDecision\n    Truthy when the call may pass. A refusal is "
      "not an exception.\n\nRaises\n------\nValueError, TypeError\n    A wrong argument; nothing was "
      "charged.\nStoreError\n    The store cannot answer, within its timeout, and on_error is 'raise'."},
     {"_hit_within", as_c_function(hit_within), METH_FASTCALL | METH_KEYWORDS,
@@ -509,12 +482,10 @@ PyMethodDef methods[] = {
      "reset_all($self, /)\n--\n\nRemove everything that is stored for this policy."},
     {"stats", stats, METH_NOARGS,
      "stats($self, /)\n--\n\nReturn what this limiter has counted of its calls to the store, in this "
-     "process, as a new "
-     "dict.\n\n"
+     "process, as a new dict.\n\n"
      "calls: how often the store was asked to decide, refund, lock or reset; errors: how many of these "
-     "failed, "
-     "by\nkind; timeouts: of these the deadlines missed; local: decisions made in this process instead; "
-     "crowded: decisions by counts that identifiers share because a memory store had no room left; "
+     "failed, by\nkind; timeouts: of these the deadlines missed; local: decisions made in this process "
+     "instead; crowded: decisions by counts that identifiers share because a memory store had no room left; "
      "breaker:\n'closed', 'open' or 'half_open'; latency: an upper bound in seconds -> how many calls took "
      "that long and\nlonger than the bound before, the last one being inf; counted for stores that wait "
      "only."},
@@ -569,13 +540,12 @@ PyMethodDef functions[] = {
      "twice."},
     {"_decide_request", as_c_function(decide_request), METH_FASTCALL,
      "_decide_request(rules, known, read, arguments, /)\n--\n\nhit_all for rules (limiter, identify, cost, "
-     "role): "
-     "each charges the identifiers known[identify], or else those that read makes of identify(*arguments); a "
-     "cost may be a function that says it, a role is 0 enforce, 1 shadow, 2 on_refusal."},
+     "role): each charges the identifiers known[identify], or else those that read makes of "
+     "identify(*arguments); a cost may be a function that says it, a role is 0 enforce, 1 shadow, 2 "
+     "on_refusal."},
     {"_rate_field", as_c_function(rate_field), METH_FASTCALL,
      "_rate_field(keys, decision, /)\n--\n\nFormat what is left: per policy a tuple of one key per limit, "
-     "each "
-     "followed by its state, or None for a policy that is not shown."},
+     "each followed by its state, or None for a policy that is not shown."},
     {"_reset", reset_name, METH_VARARGS,
      "_reset(store, name, identifiers, /)\n--\n\nRemove everything that is stored for these identifiers, or "
      "with None for all, in the policy of a name."},

@@ -10,7 +10,6 @@
 #include <cstdlib>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string_view>
 #include <vector>
 
