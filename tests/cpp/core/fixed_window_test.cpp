@@ -11,11 +11,6 @@ namespace {
 using testing::fixed_window;
 using testing::kMinute;
 
-using State = FixedWindow::State;
-
-constexpr FixedWindow kThree{3, For(kMinute), FixedWindow::Start::first};
-constexpr FixedWindow kThreeSinceEpoch{3, For(kMinute), FixedWindow::Start::epoch};
-
 TEST(FixedWindow, IsBuiltFromNumbersInRangeOnly) {
   EXPECT_NO_THROW(fixed_window(0, 1));
   EXPECT_NO_THROW(fixed_window(kExact - 1, kMaxPeriod));

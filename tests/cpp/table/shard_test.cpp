@@ -3,10 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <map>
-#include <new>
-#include <optional>
-#include <random>
 #include <thread>
 #include <vector>
 
