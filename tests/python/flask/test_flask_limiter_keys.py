@@ -64,13 +64,12 @@ def test_a_strategy_is_one_of_our_algorithms(make_site, strategy, algorithm):
     assert site.ask("/free", 2) == [200, 429]
 
 
-@pytest.mark.parametrize("scheme", ["unix", "redis+unix", "valkey+unix", "redis"])
-@pytest.mark.parametrize("by", ["url", "options"])
-def test_their_storage_urls_work(make_site, redis_server, prefix, scheme, by):
-    place = f"127.0.0.1:{redis_server.port}/0" if scheme == "redis" else f"{redis_server.socket_path}"
-    config = {"RATELIMIT_STORAGE_URI": f"{scheme}://{place}", "RATELIMIT_KEY_PREFIX": prefix}
+@pytest.mark.parametrize("scheme", ["unix", "redis+unix", "valkey+unix", "redis", ""])
+def test_their_storage_urls_and_options_work(make_site, redis_server, prefix, scheme):
+    place = f"127.0.0.1:{redis_server.port}/0" if scheme == "redis" else redis_server.socket_path
+    config = {"RATELIMIT_STORAGE_URI": f"{scheme}://{place}?timeout=10", "RATELIMIT_KEY_PREFIX": prefix}
     store = None
-    if by == "options":
+    if not scheme:
         config = {"RATELIMIT_STORAGE_OPTIONS": {"key_prefix": prefix, "socket_timeout": 10}}
         store = redis_server.tcp_url()
     site = make_site(config=config, store=store, default_limits="2/minute", on_error="raise")
