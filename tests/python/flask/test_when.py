@@ -80,7 +80,13 @@ def test_made_up_methods_leave_nothing_behind(make_site):
 def test_options_are_not_limited(make_site, store_calls, own):
     site = make_site(default_limits="1/minute", application_limits="1/minute")
     methods = ["GET", "OPTIONS"] if own else ["GET"]
-    site.app.route("/", methods=methods)(rate_limit("1/minute")(lambda: "ok"))
+
+    @site.app.route("/", methods=methods)
+    @rate_limit("1/minute")
+    def index():
+        with rate_limit("2/minute"):
+            return "ok"
+
     assert site.ask("/", 3, method="OPTIONS") == [200] * 3
     assert site.ask("/free", 3, method="OPTIONS") == [200] * 3
     assert store_calls == []
