@@ -1,7 +1,5 @@
 #include "overlimit/redis_scripts.hpp"
 
-#include <utility>
-
 #include "overlimit/call.hpp"
 #include "redis/script_call.hpp"
 

@@ -181,8 +181,7 @@ void SharedMemoryStore::Impl::look_whether_unlinked(Attachment& attachment) {
   if (attachment.has_warned()) return;
   warn("the shared memory " + path() +
        " was removed while it is used: processes that start now count anew in another one, so that together "
-       "they "
-       "admit more than the limits. Restart all processes that use it");
+       "they admit more than the limits. Restart all processes that use it");
 }
 
 SharedMemoryStore::SharedMemoryStore(Options options) : impl_(std::make_unique<Impl>(std::move(options))) {}

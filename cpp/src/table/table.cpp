@@ -60,8 +60,7 @@ bool have_same_time(const Call& one, const Call& other) {
 [[noreturn]] void throw_damaged() {
   throw StoreConfigError(
       "a part of the shared memory is damaged, and nothing is granted from it: call unlink() on the store, "
-      "or "
-      "remove its file, and restart all processes that use it");
+      "or remove its file, and restart all processes that use it");
 }
 
 /// Has what targets need loaded while those before them are decided.

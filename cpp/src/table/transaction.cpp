@@ -1,7 +1,6 @@
 #include "table/transaction.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <vector>
 
 #include "overlimit/out_of_memory.hpp"

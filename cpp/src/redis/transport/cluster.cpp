@@ -2,7 +2,6 @@
 
 #include <exception>
 #include <map>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>

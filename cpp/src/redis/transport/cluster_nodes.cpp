@@ -1,7 +1,6 @@
 #include "redis/transport/cluster_nodes.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <string>
 #include <string_view>
 

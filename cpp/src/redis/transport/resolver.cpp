@@ -1,7 +1,6 @@
 #include "redis/transport/resolver.hpp"
 
 #include <netdb.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/un.h>
