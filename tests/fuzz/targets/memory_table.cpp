@@ -94,7 +94,7 @@ class Life {
 
   void forget(const std::string& identifier) {
     const std::string_view whom = identifier;
-    store_.reset(plan_, {&whom, 1}, {});
+    store_.reset(plan_.identity(), {&whom, 1}, {});
     spent_.erase(identifier);
     if (last_ == identifier) last_.clear();
   }
