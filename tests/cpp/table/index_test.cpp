@@ -22,7 +22,7 @@ class Indexes : public ::testing::Test {
 
   Entry* insert(const KeyHash& key) {
     const Offset offset = arena.allocate(sizeof(Entry), Arena::Purpose::ordinary);
-    auto* const entry = new (arena.at<Entry>(offset)) Entry{key, 0, At(0), At(0), 0, 0, 0};
+    auto* const entry = new (arena.at<Entry>(offset)) Entry{key, 0, Instant(0), Instant(0), 0, 0, 0};
     index.insert(offset);
     return entry;
   }
@@ -51,7 +51,7 @@ TEST_F(Indexes, FindTheEntryThatTookTheOthersPlace) {
   for (std::uint64_t number = 0; number < 5; ++number) insert(key(7, number));
   Entry* const old = index.find(key(7, 2));
   const Offset offset = arena.allocate(sizeof(Entry), Arena::Purpose::ordinary);
-  auto* const entry = new (arena.at<Entry>(offset)) Entry{key(7, 2), 0, At(0), At(0), 0, 0, 0};
+  auto* const entry = new (arena.at<Entry>(offset)) Entry{key(7, 2), 0, Instant(0), Instant(0), 0, 0, 0};
   index.replace(*old, offset);
   EXPECT_EQ(index.find(key(7, 2)), entry);
   for (std::uint64_t number = 0; number < 5; ++number) EXPECT_NE(index.find(key(7, number)), nullptr);
@@ -175,7 +175,7 @@ TEST(IndexesOfTheLargestArena, FindEntriesUpToTheLastOffset) {
     const Offset offset = arena.allocate(kEntry, kPurpose);
     ASSERT_GE(offset, last);
     highest = std::max(highest, offset);
-    auto* const entry = new (arena.at<Entry>(offset)) Entry{key(i), 0, At(0), At(0), 0, 0, 0};
+    auto* const entry = new (arena.at<Entry>(offset)) Entry{key(i), 0, Instant(0), Instant(0), 0, 0, 0};
     ASSERT_EQ(arena.offset_of(entry), offset);
     index.insert(offset);
   }
