@@ -161,7 +161,8 @@ $(DONE)/environment-prove: $(DONE)/environment
 $(DONE)/package: $(DONE)/environment $(SOURCES)
 	@echo "Building the extension"
 	$(BIN)/pip install --quiet --no-build-isolation --no-deps --editable . -Cbuild-dir=build/python \
-	  -Ccmake.define.CMAKE_INTERPROCEDURAL_OPTIMIZATION=OFF -Ccmake.define.CMAKE_UNITY_BUILD=ON
+	  -Ccmake.define.CMAKE_INTERPROCEDURAL_OPTIMIZATION=OFF -Ccmake.define.CMAKE_UNITY_BUILD=ON \
+	  -Ccmake.define.CMAKE_UNITY_BUILD_BATCH_SIZE=16
 	touch $@
 
 # An environment beside .venv with the package as wheels have it, link-time optimization and all; the rest is .venv's.
