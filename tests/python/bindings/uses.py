@@ -41,7 +41,9 @@ def everything() -> Iterator[str]:
 def members_of(cls: type) -> Iterator[str]:
     """Return what a class itself adds to every object: its own methods, slots and properties."""
     for member in vars(cls):
-        if not member.startswith("_pybind11") and (member not in _INHERITED or member in _SLOTS):
+        if member.startswith("_pybind11") or member == "__slotnames__":  # which pickling remembers there
+            continue
+        if member not in _INHERITED or member in _SLOTS:
             yield member
 
 
