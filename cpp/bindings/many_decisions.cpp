@@ -80,7 +80,11 @@ bool is_column(PyObject* given) { return PyList_Check(given) || PyTuple_Check(gi
 Object own_rows(PyObject* rows) {
   if (!is_column(rows)) raise_about(PyExc_TypeError, "identifiers must be a list or a tuple, not %U", rows);
   if (!PyTuple_CheckExact(rows)) return required(PySequence_Tuple(rows));
-  return required(PyList_AsTuple(required(PySequence_List(rows)).get()));
+  Object own = required(PyTuple_New(PyTuple_GET_SIZE(rows)));
+  for (Py_ssize_t row = 0; row < PyTuple_GET_SIZE(rows); ++row) {
+    PyTuple_SET_ITEM(own.get(), row, Py_NewRef(PyTuple_GET_ITEM(rows, row)));
+  }
+  return own;
 }
 
 void replace(const Object& tuple, std::size_t row, PyObject* with) {

@@ -13,6 +13,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Clock", "ClockLike", "ManualClock", "reader_of"]
 
+END_US = 2**53 - 2**50
+"""The end of time, in microseconds: no clock reads it, no event has it, and no wait is longer."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
 
 @runtime_checkable
 class Clock(Protocol):
@@ -35,12 +40,6 @@ def reader_of(clock: ClockLike) -> Callable[[], float]:
         if callable(reader):
             return reader
     raise TypeError(f"clock must have a now() or be callable, not {type(clock).__name__}")
-
-
-END_US = 2**53 - 2**50
-"""The end of time, in microseconds: no clock reads it, no event has it, and no wait is longer."""
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 class ManualClock(_core.ManualClock):

@@ -105,7 +105,7 @@ class Histories : public ::testing::TestWithParam<Candidate> {
   void hit_or_peek() {
     const std::vector<Charge> charges = some_charges();
     Call call{charges, below(6) == 0 ? Mode::peek : Mode::consume, At(now), false};
-    if (below(6) == 0) call.patience = For(below(1'500));
+    if (below(6) == 0) call.patience = For(static_cast<Micros>(below(1'500)));
     note("call", call);
     Answer of_memory = ask(memory, call);
     Answer of_redis = ask(*redis, call);
