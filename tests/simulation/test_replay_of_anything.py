@@ -16,8 +16,8 @@ from overlimit import Limiter, ManualClock, MemoryStore
 from overlimit.simulation import Events, Replay, replay
 
 PROVE = int(os.environ.get("PROVE", "1"))
-TRACES, EVENTS = 120 * PROVE, 200
-FEWEST_EVENTS = 20_000 * PROVE
+TRACES, EVENTS = 60 * PROVE, 200
+FEWEST_EVENTS = 10_000 * PROVE
 VALUES = ["x", b"x", "user:é", "\ud800", 7, "7", None, None]
 COSTS = [*[1] * 10, 2, 2, 3, 0, 9, 2**53, 2**64]
 

@@ -57,9 +57,9 @@ INSTANTIATE_TEST_SUITE_P(On, ManyNames,
                          });
 
 TEST_P(ManyNames, AreEachAdmittedTheirLimitAtMost) {
-  constexpr int kNames = examples(48'000);
+  const int names = examples(16'000 + int(GetParam().max_bytes >> 5));  // there is not room for all
   int in_all = 0;
-  for (int name = 0; name < kNames; ++name) {
+  for (int name = 0; name < names; ++name) {
     const CompiledPolicy policy = tenant(name, fixed_window(5, kMinute));
     int admitted = 0;
     for (int call = 0; call < 6; ++call) admitted += hit(store, policy, {"x"}, 0).allowed() ? 1 : 0;
@@ -67,7 +67,7 @@ TEST_P(ManyNames, AreEachAdmittedTheirLimitAtMost) {
     in_all += admitted;
   }
   EXPECT_GT(in_all, 5 * 300) << "known keys and cells have all of theirs";
-  EXPECT_LT(in_all, 5 * kNames);
+  EXPECT_LT(in_all, 5 * names);
 }
 
 TEST_P(ManyNames, GetRoomAgainWhenTimePasses) {
