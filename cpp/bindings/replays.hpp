@@ -22,15 +22,6 @@
 
 namespace overlimit::python {
 
-/// ValueError unless each of these rows is at least `least` and below `bound`.
-template <class Number>
-void check_rows(std::span<const Number> rows, Number least, Number bound, const char* name) {
-  const auto fits = [&](Number value) { return least <= value && value < bound; };
-  if (std::ranges::all_of(rows, fits)) return;
-  throw pybind11::value_error(std::string(name) + " must be from " + std::to_string(least) + " to below " +
-                              std::to_string(bound));
-}
-
 /// The columns of one call. They are kept from being resized for as long as it lasts.
 class ReplayColumns {
  public:
@@ -48,26 +39,6 @@ class ReplayColumns {
 
   [[nodiscard]] const ReplayedEvents& events() const { return events_; }
   [[nodiscard]] const ReplayedAnswers& answers() const { return answers_; }
-
-  /// ValueError unless the rows from `first` to before `last` are events that can be replayed.
-  void check(std::size_t first, std::size_t last, std::span<const std::int32_t> distinct) const {
-    if (first > last || last > times_.size()) throw pybind11::value_error("there are no such events");
-    if (events_.columns.size() != distinct.size()) {
-      throw pybind11::value_error("there must be " + std::to_string(distinct.size()) + " columns of codes");
-    }
-    const std::size_t count = last - first;
-    const std::span<const std::int64_t> times = std::span<const std::int64_t>(times_).subspan(first, count);
-    check_rows<std::int64_t>(times, 0, kMaxTime.micros(), "times");
-    if (!std::ranges::is_sorted(times)) throw pybind11::value_error("times must not go back");
-    if (events_.costs != nullptr) check_rows<Cost>({events_.costs + first, count}, 0, kExact + 1, "costs");
-    const auto rows = static_cast<std::int64_t>(times_.size());
-    if (answers_.places != nullptr)
-      check_rows<std::int64_t>({answers_.places + first, count}, 0, rows, "order");
-    for (std::size_t i = 0; i < distinct.size(); ++i) {
-      check_rows<std::int32_t>({events_.columns[i] + first, count}, -1, distinct[i], "codes");
-    }
-    for (std::size_t event = first; event < last; ++event) check_identifier(event);
-  }
 
  private:
   template <class Number>
@@ -100,13 +71,6 @@ class ReplayColumns {
     take_answer(columns, "identifier", answers_.identifier);
   }
 
-  void check_identifier(std::size_t event) const {
-    const auto is_missing = [&](const std::int32_t* codes) { return codes[event] < 0; };
-    if (std::ranges::all_of(events_.columns, is_missing)) {
-      throw pybind11::value_error("each event must have an identifier");
-    }
-  }
-
   std::vector<pybind11::buffer_info> buffers_;
   std::span<std::int64_t> times_;
   ReplayedEvents events_;
@@ -122,9 +86,9 @@ class BoundReplay {
         replay_(compiled(policy_.get()), distinct_) {}
 
   void run(const ReplayColumns& columns, std::size_t first, std::size_t last) {
-    columns.check(first, last, distinct_);
     with_python_errors([&] {
       const GilReleased released;
+      check(columns.events(), first, last, columns.answers(), distinct_);
       replay_.run(columns.events(), first, last, columns.answers());
     });
   }

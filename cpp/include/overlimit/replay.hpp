@@ -38,6 +38,11 @@ struct ReplayedAnswers {
   std::int16_t* identifier = nullptr;  ///< the column of the binding identifier
 };
 
+/// Throws std::invalid_argument unless the events [first, last) can be replayed with so many distinct
+/// identifiers in each column.
+void check(const ReplayedEvents& events, std::size_t first, std::size_t last, const ReplayedAnswers& answers,
+           std::span<const std::int32_t> distinct);
+
 /// What one limit did over a replay, or the locks of a penalty.
 struct LimitTally {
   std::int64_t refused = 0;             ///< events that it refused
@@ -56,7 +61,8 @@ class Replay {
   Replay& operator=(const Replay&) = delete;
   ~Replay();
 
-  /// Decides the events [first, last), which come after those decided before. May ask the policy's calendar.
+  /// Decides the events [first, last), which have been checked and come after those decided before. May ask
+  /// the policy's calendar.
   void run(const ReplayedEvents& events, std::size_t first, std::size_t last, const ReplayedAnswers& answers);
   /// From now on counts what each limit does.
   void start_tallies();

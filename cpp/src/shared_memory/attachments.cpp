@@ -54,7 +54,7 @@ Attachment* Attachments::open(const std::string& path, mode_t mode) {
 
 Attachment& Attachments::add_user(std::unique_ptr<Mapping> mapping, const std::string& path) {
   const FileId id = mapping->id();
-  [[maybe_unused]] static const bool kRegistered = (call_in_children(leave_descriptors_to_parent), true);
+  [[maybe_unused]] static const bool registered = (call_in_children(leave_descriptors_to_parent), true);
   auto attachment = std::make_unique<Attachment>(*mapping);
   shared_[id] = {std::move(mapping), std::move(attachment), 0};
   return add_user(id, path);

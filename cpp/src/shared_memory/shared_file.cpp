@@ -62,8 +62,7 @@ std::string octal(mode_t mode) {
 
 }  // namespace
 
-Mapping::Mapping(int fd, const FileId& id, std::size_t bytes)
-    : fd_(fd), id_(id), base_(nullptr), bytes_(bytes) {
+Mapping::Mapping(int fd, const FileId& id, std::size_t bytes) : fd_(fd), id_(id), bytes_(bytes) {
   void* const base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (base == MAP_FAILED) throw StoreConfigError("cannot map the shared memory: " + text_of(errno));
   base_ = static_cast<std::byte*>(base);

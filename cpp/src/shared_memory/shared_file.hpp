@@ -44,7 +44,7 @@ class Mapping {
  private:
   int fd_;
   FileId id_;
-  std::byte* base_;
+  std::byte* base_ = nullptr;
   std::size_t bytes_;
 };
 

@@ -98,7 +98,7 @@ class Table {
   void recount(MutexWait& wait);
 
   [[nodiscard]] unsigned calls_per_sweep() const;
-  bool count_call(std::span<const Target> targets) const;
+  [[nodiscard]] bool count_call(std::span<const Target> targets) const;
   /// Sweeps a little of the next shard that may hold entries, unless somebody has locked it.
   void sweep_in_turn(Instant real_now);
 

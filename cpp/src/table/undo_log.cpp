@@ -1,5 +1,6 @@
 #include "table/undo_log.hpp"
 
+#include <algorithm>
 #include <vector>
 
 namespace overlimit::table {
@@ -19,10 +20,11 @@ void UndoLog::undo() {
     starts.push_back(at);
     at += sizeof saved + saved.bytes;
   }
-  for (auto start = starts.rbegin(); start != starts.rend(); ++start) {
+  std::ranges::reverse(starts);
+  for (const std::size_t start : starts) {
     Saved saved{};
-    std::memcpy(&saved, room_.data() + *start, sizeof saved);
-    std::memcpy(memory_.data() + saved.place, room_.data() + *start + sizeof saved, saved.bytes);
+    std::memcpy(&saved, room_.data() + start, sizeof saved);
+    std::memcpy(memory_.data() + saved.place, room_.data() + start + sizeof saved, saved.bytes);
   }
   in_order();
 }

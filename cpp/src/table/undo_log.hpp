@@ -53,10 +53,8 @@ class UndoLog {
   template <class T>
   void save(const T& object) {
     if (state_ == nullptr) return;
-    const auto address = reinterpret_cast<std::uintptr_t>(&object);
-    const std::uintptr_t first = address & ~std::uintptr_t{7};
-    const std::uintptr_t end = (address + sizeof(T) + 7) & ~std::uintptr_t{7};
-    append(reinterpret_cast<const void*>(first), end - first);
+    const std::size_t before = reinterpret_cast<std::uintptr_t>(&object) % 8;
+    append(reinterpret_cast<const std::byte*>(&object) - before, (before + sizeof(T) + 7) / 8 * 8);
   }
 
   /// The same where the caller can do without: false, with nothing saved, when there is no room for that.

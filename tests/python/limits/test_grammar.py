@@ -154,7 +154,7 @@ class TestAlgorithms:
             ("moving-window", "sliding_log"),
             ("fixed-window", "fixed_window"),
             ("Sliding Window", "sliding_window"),
-            ("gcra", "token_bucket"),
+            ("sliding", "sliding_window"),
             ("LeakyBucket", "leaky_bucket"),
             (FixedWindow, "fixed_window"),
         ],
