@@ -116,7 +116,9 @@ def test_workers_that_are_killed_or_reloaded_forget_nothing(serve, name):
         asker.start()
     for _ in range(4):
         eventually(lambda: len(children_of(server.pid)) >= 2)
-        os.kill(children_of(server.pid)[0], signal.SIGKILL)
+        worker = children_of(server.pid)[0]
+        os.kill(worker, signal.SIGKILL)
+        eventually(lambda: worker not in children_of(server.pid))  # noqa: B023
     os.kill(server.pid, signal.SIGHUP)
     eventually(lambda: counts[429] > 50)
     is_over.set()
