@@ -18,11 +18,11 @@ if not start or instant >= finish then
   end
   count = 0
 end
-admits = cost <= limit - count
-a, b, c, expiry = start, finish, count + cost, finish
+admits = cost <= limit - count or always
+a, b, c, expiry = start, finish, math.min(count + cost, EXACT - 1), finish
 
 local function fixed_window_refund(numbers, cost, receipt, start, finish, count)
   local charged = unpack('<i8', ARGV[2], receipt)
-  if start ~= charged then return end
+  if start ~= charged or is_saturated(count, unpack('<i8', args, numbers)) then return end
   return pack('<i8i8i8', start, finish, max(0, count - cost)), ''
 end

@@ -10,18 +10,19 @@ else
   refunded = 0
 end
 if not start or rate == 0 or count <= 0 then start, count = instant, 0 end
-admits = count <= capacity + rate - cost
+admits = count <= capacity + rate - cost or always
 if admits then
-  count = count + cost
-  local gone = math.min(start + math.ceil(count / rate) * period, EXACT - 1)
+  count = math.min(count + cost, EXACT - 1)
+  local gone = rate > 0 and math.min(start + math.ceil(count / rate) * period, EXACT - 1) or start
   admits = count <= rate or gone - period - instant <= patience
   a, b, c, expiry = start, count, refunded, gone
   if refunded > 0 and refunded < EXACT - 1 and expires > gone then expiry = expires end
 end
 
 local function leaky_bucket_refund(numbers, cost, receipt, start, count, refunded)
-  local rate, period = unpack('<i8i8', args, numbers)
+  local rate, period, capacity = unpack('<i8i8i8', args, numbers)
   local then_start, then_count, then_refunded = unpack('<i8i8i8', ARGV[2], receipt)
+  if is_saturated(max(count, then_count), rate + capacity) then return end
   local drained = floor(max(0, max(now, start) - then_start) / period) * rate
   local given = bucket_refund(cost, then_count, drained, refunded, then_refunded)
   return pack('<i8i8i8', start, max(0, count - given), min(refunded + given, EXACT - 1)), ''

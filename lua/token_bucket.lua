@@ -24,10 +24,10 @@ if not last or refill == 0 or used <= 0 then
   used, last = 0, epoch == 1 and instant - instant % every or instant
 end
 local room = debt < cost and burst + debt - cost or burst
-admits = used <= room * units
+admits = used <= room * units or always
 if admits then
-  used = used + cost * units
-  local full = last + math.ceil(used / (refill > 0 and refill or 1)) * every
+  used = math.min(used + cost * units, EXACT - 1)
+  local full = refill > 0 and last + math.ceil(used / refill) * every or last
   a, b, c, expiry = used, last, refunded, full < EXACT and full or EXACT - 1
   if refunded ~= units then
     cells = pack('<i8i8', 0, -units)
@@ -36,13 +36,14 @@ if admits then
 end
 
 local function token_bucket_refund(numbers, cost, receipt, used, last, refunded, value, cell, stop)
-  local _, _, units, refill, every = unpack('<i8i8i8i8i8', args, numbers)
+  local burst, debt, units, refill, every = unpack('<i8i8i8i8i8', args, numbers)
   local then_used, then_last, then_refunded = unpack('<i8i8i8', ARGV[2], receipt)
+  if is_saturated(max(used, then_used), (burst + debt) * units) then return end
   local old_units, sum = refunded, refunded
   if cell < stop then old_units = -unpack('<i8', value, cell + 8) end
   if old_units ~= units then sum = EXACT - 1 end
   local drained = refill * floor(max(0, max(now, last) - then_last) / every)
-  local given = bucket_refund(cost * units, then_used, drained, sum, then_refunded)
+  local given = bucket_refund(min(cost * units, EXACT), then_used, drained, sum, then_refunded)
   if old_units ~= units then
     local amount, units, per = given, old_units <= refunded and old_units or 0, units
     --[[ rescale ]]

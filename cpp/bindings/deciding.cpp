@@ -47,8 +47,9 @@ Keywords parse_keywords(PyObject* const* values, PyObject* names, bool takes_pat
   return keywords;
 }
 
+template <class Use>
 Object decided(std::span<LimiterState* const> limiters, const ChargeList& collected, Mode mode,
-               Duration patience, PyObject* cost) {
+               Duration patience, PyObject* cost, const Use& use) {
   collected.check_cells();
   TimedCall timed(*limiters.front(), collected.charges());
   Call& call = *timed;
@@ -59,8 +60,10 @@ Object decided(std::span<LimiterState* const> limiters, const ChargeList& collec
   const std::span<Instant> time(&decision.time(), 1);
   ChargeBits crowded = 0;
   try {
-    ask_store(limiters, [&](Store& store, const Interrupted& interrupted) {
-      store.decide({&call, 1}, rows, time, {&crowded, 1}, interrupted);
+    use([&] {
+      ask_store(limiters, [&](Store& store, const Interrupted& interrupted) {
+        store.decide({&call, 1}, rows, time, {&crowded, 1}, interrupted);
+      });
     });
   } catch (const StoreError& error) {
     return decided_without_store(error, limiters, call, collected, cost);
@@ -69,13 +72,18 @@ Object decided(std::span<LimiterState* const> limiters, const ChargeList& collec
   return Object::steal(decision.finish(fold(call.charges, rows), cost));
 }
 
+Object decided(std::span<LimiterState* const> limiters, const ChargeList& collected, Mode mode,
+               Duration patience, PyObject* cost) {
+  return decided(limiters, collected, mode, patience, cost, [](const auto& action) { action(); });
+}
+
 // Python logs what the callback raises.
 void announce(const Object& on_decision, const Object& decision) {
   if (on_decision.get() == Py_None) return;
   call_hook("announce", on_decision.get(), decision.get());
 }
 
-Object ask(PyObject* self, std::span<PyObject* const> identifiers, Mode mode, Duration patience,
+Object ask(PyObject* self, std::span<PyObject* const> identifiers, Mode mode, Role role, Duration patience,
            PyObject* cost) {
   if (identifiers.empty()) raise_value_error(kNoIdentifier);
   const WholeCost whole(cost);
@@ -84,7 +92,7 @@ Object ask(PyObject* self, std::span<PyObject* const> identifiers, Mode mode, Du
   const Object policy = Object::borrow(limiter.policy.get());
   ChargeList collected;
   for (PyObject* const identifier : identifiers) {
-    collected.add(policy.get(), identifier, units);
+    collected.add(policy.get(), identifier, units, role);
     if (collected.repeats()) collected.drop_newest();
     check_count(collected.size());
   }
@@ -95,14 +103,14 @@ Object ask(PyObject* self, std::span<PyObject* const> identifiers, Mode mode, Du
 }
 
 // A template, since every hit counts.
-template <Mode mode, bool takes_patience>
+template <Mode mode, bool takes_patience, Role role = Role::enforce>
 PyObject* ask_by_keywords(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     const Keywords keywords = parse_keywords(arguments + count, names, takes_patience);
     const bool is_patient = takes_patience && keywords.patience != nullptr;
     const Duration patience = is_patient ? duration_from(keywords.patience, "patience") : kNever;
     const std::span identifiers(arguments, static_cast<std::size_t>(count));
-    return ask(self, identifiers, mode, patience, keywords.cost).release();
+    return ask(self, identifiers, mode, role, patience, keywords.cost).release();
   });
 }
 
@@ -140,11 +148,11 @@ Object own_charges(PyObject* charges) {
 
 }  // namespace
 
-Object decide_all(const ChargesOfLimiters& collected) {
+Object decide_all(const ChargesOfLimiters& collected, Mode mode) {
   if (collected.limiters.empty())
-    raise_value_error("hit_all needs at least one charge, as in hit_all([(limiter, 'user:42')])");
-  Object decision =
-      decided(collected.limiters, collected.charges, Mode::consume, kNever, collected.cost.get());
+    raise_value_error("a call must have at least one charge, as in hit_all([(limiter, 'user:42')])");
+  Object decision = decided(collected.limiters, collected.charges, mode, kNever, collected.cost.get());
+  if (mode == Mode::peek) return decision;
   for (const LimiterState* limiter : collected.limiters) {
     announce(Object::borrow(limiter->on_decision.get()), decision);
   }
@@ -174,15 +182,33 @@ PyObject* peek_within(PyObject* self, PyObject* const* arguments, Py_ssize_t cou
   return ask_by_keywords<Mode::peek, true>(self, arguments, count, names);
 }
 
-PyObject* hit_all(PyObject*, PyObject* charges) {
+PyObject* charge(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
+  return ask_by_keywords<Mode::consume, false, Role::always>(self, arguments, count, names);
+}
+
+Object charge_more(LimiterState& limiter, const ChargeList& charges, PyObject* cost, RefundClaim& claim) {
+  LimiterState* const limiters[] = {&limiter};
+  return decided(limiters, charges, Mode::consume, kNever, cost,
+                 [&](const auto& action) { claim.use(action); });
+}
+
+namespace {
+
+PyObject* decide_given(PyObject* charges, Mode mode) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     const Object given = own_charges(charges);
     ChargesOfLimiters collected;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given.get()); ++i) {
       collected.add(parse_charge(PyTuple_GET_ITEM(given.get(), i)));
     }
-    return decide_all(collected).release();
+    return decide_all(collected, mode).release();
   });
 }
+
+}  // namespace
+
+PyObject* hit_all(PyObject*, PyObject* charges) { return decide_given(charges, Mode::consume); }
+
+PyObject* peek_all(PyObject*, PyObject* charges) { return decide_given(charges, Mode::peek); }
 
 }  // namespace overlimit::python

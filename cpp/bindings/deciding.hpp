@@ -4,10 +4,14 @@
 #include <Python.h>
 
 #include "object.hpp"
+#include "overlimit/call.hpp"
 
 namespace overlimit::python {
 
+class ChargeList;
 class ChargesOfLimiters;
+class RefundClaim;
+struct LimiterState;
 
 /// Makes what the functions below need; false with a Python exception set.
 bool prepare_deciding();
@@ -17,11 +21,16 @@ PyObject* hit(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyOb
 PyObject* hit_within(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
 PyObject* peek(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
 PyObject* peek_within(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
+PyObject* charge(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
 
-/// A function of the module, METH_O.
+/// Functions of the module, METH_O.
 PyObject* hit_all(PyObject* module, PyObject* charges);
+PyObject* peek_all(PyObject* module, PyObject* charges);
 
-/// Decides charges under several limiters, at least one, and calls their on_decision.
-Object decide_all(const ChargesOfLimiters& collected);
+/// Decides charges under several limiters, at least one, and calls their on_decision unless it is a peek.
+Object decide_all(const ChargesOfLimiters& collected, Mode mode);
+
+/// Charges what a decision turns out to cost beyond what it has charged; `cost` is what the answer shows.
+Object charge_more(LimiterState& limiter, const ChargeList& charges, PyObject* cost, RefundClaim& claim);
 
 }  // namespace overlimit::python

@@ -26,7 +26,7 @@ struct DecisionObject {
   std::size_t subject_count;
   std::size_t row_count;
   Source source;
-  bool claimed;  // it was refunded, or is being refunded
+  ChargeBits claimed;  // these were refunded or settled, or are being
 };
 
 PyTypeObject* decision_type = nullptr;
@@ -313,6 +313,17 @@ PyType_Slot slots[] = {
 PyType_Spec spec = {"overlimit._core.Decision", sizeof(DecisionObject), 1,
                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
 
+// Of a refused call, those that are made whatever it is answered.
+ChargeBits made_charges(DecisionObject& decision) {
+  ChargeBits made = 0;
+  ChargeBits bit = 1;
+  for (const Subject& subject : subjects_of(decision)) {
+    if (decision.answer.status == Status::ok || subject.role == Role::always) made |= bit;
+    bit <<= 1;
+  }
+  return made;
+}
+
 PyObject* checked_decision(PyObject* object) {
   if (PyObject_TypeCheck(object, decision_type)) return object;
   PyErr_Format(PyExc_TypeError, "expected a Decision, as hit() returns it, not %.100s",
@@ -344,7 +355,7 @@ NewDecision::NewDecision(const Subject* subjects, std::size_t subject_count, std
   object->cost = nullptr;
   object->subject_count = subject_count;
   object->row_count = row_count;
-  object->claimed = false;
+  object->claimed = 0;
   std::copy_n(subjects, subject_count, subjects_of(*object).begin());
   for (const Subject& subject : subjects_of(*object)) {
     Py_INCREF(subject.policy);
@@ -377,17 +388,19 @@ PyObject* NewDecision::finish(const Decision& answer, PyObject* cost, Source sou
   return std::exchange(decision_, nullptr);
 }
 
-RefundClaim::RefundClaim(PyObject* decision) : decision_(checked_decision(decision)) {
+RefundClaim::RefundClaim(PyObject* decision, ChargeBits charges) : decision_(checked_decision(decision)) {
   DecisionObject& charged = of(decision);
-  is_taken_ = charged.answer.status == Status::ok && !charged.claimed;
-  if (!is_taken_) return;
-  charged.claimed = true;
+  taken_ = charges & ~charged.claimed & made_charges(charged);
+  if (taken_ == 0) return;
+  charged.claimed |= taken_;
   charged_ = {subjects_of(charged), rows_in(charged).receipt, charged.source};
 }
 
 RefundClaim::~RefundClaim() {
-  if (is_taken_ && !is_used_) of(decision_).claimed = false;
+  if (!is_used_) of(decision_).claimed &= ~taken_;
 }
+
+void make_final(PyObject* decision) { of(decision).claimed = ~ChargeBits{0}; }
 
 DecisionParts parts_of(PyObject* decision) {
   DecisionObject& found = of(checked_decision(decision));

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "overlimit/decision.hpp"
+#include "overlimit/errors.hpp"
 
 namespace overlimit::python {
 
@@ -56,27 +57,47 @@ struct RefundableCharges {
   Source source{};
 };
 
-/// The right to refund a decision. One caller has it at a time; once it was used, it is gone. Keeps no
-/// reference to the decision.
+/// The right to refund charges of a decision, or to settle them. One caller has it at a time; once it was
+/// used, it is gone. Keeps no reference to the decision.
 class RefundClaim {
  public:
-  /// TypeError for another object than a Decision, thrown as PythonError.
-  explicit RefundClaim(PyObject* decision);
+  /// Of these charges. TypeError for another object than a Decision, thrown as PythonError.
+  explicit RefundClaim(PyObject* decision, ChargeBits charges = ~ChargeBits{0});
   RefundClaim(const RefundClaim&) = delete;
   RefundClaim& operator=(const RefundClaim&) = delete;
   /// Returns the right, unless it was used.
   ~RefundClaim();
 
-  /// Empty when there is nothing to give back, or another caller has the right.
+  /// Empty when there is nothing to give back, or others have the right.
   [[nodiscard]] const RefundableCharges& charged() const { return charged_; }
+  /// Whether the right is that to this charge.
+  [[nodiscard]] bool is_to(std::size_t place) const { return (taken_ >> place & 1) != 0; }
   void mark_used() { is_used_ = true; }
+
+  /// Runs what uses the right, which is gone as soon as that may have happened.
+  template <class Action>
+  void use(const Action& action) {
+    try {
+      action();
+    } catch (const StoreError& error) {
+      is_used_ = error.maybe_charged();
+      throw;
+    } catch (const WaitInterrupted& interruption) {
+      is_used_ = interruption.maybe_charged();
+      throw;
+    }
+    is_used_ = true;
+  }
 
  private:
   PyObject* decision_;
   RefundableCharges charged_;
-  bool is_taken_ = false;
+  ChargeBits taken_ = 0;
   bool is_used_ = false;
 };
+
+/// Ends all rights to refund a decision, or to settle it.
+void make_final(PyObject* decision);
 
 /// What a decision is made of, as long as it lives; `cost` is borrowed. Each subject has a row per limit, in
 /// canonical order.

@@ -94,7 +94,7 @@ Subject subject_from(PyObject* values, const std::vector<Object>& policies) {
   IdentifierBytes().view(identifier);
   const auto last = static_cast<long long>(policies.size()) - 1;
   return {policies[std::size_t(within(policy, last, "the policy of an identifier"))].get(), identifier,
-          within(cost, kExact, "a cost"), Role(within(role, int(Role::on_refusal), "a role"))};
+          within(cost, kExact, "a cost"), Role(within(role, kRoles - 1, "a role"))};
 }
 
 void fill_row(PyObject* values, const Rows& rows, std::size_t row) {

@@ -187,7 +187,7 @@ PyObject* decide_request(PyObject*, PyObject* const* arguments, Py_ssize_t count
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments[0]); ++i) {
       add_rule(collected, PyTuple_GET_ITEM(arguments[0], i), identifiers);
     }
-    return decide_all(collected).release();
+    return decide_all(collected, Mode::consume).release();
   });
 }
 

@@ -1,7 +1,6 @@
 #include "limiter.hpp"
 
 #include <cstddef>
-#include <deque>
 #include <optional>
 #include <span>
 #include <vector>
@@ -16,8 +15,8 @@
 #include "on_error.hpp"
 #include "overlimit/errors.hpp"
 #include "overlimit/forks.hpp"
-#include "overlimit/past_rates.hpp"
 #include "policy.hpp"
+#include "refunding.hpp"
 #include "stats.hpp"
 #include "store_calls.hpp"
 
@@ -152,125 +151,6 @@ PyObject* unlock(PyObject* self, PyObject* identifier) {
     const auto lift = [&](Store& store, const Interrupted& interrupted) { store.unlock(call, interrupted); };
     ask_store(limiter, lift);
     follow_in_fallback(limiter, lift);
-    return Py_NewRef(Py_None);
-  });
-}
-
-// Refunds in the store. The claim is used up as soon as the refund may have happened.
-void refund_in(Store& store, const Call& call, std::span<const Receipt> receipts, RefundClaim& claim,
-               const Interrupted& interrupted) {
-  try {
-    store.refund(call, receipts, interrupted);
-  } catch (const StoreError& error) {
-    if (error.maybe_charged()) claim.mark_used();
-    throw;
-  } catch (const WaitInterrupted& interruption) {
-    if (interruption.maybe_charged()) claim.mark_used();
-    throw;
-  }
-  claim.mark_used();
-}
-
-bool is_any(std::span<const Receipt> receipts) {
-  return std::ranges::any_of(receipts, [](const Receipt& receipt) { return receipt.created_at > Instant{}; });
-}
-
-/// What was charged, by the fastest rates at which it may have drained.
-class ChargesToRefund {
- public:
-  /// Of the charges at these places, or of all for nullptr.
-  ChargesToRefund(const RefundableCharges& charged, PyObject* places) {
-    std::size_t first = 0;
-    for (std::size_t place = 0; place < charged.subjects.size(); ++place) {
-      const Subject& subject = charged.subjects[place];
-      const std::size_t rows = compiled(subject.policy).size();
-      if (places == nullptr || contains(places, place)) add(subject, charged.receipts.subspan(first, rows));
-      first += rows;
-    }
-  }
-  [[nodiscard]] bool is_nothing() const { return is_nothing_; }
-  [[nodiscard]] std::span<const Charge> charges() const { return charges_; }
-  [[nodiscard]] std::span<const Receipt> receipts() const { return receipts_; }
-
- private:
-  static bool contains(PyObject* places, std::size_t place) {
-    const Object number = required(PyLong_FromSize_t(place));
-    const int found = PySequence_Contains(places, number.get());
-    if (found < 0) throw PythonError{};
-    return found == 1;
-  }
-
-  void add(const Subject& subject, std::span<const Receipt> receipts) {
-    is_nothing_ = is_nothing_ && !is_any(receipts);
-    collected_.add(subject.policy, subject.identifier, subject.cost, subject.role);
-    Charge& charge = charges_.emplace_back(collected_.charges().back());
-    std::optional<CompiledPolicy> faster = fastest_since(subject.policy);
-    if (!faster) {
-      receipts_.insert(receipts_.end(), receipts.begin(), receipts.end());
-      return;
-    }
-    charge.policy = &policies_.emplace_back(*std::move(faster));
-    const auto carried = receipts_by(*charge.policy, compiled(subject.policy), charge.cost, receipts);
-    receipts_.insert(receipts_.end(), carried.begin(), carried.end());
-  }
-
-  bool is_nothing_ = true;
-  ChargeList collected_;
-  std::vector<Charge> charges_;
-  std::vector<Receipt> receipts_;
-  std::deque<CompiledPolicy> policies_;
-};
-
-void refund_charges(LimiterState& limiter, const ChargesToRefund& given_back, RefundClaim& claim) {
-  TimedCall timed(limiter, given_back.charges());
-  const Call& call = *timed;
-  const auto refund = [&](Store& store, const Interrupted& interrupted) {
-    refund_in(store, call, given_back.receipts(), claim, interrupted);
-  };
-  if (claim.charged().source == Source::local) {
-    return refund(*local_fallback_store(limiter.store_object.get()), kInterrupted);
-  }
-  ask_store(limiter, refund);
-}
-
-// Any limiter may refund a decision that has nothing to give back, which does nothing: what was unpickled
-// without a name is of no limiter's policy.
-void check_is_about(PyObject* decision, const LimiterState& limiter) {
-  const DecisionParts parts = parts_of(decision);
-  const PolicyIdentity& own = compiled(limiter.policy.get()).identity();
-  const auto is_own = [&](const Subject& subject) { return compiled(subject.policy).identity() == own; };
-  if (is_any(parts.rows.receipt) && std::ranges::none_of(parts.subjects, is_own)) {
-    raise_value_error("this decision is about other policies: refund it with the limiter that made it");
-  }
-}
-
-// A refund that fails is logged, and raised only with on_error="raise".
-void refund_decision(PyObject* self, PyObject* decision, PyObject* places) {
-  LimiterState& limiter = state_of(self);
-  check_is_about(decision, limiter);
-  RefundClaim claim(decision);
-  const ChargesToRefund given_back(claim.charged(), places);
-  if (given_back.is_nothing()) return;
-  try {
-    refund_charges(limiter, given_back, claim);
-  } catch (const StoreError& error) {
-    if (limiter.on_error == OnError::raise || dynamic_cast<const CrossSlot*>(&error) != nullptr) throw;
-    LimiterState* const limiters[] = {&limiter};
-    log_failure(error, limiters, limiter.on_error);
-  }
-}
-
-PyObject* refund(PyObject* self, PyObject* decision) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    refund_decision(self, decision, nullptr);
-    return Py_NewRef(Py_None);
-  });
-}
-
-PyObject* refund_part(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    if (count != 2) raise_type_error("_refund_part takes a decision and places of its charges");
-    refund_decision(self, arguments[0], arguments[1]);
     return Py_NewRef(Py_None);
   });
 }
@@ -466,6 +346,18 @@ PyMethodDef methods[] = {
     {"_peek_within", as_c_function(peek_within), METH_FASTCALL | METH_KEYWORDS,
      "_peek_within($self, /, *identifiers, cost=1, patience=inf)\n--\n\nReturn the Decision that "
      "_hit_within() would give now; nothing is charged."},
+    {"charge", as_c_function(charge), METH_FASTCALL | METH_KEYWORDS,
+     "charge($self, /, *identifiers, cost=1)\n--\n\nCharge this cost whatever is left, and say whether hit() "
+     "would have admitted it.\n\nNever refused, not by a lock either, and sets none. What is owed counts "
+     "like "
+     "any charge: windows hold more than their limit, buckets owe beyond burst and debt. Arguments and "
+     "errors "
+     "are those of hit().\n\nReturns\n-------\nDecision\n    allowed and status say what hit() would have "
+     "answered; retry_after is from when on the same cost would fit; remaining is what is left, never below "
+     "0. "
+     "It can be refunded, and settled."},
+    {"settle", as_c_function(settle), METH_FASTCALL,
+     "settle($self, decision, cost, /)\n--\n\nMake an admitted call cost what it turned out to cost."},
     {"refund", refund, METH_O,
      "refund($self, decision, /)\n--\n\nGive back what a decision charged, once, where it was charged."},
     {"_refund_part", as_c_function(refund_part), METH_FASTCALL,
@@ -538,6 +430,8 @@ PyMethodDef functions[] = {
      "tuples on one store.\n\nAll or nothing, in one step and at one instant; at most 64 charges. Raises "
      "ValueError for limiters\non different stores or clocks, or for a policy and identifier that occur "
      "twice."},
+    {"peek_all", peek_all, METH_O,
+     "peek_all(charges, /)\n--\n\nReturn the Decision that hit_all() would give now; nothing is charged."},
     {"_decide_request", as_c_function(decide_request), METH_FASTCALL,
      "_decide_request(rules, known, read, arguments, /)\n--\n\nhit_all for rules (limiter, identify, cost, "
      "role): each charges the identifiers known[identify], or else those that read makes of "

@@ -1,9 +1,9 @@
 -- charge: works out what a charge does to its key. Writes nothing.
 -- takes   k, part, limit_count   the key; where its policy begins in args, and how many limits it has
---         cost, shadow          the cost; whether the charge is only watched
+--         cost, shadow, always   the cost; whether the charge is only watched; whether it is made in any case
 --         slack_ms, patience
 -- gives   found, created_at    of the key
---         admits, locked  whether all limits have room; whether a lock is in the way
+--         admits, locked  whether all limits take it; whether a lock is in the way
 --         records, ttl    the value as charged; how long the key lives then, nil if as long as before
 --         charged         what the reply says of it: each record's head without its tag, and state
 --         locking, locking_ttl   the value with a new lock, if a refusal sets one; else nil
@@ -22,7 +22,7 @@ for at = part, limits_end - 1, LIMIT do
 end
 if place < stop or not admits then
   --[[ find_lock ]]
-  locked = lock_time and lock_time < lock_finish or false
+  locked = lock_time and lock_time < lock_finish and not always
   if admits and not locked then
     --[[ copy_other_records ]]
   else

@@ -1,4 +1,4 @@
--- copy_other_records: copies records of other limits, and a lock that is over, until they expire.
+-- copy_other_records: copies records of other limits, and a lock that is over or in nobody's way, until they expire.
 -- takes   value, stop
 --         records      the records of the policy's limits
 --         new_expiry

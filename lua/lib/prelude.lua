@@ -6,6 +6,7 @@
 --         MAX_TIME        times are below it
 --         EXACT           integers from 0 to below it are exact in a double; no other number counts
 --         HEAD, RECORD, STATE, CELL   bytes of a value's time of creation, a record's head, its state and each of its cells
+--         MOST_CELLS      how many cells a record keeps at most
 --         LIMIT           bytes of a limit in args: its algorithm, its tag and six numbers
 local injected = now >= 0
 if not injected then
@@ -13,4 +14,4 @@ if not injected then
   now = time[1] * 1000000 + time[2]
 end
 local MAX_TIME, EXACT = 2^53 - 2^50, 2^53
-local HEAD, RECORD, STATE, CELL, LIMIT = 8, 20, 24, 16, 57
+local HEAD, RECORD, STATE, CELL, MOST_CELLS, LIMIT = 8, 20, 24, 16, 9999, 57

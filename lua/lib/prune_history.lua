@@ -1,9 +1,9 @@
 -- prune_history: drops what of a history no longer counts, and judges whether the limit has room for the cost.
 -- takes   newest, count, total   the state: the newest cell and its count, and the total; newest is nil without one
 --         current, oldest        the cell to be charged, and the oldest that counts
---         limit, cost, value, cell, cells_end
--- gives   admits         whether it has room
---         count, total   of the cell to be charged and of all, before the charge
+--         limit, cost, always, value, cell, cells_end
+-- gives   admits         whether it has room, or need not
+--         count, total   of the cell to be charged and of all, after the charge
 --         cells          the older cells that count
 local live = newest and newest >= oldest
 while live and cell < cells_end do
@@ -13,9 +13,13 @@ while live and cell < cells_end do
   total, cell = total - counted, cell + CELL
 end
 if not live then count, total, cell = 0, 0, cells_end end
-admits = cost <= limit - total
+admits = cost <= limit - total or always
 if admits and cell < cells_end then cells = string.sub(value, cell, cells_end - 1) end
 if live and newest < current then
   if admits and count > 0 then cells = cells .. pack('<i8i8', newest, count) end
   count = 0
+end
+count, total = count + cost, total + cost
+if total >= EXACT - 1 then -- it saturates in the newest cell, so that none of them counts for less than it did
+  count, total, cells = EXACT - 1, EXACT - 1, ''
 end

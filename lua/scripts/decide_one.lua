@@ -8,7 +8,7 @@
 local unpack, pack, args = struct.unpack, struct.pack, ARGV[1]
 local now, slack_ms, patience, cost, limit_count, part = unpack('<i8i8i8i8B', args)
 --[[ prelude ]]
-local k, shadow = 1, false
+local k, shadow, always = 1, false, false
 --[[ charge ]]
 if admits and not locked then
   if ttl then

@@ -12,7 +12,7 @@
 local unpack, pack, args = struct.unpack, struct.pack, ARGV[1]
 local now, slack_ms, patience, next_charge = unpack('<i8i8i8', args)
 --[[ prelude ]]
-local ENFORCE, SHADOW, ON_REFUSAL = 0, 1, 2
+local ENFORCE, SHADOW, ON_REFUSAL, ALWAYS = 0, 1, 2, 3
 local OK, OVER, LOCKED = 0, 1, 2
 local enforced, refusals = OK, OK -- the worst status of the enforced charges, and of the on_refusal ones
 local values, writes, ttls, on_refusal, locks = {false, false}, {false, false}
@@ -21,9 +21,9 @@ local reply, complete = '', true
 for k = 1, #KEYS do
   local part, limit_count, cost, role
   part, limit_count, cost, role, next_charge = unpack('<i8Bi8B', args, next_charge)
-  local shadow = role == SHADOW
+  local shadow, always = role == SHADOW, role == ALWAYS
   --[[ charge ]]
-  local status = locked and LOCKED or admits and OK or OVER
+  local status = always and OK or locked and LOCKED or admits and OK or OVER
   values[k], writes[k] = found, status == OK and cost > 0 and records
   if ttl then
     ttls = ttls or {}
@@ -40,7 +40,7 @@ for k = 1, #KEYS do
     locks = locks or {}
     locks[k] = {value = locking, ttl = locking_ttl, status = status}
   end
-  reply, complete = reply .. created_at .. charged, complete and writes[k]
+  reply, complete = reply .. created_at .. charged, complete and writes[k] and not always
 end
 
 -- A call that passes charges all but its on_refusal limits. One that is refused charges only those, and may lock.

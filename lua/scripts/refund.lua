@@ -1,15 +1,21 @@
 -- Gives back what a call has charged, as far as it still counts.
 -- KEYS      one per charge
--- ARGV[1]   now; per charge where its policy begins, how many limits it has, the cost and the role; the policies
+-- ARGV[1]   now, whether to answer; per charge where its policy begins, how many limits it has, the cost and the role; the
+--           policies
 -- ARGV[2]   per charge when its key was created, and per limit the state right after the charge
--- returns   nothing
+-- returns   nothing; or, if asked to answer, as `read`, what the keys hold then
 local unpack, pack, args = struct.unpack, struct.pack, ARGV[1]
-local now, next_charge = unpack('<i8', args)
+local now, answers, next_charge = unpack('<i8B', args)
 --[[ prelude ]]
 local sub, floor, min, max = string.sub, math.floor, math.min, math.max
 
+-- Whether a count may have saturated, so that what it was made of can no longer be told: more than a limit that grants so
+-- much can have admitted.
+local function is_saturated(count, most) return count >= EXACT - 1 and most < EXACT - 1 end
+
 -- What algorithms with a history share: takes the cost off the cell that was charged, which goes when it is empty.
-local function history_refund(cost, charged, newest, count, total, value, cell, stop)
+local function history_refund(numbers, cost, charged, newest, count, total, value, cell, stop)
+  if is_saturated(total, unpack('<i8', args, numbers)) then return end
   if newest == charged then
     local given = min(cost, count)
     return pack('<i8i8i8', newest, count - given, total - given), sub(value, cell, stop - 1)
@@ -34,7 +40,7 @@ local function bucket_refund(charged, used, drained, refunded, then_refunded)
 end
 
 --[[ refunds ]]
-local receipt = 1
+local receipt, answer = 1, 'F' .. pack('<i8', now)
 for k = 1, #KEYS do
   local part, limit_count, cost, role
   part, limit_count, cost, role, next_charge = unpack('<i8Bi8B', args, next_charge)
@@ -66,4 +72,6 @@ for k = 1, #KEYS do
     receipt = receipt + STATE
   end
   if value ~= found and value ~= '' then redis.call('SET', KEYS[k], value, 'KEEPTTL') end
+  answer = answer .. (k < #KEYS and pack('<I4', #value) or '') .. value
 end
+if answers == 1 then return answer end

@@ -19,6 +19,7 @@ from overlimit import _core
 from overlimit._core import Decision as Decision
 from overlimit._core import __version__ as __version__
 from overlimit._core import hit_all as hit_all
+from overlimit._core import peek_all as peek_all
 from overlimit._messages.migration_hints import missing_of_package as _missing_of_package
 from overlimit.clocks import ClockLike as ClockLike
 from overlimit.clocks import ManualClock as ManualClock

@@ -347,6 +347,21 @@ class Limiter:
         So ``remaining`` is what would be left after such a hit; ``cost=0`` shows the present.
         """
 
+    def charge(self, *identifiers: str | bytes, cost: int = 1) -> Decision:
+        """Charge this cost whatever is left, and say whether ``hit`` would have admitted it.
+
+        Never refused, not by a lock either, and sets none. What is owed counts like any charge: windows hold
+        more than their limit, buckets owe beyond burst and debt. Arguments and errors are those of ``hit``.
+
+        Returns
+        -------
+        Decision
+            ``allowed`` and ``status`` say what ``hit`` would have answered; ``retry_after`` is from when on
+            the same cost would fit; ``remaining`` is what is left, never below 0. It can be refunded, and
+            settled.
+        """
+
+    def settle(self, decision: Decision, cost: int, /) -> Decision: ...
     def reset(self, *identifiers: str | bytes) -> None: ...
 
 def _decision_of(values: tuple[Any, ...], /) -> Decision: ...
@@ -358,6 +373,9 @@ def hit_all(charges: Iterable[tuple[Limiter, str | bytes] | tuple[Limiter, str |
     All or nothing, in one step and at one instant; at most 64 charges. Raises ValueError for limiters on
     different stores or clocks, or for a policy and identifier that occur twice.
     """
+
+def peek_all(charges: Iterable[tuple[Limiter, str | bytes] | tuple[Limiter, str | bytes, int]], /) -> Decision:
+    """Return the Decision that ``hit_all`` would give now; nothing is charged."""
 
 def _decide_request(
     rules: tuple[tuple[Limiter, object, int | Callable[..., int], int], ...],

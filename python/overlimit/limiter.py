@@ -224,6 +224,39 @@ class Limiter(_core.Limiter, metaclass=_LimiterType):
         super().refund(decision)
         waiting.wake_after_refund(self.store, decision)
 
+    def settle(self, decision: Decision, cost: int, /) -> Decision:
+        """Make an admitted call cost what it turned out to cost: estimate with ``hit``, then settle.
+
+        What it cost less is given back as by ``refund``; what it cost more is charged as by ``charge``, now
+        and whatever is left. Once per decision: one that was settled or refunded before, that charged nothing
+        or that was unpickled comes back as it is, and nothing happens. Of a ``hit_all`` decision, the charges
+        of this limiter are settled; the others stay, each for its own limiter.
+
+        Parameters
+        ----------
+        decision
+            What ``hit``, ``hit_all``, ``acquire`` or ``charge`` answered.
+        cost
+            What each identifier of the call is to be charged in all. 0 is a refund.
+
+        Returns
+        -------
+        Decision
+            How things are then: ``remaining`` and the other fields as after a ``charge`` of the difference,
+            or of 0; ``cost`` is this cost. It is final: it cannot be refunded or settled.
+
+        Raises
+        ------
+        ValueError, TypeError
+            For another cost than a whole number of 0 or more, a decision of other policies, or one that
+            charged this limiter's identifiers different costs; nothing has changed.
+        StoreError
+            As ``refund`` and ``hit`` do; what was not carried out can be settled again.
+        """
+        settled = super().settle(decision, cost)
+        waiting.wake_after_refund(self.store, decision)
+        return settled
+
     def _refund_part(self, decision: Decision, places: Container[int], /) -> None:
         super()._refund_part(decision, places)
         waiting.wake_after_refund(self.store, decision)

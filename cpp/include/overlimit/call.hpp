@@ -21,7 +21,9 @@ namespace overlimit {
 ///   enforce     checked; charged when every enforced charge of the call passes
 ///   shadow      checked; charged when the enforced ones pass and it passes itself; never refuses
 ///   on_refusal  charged 1 when the enforced ones answer `over`; refuses the call once that no longer fits
-enum class Role : std::uint8_t { enforce, shadow, on_refusal };
+///   always      checked; charged when the enforced ones pass, whatever its own verdict; never refuses
+enum class Role : std::uint8_t { enforce, shadow, on_refusal, always };
+inline constexpr std::size_t kRoles = 4;
 
 /// One policy and one identifier with a cost >= 0. The policy and the identifier's bytes outlive the call.
 struct Charge {
@@ -124,7 +126,7 @@ struct Settlement {
   /// Whether a charge with this role and this verdict of its own is written.
   [[nodiscard]] bool charges(Role role, Status own) const {
     if (role == Role::on_refusal) return counts_refusal;
-    return passes && own == Status::ok;
+    return passes && (own == Status::ok || role == Role::always);
   }
 };
 
@@ -141,17 +143,17 @@ inline bool spends(std::span<const Charge> charges) {
 template <class VerdictOf>
 Settlement settle(const Call& call, const VerdictOf& verdict_of) {
   const std::span<const Charge> charges = call.charges;
-  std::array<Status, 3> worst{};
-  std::array<bool, 3> present{};
+  std::array<Status, kRoles> worst{};
+  std::array<bool, kRoles> present{};
   for (std::size_t i = 0; i < charges.size(); ++i) {
     const auto role = std::size_t(charges[i].role);
     worst[role] = std::max(worst[role], verdict_of(i));
     present[role] = true;
   }
-  const auto [enforced, shadow, meta] = worst;
+  const auto [enforced, shadow, meta, always] = worst;
   const bool meta_fits = meta == Status::ok;
   Settlement settlement;
-  settlement.status = !meta_fits ? meta : present[0] ? enforced : shadow;
+  settlement.status = !meta_fits ? meta : present[0] ? enforced : std::max(shadow, always);
   settlement.passes = enforced == Status::ok && meta_fits;
   const bool spending = spends(charges);
   settlement.counts_refusal = present[2] && meta_fits && enforced == Status::over && spending;

@@ -136,7 +136,7 @@ ChargedPair charge(const Limited& limit, const ExaminedPair& pair, Cost cost) {
       limit.algorithm());
 }
 
-/// The record after charging an admitted cost > 0.
+/// The record after charging a cost > 0, admitted or not. What it counts saturates below 2^53.
 inline ChargedPair charge(const Limit& limit, const ExaminedPair& pair, Cost cost) {
   return std::visit([&](const auto& limited) { return detail::charge(limited, pair, cost); },
                     limit.algorithm());
@@ -155,6 +155,10 @@ inline Duration retry_after_charge(const Limit& limit, const FoundRecord* found,
     cells.push_back(found->cells[i]);
   }
   if (written.pushed) cells.push_back(*written.pushed);
+  if (cells.size() > kMostCells) {
+    cells[1].count += cells[0].count;
+    cells.erase(cells.begin());
+  }
   const FoundRecord after{written.expires_at, written.state, Cells(cells.data(), cells.size())};
   return examine(limit, &after, pair.now, cost).verdict.retry_after;
 }
@@ -229,6 +233,36 @@ inline void fill_charged(const Limit& limit, const Header& after, Instant readin
   rows.status[row] = Status::ok;
   rows.retry_after[row] = {};
   rows.receipt[row] = {created_at, after};
+}
+
+/// Changes the row of a pair that was charged whatever its verdict (Role::always) to say what a hit would
+/// have met; `retry_after` is what the same cost would have to wait now.
+inline void fill_met(const ExaminedPair& pair, Duration retry_after, const std::optional<Lock>& lock,
+                     Instant reading, const Rows& rows, std::size_t row) {
+  rows.status[row] = pair.verdict.status;
+  rows.retry_after[row] = retry_after;
+  if (pair.verdict.status != Status::ok) rows.delay[row] = {};
+  if (lock && lock->holds(reading)) fill_locked(Status::locked, lock->time_left(reading), rows, row);
+}
+
+/// Charges a pair and fills its row. `find` returns the record as it was found, or nullptr; it is called only
+/// where a charge may be written although it was not admitted.
+template <class Find>
+ChargedPair charge_and_fill(const Limit& limit, const ExaminedPair& pair, Cost cost, Role role,
+                            const std::optional<Lock>& lock, Instant reading, Instant created_at,
+                            const Rows& rows, std::size_t row, const Find& find) {
+  const ChargedPair written = charge(limit, pair, cost);
+  fill_charged(limit, written.state, reading, created_at, rows, row);
+  if (role == Role::enforce || role == Role::shadow) return written;
+  const bool counts_on = role == Role::on_refusal || pair.verdict.status == Status::over;
+  const Duration retry_after =
+      counts_on ? retry_after_charge(limit, find(), pair, written, cost) : pair.verdict.retry_after;
+  if (role == Role::always) {
+    fill_met(pair, retry_after, lock, reading, rows, row);
+  } else {
+    rows.retry_after[row] = retry_after;
+  }
+  return written;
 }
 
 }  // namespace overlimit

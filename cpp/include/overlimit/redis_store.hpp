@@ -49,7 +49,8 @@ class RedisStore final : public Store {
               std::span<ChargeBits> crowded, const Interrupted& interrupted) override;
   /// Throws CrossSlot if the identifiers are in several slots of a cluster.
   void check(const Call& call) override;
-  void refund(const Call& call, std::span<const Receipt> receipts, const Interrupted& interrupted) override;
+  void give_back(const Call& call, std::span<const Receipt> receipts, Present* present,
+                 const Interrupted& interrupted) override;
   void lock(const Call& call, Duration duration, const Interrupted& interrupted) override;
   void unlock(const Call& call, const Interrupted& interrupted) override;
   void reset(const PolicyIdentity& policy, std::span<const std::string_view> identifiers,

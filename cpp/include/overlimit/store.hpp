@@ -67,6 +67,13 @@ inline void copy_rows(const Rows& from, const Rows& to) {
   std::ranges::copy(from.receipt, to.receipt.begin());
 }
 
+/// What is left after a refund: the rows of these charges, which are of the same keys and of cost 0, and when.
+struct Present {
+  std::span<const Charge> charges;
+  Rows rows;
+  Instant time{};
+};
+
 /// The state of a circuit breaker. open: calls fail at once, except for one probe at a time; half_open: a
 /// probe is under way.
 enum class BreakerState : std::uint8_t { closed, open, half_open };
@@ -98,10 +105,14 @@ class Store {
   /// this call. Asks nobody.
   virtual void check(const Call& /*call*/) {}
 
-  /// Refunds what a call has charged, given its charges as they were and the receipts of its pairs. A key
-  /// that is gone, or was created again since the charge, stays as it is. Atomic per charge.
-  virtual void refund(const Call& call, std::span<const Receipt> receipts,
-                      const Interrupted& interrupted) = 0;
+  /// Refunds what a call has charged, given its charges as they were and the receipts of its pairs; with
+  /// lower costs, as much of it. A key that is gone, or was created again since the charge, stays as it is.
+  /// Atomic per charge. Fills `present`, unless it is nullptr.
+  virtual void give_back(const Call& call, std::span<const Receipt> receipts, Present* present,
+                         const Interrupted& interrupted) = 0;
+  void refund(const Call& call, std::span<const Receipt> receipts, const Interrupted& interrupted) {
+    give_back(call, receipts, nullptr, interrupted);
+  }
 
   /// Locks the identifiers of a call's charges for this long from now, whatever their usage.
   virtual void lock(const Call& call, Duration duration, const Interrupted& interrupted) = 0;

@@ -19,7 +19,8 @@ class TableStore : public Store {
 
   void decide(std::span<const Call> calls, const Rows& rows, std::span<Instant> times,
               std::span<ChargeBits> crowded, const Interrupted& interrupted) final;
-  void refund(const Call& call, std::span<const Receipt> receipts, const Interrupted& interrupted) final;
+  void give_back(const Call& call, std::span<const Receipt> receipts, Present* present,
+                 const Interrupted& interrupted) final;
   /// Throws OutOfMemory, with some perhaps locked, where a store that is full has no room for a key.
   void lock(const Call& call, Duration duration, const Interrupted& interrupted) final;
   void unlock(const Call& call, const Interrupted& interrupted) final;

@@ -23,14 +23,15 @@ Status worst(std::span<const Charge> charges, const Rows& rows, Role role) {
   return status;
 }
 
-// Meta limits that are used up answer for the whole call; else the enforced charges do; a call of shadow
-// charges alone speaks for itself.
+// Meta limits that are used up answer for the whole call; else the enforced charges do; a call without any
+// speaks for itself.
 Role speaking_role(std::span<const Charge> charges, const Rows& rows) {
   const auto has = [&](Role role) {
     return std::ranges::any_of(charges, [&](const Charge& charge) { return charge.role == role; });
   };
   if (has(Role::on_refusal) && worst(charges, rows, Role::on_refusal) != Status::ok) return Role::on_refusal;
-  return has(Role::enforce) ? Role::enforce : Role::shadow;
+  if (has(Role::enforce)) return Role::enforce;
+  return has(Role::always) ? Role::always : Role::shadow;
 }
 
 /// The binding row so far. Rows come in the order of charges, but canonical within one.

@@ -30,8 +30,9 @@ constexpr char kFoundAndWritten = 'W';
 }
 
 bool writes_every_charge(const Call& call) {
-  return may_charge(call) &&
-         std::ranges::all_of(call.charges, [](const Charge& charge) { return cost_of(charge) > 0; });
+  return may_charge(call) && std::ranges::all_of(call.charges, [](const Charge& charge) {
+           return cost_of(charge) > 0 && charge.role != Role::always;
+         });
 }
 
 Instant now_of(std::string_view answer) { return Instant(int64_at(answer, 1)); }
@@ -143,12 +144,13 @@ class FoundAnswer {
 
   void fill_as_charged(const CompiledLimit& each, std::size_t k, const Rows& rows, std::size_t row) const {
     const Charge& charge = call_.charges[k];
-    const ChargedPair written = overlimit::charge(each.limit, pairs_[row], cost_of(charge));
-    fill_charged(each.limit, written.state, now_, created_at(k), rows, row);
-    if (charge.role != Role::on_refusal) return;
-    const std::optional<FoundRecord> found = values_[k].find(each.tag);
-    rows.retry_after[row] =
-        retry_after_charge(each.limit, found ? &*found : nullptr, pairs_[row], written, cost_of(charge));
+    std::optional<FoundRecord> found;
+    const auto find = [&] {
+      found = values_[k].find(each.tag);
+      return found ? &*found : nullptr;
+    };
+    charge_and_fill(each.limit, pairs_[row], cost_of(charge), charge.role, locks_[k], now_, created_at(k),
+                    rows, row, find);
   }
 
   void examine_all() {

@@ -12,7 +12,7 @@ ScriptCall call_for(ScriptUse use, Call call, const RedisStore::Keys& keys, cons
       call.mode = Mode::peek;
       return script_call(call, keys, scripts);
     case ScriptUse::refund:
-      return refund_call(call, std::vector<Receipt>(pairs_of(call.charges)), keys, scripts);
+      return refund_call(call, std::vector<Receipt>(pairs_of(call.charges)), false, keys, scripts);
     case ScriptUse::lock:
       return lock_call(call, {}, keys, scripts);
     case ScriptUse::decide:

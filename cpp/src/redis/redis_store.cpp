@@ -112,8 +112,10 @@ struct RedisStore::Impl {
     return slot;
   }
 
-  void run(const redis::ScriptCall& script, const Interrupted& interrupted) {
-    naming_timeout(options.timeout, [&] { (void)run(script, {deadline(), interrupted}); });
+  Reply run(const redis::ScriptCall& script, const Interrupted& interrupted) {
+    Reply reply;
+    naming_timeout(options.timeout, [&] { reply = run(script, {deadline(), interrupted}); });
+    return reply;
   }
 
   // A server that was restarted or flushed its scripts did not execute the call: send the text along.
@@ -308,19 +310,24 @@ void RedisStore::check(const Call& call) {
   (void)impl_->slot_of(keys);
 }
 
-void RedisStore::refund(const Call& call, std::span<const Receipt> receipts, const Interrupted& interrupted) {
-  impl_->run(redis::refund_call(with_reading(call), receipts, impl_->options.keys, impl_->scripts),
-             interrupted);
+void RedisStore::give_back(const Call& call, std::span<const Receipt> receipts, Present* present,
+                           const Interrupted& interrupted) {
+  const redis::ScriptCall script = redis::refund_call(with_reading(call), receipts, present != nullptr,
+                                                      impl_->options.keys, impl_->scripts);
+  const Reply reply = impl_->run(script, interrupted);
+  if (present == nullptr) return;
+  DatedCall peek({.charges = present->charges, .mode = Mode::peek});
+  present->time = redis::read_answer(peek, reply, present->rows);
 }
 
 void RedisStore::lock(const Call& call, Duration duration, const Interrupted& interrupted) {
-  impl_->run(redis::lock_call(with_reading(call), duration, impl_->options.keys, impl_->scripts),
-             interrupted);
+  (void)impl_->run(redis::lock_call(with_reading(call), duration, impl_->options.keys, impl_->scripts),
+                   interrupted);
 }
 
 void RedisStore::unlock(const Call& call, const Interrupted& interrupted) {
-  impl_->run(redis::lock_call(with_reading(call), Duration{}, impl_->options.keys, impl_->scripts),
-             interrupted);
+  (void)impl_->run(redis::lock_call(with_reading(call), Duration{}, impl_->options.keys, impl_->scripts),
+                   interrupted);
 }
 
 void RedisStore::reset(const PolicyIdentity& policy, std::span<const std::string_view> identifiers,

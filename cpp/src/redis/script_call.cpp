@@ -67,7 +67,7 @@ std::string encoded(std::string_view name, std::string_view script, const Script
 }
 
 bool ever_fits(const Charge& charge) {
-  return charge.role == Role::shadow ||
+  return charge.role == Role::shadow || charge.role == Role::always ||
          std::ranges::all_of(charge.policy->limits(),
                              [&](const CompiledLimit& each) { return cost_of(charge) <= most(each.limit); });
 }
@@ -123,9 +123,10 @@ ScriptCall script_call(const Call& call, const RedisStore::Keys& keys, const Scr
   return is_one ? decision_of_one(call, keys, scripts) : decision_of_several(call, keys, scripts);
 }
 
-ScriptCall refund_call(const Call& call, std::span<const Receipt> receipts, const RedisStore::Keys& keys,
-                       const Scripts& scripts) {
+ScriptCall refund_call(const Call& call, std::span<const Receipt> receipts, bool shows_present,
+                       const RedisStore::Keys& keys, const Scripts& scripts) {
   ScriptCall encoded = begun(scripts.refund, call, keys);
+  append_byte(encoded.arguments, shows_present ? 1 : 0);
   append_charges(encoded.arguments, call);
   std::size_t pair = 0;
   for (const Charge& charge : call.charges) {

@@ -31,8 +31,8 @@ bool may_charge(const Call& call);
 ScriptCall script_call(const Call& call, const RedisStore::Keys& keys, const Scripts& scripts);
 
 /// Gives back the charges of a call; these are their receipts.
-ScriptCall refund_call(const Call& call, std::span<const Receipt> receipts, const RedisStore::Keys& keys,
-                       const Scripts& scripts);
+ScriptCall refund_call(const Call& call, std::span<const Receipt> receipts, bool shows_present,
+                       const RedisStore::Keys& keys, const Scripts& scripts);
 
 /// Locks the identifiers of the call's charges.
 ScriptCall lock_call(const Call& call, Duration duration, const RedisStore::Keys& keys,

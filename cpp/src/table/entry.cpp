@@ -36,7 +36,16 @@ void keep_note(Arena& arena, Record& record, const Cell& note) {
   record.note = note;
 }
 
+void merge_oldest(const Arena& arena, UndoLog& log, Record& record) {
+  const std::int64_t oldest = cell_at(arena, record, 0).count;
+  Cell& next = cell_at(arena, record, 1);
+  overwrite(log, next, {next.at, next.count + oldest});
+  record.ring.head = (record.ring.head + 1) & (record.ring.capacity - 1);
+  --record.ring.length;
+}
+
 void push(Arena& arena, UndoLog& log, Record& record, const Cell& cell) {
+  if (record.ring.length >= kMostCells) merge_oldest(arena, log, record);
   if (record.ring.length < record.ring.capacity || grow(arena, record)) {
     overwrite(log, cell_at(arena, record, record.ring.length++), cell);
   } else if (record.ring.length > 0) {

@@ -344,8 +344,20 @@ void Table::decide(std::span<const Call> calls, const Rows& rows, std::span<Inst
   }
 }
 
-void Table::refund(const Call& call, std::span<const Receipt> receipts, MutexWait& wait) {
-  transact(call, wait, [&](Transaction& transaction) { transaction.refund(receipts); });
+void Table::refund(const Call& call, std::span<const Receipt> receipts, Present* present, MutexWait& wait) {
+  if (present == nullptr) {
+    transact(call, wait, [&](Transaction& transaction) { transaction.refund(receipts); });
+    return;
+  }
+  DatedCall shown({.charges = present->charges, .mode = Mode::peek}, readings_of(call).now);
+  for (bool is_done = false; !is_done; shown.move_to(present->time)) {
+    present->time = transact(call, wait, [&](Transaction& transaction) {
+      is_done = shown.holds_at(transaction.now());
+      if (!is_done) return;
+      transaction.refund(receipts);
+      transaction.show(*shown, present->rows);
+    });
+  }
 }
 
 void Table::lock(const Call& call, Duration duration, MutexWait& wait) {

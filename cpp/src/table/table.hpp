@@ -50,7 +50,7 @@ class Table {
   // The operations of a Store (store.hpp).
   void decide(std::span<const Call> calls, const Rows& rows, std::span<Instant> times,
               std::span<ChargeBits> crowded, MutexWait& wait);
-  void refund(const Call& call, std::span<const Receipt> receipts, MutexWait& wait);
+  void refund(const Call& call, std::span<const Receipt> receipts, Present* present, MutexWait& wait);
   void lock(const Call& call, Duration duration, MutexWait& wait);
   void unlock(const Call& call, MutexWait& wait);
   void reset(const PolicyIdentity& policy, std::span<const std::string_view> identifiers, MutexWait& wait);

@@ -26,9 +26,10 @@ void TableStore::decide(std::span<const Call> calls, const Rows& rows, std::span
   table().decide(calls, rows, times, crowded, wait);
 }
 
-void TableStore::refund(const Call& call, std::span<const Receipt> receipts, const Interrupted& interrupted) {
+void TableStore::give_back(const Call& call, std::span<const Receipt> receipts, Present* present,
+                           const Interrupted& interrupted) {
   MutexWait wait(call.timeout.value_or(timeout()), interrupted);
-  table().refund(call, receipts, wait);
+  table().refund(call, receipts, present, wait);
 }
 
 void TableStore::lock(const Call& call, Duration duration, const Interrupted& interrupted) {

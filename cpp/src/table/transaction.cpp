@@ -251,14 +251,13 @@ void Transaction::mark_charged(Target& target) {
 
 ChargedPair Transaction::fill_as_charged(const Target& target, const Limit& limit, const Rows& rows,
                                          std::size_t row, Instant created_at) {
-  const ChargedPair written = overlimit::charge(limit, examined_[row], target.cost);
-  fill_charged(limit, written.state, readings_.now, created_at, rows, row);
-  if (target.charge->role == Role::on_refusal) {
-    const FoundRecord found =
-        target.entry == nullptr ? FoundRecord{} : found_in(target, target.entry->begin()[row - target.first]);
-    rows.retry_after[row] = retry_after_charge(limit, &found, examined_[row], written, target.cost);
-  }
-  return written;
+  FoundRecord found{};
+  const auto find = [&] {
+    if (target.entry != nullptr) found = found_in(target, target.entry->begin()[row - target.first]);
+    return &found;
+  };
+  return charge_and_fill(limit, examined_[row], target.cost, target.charge->role, target.lock, readings_.now,
+                         created_at, rows, row, find);
 }
 
 void Transaction::refuse(Target& target, const Settlement& settlement, const Rows& rows) {
@@ -310,6 +309,16 @@ void Transaction::refund(std::span<const Receipt> receipts) {
     if (target.entry != nullptr && !target.charged) refund_target(target, receipts);
   }
   writing.complete();
+}
+
+void Transaction::show(const Call& peek, const Rows& rows) {
+  std::vector<Target> targets;
+  std::size_t pairs = 0;
+  for (std::size_t i = 0; i < targets_.size(); ++i) {
+    targets.push_back({&peek.charges[i], targets_[i].key, targets_[i].shard, pairs});
+    pairs += peek.charges[i].policy->size();
+  }
+  Transaction(peek, targets, pairs, readings_, newest_creation_).decide(rows);
 }
 
 void Transaction::refund_target(Target& target, std::span<const Receipt> receipts) {

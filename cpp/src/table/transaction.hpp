@@ -67,8 +67,13 @@ class Transaction {
   /// Returns the crowded charges (see Store::decide). Throws OutOfMemory before anything is charged.
   ChargeBits decide(const Rows& rows);
 
-  /// Refunds what the targets were charged (see Store::refund).
+  /// Refunds what the targets were charged (see Store::give_back).
   void refund(std::span<const Receipt> receipts);
+
+  /// Fills the rows of a peek at the same keys, after whatever was done. Ends the transaction.
+  void show(const Call& peek, const Rows& rows);
+
+  [[nodiscard]] Instant now() const { return readings_.now; }
 
   /// Locks every target. Throws OutOfMemory where there is no room for a key of its own.
   void lock(Duration duration);

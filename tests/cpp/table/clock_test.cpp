@@ -101,7 +101,7 @@ TEST_F(TableClock, IsReadOnceByEachCallWhenAllItsShardsAreLocked) {
   EXPECT_EQ(decide({&peek, 1}), instants({100 * kHour + 2}));
   table->lock(call, For(kMinute), wait);
   table->unlock(call, wait);
-  table->refund(call, receipts, wait);
+  table->refund(call, receipts, nullptr, wait);
   EXPECT_EQ(locked_when_read, std::vector(5, own));
   EXPECT_EQ(locked(), 0U);
 }

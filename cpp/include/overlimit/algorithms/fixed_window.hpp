@@ -103,12 +103,12 @@ constexpr FixedWindow::State opened(const FixedWindow& window, Instant now) {
 constexpr Charged<FixedWindow> charge(const FixedWindow& window, const Current<FixedWindow>& current,
                                       Instant now, Cost cost) {
   const FixedWindow::State state = current ? current->state : opened(window, now);
-  return {{state.start, state.end, state.count + cost}};
+  return {{state.start, state.end, sum(state.count, cost)}};
 }
 
-constexpr Refunded<FixedWindow> refund(const FixedWindow&, const FixedWindow::State& state, const Cells&,
-                                       const FixedWindow::State& then, Instant, Cost cost) {
-  if (state.start != then.start) return std::nullopt;
+constexpr Refunded<FixedWindow> refund(const FixedWindow& window, const FixedWindow::State& state,
+                                       const Cells&, const FixedWindow::State& then, Instant, Cost cost) {
+  if (state.start != then.start || is_saturated(state.count, window.limit)) return std::nullopt;
   return RefundedRecord<FixedWindow::State>{{state.start, state.end, std::max<Cost>(0, state.count - cost)}};
 }
 

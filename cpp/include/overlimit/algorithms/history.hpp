@@ -1,7 +1,8 @@
 // What sliding windows and logs have in common: cells that count until they leave, oldest first, the newest
 // of them in the header together with the total of all. A limit with a history says which cell an instant
 // falls into (`cell_of`), which is the oldest that counts (`oldest`), and when a cell leaves (`leaves_at`). A
-// record whose cells count more than its total was not written by us, and is treated as absent.
+// record whose cells count more than its total was not written by us, and is treated as absent. A total that
+// saturates is all in the newest cell: no cell is lost that way, and none counts for less than it did.
 #pragma once
 
 #include <algorithm>
@@ -58,9 +59,10 @@ Verdict admit(const Limited& limit, const Current<Limited>& current, const Cells
 template <KeepingHistory Limited>
 Charged<Limited> charge(const Limited& limit, const Current<Limited>& current, Instant now, Cost cost) {
   const std::int64_t cell = limit.cell_of(now);
-  if (!current) return {{cell, cost, cost}, SIZE_MAX};
+  const std::int64_t total = sum(current ? current->state.total : 0, cost);
+  if (!current || total == kExact - 1) return {{cell, total, total}, SIZE_MAX};
   const History& state = current->state;
-  Charged<Limited> charged{{cell, cost, state.total + cost}, current->dropped};
+  Charged<Limited> charged{{cell, cost, total}, current->dropped};
   if (state.newest == cell) {
     charged.state.count += state.count;
   } else if (state.count != 0) {
@@ -70,8 +72,9 @@ Charged<Limited> charge(const Limited& limit, const Current<Limited>& current, I
 }
 
 template <KeepingHistory Limited>
-Refunded<Limited> refund(const Limited&, const History& state, const Cells& cells, const History& then,
+Refunded<Limited> refund(const Limited& limit, const History& state, const Cells& cells, const History& then,
                          Instant, Cost cost) {
+  if (is_saturated(state.total, limit.limit)) return std::nullopt;
   if (state.newest == then.newest) {
     const Cost given = std::min(cost, state.count);
     return RefundedRecord<History>{{state.newest, state.count - given, state.total - given}};

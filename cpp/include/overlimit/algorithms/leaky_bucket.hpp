@@ -37,8 +37,9 @@ struct LeakyBucket {
   [[nodiscard]] constexpr std::int64_t drained(Instant from, Instant to) const {
     return product(rate, (to - from) / period);
   }
-  /// When this many have gone since an instant of the phase.
+  /// When this many have gone since an instant of the phase. A queue that lets nobody go keeps no count.
   [[nodiscard]] constexpr Instant drained_at(Instant from, std::int64_t amount) const {
+    if (rate == 0) return from;
     return later(from, product(ceil_div(amount, rate), period));
   }
 };
@@ -91,13 +92,14 @@ constexpr Verdict admit(const LeakyBucket& bucket, const Current<LeakyBucket>& c
 
 constexpr Charged<LeakyBucket> charge(const LeakyBucket&, const Current<LeakyBucket>& current, Instant now,
                                       Cost cost) {
-  if (!current) return {{now, cost, 0}};
-  return {{current->state.start, current->state.count + cost, current->state.refunded}};
+  if (!current) return {{now, sum(0, cost), 0}};
+  return {{current->state.start, sum(current->state.count, cost), current->state.refunded}};
 }
 
 constexpr Refunded<LeakyBucket> refund(const LeakyBucket& bucket, const LeakyBucket::State& state,
                                        const Cells&, const LeakyBucket::State& then, Instant now, Cost cost) {
   const std::int64_t drained = bucket.drained(min(then.start, now), now);
+  if (is_saturated(std::max(state.count, then.count), bucket.most())) return std::nullopt;
   const Cost given = bucket::given_back(cost, then.count, drained, state.refunded, then.refunded);
   return RefundedRecord<LeakyBucket::State>{{state.start, std::max<std::int64_t>(0, state.count - given),
                                              bucket::with_refund(state.refunded, given)}};

@@ -104,9 +104,9 @@ inline Verdict admit(const SlidingWindowCounter& counter, const Current<SlidingW
 inline Charged<SlidingWindowCounter> charge(const SlidingWindowCounter& counter,
                                             const Current<SlidingWindowCounter>& current, Instant now,
                                             Cost cost) {
-  if (!current) return {{now - now.since_epoch() % counter.period, 0, cost}};
+  if (!current) return {{now - now.since_epoch() % counter.period, 0, sum(0, cost)}};
   const SlidingWindowCounter::State& state = current->state;
-  return {{state.start, state.previous, state.current + cost}};
+  return {{state.start, state.previous, sum(state.current, cost)}};
 }
 
 /// The window that was charged may be the current one by now, or the previous.
@@ -114,13 +114,11 @@ inline Refunded<SlidingWindowCounter> refund(const SlidingWindowCounter& counter
                                              const SlidingWindowCounter::State& state, const Cells&,
                                              const SlidingWindowCounter::State& then, Instant, Cost cost) {
   SlidingWindowCounter::State left = state;
-  if (state.start == then.start) {
-    left.current = std::max<Cost>(0, state.current - cost);
-  } else if (state.start == then.start + counter.period) {
-    left.previous = std::max<Cost>(0, state.previous - cost);
-  } else {
-    return std::nullopt;
-  }
+  const bool is_current = state.start == then.start;
+  if (!is_current && state.start != then.start + counter.period) return std::nullopt;
+  std::int64_t& charged = is_current ? left.current : left.previous;
+  if (is_saturated(charged, counter.limit)) return std::nullopt;
+  charged = std::max<Cost>(0, charged - cost);
   return RefundedRecord<SlidingWindowCounter::State>{left};
 }
 

@@ -61,6 +61,10 @@ struct Cell {
   bool operator==(const Cell&) const = default;
 };
 
+/// The most cells that a record keeps: those of a log of 10,000 entries, whose newest is in the header. One
+/// more, and the two oldest become one at the later time.
+inline constexpr std::size_t kMostCells = 9'999;
+
 /// A read-only view of a record's cells, oldest first; at most two pieces because memory keeps a ring.
 class Cells {
  public:

@@ -54,8 +54,9 @@ struct TokenBucket {
   [[nodiscard]] constexpr std::int64_t refilled(Instant from, Instant to) const {
     return product(refill, (to - from) / every);
   }
-  /// When this many units have come back since an instant of the phase.
+  /// When this many units have come back since an instant of the phase. Without a rate, nothing is kept.
   [[nodiscard]] constexpr Instant refilled_at(Instant from, std::int64_t amount) const {
+    if (refill == 0) return from;
     return later(from, product(ceil_div(amount, refill), every));
   }
 };
@@ -128,9 +129,10 @@ inline Verdict admit(const TokenBucket& bucket, const Current<TokenBucket>& curr
 
 inline Charged<TokenBucket> charge(const TokenBucket& bucket, const Current<TokenBucket>& current,
                                    Instant now, Cost cost) {
-  if (!current) return {{cost * bucket.units, bucket.phase(now), bucket.units}, SIZE_MAX};
+  const std::int64_t charge = product(cost, bucket.units);
+  if (!current) return {{sum(0, charge), bucket.phase(now), bucket.units}, SIZE_MAX};
   const TokenBucket::State& state = current->state;
-  Charged<TokenBucket> charged{{state.used + cost * bucket.units, state.last, state.refunded}, SIZE_MAX};
+  Charged<TokenBucket> charged{{sum(state.used, charge), state.last, state.refunded}, SIZE_MAX};
   if (state.refunded != bucket.units) charged.pushed = Cell{0, -bucket.units};
   return charged;
 }
@@ -142,7 +144,10 @@ inline Refunded<TokenBucket> refund(const TokenBucket& bucket, const TokenBucket
   const std::int64_t units = units_of(state, cells);
   const std::int64_t sum = units == bucket.units ? state.refunded : bucket::kUnknown;
   const std::int64_t drained = bucket.refilled(min(then.last, now), now);
-  std::int64_t given = bucket::given_back(cost * bucket.units, then.used, drained, sum, then.refunded);
+  if (is_saturated(std::max(state.used, then.used), product(bucket.most(), bucket.units)))
+    return std::nullopt;
+  std::int64_t given =
+      bucket::given_back(product(cost, bucket.units), then.used, drained, sum, then.refunded);
   if (units != bucket.units) given = multiply_divide(given, units, bucket.units, 0);
   if (given == 0) return std::nullopt;
   RefundedRecord<TokenBucket::State> refunded{{std::max<std::int64_t>(0, state.used - given), state.last,

@@ -1,0 +1,13 @@
+// refund and settle: what a decision has charged is given back, or charged further.
+#pragma once
+
+#include <Python.h>
+
+namespace overlimit::python {
+
+/// Methods of Limiter: METH_O, and METH_FASTCALL.
+PyObject* refund(PyObject* self, PyObject* decision);
+PyObject* refund_part(PyObject* self, PyObject* const* arguments, Py_ssize_t count);
+PyObject* settle(PyObject* self, PyObject* const* arguments, Py_ssize_t count);
+
+}  // namespace overlimit::python
