@@ -60,10 +60,8 @@ Object decided(std::span<LimiterState* const> limiters, const ChargeList& collec
   const std::span<Instant> time(&decision.time(), 1);
   ChargeBits crowded = 0;
   try {
-    use([&] {
-      ask_store(limiters, [&](Store& store, const Interrupted& interrupted) {
-        store.decide({&call, 1}, rows, time, {&crowded, 1}, interrupted);
-      });
+    ask_store(limiters, [&](Store& store, const Interrupted& interrupted) {
+      use([&] { store.decide({&call, 1}, rows, time, {&crowded, 1}, interrupted); });
     });
   } catch (const StoreError& error) {
     return decided_without_store(error, limiters, call, collected, cost);

@@ -77,16 +77,13 @@ void give_back(LimiterState& limiter, const GivenBack& given_back, Present* pres
   TimedCall timed(limiter, given_back.charges());
   const Call& call = *timed;
   const auto ask = [&](Store& store, const Interrupted& interrupted) {
-    store.give_back(call, given_back.receipts(), present, interrupted);
+    claim.use([&] { store.give_back(call, given_back.receipts(), present, interrupted); });
   };
-  claim.use([&] {
-    if (claim.charged().source == Source::local) {
-      ask(*local_fallback_store(limiter.store_object.get()), kInterrupted);
-    } else {
-      LimiterState* const limiters[] = {&limiter};
-      ask_store(limiters, ask);
-    }
-  });
+  if (claim.charged().source == Source::local) {
+    return ask(*local_fallback_store(limiter.store_object.get()), kInterrupted);
+  }
+  LimiterState* const limiters[] = {&limiter};
+  ask_store(limiters, ask);
 }
 
 bool is_own(const Subject& subject, const LimiterState& limiter) {

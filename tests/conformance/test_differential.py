@@ -32,7 +32,7 @@ from .strategies import (
 class Step:
     """Move the clock, then call."""
 
-    kind: str  # hit | peek | reset
+    kind: str  # hit | charge | peek | reset
     identifiers: list[str | bytes]
     cost: int
     move_us: int
@@ -61,7 +61,7 @@ def changing_traces(draw: Any) -> Trace:
 def steps_of(policies: list[Any], moves_us: st.SearchStrategy[int]) -> st.SearchStrategy[list[Step]]:
     step = st.builds(
         Step,
-        st.sampled_from(["hit"] * 8 + ["peek", "reset"]),
+        st.sampled_from(["hit"] * 8 + ["charge", "peek", "reset"]),
         st.lists(identifiers, min_size=1, max_size=3),
         costs,
         moves_us,
@@ -101,7 +101,7 @@ class Together:
                 limiter.reset(*step.identifiers)
             return
         decision = self.call(step.kind, step)
-        if step.waits and decision.status == "over" and self.now + decision.retry_after <= LAST_US:
+        if step.kind != "charge" and step.waits and decision.status == "over" and self.now + decision.retry_after <= LAST_US:
             self.come_back(step, int(decision.retry_after))
 
     def call(self, kind: str, step: Step) -> OracleDecision:

@@ -120,6 +120,24 @@ class Life(RuleBasedStateMachine):
         self.ask("hit", name, who, 1)
 
     @rule(name=names, who=callers, cost=costs)
+    def charge(self, name: str, who: list[Any], cost: int) -> None:
+        self.ask("charge", name, who, cost)
+
+    @precondition(lambda self: self.refundable)
+    @rule(back=st.integers(1, 4), cost=st.integers(0, 9) | costs)
+    def settle(self, back: int, cost: int) -> None:
+        name, decision, answers = self.refundable[-min(back, len(self.refundable))]
+        if decision.cost == 0 or not {row.policy for row in decision.details} == {self.oracles[name].name}:
+            return
+        if len({receipt.cost for receipt in decision.receipts}) > 1:
+            return
+        settled = self.oracles[name].settle(self.now, decision, cost)
+        limiters = self.limiters[name]
+        answers = [each.settle(answer, cost) for each, answer in zip(limiters, answers, strict=True)]
+        self.agree(settled, answers, "settle")
+        self.look(name)
+
+    @rule(name=names, who=callers, cost=costs)
     def peek_and_hit(self, name: str, who: list[Any], cost: int) -> None:
         """A peek foretells the hit, in every field."""
         foretold = self.ask("peek", name, who, cost)
@@ -228,5 +246,5 @@ def test_every_life_is_the_same_on_every_store(redis_store, capsys):
     for status in ("ok", "over", "locked", "never"):
         assert seen[status] >= seen["steps"] / 50, status
     # How often depends on the modules of the process, too: hypothesis draws constants from them.
-    assert min(seen[kind] for kind in ("hit_all", "refund", "update")) >= LIVES / 4
-    assert seen["came back in time"] >= LIVES / 10
+    assert min(seen[kind] for kind in ("hit_all", "charge", "settle", "refund", "update")) >= LIVES / 4
+    assert seen["came back in time"] >= LIVES / 20

@@ -8,6 +8,16 @@ from typing import Any
 EXACT = 2**53  # integers that stores keep are below it
 
 
+def saturating(count: int) -> int:
+    """What stores keep of a count."""
+    return min(count, EXACT - 1)
+
+
+def is_saturated(count: int, most: int) -> bool:
+    """Whether what a count was made of can no longer be told: more than such a limit can have admitted."""
+    return count >= EXACT - 1 > most
+
+
 def rounded_up(dividend: int, divisor: int) -> int:
     return -(-dividend // divisor)
 

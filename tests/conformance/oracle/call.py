@@ -26,7 +26,7 @@ class Charge:
     policy: Oracle
     identifier: str | bytes
     cost: int = 1
-    role: str = "enforce"  # enforce | shadow | on_refusal
+    role: str = "enforce"  # enforce | shadow | on_refusal | always
 
     @property
     def asked(self) -> int:
@@ -58,7 +58,7 @@ class Judged:
 
     def new_lock(self, call_status: str) -> Record | None:
         """The lock that a call of this status puts on the identifier."""
-        if self.penalty is None or self.charge.role == "shadow" or self.charge.asked == 0:
+        if self.penalty is None or self.charge.role in ("shadow", "always") or self.charge.asked == 0:
             return None
         if call_status == self.verdict == "over":
             return self.penalty.locked(self.lock_record, self.now)
@@ -73,9 +73,12 @@ class Judged:
 
     def row_of(self, pair: Pair, new_lock: Record | None) -> Row:
         """A row that is not charged."""
+        return self.locked_row(pair, self.status_of(pair), pair.retry_after, new_lock)
+
+    def locked_row(self, pair: Pair, status: str, retry_after: float, new_lock: Record | None = None) -> Row:
         lock = self.lock if new_lock is None else new_lock.state
         locked_for = 0 if lock is None else max(0, lock.end - self.now)
-        return pair.row(self.status_of(pair), pair.retry_after, locked_for)
+        return pair.row(status, retry_after, locked_for)
 
 
 class Call:
@@ -98,7 +101,8 @@ class Call:
     def speaking_role(self) -> str:
         if self.verdict_of("on_refusal") != "ok":
             return "on_refusal"
-        return "enforce" if any(judged.charge.role == "enforce" for judged in self.judged) else "shadow"
+        roles = {judged.charge.role for judged in self.judged}
+        return next(role for role in ("enforce", "always", "shadow", "on_refusal") if role in roles)
 
     def speaks(self, judged: Judged) -> bool:
         return judged.charge.role == self.speaking_role()
@@ -106,7 +110,7 @@ class Call:
     def is_charged(self, judged: Judged) -> bool:
         if judged.charge.role == "on_refusal":
             return self.counts_refusal
-        return self.passes and judged.verdict == "ok"
+        return self.passes and (judged.verdict == "ok" or judged.charge.role == "always")
 
     def new_lock_of(self, judged: Judged) -> Record | None:
         """Who waits for a turn does no wrong by asking, and who spends nothing writes nothing."""
@@ -121,6 +125,9 @@ class Call:
         if not self.is_charged(judged):
             return judged.row_of(pair, self.new_lock_of(judged))
         after = pair.charged()
+        if judged.charge.role == "always":
+            retry_after = after.retry_after if pair.status == "over" else pair.retry_after
+            return judged.locked_row(after, judged.status_of(pair), retry_after)
         return after.row("ok", after.retry_after if judged.charge.role == "on_refusal" else 0)
 
     def is_waited_for(self, judged: Judged) -> bool:
@@ -185,7 +192,8 @@ def hit_all(
     call = Call(now, charges, total_of(charges) if cost is None else cost, patience)
     decision = call.decision()
     receipts = call.write()
-    decision.receipts.extend(receipts if decision.allowed else [])
+    is_always = {charge.role for charge in charges} == {"always"}
+    decision.receipts.extend(receipts if decision.allowed or is_always else [])
     return decision
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from .algorithm import Algorithm
+from .algorithm import EXACT, Algorithm, is_saturated
 
 
 class Entries(Algorithm):
@@ -31,11 +31,13 @@ class Entries(Algorithm):
     def charged(self, state: dict[int, int] | None, now: int, cost: int) -> dict[int, int]:
         counts = state or {}
         place = self.place(now)
+        if sum(counts.values()) + cost >= EXACT - 1:
+            return {place: EXACT - 1}
         return without_empty({**counts, place: counts.get(place, 0) + cost})
 
     def refunded(self, state: dict[int, int], now: int, after: dict[int, int], cost: int) -> dict[int, int]:
         place = max(after)
-        if place not in state or now >= self.leaves(place):
+        if place not in state or now >= self.leaves(place) or is_saturated(self.used(state, now), self.most):
             return state
         return without_empty({**state, place: max(0, state[place] - cost)})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .algorithm import Algorithm
+from .algorithm import Algorithm, is_saturated, saturating
 from .natural_periods import Calendar
 
 
@@ -47,11 +47,11 @@ class FixedWindow(Algorithm):
 
     def charged(self, state: Window | None, now: int, cost: int) -> Window:
         if state is None:
-            return Window(*self._bounds(now), cost)
-        return replace(state, count=state.count + cost)
+            return Window(*self._bounds(now), saturating(cost))
+        return replace(state, count=saturating(state.count + cost))
 
     def refunded(self, state: Window, now: int, after: Window, cost: int) -> Window:
-        if state.start != after.start:
+        if state.start != after.start or is_saturated(state.count, self.most):
             return state
         return replace(state, count=max(0, state.count - cost))
 

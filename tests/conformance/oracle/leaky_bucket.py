@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from .algorithm import Algorithm, given_back, refunded_since, rounded_up, with_refund
+from .algorithm import (
+    Algorithm,
+    given_back,
+    is_saturated,
+    refunded_since,
+    rounded_up,
+    saturating,
+    with_refund,
+)
 
 
 @dataclass(frozen=True)
@@ -44,17 +52,25 @@ class LeakyBucket(Algorithm):
         return state.start + rounded_up(state.count + cost - self.most, self.rate) * self.period - now
 
     def reset(self, state: Queue, now: int) -> int:
-        return state.start + rounded_up(state.count, self.rate) * self.period - now
+        return 0 if self.rate == 0 else self._drained_at(state) - now
 
     def delay(self, state: Queue | None, now: int) -> int:
-        if state is None or state.count <= self.rate:
+        if state is None or state.count <= self.rate or self.rate == 0:
             return 0
-        return state.start + (rounded_up(state.count, self.rate) - 1) * self.period - now
+        return self._drained_at(state) - self.period - now
+
+    def _drained_at(self, state: Queue) -> int:
+        """When the queue is empty, as far as stores keep it."""
+        return saturating(state.start + rounded_up(state.count, self.rate) * self.period)
 
     def charged(self, state: Queue | None, now: int, cost: int) -> Queue:
-        return Queue(now, cost) if state is None else replace(state, count=state.count + cost)
+        if state is None:
+            return Queue(now, saturating(cost))
+        return replace(state, count=saturating(state.count + cost))
 
     def refunded(self, state: Queue, now: int, after: Queue, cost: int) -> Queue:
+        if is_saturated(max(state.count, after.count), self.most):
+            return state
         drained = max(0, now - after.start) // self.period * self.rate
         back = given_back(cost, after.count, drained, refunded_since(state.refunded, after.refunded))
         return Queue(state.start, max(0, state.count - back), with_refund(state.refunded, back))

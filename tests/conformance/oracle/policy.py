@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .algorithm import Algorithm
@@ -37,10 +37,36 @@ class Oracle:
     def peek(self, now: int, identifiers: list[Identifier], cost: int = 1) -> OracleDecision:
         return peek_all(now, self._charges(identifiers, cost), cost=cost)
 
-    def refund(self, now: int, decision: OracleDecision) -> None:
-        """Give back what the decision charged, of whatever policy, where and as far as it still counts."""
+    def charge(
+        self, now: int, identifiers: list[Identifier], cost: int = 1, shown: int | None = None
+    ) -> OracleDecision:
+        charges = [replace(charge, role="always") for charge in self._charges(identifiers, cost)]
+        return hit_all(now, charges, cost=cost if shown is None else shown)
+
+    def settle(self, now: int, decision: OracleDecision, cost: int) -> OracleDecision:
+        """Of a decision that charged this policy alone, and not 0."""
+        if not decision.receipts:
+            return decision
+        charged = decision.receipts[0].cost
+        identifiers = list({row.identifier: None for row in decision.details})
+        if cost > charged:
+            decision.receipts.clear()
+            settled = self.charge(now, identifiers, cost - charged, shown=cost)
+            settled.receipts.clear()
+            return settled
+        self.refund(now, decision, charged - cost)
+        if cost == charged:
+            return decision
+        return peek_all(now, self._charges(identifiers, 0), cost=cost)
+
+    def refund(self, now: int, decision: OracleDecision, cost: int | None = None) -> None:
+        """Give back what the decision charged, of whatever policy, where and as far as it still counts.
+
+        With a cost, so much of each charge.
+        """
         while decision.receipts:
             receipt = decision.receipts.pop()
+            given = receipt.cost if cost is None else cost
             record = receipt.records.live(receipt.key, now)
             if record is None or receipt.creation != receipt.records.creation_of(receipt.key):
                 continue
@@ -50,7 +76,7 @@ class Oracle:
             if algorithm is not receipt.algorithm:
                 after = algorithm.counted(receipt.algorithm, after)
             clamped = max(now, algorithm.time_of(record.state))
-            state = algorithm.refunded(record.state, clamped, after, receipt.cost)
+            state = algorithm.refunded(record.state, clamped, after, given)
             receipt.records.write(receipt.key, Record(record.expires_at, state))
 
     def lock(self, now: int, identifier: Identifier, length: int) -> None:

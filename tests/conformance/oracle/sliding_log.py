@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from .entries import Entries
 
+MOST_ENTRIES = 10_000
+
 
 class SlidingLog(Entries):
     """Places are instants."""
@@ -20,6 +22,13 @@ class SlidingLog(Entries):
 
     def reset(self, state: dict[int, int], now: int) -> int:
         return max(state) + self.period - now
+
+    def charged(self, state: dict[int, int] | None, now: int, cost: int) -> dict[int, int]:
+        charged = super().charged(state, now, cost)
+        if len(charged) > MOST_ENTRIES:
+            oldest, second = sorted(charged)[:2]
+            charged[second] += charged.pop(oldest)
+        return charged
 
     def place(self, now: int) -> int:
         return now

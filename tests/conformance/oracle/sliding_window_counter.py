@@ -6,7 +6,7 @@ import math
 from bisect import bisect_left
 from dataclasses import dataclass, replace
 
-from .algorithm import Algorithm
+from .algorithm import Algorithm, is_saturated, saturating
 
 
 @dataclass(frozen=True)
@@ -61,11 +61,14 @@ class SlidingWindowCounter(Algorithm):
 
     def charged(self, state: Neighbours | None, now: int, cost: int) -> Neighbours:
         if state is None:
-            return Neighbours(now // self.period * self.period, 0, cost)
-        return replace(state, current=state.current + cost)
+            return Neighbours(now // self.period * self.period, 0, saturating(cost))
+        return replace(state, current=saturating(state.current + cost))
 
     def refunded(self, state: Neighbours, now: int, after: Neighbours, cost: int) -> Neighbours:
         if now >= after.start + 2 * self.period:
+            return state
+        charged = state.current if state.start == after.start else state.previous
+        if is_saturated(charged, self.most):
             return state
         if state.start == after.start:
             return replace(state, current=max(0, state.current - cost))

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from .algorithm import EXACT, Algorithm, given_back, refunded_since, rounded_up, with_refund
+from .algorithm import (
+    EXACT,
+    Algorithm,
+    given_back,
+    is_saturated,
+    refunded_since,
+    rounded_up,
+    saturating,
+    with_refund,
+)
 
 
 @dataclass(frozen=True)
@@ -60,15 +69,19 @@ class TokenBucket(Algorithm):
         return state.last + rounded_up(self._need(state, now, cost), self.refill) * self.every - now
 
     def reset(self, state: Bucket, now: int) -> int:
-        return max(0, state.last + rounded_up(state.used, self.refill) * self.every - now)
+        if self.refill == 0:
+            return 0
+        return max(0, saturating(state.last + rounded_up(state.used, self.refill) * self.every) - now)
 
     def charged(self, state: Bucket | None, now: int, cost: int) -> Bucket:
         if state is None:
-            return Bucket(cost * self.units, self._phase(now), self.units)
-        return replace(state, used=state.used + cost * self.units)
+            return Bucket(saturating(cost * self.units), self._phase(now), self.units)
+        return replace(state, used=saturating(state.used + cost * self.units))
 
     def refunded(self, state: Bucket, now: int, after: Bucket, cost: int) -> Bucket:
         """In the record's own units, rounded to the safe side: ``after`` is in those of this limit."""
+        if is_saturated(max(state.used, after.used), self.most * self.units):
+            return state
         drained = max(0, now - after.last) // self.every * self.refill
         since = refunded_since(state.refunded, after.refunded) if state.units == self.units else None
         back = given_back(cost * self.units, after.used, drained, since) * state.units // self.units

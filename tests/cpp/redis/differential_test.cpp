@@ -20,6 +20,7 @@ namespace overlimit {
 namespace {
 
 using testing::Answer;
+using testing::Columns;
 using testing::ask;
 using testing::bucket_of;
 using testing::epoch_window;
@@ -99,6 +100,12 @@ class Histories : public ::testing::TestWithParam<Candidate> {
     if (below(6) == 0) charges.push_back({&meta, any_name(), 1, Role::on_refusal});
     if (below(8) == 0) charges.back().role = Role::shadow;
     if (below(12) == 0) charges.front().role = Role::on_refusal;
+    if (below(8) == 0) {
+      for (Charge& charge : charges) charge.role = Role::always;
+    } else if (below(12) == 0) {
+      charges[below(charges.size())].role = Role::always;
+    }
+    if (below(200) == 0) charges.back().cost = kExact;
     return charges;
   }
 
@@ -117,10 +124,37 @@ class Histories : public ::testing::TestWithParam<Candidate> {
   void refund() {
     if (spent.empty()) return;
     const Spent& one = spent[below(spent.size())];
-    const Call call{one.charges, Mode::consume, At(now), false};
+    std::vector<Charge> charges = one.charges;
+    if (below(2) == 0) {
+      for (Charge& charge : charges) charge.cost = Cost(below(std::size_t(charge.cost) + 1));
+    }
+    const Call call{charges, Mode::consume, At(now), false};
     note("refund", call);
-    memory.refund(call, one.in_memory, {});
-    redis->refund(call, one.in_redis, {});
+    if (below(2) == 0) {
+      memory.refund(call, one.in_memory, {});
+      redis->refund(call, one.in_redis, {});
+    } else {
+      refund_and_look(call, one);
+    }
+  }
+
+  // What is left is shown for another version of the policy.
+  void refund_and_look(const Call& call, const Spent& one) {
+    std::vector<Charge> asked = one.charges;
+    const CompiledPolicy& plan = any_plan();
+    for (Charge& charge : asked) {
+      if (charge.policy->identity() == plan.identity()) charge.policy = &plan;
+      charge = {charge.policy, charge.identifier, 0};
+    }
+    Answer of_memory{{}, Columns(pairs_of(asked)), {}};
+    Answer of_redis{{}, Columns(pairs_of(asked)), {}};
+    Present in_memory{asked, of_memory.columns.rows()};
+    Present in_redis{asked, of_redis.columns.rows()};
+    memory.give_back(call, one.in_memory, &in_memory, {});
+    redis->give_back(call, one.in_redis, &in_redis, {});
+    of_memory.time = in_memory.time;
+    of_redis.time = in_redis.time;
+    expect_same(of_memory, of_redis);
   }
 
   void lock() {
