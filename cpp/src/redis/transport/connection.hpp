@@ -16,7 +16,7 @@
 #include "redis/protocol/reply.hpp"
 #include "redis/protocol/session.hpp"
 #include "redis/transport/connector.hpp"
-#include "redis/transport/stream.hpp"
+#include "redis/transport/socket.hpp"
 #include "redis/transport/synchronization.hpp"
 #include "redis/transport/waiting.hpp"
 

@@ -59,6 +59,12 @@ class Topology {
   [[nodiscard]] virtual protocol::Breaker::State breaker() = 0;
 };
 
+class Node;
+/// One server at one address, the master that sentinels name (sentinels.cpp), and a cluster (cluster.cpp).
+[[nodiscard]] std::shared_ptr<Topology> single_server(std::shared_ptr<Node> node);
+[[nodiscard]] std::shared_ptr<Topology> sentinels(const SentinelLocation& location);
+[[nodiscard]] std::shared_ptr<Topology> cluster(const ClusterLocation& location);
+
 /// This process's topology of a location, which lives as long as a pointer to it. Does not connect.
 /// Thread-safe.
 [[nodiscard]] std::shared_ptr<Topology> topology_of(const Location& location);

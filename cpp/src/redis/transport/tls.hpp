@@ -1,4 +1,4 @@
-// What all TLS connections to one endpoint have in common.
+// Connections under TLS, and what all of one endpoint have in common.
 #pragma once
 
 #include <openssl/ssl.h>
@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "overlimit/redis_location.hpp"
+#include "redis/transport/socket.hpp"
 
 namespace overlimit::redis::transport {
 
@@ -43,7 +44,7 @@ class TlsContext {
   std::atomic<bool> stale_{false};
 };
 
-/// Whether a host is an address instead of a name.
-[[nodiscard]] bool is_address(const std::string& host) noexcept;
+/// A stream over a connected socket. Throws std::bad_alloc, StoreConfigError.
+[[nodiscard]] std::unique_ptr<Stream> tls_stream(Socket socket, std::shared_ptr<TlsContext> context);
 
 }  // namespace overlimit::redis::transport
