@@ -64,4 +64,7 @@ class ClockSource {
   std::unique_ptr<std::atomic<Instant>> latest_;
 };
 
+/// overlimit.ManualClock: a heap type, so that reading it costs nothing. False with a Python exception set.
+bool add_manual_clock(PyObject* module);
+
 }  // namespace overlimit::python

@@ -9,7 +9,6 @@
 
 #include "charges.hpp"
 #include "clock.hpp"
-#include "decision_values.hpp"
 #include "errors.hpp"
 #include "hooks.hpp"
 #include "object.hpp"

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 
+#include "object.hpp"
 #include "overlimit/decision.hpp"
 
 namespace overlimit::python {
@@ -91,5 +92,11 @@ struct DecisionParts {
 
 /// TypeError for another object than a Decision, thrown as PythonError.
 DecisionParts parts_of(PyObject* decision);
+
+/// Adds the function that makes a Decision; false with a Python exception set.
+bool add_decision_values(PyObject* module);
+
+/// The bytes of a Decision, by its values alone: equal ones have equal bytes.
+Object bytes_of(PyObject* decision);
 
 }  // namespace overlimit::python

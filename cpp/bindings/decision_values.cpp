@@ -1,5 +1,4 @@
-#include "decision_values.hpp"
-
+// The values of a Decision, and a Decision of values; Python makes bytes of them.
 #include <vector>
 
 #include "charges.hpp"

@@ -1,4 +1,5 @@
-#include "keywords.hpp"
+// Refuses keyword arguments that pybind11 cannot show in an error: it would end the process.
+#include "handles.hpp"
 
 #include <memory>
 

@@ -12,7 +12,6 @@
 #include <optional>
 #include <string>
 
-#include "buffers.hpp"
 #include "clock.hpp"
 #include "errors.hpp"
 #include "given.hpp"

@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "buffers.hpp"
 #include "given.hpp"
 #include "limiter.hpp"
 #include "object.hpp"

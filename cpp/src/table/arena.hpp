@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "table/damage.hpp"
+#include "table/memory.hpp"
 
 namespace overlimit::table {
 

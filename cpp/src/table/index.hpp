@@ -12,7 +12,6 @@
 
 #include "table/arena.hpp"
 #include "table/entry.hpp"
-#include "table/prefetch.hpp"
 #include "table/undo_log.hpp"
 
 namespace overlimit::table {

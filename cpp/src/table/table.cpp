@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <mutex>
+#include <random>
 #include <stdexcept>
 #include <string>
 
@@ -86,6 +87,14 @@ class Prefetching {
 };
 
 }  // namespace
+
+KeyedHash::KeyedHash() {
+  std::random_device random;
+  for (std::uint64_t& word : key_) {
+    // Odd, so that multiplying loses nothing.
+    word = ((std::uint64_t{random()} << 32) | random()) | 1;
+  }
+}
 
 Division Division::of(std::size_t max_keys, std::size_t bytes, std::size_t least, std::size_t overhead) {
   const std::size_t wanted = std::min(max_keys / kKeysPerShard, bytes / least);

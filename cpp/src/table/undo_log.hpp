@@ -2,20 +2,14 @@
 // finds that out puts everything back.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <span>
 
-#include "table/damage.hpp"
-#include "table/prefetch.hpp"
+#include "table/memory.hpp"
 
 namespace overlimit::table {
-
-/// Keeps the compiler from moving writes across. The instructions of a process that is killed have been
-/// executed in their order up to one of them, so nothing else is needed for those who come after it.
-inline void in_order() { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
 /// Guarded by the shard's lock. Between calls all of the state is 0, but `complete`, which then means
 /// nothing.
