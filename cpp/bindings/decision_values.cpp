@@ -1,5 +1,4 @@
 // The values of a Decision, and a Decision of values; Python makes bytes of them.
-#include <vector>
 
 #include "charges.hpp"
 #include "decision.hpp"

@@ -3,12 +3,8 @@
 #include "overlimit/errors.hpp"
 #include "overlimit/out_of_memory.hpp"
 
-#include <new>
-#include <stdexcept>
-
 #include "clock.hpp"
 #include "hooks.hpp"
-#include "object.hpp"
 
 namespace overlimit::python {
 namespace {

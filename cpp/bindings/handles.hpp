@@ -1,5 +1,4 @@
-// Between the C API files and what pybind11 binds: the first two are defined in module.cpp, the last one in
-// keywords.cpp.
+// Between the C API files and what pybind11 binds. Defined in module.cpp, the last in keywords.cpp.
 #pragma once
 
 #include <Python.h>
@@ -17,9 +16,8 @@ std::shared_ptr<Store> store_from(PyObject* object);
 /// The limit inside a bound limit object. TypeError thrown as PythonError.
 Limit limit_from(PyObject* object);
 
-/// Puts a check before everything that pybind11 has bound in this module and its classes so far: a keyword
-/// that has no UTF-8, such as "\ud800", is a TypeError. pybind11 throws out of a C function for it, while it
-/// writes its own. False with a Python exception set.
+/// Puts a check before all that pybind11 has bound in this module: a keyword without UTF-8, such as "\ud800",
+/// is a TypeError, where pybind11 would throw out of a C function. False with a Python exception set.
 bool check_keywords(PyObject* module);
 
 }  // namespace overlimit::python

@@ -1,8 +1,6 @@
 // Refuses keyword arguments that pybind11 cannot show in an error: it would end the process.
 #include "handles.hpp"
 
-#include <memory>
-
 #include "errors.hpp"
 #include "object.hpp"
 

@@ -46,7 +46,6 @@ class OneIdentifier {
   ChargeList collected_;
 };
 
-// For one limiter.
 template <class Action>
 void ask_store(LimiterState& limiter, const Action& action) {
   LimiterState* const limiters[] = {&limiter};
@@ -233,8 +232,7 @@ void refund_charges(LimiterState& limiter, const ChargesToRefund& given_back, Re
   ask_store(limiter, refund);
 }
 
-// Any limiter may refund a decision that has nothing to give back, which does nothing: what was unpickled
-// without a name is of no limiter's policy.
+// Any limiter may refund a decision that has nothing to give back.
 void check_is_about(PyObject* decision, const LimiterState& limiter) {
   const DecisionParts parts = parts_of(decision);
   const PolicyIdentity& own = compiled(limiter.policy.get()).identity();

@@ -1,13 +1,11 @@
 // Part of module.cpp: the core's view of a limit, and calendars, whose periods Python works out.
 #pragma once
 
-#include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "given.hpp"

@@ -1,12 +1,9 @@
 // Part of module.cpp: the decisions of Limiter.hit_many.
 #pragma once
 
-#include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
 #include <array>
-#include <cstddef>
-#include <cstdint>
 #include <limits>
 #include <memory>
 #include <optional>

@@ -1,8 +1,4 @@
-// overlimit._core: a table of contents. The hot types are on the C API in files of their own; everything
-// that pybind11 binds is in this one translation unit.
-#include <pybind11/pybind11.h>
-
-#include <string>
+// overlimit._core. The hot types are on the C API; all that pybind11 binds is in this translation unit.
 
 #include "charges.hpp"
 #include "clock.hpp"

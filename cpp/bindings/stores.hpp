@@ -1,14 +1,11 @@
 // Part of module.cpp: the stores, and what the Redis store would send.
 #pragma once
 
-#include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <variant>
 #include <vector>
 

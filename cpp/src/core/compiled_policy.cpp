@@ -1,9 +1,7 @@
 #include "overlimit/compiled_policy.hpp"
 
-#include <algorithm>
 #include <map>
 #include <tuple>
-#include <utility>
 
 #include "overlimit/errors.hpp"
 #include "overlimit/forks.hpp"

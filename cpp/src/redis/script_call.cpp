@@ -1,9 +1,5 @@
 #include "redis/script_call.hpp"
 
-#include <algorithm>
-#include <utility>
-
-#include "overlimit/call.hpp"
 #include "overlimit/pair.hpp"
 #include "overlimit/redis_scripts.hpp"
 #include "redis/keys.hpp"

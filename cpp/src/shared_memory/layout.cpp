@@ -2,8 +2,6 @@
 
 #include <unistd.h>
 
-#include "overlimit/limit.hpp"
-
 namespace overlimit::shared_memory {
 namespace {
 

@@ -2,13 +2,9 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-#include <atomic>
 #include <ctime>
 #include <mutex>
-#include <stdexcept>
 
-#include "overlimit/errors.hpp"
 #include "shared_memory/attachments.hpp"
 
 namespace overlimit {
@@ -63,8 +59,6 @@ class SharedMemoryStore::Impl {
   ~Impl() {
     if (Attachment* const attachment = attachment_.load()) Attachments::release(*attachment);
   }
-  Impl(const Impl&) = delete;
-  Impl& operator=(const Impl&) = delete;
 
   [[nodiscard]] const Options& options() const { return options_; }
   [[nodiscard]] std::string path() const {

@@ -1,19 +1,9 @@
 #include "overlimit/replay.hpp"
 
-#include <algorithm>
-#include <array>
-#include <cstdint>
 #include <cstdlib>
-#include <memory>
 #include <new>
 #include <numeric>
-#include <optional>
-#include <stdexcept>
-#include <string>
-#include <vector>
 
-#include "overlimit/call.hpp"
-#include "overlimit/compiled_policy.hpp"
 #include "overlimit/decision.hpp"
 #include "overlimit/pair.hpp"
 

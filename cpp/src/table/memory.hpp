@@ -17,8 +17,7 @@ inline void require(bool is_sound) {
     throw Damaged();
 }
 
-/// Keeps the compiler from moving writes across. The instructions of a process that is killed have been
-/// executed in their order up to one of them, so nothing else is needed for those who come after it.
+/// Keeps the compiler from moving writes across. What a killed process has executed was in order anyway.
 inline void in_order() { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
 /// Asks the processor to load a cache line as it does before a write, so that another processor that wrote it

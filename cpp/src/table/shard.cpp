@@ -1,9 +1,6 @@
 #include "table/shard.hpp"
 
-#include <algorithm>
-
 #include "overlimit/out_of_memory.hpp"
-#include "overlimit/policy_identity.hpp"
 
 namespace overlimit::table {
 

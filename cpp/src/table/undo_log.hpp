@@ -1,5 +1,4 @@
-// What a call overwrites in a shard, kept until the call is complete: if its process dies before, whoever
-// finds that out puts everything back.
+// What a call overwrites in a shard, kept until it is complete, for whoever finds its process dead.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +11,8 @@
 namespace overlimit::table {
 
 /// Guarded by the shard's lock. Between calls all of the state is 0, but `complete`, which then means
-/// nothing.
-///
-/// A call over several shards has one log in each, and the first of its shards leads: the call is complete,
-/// in all of them, from the moment at which `complete` is set in the leading one. That keeps `others` until
-/// the logs of the others are empty, so that `complete` means the same to whoever looks.
+/// nothing. Of a call over several shards the first leads: all is complete from the moment at which
+/// `complete` is set there. It keeps `others` until their logs are empty, so that all who look see the same.
 class UndoLog {
  public:
   struct State {
@@ -36,7 +32,6 @@ class UndoLog {
   /// `memory` is what the log protects, and `room` a part of it.
   UndoLog(State& state, std::span<std::byte> memory, std::span<std::byte> room)
       : state_(&state), memory_(memory), room_(room) {}
-
   [[nodiscard]] bool is_kept() const { return state_ != nullptr; }
 
   /// To be called before these bytes, whole aligned words of 8, are overwritten.
@@ -80,7 +75,6 @@ class UndoLog {
 
   /// Puts everything back. May be interrupted and done again.
   void undo();
-
   [[nodiscard]] State& state() const { return *state_; }
 
  private:

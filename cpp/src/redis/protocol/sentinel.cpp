@@ -1,9 +1,6 @@
 #include "redis/protocol/sentinel.hpp"
 
 #include <array>
-#include <cstddef>
-#include <span>
-#include <string>
 
 #include "redis/protocol/addresses.hpp"
 

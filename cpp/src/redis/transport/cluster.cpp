@@ -1,10 +1,7 @@
 // A Redis Cluster: its nodes, and which of them serves which slot.
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <exception>
 #include <map>
-#include <mutex>
 #include <set>
 #include <vector>
 
@@ -380,7 +377,6 @@ class ClusterCall {
 class Cluster final : public Topology {
  public:
   explicit Cluster(ClusterLocation location) : nodes_(std::move(location)) {}
-
   [[nodiscard]] bool has_slots() const noexcept override { return true; }
   [[nodiscard]] protocol::Reply call(std::string_view command, std::optional<protocol::Slot> slot,
                                      const Wait& wait) override {

@@ -3,7 +3,6 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/un.h>
@@ -12,10 +11,7 @@
 #include <csignal>
 #include <cstring>
 #include <new>
-#include <system_error>
 #include <thread>
-
-#include "overlimit/errors.hpp"
 
 namespace overlimit::redis::transport {
 namespace {
@@ -44,15 +40,13 @@ Resolved resolve(const std::string& host, const std::string& port, int flags = 0
 }
 
 /// Blocks signals in a new thread, so that they go to the threads of the program, whose waits they end.
-class SignalsBlocked {
+class SignalsBlocked : NonCopyable {
  public:
   SignalsBlocked() noexcept {
     sigset_t all;
     sigfillset(&all);
     ::pthread_sigmask(SIG_SETMASK, &all, &before_);
   }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
   ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
  private:

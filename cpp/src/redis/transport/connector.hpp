@@ -26,21 +26,13 @@ struct Address {
 /// A lookup of the addresses of a host, which runs in a thread of its own or is done already. Thread-safe.
 class Lookup {
  public:
-  /// To be run.
   Lookup();
-  /// Done already.
   explicit Lookup(std::vector<Address> addresses) : done_(true), addresses_(std::move(addresses)) {}
-  Lookup(const Lookup&) = delete;
-  Lookup& operator=(const Lookup&) = delete;
-  ~Lookup() = default;
-
   [[nodiscard]] bool is_done() const noexcept { return done_.load(std::memory_order_acquire); }
   /// A descriptor that becomes and stays readable once the lookup is done; -1 if it was done from the start.
   [[nodiscard]] int event() const noexcept { return event_.fd(); }
-  /// The addresses, at least one, once the lookup is done. Throws StoreUnavailable when there is no such
-  /// host.
+  /// At least one, once the lookup is done. Throws StoreUnavailable when there is no such host.
   [[nodiscard]] const std::vector<Address>& addresses(const std::string& host) const;
-
   void run(const std::string& host, const std::string& port) noexcept;
 
  private:
@@ -50,13 +42,11 @@ class Lookup {
   std::vector<Address> addresses_;
 };
 
-/// Resolves one host and port. Numeric hosts and "localhost" are resolved at once; any other name in a
-/// short-lived thread, as getaddrinfo has no deadline. Callers that come meanwhile share the same lookup, so
-/// there is one such thread at a time. Thread-safe.
+/// Numeric hosts and "localhost" are resolved at once; other names in a short-lived thread, one at a time,
+/// which callers share, as getaddrinfo has no deadline. Thread-safe.
 class Resolver {
  public:
   Resolver(std::string host, std::uint16_t port);
-
   [[nodiscard]] const std::string& host() const noexcept { return host_; }
   /// Never waits. Throws StoreUnavailable when no thread can be started.
   [[nodiscard]] std::shared_ptr<const Lookup> look_up();
@@ -73,17 +63,13 @@ class Resolver {
 /// The address of a unix socket. Throws StoreConfigError when the path is too long for one.
 [[nodiscard]] Address unix_address(const std::string& path);
 
-/// What all attempts to connect to one endpoint share. Resolves hosts and reads files only when that is
-/// needed. Thread-safe.
+/// What all attempts to connect to one endpoint share. Thread-safe.
 class Connector {
  public:
   explicit Connector(Endpoint endpoint);
-
   [[nodiscard]] const Endpoint& endpoint() const noexcept { return endpoint_; }
   [[nodiscard]] Resolver& resolver() noexcept { return resolver_; }
-
-  /// A stream over a connected socket, with TLS if the endpoint has it (the stream does the TLS handshake).
-  /// Throws StoreConfigError for a TLS file that cannot be used.
+  /// With TLS if the endpoint has it. Throws StoreConfigError for a TLS file that cannot be used.
   [[nodiscard]] std::unique_ptr<Stream> stream_over(Socket socket);
 
  private:
@@ -100,15 +86,10 @@ class Connector {
 class ConnectAttempt {
  public:
   explicit ConnectAttempt(std::shared_ptr<Connector> connector) : connector_(std::move(connector)) {}
-  ConnectAttempt(const ConnectAttempt&) = delete;
-  ConnectAttempt& operator=(const ConnectAttempt&) = delete;
 
-  /// Goes on without waiting; returns a stream once it is connected. Throws StoreUnavailable (refused,
-  /// unreachable, no such host), StoreTimeout, StoreConfigError (a unix path that is too long, a TLS file
-  /// that cannot be used). Nothing was sent then, and there is no next step.
+  /// Goes on without waiting; returns a connected stream. Throws StoreUnavailable, StoreTimeout or
+  /// StoreConfigError; then nothing was sent, and there is no next step.
   [[nodiscard]] std::unique_ptr<Stream> step(const Deadline& deadline);
-
-  /// Waits until the next step is possible, at most until the deadline.
   [[nodiscard]] Woken wait(const Deadline& deadline) const;
 
  private:

@@ -2,13 +2,8 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <array>
-#include <atomic>
-#include <chrono>
 #include <deque>
 #include <exception>
-#include <mutex>
-#include <vector>
 
 #include "redis/protocol/command.hpp"
 #include "redis/protocol/failures.hpp"
@@ -54,10 +49,6 @@ class SentinelConnection {
 
   SentinelConnection(Endpoint sentinel, std::string service)
       : sentinel_(std::move(sentinel)), service_(std::move(service)) {}
-
-  SentinelConnection(const SentinelConnection&) = delete;
-  SentinelConnection& operator=(const SentinelConnection&) = delete;
-  ~SentinelConnection() = default;
 
   void open(std::unique_ptr<Stream> stream) {
     close();
@@ -118,7 +109,6 @@ class SentinelConnection {
 
   /// Why the last question has no answer, or why the connection was closed; null without a failure.
   [[nodiscard]] const std::exception_ptr& failure() const noexcept { return failure_; }
-
   /// While it is open: what to wait for, see Stream.
   [[nodiscard]] int fd() const noexcept { return stream_->fd(); }
   [[nodiscard]] short events() const noexcept {
@@ -197,10 +187,9 @@ Endpoint master_endpoint(const HostPort& address, const SentinelLocation& locati
   return endpoint;
 }
 
-/// Asks the sentinels in turn who the master is, and from then on subscribes to the announcements of all of
-/// them, over one connection each. Every call reads these without waiting, before it asks the master and
-/// again before it trusts the reply. A call during which the master was replaced fails, maybe charged,
-/// although the old master answered.
+/// Asks the sentinels in turn who the master is, and then subscribes to the announcements of all. Every call
+/// reads these before it asks the master and again before it trusts the reply: if the master was replaced
+/// meanwhile it fails, maybe charged, although the old master answered.
 class Sentinels final : public Topology {
  public:
   explicit Sentinels(SentinelLocation location) : location_(std::move(location)) {

@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <string_view>
 #include <system_error>
-#include <utility>
 
 #include "redis/transport/per_process.hpp"
 #include "redis/transport/waiting.hpp"
@@ -21,27 +20,20 @@ struct Transfer {
   bool end = false;       ///< the peer has closed its side; only when receiving
 };
 
-/// Only receive_within() waits, nothing raises SIGPIPE, and nothing is sent to the peer unasked: a stream
-/// with a handshake of its own does it within the first attempts to send and receive. Destroying a stream is
-/// close(2) alone, which leaves a copy in another process undisturbed. One thread may send while another
-/// receives.
+/// Only receive_within() waits, nothing raises SIGPIPE, and nothing is sent unasked: a handshake is done
+/// within the first attempts to send and receive. Destroying a stream is close(2) alone. One thread may send
+/// while another receives.
 class Stream {
  public:
   /// The smallest buffer for receive(), so that no bytes stay behind in the stream, unseen by poll(2).
   static constexpr std::size_t kLeastBuffer = std::size_t{16} * 1024;
 
-  Stream() = default;
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
   virtual ~Stream() = default;
-
   [[nodiscard]] virtual int fd() const noexcept = 0;
 
-  /// Returns how many of the first `bytes` may have been sent; the peer cannot read the others before they
-  /// are counted too. The next attempt must begin with those, and may add to them. `bytes` is not empty.
-  ///
-  /// Throws, as receive() does, StoreConfigError when one side refuses the other because of its
-  /// configuration. The peer has executed nothing then, and the stream cannot be used any more.
+  /// Returns how many of the first `bytes`, which are not none, may have been sent; the next attempt begins
+  /// with the others. Throws, as receive() does, StoreConfigError when one side refuses the other because of
+  /// its configuration: the peer has executed nothing, and the stream is of no more use.
   [[nodiscard]] virtual Transfer send(std::string_view bytes) = 0;
   /// `size` is at least kLeastBuffer.
   [[nodiscard]] virtual Transfer receive(char* buffer, std::size_t size) = 0;
@@ -57,7 +49,6 @@ class Stream {
   /// The poll(2) events to wait for before the next attempt to receive, and to send.
   [[nodiscard]] virtual short receiving_events() const noexcept = 0;
   [[nodiscard]] virtual short sending_events() const noexcept = 0;
-
   /// Shuts the connection down both ways, which wakes those who wait for it.
   virtual void shut_down() const noexcept = 0;
 };
@@ -70,11 +61,8 @@ class Socket {
   explicit Socket(int fd) : descriptor_(OwnDescriptor::opened([fd] { return fd; })) {}
   /// A new stream socket; not open when the system refuses, see errno.
   [[nodiscard]] static Socket new_stream(int family);
-
-  /// -1 when there is none.
   [[nodiscard]] int fd() const noexcept { return descriptor_.fd(); }
   [[nodiscard]] bool is_open() const noexcept { return fd() >= 0; }
-
   [[nodiscard]] Transfer send(std::string_view bytes) const noexcept;
   /// `size` > 0.
   [[nodiscard]] Transfer receive(char* buffer, std::size_t size) const noexcept;
@@ -89,7 +77,6 @@ class Socket {
   OwnDescriptor descriptor_;
 };
 
-/// A stream without TLS.
 class PlainStream final : public Stream {
  public:
   explicit PlainStream(Socket socket) noexcept : socket_(std::move(socket)) {

@@ -8,12 +8,7 @@
 #include <openssl/x509_vfy.h>
 #include <openssl/x509v3.h>
 
-#include <algorithm>
-#include <mutex>
 #include <new>
-#include <string>
-
-#include "overlimit/errors.hpp"
 
 namespace overlimit::redis::transport {
 namespace {
@@ -237,9 +232,8 @@ SSL* new_session(const TlsContext& context) {
   return SSL_new(context.get());
 }
 
-/// The TLS handshake is part of the first attempts to send and receive. No close_notify is sent: the peer
-/// sees that the socket is closed, and a forked child must not send one. Redis frames its replies, so a
-/// connection that is cut off is noticed anyway.
+/// No close_notify is sent: the peer sees that the socket is closed, and a forked child must not send one.
+/// Redis frames its replies, so a connection that is cut off is noticed anyway.
 class TlsStream final : public Stream {
  public:
   /// `socket` is connected. Throws std::bad_alloc, StoreConfigError.

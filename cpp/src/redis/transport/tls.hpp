@@ -15,15 +15,11 @@ namespace overlimit::redis::transport {
 /// against the alternative names of the certificate (never its subject). Thread-safe.
 class TlsContext {
  public:
-  /// Reads the files; `endpoint.tls` is set. Throws StoreConfigError naming the option that is wrong,
-  /// std::bad_alloc.
+  /// `endpoint.tls` is set. Throws StoreConfigError naming the option that is wrong, std::bad_alloc.
   explicit TlsContext(Endpoint endpoint);
-
   [[nodiscard]] SSL_CTX* get() const noexcept { return context_.get(); }
   [[nodiscard]] const Endpoint& endpoint() const noexcept { return endpoint_; }
-
-  /// Notes that a connection failed in a way that renewed files may mend, so that the next one reads them
-  /// again.
+  /// A connection failed in a way that renewed files may mend: the next one reads them again.
   void mark_stale() noexcept { stale_.store(true); }
   [[nodiscard]] bool is_stale() const noexcept { return stale_.load(); }
 

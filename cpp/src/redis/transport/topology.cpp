@@ -1,8 +1,5 @@
 #include "redis/transport/topology.hpp"
 
-#include <variant>
-
-#include "redis/protocol/failures.hpp"
 #include "redis/transport/node.hpp"
 #include "redis/transport/per_process.hpp"
 
