@@ -1,7 +1,6 @@
 #include "http_fast_path.hpp"
 
 #include <charconv>
-#include <string>
 
 #include "charges.hpp"
 #include "deciding.hpp"

@@ -53,7 +53,8 @@ class CompiledPolicy {
   /// Whether its numbers change with the calendar. Such a policy decides nothing itself; dated() ones do.
   [[nodiscard]] bool has_calendar() const { return dates_ != nullptr; }
   [[nodiscard]] bool holds_at(Instant now) const;
-  /// The policy that decides at this instant. May ask the calendar: no lock that others need may be held.
+  /// The policy that decides at this instant, the same one while its numbers hold. May ask the calendar, so
+  /// no lock that others need may be held.
   [[nodiscard]] std::shared_ptr<const CompiledPolicy> dated(Instant now) const;
 
  private:

@@ -34,8 +34,8 @@ class Limit {
   [[nodiscard]] bool has_calendar() const { return calendar_ != nullptr; }
   [[nodiscard]] bool holds_at(Instant now) const;
   [[nodiscard]] Limit dated(Instant now) const;
-  /// A hash of what identifies the limit's record: all but how much it grants, and its place among equal
-  /// ones.
+  /// A hash of what identifies the limit's record: algorithm, period, precision, start, calendar, name, and
+  /// its place among those that are equal in all of that; not how much it grants.
   [[nodiscard]] Tag tag(std::size_t ordinal = 0) const;
 
  private:

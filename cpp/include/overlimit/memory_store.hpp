@@ -15,7 +15,8 @@ namespace overlimit {
 /// Bounded, and never admits more because it is full: past `max_keys` keys or `max_bytes` bytes, new keys
 /// share overflow entries (one per policy and shard), which count what all of them spend; a key that is
 /// tracked later starts as a copy of that. Policies without room even for that share common ones with those
-/// of the very same numbers. A reset of identifiers or of a policy leaves alone what is shared.
+/// of the very same numbers. Resetting an identifier leaves its overflow entry alone, and resetting a policy
+/// the common ones.
 class MemoryStore final : public TableStore {
  public:
   static constexpr std::size_t kMinBytes = 64 << 10;

@@ -100,7 +100,8 @@ class Store {
 
   /// Locks the identifiers of a call's charges for this long from now, whatever their usage.
   virtual void lock(const Call& call, Duration duration, const Interrupted& interrupted) = 0;
-  /// Lifts the locks of a call's identifiers, whoever set them; counts and the level of a penalty stay.
+  /// Lifts the locks of a call's identifiers, whoever set them; counts and the level of a penalty stay. For
+  /// an identifier that is not locked, nothing is written.
   virtual void unlock(const Call& call, const Interrupted& interrupted) = 0;
 
   /// Removes everything that is stored for these identifiers in one policy, whatever its limits.

@@ -1,6 +1,5 @@
 #include "overlimit/policy_identity.hpp"
 
-#include <array>
 #include <bit>
 #include <new>
 #include <utility>

@@ -2,12 +2,6 @@
 
 #include <openssl/sha.h>
 
-#include <algorithm>
-#include <stdexcept>
-#include <utility>
-#include <variant>
-#include <vector>
-
 #include "lua_fragments.hpp"
 #include "overlimit/algorithms/registry.hpp"
 #include "overlimit/forks.hpp"

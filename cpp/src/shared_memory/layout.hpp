@@ -52,7 +52,6 @@ class Layout {
   [[nodiscard]] table::Shard::Place place(std::byte* base, unsigned shard) const;
 
  private:
-  [[nodiscard]] std::size_t states_at() const;
   [[nodiscard]] std::size_t memory_at(unsigned shard) const;
 
   std::size_t bytes_;

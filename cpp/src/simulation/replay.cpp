@@ -8,16 +8,11 @@
 #include "overlimit/pair.hpp"
 
 namespace overlimit {
-
 namespace {
 
 /// The cells of one record, oldest first, in a ring of a capacity that is a power of two.
 class CellRing {
  public:
-  CellRing() = default;
-  CellRing(CellRing&& other) noexcept = default;
-  CellRing& operator=(CellRing&& other) noexcept = default;
-
   [[nodiscard]] Cells view() const {
     if (length_ == 0) return {};
     const std::uint32_t until_end = std::min(length_, capacity_ - head_);

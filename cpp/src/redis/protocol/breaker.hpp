@@ -15,7 +15,7 @@ namespace overlimit::redis::protocol {
 /// failed. Then calls fail at once, but for one probe at a time, and an answer to it closes the breaker. The
 /// pause before a probe begins with 100 ms and doubles, up to one second where the server refuses, two where
 /// it is silent. If the first call after a probe fails, it opens again and the pause goes on to double: a
-/// server may answer, but always too late.
+/// server may answer, but always too late. One that was gone and comes back slow begins with the shortest.
 ///
 /// Reads no clock. Not thread-safe.
 class Breaker {

@@ -1,7 +1,5 @@
 #include "redis/protocol/sentinel.hpp"
 
-#include <array>
-
 #include "redis/protocol/addresses.hpp"
 
 namespace overlimit::redis::protocol {

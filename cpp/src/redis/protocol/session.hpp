@@ -32,7 +32,8 @@ using Waiter = void*;
 /// so that none is executed as the wrong user, in the wrong database or by a server that is too old; if it
 /// fails, they fail with its error.
 ///
-/// Not thread-safe, with one exception: the bytes of outgoing() stay where they are until sent().
+/// Not thread-safe, with one exception: the bytes of outgoing() stay where they are until sent(), whatever is
+/// submitted, fed or abandoned meanwhile.
 class Session {
  public:
   Session(Endpoint endpoint, TimePoint now, TimePoint deadline);

@@ -1,9 +1,5 @@
 // A Redis Cluster: its nodes, and which of them serves which slot.
-#include <algorithm>
-#include <exception>
 #include <map>
-#include <set>
-#include <vector>
 
 #include "overlimit/forks.hpp"
 #include "redis/protocol/addresses.hpp"

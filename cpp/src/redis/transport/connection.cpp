@@ -54,7 +54,8 @@ class Connection::WaiterSlot {
   bool is_away = false;  // runs code of its own, so cannot be the reader
 };
 
-/// A thread that waits for the replies to its calls, one after the other, in one slot for all of them.
+/// A thread that waits for the replies to its calls, one after the other, in one slot for all of them:
+/// whoever is made the reader is then a thread that reads as soon as it wakes.
 class Connection::Caller : NonCopyable {
  public:
   Caller(Connection& connection, UnlockableGuard& guard, const Wait& wait)

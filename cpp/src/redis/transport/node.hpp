@@ -39,7 +39,8 @@ class Node {
   void call_many(std::span<const Command> commands, std::span<std::optional<protocol::Reply>> replies,
                  const Wait& wait);
 
-  /// Counts a call as failed if its last reply, after all retries, is that of a server out of service.
+  /// Counts a call as failed if its last reply, after all retries, is that of a server out of service. Before
+  /// the last, such replies count neither as success nor as failure.
   void record_final_reply(const protocol::Reply& reply);
   /// Connections with calls in flight close when these end. A later call opens new ones.
   void close();

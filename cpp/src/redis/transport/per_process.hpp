@@ -83,7 +83,6 @@ class PerProcess {
   explicit PerProcess(Make make) : make_(std::move(make)) {}
   ~PerProcess() { slot_.reset(); }
   T& operator*() { return slot_.get(make_); }
-  T* operator->() { return &slot_.get(make_); }
 
  private:
   const Make make_;

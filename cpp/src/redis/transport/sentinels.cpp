@@ -1,9 +1,4 @@
 // The master that sentinels name: the connections to them, and who is the master.
-#include <poll.h>
-
-#include <algorithm>
-#include <deque>
-#include <exception>
 
 #include "redis/protocol/command.hpp"
 #include "redis/protocol/failures.hpp"
@@ -333,11 +328,8 @@ class Sentinels final : public Topology {
   }
 
   [[nodiscard]] bool is_master_unsure() {
-    return is_suspect_.load() || term_.load() == 0 || !is_any_connected();
-  }
-
-  [[nodiscard]] bool is_any_connected() const noexcept {
-    return std::ranges::any_of(sentinels_, [](const Sentinel& each) { return each.fd.load() >= 0; });
+    const auto is_connected = [](const Sentinel& each) { return each.fd.load() >= 0; };
+    return is_suspect_.load() || term_.load() == 0 || std::ranges::none_of(sentinels_, is_connected);
   }
 
   /// Each sentinel gets half of the remaining time, so that a known master is still asked if none answers.

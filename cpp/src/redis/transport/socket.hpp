@@ -31,9 +31,10 @@ class Stream {
   virtual ~Stream() = default;
   [[nodiscard]] virtual int fd() const noexcept = 0;
 
-  /// Returns how many of the first `bytes`, which are not none, may have been sent; the next attempt begins
-  /// with the others. Throws, as receive() does, StoreConfigError when one side refuses the other because of
-  /// its configuration: the peer has executed nothing, and the stream is of no more use.
+  /// Returns how many of the first `bytes`, which are not none, may have been sent; the peer cannot read the
+  /// others before they are counted too, and the next attempt begins with them. Throws, as receive() does,
+  /// StoreConfigError when one side refuses the other because of its configuration: the peer has executed
+  /// nothing, and the stream is of no more use.
   [[nodiscard]] virtual Transfer send(std::string_view bytes) = 0;
   /// `size` is at least kLeastBuffer.
   [[nodiscard]] virtual Transfer receive(char* buffer, std::size_t size) = 0;

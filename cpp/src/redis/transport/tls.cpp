@@ -73,12 +73,8 @@ constexpr Row kTable[] = {
     {alert(SSL_AD_DECRYPT_ERROR), kOurCertificate},
 };
 
-unsigned long code_of(std::error_code error) {
-  return static_cast<unsigned long>(static_cast<unsigned int>(error.value()));
-}
-
 int reason_of(std::error_code error) {
-  const unsigned long code = code_of(error);
+  const auto code = static_cast<unsigned long>(static_cast<unsigned int>(error.value()));
   return error.category() == tls_category && ERR_GET_LIB(code) == ERR_LIB_SSL ? ERR_GET_REASON(code) : 0;
 }
 
