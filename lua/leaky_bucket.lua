@@ -14,7 +14,7 @@ admits = count <= capacity + rate - cost or always
 if admits then
   count = math.min(count + cost, EXACT - 1)
   local gone = rate > 0 and math.min(start + math.ceil(count / rate) * period, EXACT - 1) or start
-  admits = count <= rate or gone - period - instant <= patience
+  admits = always or count <= rate or gone - period - instant <= patience
   a, b, c, expiry = start, count, refunded, gone
   if refunded > 0 and refunded < EXACT - 1 and expires > gone then expiry = expires end
 end

@@ -1,10 +1,7 @@
 // What one call costs inside the engine, without Python.
 #include <benchmark/benchmark.h>
 
-#include <algorithm>
 #include <random>
-#include <string>
-#include <vector>
 
 #include "overlimit/decision.hpp"
 #include "overlimit/memory_store.hpp"

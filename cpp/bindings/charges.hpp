@@ -42,8 +42,7 @@ class WholeCost {
   }
   /// The int, as long as this lives.
   [[nodiscard]] PyObject* number() const { return number_; }
-  /// The cost, saturating at 2^53, which no limit grants. ValueError for a negative one, thrown as
-  /// PythonError.
+  /// The cost, saturating at 2^53. ValueError for a negative one, thrown as PythonError.
   [[nodiscard]] Cost units() const;
 
  private:
@@ -96,8 +95,7 @@ class ChargeList {
   }
   void drop_newest() { --size_; }
 
-  /// Whether the newest charge and an earlier one have policies of one name with different limits, or with
-  /// different limits for a local decision.
+  /// Whether an earlier charge has a policy of the same name with other limits, also for a local decision.
   [[nodiscard]] bool contradicts() const {
     const Subject& newest = subjects_[size_ - 1];
     return std::any_of(subjects_.data(), subjects_.data() + size_ - 1, [&](const Subject& earlier) {
@@ -151,8 +149,7 @@ struct GivenCharge {
   Role role = Role::enforce;
 };
 
-/// The charges of a call, and the limiters they come from, each once. Keeps the policies alive; borrows the
-/// rest.
+/// The charges of a call, and its limiters, each once. Keeps the policies alive; borrows the rest.
 class ChargesOfLimiters {
   // For a few charges nothing is allocated.
   std::array<std::byte, 512> room;

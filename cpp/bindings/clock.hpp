@@ -38,15 +38,12 @@ class ReadBeforehand final : public Clock {
 class ClockSource {
  public:
   ClockSource() = default;
-  /// None: the store's own clock. A ManualClock, time.time, an object with now(), or a callable.
-  /// TypeError for anything else, thrown as PythonError.
+  /// None: the store's own clock. TypeError for what is no clock, thrown as PythonError.
   explicit ClockSource(PyObject* clock);
 
-  /// The clock of one call, or nullptr when the store is to use its own; one of Python is read now, into
-  /// `beforehand`. ValueError naming the clock when its reading is NaN, infinite or out of range, thrown as
-  /// PythonError.
+  /// The clock of one call, or nullptr for the store's own; one of Python is read now, into `beforehand`.
+  /// ValueError for a reading that is NaN, infinite or out of range, as PythonError.
   Clock* for_call(std::optional<ReadBeforehand>& beforehand) const;
-  /// Whether it is this machine's real time.
   [[nodiscard]] bool is_system() const { return kind_ == Kind::system; }
   /// Whether both read one clock: the same object, or the same method of one.
   [[nodiscard]] bool is_same(const ClockSource& other) const;
@@ -63,5 +60,8 @@ class ClockSource {
   ManualClock* manual_ = nullptr;
   std::unique_ptr<std::atomic<Instant>> latest_;
 };
+
+/// overlimit.ManualClock: a heap type, so that reading it costs nothing. False with a Python exception set.
+bool add_manual_clock(PyObject* module);
 
 }  // namespace overlimit::python

@@ -126,8 +126,7 @@ GivenCharge parse_charge(PyObject* charge) {
   return given;
 }
 
-// A tuple of our own: it keeps limiters and identifiers alive, whatever happens to the caller's list. No more
-// are taken of what never ends than it takes to refuse them.
+// A tuple of our own, which keeps all alive. What never ends is refused as soon as it is too long.
 Object own_charges(PyObject* charges) {
   if (PyList_Check(charges) || PyTuple_Check(charges)) return required(PySequence_Tuple(charges));
   if (Py_TYPE(charges)->tp_iter == nullptr && PySequence_Check(charges) == 0) {

@@ -1,18 +1,9 @@
 #include "decision.hpp"
 
-#include <algorithm>
-#include <array>
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <vector>
-
 #include "charges.hpp"
 #include "clock.hpp"
-#include "decision_values.hpp"
 #include "errors.hpp"
 #include "hooks.hpp"
-#include "object.hpp"
 #include "policy.hpp"
 
 namespace overlimit::python {

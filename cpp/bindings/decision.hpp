@@ -1,5 +1,4 @@
-// overlimit.Decision: a heap type with plain C fields, followed by its rows. Nothing is formatted and no
-// object is made until it is asked for.
+// overlimit.Decision: plain C fields, followed by its rows. No object is made until it is asked for.
 #pragma once
 
 #include <Python.h>
@@ -8,6 +7,7 @@
 #include <cstdint>
 #include <span>
 
+#include "object.hpp"
 #include "overlimit/decision.hpp"
 #include "overlimit/errors.hpp"
 
@@ -28,21 +28,17 @@ enum class Source : std::uint8_t { store, local, error };
 bool add_decision(PyObject* module);
 
 /// A decision in the making: room for its subjects and rows, which the store then fills.
-class NewDecision {
+class NewDecision : NonCopyable {
  public:
   /// Takes references of its own to the subjects. MemoryError is thrown as PythonError.
   NewDecision(const Subject* subjects, std::size_t subject_count, std::size_t row_count);
   /// The answer of on_error, without subjects and rows.
   NewDecision() : NewDecision(nullptr, 0, 0) {}
-  NewDecision(const NewDecision&) = delete;
-  NewDecision& operator=(const NewDecision&) = delete;
   ~NewDecision();
-
   [[nodiscard]] std::span<Subject> subjects() const;
   [[nodiscard]] Rows rows() const;
   Instant& time() const;
-  /// Completes it: a new reference. `cost` is what the caller asked for, an int. Without an
-  /// answer, the rows are folded.
+  /// Completes it: a new reference. `cost` is an int. Without an answer, the rows are folded.
   PyObject* finish(const Decision& answer, PyObject* cost, Source source = Source::store);
   PyObject* finish(PyObject* cost, Source source);
 
@@ -57,17 +53,14 @@ struct RefundableCharges {
   Source source{};
 };
 
-/// The right to refund charges of a decision, or to settle them. One caller has it at a time; once it was
-/// used, it is gone. Keeps no reference to the decision.
-class RefundClaim {
+/// The right to refund or settle charges of a decision, of one caller at a time, until it was used. Keeps no
+/// reference to the decision.
+class RefundClaim : NonCopyable {
  public:
   /// Of these charges. TypeError for another object than a Decision, thrown as PythonError.
   explicit RefundClaim(PyObject* decision, ChargeBits charges = ~ChargeBits{0});
-  RefundClaim(const RefundClaim&) = delete;
-  RefundClaim& operator=(const RefundClaim&) = delete;
   /// Returns the right, unless it was used.
   ~RefundClaim();
-
   /// Empty when there is nothing to give back, or others have the right.
   [[nodiscard]] const RefundableCharges& charged() const { return charged_; }
   /// Whether the right is that to this charge.
@@ -99,8 +92,7 @@ class RefundClaim {
 /// Ends all rights to refund a decision, or to settle it.
 void make_final(PyObject* decision);
 
-/// What a decision is made of, as long as it lives; `cost` is borrowed. Each subject has a row per limit, in
-/// canonical order.
+/// What a decision is made of; borrowed. Each subject has a row per limit, in canonical order.
 struct DecisionParts {
   const Decision& answer;
   Instant time;
@@ -112,5 +104,11 @@ struct DecisionParts {
 
 /// TypeError for another object than a Decision, thrown as PythonError.
 DecisionParts parts_of(PyObject* decision);
+
+/// Adds the function that makes a Decision; false with a Python exception set.
+bool add_decision_values(PyObject* module);
+
+/// The bytes of a Decision, by its values alone: equal ones have equal bytes.
+Object bytes_of(PyObject* decision);
 
 }  // namespace overlimit::python

@@ -1,6 +1,4 @@
-#include "decision_values.hpp"
-
-#include <vector>
+// The values of a Decision, and a Decision of values; Python makes bytes of them.
 
 #include "charges.hpp"
 #include "decision.hpp"

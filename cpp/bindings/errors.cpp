@@ -1,37 +1,23 @@
 #include "errors.hpp"
 
+#include <array>
+
 #include "overlimit/errors.hpp"
 #include "overlimit/out_of_memory.hpp"
 
-#include <new>
-#include <stdexcept>
-
 #include "clock.hpp"
 #include "hooks.hpp"
-#include "object.hpp"
 
 namespace overlimit::python {
 namespace {
 
-const char* class_of(StoreError::Kind kind) {
-  switch (kind) {
-    case StoreError::Kind::timeout:
-      return "StoreTimeout";
-    case StoreError::Kind::unavailable:
-      return "StoreUnavailable";
-    case StoreError::Kind::config:
-      return "StoreConfigError";
-    case StoreError::Kind::script:
-      break;
-  }
-  return "ScriptError";
-}
+constexpr std::array kStoreErrors{"StoreTimeout", "StoreUnavailable", "StoreConfigError", "ScriptError"};
 
 void set_store_error(const StoreError& error) {
   const Object message = text_of(error.what());
   const Object retry_after = required(PyFloat_FromDouble(error.retry_after().seconds()));
   PyObject* const maybe_charged = error.maybe_charged() ? Py_True : Py_False;
-  const Object instance = call_hook(class_of(error.kind()), checked(message.get()));
+  const Object instance = call_hook(kStoreErrors[std::size_t(error.kind())], checked(message.get()));
   if (PyObject_SetAttrString(instance.get(), "retry_after", retry_after.get()) == 0 &&
       PyObject_SetAttrString(instance.get(), "maybe_charged", maybe_charged) == 0) {
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(instance.get())), instance.get());

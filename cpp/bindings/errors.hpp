@@ -15,12 +15,10 @@ namespace overlimit::python {
   for (;;) pause();
 }
 
-/// Sets the Python exception for the C++ exception being handled; call it in a catch block. The classes are
-/// those of overlimit.errors with the same names.
+/// To be called in a catch block: sets Python's exception, of the class of overlimit.errors with that name.
 void set_python_error() noexcept;
 
-/// Raises an error about a wrong argument, thrown as PythonError: the format's one %U becomes the argument's
-/// repr, cut short where it's long.
+/// Raises an error about a wrong argument: the format's one %U becomes its repr, cut short where it is long.
 [[noreturn]] void raise_about(PyObject* type, const char* format, PyObject* argument);
 
 [[noreturn]] inline void raise_value_error(const char* message) {

@@ -1,10 +1,13 @@
-// Part of module.cpp: objects that pybind11 has bound, as arguments. They are taken by their holders: of an
-// object whose __init__ was never called pybind11 would otherwise hand out uninitialised memory.
+// Part of module.cpp: arguments. Objects that pybind11 has bound are taken by their holders: of one whose
+// __init__ was never called it would otherwise hand out uninitialised memory.
 #pragma once
 
 #include <pybind11/pybind11.h>
 
+#include <cstddef>
 #include <memory>
+#include <span>
+#include <string>
 
 #include "errors.hpp"
 
@@ -32,6 +35,18 @@ auto with_python_errors(const Action& action) {
     set_python_error();
     throw pybind11::error_already_set();
   }
+}
+
+/// The rows of a column that Python gives. The buffer must outlive them. TypeError unless it has contiguous
+/// numbers of this type.
+template <class Number>
+std::span<Number> rows_of(const pybind11::buffer_info& buffer, const std::string& name) {
+  const bool contiguous = buffer.ndim == 1 && (buffer.size < 2 || buffer.strides[0] == buffer.itemsize);
+  if (!contiguous || !buffer.item_type_is_equivalent_to<Number>()) {
+    throw pybind11::type_error(name + " must be a contiguous column of numbers, of " +
+                               std::to_string(sizeof(Number)) + " bytes each");
+  }
+  return {static_cast<Number*>(buffer.ptr), static_cast<std::size_t>(buffer.size)};
 }
 
 }  // namespace overlimit::python

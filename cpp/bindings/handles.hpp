@@ -1,4 +1,4 @@
-// What the C API files need of the objects that pybind11 binds; defined in module.cpp.
+// Between the C API files and what pybind11 binds. Defined in module.cpp, the last in keywords.cpp.
 #pragma once
 
 #include <Python.h>
@@ -15,5 +15,9 @@ std::shared_ptr<Store> store_from(PyObject* object);
 
 /// The limit inside a bound limit object. TypeError thrown as PythonError.
 Limit limit_from(PyObject* object);
+
+/// Puts a check before all that pybind11 has bound in this module: a keyword without UTF-8, such as "\ud800",
+/// is a TypeError, where pybind11 would throw out of a C function. False with a Python exception set.
+bool check_keywords(PyObject* module);
 
 }  // namespace overlimit::python

@@ -1,5 +1,4 @@
-// What the core leaves to Python because it need not be fast: the functions and classes of
-// overlimit._core_hooks.
+// What the core leaves to Python because it need not be fast: overlimit._core_hooks.
 #pragma once
 
 #include <Python.h>

@@ -1,12 +1,6 @@
 #include "http_fast_path.hpp"
 
-#include <algorithm>
 #include <charconv>
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <string>
-#include <string_view>
 
 #include "charges.hpp"
 #include "deciding.hpp"
@@ -25,8 +19,7 @@ Role role_from(PyObject* number) {
   return Role(role);
 }
 
-/// The identifiers that functions have returned in a request. Each function is called once, with `arguments`,
-/// and `read` converts what it returns.
+/// The identifiers that functions have returned in a request. Each function is called once.
 struct IdentifierCache {
   PyObject* known;
   PyObject* read;

@@ -1,15 +1,13 @@
-// The only place in C++ that knows of HTTP, only for speed: overlimit.http decides requests and formats the
-// RateLimit field here, without a Python object for each charge and each row.
+// The only place in C++ that knows of HTTP, for speed: no Python object for each charge and each row.
 #pragma once
 
 #include <Python.h>
 
 namespace overlimit::python {
 
-/// A function of the module, METH_FASTCALL. It takes a tuple of resolved rules (limiter, identify, cost,
-/// role), a dict of the identifiers that are known already by `identify`, a function that converts what
-/// another `identify` returns, and the arguments that functions of the app are called with. It charges all
-/// identifiers and adds those it asked for to the dict. It raises as hit_all does.
+/// METH_FASTCALL: a tuple of resolved rules (limiter, identify, cost, role), a dict of known identifiers by
+/// `identify`, a function that converts what another `identify` returns, and the arguments of the app's
+/// functions. It charges all identifiers, adds those it asked for to the dict, and raises as hit_all does.
 PyObject* decide_request(PyObject* module, PyObject* const* arguments, Py_ssize_t count);
 
 /// A function of the module, METH_FASTCALL: a decision and, per policy in the order of its charges, a tuple

@@ -1,6 +1,5 @@
-#include "keywords.hpp"
-
-#include <memory>
+// Refuses keyword arguments that pybind11 cannot show in an error: it would end the process.
+#include "handles.hpp"
 
 #include "errors.hpp"
 #include "object.hpp"

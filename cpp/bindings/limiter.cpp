@@ -45,7 +45,6 @@ class OneIdentifier {
   ChargeList collected_;
 };
 
-// For one limiter.
 template <class Action>
 void ask_store(LimiterState& limiter, const Action& action) {
   LimiterState* const limiters[] = {&limiter};

@@ -15,8 +15,7 @@
 
 namespace overlimit::python {
 
-/// What a limiter consists of. Made once by __init__; later only the policy changes, with update(), and the
-/// statistics.
+/// What a limiter consists of. After __init__ only the policy, by update(), and the statistics change.
 struct LimiterState {
   static constexpr std::uint64_t kNotCalled = ~std::uint64_t{0};
 
@@ -37,8 +36,7 @@ struct LimiterState {
 /// Adds the type and the functions to the module; false with a Python exception set.
 bool add_limiter(PyObject* module);
 
-/// The state of a Limiter. RuntimeError for a limiter that was not initialised, TypeError for another object,
-/// thrown as PythonError.
+/// RuntimeError for a limiter that was not initialised, TypeError for another object, as PythonError.
 LimiterState& state_of(PyObject* limiter);
 
 /// To be called before each call to the store. At a limiter's first call, and its first after an update, it

@@ -2,17 +2,7 @@
 
 #include <sys/mman.h>
 
-#include <algorithm>
-#include <exception>
-#include <new>
-#include <string>
-
-#include "clock.hpp"
-#include "errors.hpp"
 #include "handles.hpp"
-#include "on_error.hpp"
-#include "policy.hpp"
-#include "stats.hpp"
 #include "store_calls.hpp"
 #include "waits.hpp"
 

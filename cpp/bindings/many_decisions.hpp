@@ -1,12 +1,9 @@
-// What Limiter.hit_many returns: the decisions of many calls of one policy, in columns. A Decision is made of
-// a row when it is asked for.
+// What Limiter.hit_many returns: decisions in columns. A Decision is made of a row when it is asked for.
 #pragma once
 
 #include <Python.h>
 
 #include <array>
-#include <cstddef>
-#include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -23,14 +20,11 @@
 
 namespace overlimit::python {
 
-/// The identifiers of many calls, as they were given: a row each, of one identifier or of a tuple of several,
-/// of which duplicates count once.
+/// The identifiers of many calls: a row of one, or of a tuple of several, of which duplicates count once.
 class IdentifierRows {
  public:
-  /// Reads a list or tuple. Each identifier may have so many cells under the limits of the call. ValueError
-  /// and TypeError name the row, thrown as PythonError.
+  /// Each identifier may have so many cells. ValueError and TypeError name the row, thrown as PythonError.
   IdentifierRows(PyObject* rows, std::int64_t cells_of_one);
-
   [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(PyTuple_GET_SIZE(rows_.get())); }
   /// How many identifiers the rows before this one have.
   [[nodiscard]] std::size_t start(std::size_t row) const { return starts_.empty() ? row : starts_[row]; }
@@ -83,7 +77,6 @@ class CostRows {
 /// Rows that own their columns, which begin without values.
 class OwnRows {
  public:
-  /// Throws std::bad_alloc.
   explicit OwnRows(std::size_t size);
   [[nodiscard]] Rows get() const { return rows_at(bytes_.get(), size_); }
 
@@ -117,8 +110,7 @@ class ManyDecisions {
     std::int16_t identifier = -1;
   };
   [[nodiscard]] Answer answer(std::size_t row) const;
-  /// A new Decision, or None where there is no answer. Two of one row could be refunded twice, so the caller
-  /// keeps it.
+  /// A new Decision, or None. Two of one row could be refunded twice, so the caller keeps it.
   [[nodiscard]] Object decision(std::size_t row) const;
 
  private:

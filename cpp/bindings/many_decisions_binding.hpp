@@ -1,18 +1,14 @@
 // Part of module.cpp: the decisions of Limiter.hit_many.
 #pragma once
 
-#include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
 #include <array>
-#include <cstddef>
-#include <cstdint>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <string>
 
-#include "buffers.hpp"
 #include "clock.hpp"
 #include "errors.hpp"
 #include "given.hpp"

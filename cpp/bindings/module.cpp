@@ -1,26 +1,18 @@
-// overlimit._core: a table of contents. The hot types are on the C API in files of their own; everything
-// that pybind11 binds is in this one translation unit.
-#include <pybind11/pybind11.h>
+// overlimit._core. The hot types are on the C API; all that pybind11 binds is in this translation unit.
 
-#include <string>
-
-#include "calendar.hpp"
 #include "charges.hpp"
+#include "clock.hpp"
 #include "decision.hpp"
 #include "errors.hpp"
 #include "handles.hpp"
 #include "hooks.hpp"
-#include "keywords.hpp"
 #include "limiter.hpp"
 #include "limits.hpp"
-#include "manual_clock.hpp"
 #include "many_decisions_binding.hpp"
 #include "object.hpp"
 #include "overlimit/errors.hpp"
 #include "policy.hpp"
-#include "redis_scripts.hpp"
 #include "replays.hpp"
-#include "shared_memory_binding.hpp"
 #include "stores.hpp"
 
 namespace overlimit::python {
@@ -98,10 +90,6 @@ PYBIND11_MODULE(_core, module) {
   bind_calendar(module);
   bind_limits(module);
   bind_stores(module);
-  bind_shared_memory_store(module);
-#ifdef OVERLIMIT_LINKS_REDIS
-  bind_redis_scripts(module);
-#endif
   bind_replays(module);
   bind_many_decisions(module);
   refuse_pickling(module);

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <utility>
 
+#include "overlimit/non_copyable.hpp"
+
 namespace overlimit::python {
 
 /// Whether the interpreter is going away; other threads than its own then never get the GIL again.
@@ -22,15 +24,12 @@ class Object {
   Object() = default;
   /// Takes over a new reference; nullptr is allowed.
   static Object steal(PyObject* object) { return Object(object); }
-  /// Adds a reference of its own.
   static Object borrow(PyObject* object) { return Object(Py_XNewRef(object)); }
   Object(Object&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
   Object& operator=(Object&& other) noexcept {
     std::swap(object_, other.object_);
     return *this;
   }
-  Object(const Object&) = delete;
-  Object& operator=(const Object&) = delete;
   /// A thread that the ending interpreter unwinds runs this without the GIL.
   ~Object() {
     if (object_ != nullptr && !is_finalizing()) Py_DECREF(object_);
@@ -54,11 +53,9 @@ inline PyObject* checked(PyObject* object) {
   return object;
 }
 
-/// Owns the new reference, or throws PythonError for nullptr.
 inline Object required(PyObject* object) { return Object::steal(checked(object)); }
 
-/// A message as a str; what a server said in it may be no UTF-8, or cut within a character. Empty: a Python
-/// exception is set.
+/// A str of what may be no UTF-8, or cut within a character. Empty: a Python exception is set.
 inline Object text_of(const char* message) {
   return Object::steal(
       PyUnicode_DecodeUTF8(message, static_cast<Py_ssize_t>(std::strlen(message)), "replace"));

@@ -1,10 +1,5 @@
 #include "policy.hpp"
 
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "errors.hpp"
 #include "handles.hpp"
 #include "overlimit/past_rates.hpp"

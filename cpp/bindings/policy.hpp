@@ -1,5 +1,4 @@
-// A policy: a name, its limits and its penalty, compiled. Limiters and decisions share it, so
-// it is a Python object, but Python code never sees it.
+// A policy, compiled. Limiters and decisions share it, so it is a Python object, which Python never sees.
 #pragma once
 
 #include <Python.h>
@@ -17,13 +16,11 @@ bool prepare_policies(PyObject* module);
 /// The identity that a str names, or a new one for None. InvalidLimit, or PythonError for another type.
 PolicyIdentity identity_from(PyObject* name);
 
-/// A new policy of a tuple of limits and a Penalty or None; `local_policy` is another policy, or nothing for
-/// the same. InvalidLimit, or PythonError for wrong types.
+/// Of a tuple of limits and a Penalty or None. InvalidLimit, or PythonError for wrong types.
 Object new_policy(const PolicyIdentity& identity, PyObject* limits, PyObject* penalty,
                   Object local_policy = {});
 
-/// Of a policy: what the engine decides by, the tuple of its limits as given, its name (or None) and its
-/// penalty (all borrowed).
+/// What the engine decides by, the limits as given, the name or None, and the penalty (all borrowed).
 const CompiledPolicy& compiled(PyObject* policy);
 PyObject* limits_of(PyObject* policy);
 PyObject* name_of(PyObject* policy);
@@ -35,8 +32,7 @@ void succeed(PyObject* past, PyObject* next);
 /// A policy with the fastest rates since this one decided; nothing if it has them.
 std::optional<CompiledPolicy> fastest_since(PyObject* policy);
 
-/// The policy that decides in its place while the store fails: of the same name, with the limits of this
-/// process's share (borrowed).
+/// The policy that decides in its place while the store fails, with this process's share (borrowed).
 PyObject* local_policy_of(PyObject* policy);
 
 }  // namespace overlimit::python

@@ -1,18 +1,14 @@
 // Part of module.cpp: the replay of events, whose columns are objects with a buffer, such as numpy arrays.
 #pragma once
 
-#include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "buffers.hpp"
 #include "given.hpp"
 #include "limiter.hpp"
 #include "object.hpp"

@@ -1,9 +1,5 @@
 #include "stats.hpp"
 
-#include <algorithm>
-#include <bit>
-#include <limits>
-
 #include "clock.hpp"
 #include "hooks.hpp"
 #include "limiter.hpp"

@@ -1,12 +1,9 @@
-// What a limiter counts of its calls to the store, in this process. Read and written with
-// the GIL held, so that counting costs no lock and no atomic.
+// What a limiter counts of its calls, in this process. Guarded by the GIL, so without a lock or an atomic.
 #pragma once
 
 #include <Python.h>
 
 #include <array>
-#include <cstddef>
-#include <cstdint>
 #include <span>
 
 #include "overlimit/errors.hpp"
@@ -33,15 +30,13 @@ struct Stats {
   std::uint64_t crowded = 0;
   std::array<std::uint64_t, kKindsOfFailure> errors{};
   std::array<std::uint64_t, kLatencyBounds.size() + 1> latencies{};
-
   void count_latency(Duration duration);
 };
 
 /// limiter.stats(): a new dict. PythonError when there's no memory.
 PyObject* stats_dict(const Stats& stats, BreakerState breaker);
 
-/// Counts a decision once for each limiter that has one of the crowded charges (see Store::decide). At a
-/// limiter's first it warns of the store, unless that was done before.
+/// Counts a decision once for each limiter that has a crowded charge; at a first one it warns of the store.
 void count_crowded(std::span<LimiterState* const> limiters, std::span<const Charge> charges,
                    ChargeBits crowded, PyObject* store);
 

@@ -19,12 +19,10 @@
 namespace overlimit::python {
 
 /// How long a call took, for stores that wait: others answer in less time than reading a clock twice takes.
-class Stopwatch {
+class Stopwatch : NonCopyable {
  public:
   using Clock = std::chrono::steady_clock;
   explicit Stopwatch(std::span<LimiterState* const> limiters) : limiters_(limiters) {}
-  Stopwatch(const Stopwatch&) = delete;
-  Stopwatch& operator=(const Stopwatch&) = delete;
   /// Runs with the GIL held, which guards the counts.
   ~Stopwatch() {
     const auto micros = std::chrono::ceil<std::chrono::microseconds>(Clock::now() - start_).count();
@@ -92,8 +90,7 @@ void ask_store(std::span<LimiterState* const> limiters, const Action& action) {
   });
 }
 
-/// The same for an action of several calls, some of which may be done when another has to wait: it is run
-/// once, without the GIL.
+/// The same for several calls, some of which may be done when another has to wait: run once, without the GIL.
 template <class Action>
 void ask_store_for_many(std::span<LimiterState* const> limiters, const Action& action) {
   ask_and_count(limiters, [&](Store& store) {

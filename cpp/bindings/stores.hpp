@@ -1,20 +1,23 @@
-// Part of module.cpp: the stores.
+// Part of module.cpp: the stores, and what the Redis store would send.
 #pragma once
 
-#include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
-#include <utility>
 #include <variant>
 #include <vector>
 
 #include "given.hpp"
 #include "overlimit/memory_store.hpp"
 #ifdef OVERLIMIT_LINKS_REDIS
-#include "overlimit/redis_store.hpp"
+#include "hooks.hpp"
+#include "object.hpp"
+#include "overlimit/redis_scripts.hpp"
+#include "overlimit/shared_memory_store.hpp"
+#include "policy.hpp"
+#include "waits.hpp"
 #endif
 
 namespace overlimit::python {
@@ -74,6 +77,61 @@ inline void bind_memory_store(pybind11::module_& module) {
             "a MemoryStore cannot be pickled: its state stays in this process; a Limiter with "
             "store='memory://' can be, and uses the store of the process that unpickles it");
       });
+}
+
+/// Has Python log a warning; called with the GIL or without it.
+inline void warn_about_shared_memory(const std::string& message) {
+  const GilHeld held;
+  try {
+    const Object text = text_of(message.c_str());
+    call_hook("warn_about_shared_memory", checked(text.get()));
+  } catch (const PythonError&) {
+    PyErr_WriteUnraisable(nullptr);
+  }
+}
+
+inline pybind11::dict shared_memory_stats(SharedMemoryStore& store) {
+  namespace py = pybind11;
+  const SharedMemoryStore::Processes processes = store.processes();
+  py::dict counted;
+  counted["attached"] = processes.attached;
+  counted["alive"] = processes.alive;
+  py::dict stats;
+  stats["crowded"] = store.crowded_calls();
+  stats["processes"] = counted;
+  stats["damaged"] = store.damaged_shards();
+  stats["unlinked"] = store.is_unlinked();
+  return stats;
+}
+
+inline void bind_shared_memory_store(pybind11::module_& module) {
+  namespace py = pybind11;
+  using Pointer = std::shared_ptr<SharedMemoryStore>;
+  py::class_<SharedMemoryStore, Store, Pointer>(module, "SharedMemoryStore",
+                                                "The core of overlimit.SharedMemoryStore.")
+      .def(py::init([](std::string name_or_path, const std::optional<py::int_>& max_keys,
+                       const std::optional<py::int_>& max_bytes, unsigned mode, std::int64_t timeout_us) {
+             SharedMemoryStore::Options options{.name_or_path = std::move(name_or_path),
+                                                .mode = static_cast<mode_t>(mode),
+                                                .timeout = Duration(timeout_us),
+                                                .warn = warn_about_shared_memory};
+             if (max_keys) options.max_keys = size_from(*max_keys, "max_keys", 1);
+             if (max_bytes)
+               options.max_bytes = size_from(*max_bytes, "max_bytes", SharedMemoryStore::kMinBytes);
+             return std::make_shared<SharedMemoryStore>(std::move(options));
+           }),
+           py::arg("name_or_path"), py::kw_only(), py::arg("max_keys"), py::arg("max_bytes"), py::arg("mode"),
+           py::arg("timeout_us"))
+      .def("__len__", [](const Pointer& store) { return given(store).size(); })
+      .def("__bool__", [](const Pointer& store) { return (given(store), true); })
+      .def(
+          "stats", [](const Pointer& store) { return shared_memory_stats(given(store)); },
+          "Return what this store has counted, as a new dict.")
+      .def(
+          "unlink", [](const Pointer& store) { given(store).unlink(); },
+          "Remove the file, so that processes that open it from now on begin with an empty one.")
+      .def_property_readonly(
+          "path", [](const Pointer& store) { return given(store).path(); }, "Where the file is, or will be.");
 }
 
 #ifdef OVERLIMIT_LINKS_REDIS
@@ -161,16 +219,60 @@ inline void bind_redis_store(pybind11::module_& module) {
           "close", [](const std::shared_ptr<RedisStore>& store) { given(store).close(); },
           "Close this process's connections; a later call opens new ones.");
 }
+
+inline redis::ScriptUse script_use_from(const std::string& name) {
+  if (name == "read") return redis::ScriptUse::read;
+  if (name == "refund") return redis::ScriptUse::refund;
+  if (name == "lock") return redis::ScriptUse::lock;
+  if (name == "decide") return redis::ScriptUse::decide;
+  throw pybind11::value_error("which must be 'decide', 'read', 'refund' or 'lock', not '" + name + "'");
+}
+
+inline pybind11::tuple redis_script(const std::string& which, const pybind11::str& name,
+                                    const pybind11::tuple& limits, const pybind11::object& penalty,
+                                    const std::vector<std::string>& identifiers) {
+  const std::vector<std::string_view> views(identifiers.begin(), identifiers.end());
+  if (views.empty() || views.size() > kMaxCharges) {
+    throw pybind11::value_error("identifiers must be 1 to " + std::to_string(kMaxCharges) + " strings, not " +
+                                std::to_string(views.size()));
+  }
+  const Object kept =
+      with_python_errors([&] { return new_policy(identity_from(name.ptr()), limits.ptr(), penalty.ptr()); });
+  const CompiledPolicy& policy = compiled(kept.get());
+  const redis::ScriptListing listing = redis::script_listing(script_use_from(which), policy, views, {});
+  pybind11::list keys;
+  pybind11::list arguments;
+  pybind11::list order;
+  for (const std::string& key : listing.keys) keys.append(pybind11::bytes(key));
+  for (const std::string& argument : listing.arguments) arguments.append(pybind11::bytes(argument));
+  for (const CompiledLimit& each : policy.limits()) {
+    order.append(pybind11::make_tuple(each.place, each.limit.packed().size()));
+  }
+  return pybind11::make_tuple(listing.sha1, listing.text, keys, arguments, order);
+}
+
+inline void bind_redis_scripts(pybind11::module_& module) {
+  namespace py = pybind11;
+  module.def("redis_script", &redis_script, py::arg("which"), py::arg("name"), py::arg("limits"),
+             py::arg("penalty"), py::arg("identifiers"),
+             "Return the script that the Redis store would send: its SHA1, text, keys and arguments; and the "
+             "order of\n"
+             "the limits in them, each as its place in the list and how many numbers it has.");
+}
+
 #endif
 
 inline void bind_stores(pybind11::module_& module) {
   pybind11::class_<Store, std::shared_ptr<Store>>(module, "Store",
                                                   "Where state lives and decisions are made.");
   bind_memory_store(module);
+  bind_shared_memory_store(module);
 #ifdef OVERLIMIT_LINKS_REDIS
   bind_tls_options(module);
   bind_redis_locations(module);
   bind_redis_store(module);
+  bind_redis_scripts(module);
+
 #endif
 }
 

@@ -9,14 +9,11 @@
 
 namespace overlimit::python {
 
-/// Holds the GIL in a thread that may or may not have it. Once the interpreter has ended there is no GIL to
-/// take, and the thread never returns from here.
-class GilHeld {
+/// Holds the GIL in a thread that may have it already. Once the interpreter has ended, it never returns.
+class GilHeld : NonCopyable {
  public:
   GilHeld() : state_(ensured()) {}
   ~GilHeld() { PyGILState_Release(state_); }
-  GilHeld(const GilHeld&) = delete;
-  GilHeld& operator=(const GilHeld&) = delete;
 
  private:
   static PyGILState_STATE ensured() {
@@ -33,7 +30,7 @@ inline bool python_interrupts() {
 }
 
 /// Lets other threads run Python while this one waits.
-class GilReleased {
+class GilReleased : NonCopyable {
  public:
   GilReleased() : state_(PyEval_SaveThread()) {}
   ~GilReleased() {
@@ -43,8 +40,6 @@ class GilReleased {
       stay_forever();
     }
   }
-  GilReleased(const GilReleased&) = delete;
-  GilReleased& operator=(const GilReleased&) = delete;
 
  private:
   PyThreadState* state_;
@@ -52,7 +47,6 @@ class GilReleased {
 
 inline const Interrupted kInterrupted = python_interrupts;
 
-/// Runs an action of the store without the GIL.
 template <class Action>
 void without_gil(const Action& action) {
   const GilReleased released;

@@ -1,5 +1,4 @@
-// Natural periods: days, weeks and months of some time zone. The engine knows no time zones; the caller that
-// builds a limit provides a source that does.
+// Natural periods: days, weeks and months of a time zone, which the caller's source of bounds knows.
 #pragma once
 
 #include <array>

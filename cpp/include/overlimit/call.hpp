@@ -170,7 +170,7 @@ inline std::optional<Lock> lock_after_refusal(const Settlement& settlement, cons
                                               const std::optional<Lock>& lock, Instant reading) {
   const Penalty* penalty = charge.policy->penalty();
   if (penalty == nullptr || !settlement.may_lock || own != settlement.status) return std::nullopt;
-  if (charge.role == Role::shadow || cost_of(charge) == 0) return std::nullopt;
+  if (charge.role == Role::shadow || charge.role == Role::always || cost_of(charge) == 0) return std::nullopt;
   if (own == Status::over) return next_lock(*penalty, lock, reading);
   if (own == Status::locked && extends(*penalty, *lock)) return extended(*penalty, *lock, reading);
   return std::nullopt;

@@ -1,9 +1,7 @@
-// A policy compiled once: its limits in canonical order, their tags, its penalty, and the numbers its script
-// reads. Nothing is parsed or formatted per call. Safe to share between threads: what changes with the
+// A policy compiled once, so that nothing is parsed or formatted per call. Immutable: what changes with the
 // calendar is another policy.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -35,18 +33,15 @@ class CompiledPolicy {
   CompiledPolicy(std::string name, const std::vector<Limit>& limits,
                  std::optional<Penalty> penalty = std::nullopt)
       : CompiledPolicy(PolicyIdentity(std::move(name)), limits, std::move(penalty)) {}
-
   /// Policies with the same identity share their state.
   [[nodiscard]] const PolicyIdentity& identity() const { return identity_; }
-  /// The name, empty without one.
   [[nodiscard]] const std::string& name() const { return identity_.name(); }
   /// By algorithm, then by tag: the order the limits were given in changes no record and no script.
   [[nodiscard]] const std::vector<CompiledLimit>& limits() const { return limits_; }
   [[nodiscard]] std::size_t size() const { return limits_.size(); }
   /// The memory store tells policies apart by it.
   [[nodiscard]] std::uint64_t digest() const { return identity_.digest(); }
-  /// A hash of its limits and its penalty with all their numbers, but not of the name: policies that are
-  /// equal in all of that have the same. It leaves out the calendar's bounds, so it is the same every day.
+  /// A hash of its limits and its penalty with all their numbers, without the name and the calendar's bounds.
   [[nodiscard]] std::uint64_t limits_digest() const { return limits_digest_; }
   [[nodiscard]] const Penalty* penalty() const { return penalty_ ? &*penalty_ : nullptr; }
   /// The records a key of this policy has, in order: those of its limits, then that of its penalty.
@@ -55,14 +50,11 @@ class CompiledPolicy {
   [[nodiscard]] const std::string& packed() const { return packed_; }
   /// Cells that one key of this policy can hold at most, over all limits.
   [[nodiscard]] std::int64_t max_cells() const { return max_cells_; }
-
-  /// Whether its numbers change with the calendar. Such a policy decides nothing itself; those that `dated`
-  /// returns do.
+  /// Whether its numbers change with the calendar. Such a policy decides nothing itself; dated() ones do.
   [[nodiscard]] bool has_calendar() const { return dates_ != nullptr; }
-  /// Whether its numbers hold at this instant.
   [[nodiscard]] bool holds_at(Instant now) const;
-  /// The policy that decides at this instant; the same one for as long as its numbers hold. May ask the
-  /// calendar, so the caller must hold no lock that others need.
+  /// The policy that decides at this instant, the same one while its numbers hold. May ask the calendar, so
+  /// no lock that others need may be held.
   [[nodiscard]] std::shared_ptr<const CompiledPolicy> dated(Instant now) const;
 
  private:
@@ -84,8 +76,7 @@ class CompiledPolicy {
   std::int64_t max_cells_ = 0;
 };
 
-/// The limits of two policies of one name that share a record but have different numbers: their places in the
-/// lists that were given to the one policy and to the other.
+/// The limits of two policies that share a record but have different numbers, by their places as given.
 std::vector<std::pair<std::size_t, std::size_t>> unlike_places(const CompiledPolicy& one,
                                                                const CompiledPolicy& other);
 

@@ -1,8 +1,6 @@
-// The errors of the engine. Each has a type at its source; bindings map them one to one to the Python
-// classes of the same name. Messages say what was wrong and what to do, and never hold a password.
+// The errors of the engine, one to one Python's of the same name. Messages say what to do, and no password.
 #pragma once
 
-#include <cstdint>
 #include <exception>
 #include <functional>
 #include <stdexcept>
@@ -52,15 +50,13 @@ using ScriptError = StoreErrorOf<StoreError::Kind::script>;
 /// The configuration is wrong: credentials, permissions, cluster slots.
 using StoreConfigError = StoreErrorOf<StoreError::Kind::config>;
 
-/// The identifiers of one call lie in several slots of a cluster: the caller's mistake, which no outage
-/// excuses. Python sees a StoreConfigError.
+/// The caller's mistake, which no outage excuses: a call in several slots of a cluster. A StoreConfigError.
 class CrossSlot : public StoreConfigError {
  public:
   using StoreConfigError::StoreConfigError;
 };
 
-/// Called when a signal may have interrupted a wait; true ends the wait with WaitInterrupted, and an empty
-/// function never does.
+/// Called when a signal may have come; true ends the wait with WaitInterrupted, an empty function never.
 using Interrupted = std::function<bool()>;
 
 /// A wait was interrupted. `maybe_charged` means the same as in StoreError.

@@ -31,15 +31,11 @@ class Limit {
   [[nodiscard]] std::vector<std::int64_t> packed() const;
   /// The most cells its record holds.
   [[nodiscard]] std::int64_t max_cells() const;
-  /// Whether its numbers depend on the instant.
   [[nodiscard]] bool has_calendar() const { return calendar_ != nullptr; }
-  /// Whether its present numbers hold at this instant.
   [[nodiscard]] bool holds_at(Instant now) const;
-  /// The same limit with the numbers that hold around this instant.
   [[nodiscard]] Limit dated(Instant now) const;
-  /// A hash of what identifies the limit's record (algorithm, period, precision, start, calendar, name) and
-  /// of the limit's place among those that are equal in all of that. How much the limit grants is not part of
-  /// it.
+  /// A hash of what identifies the limit's record: algorithm, period, precision, start, calendar, name, and
+  /// its place among those that are equal in all of that; not how much it grants.
   [[nodiscard]] Tag tag(std::size_t ordinal = 0) const;
 
  private:

@@ -1,4 +1,3 @@
-// The error of a store in memory that is full, and of a system that is.
 #pragma once
 
 #include <new>

@@ -2,7 +2,6 @@
 // too, so what is refunded after it is reckoned by the fastest rate since the charge.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <optional>
 #include <span>
@@ -17,7 +16,6 @@ namespace overlimit {
 class PastRates {
  public:
   explicit PastRates(const CompiledPolicy& first) { add(first); }
-
   /// Adds the policy that decides from now on. The first one has number 0, the next one 1, and so on.
   void add(const CompiledPolicy& policy);
   [[nodiscard]] std::uint64_t newest() const { return newest_; }

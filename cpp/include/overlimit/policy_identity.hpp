@@ -1,5 +1,4 @@
-// What tells the state of one policy from that of another: a name, which all who use it share; or,
-// without one, an identity that belongs to a single policy of this process.
+// What tells policies apart: a name, which all who use it share, or an identity of a single policy.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +14,6 @@ class PolicyIdentity {
   /// An identity that no other policy has. It ends with the last copy of it. Throws std::bad_alloc when
   /// memory, or the 2^24 identities that may be in use at once, run out.
   static PolicyIdentity unnamed();
-
   /// Empty without a name.
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] bool has_name() const { return unnamed_ == nullptr; }
@@ -25,8 +23,7 @@ class PolicyIdentity {
     return digest_ == other.digest_ && name_ == other.name_;
   }
 
-  /// Whether this is the digest of an identity without a name that has ended: nobody can ask for its state
-  /// any more. Safe to call from any thread; never waits.
+  /// Whether this is the digest of an identity without a name that has ended. Thread-safe; never waits.
   static bool has_ended(std::uint64_t digest) { return (digest & kUnnamedBit) != 0 && !is_in_use(digest); }
 
  private:

@@ -17,8 +17,7 @@ struct TlsOptions {
   std::string ca_file;
   std::string ca_directory;
   std::string ca_data;
-  /// Our certificate (and its chain) and its key; the key is looked for in the certificate's file when its
-  /// own is empty. `key_password` decrypts it.
+  /// Our certificate (with its chain) and its key, by default in the same file; `key_password` decrypts it.
   std::string certificate_file;
   std::string key_file;
   std::string key_password;
@@ -29,8 +28,7 @@ struct TlsOptions {
   bool operator==(const TlsOptions&) const = default;
 };
 
-/// The address, credentials and database of one server. A value: two equal endpoints may share a
-/// connection. `unix_path` non-empty means a unix socket; `host`, `port` and `tls` are then unused.
+/// Equal endpoints may share a connection. With a `unix_path`, `host`, `port` and `tls` are unused.
 struct Endpoint {
   std::string host = "localhost";
   std::uint16_t port = 6379;

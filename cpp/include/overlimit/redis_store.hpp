@@ -5,7 +5,6 @@
 #error "only targets that link overlimit_redis may include redis_store.hpp"
 #endif
 
-#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -21,12 +20,9 @@ enum class HashTag : std::uint8_t {
   prefix,  ///< all: any call works, and one node has all the keys
 };
 
-/// Thread-safe, and usable in a forked child at once, with connections of its own. Connects to nothing
-/// before the first call.
-///
-/// The script decides and writes; what it found or wrote comes back in the reply, from which the rows are
-/// worked out here, by the same functions that serve the memory store (lua/README.md). Time is the server's
-/// unless a call brings its own.
+/// Thread-safe, and usable in a forked child at once. Connects at the first call. Time is the server's unless
+/// a call brings its own. The script decides and writes; the rows are worked out here from its reply, by the
+/// functions that serve the memory store (lua/README.md).
 class RedisStore final : public Store {
  public:
   /// How keys are named (lua/README.md).
@@ -59,11 +55,8 @@ class RedisStore final : public Store {
   void reset_all(const PolicyIdentity& policy, const Interrupted& interrupted) override;
   [[nodiscard]] bool is_shared() const override { return true; }
   [[nodiscard]] bool waits() const override { return true; }
-  /// In a cluster that of the worst node.
   [[nodiscard]] BreakerState breaker() const override;
   [[nodiscard]] Duration timeout() const override;
-
-  /// Closes this process's connections; a later call opens new ones.
   void close();
 
  private:

@@ -6,8 +6,6 @@
 #error "only targets that link overlimit_simulation may include replay.hpp"
 #endif
 
-#include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -17,8 +15,7 @@
 
 namespace overlimit {
 
-/// Events in the order of their times. Each has in each column the number of its identifier among those of
-/// the column, or -1 for none, and one identifier at least.
+/// Events in the order of their times. Each has the number of its identifier in one column or more, else -1.
 struct ReplayedEvents {
   std::span<const Instant> times;
   std::vector<const std::int32_t*> columns;
@@ -38,8 +35,7 @@ struct ReplayedAnswers {
   std::int16_t* identifier = nullptr;  ///< the column of the binding identifier
 };
 
-/// Throws std::invalid_argument unless the events [first, last) can be replayed with so many distinct
-/// identifiers in each column.
+/// Throws std::invalid_argument unless the events [first, last) can be replayed with so many identifiers.
 void check(const ReplayedEvents& events, std::size_t first, std::size_t last, const ReplayedAnswers& answers,
            std::span<const std::int32_t> distinct);
 
@@ -54,15 +50,10 @@ struct LimitTally {
 
 class Replay {
  public:
-  /// `distinct`: how many identifiers each column has. The policy must outlive the replay.
-  /// Throws std::bad_alloc without room for the state of all identifiers.
+  /// `distinct`: how many identifiers each column has. The policy must outlive it. Throws std::bad_alloc.
   Replay(const CompiledPolicy& policy, std::span<const std::int32_t> distinct);
-  Replay(const Replay&) = delete;
-  Replay& operator=(const Replay&) = delete;
   ~Replay();
-
-  /// Decides the events [first, last), which have been checked and come after those decided before. May ask
-  /// the policy's calendar.
+  /// Decides checked events [first, last), which follow those decided before. May ask the policy's calendar.
   void run(const ReplayedEvents& events, std::size_t first, std::size_t last, const ReplayedAnswers& answers);
   /// From now on counts what each limit does.
   void start_tallies();

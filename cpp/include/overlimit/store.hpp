@@ -1,10 +1,8 @@
-// The seam: "decide these charges atomically". A store is where state lives and where decisions are made;
-// memory and Redis are two of them. Folding rows into a Decision is decision.hpp, the same for every store.
+// The seam: "decide these charges atomically". A store is where state lives and where decisions are made.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <exception>
 #include <functional>
 #include <optional>
@@ -16,8 +14,7 @@
 
 namespace overlimit {
 
-/// Where one pair was charged: when the key was created, and the record right after. Created at 0: not
-/// charged.
+/// When the key of a pair was created, and the record right after the charge. Created at 0: not charged.
 struct Receipt {
   Instant created_at{};
   Header after{};
@@ -67,15 +64,15 @@ inline void copy_rows(const Rows& from, const Rows& to) {
   std::ranges::copy(from.receipt, to.receipt.begin());
 }
 
-/// What is left after a refund: the rows of these charges, which are of the same keys and of cost 0, and when.
+/// What is left after a refund: the rows of these charges, which are of the same keys and of cost 0, and
+/// when.
 struct Present {
   std::span<const Charge> charges;
   Rows rows;
   Instant time{};
 };
 
-/// The state of a circuit breaker. open: calls fail at once, except for one probe at a time; half_open: a
-/// probe is under way.
+/// open: calls fail at once, except for one probe at a time; half_open: a probe is under way.
 enum class BreakerState : std::uint8_t { closed, open, half_open };
 
 /// Given as Interrupted to a store that waits seldom: a call that would have to wait throws WouldWait
@@ -101,8 +98,7 @@ class Store {
   virtual void decide(std::span<const Call> calls, const Rows& rows, std::span<Instant> times,
                       std::span<ChargeBits> crowded, const Interrupted& interrupted) = 0;
 
-  /// Throws what decide() would throw at once, whatever the state of the store, because it can never make
-  /// this call. Asks nobody.
+  /// Throws what decide() would at once because no state of the store allows this call. Asks nobody.
   virtual void check(const Call& /*call*/) {}
 
   /// Refunds what a call has charged, given its charges as they were and the receipts of its pairs; with
@@ -116,9 +112,8 @@ class Store {
 
   /// Locks the identifiers of a call's charges for this long from now, whatever their usage.
   virtual void lock(const Call& call, Duration duration, const Interrupted& interrupted) = 0;
-
-  /// Lifts the locks of the identifiers of a call's charges, whoever set them. What was counted and the level
-  /// of a penalty stay; for an identifier that is not locked, nothing is written.
+  /// Lifts the locks of a call's identifiers, whoever set them; counts and the level of a penalty stay. For
+  /// an identifier that is not locked, nothing is written.
   virtual void unlock(const Call& call, const Interrupted& interrupted) = 0;
 
   /// Removes everything that is stored for these identifiers in one policy, whatever its limits.
@@ -127,23 +122,16 @@ class Store {
 
   /// Removes everything that is stored for one policy. Not one step: calls may come in between.
   virtual void reset_all(const PolicyIdentity& policy, const Interrupted& interrupted) = 0;
-
-  /// Whether other processes may see its state, by the names of policies; policies without a name cannot be
-  /// told apart there.
+  /// Whether other processes may see its state, by the names of policies.
   [[nodiscard]] virtual bool is_shared() const = 0;
-
   /// Whether another store object keeps its state in the same place, so that one call may concern both.
   [[nodiscard]] virtual bool is_same_as(const Store& other) const { return this == &other; }
-
   /// Whether a call may wait for somebody else, so that callers release what others need meanwhile.
   [[nodiscard]] virtual bool waits() const = 0;
-
   /// Whether a call hardly ever has to wait although it may: then it understands DontWait.
   [[nodiscard]] virtual bool waits_seldom() const { return false; }
-
   /// The state of the store's circuit breaker; closed for a store that cannot fail.
   [[nodiscard]] virtual BreakerState breaker() const { return BreakerState::closed; }
-
   /// The longest that a call takes; 0: it doesn't wait.
   [[nodiscard]] virtual Duration timeout() const { return {}; }
 };

@@ -1,8 +1,6 @@
 // What the stores in memory have in common: their state is a table, which decides.
 #pragma once
 
-#include <cstddef>
-
 #include "overlimit/store.hpp"
 
 namespace overlimit {
@@ -11,8 +9,7 @@ namespace table {
 class Table;
 }
 
-/// Leaves to the classes that derive from it where the table lies. As thread-safe as the table, so that its
-/// calls may wait for one another.
+/// Those that derive from it say where the table lies. As thread-safe as the table.
 class TableStore : public Store {
  public:
   static constexpr std::size_t kMaxBytes = std::size_t{1} << 43;
@@ -32,7 +29,6 @@ class TableStore : public Store {
  protected:
   /// The table, for one call. May throw StoreConfigError.
   virtual table::Table& table() = 0;
-
   /// Throws std::invalid_argument for max_keys of 0, or max_bytes outside [least_bytes, kMaxBytes].
   static void check_sizes(std::size_t max_keys, std::size_t max_bytes, std::size_t least_bytes);
 };

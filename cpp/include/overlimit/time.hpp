@@ -1,5 +1,4 @@
-// Instants and durations, the bounds within which all arithmetic is exact, and the clocks. Nothing else in
-// the engine reads a clock of the system.
+// Instants and durations, the bounds of exact arithmetic, and the clocks: nothing else reads the system's.
 #pragma once
 
 #include <atomic>
@@ -125,7 +124,7 @@ class ManualClock final : public Clock {
   /// Moves by a duration, which may be negative. Throws std::out_of_range when the result leaves
   /// [0, kMaxTime); the clock then stays where it was.
   void advance(Duration duration);
-  /// Moves to an instant. Throws std::out_of_range like advance.
+  /// Throws std::out_of_range like advance.
   void set(Instant instant);
 
  private:

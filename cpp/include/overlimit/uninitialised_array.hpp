@@ -8,7 +8,6 @@
 
 namespace overlimit {
 
-/// The values need no destruction, so nothing keeps count of them.
 template <class T, std::size_t Capacity>
 class UninitialisedArray {
   static_assert(std::is_trivially_destructible_v<T>);

@@ -1,7 +1,5 @@
 #include "overlimit/decision.hpp"
 
-#include <algorithm>
-
 namespace overlimit {
 namespace {
 

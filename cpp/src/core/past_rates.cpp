@@ -1,6 +1,5 @@
 #include "overlimit/past_rates.hpp"
 
-#include <algorithm>
 #include <iterator>
 #include <variant>
 

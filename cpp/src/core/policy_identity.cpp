@@ -1,13 +1,8 @@
 #include "overlimit/policy_identity.hpp"
 
-#include <array>
-#include <atomic>
 #include <bit>
-#include <memory>
-#include <mutex>
 #include <new>
 #include <utility>
-#include <vector>
 
 #include "overlimit/errors.hpp"
 #include "overlimit/forks.hpp"
@@ -79,15 +74,13 @@ std::uint32_t number_in(std::uint64_t digest) {
 
 }  // namespace
 
-class PolicyIdentity::Unnamed {
+class PolicyIdentity::Unnamed : NonCopyable {
  public:
   Unnamed() {
     const auto [number, use] = numbers.take();
     digest = kUnnamedBit | (use & kUseMask) << kNumberBits | number;
   }
   ~Unnamed() { numbers.give_back(number_in(digest)); }
-  Unnamed(const Unnamed&) = delete;
-  Unnamed& operator=(const Unnamed&) = delete;
 
   std::uint64_t digest;
 };

@@ -1,8 +1,5 @@
 #include "overlimit/memory_store.hpp"
 
-#include <memory>
-#include <vector>
-
 #include "memory/region.hpp"
 #include "table/table.hpp"
 

@@ -6,11 +6,12 @@
 #include <cstddef>
 #include <string>
 
+#include "overlimit/non_copyable.hpp"
 #include "overlimit/out_of_memory.hpp"
 
 namespace overlimit::memory {
 
-class Region {
+class Region : NonCopyable {
  public:
   /// Throws OutOfMemory when the system refuses.
   explicit Region(std::size_t size)
@@ -22,9 +23,6 @@ class Region {
     }
   }
   ~Region() { munmap(base_, size_); }
-  Region(const Region&) = delete;
-  Region& operator=(const Region&) = delete;
-
   [[nodiscard]] std::byte* data() const { return static_cast<std::byte*>(base_); }
 
  private:

@@ -1,11 +1,7 @@
 #include "redis/answer.hpp"
 
-#include <algorithm>
 #include <cstring>
-#include <vector>
 
-#include "overlimit/call.hpp"
-#include "overlimit/errors.hpp"
 #include "overlimit/pair.hpp"
 #include "redis/script_call.hpp"
 #include "redis/value.hpp"

@@ -12,8 +12,7 @@ namespace overlimit::redis {
 /// Whether nothing was decided because a calendar's bounds don't reach the instant: that instant.
 std::optional<Instant> out_of_bounds(const protocol::Reply& reply);
 
-/// Fills the rows, moves the call to the instant at which it was decided and returns that. The reply is not
-/// an error. Throws ScriptError for an answer that none of our scripts gives.
+/// Fills the rows, moves the call to its instant and returns that. Throws ScriptError for no answer of ours.
 Instant read_answer(DatedCall& call, const protocol::Reply& reply, const Rows& rows);
 
 }  // namespace overlimit::redis

@@ -2,8 +2,6 @@
 
 #include <openssl/sha.h>
 
-#include <array>
-
 #include "overlimit/forks.hpp"
 
 namespace overlimit::redis {

@@ -1,21 +1,9 @@
 #include "overlimit/redis_store.hpp"
 
-#include <algorithm>
-#include <chrono>
 #include <deque>
-#include <exception>
 #include <map>
-#include <optional>
-#include <span>
 #include <sstream>
-#include <stdexcept>
-#include <utility>
-#include <variant>
-#include <vector>
 
-#include "overlimit/call.hpp"
-#include "overlimit/errors.hpp"
-#include "overlimit/limit.hpp"
 #include "redis/answer.hpp"
 #include "redis/keys.hpp"
 #include "redis/protocol/cluster_slots.hpp"
@@ -222,9 +210,8 @@ class RedisStore::ManyCalls {
     return rows_of(rows_, first_rows_[i], first_rows_[i + 1] - first_rows_[i]);
   }
 
-  // A call whose script the server doesn't have is made again after the others, so calls of the same keys
-  // would be decided in another order if it has the script of some of them alone. There the text is sent
-  // along.
+  // A call without its script at the server is made again after the others, so calls of the same keys would
+  // change places if only some scripts are there. Then the text is sent along.
   [[nodiscard]] std::string command(std::size_t i, std::size_t first, std::size_t last) const {
     const auto script_of = [&](std::size_t k) { return scripts_[k].script; };
     const auto same_slot = [&](std::size_t k) { return slots_[k] == slots_[i]; };

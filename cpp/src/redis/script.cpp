@@ -2,14 +2,6 @@
 
 #include <openssl/sha.h>
 
-#include <algorithm>
-#include <array>
-#include <stdexcept>
-#include <string_view>
-#include <utility>
-#include <variant>
-#include <vector>
-
 #include "lua_fragments.hpp"
 #include "overlimit/algorithms/registry.hpp"
 #include "overlimit/forks.hpp"
@@ -42,8 +34,7 @@ std::string_view file(std::string_view stem) {
   throw std::logic_error("lua/ has no fragment '" + std::string(stem) + "'");
 }
 
-// An algorithm's file begins with its step and ends with its refund, a function. Other files have no such
-// function.
+// An algorithm's file begins with its step and ends with its refund function, which other files lack.
 std::size_t refund_begins(std::string_view stem) {
   return file(stem).find("\nlocal function " + std::string(stem) + "_refund(");
 }

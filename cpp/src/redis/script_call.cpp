@@ -1,10 +1,7 @@
 #include "redis/script_call.hpp"
 
-#include <algorithm>
-#include <utility>
-
-#include "overlimit/call.hpp"
 #include "overlimit/pair.hpp"
+#include "overlimit/redis_scripts.hpp"
 #include "redis/keys.hpp"
 #include "redis/protocol/command.hpp"
 
@@ -145,6 +142,37 @@ ScriptCall lock_call(const Call& call, Duration duration, const RedisStore::Keys
   append_int64(encoded.arguments, slack_ms(call));
   append_int64(encoded.arguments, duration.micros());
   return encoded;
+}
+
+namespace {
+
+ScriptCall call_for(ScriptUse use, Call call, const RedisStore::Keys& keys, const Scripts& scripts) {
+  switch (use) {
+    case ScriptUse::read:
+      call.mode = Mode::peek;
+      return script_call(call, keys, scripts);
+    case ScriptUse::refund:
+      return refund_call(call, std::vector<Receipt>(pairs_of(call.charges)), false, keys, scripts);
+    case ScriptUse::lock:
+      return lock_call(call, {}, keys, scripts);
+    case ScriptUse::decide:
+      break;
+  }
+  return script_call(call, keys, scripts);
+}
+
+}  // namespace
+
+ScriptListing script_listing(ScriptUse use, const CompiledPolicy& policy,
+                             std::span<const std::string_view> identifiers, const RedisStore::Keys& keys) {
+  const Scripts scripts;
+  std::vector<Charge> charges;
+  for (const std::string_view identifier : identifiers) charges.push_back({&policy, identifier});
+  const DatedCall call(Call{charges}, system_now());
+  const ScriptCall made = call_for(use, *call, keys, scripts);
+  ScriptListing listing{made.script->text(), made.script->sha1(), made.keys, {made.arguments}};
+  if (!made.receipts.empty()) listing.arguments.push_back(made.receipts);
+  return listing;
 }
 
 }  // namespace overlimit::redis

@@ -23,18 +23,15 @@ struct ScriptCall {
   [[nodiscard]] std::string eval() const;
 };
 
-/// Whether a call can change anything: one that only looks, spends nothing or asks an enforced limit for more
-/// than it can ever grant cannot.
+/// False for a call that looks, spends nothing or asks an enforced limit for more than it ever grants.
 bool may_charge(const Call& call);
 
-/// Decides a call.
 ScriptCall script_call(const Call& call, const RedisStore::Keys& keys, const Scripts& scripts);
 
 /// Gives back the charges of a call; these are their receipts.
 ScriptCall refund_call(const Call& call, std::span<const Receipt> receipts, bool shows_present,
                        const RedisStore::Keys& keys, const Scripts& scripts);
 
-/// Locks the identifiers of the call's charges.
 ScriptCall lock_call(const Call& call, Duration duration, const RedisStore::Keys& keys,
                      const Scripts& scripts);
 

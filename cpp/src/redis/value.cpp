@@ -1,10 +1,6 @@
 #include "redis/value.hpp"
 
-#include <algorithm>
-#include <bit>
 #include <cstring>
-
-#include "overlimit/penalty.hpp"
 
 namespace overlimit::redis {
 namespace {

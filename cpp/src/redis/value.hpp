@@ -12,10 +12,8 @@ namespace overlimit::redis {
 /// Reads one value. Owns copies of the cells, so the bytes may go.
 class Value {
  public:
-  /// What isn't exactly a time of creation and records, one after the other to the end, is as if there were
-  /// nothing.
+  /// What is not exactly a time of creation and records is as if there were nothing.
   explicit Value(std::string_view bytes);
-
   [[nodiscard]] Instant created_at() const { return created_at_; }
   /// The record of a tag, or nothing. It borrows from this value.
   [[nodiscard]] std::optional<FoundRecord> find(Tag tag) const;

@@ -1,7 +1,5 @@
 #include "shared_memory/attachments.hpp"
 
-#include <mutex>
-
 namespace overlimit::shared_memory {
 namespace {
 

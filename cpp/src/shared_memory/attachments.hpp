@@ -2,8 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <cstddef>
-#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -20,12 +18,10 @@ namespace overlimit::shared_memory {
 class Attachment {
  public:
   explicit Attachment(Mapping& mapping);
-
   [[nodiscard]] Mapping& mapping() const { return mapping_; }
   [[nodiscard]] const ProcessSlots& processes() const { return slots_; }
   [[nodiscard]] table::Table& table() { return table_; }
-  /// Whether it belongs to this process, and not to the one that forked it, and still has its slot as far as
-  /// is known.
+  /// Whether it belongs to this process, not to one that forked it, and has its slot as far as is known.
   [[nodiscard]] bool is_own() const {
     return fork_generation_ == fork_generation() && !has_lost_slot_.load(std::memory_order_relaxed);
   }
@@ -76,8 +72,7 @@ class Attachments {
 
   static ForkSafeMutex mutex_;  // guards what follows
   static std::map<FileId, Shared> shared_;
-  /// Views that a parent had when it forked, or this process before its descriptor was closed. Other threads
-  /// may have been using them, so they are not touched.
+  /// Views of a parent, or from before the descriptor was closed. Other threads may use them: left alone.
   static std::vector<std::unique_ptr<Attachment>> old_;
 };
 

@@ -2,8 +2,6 @@
 
 #include <unistd.h>
 
-#include "overlimit/limit.hpp"
-
 namespace overlimit::shared_memory {
 namespace {
 
@@ -14,9 +12,10 @@ constexpr std::size_t rounded_up(std::size_t bytes, std::size_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
+constexpr std::size_t kStatesAt = rounded_up(sizeof(FileHead), kCacheLine);
+
 std::size_t fixed_bytes() {
-  return rounded_up(sizeof(FileHead), kCacheLine) +
-         rounded_up(table::kMaxShards * sizeof(table::ShardState), kCacheLine);
+  return kStatesAt + rounded_up(table::kMaxShards * sizeof(table::ShardState), kCacheLine);
 }
 
 std::size_t whole_pages(std::size_t bytes) {
@@ -58,15 +57,13 @@ Layout::Layout(std::size_t max_keys, std::size_t max_bytes)
       division_(
           table::Division::of(max_keys, bytes_ - fixed_bytes(), kLeastShardBytes, table::UndoLog::kRoom)) {}
 
-std::size_t Layout::states_at() const { return rounded_up(sizeof(FileHead), kCacheLine); }
-
 std::size_t Layout::memory_at(unsigned shard) const {
   return fixed_bytes() + shard * (division_.shard_bytes + table::UndoLog::kRoom);
 }
 
 table::Shard::Place Layout::place(std::byte* base, unsigned shard) const {
   auto* const head = reinterpret_cast<FileHead*>(base);
-  auto* const states = reinterpret_cast<table::ShardState*>(base + states_at());
+  auto* const states = reinterpret_cast<table::ShardState*>(base + kStatesAt);
   std::byte* const log = base + memory_at(shard);
   return {.state = states[shard],
           .totals = head->table.totals,

@@ -3,8 +3,6 @@
 
 #include <array>
 #include <atomic>
-#include <cstddef>
-#include <cstdint>
 
 #include "table/table.hpp"
 
@@ -49,13 +47,11 @@ struct FileHead {
 class Layout {
  public:
   Layout(std::size_t max_keys, std::size_t max_bytes);
-
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
   [[nodiscard]] std::size_t shards() const { return division_.shards; }
   [[nodiscard]] table::Shard::Place place(std::byte* base, unsigned shard) const;
 
  private:
-  [[nodiscard]] std::size_t states_at() const;
   [[nodiscard]] std::size_t memory_at(unsigned shard) const;
 
   std::size_t bytes_;

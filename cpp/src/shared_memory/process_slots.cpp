@@ -3,12 +3,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <bit>
-
-#include "overlimit/errors.hpp"
-#include "overlimit/forks.hpp"
-
 namespace overlimit::shared_memory {
 namespace {
 

@@ -1,8 +1,6 @@
 // Which processes have a shared file open, and which of them live.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <span>
 
 #include "shared_memory/layout.hpp"
@@ -10,21 +8,15 @@
 
 namespace overlimit::shared_memory {
 
-/// This process's slot in a file, held by a lock on the slot's byte that belongs to the descriptor (an "open
-/// file description lock"): the kernel releases it when the process ends, however it ends, and not when the
-/// process closes another descriptor of the file. Processes are not told apart by their numbers: in
-/// containers that share the file, several may have the same.
-class ProcessSlots final : public table::Holders {
+/// This process's slot in a file, held by an open file description lock on its byte, which the kernel
+/// releases when the process ends, and not when it closes another descriptor (docs/architecture.md).
+class ProcessSlots final : public table::Holders, NonCopyable {
  public:
   /// Takes a slot. Throws StoreConfigError when all are taken.
   ProcessSlots(int fd, std::span<ProcessSlot> slots);
   /// Leaves the slot, but in a child: there it is the parent's.
   ~ProcessSlots() override;
-  ProcessSlots(const ProcessSlots&) = delete;
-  ProcessSlots& operator=(const ProcessSlots&) = delete;
-
   [[nodiscard]] bool has_ended(std::uint32_t holder) const override;
-  /// How many slots are used, and how many of them by a process that lives.
   [[nodiscard]] std::size_t attached() const;
   [[nodiscard]] std::size_t alive() const;
 

@@ -3,19 +3,13 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <new>
 #include <system_error>
-
-#include "overlimit/errors.hpp"
 
 namespace overlimit::shared_memory {
 namespace {
@@ -23,14 +17,12 @@ namespace {
 constexpr mode_t kAllModes = 0777;
 
 /// A descriptor that is closed unless somebody takes it.
-class Descriptor {
+class Descriptor : NonCopyable {
  public:
   explicit Descriptor(int fd) : fd_(fd) {}
   ~Descriptor() {
     if (fd_ >= 0) ::close(fd_);
   }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
   [[nodiscard]] int get() const { return fd_; }
   int take() { return std::exchange(fd_, -1); }
 

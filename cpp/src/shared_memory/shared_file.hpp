@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
-#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
@@ -22,13 +21,10 @@ struct FileId {
 
 /// A file that is open and mapped. The lock of this process's slot lasts as long as the descriptor, which
 /// others in the process may close by mistake, as those who become daemons do.
-class Mapping {
+class Mapping : NonCopyable {
  public:
   Mapping(int fd, const FileId& id, std::size_t bytes);
   ~Mapping();
-  Mapping(const Mapping&) = delete;
-  Mapping& operator=(const Mapping&) = delete;
-
   [[nodiscard]] int fd() const { return fd_; }
   /// Whether the descriptor is still that of the file.
   [[nodiscard]] bool has_descriptor() const noexcept;
@@ -60,19 +56,13 @@ class SharedFile {
 
   SharedFile(std::string path, mode_t mode, IsMapped is_mapped)
       : path_(std::move(path)), mode_(mode), is_mapped_(std::move(is_mapped)) {}
-
   [[nodiscard]] const std::string& path() const { return path_; }
   /// Which file has the path now; all 0: none.
   [[nodiscard]] FileId id() const;
-
-  /// Opens the file, or makes an empty table of these sizes. nullptr if this process has mapped it meanwhile.
-  /// Throws StoreConfigError for a file that cannot be used, with what to do.
+  /// Opens the file, or makes one. nullptr if this process has mapped it meanwhile. Throws StoreConfigError.
   [[nodiscard]] std::unique_ptr<Mapping> open_or_create(const Sizes& sizes) const;
-  /// Opens the file. nullptr if there is none, only one from before the machine was started, or one that this
-  /// process has mapped.
+  /// nullptr if there is none since the machine was started, or this process has mapped it.
   [[nodiscard]] std::unique_ptr<Mapping> open() const;
-
-  /// Removes the file, whatever is in it, and what was left behind of others that were being made.
   void unlink() const;
 
  private:

@@ -2,13 +2,8 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-#include <atomic>
 #include <ctime>
-#include <mutex>
-#include <stdexcept>
 
-#include "overlimit/errors.hpp"
 #include "shared_memory/attachments.hpp"
 
 namespace overlimit {
@@ -63,8 +58,6 @@ class SharedMemoryStore::Impl {
   ~Impl() {
     if (Attachment* const attachment = attachment_.load()) Attachments::release(*attachment);
   }
-  Impl(const Impl&) = delete;
-  Impl& operator=(const Impl&) = delete;
 
   [[nodiscard]] const Options& options() const { return options_; }
   [[nodiscard]] std::string path() const {
@@ -110,12 +103,63 @@ class SharedMemoryStore::Impl {
   [[nodiscard]] Sizes wanted_sizes() const {
     return {options_.max_keys.value_or(kDefaultKeys), options_.max_bytes.value_or(kDefaultBytes)};
   }
-  Attachment& open_for_call(Attachment* old);
-  Attachment& open_or_create();
+  Attachment& open_for_call(Attachment* old) {
+    if (old != nullptr) {
+      Attachment& own = Attachments::renewed(*old, path());
+      attachment_.store(&own, std::memory_order_release);
+      return own;
+    }
+    {
+      const std::lock_guard lock(failure_mutex_);
+      if (failure_ && coarse_time() < failed_at_ + kRetryAfter) throw StoreConfigError(*failure_);
+      failure_.reset();
+    }
+    try {
+      return open_or_create();
+    } catch (const StoreConfigError& error) {
+      const std::lock_guard lock(failure_mutex_);
+      failure_ = error;
+      failed_at_ = coarse_time();
+      throw;
+    }
+  }
+
+  Attachment& open_or_create() {
+    Attachment& kept = *keep(&Attachments::open_or_create(path(), options_.mode, wanted_sizes()));
+    warn_of_other_sizes(kept.sizes());
+    return kept;
+  }
+
   /// Keeps an attachment that was opened, unless another thread was faster.
-  Attachment* keep(Attachment* opened);
-  void look_whether_unlinked(Attachment& attachment);
-  void warn_of_other_sizes(const Sizes& sizes);
+  Attachment* keep(Attachment* opened) {
+    if (opened == nullptr) return nullptr;
+    Attachment* known = nullptr;
+    if (attachment_.compare_exchange_strong(known, opened)) return opened;
+    Attachments::release(*opened);
+    return known;
+  }
+
+  void look_whether_unlinked(Attachment& attachment) {
+    next_look_.store(coarse_time() + kLookEvery, std::memory_order_relaxed);
+    attachment.look_for_descriptor();
+    const SharedFile file(path(), options_.mode, {});
+    if (file.id() == attachment.mapping().id() || is_unlinked_.exchange(true)) return;
+    if (attachment.has_warned()) return;
+    warn(
+        "the shared memory " + path() +
+        " was removed while it is used: processes that start now count anew in another one, so that together "
+        "they admit more than the limits. Restart all processes that use it");
+  }
+
+  void warn_of_other_sizes(const Sizes& sizes) {
+    const bool other_keys = options_.max_keys && *options_.max_keys != sizes.max_keys;
+    const bool other_bytes = options_.max_bytes && *options_.max_bytes != sizes.max_bytes;
+    if (!other_keys && !other_bytes) return;
+    warn("the shared memory " + path() + " was made with max_keys=" + std::to_string(sizes.max_keys) +
+         " and max_bytes=" + std::to_string(sizes.max_bytes) +
+         ", which hold for all who use it: what this store asks for is ignored until the file is removed");
+  }
+
   void warn(const std::string& message) const {
     if (options_.warn) options_.warn(message);
   }
@@ -128,61 +172,6 @@ class SharedMemoryStore::Impl {
   std::optional<StoreConfigError> failure_;
   Instant failed_at_{};
 };
-
-Attachment& SharedMemoryStore::Impl::open_for_call(Attachment* old) {
-  if (old != nullptr) {
-    Attachment& own = Attachments::renewed(*old, path());
-    attachment_.store(&own, std::memory_order_release);
-    return own;
-  }
-  {
-    const std::lock_guard lock(failure_mutex_);
-    if (failure_ && coarse_time() < failed_at_ + kRetryAfter) throw StoreConfigError(*failure_);
-    failure_.reset();
-  }
-  try {
-    return open_or_create();
-  } catch (const StoreConfigError& error) {
-    const std::lock_guard lock(failure_mutex_);
-    failure_ = error;
-    failed_at_ = coarse_time();
-    throw;
-  }
-}
-
-Attachment& SharedMemoryStore::Impl::open_or_create() {
-  Attachment& kept = *keep(&Attachments::open_or_create(path(), options_.mode, wanted_sizes()));
-  warn_of_other_sizes(kept.sizes());
-  return kept;
-}
-
-Attachment* SharedMemoryStore::Impl::keep(Attachment* opened) {
-  if (opened == nullptr) return nullptr;
-  Attachment* known = nullptr;
-  if (attachment_.compare_exchange_strong(known, opened)) return opened;
-  Attachments::release(*opened);
-  return known;
-}
-
-void SharedMemoryStore::Impl::warn_of_other_sizes(const Sizes& sizes) {
-  const bool other_keys = options_.max_keys && *options_.max_keys != sizes.max_keys;
-  const bool other_bytes = options_.max_bytes && *options_.max_bytes != sizes.max_bytes;
-  if (!other_keys && !other_bytes) return;
-  warn("the shared memory " + path() + " was made with max_keys=" + std::to_string(sizes.max_keys) +
-       " and max_bytes=" + std::to_string(sizes.max_bytes) +
-       ", which hold for all who use it: what this store asks for is ignored until the file is removed");
-}
-
-void SharedMemoryStore::Impl::look_whether_unlinked(Attachment& attachment) {
-  next_look_.store(coarse_time() + kLookEvery, std::memory_order_relaxed);
-  attachment.look_for_descriptor();
-  const SharedFile file(path(), options_.mode, {});
-  if (file.id() == attachment.mapping().id() || is_unlinked_.exchange(true)) return;
-  if (attachment.has_warned()) return;
-  warn("the shared memory " + path() +
-       " was removed while it is used: processes that start now count anew in another one, so that together "
-       "they admit more than the limits. Restart all processes that use it");
-}
 
 SharedMemoryStore::SharedMemoryStore(Options options) : impl_(std::make_unique<Impl>(std::move(options))) {}
 

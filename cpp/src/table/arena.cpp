@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "table/undo_log.hpp"
-
 namespace overlimit::table {
 
 Arena::Arena(State& state, std::byte* base, std::size_t size, bool keeps_released)

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "table/damage.hpp"
+#include "table/memory.hpp"
 
 namespace overlimit::table {
 
@@ -50,14 +50,12 @@ class Arena {
 
   /// With `keeps_released`, blocks that are released stay as they are until the call ends.
   Arena(State& state, std::byte* base, std::size_t size, bool keeps_released = false);
-
   /// A block of at least `bytes` (not zeroed), or 0 when there is no room for this purpose.
   Offset allocate(std::size_t bytes, Purpose purpose);
   /// Gives back a block that was allocated with the same `bytes`.
   void release(Offset block, std::size_t bytes);
   /// Takes all blocks back at once, and with them the cuts between them.
   void clear();
-
   /// To be called when what the call has done so far is complete: what it has released is free now.
   void free_released();
   /// To be called when it is undone instead.

@@ -1,8 +1,5 @@
 #include "table/entry.hpp"
 
-#include <bit>
-#include <cstring>
-
 namespace overlimit::table {
 namespace {
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cstdint>
 #include <cstring>
 #include <span>
 
@@ -61,7 +60,6 @@ struct Entry {
         std::find_if(begin() + from, end(), [&](const Record& record) { return record.tag == tag; });
     return found == end() ? nullptr : found;
   }
-  /// When the last of its records expires.
   Instant last_expiry() {
     Instant last{};
     for (const Record& record : *this) last = max(last, record.expires_at);
@@ -80,8 +78,7 @@ inline Cells cells_of(const Arena& arena, const Record& record) {
 }
 
 inline constexpr std::size_t kSealSize = sizeof(std::uint64_t);
-/// A hash of an entry and its records, but not of its place in the index, by which damage shows. It lies
-/// behind the last record, in memory that others may write.
+/// A hash of an entry and its records, not of its place in the index. It lies behind the last record.
 std::uint64_t seal_of(Entry& entry);
 /// Where others may write the memory: throws Damaged unless the seal is right.
 inline void check_seal(const Arena& arena, const UndoLog& log, Entry& entry) {
@@ -98,7 +95,6 @@ inline void set_seal(const UndoLog& log, Entry& entry) {
   const std::uint64_t seal = seal_of(entry);
   std::memcpy(reinterpret_cast<std::byte*>(&entry) + entry.size(), &seal, sizeof seal);
 }
-/// The bytes of an entry's block.
 inline std::size_t block_size(const UndoLog& log, std::size_t records) {
   return Entry::size_for(records) + (log.is_kept() ? kSealSize : 0);
 }
@@ -111,7 +107,6 @@ void commit(Arena& arena, UndoLog& log, Record& record, const ChargedPair& writt
 /// more cells follow it than the log has room for.
 void commit(Arena& arena, UndoLog& log, Record& record, const RefundedRecord<Header>& refunded);
 
-/// Releases the record's ring of cells.
 void drop_cells(Arena& arena, Record& record);
 
 /// Whether the entry starts with the records of these tags, in this order. Other records may follow.

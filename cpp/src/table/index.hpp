@@ -5,23 +5,19 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
-#include <cstddef>
-#include <cstdint>
 #include <type_traits>
 #include <vector>
 
 #include "table/arena.hpp"
 #include "table/entry.hpp"
-#include "table/prefetch.hpp"
 #include "table/undo_log.hpp"
 
 namespace overlimit::table {
 
-/// Chains of entries, linked by offsets through `Entry::next`, which belongs to the index. Between two and
-/// three buckets per entry, as far as there is room. Not thread-safe: a shard's lock guards it.
-///
-/// Everything it overwrites is saved in the undo log. Where there is one, others may write the memory too, so
-/// an entry is checked before anything is written into it, and no chain is longer than there are entries.
+/// Chains of entries, linked by `Entry::next`: between two and three buckets per entry, as far as there is
+/// room. Guarded by the shard's lock. What it overwrites is saved in the undo log. Where there is one, others
+/// may write the memory too, so an entry is checked before it is written, and no chain is longer than there
+/// are entries.
 class Index {
  public:
   struct State {
@@ -38,11 +34,9 @@ class Index {
 
   /// Makes an index without entries of zeroed memory.
   void format() { state_ = {0, kFewest, mask_for(kFewest)}; }
-
   [[nodiscard]] std::size_t size() const { return state_.size; }
   [[nodiscard]] std::size_t buckets() const { return state_.buckets; }
 
-  /// The key's entry, or nullptr.
   [[nodiscard]] Entry* find(const KeyHash& key) const {
     Chain chain = chain_of(bucket_of(key));
     while (Entry* const entry = next_of(chain)) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -61,7 +60,6 @@ class Shard {
 
   /// In memory of this process, or with `holders` in memory that other processes share.
   explicit Shard(const Place& place, const Holders* holders = nullptr);
-
   /// Makes an empty shard of zeroed memory.
   void format();
 
@@ -73,7 +71,6 @@ class Shard {
   [[nodiscard]] ShardState& state() const { return state_; }
   [[nodiscard]] unsigned ordinal() const { return ordinal_; }
 
-  /// The key's entry, or nullptr.
   [[nodiscard]] Entry* find(const KeyHash& key) const {
     Entry* const entry = index_.find(key);
     if (entry != nullptr) check_seal(arena_, log_, *entry);
@@ -83,8 +80,7 @@ class Shard {
   /// What `find` reads to find it.
   [[nodiscard]] std::vector<const void*> path_to(const KeyHash& key) const { return index_.path_to(key); }
 
-  /// Has the processor load what every call writes, and what it writes for a key, if other processes may have
-  /// written it last: before the lock is taken, so that all of it is on its way at the same time.
+  /// Loads what a call writes, if other processes may have written it last, before the lock is taken.
   void prefetch_shared() const {
     if (!log_.is_kept()) return;
     prefetch_for_writing(&state_);
@@ -97,21 +93,16 @@ class Shard {
   void prefetch_bucket(const KeyHash& key) const { index_.prefetch_bucket(key); }
   void prefetch_entry(const KeyHash& key) const { index_.prefetch_entry(key); }
 
-  /// A new entry for a key of this policy that has none, with empty records for these tags: an overflow
-  /// entry, unless the purpose is ordinary. It's findable at once. nullptr when the table has no room for
-  /// this purpose.
+  /// A new entry for a key that has none, with empty records: an overflow entry unless the purpose is
+  /// ordinary. nullptr when the table has no room for this purpose.
   Entry* insert(const KeyHash& key, std::uint64_t policy, std::span<const Tag> tags, Arena::Purpose purpose);
 
   /// Rebuilds an entry so that it starts with the records of these tags, in their order; other records that
   /// have not expired follow. The entry may move. Throws OutOfMemory.
   Entry* with_records(Entry* entry, std::span<const Tag> tags, Instant now);
-
   /// Starts an entry from what another one holds.
   void copy_records(Entry& to, Entry& from);
-
   void erase(Entry* entry);
-
-  /// Erases all entries of a policy.
   void erase_policy(std::uint64_t policy);
 
   /// To be called before an entry's first `records` records are written, or its lock's, and before what it
@@ -135,15 +126,11 @@ class Shard {
 
   /// Counts a call. True for one in so many, a power of two.
   [[nodiscard]] bool count_call(unsigned one_in) { return (++state_.calls & (one_in - 1)) == 0; }
-
-  /// Whether any entry here is an overflow entry.
   [[nodiscard]] bool has_overflow_entries() const { return state_.overflow_entries > 0; }
-
   /// Erases the expired entries in the next few buckets. False if there were none.
   bool sweep(Instant real_now, std::size_t buckets);
   /// The same, or for all buckets of a small shard; and makes the rest as it is best for calls to come.
   bool sweep_in_turn(Instant real_now, std::size_t buckets);
-
   /// Puts everything back that the call has saved.
   void abandon() noexcept;
   /// To be called before the lock is released.

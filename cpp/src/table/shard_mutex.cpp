@@ -4,11 +4,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <ctime>
 #include <sstream>
-
-#include "overlimit/errors.hpp"
 
 namespace overlimit::table {
 namespace {
@@ -58,8 +55,7 @@ void ShardMutex::wait_for_word(MutexWait& wait) {
   }
 }
 
-/// Takes it if it is free or its holder has ended; otherwise says in it that somebody waits. Who has waited
-/// says so too when it takes it, since others may be waiting still.
+/// Takes it if it is free or left; else, and since others may wait still, says that somebody waits.
 bool ShardMutex::try_to_take(std::uint32_t seen) {
   const std::uint32_t holder = seen & ~kAwaited;
   const bool is_left = holder == 0 || holders_->has_ended(holder);

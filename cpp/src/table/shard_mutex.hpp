@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <cstdint>
 #include <optional>
 
 #include "overlimit/forks.hpp"
@@ -52,8 +51,7 @@ class ShardMutex {
   /// A word that all processes see; 0: nobody holds it. Both outlive the lock.
   ShardMutex(std::atomic<std::uint32_t>& word, const Holders& holders) : word_(&word), holders_(&holders) {}
 
-  /// Takes over a shared lock whose holder has ended. Throws StoreTimeout at the end of the wait, and
-  /// WaitInterrupted; WouldWait at once for a caller that must not wait.
+  /// Takes over a shared lock whose holder has ended. Throws StoreTimeout, WaitInterrupted or WouldWait.
   void lock(MutexWait& wait) {
     if (mutex_) return mutex_->lock();
     if (!try_word()) wait_for_word(wait);

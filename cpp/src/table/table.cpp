@@ -1,14 +1,6 @@
 #include "table/table.hpp"
 
-#include <algorithm>
-#include <bit>
-#include <mutex>
-#include <stdexcept>
-#include <string>
-
-#include "overlimit/call.hpp"
-#include "overlimit/errors.hpp"
-#include "overlimit/uninitialised_array.hpp"
+#include <random>
 
 namespace overlimit::table {
 namespace {
@@ -39,8 +31,7 @@ std::size_t count_together(std::span<const Call> calls) {
   return std::max<std::size_t>(1, count);
 }
 
-// Inlined, as what follows is, because every hit counts. Read under the locks of the call, so that of two
-// calls on one key the later one has the later instant.
+// Inlined because every hit counts. Read under the locks: of two calls on one key the later one is later.
 [[gnu::always_inline]] inline Readings readings_of(const Call& call) {
   if (call.clock == nullptr && !call.now) {
     const Instant now = system_now();
@@ -87,6 +78,14 @@ class Prefetching {
 
 }  // namespace
 
+KeyedHash::KeyedHash() {
+  std::random_device random;
+  for (std::uint64_t& word : key_) {
+    // Odd, so that multiplying loses nothing.
+    word = ((std::uint64_t{random()} << 32) | random()) | 1;
+  }
+}
+
 Division Division::of(std::size_t max_keys, std::size_t bytes, std::size_t least, std::size_t overhead) {
   const std::size_t wanted = std::min(max_keys / kKeysPerShard, bytes / least);
   const std::size_t needed = std::bit_ceil((bytes + kMaxShardBytes - 1) / kMaxShardBytes);
@@ -96,7 +95,7 @@ Division Division::of(std::size_t max_keys, std::size_t bytes, std::size_t least
 }
 
 /// Locks a set of shards, one bit each, in ascending order, which is the same for every call.
-class HeldShards {
+class HeldShards : NonCopyable {
  public:
   HeldShards(Table& table, std::uint64_t chosen, MutexWait& wait) : table_(table) {
     try {
@@ -109,8 +108,6 @@ class HeldShards {
     }
   }
   ~HeldShards() { unlock(); }
-  HeldShards(const HeldShards&) = delete;
-  HeldShards& operator=(const HeldShards&) = delete;
 
   /// To be called when the shards turned out to be damaged: finds out which of them are.
   void find_damage() const {

@@ -1,10 +1,7 @@
-// The table of the stores in memory: shards by the hash of a key, and every operation of a store on them. It
-// lies in memory of one process, or in memory that several share.
+// The table of the stores in memory: shards by the hash of a key, and every operation of a store on them.
 #pragma once
 
 #include <atomic>
-#include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -40,8 +37,7 @@ struct Division {
   static Division of(std::size_t max_keys, std::size_t bytes, std::size_t least, std::size_t overhead = 0);
 };
 
-/// A process's view of a table. Thread-safe: each shard has its own lock, and a call over several keys takes
-/// theirs in ascending order.
+/// A process's view of a table. Thread-safe: a call takes the locks of its shards in ascending order.
 class Table {
  public:
   Table(TableState& state, std::vector<std::unique_ptr<Shard>> shards)
@@ -55,7 +51,6 @@ class Table {
   void unlock(const Call& call, MutexWait& wait);
   void reset(const PolicyIdentity& policy, std::span<const std::string_view> identifiers, MutexWait& wait);
   void reset_all(const PolicyIdentity& policy, MutexWait& wait);
-
   [[nodiscard]] TableState& state() const { return state_; }
   [[nodiscard]] std::span<const std::unique_ptr<Shard>> shards() const { return shards_; }
   /// How many shards have been found damaged.
@@ -71,7 +66,6 @@ class Table {
   /// Sets, from `first` on, the targets of a call.
   template <class Targets>
   Found find_targets(const Call& call, Targets& targets, std::size_t first);
-
   void decide_alone(const Call& call, const Rows& rows, Instant& time, ChargeBits& crowded, MutexWait& wait);
   /// Decides calls, of few charges in all and without a calendar, while their shards are locked: what they
   /// need is loaded from main memory at the same time.
@@ -88,15 +82,12 @@ class Table {
   /// The same, but does nothing if the call is not dated for its instant.
   template <class Action>
   Instant transact(const DatedCall& dated, MutexWait& wait, const Action& action);
-
   [[nodiscard]] std::size_t shard_index(const KeyHash& key) const { return key.low & (shards_.size() - 1); }
-
   /// Locks a shard, and has it recovered if a process died while it held it.
   void hold_shard(Shard& shard, MutexWait& wait);
   void recover(Shard& shard, MutexWait& wait);
   /// Counts the keys again, after a process died while it counted one.
   void recount(MutexWait& wait);
-
   [[nodiscard]] unsigned calls_per_sweep() const;
   [[nodiscard]] bool count_call(std::span<const Target> targets) const;
   /// Sweeps a little of the next shard that may hold entries, unless somebody has locked it.

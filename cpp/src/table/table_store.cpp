@@ -1,8 +1,5 @@
 #include "overlimit/table_store.hpp"
 
-#include <stdexcept>
-#include <string>
-
 #include "table/table.hpp"
 
 namespace overlimit {

@@ -1,28 +1,18 @@
-// What a call overwrites in a shard, kept until the call is complete: if its process dies before, whoever
-// finds that out puts everything back.
+// What a call overwrites in a shard, kept until it is complete, for whoever finds its process dead.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <span>
 
-#include "table/damage.hpp"
-#include "table/prefetch.hpp"
+#include "table/memory.hpp"
 
 namespace overlimit::table {
 
-/// Keeps the compiler from moving writes across. The instructions of a process that is killed have been
-/// executed in their order up to one of them, so nothing else is needed for those who come after it.
-inline void in_order() { std::atomic_signal_fence(std::memory_order_seq_cst); }
-
 /// Guarded by the shard's lock. Between calls all of the state is 0, but `complete`, which then means
-/// nothing.
-///
-/// A call over several shards has one log in each, and the first of its shards leads: the call is complete,
-/// in all of them, from the moment at which `complete` is set in the leading one. That keeps `others` until
-/// the logs of the others are empty, so that `complete` means the same to whoever looks.
+/// nothing. Of a call over several shards the first leads: all is complete from the moment at which
+/// `complete` is set there. It keeps `others` until their logs are empty, so that all who look see the same.
 class UndoLog {
  public:
   struct State {
@@ -42,7 +32,6 @@ class UndoLog {
   /// `memory` is what the log protects, and `room` a part of it.
   UndoLog(State& state, std::span<std::byte> memory, std::span<std::byte> room)
       : state_(&state), memory_(memory), room_(room) {}
-
   [[nodiscard]] bool is_kept() const { return state_ != nullptr; }
 
   /// To be called before these bytes, whole aligned words of 8, are overwritten.
@@ -86,7 +75,6 @@ class UndoLog {
 
   /// Puts everything back. May be interrupted and done again.
   void undo();
-
   [[nodiscard]] State& state() const { return *state_; }
 
  private:

@@ -1,7 +1,6 @@
 #include "redis/protocol/addresses.hpp"
 
 #include <charconv>
-#include <string>
 #include <system_error>
 
 namespace overlimit::redis::protocol {

@@ -1,7 +1,6 @@
 // Addresses as Redis writes them in its replies, and redirections.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string_view>
 
@@ -13,8 +12,7 @@ namespace overlimit::redis::protocol {
 /// A whole number from 1 to 65535 in decimal digits, or none.
 [[nodiscard]] std::optional<std::uint16_t> port_of(std::string_view digits) noexcept;
 
-/// An address from a reply of a cluster node. An empty host stands for the node that was asked; for "?" there
-/// is no address, since the node does not know it.
+/// An empty host stands for the node that was asked; for "?", which a node does not know, there is none.
 [[nodiscard]] std::optional<HostPort> address_of(std::string_view host, std::uint16_t port,
                                                  const HostPort& asked);
 
@@ -24,8 +22,7 @@ struct Redirection {
   HostPort to;
 };
 
-/// Reads "MOVED 3999 host:port" or "ASK 3999 host:port", as classified in failures.hpp. None when the text is
-/// malformed or has no address.
+/// Reads "MOVED 3999 host:port" or "ASK 3999 host:port". None when it is malformed or has no address.
 [[nodiscard]] std::optional<Redirection> redirection_of(std::string_view error, const HostPort& asked);
 
 }  // namespace overlimit::redis::protocol

@@ -1,8 +1,5 @@
 #include "redis/protocol/breaker.hpp"
 
-#include <algorithm>
-#include <utility>
-
 namespace overlimit::redis::protocol {
 namespace {
 

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <chrono>
-#include <cstdint>
 #include <optional>
 #include <random>
 
@@ -12,12 +11,11 @@
 
 namespace overlimit::redis::protocol {
 
-/// Opens as soon as the server is known to be gone (a connection was declared dead, or could not be made),
-/// and when half of at least 20 calls of the last 10 seconds failed. While it is open calls fail at once, but
-/// for one probe at a time; it closes when a probe is answered. The pause before a probe begins with 100 ms
-/// and doubles, up to one second where the server refuses, two where it keeps silent. If the first call after
-/// a probe fails as those before did, it opens again and the pause goes on to double: a server may answer,
-/// but always too late. A server that was gone and comes back slow begins with the shortest pause.
+/// Opens as soon as the server is known to be gone, and when half of at least 20 calls of the last 10 seconds
+/// failed. Then calls fail at once, but for one probe at a time, and an answer to it closes the breaker. The
+/// pause before a probe begins with 100 ms and doubles, up to one second where the server refuses, two where
+/// it is silent. If the first call after a probe fails, it opens again and the pause goes on to double: a
+/// server may answer, but always too late. One that was gone and comes back slow begins with the shortest.
 ///
 /// Reads no clock. Not thread-safe.
 class Breaker {
@@ -29,23 +27,17 @@ class Breaker {
 
   /// `seed` makes the pauses of many processes differ.
   explicit Breaker(std::minstd_rand::result_type seed) : random_(seed) {}
-
   [[nodiscard]] State state() const noexcept { return state_; }
   /// Why it opened. Only while it is not closed.
   [[nodiscard]] const Cause& cause() const { return *cause_; }
-
-  /// A call got an answer.
   void succeeded(TimePoint now) noexcept;
   /// A call got none in time, or that the server cannot serve; `cause` is kept if that opens it.
   void failed(TimePoint now, const Cause& cause);
-  /// The server is gone.
   void open(TimePoint now, Reason reason, Cause cause);
 
-  /// Whether a probe may be sent now.
   [[nodiscard]] bool is_probe_due(TimePoint now) const noexcept {
     return state_ == State::open && now >= next_probe_;
   }
-  /// How long until then.
   [[nodiscard]] Pause until_probe(TimePoint now) const noexcept;
   void probe_began() noexcept { state_ = State::half_open; }
   void probe_failed(TimePoint now, Reason reason, Cause cause);

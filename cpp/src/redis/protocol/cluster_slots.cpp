@@ -1,12 +1,7 @@
 #include "redis/protocol/cluster_slots.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstddef>
-#include <cstdint>
 #include <limits>
-#include <span>
-#include <string_view>
 
 #include "redis/protocol/addresses.hpp"
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <array>
-#include <cstdint>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -29,21 +28,13 @@ class SlotMap {
   /// Reads the reply to CLUSTER SLOTS of the node at `asked`. None when it is malformed. A node without a
   /// known address is left out.
   [[nodiscard]] static std::optional<SlotMap> read(const Reply& reply, const HostPort& asked);
-
   /// Null when the slot has no master. Valid until the map changes.
   [[nodiscard]] const HostPort* master_of(Slot slot) const noexcept;
-  /// The servers with slots, in order.
   [[nodiscard]] std::set<HostPort> masters() const;
   /// Masters and replicas, which can be asked for the map.
   [[nodiscard]] const std::vector<HostPort>& servers() const noexcept { return servers_; }
-
-  /// Whether both maps have the same master for every slot.
   [[nodiscard]] bool agrees_with(const SlotMap& other) const;
-
-  /// The first slot without a master.
   [[nodiscard]] std::optional<Slot> first_gap() const;
-
-  /// Sets the master of one slot.
   void learn(Slot slot, const HostPort& master);
   /// Takes from another map the masters of slots that have none here, or whose masters here are suspects
   /// while those of the other map are not.

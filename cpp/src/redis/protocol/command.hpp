@@ -8,8 +8,7 @@
 
 namespace overlimit::redis::protocol {
 
-/// Appends one command to `out`, which the caller owns and may reuse. Arguments are any bytes, NUL
-/// included. Nothing is allocated but room in `out`, once at most.
+/// Appends one command of any bytes to `out`. Nothing is allocated but room there, once at most.
 void append_command(std::string& out, std::span<const std::string_view> arguments);
 void append_command(std::string& out, std::initializer_list<std::string_view> arguments);
 

@@ -2,10 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <string>
-#include <string_view>
-
-#include "overlimit/errors.hpp"
 
 namespace overlimit::redis::protocol {
 namespace {

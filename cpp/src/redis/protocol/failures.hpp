@@ -2,11 +2,9 @@
 #pragma once
 
 #include <chrono>
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "overlimit/errors.hpp"
 #include "overlimit/redis_location.hpp"
@@ -14,18 +12,14 @@
 
 namespace overlimit::redis::protocol {
 
-/// Why a connection or server is of no use: a StoreError without what belongs to one call, to be thrown once
-/// for each call that depends on it. A value.
+/// A StoreError without what belongs to one call, to be thrown for each call that depends on it. A value.
 class Cause {
  public:
-  /// The cause of a lost or refused connection.
   [[nodiscard]] static Cause unavailable(std::string what) { return {Kind::unavailable, std::move(what)}; }
   [[nodiscard]] static Cause of(const StoreError& error) { return {error.kind(), error.what()}; }
-
   [[nodiscard]] const std::string& what() const noexcept { return what_; }
   [[nodiscard]] bool is_config() const noexcept { return kind_ == Kind::config; }
   [[nodiscard]] bool is_timeout() const noexcept { return kind_ == Kind::timeout; }
-
   [[noreturn]] void raise(bool maybe_charged) const;
   /// Throws it as the reason why the server is not called until the next probe.
   [[noreturn]] void raise_again(std::chrono::microseconds until_next) const;
@@ -54,7 +48,6 @@ enum class Outcome : std::uint8_t {
   failed,          ///< any other error: of the script or of the command, which may have been executed
 };
 
-/// A classified reply.
 struct Classified {
   Outcome outcome = Outcome::answered;
   std::string_view advice{};  ///< what the operator should do
@@ -70,24 +63,20 @@ struct Classified {
   [[nodiscard]] bool is_redirection() const noexcept {
     return outcome == Outcome::moved || outcome == Outcome::ask;
   }
-  /// Whether it is raised as StoreUnavailable.
   [[nodiscard]] bool is_unavailable() const noexcept {
     return is_retryable() || outcome == Outcome::unavailable;
   }
 };
 
-/// Classifies the text of an error reply (without the leading '-'), also of one that a script passed on,
-/// whether wrapped in an ERR (Redis 6) or with a suffix (Redis 7).
+/// Classifies the text of an error reply, also of one that a script passed on (Redis 6 wraps it in an ERR).
 [[nodiscard]] Classified classify_error(std::string_view error) noexcept;
 
 [[nodiscard]] inline Classified classify(const Reply& reply) noexcept {
   return reply.is_error() ? classify_error(reply.as_text()) : Classified();
 }
 
-/// Throws an error reply as StoreUnavailable, CrossSlot, StoreConfigError or ScriptError. The message names
-/// the server and what to do, and repeats neither credentials nor the arguments of the command.
+/// Throws an error reply. The message names the server and what to do, without credentials or arguments.
 [[noreturn]] void raise_error_reply(std::string_view error, std::string_view server);
-/// What raise_error_reply() throws.
 [[nodiscard]] Cause cause_of(const Reply& error, const Endpoint& endpoint);
 
 /// Why a server must not be used, from its reply to HELLO or SELECT; nothing if it may be used. It refused,

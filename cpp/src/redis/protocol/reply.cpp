@@ -3,9 +3,6 @@
 #include <hiredis/hiredis.h>
 
 #include <new>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace overlimit::redis::protocol {
 

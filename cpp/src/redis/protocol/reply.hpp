@@ -17,8 +17,7 @@ struct redisReader;
 
 namespace overlimit::redis::protocol {
 
-/// A RESP2 reply, owning its bytes. Move-only and cheap to move. An accessor of another type than the
-/// reply's throws std::bad_variant_access: look at type() first.
+/// A RESP2 reply, owning its bytes. Move-only. An accessor of another type throws std::bad_variant_access.
 class Reply {
  public:
   enum class Type : std::uint8_t { nil, integer, string, status, error, array };
@@ -26,10 +25,6 @@ class Reply {
   Reply() noexcept = default;
   Reply(Reply&&) noexcept = default;
   Reply& operator=(Reply&&) noexcept = default;
-  Reply(const Reply&) = delete;
-  Reply& operator=(const Reply&) = delete;
-  ~Reply() = default;
-
   [[nodiscard]] static Reply nil() noexcept { return {}; }
   [[nodiscard]] static Reply integer(std::int64_t value) noexcept { return {Type::integer, value}; }
   [[nodiscard]] static Reply string(std::string bytes) noexcept { return {Type::string, std::move(bytes)}; }
@@ -47,11 +42,8 @@ class Reply {
   [[nodiscard]] bool is_error() const noexcept { return type_ == Type::error; }
   [[nodiscard]] bool is_array() const noexcept { return type_ == Type::array; }
   [[nodiscard]] bool is_text() const noexcept { return is_string() || is_status(); }
-
   [[nodiscard]] std::int64_t as_integer() const { return std::get<std::int64_t>(value_); }
-  /// The bytes of a string, status or error; a view into this reply.
   [[nodiscard]] std::string_view as_text() const { return std::get<std::string>(value_); }
-  /// The elements of an array; a view into this reply.
   [[nodiscard]] std::span<const Reply> as_array() const { return std::get<std::vector<Reply>>(value_); }
   /// The elements of an array, to be filled in place while a reply is being read.
   [[nodiscard]] std::span<Reply> as_array() { return std::get<std::vector<Reply>>(value_); }
@@ -70,8 +62,7 @@ class Reply {
 
 struct GrowingReply;
 
-/// The bytes are not RESP2, or one reply has more than kMaxReplyBytes, more than kMaxReplyElements in all
-/// its arrays, or arrays nested deeper than kMaxReplyDepth. The stream cannot be read any further.
+/// The bytes are not RESP2, or exceed one of these bounds. The stream cannot be read any further.
 class MalformedReply : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -85,10 +76,7 @@ inline constexpr std::size_t kMaxReplyDepth = 7;
 class ReplyReader {
  public:
   ReplyReader();
-  ReplyReader(const ReplyReader&) = delete;
-  ReplyReader& operator=(const ReplyReader&) = delete;
   ~ReplyReader();
-
   /// Copies the bytes. Throws MalformedReply.
   void feed(std::string_view bytes);
   /// The next complete reply, or none until more bytes are fed. Throws MalformedReply.

@@ -1,10 +1,5 @@
 #include "redis/protocol/sentinel.hpp"
 
-#include <array>
-#include <cstddef>
-#include <span>
-#include <string>
-
 #include "redis/protocol/addresses.hpp"
 
 namespace overlimit::redis::protocol {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <chrono>
-#include <cstdint>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -12,11 +11,9 @@
 
 namespace overlimit::redis::protocol {
 
-/// The address in a reply to SENTINEL GET-MASTER-ADDR-BY-NAME. None for nil (an unknown service) and any
-/// other reply.
+/// The address in a reply to SENTINEL GET-MASTER-ADDR-BY-NAME; none for nil (no such service) or another.
 [[nodiscard]] std::optional<HostPort> named_master(const Reply& reply);
 
-/// The announcement that a service has another master.
 struct Switch {
   HostPort from;
   HostPort to;
@@ -25,11 +22,9 @@ struct Switch {
 /// Reads a message of the channel +switch-master. None for other messages and other services.
 [[nodiscard]] std::optional<Switch> switch_of(const Reply& message, std::string_view service);
 
-/// Decides who is the master while sentinels disagree: they learn of a switch one after the other, so one may
-/// name, or announce late, a master that another has announced to be replaced. For kDoubt after its
-/// replacement, a master counts as back only when it is announced to replace its successor.
-///
-/// Not thread-safe. Reads no clock.
+/// Decides who is the master while sentinels disagree: one may name, or announce late, a master that another
+/// has announced to be replaced. For kDoubt after that, a master counts as back only when it is announced to
+/// replace its successor. Not thread-safe. Reads no clock.
 class MasterTracker {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
@@ -38,12 +33,8 @@ class MasterTracker {
   static constexpr std::chrono::seconds kDoubt{5};
 
   [[nodiscard]] const std::optional<HostPort>& master() const noexcept { return master_; }
-  /// How often the master has changed.
   [[nodiscard]] std::uint64_t term() const noexcept { return term_; }
-
-  /// A sentinel answered that this is the master.
   void named(const HostPort& master, TimePoint now);
-  /// A sentinel announced this switch.
   void switched(const Switch& announced, TimePoint now);
 
  private:

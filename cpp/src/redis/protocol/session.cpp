@@ -1,11 +1,8 @@
 #include "redis/protocol/session.hpp"
 
 #include <algorithm>
-#include <utility>
 
-#include "overlimit/errors.hpp"
 #include "redis/protocol/command.hpp"
-#include "redis/protocol/failures.hpp"
 
 namespace overlimit::redis::protocol {
 namespace {

@@ -2,8 +2,6 @@
 #pragma once
 
 #include <chrono>
-#include <cstddef>
-#include <cstdint>
 #include <deque>
 #include <initializer_list>
 #include <optional>
@@ -17,7 +15,6 @@
 
 namespace overlimit::redis::protocol {
 
-/// A point of the driver's clock; a session reads no clock itself.
 using TimePoint = std::chrono::steady_clock::time_point;
 
 /// Names a submitted command until its reply is taken or the command is abandoned. Unique within one session.
@@ -30,27 +27,20 @@ using Waiter = void*;
 /// receives and reports the loss of the connection.
 ///
 /// Redis answers in order, so the n-th reply belongs to the n-th command. An abandoned command keeps its
-/// place: its reply is read and dropped and never reaches another caller. The session begins with a
-/// handshake: HELLO, which logs in and returns the version and role of the server, SELECT if the endpoint
-/// names a database, and PING, which shows whether the server serves commands. Other commands are sent only
-/// after the handshake, so that none is executed as the wrong user, in the wrong database or by a server that
-/// is too old. If the handshake fails, every command fails with its error.
+/// place, and its reply is dropped. The handshake is HELLO, which logs in and tells version and role, SELECT
+/// for a database, and PING, which shows whether commands are served. Other commands are sent only after it,
+/// so that none is executed as the wrong user, in the wrong database or by a server that is too old; if it
+/// fails, they fail with its error.
 ///
 /// Not thread-safe, with one exception: the bytes of outgoing() stay where they are until sent(), whatever is
-/// submitted, fed or abandoned meanwhile. Neither copied nor moved.
+/// submitted, fed or abandoned meanwhile.
 class Session {
  public:
   Session(Endpoint endpoint, TimePoint now, TimePoint deadline);
-  Session(const Session&) = delete;
-  Session& operator=(const Session&) = delete;
-  ~Session() = default;
-
   /// Queues one encoded command whose caller waits until `deadline`.
   [[nodiscard]] Ticket submit(std::string_view command, TimePoint now, TimePoint deadline, Waiter waiter);
   /// Queues one encoded command whose reply is ignored.
   void submit_ignored(std::string_view command, TimePoint now, TimePoint deadline);
-
-  /// The bytes to send next.
   [[nodiscard]] std::string_view outgoing();
   /// The first `count` bytes of the last outgoing() were sent.
   void sent(std::size_t count);
@@ -59,41 +49,29 @@ class Session {
   [[nodiscard]] bool is_mid_flush() const noexcept { return sent_in_sending_ < sending_.size(); }
   /// The number of writes that were sent and have not been answered in full.
   [[nodiscard]] std::size_t outstanding_flushes() const noexcept { return flushes_.size(); }
-
-  /// Takes bytes that were received, and appends the waiters whose replies have come. Malformed or unexpected
-  /// replies break the session.
+  /// Appends the waiters whose replies have come. Malformed or unexpected replies break the session.
   void feed(std::string_view bytes, TimePoint now, std::vector<Waiter>& answered);
-
-  /// Reports that the connection is lost, and why. Replies that came before can still be taken. Of several
-  /// causes the first counts.
+  /// Reports why the connection is lost; the first cause counts. Replies that came before can be taken.
   void lost(std::string_view reason);
   void lost(Cause cause);
 
-  /// The reply to a command, which may be an error reply, or none while it is outstanding. A reply or a
-  /// failure ends the ticket. Throws what broke the session, with maybe_charged if bytes of this command may
-  /// have been sent.
+  /// The reply to a command, which ends the ticket, or none while it is outstanding. Throws what broke the
+  /// session, with maybe_charged if bytes of this command may have been sent.
   [[nodiscard]] std::optional<Reply> take(Ticket ticket);
 
   /// Ends the ticket of an outstanding command whose caller has gone. A command that outgoing() has not
   /// returned is never sent. One that was sent in part, while the rest is blocked, breaks the session.
   void abandon(Ticket ticket);
-
   /// Whether bytes of an outstanding command may have been sent.
   [[nodiscard]] bool may_have_left(Ticket ticket) const noexcept;
-
   /// Appends the waiters of outstanding commands, in the order of the commands.
   void waiting(std::vector<Waiter>& waiters) const;
-
   /// What the user should check when this connection gives no answer. A view of a literal.
   [[nodiscard]] std::string_view advice() const noexcept;
-
-  /// False once the session is broken and takes no new command.
   [[nodiscard]] bool alive() const noexcept { return !broken_; }
-  /// Whether the handshake is complete.
   [[nodiscard]] bool is_established() const noexcept { return handshake_replies_left_ == 0; }
   /// What the server answered to the PING of the handshake, if it serves nobody now.
   [[nodiscard]] const std::optional<Cause>& out_of_service() const noexcept { return out_of_service_; }
-  /// Why the session is broken.
   [[nodiscard]] const Cause& cause() const { return *broken_; }
   /// The number of commands whose replies have not come, abandoned ones included.
   [[nodiscard]] std::size_t unanswered() const noexcept { return pending_.size() - answered_; }

@@ -1,16 +1,11 @@
-#include "redis/transport/cluster.hpp"
-
-#include <exception>
+// A Redis Cluster: its nodes, and which of them serves which slot.
 #include <map>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "overlimit/errors.hpp"
+#include "overlimit/forks.hpp"
 #include "redis/protocol/addresses.hpp"
 #include "redis/protocol/failures.hpp"
-#include "redis/transport/single_server.hpp"
-#include "redis/transport/waiting.hpp"
+#include "redis/transport/node.hpp"
+#include "redis/transport/topology.hpp"
 
 namespace overlimit::redis::transport {
 namespace {
@@ -20,6 +15,263 @@ using protocol::Outcome;
 using protocol::Redirection;
 using protocol::Reply;
 using protocol::Slot;
+using protocol::SlotMap;
+
+struct ClusterNode {
+  ClusterNode(HostPort where, const Endpoint& like)
+      : address(std::move(where)), node(node_of(endpoint_at(address, like))) {}
+
+  const HostPort address;
+  const std::shared_ptr<Node> node;
+  std::atomic<bool> is_suspect{false};  ///< it did not answer the last command
+};
+
+constexpr std::string_view kClusterSlots = "*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n";
+
+/// The map in a reply. Throws StoreError when there is none.
+SlotMap slots_in(const Reply& reply, const ClusterNode& asked) {
+  const Endpoint& endpoint = asked.node->endpoint();
+  if (reply.is_error()) protocol::raise_error_reply(reply.as_text(), endpoint.describe());
+  std::optional<SlotMap> map = SlotMap::read(reply, asked.address);
+  if (map) return *std::move(map);
+  throw StoreUnavailable("redis at " + endpoint.describe() + " answered CLUSTER SLOTS with something else");
+}
+
+/// The error being handled, as that of a call of which nothing was sent.
+std::exception_ptr as_unsent() {
+  try {
+    throw;
+  } catch (const StoreTimeout& timeout) {
+    return std::make_exception_ptr(StoreTimeout(timeout.what()));
+  } catch (const StoreUnavailable& unavailable) {
+    return std::make_exception_ptr(StoreUnavailable(unavailable.what()));
+  } catch (...) {
+    return std::current_exception();
+  }
+}
+
+/// Asks the nodes for the slot map when no node is known for a slot, when the node of a slot is suspect, and
+/// after redirections; one thread at a time and not too often. A node may be behind the others or know only
+/// some slots: then the next nodes are asked too, and slots that none of them assigns stay as they were.
+/// Thread-safe; no lock is held during a wait.
+class ClusterNodes {
+ public:
+  using Pointer = std::shared_ptr<ClusterNode>;
+
+  explicit ClusterNodes(ClusterLocation location) : location_(std::move(location)) {}
+
+  /// The node that serves the slot. While none is known, the nodes are asked again until the deadline, unless
+  /// none of them answers. Then it throws the reason, or StoreUnavailable; nothing of the call was sent.
+  /// Throws as check_interrupted() does.
+  [[nodiscard]] Pointer owner(protocol::Slot slot, const Wait& wait) {
+    Backoff backoff;
+    for (;;) {
+      Pointer known = known_owner(slot);
+      if (known && !known->is_suspect.load()) return known;
+      refresh(slot, wait);
+      if (Pointer owner = known_owner(slot)) return owner;
+      if (!may_learn_more(backoff, wait)) raise_unserved(slot);
+    }
+  }
+
+  /// All nodes that serve slots, after asking for slots without a known node as owner() does.
+  [[nodiscard]] std::vector<Pointer> masters(const Wait& wait) {
+    Backoff backoff;
+    do {
+      refresh({}, wait);
+    } while (first_gap() && may_learn_more(backoff, wait));
+    const std::lock_guard lock(mutex_);
+    std::vector<Pointer> masters;
+    for (const HostPort& each : map_.masters()) masters.push_back(found(each));
+    return masters;
+  }
+
+  [[nodiscard]] Pointer at(const HostPort& address) {
+    const std::lock_guard lock(mutex_);
+    return found(address);
+  }
+
+  /// Notes that a slot has moved, as a node said.
+  void learn(const protocol::Redirection& moved) {
+    const std::lock_guard lock(mutex_);
+    map_.learn(moved.slot, moved.to);
+  }
+
+  /// Asks for the slot map again, if that is due: one node after the other, each for half of the remaining
+  /// time, until the node of the slot is known (none: of every slot).
+  void refresh(std::optional<protocol::Slot> slot, const Wait& wait) {
+    if (wait.deadline.passed()) return;
+    RateLimitedTask::Permit permit(refresh_task_);
+    if (!permit) return;
+    RefreshResult result;
+    for (const Pointer& node : servers_to_ask(result.suspects)) {
+      // The suspects come last. They may hang, and are not needed for the node of the slot.
+      if (node->is_suspect.load() && result.names(slot)) break;
+      ask(*node, result, wait.share(2));
+      if (result.is_final || result.is_enough_for(slot) || wait.deadline.passed()) break;
+    }
+    const bool is_enough = result.is_enough_for(slot);
+    if (adopt(std::move(result)) && is_enough) permit.was_useful();
+  }
+
+  /// Throws StoreUnavailable if there is a slot without a known node.
+  void require_all_served() {
+    if (const auto gap = first_gap()) raise_unserved(*gap);
+  }
+
+  void close() {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [address, node] : nodes_) node->node->close();
+  }
+
+  /// The worst state among the nodes.
+  [[nodiscard]] protocol::Breaker::State breaker() {
+    using State = protocol::Breaker::State;
+    const std::lock_guard lock(mutex_);
+    State worst = State::closed;
+    for (const auto& [address, node] : nodes_) {
+      const State state = node->node->breaker();
+      if (state == State::open || worst == State::closed) worst = state;
+    }
+    return worst;
+  }
+
+ private:
+  [[nodiscard]] Pointer known_owner(protocol::Slot slot) {
+    const std::lock_guard lock(mutex_);
+    const HostPort* const master = map_.master_of(slot);
+    return master == nullptr ? nullptr : found(*master);
+  }
+
+  [[nodiscard]] Pointer found(const HostPort& address) {
+    Pointer& node = nodes_[address];
+    if (!node) node = std::make_shared<ClusterNode>(address, location_.server);
+    return node;
+  }
+
+  /// Whether asking again before the deadline may help; waits a moment if so.
+  [[nodiscard]] bool may_learn_more(Backoff& backoff, const Wait& wait) {
+    if (!refresh_task_.is_running()) return may_change() && backoff.pause(wait);
+    if (wait.deadline.passed()) return false;
+    pause(RateLimitedTask::kPollInterval, wait.interrupted);
+    return true;
+  }
+
+  [[nodiscard]] bool may_change() {
+    const std::lock_guard lock(mutex_);
+    return may_change_;
+  }
+
+  [[nodiscard]] std::optional<protocol::Slot> first_gap() {
+    const std::lock_guard lock(mutex_);
+    return map_.first_gap();
+  }
+
+  [[noreturn]] void raise_unserved(protocol::Slot slot) {
+    const std::lock_guard lock(mutex_);
+    if (failure_) std::rethrow_exception(failure_);
+    if (!is_asked_) {
+      throw StoreTimeout("the redis cluster's slots could not be learned within the timeout");
+    }
+    throw StoreUnavailable("no node of the redis cluster serves slot " + std::to_string(slot) +
+                           "; check the cluster with CLUSTER INFO");
+  }
+
+  /// What one refresh has found out.
+  struct RefreshResult {
+    protocol::SlotMap map;
+    std::set<HostPort> suspects;  ///< nodes that did not answer the last command
+    std::exception_ptr failure;   ///< why a node did not give its map
+    bool is_final = false;        ///< no other node would answer anything else
+    bool may_change = false;      ///< a node answered, perhaps too late: it may know more next time
+    bool is_mapped = false;       ///< a node gave its map, however little is in it
+
+    void add(const protocol::SlotMap& told) {
+      may_change = true;
+      is_mapped = true;
+      if (map.servers().empty()) {
+        map = told;
+      } else {
+        map.complete(told, suspects);
+      }
+    }
+
+    [[nodiscard]] bool names(std::optional<protocol::Slot> slot) const {
+      return slot ? map.master_of(*slot) != nullptr : !map.first_gap();
+    }
+
+    [[nodiscard]] bool is_enough_for(std::optional<protocol::Slot> slot) const {
+      return names(slot) && !(slot && suspects.contains(*map.master_of(*slot)));
+    }
+  };
+
+  /// The suspects come last. Another node is first each time, since one may be behind.
+  [[nodiscard]] std::vector<Pointer> servers_to_ask(std::set<HostPort>& suspects) {
+    const std::lock_guard lock(mutex_);
+    std::vector<HostPort> addresses = map_.servers();
+    if (!addresses.empty()) {
+      const std::size_t first = first_++ % addresses.size();
+      std::rotate(addresses.begin(), addresses.begin() + static_cast<std::ptrdiff_t>(first), addresses.end());
+    }
+    for (const HostPort& seed : location_.seeds) {
+      if (std::ranges::find(addresses, seed) == addresses.end()) addresses.push_back(seed);
+    }
+    std::vector<Pointer> nodes;
+    for (const HostPort& address : addresses) {
+      nodes.push_back(found(address));
+      if (nodes.back()->is_suspect.load()) suspects.insert(address);
+    }
+    std::stable_partition(nodes.begin(), nodes.end(),
+                          [&](const Pointer& node) { return !suspects.contains(node->address); });
+    return nodes;
+  }
+
+  void ask(ClusterNode& node, RefreshResult& result, const Wait& wait) {
+    const std::uint64_t generation = fork_generation();
+    try {
+      const Reply reply = node.node->call({kClusterSlots}, wait);
+      if (protocol::classify(reply).is_retryable()) result.may_change = true;
+      result.add(slots_in(reply, node));
+    } catch (const StoreError& error) {
+      if (generation != fork_generation()) throw;
+      result.failure = as_unsent();
+      result.is_final = error.kind() == StoreError::Kind::config;  // they all have the same users
+      if (error.kind() == StoreError::Kind::timeout) result.may_change = true;
+      node.is_suspect.store(true);
+      result.suspects.insert(node.address);
+    }
+  }
+
+  /// Returns whether the map has changed.
+  bool adopt(RefreshResult result) {
+    const std::lock_guard lock(mutex_);
+    is_asked_ = true;
+    may_change_ = result.may_change;
+    failure_ = result.is_mapped ? nullptr : result.failure;
+    if (result.map.servers().empty()) return false;
+    result.map.complete(map_, {});
+    const bool is_new = !result.map.agrees_with(map_);
+    map_ = std::move(result.map);
+    std::erase_if(nodes_, [&](const auto& each) {
+      return std::ranges::find(map_.servers(), each.first) == map_.servers().end();
+    });
+    return is_new;
+  }
+
+  /// The pause after a refresh that did not find what it was for.
+  static constexpr std::chrono::milliseconds kFirstPause{10};
+
+  const ClusterLocation location_;
+  RateLimitedTask refresh_task_{kFirstPause};
+  std::size_t first_ = 0;  // which node to ask first; of the thread with the permit
+
+  std::mutex mutex_;
+  protocol::SlotMap map_;              // guarded by mutex_
+  std::map<HostPort, Pointer> nodes_;  // guarded by mutex_
+  std::exception_ptr failure_;         // guarded by mutex_; why the last refresh found no map
+  bool is_asked_ = false;              // guarded by mutex_; there has been a refresh
+  bool may_change_ = true;             // guarded by mutex_; as of the last refresh
+};
 
 /// How many redirections are followed without a pause. More mean that the nodes disagree for a while.
 constexpr int kPromptRedirections = 2;
@@ -116,47 +368,64 @@ class ClusterCall {
   int redirections_ = 0;
 };
 
+/// Sends each call to the node that serves its slot, and follows redirections. A node that is down fails only
+/// the calls of its own slots.
+class Cluster final : public Topology {
+ public:
+  explicit Cluster(ClusterLocation location) : nodes_(std::move(location)) {}
+  [[nodiscard]] bool has_slots() const noexcept override { return true; }
+  [[nodiscard]] protocol::Reply call(std::string_view command, std::optional<protocol::Slot> slot,
+                                     const Wait& wait) override {
+    return ClusterCall(nodes_, slot.value_or(0), wait).run(command);
+  }
+
+  void call_many(std::span<const std::string> commands, std::span<const std::optional<protocol::Slot>> slots,
+                 std::span<std::optional<protocol::Reply>> replies, const Wait& wait) override {
+    std::map<ClusterNodes::Pointer, std::vector<std::size_t>> places;
+    for (std::size_t i = 0; i < commands.size(); ++i) {
+      places[nodes_.owner(slots[i].value_or(0), wait)].push_back(i);
+    }
+    std::exception_ptr failure;
+    for (const auto& [node, own] : places) {
+      std::vector<Command> sent;
+      for (const std::size_t place : own) sent.emplace_back(commands[place]);
+      std::vector<std::optional<Reply>> received(own.size());
+      try {
+        node->node->call_many(sent, received, wait);
+      } catch (const StoreError&) {
+        node->is_suspect.store(true);
+        if (!failure) failure = std::current_exception();
+      }
+      for (std::size_t i = 0; i < own.size(); ++i) replies[own[i]] = std::move(received[i]);
+    }
+    if (failure) std::rethrow_exception(failure);
+  }
+
+  void for_each_server(const std::function<void(const Server&)>& visit, const Wait& wait) override {
+    std::exception_ptr failure;
+    for (const ClusterNodes::Pointer& each : nodes_.masters(wait)) {
+      try {
+        single_server(each->node)->for_each_server(visit, wait);
+      } catch (const StoreError&) {
+        each->is_suspect.store(true);
+        if (!failure) failure = std::current_exception();
+      }
+    }
+    if (failure) std::rethrow_exception(failure);
+    nodes_.require_all_served();
+  }
+
+  void close() override { nodes_.close(); }
+  [[nodiscard]] protocol::Breaker::State breaker() override { return nodes_.breaker(); }
+
+ private:
+  ClusterNodes nodes_;
+};
+
 }  // namespace
 
-Reply Cluster::call(std::string_view command, std::optional<Slot> slot, const Wait& wait) {
-  return ClusterCall(nodes_, slot.value_or(0), wait).run(command);
-}
-
-void Cluster::call_many(std::span<const std::string> commands, std::span<const std::optional<Slot>> slots,
-                        std::span<std::optional<Reply>> replies, const Wait& wait) {
-  std::map<ClusterNodes::Pointer, std::vector<std::size_t>> places;
-  for (std::size_t i = 0; i < commands.size(); ++i) {
-    places[nodes_.owner(slots[i].value_or(0), wait)].push_back(i);
-  }
-  std::exception_ptr failure;
-  for (const auto& [node, own] : places) {
-    std::vector<Command> sent;
-    for (const std::size_t place : own) sent.emplace_back(commands[place]);
-    std::vector<std::optional<Reply>> received(own.size());
-    try {
-      node->node->call_many(sent, received, wait);
-    } catch (const StoreError&) {
-      node->is_suspect.store(true);
-      if (!failure) failure = std::current_exception();
-    }
-    for (std::size_t i = 0; i < own.size(); ++i) replies[own[i]] = std::move(received[i]);
-  }
-  if (failure) std::rethrow_exception(failure);
-}
-
-void Cluster::for_each_server(const std::function<void(const Server&)>& visit, const Wait& wait) {
-  std::exception_ptr failure;
-  for (const ClusterNodes::Pointer& each : nodes_.masters(wait)) {
-    SingleServer server(each->node);
-    try {
-      server.for_each_server(visit, wait);
-    } catch (const StoreError&) {
-      each->is_suspect.store(true);
-      if (!failure) failure = std::current_exception();
-    }
-  }
-  if (failure) std::rethrow_exception(failure);
-  nodes_.require_all_served();
+std::shared_ptr<Topology> cluster(const ClusterLocation& location) {
+  return std::make_shared<Cluster>(location);
 }
 
 }  // namespace overlimit::redis::transport

@@ -1,13 +1,5 @@
 #include "redis/transport/connection.hpp"
 
-#include <algorithm>
-#include <chrono>
-#include <string>
-#include <utility>
-
-#include "overlimit/errors.hpp"
-#include "redis/transport/waiting.hpp"
-
 namespace overlimit::redis::transport {
 
 using protocol::Breaker;
@@ -62,16 +54,14 @@ class Connection::WaiterSlot {
   bool is_away = false;  // runs code of its own, so cannot be the reader
 };
 
-/// A thread that waits for the replies to its calls, one after the other. It has one slot for all of them:
+/// A thread that waits for the replies to its calls, one after the other, in one slot for all of them:
 /// whoever is made the reader is then a thread that reads as soon as it wakes.
-class Connection::Caller {
+class Connection::Caller : NonCopyable {
  public:
   Caller(Connection& connection, UnlockableGuard& guard, const Wait& wait)
       : connection_(connection), guard_(guard), wait_(wait), slot_(connection.take_slot()) {
     connection.give_handshake_time(wait.deadline);
   }
-  Caller(const Caller&) = delete;
-  Caller& operator=(const Caller&) = delete;
   ~Caller() {
     if (!guard_.owns_lock()) return;  // in a child forked meanwhile
     if (connection_.reader_ == &slot_) connection_.hand_over_reader(guard_);
@@ -80,7 +70,7 @@ class Connection::Caller {
   }
 
   /// One call; abandoned if it ends without a reply. All of a caller's calls end before the caller does.
-  class Call {
+  class Call : NonCopyable {
    public:
     Call(Caller& caller, const Command& command) : caller_(caller), connection_(caller.connection_) {
       const TimePoint now = Clock::now();
@@ -90,8 +80,6 @@ class Connection::Caller {
       if (connection_.in_flight() == 1) alone_since_ = now;
       ++connection_.calls_;
     }
-    Call(const Call&) = delete;
-    Call& operator=(const Call&) = delete;
     ~Call() {
       if (!caller_.guard_.owns_lock()) return;
       if (!has_reply_) connection_.session_.abandon(ticket_);

@@ -2,8 +2,6 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
-#include <cstdint>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -16,17 +14,15 @@
 #include "redis/protocol/reply.hpp"
 #include "redis/protocol/session.hpp"
 #include "redis/transport/connector.hpp"
-#include "redis/transport/stream.hpp"
+#include "redis/transport/socket.hpp"
 #include "redis/transport/synchronization.hpp"
 #include "redis/transport/waiting.hpp"
 
 namespace overlimit::redis::transport {
 
-/// Whether ASKING is sent right before a command: a node of a cluster then answers for a slot that it is
-/// about to take over.
+/// Whether ASKING is sent before it, so that a node answers for a slot it is about to take over.
 enum class Asking : std::uint8_t { no, yes };
 
-/// A command to send, encoded.
 struct Command {
   std::string_view bytes;
   Asking asking = Asking::no;
@@ -65,10 +61,7 @@ class Connection {
   /// Does not connect yet. If the handshake is not complete at the deadline, the connection counts as lost;
   /// a caller with a longer timeout gives it that time.
   Connection(std::shared_ptr<Connector> connector, const Deadline& deadline);
-  Connection(const Connection&) = delete;
-  Connection& operator=(const Connection&) = delete;
   ~Connection();
-
   /// Sends a command and waits for its reply; throws what Node::call does.
   [[nodiscard]] protocol::Reply call(UnlockableGuard& guard, const Command& command, const Wait& wait);
 
@@ -81,24 +74,18 @@ class Connection {
   [[nodiscard]] protocol::Ticket submit(std::string_view command, const Deadline& deadline);
   [[nodiscard]] std::optional<protocol::Reply> take(protocol::Ticket ticket) { return session_.take(ticket); }
   void abandon(protocol::Ticket ticket) { session_.abandon(ticket); }
-
-  /// Whether something has come that nobody reads: late replies, or the end of the connection. False without
-  /// a check right after a reply.
+  /// Whether something has come that nobody reads. False without a check right after a reply.
   [[nodiscard]] bool is_readable() const;
-  /// Connects, sends and receives as far as possible before the deadline. False when another thread is the
-  /// reader.
+  /// Does what is possible before the deadline. False when another thread is the reader.
   bool poll(UnlockableGuard& guard, const Deadline& deadline);
-
   [[nodiscard]] bool alive() const noexcept { return session_.alive(); }
   [[nodiscard]] bool is_established() const noexcept { return session_.is_established(); }
-  /// How many calls wait for replies.
   [[nodiscard]] std::size_t calls() const noexcept { return calls_; }
   /// Commands without a reply, including those of the handshake and abandoned ones.
   [[nodiscard]] std::size_t in_flight() const noexcept { return session_.unanswered(); }
   [[nodiscard]] const std::optional<protocol::Cause>& out_of_service() const noexcept {
     return session_.out_of_service();
   }
-  /// Why the connection is lost.
   [[nodiscard]] const protocol::Cause& cause() const { return session_.cause(); }
   /// Why the loss of this connection opens the breaker; nothing if it was merely closed or is alive.
   [[nodiscard]] std::optional<protocol::Breaker::Reason> breaker_reason() const noexcept;
@@ -114,7 +101,6 @@ class Connection {
   [[nodiscard]] State state() const noexcept;
   void give_handshake_time(const Deadline& deadline) noexcept;
   [[nodiscard]] std::string describe() const { return "redis at " + connector_->endpoint().describe(); }
-
   [[nodiscard]] WaiterSlot& take_slot();
   [[nodiscard]] WaiterSlot& new_slot();
   void flush(UnlockableGuard& guard);

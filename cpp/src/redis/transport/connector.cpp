@@ -1,40 +1,57 @@
 #include "redis/transport/connector.hpp"
 
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
-#include <sys/socket.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <sys/un.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
-#include <string>
-#include <system_error>
-#include <utility>
-
-#include "overlimit/errors.hpp"
-#include "redis/transport/socket.hpp"
-#include "redis/transport/tls_stream.hpp"
-#include "redis/transport/waiting.hpp"
+#include <new>
+#include <thread>
 
 namespace overlimit::redis::transport {
-
-Connector::Connector(Endpoint endpoint)
-    : endpoint_(std::move(endpoint)), resolver_(endpoint_.host, endpoint_.port) {}
-
-std::unique_ptr<Stream> Connector::stream_over(Socket socket) {
-  const bool is_tls = endpoint_.tls && endpoint_.unix_path.empty();
-  if (!is_tls) return std::make_unique<PlainStream>(std::move(socket));
-  return std::make_unique<TlsStream>(std::move(socket), tls_context());
-}
-
-/// Reads the files again once a connection has failed, since certificates are renewed.
-std::shared_ptr<TlsContext> Connector::tls_context() {
-  const std::lock_guard lock(mutex_);
-  if (!tls_context_ || tls_context_->is_stale()) tls_context_ = std::make_shared<TlsContext>(endpoint_);
-  return tls_context_;
-}
-
 namespace {
+
+struct Resolved {
+  int error = 0;  // of getaddrinfo
+  std::vector<Address> addresses;
+};
+
+Resolved resolve(const std::string& host, const std::string& port, int flags = 0) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV | flags;
+  addrinfo* list = nullptr;
+  const MostlyOutsideForks outside;
+  Resolved resolved{::getaddrinfo(host.c_str(), port.c_str(), &hints, &list), {}};
+  if (resolved.error != 0) return resolved;
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(list, ::freeaddrinfo);
+  for (const addrinfo* each = list; each != nullptr; each = each->ai_next) {
+    Address& address = resolved.addresses.emplace_back();
+    std::memcpy(&address.storage, each->ai_addr, each->ai_addrlen);
+    address.size = each->ai_addrlen;
+  }
+  return resolved;
+}
+
+/// Blocks signals in a new thread, so that they go to the threads of the program, whose waits they end.
+class SignalsBlocked : NonCopyable {
+ public:
+  SignalsBlocked() noexcept {
+    sigset_t all;
+    sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_{};
+};
 
 // The kernel notices a peer that has vanished after half a minute at the latest.
 constexpr int kKeepaliveIdleSeconds = 15;
@@ -80,6 +97,80 @@ int pending_error(const Socket& socket) {
 }
 
 }  // namespace
+
+Lookup::Lookup() : event_(OwnDescriptor::opened([] { return ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); })) {
+  if (event_.fd() < 0) throw std::system_error(errno, std::system_category(), "eventfd");
+}
+
+void Lookup::run(const std::string& host, const std::string& port) noexcept {
+  try {
+    Resolved resolved = resolve(host, port);
+    error_ = resolved.error;
+    addresses_ = std::move(resolved.addresses);
+  } catch (const std::bad_alloc&) {
+    error_ = EAI_MEMORY;
+  }
+  done_.store(true, std::memory_order_release);
+  ::eventfd_write(event_.fd(), 1);
+}
+
+const std::vector<Address>& Lookup::addresses(const std::string& host) const {
+  if (error_ == 0) return addresses_;
+  throw StoreUnavailable("cannot resolve the redis host " + host + ": " + ::gai_strerror(error_) +
+                         "; check the name in the URL");
+}
+
+Resolver::Resolver(std::string host, std::uint16_t port)
+    : host_(std::move(host)), port_(std::to_string(port)) {}
+
+std::shared_ptr<const Lookup> Resolver::look_up() {
+  Resolved resolved = resolve(host_, port_, host_ == "localhost" ? 0 : AI_NUMERICHOST);
+  if (resolved.error == 0) return std::make_shared<const Lookup>(std::move(resolved.addresses));
+  return lookup_in_thread();
+}
+
+std::shared_ptr<const Lookup> Resolver::lookup_in_thread() try {
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<Lookup> lookup = running_.lock();
+  if (lookup && !lookup->is_done()) return lookup;
+  lookup = std::make_shared<Lookup>();
+  const SignalsBlocked blocked;
+  std::thread([lookup, host = host_, port = port_] { lookup->run(host, port); }).detach();
+  running_ = lookup;
+  return lookup;
+} catch (const std::system_error& error) {
+  throw StoreUnavailable("cannot resolve the redis host " + host_ + ": " + error.what());
+}
+
+Address unix_address(const std::string& path) {
+  sockaddr_un unix_domain{};
+  if (path.size() >= sizeof unix_domain.sun_path) {
+    throw StoreConfigError("the path of the redis unix socket is longer than " +
+                           std::to_string(sizeof unix_domain.sun_path - 1) + " bytes: " + path);
+  }
+  unix_domain.sun_family = AF_UNIX;
+  path.copy(unix_domain.sun_path, path.size());
+  Address address;
+  std::memcpy(&address.storage, &unix_domain, sizeof unix_domain);
+  address.size = sizeof unix_domain;
+  return address;
+}
+
+Connector::Connector(Endpoint endpoint)
+    : endpoint_(std::move(endpoint)), resolver_(endpoint_.host, endpoint_.port) {}
+
+std::unique_ptr<Stream> Connector::stream_over(Socket socket) {
+  const bool is_tls = endpoint_.tls && endpoint_.unix_path.empty();
+  if (!is_tls) return std::make_unique<PlainStream>(std::move(socket));
+  return tls_stream(std::move(socket), tls_context());
+}
+
+/// Reads the files again once a connection has failed, since certificates are renewed.
+std::shared_ptr<TlsContext> Connector::tls_context() {
+  const std::lock_guard lock(mutex_);
+  if (!tls_context_ || tls_context_->is_stale()) tls_context_ = std::make_shared<TlsContext>(endpoint_);
+  return tls_context_;
+}
 
 std::unique_ptr<Stream> ConnectAttempt::step(const Deadline& deadline) {
   if (addresses_.empty() && !find_addresses(deadline)) return nullptr;

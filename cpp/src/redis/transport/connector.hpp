@@ -1,31 +1,75 @@
-// Opening connections to one endpoint.
+// Opening connections to one endpoint: resolving its host, then connecting.
 #pragma once
 
-#include <cstddef>
+#include <sys/socket.h>
+
+#include <atomic>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "overlimit/redis_location.hpp"
-#include "redis/transport/resolver.hpp"
 #include "redis/transport/socket.hpp"
-#include "redis/transport/stream.hpp"
-#include "redis/transport/tls_context.hpp"
+#include "redis/transport/tls.hpp"
 #include "redis/transport/waiting.hpp"
 
 namespace overlimit::redis::transport {
 
-/// What all attempts to connect to one endpoint share. Resolves hosts and reads files only when that is
-/// needed. Thread-safe.
+struct Address {
+  sockaddr_storage storage{};
+  socklen_t size = 0;
+
+  [[nodiscard]] const sockaddr* get() const noexcept { return reinterpret_cast<const sockaddr*>(&storage); }
+};
+
+/// A lookup of the addresses of a host, which runs in a thread of its own or is done already. Thread-safe.
+class Lookup {
+ public:
+  Lookup();
+  explicit Lookup(std::vector<Address> addresses) : done_(true), addresses_(std::move(addresses)) {}
+  [[nodiscard]] bool is_done() const noexcept { return done_.load(std::memory_order_acquire); }
+  /// A descriptor that becomes and stays readable once the lookup is done; -1 if it was done from the start.
+  [[nodiscard]] int event() const noexcept { return event_.fd(); }
+  /// At least one, once the lookup is done. Throws StoreUnavailable when there is no such host.
+  [[nodiscard]] const std::vector<Address>& addresses(const std::string& host) const;
+  void run(const std::string& host, const std::string& port) noexcept;
+
+ private:
+  const OwnDescriptor event_;
+  std::atomic<bool> done_{false};
+  int error_ = 0;  // of getaddrinfo; like addresses_, written before done_ is set and read after
+  std::vector<Address> addresses_;
+};
+
+/// Numeric hosts and "localhost" are resolved at once; other names in a short-lived thread, one at a time,
+/// which callers share, as getaddrinfo has no deadline. Thread-safe.
+class Resolver {
+ public:
+  Resolver(std::string host, std::uint16_t port);
+  [[nodiscard]] const std::string& host() const noexcept { return host_; }
+  /// Never waits. Throws StoreUnavailable when no thread can be started.
+  [[nodiscard]] std::shared_ptr<const Lookup> look_up();
+
+ private:
+  [[nodiscard]] std::shared_ptr<const Lookup> lookup_in_thread();
+
+  const std::string host_;
+  const std::string port_;
+  std::mutex mutex_;
+  std::weak_ptr<Lookup> running_;  // guarded by mutex_
+};
+
+/// The address of a unix socket. Throws StoreConfigError when the path is too long for one.
+[[nodiscard]] Address unix_address(const std::string& path);
+
+/// What all attempts to connect to one endpoint share. Thread-safe.
 class Connector {
  public:
   explicit Connector(Endpoint endpoint);
-
   [[nodiscard]] const Endpoint& endpoint() const noexcept { return endpoint_; }
   [[nodiscard]] Resolver& resolver() noexcept { return resolver_; }
-
-  /// A stream over a connected socket, with TLS if the endpoint has it (the stream does the TLS handshake).
-  /// Throws StoreConfigError for a TLS file that cannot be used.
+  /// With TLS if the endpoint has it. Throws StoreConfigError for a TLS file that cannot be used.
   [[nodiscard]] std::unique_ptr<Stream> stream_over(Socket socket);
 
  private:
@@ -42,15 +86,10 @@ class Connector {
 class ConnectAttempt {
  public:
   explicit ConnectAttempt(std::shared_ptr<Connector> connector) : connector_(std::move(connector)) {}
-  ConnectAttempt(const ConnectAttempt&) = delete;
-  ConnectAttempt& operator=(const ConnectAttempt&) = delete;
 
-  /// Goes on without waiting; returns a stream once it is connected. Throws StoreUnavailable (refused,
-  /// unreachable, no such host), StoreTimeout, StoreConfigError (a unix path that is too long, a TLS file
-  /// that cannot be used). Nothing was sent then, and there is no next step.
+  /// Goes on without waiting; returns a connected stream. Throws StoreUnavailable, StoreTimeout or
+  /// StoreConfigError; then nothing was sent, and there is no next step.
   [[nodiscard]] std::unique_ptr<Stream> step(const Deadline& deadline);
-
-  /// Waits until the next step is possible, at most until the deadline.
   [[nodiscard]] Woken wait(const Deadline& deadline) const;
 
  private:

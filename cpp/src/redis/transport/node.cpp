@@ -1,15 +1,5 @@
 #include "redis/transport/node.hpp"
 
-#include <algorithm>
-#include <chrono>
-#include <random>
-#include <string>
-#include <utility>
-
-#include "overlimit/errors.hpp"
-#include "redis/protocol/failures.hpp"
-#include "redis/transport/per_process.hpp"
-
 namespace overlimit::redis::transport {
 
 using protocol::Breaker;
@@ -140,8 +130,7 @@ void Node::remove(ConnectionPointer& connection) {
   }
 }
 
-/// The call that sends a probe waits for as long as a server nearby takes to answer, so that even a process
-/// with few calls recovers at once. All other calls only check.
+/// The call that sends a probe waits a moment, so that a process with few calls recovers at once.
 void Node::pass_breaker(UnlockableGuard& guard) {
   if (breaker_.state() == Breaker::State::closed) return;
   Deadline until(0us);

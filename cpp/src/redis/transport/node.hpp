@@ -2,7 +2,6 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -18,16 +17,13 @@
 namespace overlimit::redis::transport {
 
 /// All calls use one connection, and up to two more while few calls wait on the first. A lost connection is
-/// replaced by the next call. While the breaker is open calls fail at once; those calls send the probes and
-/// check for the answers, and none of them waits for longer than half a millisecond.
-///
-/// Thread-safe. Belongs to one process: a forked child must neither use nor destroy the node of its parent.
+/// replaced by the next call. While the breaker is open calls fail at once; they send the probes and check
+/// for the answers, for half a millisecond at most. Thread-safe. Of one process: a forked child must neither
+/// use nor destroy it.
 class Node {
  public:
   /// Does not connect.
   explicit Node(const Endpoint& endpoint);
-  Node(const Node&) = delete;
-  Node& operator=(const Node&) = delete;
 
   /// Sends one encoded command and waits for its reply, connecting first where needed, all before the
   /// deadline. Error replies are returned like others; failures.hpp classifies them.
@@ -46,11 +42,8 @@ class Node {
   /// Counts a call as failed if its last reply, after all retries, is that of a server out of service. Before
   /// the last, such replies count neither as success nor as failure.
   void record_final_reply(const protocol::Reply& reply);
-
-  /// Closes the connections; those with calls in flight close when the calls end. A later call opens new
-  /// ones.
+  /// Connections with calls in flight close when these end. A later call opens new ones.
   void close();
-
   [[nodiscard]] protocol::Breaker::State breaker() const;
   [[nodiscard]] const Endpoint& endpoint() const noexcept { return connector_->endpoint(); }
 
@@ -85,8 +78,7 @@ class Node {
   Deadline::Clock::time_point no_spares_before_{};
 };
 
-/// This process's node of an endpoint; it and its connections live as long as a pointer to it. Does not
-/// connect. Thread-safe.
+/// This process's node of an endpoint, which lives as long as a pointer to it. Thread-safe.
 [[nodiscard]] std::shared_ptr<Node> node_of(const Endpoint& endpoint);
 
 }  // namespace overlimit::redis::transport

@@ -2,9 +2,6 @@
 
 #include <unistd.h>
 
-#include <mutex>
-#include <vector>
-
 namespace overlimit::redis::transport {
 namespace {
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -13,8 +12,7 @@
 
 namespace overlimit::redis::transport {
 
-/// A descriptor that a forked child does not keep. Closed with close(2) alone, which leaves a copy in another
-/// process undisturbed, and only in the process that opened it. Move-only.
+/// A descriptor that a forked child does not keep. Closed with close(2) alone, by the process that opened it.
 class OwnDescriptor {
  public:
   OwnDescriptor() noexcept = default;
@@ -34,10 +32,7 @@ class OwnDescriptor {
     std::swap(generation_, other.generation_);
     return *this;
   }
-  OwnDescriptor(const OwnDescriptor&) = delete;
-  OwnDescriptor& operator=(const OwnDescriptor&) = delete;
   ~OwnDescriptor();
-
   /// Negative when there is none.
   [[nodiscard]] int fd() const noexcept { return fd_; }
 
@@ -55,11 +50,6 @@ class OwnDescriptor {
 template <class T>
 class ProcessSlot {
  public:
-  constexpr ProcessSlot() = default;
-  ProcessSlot(const ProcessSlot&) = delete;
-  ProcessSlot& operator=(const ProcessSlot&) = delete;
-
-  /// The object of this process, made by make() at the first use.
   template <class Make>
   [[nodiscard]] T& get(const Make& make) {
     Held* current = held_.load(std::memory_order_acquire);
@@ -84,34 +74,25 @@ class ProcessSlot {
   std::atomic<Held*> held_{nullptr};  // owned, unless it is of a parent process
 };
 
-/// An object that each process makes at its first use. Thread-safe; only the destructor must not run during a
-/// use.
+/// An object that each process makes at its first use. Thread-safe, but for the destructor.
 template <class T>
 class PerProcess {
  public:
   using Make = std::function<std::unique_ptr<T>()>;
 
   explicit PerProcess(Make make) : make_(std::move(make)) {}
-  PerProcess(const PerProcess&) = delete;
-  PerProcess& operator=(const PerProcess&) = delete;
   ~PerProcess() { slot_.reset(); }
-
   T& operator*() { return slot_.get(make_); }
-  T* operator->() { return &slot_.get(make_); }
 
  private:
   const Make make_;
   ProcessSlot<T> slot_;
 };
 
-/// Keeps a shared object alive. In a child that was forked meanwhile the object is leaked instead of
-/// destroyed.
+/// Keeps a shared object alive, for ever in a child that was forked meanwhile.
 template <class T>
-class KeptAlive {
+class KeptAlive : NonCopyable {
  public:
-  KeptAlive() = default;
-  KeptAlive(const KeptAlive&) = delete;
-  KeptAlive& operator=(const KeptAlive&) = delete;
   KeptAlive& operator=(std::shared_ptr<T> thing) {
     thing_ = std::move(thing);
     return *this;
@@ -134,7 +115,6 @@ class KeptAlive {
 template <class Key, class Thing>
 class Registry {
  public:
-  /// The object of a key, made by make() at the first use.
   template <class Make>
   [[nodiscard]] std::shared_ptr<Thing> of(const Key& key, const Make& make) {
     const std::lock_guard lock(mutex_);

@@ -5,7 +5,6 @@
 #include <sys/time.h>
 
 #include <cerrno>
-#include <system_error>
 
 namespace overlimit::redis::transport {
 

@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -23,10 +22,6 @@ class FutexEvent {
  public:
   static constexpr unsigned kMaxWaiters = 32;
 
-  FutexEvent() = default;
-  FutexEvent(const FutexEvent&) = delete;
-  FutexEvent& operator=(const FutexEvent&) = delete;
-
   /// The number of notifications so far.
   [[nodiscard]] std::uint32_t count() const noexcept { return count_.load(std::memory_order_acquire); }
   void notify(WaiterSet waiters) noexcept;
@@ -42,16 +37,13 @@ class FutexEvent {
 class UnlockableGuard {
  public:
   explicit UnlockableGuard(std::mutex& mutex) : lock_(mutex, std::defer_lock) { acquire(); }
-  UnlockableGuard(const UnlockableGuard&) = delete;
-  UnlockableGuard& operator=(const UnlockableGuard&) = delete;
   ~UnlockableGuard() {
     if (!lock_.owns_lock()) return;
     lock_.unlock();
     notify_collected();
   }
 
-  /// Notifies these waiters when the guard ends or its owner waits. The mutex is free by then, and the owner
-  /// of the event may be gone, so a reference to the event is held until then.
+  /// Notifies these waiters once the mutex is free; holds the event, whose owner may be gone by then.
   void notify(const std::shared_ptr<FutexEvent>& event, WaiterSet waiters) {
     if (collected_.empty() || collected_.back().event != event) collected_.push_back({event, 0});
     collected_.back().waiters |= waiters;
@@ -79,11 +71,9 @@ class UnlockableGuard {
   [[nodiscard]] bool owns_lock() const noexcept { return lock_.owns_lock(); }
 
  private:
-  class Release {
+  class Release : NonCopyable {
    public:
     explicit Release(UnlockableGuard& guard) : guard_(guard) { guard_.lock_.unlock(); }
-    Release(const Release&) = delete;
-    Release& operator=(const Release&) = delete;
     ~Release() {
       if (generation_ == fork_generation()) guard_.acquire();
     }
@@ -119,10 +109,9 @@ class UnlockableGuard {
   std::vector<Notification> collected_;
 };
 
-/// A task that one thread at a time runs for all of them, and not too often. After a useful run the next one
-/// is due in kShortest. After the first useless run it is due in the pause given to the constructor, and
-/// after each further one in twice the pause before, up to kLongest. All pauses are jittered. Thread-safe,
-/// without a lock.
+/// A task that one thread at a time runs for all, and not too often: kShortest after a useful run; after
+/// useless ones in the constructor's pause, which doubles up to kLongest. Jittered. Thread-safe, without a
+/// lock.
 class RateLimitedTask {
  public:
   static constexpr std::chrono::milliseconds kShortest{100};
@@ -133,13 +122,10 @@ class RateLimitedTask {
   explicit RateLimitedTask(std::chrono::milliseconds pause_when_useless = 2 * kShortest)
       : first_pause_(pause_when_useless) {}
 
-  /// The permit to run the task, which lasts as long as this object. False when another thread runs it or it
-  /// is not due.
-  class Permit {
+  /// The permit to run the task while it lives. False when another thread runs it or it is not due.
+  class Permit : NonCopyable {
    public:
     explicit Permit(RateLimitedTask& task) : task_(task.try_begin() ? &task : nullptr) {}
-    Permit(const Permit&) = delete;
-    Permit& operator=(const Permit&) = delete;
     ~Permit() {
       if (task_ != nullptr) task_->end(useful_);
     }

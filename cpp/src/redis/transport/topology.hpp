@@ -1,7 +1,6 @@
 // One server, the master behind sentinels or a cluster, as the store sees it.
 #pragma once
 
-#include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -17,21 +16,15 @@
 
 namespace overlimit::redis::transport {
 
-/// Finds the server for each call, also after it has moved, and retries, within the deadline, calls that were
-/// certainly not executed. A call whose outcome is unknown (maybe_charged) is never sent again.
-///
-/// Thread-safe. Starts no thread, and connects at the first call. No lock is held during a wait. To be used
-/// in one process only: a forked child makes its own and never destroys that of its parent.
+/// Finds the server for each call, also after it has moved, and retries calls that were certainly not
+/// executed. A call with an unknown outcome (maybe_charged) is never sent again. Thread-safe. Connects at the
+/// first call. No lock is held during a wait. Of one process: a forked child must neither use nor destroy it.
 class Topology {
  public:
   /// One server: answers an encoded command before the deadline, or throws as Node::call does.
   using Server = std::function<protocol::Reply(std::string_view command, const Wait&)>;
 
-  Topology() = default;
-  Topology(const Topology&) = delete;
-  Topology& operator=(const Topology&) = delete;
   virtual ~Topology() = default;
-
   /// Whether keys have slots, and all keys of a call must be in the same.
   [[nodiscard]] virtual bool has_slots() const noexcept { return false; }
 
@@ -47,20 +40,21 @@ class Topology {
                          std::span<const std::optional<protocol::Slot>> slots,
                          std::span<std::optional<protocol::Reply>> replies, const Wait& wait) = 0;
 
-  /// Finds all servers that hold keys of their own, before the deadline, and visits each. A failure does not
-  /// keep the others from being visited; the first one is thrown at the end.
+  /// Visits all servers that hold keys of their own. The first failure is thrown at the end.
   virtual void for_each_server(const std::function<void(const Server&)>& visit, const Wait& wait) = 0;
-
-  /// Closes the connections; those with calls in flight close when the calls end. A later call opens new
-  /// ones.
+  /// Connections with calls in flight close when these end. A later call opens new ones.
   virtual void close() = 0;
-
   /// The state of the server's breaker; the worst one if there are several servers.
   [[nodiscard]] virtual protocol::Breaker::State breaker() = 0;
 };
 
-/// This process's topology of a location, which lives as long as a pointer to it. Does not connect.
-/// Thread-safe.
+class Node;
+/// One server at one address, the master that sentinels name (sentinels.cpp), and a cluster (cluster.cpp).
+[[nodiscard]] std::shared_ptr<Topology> single_server(std::shared_ptr<Node> node);
+[[nodiscard]] std::shared_ptr<Topology> sentinels(const SentinelLocation& location);
+[[nodiscard]] std::shared_ptr<Topology> cluster(const ClusterLocation& location);
+
+/// This process's topology of a location, which lives as long as a pointer to it. Thread-safe.
 [[nodiscard]] std::shared_ptr<Topology> topology_of(const Location& location);
 
 }  // namespace overlimit::redis::transport

@@ -2,13 +2,11 @@
 
 #include <poll.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <new>
 #include <random>
 #include <utility>
 
-#include "overlimit/errors.hpp"
 #include "overlimit/forks.hpp"
 
 namespace overlimit::redis::transport {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdint>
 #include <ctime>
 #include <optional>
 
@@ -20,7 +19,6 @@ class Deadline {
   explicit Deadline(std::chrono::microseconds timeout)
       : at_(Clock::now() + std::clamp(timeout, -kLongest, kLongest)) {}
   explicit Deadline(Clock::time_point at) noexcept : at_(at) {}
-
   [[nodiscard]] Clock::time_point at() const noexcept { return at_; }
   [[nodiscard]] bool passed() const noexcept { return Clock::now() >= at_; }
   /// Zero once it has passed.
@@ -53,15 +51,13 @@ inline constexpr std::chrono::milliseconds kLongestWait{20};
 /// What ended a wait. by_signal means that a signal may have come.
 enum class Woken : std::uint8_t { by_event, by_deadline, by_signal };
 
-/// Waits for one of the poll(2) `events` of `fd`, or for its failure; without a descriptor (-1) for the
-/// deadline alone. Checks at least once, even when the deadline has passed. Throws std::bad_alloc when the
-/// system has no memory to wait with.
+/// Waits for one of the poll(2) `events` of `fd` or its failure; for -1 for the deadline alone. Checks at
+/// least once. Throws std::bad_alloc when the system has no memory to wait with.
 [[nodiscard]] Woken wait_for(int fd, short events, const Deadline& deadline);
 
 /// Whether one of the poll(2) `events` of `fd`, or its failure, has come. Does not wait.
 [[nodiscard]] bool is_ready(int fd, short events) noexcept;
 
-/// As system calls take it.
 [[nodiscard]] timespec timespec_of(Deadline::Clock::duration duration);
 
 /// The end of a wait that may last until the deadline.
@@ -73,20 +69,17 @@ enum class Woken : std::uint8_t { by_event, by_deadline, by_signal };
   return end.at() < deadline.at() ? Woken::by_signal : Woken::by_deadline;
 }
 
-/// To be called when a signal ended a wait. Throws WaitInterrupted if interrupted() ends the call, what
-/// interrupted() throws, and StoreUnavailable in a child that it forked, since the call belongs to the
-/// parent.
+/// To be called when a signal ended a wait. Throws WaitInterrupted if interrupted() ends the call, what it
+/// throws, and StoreUnavailable in a child that it forked: the call is the parent's.
 void check_interrupted(const Interrupted& interrupted);
 
-/// As wait_for(), but signals alone do not end the wait. Returns whether an event came. Throws as
-/// check_interrupted() does.
+/// As wait_for(), but signals alone do not end it: whether an event came. Throws as check_interrupted() does.
 [[nodiscard]] bool await(int fd, short events, const Wait& wait);
 
 /// Sleeps. Throws as check_interrupted() does.
 void pause(Deadline::Clock::duration duration, const Interrupted& interrupted);
 
-/// The pauses between the attempts of one call. Each is drawn at random from zero to a bound that doubles
-/// (full jitter), so that callers who failed together do not retry together.
+/// The pauses between the attempts of one call: random up to a bound that doubles (full jitter).
 class Backoff {
  public:
   /// Returns whether there is time for another attempt: false at once when the pause would leave less than

@@ -1,4 +1,4 @@
-// What all TLS connections to one endpoint have in common.
+// Connections under TLS, and what all of one endpoint have in common.
 #pragma once
 
 #include <openssl/ssl.h>
@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "overlimit/redis_location.hpp"
+#include "redis/transport/socket.hpp"
 
 namespace overlimit::redis::transport {
 
@@ -14,15 +15,11 @@ namespace overlimit::redis::transport {
 /// against the alternative names of the certificate (never its subject). Thread-safe.
 class TlsContext {
  public:
-  /// Reads the files; `endpoint.tls` is set. Throws StoreConfigError naming the option that is wrong,
-  /// std::bad_alloc.
+  /// `endpoint.tls` is set. Throws StoreConfigError naming the option that is wrong, std::bad_alloc.
   explicit TlsContext(Endpoint endpoint);
-
   [[nodiscard]] SSL_CTX* get() const noexcept { return context_.get(); }
   [[nodiscard]] const Endpoint& endpoint() const noexcept { return endpoint_; }
-
-  /// Notes that a connection failed in a way that renewed files may mend, so that the next one reads them
-  /// again.
+  /// A connection failed in a way that renewed files may mend: the next one reads them again.
   void mark_stale() noexcept { stale_.store(true); }
   [[nodiscard]] bool is_stale() const noexcept { return stale_.load(); }
 
@@ -43,7 +40,7 @@ class TlsContext {
   std::atomic<bool> stale_{false};
 };
 
-/// Whether a host is an address instead of a name.
-[[nodiscard]] bool is_address(const std::string& host) noexcept;
+/// A stream over a connected socket. Throws std::bad_alloc, StoreConfigError.
+[[nodiscard]] std::unique_ptr<Stream> tls_stream(Socket socket, std::shared_ptr<TlsContext> context);
 
 }  // namespace overlimit::redis::transport

@@ -1,0 +1,13 @@
+// The base of what holds something while it lives: it is neither copied nor moved.
+#pragma once
+
+namespace overlimit {
+
+class NonCopyable {
+ protected:
+  NonCopyable() = default;
+  NonCopyable(const NonCopyable&) = delete;
+  NonCopyable& operator=(const NonCopyable&) = delete;
+};
+
+}  // namespace overlimit
