@@ -235,34 +235,22 @@ inline void fill_charged(const Limit& limit, const Header& after, Instant readin
   rows.receipt[row] = {created_at, after};
 }
 
-/// Changes the row of a pair that was charged whatever its verdict (Role::always) to say what a hit would
-/// have met; `retry_after` is what the same cost would have to wait now.
-inline void fill_met(const ExaminedPair& pair, Duration retry_after, const std::optional<Lock>& lock,
-                     Instant reading, const Rows& rows, std::size_t row) {
-  rows.status[row] = pair.verdict.status;
-  rows.retry_after[row] = retry_after;
-  if (pair.verdict.status != Status::ok) rows.delay[row] = {};
-  if (lock && lock->holds(reading)) fill_locked(Status::locked, lock->time_left(reading), rows, row);
-}
+/// Whether charges of this role are written although they may not have been admitted.
+constexpr bool charges_unadmitted(Role role) { return role >= Role::on_refusal; }
 
-/// Charges a pair and fills its row. `find` returns the record as it was found, or nullptr; it is called only
-/// where a charge may be written although it was not admitted.
-template <class Find>
-ChargedPair charge_and_fill(const Limit& limit, const ExaminedPair& pair, Cost cost, Role role,
-                            const std::optional<Lock>& lock, Instant reading, Instant created_at,
-                            const Rows& rows, std::size_t row, const Find& find) {
-  const ChargedPair written = charge(limit, pair, cost);
-  fill_charged(limit, written.state, reading, created_at, rows, row);
-  if (role == Role::enforce || role == Role::shadow) return written;
-  const bool counts_on = role == Role::on_refusal || pair.verdict.status == Status::over;
-  const Duration retry_after =
-      counts_on ? retry_after_charge(limit, find(), pair, written, cost) : pair.verdict.retry_after;
-  if (role == Role::always) {
-    fill_met(pair, retry_after, lock, reading, rows, row);
-  } else {
-    rows.retry_after[row] = retry_after;
-  }
-  return written;
+/// Changes the row of such a charge: its retry is of the same cost once more, and that of Role::always says
+/// what a hit would have met.
+[[gnu::noinline]] inline void fill_unadmitted(Role role, const Limit& limit, const FoundRecord* found,
+                                              const ExaminedPair& pair, const ChargedPair& written, Cost cost,
+                                              const std::optional<Lock>& lock, Instant reading,
+                                              const Rows& rows, std::size_t row) {
+  const Verdict& met = pair.verdict;
+  const bool waits = role == Role::on_refusal || met.status == Status::over;
+  rows.retry_after[row] = waits ? retry_after_charge(limit, found, pair, written, cost) : met.retry_after;
+  if (role == Role::on_refusal) return;
+  rows.status[row] = met.status;
+  if (met.status != Status::ok) rows.delay[row] = {};
+  if (lock && lock->holds(reading)) fill_locked(Status::locked, lock->time_left(reading), rows, row);
 }
 
 }  // namespace overlimit

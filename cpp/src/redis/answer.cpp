@@ -140,13 +140,12 @@ class FoundAnswer {
 
   void fill_as_charged(const CompiledLimit& each, std::size_t k, const Rows& rows, std::size_t row) const {
     const Charge& charge = call_.charges[k];
-    std::optional<FoundRecord> found;
-    const auto find = [&] {
-      found = values_[k].find(each.tag);
-      return found ? &*found : nullptr;
-    };
-    charge_and_fill(each.limit, pairs_[row], cost_of(charge), charge.role, locks_[k], now_, created_at(k),
-                    rows, row, find);
+    const ChargedPair written = overlimit::charge(each.limit, pairs_[row], cost_of(charge));
+    fill_charged(each.limit, written.state, now_, created_at(k), rows, row);
+    if (!charges_unadmitted(charge.role)) return;
+    const std::optional<FoundRecord> found = values_[k].find(each.tag);
+    fill_unadmitted(charge.role, each.limit, found ? &*found : nullptr, pairs_[row], written, cost_of(charge),
+                    locks_[k], now_, rows, row);
   }
 
   void examine_all() {

@@ -251,13 +251,15 @@ void Transaction::mark_charged(Target& target) {
 
 ChargedPair Transaction::fill_as_charged(const Target& target, const Limit& limit, const Rows& rows,
                                          std::size_t row, Instant created_at) {
-  FoundRecord found{};
-  const auto find = [&] {
-    if (target.entry != nullptr) found = found_in(target, target.entry->begin()[row - target.first]);
-    return &found;
-  };
-  return charge_and_fill(limit, examined_[row], target.cost, target.charge->role, target.lock, readings_.now,
-                         created_at, rows, row, find);
+  const ChargedPair written = overlimit::charge(limit, examined_[row], target.cost);
+  fill_charged(limit, written.state, readings_.now, created_at, rows, row);
+  if (charges_unadmitted(target.charge->role)) {
+    const FoundRecord found =
+        target.entry == nullptr ? FoundRecord{} : found_in(target, target.entry->begin()[row - target.first]);
+    fill_unadmitted(target.charge->role, limit, &found, examined_[row], written, target.cost, target.lock,
+                    readings_.now, rows, row);
+  }
+  return written;
 }
 
 void Transaction::refuse(Target& target, const Settlement& settlement, const Rows& rows) {
