@@ -132,9 +132,7 @@ class WithAttribute:
 
 def test_a_clock_may_have_its_function_as_data(store):
     clock = ManualClock(FROZEN)
-    limiter = Limiter(
-        FixedWindow(1, 60), name="default", store=store, clock=WithAttribute(lambda: clock.now())
-    )
+    limiter = Limiter(FixedWindow(1, 60), name="default", store=store, clock=WithAttribute(clock.now))
     assert [limiter.hit("a").time, limiter.hit("a").allowed] == [FROZEN, False]
     clock.advance(60)
     assert limiter.acquire("a", timeout=0).time == FROZEN + 60
