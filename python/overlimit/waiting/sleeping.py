@@ -135,9 +135,12 @@ class OwnTime(WaitingClock):
         return _micros_by(clock) + added
 
     def time_of(self, decision: Decision) -> int:
-        """When a decision just made was made; of a store that tells its own time, just now."""
+        """When a decision just made was made; of a store that tells its own time, just now.
+
+        No later than now, since it may have been made by another clock than the one that is followed by now.
+        """
         clock, added = self._source
-        return self.now() if clock is None else micros_of(decision.time) + added
+        return self.now() if clock is None else min(self.now(), micros_of(decision.time) + added)
 
     def wait(self, wake_up: WakeUp, until: float) -> None:
         """Return at an instant, or earlier when the wake-up was notified."""
