@@ -120,7 +120,8 @@ wheel: $(DONE)/environment ## A wheel in dist/, hiredis linked in
 test-wheel: wheel ## That wheel, installed in an environment of its own
 	$(BIN)/python -m venv --clear build/wheel
 	build/wheel/bin/pip install --quiet --no-index --no-deps --find-links dist overlimit
-	build/wheel/bin/python -c 'from overlimit import Limiter; assert Limiter("1/hour").hit("a"); \
+	build/wheel/bin/python -c 'from importlib.util import find_spec; assert find_spec("pytest_overlimit"); \
+	  from overlimit import Limiter; assert Limiter("1/hour").hit("a"); \
 	  assert Limiter("1/hour", name="b", store="rediss://localhost:1", on_error="allow").hit("a").source == "error"'
 
 tidy: $(DONE)/packages-prove ## clang-tidy over the engine

@@ -47,4 +47,6 @@ def _main(code: str, folder: Path) -> None:
     import pytest
 
     Path("test_example.py").write_text(code, encoding="utf-8")
-    sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "test_example.py"]))
+    # The package is imported already, and its plugin is not to be rewritten.
+    ignored = ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
+    sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", *ignored, "test_example.py"]))

@@ -1,29 +1,37 @@
 #include "clock.hpp"
 
-#include <structmember.h>
-
 #include <algorithm>
+#include <chrono>
 #include <cmath>
-#include <cstddef>
-#include <new>
+#include <limits>
 #include <string>
+#include <unordered_set>
+#include <utility>
 
 #include "errors.hpp"
+#include "manual_clock.hpp"
 
 namespace overlimit::python {
 namespace {
 
-bool is_time_time(PyObject* clock) {
-  const Object module = required(PyImport_ImportModule("time"));
-  const Object function = required(PyObject_GetAttrString(module.get(), "time"));
-  return function.get() == clock;
+PyObject* time_module = nullptr;
+PyObject* real_time_time = nullptr;
+
+// As everybody who calls it finds it: tests patch it.
+Object present_time_time() { return required(PyObject_GetAttrString(time_module, "time")); }
+
+bool is_time_time_function(PyObject* clock) {
+  return clock == real_time_time || clock == present_time_time().get();
 }
 
-class SystemClock final : public Clock {
- public:
-  Instant now() override { return system_now(); }
+// Guarded by the GIL. Never destroyed: limiters may end after the interpreter.
+struct Following {
+  std::unordered_set<ClockSource*> sources;  // that have no clock of their own
+  Object object;
+  ManualClock* clock = nullptr;
+  std::atomic<Instant> latest{Instant{}};
 };
-SystemClock system_clock;
+Following& following = *new Following;
 
 std::int64_t micros_within(PyObject* seconds, const char* what, const char* range) {
   double value = PyFloat_AsDouble(seconds);
@@ -45,105 +53,46 @@ std::int64_t micros_within(PyObject* seconds, const char* what, const char* rang
   return static_cast<std::int64_t>(whole) * 1'000'000 + std::llround((value - whole) * 1e6);
 }
 
-struct ManualClockObject {
-  PyObject_HEAD PyObject* weak_references;
-  ManualClock clock;
-};
-
-PyTypeObject* manual_clock_type = nullptr;
-
-ManualClock& clock_of(PyObject* self) { return reinterpret_cast<ManualClockObject*>(self)->clock; }
-
-PyObject* as_object(PyTypeObject* type) { return reinterpret_cast<PyObject*>(type); }
-
-PyObject* create(PyTypeObject* type, PyObject*, PyObject*) {
-  PyObject* self = type->tp_alloc(type, 0);
-  if (self != nullptr) new (&clock_of(self)) ManualClock();
-  return self;
+Instant reading_of(PyObject* reader) {
+  const Object reading = required(PyObject_CallNoArgs(reader));
+  return checked_instant(instant_from(reading.get(), "what the clock returns"));
 }
 
-int initialise(PyObject* self, PyObject* arguments, PyObject* keywords) {
-  return guarded(-1, [&] {
-    static const char* names[] = {"start", nullptr};
-    PyObject* start = nullptr;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|O:ManualClock", const_cast<char**>(names),
-                                     &start)) {
-      throw PythonError{};
-    }
-    clock_of(self).set(start == nullptr ? Instant{} : instant_from(start, "start"));
-    return 0;
-  });
+// Of time.time, and whether that is this machine's real time: nobody has stopped or moved it.
+Instant real_or_patched(bool& is_real) {
+  const Instant before = system_now();
+  const Instant reading = reading_of(present_time_time().get());
+  is_real = before - kMicrosecond <= reading && reading <= system_now() + kMicrosecond;
+  return reading;
 }
 
-void destroy(PyObject* self) {
-  PyTypeObject* type = Py_TYPE(self);
-  PyObject_ClearWeakRefs(self);
-  clock_of(self).~ManualClock();
-  type->tp_free(self);
-  Py_DECREF(type);
-}
-
-PyObject* now(PyObject* self, PyObject*) {
-  return PyFloat_FromDouble(clock_of(self).now().since_epoch().seconds());
-}
-
-PyObject* advance(PyObject* self, PyObject* seconds) {
+PyObject* follow_clock(PyObject*, PyObject* clock) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
-    clock_of(self).advance(duration_from(seconds, "seconds"));
+    ClockSource::follow(clock);
     return Py_NewRef(Py_None);
   });
 }
 
-PyObject* set(PyObject* self, PyObject* seconds) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    clock_of(self).set(instant_from(seconds, "seconds"));
-    return Py_NewRef(Py_None);
-  });
+PyObject* steady_micros(PyObject*, PyObject*) {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return PyLong_FromLongLong(std::chrono::duration_cast<std::chrono::microseconds>(now).count());
 }
 
-PyObject* represent(PyObject* self) {
-  const Object seconds = Object::steal(now(self, nullptr));
-  return seconds ? PyUnicode_FromFormat("ManualClock(start=%R)", seconds.get()) : nullptr;
-}
-
-PyMethodDef methods[] = {
-    {"now", now, METH_NOARGS, "now($self, /)\n--\n\nThe reading, in seconds since the Unix epoch."},
-    {"advance", advance, METH_O,
-     "advance($self, seconds, /)\n--\n\nMove by so many seconds; a negative number moves back."},
-    {"set", set, METH_O,
-     "set($self, seconds, /)\n--\n\nMove to an instant, in seconds since the Unix epoch."},
+PyMethodDef functions[] = {
+    {"_follow_clock", follow_clock, METH_O,
+     "_follow_clock(clock, /)\n--\n\nHave limiters without a clock follow a ManualClock, or with None "
+     "their stores'."},
+    {"_steady_micros", steady_micros, METH_NOARGS,
+     "_steady_micros()\n--\n\nThe monotonic clock in microseconds, which nobody can patch."},
     {nullptr, nullptr, 0, nullptr}};
 
-PyMemberDef members[] = {
-    {"__weaklistoffset__", T_PYSSIZET, offsetof(ManualClockObject, weak_references), READONLY, nullptr},
-    {nullptr, 0, 0, 0, nullptr}};
-
-PyType_Slot slots[] = {
-    {Py_tp_doc,
-     const_cast<char*>(
-         "ManualClock(start=0.0)\n--\n\nA clock that stands still until it is told to move.\n\n"
-         "It keeps whole microseconds; ``start`` is in seconds since the Unix epoch. Thread-safe.\n"
-         "Raises ValueError for an instant outside [0, 2**53 - 2**50) microseconds.")},
-    {Py_tp_new, reinterpret_cast<void*>(create)},
-    {Py_tp_init, reinterpret_cast<void*>(initialise)},
-    {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
-    {Py_tp_repr, reinterpret_cast<void*>(represent)},
-    {Py_tp_methods, methods},
-    {Py_tp_members, members},
-    {0, nullptr}};
-
-PyType_Spec spec = {"overlimit._core.ManualClock", sizeof(ManualClockObject), 0,
-                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
-
-// The clock inside, or nullptr for any other object. A subclass may tell the time its own way.
-ManualClock* manual_clock_in(PyObject* object) {
-  if (!PyObject_TypeCheck(object, manual_clock_type)) return nullptr;
-  const Object theirs = required(PyObject_GetAttrString(as_object(Py_TYPE(object)), "now"));
-  const Object ours = required(PyObject_GetAttrString(as_object(manual_clock_type), "now"));
-  return theirs.get() == ours.get() ? &clock_of(object) : nullptr;
-}
-
 }  // namespace
+
+bool add_clocks(PyObject* module) {
+  time_module = PyImport_ImportModule("time");
+  real_time_time = time_module == nullptr ? nullptr : PyObject_GetAttrString(time_module, "time");
+  return real_time_time != nullptr && PyModule_AddFunctions(module, functions) == 0;
+}
 
 Duration duration_from(PyObject* seconds, const char* what) {
   return Duration(micros_within(seconds, what, "a number of seconds below 9e9"));
@@ -154,12 +103,17 @@ Instant instant_from(PyObject* seconds, const char* what) {
 }
 
 ClockSource::ClockSource(PyObject* clock) : object_(Object::borrow(clock)) {
-  if (clock == Py_None) return;
+  if (clock == Py_None) {
+    following.sources.insert(this);
+    if (following.clock != nullptr) kind_ = Kind::followed;
+    return;
+  }
   manual_ = manual_clock_in(clock);
   if (manual_ != nullptr) {
     kind_ = Kind::manual;
-  } else if (is_time_time(clock)) {
-    kind_ = Kind::system;
+  } else if (is_time_time_function(clock)) {
+    kind_ = Kind::time_time;
+    latest_ = std::make_unique<std::atomic<Instant>>(Instant{});
   } else {
     kind_ = Kind::callable;
     latest_ = std::make_unique<std::atomic<Instant>>(Instant{});
@@ -180,24 +134,36 @@ ClockSource::ClockSource(PyObject* clock) : object_(Object::borrow(clock)) {
   }
 }
 
-Clock* ClockSource::for_call(std::optional<ReadBeforehand>& beforehand) const {
-  switch (kind_) {
-    case Kind::store:
-      return nullptr;
-    case Kind::manual:
-      return manual_;
-    case Kind::system:
-      return &system_clock;
-    case Kind::callable:
-      break;
+ClockSource::~ClockSource() { following.sources.erase(this); }
+
+void ClockSource::follow(PyObject* clock) {
+  ManualClock* const manual = clock == Py_None ? nullptr : manual_clock_in(clock);
+  if (clock != Py_None && manual == nullptr)
+    raise_about(PyExc_TypeError, "expected a ManualClock, not %U", clock);
+  const Object before = std::exchange(following.object, Object::borrow(clock));
+  following.clock = manual;
+  for (ClockSource* source : following.sources) {
+    source->kind_ = manual == nullptr ? Kind::store : Kind::followed;
   }
-  return &beforehand.emplace(reader_.get(), *latest_);
 }
 
-ReadBeforehand::ReadBeforehand(PyObject* reader, std::atomic<Instant>& latest)
-    : latest_(latest), latest_before_(latest) {
-  const Object reading = required(PyObject_CallNoArgs(reader));
-  reading_ = checked_instant(instant_from(reading.get(), "what the clock returns"));
+// The clock that all follow is read beforehand too: it may end before the call does.
+void ClockSource::set_injected(Call& call, std::optional<ReadBeforehand>& beforehand) const {
+  switch (kind_) {
+    case Kind::store:
+      return;
+    case Kind::manual:
+      call.clock = manual_;
+      return;
+    case Kind::followed:
+      call.clock = &beforehand.emplace(following.latest, [] { return following.clock->now(); });
+      return;
+    case Kind::time_time:
+      call.clock = &beforehand.emplace(*latest_, [&] { return real_or_patched(call.system_clock); });
+      return;
+    case Kind::callable:
+      call.clock = &beforehand.emplace(*latest_, [&] { return reading_of(reader_.get()); });
+  }
 }
 
 Instant ReadBeforehand::now() {
@@ -212,21 +178,17 @@ Instant ReadBeforehand::now() {
 bool ClockSource::is_same(const ClockSource& other) const {
   PyObject* const mine = object_.get();
   PyObject* const theirs = other.object_.get();
-  if (mine == theirs) return true;
+  if (mine == theirs || (is_time_time() && other.is_time_time())) return true;
   if (mine == nullptr || theirs == nullptr || !PyMethod_Check(mine) || !PyMethod_Check(theirs)) return false;
   return PyMethod_GET_SELF(mine) == PyMethod_GET_SELF(theirs) &&
          PyMethod_GET_FUNCTION(mine) == PyMethod_GET_FUNCTION(theirs);
 }
 
 void ClockSource::clear() {
+  following.sources.erase(this);
   kind_ = Kind::store;
   object_ = Object();
   reader_ = Object();
-}
-
-bool add_manual_clock(PyObject* module) {
-  manual_clock_type = reinterpret_cast<PyTypeObject*>(PyType_FromModuleAndSpec(module, &spec, nullptr));
-  return manual_clock_type != nullptr && PyModule_AddType(module, manual_clock_type) == 0;
 }
 
 }  // namespace overlimit::python

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "object.hpp"
+#include "overlimit/call.hpp"
 #include "overlimit/time.hpp"
 
 namespace overlimit::python {
@@ -24,8 +25,10 @@ Instant instant_from(PyObject* seconds, const char* what);
 /// that reading and this call are not preceded: the latest instant of theirs is taken if it is later.
 class ReadBeforehand final : public Clock {
  public:
-  /// `latest` is the instant of the last call decided. Throws PythonError.
-  ReadBeforehand(PyObject* reader, std::atomic<Instant>& latest);
+  /// `latest` is the instant of the last call decided. Throws what `read` throws.
+  template <class Read>
+  ReadBeforehand(std::atomic<Instant>& latest, const Read& read)
+      : latest_(latest), latest_before_(latest), reading_(read()) {}
   Instant now() override;
 
  private:
@@ -37,14 +40,22 @@ class ReadBeforehand final : public Clock {
 /// Where a limiter's calls get their time from.
 class ClockSource {
  public:
-  ClockSource() = default;
-  /// None: the store's own clock. TypeError for what is no clock, thrown as PythonError.
+  /// None: the store's own clock, or while there is one the clock that all such limiters follow. A
+  /// ManualClock, time.time, an object with now(), or a callable. TypeError for anything else, thrown as
+  /// PythonError.
   explicit ClockSource(PyObject* clock);
+  ~ClockSource();
+  ClockSource(const ClockSource&) = delete;
+  ClockSource& operator=(const ClockSource&) = delete;
 
-  /// The clock of one call, or nullptr for the store's own; one of Python is read now, into `beforehand`.
-  /// ValueError for a reading that is NaN, infinite or out of range, as PythonError.
-  Clock* for_call(std::optional<ReadBeforehand>& beforehand) const;
-  [[nodiscard]] bool is_system() const { return kind_ == Kind::system; }
+  /// Gives a call its clock, or none when the store is to use its own; one of Python is read now, into
+  /// `beforehand`. ValueError naming the clock when its reading is NaN, infinite or out of range, thrown as
+  /// PythonError.
+  void set_clock(Call& call, std::optional<ReadBeforehand>& beforehand) const {
+    if (kind_ != Kind::store) set_injected(call, beforehand);
+  }
+  /// Whether it is time.time, whoever has patched that.
+  [[nodiscard]] bool is_time_time() const { return kind_ == Kind::time_time; }
   /// Whether both read one clock: the same object, or the same method of one.
   [[nodiscard]] bool is_same(const ClockSource& other) const;
   [[nodiscard]] PyObject* object() const { return object_.get(); }
@@ -52,8 +63,14 @@ class ClockSource {
   [[nodiscard]] PyObject* reader() const { return reader_.get(); }
   void clear();
 
+  /// Has all sources that were given None follow a ManualClock, those made from now on too; with None again
+  /// none. Calls under way go on by the clock they began with.
+  static void follow(PyObject* clock);
+
  private:
-  enum class Kind : std::uint8_t { store, manual, system, callable };
+  enum class Kind : std::uint8_t { store, manual, followed, time_time, callable };
+  void set_injected(Call& call, std::optional<ReadBeforehand>& beforehand) const;
+
   Kind kind_ = Kind::store;
   Object object_;
   Object reader_;
@@ -61,7 +78,7 @@ class ClockSource {
   std::unique_ptr<std::atomic<Instant>> latest_;
 };
 
-/// overlimit.ManualClock: a heap type, so that reading it costs nothing. False with a Python exception set.
-bool add_manual_clock(PyObject* module);
+/// Adds the functions to the module; false with a Python exception set.
+bool add_clocks(PyObject* module);
 
 }  // namespace overlimit::python

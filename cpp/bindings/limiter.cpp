@@ -260,7 +260,7 @@ int initialise(PyObject* self, PyObject* arguments, PyObject* keywords) {
     check_is_new(object);
     std::shared_ptr<Store> opened = store_from(store);
     check_has_name(name, *opened, store);
-    auto state = std::make_unique<LimiterState>(LimiterState{
+    std::unique_ptr<LimiterState> state(new LimiterState{
         .policy = policy_of(identity_from(name), limits, penalty, local_limits),
         .store_object = Object::borrow(store),
         .store = std::move(opened),
@@ -320,6 +320,11 @@ PyObject* property(PyObject* self, void*) {
 PyObject* get_on_error(PyObject* self, void*) {
   return guarded(static_cast<PyObject*>(nullptr),
                  [&] { return PyUnicode_InternFromString(name_of(state_of(self).on_error)); });
+}
+
+PyObject* get_tells_time_time(PyObject* self, void*) {
+  return guarded(static_cast<PyObject*>(nullptr),
+                 [&] { return PyBool_FromLong(state_of(self).clock.is_time_time()); });
 }
 
 template <class Function>
@@ -400,6 +405,8 @@ PyGetSetDef properties[] = {
      "What a call answers when the store fails: \"raise\", \"allow\", \"deny\" or \"local\".", nullptr},
     {"clock", property<[](const LimiterState& limiter) { return limiter.clock.object(); }>, nullptr,
      "The clock, or None for the store's own.", nullptr},
+    {"_tells_time_time", get_tells_time_time, nullptr,
+     "Whether the clock is time.time, whoever has patched it.", nullptr},
     {"on_decision", property<[](const LimiterState& limiter) { return limiter.on_decision.get(); }>, nullptr,
      "Who is told of every decision, or None.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};

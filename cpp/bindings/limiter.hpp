@@ -48,8 +48,7 @@ void notice_call(LimiterState& limiter);
 class TimedCall {
  public:
   TimedCall(const LimiterState& limiter, std::span<const Charge> charges) : call_{charges} {
-    call_.clock = limiter.clock.for_call(beforehand_);
-    call_.system_clock = limiter.clock.is_system();
+    limiter.clock.set_clock(call_, beforehand_);
   }
   TimedCall(const TimedCall&) = delete;
   TimedCall& operator=(const TimedCall&) = delete;

@@ -8,6 +8,7 @@
 #include "hooks.hpp"
 #include "limiter.hpp"
 #include "limits.hpp"
+#include "manual_clock.hpp"
 #include "many_decisions_binding.hpp"
 #include "object.hpp"
 #include "overlimit/errors.hpp"
@@ -49,8 +50,8 @@ void refuse_pickling(const pybind11::module_& module) {
 }
 
 void bind_heap_types(const pybind11::module_& module) {
-  if (add_manual_clock(module.ptr()) && prepare_policies(module.ptr()) && add_decision(module.ptr()) &&
-      add_limiter(module.ptr()) && add_hooks(module.ptr()))
+  if (add_clocks(module.ptr()) && add_manual_clock(module.ptr()) && prepare_policies(module.ptr()) &&
+      add_decision(module.ptr()) && add_limiter(module.ptr()) && add_hooks(module.ptr()))
     return;
   throw pybind11::error_already_set();
 }

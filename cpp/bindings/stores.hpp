@@ -66,6 +66,9 @@ inline void bind_memory_store(pybind11::module_& module) {
           "Return what this store has counted, as a new dict.\n\n"
           "crowded: how many decisions used counts that identifiers share because the store had no room\n"
           "left for their own; peeks are not counted.")
+      .def(
+          "_clear", [](const Pointer& store) { given(store).clear(); },
+          "Forget everything of all policies, in one step.")
       .def("__bool__", [](const Pointer& store) { return (given(store), true); })
       .def("__copy__", [](const Pointer& store) { return (given(store), store); })
       .def(

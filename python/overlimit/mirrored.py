@@ -23,6 +23,7 @@ from overlimit.limits.quantities import micros
 from overlimit.limits.sliding_window import MOST_BLOCKS
 from overlimit.stores import RedisStore, Store, as_store
 from overlimit.stores.tls import taken_over
+from overlimit.waiting import own_time
 
 Identifier = str | bytes
 Window = tuple[float, int] | tuple[float, int, float | None]
@@ -83,7 +84,7 @@ def over_limit_sliding_window(
     finest that is allowed.
     ``redis_time=False`` decides by this machine's clock instead of the server's; ``clock`` overrides both.
     """
-    if clock is None and not redis_time:
+    if clock is None and not redis_time and not own_time.stands_still:
         clock = time.time
     return _is_over(conn, _windows(limits), weight, identifiers, clock, name)
 

@@ -22,6 +22,7 @@ import overlimit
 import overlimit.flask
 import overlimit.recipes
 import overlimit.simulation
+import overlimit.testing
 import overlimit.wsgi
 from overlimit.http.options import configuration
 
@@ -108,7 +109,14 @@ def test_every_page_is_in_the_navigation_of_the_site():
 
 def documented() -> Iterator[tuple[str, object]]:
     """Yield the public classes, their members and the public functions, each with its name."""
-    for module in (overlimit, overlimit.recipes, overlimit.flask, overlimit.wsgi, overlimit.simulation):
+    for module in (
+        overlimit,
+        overlimit.recipes,
+        overlimit.testing,
+        overlimit.flask,
+        overlimit.wsgi,
+        overlimit.simulation,
+    ):
         for name in module.__all__:
             value = getattr(module, name)
             yield name, value

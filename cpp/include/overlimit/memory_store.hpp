@@ -27,6 +27,9 @@ class MemoryStore final : public TableStore {
   ~MemoryStore() override;
   [[nodiscard]] bool is_shared() const override { return false; }
   [[nodiscard]] bool waits() const override { return false; }
+  /// Forgets everything of all policies in one step, overflow entries too; what it has counted of calls
+  /// stays.
+  void clear();
   /// Keys tracked now, overflow entries not counted.
   [[nodiscard]] std::size_t size() const;
   [[nodiscard]] std::size_t max_keys() const;

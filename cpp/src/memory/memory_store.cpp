@@ -48,6 +48,12 @@ MemoryStore::~MemoryStore() = default;
 
 table::Table& MemoryStore::table() { return impl_->table; }
 
+void MemoryStore::clear() {
+  const Interrupted never;
+  table::MutexWait wait(timeout(), never);
+  impl_->table.clear(wait);
+}
+
 std::size_t MemoryStore::size() const { return impl_->state.totals.tracked.load(std::memory_order_relaxed); }
 
 std::size_t MemoryStore::max_keys() const { return impl_->state.totals.max_keys; }

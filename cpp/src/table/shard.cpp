@@ -198,12 +198,21 @@ void Shard::take_from_index(Entry& entry) {
   log_.complete();
 }
 
-void Shard::erase_policy(std::uint64_t policy) {
+template <class Predicate>
+void Shard::erase_if(const Predicate& is_erased) {
   for (std::size_t bucket = index_.buckets(); bucket-- > 0 && index_.size() > 0;) {
     index_.visit(bucket, [&](Entry* entry) {
-      if (entry->policy == policy) erase(entry);
+      if (is_erased(*entry)) erase(entry);
     });
   }
+}
+
+void Shard::erase_policy(std::uint64_t policy) {
+  erase_if([&](const Entry& entry) { return entry.policy == policy; });
+}
+
+void Shard::erase_all() {
+  erase_if([](const Entry&) { return true; });
 }
 
 // Shared memory has only policies with a name, which never end.

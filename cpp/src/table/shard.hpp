@@ -104,6 +104,8 @@ class Shard {
   void copy_records(Entry& to, Entry& from);
   void erase(Entry* entry);
   void erase_policy(std::uint64_t policy);
+  /// Erases all entries.
+  void erase_all();
 
   /// To be called before an entry's first `records` records are written, or its lock's, and before what it
   /// says of itself is.
@@ -156,6 +158,8 @@ class Shard {
 
   Entry* make_entry(const KeyHash& key, std::uint64_t policy, std::span<const Tag> tags, std::size_t extra,
                     Arena::Purpose purpose);
+  template <class Predicate>
+  void erase_if(const Predicate& is_erased);
   /// Whether erasing it changes no answer.
   [[nodiscard]] bool is_expired(const Entry& entry, Instant real_now) const;
   void save_kept(Entry& entry, std::size_t records);

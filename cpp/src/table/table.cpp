@@ -178,9 +178,7 @@ void Table::recover(Shard& shard, MutexWait& wait) {
 }
 
 void Table::recount(MutexWait& wait) {
-  const std::uint64_t all =
-      shards_.size() == kMaxShards ? ~std::uint64_t{0} : (std::uint64_t{1} << shards_.size()) - 1;
-  const HeldShards locks(*this, all, wait);
+  const HeldShards locks(*this, all_shards(), wait);
   std::uint64_t tracked = 0;
   for (const std::unique_ptr<Shard>& shard : shards_) tracked += shard->state().tracked;
   state_.totals.tracked.store(tracked, std::memory_order_relaxed);
@@ -369,6 +367,12 @@ void Table::reset_all(const PolicyIdentity& policy, MutexWait& wait) {
   for (const std::unique_ptr<Shard>& shard : shards_) {
     with_shards(bit_of(*shard), wait, [&] { shard->erase_policy(policy.digest()); });
   }
+}
+
+void Table::clear(MutexWait& wait) {
+  with_shards(all_shards(), wait, [&] {
+    for (const std::unique_ptr<Shard>& shard : shards_) shard->erase_all();
+  });
 }
 
 void Table::reset(const PolicyIdentity& policy, std::span<const std::string_view> identifiers,

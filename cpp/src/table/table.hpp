@@ -51,6 +51,8 @@ class Table {
   void unlock(const Call& call, MutexWait& wait);
   void reset(const PolicyIdentity& policy, std::span<const std::string_view> identifiers, MutexWait& wait);
   void reset_all(const PolicyIdentity& policy, MutexWait& wait);
+  /// Removes everything that is stored, in one step.
+  void clear(MutexWait& wait);
   [[nodiscard]] TableState& state() const { return state_; }
   [[nodiscard]] std::span<const std::unique_ptr<Shard>> shards() const { return shards_; }
   /// How many shards have been found damaged.
@@ -83,6 +85,10 @@ class Table {
   template <class Action>
   Instant transact(const DatedCall& dated, MutexWait& wait, const Action& action);
   [[nodiscard]] std::size_t shard_index(const KeyHash& key) const { return key.low & (shards_.size() - 1); }
+  /// All shards, a bit each.
+  [[nodiscard]] std::uint64_t all_shards() const {
+    return ~std::uint64_t{0} >> (kMaxShards - shards_.size());
+  }
   /// Locks a shard, and has it recovered if a process died while it held it.
   void hold_shard(Shard& shard, MutexWait& wait);
   void recover(Shard& shard, MutexWait& wait);

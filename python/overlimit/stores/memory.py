@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import SupportsIndex
 
 from overlimit import _core
@@ -32,3 +33,13 @@ class MemoryStore(_core.MemoryStore):
     @checks_arguments(synonyms={"size": "max_keys", "maxsize": "max_keys", "max_size": "max_keys"})
     def __init__(self, max_keys: SupportsIndex = 1_000_000, max_bytes: SupportsIndex = 256 << 20) -> None:
         super().__init__(size_of(max_keys, "max_keys"), size_of(max_bytes, "max_bytes"))
+        _all_of_them[id(self)] = self
+
+
+_all_of_them: weakref.WeakValueDictionary[int, MemoryStore] = weakref.WeakValueDictionary()
+
+
+def memory_stores() -> list[MemoryStore]:
+    """Return all memory stores of this process, those behind URLs and local fallbacks too."""
+    stores = [reference() for reference in _all_of_them.valuerefs()]
+    return [store for store in stores if store is not None]

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, SupportsFloat
 
+from overlimit import _core
 from overlimit._messages.texts import short_repr
 from overlimit.clocks import END_US, ManualClock, reader_of
 
@@ -56,9 +57,9 @@ class WakeUp:
 
 
 class WaitingClock:
-    """A limiter's clock in whole microseconds, and how to sleep by it; without one the monotonic clock."""
+    """A limiter's clock in whole microseconds, and how to sleep by it."""
 
-    def __init__(self, now: Callable[[], float] | None, manual: ManualClock | None) -> None:
+    def __init__(self, now: Callable[[], float], manual: ManualClock | None) -> None:
         self._now, self._manual = now, manual
 
     @property
@@ -68,8 +69,6 @@ class WaitingClock:
 
     def now(self) -> int:
         """Return the reading; raise TypeError or ValueError for what is not an instant."""
-        if self._now is None:
-            return time.monotonic_ns() // 1_000
         reading = self._now()
         if not isinstance(reading, SupportsFloat):
             raise TypeError(f"what the clock returns must be a number of seconds, not {short_repr(reading)}")
@@ -83,25 +82,89 @@ class WaitingClock:
 
     def time_of(self, decision: Decision) -> int:
         """When a decision just made was made."""
-        return self.now() if self._now is None else micros_of(decision.time)
+        return micros_of(decision.time)
 
     def wait(self, wake_up: WakeUp, until: float) -> None:
         """Return at an instant, or earlier when the wake-up was notified."""
         if self._manual is not None:
             self._manual._add_wake_up(wake_up)
         try:
-            while not wake_up.is_notified and (left := until - self.now()) > 0:
-                wake_up.sleep(_LONGEST_SLEEP if self._manual else min(left / 1e6, _LONGEST_SLEEP))
+            self._wait(wake_up, until)
         finally:
             if self._manual is not None:
                 self._manual._remove_wake_up(wake_up)
+
+    def _wait(self, wake_up: WakeUp, until: float) -> None:
+        while not wake_up.is_notified and (left := until - self.now()) > 0:
+            wake_up.sleep(_LONGEST_SLEEP if self.stands_still else min(left / 1e6, _LONGEST_SLEEP))
+
+
+class OwnTime(WaitingClock):
+    """What limiters without a clock wait by: the monotonic clock, or the one that all of them follow.
+
+    It runs on from one to the other, so that callers who wait meanwhile keep their deadlines.
+    """
+
+    def __init__(self) -> None:
+        self._source: tuple[ManualClock | None, int] = (None, 0)  # what is read, and what is added to it
+        self._sleeping: dict[WakeUp, None] = {}
+
+    def follow(self, clock: ManualClock | None) -> None:
+        """Run on by a clock, or with None by the monotonic one."""
+        followed, _ = self._source
+        self._source = (clock, self.now() - _micros_by(clock))
+        if followed is not None:
+            followed._remove_wake_up(self)
+        if clock is not None:
+            clock._add_wake_up(self)
+        self.set()
+
+    def set(self) -> None:
+        """Have all that sleep look at the clock: a ManualClock calls it when it is moved."""
+        for wake_up in self._sleeping.copy():
+            wake_up.set()
+
+    @property
+    def stands_still(self) -> bool:
+        """Whether all follow a ManualClock."""
+        return self._source[0] is not None
+
+    def now(self) -> int:
+        """Return the reading, which counts from no instant in particular."""
+        clock, added = self._source
+        return _micros_by(clock) + added
+
+    def time_of(self, decision: Decision) -> int:
+        """When a decision just made was made; of a store that tells its own time, just now.
+
+        No later than now, since it may have been made by another clock than the one that is followed by now.
+        """
+        clock, added = self._source
+        return self.now() if clock is None else min(self.now(), micros_of(decision.time) + added)
+
+    def wait(self, wake_up: WakeUp, until: float) -> None:
+        """Return at an instant, or earlier when the wake-up was notified."""
+        self._sleeping[wake_up] = None
+        try:
+            self._wait(wake_up, until)
+        finally:
+            self._sleeping.pop(wake_up, None)
+
+
+def _micros_by(clock: ManualClock | None) -> int:
+    return _core._steady_micros() if clock is None else micros_of(clock.now())
+
+
+own_time = OwnTime()
 
 
 def clock_of(limiter: Limiter) -> WaitingClock:
     """Return the clock by which the callers of a limiter wait."""
     clock = limiter.clock
     if clock is None:
-        return WaitingClock(None, None)
+        return own_time
+    if limiter._tells_time_time:
+        return WaitingClock(lambda: time.time(), None)  # noqa: PLW0108  # whoever patches it meanwhile is heard
     owner = getattr(clock, "__self__", clock)  # of clock.now, given as a callable
     return WaitingClock(reader_of(clock), owner if isinstance(owner, ManualClock) else None)
 

@@ -55,6 +55,19 @@ TEST_F(SharedCells, AreGivenBackWhatTheyWereCharged) {
   EXPECT_EQ(left("z"), 7);
 }
 
+TEST_F(SharedCells, AreForgottenWithAllElse) {
+  const Answer of_x = hit(store, policy, {"x"}, 0, 3);
+  lock("first");
+  store.clear();
+  EXPECT_EQ(store.size(), 0U);
+  EXPECT_EQ(left("first"), 9);
+  ASSERT_TRUE(hit(store, policy, {"y", "second"}, 0, 2).allowed());
+  EXPECT_EQ(store.size(), 2U);
+  EXPECT_EQ(left("z"), 9);
+  refund({"x"}, of_x, 3);
+  EXPECT_EQ(left("x"), 9);
+}
+
 TEST_F(SharedCells, AreGivenBackEachPartOfACallOfSeveral) {
   const Answer both = hit(store, policy, {"x", "y"}, 0, 2);
   EXPECT_EQ(left("z"), 5);

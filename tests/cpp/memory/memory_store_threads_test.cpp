@@ -194,6 +194,25 @@ TEST(Threads, MayRefundLockAndForgetMeanwhile) {
   EXPECT_EQ(peek(store, other, {"counted"}, 0, 0).decision.remaining, 1'000'000 - 6 * 400);
 }
 
+TEST(Threads, SeeAllThatTheyChargedInOneCallForgottenAtOnce) {
+  MemoryStore store;
+  const CompiledPolicy policy("p", {fixed_window(1'000'000, kMinute)});
+  std::atomic<int> unequal = 0;
+  in_threads(4, [&](std::ptrdiff_t thread) {
+    for (int i = 0; i < 2'000; ++i) {
+      if (thread == 0) {
+        store.clear();
+        continue;
+      }
+      const auto left = hit(store, policy, {"a", "b", "c", "d"}, 0).columns.remaining;
+      unequal += std::ranges::count_if(left, [&](std::int64_t each) { return each != left[0]; }) > 0 ? 1 : 0;
+    }
+  });
+  EXPECT_EQ(unequal, 0);
+  store.clear();
+  EXPECT_EQ(store.size(), 0U);
+}
+
 TEST(Threads, OfOnePlanFollowItsCalendarTogether) {
   MemoryStore store;
   const auto calendar =

@@ -143,6 +143,8 @@ def _functions(world: World) -> dict[str, Use]:
         "_rate_field": Use(_core._rate_field, [(("a", "b"),), world.decision]),
         "_reset": Use(_core._reset, [world.store, "core", ("user:43",)]),
         "_fork_generation": Use(_core._fork_generation),
+        "_follow_clock": Use(_core._follow_clock, [None]),
+        "_steady_micros": Use(_core._steady_micros),
         "default_precision_us": Use(_core.default_precision_us, [60_000_000]),
         "is_key_name": Use(_core.is_key_name, ["api"]),
         "redis_script": Use(_core.redis_script, ["decide", "api", LIMITS, None, ["user:42"]]),

@@ -1,0 +1,120 @@
+#include "manual_clock.hpp"
+
+#include <structmember.h>
+
+#include <cstddef>
+#include <new>
+
+#include "clock.hpp"
+#include "errors.hpp"
+#include "object.hpp"
+
+namespace overlimit::python {
+namespace {
+
+struct ManualClockObject {
+  PyObject_HEAD PyObject* weak_references;
+  ManualClock clock;
+};
+
+PyTypeObject* manual_clock_type = nullptr;
+
+ManualClock& clock_of(PyObject* self) { return reinterpret_cast<ManualClockObject*>(self)->clock; }
+
+PyObject* as_object(PyTypeObject* type) { return reinterpret_cast<PyObject*>(type); }
+
+PyObject* create(PyTypeObject* type, PyObject*, PyObject*) {
+  PyObject* self = type->tp_alloc(type, 0);
+  if (self != nullptr) new (&clock_of(self)) ManualClock();
+  return self;
+}
+
+int initialise(PyObject* self, PyObject* arguments, PyObject* keywords) {
+  return guarded(-1, [&] {
+    static const char* names[] = {"start", nullptr};
+    PyObject* start = nullptr;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|O:ManualClock", const_cast<char**>(names),
+                                     &start)) {
+      throw PythonError{};
+    }
+    clock_of(self).set(start == nullptr ? Instant{} : instant_from(start, "start"));
+    return 0;
+  });
+}
+
+void destroy(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  PyObject_ClearWeakRefs(self);
+  clock_of(self).~ManualClock();
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+PyObject* now(PyObject* self, PyObject*) {
+  return PyFloat_FromDouble(clock_of(self).now().since_epoch().seconds());
+}
+
+PyObject* advance(PyObject* self, PyObject* seconds) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    clock_of(self).advance(duration_from(seconds, "seconds"));
+    return Py_NewRef(Py_None);
+  });
+}
+
+PyObject* set(PyObject* self, PyObject* seconds) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    clock_of(self).set(instant_from(seconds, "seconds"));
+    return Py_NewRef(Py_None);
+  });
+}
+
+PyObject* represent(PyObject* self) {
+  const Object seconds = Object::steal(now(self, nullptr));
+  return seconds ? PyUnicode_FromFormat("ManualClock(start=%R)", seconds.get()) : nullptr;
+}
+
+PyMethodDef methods[] = {
+    {"now", now, METH_NOARGS, "now($self, /)\n--\n\nThe reading, in seconds since the Unix epoch."},
+    {"advance", advance, METH_O,
+     "advance($self, seconds, /)\n--\n\nMove by so many seconds; a negative number moves back."},
+    {"set", set, METH_O,
+     "set($self, seconds, /)\n--\n\nMove to an instant, in seconds since the Unix epoch."},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyMemberDef members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(ManualClockObject, weak_references), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr}};
+
+PyType_Slot slots[] = {
+    {Py_tp_doc,
+     const_cast<char*>(
+         "ManualClock(start=0.0)\n--\n\nA clock that stands still until it is told to move.\n\n"
+         "It keeps whole microseconds; ``start`` is in seconds since the Unix epoch. Thread-safe.\n"
+         "Raises ValueError for an instant outside [0, 2**53 - 2**50) microseconds.")},
+    {Py_tp_new, reinterpret_cast<void*>(create)},
+    {Py_tp_init, reinterpret_cast<void*>(initialise)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
+    {Py_tp_repr, reinterpret_cast<void*>(represent)},
+    {Py_tp_methods, methods},
+    {Py_tp_members, members},
+    {0, nullptr}};
+
+PyType_Spec spec = {"overlimit._core.ManualClock", sizeof(ManualClockObject), 0,
+                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
+
+}  // namespace
+
+bool add_manual_clock(PyObject* module) {
+  manual_clock_type = reinterpret_cast<PyTypeObject*>(PyType_FromModuleAndSpec(module, &spec, nullptr));
+  return manual_clock_type != nullptr && PyModule_AddType(module, manual_clock_type) == 0;
+}
+
+// A subclass may tell the time its own way.
+ManualClock* manual_clock_in(PyObject* object) {
+  if (!PyObject_TypeCheck(object, manual_clock_type)) return nullptr;
+  const Object theirs = required(PyObject_GetAttrString(as_object(Py_TYPE(object)), "now"));
+  const Object ours = required(PyObject_GetAttrString(as_object(manual_clock_type), "now"));
+  return theirs.get() == ours.get() ? &clock_of(object) : nullptr;
+}
+
+}  // namespace overlimit::python

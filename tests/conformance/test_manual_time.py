@@ -1,0 +1,285 @@
+"""``overlimit.testing``: all limiters without a clock follow one, and counts that begin anew."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timezone
+
+import pytest
+
+from overlimit import (
+    FixedWindow,
+    Limiter,
+    ManualClock,
+    MemoryStore,
+    Penalty,
+    RedisStore,
+    hit_all,
+    over_limit,
+    over_limit_sliding_window,
+)
+from overlimit.recipes import Counter
+from overlimit.stores.local_fallback import local_fallback_of
+from overlimit.testing import fresh_counts, manual_time
+from servers.patience import PATIENCE, eventually
+
+from .outages import NOWHERE
+
+START = 1_700_000_000
+
+
+def limiter_on(store, limits="1/minute", **options):
+    return Limiter(limits, **{"name": "default", "store": store, **options})
+
+
+class TestEveryLimiterFollows:
+    def test_those_that_exist_and_those_made_meanwhile(self, store):
+        old = limiter_on(store)
+        with manual_time(START) as clock:
+            new = limiter_on(store)
+            assert (old.hit("a").time, old.hit("a").allowed, new.hit("b").time) == (START, False, START)
+            clock.advance(59.999)
+            assert not new.hit("a")
+            clock.advance(1.3)  # a block more than the period
+            assert old.hit("a")
+            assert not new.hit("a")
+        for limiter in (old, new):
+            assert abs(limiter.hit("c" + str(id(limiter))).time - time.time()) < PATIENCE
+
+    def test_every_call_of_one(self, store):
+        limiter = limiter_on(store, FixedWindow(2, 60))
+        with manual_time(START) as clock:
+            charged = limiter.hit("a")
+            assert (limiter.peek("a").time, hit_all([(limiter, "a")]).time) == (START, START)
+            many = limiter.hit_many(["a", "b"])
+            assert [decision.time for decision in many] == [START, START]
+            assert list(many.allowed) == [False, True]
+            limiter.refund(charged)
+            assert limiter.hit("a")
+            limiter.lock("d", 100)
+            clock.advance(99)
+            assert limiter.hit("d").status == "locked"
+            clock.advance(1)
+            assert limiter.hit("d")
+
+    def test_a_clock_of_its_own_is_kept(self, store):
+        own = ManualClock(5)
+        limiter = limiter_on(store, clock=own)
+        with manual_time(START):
+            assert limiter.hit("a").time == 5
+
+    def test_one_that_has_ended_is_followed_by_others(self, store):
+        with manual_time(START):
+            for _ in range(100):
+                limiter_on(store, name=None if isinstance(store, MemoryStore) else "default").hit("a")
+        assert limiter_on(store).hit("b").time > START
+
+
+class TestItsClock:
+    def test_begins_now(self):
+        before = time.time()
+        with manual_time() as clock:
+            assert before - 1e-3 <= clock.now() <= time.time()
+
+    def test_begins_where_it_is_told(self):
+        with manual_time(datetime(2030, 1, 1, tzinfo=timezone.utc)) as clock:
+            assert Limiter("1/s").hit("a").time == clock.now() == 1_893_456_000
+
+    def test_of_an_inner_block_is_followed_until_it_ends(self):
+        limiter = Limiter("9/minute")
+        with manual_time(100) as outer:
+            with manual_time(200):
+                assert limiter.hit("a").time == 200
+                outer.advance(5)
+            assert limiter.hit("a").time == 105
+
+    def test_of_a_block_that_ends_first_of_two_gives_way(self):
+        limiter = Limiter("9/minute")
+        first, second = manual_time(100), manual_time(200)
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert limiter.hit("a").time == 200
+        second.__exit__(None, None, None)
+        assert limiter.hit("b").time > START
+
+    def test_is_gone_after_an_exception(self):
+        limiter = Limiter("9/minute")
+        with pytest.raises(KeyError), manual_time(100):
+            raise KeyError
+        assert limiter.hit("a").time > START
+
+    def test_is_not_begun_at_a_wrong_instant(self):
+        limiter = Limiter("9/minute")
+        with pytest.raises(ValueError, match="1970"), manual_time(-1):
+            pass
+        with pytest.raises(ValueError, match="time zone"), manual_time(datetime(2030, 1, 1)):
+            pass
+        assert limiter.hit("a").time > START
+
+    def test_stands_for_a_function_that_it_decorates(self):
+        @manual_time(100)
+        def times():
+            return Limiter("9/minute").hit("a").time
+
+        assert [times(), times()] == [100, 100]
+
+
+class TestWaiting:
+    def test_ends_when_the_clock_is_moved(self, store):
+        limiter = limiter_on(store, FixedWindow(1, 3600))
+        with manual_time(START) as clock, ThreadPoolExecutor(1) as pool:
+            limiter.hit("a")
+            waiting = pool.submit(limiter.acquire, "a", timeout=7200)
+            time.sleep(0.05)
+            assert not waiting.done()
+            clock.advance(3600)
+            assert waiting.result(PATIENCE).time == START + 3600
+
+    def test_is_given_up_when_the_clock_passes_its_deadline(self):
+        limiter = Limiter(FixedWindow(1, 3600))
+        with manual_time(START):
+            limiter.hit("a")
+            assert not limiter.acquire("a", timeout=3599)
+
+    def test_that_began_before_is_ended_by_the_clock_too(self):
+        limiter = Limiter(FixedWindow(1, 3600))
+        limiter.hit("a")
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(limiter.acquire, "a", timeout=None)
+            time.sleep(0.05)
+            with manual_time() as clock:
+                clock.advance(3601)
+                assert waiting.result(PATIENCE)
+
+    def test_goes_on_by_real_time_afterwards(self):
+        limiter = Limiter(FixedWindow(1, 0.5))
+        with ThreadPoolExecutor(1) as pool:
+            with manual_time() as clock:
+                limiter.hit("a")
+                waiting = pool.submit(limiter.acquire, "a", timeout=PATIENCE)
+                time.sleep(0.05)
+                assert not waiting.done()
+                assert clock.now() > START
+            assert waiting.result(PATIENCE)
+
+
+def test_threads_in_flight_are_decided_by_one_clock_or_the_other(store):
+    limiter, over = limiter_on(store, FixedWindow(10**9, 60)), threading.Event()
+    times = []
+
+    def hit(name):
+        while not over.is_set():
+            times.append(limiter.hit(name).time)
+            times.extend(decision.time for decision in limiter.hit_many([name] * 20))
+
+    with ThreadPoolExecutor(4) as pool:
+        hitting = [pool.submit(hit, f"user:{number}") for number in range(4)]
+        now = time.time()
+        for _ in range(40):
+            with manual_time(now + 1000) as clock:
+                clock.advance(1)
+                limiter.hit("main")
+        over.set()
+    assert not [each.exception() for each in hitting if each.exception()]
+    assert {round(moment - now) for moment in times} <= {*range(60), 1000, 1001}
+
+
+class TestOthers:
+    def test_recipes(self, store):
+        counter = Counter(1, per=60, store=store, name="default")
+        with manual_time(START) as clock:
+            assert [counter.hit("a"), counter.hit("a")] == [1, -1]
+            clock.advance(60)
+            assert counter.hit("a") == 1
+
+    @pytest.mark.parametrize("is_over", [over_limit, over_limit_sliding_window])
+    def test_functions_with_one_answer(self, redis_store, is_over):
+        limits = (
+            {"limits": [(60, 1)]} if is_over is over_limit_sliding_window else {"duration": 60, "limit": 1}
+        )
+
+        def ask():
+            return is_over(redis_store, identifiers="a", **limits)
+
+        with manual_time(START + 1) as clock:
+            assert [ask(), ask()] == [False, True]
+            clock.advance(60)
+            assert not ask()
+
+    def test_the_local_fallback(self):
+        limiter = limiter_on(RedisStore(NOWHERE), FixedWindow(1, 60), on_error="local")
+        with manual_time(START) as clock:
+            assert [limiter.hit("a").allowed, limiter.hit("a").allowed] == [True, False]
+            clock.advance(60)
+            assert limiter.hit("a").source == "local"
+            assert limiter.hit_many(["b"])[0].time == START + 60
+
+
+class TestFreshCounts:
+    def test_of_a_store_object_and_the_one_of_the_process(self):
+        on_object = limiter_on(MemoryStore())
+        unnamed, with_clock = Limiter("1/day"), Limiter("1/day", name="fresh", clock=ManualClock(START))
+        for _ in range(2):
+            assert on_object.hit("a")
+            assert unnamed.hit("a")
+            assert with_clock.hit("a")
+            assert not any(limiter.hit("a") for limiter in (on_object, unnamed, with_clock))
+            fresh_counts()
+        assert len(on_object.store) == 0
+
+    def test_of_locks_and_levels(self):
+        limiter = limiter_on(
+            MemoryStore(), FixedWindow(1, 5), penalty=Penalty([60, 3600]), clock=ManualClock(START)
+        )
+        for _ in range(2):
+            limiter.hit("a")
+            assert limiter.hit("a").retry_after == 60
+            fresh_counts()
+
+    def test_of_the_local_fallback(self):
+        limiter = limiter_on(RedisStore(NOWHERE), on_error="local")
+        limiter.hit("a")
+        assert len(local_fallback_of(limiter.store)) == 1
+        fresh_counts()
+        assert limiter.hit("a").source == "local"
+
+    def test_has_those_who_wait_ask_again(self):
+        limiter = Limiter("1/day")
+        limiter.hit("a")
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(limiter.acquire, "a", timeout=None)
+            eventually(lambda: (fresh_counts(), waiting.done())[1])
+            assert waiting.result()
+
+    def test_leaves_nothing_to_refund(self):
+        limiter = Limiter(FixedWindow(9, 60), clock=ManualClock(START))
+        charged = limiter.hit("a", cost=5)
+        fresh_counts()
+        limiter.hit("a", cost=3)
+        limiter.refund(charged)
+        assert limiter.peek("a", cost=0).remaining == 6
+
+    @pytest.mark.parametrize("kind", ["redis_store", "shared_memory_store"])
+    def test_leaves_what_others_see(self, request, kind):
+        limiter = limiter_on(request.getfixturevalue(kind))
+        limiter.hit("a")
+        fresh_counts()
+        assert not limiter.hit("a")
+
+    def test_while_others_hit(self):
+        limiter, over = Limiter(FixedWindow(10**9, 60)), threading.Event()
+
+        def hit(number):
+            while not over.is_set():
+                assert limiter.hit(*(f"{number}:{each}" for each in range(16)))
+                limiter.hit_many([f"{number}:{each}" for each in range(200)])
+
+        with ThreadPoolExecutor(3) as pool:
+            hitting = [pool.submit(hit, number) for number in range(3)]
+            for _ in range(100):
+                fresh_counts()
+            over.set()
+        assert not [each.exception() for each in hitting if each.exception()]
