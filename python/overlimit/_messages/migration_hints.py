@@ -137,10 +137,7 @@ OF_PACKAGE: Mapping[str, str] = MappingProxyType(
 
 
 class NotHere:
-    """An attribute that a class does not have, whose AttributeError says what to use instead.
-
-    Unlike ``__getattr__`` it costs nothing where an attribute is found.
-    """
+    """An attribute that is not there, whose error says what to use; what is there costs nothing."""
 
     def __init__(self, name: str, hint: str) -> None:
         self._name, self._hint = name, hint

@@ -14,6 +14,7 @@ from overlimit.command_line.failures import reported
 from overlimit.command_line.logs import Log, reads_log
 from overlimit.command_line.output import (
     Form,
+    bars,
     chosen_format,
     duration,
     print_csv,
@@ -22,7 +23,6 @@ from overlimit.command_line.output import (
     records,
     share,
 )
-from overlimit.command_line.progress import bars
 
 if TYPE_CHECKING:
     import pandas as pd

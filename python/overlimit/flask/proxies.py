@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from werkzeug.local import LocalProxy
 
-from overlimit.http.options.option import Option
+from overlimit.http.options.kinds import Option
 from overlimit.limits import Limit
 
 T = TypeVar("T")

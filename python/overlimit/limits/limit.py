@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from overlimit._core import KEY_NAME_RULE, is_key_name
 from overlimit._core import Limit as CoreLimit
@@ -15,7 +15,7 @@ from overlimit._messages.initialised import check_initialised
 from overlimit._messages.migration_hints import OF_LIMIT, missing
 from overlimit._messages.texts import short_repr
 from overlimit.errors import InvalidLimit
-from overlimit.limits.quantities import Seconds, seconds
+from overlimit.limits.quantities import Seconds, duration_label, duration_words, portion, seconds
 from overlimit.limits.value import Value, written
 
 if TYPE_CHECKING:
@@ -166,3 +166,43 @@ class Limit(Value):
     def _call(self) -> tuple[tuple[object, ...], Mapping[str, object]]:
         positional, by_name = self._arguments()
         return positional, by_name if self._name is None else {**by_name, "name": self._name}
+
+
+_Self = TypeVar("_Self", bound="LimitPerPeriod")
+
+
+class LimitPerPeriod(Limit):
+    """At most, or about, ``limit`` per ``per`` seconds; what that means is the algorithm's."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def __init__(self, limit: int, per: Seconds) -> None:
+        """Build the limit from its numbers."""
+
+    @classmethod
+    def from_terms(cls: type[_Self], terms: Terms) -> _Self:
+        """Build the limit that a string or a tuple describes."""
+        return cls(terms.limit, terms.per)
+
+    @property
+    def limit(self) -> int:
+        """The most that is admitted per period, as the class says, in cost units."""
+        return self._numbers[0]
+
+    @property
+    def quota(self) -> int:
+        """The limit."""
+        return self.limit
+
+    def _description(self) -> str:
+        return f"{self.limit}-per-{duration_label(self._period_us)}"
+
+    def _phrase(self) -> str:
+        return f"{self.limit} per {duration_words(self._period_us)}"
+
+    def _scaled_arguments(self, share: Fraction) -> Mapping[str, object]:
+        return {"limit": portion(self.limit, share)}
+
+    def _arguments(self) -> tuple[tuple[object, ...], Mapping[str, object]]:
+        return (self.limit,), {"per": self.per}

@@ -47,7 +47,6 @@ class Value(ABC):
         return f"{type(self).__name__}({', '.join(parts)})"
 
     def _repr_html_(self) -> str:
-        """Return the same as a table, for notebooks."""
         from overlimit._display.notebooks import value_html
 
         return value_html(self)

@@ -11,10 +11,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def peak(times: Ints, cost: Ints, period_us: int) -> int:
-    """Return the most cost in any interval [t, t + period): of events in order, whose times are in us.
-
-    The busiest interval starts at an event, so these are the only ones looked at.
-    """
+    """Return the most cost in any interval [t, t + period) of events in order; the busiest begins at one."""
     if len(times) == 0:
         return 0
     return _most_between(cost, np.searchsorted(times, times + period_us, side="left"))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from overlimit.simulation.events.event_tables import label_index
+from overlimit.simulation.events.identifiers import label_index
 from overlimit.simulation.measures import lock_outs
 from overlimit.simulation.optional import required
 from overlimit.simulation.periods import Every, period_bounds

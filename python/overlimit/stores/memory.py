@@ -6,7 +6,7 @@ from typing import SupportsIndex
 
 from overlimit import _core
 from overlimit._messages.arguments import checks_arguments
-from overlimit.stores.options import size_of
+from overlimit._options import size_of
 
 
 class MemoryStore(_core.MemoryStore):

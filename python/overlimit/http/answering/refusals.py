@@ -58,10 +58,7 @@ def retry_after_instead(decision: Decision, present: str | None) -> str | None:
 
 
 def status_code(status: object) -> int:
-    """Return the number of a WSGI status that the answer of ``on_breach`` has.
-
-    Raises TypeError or ValueError if it is no status.
-    """
+    """Return the number of a status that ``on_breach`` answers; TypeError or ValueError if it is none."""
     if isinstance(status, str) and _STATUS.fullmatch(status):
         return int(status[:3])
     message = (

@@ -106,10 +106,7 @@ class StoreAnswer:
     def answer_of_hooks(
         self, arguments: tuple[Any, ...], is_answer: Callable[[Any], bool], wanted: str
     ) -> Any | None:
-        """Call all ``on_breach`` hooks, and return the last answer among their results; None: there is none.
-
-        Raises TypeError for a text and the like: it would be an answer of a view, but is not ``wanted``.
-        """
+        """Call all ``on_breach`` hooks, and return the last answer, if any; TypeError for texts and such."""
         # Hooks of a RateLimit come first in each rule, and each is called once.
         hooks = dict.fromkeys(hook for rule in self.refusing for hook in rule.on_breach[:1])
         hooks |= dict.fromkeys(hook for rule in self.refusing for hook in rule.on_breach)

@@ -10,8 +10,8 @@ from overlimit.clocks import ClockLike
 from overlimit.http.answering.fields import HeaderNames
 from overlimit.http.identifying.identifiers import Anonymous, Identify
 from overlimit.http.options import kinds
+from overlimit.http.options.kinds import Option, options
 from overlimit.http.options.limit_options import ANONYMOUS, ON_ERROR, Cost, LimitsValue
-from overlimit.http.options.option import Option, options
 from overlimit.limiter import OnError
 from overlimit.stores import Store
 

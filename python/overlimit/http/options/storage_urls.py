@@ -72,8 +72,6 @@ def store_url(uri: str, options: Mapping[str, Any] | None = None) -> str:
 
 
 class _Place(NamedTuple):
-    """A URL in its parts, as they are written."""
-
     scheme: str
     authority: str
     path: str

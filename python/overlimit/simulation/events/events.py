@@ -10,24 +10,29 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsIndex, overl
 import numpy as np
 import numpy.typing as npt
 
+from overlimit._display.notebooks import html_table
 from overlimit._messages.arguments import checks_arguments
-from overlimit._messages.texts import short_repr
+from overlimit._messages.texts import printable, short_repr
 from overlimit.simulation.events.bad_lines import BadLines
-from overlimit.simulation.events.column import Column, concatenated
 from overlimit.simulation.events.costs import Costs, costs_of
-from overlimit.simulation.events.event_tables import events_frame, events_html, events_text
 from overlimit.simulation.events.identifiers import (
+    Column,
     checked_missing,
+    concatenated,
     identifier_columns,
     label_column,
+    label_index,
     rows_to_keep,
 )
-from overlimit.simulation.events.instants import Micros, instant_of, instants_of
+from overlimit.simulation.events.instants import Micros, instant_of, instants_of, span_of
+from overlimit.simulation.optional import required
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Missing = Literal["raise", "skip"]
+
+_BUSIEST = 3
 
 
 class Event(NamedTuple):
@@ -352,13 +357,47 @@ class Events:
         Its columns are ``time`` (UTC), the columns of identifiers (``identifier`` if it has no name; as
         decisions show them), ``cost``, and ``label`` if there are labels. Raises ImportError without pandas.
         """
-        return events_frame(self)
+        pandas = required("pandas", "Events.to_pandas")
+        columns = {"time": pandas.DatetimeIndex(self.times.view("datetime64[us]")).tz_localize("UTC")}
+        for column in self._columns:
+            columns[column.title] = pandas.Categorical.from_codes(column.codes, label_index(column.labels))
+        columns["cost"] = self.costs
+        if self._labels is not None:
+            labels = label_index(self._labels.labels)
+            columns["label"] = pandas.Categorical.from_codes(self._labels.codes, labels)
+        frame: pd.DataFrame = pandas.DataFrame(columns)
+        return frame
 
     def __repr__(self) -> str:
-        return events_text(self)
+        distinct = [f"{each.title}: {np.count_nonzero(each.counts()):,} distinct" for each in self._columns]
+        return f"Events({'; '.join(self._count_and_span() + distinct + self._left_out())})"
 
     def _repr_html_(self) -> str:
-        return events_html(self)
+        text = "; ".join(self._count_and_span() + self._left_out())
+        head = ("identifiers", "distinct", "busiest (events)")
+        return html_table("Events", text, head, map(_busiest, self._columns), left=(0, 2))
+
+    def _count_and_span(self) -> list[str]:
+        count = f"{len(self):,} event{'s' * (len(self) != 1)}"
+        if not len(self):
+            return [count]
+        first, last = span_of(self._times)
+        return [count, f"{first:%Y-%m-%d %H:%M:%S} to {last:%Y-%m-%d %H:%M:%S} UTC"]
+
+    def _left_out(self) -> list[str]:
+        skipped, bad = self._skipped, self._bad_lines.count
+        told = [f"{skipped:,} skipped"] if skipped else []
+        return told + ([f"{bad:,} bad line{'s' * (bad != 1)}"] if bad else [])
+
+
+def _busiest(column: Column) -> tuple[str, int, str]:
+    """Return a column's title, how many identifiers it has, and those with the most events."""
+    counts = column.counts()
+    # Only those that are busiest are sorted, among so many identifiers.
+    most = np.argpartition(-counts, min(_BUSIEST, len(counts) - 1))[:_BUSIEST] if len(counts) else counts
+    ordered = sorted((k for k in most.tolist() if counts[k]), key=lambda k: (-counts[k], k))
+    busiest = ", ".join(f"{printable(column.labels[k])} ({counts[k]:,})" for k in ordered)
+    return column.title, int(np.count_nonzero(counts)), busiest
 
 
 def _rank(label: str | bytes, seed: int) -> bytes:

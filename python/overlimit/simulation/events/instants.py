@@ -124,10 +124,7 @@ def converted(given: Given, unit: str | None) -> Instants:
 
 
 def micros_of(value: object, unit: str) -> int | None:
-    """Return one value in microseconds; None if it is missing or outside the range.
-
-    Raises TypeError for what is neither a number nor a datetime.
-    """
+    """Return a number or datetime in us, None if missing or out of range; raise TypeError for others."""
     if is_missing(value):
         return None
     if isinstance(value, np.generic) and not isinstance(value, np.datetime64):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from overlimit.simulation.logs.chunks import Chunk
-from overlimit.simulation.logs.table import Bad, Batch, Format, Table, Wanted
+from overlimit.simulation.logs.formats import Bad, Batch, Format, Table, Wanted
 from overlimit.simulation.optional import required
 
 _ROWS = 20_000
@@ -107,7 +107,6 @@ class _Lines:
 
     @property
     def is_empty(self) -> bool:
-        """Whether all lines were taken."""
         return self.ended and not self._put_back
 
     def _read(self, chunks: Iterator[Chunk]) -> Iterator[tuple[int, str]]:

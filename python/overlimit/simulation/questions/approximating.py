@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from overlimit import FixedWindow, Limiter, SlidingLog, SlidingWindow, SlidingWindowCounter
-from overlimit._display.html import html_table
+from overlimit._display.notebooks import html_table
 from overlimit._messages.texts import percent
 from overlimit.errors import InvalidLimit
 from overlimit.limits.quantities import micros
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.measures import peak_of_any
 from overlimit.simulation.optional import required
-from overlimit.simulation.policies import PolicyLike, limiter_of
-from overlimit.simulation.progress import progress_bar
+from overlimit.simulation.progress import interruptible, progress_bar
 from overlimit.simulation.questions.effects import Bools
-from overlimit.simulation.replaying import allowed_in_time, check_question
-from overlimit.simulation.waiting import interruptible
+from overlimit.simulation.replaying import PolicyLike, allowed_in_time, check_question, limiter_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,14 +6,14 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
-from overlimit._display.html import html_table
+from overlimit._display.notebooks import html_table
 from overlimit._messages.texts import percent, short_repr
 from overlimit._options import whole_number
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.optional import required
-from overlimit.simulation.policies import PolicyLike
 from overlimit.simulation.progress import progress_bar
 from overlimit.simulation.questions.effects import Trial
+from overlimit.simulation.replaying import PolicyLike
 
 if TYPE_CHECKING:
     import pandas as pd

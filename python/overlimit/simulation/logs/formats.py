@@ -1,0 +1,203 @@
+"""Lines that a regular expression takes apart, whose named groups are the columns; JSON; and Parquet."""
+
+from __future__ import annotations
+
+import json
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from overlimit.simulation.logs.chunks import Chunk
+from overlimit.simulation.optional import required
+
+
+class Bad(NamedTuple):
+    """A line that could not be read: its number from 1, its text, and why."""
+
+    line: int
+    text: str
+    reason: str
+
+
+class Table(NamedTuple):
+    """Rows of a log: its columns, the number of each row's line, and what returns the text of a row."""
+
+    columns: Mapping[str, Any]
+    lines: npt.NDArray[np.int64]
+    text_of: Callable[[int], str]
+
+
+class Batch(NamedTuple):
+    """Tables of neighbouring lines, which may be interleaved, and the bad lines among them."""
+
+    tables: list[Table]
+    bad: list[Bad]
+
+
+class Wanted(NamedTuple):
+    """The columns that are asked for.
+
+    ``names`` become events; of them a row may lack those that are ``optional``, but not all if there must be
+    ``one_at_least``. The others are wanted too if ``all``, for a condition.
+    """
+
+    names: frozenset[str]
+    optional: frozenset[str]
+    all: bool
+    one_at_least: bool
+
+    def among(self, present: Sequence[str], path: Path | None = None) -> list[str]:
+        """Return which columns to read of those there are; raise ValueError if one of a name is not there."""
+        if absent := self.names - set(present):
+            raise missing_column(absent, present, path)
+        return [name for name in present if self.all or name in self.names]
+
+
+class Format(ABC):
+    """How a log is written."""
+
+    has_numeric_times: ClassVar[bool] = True
+    """Whether times may be numbers, which count in a unit."""
+    free_without_cost: ClassVar[bool] = False
+    """Whether a row whose cost is missing costs nothing; else it is a bad line."""
+
+    @abstractmethod
+    def batches(
+        self, path: Path, chunks: Iterator[Chunk], wanted: Wanted, advance: Callable[[int], object]
+    ) -> Iterator[Batch]:
+        """Yield what is in one file, in order; raise ValueError if a column that is wanted is missing."""
+
+
+def missing_column(names: Set[str], present: Iterable[str], path: Path | None = None) -> ValueError:
+    """Return the error for columns that are not there."""
+    columns = f"column {' or '.join(map(repr, sorted(names)))}"
+    where = "" if path is None else f" in {path}"
+    found = ", ".join(map(repr, present))
+    return ValueError(f"there is no {columns}{where}; there are {found or 'none'}")
+
+
+NOT_A_LINE = "it is not a line of this format"
+
+
+class PatternFormat(Format):
+    """Lines in which a pattern is found. Raises ValueError without named groups, TypeError for bytes."""
+
+    def __init__(self, pattern: re.Pattern[str]) -> None:
+        if not isinstance(pattern.pattern, str):
+            raise TypeError(f"the pattern must be for texts, not for bytes: {pattern.pattern!r}")
+        if not pattern.groupindex:
+            raise ValueError(f"the pattern has no named groups, such as (?P<ip>...): {pattern.pattern!r}")
+        self._pattern = pattern
+        self._names = list(pattern.groupindex)
+
+    def batches(
+        self, path: Path, chunks: Iterator[Chunk], wanted: Wanted, advance: Callable[[int], object]
+    ) -> Iterator[Batch]:
+        """Yield what is in one file; raise ValueError if there is no group of a name."""
+        names = wanted.among(self._names)
+        for chunk in chunks:
+            lines = chunk.lines()
+            yield matched(
+                self._pattern.search, names, lines, np.arange(chunk.first, chunk.first + len(lines))
+            )
+
+
+def matched(
+    match: Callable[[str], re.Match[str] | None],
+    names: Sequence[str],
+    lines: list[str],
+    numbers: npt.NDArray[np.int64],
+) -> Batch:
+    """Take lines apart by a pattern; blank ones are left out."""
+    matches = list(map(match, lines))
+    wrong = [k for k, found in enumerate(matches) if found is None]
+    bad = [Bad(int(numbers[k]), lines[k], NOT_A_LINE) for k in wrong if lines[k].strip()]
+    right = np.delete(np.arange(len(lines)), wrong)
+    rows = [_groups(found, names) for found in matches if found is not None]
+    columns = dict(zip(names, zip(*rows, strict=True) if rows else [()] * len(names), strict=True))
+    return Batch([Table(columns, numbers[right], lambda row: lines[right[row]])], bad)
+
+
+def _groups(found: re.Match[str], names: Sequence[str]) -> tuple[str | None, ...]:
+    return found.group(*names) if len(names) > 1 else (found[names[0]],)
+
+
+class JsonLines(Format):
+    """One JSON object a line; its keys are the columns, and a key that a line lacks is missing there."""
+
+    def batches(
+        self, path: Path, chunks: Iterator[Chunk], wanted: Wanted, advance: Callable[[int], object]
+    ) -> Iterator[Batch]:
+        """Yield what is in one file.
+
+        Raises ValueError for a column that no line has: one that no line may lack as soon as the first lines
+        are read, others at the end.
+        """
+        seen: dict[str, None] = {}
+        for chunk in chunks:
+            rows, lines, bad = _objects(chunk)
+            for row in rows:
+                seen.update(dict.fromkeys(row))
+            absent = wanted.names - seen.keys()
+            if not (wanted.one_at_least and wanted.optional <= absent):
+                absent -= wanted.optional
+            if rows and absent:
+                raise missing_column(absent, seen, path)
+            names = list(seen | dict.fromkeys(wanted.names)) if wanted.all else sorted(wanted.names)
+            columns = {name: [row.get(name) for row in rows] for name in names}
+            texts = chunk.lines()
+            numbers = np.array(lines, np.int64)
+            yield Batch([Table(columns, numbers, lambda k: texts[numbers[k] - chunk.first])], bad)  # noqa: B023
+        if seen and (absent := wanted.names - seen.keys()):
+            raise missing_column(absent, seen, path)
+
+
+def _objects(chunk: Chunk) -> tuple[list[dict[str, Any]], list[int], list[Bad]]:
+    """Return the objects of a chunk, the number of each one's line, and the lines that are none."""
+    rows, lines, bad = [], [], []
+    for number, text in enumerate(chunk.lines(), chunk.first):
+        try:
+            row = json.loads(text)
+        except (ValueError, RecursionError):
+            row = None
+        if isinstance(row, dict):
+            rows.append(row)
+            lines.append(number)
+        elif text.strip():
+            bad.append(Bad(number, text, "it is not an object in JSON"))
+    return rows, lines, bad
+
+
+_ROWS = 65_536
+
+
+class Parquet(Format):
+    """A table in Parquet. Instead of a line, a row has its number from 1."""
+
+    def batches(
+        self, path: Path, chunks: Iterator[Chunk], wanted: Wanted, advance: Callable[[int], object]
+    ) -> Iterator[Batch]:
+        """Yield what is in one file; raise ValueError if it has no column of a name.
+
+        Without its end, which says what is where, nothing of a file can be read: it is one bad line.
+        """
+        parquet = required("pyarrow.parquet", "reading Parquet")
+        try:
+            opened = parquet.ParquetFile(path)
+        except required("pyarrow", "reading Parquet").ArrowInvalid as error:
+            yield Batch([], [Bad(1, "", f"it is no Parquet, or cut: {error}")])
+            return
+        with opened as file:
+            names = wanted.among(file.schema_arrow.names, path)
+            first = 1
+            for rows in file.iter_batches(_ROWS, columns=names):
+                columns = dict(zip(rows.schema.names, rows.columns, strict=True))
+                numbers = np.arange(first, first + len(rows))
+                yield Batch([Table(columns, numbers, lambda k: str(rows.slice(k, 1).to_pylist()[0]))], [])  # noqa: B023
+                first += len(rows)
+        advance(path.stat().st_size)
