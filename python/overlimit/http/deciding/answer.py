@@ -10,12 +10,7 @@ from typing import TYPE_CHECKING, Any
 from overlimit import Decision
 from overlimit._messages.texts import short_repr
 from overlimit.errors import StoreError
-from overlimit.http.answering.refusals import (
-    RefusalResponse,
-    limit_exceeded,
-    refusal_response,
-    store_failed,
-)
+from overlimit.http.answering.refusals import RefusalResponse, limit_exceeded, refusal_response, store_failed
 from overlimit.http.deciding.steps import Steps
 from overlimit.http.identifying.identifiers import IdentifierCache
 from overlimit.http.rules.rule import ResolvedRule, Role

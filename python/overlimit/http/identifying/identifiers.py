@@ -62,13 +62,8 @@ Anonymous = Literal["share", "exempt"]
 NOBODY: Identifiers = (ANONYMOUS,)
 """The identifiers of a request without any; those of a user named "anonymous" are another object."""
 
-_TEXTS_OF_THEIR_OWN = (
-    uuid.UUID,
-    ipaddress.IPv4Address,
-    ipaddress.IPv6Address,
-    ipaddress.IPv4Network,
-    ipaddress.IPv6Network,
-)
+_NETWORKS = ipaddress.IPv4Network, ipaddress.IPv6Network
+_TEXTS_OF_THEIR_OWN = (uuid.UUID, ipaddress.IPv4Address, ipaddress.IPv6Address, *_NETWORKS)
 
 
 def as_identifiers(found: object) -> Identifiers:

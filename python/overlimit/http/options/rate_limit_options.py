@@ -156,11 +156,7 @@ RATE_LIMIT_OPTIONS = options(
     ),
     key_prefix=Option(kinds.TEXT, "Keeps apart what shares a store.", "RATELIMIT_KEY_PREFIX", default=""),
     enabled=Option(
-        kinds.SWITCH,
-        "False lets everything pass.",
-        "RATELIMIT_ENABLED",
-        default=True,
-        is_strict=True,
+        kinds.SWITCH, "False lets everything pass.", "RATELIMIT_ENABLED", default=True, is_strict=True
     ),
     headers=Option(
         kinds.HEADERS,

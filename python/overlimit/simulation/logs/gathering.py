@@ -230,11 +230,7 @@ Where: TypeAlias = "str | Callable[[pd.DataFrame], Any]"
 
 
 def rows_where(
-    where: Where,
-    columns: Mapping[str, Any],
-    time: str,
-    micros: Micros,
-    valid: npt.NDArray[np.bool_],
+    where: Where, columns: Mapping[str, Any], time: str, micros: Micros, valid: npt.NDArray[np.bool_]
 ) -> npt.NDArray[np.bool_]:
     """Return which valid rows fulfil a condition; ValueError for unknown columns, TypeError for no bools."""
     frame = _frame(columns, time, micros).loc[valid]

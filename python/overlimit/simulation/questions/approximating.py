@@ -98,11 +98,7 @@ _FIGURES = ("wrongly_passed", "wrongly_refused", "worst_overshoot")
 
 
 def error_of(
-    events: Events,
-    limits: PolicyLike,
-    reference: PolicyLike | None = None,
-    *,
-    progress: bool | None = None,
+    events: Events, limits: PolicyLike, reference: PolicyLike | None = None, *, progress: bool | None = None
 ) -> Error:
     """Return how often limits say otherwise than exact ones of the same numbers, and how far they overshoot.
 
