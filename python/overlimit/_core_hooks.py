@@ -5,8 +5,8 @@ module for the first time would wait for ever for the end of that import.
 """
 
 from overlimit._display.notebooks import decision_html
-from overlimit._logging.callbacks import announce
-from overlimit._logging.namesakes import compare as compare_with_namesakes
+from overlimit._logging.limiters import announce
+from overlimit._logging.limiters import compare as compare_with_namesakes
 from overlimit._logging.stores import answered as store_answered
 from overlimit._logging.stores import failed as store_failed
 from overlimit._logging.stores import warn_about_shared_memory, warn_of_crowded_store, warn_of_fork
@@ -22,4 +22,4 @@ from overlimit.errors import (
     StoreTimeout,
     StoreUnavailable,
 )
-from overlimit.stores.local_fallback import local_fallback_of
+from overlimit.stores.memory import local_fallback_of

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from overlimit import Limiter
     from overlimit._core import Decision
     from overlimit.decisions import Decisions, Detail
-    from overlimit.limits.value import Value
+    from overlimit.limits.limit import Value
 
 _TABLE = "border-collapse:collapse;margin:0.3em 0;font-variant-numeric:tabular-nums"
 _CELL = (
@@ -85,7 +85,7 @@ def limiter_html(limiter: Limiter, options: dict[str, object]) -> str:
 
 def value_html(value: Value) -> str:
     """Return a limit or a penalty as an HTML table, one column per argument of the call that builds it."""
-    from overlimit.limits.value import written
+    from overlimit.limits.limit import written
 
     positional, by_name = value._call()
     names = list(inspect.signature(type(value)).parameters)[: len(positional)]

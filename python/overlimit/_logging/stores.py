@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from overlimit import _core
 from overlimit._forks import PerProcess
-from overlimit.stores.local_fallback import is_local_fallback
+from overlimit.stores.memory import is_local_fallback
 
 if TYPE_CHECKING:
     from overlimit._core import Store

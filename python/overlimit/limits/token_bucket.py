@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.texts import short_repr
 from overlimit.errors import InvalidLimit
-from overlimit.limits.limit import Limit, Terms
+from overlimit.limits.limit import Limit, Terms, set_arguments
 from overlimit.limits.quantities import (
     MOST,
     Rate,
@@ -23,7 +23,6 @@ from overlimit.limits.quantities import (
     portion,
     rate_per_period,
 )
-from overlimit.limits.value import set_arguments
 
 _REFILLS = ("continuous", "interval")
 _STARTS = ("first", "epoch")

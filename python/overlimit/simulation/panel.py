@@ -19,11 +19,10 @@ from overlimit.limits.registry import ALGORITHMS
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.events.identifiers import Column
 from overlimit.simulation.figures import plot_timeline
-from overlimit.simulation.measures import peak_of_any
 from overlimit.simulation.optional import required
 from overlimit.simulation.questions.effects import Trial
 from overlimit.simulation.replaying import Replay, check_question
-from overlimit.simulation.tables import codes_of, most_refused
+from overlimit.simulation.tables import codes_of, most_refused, peak_of_any
 
 _KEPT = 256
 _HEAD = ("hit most", "sent", "passed", "refused")
@@ -193,11 +192,6 @@ def explore(events: Events) -> Panel:
     ----------
     events
         What happened.
-
-    Returns
-    -------
-    Panel
-        The panel, which a notebook shows as the value of a cell. ``panel.policy`` is the limit that is set.
 
     Raises
     ------

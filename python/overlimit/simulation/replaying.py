@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from overlimit.limits import Limit
-    from overlimit.simulation.periods import Every
+    from overlimit.simulation.tables import Every
 
 PolicyLike: TypeAlias = "LimitsLike | Limiter | Sequence[object]"
 """What questions take: what ``Limiter`` takes as limits, a Limiter, or ``(limits, penalty)``.
@@ -236,11 +236,6 @@ def replay(
         Which columns to compute; ``allowed`` always is. Fewer take less time and memory.
     progress
         Whether to show a bar (tqdm).
-
-    Returns
-    -------
-    Replay
-        The answers, in the order in which the events were given.
 
     Raises
     ------

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import weakref
+from fractions import Fraction
 from typing import SupportsIndex
 
 from overlimit import _core
+from overlimit._core import Store
 from overlimit._messages.arguments import checks_arguments
+from overlimit._messages.texts import short_repr
 from overlimit._options import size_of
+from overlimit.errors import InvalidLimit
+from overlimit.limits import Limit
+from overlimit.limits.quantities import neat
 
 
 class MemoryStore(_core.MemoryStore):
@@ -32,3 +39,29 @@ class MemoryStore(_core.MemoryStore):
     @checks_arguments(synonyms={"size": "max_keys", "maxsize": "max_keys", "max_size": "max_keys"})
     def __init__(self, max_keys: SupportsIndex = 1_000_000, max_bytes: SupportsIndex = 256 << 20) -> None:
         super().__init__(size_of(max_keys, "max_keys"), size_of(max_bytes, "max_bytes"))
+
+
+_fallbacks: weakref.WeakKeyDictionary[Store, MemoryStore] = weakref.WeakKeyDictionary()
+
+
+def local_fallback_of(store: Store) -> MemoryStore:
+    """Return the memory store that decides while this one fails, and lives as long; the core calls this."""
+    known = _fallbacks.get(store)
+    return known if known is not None else _fallbacks.setdefault(store, MemoryStore())
+
+
+def is_local_fallback(store: Store) -> bool:
+    """Whether a store is one that ``local_fallback_of`` has made."""
+    return any(fallback is store for fallback in _fallbacks.copy().values())
+
+
+def local_limits(limits: tuple[Limit, ...], share: Fraction) -> tuple[Limit, ...]:
+    """Return the limits by which a process decides alone: its share of each, which may be all of it."""
+    if share == 1:
+        return limits
+    try:
+        return tuple(limit.scaled(share) for limit in limits)
+    except InvalidLimit as error:
+        raise InvalidLimit(
+            f"local_share {short_repr(neat(share))} is too small a part of a limit: {error}"
+        ) from None

@@ -48,10 +48,7 @@ def refusal_response(
 
 
 def retry_after_instead(decision: Decision, present: str | None) -> str | None:
-    """Return the Retry-After that a 429 or 503 of the app needs instead of ``present``.
-
-    None: ``present``, which is the field that the app has set, says at least as much, or waiting cannot help.
-    """
+    """Return the Retry-After that a 429 or 503 needs; None: ``present`` says as much, or nothing helps."""
     seconds = retry_after_seconds(decision)
     given = given_seconds(present, decision.time)
     return str(seconds) if seconds is not None and (given is None or given < seconds) else None

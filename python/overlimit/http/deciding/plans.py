@@ -35,10 +35,7 @@ Place = tuple[str, str]
 
 
 class StorePlan:
-    """The rules of a route that one store decides in one call, of one RateLimit or of several that share it.
-
-    ``fixed_call`` is that call, if it is the same for each request.
-    """
+    """The rules that one store decides in one call: ``fixed_call``, if it is the same for each request."""
 
     __slots__ = ("_call_of", "_fallback", "_in_outage", "_rate_limits", "_rules", "fixed_call", "needs_body")
 
@@ -107,11 +104,7 @@ class RoutePlan:
     """How requests to an endpoint with a method are decided: a plan for each store, in order."""
 
     def __init__(self, stores: Sequence[StorePlan] = (), route: Route | None = None, place: str = "") -> None:
-        """Take the plans; ``needs_body`` says whether one of them reads the body of requests to decide.
-
-        ``route`` has decorators, which a call of its handler may pass through. ``place`` is what the log
-        calls what is requested, by default its endpoint.
-        """
+        """Take the plans of a route, if any; ``place`` is what the log calls it, by default its endpoint."""
         self.place = place if route is None else route.endpoint
         self.stores = tuple(stores)
         self.counts_per_process = any(each.counts_per_process for each in self.stores)

@@ -152,10 +152,7 @@ def _join_policies(rules: Iterable[ResolvedRule]) -> tuple[ResolvedRule, ...]:
 
 
 def _join_rules(one: ResolvedRule, other: ResolvedRule) -> ResolvedRule:
-    """Merge two rules of one policy: keep the stricter limits, and the highest cost.
-
-    A request counts if it counts for either of them, and all hooks are called.
-    """
+    """Merge rules of one policy: strictest limits, highest cost, all hooks; either makes a request count."""
     return one._replace(
         limiter=_join_limiters(one.limiter, other.limiter),
         identify=_all_of(one.identify, other.identify),

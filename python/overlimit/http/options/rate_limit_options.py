@@ -210,10 +210,7 @@ GROUPS = tuple(name for name, option in RATE_LIMIT_OPTIONS.items() if option.kin
 
 
 def shows_options(function: F) -> F:
-    """Show the options of a RateLimit in the signature of a function instead of its ``**options``.
-
-    Its positional parameters are shown as those that can be given by name, too.
-    """
+    """Show the options in the signature in place of ``**options``, and parameters as those given by name."""
     signature = inspect.signature(function)
     placed = [
         each.replace(kind=each.POSITIONAL_OR_KEYWORD)

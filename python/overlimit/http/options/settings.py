@@ -19,11 +19,7 @@ class Settings:
     """The options of a RateLimit."""
 
     def __init__(self, options: Mapping[str, Any], arguments: int = 0) -> None:
-        """Keep the options that are set; a ``store`` may contain a password.
-
-        ``arguments`` is the number of arguments for the request with which functions are called. Raises
-        TypeError if ``identifiers`` or ``key_func`` is not what it must be, or both are set.
-        """
+        """Keep the options that are set; raise TypeError for a wrong ``identifiers`` or ``key_func``."""
         given = {
             name: value
             for name, value in options.items()

@@ -113,11 +113,7 @@ class AppRateLimit:
         return options.get("on_meta_breach") if role is Role.ON_REFUSAL else options.get("on_breach")
 
     def reset(self, names: Iterable[str], endpoint: str | None, identifiers: Identifiers | None) -> None:
-        """Reset identifiers (None: all) in policies of these names, and in all that were used lately.
-
-        With ``endpoint``, of the latter only those that count nothing but this endpoint. Raises StoreError if
-        the store cannot answer.
-        """
+        """Reset identifiers (None: all) in these policies and those used lately; raise StoreError."""
         if self.fallback is not None:
             self.fallback.reset(self.fallback.latest(endpoint), identifiers)
         self.counts.reset((*names, *self.counts.latest(endpoint)), identifiers)

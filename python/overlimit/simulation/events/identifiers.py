@@ -212,11 +212,7 @@ _OTHER_COLUMNS = {"time", "cost", "label"}
 
 
 def identifier_columns(identifiers: object, count: int) -> tuple[Column, ...]:
-    """Return the columns of identifiers of ``count`` events, each identifier held once.
-
-    Raises ValueError for another length, a name that cannot be or comes twice, and no columns at all, and
-    TypeError for what is no column or no identifier; the message names its row.
-    """
+    """Return the columns, each identifier held once; raise ValueError or TypeError that names the row."""
     columns = _columns_by_name(identifiers)
     if columns is None:
         return (_column(None, identifiers, count, "identifiers"),)

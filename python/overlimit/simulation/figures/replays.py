@@ -18,17 +18,16 @@ from overlimit.simulation.figures.style import (
     text_colour,
     times_on,
 )
-from overlimit.simulation.periods import period_bounds
 from overlimit.simulation.replaying import check_replay
-from overlimit.simulation.tables import allowed_in_order, codes_of, in_periods, most_refused
+from overlimit.simulation.tables import allowed_in_order, codes_of, in_periods, most_refused, period_bounds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.colors import Colormap
 
     from overlimit.simulation.events.events import Events
-    from overlimit.simulation.periods import Every
     from overlimit.simulation.replaying import Replay
+    from overlimit.simulation.tables import Every
 
 _MOST_STRETCHES = 120
 _WIDTHS: Final = (0.1, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200)

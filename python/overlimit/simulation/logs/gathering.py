@@ -11,9 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from overlimit.http.identifying.addresses import grouped
-from overlimit.simulation.events.bad_lines import BadLine, BadLines
 from overlimit.simulation.events.costs import MOST, costs_of
-from overlimit.simulation.events.events import Events
+from overlimit.simulation.events.events import BadLine, BadLines, Events
 from overlimit.simulation.events.given import given_column
 from overlimit.simulation.events.identifiers import MISSING, REFUSED, Codes, Column, factorized, named
 from overlimit.simulation.events.instants import Micros
@@ -138,10 +137,7 @@ class Gatherer:
         return Events._of(rows.times, columns, costs, skipped=self._skipped, bad_lines=self._bad_lines)
 
     def _rows(self, table: Table, bad: list[Bad], good: list[int]) -> _Rows:
-        """Return the rows of a table that become events.
-
-        Those that cannot be read are appended to ``bad``, the line of the first that can to ``good``.
-        """
+        """Return the rows that become events; note bad ones, and the line of the first that is good."""
         options, columns = self._options, table.columns
         given_times = given_column(columns[options.time], "time")
         times = log_times(given_times, options.unit)

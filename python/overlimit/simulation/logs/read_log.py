@@ -14,8 +14,7 @@ from overlimit.simulation.events.identifiers import checked_missing, checked_nam
 from overlimit.simulation.events.instants import checked_unit, coarser_unit, span_of
 from overlimit.simulation.logs.access_log import AccessLog
 from overlimit.simulation.logs.chunks import ChunkReader, Paths, files_of
-from overlimit.simulation.logs.csv_tables import CsvTables
-from overlimit.simulation.logs.formats import Format, JsonLines, Parquet, PatternFormat, Wanted
+from overlimit.simulation.logs.formats import CsvTables, Format, JsonLines, Parquet, PatternFormat, Wanted
 from overlimit.simulation.logs.gathering import Gatherer, Options, Where
 from overlimit.simulation.progress import progress_bar
 

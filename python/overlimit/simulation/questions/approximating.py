@@ -14,11 +14,11 @@ from overlimit._messages.texts import percent
 from overlimit.errors import InvalidLimit
 from overlimit.limits.quantities import micros
 from overlimit.simulation.events.events import Events
-from overlimit.simulation.measures import peak_of_any
 from overlimit.simulation.optional import required
 from overlimit.simulation.progress import interruptible, progress_bar
 from overlimit.simulation.questions.effects import Bools
 from overlimit.simulation.replaying import PolicyLike, allowed_in_time, check_question, limiter_of
+from overlimit.simulation.tables import peak_of_any
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -114,11 +114,6 @@ def error_of(
         penalty.
     progress
         Whether to show a bar (tqdm).
-
-    Returns
-    -------
-    Error
-        How many events are wrongly passed and wrongly refused, and the worst overshoot.
 
     Raises
     ------

@@ -97,11 +97,6 @@ def compare(events: Events, policies: Mapping[str, object], *, progress: bool | 
     progress
         Whether to show a bar (tqdm).
 
-    Returns
-    -------
-    Comparison
-        A table with a row per policy, and on how many events each two of them agree.
-
     Raises
     ------
     InvalidLimit, TypeError

@@ -11,11 +11,10 @@ import numpy.typing as npt
 from overlimit._display.notebooks import html_table
 from overlimit._messages.texts import percent, printable
 from overlimit.simulation.events.events import Events
-from overlimit.simulation.measures import peak
 from overlimit.simulation.optional import required
 from overlimit.simulation.progress import Advance, interruptible, unseen
 from overlimit.simulation.replaying import PolicyLike, allowed_in_time, check_question, limiter_of
-from overlimit.simulation.tables import codes_of
+from overlimit.simulation.tables import codes_of, peak
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -128,12 +128,6 @@ def suggest(
     progress
         Whether to show a bar (tqdm).
 
-    Returns
-    -------
-    Suggestion
-        The value, what it refuses, and what the next smaller one would refuse. If even the largest refuses
-        more, it has no value, and its message says so.
-
     Raises
     ------
     InvalidLimit, TypeError

@@ -53,11 +53,6 @@ def sweep(
     progress
         Whether to show a bar (tqdm).
 
-    Returns
-    -------
-    Sweep
-        A table with a row per value.
-
     Raises
     ------
     InvalidLimit, TypeError
