@@ -23,7 +23,7 @@ def short_repr(value: object) -> str:
 
 
 def printable(text: object) -> str:
-    """Return a text with escapes for what could move a cursor or change colours, and for what is no UTF-8."""
+    """Return a text with escapes for all that is not printable, as what moves cursors or is no UTF-8."""
     shown = text.decode("utf-8", "backslashreplace") if isinstance(text, bytes) else str(text)
     if shown.isprintable():
         return shown
