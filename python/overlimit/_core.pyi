@@ -13,11 +13,7 @@ from overlimit.statistics import LimiterStats, MemoryStoreStats, SharedMemorySto
 __version__: str
 
 KEY_NAME_RULE: str
-"""What the name of a policy or a limit must be, and the prefix of keys."""
-
 MAX_IDENTIFIERS: int
-"""How many identifiers one call takes."""
-
 MAX_CELLS: int
 """How many blocks and log entries one call takes, over all its identifiers and limits."""
 
@@ -92,13 +88,9 @@ class SharedMemoryStore(Store):
     def __bool__(self) -> bool: ...
 
 class Replay:
-    """A limiter's limits and penalty, asked about events at their own times."""
-
     def __init__(self, limiter: Limiter, distinct: Sequence[SupportsIndex]) -> None: ...
     @property
-    def max_cells(self) -> int:
-        """Blocks and log entries that one identifier can have under these limits."""
-
+    def max_cells(self) -> int: ...
     def run(
         self,
         times: Any,
@@ -111,27 +103,20 @@ class Replay:
     ) -> None:
         """Decide the events from first to before last, without the GIL, and write the answers."""
 
-    def start_tallies(self) -> None:
-        """Count from now on what each limit does."""
-
+    def start_tallies(self) -> None: ...
     def tallies(self) -> list[tuple[int, int, int, int, float]]:
         """Per limit, then of locks: refused, refused_alone, least_left, most, longest_retry_after in s."""
 
 class ManyDecisions:
-    """The decisions on many calls of one limiter, each by itself."""
-
     def __init__(
         self, limiter: Limiter, identifiers: Any, cost: Any, is_peek: bool, timeout: float | None = None
     ) -> None: ...
     def __len__(self) -> int: ...
-    def counts(self) -> list[int]:
-        """How many calls ended with each status."""
-
+    def counts(self) -> list[int]: ...
     def decision(self, row: SupportsIndex) -> Decision | None:
         """Return a new Decision on a row; keep it, or it could be refunded twice."""
 
-    def fill(self, name: str, column: Any) -> None:
-        """Write a number of each row's answer to a column."""
+    def fill(self, name: str, column: Any) -> None: ...
 
 class TlsOptions:
     def __init__(
@@ -254,8 +239,6 @@ class Decision:
 
 @disjoint_base
 class Limiter:
-    """The core of ``overlimit.Limiter``."""
-
     def __init__(
         self,
         name: str | None,
@@ -377,7 +360,9 @@ def hit_all(charges: Iterable[tuple[Limiter, str | bytes] | tuple[Limiter, str |
     different stores or clocks, or for a policy and identifier that occur twice.
     """
 
-def peek_all(charges: Iterable[tuple[Limiter, str | bytes] | tuple[Limiter, str | bytes, int]], /) -> Decision:
+def peek_all(
+    charges: Iterable[tuple[Limiter, str | bytes] | tuple[Limiter, str | bytes, int]], /
+) -> Decision:
     """Return the Decision that ``hit_all`` would give now; nothing is charged."""
 
 def _decide_request(
@@ -390,18 +375,10 @@ def _decide_request(
 def _fork_generation() -> int: ...
 def _follow_clock(clock: ManualClock | None, /) -> None: ...
 def _steady_micros() -> int: ...
-def default_precision_us(period_us: SupportsIndex) -> int:
-    """Return the precision of a sliding window that is given none."""
-
-def is_key_name(name: str) -> bool:
-    """Return whether a name is ``KEY_NAME_RULE``."""
-
+def default_precision_us(period_us: SupportsIndex) -> int: ...
+def is_key_name(name: str) -> bool: ...
 def redis_script(
-    which: str,
-    name: str,
-    limits: tuple[LimitValue, ...],
-    penalty: Penalty | None,
-    identifiers: Sequence[str],
+    which: str, name: str, limits: tuple[LimitValue, ...], penalty: Penalty | None, identifiers: Sequence[str]
 ) -> tuple[str, str, list[bytes], list[bytes], list[tuple[int, int]]]:
     """Return the script that the Redis store would send: its SHA1, text, keys and arguments.
 

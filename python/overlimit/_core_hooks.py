@@ -5,12 +5,11 @@ module for the first time would wait for ever for the end of that import.
 """
 
 from overlimit._display.notebooks import decision_html
-from overlimit._logging.callbacks import announce
-from overlimit._logging.crowding import warn_of_crowded_store
-from overlimit._logging.namesakes import compare as compare_with_namesakes
-from overlimit._logging.outages import answered as store_answered
-from overlimit._logging.outages import failed as store_failed
-from overlimit._logging.processes import warn_of_fork
+from overlimit._logging.limiters import announce
+from overlimit._logging.limiters import compare as compare_with_namesakes
+from overlimit._logging.stores import answered as store_answered
+from overlimit._logging.stores import failed as store_failed
+from overlimit._logging.stores import warn_about_shared_memory, warn_of_crowded_store, warn_of_fork
 from overlimit._messages.migration_hints import missing_of_decision
 from overlimit._messages.texts import short_repr
 from overlimit._pickling import decision_bytes, restored_decision
@@ -23,5 +22,4 @@ from overlimit.errors import (
     StoreTimeout,
     StoreUnavailable,
 )
-from overlimit.stores.local_fallback import local_fallback_of
-from overlimit.stores.shared_memory import warn as warn_about_shared_memory
+from overlimit.stores.memory import local_fallback_of

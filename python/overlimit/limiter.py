@@ -8,8 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from overlimit import _core, waiting
-from overlimit._logging.callbacks import announce
-from overlimit._logging.namesakes import Namesakes, register, renew
+from overlimit._logging.limiters import Namesakes, announce, register, renew
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.migration_hints import (
     OF_ACQUIRE,
@@ -26,7 +25,7 @@ from overlimit.limits import as_limits
 from overlimit.limits.penalty import Penalty
 from overlimit.limits.quantities import Rate, Seconds, micros, neat, share_of_all
 from overlimit.stores import MemoryStore, StoreLike, as_store, url_or_store
-from overlimit.stores.local_fallback import local_fallback_of, local_limits
+from overlimit.stores.memory import local_fallback_of, local_limits
 
 if TYPE_CHECKING:
     from overlimit._core import Decision

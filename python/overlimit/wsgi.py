@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from overlimit._logging.processes import warn_of_other_processes
+from overlimit._logging.stores import warn_of_other_processes
 from overlimit.http.answering.fields import HeaderNames
 from overlimit.http.answering.refusals import retry_after_instead, status_code
 from overlimit.http.deciding.answer import StoreAnswer
@@ -125,8 +125,6 @@ trusted_proxies, ipv6_prefix
 
 
 class _Request:
-    """Reads a request from its environ."""
-
     def __init__(self, environ: WSGIEnvironment) -> None:
         self._environ = environ
         self.arguments = (environ,)
@@ -206,7 +204,6 @@ class _Body:
             raise
 
     def close(self) -> None:
-        """Close the body of the app; the server calls this."""
         try:
             self._refund_uncounted()
         finally:

@@ -101,7 +101,12 @@ class Together:
                 limiter.reset(*step.identifiers)
             return
         decision = self.call(step.kind, step)
-        if step.kind != "charge" and step.waits and decision.status == "over" and self.now + decision.retry_after <= LAST_US:
+        if (
+            step.kind != "charge"
+            and step.waits
+            and decision.status == "over"
+            and self.now + decision.retry_after <= LAST_US
+        ):
             self.come_back(step, int(decision.retry_after))
 
     def call(self, kind: str, step: Step) -> OracleDecision:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import programs
 from overlimit import FixedWindow, Limit, Limiter, ManualClock, MemoryStore, Penalty, RedisStore, TokenBucket
-from overlimit.stores.local_fallback import local_fallback_of
+from overlimit.stores.memory import local_fallback_of
 
 from .answers import answer_of, expected_of
 from .oracle import Oracle, OracleDecision

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from overlimit import Limiter, ManualClock, RedisStore, StoreError, hit_all
-from overlimit._logging import outages
+from overlimit._logging import stores
 
 from .outages import eventually
 
@@ -73,7 +73,7 @@ class TestAFailure:
         self, nowhere, messages, monkeypatch
     ):
         clock = ManualClock(start=0)
-        monkeypatch.setattr(outages, "_outages", outages._Outages(clock.now))
+        monkeypatch.setattr(stores, "_outages", stores._Outages(clock.now))
         limiter = Limiter("3/minute", name="default", store=nowhere, on_error="allow")
         for _ in range(5):
             limiter.hit("a")

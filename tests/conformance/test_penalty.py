@@ -18,7 +18,7 @@ from overlimit import (
     StoreUnavailable,
     hit_all,
 )
-from overlimit.stores.local_fallback import local_fallback_of
+from overlimit.stores.memory import local_fallback_of
 from servers.patience import PATIENCE, eventually
 
 ONE = FixedWindow(1, 1)

@@ -10,7 +10,7 @@ import pytest
 
 import programs
 from overlimit import Limiter, ManualClock, MemoryStore, Penalty, RedisStore, hit_all
-from overlimit.stores.local_fallback import local_fallback_of
+from overlimit.stores.memory import local_fallback_of
 
 NOWHERE = "unix:///nowhere/redis.sock"
 
@@ -131,7 +131,7 @@ class TestTheCount:
 
     def test_is_of_the_store_that_decides_in_an_outage(self, monkeypatch, warnings):
         local = MemoryStore(max_keys=3)
-        monkeypatch.setattr("overlimit.stores.local_fallback.MemoryStore", lambda: local)
+        monkeypatch.setattr("overlimit.stores.memory.MemoryStore", lambda: local)
         limiter = Limiter("5/minute", name="api", store=RedisStore(NOWHERE), on_error="local")
         assert local_fallback_of(limiter.store) is local
         for identifier in names(10):

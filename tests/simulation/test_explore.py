@@ -16,7 +16,7 @@ import overlimit
 from overlimit import FixedWindow, InvalidLimit, Limiter, SlidingLog, SlidingWindow, TokenBucket
 from overlimit.limits.registry import ALGORITHMS
 from overlimit.simulation import Events, Panel, compare, explore, plot_timeline, replay, traffic
-from overlimit.simulation.panel.sampling import live_sample, sample_text
+from overlimit.simulation.panel import live_sample, sample_text
 
 HOSTILE = '<script>alert("1")</script>\x1b[31m\u202e'
 

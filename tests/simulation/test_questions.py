@@ -31,7 +31,7 @@ from overlimit.simulation import (
     sweep,
     traffic,
 )
-from overlimit.simulation.measures import peak, peak_of_any
+from overlimit.simulation.tables import peak, peak_of_any
 
 SECOND = 1_000_000
 

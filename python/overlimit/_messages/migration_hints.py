@@ -50,22 +50,8 @@ _PEEK = "use limiter.peek('user:42', cost=0), whose Decision says what remains a
 
 OF_LIMITER: Mapping[str, str] = MappingProxyType(
     {
-        **dict.fromkeys(
-            (
-                "allow",
-                "allow_request",
-                "attempt",
-                "check",
-                "consume",
-                "is_allowed",
-                "is_limited",
-                "is_rate_limited",
-                "test",
-                "try_acquire",
-                "try_consume",
-            ),
-            _HIT,
-        ),
+        **dict.fromkeys(("allow", "allow_request", "attempt", "check", "consume", "test"), _HIT),
+        **dict.fromkeys(("is_allowed", "is_limited", "is_rate_limited", "try_acquire", "try_consume"), _HIT),
         **dict.fromkeys(("get_remaining", "get_window_stats", "remaining", "status"), _PEEK),
         "clear": "use limiter.reset('user:42'), or limiter.reset_all()",
         "wait": "use limiter.acquire('user:42', timeout=5.0)",
@@ -80,44 +66,20 @@ OF_ACQUIRE: Mapping[str, str] = MappingProxyType(
 
 OPTIONS_OF_LIMITER: Mapping[str, str] = MappingProxyType(
     {
-        "backend": "store",
-        "default_limits": "limits",
-        "key": "name",
-        "namespace": "name",
-        "prefix": "name",
-        "rate": "limits",
-        "rates": "limits",
-        "redis": "store",
-        "storage_uri": "store",
+        **dict.fromkeys(("backend", "redis", "storage_uri", "uri", "url"), "store"),
+        **dict.fromkeys(("default_limits", "rate", "rates"), "limits"),
+        **dict.fromkeys(("key", "namespace", "prefix"), "name"),
         "strategy": "algorithm",
-        "uri": "store",
-        "url": "store",
     }
 )
 """Options that a ``Limiter`` does not have, and what it calls them."""
 
 ELSEWHERE: Mapping[str, str] = MappingProxyType(
     {
-        **dict.fromkeys(
-            (
-                "ExemptionScope",
-                "HeaderNames",
-                "RateLimit",
-                "StoreFailed",
-                "by_address",
-                "by_cookie",
-                "by_header",
-                "by_json",
-                "by_path_parameter",
-                "by_user",
-                "by_user_or_address",
-                "get_address",
-                "get_identifiers",
-                "rate_limit",
-                "rate_limited",
-            ),
-            "overlimit.flask",
-        ),
+        **dict.fromkeys(("ExemptionScope", "HeaderNames", "RateLimit", "StoreFailed"), "overlimit.flask"),
+        **dict.fromkeys(("get_address", "get_identifiers", "rate_limit", "rate_limited"), "overlimit.flask"),
+        **dict.fromkeys(("by_address", "by_user", "by_user_or_address"), "overlimit.flask"),
+        **dict.fromkeys(("by_cookie", "by_header", "by_json", "by_path_parameter"), "overlimit.flask"),
         **dict.fromkeys(
             ("Counter", "PeriodLimit", "PeriodState", "TokenLimiter", "wait_time"), "overlimit.recipes"
         ),
@@ -137,10 +99,7 @@ OF_PACKAGE: Mapping[str, str] = MappingProxyType(
 
 
 class NotHere:
-    """An attribute that a class does not have, whose AttributeError says what to use instead.
-
-    Unlike ``__getattr__`` it costs nothing where an attribute is found.
-    """
+    """An attribute that is not there, whose error says what to use; what is there costs nothing."""
 
     def __init__(self, name: str, hint: str) -> None:
         self._name, self._hint = name, hint

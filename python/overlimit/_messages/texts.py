@@ -23,10 +23,7 @@ def short_repr(value: object) -> str:
 
 
 def printable(text: object) -> str:
-    """Return a text in which whatever is not printable is a backslash escape.
-
-    So it can neither move a cursor, change colours or the direction of writing, nor fail to be UTF-8.
-    """
+    """Return a text with escapes for all that is not printable, as what moves cursors or is no UTF-8."""
     shown = text.decode("utf-8", "backslashreplace") if isinstance(text, bytes) else str(text)
     if shown.isprintable():
         return shown

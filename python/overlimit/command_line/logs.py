@@ -13,7 +13,7 @@ import click
 
 from overlimit._messages.texts import printable
 from overlimit.command_line.failures import NothingFound, as_written, reported
-from overlimit.command_line.progress import bars
+from overlimit.command_line.output import bars
 from overlimit.limits.calendars import zone_named
 
 if TYPE_CHECKING:
@@ -59,10 +59,7 @@ _OPTIONS = (
     ),
     click.option("--format", type=click.Choice(_FORMATS), help="How it is written. Default: combined."),
     click.option(
-        "--pattern",
-        metavar="REGEX",
-        callback=_pattern,
-        help="Named groups of a line, instead of --format.",
+        "--pattern", metavar="REGEX", callback=_pattern, help="Named groups of a line, instead of --format."
     ),
     click.option("--columns", metavar="A,B,...", help="Columns of a CSV file without a first row of names."),
     click.option("--delimiter", default=",", help="What separates the fields of a CSV file."),

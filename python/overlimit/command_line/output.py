@@ -1,15 +1,17 @@
-"""What a command prints: tables for people, JSON and CSV for programs."""
+"""What a command prints: tables for people, JSON and CSV for programs, and how far it has come."""
 
 from __future__ import annotations
 
 import json
 import math
 import sys
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import click
 from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -99,3 +101,20 @@ def _without_infinity(found: object) -> object:
     if isinstance(found, (list, tuple)):
         return [_without_infinity(each) for each in found]
     return None if isinstance(found, float) and not math.isfinite(found) else found
+
+
+@contextmanager
+def bars() -> Iterator[bool]:
+    """Have simulations show their progress in bars of rich; yield whether there is a terminal to show it."""
+    from overlimit.simulation.progress import shown_by
+
+    with shown_by(_bar):
+        yield sys.stderr.isatty()
+
+
+@contextmanager
+def _bar(total: int, unit: str, description: str) -> Iterator[Callable[[int], object]]:
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+        task = shown.add_task(description or unit, total=total)
+        yield lambda count: shown.advance(task, count)

@@ -14,6 +14,7 @@ from overlimit.command_line.failures import reported
 from overlimit.command_line.logs import Log, reads_log
 from overlimit.command_line.output import (
     Form,
+    bars,
     chosen_format,
     duration,
     print_csv,
@@ -22,13 +23,12 @@ from overlimit.command_line.output import (
     records,
     share,
 )
-from overlimit.command_line.progress import bars
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from overlimit.simulation import Events, Replay
-    from overlimit.simulation.periods import Every
+    from overlimit.simulation.tables import Every
 
 Tables: TypeAlias = "dict[str, pd.DataFrame]"
 
@@ -42,7 +42,7 @@ _SHOWN: dict[str, Callable[[Any], str]] = {
 
 def _every(context: click.Context, option: click.Parameter, text: str) -> Every:
     with reported():
-        from overlimit.simulation.periods import checked_every
+        from overlimit.simulation.tables import checked_every
 
         every: Any = text if text.isalpha() else float(text)
         checked_every(every)

@@ -10,8 +10,15 @@ import click
 from overlimit import Limiter
 from overlimit.command_line.failures import NothingFound, reported
 from overlimit.command_line.logs import Log, reads_log
-from overlimit.command_line.output import chosen_format, print_csv, print_json, print_table, records, share
-from overlimit.command_line.progress import bars
+from overlimit.command_line.output import (
+    bars,
+    chosen_format,
+    print_csv,
+    print_json,
+    print_table,
+    records,
+    share,
+)
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,7 +13,7 @@ from flask.views import http_method_funcs
 from werkzeug.datastructures import Headers
 
 from overlimit._forks import PerProcess
-from overlimit._logging.processes import warn_of_other_processes
+from overlimit._logging.stores import warn_of_other_processes
 from overlimit.flask.current import EXTENSION, LEDGER, current_request, this_app
 from overlimit.flask.errors import RefusedRequest, headers_of, rate_limited, refuse, send_retry_after
 from overlimit.flask.identifiers import BY_DEFAULT, CURRENT
@@ -115,7 +115,6 @@ class AppState:
         self._enforce_besides(self.plans.of_block(applied, *_counted_place(asked)), asked)
 
     def _enforce_besides(self, plan: RoutePlan, asked: Request) -> None:
-        """Decide the request once more, by a plan besides that of its route."""
         self._warn_of_other_processes(plan, asked)
         self._ledger(asked).enforce(plan.stores)
 
@@ -170,7 +169,6 @@ class AppState:
         return response
 
     def _route_plan(self, asked: Request) -> RoutePlan:
-        """Return the plan for the endpoint and method of a request."""
         rule = asked.url_rule
         if rule is None:
             return _NO_PLAN
@@ -185,10 +183,7 @@ def _begin_ledger(asked: Request, plan: RoutePlan) -> Ledger:
 
 
 def _counted_place(asked: Request) -> tuple[str, str]:
-    """Return the endpoint and the HTTP method that a call within a request counts for.
-
-    A request that matches no route may name any method, as many as it likes.
-    """
+    """Return the endpoint and method that a call counts for; without a route, methods may be made up."""
     if asked.url_rule is not None or asked.method.lower() in http_method_funcs:
         return asked.endpoint or "", asked.method
     return "", "OTHER"

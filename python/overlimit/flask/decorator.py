@@ -18,6 +18,7 @@ from overlimit.flask.migration_hints import OF_LIMIT
 from overlimit.flask.proxies import unproxied, without_proxies, without_proxy
 from overlimit.http.callables import function_name
 from overlimit.http.identifying.identifiers import Anonymous, Identify
+from overlimit.http.options.kinds import documents
 from overlimit.http.options.limit_options import (
     LIMIT_OPTIONS,
     Cost,
@@ -27,7 +28,6 @@ from overlimit.http.options.limit_options import (
     Scope,
     limit_options,
 )
-from overlimit.http.options.option import documents
 from overlimit.http.rules.applied_limits import (
     APPLIED_LIMITS,
     AppliedLimit,

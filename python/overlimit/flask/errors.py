@@ -98,7 +98,6 @@ class StoreFailed(RefusedRequest, ServiceUnavailable):
     """503 with the decision of ``on_error="deny"``: the store failed, so nothing may pass."""
 
     def __init__(self, decision: Decision) -> None:
-        """Refuse because no store decided."""
         super().__init__(retry_after=retry_after_seconds(decision))
         self.decision = decision
         send_retry_after(decision)
@@ -123,10 +122,7 @@ def refuse(refusal: StoreAnswer) -> NoReturn:
 
 
 def send_retry_after(decision: Decision) -> None:
-    """Add Retry-After to the response to the current request if its status is 429 or 503.
-
-    Of several refusals in a request the latest counts. Outside of a request nothing happens.
-    """
+    """Add Retry-After to a 429 or 503 that answers the current request, if any, by its latest refusal."""
     asked = this_request()
     if asked is None:
         return

@@ -20,8 +20,8 @@ from overlimit.flask.migration_hints import GUESSES, OF_FILTER, OF_LIMIT, OF_LIM
 from overlimit.flask.proxies import unproxied, without_proxies, without_proxy
 from overlimit.http.callables import check_callable
 from overlimit.http.identifying.identifiers import ANONYMOUS, Identifiers, as_identifiers
+from overlimit.http.options.kinds import documents
 from overlimit.http.options.limit_options import LimitsValue, Scope
-from overlimit.http.options.option import documents
 from overlimit.http.options.rate_limit_options import RATE_LIMIT_OPTIONS, RateLimitOptions, shows_options
 from overlimit.http.options.settings import Settings
 from overlimit.http.options.storage_urls import hides_passwords
@@ -266,7 +266,6 @@ def _options_of(options: Keywords) -> dict[str, Any]:
 
 
 def _to_be_exempt(what: Any) -> object:
-    """Return the object if it can be exempt."""
     if isinstance(what, type):
         raise TypeError(f"{what.__name__} is a class: put the exemption into its decorators = [...]")
     if isinstance(what, Flask):

@@ -36,32 +36,17 @@ _BY_ITSELF = "leave it out: every request is decided by itself; with limiter.lim
 _GIVEN = "keep what you give to RateLimit(...), or read it from app.config"
 
 OF_LIMITER = MappingProxyType(
-    dict.fromkeys(
-        (
-            "_fail_on_first_breach",
-            "_header_mapping",
-            "_headers_enabled",
-            "_in_memory_fallback",
-            "_in_memory_fallback_enabled",
-            "_key_prefix",
-            "_meta_limits",
-            "_on_breach",
-            "_on_meta_breach",
-            "_request_identifier",
-            "_retry_after",
-            "_storage_options",
-            "_storage_uri",
-            "_strategy",
-            "_swallow_errors",
-            *(
-                f"_{kind}_limits_{option}"
-                for kind in ("default", "application")
-                for option in ("cost", "deduct_when", "exempt_when", "per_method")
-            ),
-        ),
-        _GIVEN,
-    )
-    | {
+    {
+        **{
+            f"_{kind}_limits_{option}": _GIVEN
+            for kind in ("default", "application")
+            for option in ("cost", "deduct_when", "exempt_when", "per_method")
+        },
+        **dict.fromkeys(("_header_mapping", "_headers_enabled", "_retry_after"), _GIVEN),
+        **dict.fromkeys(("_in_memory_fallback", "_in_memory_fallback_enabled", "_swallow_errors"), _GIVEN),
+        **dict.fromkeys(("_fail_on_first_breach", "_meta_limits", "_on_breach", "_on_meta_breach"), _GIVEN),
+        **dict.fromkeys(("_key_prefix", "_storage_options", "_storage_uri", "_strategy"), _GIVEN),
+        "_request_identifier": _GIVEN,
         "_blueprint_exemptions": "use exemptions",
         "_check_request_limit": _BY_ITSELF,
         "_fallback_limiter": _OWN_LIMITER,

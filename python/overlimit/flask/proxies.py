@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from werkzeug.local import LocalProxy
 
-from overlimit.http.options.option import Option
+from overlimit.http.options.kinds import Option
 from overlimit.limits import Limit
 
 T = TypeVar("T")
@@ -40,10 +40,7 @@ class _ProxiedFunction:
 def without_proxies(
     options: Mapping[str, Any], known: Mapping[str, Option] = MappingProxyType({})
 ) -> dict[str, Any]:
-    """Return the options with hashable functions instead of proxies and of unhashable functions.
-
-    Options that are ``known`` never to be functions get the object that the proxy stands for now.
-    """
+    """Return hashable functions in place of proxies, or their objects where ``known`` as no functions."""
     return {
         name: unproxied(value) if _is_no_function(known.get(name)) else without_proxy(value)
         for name, value in options.items()

@@ -62,7 +62,6 @@ def _groups(app: Flask, endpoint: str) -> Iterator[RouteGroup]:
 
 
 def _method_handler(view: View, method: str) -> View | None:
-    """Return the method of a class view that answers."""
     view_class = getattr(view, "view_class", None)
     name = method.lower()
     if name == "head" and not hasattr(view_class, name):
@@ -85,10 +84,7 @@ def _is_static(app: Flask, endpoint: str) -> bool:
 
 
 def check_methods(app: Flask, route: Route, more: Iterable[AppliedLimit]) -> None:
-    """Raise ValueError unless the limits of a route, of its blueprints and ``more`` name existing methods.
-
-    Those are the standard ones, and those that a route of the app takes.
-    """
+    """Raise ValueError if limits of a route, or ``more``, name methods that neither HTTP nor the app has."""
     inherited = (each for group in route.groups for each in applied_limits_of_group(group.group))
     found = (*route.applied_limits, *inherited, *more)
     named = {name for applied in found for name in applied.options.methods or ()}

@@ -62,11 +62,7 @@ class LimitsByPath:
         exempt: Exempt,
         **options: Unpack[MiddlewareOptions],
     ) -> None:
-        """Compile the limits.
-
-        Raises InvalidLimit if one is malformed, and ValueError or TypeError if another option has an invalid
-        value or does not exist.
-        """
+        """Compile the limits; raise InvalidLimit, ValueError or TypeError for what is wrong or unknown."""
         for name in options.keys() - MiddlewareOptions.__annotations__.keys():
             known = ("limits", "routes", "exempt", *MiddlewareOptions.__annotations__)
             raise no_such_option("the middleware", name, known, _OTHERWISE)
@@ -113,10 +109,7 @@ class LimitsByPath:
         return RoutePlan(stores, place=place)
 
     def plan(self, method: str, path: str, arguments: tuple[Any, ...]) -> RoutePlan | None:
-        """Return the plan for a request by the path below the app's mount point; None: it is not limited.
-
-        A trailing or doubled slash makes no difference.
-        """
+        """Return the plan for a path, however many slashes are in a row or at its end; None: no limit."""
         if method == "OPTIONS":
             return None
         asked = counted_method(method), _without_repeated_slashes(path).rstrip("/") or "/"
@@ -140,7 +133,6 @@ class _Pattern(NamedTuple):
 
     @classmethod
     def read(cls, text: object) -> _Pattern:
-        """Read a pattern; raises ValueError that says what to write."""
         found = _PATTERN.fullmatch(text.strip()) if isinstance(text, str) else None
         if found is None:
             raise ValueError(
@@ -164,12 +156,10 @@ class _Pattern(NamedTuple):
         return self.method in (None, method) and self.path.fullmatch(path) is not None
 
     def covers(self, other: _Pattern) -> bool:
-        """Return whether it matches every request that the other matches."""
         return self.method in (None, other.method) and all(map(self.path.fullmatch, other.examples))
 
 
 def _without_repeated_slashes(path: str) -> str:
-    """Return a path with one slash in place of several."""
     return _SLASHES.sub("/", path)
 
 
@@ -211,7 +201,6 @@ def _check_path(text: str) -> None:
 
 
 def _field_name(pattern: str) -> str:
-    """Return the name that the limits of a pattern have in header fields."""
     return re.sub(r"[^A-Za-z0-9_.]+", "-", str(pattern)).strip("-") or "root"
 
 

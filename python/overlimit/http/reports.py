@@ -65,10 +65,7 @@ _NAMED = {"header": by_header, "cookie": by_cookie, "json": by_json}
 
 
 class PolicyUse(NamedTuple):
-    """A policy of the app, with the endpoints it may hold for.
-
-    ``name`` is the name of its counts; None if that is known only during a request.
-    """
+    """A policy, and endpoints it may hold for; ``name`` is None if only a request tells where it counts."""
 
     rule: Rule
     name: str | None
@@ -113,7 +110,6 @@ def _described_limits(rule: Rule) -> Iterator[Description]:
 
 
 def _terms_of(rule: Rule) -> Description:
-    """Return everything about a rule but its numbers."""
     rate_limit, options = rule.rate_limit, rule.options
     return {
         "kind": "shared" if options.is_shared else rule.counted_as.kind,
@@ -155,10 +151,7 @@ def policies_of(routes: Iterable[RulesOfRoute]) -> tuple[PolicyUse, ...]:
 
 
 def status_of(policy: PolicyUse, identifier: str) -> Iterator[Description]:
-    """Yield what the identifier has left under each limit of a policy; nothing is charged.
-
-    Raises StoreError if the store cannot answer.
-    """
+    """Yield what is left under each limit of a policy, charging nothing; raise StoreError without answer."""
     rule = policy.rule
     resolved = _unless_request_is_needed(rule.raising().resolve_now) if policy.name else None
     where = {"policy": policy.name, "endpoints": list(policy.endpoints), "identifier": identifier}

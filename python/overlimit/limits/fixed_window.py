@@ -10,9 +10,8 @@ from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.texts import short_repr
 from overlimit.errors import InvalidLimit
 from overlimit.limits.calendars import Calendar, CalendarUnit
-from overlimit.limits.per_period import LimitPerPeriod
+from overlimit.limits.limit import LimitPerPeriod, set_arguments
 from overlimit.limits.quantities import Seconds, count, micros
-from overlimit.limits.value import set_arguments
 
 _STARTS = ("first", "epoch", "calendar")
 _TIMEZONE = "UTC"

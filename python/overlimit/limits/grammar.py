@@ -42,15 +42,8 @@ _TOKEN = re.compile(r"[0-9]+|[A-Za-z]+|\S", re.ASCII)
 _EXCERPT = 72
 
 _ALL_UNITS_US = {**UNITS_US, "month": 30 * UNITS_US["day"], "year": 365 * UNITS_US["day"]}
-_SHORT = {
-    "s": "second",
-    "sec": "second",
-    "m": "minute",
-    "min": "minute",
-    "h": "hour",
-    "d": "day",
-    "w": "week",
-}
+_SHORT = {"s": "second", "sec": "second", "m": "minute", "min": "minute"}
+_SHORT |= {"h": "hour", "d": "day", "w": "week"}
 _UNIT_US = {
     word: us
     for name, us in (_ALL_UNITS_US | {short: UNITS_US[unit] for short, unit in _SHORT.items()}).items()

@@ -9,15 +9,7 @@ from typing import ClassVar
 from overlimit._messages.arguments import checks_arguments
 from overlimit.errors import InvalidLimit
 from overlimit.limits.limit import Limit, Terms
-from overlimit.limits.quantities import (
-    MOST,
-    Seconds,
-    count,
-    duration_label,
-    duration_words,
-    micros,
-    portion,
-)
+from overlimit.limits.quantities import MOST, Seconds, count, duration_label, duration_words, micros, portion
 
 
 class LeakyBucket(Limit):

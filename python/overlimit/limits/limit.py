@@ -1,13 +1,15 @@
-"""The base class of limits: an immutable value with a name, whole numbers and an object of the core."""
+"""The base classes of limits: immutable values, with a name, whole numbers and an object of the core."""
 
 from __future__ import annotations
 
 import hashlib
-from abc import abstractmethod
-from collections.abc import Mapping
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, NoReturn, TypeVar
 
 from overlimit._core import KEY_NAME_RULE, is_key_name
 from overlimit._core import Limit as CoreLimit
@@ -15,11 +17,68 @@ from overlimit._messages.initialised import check_initialised
 from overlimit._messages.migration_hints import OF_LIMIT, missing
 from overlimit._messages.texts import short_repr
 from overlimit.errors import InvalidLimit
-from overlimit.limits.quantities import Seconds, seconds
-from overlimit.limits.value import Value, written
+from overlimit.limits.quantities import Seconds, duration_label, duration_words, portion, seconds
 
 if TYPE_CHECKING:
     from overlimit._core import Calendar as CoreCalendar
+
+_Self = TypeVar("_Self", bound="Value")
+
+
+class Value(ABC):
+    """A value that compares, hashes, pickles and copies; its ``repr`` is the call that builds an equal one.
+
+    A subclass sets its attributes once, at the end of its constructor, with ``object.__setattr__``.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _identity(self) -> tuple[object, ...]:
+        """Return what two equal values have in common, and no others."""
+
+    @abstractmethod
+    def _call(self) -> tuple[tuple[object, ...], Mapping[str, object]]:
+        """Return the constructor's positional and named arguments that build an equal value."""
+
+    def __setattr__(self, attribute: str, value: object) -> NoReturn:
+        raise AttributeError(f"a {type(self).__name__} is immutable: cannot set {attribute!r}")
+
+    def __delattr__(self, attribute: str) -> NoReturn:
+        raise AttributeError(f"a {type(self).__name__} is immutable: cannot delete {attribute!r}")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Value):
+            return NotImplemented
+        return self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
+    def __repr__(self) -> str:
+        positional, by_name = self._call()
+        parts = [*map(written, positional), *(f"{key}={written(value)}" for key, value in by_name.items())]
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+    def _repr_html_(self) -> str:
+        from overlimit._display.notebooks import value_html
+
+        return value_html(self)
+
+    def __reduce__(self: _Self) -> tuple[Callable[[], _Self], tuple[()]]:
+        positional, by_name = self._call()
+        return partial(type(self), *positional, **by_name), ()
+
+
+def set_arguments(value: object, defaults: Mapping[str, object]) -> dict[str, object]:
+    """Return the arguments, which are attributes too, that are not as they are by default."""
+    return {name: getattr(value, name) for name in defaults if getattr(value, name) != defaults[name]}
+
+
+def written(argument: object) -> str:
+    """Return an argument as Python reads it."""
+    return "float('inf')" if argument == math.inf else repr(argument)
+
 
 _IN_PHRASE = frozenset({"per", "burst", "capacity"})
 
@@ -166,3 +225,43 @@ class Limit(Value):
     def _call(self) -> tuple[tuple[object, ...], Mapping[str, object]]:
         positional, by_name = self._arguments()
         return positional, by_name if self._name is None else {**by_name, "name": self._name}
+
+
+_PerPeriod = TypeVar("_PerPeriod", bound="LimitPerPeriod")
+
+
+class LimitPerPeriod(Limit):
+    """At most, or about, ``limit`` per ``per`` seconds; what that means is the algorithm's."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def __init__(self, limit: int, per: Seconds) -> None:
+        """Build the limit from its numbers."""
+
+    @classmethod
+    def from_terms(cls: type[_PerPeriod], terms: Terms) -> _PerPeriod:
+        """Build the limit that a string or a tuple describes."""
+        return cls(terms.limit, terms.per)
+
+    @property
+    def limit(self) -> int:
+        """The most that is admitted per period, as the class says, in cost units."""
+        return self._numbers[0]
+
+    @property
+    def quota(self) -> int:
+        """The limit."""
+        return self.limit
+
+    def _description(self) -> str:
+        return f"{self.limit}-per-{duration_label(self._period_us)}"
+
+    def _phrase(self) -> str:
+        return f"{self.limit} per {duration_words(self._period_us)}"
+
+    def _scaled_arguments(self, share: Fraction) -> Mapping[str, object]:
+        return {"limit": portion(self.limit, share)}
+
+    def _arguments(self) -> tuple[tuple[object, ...], Mapping[str, object]]:
+        return (self.limit,), {"per": self.per}

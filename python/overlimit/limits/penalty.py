@@ -9,8 +9,8 @@ from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.initialised import Initialised
 from overlimit._messages.texts import short_repr
 from overlimit.errors import InvalidLimit
+from overlimit.limits.limit import Value, set_arguments
 from overlimit.limits.quantities import Seconds, micros, seconds
-from overlimit.limits.value import Value, set_arguments
 
 _MOST_LEVELS = 64
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from overlimit._messages.arguments import checks_arguments
-from overlimit.limits.per_period import LimitPerPeriod
+from overlimit.limits.limit import LimitPerPeriod
 from overlimit.limits.quantities import Seconds, count, micros
 
 _MOST_ENTRIES = 10_000

@@ -9,8 +9,7 @@ from overlimit._core import default_precision_us
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.texts import short_repr
 from overlimit.errors import InvalidLimit
-from overlimit.limits.limit import Terms
-from overlimit.limits.per_period import LimitPerPeriod
+from overlimit.limits.limit import LimitPerPeriod, Terms
 from overlimit.limits.quantities import Seconds, count, micros, seconds
 
 MOST_BLOCKS = 4096

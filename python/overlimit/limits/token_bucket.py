@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.texts import short_repr
 from overlimit.errors import InvalidLimit
-from overlimit.limits.limit import Limit, Terms
+from overlimit.limits.limit import Limit, Terms, set_arguments
 from overlimit.limits.quantities import (
     MOST,
     Rate,
@@ -23,8 +23,6 @@ from overlimit.limits.quantities import (
     portion,
     rate_per_period,
 )
-from overlimit.limits.rational import largest_fraction_up_to
-from overlimit.limits.value import set_arguments
 
 _REFILLS = ("continuous", "interval")
 _STARTS = ("first", "epoch")
@@ -241,3 +239,29 @@ def _closest(true: Fraction, tokens: int) -> Fraction | None:
         return None
     kept = largest_fraction_up_to(true, MOST, MOST // max(tokens, 1))
     return None if true - kept >= _WORST_RELATIVE_ERROR * true else kept
+
+
+def largest_fraction_up_to(true: Fraction, most_numerator: int, most_denominator: int) -> Fraction:
+    """Return the largest p/q <= ``true`` with p <= ``most_numerator`` and 1 <= q <= ``most_denominator``.
+
+    A walk down the Stern-Brocot tree that takes each run of equal turns, one term of the continued fraction,
+    in a single step. ``true`` lies in [low, high) throughout, and every fraction strictly between the two has
+    at least the numerator and the denominator of their mediant: once the mediant is too large, low is the
+    answer. Source: Graham, Knuth, Patashnik, Concrete Mathematics, section 4.5.
+    """
+    x, y = true.numerator, true.denominator
+    low_p, low_q, high_p, high_q = 0, 1, 1, 0
+    while True:
+        high_gap = high_p * y - high_q * x  # both gaps are distances to `true`, scaled alike
+        low_gap = low_q * x - low_p * y
+        turns = min(
+            low_gap // high_gap,
+            (most_numerator - low_p) // high_p,
+            (most_denominator - low_q) // high_q if high_q else low_gap,
+        )
+        low_p, low_q = low_p + turns * high_p, low_q + turns * high_q
+        low_gap -= turns * high_gap
+        if low_gap == 0 or low_p + high_p > most_numerator or low_q + high_q > most_denominator:
+            return Fraction(low_p, low_q)
+        turns = (high_gap - 1) // low_gap
+        high_p, high_q = high_p + turns * low_p, high_q + turns * low_q

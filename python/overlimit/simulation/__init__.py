@@ -15,11 +15,10 @@ from overlimit.simulation.optional import required as _required
 _required("numpy", "overlimit.simulation")
 
 from overlimit.simulation import traffic
-from overlimit.simulation.events.bad_lines import BadLines
-from overlimit.simulation.events.events import Event, Events
+from overlimit.simulation.events.events import BadLines, Event, Events
 from overlimit.simulation.figures import plot_heatmap, plot_level, plot_sweep, plot_timeline
 from overlimit.simulation.logs.read_log import read_log
-from overlimit.simulation.panel.explore import Panel, explore
+from overlimit.simulation.panel import Panel, explore
 from overlimit.simulation.questions.approximating import Error, error_of
 from overlimit.simulation.questions.closed_loops import Clients, closed_loop
 from overlimit.simulation.questions.comparing import Comparison, compare

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, cast
 
 import numpy as np
 
-from overlimit import _core
-from overlimit._display.html import html_table
+from overlimit import Limiter, _core
+from overlimit._display.notebooks import html_table
 from overlimit._messages.texts import nearest, percent, short_repr
+from overlimit.limits import LimitsLike
+from overlimit.limits.penalty import Penalty
 from overlimit.simulation.events.events import Events
-from overlimit.simulation.policies import PolicyLike, limiter_of
 from overlimit.simulation.progress import Advance, progress_bar, unseen
 from overlimit.simulation.tables import by_identifier, by_time, frame_of, most_refused, places_of, summary
 
@@ -20,9 +21,29 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pandas as pd
 
-    from overlimit import Limiter, Penalty
     from overlimit.limits import Limit
-    from overlimit.simulation.periods import Every
+    from overlimit.simulation.tables import Every
+
+PolicyLike: TypeAlias = "LimitsLike | Limiter | Sequence[object]"
+"""What questions take: what ``Limiter`` takes as limits, a Limiter, or ``(limits, penalty)``.
+
+A list of limits of several kinds is one of objects to type checkers; what is wrong in it, Limiter says.
+"""
+
+
+def limiter_of(policy: PolicyLike, penalty: Penalty | None = None) -> Limiter:
+    """Return a limiter of these limits, by a penalty in place of their own, or raise as ``Limiter`` does."""
+    limits, own = _parts(policy)
+    return Limiter(limits, penalty=penalty if penalty is not None else own)
+
+
+def _parts(policy: PolicyLike) -> tuple[LimitsLike, Penalty | None]:
+    if isinstance(policy, Limiter):
+        return list(policy.limits), policy.penalty
+    if isinstance(policy, tuple) and len(policy) == 2 and isinstance(policy[1], Penalty | None):
+        return policy  # type: ignore[return-value]
+    return cast("LimitsLike", policy), None
+
 
 _TYPES: Final = {
     "allowed": np.bool_,
@@ -215,11 +236,6 @@ def replay(
         Which columns to compute; ``allowed`` always is. Fewer take less time and memory.
     progress
         Whether to show a bar (tqdm).
-
-    Returns
-    -------
-    Replay
-        The answers, in the order in which the events were given.
 
     Raises
     ------

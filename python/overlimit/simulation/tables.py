@@ -1,16 +1,19 @@
-"""The tables of a replay: pandas DataFrames with one row per limit, identifier or time."""
+"""What is measured on events in the order of their times, by numpy alone, and the tables of a replay."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from overlimit.simulation.events.event_tables import label_index
-from overlimit.simulation.measures import lock_outs
+from overlimit._messages.texts import short_repr
+from overlimit.errors import InvalidLimit
+from overlimit.limits.calendars import Calendar
+from overlimit.limits.quantities import UNITS_US, Seconds, micros
+from overlimit.simulation.events.identifiers import label_index
 from overlimit.simulation.optional import required
-from overlimit.simulation.periods import Every, period_bounds
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,7 +21,141 @@ if TYPE_CHECKING:
     from overlimit.simulation.events.events import Events
     from overlimit.simulation.replaying import Replay
 
-Ints = npt.NDArray[np.int64]
+Unit: TypeAlias = Literal["hour", "day", "week", "month"]
+Every: TypeAlias = Seconds | Unit
+"""How long a period is: a number of seconds, a timedelta, or a unit of the calendar."""
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+
+_HOUR_US, _DAY_US = UNITS_US["hour"], UNITS_US["day"]
+_FOREVER_US = 2**62
+_MONDAY = 0
+
+
+def period_bounds(times: Ints, every: Every, timezone: str) -> Ints:
+    """Return where the periods begin in which times are, which never fall, and where the last of them ends.
+
+    Units are those of the zone's calendar. Seconds that divide a day are counted from local midnight, and the
+    last period of a day ends with it, however long it is; other seconds are counted from the epoch. Raises
+    InvalidLimit if there is no such period or time zone.
+    """
+    width = checked_every(every)
+    unit = every if isinstance(every, str) and every != "hour" else "day"
+    calendar = Calendar(unit, timezone, _MONDAY)
+    if not len(times):
+        return np.empty(0, np.int64)
+    first, last = int(times[0]), int(times[-1])
+    stretches: Iterable[tuple[int, int]] = [(0, _FOREVER_US)]
+    if every == "hour":
+        stretches = _with_whole_hours(calendar, first, last)
+    elif width == _FOREVER_US or _DAY_US % width == 0:
+        stretches = _of_calendar(calendar, first, last)
+    bounds: list[Ints] = []
+    end = 0
+    for start, end in stretches:
+        begun = start + max(0, first - start) // width * width
+        bounds.append(np.arange(begun, min(end, last + 1), width))
+    return np.append(np.concatenate(bounds), min(end, int(bounds[-1][-1]) + width))
+
+
+def checked_every(every: object) -> int:
+    """Return after how many us a period ends, if the calendar's does not before; raise InvalidLimit."""
+    if not isinstance(every, str):
+        return micros(every, "every")
+    if every in get_args(Unit):
+        return _HOUR_US if every == "hour" else _FOREVER_US
+    words = ", ".join(map(repr, get_args(Unit)))
+    raise InvalidLimit(f"every must be a duration, in seconds or one of {words}, not {short_repr(every)}")
+
+
+def _with_whole_hours(days: Calendar, first: int, last: int) -> Iterator[tuple[int, int]]:
+    """Yield days of which every hour is whole; of others, on which clocks change by less, the hours."""
+    hours = Calendar("hour", days.timezone, _MONDAY)
+    for start, end in _of_calendar(days, first, last):
+        if (end - start) % _HOUR_US == 0:
+            yield start, end
+        else:
+            yield from _of_calendar(hours, max(start, first), min(end - 1, last))
+
+
+def _of_calendar(calendar: Calendar, first: int, last: int) -> Iterator[tuple[int, int]]:
+    """Yield where the calendar's periods begin and end, from that of one instant to that of another."""
+    following = first
+    while following <= last:
+        start, end, following = calendar.periods(following)
+        yield start, end
+        if end <= last:
+            yield end, following
+
+
+Bools = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
+
+
+def peak(times: Ints, cost: Ints, period_us: int) -> int:
+    """Return the most cost in any interval [t, t + period) of events in order; the busiest begins at one."""
+    if len(times) == 0:
+        return 0
+    return _most_between(cost, np.searchsorted(times, times + period_us, side="left"))
+
+
+def peak_of_any(codes: npt.NDArray[np.int32], times: Ints, cost: Ints, period_us: int) -> int:
+    """Return the most cost of one identifier in any interval [t, t + period)."""
+    if len(times) == 0:
+        return 0
+    order = np.argsort(codes, kind="stable")
+    codes, times, cost = codes[order], times[order], cost[order]
+    is_first = np.r_[True, codes[1:] != codes[:-1]]
+    behind_last = np.r_[np.flatnonzero(is_first)[1:], len(codes)]
+    return _most_between(cost, _ends(times, behind_last[np.cumsum(is_first) - 1], period_us))
+
+
+def _ends(times: Ints, behind_last: Ints, period_us: int) -> Ints:
+    """Return for each event the first that comes a period later, at most that behind its identifier's last.
+
+    All are searched at once, each by halving what is left.
+    """
+    low, high = np.arange(len(times)), behind_last.copy()
+    for _ in range(int((high - low).max()).bit_length()):
+        middle = (low + high) // 2
+        # Where the search is over, both bounds stay what they are.
+        inside = (middle < high) & (times[np.minimum(middle, len(times) - 1)] < times + period_us)
+        low, high = np.where(inside, middle + 1, low), np.where(inside, high, middle)
+    return low
+
+
+def _most_between(cost: Ints, ends: Ints) -> int:
+    """Return the most cost of the events from one to before its end."""
+    total = float(cost.sum(dtype=np.float64))
+    before = np.concatenate(([0], np.cumsum(cost, dtype=np.int64 if total < 2**62 else object)))
+    return int((before[ends] - before[:-1]).max())
+
+
+def lock_outs(
+    codes: npt.NDArray[np.int32], times: Ints, allowed: Bools, retry_after: Floats, identifiers: int
+) -> Floats:
+    """Return the longest lock-out of each identifier in seconds, 0 without a refusal, infinity for never.
+
+    There is a row for each event, in the order of the times. A lock-out lasts from a refusal to the instant
+    at which the limits would have let it pass, as the last refusal before that said, or to an admission
+    before. Whether it came back at that instant does not matter.
+    """
+    longest = np.zeros(identifiers)
+    order = np.argsort(codes, kind="stable")
+    codes, times, refused = codes[order], times[order], ~allowed[order]
+    passes = times + np.rint(retry_after[order] * 1e6)
+    is_same = codes[1:] == codes[:-1]
+    goes_on = np.r_[False, is_same & refused[1:] & refused[:-1] & (times[1:] < passes[:-1])][: len(codes)]
+    starts = np.flatnonzero(refused & ~goes_on)
+    lasts = np.flatnonzero(refused & ~np.r_[goes_on[1:], False][: len(codes)])
+    following = np.minimum(lasts + 1, len(codes) - 1)
+    # The next event of the same identifier is an admission, or a refusal once it could have passed.
+    is_cut = (following > lasts) & (codes[following] == codes[lasts])
+    ends = np.where(is_cut, np.minimum(passes[lasts], times[following]), passes[lasts])
+    np.maximum.at(longest, codes[starts], (ends - times[starts]) / 1e6)
+    return longest
+
+
 Tally = tuple[int, int, int, int, float]
 
 

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from overlimit._messages.texts import short_repr
-from overlimit.simulation.events.column import Column
 from overlimit.simulation.events.events import Events
+from overlimit.simulation.events.identifiers import Column
 from overlimit.simulation.events.instants import instant_of, micros_of
 
 __all__ = ["START", "bursty", "diurnal", "mix", "poisson", "scanner"]

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import weakref
+from fractions import Fraction
 from typing import SupportsIndex
 
 from overlimit import _core
+from overlimit._core import Store
 from overlimit._messages.arguments import checks_arguments
-from overlimit.stores.options import size_of
+from overlimit._messages.texts import short_repr
+from overlimit._options import size_of
+from overlimit.errors import InvalidLimit
+from overlimit.limits import Limit
+from overlimit.limits.quantities import neat
 
 
 class MemoryStore(_core.MemoryStore):
@@ -43,3 +49,29 @@ def memory_stores() -> list[MemoryStore]:
     """Return all memory stores of this process, those behind URLs and local fallbacks too."""
     stores = [reference() for reference in _all_of_them.valuerefs()]
     return [store for store in stores if store is not None]
+
+
+_fallbacks: weakref.WeakKeyDictionary[Store, MemoryStore] = weakref.WeakKeyDictionary()
+
+
+def local_fallback_of(store: Store) -> MemoryStore:
+    """Return the memory store that decides while this one fails, and lives as long; the core calls this."""
+    known = _fallbacks.get(store)
+    return known if known is not None else _fallbacks.setdefault(store, MemoryStore())
+
+
+def is_local_fallback(store: Store) -> bool:
+    """Whether a store is one that ``local_fallback_of`` has made."""
+    return any(fallback is store for fallback in _fallbacks.copy().values())
+
+
+def local_limits(limits: tuple[Limit, ...], share: Fraction) -> tuple[Limit, ...]:
+    """Return the limits by which a process decides alone: its share of each, which may be all of it."""
+    if share == 1:
+        return limits
+    try:
+        return tuple(limit.scaled(share) for limit in limits)
+    except InvalidLimit as error:
+        raise InvalidLimit(
+            f"local_share {short_repr(neat(share))} is too small a part of a limit: {error}"
+        ) from None

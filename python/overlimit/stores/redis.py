@@ -12,8 +12,7 @@ from overlimit._core import KEY_NAME_RULE, is_key_name
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.initialised import Initialised
 from overlimit._messages.texts import short_repr
-from overlimit._options import truth_of
-from overlimit.stores.options import hash_tag_of, timeout_us_of
+from overlimit._options import hash_tag_of, timeout_us_of, truth_of
 from overlimit.stores.redis_url import RedisUrl
 from overlimit.stores.tls import TLS_DEFAULTS, refuse_tls_options, tls_options
 

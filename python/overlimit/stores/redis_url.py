@@ -45,10 +45,7 @@ class RedisUrl:
 
     @classmethod
     def read(cls, url: str, option_names: Collection[str]) -> RedisUrl:
-        """Take a URL apart.
-
-        Raises ValueError or TypeError; no message repeats a part of the URL that may belong to a password.
-        """
+        """Take a URL apart; raise ValueError or TypeError without any part that may belong to a password."""
         scheme, authority, path, query = _parts(url)
         layout, has_tls = _layout(scheme)
         options = known_options(query, ("db", *option_names))

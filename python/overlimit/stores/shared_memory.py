@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 from collections.abc import Hashable
@@ -14,12 +13,8 @@ from overlimit import _core
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.initialised import Initialised
 from overlimit._messages.texts import short_repr
-from overlimit._options import whole_number
-from overlimit.stores.options import size_of, timeout_us_of
+from overlimit._options import size_of, timeout_us_of, whole_number
 from overlimit.stores.redis_url import known_options
-
-_log = logging.getLogger("overlimit")
-
 
 _DEFAULT_TIMEOUT = 0.1
 _MODE_RULE = "mode must let the owner read and write, and nobody execute"
@@ -188,8 +183,3 @@ def _read_timeout(name: str, text: str) -> float:
 
 
 _READ = {"max_keys": _read_number, "max_bytes": _read_number, "mode": _read_mode, "timeout": _read_timeout}
-
-
-def warn(message: str) -> None:
-    """Log what an operator should know of a shared file; the core calls this, once for each reason."""
-    _log.warning("%s", message)

@@ -35,10 +35,7 @@ _TLS_1_2 = 0x0303
 
 
 def tls_options(options: Mapping[str, Any]) -> _core.TlsOptions:
-    """Build the core's options from the names of ``TLS_DEFAULTS``.
-
-    Raises ValueError or TypeError naming the one that is wrong, and never repeats a value that may be secret.
-    """
+    """Build the core's options; raise ValueError or TypeError for a wrong one, without what may be secret."""
     if options["ssl_keyfile"] is not None and options["ssl_certfile"] is None:
         raise ValueError("ssl_keyfile needs ssl_certfile, the certificate that the key is of")
     if options["ssl_cert_reqs"] not in ("required", "none"):

@@ -8,7 +8,7 @@ import pytest
 from flask import Flask
 
 from overlimit import RedisStore
-from overlimit._logging import processes
+from overlimit._logging import stores
 from overlimit.flask import RateLimit, rate_limit
 from servers.gunicorn import Gunicorn
 from servers.http_clients import Clients
@@ -33,7 +33,7 @@ ASKED_BY_THE_PARENT = "app.test_client().get('/')"
 
 @pytest.fixture(autouse=True)
 def _as_a_process_that_has_not_warned(monkeypatch):
-    monkeypatch.setattr(processes, "_warned_processes", set())
+    monkeypatch.setattr(stores, "_warned_processes", set())
 
 
 def warnings_of(caplog):
@@ -94,7 +94,7 @@ def test_a_function_and_a_block_are_warned_of(caplog, monkeypatch):
 
     for path in ("/function", "/block"):
         caplog.clear()
-        monkeypatch.setattr(processes, "_warned_processes", set())
+        monkeypatch.setattr(stores, "_warned_processes", set())
         app.test_client().get(path, environ_overrides=SEVERAL)
         assert len(warnings_of(caplog)) == 1
 

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from overlimit import FixedWindow, InvalidLimit, SlidingLog, SlidingWindow, SlidingWindowCounter, TokenBucket
-from overlimit.http.options.strategies import STRATEGIES, algorithm_of, limits_under
+from overlimit.http.options.configuration import STRATEGIES, algorithm_of, limits_under
 
 
 @pytest.mark.parametrize(

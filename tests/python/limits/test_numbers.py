@@ -21,7 +21,7 @@ from overlimit.limits import (
     TokenBucket,
 )
 from overlimit.limits.penalty import Penalty
-from overlimit.limits.rational import largest_fraction_up_to
+from overlimit.limits.token_bucket import largest_fraction_up_to
 
 from .kinds import KINDS, REFILLS, WINDOWS
 

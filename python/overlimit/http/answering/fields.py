@@ -63,10 +63,7 @@ def retry_after_seconds(decision: Decision) -> int | None:
 
 
 def given_seconds(retry_after: str | None, now: float) -> float | None:
-    """Return the seconds in a Retry-After of the app, which may be a date; ``now`` is in epoch seconds.
-
-    None if there is none or it is malformed (RFC 9110, section 10.2.3).
-    """
+    """Return the seconds in a Retry-After, also of a date; None if malformed (RFC 9110, section 10.2.3)."""
     if retry_after is None:
         return None
     if retry_after.strip().isdecimal():

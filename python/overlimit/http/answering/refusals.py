@@ -48,20 +48,14 @@ def refusal_response(
 
 
 def retry_after_instead(decision: Decision, present: str | None) -> str | None:
-    """Return the Retry-After that a 429 or 503 of the app needs instead of ``present``.
-
-    None: ``present``, which is the field that the app has set, says at least as much, or waiting cannot help.
-    """
+    """Return the Retry-After that a 429 or 503 needs; None: ``present`` says as much, or nothing helps."""
     seconds = retry_after_seconds(decision)
     given = given_seconds(present, decision.time)
     return str(seconds) if seconds is not None and (given is None or given < seconds) else None
 
 
 def status_code(status: object) -> int:
-    """Return the number of a WSGI status that the answer of ``on_breach`` has.
-
-    Raises TypeError or ValueError if it is no status.
-    """
+    """Return the number of a status that ``on_breach`` answers; TypeError or ValueError if it is none."""
     if isinstance(status, str) and _STATUS.fullmatch(status):
         return int(status[:3])
     message = (

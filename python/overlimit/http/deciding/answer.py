@@ -10,12 +10,7 @@ from typing import TYPE_CHECKING, Any
 from overlimit import Decision
 from overlimit._messages.texts import short_repr
 from overlimit.errors import StoreError
-from overlimit.http.answering.refusals import (
-    RefusalResponse,
-    limit_exceeded,
-    refusal_response,
-    store_failed,
-)
+from overlimit.http.answering.refusals import RefusalResponse, limit_exceeded, refusal_response, store_failed
 from overlimit.http.deciding.steps import Steps
 from overlimit.http.identifying.identifiers import IdentifierCache
 from overlimit.http.rules.rule import ResolvedRule, Role
@@ -106,10 +101,7 @@ class StoreAnswer:
     def answer_of_hooks(
         self, arguments: tuple[Any, ...], is_answer: Callable[[Any], bool], wanted: str
     ) -> Any | None:
-        """Call all ``on_breach`` hooks, and return the last answer among their results; None: there is none.
-
-        Raises TypeError for a text and the like: it would be an answer of a view, but is not ``wanted``.
-        """
+        """Call all ``on_breach`` hooks, and return the last answer, if any; TypeError for texts and such."""
         # Hooks of a RateLimit come first in each rule, and each is called once.
         hooks = dict.fromkeys(hook for rule in self.refusing for hook in rule.on_breach[:1])
         hooks |= dict.fromkeys(hook for rule in self.refusing for hook in rule.on_breach)
@@ -147,11 +139,7 @@ class StoreAnswer:
         return refusal_response(problem, self.decision, accept, self.retry_after_name)
 
     def log_as_shadow(self, place: str) -> None:
-        """Log whom the limit in shadow that binds would have refused, and where.
-
-        The first line of each limit in a process is a warning, so that it is seen where nobody has configured
-        logging; the others are information.
-        """
+        """Log whom the limit in shadow that binds would have refused: as a warning only once per process."""
         decision = self.decision_with_shadows
         name = next((rule.field_name for rule in self.binding), "")
         label = decision.limit.label if decision.limit else ""
@@ -177,11 +165,7 @@ class StoreAnswer:
             self.plan.log_or_raise(error)
 
     def refunding_uncounted(self, response: Any, identifiers: IdentifierCache) -> Steps[None]:
-        """Refund what does not count, in one call, now that the response is known.
-
-        An exception of a ``deduct_when`` is raised after the others have been asked and refunded. Raises
-        StoreError if the store failed and ``on_error`` says so.
-        """
+        """Refund what does not count by the response; raise StoreError, or what ``deduct_when`` raises."""
         # A refused request was not charged, and neither was one that no store decided.
         if not self.decision or self.store_failed:
             return

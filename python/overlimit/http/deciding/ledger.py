@@ -26,7 +26,6 @@ class RequestLedger:
     __slots__ = ("answers", "identifiers", "may_refund", "plan", "refusal", "rolled_back", "undecided")
 
     def __init__(self, request: Request, plan: RoutePlan) -> None:
-        """Begin with nothing decided of a request to a route with this plan."""
         self.plan = plan
         self.undecided = plan.stores
         """The stores of the route that have not been asked."""

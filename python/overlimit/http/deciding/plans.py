@@ -8,7 +8,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from overlimit import MemoryStore
-from overlimit._logging import outages
+from overlimit._logging.stores import answered, failed
 from overlimit.errors import ScriptError, StoreConfigError, StoreError, StoreTimeout
 from overlimit.http.deciding.ledger import RequestLedger
 from overlimit.http.deciding.steps import Steps
@@ -35,10 +35,7 @@ Place = tuple[str, str]
 
 
 class StorePlan:
-    """The rules of a route that one store decides in one call, of one RateLimit or of several that share it.
-
-    ``fixed_call`` is that call, if it is the same for each request.
-    """
+    """The rules that one store decides in one call: ``fixed_call``, if it is the same for each request."""
 
     __slots__ = ("_call_of", "_fallback", "_in_outage", "_rate_limits", "_rules", "fixed_call", "needs_body")
 
@@ -83,13 +80,13 @@ class StorePlan:
         if not self._fallback:
             raise error
         self._in_outage = True
-        outages.failed(self._rate_limits[0].store, _kind_of(error), "local", str(error))
+        failed(self._rate_limits[0].store, _kind_of(error), "local", str(error))
 
     def note_answer(self) -> None:
         """Note that the store works, which may end an outage."""
         if self._in_outage:
             self._in_outage = False
-            outages.answered(self._rate_limits[0].store)
+            answered(self._rate_limits[0].store)
 
     def _call(
         self,
@@ -97,7 +94,6 @@ class StorePlan:
         rules: Iterable[ResolvedRule | Resolver],
         identifiers: IdentifierCache,
     ) -> StoreCall | None:
-        """Return the call for the rules that hold for a request; None when none does."""
         arguments = identifiers.request.arguments
         resolved = (each if isinstance(each, ResolvedRule) else each(arguments) for each in rules)
         holding = tuple(each for each in resolved if each is not None and _concerns(each, identifiers))
@@ -108,11 +104,7 @@ class RoutePlan:
     """How requests to an endpoint with a method are decided: a plan for each store, in order."""
 
     def __init__(self, stores: Sequence[StorePlan] = (), route: Route | None = None, place: str = "") -> None:
-        """Take the plans; ``needs_body`` says whether one of them reads the body of requests to decide.
-
-        ``route`` has decorators, which a call of its handler may pass through. ``place`` is what the log
-        calls what is requested, by default its endpoint.
-        """
+        """Take the plans of a route, if any; ``place`` is what the log calls it, by default its endpoint."""
         self.place = place if route is None else route.endpoint
         self.stores = tuple(stores)
         self.counts_per_process = any(each.counts_per_process for each in self.stores)
@@ -147,10 +139,6 @@ class PlanCache:
         find_route: Callable[[str, str], Route],
         check_route: Callable[[Route, Iterable[AppliedLimit]], None] = lambda route, more: None,
     ) -> None:
-        """Start without plans; ``find_route`` returns the route of an endpoint and a method.
-
-        ``check_route`` raises if the limits of a route, or these further ones, make no sense in the app.
-        """
         self._rate_limits = rate_limits
         self._find_route, self._check_route = find_route, check_route
         self._routes: dict[Place, RoutePlan] = {}
@@ -166,11 +154,7 @@ class PlanCache:
             self._blocks.cache_clear()
 
     def of_route(self, endpoint: str, method: str, handler: Callable[..., Any]) -> RoutePlan:
-        """Return the plan of a route whose handler this is at the moment.
-
-        Raises RuntimeError if the app does not have the RateLimit of a bound decorator, and InvalidLimit if
-        limits do not fit the algorithm of their RateLimit.
-        """
+        """Return the plan of a route with this handler; raise as `check_registered` does, or InvalidLimit."""
         plan = self._routes.get((endpoint, method))
         if plan is None or plan.handler is not handler:
             with self._rate_limits.lock():
@@ -207,7 +191,6 @@ class PlanCache:
     def _compile(
         self, applied_limits: AppliedLimits, kind: str, place: Place, field_name: str | None = None
     ) -> RoutePlan:
-        """Plan what a request meets besides its handler."""
         route = self._find_route(*place)
         self._check_route(route, applied_limits)
         count = count_of(route, kind, field_name=field_name)

@@ -19,8 +19,7 @@ from overlimit.http.identifying.identifiers import (
 )
 from overlimit.http.options.limit_options import Cost
 from overlimit.http.rules.count_names import distinct
-from overlimit.http.rules.counts import UnregisteredLimiter
-from overlimit.http.rules.rule import ResolvedRule, Role
+from overlimit.http.rules.rule import ResolvedRule, Role, UnregisteredLimiter
 from overlimit.limits import Limit
 
 if TYPE_CHECKING:
@@ -70,11 +69,7 @@ class StoreCall:
         self.refundable = tuple(i for i, rule in enumerate(self.rules) if rule.deduct_when is not None)
 
     def decide(self, identifiers: IdentifierCache) -> Decision:
-        """Charge a request.
-
-        Raises StoreError if the store failed and ``on_error`` says so, and ValueError or TypeError for a
-        wrong cost or identifier.
-        """
+        """Charge a request; raise StoreError as ``on_error`` says, or what a cost or identifier raises."""
         for identify in self._read_from_request:
             identifiers[identify]
         # The core calls the other functions, and those that return a cost: that is the fast path.
@@ -87,10 +82,7 @@ class StoreCall:
         return self._names[id(rule)]
 
     def uncounted(self, response: Any, identifiers: IdentifierCache) -> tuple[list[int], Exception | None]:
-        """Return the charges of the rules whose ``deduct_when`` is false for the response.
-
-        The first exception of a ``deduct_when`` is returned beside them.
-        """
+        """Return the charges whose ``deduct_when`` is false, and the first exception of a ``deduct_when``."""
         charges: list[int] = []
         raised: Exception | None = None
         for index in self.refundable:
@@ -160,10 +152,7 @@ def _join_policies(rules: Iterable[ResolvedRule]) -> tuple[ResolvedRule, ...]:
 
 
 def _join_rules(one: ResolvedRule, other: ResolvedRule) -> ResolvedRule:
-    """Merge two rules of one policy: keep the stricter limits, and the highest cost.
-
-    A request counts if it counts for either of them, and all hooks are called.
-    """
+    """Merge rules of one policy: strictest limits, highest cost, all hooks; either makes a request count."""
     return one._replace(
         limiter=_join_limiters(one.limiter, other.limiter),
         identify=_all_of(one.identify, other.identify),
@@ -192,7 +181,6 @@ def _join_limiters(one: Limiter, other: Limiter) -> Limiter:
 
 
 def _strictness(limiter: Limiter) -> int:
-    """Return a larger number for a stricter ``on_error``."""
     return _BY_STRICTNESS.index(limiter.on_error)
 
 

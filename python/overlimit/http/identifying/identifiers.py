@@ -62,13 +62,8 @@ Anonymous = Literal["share", "exempt"]
 NOBODY: Identifiers = (ANONYMOUS,)
 """The identifiers of a request without any; those of a user named "anonymous" are another object."""
 
-_TEXTS_OF_THEIR_OWN = (
-    uuid.UUID,
-    ipaddress.IPv4Address,
-    ipaddress.IPv6Address,
-    ipaddress.IPv4Network,
-    ipaddress.IPv6Network,
-)
+_NETWORKS = ipaddress.IPv4Network, ipaddress.IPv6Network
+_TEXTS_OF_THEIR_OWN = (uuid.UUID, ipaddress.IPv4Address, ipaddress.IPv6Address, *_NETWORKS)
 
 
 def as_identifiers(found: object) -> Identifiers:
@@ -87,10 +82,7 @@ def as_identifiers(found: object) -> Identifiers:
 
 
 class IdentifierCache(dict[Identify, Identifiers]):
-    """The identifiers of one request by function, each of which is called once: ``identifiers[function]``.
-
-    Raises TypeError for an invalid identifier, and ValueError for more identifiers than a call may have.
-    """
+    """The identifiers of one request by function, each called once; raises TypeError and ValueError."""
 
     __slots__ = ("request",)
 
@@ -201,10 +193,7 @@ def identify_by(identifiers: object, key_func: object, arguments: int = 0) -> Id
 
 
 def as_identify(name: str, given: object, arguments: int = 0) -> Identify | None:
-    """Return the function that an option stands for, one for a whole list; None: it is not set.
-
-    Raises TypeError, which names the option, if it is neither such a function nor a list of them.
-    """
+    """Return the function for an option, or for a list; None: it is not set. TypeErrors name the option."""
     if not is_set(given):
         return None
     if isinstance(given, (list, tuple)):

@@ -5,21 +5,30 @@ Values may be strings, as from environment variables. An invalid value is a Valu
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar, cast
 
-from overlimit import _core
-from overlimit._messages.caller import warn_caller
+from overlimit import InvalidLimit, _core
+from overlimit._messages.caller import frames_to_caller, warn_caller
 from overlimit._messages.texts import nearest
 from overlimit._options import is_set
 from overlimit.http.answering.fields import HeaderNames, checked_header_name
 from overlimit.http.identifying.identifiers import Identify, from_key_function
 from overlimit.http.options import kinds
-from overlimit.http.options.option import Option
+from overlimit.http.options.kinds import Option
 from overlimit.http.options.rate_limit_options import RATE_LIMIT_OPTIONS, REQUEST_IDENTIFIER
 from overlimit.http.options.storage_urls import store_url
-from overlimit.http.options.strategies import algorithm_of
+from overlimit.limits import (
+    FixedWindow,
+    Limit,
+    LimitsLike,
+    SlidingLog,
+    SlidingWindow,
+    SlidingWindowCounter,
+    as_limits,
+)
 from overlimit.stores import as_store
 
 Options: TypeAlias = dict[str, object]
@@ -187,3 +196,66 @@ def _checked_url(url: str) -> str:
 def _warn_of_lost(options: Mapping[str, Any], needed: str) -> None:
     if options:
         warn_caller(f"{_STORAGE_OPTIONS} has no effect without {needed}")
+
+
+_log = logging.getLogger("overlimit")
+
+_MOVING_WINDOW = "moving-window"
+
+STRATEGIES = MappingProxyType(
+    {
+        "fixed-window": FixedWindow.algorithm,
+        _MOVING_WINDOW: SlidingLog.algorithm,
+        "sliding-window-counter": SlidingWindowCounter.algorithm,
+    }
+)
+"""The algorithm that a strategy stands for."""
+
+
+def algorithm_of(strategy: object) -> str:
+    """Return the name of a strategy's algorithm; raises ValueError listing the strategies."""
+    if not isinstance(strategy, str) or strategy not in STRATEGIES:
+        raise ValueError(f"a strategy must be one of {', '.join(map(repr, STRATEGIES))}, not {strategy!r}")
+    return STRATEGIES[strategy]
+
+
+def limits_under(strategy: str, limits: LimitsLike) -> tuple[Limit, ...]:
+    """Return the limits as ``as_limits`` does, with strings and tuples read by a strategy.
+
+    A log keeps each request, up to 10,000, so a larger limit under ``"moving-window"`` becomes a sliding
+    window, which is exact up to one block and never admits more; a warning says so under ``overlimit``.
+    Raises InvalidLimit for invalid limits, and ValueError for an unknown strategy.
+    """
+    try:
+        return as_limits(limits, algorithm_of(strategy))
+    except InvalidLimit:
+        if strategy != _MOVING_WINDOW:
+            raise
+        found = _logs_or_windows(limits)
+        if found is None:
+            raise
+    return found
+
+
+def _logs_or_windows(limits: LimitsLike) -> tuple[Limit, ...] | None:
+    """Return the limits with windows for those that are too large for a log; None if there are none."""
+    given = {id(part) for part in limits} if isinstance(limits, (list, tuple)) else set()
+    windows = as_limits(limits, SlidingWindow.algorithm)
+    found = tuple(limit if id(limit) in given else _log_or_window(limit) for limit in windows)
+    too_large = [limit for limit in found if id(limit) not in given and isinstance(limit, SlidingWindow)]
+    for limit in too_large:
+        _log.warning(
+            "%s is too much for a log of every request: it is a sliding window instead",
+            limit.label,
+            stacklevel=frames_to_caller(),
+        )
+    return found if too_large else None
+
+
+def _log_or_window(limit: Limit) -> Limit:
+    if not isinstance(limit, SlidingWindow):
+        return limit
+    try:
+        return SlidingLog(limit.limit, limit.per)
+    except InvalidLimit:
+        return limit

@@ -12,7 +12,7 @@ from overlimit._options import is_set
 from overlimit.http.callables import check_callable, fingerprint, function_name
 from overlimit.http.identifying.identifiers import Anonymous, Identify, identify_by
 from overlimit.http.options import kinds
-from overlimit.http.options.option import Option, options
+from overlimit.http.options.kinds import Option, options
 from overlimit.http.options.storage_urls import hides_passwords
 from overlimit.limiter import OnError
 from overlimit.limits import Limit, LimitsLike, as_limits
@@ -154,10 +154,7 @@ class LimitOptions:
         return self.methods is None or method in self.methods or counted_method(method) in self.methods
 
     def check_limits(self, read: ReadLimits = as_limits, arguments: int = 0) -> None:
-        """Check the limits; ``read`` reads them, and functions are called with so many ``arguments``.
-
-        Raises InvalidLimit if they are malformed, and TypeError if a function cannot be called like that.
-        """
+        """Check the limits by ``read``; raise InvalidLimit, or TypeError for what takes other arguments."""
         for part in (*self.parts, *self.meta_limits):
             _check_part(part, read, self.algorithm, arguments)
 
@@ -173,11 +170,7 @@ def limit_options(
     is_shared: bool = False,
     during_request: bool = False,
 ) -> LimitOptions:
-    """Return the checked options of a decorator that takes the ``known`` keywords.
-
-    Raises InvalidLimit if ``value`` is malformed, and ValueError or TypeError if an option has an invalid
-    value or does not exist.
-    """
+    """Return a decorator's options, checked; raise InvalidLimit, ValueError or TypeError for wrong ones."""
     for name in sorted(keywords.keys() - set(known)):
         raise no_such_option("a limit", name, known)
     # Flask-Limiter would read None as False where the default may be True.

@@ -10,8 +10,8 @@ from overlimit.clocks import ClockLike
 from overlimit.http.answering.fields import HeaderNames
 from overlimit.http.identifying.identifiers import Anonymous, Identify
 from overlimit.http.options import kinds
+from overlimit.http.options.kinds import Option, options
 from overlimit.http.options.limit_options import ANONYMOUS, ON_ERROR, Cost, LimitsValue
-from overlimit.http.options.option import Option, options
 from overlimit.limiter import OnError
 from overlimit.stores import Store
 
@@ -156,11 +156,7 @@ RATE_LIMIT_OPTIONS = options(
     ),
     key_prefix=Option(kinds.TEXT, "Keeps apart what shares a store.", "RATELIMIT_KEY_PREFIX", default=""),
     enabled=Option(
-        kinds.SWITCH,
-        "False lets everything pass.",
-        "RATELIMIT_ENABLED",
-        default=True,
-        is_strict=True,
+        kinds.SWITCH, "False lets everything pass.", "RATELIMIT_ENABLED", default=True, is_strict=True
     ),
     headers=Option(
         kinds.HEADERS,
@@ -214,10 +210,7 @@ GROUPS = tuple(name for name, option in RATE_LIMIT_OPTIONS.items() if option.kin
 
 
 def shows_options(function: F) -> F:
-    """Show the options of a RateLimit in the signature of a function instead of its ``**options``.
-
-    Its positional parameters are shown as those that can be given by name, too.
-    """
+    """Show the options in the signature in place of ``**options``, and parameters as those given by name."""
     signature = inspect.signature(function)
     placed = [
         each.replace(kind=each.POSITIONAL_OR_KEYWORD)

@@ -9,9 +9,9 @@ from overlimit import InvalidLimit
 from overlimit._messages.caller import warn_caller
 from overlimit.http.identifying.identifiers import identify_by
 from overlimit.http.options import configuration
+from overlimit.http.options.configuration import limits_under
 from overlimit.http.options.limit_options import LimitOptions, parts_of
 from overlimit.http.options.rate_limit_options import GROUPS, RATE_LIMIT_OPTIONS
-from overlimit.http.options.strategies import limits_under
 from overlimit.limits import Limit, LimitsLike, as_limits
 
 
@@ -19,11 +19,7 @@ class Settings:
     """The options of a RateLimit."""
 
     def __init__(self, options: Mapping[str, Any], arguments: int = 0) -> None:
-        """Keep the options that are set; a ``store`` may contain a password.
-
-        ``arguments`` is the number of arguments for the request with which functions are called. Raises
-        TypeError if ``identifiers`` or ``key_func`` is not what it must be, or both are set.
-        """
+        """Keep the options that are set; raise TypeError for a wrong ``identifiers`` or ``key_func``."""
         given = {
             name: value
             for name, value in options.items()
@@ -38,10 +34,7 @@ class Settings:
         self._checked: dict[LimitsLike, tuple[Limit, ...]] = {}
 
     def check(self, **instead: str) -> None:
-        """Check what can be checked without the app; ``instead`` is what errors call an option.
-
-        Raises InvalidLimit if a limit is malformed, and ValueError or TypeError for another invalid value.
-        """
+        """Check what needs no app; raise as `limit_options` does, with names of options as in ``instead``."""
         for name, value in self.options.items():
             if name in RATE_LIMIT_OPTIONS:
                 RATE_LIMIT_OPTIONS[name].check(value, self.arguments, instead.get(name))
@@ -70,11 +63,7 @@ class Settings:
         return limits
 
     def completed(self, config: Mapping[str, Any]) -> Settings:
-        """Set what is not set from the ``RATELIMIT_*`` keys, and the rest from the defaults.
-
-        Raises ValueError if a key has an invalid value, and TypeError if a function in it cannot be called as
-        it will be.
-        """
+        """Set the rest from ``RATELIMIT_*`` keys, or by default; raise ValueError or TypeError for a key."""
         found = configuration.read(config, self.options, self.arguments)
         # The store comes last: the configuration may have completed a URL that is also in the options.
         store = {"store": found["store"]} if "store" in found else {}

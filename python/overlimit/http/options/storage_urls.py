@@ -30,18 +30,8 @@ _IN_QUERY = re.compile(r"((?:password|username)=)[^&\s'\"]*", re.IGNORECASE)
 
 _OWN = frozenset({"timeout", "prefix", "hash_tag", "hash_identifiers", *TLS_DEFAULTS})
 _OF_SHARED_MEMORY = frozenset({"max_bytes", "max_keys", "mode", "timeout"})
-_TRANSLATED = frozenset(
-    {
-        "username",
-        "password",
-        "db",
-        "ssl",
-        "service_name",
-        "key_prefix",
-        "socket_timeout",
-        "socket_connect_timeout",
-    }
-)
+_TRANSLATED = {"username", "password", "db", "ssl", "service_name", "key_prefix"}
+_TRANSLATED |= {"socket_timeout", "socket_connect_timeout"}
 
 
 def store_url(uri: str, options: Mapping[str, Any] | None = None) -> str:
@@ -72,8 +62,6 @@ def store_url(uri: str, options: Mapping[str, Any] | None = None) -> str:
 
 
 class _Place(NamedTuple):
-    """A URL in its parts, as they are written."""
-
     scheme: str
     authority: str
     path: str

@@ -18,18 +18,14 @@ from overlimit.http.identifying.identifiers import Anonymous, Identifiers, Ident
 from overlimit.http.options.settings import Settings
 from overlimit.http.rules.applied_limits import AppliedLimit, Exemptions
 from overlimit.http.rules.count_names import distinct
-from overlimit.http.rules.counts import Counts
-from overlimit.http.rules.rule import Arguments, Role
+from overlimit.http.rules.rule import Arguments, Counts, Role
 from overlimit.stores import Store, as_store
 
 _log = logging.getLogger("overlimit")
 
 
 class AppRateLimit:
-    """A RateLimit on one app: its settings there, and where it counts.
-
-    ``prefix`` is the beginning of all its policy names.
-    """
+    """A RateLimit on one app: its settings, where it counts, and how the names of its policies begin."""
 
     def __init__(
         self,
@@ -117,11 +113,7 @@ class AppRateLimit:
         return options.get("on_meta_breach") if role is Role.ON_REFUSAL else options.get("on_breach")
 
     def reset(self, names: Iterable[str], endpoint: str | None, identifiers: Identifiers | None) -> None:
-        """Reset identifiers (None: all) in policies of these names, and in all that were used lately.
-
-        With ``endpoint``, of the latter only those that count nothing but this endpoint. Raises StoreError if
-        the store cannot answer.
-        """
+        """Reset identifiers (None: all) in these policies and those used lately; raise StoreError."""
         if self.fallback is not None:
             self.fallback.reset(self.fallback.latest(endpoint), identifiers)
         self.counts.reset((*names, *self.counts.latest(endpoint)), identifiers)
@@ -180,10 +172,7 @@ class AppRateLimits:
         handle.apps.add(self)
 
     def acting_for(self, applied: AppliedLimit) -> AppRateLimit:
-        """Return the RateLimit through which a decorator's limits hold.
-
-        Raises RuntimeError if the app does not have the RateLimit of a bound decorator.
-        """
+        """Return the RateLimit through which limits hold; RuntimeError if it is not on the app."""
         if applied.handle is None:
             return next(iter(self._registered.values()), None) or self._make_implicit()
         rate_limit = self._registered.get(applied.handle)

@@ -158,7 +158,6 @@ def count_of_all(route: Route, kind: str) -> CountName:
 
 
 def _meta(rate_limit: AppRateLimit, route: Route) -> Iterator[Rule]:
-    """Yield the rules that count refusals."""
     count = count_of_all(route, "meta")
     return rules_of_options(rate_limit, rate_limit.settings.group("meta_limits"), count, Role.ON_REFUSAL)
 

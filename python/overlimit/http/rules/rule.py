@@ -1,26 +1,73 @@
-"""A rule: one limit somewhere. Whose requests it counts, where, when, and at what cost."""
+"""A rule: one limit somewhere. Whose requests it counts, where, when, and at what cost; and its counts."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import IntEnum
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from overlimit import InvalidLimit, Limiter
+from overlimit import InvalidLimit, Limiter, _core
+from overlimit._forks import PerProcess
 from overlimit._options import is_set
 from overlimit.http.answering.fields import HeaderNames, Item
 from overlimit.http.callables import function_name
-from overlimit.http.identifying.identifiers import Identify, with_addresses
+from overlimit.http.identifying.identifiers import Identifiers, Identify, with_addresses
 from overlimit.http.options.limit_options import Cost, Dynamic, LimitOptions, hashable, is_dynamic
 from overlimit.http.rules.count_names import CountName, usable_field_name
-from overlimit.http.rules.counts import Counts, UnregisteredLimiter
+from overlimit.limiter import OnError
 from overlimit.limits import Limit, LimitsLike
+from overlimit.stores import Store
 
 if TYPE_CHECKING:
     from overlimit.http.rules.app_rate_limits import AppRateLimit
+
+_MOST_NAMES = 1024
+
+
+class UnregisteredLimiter(Limiter):
+    """A limiter that may have other limits than others of its name, because they depend on the request."""
+
+    def _register(self, name: str | None) -> None:
+        """Do nothing."""
+
+
+class Counts:
+    """Where a RateLimit counts; safe for threads. Names are bounded in number: requests may make them up."""
+
+    def __init__(self, store: Store, on_error: OnError) -> None:
+        """Start without names; ``on_error`` says what happens when the store fails."""
+        self.store, self.on_error = store, on_error
+        self._names: dict[str, tuple[str | None, object]] = {}
+        self._lock = PerProcess(threading.Lock)
+
+    def note(self, name: str, endpoint: str | None = None, origin: object = None) -> None:
+        """Note a name as the latest, with its origin and the only endpoint that it counts; None: several."""
+        with self._lock():
+            self._names.pop(name, None)
+            self._names[name] = endpoint, origin
+            if len(self._names) > _MOST_NAMES:
+                del self._names[next(iter(self._names))]
+
+    def latest(self, endpoint: str | None = None) -> tuple[str, ...]:
+        """Return the names, the oldest first; with ``endpoint`` those that count only this one."""
+        with self._lock():
+            known = tuple(self._names.items())
+        return tuple(name for name, (counted, _) in known if endpoint in (None, counted))
+
+    def has_names_of(self, origin: object) -> bool:
+        """Return whether one of the names is of this origin."""
+        with self._lock():
+            return any(each == origin for _, each in self._names.values())
+
+    def reset(self, names: Iterable[str], identifiers: Identifiers | None) -> None:
+        """Reset identifiers (None: all) in policies, also what was decided locally; raise StoreError."""
+        for name in dict.fromkeys(names):
+            _core._reset(self.store, name, identifiers)
+
 
 MOST_KEPT = 256
 """How many values that depend on the request are kept: limiters of one rule, and store calls of a route."""
@@ -81,10 +128,7 @@ _MakeResolved: TypeAlias = Callable[[LimitsLike, CountName], ResolvedRule]
 
 
 class Rule(NamedTuple):
-    """One limit somewhere: all that is known of it before a request.
-
-    Limits that are counted as one policy, such as those of one text, are one rule.
-    """
+    """All that is known of one limit, or of several that are counted as one policy, before a request."""
 
     rate_limit: AppRateLimit
     options: LimitOptions
@@ -99,10 +143,7 @@ class Rule(NamedTuple):
     """Whether it holds in the place of all others while the store fails."""
 
     def resolve_early(self) -> ResolvedRule | Resolver:
-        """Resolve it before any request, or return a function that resolves it during each request.
-
-        Raises InvalidLimit if the limits do not fit the algorithm.
-        """
+        """Resolve it, or return a function that does so in each request; raise InvalidLimit."""
         value, scope = self.value, self.options.scope
         if is_dynamic(value) or callable(scope) or self.options.exempt_when or self._request_identifier():
             # Kept, since a limiter costs more than a request; bounded, since a request may choose the scope.
@@ -170,10 +211,7 @@ class Rule(NamedTuple):
         return self._replace(options=dataclasses.replace(self.options, on_error="raise"))
 
     def resolve_now(self, arguments: Arguments = ()) -> ResolvedRule | None:
-        """Resolve it at this moment, without asking ``exempt_when``; None: there is no limit now.
-
-        Functions that need a request raise here what they raise without one.
-        """
+        """Resolve it now, whatever ``exempt_when`` says, or raise as functions do; None: no limit."""
         return self._resolve(self._resolved, arguments)
 
     def policy_name_now(self) -> str:
@@ -181,10 +219,7 @@ class Rule(NamedTuple):
         return self._count().policy(self.rate_limit.prefix)
 
     def reset(self, identifier: str) -> None:
-        """Give an identifier a fresh start where this counts at this moment, whatever the limits are.
-
-        Raises StoreError if the store cannot answer; functions of the app may raise anything.
-        """
+        """Give an identifier a fresh start where this counts now; raise StoreError, or as functions do."""
         self._counts.reset((self.policy_name_now(),), (identifier,))
 
     def _resolve_unless_exempt(self, make: _MakeResolved, arguments: Arguments) -> ResolvedRule | None:

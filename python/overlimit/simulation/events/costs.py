@@ -18,11 +18,7 @@ MOST = 2**53
 
 
 def costs_of(cost: object, count: int) -> Costs:
-    """Return what each of ``count`` events costs, at most `MOST`; one number is the cost of all.
-
-    Raises ValueError for one that is missing or negative, naming its row, and for another number of them, and
-    TypeError for what is no whole number.
-    """
+    """Return what each event costs, at most `MOST`; raise ValueError or TypeError that names the row."""
     if isinstance(cost, (Integral, np.integer, float, bool, np.bool_, str)) or cost is None:
         return np.broadcast_to(np.int64(_checked(cost)), count)
     given = given_column(cost, "cost").without_codes()

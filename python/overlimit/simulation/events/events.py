@@ -4,30 +4,39 @@ from __future__ import annotations
 
 import hashlib
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsIndex, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from overlimit._display.notebooks import html_table
 from overlimit._messages.arguments import checks_arguments
-from overlimit._messages.texts import short_repr
-from overlimit.simulation.events.bad_lines import BadLines
-from overlimit.simulation.events.column import Column, concatenated
+from overlimit._messages.texts import printable, short_repr
 from overlimit.simulation.events.costs import Costs, costs_of
-from overlimit.simulation.events.event_tables import events_frame, events_html, events_text
 from overlimit.simulation.events.identifiers import (
+    Column,
     checked_missing,
+    concatenated,
     identifier_columns,
     label_column,
+    label_index,
     rows_to_keep,
 )
-from overlimit.simulation.events.instants import Micros, instant_of, instants_of
+from overlimit.simulation.events.instants import Micros, instant_of, instants_of, span_of
+from overlimit.simulation.optional import required
 
 if TYPE_CHECKING:
     import pandas as pd
 
+_KEPT = 10
+_LONGEST_TEXT = 1000
+
+
 Missing = Literal["raise", "skip"]
+
+_BUSIEST = 3
 
 
 class Event(NamedTuple):
@@ -352,13 +361,47 @@ class Events:
         Its columns are ``time`` (UTC), the columns of identifiers (``identifier`` if it has no name; as
         decisions show them), ``cost``, and ``label`` if there are labels. Raises ImportError without pandas.
         """
-        return events_frame(self)
+        pandas = required("pandas", "Events.to_pandas")
+        columns = {"time": pandas.DatetimeIndex(self.times.view("datetime64[us]")).tz_localize("UTC")}
+        for column in self._columns:
+            columns[column.title] = pandas.Categorical.from_codes(column.codes, label_index(column.labels))
+        columns["cost"] = self.costs
+        if self._labels is not None:
+            labels = label_index(self._labels.labels)
+            columns["label"] = pandas.Categorical.from_codes(self._labels.codes, labels)
+        frame: pd.DataFrame = pandas.DataFrame(columns)
+        return frame
 
     def __repr__(self) -> str:
-        return events_text(self)
+        distinct = [f"{each.title}: {np.count_nonzero(each.counts()):,} distinct" for each in self._columns]
+        return f"Events({'; '.join(self._count_and_span() + distinct + self._left_out())})"
 
     def _repr_html_(self) -> str:
-        return events_html(self)
+        text = "; ".join(self._count_and_span() + self._left_out())
+        head = ("identifiers", "distinct", "busiest (events)")
+        return html_table("Events", text, head, map(_busiest, self._columns), left=(0, 2))
+
+    def _count_and_span(self) -> list[str]:
+        count = f"{len(self):,} event{'s' * (len(self) != 1)}"
+        if not len(self):
+            return [count]
+        first, last = span_of(self._times)
+        return [count, f"{first:%Y-%m-%d %H:%M:%S} to {last:%Y-%m-%d %H:%M:%S} UTC"]
+
+    def _left_out(self) -> list[str]:
+        skipped, bad = self._skipped, self._bad_lines.count
+        told = [f"{skipped:,} skipped"] if skipped else []
+        return told + ([f"{bad:,} bad line{'s' * (bad != 1)}"] if bad else [])
+
+
+def _busiest(column: Column) -> tuple[str, int, str]:
+    """Return a column's title, how many identifiers it has, and those with the most events."""
+    counts = column.counts()
+    # Only those that are busiest are sorted, among so many identifiers.
+    most = np.argpartition(-counts, min(_BUSIEST, len(counts) - 1))[:_BUSIEST] if len(counts) else counts
+    ordered = sorted((k for k in most.tolist() if counts[k]), key=lambda k: (-counts[k], k))
+    busiest = ", ".join(f"{printable(column.labels[k])} ({counts[k]:,})" for k in ordered)
+    return column.title, int(np.count_nonzero(counts)), busiest
 
 
 def _rank(label: str | bytes, seed: int) -> bytes:
@@ -374,3 +417,43 @@ def _concatenated_labels(parts: Sequence[Events]) -> Column | None:
     return concatenated(
         [part._labels or Column(None, np.full(len(part), -1, np.int32), none) for part in parts]
     )
+
+
+class BadLine(NamedTuple):
+    """A line that could not be read: its file, its number from 1, and its text."""
+
+    file: str
+    line: int
+    text: str
+
+
+class BadLines:
+    """What could not be read of logs. Iterating yields the first ten as (file, line, text).
+
+    ``count`` says how many there are in all, by default as many as ``lines``.
+    """
+
+    __slots__ = ("_count", "_lines")
+
+    def __init__(self, lines: Iterable[BadLine] = (), count: int | None = None) -> None:
+        given = list(lines)
+        self._count = len(given) if count is None else count
+        self._lines = [line._replace(text=line.text[:_LONGEST_TEXT]) for line in given[:_KEPT]]
+
+    @property
+    def count(self) -> int:
+        """How many lines could not be read."""
+        return self._count
+
+    def __iter__(self) -> Iterator[BadLine]:
+        return iter(self._lines)
+
+    def __bool__(self) -> bool:
+        return self._count > 0
+
+    def __add__(self, other: BadLines) -> BadLines:
+        return BadLines([*self, *islice(other, _KEPT)], self._count + other._count)
+
+    def __repr__(self) -> str:
+        shown = "".join(f"\n  {file}:{line}: {text}" for file, line, text in self)
+        return f"BadLines({self._count:,})" + shown

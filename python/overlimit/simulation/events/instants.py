@@ -36,11 +36,7 @@ class Instants(NamedTuple):
 
 
 def instants_of(times: object, unit: str | None = None) -> Micros:
-    """Return a column of times in microseconds; numbers count in ``unit``, by default in seconds.
-
-    Raises ValueError for one that is missing or outside the range, naming its row, and TypeError for what is
-    no time, such as texts.
-    """
+    """Return times in us, numbers by ``unit`` (seconds); raise ValueError or TypeError that names the row."""
     given = given_column(times, "times")
     micros, invalid = converted(given, unit)
     if invalid.any():
@@ -84,10 +80,7 @@ def span_of(times: Micros, zone: tzinfo = timezone.utc) -> tuple[datetime, datet
 
 
 def instant_of(time: object) -> int:
-    """Return one instant in microseconds: seconds, a datetime, a ``datetime64`` or a text in ISO 8601.
-
-    Raises ValueError and TypeError, as `instants_of` does.
-    """
+    """Return an instant in us: seconds, a datetime, a ``datetime64`` or ISO 8601; raise as `instants_of`."""
     if isinstance(time, str):
         try:
             time = datetime.fromisoformat(time.replace("Z", "+00:00"))
@@ -124,10 +117,7 @@ def converted(given: Given, unit: str | None) -> Instants:
 
 
 def micros_of(value: object, unit: str) -> int | None:
-    """Return one value in microseconds; None if it is missing or outside the range.
-
-    Raises TypeError for what is neither a number nor a datetime.
-    """
+    """Return a number or datetime in us, None if missing or out of range; raise TypeError for others."""
     if is_missing(value):
         return None
     if isinstance(value, np.generic) and not isinstance(value, np.datetime64):

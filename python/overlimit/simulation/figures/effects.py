@@ -32,10 +32,7 @@ _MARKERS = "os^Dvx*P"
 
 
 def plot_comparison(comparison: Comparison, *, ax: Axes | None = None) -> Axes:
-    """Draw the share of events, identifiers and labels that each policy refuses, as `Comparison.plot` says.
-
-    The first policy is on top. Where bars are too thin, their percentages are not written.
-    """
+    """Draw what `Comparison.plot` says, the first policy on top; thin bars have no percentages."""
     shares = _shares(comparison.effects)
     bars_in_all = len(shares) * len(comparison.effects)
     ax = axes_for(ax, "Comparison.plot", max(_LEAST_HEIGHT, _OTHER_HEIGHT + _BAR_HEIGHT * bars_in_all))

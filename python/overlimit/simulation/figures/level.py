@@ -18,8 +18,7 @@ from overlimit.simulation.figures.style import (
     shares_on,
     times_on,
 )
-from overlimit.simulation.policies import PolicyLike, limiter_of
-from overlimit.simulation.replaying import check_events
+from overlimit.simulation.replaying import PolicyLike, check_events, limiter_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -17,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from overlimit.simulation.logs.chunks import Chunk, decoded
-from overlimit.simulation.logs.patterns import matched
-from overlimit.simulation.logs.table import Batch, Format, Table, Wanted
+from overlimit.simulation.logs.formats import Batch, Format, Table, Wanted, matched
 from overlimit.simulation.optional import required
 
 _QUOTED = r'"(?P<%s>[^"\\]*(?:\\.[^"\\]*)*)"'

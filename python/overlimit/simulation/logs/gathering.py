@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from overlimit.http.identifying.addresses import grouped
-from overlimit.simulation.events.bad_lines import BadLine, BadLines
-from overlimit.simulation.events.column import Codes, Column
 from overlimit.simulation.events.costs import MOST, costs_of
-from overlimit.simulation.events.events import Events
-from overlimit.simulation.events.factorization import MISSING, REFUSED, factorized
+from overlimit.simulation.events.events import BadLine, BadLines, Events
 from overlimit.simulation.events.given import given_column
-from overlimit.simulation.events.identifiers import named
+from overlimit.simulation.events.identifiers import MISSING, REFUSED, Codes, Column, factorized, named
 from overlimit.simulation.events.instants import Micros
 from overlimit.simulation.logs.access_log import COMMON
-from overlimit.simulation.logs.condition import Where, rows_where
+from overlimit.simulation.logs.formats import NOT_A_LINE, Bad, Batch, Table
 from overlimit.simulation.logs.log_times import NO_TIME, log_times, time_hint
-from overlimit.simulation.logs.patterns import NOT_A_LINE
-from overlimit.simulation.logs.table import Bad, Batch, Table
+from overlimit.simulation.optional import required
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _AS_WRITTEN = 128
 _MOST_BAD = 10_000
@@ -95,10 +95,7 @@ class Gatherer:
         self._any_good = False
 
     def add(self, batch: Batch) -> None:
-        """Keep what becomes events.
-
-        Raises ValueError for a row without an identifier and for a bad line, if so told.
-        """
+        """Keep what becomes events; raise ValueError for bad lines and for rows of nobody, if so told."""
         bad, good = list(batch.bad), list[int]()
         parts = [self._rows(table, bad, good) for table in batch.tables if len(table.lines)]
         for each in sorted(bad):
@@ -109,10 +106,7 @@ class Gatherer:
             self._kept.append(_in_order(parts)._replace(lines=_NONE))
 
     def add_bad(self, line: int, text: str, reason: str) -> None:
-        """Count a line that cannot be read.
-
-        Raises ValueError if so told, and if so many lines cannot be read, and none before them can.
-        """
+        """Count a bad line; raise ValueError if so told, and after so many without a good one."""
         if self._options.on_bad == "raise":
             raise ValueError(f"{self.file}, line {line} cannot be read: {reason}: {text[:200]!r}")
         self._bad_lines += BadLines([BadLine(self.file, line, text)])
@@ -143,10 +137,7 @@ class Gatherer:
         return Events._of(rows.times, columns, costs, skipped=self._skipped, bad_lines=self._bad_lines)
 
     def _rows(self, table: Table, bad: list[Bad], good: list[int]) -> _Rows:
-        """Return the rows of a table that become events.
-
-        Those that cannot be read are appended to ``bad``, the line of the first that can to ``good``.
-        """
+        """Return the rows that become events; note bad ones, and the line of the first that is good."""
         options, columns = self._options, table.columns
         given_times = given_column(columns[options.time], "time")
         times = log_times(given_times, options.unit)
@@ -229,3 +220,57 @@ def _joined(parts: list[_Rows], width: int) -> _Rows:
     lines, times, codes, costs = zip(*parts, strict=True)
     joined = tuple(map(np.concatenate, zip(*codes, strict=True)))
     return _Rows(np.concatenate(lines), np.concatenate(times), joined, np.concatenate(costs))
+
+
+Where: TypeAlias = "str | Callable[[pd.DataFrame], Any]"
+
+
+def rows_where(
+    where: Where, columns: Mapping[str, Any], time: str, micros: Micros, valid: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.bool_]:
+    """Return which valid rows fulfil a condition; ValueError for unknown columns, TypeError for no bools."""
+    frame = _frame(columns, time, micros).loc[valid]
+    found = where(frame) if callable(where) else _evaluated(frame, where)
+    mask = _mask(found, len(frame))
+    result = np.zeros(len(valid), bool)
+    result[np.flatnonzero(valid)[mask]] = True
+    return result
+
+
+def _frame(columns: Mapping[str, Any], time: str, micros: Micros) -> pd.DataFrame:
+    pandas = required("pandas", "where=")
+    series = {name: _series(pandas, each) for name, each in columns.items()}
+    series[time] = pandas.DatetimeIndex(np.maximum(micros, 0).view("datetime64[us]")).tz_localize("UTC")
+    frame: pd.DataFrame = pandas.DataFrame(series)
+    return frame
+
+
+def _series(pandas: Any, column: Any) -> Any:
+    if hasattr(column, "to_pandas"):
+        return column.to_pandas()
+    texts = isinstance(column, (list, tuple)) and {type(each) for each in column} <= {str, type(None)}
+    return pandas.Series(column, dtype=object) if texts else column
+
+
+def _evaluated(frame: pd.DataFrame, where: str) -> Any:
+    names = required("pandas", "where=").errors.UndefinedVariableError
+    try:
+        return frame.eval(where)
+    except names as error:
+        raise ValueError(
+            f"where={where!r}: {error}; there are {', '.join(map(repr, frame.columns))}"
+        ) from None
+
+
+def _mask(found: Any, count: int) -> npt.NDArray[np.bool_]:
+    mask: npt.NDArray[Any] = np.asarray(found.fillna(False) if hasattr(found, "fillna") else found)
+    if mask.shape == () and mask.dtype == bool:
+        mask = np.full(count, bool(mask))
+    if mask.dtype == object and {type(each) for each in mask.tolist()} <= {bool}:
+        mask = mask.astype(bool)
+    if mask.dtype != bool or mask.shape != (count,):
+        raise TypeError(
+            f"where must say true or false for each of {count} rows, as in 'status == 404', and gave "
+            f"{type(found).__name__} of {mask.dtype}"
+        )
+    return mask

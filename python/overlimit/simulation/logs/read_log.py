@@ -13,15 +13,9 @@ from overlimit.simulation.events.events import Events, Missing
 from overlimit.simulation.events.identifiers import checked_missing, checked_name
 from overlimit.simulation.events.instants import checked_unit, coarser_unit, span_of
 from overlimit.simulation.logs.access_log import AccessLog
-from overlimit.simulation.logs.chunks import ChunkReader
-from overlimit.simulation.logs.condition import Where
-from overlimit.simulation.logs.csv_tables import CsvTables
-from overlimit.simulation.logs.files import Paths, files_of
-from overlimit.simulation.logs.gathering import Gatherer, Options
-from overlimit.simulation.logs.json_lines import JsonLines
-from overlimit.simulation.logs.parquet import Parquet
-from overlimit.simulation.logs.patterns import PatternFormat
-from overlimit.simulation.logs.table import Format, Wanted
+from overlimit.simulation.logs.chunks import ChunkReader, Paths, files_of
+from overlimit.simulation.logs.formats import CsvTables, Format, JsonLines, Parquet, PatternFormat, Wanted
+from overlimit.simulation.logs.gathering import Gatherer, Options, Where
 from overlimit.simulation.progress import progress_bar
 
 FormatLike: TypeAlias = Literal["combined", "common", "json", "csv", "parquet"] | re.Pattern[str]
@@ -132,7 +126,6 @@ def read_log(
 
 
 def _check(options: Options) -> None:
-    """Check what can be checked before a file is read."""
     where, cost = options.where, options.cost
     checked_missing(options.missing)
     checked_unit(options.unit)
@@ -160,7 +153,6 @@ def _warn_of_unit(events: Events, unit: str | None) -> None:
 
 
 def _sources(identifiers: Any) -> dict[str, str]:
-    """Return from which column each identifier comes."""
     if isinstance(identifiers, str):
         identifiers = (identifiers,)
     sources = dict(identifiers) if isinstance(identifiers, Mapping) else {each: each for each in identifiers}

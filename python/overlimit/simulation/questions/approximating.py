@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from overlimit import FixedWindow, Limiter, SlidingLog, SlidingWindow, SlidingWindowCounter
-from overlimit._display.html import html_table
+from overlimit._display.notebooks import html_table
 from overlimit._messages.texts import percent
 from overlimit.errors import InvalidLimit
 from overlimit.limits.quantities import micros
 from overlimit.simulation.events.events import Events
-from overlimit.simulation.measures import peak_of_any
 from overlimit.simulation.optional import required
-from overlimit.simulation.policies import PolicyLike, limiter_of
-from overlimit.simulation.progress import progress_bar
+from overlimit.simulation.progress import interruptible, progress_bar
 from overlimit.simulation.questions.effects import Bools
-from overlimit.simulation.replaying import allowed_in_time, check_question
-from overlimit.simulation.waiting import interruptible
+from overlimit.simulation.replaying import PolicyLike, allowed_in_time, check_question, limiter_of
+from overlimit.simulation.tables import peak_of_any
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -100,11 +98,7 @@ _FIGURES = ("wrongly_passed", "wrongly_refused", "worst_overshoot")
 
 
 def error_of(
-    events: Events,
-    limits: PolicyLike,
-    reference: PolicyLike | None = None,
-    *,
-    progress: bool | None = None,
+    events: Events, limits: PolicyLike, reference: PolicyLike | None = None, *, progress: bool | None = None
 ) -> Error:
     """Return how often limits say otherwise than exact ones of the same numbers, and how far they overshoot.
 
@@ -120,11 +114,6 @@ def error_of(
         penalty.
     progress
         Whether to show a bar (tqdm).
-
-    Returns
-    -------
-    Error
-        How many events are wrongly passed and wrongly refused, and the worst overshoot.
 
     Raises
     ------

@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from overlimit import Limiter, ManualClock, MemoryStore
-from overlimit._display.html import html_table
+from overlimit._display.notebooks import html_table
 from overlimit._messages.texts import short_repr
 from overlimit._options import whole_number
-from overlimit.simulation.events.column import Column
 from overlimit.simulation.events.events import Events
+from overlimit.simulation.events.identifiers import Column
 from overlimit.simulation.events.instants import instant_of, micros_of
-from overlimit.simulation.policies import PolicyLike, limiter_of
 from overlimit.simulation.progress import Advance, progress_bar
-from overlimit.simulation.replaying import Replay, replay
+from overlimit.simulation.replaying import PolicyLike, Replay, limiter_of, replay
 from overlimit.simulation.traffic import START, checked_number
 
 if TYPE_CHECKING:
@@ -60,7 +59,6 @@ class Clients:
     label: str = ""
 
     def __post_init__(self) -> None:
-        """Check the arguments: ValueError and TypeError name them."""
         object.__setattr__(self, "count", _whole("count", self.count, least=0))
         checked_number("rate", self.rate, above_zero=True)
         checked_number("jitter", self.jitter)
@@ -94,7 +92,6 @@ class _Loop:
         self.clients: list[int] = []
 
     def run(self, end_us: int, advance: Advance) -> None:
-        """Let them ask until the end."""
         kinds = [self.kinds[k] for k in self.kind_of.tolist()]
         coming = [(self._start + self._pause(kind), client) for client, kind in enumerate(kinds)]
         heapq.heapify(coming)
@@ -130,7 +127,6 @@ class _Loop:
         return round(self._random.expovariate(kind.rate) * 1e6)
 
     def events(self) -> Events:
-        """Return what was asked, labelled by the kinds."""
         clients = np.array(self.clients, np.int32)
         labels = np.array([kind.label for kind in self.kinds], object)
         return Events._of(

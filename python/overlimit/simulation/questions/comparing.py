@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
-from overlimit._display.html import html_table
+from overlimit._display.notebooks import html_table
 from overlimit._messages.texts import short_repr
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.optional import required
-from overlimit.simulation.policies import PolicyLike, limiter_of
-from overlimit.simulation.progress import progress_bar
-from overlimit.simulation.questions.effect_tables import Effects
-from overlimit.simulation.questions.effects import Bools, Effect, Trial
-from overlimit.simulation.waiting import interruptible
+from overlimit.simulation.progress import interruptible, progress_bar
+from overlimit.simulation.questions.effects import Bools, Effect, Effects, Trial
+from overlimit.simulation.replaying import PolicyLike, limiter_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,11 +96,6 @@ def compare(events: Events, policies: Mapping[str, object], *, progress: bool | 
         limits as ``Limiter`` takes them, a Limiter, or ``(limits, penalty)``.
     progress
         Whether to show a bar (tqdm).
-
-    Returns
-    -------
-    Comparison
-        A table with a row per policy, and on how many events each two of them agree.
 
     Raises
     ------

@@ -6,14 +6,14 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
-from overlimit._display.html import html_table
+from overlimit._display.notebooks import html_table
 from overlimit._messages.texts import percent, short_repr
 from overlimit._options import whole_number
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.optional import required
-from overlimit.simulation.policies import PolicyLike
 from overlimit.simulation.progress import progress_bar
 from overlimit.simulation.questions.effects import Trial
+from overlimit.simulation.replaying import PolicyLike
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -127,12 +127,6 @@ def suggest(
         the first identifier that it has) or of ``"events"``.
     progress
         Whether to show a bar (tqdm).
-
-    Returns
-    -------
-    Suggestion
-        The value, what it refuses, and what the next smaller one would refuse. If even the largest refuses
-        more, it has no value, and its message says so.
 
     Raises
     ------

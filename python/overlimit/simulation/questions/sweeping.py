@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from overlimit._messages.texts import short_repr
 from overlimit.simulation.events.events import Events
-from overlimit.simulation.policies import PolicyLike, limiter_of
 from overlimit.simulation.progress import progress_bar
-from overlimit.simulation.questions.effect_tables import Effects
-from overlimit.simulation.questions.effects import Trial
+from overlimit.simulation.questions.effects import Effects, Trial
+from overlimit.simulation.replaying import PolicyLike, limiter_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,11 +52,6 @@ def sweep(
         The values, such as ``range(10, 200, 10)``; one that comes twice counts once.
     progress
         Whether to show a bar (tqdm).
-
-    Returns
-    -------
-    Sweep
-        A table with a row per value.
 
     Raises
     ------

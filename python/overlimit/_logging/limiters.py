@@ -1,17 +1,17 @@
-"""Limiters that share counts by their name, and the warning when their limits differ."""
+"""What is logged of limiters: that limits differ under one name, and what ``on_decision`` raises."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import weakref
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING
 
 from overlimit._forks import PerProcess
 
 if TYPE_CHECKING:
-    from overlimit._core import Store
+    from overlimit._core import Decision, Store
     from overlimit.limiter import Limiter
 
 _log = logging.getLogger("overlimit")
@@ -85,3 +85,11 @@ def compare(limiter: Limiter) -> None:
 def _state_key(store: Store) -> Hashable:
     """Return what two store objects have in common that keep their state in one place."""
     return getattr(store, "_state_key", id(store))
+
+
+def announce(on_decision: Callable[[Decision], object], decision: Decision) -> None:
+    """Call ``on_decision`` with a decision, and log what it raises; the core calls this."""
+    try:
+        on_decision(decision)
+    except Exception:
+        _log.exception("on_decision failed for %r", decision)

@@ -1,15 +1,19 @@
-"""Log messages about stores that fail: enough to act on, however many calls fail."""
+"""Log messages about stores that fail, are full or are not shared: enough to act on, and no more."""
 
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from overlimit import _core
 from overlimit._forks import PerProcess
+from overlimit.stores.memory import is_local_fallback
 
 if TYPE_CHECKING:
     from overlimit._core import Store
@@ -79,3 +83,66 @@ def answered(store: Store) -> None:
     calls = _outages.note_answer(_endpoint(store))
     if calls is not None:
         _log.warning("%r answers again, after %d failed calls", store, calls)
+
+
+_ADVICE = "a store with a larger max_keys or max_bytes has room for more"
+_ADVICE_FOR_SHARED_MEMORY = (
+    "remove it with unlink(), and restart all processes that use it with a larger max_keys or max_bytes"
+)
+_ADVICE_FOR_FALLBACK = (
+    "it is the local fallback of a store that fails, and its size is fixed: exact counts return with that "
+    "store, and on_error='allow' or 'deny' needs no counts meanwhile"
+)
+
+_warned_stores: weakref.WeakKeyDictionary[Store, object] = weakref.WeakKeyDictionary()
+
+
+def warn_of_crowded_store(store: Store) -> None:
+    """Warn, once per store object, that a full store makes identifiers share counts; the core calls this."""
+    mine = object()
+    if _warned_stores.setdefault(store, mine) is mine:
+        _log.warning(
+            "%r is full: identifiers that find no room in it share counts, so some of them are refused "
+            "early; %s",
+            store,
+            _advice_for(store),
+        )
+
+
+def _advice_for(store: Store) -> str:
+    if isinstance(store, _core.SharedMemoryStore):
+        return _ADVICE_FOR_SHARED_MEMORY
+    return _ADVICE_FOR_FALLBACK if is_local_fallback(store) else _ADVICE
+
+
+_warned_processes: set[int] = set()
+
+
+def warn_of_fork(name: str | None) -> None:
+    """Warn, once per process, that a forked child counts on its own; the core calls this."""
+    _warn_of_processes(
+        "%s keeps its state in memory, which a forked process does not share: N workers admit N times "
+        "the limit; give it a store= that they share, as store='shm://myapp'",
+        "a limiter without a name" if name is None else f"limiter {name!r}",
+    )
+
+
+def warn_of_other_processes(app: str, by: str = "RateLimit") -> None:
+    """Warn, once per process, that an app which several processes serve counts in the memory of each."""
+    _warn_of_processes(
+        "%s counts requests in memory, which the other processes that serve it do not share: N workers admit "
+        "N times the limit; give it a store= that they share, as store='shm://myapp' for processes of one "
+        "host, or store='redis://localhost:6379/0'",
+        f"{by} of {app!r}",
+    )
+
+
+def _warn_of_processes(message: str, whose: str) -> None:
+    if os.getpid() not in _warned_processes:
+        _warned_processes.add(os.getpid())
+        _log.warning(message, whose)
+
+
+def warn_about_shared_memory(message: str) -> None:
+    """Log what an operator should know of a shared file; the core calls this, once for each reason."""
+    _log.warning("%s", message)

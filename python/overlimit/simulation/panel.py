@@ -1,20 +1,81 @@
-"""Setting a limit by hand, and seeing at once what it would have done."""
+"""A panel for notebooks, on which a limit is set by hand and its effect on events is seen at once."""
 
 from __future__ import annotations
 
 import html
-from typing import Any
+import io
+from functools import lru_cache
+from typing import Any, NamedTuple
 
-from overlimit._messages.texts import printable
+import numpy as np
+
+from overlimit import Limiter
+from overlimit._display.notebooks import html_table
+from overlimit._messages.texts import percent, printable
 from overlimit.limits import Limit
 from overlimit.limits.limit import Terms
 from overlimit.limits.quantities import MOST, duration_words
 from overlimit.limits.registry import ALGORITHMS
 from overlimit.simulation.events.events import Events
+from overlimit.simulation.events.identifiers import Column
+from overlimit.simulation.figures import plot_timeline
 from overlimit.simulation.optional import required
-from overlimit.simulation.panel.effects import ShownEffects
-from overlimit.simulation.panel.sampling import live_sample, sample_text
-from overlimit.simulation.replaying import check_question
+from overlimit.simulation.questions.effects import Trial
+from overlimit.simulation.replaying import Replay, check_question
+from overlimit.simulation.tables import codes_of, most_refused, peak_of_any
+
+_KEPT = 256
+_HEAD = ("hit most", "sent", "passed", "refused")
+
+
+class ShownEffect(NamedTuple):
+    """Who is refused, as HTML, and the timeline as a PNG."""
+
+    refused: str
+    timeline: bytes
+
+
+class ShownEffects:
+    """Asks limits about the same events; what was asked before is not worked out again."""
+
+    def __init__(self, events: Events) -> None:
+        self._events = events
+        self._trial = Trial(events)
+        self._identifiers = len(set(codes_of(events, None)[0].tolist()))
+        self.of = lru_cache(_KEPT)(self._of)
+        self.peak = lru_cache(_KEPT)(self._peak)
+
+    def _of(self, limit: Limit) -> ShownEffect:
+        """Return what a limit does; raise ValueError if an event is too large for a call under it."""
+        allowed = self._trial.allowed(limit)
+        answers = Replay(self._events, Limiter(limit), {"allowed": allowed})
+        of_events, of_identifiers = map(percent, self._trial.shares(allowed))
+        text = (
+            f"{of_events} of {len(self._events):,} events, "
+            f"{of_identifiers} of {self._identifiers:,} identifiers"
+        )
+        return ShownEffect(html_table("Refused", text, _HEAD, most_refused(answers)), _timeline(answers))
+
+    def _peak(self, seconds: int) -> int:
+        """Return the most cost of one identifier in any two periods: no limit of a period need be higher.
+
+        In one it may have to be, because limits that count in blocks count some events for longer.
+        """
+        times, costs, period_us = self._events.times, self._events.costs, 2 * seconds * 1_000_000
+        present = [(column.codes, column.codes >= 0) for column in self._events._columns]
+        return max(peak_of_any(codes[has], times[has], costs[has], period_us) for codes, has in present)
+
+
+def _timeline(answers: Replay) -> bytes:
+    from matplotlib.figure import Figure
+
+    # Not by pyplot, which would keep the figure and show it once more below the cell.
+    figure = Figure(figsize=(6, 3.4), dpi=100, layout="constrained")
+    plot_timeline(answers, ax=figure.subplots())
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png")
+    return drawn.getvalue()
+
 
 _MINUTE, _HOUR = 60, 3600
 _PERIODS = (
@@ -96,7 +157,6 @@ class Panel:
         return min(max(_LEAST_RANGE, self._effects.peak(self.period.value)), MOST)
 
     def _show(self, change: object = None) -> None:
-        """Show what the limit does that is set now."""
         self.burst.disabled = "burst" not in ALGORITHMS[self.algorithm.value].optional_terms
         for slider in (self.limit, self.burst):
             slider.max = max(self._most(), slider.value)
@@ -133,11 +193,6 @@ def explore(events: Events) -> Panel:
     events
         What happened.
 
-    Returns
-    -------
-    Panel
-        The panel, which a notebook shows as the value of a cell. ``panel.policy`` is the limit that is set.
-
     Raises
     ------
     TypeError, ValueError
@@ -149,3 +204,50 @@ def explore(events: Events) -> Panel:
     for package in ("ipywidgets", "matplotlib", "pandas"):
         required(package, "explore")
     return Panel(events)
+
+
+_MOST = 5_000_000
+
+
+def live_sample(events: Events, most: int = _MOST) -> Events:
+    """Return all events, or those of whoever sends most and of some others, as if given in time order.
+
+    Half of the room is for those who send most. If even one of them sends more than there is room for, it is
+    the first events of these.
+    """
+    chosen = events if len(events) <= most else events[_of_some(events._columns[0], most)][:most]
+    columns = [_compact(column) for column in chosen._columns]
+    return Events._of(chosen.times, columns, chosen.costs, chosen._labels)
+
+
+def sample_text(events: Events, sample: Events) -> str:
+    """Return HTML that says what the panel asks about: all events, or which part of them."""
+    if len(sample) == len(events):
+        return ""
+    names = [int(np.count_nonzero(each._columns[0].counts())) for each in (sample, events)]
+    title = html.escape(events._columns[0].title)
+    return (
+        f"A sample: {len(sample):,} of {len(events):,} events, of {names[0]:,} of {names[1]:,} identifiers "
+        f"({title}): those who send most, and others chosen at random. So the shares are higher than those "
+        "of all: <code>replay(events, limits)</code> asks about all."
+    )
+
+
+def _of_some(column: Column, most: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Return which events are of those who send most, or of others who fit into the rest."""
+    counts = column.counts()
+    busiest = np.argsort(-counts, kind="stable")
+    busy = max(1, int(np.searchsorted(np.cumsum(counts[busiest]), most // 2, side="right")))
+    others = np.random.default_rng(0).permutation(busiest[busy:])
+    fitting = np.cumsum(counts[others]) <= most - counts[busiest[:busy]].sum()
+    chosen = np.zeros(len(counts) + 1, bool)
+    chosen[busiest[:busy]] = chosen[others[fitting]] = True
+    return chosen[column.codes]
+
+
+def _compact(column: Column) -> Column:
+    """Leave out labels that no event has, which a replay would keep records for."""
+    present = np.flatnonzero(column.counts())
+    numbers = np.full(len(column.labels) + 1, -1, np.int32)
+    numbers[present] = np.arange(len(present), dtype=np.int32)
+    return column._replace(codes=numbers[column.codes], labels=column.labels[present])
