@@ -24,4 +24,5 @@ from overlimit.errors import (
     StoreUnavailable,
 )
 from overlimit.stores.local_fallback import local_fallback_of
+from overlimit.stores.options import timeout_us_given
 from overlimit.stores.shared_memory import warn as warn_about_shared_memory
