@@ -1,7 +1,7 @@
 """Types of the C++ core; the docstrings are those of ``help()``, unless a subclass has its own."""
 
 from collections.abc import Callable, Container, Iterable, Sequence
-from typing import Any, Literal, Protocol, SupportsIndex, final
+from typing import Any, Literal, Protocol, SupportsIndex, TypeVar, final
 
 from typing_extensions import disjoint_base
 
@@ -20,6 +20,8 @@ MAX_IDENTIFIERS: int
 
 MAX_CELLS: int
 """How many blocks and log entries one call takes, over all its identifiers and limits."""
+
+_LimiterT = TypeVar("_LimiterT", bound="Limiter")
 
 class _Clock(Protocol):
     def now(self) -> float: ...
@@ -322,13 +324,9 @@ class Limiter:
     def _hit_within(self, *identifiers: str | bytes, cost: int = 1, patience: float = ...) -> Decision: ...
     def _peek_within(self, *identifiers: str | bytes, cost: int = 1, patience: float = ...) -> Decision: ...
     def _unlike_limits(self, other: Limiter, /) -> list[tuple[LimitValue, LimitValue]]: ...
-    def _begin_like(
-        self,
-        other: Limiter,
-        limits: tuple[LimitValue, ...],
-        local_limits: tuple[LimitValue, ...] | None,
-        /,
-    ) -> None: ...
+    def _derive(
+        self: _LimiterT, limits: tuple[LimitValue, ...], local_limits: tuple[LimitValue, ...] | None, /
+    ) -> _LimiterT: ...
     def _set_limits(
         self, limits: tuple[LimitValue, ...], local_limits: tuple[LimitValue, ...] | None, /
     ) -> None: ...

@@ -363,8 +363,7 @@ def _derive(parent: weakref.ref[Limiter], limits: LimitsLike) -> Limiter:
     """Return a new limiter that is like another one but for its limits."""
     like = cast(Limiter, parent())  # it lives: somebody calls its with_limits
     given = as_limits(limits, like._algorithm)
-    derived = type(like).__new__(type(like))
-    derived._begin_like(like, given, local_limits(given, like._share))
+    derived = like._derive(given, local_limits(given, like._share))
     attributes = {**like.__dict__, "_is_derived": True, "_namesakes": None}
     attributes.pop("_derived")
     derived.__dict__.update(attributes)
