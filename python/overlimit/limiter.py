@@ -282,9 +282,12 @@ class Limiter(_core.Limiter, metaclass=_LimiterType):
 
         A limit that stays the same keeps its state, and so does one whose number alone changes: what was used
         counts against the new number. Another algorithm, period, precision, start or name is another limit,
-        and begins empty. Other limiters of this name go on with their own limits. Raises InvalidLimit for
-        wrong limits; the old ones then stay.
+        and begins empty. Other limiters of this name go on with their own limits, and so do those that
+        ``with_limits`` has made, which cannot be updated. Raises InvalidLimit for wrong limits; the old ones
+        then stay.
         """
+        if self._is_derived:
+            raise TypeError("a limiter of with_limits keeps its limits: ask with_limits for one with others")
         given = as_limits(limits, self._algorithm)
         super()._set_limits(given, local_limits(given, self._share))
         if self._namesakes is not None:
@@ -298,9 +301,9 @@ class Limiter(_core.Limiter, metaclass=_LimiterType):
         keeps the 1,024 that were asked for last. All of them, and those made of them, are one family: limits
         that differ only in their numbers share a count, as after an ``update``, with or without a name; locks,
         ``reset`` and the callers that wait in ``acquire`` are those of all, and any of them may refund a
-        decision of another. None of them is warned of for its other limits. Each has ``stats`` of its own,
-        and goes on with its limits when another is updated. The counts of a family without a name end with
-        the last of it. Raises InvalidLimit for wrong limits.
+        decision of another. None of them is warned of for its other limits. Each has ``stats`` of its own. An
+        ``update`` of this limiter changes none of them, and they cannot be updated themselves. The counts of
+        a family without a name end with the last of it. Raises InvalidLimit for wrong limits.
         """
         derived = self._derived or self._start_deriving()
         if type(limits) is str or isinstance(limits, Limit):
