@@ -517,7 +517,8 @@ PyMethodDef methods[] = {
      "_unlike_limits($self, other, /)\n--\n\nPairs of limits, this limiter's and the other's, that are alike "
      "in all but their numbers."},
     {"_derive", derive, METH_VARARGS,
-     "_derive($self, limits, local_limits, /)\n--\n\nReturn a limiter with the same counts and options, under "
+     "_derive($self, limits, local_limits, /)\n--\n\nReturn a limiter with the same counts and options, "
+     "under "
      "other limits."},
     {"_set_limits", set_limits, METH_VARARGS,
      "_set_limits($self, limits, local_limits, /)\n--\n\nReplace the limits."},

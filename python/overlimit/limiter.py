@@ -295,15 +295,25 @@ class Limiter(_core.Limiter, metaclass=_LimiterType):
         waiting.wake_waiters(self.store)
 
     def with_limits(self, limits: LimitsLike) -> Limiter:
-        """Return the limiter with the same counts and options, but under other limits: for limits of each call.
+        """Return the limiter of the same counts and options under other limits, for limits that vary by call.
 
-        ``limiter.with_limits("200/minute").hit("user:42")`` costs hardly more than ``hit``, since each limiter
-        keeps the 1,024 that were asked for last. All of them, and those made of them, are one family: limits
-        that differ only in their numbers share a count, as after an ``update``, with or without a name; locks,
-        ``reset`` and the callers that wait in ``acquire`` are those of all, and any of them may refund a
-        decision of another. None of them is warned of for its other limits. Each has ``stats`` of its own. An
-        ``update`` of this limiter changes none of them, and they cannot be updated themselves. The counts of
-        a family without a name end with the last of it. Raises InvalidLimit for wrong limits.
+        ``limiter.with_limits("200/minute").hit("user:42")`` costs hardly more than ``hit``: each limiter
+        keeps the 1,024 that were asked for last. They are one family, with those made of them in turn, with
+        or without a name. Limits that differ only in their numbers share a count, as after an ``update``, and
+        nothing is warned of. ``reset``, locks, and the queues of ``acquire`` are those of all, and any of
+        them refunds a decision of another. Each has ``stats`` of its own. An ``update`` of this limiter
+        changes none of them, and they cannot be updated themselves. Without a name, their counts end with the
+        last of them.
+
+        Parameters
+        ----------
+        limits
+            As for ``Limiter``; text and tuples mean the ``algorithm`` that it was given.
+
+        Raises
+        ------
+        InvalidLimit
+            Wrong limits, each time they are asked for.
         """
         derived = self._derived or self._start_deriving()
         if type(limits) is str or isinstance(limits, Limit):

@@ -50,7 +50,7 @@ class TestAnyStore:
         assert store.ping(timeout=PATIENCE) < PATIENCE
         assert Limiter("5/minute", name="ping", store=store).peek("a", cost=0).remaining == 4
 
-    @pytest.mark.parametrize("wrong", [0, -1, float("nan"), float("inf"), 1e-7, [], object()], ids=["0", "-1", "nan", "inf", "tiny", "list", "object"])
+    @pytest.mark.parametrize("wrong", [0, -1, float("nan"), float("inf"), 1e-7, []])
     def test_refuses_a_timeout_that_is_none(self, store, wrong):
         with pytest.raises(ValueError, match="timeout must be a number of seconds above 0"):
             store.ping(wrong)
@@ -104,7 +104,8 @@ class TestRedis:
         try:
             url = redis_server.tcp_url().replace("://", f"://{prefix}:secret@")
             assert RedisStore(url, timeout=PATIENCE, prefix=prefix).ping() > 0
-            assert type(failure_of(RedisStore(url, timeout=PATIENCE, prefix="elsewhere").ping)) is StoreConfigError
+            elsewhere = RedisStore(url, timeout=PATIENCE, prefix="elsewhere")
+            assert_fails_as_a_hit(elsewhere, StoreConfigError)
         finally:
             with closing(redis_server.client()) as admin:
                 admin.acl_deluser(prefix)

