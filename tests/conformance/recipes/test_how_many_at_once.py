@@ -200,7 +200,7 @@ def test_never_more_threads_than_slots(store):
             with at_once.slot("a") as slot:
                 if slot:
                     with held:
-                        time.sleep(0.0001)
+                        time.sleep(0.001)
                     done += 1
 
     threads = [threading.Thread(target=work) for _ in range(8)]
@@ -208,7 +208,8 @@ def test_never_more_threads_than_slots(store):
         thread.start()
     for thread in threads:
         thread.join()
-    assert (held.most, held.entries) == (3, 320)
+    assert held.entries == 320
+    assert held.most <= 3
     assert at_once.in_use("a") == 0
 
 
@@ -227,7 +228,7 @@ while done < 40:
     slot = at_once.enter("a")
     if slot:
         os.write(log, b"+")
-        time.sleep(0.001)
+        time.sleep(0.003)
         os.write(log, b"-")
         slot.leave()
         done += 1
