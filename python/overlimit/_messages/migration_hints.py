@@ -119,7 +119,8 @@ ELSEWHERE: Mapping[str, str] = MappingProxyType(
             "overlimit.flask",
         ),
         **dict.fromkeys(
-            ("Counter", "PeriodLimit", "PeriodState", "TokenLimiter", "wait_time"), "overlimit.recipes"
+            ("Concurrency", "Counter", "PeriodLimit", "PeriodState", "Slot", "TokenLimiter", "wait_time"),
+            "overlimit.recipes",
         ),
         **dict.fromkeys(("ALGORITHMS", "LimitLike", "as_limits", "parse"), "overlimit.limits"),
         "Clock": "overlimit.clocks",
