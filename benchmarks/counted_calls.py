@@ -36,6 +36,10 @@ def memory_cases() -> Iterator[tuple[str, Case]]:
         for _ in repeat(None, times):
             three.hit("user:1", "ip:203.0.113.7")
 
+    def hit_under_limits_of_the_call(times: int) -> None:
+        for _ in repeat(None, times):
+            one.with_limits("200/minute").hit("user:1")
+
     def read_fields(times: int) -> None:
         for _ in repeat(None, times):
             decision.allowed, decision.remaining, decision.limit, decision.retry_after, decision.reset_after  # noqa: B018
@@ -47,6 +51,7 @@ def memory_cases() -> Iterator[tuple[str, Case]]:
     yield "nothing", nothing
     yield "a hit in memory: one limit", hit_one_limit
     yield "a hit in memory: three limits, two identifiers", hit_three_limits
+    yield "a hit in memory: limits of the call", hit_under_limits_of_the_call
     yield "five fields of a Decision", read_fields
     yield "the details of a Decision", read_details
 

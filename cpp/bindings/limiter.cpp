@@ -239,6 +239,30 @@ void check_is_new(const LimiterObject& object) {
   if (object.state != nullptr) raise_value_error("a Limiter is initialised once: build another one");
 }
 
+// Another limiter of the same type, identity and options, under other limits. Its __init__ is not called.
+PyObject* derive(PyObject* self, PyObject* arguments) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    const LimiterState& like = state_of(self);
+    PyObject* limits = nullptr;
+    PyObject* local_limits = nullptr;
+    if (!PyArg_ParseTuple(arguments, "O!O", &PyTuple_Type, &limits, &local_limits)) throw PythonError{};
+    const Object old = Object::borrow(like.policy.get());
+    Object derived = required(Py_TYPE(self)->tp_alloc(Py_TYPE(self), 0));
+    auto state = std::make_unique<LimiterState>(LimiterState{
+        .policy = policy_of(compiled(old.get()).identity(), limits, penalty_of(old.get()), local_limits),
+        .store_object = Object::borrow(like.store_object.get()),
+        .store = like.store,
+        .clock = ClockSource(like.clock.object()),
+        .on_decision = Object::borrow(like.on_decision.get()),
+        .on_error = like.on_error,
+        .object = derived.get(),
+        .made_after = like.made_after,
+    });
+    of(derived.get()).state = state.release();
+    return derived.release();
+  });
+}
+
 int initialise(PyObject* self, PyObject* arguments, PyObject* keywords) {
   return guarded(-1, [&] {
     static const char* names[] = {"name",        "limits",   "store",        "clock", "penalty",
@@ -388,6 +412,10 @@ PyMethodDef methods[] = {
     {"_unlike_limits", unlike_limits, METH_O,
      "_unlike_limits($self, other, /)\n--\n\nPairs of limits, this limiter's and the other's, that are alike "
      "in all but their numbers."},
+    {"_derive", derive, METH_VARARGS,
+     "_derive($self, limits, local_limits, /)\n--\n\nReturn a limiter with the same counts and options, "
+     "under "
+     "other limits."},
     {"_set_limits", set_limits, METH_VARARGS,
      "_set_limits($self, limits, local_limits, /)\n--\n\nReplace the limits."},
     {nullptr, nullptr, 0, nullptr}};

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "given.hpp"
+#include "hooks.hpp"
+#include "object.hpp"
 #include "overlimit/memory_store.hpp"
 #ifdef OVERLIMIT_LINKS_REDIS
 #include "hooks.hpp"
@@ -19,6 +21,7 @@
 #include "policy.hpp"
 #include "waits.hpp"
 #endif
+#include "waits.hpp"
 
 namespace overlimit::python {
 
@@ -265,9 +268,32 @@ inline void bind_redis_scripts(pybind11::module_& module) {
 
 #endif
 
+/// Seconds as Python gives them to a store, or nothing for None.
+inline std::optional<Duration> timeout_of_call(PyObject* seconds) {
+  if (seconds == Py_None) return std::nullopt;
+  const Object micros = call_hook("timeout_us_given", seconds);
+  return Duration(PyLong_AsLongLong(micros.get()));
+}
+
+inline double ping(Store& store, PyObject* timeout) {
+  const std::optional<Duration> longest = timeout_of_call(timeout);
+  Duration took{};
+  without_gil([&](const Interrupted& interrupted) { took = store.ping(longest, interrupted); });
+  return took.seconds();
+}
+
 inline void bind_stores(pybind11::module_& module) {
-  pybind11::class_<Store, std::shared_ptr<Store>>(module, "Store",
-                                                  "Where state lives and decisions are made.");
+  namespace py = pybind11;
+  using Pointer = std::shared_ptr<Store>;
+  py::class_<Store, Pointer>(module, "Store", "Where state lives and decisions are made.")
+      .def(
+          "ping",
+          [](const Pointer& store, const py::object& timeout) {
+            return with_python_errors([&] { return ping(given(store), timeout.ptr()); });
+          },
+          "Ask whoever keeps the counts for an answer, as a call would, and return the seconds it took.\n\n"
+          "Nothing is charged or written. Raises what a call would.",
+          py::arg("timeout") = py::none());
   bind_memory_store(module);
   bind_shared_memory_store(module);
 #ifdef OVERLIMIT_LINKS_REDIS

@@ -1,7 +1,7 @@
 """Types of the C++ core; the docstrings are those of ``help()``, unless a subclass has its own."""
 
 from collections.abc import Callable, Container, Iterable, Sequence
-from typing import Any, Literal, Protocol, SupportsIndex, final
+from typing import Any, Literal, Protocol, SupportsIndex, TypeVar, final
 
 from typing_extensions import disjoint_base
 
@@ -16,6 +16,8 @@ KEY_NAME_RULE: str
 MAX_IDENTIFIERS: int
 MAX_CELLS: int
 """How many blocks and log entries one call takes, over all its identifiers and limits."""
+
+_LimiterT = TypeVar("_LimiterT", bound="Limiter")
 
 class _Clock(Protocol):
     def now(self) -> float: ...
@@ -38,6 +40,31 @@ class Limit:
 
 class Store:
     """Where state lives and decisions are made: the base class of all stores."""
+
+    def ping(self, timeout: float | None = None) -> float:
+        """Ask whoever keeps the counts for an answer, as a call would, and return the seconds it took.
+
+        Nothing is charged or written, and ``on_error`` has no say. Memory answers in 0.0. Shared memory is
+        opened, or created. Redis gets a write that changes nothing, by the same connection, breaker, TLS and
+        sentinels as calls; in a cluster each node that owns slots is asked too, and the slowest counts.
+
+        Parameters
+        ----------
+        timeout
+            The longest that all of it may take, in seconds above 0. By default the store's timeout.
+
+        Returns
+        -------
+        float
+            Seconds, those for connecting included if there was no connection yet.
+
+        Raises
+        ------
+        StoreError
+            What a hit would raise now: StoreTimeout, StoreUnavailable, StoreConfigError.
+        ValueError, TypeError
+            A timeout that is no number, or not above 0.
+        """
 
 class MemoryStore(Store):
     def __init__(self, max_keys: SupportsIndex = 1_000_000, max_bytes: SupportsIndex = 268435456) -> None: ...
@@ -283,6 +310,9 @@ class Limiter:
     def _hit_within(self, *identifiers: str | bytes, cost: int = 1, patience: float = ...) -> Decision: ...
     def _peek_within(self, *identifiers: str | bytes, cost: int = 1, patience: float = ...) -> Decision: ...
     def _unlike_limits(self, other: Limiter, /) -> list[tuple[LimitValue, LimitValue]]: ...
+    def _derive(
+        self: _LimiterT, limits: tuple[LimitValue, ...], local_limits: tuple[LimitValue, ...] | None, /
+    ) -> _LimiterT: ...
     def _set_limits(
         self, limits: tuple[LimitValue, ...], local_limits: tuple[LimitValue, ...] | None, /
     ) -> None: ...

@@ -12,6 +12,7 @@ from overlimit._logging.stores import failed as store_failed
 from overlimit._logging.stores import warn_about_shared_memory, warn_of_crowded_store, warn_of_fork
 from overlimit._messages.migration_hints import missing_of_decision
 from overlimit._messages.texts import short_repr
+from overlimit._options import timeout_us_given
 from overlimit._pickling import decision_bytes, restored_decision
 from overlimit.decisions import Detail
 from overlimit.errors import (

@@ -67,6 +67,18 @@ def timeout_us_of(timeout: float | str) -> int:
     return microseconds
 
 
+def timeout_us_given(timeout: Any) -> int:
+    """Return a timeout that is an argument in microseconds; raises TypeError for text and bools."""
+    check_is_seconds(timeout)
+    return timeout_us_of(timeout)
+
+
+def check_is_seconds(timeout: object) -> None:
+    """Raise TypeError for a timeout that is text, which only a URL has, or a bool."""
+    if isinstance(timeout, bool | str):
+        raise TypeError(f"timeout must be a number of seconds above 0, not {short_repr(timeout)}")
+
+
 def size_of(value: object, argument: str) -> int:
     """Return a whole number; which ones there are, the core knows."""
     size = whole_number(value)

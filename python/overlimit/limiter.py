@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Container, Iterable, Sequence
 from fractions import Fraction
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from overlimit import _core, waiting
 from overlimit._logging.limiters import Namesakes, announce, register, renew
@@ -21,7 +22,7 @@ from overlimit._messages.texts import short_repr
 from overlimit.clocks import ClockLike
 from overlimit.decisions import Decisions, as_column
 from overlimit.errors import InvalidLimit
-from overlimit.limits import as_limits
+from overlimit.limits import Limit, as_limits
 from overlimit.limits.penalty import Penalty
 from overlimit.limits.quantities import Rate, Seconds, micros, neat, share_of_all
 from overlimit.stores import MemoryStore, StoreLike, as_store, url_or_store
@@ -36,6 +37,10 @@ OnError: TypeAlias = Literal["raise", "allow", "deny", "local"]
 
 IdentifierRows: TypeAlias = "Iterable[str | bytes | Sequence[str | bytes]]"
 """What ``hit_many`` takes: an identifier for each call, or several."""
+
+
+_MOST_DERIVED = 1024
+"""So many limiters under other limits each limiter keeps."""
 
 
 class _LimiterType(type):
@@ -92,6 +97,10 @@ class Limiter(_core.Limiter, metaclass=_LimiterType):
     counts anew.
     """
 
+    _derived: Callable[[LimitsLike], Limiter] | None = None
+    """Returns the limiters under other limits, once there are any."""
+    _is_derived = False
+
     @checks_arguments(
         synonyms=OPTIONS_OF_LIMITER,
         hint="write options by name, as name='login', several limits as one list, and 10 in 60 seconds as "
@@ -119,6 +128,7 @@ class Limiter(_core.Limiter, metaclass=_LimiterType):
         if on_error == "local" and not isinstance(self.store, MemoryStore):
             local_fallback_of(self.store)
         self._namesakes = self._register(name)
+        self._family = object()
 
     @property
     def local_share(self) -> int | float | Fraction:
@@ -304,14 +314,49 @@ class Limiter(_core.Limiter, metaclass=_LimiterType):
 
         A limit that stays the same keeps its state, and so does one whose number alone changes: what was used
         counts against the new number. Another algorithm, period, precision, start or name is another limit,
-        and begins empty. Other limiters of this name go on with their own limits. Raises InvalidLimit for
-        wrong limits; the old ones then stay.
+        and begins empty. Other limiters of this name go on with their own limits, and so do those that
+        ``with_limits`` has made, which cannot be updated. Raises InvalidLimit for wrong limits; the old ones
+        then stay.
         """
+        if self._is_derived:
+            raise TypeError("a limiter of with_limits keeps its limits: ask with_limits for one with others")
         given = as_limits(limits, self._algorithm)
         super()._set_limits(given, local_limits(given, self._share))
         if self._namesakes is not None:
             renew(self, self._namesakes)
         waiting.wake_waiters(self.store)
+
+    def with_limits(self, limits: LimitsLike) -> Limiter:
+        """Return the limiter of the same counts and options under other limits, for limits that vary by call.
+
+        ``limiter.with_limits("200/minute").hit("user:42")`` costs hardly more than ``hit``: each limiter
+        keeps the 1,024 that were asked for last. They are one family, with those made of them in turn, with
+        or without a name. Limits that differ only in their numbers share a count, as after an ``update``, and
+        nothing is warned of. ``reset``, locks, and the queues of ``acquire`` are those of all, and any of
+        them refunds a decision of another. Each has ``stats`` of its own. An ``update`` of this limiter
+        changes none of them, and they cannot be updated themselves. Without a name, their counts end with the
+        last of them.
+
+        Parameters
+        ----------
+        limits
+            As for ``Limiter``; text and tuples mean the ``algorithm`` that it was given.
+
+        Raises
+        ------
+        InvalidLimit
+            Wrong limits, each time they are asked for.
+        """
+        derived = self._derived or self._start_deriving()
+        if type(limits) is str or isinstance(limits, Limit):
+            return derived(limits)
+        return derived(as_limits(limits, self._algorithm))
+
+    def _start_deriving(self) -> Callable[[LimitsLike], Limiter]:
+        """Return what makes and keeps limiters under other limits; it does not keep this one alive."""
+        keep = lru_cache(_MOST_DERIVED)(partial(_derive, weakref.ref(self)))
+        kept: Callable[[LimitsLike], Limiter] = self.__dict__.setdefault("_derived", keep)
+        return kept
 
     def _register(self, name: str | None) -> Namesakes | None:
         """Let it be compared with others of its name."""
@@ -350,12 +395,29 @@ class Limiter(_core.Limiter, metaclass=_LimiterType):
             "local_share": self.local_share,
             "on_decision": self.on_decision,
         }
-        return partial(Limiter, list(self.limits), **options), ()
+        make = _restored if self._is_derived else Limiter
+        return partial(make, list(self.limits), **options), ()
 
 
 # Set here, so that type checkers do not see them and still report attributes that do not exist.
 for _name, _hint in OF_LIMITER.items():
     setattr(Limiter, _name, NotHere(_name, _hint))
+
+
+def _derive(parent: weakref.ref[Limiter], limits: LimitsLike) -> Limiter:
+    """Return a new limiter that is like another one but for its limits."""
+    like = cast(Limiter, parent())  # it lives: somebody calls its with_limits
+    given = as_limits(limits, like._algorithm)
+    derived = like._derive(given, local_limits(given, like._share))
+    attributes = {**like.__dict__, "_is_derived": True, "_namesakes": None}
+    attributes.pop("_derived")
+    derived.__dict__.update(attributes)
+    return derived
+
+
+def _restored(limits: LimitsLike, **options: Any) -> Limiter:
+    """Return a limiter that was pickled after ``with_limits`` had made it: its limits warn of nothing."""
+    return Limiter(limits, **options).with_limits(limits)
 
 
 def _check(name: object, penalty: object, on_decision: object) -> None:

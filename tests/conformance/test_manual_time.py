@@ -21,7 +21,7 @@ from overlimit import (
     over_limit_sliding_window,
 )
 from overlimit.recipes import Counter
-from overlimit.stores.local_fallback import local_fallback_of
+from overlimit.stores.memory import local_fallback_of
 from overlimit.testing import fresh_counts, manual_time
 from servers.patience import PATIENCE, eventually
 

@@ -127,7 +127,7 @@ class Life(RuleBasedStateMachine):
     @rule(back=st.integers(1, 4), cost=st.integers(0, 9) | costs)
     def settle(self, back: int, cost: int) -> None:
         name, decision, answers = self.refundable[-min(back, len(self.refundable))]
-        if decision.cost == 0 or not {row.policy for row in decision.details} == {self.oracles[name].name}:
+        if decision.cost == 0 or {row.policy for row in decision.details} != {self.oracles[name].name}:
             return
         if len({receipt.cost for receipt in decision.receipts}) > 1:
             return

@@ -53,6 +53,9 @@ class RedisStore final : public Store {
              const Interrupted& interrupted) override;
   /// Looks at all keys of the database, some thousand per round trip, each of which has the timeout.
   void reset_all(const PolicyIdentity& policy, const Interrupted& interrupted) override;
+  /// A write that changes nothing, so that a server which only refuses writes is found out. In a cluster
+  /// every master is asked too, and the slowest answer counts.
+  Duration ping(std::optional<Duration> timeout, const Interrupted& interrupted) override;
   [[nodiscard]] bool is_shared() const override { return true; }
   [[nodiscard]] bool waits() const override { return true; }
   [[nodiscard]] BreakerState breaker() const override;

@@ -41,6 +41,8 @@ class SharedMemoryStore : public TableStore {
   /// Opens nothing: the first call does, or creates the file. Throws std::invalid_argument for wrong options.
   explicit SharedMemoryStore(Options options);
   ~SharedMemoryStore() override;
+  /// Opens the file, or creates it, as a call does.
+  Duration ping(std::optional<Duration> timeout, const Interrupted& interrupted) override;
   [[nodiscard]] bool is_shared() const override { return true; }
   [[nodiscard]] bool is_same_as(const Store& other) const override;
   [[nodiscard]] bool waits() const override { return true; }

@@ -122,6 +122,14 @@ class Store {
 
   /// Removes everything that is stored for one policy. Not one step: calls may come in between.
   virtual void reset_all(const PolicyIdentity& policy, const Interrupted& interrupted) = 0;
+
+  /// Asks for an answer of whoever keeps the state, with what a call needs on its way there and under the
+  /// same errors, and writes nothing. Within `timeout` instead of the store's own, if there is one. Returns
+  /// how long the answer took.
+  virtual Duration ping(std::optional<Duration> /*timeout*/, const Interrupted& /*interrupted*/) {
+    return {};
+  }
+
   /// Whether other processes may see its state, by the names of policies.
   [[nodiscard]] virtual bool is_shared() const = 0;
   /// Whether another store object keeps its state in the same place, so that one call may concern both.

@@ -4,6 +4,7 @@
 #include <map>
 #include <sstream>
 
+#include "overlimit/stopwatch.hpp"
 #include "redis/answer.hpp"
 #include "redis/keys.hpp"
 #include "redis/protocol/cluster_slots.hpp"
@@ -129,6 +130,33 @@ struct RedisStore::Impl {
       }
       dated.move_to(*elsewhere);
     }
+  }
+
+  // No call has a key without an identifier, so XX finds none and nothing is written.
+  Duration write_nothing(const Wait& wait) {
+    const std::vector<std::string> keys{redis::key_of(options.keys, "ping", "")};
+    const std::string command = encoded({"SET", keys.front(), "", "XX", "PX", "1"});
+    const Stopwatch stopwatch;
+    (void)checked_reply((**topology).call(command, slot_of(keys), wait));
+    return stopwatch.elapsed();
+  }
+
+  // The slowest of all servers. One whose user may not PING has answered as well.
+  Duration ping_each_server(const Wait& wait) {
+    Duration slowest{};
+    const auto ping = [&](const redis::transport::Topology::Server& server) {
+      const Stopwatch stopwatch;
+      Reply reply = server(encoded({"PING"}), wait);
+      if (redis::protocol::classify(reply).is_unavailable()) (void)checked_reply(std::move(reply));
+      slowest = std::max(slowest, stopwatch.elapsed());
+    };
+    (**topology).for_each_server(ping, wait);
+    return slowest;
+  }
+
+  Duration ping(const Wait& wait) {
+    const Duration slowest = (**topology).has_slots() ? ping_each_server(wait) : Duration{};
+    return std::max(slowest, write_nothing(wait));
   }
 
   // Removes keys by a command; keys in several slots are removed by one command each.
@@ -335,6 +363,15 @@ void RedisStore::reset_all(const PolicyIdentity& policy, const Interrupted& inte
   naming_timeout(timeout(), [&] {
     (**impl_->topology).for_each_server(reset_server, {impl_->deadline(), interrupted});
   });
+}
+
+Duration RedisStore::ping(std::optional<Duration> within, const Interrupted& interrupted) {
+  const Duration longest = within.value_or(timeout());
+  Duration took{};
+  naming_timeout(longest, [&] {
+    took = impl_->ping({Deadline(std::chrono::microseconds(longest.micros())), interrupted});
+  });
+  return took;
 }
 
 void RedisStore::close() { (**impl_->topology).close(); }

@@ -4,6 +4,7 @@
 
 #include <ctime>
 
+#include "overlimit/stopwatch.hpp"
 #include "shared_memory/attachments.hpp"
 
 namespace overlimit {
@@ -186,6 +187,12 @@ table::Table& SharedMemoryStore::table() { return impl_->attached().table(); }
 bool SharedMemoryStore::is_same_as(const Store& other) const {
   const auto* const store = dynamic_cast<const SharedMemoryStore*>(&other);
   return store != nullptr && impl_->is_same_as(*store->impl_);
+}
+
+Duration SharedMemoryStore::ping(std::optional<Duration> /*timeout*/, const Interrupted& /*interrupted*/) {
+  const Stopwatch stopwatch;
+  (void)impl_->attached();
+  return stopwatch.elapsed();
 }
 
 void SharedMemoryStore::unlink() { Attachments::unlink(path(), impl_->options().mode); }

@@ -81,7 +81,8 @@ ELSEWHERE: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys(("by_address", "by_user", "by_user_or_address"), "overlimit.flask"),
         **dict.fromkeys(("by_cookie", "by_header", "by_json", "by_path_parameter"), "overlimit.flask"),
         **dict.fromkeys(
-            ("Counter", "PeriodLimit", "PeriodState", "TokenLimiter", "wait_time"), "overlimit.recipes"
+            ("Concurrency", "Counter", "PeriodLimit", "PeriodState", "Slot", "TokenLimiter", "wait_time"),
+            "overlimit.recipes",
         ),
         **dict.fromkeys(("ALGORITHMS", "LimitLike", "as_limits", "parse"), "overlimit.limits"),
         "Clock": "overlimit.clocks",

@@ -12,7 +12,7 @@ from overlimit._core import KEY_NAME_RULE, is_key_name
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.initialised import Initialised
 from overlimit._messages.texts import short_repr
-from overlimit._options import hash_tag_of, timeout_us_of, truth_of
+from overlimit._options import check_is_seconds, hash_tag_of, timeout_us_of, truth_of
 from overlimit.stores.redis_url import RedisUrl
 from overlimit.stores.tls import TLS_DEFAULTS, refuse_tls_options, tls_options
 
@@ -87,8 +87,7 @@ class RedisStore(_core.RedisStore, Initialised):
         where = RedisUrl.read(url, _OPTIONS)
         if not isinstance(prefix, str):
             raise TypeError(f"prefix must be a str such as 'ol', not {short_repr(prefix)}")
-        if isinstance(timeout, bool | str):
-            raise TypeError(f"timeout must be a number of seconds above 0, not {short_repr(timeout)}")
+        check_is_seconds(timeout)
         options = keywords | where.options
         if not is_key_name(options["prefix"]):
             raise ValueError(f"prefix must be {KEY_NAME_RULE}, not {options['prefix']!r}")

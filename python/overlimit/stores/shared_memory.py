@@ -13,7 +13,7 @@ from overlimit import _core
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.initialised import Initialised
 from overlimit._messages.texts import short_repr
-from overlimit._options import size_of, timeout_us_of, whole_number
+from overlimit._options import size_of, timeout_us_given, timeout_us_of, whole_number
 from overlimit.stores.redis_url import known_options
 
 _DEFAULT_TIMEOUT = 0.1
@@ -65,14 +65,12 @@ class SharedMemoryStore(_core.SharedMemoryStore, Initialised):
         timeout: float = _DEFAULT_TIMEOUT,
     ) -> None:
         name = _name_of(name_or_path)
-        if isinstance(timeout, bool | str):
-            raise TypeError(f"timeout must be a number of seconds above 0, not {short_repr(timeout)}")
         super().__init__(
             name,
             max_keys=None if max_keys is None else size_of(max_keys, "max_keys"),
             max_bytes=None if max_bytes is None else size_of(max_bytes, "max_bytes"),
             mode=0o600 if mode is None else _mode_of(mode),
-            timeout_us=timeout_us_of(timeout),
+            timeout_us=timeout_us_given(timeout),
         )
         given: dict[str, Any] = {
             "max_keys": max_keys,

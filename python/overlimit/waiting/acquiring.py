@@ -1,9 +1,9 @@
 """Waiting for a limit: ``Limiter.acquire``.
 
-The callers that wait for one limiter form a queue for each identifier, first come first served. The first in
-the queues of all its identifiers asks the store, sleeps until the exact instant at which the store told it to
-ask again, and asks again; all others sleep, and who leaves wakes those that are the first then. So each
-admission costs a few calls of the store, however many wait.
+The callers that wait for one limiter (or its family, of ``with_limits``) form a queue for each identifier,
+first come first served. The first in the queues of all its identifiers asks the store, sleeps until the exact
+instant at which the store told it to ask again, and asks again; all others sleep, and who leaves wakes those
+that are the first then. So each admission costs a few calls of the store, however many wait.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ def acquire(
 
 def wake_waiters(store: Store, identifiers: Iterable[object] | None = None) -> None:
     """Let those that wait first for one of these identifiers, or for any, ask this store again."""
-    if wait_queues().by_limiter:
+    if wait_queues().by_family:
         wait_queues().wake(store, None if identifiers is None else list(map(_key_of, identifiers)))
 
 
 def wake_after_refund(store: Store, decision: Decision) -> None:
     """Let those that wait first for an identifier of a decision ask this store again."""
-    if wait_queues().by_limiter:
+    if wait_queues().by_family:
         wake_waiters(store, (detail.identifier for detail in decision.details))
 
 

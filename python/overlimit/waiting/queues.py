@@ -1,4 +1,4 @@
-"""The queues in which callers of ``Limiter.acquire`` wait: one for each identifier of a limiter."""
+"""The queues in which callers of ``Limiter.acquire`` wait: one for each identifier of a limiter's family."""
 
 from __future__ import annotations
 
@@ -31,9 +31,13 @@ class Waiter:
 
 
 class WaitQueue:
-    """The callers that wait for one limiter, first come first served: one queue for each identifier."""
+    """The callers that wait for one family of limiters, first come first served: a queue for each identifier.
 
-    def __init__(self) -> None:
+    A family is a limiter and those that ``with_limits`` has made of it: they share their counts.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
         self._waiters: dict[Waiter, None] = {}
         self._by_key: dict[bytes, dict[Waiter, None]] = {}
 
@@ -86,42 +90,43 @@ class WaitQueue:
 
 
 class _WaitQueues:
-    """The queues of the limiters that somebody waits for; guarded by the lock.
+    """The queues of the families that somebody waits for; guarded by the lock.
 
     The lock is one that a signal handler or a finalizer may take again in the thread that holds it.
     """
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.by_limiter: dict[Limiter, WaitQueue] = {}
+        self.by_family: dict[object, WaitQueue] = {}
 
     def join(self, limiter: Limiter, waiter: Waiter) -> None:
         with self.lock:
-            self.by_limiter.setdefault(limiter, WaitQueue()).append(waiter)
+            self.by_family.setdefault(limiter._family, WaitQueue(limiter.store)).append(waiter)
 
     def leave(self, limiter: Limiter, waiter: Waiter) -> None:
         with self.lock:
-            queue = self.by_limiter.get(limiter, WaitQueue())
+            queue = self.by_family.get(limiter._family, WaitQueue(limiter.store))
             queue.remove(waiter)
             if not queue:
-                self.by_limiter.pop(limiter, None)
+                self.by_family.pop(limiter._family, None)
 
     def is_first(self, limiter: Limiter, waiter: Waiter) -> bool:
         with self.lock:
-            return limiter not in self.by_limiter or self.by_limiter[limiter].is_first(waiter)
+            queue = self.by_family.get(limiter._family)
+            return queue is None or queue.is_first(waiter)
 
     def postpone(self, limiter: Limiter, waiter: Waiter, until: int) -> None:
         """Note what the first one was told, unless something has happened since."""
         with self.lock:
-            if not waiter.wake_up.is_notified and limiter in self.by_limiter:
+            if not waiter.wake_up.is_notified and limiter._family in self.by_family:
                 waiter.told = until
-                self.by_limiter[limiter].update_earliest()
+                self.by_family[limiter._family].update_earliest()
 
     def wake(self, store: Store, keys: Iterable[bytes] | None) -> None:
         """Wake those that are the first for one of these keys, or for any key, on one store."""
         with self.lock:
-            for limiter, queue in list(self.by_limiter.items()):
-                if limiter.store is store:
+            for queue in list(self.by_family.values()):
+                if queue.store is store:
                     queue.wake(keys)
 
 

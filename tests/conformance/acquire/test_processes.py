@@ -58,7 +58,7 @@ INTERRUPTED = """
     except KeyboardInterrupt:
         print("interrupted", flush=True)
         left = limiter.peek("a", cost=0).remaining
-        waiters = len(waiting.wait_queues().by_limiter)
+        waiters = len(waiting.wait_queues().by_family)
         print(left, waiters, bool(limiter.acquire("b", timeout=0)))
 """
 
@@ -88,7 +88,7 @@ MISSED = """
     limiter.hit("a")
 
     def interrupt():
-        while not waiting.wait_queues().by_limiter:
+        while not waiting.wait_queues().by_family:
             time.sleep(0.001)
         time.sleep(0.1)
         signal.raise_signal(signal.SIGINT)  # in this thread, so that nothing wakes the main one
@@ -137,7 +137,7 @@ OFTEN_INTERRUPTED = """
     over.set()
     for other in others:
         other.join(10)
-    print([other.is_alive() for other in others], len(waiting.wait_queues().by_limiter))
+    print([other.is_alive() for other in others], len(waiting.wait_queues().by_family))
 """
 
 
@@ -158,7 +158,7 @@ FORKED = """
     waiters = [threading.Thread(target=acquire) for _ in range(3)]
     for waiter in waiters:
         waiter.start()
-    while len(waiting.wait_queues().by_limiter.get(limiter, ())) < 3:
+    while len(waiting.wait_queues().by_family.get(limiter._family, ())) < 3:
         time.sleep(0.001)
     child = os.fork()
     if child == 0:

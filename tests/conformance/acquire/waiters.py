@@ -23,7 +23,7 @@ EACH = pytest.mark.parametrize("limit", ONE_PER_10_S, ids=repr)
 
 def queued(limiter):
     """Return how many wait in the line of a limiter."""
-    return len(waiting.wait_queues().by_limiter.get(limiter, ()))
+    return len(waiting.wait_queues().by_family.get(limiter._family, ()))
 
 
 def until(condition):

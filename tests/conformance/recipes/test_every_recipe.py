@@ -103,9 +103,11 @@ class TestEveryRecipe:
 
     def test_the_module_lists_them(self):
         assert sorted(recipes.__all__) == [
+            "Concurrency",
             "Counter",
             "PeriodLimit",
             "PeriodState",
+            "Slot",
             "TokenLimiter",
             "wait_time",
         ]

@@ -125,6 +125,7 @@ def _arguments(world: World) -> dict[str, tuple[list[Any], dict[str, Any]]]:
         "Limiter.unlock": ["banned"],
         "Limiter.reset": ["user:43"],
         "Limiter._unlike_limits": [world.new_limiter()],
+        "Limiter._derive": [LIMITS, None],
         "Limiter._set_limits": [LIMITS, None],
     }
     arguments = {name: (given, {}) for name, given in positional.items()}
@@ -158,7 +159,8 @@ def uses() -> dict[str, Use]:
     world = World()
     made = _constructors(world)
     objects = {name: use() for name, use in made.items()}
-    objects |= {"Decision": world.decision, "Limiter": world.limiter, "MemoryStore": world.store}
+    objects |= {"Decision": world.decision, "Limiter": world.limiter}
+    objects |= {"Store": world.store, "MemoryStore": world.store}
     objects["Replay"].start_tallies()
     arguments = _arguments(world)
     arguments |= {f"{name}.__init__": (use.positional, use.named) for name, use in made.items()}
