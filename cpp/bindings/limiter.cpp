@@ -248,7 +248,7 @@ PyObject* derive(PyObject* self, PyObject* arguments) {
     if (!PyArg_ParseTuple(arguments, "O!O", &PyTuple_Type, &limits, &local_limits)) throw PythonError{};
     const Object old = Object::borrow(like.policy.get());
     Object derived = required(Py_TYPE(self)->tp_alloc(Py_TYPE(self), 0));
-    auto state = std::make_unique<LimiterState>(LimiterState{
+    std::unique_ptr<LimiterState> state(new LimiterState{
         .policy = policy_of(compiled(old.get()).identity(), limits, penalty_of(old.get()), local_limits),
         .store_object = Object::borrow(like.store_object.get()),
         .store = like.store,

@@ -20,9 +20,9 @@ namespace overlimit {
 namespace {
 
 using testing::Answer;
-using testing::Columns;
 using testing::ask;
 using testing::bucket_of;
+using testing::Columns;
 using testing::epoch_window;
 using testing::examples;
 using testing::fixed_window;
