@@ -1,5 +1,5 @@
-"""Whatever is hit and refunded, in whatever order: never is more left than if only the hits that are kept had
-been made, each when it was; and while nothing has drained, exactly as much."""
+"""Whatever is hit, charged, refunded and settled, in whatever order: never is more left than if only what is
+kept had been charged, each when it was; and while nothing has drained, exactly as much."""
 
 from __future__ import annotations
 
@@ -70,8 +70,14 @@ class OfModel:
     def hit(self, second: int, cost: int) -> Any:
         return self.oracle.hit(START_US + second * 1_000_000, ["a"], cost)
 
+    def charge(self, second: int, cost: int) -> Any:
+        return self.oracle.charge(START_US + second * 1_000_000, ["a"], cost)
+
     def refund(self, second: int, decision: Any) -> None:
         self.oracle.refund(START_US + second * 1_000_000, decision)
+
+    def settle(self, second: int, decision: Any, cost: int) -> Any:
+        return self.oracle.settle(START_US + second * 1_000_000, decision, cost)
 
     def update(self, limit: Limit) -> None:
         self.oracle.update((limit,))
@@ -94,8 +100,14 @@ class OfStore:
     def hit(self, second: int, cost: int) -> Any:
         return self.at(second).hit("a", cost=cost)
 
+    def charge(self, second: int, cost: int) -> Any:
+        return self.at(second).charge("a", cost=cost)
+
     def refund(self, second: int, decision: Any) -> None:
         self.at(second).refund(decision)
+
+    def settle(self, second: int, decision: Any, cost: int) -> Any:
+        return self.at(second).settle(decision, cost)
 
     def update(self, limit: Limit) -> None:
         self.limiter.update(limit)
@@ -140,6 +152,56 @@ def test_the_model_never_leaves_more_than_without_the_refunded_hits(limit, life,
 @given(life=steps, most=st.integers(4, 30))
 def test_no_store_ever_leaves_more_than_without_the_refunded_hits(store, limit, life, most):
     live(OfStore(LIMITS[limit](most), store), LIMITS[limit](most), life)
+
+
+charged_lives = st.lists(
+    st.tuples(waits, st.none() | st.integers(0, 9), costs, st.sampled_from(["refund", "settle", "charge"])),
+    min_size=4,
+    max_size=24,
+)
+"""Seconds to wait; then a hit or a charge of this cost, or one so far is refunded or settled at it."""
+
+
+def live_with_charges(policy: Any, limit: Limit, life: list[tuple[int, int | None, int, str]]) -> None:
+    now, kept, final = 0, [], []
+    for wait, chosen, cost, kind in life:
+        now += wait
+        if chosen is None or not kept:
+            decision = policy.charge(now, cost) if kind == "charge" else policy.hit(now, cost)
+            if decision.allowed or kind == "charge":
+                kept.append((now, cost, decision))
+            continue
+        then, before, decision = kept.pop(chosen % len(kept))
+        if kind == "refund":
+            policy.refund(now, decision)
+        else:
+            assert policy.settle(now, decision, cost).cost == cost
+            final.append((then, min(before, cost)))
+            final.append((now, max(0, cost - before)))
+        assert policy.left(now) <= left_of_charges(limit, [*final, *(each[:2] for each in kept)], now)
+
+
+def left_of_charges(limit: Limit, kept: list[tuple[int, int]], now: int) -> int:
+    model = OfModel(limit)
+    for second, cost in sorted(kept):
+        model.charge(second, cost)
+    return model.left(now)
+
+
+@pytest.mark.longer_in_prove
+@pytest.mark.parametrize("limit", LIMITS)
+@settings(relaxed, max_examples=20 * PROVE)
+@given(life=charged_lives, most=st.integers(4, 30))
+def test_nor_does_the_model_with_charges_and_settlements(limit, life, most):
+    live_with_charges(OfModel(LIMITS[limit](most)), LIMITS[limit](most), life)
+
+
+@pytest.mark.longer_in_prove
+@pytest.mark.parametrize("limit", LIMITS)
+@settings(relaxed, max_examples=8 * PROVE)
+@given(life=charged_lives, most=st.integers(4, 30))
+def test_nor_does_any_store_with_charges_and_settlements(store, limit, life, most):
+    live_with_charges(OfStore(LIMITS[limit](most), store), LIMITS[limit](most), life)
 
 
 def live_faster_and_faster(policy: Any, new_limit: Callable[[int], Limit], stages: Any) -> None:

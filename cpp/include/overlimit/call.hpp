@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -143,20 +142,29 @@ inline bool spends(std::span<const Charge> charges) {
 template <class VerdictOf>
 Settlement settle(const Call& call, const VerdictOf& verdict_of) {
   const std::span<const Charge> charges = call.charges;
-  std::array<Status, kRoles> worst{};
-  std::array<bool, kRoles> present{};
+  Status enforced = Status::ok;
+  Status meta = Status::ok;
+  Status others = Status::ok;
+  bool has_enforced = false;
+  bool has_meta = false;
   for (std::size_t i = 0; i < charges.size(); ++i) {
-    const auto role = std::size_t(charges[i].role);
-    worst[role] = std::max(worst[role], verdict_of(i));
-    present[role] = true;
+    const Status own = verdict_of(i);
+    if (charges[i].role == Role::enforce) {
+      has_enforced = true;
+      enforced = std::max(enforced, own);
+    } else if (charges[i].role == Role::on_refusal) {
+      has_meta = true;
+      meta = std::max(meta, own);
+    } else {
+      others = std::max(others, own);
+    }
   }
-  const auto [enforced, shadow, meta, always] = worst;
   const bool meta_fits = meta == Status::ok;
   Settlement settlement;
-  settlement.status = !meta_fits ? meta : present[0] ? enforced : std::max(shadow, always);
+  settlement.status = !meta_fits ? meta : has_enforced ? enforced : others;
   settlement.passes = enforced == Status::ok && meta_fits;
   const bool spending = spends(charges);
-  settlement.counts_refusal = present[2] && meta_fits && enforced == Status::over && spending;
+  settlement.counts_refusal = has_meta && meta_fits && enforced == Status::over && spending;
   // A caller that waits for its turn commits no violation by asking.
   settlement.may_lock =
       !settlement.passes && enforced != Status::never && spending && call.patience == kNever;

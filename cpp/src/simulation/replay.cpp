@@ -8,7 +8,9 @@
 #include "overlimit/pair.hpp"
 
 namespace overlimit {
-namespace {
+// With a name, as these are the types of members of a class of the header, in whatever file they are
+// compiled.
+inline namespace simulation {
 
 /// The cells of one record, oldest first, in a ring of a capacity that is a power of two.
 class CellRing {
@@ -171,7 +173,7 @@ void check_identifiers(const ReplayedEvents& events, std::size_t first, std::siz
   }
 }
 
-}  // namespace
+}  // namespace simulation
 
 void check(const ReplayedEvents& events, std::size_t first, std::size_t last, const ReplayedAnswers& answers,
            std::span<const std::int32_t> distinct) {

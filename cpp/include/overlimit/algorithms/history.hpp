@@ -59,8 +59,10 @@ Verdict admit(const Limited& limit, const Current<Limited>& current, const Cells
 template <KeepingHistory Limited>
 Charged<Limited> charge(const Limited& limit, const Current<Limited>& current, Instant now, Cost cost) {
   const std::int64_t cell = limit.cell_of(now);
-  const std::int64_t total = sum(current ? current->state.total : 0, cost);
-  if (!current || total == kExact - 1) return {{cell, total, total}, SIZE_MAX};
+  const std::int64_t total = (current ? current->state.total : 0) + cost;
+  if (total >= kExact - 1) [[unlikely]]
+    return {{cell, kExact - 1, kExact - 1}, SIZE_MAX};
+  if (!current) return {{cell, cost, cost}, SIZE_MAX};
   const History& state = current->state;
   Charged<Limited> charged{{cell, cost, total}, current->dropped};
   if (state.newest == cell) {
