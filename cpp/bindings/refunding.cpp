@@ -152,10 +152,9 @@ class Settling {
     for (std::size_t place = 0; place < subjects.size(); ++place) {
       if (claim_.is_to(place)) subjects_.push_back(&subjects[place]);
     }
-    if (subjects_.empty()) return;
-    charged_cost_ = subjects_.front()->cost;
+    for (const Subject* subject : subjects_) charged_cost_ = std::max(charged_cost_, subject->cost);
     const auto costs_the_same = [&](const Subject* subject) { return subject->cost == charged_cost_; };
-    if (!std::ranges::all_of(subjects_, costs_the_same)) {
+    if (cost_.units() > 0 && !std::ranges::all_of(subjects_, costs_the_same)) {
       raise_value_error(
           "settle takes a decision that charged each identifier the same, and this one charged different "
           "costs: use refund and charge");
@@ -186,7 +185,8 @@ class Settling {
     for (const Subject* subject : subjects_) asked.add(policy, subject->identifier, 0);
     NewDecision left(asked.subjects(), asked.size(), pairs_of(asked.charges()));
     Present present{asked.charges(), left.rows()};
-    const GivenBack given_back(claim_, nullptr, charged_cost_ - cost_.units());
+    const auto difference = std::optional(charged_cost_ - cost_.units());
+    const GivenBack given_back(claim_, nullptr, cost_.units() == 0 ? std::nullopt : difference);
     try {
       python::give_back(limiter_, given_back, &present, claim_);
     } catch (const StoreError& error) {

@@ -20,9 +20,14 @@ from overlimit.limits.penalty import Penalty
 __all__ = ["main", "script_for"]
 
 _POLICY = "example"
-_ARGUMENTS = {"decide": ("slack_ms", "patience"), "read": (), "refund": (), "lock": ("slack_ms", "duration")}
+_ARGUMENTS = {
+    "decide": ("slack_ms", "patience"),
+    "read": (),
+    "refund": ("answer",),
+    "lock": ("slack_ms", "duration"),
+}
 _CHARGE = ("policy at", "number of limits", "cost", "role")
-_BYTES = {"number of limits", "role"}
+_BYTES = {"answer", "number of limits", "role"}
 _LIMIT, _PENALTY = "<B8s6q", "<BB"
 _EPILOG = """\
 which script:

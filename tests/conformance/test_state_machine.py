@@ -129,7 +129,8 @@ class Life(RuleBasedStateMachine):
         name, decision, answers = self.refundable[-min(back, len(self.refundable))]
         if decision.cost == 0 or {row.policy for row in decision.details} != {self.oracles[name].name}:
             return
-        if len({receipt.cost for receipt in decision.receipts}) > 1:
+        costs = {receipt.cost for receipt in decision.receipts}
+        if len(costs) > 1 or len(decision.receipts) not in (0, len(decision.details)):
             return
         settled = self.oracles[name].settle(self.now, decision, cost)
         limiters = self.limiters[name]

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from .algorithm import EXACT
 from .answer import OracleDecision, Receipt, Row
 from .pair import Pair
 from .penalty import Lock, Penalty
@@ -173,7 +174,7 @@ class Call:
             records.creation_of(pair.key),
             pair.algorithm,
             after.state,
-            pair.cost,
+            min(pair.cost, EXACT),
             judged.charge.policy.later_than_now(pair.key),
         )
 

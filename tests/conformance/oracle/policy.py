@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .algorithm import Algorithm
+from .algorithm import EXACT, Algorithm
 from .answer import OracleDecision
 from .call import Charge, Judged, hit_all, peek_all
 from .pair import Pair
@@ -47,15 +47,15 @@ class Oracle:
         """Of a decision that charged this policy alone, and not 0."""
         if not decision.receipts:
             return decision
-        charged = decision.receipts[0].cost
+        charged, asked = decision.receipts[0].cost, min(cost, EXACT)
         identifiers = list({row.identifier: None for row in decision.details})
-        if cost > charged:
+        if asked > charged:
             decision.receipts.clear()
-            settled = self.charge(now, identifiers, cost - charged, shown=cost)
+            settled = self.charge(now, identifiers, asked - charged, shown=cost)
             settled.receipts.clear()
             return settled
-        self.refund(now, decision, charged - cost)
-        if cost == charged:
+        self.refund(now, decision, charged - asked)
+        if asked == charged:
             return decision
         return peek_all(now, self._charges(identifiers, 0), cost=cost)
 

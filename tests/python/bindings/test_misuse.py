@@ -214,6 +214,9 @@ def test_objects_whose_init_was_never_called_are_refused_as_arguments():
         lambda: _core.SentinelLocation([("h", 1)], "service", endpoint),
         lambda: _core.RedisStore(endpoint, **uses()["RedisStore"].named),
         lambda: limiter.refund(world.decision),
+        lambda: limiter.settle(world.decision, 1),
+        lambda: limiter.charge("a"),
+        lambda: _core.peek_all([(limiter, "a")]),
     ):
         with pytest.raises(RuntimeError, match="__init__"):
             call()

@@ -214,7 +214,7 @@ def replaced(old: bytes, new: bytes) -> bytes:
         (b"[[0,1,", b"[[1,1,", "the policy"),
         (b'[[0,1,"a"', b'[[0,1,""', "empty"),
         (b'"a",1,0]', b'"a",-1,0]', "a cost"),
-        (b'"a",1,0]', b'"a",1,3]', "a role"),
+        (b'"a",1,0]', b'"a",1,4]', "a role"),
         (b"[[0,2,0,", b"[[4,2,0,", "a status"),
         (b"[[0,2,0,", b"[[0,-1,0,", "what remains"),
         (b"[[0,2,0,", b"[[0,2,-1,", "a retry_after"),

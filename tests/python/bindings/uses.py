@@ -121,6 +121,7 @@ def _arguments(world: World) -> dict[str, tuple[list[Any], dict[str, Any]]]:
         "Decision._postponed": [100],
         "Limiter.refund": [world.decision],
         "Limiter._refund_part": [world.decision, [0]],
+        "Limiter.settle": [world.decision, 1],
         "Limiter._lock": ["banned", 1000],
         "Limiter.unlock": ["banned"],
         "Limiter.reset": ["user:43"],
@@ -129,7 +130,7 @@ def _arguments(world: World) -> dict[str, tuple[list[Any], dict[str, Any]]]:
         "Limiter._set_limits": [LIMITS, None],
     }
     arguments = {name: (given, {}) for name, given in positional.items()}
-    arguments |= {f"Limiter.{name}": ([*IDENTIFIERS], {"cost": 1}) for name in ("hit", "peek")}
+    arguments |= {f"Limiter.{name}": ([*IDENTIFIERS], {"cost": 1}) for name in ("hit", "charge", "peek")}
     return arguments | {
         f"Limiter.{name}": ([*IDENTIFIERS], patience) for name in ("_hit_within", "_peek_within")
     }
@@ -140,6 +141,7 @@ def _functions(world: World) -> dict[str, Use]:
     values = _values_in(world.decision.__reduce__()[1][0])
     return {
         "hit_all": Use(_core.hit_all, [[(limiter, "a", 1), (limiter, b"b")]]),
+        "peek_all": Use(_core.peek_all, [[(limiter, "a", 1), (limiter, b"b")]]),
         "_decide_request": Use(_core._decide_request, [rules, {}, tuple, ()]),
         "_rate_field": Use(_core._rate_field, [(("a", "b"),), world.decision]),
         "_reset": Use(_core._reset, [world.store, "core", ("user:43",)]),
