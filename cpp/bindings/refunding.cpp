@@ -148,6 +148,7 @@ class Settling {
 
  private:
   void find_charged() {
+    (void)cost_.units();  // wrong whatever was charged
     const std::span<const Subject> subjects = claim_.charged().subjects;
     for (std::size_t place = 0; place < subjects.size(); ++place) {
       if (claim_.is_to(place)) subjects_.push_back(&subjects[place]);

@@ -301,8 +301,9 @@ def test_wrong_arguments_settle_nothing(build):
     limiter = build("9/minute")
     decision = limiter.hit("a", cost=4)
     for wrong in (-1, 1.5, True, None):
-        with pytest.raises((ValueError, TypeError)):
-            limiter.settle(decision, wrong)
+        for each in (decision, limiter.hit("a", cost=10), limiter.peek("a")):
+            with pytest.raises((ValueError, TypeError)):
+                limiter.settle(each, wrong)
     with pytest.raises(TypeError, match="expected a Decision"):
         limiter.settle("a", 1)
     with pytest.raises(ValueError, match="other policies"):

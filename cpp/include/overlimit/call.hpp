@@ -163,11 +163,10 @@ Settlement settle(const Call& call, const VerdictOf& verdict_of) {
   Settlement settlement;
   settlement.status = !meta_fits ? meta : has_enforced ? enforced : others;
   settlement.passes = enforced == Status::ok && meta_fits;
-  const bool spending = spends(charges);
-  settlement.counts_refusal = has_meta && meta_fits && enforced == Status::over && spending;
+  settlement.counts_refusal = has_meta && meta_fits && enforced == Status::over && spends(charges);
   // A caller that waits for its turn commits no violation by asking.
   settlement.may_lock =
-      !settlement.passes && enforced != Status::never && spending && call.patience == kNever;
+      !settlement.passes && enforced != Status::never && call.patience == kNever && spends(charges);
   return settlement;
 }
 

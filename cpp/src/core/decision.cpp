@@ -24,9 +24,9 @@ Status worst(std::span<const Charge> charges, const Rows& rows, Role role) {
 // Meta limits that are used up answer for the whole call; else the enforced charges do; a call without any
 // speaks for itself.
 Role speaking_role(std::span<const Charge> charges, const Rows& rows) {
-  const auto has = [&](Role role) {
-    return std::ranges::any_of(charges, [&](const Charge& charge) { return charge.role == role; });
-  };
+  unsigned roles = 0;
+  for (const Charge& charge : charges) roles |= 1U << unsigned(charge.role);
+  const auto has = [roles](Role role) { return (roles >> unsigned(role) & 1U) != 0; };
   if (has(Role::on_refusal) && worst(charges, rows, Role::on_refusal) != Status::ok) return Role::on_refusal;
   if (has(Role::enforce)) return Role::enforce;
   return has(Role::always) ? Role::always : Role::shadow;
