@@ -229,6 +229,27 @@ TEST_F(Crashes, InARefundLeaveAllOrNothing) {
   });
 }
 
+TEST_F(Crashes, InAChargeBeyondTheLimitsLeaveAllOrNothing) {
+  open();
+  auto charges = charges_of(policy, {"a"}, 1'000);
+  charges[0].role = Role::always;
+  expect_all_or_nothing([&] {
+    EXPECT_EQ(ask(*store, {charges, Mode::consume, At(kNow), true}).status(), Status::never);
+  });
+}
+
+TEST_F(Crashes, InASettlementLeaveAllOrNothing) {
+  open();
+  const auto answer = hit(*store, policy, {"a"}, kNow, 3);
+  const auto asked = charges_of(policy, {"a"}, 0);
+  Columns left(pairs_of(asked));
+  Present present{asked, left.rows()};
+  expect_all_or_nothing([&] {
+    store->give_back({charges_of(policy, {"a"}, 2), Mode::consume, At(kNow), true}, answer.columns.receipt,
+                     &present, {});
+  });
+}
+
 TEST_F(Crashes, InARefundOfSeveralShardsLeaveAllOrNothing) {
   watch_several();
   open(4096, 3 << 20);

@@ -37,7 +37,7 @@ const CompiledPolicy& strict_plan() {
 std::vector<Charge> charges_of(std::size_t kind) {
   std::vector<Charge> charges{{kind % 2 == 0 ? &small_plan() : &strict_plan(), "x", 2}};
   if (kind >= 2) charges.push_back({&strict_plan(), "y", 1, Role::shadow});
-  if (kind >= 4) charges.push_back({&small_plan(), "z", 1, Role::on_refusal});
+  if (kind >= 4) charges.push_back({&small_plan(), "z", 1, kind == 5 ? Role::always : Role::on_refusal});
   return charges;
 }
 
