@@ -22,7 +22,9 @@ namespace {
 
 using shared_memory::Attachment;
 using shared_memory::Attachments;
+using testing::ask;
 using testing::charges_of;
+using testing::Columns;
 using testing::fixed_window;
 using testing::hit;
 using testing::kHour;
