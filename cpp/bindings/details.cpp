@@ -47,7 +47,7 @@ Pair pair_at(const DecisionParts& decision, std::size_t place) {
   return {*subject, limit, first + std::size_t(found - limits.begin())};
 }
 
-// As tuple.__new__ makes one, still to be filled; that of Detail is Python code and takes ten times as long.
+// As tuple.__new__ makes one, to be filled. Calling Detail runs Python code and takes several times as long.
 Object new_detail() {
   constexpr Py_ssize_t kFields = 7;
   Object detail = required(detail_type()->tp_alloc(detail_type(), kFields));
