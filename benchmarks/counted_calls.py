@@ -46,7 +46,11 @@ def memory_cases() -> Iterator[tuple[str, Case]]:
 
     def read_details(times: int) -> None:
         for _ in repeat(None, times):
-            decision.details  # noqa: B018
+            tuple(decision.details)
+
+    def read_one_row(times: int) -> None:
+        for _ in repeat(None, times):
+            decision.details[0].remaining  # noqa: B018
 
     yield "nothing", nothing
     yield "a hit in memory: one limit", hit_one_limit
@@ -54,6 +58,7 @@ def memory_cases() -> Iterator[tuple[str, Case]]:
     yield "a hit in memory: limits of the call", hit_under_limits_of_the_call
     yield "five fields of a Decision", read_fields
     yield "the details of a Decision", read_details
+    yield "one row of a Decision's details", read_one_row
 
 
 def redis_cases(url: str) -> Iterator[tuple[str, Case]]:

@@ -2,6 +2,7 @@
 
 #include "charges.hpp"
 #include "clock.hpp"
+#include "details.hpp"
 #include "errors.hpp"
 #include "hooks.hpp"
 #include "policy.hpp"
@@ -101,32 +102,8 @@ PyObject* get_refused_by_meta(PyObject* self, void*) {
   Py_RETURN_FALSE;
 }
 
-Object detail(const Object& type, const Rows& rows, const RowOwner& owner, std::size_t row) {
-  const Object limit = Object::steal(limit_object(owner));
-  return required(PyObject_CallFunction(
-      type.get(), "OOOOLdd", owner.subject->identifier, limit.get(), name_of(owner.subject->policy),
-      rows.status[row] == Status::ok ? Py_True : Py_False, static_cast<long long>(rows.remaining[row]),
-      rows.retry_after[row].seconds(), rows.reset_after[row].seconds()));
-}
-
-// Rows are in canonical order; details are in the order the caller gave the limits.
 PyObject* get_details(PyObject* self, void*) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    DecisionObject& decision = of(self);
-    const Rows rows = rows_in(decision);
-    const Object type = hook("Detail");
-    Object details = required(PyTuple_New(Py_ssize_t(decision.row_count)));
-    std::size_t first = 0;
-    for (const Subject& subject : subjects_of(decision)) {
-      const auto& limits = compiled(subject.policy).limits();
-      for (std::size_t i = 0; i < limits.size(); ++i) {
-        Object item = detail(type, rows, {&subject, i}, first + i);
-        PyTuple_SET_ITEM(details.get(), Py_ssize_t(first + limits[i].place), item.release());
-      }
-      first += limits.size();
-    }
-    return details.release();
-  });
+  return guarded(static_cast<PyObject*>(nullptr), [&] { return new_details(self); });
 }
 
 // Decisions are values: whether they can be refunded is not part of them.
@@ -258,7 +235,8 @@ PyGetSetDef properties[] = {
     {"source", get_source, nullptr,
      "Who decided: \"store\", \"local\" (this process, while the store failed) or \"error\" (nobody did).",
      nullptr},
-    {"details", get_details, nullptr, "One record per (identifier, limit), in the order given.", nullptr},
+    {"details", get_details, nullptr,
+     "One Detail per (identifier, limit), in the order given; each is made when it is read.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 PyMethodDef methods[] = {

@@ -12,15 +12,6 @@ namespace {
 // Far above every duration that a store computes, so that two of them can be added.
 constexpr long long kLongest = 1LL << 60;
 
-// Filled before Python code can see it.
-Object tuple_of(std::vector<Object> members) {
-  Object tuple = required(PyTuple_New(Py_ssize_t(members.size())));
-  for (std::size_t i = 0; i < members.size(); ++i) {
-    PyTuple_SET_ITEM(tuple.get(), Py_ssize_t(i), members[i].release());
-  }
-  return tuple;
-}
-
 // What a str of a class of one's own holds, whatever that class does.
 Object subject_values(const Subject& subject) {
   IdentifierBytes kept;
@@ -49,7 +40,7 @@ Object values_of(const DecisionParts& decision) {
   return required(Py_BuildValue("LOiiLOO", static_cast<long long>(decision.time.micros()), decision.cost,
                                 int(decision.source), int(decision.answer.status),
                                 static_cast<long long>(decision.answer.retry_after.micros()),
-                                tuple_of(std::move(subjects)).get(), tuple_of(std::move(rows)).get()));
+                                tuple_of(subjects).get(), tuple_of(rows).get()));
 }
 
 [[noreturn]] void refuse(const char* what) {

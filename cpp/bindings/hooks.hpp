@@ -13,6 +13,9 @@ bool add_hooks(PyObject* module);
 /// One of them by its name: a new reference.
 Object hook(const char* name);
 
+/// The class Detail (borrowed), without looking for it.
+PyTypeObject* detail_type();
+
 /// What one of them returns.
 template <class... Arguments>
 Object call_hook(const char* name, Arguments*... arguments) {

@@ -3,6 +3,7 @@
 #include "charges.hpp"
 #include "clock.hpp"
 #include "decision.hpp"
+#include "details.hpp"
 #include "errors.hpp"
 #include "handles.hpp"
 #include "hooks.hpp"
@@ -51,7 +52,8 @@ void refuse_pickling(const pybind11::module_& module) {
 
 void bind_heap_types(const pybind11::module_& module) {
   if (add_clocks(module.ptr()) && add_manual_clock(module.ptr()) && prepare_policies(module.ptr()) &&
-      add_decision(module.ptr()) && add_limiter(module.ptr()) && add_hooks(module.ptr()))
+      add_decision(module.ptr()) && add_details(module.ptr()) && add_limiter(module.ptr()) &&
+      add_hooks(module.ptr()))
     return;
   throw pybind11::error_already_set();
 }

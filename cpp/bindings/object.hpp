@@ -4,6 +4,7 @@
 #include <Python.h>
 
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "overlimit/non_copyable.hpp"
@@ -54,6 +55,15 @@ inline PyObject* checked(PyObject* object) {
 }
 
 inline Object required(PyObject* object) { return Object::steal(checked(object)); }
+
+/// A tuple that takes them, filled before Python code can see it. MemoryError is thrown as PythonError.
+inline Object tuple_of(std::span<Object> members) {
+  Object tuple = required(PyTuple_New(Py_ssize_t(members.size())));
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    PyTuple_SET_ITEM(tuple.get(), Py_ssize_t(i), members[i].release());
+  }
+  return tuple;
+}
 
 /// A str of what may be no UTF-8, or cut within a character. Empty: a Python exception is set.
 inline Object text_of(const char* message) {

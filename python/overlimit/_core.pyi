@@ -1,7 +1,8 @@
 """Types of the C++ core; the docstrings are those of ``help()``, unless a subclass has its own."""
 
-from collections.abc import Callable, Container, Iterable, Sequence
-from typing import Any, Literal, Protocol, SupportsIndex, TypeVar, final
+import sys
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from typing import Any, Literal, Protocol, SupportsIndex, TypeVar, final, overload
 
 from typing_extensions import disjoint_base
 
@@ -17,6 +18,7 @@ MAX_IDENTIFIERS: int
 MAX_CELLS: int
 """How many blocks and log entries one call takes, over all its identifiers and limits."""
 
+_T = TypeVar("_T")
 _LimiterT = TypeVar("_LimiterT", bound="Limiter")
 
 class _Clock(Protocol):
@@ -254,8 +256,8 @@ class Decision:
         """``"store"``, ``"local"`` when the local fallback decided, or ``"error"`` when ``on_error`` did."""
 
     @property
-    def details(self) -> tuple[Detail, ...]:
-        """One record per (identifier, limit), in the order given."""
+    def details(self) -> Details:
+        """One Detail per (identifier, limit), in the order given; each is made when it is read."""
 
     def __bool__(self) -> bool: ...
     def _with_shadows_enforced(self) -> Decision: ...
@@ -263,6 +265,28 @@ class Decision:
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
     def _repr_html_(self) -> str: ...
+
+@final
+class Details(Sequence[Detail]):
+    """The rows of a Decision: like a tuple, but each is made when it is read."""
+
+    def __len__(self) -> int: ...
+    @overload
+    def __getitem__(self, index: SupportsIndex, /) -> Detail: ...
+    @overload
+    def __getitem__(self, index: slice, /) -> tuple[Detail, ...]: ...
+    def __iter__(self) -> Iterator[Detail]: ...
+    def __contains__(self, value: object, /) -> bool: ...
+    def index(self, value: object, start: SupportsIndex = 0, stop: SupportsIndex = sys.maxsize, /) -> int:
+        """Return the first place of a row; ValueError if there is none."""
+
+    def count(self, value: object, /) -> int:
+        """Return how often a row occurs."""
+
+    def __add__(self, other: tuple[_T, ...] | Details, /) -> tuple[Detail | _T, ...]: ...
+    def __radd__(self, other: tuple[_T, ...], /) -> tuple[_T | Detail, ...]: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
 
 @disjoint_base
 class Limiter:

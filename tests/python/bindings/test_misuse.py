@@ -14,7 +14,7 @@ import pytest
 
 from overlimit import MemoryStore, _core
 
-from .uses import CLASSES, LIMITS, World, everything, members_of, uses
+from .uses import CLASSES, LIMITS, WITHOUT_CONSTRUCTOR, World, everything, members_of, uses
 
 SEARCHES = 30
 """How often a search for leaks is repeated before it's believed."""
@@ -25,10 +25,11 @@ KEPT = []
 
 NAMES = sorted(uses())
 EACH = pytest.mark.parametrize("name", NAMES)
-REFUSED = {name for name in NAMES if name.endswith(".__reduce__") and name != "Decision.__reduce__"}
-TAKE_ANYTHING = {"Store", "Store.__init__", "Decision", *REFUSED}
+PICKLED = {cls.__name__ for cls in WITHOUT_CONSTRUCTOR}
+REFUSED = {name for name in NAMES if name.endswith(".__reduce__") and name.split(".")[0] not in PICKLED}
+TAKE_ANYTHING = {"Store", "Store.__init__", *PICKLED, *REFUSED}
 """Whose uses here are those of ``type`` and ``__new__``, or right when they fail."""
-MADE = [cls for cls in CLASSES if cls not in (_core.Decision, _core.Store)]
+MADE = [cls for cls in CLASSES if cls not in (*WITHOUT_CONSTRUCTOR, _core.Store)]
 """Classes whose objects are made by calling them."""
 
 
@@ -101,7 +102,7 @@ class Pair(tuple):
 
 
 def half_built():
-    return [cls.__new__(cls) for cls in CLASSES if cls is not _core.Decision]
+    return [cls.__new__(cls) for cls in CLASSES if cls not in WITHOUT_CONSTRUCTOR]
 
 
 def hostile():
@@ -172,7 +173,7 @@ def test_wrong_owners(name):
         )
 
 
-@pytest.mark.parametrize("cls", [cls for cls in CLASSES if cls is not _core.Decision])
+@pytest.mark.parametrize("cls", [cls for cls in CLASSES if cls not in WITHOUT_CONSTRUCTOR])
 def test_objects_whose_init_was_never_called(cls):
     found = uses()
     for member in members_of(cls):
@@ -193,11 +194,14 @@ def test_objects_whose_init_was_never_called(cls):
     gc.collect()
 
 
-def test_decisions_are_made_by_limiters_alone():
+@pytest.mark.parametrize("cls", WITHOUT_CONSTRUCTOR)
+def test_decisions_and_their_details_are_made_by_limiters_alone(cls):
     with pytest.raises(TypeError, match="not safe"):
-        _core.Decision.__new__(_core.Decision)
+        object.__new__(cls)
+    with pytest.raises(TypeError, match="cannot create"):
+        cls()
     with pytest.raises(TypeError, match="not an acceptable base type"):
-        type("Own", (_core.Decision,), {})
+        type("Own", (cls,), {})
 
 
 def test_objects_whose_init_was_never_called_are_refused_as_arguments():

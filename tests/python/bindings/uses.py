@@ -13,6 +13,8 @@ from overlimit._pickling import _values_in
 LIMITS = (FixedWindow(10**9, 3600), TokenBucket(10**9, per=60))
 CLASSES = [value for value in vars(_core).values() if isinstance(value, type)]
 _INHERITED = {*dir(object), "__module__", "__weakref__", "__dict__", "__annotations__"}
+WITHOUT_CONSTRUCTOR = (_core.Decision, _core.Details)
+"""Classes whose objects are made by the core alone. They can be pickled."""
 _SLOTS = {"__init__", "__repr__", "__reduce__", "__eq__", "__ne__", "__hash__"}
 
 
@@ -100,6 +102,7 @@ def _constructors(world: World) -> dict[str, Use]:
         "ManyDecisions": Use(_core.ManyDecisions, [world.limiter, rows, [1, 2, 3], False]),
         "Replay": Use(_core.Replay, [world.limiter, [3]]),
         "Decision": Use(type, [world.decision]),
+        "Details": Use(type, [world.decision.details]),
         "Limiter": Use(_core.Limiter, ["core", LIMITS, world.store], limiter_options),
     }
 
@@ -109,6 +112,7 @@ def _arguments(world: World) -> dict[str, tuple[list[Any], dict[str, Any]]]:
     times, codes, costs, order = (array(kind, (0, 1)) for kind in "qiqq")
     answers = {"allowed": array("B", (0, 0)), "remaining": array("q", (0, 0))}
     equal, patience = world.limiter.peek("user:42"), {"cost": 1, "patience": 5.0}
+    first = world.decision.details[0]
     positional = {
         "MemoryStore.__deepcopy__": [{}],
         "ManyDecisions.decision": [1],
@@ -119,6 +123,14 @@ def _arguments(world: World) -> dict[str, tuple[list[Any], dict[str, Any]]]:
         "Decision.__eq__": [equal],
         "Decision.__ne__": [equal],
         "Decision._postponed": [100],
+        "Details.__getitem__": [0],
+        "Details.__contains__": [first],
+        "Details.index": [first, 0],
+        "Details.count": [first],
+        "Details.__add__": [()],
+        "Details.__radd__": [()],
+        "Details.__eq__": [equal.details],
+        "Details.__ne__": [equal.details],
         "Limiter.refund": [world.decision],
         "Limiter._refund_part": [world.decision, [0]],
         "Limiter.settle": [world.decision, 1],
@@ -161,7 +173,7 @@ def uses() -> dict[str, Use]:
     world = World()
     made = _constructors(world)
     objects = {name: use() for name, use in made.items()}
-    objects |= {"Decision": world.decision, "Limiter": world.limiter}
+    objects |= {"Decision": world.decision, "Details": world.decision.details, "Limiter": world.limiter}
     objects |= {"Store": world.store, "MemoryStore": world.store}
     objects["Replay"].start_tallies()
     arguments = _arguments(world)
@@ -180,7 +192,7 @@ def _call(cls: type, member: str, one: object) -> Callable[..., Any]:
     """Return a method of an object, or a function that reads its property."""
     if not callable(vars(cls)[member]):
         return lambda: getattr(one, member)
-    is_refused = member == "__reduce__" and not isinstance(one, _core.Decision)
+    is_refused = member == "__reduce__" and not isinstance(one, WITHOUT_CONSTRUCTOR)
     return _refused(getattr(one, member)) if is_refused else getattr(one, member)
 
 

@@ -1,0 +1,247 @@
+#include "details.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "decision.hpp"
+#include "errors.hpp"
+#include "hooks.hpp"
+#include "policy.hpp"
+
+namespace overlimit::python {
+namespace {
+
+// Nothing in it ever changes, so threads may share it.
+struct DetailsObject {
+  PyObject_HEAD PyObject* decision;
+};
+
+PyTypeObject* details_type = nullptr;
+
+DecisionParts decision_of(PyObject* self) {
+  return parts_of(reinterpret_cast<DetailsObject*>(self)->decision);
+}
+
+Py_ssize_t size_of(const DecisionParts& decision) { return Py_ssize_t(decision.rows.status.size()); }
+
+bool is_details(PyObject* object) { return Py_IS_TYPE(object, details_type); }
+
+/// A row, the subject it is about, and the place of its limit as the caller gave them.
+struct Pair {
+  const Subject& subject;
+  std::size_t limit;
+  std::size_t row;
+};
+
+// Rows are in canonical order; details are in the order the caller gave the limits.
+Pair pair_at(const DecisionParts& decision, std::size_t place) {
+  std::size_t first = 0;
+  const Subject* subject = decision.subjects.data();
+  std::span limits = compiled(subject->policy).limits();
+  while (place - first >= limits.size()) {
+    first += limits.size();
+    limits = compiled((++subject)->policy).limits();
+  }
+  const std::size_t limit = place - first;
+  const auto found = std::ranges::find(limits, limit, &CompiledLimit::place);
+  return {*subject, limit, first + std::size_t(found - limits.begin())};
+}
+
+// As tuple.__new__ makes one, to be filled. Calling Detail runs Python code and takes several times as long.
+Object new_detail() {
+  constexpr Py_ssize_t kFields = 7;
+  Object detail = required(detail_type()->tp_alloc(detail_type(), kFields));
+#if PY_VERSION_HEX >= 0x030e0000
+  reinterpret_cast<PyTupleObject*>(detail.get())->ob_hash = -1;  // not known yet
+#endif
+  return detail;
+}
+
+Object detail_at(const DecisionParts& decision, Py_ssize_t place) {
+  const auto [subject, limit, row] = pair_at(decision, std::size_t(place));
+  const Rows& rows = decision.rows;
+  Object detail = new_detail();
+  Py_ssize_t field = 0;
+  const auto add = [&](PyObject* value) { PyTuple_SET_ITEM(detail.get(), field++, checked(value)); };
+  add(Py_NewRef(subject.identifier));
+  add(Py_NewRef(PyTuple_GET_ITEM(limits_of(subject.policy), Py_ssize_t(limit))));
+  add(Py_NewRef(name_of(subject.policy)));
+  add(PyBool_FromLong(rows.status[row] == Status::ok ? 1 : 0));
+  add(PyLong_FromLongLong(rows.remaining[row]));
+  add(PyFloat_FromDouble(rows.retry_after[row].seconds()));
+  add(PyFloat_FromDouble(rows.reset_after[row].seconds()));
+  return detail;
+}
+
+// So many of them from one on, as a slice numbers them.
+Object some_of(const DecisionParts& decision, Py_ssize_t start, Py_ssize_t step, Py_ssize_t count) {
+  std::vector<Object> details;
+  for (Py_ssize_t i = 0; i < count; ++i) details.push_back(detail_at(decision, start + i * step));
+  return tuple_of(details);
+}
+
+Object all_of(PyObject* self) {
+  const DecisionParts decision = decision_of(self);
+  return some_of(decision, 0, 1, size_of(decision));
+}
+
+// Details and tuples go together; nothing else does.
+Object as_tuple(PyObject* object) {
+  if (is_details(object)) return all_of(object);
+  return PyTuple_Check(object) ? Object::borrow(object) : Object();
+}
+
+Py_ssize_t length(PyObject* self) {
+  return guarded(Py_ssize_t{-1}, [&] { return size_of(decision_of(self)); });
+}
+
+PyObject* item(PyObject* self, Py_ssize_t place) {
+  return guarded(static_cast<PyObject*>(nullptr), [&]() -> PyObject* {
+    const DecisionParts decision = decision_of(self);
+    if (place >= 0 && place < size_of(decision)) return detail_at(decision, place).release();
+    PyErr_SetString(PyExc_IndexError, "details index out of range");
+    return nullptr;
+  });
+}
+
+PyObject* numbered(PyObject* self, PyObject* index) {
+  const Py_ssize_t place = PyNumber_AsSsize_t(index, PyExc_IndexError);
+  if (place == -1 && PyErr_Occurred() != nullptr) return nullptr;
+  return item(self, place < 0 ? place + length(self) : place);
+}
+
+PyObject* sliced(PyObject* self, PyObject* slice) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    const DecisionParts decision = decision_of(self);
+    Py_ssize_t start = 0;
+    Py_ssize_t stop = 0;
+    Py_ssize_t step = 0;
+    if (PySlice_Unpack(slice, &start, &stop, &step) < 0) throw PythonError{};
+    const Py_ssize_t count = PySlice_AdjustIndices(size_of(decision), &start, &stop, step);
+    return some_of(decision, start, step, count).release();
+  });
+}
+
+PyObject* subscript(PyObject* self, PyObject* index) {
+  if (PyIndex_Check(index) != 0) return numbered(self, index);
+  if (PySlice_Check(index)) return sliced(self, index);
+  return PyErr_Format(PyExc_TypeError,
+                      "details are chosen by a number or a slice, such as details[0], not %.100s",
+                      Py_TYPE(index)->tp_name);
+}
+
+// Makes no more rows than it takes to find it.
+int contains(PyObject* self, PyObject* value) {
+  return guarded(-1, [&] {
+    const DecisionParts decision = decision_of(self);
+    int found = 0;
+    for (Py_ssize_t place = 0; found == 0 && place < size_of(decision); ++place) {
+      found = PyObject_RichCompareBool(detail_at(decision, place).get(), value, Py_EQ);
+    }
+    return found;
+  });
+}
+
+PyObject* index(PyObject* self, PyObject* arguments) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    const Object search = required(PyObject_GetAttrString(all_of(self).get(), "index"));
+    return checked(PyObject_CallObject(search.get(), arguments));
+  });
+}
+
+PyObject* count(PyObject* self, PyObject* value) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    const Py_ssize_t found = PySequence_Count(all_of(self).get(), value);
+    if (found < 0) throw PythonError{};
+    return checked(PyLong_FromSsize_t(found));
+  });
+}
+
+PyObject* compare(PyObject* self, PyObject* other, int operation) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    const Object theirs = as_tuple(other);
+    if (!theirs) return Py_NewRef(Py_NotImplemented);
+    return checked(PyObject_RichCompare(all_of(self).get(), theirs.get(), operation));
+  });
+}
+
+// Either may be the Details.
+PyObject* concatenate(PyObject* left, PyObject* right) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    const Object first = as_tuple(left);
+    const Object second = as_tuple(right);
+    if (!first || !second) return Py_NewRef(Py_NotImplemented);
+    return checked(PySequence_Concat(first.get(), second.get()));
+  });
+}
+
+Py_hash_t hash(PyObject* self) {
+  return guarded(Py_hash_t{-1}, [&] { return PyObject_Hash(all_of(self).get()); });
+}
+
+PyObject* represent(PyObject* self) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] { return PyObject_Repr(all_of(self).get()); });
+}
+
+PyObject* reduce(PyObject* self, PyObject*) {
+  return guarded(static_cast<PyObject*>(nullptr),
+                 [&] { return checked(Py_BuildValue("O(O)", &PyTuple_Type, all_of(self).get())); });
+}
+
+void destroy(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  Py_DECREF(reinterpret_cast<DetailsObject*>(self)->decision);
+  PyObject_Free(self);
+  Py_DECREF(type);
+}
+
+PyMethodDef methods[] = {
+    {"index", index, METH_VARARGS,
+     "index($self, value, start=0, stop=sys.maxsize, /)\n--\n\nReturn the first place of a row; ValueError "
+     "if "
+     "there is none."},
+    {"count", count, METH_O, "count($self, value, /)\n--\n\nReturn how often a row occurs."},
+    {"__reduce__", reduce, METH_NOARGS, "__reduce__($self, /)\n--\n\nPickle and copy as a tuple."},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyType_Slot slots[] = {
+    {Py_tp_doc, const_cast<char*>("The rows of a Decision: like a tuple, but each is made when it is read.")},
+    {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
+    {Py_tp_repr, reinterpret_cast<void*>(represent)},
+    {Py_tp_richcompare, reinterpret_cast<void*>(compare)},
+    {Py_tp_hash, reinterpret_cast<void*>(hash)},
+    {Py_tp_iter, reinterpret_cast<void*>(PySeqIter_New)},
+    {Py_mp_length, reinterpret_cast<void*>(length)},
+    {Py_mp_subscript, reinterpret_cast<void*>(subscript)},
+    {Py_sq_length, reinterpret_cast<void*>(length)},
+    {Py_sq_item, reinterpret_cast<void*>(item)},
+    {Py_sq_contains, reinterpret_cast<void*>(contains)},
+    {Py_nb_add, reinterpret_cast<void*>(concatenate)},
+    {Py_tp_methods, methods},
+    {0, nullptr}};
+
+PyType_Spec spec = {"overlimit._core.Details", sizeof(DetailsObject), 0,
+                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_SEQUENCE, slots};
+
+bool register_as_sequence() {
+  const Object abstract = Object::steal(PyImport_ImportModule("collections.abc"));
+  if (!abstract) return false;
+  const Object sequence = Object::steal(PyObject_GetAttrString(abstract.get(), "Sequence"));
+  return sequence && Object::steal(PyObject_CallMethod(sequence.get(), "register", "O", details_type));
+}
+
+}  // namespace
+
+bool add_details(PyObject* module) {
+  details_type = reinterpret_cast<PyTypeObject*>(PyType_FromModuleAndSpec(module, &spec, nullptr));
+  return details_type != nullptr && PyModule_AddType(module, details_type) == 0 && register_as_sequence();
+}
+
+PyObject* new_details(PyObject* decision) {
+  auto* const details = PyObject_New(DetailsObject, details_type);
+  PyObject* const made = checked(reinterpret_cast<PyObject*>(details));
+  details->decision = Py_NewRef(decision);
+  return made;
+}
+
+}  // namespace overlimit::python
