@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
@@ -187,8 +188,12 @@ class TestCluster:
         assert all(now > then for now, then in zip(after, before, strict=True))
         for node in cluster.masters:
             node.pause()
-            threading.Timer(0.2, node.resume).start()
-            assert 0.1 <= store.ping() < PATIENCE / 2
+            with ThreadPoolExecutor(1) as pool:
+                pinging = pool.submit(store.ping)
+                time.sleep(0.2)
+                assert not pinging.done()
+                node.resume()
+                assert 0 < pinging.result() < PATIENCE / 2
             node.pause()
             with pytest.raises(StoreTimeout):
                 store.ping(0.05)
