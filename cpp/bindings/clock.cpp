@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "errors.hpp"
-#include "manual_clock.hpp"
 
 namespace overlimit::python {
 namespace {

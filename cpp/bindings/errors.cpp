@@ -3,7 +3,6 @@
 #include <array>
 
 #include "overlimit/errors.hpp"
-#include "overlimit/out_of_memory.hpp"
 
 #include "clock.hpp"
 #include "hooks.hpp"

@@ -1,11 +1,10 @@
-#include "manual_clock.hpp"
+#include "clock.hpp"
 
 #include <structmember.h>
 
 #include <cstddef>
 #include <new>
 
-#include "clock.hpp"
 #include "errors.hpp"
 #include "object.hpp"
 

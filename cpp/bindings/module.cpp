@@ -9,7 +9,6 @@
 #include "hooks.hpp"
 #include "limiter.hpp"
 #include "limits.hpp"
-#include "manual_clock.hpp"
 #include "many_decisions_binding.hpp"
 #include "object.hpp"
 #include "overlimit/errors.hpp"

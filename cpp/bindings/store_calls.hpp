@@ -11,7 +11,6 @@
 #include "limiter.hpp"
 #include "on_error.hpp"
 #include "overlimit/errors.hpp"
-#include "overlimit/out_of_memory.hpp"
 #include "overlimit/store.hpp"
 #include "stats.hpp"
 #include "waits.hpp"

@@ -3,6 +3,7 @@
 
 #include <exception>
 #include <functional>
+#include <new>
 #include <stdexcept>
 #include <string>
 
@@ -14,6 +15,16 @@ namespace overlimit {
 class InvalidLimit : public std::invalid_argument {
  public:
   using std::invalid_argument::invalid_argument;
+};
+
+/// Says for what there was no room, and what would make some.
+class OutOfMemory : public std::bad_alloc {
+ public:
+  explicit OutOfMemory(std::string what) : what_(std::move(what)) {}
+  [[nodiscard]] const char* what() const noexcept override { return what_.c_str(); }
+
+ private:
+  std::string what_;
 };
 
 /// A store could not answer. `maybe_charged`: bytes may have been sent and no complete reply came, so the

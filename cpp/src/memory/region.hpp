@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <string>
 
+#include "overlimit/errors.hpp"
 #include "overlimit/non_copyable.hpp"
-#include "overlimit/out_of_memory.hpp"
 
 namespace overlimit::memory {
 

@@ -1,6 +1,6 @@
 #include "table/shard.hpp"
 
-#include "overlimit/out_of_memory.hpp"
+#include "overlimit/errors.hpp"
 
 namespace overlimit::table {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "overlimit/out_of_memory.hpp"
+#include "overlimit/errors.hpp"
 
 namespace overlimit::table {
 namespace {

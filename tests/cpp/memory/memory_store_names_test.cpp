@@ -13,8 +13,8 @@
 #include "../calls.hpp"
 #include "../examples.hpp"
 #include "../limits.hpp"
+#include "overlimit/errors.hpp"
 #include "overlimit/memory_store.hpp"
-#include "overlimit/out_of_memory.hpp"
 
 namespace overlimit {
 namespace {
