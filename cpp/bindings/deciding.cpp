@@ -49,12 +49,13 @@ Keywords parse_keywords(PyObject* const* values, PyObject* names, bool takes_pat
 
 template <class Use>
 Object decided(std::span<LimiterState* const> limiters, const ChargeList& collected, Mode mode,
-               Duration patience, PyObject* cost, const Use& use) {
+               Duration patience, PyObject* cost, bool shows_present, const Use& use) {
   collected.check_cells();
   TimedCall timed(*limiters.front(), collected.charges());
   Call& call = *timed;
   call.mode = mode;
   call.patience = patience;
+  call.shows_present = shows_present;
   NewDecision decision(collected.subjects(), collected.size(), pairs_of(call.charges));
   const Rows rows = decision.rows();
   const std::span<Instant> time(&decision.time(), 1);
@@ -72,7 +73,7 @@ Object decided(std::span<LimiterState* const> limiters, const ChargeList& collec
 
 Object decided(std::span<LimiterState* const> limiters, const ChargeList& collected, Mode mode,
                Duration patience, PyObject* cost) {
-  return decided(limiters, collected, mode, patience, cost, [](const auto& action) { action(); });
+  return decided(limiters, collected, mode, patience, cost, false, [](const auto& action) { action(); });
 }
 
 // Python logs what the callback raises.
@@ -185,7 +186,7 @@ PyObject* charge(PyObject* self, PyObject* const* arguments, Py_ssize_t count, P
 
 Object charge_more(LimiterState& limiter, const ChargeList& charges, PyObject* cost, RefundClaim& claim) {
   LimiterState* const limiters[] = {&limiter};
-  return decided(limiters, charges, Mode::consume, kNever, cost,
+  return decided(limiters, charges, Mode::consume, kNever, cost, true,
                  [&](const auto& action) { claim.use(action); });
 }
 

@@ -30,7 +30,8 @@ PyObject* peek_all(PyObject* module, PyObject* charges);
 /// Decides charges under several limiters, at least one, and calls their on_decision unless it is a peek.
 Object decide_all(const ChargesOfLimiters& collected, Mode mode);
 
-/// Charges what a decision turns out to cost beyond what it has charged; `cost` is what the answer shows.
+/// Charges what a decision turns out to cost beyond what it has charged, and shows the present; `cost` is
+/// what the answer says was asked.
 Object charge_more(LimiterState& limiter, const ChargeList& charges, PyObject* cost, RefundClaim& claim);
 
 }  // namespace overlimit::python

@@ -251,8 +251,8 @@ class Limiter(_core.Limiter, metaclass=_LimiterType):
         Returns
         -------
         Decision
-            How things are then: ``remaining`` and the other fields as after a ``charge`` of the difference,
-            or of 0; ``cost`` is this cost. It is final: it cannot be refunded or settled.
+            How things are then, as ``peek(cost=0)`` says: refused while more is used than a limit grants, or
+            while locked. ``cost`` is this cost. It is final: it cannot be refunded or settled.
 
         Raises
         ------

@@ -213,7 +213,12 @@ def test_a_call_costs_what_it_is_settled_at(build, limit, cost):
     assert left(limiter) == max(0, 8 - cost)
     if cost != 4:
         assert settled.remaining == max(0, 8 - cost)
-    assert settled.allowed == (cost < 9)
+    assert (settled.status, settled.delay) == (
+        "ok" if cost < 9 else "over",
+        0.0 if cost > 8 else settled.delay,
+    )
+    if cost == 30:
+        assert settled.retry_after == limiter.peek("a", cost=0).retry_after < math.inf
 
 
 @EACH

@@ -58,6 +58,7 @@ struct Call {
   Duration patience = kNever;
   std::optional<Duration> timeout{};
   Clock* clock = nullptr;
+  bool shows_present = false;  ///< rows of Role::always are those of a call of cost 0 after the charge
 
   /// The reading of what is injected, if anything is. Throws std::out_of_range for one that no clock has.
   [[nodiscard]] std::optional<Instant> reading() const {

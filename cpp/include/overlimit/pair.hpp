@@ -147,9 +147,9 @@ inline Cost most(const Limit& limit) {
   return std::visit([](const auto& limited) { return limited.most(); }, limit.algorithm());
 }
 
-/// How long a further `cost` would have to wait once this charge is written.
-inline Duration retry_after_charge(const Limit& limit, const FoundRecord* found, const ExaminedPair& pair,
-                                   const ChargedPair& written, Cost cost) {
+/// What a further `cost` would meet once this charge is written.
+inline Verdict verdict_after_charge(const Limit& limit, const FoundRecord* found, const ExaminedPair& pair,
+                                    const ChargedPair& written, Cost cost) {
   std::vector<Cell> cells;
   for (std::size_t i = written.dropped; found != nullptr && i < found->cells.size(); ++i) {
     cells.push_back(found->cells[i]);
@@ -160,7 +160,7 @@ inline Duration retry_after_charge(const Limit& limit, const FoundRecord* found,
     cells.erase(cells.begin());
   }
   const FoundRecord after{written.expires_at, written.state, Cells(cells.data(), cells.size())};
-  return examine(limit, &after, pair.now, cost).verdict.retry_after;
+  return examine(limit, &after, pair.now, cost).verdict;
 }
 
 /// The record after the refund of a charge of `cost` that led to the state `then`, with its expiry as it was
@@ -238,17 +238,22 @@ inline void fill_charged(const Limit& limit, const Header& after, Instant readin
 /// Whether charges of this role are written although they may not have been admitted.
 constexpr bool charges_unadmitted(Role role) { return role >= Role::on_refusal; }
 
-/// Changes the row of such a charge: its retry is of the same cost once more, and that of Role::always says
-/// what a hit would have met.
-[[gnu::noinline]] inline void fill_unadmitted(Role role, const Limit& limit, const FoundRecord* found,
-                                              const ExaminedPair& pair, const ChargedPair& written, Cost cost,
+/// Changes the row of such a charge: its retry is of the same cost once more. That of Role::always says what
+/// a hit would have met, or what one of cost 0 meets now if the call shows the present.
+[[gnu::noinline]] inline void fill_unadmitted(const Call& call, const Charge& charge, const Limit& limit,
+                                              const FoundRecord* found, const ExaminedPair& pair,
+                                              const ChargedPair& written, Cost cost,
                                               const std::optional<Lock>& lock, Instant reading,
                                               const Rows& rows, std::size_t row) {
-  const Verdict& met = pair.verdict;
-  const bool waits = role == Role::on_refusal || met.status == Status::over;
-  rows.retry_after[row] = waits ? retry_after_charge(limit, found, pair, written, cost) : met.retry_after;
-  if (role == Role::on_refusal) return;
+  const auto after = [&](Cost further) { return verdict_after_charge(limit, found, pair, written, further); };
+  if (charge.role == Role::on_refusal) {
+    rows.retry_after[row] = after(cost).retry_after;
+    return;
+  }
+  Verdict met = call.shows_present ? after(0) : pair.verdict;
+  if (!call.shows_present && met.status == Status::over) met.retry_after = after(cost).retry_after;
   rows.status[row] = met.status;
+  rows.retry_after[row] = met.retry_after;
   if (met.status != Status::ok) rows.delay[row] = {};
   if (lock && lock->holds(reading)) fill_locked(Status::locked, lock->time_left(reading), rows, row);
 }

@@ -144,8 +144,8 @@ class FoundAnswer {
     fill_charged(each.limit, written.state, now_, created_at(k), rows, row);
     if (!charges_unadmitted(charge.role)) return;
     const std::optional<FoundRecord> found = values_[k].find(each.tag);
-    fill_unadmitted(charge.role, each.limit, found ? &*found : nullptr, pairs_[row], written, cost_of(charge),
-                    locks_[k], now_, rows, row);
+    fill_unadmitted(call_, charge, each.limit, found ? &*found : nullptr, pairs_[row], written,
+                    cost_of(charge), locks_[k], now_, rows, row);
   }
 
   void examine_all() {

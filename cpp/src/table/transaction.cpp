@@ -256,7 +256,7 @@ ChargedPair Transaction::fill_as_charged(const Target& target, const Limit& limi
   if (charges_unadmitted(target.charge->role)) {
     const FoundRecord found =
         target.entry == nullptr ? FoundRecord{} : found_in(target, target.entry->begin()[row - target.first]);
-    fill_unadmitted(target.charge->role, limit, &found, examined_[row], written, target.cost, target.lock,
+    fill_unadmitted(call_, *target.charge, limit, &found, examined_[row], written, target.cost, target.lock,
                     readings_.now, rows, row);
   }
   return written;

@@ -37,11 +37,9 @@ class Oracle:
     def peek(self, now: int, identifiers: list[Identifier], cost: int = 1) -> OracleDecision:
         return peek_all(now, self._charges(identifiers, cost), cost=cost)
 
-    def charge(
-        self, now: int, identifiers: list[Identifier], cost: int = 1, shown: int | None = None
-    ) -> OracleDecision:
+    def charge(self, now: int, identifiers: list[Identifier], cost: int = 1) -> OracleDecision:
         charges = [replace(charge, role="always") for charge in self._charges(identifiers, cost)]
-        return hit_all(now, charges, cost=cost if shown is None else shown)
+        return hit_all(now, charges, cost=cost)
 
     def settle(self, now: int, decision: OracleDecision, cost: int) -> OracleDecision:
         """Of a decision that charged this policy alone, and not 0."""
@@ -51,12 +49,12 @@ class Oracle:
         identifiers = list({row.identifier: None for row in decision.details})
         if asked > charged:
             decision.receipts.clear()
-            settled = self.charge(now, identifiers, asked - charged, shown=cost)
-            settled.receipts.clear()
-            return settled
-        self.refund(now, decision, charged - asked)
-        if asked == charged:
+            self.charge(now, identifiers, asked - charged)
+        elif asked == charged:
+            decision.receipts.clear()
             return decision
+        else:
+            self.refund(now, decision, charged - asked)
         return peek_all(now, self._charges(identifiers, 0), cost=cost)
 
     def refund(self, now: int, decision: OracleDecision, cost: int | None = None) -> None:

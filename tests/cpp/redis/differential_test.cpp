@@ -113,6 +113,7 @@ class Histories : public ::testing::TestWithParam<Candidate> {
     const std::vector<Charge> charges = some_charges();
     Call call{charges, below(6) == 0 ? Mode::peek : Mode::consume, At(now), false};
     if (below(6) == 0) call.patience = For(static_cast<Micros>(below(1'500)));
+    call.shows_present = below(2) == 0;
     note("call", call);
     Answer of_memory = ask(memory, call);
     Answer of_redis = ask(*redis, call);
