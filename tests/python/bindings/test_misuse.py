@@ -101,6 +101,13 @@ class Pair(tuple):
         raise HostileError
 
 
+@pytest.fixture(autouse=True)
+def own_time():
+    """Among what is given to each function are clocks, which nobody is to follow afterwards."""
+    yield
+    _core._follow_clock(None)
+
+
 def half_built():
     return [cls.__new__(cls) for cls in CLASSES if cls not in WITHOUT_CONSTRUCTOR]
 
