@@ -4,10 +4,12 @@
 namespace overlimit {
 
 class NonCopyable {
- protected:
-  NonCopyable() = default;
+ public:
   NonCopyable(const NonCopyable&) = delete;
   NonCopyable& operator=(const NonCopyable&) = delete;
+
+ protected:
+  NonCopyable() = default;
 };
 
 }  // namespace overlimit
