@@ -20,9 +20,9 @@ if admits then
 end
 
 local function leaky_bucket_refund(numbers, cost, receipt, start, count, refunded)
-  local rate, period, capacity = unpack('<i8i8i8', args, numbers)
+  local rate, period = unpack('<i8i8', args, numbers)
   local then_start, then_count, then_refunded = unpack('<i8i8i8', ARGV[2], receipt)
-  if is_saturated(max(count, then_count), rate + capacity) then return end
+  if max(count, then_count) >= EXACT - 1 then return end
   local drained = floor(max(0, max(now, start) - then_start) / period) * rate
   local given = bucket_refund(cost, then_count, drained, refunded, then_refunded)
   return pack('<i8i8i8', start, max(0, count - given), min(refunded + given, EXACT - 1)), ''

@@ -12,5 +12,5 @@ end
 a, b, c, expiry = current, count, total, current + period
 
 local function sliding_log_refund(numbers, cost, receipt, newest, count, total, value, cell, stop)
-  return history_refund(numbers, cost, unpack('<i8', ARGV[2], receipt), newest, count, total, value, cell, stop)
+  return history_refund(cost, unpack('<i8', ARGV[2], receipt), newest, count, total, value, cell, stop)
 end

@@ -9,5 +9,5 @@ local oldest = current - blocks
 a, b, c, expiry = current, count, total, (current + blocks + 1) * precision
 
 local function sliding_window_refund(numbers, cost, receipt, newest, count, total, value, cell, stop)
-  return history_refund(numbers, cost, unpack('<i8', ARGV[2], receipt), newest, count, total, value, cell, stop)
+  return history_refund(cost, unpack('<i8', ARGV[2], receipt), newest, count, total, value, cell, stop)
 end

@@ -13,10 +13,10 @@ admits = cost <= limit and weight + cost <= limit or always
 a, b, c, expiry = window, previous, math.min(current + cost, EXACT - 1), window + 2 * period
 
 local function sliding_window_counter_refund(numbers, cost, receipt, start, previous, current)
-  local charged, limit, period = unpack('<i8', ARGV[2], receipt), unpack('<i8i8', args, numbers)
-  if start == charged and not is_saturated(current, limit) then
+  local period, charged = unpack('<i8', args, numbers + 8), unpack('<i8', ARGV[2], receipt)
+  if start == charged and current < EXACT - 1 then
     current = max(0, current - cost)
-  elseif start == charged + period and not is_saturated(previous, limit) then
+  elseif start == charged + period and previous < EXACT - 1 then
     previous = max(0, previous - cost)
   else
     return

@@ -36,9 +36,9 @@ if admits then
 end
 
 local function token_bucket_refund(numbers, cost, receipt, used, last, refunded, value, cell, stop)
-  local burst, debt, units, refill, every = unpack('<i8i8i8i8i8', args, numbers)
+  local _, _, units, refill, every = unpack('<i8i8i8i8i8', args, numbers)
   local then_used, then_last, then_refunded = unpack('<i8i8i8', ARGV[2], receipt)
-  if is_saturated(max(used, then_used), (burst + debt) * units) then return end
+  if max(used, then_used) >= EXACT - 1 then return end
   local old_units, sum = refunded, refunded
   if cell < stop then old_units = -unpack('<i8', value, cell + 8) end
   if old_units ~= units then sum = EXACT - 1 end

@@ -68,7 +68,9 @@ Object decided(std::span<LimiterState* const> limiters, const ChargeList& collec
     return decided_without_store(error, limiters, call, collected, cost);
   }
   if (crowded != 0) count_crowded(limiters, call.charges, crowded, limiters.front()->store_object.get());
-  return Object::steal(decision.finish(fold(call.charges, rows), cost));
+  Object made = Object::steal(decision.finish(fold(call.charges, rows), cost));
+  if (mode == Mode::peek) make_final(made.get());
+  return made;
 }
 
 Object decided(std::span<LimiterState* const> limiters, const ChargeList& collected, Mode mode,

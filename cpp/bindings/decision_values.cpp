@@ -117,7 +117,9 @@ PyObject* decided(Instant time, PyObject* cost, Source source, PyObject* policy_
     fill_row(PyTuple_GET_ITEM(row_values, Py_ssize_t(row)), decision.rows(), row);
   }
   decision.time() = time;
-  return decision.finish(cost, source);
+  PyObject* const restored = decision.finish(cost, source);
+  make_final(restored);
+  return restored;
 }
 
 PyObject* undecided(Instant time, PyObject* cost, Status status, Duration retry_after) {

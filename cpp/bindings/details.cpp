@@ -195,6 +195,13 @@ void destroy(PyObject* self) {
   Py_DECREF(type);
 }
 
+PyObject* repeat(PyObject* self, Py_ssize_t times) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    const Object rows = required(PySequence_Tuple(self));
+    return checked(PySequence_Repeat(rows.get(), times));
+  });
+}
+
 PyMethodDef methods[] = {
     {"index", index, METH_VARARGS,
      "index($self, value, start=0, stop=sys.maxsize, /)\n--\n\nReturn the first place of a row; ValueError "
@@ -216,6 +223,7 @@ PyType_Slot slots[] = {
     {Py_sq_length, reinterpret_cast<void*>(length)},
     {Py_sq_item, reinterpret_cast<void*>(item)},
     {Py_sq_contains, reinterpret_cast<void*>(contains)},
+    {Py_sq_repeat, reinterpret_cast<void*>(repeat)},
     {Py_nb_add, reinterpret_cast<void*>(concatenate)},
     {Py_tp_methods, methods},
     {0, nullptr}};

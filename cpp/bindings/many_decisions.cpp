@@ -180,6 +180,7 @@ class ManyDecisions::Batch {
 ManyDecisions::ManyDecisions(PyObject* limiter, PyObject* rows, PyObject* cost, Mode mode,
                              std::optional<Duration> timeout)
     : policy_(Object::borrow(state_of(limiter).policy.get())),
+      mode_(mode),
       rows_(rows, compiled(policy_.get()).max_cells()),
       costs_(cost, rows_.size()),
       pairs_(first_pair(rows_.size())),
@@ -360,8 +361,10 @@ Object ManyDecisions::decision(std::size_t row) const {
   copy_rows(from, made.rows());
   made.time() = times_[row];
   const bool is_local = source == Source::local;
-  return Object::steal(
+  Object finished = Object::steal(
       made.finish(costs_.number(row), is_local ? python::Source::local : python::Source::store));
+  if (mode_ == Mode::peek) make_final(finished.get());
+  return finished;
 }
 
 }  // namespace overlimit::python

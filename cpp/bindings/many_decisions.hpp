@@ -134,6 +134,7 @@ class ManyDecisions {
   [[nodiscard]] std::int16_t place_given(std::size_t row, std::size_t identifier) const;
 
   Object policy_;
+  Mode mode_;
   IdentifierRows rows_;
   CostRows costs_;
   OwnRows pairs_;

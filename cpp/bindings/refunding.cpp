@@ -107,7 +107,10 @@ void refund_decision(PyObject* self, PyObject* decision, PyObject* places) {
   check_is_about(decision, limiter);
   RefundClaim claim(decision);
   const GivenBack given_back(claim, places);
-  if (given_back.is_nothing()) return;
+  if (given_back.is_nothing()) {
+    if (places == nullptr) claim.mark_used();
+    return;
+  }
   try {
     give_back(limiter, given_back, nullptr, claim);
   } catch (const StoreError& error) {
@@ -142,7 +145,7 @@ class Settling {
 
   Object settle() {
     const bool was_charged = charged_cost_ == 0 || !GivenBack(claim_).is_nothing();
-    if (subjects_.empty() || !was_charged || cost_.units() == charged_cost_) return unchanged();
+    if (subjects_.empty() || !was_charged) return unchanged();
     return cost_.units() > charged_cost_ ? charge() : give_back();
   }
 

@@ -9,13 +9,9 @@ local now, answers, next_charge = unpack('<i8B', args)
 --[[ prelude ]]
 local sub, floor, min, max = string.sub, math.floor, math.min, math.max
 
--- Whether a count may have saturated, so that what it was made of can no longer be told: more than a limit that grants so
--- much can have admitted.
-local function is_saturated(count, most) return count >= EXACT - 1 and most < EXACT - 1 end
-
 -- What algorithms with a history share: takes the cost off the cell that was charged, which goes when it is empty.
-local function history_refund(numbers, cost, charged, newest, count, total, value, cell, stop)
-  if is_saturated(total, unpack('<i8', args, numbers)) then return end
+local function history_refund(cost, charged, newest, count, total, value, cell, stop)
+  if total >= EXACT - 1 then return end
   if newest == charged then
     local given = min(cost, count)
     return pack('<i8i8i8', newest, count - given, total - given), sub(value, cell, stop - 1)
@@ -39,6 +35,7 @@ local function bucket_refund(charged, used, drained, refunded, then_refunded)
   return max(at_worst, min(charged, used - drained - max(0, refunded - then_refunded)))
 end
 
+-- Each gives nothing back of a count that has saturated, since it can no longer be told what that is made of.
 --[[ refunds ]]
 local receipt, answer = 1, 'F' .. pack('<i8', now)
 for k = 1, #KEYS do

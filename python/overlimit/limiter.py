@@ -237,8 +237,8 @@ class Limiter(_core.Limiter, metaclass=_LimiterType):
         """Make an admitted call cost what it turned out to cost: estimate with ``hit``, then settle.
 
         What it cost less is given back as by ``refund``; what it cost more is charged as by ``charge``, now
-        and whatever is left. Once per decision: one that was settled or refunded before, that charged nothing
-        or that was unpickled comes back as it is, and nothing happens. Of a ``hit_all`` decision, the charges
+        and whatever is left. Once per decision: one that was settled or refunded before, and one that
+        admitted nothing (refused, peeked or unpickled) comes back as it is, and nothing happens. Of a ``hit_all`` decision, the charges
         of this limiter are settled; the others stay, each for its own limiter.
 
         Parameters

@@ -81,4 +81,4 @@ def fresh_counts() -> None:
 def _follow_newest() -> None:
     clock = next(reversed(_clocks), None)
     _core._follow_clock(clock)
-    waiting.own_time.follow(clock)
+    waiting.follow(clock)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -12,6 +13,7 @@ from overlimit import (
     FixedWindow,
     LeakyBucket,
     Limiter,
+    ManualClock,
     Penalty,
     RedisStore,
     SlidingLog,
@@ -37,6 +39,11 @@ LIMITS = {
     "interval": TokenBucket(10, DAY, refill="interval"),
     "leaky_bucket": LeakyBucket(4, DAY, capacity=6),
 }
+OWING = [
+    TokenBucket(10, DAY, debt=math.inf),
+    TokenBucket(10, DAY, refill="interval", debt=math.inf),
+    TokenBucket(10, DAY, refill="interval", start="epoch", debt=math.inf),
+]
 EACH = pytest.mark.parametrize("limit", LIMITS.values(), ids=LIMITS)
 
 
@@ -211,8 +218,7 @@ def test_a_call_costs_what_it_is_settled_at(build, limit, cost):
     settled = limiter.settle(limiter.hit("a", cost=4), cost)
     assert settled.cost == cost
     assert left(limiter) == max(0, 8 - cost)
-    if cost != 4:
-        assert settled.remaining == max(0, 8 - cost)
+    assert settled.remaining == max(0, 8 - cost)
     assert (settled.status, settled.delay) == (
         "ok" if cost < 9 else "over",
         0.0 if cost > 8 else settled.delay,
@@ -238,9 +244,14 @@ def test_it_is_settled_once_and_for_all(build, limit):
 
 
 def test_a_settlement_at_the_same_cost_is_one_too(build):
-    limiter = build("10/minute")
-    decision = limiter.hit("a", cost=4)
-    limiter.settle(decision, 4)
+    limiter, other = build("10/minute"), build("5/minute", name="other")
+    decision = hit_all([(limiter, "a", 4), (other, "b", 1)])
+    limiter.charge("a")
+    settled = limiter.settle(decision, 4)
+    assert (settled.remaining, settled.cost, len(settled.details)) == (5, 4, 1)
+    limiter.refund(limiter.hit("a", cost=0))
+    limiter.reset("a")
+    limiter.hit("a", cost=4)
     limiter.refund(decision)
     assert left(limiter) == 6
 
@@ -259,10 +270,16 @@ def test_what_was_charged_in_a_window_that_is_over_is_gone_and_more_is_charged_n
 def test_what_charged_nothing_comes_back_as_it_is(build):
     limiter = build("5/minute")
     limiter.hit("a", cost=5)
+    limiter.refund(refunded := limiter.hit("b", cost=0))
     decisions = [
         limiter.hit("a"),
         limiter.hit("b", cost=9),
         limiter.peek("b", cost=3),
+        limiter.peek("b", cost=0),
+        peek_all([(limiter, "b", 0)]),
+        limiter.peek_many(["b"], cost=0)[0],
+        pickle.loads(pickle.dumps(limiter.hit("b", cost=0))),
+        refunded,
         copy.copy(limiter.hit("c")),
         Limiter("1/minute", name="gone", store="redis://127.0.0.1:1", on_error="allow").hit("b"),
     ]
@@ -355,6 +372,17 @@ def test_less_wakes_who_waits(store):
             pass
         limiter.settle(decision, 9)
         assert waiting.result(PATIENCE).allowed
+
+
+@pytest.mark.parametrize("huge", [2**53 - 1, 2**53 - 2, 10**30])
+@pytest.mark.parametrize("limit", [*LIMITS.values(), *OWING], ids=repr)
+def test_what_has_saturated_is_never_given_back_more_than_it_was(store, limit, huge):
+    limiter = Limiter(limit, name="huge", store=store, clock=ManualClock(100.5))
+    limiter.charge("a", cost=7)
+    limiter.refund(limiter.charge("a", cost=huge))
+    assert left(limiter) <= 3
+    limiter.settle(limiter.charge("a", cost=huge), 1)
+    assert left(limiter) <= 3
 
 
 # ------------------------------------------------------------------------------------- stores that fail

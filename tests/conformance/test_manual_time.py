@@ -154,6 +154,15 @@ class TestWaiting:
                 clock.advance(3601)
                 assert waiting.result(PATIENCE)
 
+    def test_asks_again_by_the_clock_that_it_is_given(self, store):
+        limiter = limiter_on(store, FixedWindow(1, 60))
+        limiter.hit("a")
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(limiter.acquire, "a", timeout=None)
+            time.sleep(0.05)
+            with manual_time(time.time() + 100):
+                assert waiting.result(PATIENCE)
+
     def test_goes_on_by_real_time_afterwards(self):
         limiter = Limiter(FixedWindow(1, 0.5))
         with ThreadPoolExecutor(1) as pool:

@@ -69,11 +69,8 @@ constexpr std::int64_t sum(std::int64_t a, std::int64_t b) noexcept {
   return a < kExact - b ? a + b : kExact - 1;
 }
 
-/// Whether a count may have saturated, so that what it was made of can no longer be told: more than a limit
-/// that grants so much can have admitted.
-constexpr bool is_saturated(std::int64_t count, std::int64_t most) noexcept {
-  return count >= kExact - 1 && most < kExact - 1;
-}
+/// Whether a count may have saturated, so that what it is made of can no longer be told.
+constexpr bool is_saturated(std::int64_t count) noexcept { return count >= kExact - 1; }
 
 /// An instant some time later, saturating like sum().
 constexpr Instant later(Instant instant, Duration duration) noexcept {

@@ -17,10 +17,11 @@ from overlimit._messages.texts import short_repr
 from overlimit.clocks import END_US
 from overlimit.errors import StoreError
 from overlimit.waiting.queues import Waiter, wait_queues
-from overlimit.waiting.sleeping import WaitingClock, WakeUp, clock_of, micros_of
+from overlimit.waiting.sleeping import WaitingClock, WakeUp, clock_of, micros_of, own_time
 
 if TYPE_CHECKING:
     from overlimit._core import Decision, Store
+    from overlimit.clocks import ManualClock
     from overlimit.limiter import Limiter
 
 _log = logging.getLogger("overlimit")
@@ -52,6 +53,12 @@ def wake_waiters(store: Store, identifiers: Iterable[object] | None = None) -> N
     """Let those that wait first for one of these identifiers, or for any, ask this store again."""
     if wait_queues().by_family:
         wait_queues().wake(store, None if identifiers is None else list(map(_key_of, identifiers)))
+
+
+def follow(clock: ManualClock | None) -> None:
+    """Let those that wait without a clock of their own wait by this one, and ask again what it says."""
+    own_time.follow(clock)
+    wait_queues().wake_all()
 
 
 def wake_after_refund(store: Store, decision: Decision) -> None:

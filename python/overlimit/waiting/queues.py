@@ -129,6 +129,12 @@ class _WaitQueues:
                 if queue.store is store:
                     queue.wake(keys)
 
+    def wake_all(self) -> None:
+        """Wake those that are the first for any key, on any store."""
+        with self.lock:
+            for queue in list(self.by_family.values()):
+                queue.wake(None)
+
 
 wait_queues = PerProcess(_WaitQueues)
 """In a forked child nobody waits: those that did are threads of its parent."""

@@ -13,9 +13,9 @@ def saturating(count: int) -> int:
     return min(count, EXACT - 1)
 
 
-def is_saturated(count: int, most: int) -> bool:
-    """Whether what a count was made of can no longer be told: more than such a limit can have admitted."""
-    return count >= EXACT - 1 > most
+def is_saturated(count: int) -> bool:
+    """Whether what a count is made of can no longer be told."""
+    return count >= EXACT - 1
 
 
 def rounded_up(dividend: int, divisor: int) -> int:

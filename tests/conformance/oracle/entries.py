@@ -37,7 +37,7 @@ class Entries(Algorithm):
 
     def refunded(self, state: dict[int, int], now: int, after: dict[int, int], cost: int) -> dict[int, int]:
         place = max(after)
-        if place not in state or now >= self.leaves(place) or is_saturated(self.used(state, now), self.most):
+        if place not in state or now >= self.leaves(place) or is_saturated(self.used(state, now)):
             return state
         return without_empty({**state, place: max(0, state[place] - cost)})
 

@@ -51,7 +51,7 @@ class FixedWindow(Algorithm):
         return replace(state, count=saturating(state.count + cost))
 
     def refunded(self, state: Window, now: int, after: Window, cost: int) -> Window:
-        if state.start != after.start or is_saturated(state.count, self.most):
+        if state.start != after.start or is_saturated(state.count):
             return state
         return replace(state, count=max(0, state.count - cost))
 

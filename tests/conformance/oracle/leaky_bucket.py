@@ -69,7 +69,7 @@ class LeakyBucket(Algorithm):
         return replace(state, count=saturating(state.count + cost))
 
     def refunded(self, state: Queue, now: int, after: Queue, cost: int) -> Queue:
-        if is_saturated(max(state.count, after.count), self.most):
+        if is_saturated(max(state.count, after.count)):
             return state
         drained = max(0, now - after.start) // self.period * self.rate
         back = given_back(cost, after.count, drained, refunded_since(state.refunded, after.refunded))

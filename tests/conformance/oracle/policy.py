@@ -50,9 +50,6 @@ class Oracle:
         if asked > charged:
             decision.receipts.clear()
             self.charge(now, identifiers, asked - charged)
-        elif asked == charged:
-            decision.receipts.clear()
-            return decision
         else:
             self.refund(now, decision, charged - asked)
         return peek_all(now, self._charges(identifiers, 0), cost=cost)

@@ -68,7 +68,7 @@ class SlidingWindowCounter(Algorithm):
         if now >= after.start + 2 * self.period:
             return state
         charged = state.current if state.start == after.start else state.previous
-        if is_saturated(charged, self.most):
+        if is_saturated(charged):
             return state
         if state.start == after.start:
             return replace(state, current=max(0, state.current - cost))

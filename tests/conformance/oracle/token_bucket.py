@@ -80,7 +80,7 @@ class TokenBucket(Algorithm):
 
     def refunded(self, state: Bucket, now: int, after: Bucket, cost: int) -> Bucket:
         """In the record's own units, rounded to the safe side: ``after`` is in those of this limit."""
-        if is_saturated(max(state.used, after.used), self.most * self.units):
+        if is_saturated(max(state.used, after.used)):
             return state
         drained = max(0, now - after.last) // self.every * self.refill
         since = refunded_since(state.refunded, after.refunded) if state.units == self.units else None

@@ -385,3 +385,8 @@ class TestLifetime:
         for thread in threads:
             thread.join()
         assert seen == [True] * 800
+
+
+def test_they_repeat_like_a_tuple(details, rows):
+    assert details * 2 == 2 * details == rows * 2
+    assert details * 0 == ()

@@ -131,6 +131,8 @@ def _arguments(world: World) -> dict[str, tuple[list[Any], dict[str, Any]]]:
         "Details.__radd__": [()],
         "Details.__eq__": [equal.details],
         "Details.__ne__": [equal.details],
+        "Details.__mul__": [2],
+        "Details.__rmul__": [2],
         "Limiter.refund": [world.decision],
         "Limiter._refund_part": [world.decision, [0]],
         "Limiter.settle": [world.decision, 1],

@@ -106,9 +106,9 @@ constexpr Charged<FixedWindow> charge(const FixedWindow& window, const Current<F
   return {{state.start, state.end, sum(state.count, cost)}};
 }
 
-constexpr Refunded<FixedWindow> refund(const FixedWindow& window, const FixedWindow::State& state,
-                                       const Cells&, const FixedWindow::State& then, Instant, Cost cost) {
-  if (state.start != then.start || is_saturated(state.count, window.limit)) return std::nullopt;
+constexpr Refunded<FixedWindow> refund(const FixedWindow&, const FixedWindow::State& state, const Cells&,
+                                       const FixedWindow::State& then, Instant, Cost cost) {
+  if (state.start != then.start || is_saturated(state.count)) return std::nullopt;
   return RefundedRecord<FixedWindow::State>{{state.start, state.end, std::max<Cost>(0, state.count - cost)}};
 }
 

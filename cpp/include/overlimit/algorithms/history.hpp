@@ -74,9 +74,9 @@ Charged<Limited> charge(const Limited& limit, const Current<Limited>& current, I
 }
 
 template <KeepingHistory Limited>
-Refunded<Limited> refund(const Limited& limit, const History& state, const Cells& cells, const History& then,
+Refunded<Limited> refund(const Limited&, const History& state, const Cells& cells, const History& then,
                          Instant, Cost cost) {
-  if (is_saturated(state.total, limit.limit)) return std::nullopt;
+  if (is_saturated(state.total)) return std::nullopt;
   if (state.newest == then.newest) {
     const Cost given = std::min(cost, state.count);
     return RefundedRecord<History>{{state.newest, state.count - given, state.total - given}};

@@ -99,7 +99,7 @@ constexpr Charged<LeakyBucket> charge(const LeakyBucket&, const Current<LeakyBuc
 constexpr Refunded<LeakyBucket> refund(const LeakyBucket& bucket, const LeakyBucket::State& state,
                                        const Cells&, const LeakyBucket::State& then, Instant now, Cost cost) {
   const std::int64_t drained = bucket.drained(min(then.start, now), now);
-  if (is_saturated(std::max(state.count, then.count), bucket.most())) return std::nullopt;
+  if (is_saturated(std::max(state.count, then.count))) return std::nullopt;
   const Cost given = bucket::given_back(cost, then.count, drained, state.refunded, then.refunded);
   return RefundedRecord<LeakyBucket::State>{{state.start, std::max<std::int64_t>(0, state.count - given),
                                              bucket::with_refund(state.refunded, given)}};

@@ -117,7 +117,7 @@ inline Refunded<SlidingWindowCounter> refund(const SlidingWindowCounter& counter
   const bool is_current = state.start == then.start;
   if (!is_current && state.start != then.start + counter.period) return std::nullopt;
   std::int64_t& charged = is_current ? left.current : left.previous;
-  if (is_saturated(charged, counter.limit)) return std::nullopt;
+  if (is_saturated(charged)) return std::nullopt;
   charged = std::max<Cost>(0, charged - cost);
   return RefundedRecord<SlidingWindowCounter::State>{left};
 }

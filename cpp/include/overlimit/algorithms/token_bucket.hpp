@@ -144,8 +144,7 @@ inline Refunded<TokenBucket> refund(const TokenBucket& bucket, const TokenBucket
   const std::int64_t units = units_of(state, cells);
   const std::int64_t sum = units == bucket.units ? state.refunded : bucket::kUnknown;
   const std::int64_t drained = bucket.refilled(min(then.last, now), now);
-  if (is_saturated(std::max(state.used, then.used), product(bucket.most(), bucket.units)))
-    return std::nullopt;
+  if (is_saturated(std::max(state.used, then.used))) return std::nullopt;
   std::int64_t given =
       bucket::given_back(product(cost, bucket.units), then.used, drained, sum, then.refunded);
   if (units != bucket.units) given = multiply_divide(given, units, bucket.units, 0);
