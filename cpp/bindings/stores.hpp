@@ -292,7 +292,8 @@ inline void bind_stores(pybind11::module_& module) {
             return with_python_errors([&] { return ping(given(store), timeout.ptr()); });
           },
           "Ask whoever keeps the counts for an answer, as a call would, and return the seconds it took.\n\n"
-          "Nothing is charged or written. Raises what a call would.",
+          "Nothing is charged or written. It takes at most timeout seconds, by default the store's timeout. "
+          "Raises what a call would.",
           py::arg("timeout") = py::none());
   bind_memory_store(module);
   bind_shared_memory_store(module);

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, NoReturn, Protocol, TypeAlias, runtime_checkable
 
 from overlimit import _core
+from overlimit._messages.texts import short_repr
 
 if TYPE_CHECKING:
     from overlimit.waiting.sleeping import OwnTime, WakeUp
@@ -95,6 +96,11 @@ class ManualClock(_core.ManualClock):
 
 
 def _seconds_of(instant: float | datetime) -> float:
+    if isinstance(instant, str):
+        raise TypeError(
+            "a ManualClock takes seconds since the Unix epoch or an aware datetime, as "
+            f"datetime(2030, 1, 1, tzinfo=timezone.utc), not {short_repr(instant)}"
+        )
     if not isinstance(instant, datetime):
         return instant
     if instant.utcoffset() is None:

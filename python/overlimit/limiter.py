@@ -42,6 +42,8 @@ IdentifierRows: TypeAlias = "Iterable[str | bytes | Sequence[str | bytes]]"
 _MOST_DERIVED = 1024
 """So many limiters under other limits each limiter keeps."""
 
+_SETTLE = "limiter.settle(decision, cost), with what the call cost in the end"
+
 
 class _LimiterType(type):
     """Leaves out of ``dir`` and ``help`` the names that a limiter has only to answer with a hint.
@@ -78,10 +80,11 @@ class Limiter(_core.Limiter, metaclass=_LimiterType):
         Where the time comes from: an object with ``now()`` or a callable, in float seconds. By default the
         store's own clock.
     on_error
-        What ``hit``, ``peek``, ``hit_all`` and ``acquire`` answer when the store fails. ``"raise"``: they
-        raise its StoreError. ``"allow"``: allowed. ``"deny"``: refused until the store is worth asking again.
-        ``"local"``: a memory store of this process decides, by the limits' ``local_share``, until the store
-        answers. ``Decision.source`` says who decided. Wrong arguments are errors in any case.
+        What ``hit``, ``peek``, ``hit_all``, ``acquire``, ``charge`` and ``settle`` answer when the store
+        fails. ``"raise"``: they raise its StoreError. ``"allow"``: allowed. ``"deny"``: refused until the
+        store is worth asking again. Under both, nothing is charged. ``"local"``: a memory store of this
+        process decides, by the limits' ``local_share``, until the store answers. ``Decision.source`` says who
+        decided. Wrong arguments are errors in any case.
     local_share
         What part of its limits this process grants with ``on_error="local"``: above 0 and at most 1. Limits,
         rates, bursts, capacities and debts are multiplied by it; the rate of a bucket that refills
@@ -103,6 +106,7 @@ class Limiter(_core.Limiter, metaclass=_LimiterType):
 
     @checks_arguments(
         synonyms=OPTIONS_OF_LIMITER,
+        instead={"key": "limiter.hit('user:42'), which takes the identifier of each call"},
         hint="write options by name, as name='login', several limits as one list, and 10 in 60 seconds as "
         "the tuple (60, 10)",
     )
@@ -219,6 +223,7 @@ class Limiter(_core.Limiter, metaclass=_LimiterType):
         rows = as_column(identifiers, "identifiers")
         return Decisions(self.limits, _core.ManyDecisions(self, rows, costs, is_peek, timeout))
 
+    @checks_arguments(instead={"cost": _SETTLE}, hint=f"write {_SETTLE}")
     def refund(self, decision: Decision, /) -> None:
         """Give back what a decision charged, once, where it was charged.
 
@@ -233,7 +238,7 @@ class Limiter(_core.Limiter, metaclass=_LimiterType):
         super().refund(decision)
         waiting.wake_after_refund(self.store, decision)
 
-    def settle(self, decision: Decision, cost: int, /) -> Decision:
+    def settle(self, decision: Decision, /, cost: int) -> Decision:
         """Make an admitted call cost what it turned out to cost: estimate with ``hit``, then settle.
 
         What it cost less is given back as by ``refund``; what it cost more is charged as by ``charge``, now
@@ -288,7 +293,7 @@ class Limiter(_core.Limiter, metaclass=_LimiterType):
         super().reset_all()
         waiting.wake_waiters(self.store)
 
-    def lock(self, identifier: str | bytes, seconds: Seconds, /) -> None:
+    def lock(self, identifier: str | bytes, /, seconds: Seconds) -> None:
         """Refuse an identifier for so many seconds from now, whether or not it exceeded a limit.
 
         Works without a Penalty; with one, the level stays as it was. Hits do not extend the lock. Raises

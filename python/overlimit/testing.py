@@ -6,10 +6,12 @@ pytest users have both as the fixtures ``overlimit_time`` and ``overlimit_fresh`
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
+from typing import ParamSpec, TypeVar
 
 from overlimit import _core, waiting
 from overlimit._forks import PerProcess
@@ -18,10 +20,26 @@ from overlimit.stores.memory import memory_stores
 
 __all__ = ["fresh_counts", "manual_time"]
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 _clocks: dict[ManualClock, None] = {}  # the newest is followed
 _changing = PerProcess(threading.RLock)
 
 
+def _needs_parentheses(make: Callable[P, R]) -> Callable[P, R]:
+    """Make a decorator that was written without its parentheses say so."""
+
+    @functools.wraps(make)
+    def made(*args: P.args, **kwargs: P.kwargs) -> R:
+        if args and callable(args[0]):
+            raise TypeError(f"{make.__name__} takes an instant, not a function: write @{make.__name__}()")
+        return make(*args, **kwargs)
+
+    return made
+
+
+@_needs_parentheses
 @contextlib.contextmanager
 def manual_time(start: float | datetime | None = None) -> Iterator[ManualClock]:
     """Have every limiter of this process that was given no ``clock=`` follow a ManualClock meanwhile.

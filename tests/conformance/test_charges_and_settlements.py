@@ -215,7 +215,7 @@ def test_charges_from_many_threads_all_count(build):
 def test_a_call_costs_what_it_is_settled_at(build, limit, cost):
     limiter = build(limit)
     limiter.hit("a", cost=2)
-    settled = limiter.settle(limiter.hit("a", cost=4), cost)
+    settled = limiter.settle(limiter.hit("a", cost=4), cost=cost)
     assert settled.cost == cost
     assert left(limiter) == max(0, 8 - cost)
     assert settled.remaining == max(0, 8 - cost)

@@ -117,6 +117,8 @@ class TestItsClock:
             pass
         with pytest.raises(ValueError, match="time zone"), manual_time(datetime(2030, 1, 1)):
             pass
+        with pytest.raises(TypeError, match="aware datetime"), manual_time("2030-01-01"):
+            pass
         assert limiter.hit("a").time > START
 
     def test_stands_for_a_function_that_it_decorates(self):
@@ -125,6 +127,13 @@ class TestItsClock:
             return Limiter("9/minute").hit("a").time
 
         assert [times(), times()] == [100, 100]
+
+    def test_as_a_decorator_without_parentheses_is_an_error_at_once(self):
+        with pytest.raises(TypeError, match=r"write @manual_time\(\)"):
+
+            @manual_time
+            def never():
+                raise AssertionError
 
 
 class TestWaiting:

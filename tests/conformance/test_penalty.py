@@ -75,7 +75,7 @@ class TestUnlocking:
     def test_lifts_a_ban_at_once_and_keeps_what_was_counted(self, build, penalty):
         limiter = build(FixedWindow(5, 3600), penalty=penalty)
         limiter.hit("a", cost=2)
-        limiter.lock("a", 30)
+        limiter.lock("a", seconds=30)
         limiter.lock("b", 30)
         assert limiter.hit("a").status == "locked"
         limiter.unlock("a")

@@ -75,6 +75,7 @@ class TestArguments:
                 "RedisStore() has no argument 'host': write url='redis://localhost:6379/0'",
             ),
             (lambda: Counter(5, 60, clok=None), "has no argument 'clok': write clock="),
+            (lambda: Limiter("5/s", key="a"), "has no argument 'key': write limiter.hit('user:42')"),
             (lambda: Limiter(60, 10), "takes 1 argument by position (limits) but 2 were given"),
             (lambda: Limiter(60, 10), "10 in 60 seconds as the tuple (60, 10)"),
             (lambda: Penalty(1, True, 2, 3), "takes 3 arguments by position"),
@@ -108,7 +109,7 @@ class TestArguments:
             (lambda: wait_time("x"), "must be a Decision"),
             (lambda: over_limit("memory://", identifiers=5), "a list of them"),
         ],
-        ids=range(33),
+        ids=range(34),
     )
     def test_that_are_wrong_are_a_type_error_that_says_what_to_write(self, call, message):
         assert message in refused(TypeError, call)
@@ -169,6 +170,12 @@ class TestCalls:
         message = refused(TypeError, lambda: limiter.refund("user"))
         assert message == "expected a Decision, as hit() returns it, not str"
 
+    def test_a_refund_with_a_cost_is_a_settlement(self, limiter):
+        decision = limiter.hit("a", cost=3)
+        for call in (lambda: limiter.refund(decision, 1), lambda: limiter.refund(decision, cost=1)):
+            assert "write limiter.settle(decision, cost)" in refused(TypeError, call)
+        assert limiter.peek("a", cost=0).remaining == 2
+
     def test_no_identifier(self, limiter):
         for call in (limiter.hit, limiter.peek, limiter.acquire, limiter.reset):
             assert "at least one identifier, such as 'user:42'" in refused(ValueError, call)
@@ -202,7 +209,7 @@ class TestCalls:
 
     def test_a_method_to_use_instead_is_there(self, limiter):
         for hint in OF_LIMITER.values():
-            for method in re.findall(r"limiter\.(\w+)", hint):
+            for method in re.findall(r"\blimiter\.(\w+)\(", hint):
                 assert callable(getattr(limiter, method))
 
     def test_mirrored_functions(self):

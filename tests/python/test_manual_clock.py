@@ -58,6 +58,12 @@ def test_starts_at_the_epoch_says_so_and_cannot_move_to_before_it():
     assert clock.now() == 0
 
 
+def test_a_text_is_a_type_error_that_says_what_to_write():
+    for call in (ManualClock, ManualClock().set):
+        with pytest.raises(TypeError, match=r"aware datetime, as datetime\(2030, .* not '2030-01-01'"):
+            call("2030-01-01")
+
+
 def test_what_is_of_the_other_kind_is_a_type_error():
     clock = ManualClock(5)
     for call, wrong in (

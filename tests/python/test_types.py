@@ -54,7 +54,7 @@ disallow_untyped_defs = False
 disallow_untyped_calls = False
 disallow_untyped_decorators = False
 strict_optional = False
-disable_error_code = attr-defined, no-untyped-def, str-bytes-safe, union-attr, var-annotated
+disable_error_code = attr-defined, no-untyped-def, union-attr, var-annotated
 """
 RULES = dict.fromkeys(("reportArgumentType", "reportCallIssue", "reportIndexIssue"), "error")
 

@@ -18,7 +18,7 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 def checks_arguments(
     *, synonyms: Mapping[str, str] | None = None, instead: Mapping[str, str] | None = None, hint: str = ""
 ) -> Callable[[_F], _F]:
-    """Make a constructor's TypeErrors for unknown and superfluous arguments say what to write.
+    """Make the TypeErrors of a constructor or method for unknown and superfluous arguments say what to write.
 
     That is for ``synonyms`` the argument's name here, for arguments of ``instead`` what is written there, and
     for too many by position the ``hint``, by default the first of them by its name.
@@ -56,8 +56,9 @@ def _explain(
     hint: str,
 ) -> None:
     """Raise a clearer TypeError unless the arguments fit the parameters by name and number."""
-    is_constructor = function.__name__ == "__init__"
-    parameters = [*inspect.signature(function).parameters.values()][is_constructor:]
+    parameters = [*inspect.signature(function).parameters.values()]
+    is_method = parameters[0].name == "self"
+    del parameters[:is_method]
     takes_any_name = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters)
     call = f"{function.__qualname__.removesuffix('.__init__')}()"
     names = [each.name for each in parameters if each.kind is not inspect.Parameter.VAR_KEYWORD]
@@ -65,7 +66,7 @@ def _explain(
     for name in named:
         if name not in names and not takes_any_name:
             _refuse_name(call, name, names, hints)
-    given = positional[is_constructor:]
+    given = positional[is_method:]
     if len(given) > len(by_position):
         _refuse_positions(call, given, by_position, names, hint)
 

@@ -18,10 +18,12 @@ OF_DECISION: Mapping[str, str] = MappingProxyType(
         "breached": "use not decision",
         "extension": "use the RateLimit itself",
         "key": "use decision.identifier and decision.limit",
+        "limited": "use not decision",
         "limiter": "use an overlimit.Limiter of your own, with the same store=",
         "request_args": "use decision.identifier",
         "reset_at": _RESET,
         "reset_time": _RESET,
+        "state": "use .remaining, .reset_after and .retry_after of the decision",
         "shared": "use .policy of the rows of decision.details",
         "window": "use decision.retry_after and decision.remaining",
     }
@@ -32,7 +34,7 @@ OF_LIMIT: Mapping[str, str] = MappingProxyType(
     {
         "GRANULARITY": "use limit.per, in seconds",
         "amount": "use limit.quota",
-        "check_granularity_string": "write overlimit.parse",
+        "check_granularity_string": "write overlimit.limits.parse",
         "error_message": "use error.description",
         "get_expiry": "use limit.per or limit.window, in seconds",
         "granularity": "use limit.per, in seconds",
@@ -51,9 +53,14 @@ _PEEK = "use limiter.peek('user:42', cost=0), whose Decision says what remains a
 OF_LIMITER: Mapping[str, str] = MappingProxyType(
     {
         **dict.fromkeys(("allow", "allow_request", "attempt", "check", "consume", "test"), _HIT),
-        **dict.fromkeys(("is_allowed", "is_limited", "is_rate_limited", "try_acquire", "try_consume"), _HIT),
+        **dict.fromkeys(("is_allowed", "is_limited", "is_rate_limited", "try_consume"), _HIT),
         **dict.fromkeys(("get_remaining", "get_window_stats", "remaining", "status"), _PEEK),
-        "clear": "use limiter.reset('user:42'), or limiter.reset_all()",
+        **dict.fromkeys(("clear", "flush"), "use limiter.reset('user:42'), or limiter.reset_all()"),
+        "as_decorator": "call limiter.acquire('user:42') where the function begins",
+        "hit_all": "write overlimit.hit_all([(limiter, 'user:42'), (other, 'user:42')])",
+        "peek_all": "write overlimit.peek_all([(limiter, 'user:42'), (other, 'user:42')])",
+        "ping": "use limiter.store.ping()",
+        "try_acquire": f"{_HIT}; limiter.acquire('user:42') waits, as that of pyrate-limiter does",
         "wait": "use limiter.acquire('user:42', timeout=5.0)",
     }
 )
@@ -68,7 +75,7 @@ OPTIONS_OF_LIMITER: Mapping[str, str] = MappingProxyType(
     {
         **dict.fromkeys(("backend", "redis", "storage_uri", "uri", "url"), "store"),
         **dict.fromkeys(("default_limits", "rate", "rates"), "limits"),
-        **dict.fromkeys(("key", "namespace", "prefix"), "name"),
+        **dict.fromkeys(("namespace", "prefix"), "name"),
         "strategy": "algorithm",
     }
 )
@@ -84,7 +91,8 @@ ELSEWHERE: Mapping[str, str] = MappingProxyType(
             ("Concurrency", "Counter", "PeriodLimit", "PeriodState", "Slot", "TokenLimiter", "wait_time"),
             "overlimit.recipes",
         ),
-        **dict.fromkeys(("ALGORITHMS", "LimitLike", "as_limits", "parse"), "overlimit.limits"),
+        **dict.fromkeys(("ALGORITHMS", "LimitLike", "as_limits"), "overlimit.limits"),
+        **dict.fromkeys(("fresh_counts", "manual_time"), "overlimit.testing"),
         "Clock": "overlimit.clocks",
     }
 )
@@ -94,9 +102,10 @@ OF_PACKAGE: Mapping[str, str] = MappingProxyType(
     {
         "AsyncLimiter": "there is none yet: use overlimit.Limiter, in asyncio by asyncio.to_thread",
         "RateLimiter": "use overlimit.Limiter",
+        "parse": "give the text to Limiter, or write from overlimit.limits import parse",
     }
 )
-"""Names of other packages' classes, and what to use instead."""
+"""Names of other packages, and what to use instead."""
 
 
 class NotHere:

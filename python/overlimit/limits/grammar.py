@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import NoReturn, TypeAlias
 
 from overlimit._messages.texts import nearest, short_repr
@@ -39,6 +40,9 @@ _MOST_DIGITS = 16  # of 2**53
 _SEPARATORS = (";", ",", "|")
 _DIGITS = frozenset("0123456789")
 _TOKEN = re.compile(r"[0-9]+|[A-Za-z]+|\S", re.ASCII)
+_DECIMAL = re.compile(
+    r"([0-9]{1,9}\.[0-9]{1,6})\s*(?:/|per\b)\s*([0-9]{0,4})\s*([a-z]+)", re.ASCII | re.IGNORECASE
+)
 _EXCERPT = 72
 
 _ALL_UNITS_US = {**UNITS_US, "month": 30 * UNITS_US["day"], "year": 365 * UNITS_US["day"]}
@@ -56,6 +60,7 @@ _UNITS_ELSEWHERE = {
 }
 _NO_LIMIT = frozenset({"unlimited", "infinite", "infinity", "inf", "none", "off", "disabled"})
 _EXAMPLE = "as in '10/second; 120/minute'"
+_ASK_NOBODY = "do not ask a Limiter where nothing is limited"
 
 
 def parse(text: str, algorithm: str | None = None) -> list[Limit]:
@@ -225,12 +230,24 @@ class _Phrases:
     def _after_a_number(self) -> str:
         if self._next.text == ".":
             return (
-                "a limit must be a whole number: write '3 per 2 seconds' for 1.5 a second, or give a "
-                "TokenBucket, which takes a fractional rate"
+                f"a limit must be a whole number: write {self._in_whole_numbers()}, or give a TokenBucket, "
+                "which takes a fractional rate"
             )
         if self._next.text in (",", "_", "'"):
             return "expected a number without separators, such as 1000"
         return "expected '/' or 'per' and a unit, as in '10/second' or '10 per 5 minutes'"
+
+    def _in_whole_numbers(self) -> str:
+        """Return how to write the decimal that was found, or another one where there is no such limit."""
+        whole = self._text[: self._next.at].rstrip("0123456789")
+        found = _DECIMAL.match(self._text, len(whole))
+        try:
+            number, times, unit = found.groups()  # type: ignore[union-attr]  # AttributeError: another text
+            count, periods = Fraction(number).as_integer_ratio()
+            per = seconds(periods * int(times or 1) * _UNIT_US[unit.lower()])
+            return f"'{SlidingWindow(count, per)}'"
+        except (AttributeError, KeyError, InvalidLimit):
+            return "'3 per 2 seconds' for 1.5 a second"
 
     def _no_unit(self) -> str:
         word = self._next.word
@@ -241,12 +258,9 @@ class _Phrases:
 
     def _no_number(self) -> str:
         if not self._text.strip():
-            return f"limits must not be an empty string: write at least one, {_EXAMPLE}"
+            return f"limits must not be an empty string: write at least one, {_EXAMPLE}, or {_ASK_NOBODY}"
         if self._next.word in _NO_LIMIT:
-            return (
-                f"{self._next.word!r} is not a limit: do not ask a Limiter where nothing is limited, or give "
-                "it a large number"
-            )
+            return f"{self._next.word!r} is not a limit: {_ASK_NOBODY}, or give it a large number"
         if self._next.text == "-":
             return "expected a whole number, 0 or more"
         return f"expected a whole number, {_EXAMPLE}"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from types import TracebackType
-from typing import ClassVar, NoReturn
+from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 from overlimit._core import Decision, _fork_generation
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.initialised import Initialised
+from overlimit._messages.migration_hints import NotHere
 from overlimit.clocks import ClockLike
 from overlimit.errors import InvalidLimit, StoreError
 from overlimit.limiter import Limiter
@@ -22,7 +23,7 @@ _MOST_SLOTS = 10_000
 
 
 class Slot:
-    """One of a key's slots, taken until ``leave``; truthy. ``Concurrency.enter`` makes it.
+    """One of a key's slots, taken, and true, until ``leave``. ``Concurrency.enter`` makes it.
 
     It is also left when nobody refers to it any more. It belongs to the process that entered: a forked child
     leaves nothing. It can be neither pickled nor copied.
@@ -41,7 +42,7 @@ class Slot:
         Raises StoreError when the store cannot answer. The slot is then free ``longest`` seconds after it was
         taken, or at another ``leave`` if the error is not ``maybe_charged``.
         """
-        if self._has_left or self._entered_after != _fork_generation():
+        if not self:
             return
         self._limiter.refund(self._decision)
         self._has_left = True
@@ -55,8 +56,18 @@ class Slot:
     def __del__(self) -> None:
         self._leave_quietly()
 
+    def __bool__(self) -> bool:
+        return not self._has_left and self._entered_after == _fork_generation()
+
+    def __repr__(self) -> str:
+        return f"<Slot of {self._decision.identifier!r}, {'held' if self else 'left'}>"
+
     def __reduce__(self) -> NoReturn:
         raise TypeError("a Slot belongs to the process that entered: it cannot be pickled or copied")
+
+    # A type checker shall go on telling that it is not there.
+    if not TYPE_CHECKING:
+        __enter__ = NotHere("__enter__", "write with concurrency.slot('user:42') as slot:")
 
 
 class _Entering:
@@ -91,9 +102,9 @@ class Concurrency(Initialised):
     limit
         How many slots each key has: 1 to 10,000.
     longest
-        How long a slot can be held, in seconds.
+        How long a slot can be held, in seconds. By default a minute.
     store, clock, name
-        As for ``Limiter``.
+        As for ``Limiter``. There is no ``on_error``: a store that fails raises.
 
     Notes
     -----
@@ -122,14 +133,16 @@ class Concurrency(Initialised):
     def slot(self, key: str | bytes) -> _Entering:
         """Return what a ``with`` statement enters and leaves: ``with c.slot("user:42") as slot:``.
 
-        ``slot`` is None when none was free: the block runs all the same, so it asks ``if slot:``. Entering
-        raises what ``enter`` does. If the store fails when the block ends, that is logged and raises nothing.
+        ``slot`` is None when none was free: nothing waits, and the block runs all the same, so it asks
+        ``if slot:``. Who wants one tries again later. Entering raises what ``enter`` does. If the store fails
+        when the block ends, that is logged and raises nothing.
         """
         return _Entering(self, key)
 
     def enter(self, key: str | bytes) -> Slot | None:
         """Take a slot of the key, or return None when none is free.
 
+        Keep it while the work lasts: ``if c.enter("user:42"):`` leaves at once, since nobody refers to it.
         Raises ValueError or TypeError for a wrong key, StoreError when the store cannot answer.
         """
         decision = self._limiter.hit(key)

@@ -356,5 +356,17 @@ class TestArguments:
             with pytest.raises(TypeError, match="belongs to the process"):
                 take(slot)
 
+    def test_a_slot_shows_its_key_and_is_true_while_it_is_held(self):
+        slot = Concurrency(1).enter("a")
+        assert (repr(slot), bool(slot)) == ("<Slot of 'a', held>", True)
+        slot.leave()
+        assert (repr(slot), bool(slot)) == ("<Slot of 'a', left>", False)
+
+    def test_a_slot_is_no_context_manager(self):
+        slot = Concurrency(1).enter("a")
+        with pytest.raises(AttributeError, match=r"write with concurrency\.slot\('user:42'\) as slot:"), slot:
+            raise AssertionError
+        assert not hasattr(slot, "__enter__")
+
     def test_it_shows_its_numbers(self):
         assert repr(Concurrency(3, longest=5, name="n")) == "Concurrency(3, longest=5, name='n')"
