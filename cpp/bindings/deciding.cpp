@@ -47,15 +47,15 @@ Keywords parse_keywords(PyObject* const* values, PyObject* names, bool takes_pat
   return keywords;
 }
 
-template <class Use>
+template <bool shows_present, class Use>
 Object decided(std::span<LimiterState* const> limiters, const ChargeList& collected, Mode mode,
-               Duration patience, PyObject* cost, bool shows_present, const Use& use) {
+               Duration patience, PyObject* cost, const Use& use) {
   collected.check_cells();
   TimedCall timed(*limiters.front(), collected.charges());
   Call& call = *timed;
   call.mode = mode;
   call.patience = patience;
-  call.shows_present = shows_present;
+  if constexpr (shows_present) call.shows_present = true;
   NewDecision decision(collected.subjects(), collected.size(), pairs_of(call.charges));
   const Rows rows = decision.rows();
   const std::span<Instant> time(&decision.time(), 1);
@@ -68,14 +68,12 @@ Object decided(std::span<LimiterState* const> limiters, const ChargeList& collec
     return decided_without_store(error, limiters, call, collected, cost);
   }
   if (crowded != 0) count_crowded(limiters, call.charges, crowded, limiters.front()->store_object.get());
-  Object made = Object::steal(decision.finish(fold(call.charges, rows), cost));
-  if (mode == Mode::peek) make_final(made.get());
-  return made;
+  return Object::steal(decision.finish(fold(call.charges, rows), cost));
 }
 
 Object decided(std::span<LimiterState* const> limiters, const ChargeList& collected, Mode mode,
                Duration patience, PyObject* cost) {
-  return decided(limiters, collected, mode, patience, cost, false, [](const auto& action) { action(); });
+  return decided<false>(limiters, collected, mode, patience, cost, [](const auto& action) { action(); });
 }
 
 // Python logs what the callback raises.
@@ -84,7 +82,8 @@ void announce(const Object& on_decision, const Object& decision) {
   call_hook("announce", on_decision.get(), decision.get());
 }
 
-Object ask(PyObject* self, std::span<PyObject* const> identifiers, Mode mode, Role role, Duration patience,
+template <Role role>
+Object ask(PyObject* self, std::span<PyObject* const> identifiers, Mode mode, Duration patience,
            PyObject* cost) {
   if (identifiers.empty()) raise_value_error(kNoIdentifier);
   const WholeCost whole(cost);
@@ -99,7 +98,11 @@ Object ask(PyObject* self, std::span<PyObject* const> identifiers, Mode mode, Ro
   }
   LimiterState* const limiters[] = {&limiter};
   Object decision = decided(limiters, collected, mode, patience, whole.number());
-  if (mode == Mode::consume) announce(Object::borrow(limiter.on_decision.get()), decision);
+  if (mode == Mode::consume) {
+    announce(Object::borrow(limiter.on_decision.get()), decision);
+  } else {
+    make_final(decision.get());
+  }
   return decision;
 }
 
@@ -111,7 +114,7 @@ PyObject* ask_by_keywords(PyObject* self, PyObject* const* arguments, Py_ssize_t
     const bool is_patient = takes_patience && keywords.patience != nullptr;
     const Duration patience = is_patient ? duration_from(keywords.patience, "patience") : kNever;
     const std::span identifiers(arguments, static_cast<std::size_t>(count));
-    return ask(self, identifiers, mode, role, patience, keywords.cost).release();
+    return ask<role>(self, identifiers, mode, patience, keywords.cost).release();
   });
 }
 
@@ -152,7 +155,10 @@ Object decide_all(const ChargesOfLimiters& collected, Mode mode) {
   if (collected.limiters.empty())
     raise_value_error("a call must have at least one charge, as in hit_all([(limiter, 'user:42')])");
   Object decision = decided(collected.limiters, collected.charges, mode, kNever, collected.cost.get());
-  if (mode == Mode::peek) return decision;
+  if (mode == Mode::peek) {
+    make_final(decision.get());
+    return decision;
+  }
   for (const LimiterState* limiter : collected.limiters) {
     announce(Object::borrow(limiter->on_decision.get()), decision);
   }
@@ -188,8 +194,8 @@ PyObject* charge(PyObject* self, PyObject* const* arguments, Py_ssize_t count, P
 
 Object charge_more(LimiterState& limiter, const ChargeList& charges, PyObject* cost, RefundClaim& claim) {
   LimiterState* const limiters[] = {&limiter};
-  return decided(limiters, charges, Mode::consume, kNever, cost, true,
-                 [&](const auto& action) { claim.use(action); });
+  return decided<true>(limiters, charges, Mode::consume, kNever, cost,
+                       [&](const auto& action) { claim.use(action); });
 }
 
 namespace {

@@ -243,8 +243,9 @@ class Limiter(_core.Limiter, metaclass=_LimiterType):
 
         What it cost less is given back as by ``refund``; what it cost more is charged as by ``charge``, now
         and whatever is left. Once per decision: one that was settled or refunded before, and one that
-        admitted nothing (refused, peeked or unpickled) comes back as it is, and nothing happens. Of a ``hit_all`` decision, the charges
-        of this limiter are settled; the others stay, each for its own limiter.
+        admitted nothing (refused, peeked or unpickled) comes back as it is, and nothing happens. Of a
+        ``hit_all`` decision, the charges of this limiter are settled; the others stay, each for its own
+        limiter.
 
         Parameters
         ----------

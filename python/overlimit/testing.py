@@ -5,13 +5,13 @@ pytest users have both as the fixtures ``overlimit_time`` and ``overlimit_fresh`
 
 from __future__ import annotations
 
-import contextlib
 import functools
+import inspect
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime
-from typing import ParamSpec, TypeVar
+from typing import Any, TypeVar, cast
 
 from overlimit import _core, waiting
 from overlimit._forks import PerProcess
@@ -20,28 +20,13 @@ from overlimit.stores.memory import memory_stores
 
 __all__ = ["fresh_counts", "manual_time"]
 
-P = ParamSpec("P")
-R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
 
 _clocks: dict[ManualClock, None] = {}  # the newest is followed
 _changing = PerProcess(threading.RLock)
 
 
-def _needs_parentheses(make: Callable[P, R]) -> Callable[P, R]:
-    """Make a decorator that was written without its parentheses say so."""
-
-    @functools.wraps(make)
-    def made(*args: P.args, **kwargs: P.kwargs) -> R:
-        if args and callable(args[0]):
-            raise TypeError(f"{make.__name__} takes an instant, not a function: write @{make.__name__}()")
-        return make(*args, **kwargs)
-
-    return made
-
-
-@_needs_parentheses
-@contextlib.contextmanager
-def manual_time(start: float | datetime | None = None) -> Iterator[ManualClock]:
+class manual_time:  # it is used as a function is
     """Have every limiter of this process that was given no ``clock=`` follow a ManualClock meanwhile.
 
     So do limiters that exist already, those that an extension, a middleware, a recipe or ``over_limit``
@@ -52,7 +37,8 @@ def manual_time(start: float | datetime | None = None) -> Iterator[ManualClock]:
     Counts stay where they are, also those charged at a later time than the clock shows afterwards: they
     stand until that time has come, or ``fresh_counts`` forgets them. Within another ``manual_time`` the inner
     clock is followed, and after it the outer one again. Threads share it, and each call under way ends at
-    the time at which it began. It may decorate a function, which is not given the clock.
+    the time at which it began. It may decorate a function, also a coroutine function, which is not given the
+    clock.
 
     Parameters
     ----------
@@ -60,26 +46,55 @@ def manual_time(start: float | datetime | None = None) -> Iterator[ManualClock]:
         What the clock reads at first: seconds since the Unix epoch or an aware datetime. By default now, by
         ``time.time``.
 
-    Yields
-    ------
+    Returns
+    -------
     ManualClock
-        Stands still until ``advance`` or ``set`` moves it.
+        What ``with`` gives: it stands still until ``advance`` or ``set`` moves it.
 
     Raises
     ------
     ValueError, TypeError
-        ``start`` is no instant that a ManualClock shows.
+        ``start`` is no instant that a ManualClock shows, or what is decorated is a generator function.
     """
-    clock = ManualClock(time.time() if start is None else start)
-    try:
+
+    def __init__(self, start: float | datetime | None = None) -> None:
+        if callable(start):
+            raise TypeError("manual_time takes an instant, not a function: write @manual_time()")
+        self._start = start
+        self._begun: list[ManualClock] = []
+
+    def __enter__(self) -> ManualClock:
+        clock = ManualClock(time.time() if self._start is None else self._start)
         with _changing():
+            self._begun.append(clock)
             _clocks[clock] = None
             _follow_newest()
-        yield clock
-    finally:
+        return clock
+
+    def __exit__(self, *error: object) -> None:
         with _changing():
-            _clocks.pop(clock, None)
+            _clocks.pop(self._begun.pop(), None)
             _follow_newest()
+
+    def __call__(self, function: F) -> F:
+        """Return the function that runs while the clock is followed."""
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise TypeError(
+                f"manual_time cannot decorate the generator function {function.__name__}, which runs after "
+                "its call: write with manual_time() inside it"
+            )
+
+        @functools.wraps(function)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with manual_time(self._start):
+                return function(*args, **kwargs)
+
+        @functools.wraps(function)
+        async def run_coroutine(*args: Any, **kwargs: Any) -> Any:
+            with manual_time(self._start):
+                return await function(*args, **kwargs)
+
+        return cast("F", run_coroutine if inspect.iscoroutinefunction(function) else run)
 
 
 def fresh_counts() -> None:

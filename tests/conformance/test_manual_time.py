@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -127,6 +128,22 @@ class TestItsClock:
             return Limiter("9/minute").hit("a").time
 
         assert [times(), times()] == [100, 100]
+
+    def test_stands_for_a_coroutine_function_until_it_returns(self):
+        @manual_time(100)
+        async def times():
+            await asyncio.sleep(0)
+            return Limiter("9/minute").hit("a").time
+
+        assert [asyncio.run(times()), asyncio.run(times())] == [100, 100]
+        assert Limiter("9/minute").hit("a").time > START
+
+    def test_stands_for_no_generator_function(self):
+        with pytest.raises(TypeError, match=r"generator function times, .* inside it"):
+
+            @manual_time(100)
+            def times():
+                yield Limiter("9/minute").hit("a").time
 
     def test_as_a_decorator_without_parentheses_is_an_error_at_once(self):
         with pytest.raises(TypeError, match=r"write @manual_time\(\)"):
