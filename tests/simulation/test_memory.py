@@ -32,8 +32,8 @@ if how == "all at once":
 else:
     print(len(read_log(large, format, where=where)))
 """
-ROOM = 56 << 20
-COPIES, LINES = 12, 2500
+ROOM = 96 << 20
+COPIES, LINES = 20, 2500
 COMBINED = '203.0.113.{} - - [10/Oct/2025:13:55:36 +0200] "GET /?{} HTTP/1.1" 200 12 "-" "-"\n'
 JSON = '{{"ip": "203.0.113.{}", "time": 1760097336, "status": 200, "path": "{}"}}\n'
 CSV = '203.0.113.{},1760097336,200,"{}"\n'
