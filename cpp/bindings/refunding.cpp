@@ -145,7 +145,7 @@ class Settling {
 
   Object settle() {
     const bool was_charged = charged_cost_ == 0 || !GivenBack(claim_).is_nothing();
-    if (subjects_.empty() || !was_charged) return unchanged();
+    if (subjects_.empty() || !was_charged) return Object::borrow(decision_);
     return cost_.units() > charged_cost_ ? charge() : give_back();
   }
 
@@ -163,12 +163,6 @@ class Settling {
           "settle takes a decision that charged each identifier the same, and this one charged different "
           "costs: use refund and charge");
     }
-  }
-
-  // Settled all the same, if there was anything to settle.
-  Object unchanged() {
-    if (!subjects_.empty()) claim_.mark_used();
-    return Object::borrow(decision_);
   }
 
   Object charge() {

@@ -69,6 +69,6 @@ for k = 1, #KEYS do
     receipt = receipt + STATE
   end
   if value ~= found and value ~= '' then redis.call('SET', KEYS[k], value, 'KEEPTTL') end
-  answer = answer .. (k < #KEYS and pack('<I4', #value) or '') .. value
+  if answers == 1 then answer = answer .. (k < #KEYS and pack('<I4', #value) or '') .. value end
 end
 if answers == 1 then return answer end

@@ -24,6 +24,7 @@ from overlimit import (
 from overlimit.recipes import Counter
 from overlimit.stores.memory import local_fallback_of
 from overlimit.testing import fresh_counts, manual_time
+from overlimit.waiting import wait_queues
 from servers.patience import PATIENCE, eventually
 
 from .outages import NOWHERE
@@ -159,7 +160,7 @@ class TestWaiting:
         with manual_time(START) as clock, ThreadPoolExecutor(1) as pool:
             limiter.hit("a")
             waiting = pool.submit(limiter.acquire, "a", timeout=7200)
-            time.sleep(0.05)
+            eventually(lambda: wait_queues().by_family)
             assert not waiting.done()
             clock.advance(3600)
             assert waiting.result(PATIENCE).time == START + 3600
@@ -175,7 +176,7 @@ class TestWaiting:
         limiter.hit("a")
         with ThreadPoolExecutor(1) as pool:
             waiting = pool.submit(limiter.acquire, "a", timeout=None)
-            time.sleep(0.05)
+            eventually(lambda: wait_queues().by_family)
             with manual_time() as clock:
                 clock.advance(3601)
                 assert waiting.result(PATIENCE)
@@ -185,7 +186,7 @@ class TestWaiting:
         limiter.hit("a")
         with ThreadPoolExecutor(1) as pool:
             waiting = pool.submit(limiter.acquire, "a", timeout=None)
-            time.sleep(0.05)
+            eventually(lambda: wait_queues().by_family)
             with manual_time(time.time() + 100):
                 assert waiting.result(PATIENCE)
 
@@ -195,7 +196,7 @@ class TestWaiting:
             with manual_time() as clock:
                 limiter.hit("a")
                 waiting = pool.submit(limiter.acquire, "a", timeout=PATIENCE)
-                time.sleep(0.05)
+                eventually(lambda: wait_queues().by_family)
                 assert not waiting.done()
                 assert clock.now() > START
             assert waiting.result(PATIENCE)
