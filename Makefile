@@ -19,6 +19,8 @@ ARGS ?=
 export CMAKE_CXX_COMPILER_LAUNCHER ?= $(shell command -v ccache)
 # Without compiled modules each process of the tests would compile its own.
 unexport PYTHONDONTWRITEBYTECODE
+# No smoke test is skipped here (tests/smoke/conftest.py).
+export SMOKE_REQUIRES ?= all
 
 # What `make test` builds first and then runs, each a target of its own, the longest first; a step of TESTS makes what
 # else it needs. What takes longer goes into PROOFS.
