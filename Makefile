@@ -26,11 +26,12 @@ export SMOKE_REQUIRES ?= all
 # else it needs. What takes longer goes into PROOFS.
 BUILDS := $(DONE)/package build-threads
 TESTS := test-python test-asan test-bindings count lint test-threads
-PROOFS := test-dev prove-crashes test-clang test-ubsan test-tsan tidy fuzz prove-algorithm prove-python
+PROOFS := test-dev prove-crashes test-clang test-ubsan test-tsan tidy fuzz prove-algorithm prove-python smoke-wheel smoke-sdist test-sdist
 
+SDIST = dist/overlimit-$(shell sed -n 's/^project.overlimit VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt).tar.gz
 SOURCES := $(shell find cpp lua cmake -type f) CMakeLists.txt pyproject.toml
 
-.PHONY: help demo serve test lint test-cpp test-python test-bindings prove prove-algorithm prove-crashes prove-python fuzz soak count bench docs wheel test-wheel tidy format hooks clean
+.PHONY: help demo serve test lint test-cpp test-python test-bindings prove prove-algorithm prove-crashes prove-python fuzz soak count bench docs wheel test-wheel sdist smoke smoke-wheel smoke-sdist test-sdist tidy format hooks clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -125,6 +126,22 @@ test-wheel: wheel ## That wheel, installed in an environment of its own
 	build/wheel/bin/python -c 'from importlib.util import find_spec; assert find_spec("pytest_overlimit"); \
 	  from overlimit import Limiter; assert Limiter("1/hour").hit("a"); \
 	  assert Limiter("1/hour", name="b", store="rediss://localhost:1", on_error="allow").hit("a").source == "error"'
+
+sdist: $(DONE)/environment ## The sources in dist/, for building elsewhere
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build --sdist --no-isolation --outdir dist . >/dev/null
+	ls -l $(SDIST)
+
+smoke: $(DONE)/packages-prove $(DONE)/environment ## Smoke tests of each wheel in dist/ on each Python that it fits, also in bare Debians
+	$(BIN)/python scripts/smoke --jobs $(JOBS) dist/*.whl
+
+smoke-wheel: wheel ## The same of a wheel that is built first
+	$(MAKE) --no-print-directory smoke
+
+smoke-sdist: sdist $(DONE)/packages-prove ## Smoke tests of the sdist, built in Debians with only what README.md names
+	$(BIN)/python scripts/smoke --jobs $(JOBS) $(SDIST)
+
+test-sdist: sdist ## The sdist's own Python tests, in an environment where it is installed
+	JOBS=$(WORKERS) scripts/test-sdist $(PYTHON) $(SDIST) $(ARGS)
 
 tidy: $(DONE)/packages-prove ## clang-tidy over the engine
 	cmake --preset tidy >/dev/null
