@@ -16,7 +16,15 @@ ROOT = Path(__file__).parents[2]
 FILES = {"CHANGELOG.md", "CMakeLists.txt", "CONTRIBUTING.md", "LICENSE", "README.md", "pyproject.toml"}
 WHOLE = {"cmake", "docs", "examples", "lua", "python", "cpp/bindings", "cpp/include", "cpp/src"}
 TESTS = {"conformance", "faults", "python", "servers", "simulation", "smoke", "soak", "vectors"}
-ABOUT_THE_REPOSITORY = {"adding_an_algorithm", "docs", "repository", "run_steps", "sdist", "types"}
+ABOUT_THE_REPOSITORY = {
+    "adding_an_algorithm",
+    "docs",
+    "repository",
+    "run_steps",
+    "sdist",
+    "smoke_places",
+    "types",
+}
 """What the tests in tests/python are about that read files which an sdist lacks, or git."""
 
 
