@@ -82,7 +82,9 @@ Limit limit_from(PyObject* object) { return *bound_in<Limit>(object, "a limit");
 
 }  // namespace overlimit::python
 
-PYBIND11_MODULE(_core, module) {
+// Safe without the GIL, as docs/decisions.md says; but before 3.14 the standard library's weak dictionaries,
+// which the package uses, are not.
+PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used(PY_VERSION_HEX >= 0x030e0000)) {
   using namespace overlimit::python;
   module.doc() = "The C++ core of overlimit.";
   module.attr("__version__") = OVERLIMIT_VERSION;

@@ -22,7 +22,7 @@ class Stopwatch : NonCopyable {
  public:
   using Clock = std::chrono::steady_clock;
   explicit Stopwatch(std::span<LimiterState* const> limiters) : limiters_(limiters) {}
-  /// Runs with the GIL held, which guards the counts.
+  /// Runs with the GIL held, which guards the counts where there is one.
   ~Stopwatch() {
     const auto micros = std::chrono::ceil<std::chrono::microseconds>(Clock::now() - start_).count();
     for (LimiterState* limiter : limiters_) limiter->stats.count_latency(Duration(micros));
