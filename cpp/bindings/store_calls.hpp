@@ -69,7 +69,7 @@ void ask_and_count(std::span<LimiterState* const> limiters, const Ask& ask) {
     for (LimiterState* limiter : limiters) ++limiter->stats.errors[std::size_t(error.kind())];
     throw;
   }
-  const auto was_cut_off = [](const LimiterState* limiter) { return limiter->is_cut_off; };
+  const auto was_cut_off = [](const LimiterState* limiter) -> bool { return limiter->is_cut_off; };
   if (std::ranges::any_of(limiters, was_cut_off)) log_recovery(limiters);
 }
 
