@@ -1,5 +1,5 @@
-// What guards the state of the bindings on an interpreter without the GIL (PEP 703). Where there is a GIL, it does,
-// and all of this costs nothing.
+// What guards the state of the bindings on an interpreter without the GIL (PEP 703). Where there is a GIL, it
+// does, and all of this costs nothing.
 #pragma once
 
 #include <Python.h>
@@ -22,8 +22,8 @@ template <class Number>
 using Shared = Number;
 #endif
 
-/// Holds the lock of a Python object. Like the GIL it is given up while Python waits or runs other code, so it is to be
-/// held where neither happens; and os.fork() finds nobody holding it.
+/// Holds the lock of a Python object. Like the GIL it is given up while Python waits or runs other code, so
+/// it is to be held where neither happens; and os.fork() finds nobody holding it.
 class ObjectLock : NonCopyable {
  public:
 #ifdef Py_GIL_DISABLED

@@ -82,9 +82,14 @@ Limit limit_from(PyObject* object) { return *bound_in<Limit>(object, "a limit");
 
 }  // namespace overlimit::python
 
-// Safe without the GIL, as docs/decisions.md says; but before 3.14 the standard library's weak dictionaries,
-// which the package uses, are not.
-PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used(PY_VERSION_HEX >= 0x030e0000)) {
+// Before 3.14 the standard library's weak dictionaries, which the package uses, need the GIL.
+#if PY_VERSION_HEX >= 0x030e0000
+using Gil = pybind11::mod_gil_not_used;
+#else
+using Gil = pybind11::mod_gil_used;
+#endif
+
+PYBIND11_MODULE(_core, module, Gil()) {
   using namespace overlimit::python;
   module.doc() = "The C++ core of overlimit.";
   module.attr("__version__") = OVERLIMIT_VERSION;
