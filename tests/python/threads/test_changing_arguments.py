@@ -10,7 +10,7 @@ from .together import meanwhile
 def test_rows_that_change():
     limiter = Limiter(FixedWindow(1_000_000, 86_400))
     rows = ["a"] * 50
-    nested = [["b", "c"]] * 20
+    nested = [["b", "c"] for _ in range(20)]
 
     def change() -> None:
         rows.append("a")
@@ -20,8 +20,8 @@ def test_rows_that_change():
         if len(rows) > 60:
             rows[:] = ["a"] * 50
         nested[0] = ["b", "d"]
-        nested[1].append("e") if len(nested[1]) < 5 else nested[1].clear()
-        nested[1].extend(("b", "c"))
+        nested[1].append("e")
+        nested[1][:] = ("b", "c")
 
     def hit() -> tuple[int, int]:
         used = 0
