@@ -10,6 +10,8 @@ JOBS ?= $(shell nproc)
 WORKERS ?= $(shell expr 2 \* $(JOBS))
 BIN := .venv/bin
 DONE := build/done
+FREE := build/free-threaded
+RACES := build/races/environment
 PORT ?= 8000
 MINUTES ?= 5
 SECONDS ?= 60
@@ -32,7 +34,7 @@ PROOFS := test-dev prove-crashes test-clang test-ubsan test-tsan tidy fuzz prove
 SDIST = dist/overlimit-$(shell sed -n 's/^project.overlimit VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt).tar.gz
 SOURCES := $(shell find cpp lua cmake -type f) CMakeLists.txt pyproject.toml
 
-.PHONY: help demo serve test lint test-cpp test-python test-bindings prove prove-algorithm prove-crashes prove-python fuzz soak count bench docs wheels sdist smoke smoke-sdist test-sdist release-check tidy format hooks clean
+.PHONY: help demo serve test lint test-cpp test-python test-bindings prove prove-algorithm prove-crashes prove-python test-free-threaded test-races fuzz soak count bench docs wheels sdist smoke smoke-sdist test-sdist release-check tidy format hooks clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -73,6 +75,12 @@ test-python: $(DONE)/package ## The Python tests, on memory and on real redis-se
 
 build-bindings: $(DONE)/environment
 build-bindings: CONFIGURE = -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -Dpybind11_DIR=$$($(BIN)/python -m pybind11 --cmakedir)
+
+test-free-threaded: $(FREE)/done ## The Python tests without the GIL (PYTHON=python3.14t)
+	$(FREE)/bin/python -m pytest -q -n $(WORKERS) --dist loadgroup $(ARGS)
+
+test-races: $(RACES)/done ## The tests of threads under the thread sanitizer (PYTHON: one without the GIL, built under it)
+	scripts/test-races $(ARGS)
 
 test-bindings: build-bindings $(DONE)/package ## The tests of the bindings, on an extension under the address sanitizer
 	scripts/test-bindings
@@ -175,11 +183,27 @@ $(DONE)/environment-prove: $(DONE)/environment
 	$(BIN)/pip install --quiet --group prove
 	touch $@
 
+# An extension that is compiled fast, beside the sources.
+EDITABLE := --quiet --no-build-isolation --no-deps --editable . \
+  -Ccmake.define.CMAKE_INTERPROCEDURAL_OPTIMIZATION=OFF -Ccmake.define.CMAKE_UNITY_BUILD=ON \
+  -Ccmake.define.CMAKE_UNITY_BUILD_BATCH_SIZE=16
+
 $(DONE)/package: $(DONE)/environment $(SOURCES)
 	@echo "Building the extension"
-	$(BIN)/pip install --quiet --no-build-isolation --no-deps --editable . -Cbuild-dir=build/python \
-	  -Ccmake.define.CMAKE_INTERPROCEDURAL_OPTIMIZATION=OFF -Ccmake.define.CMAKE_UNITY_BUILD=ON \
-	  -Ccmake.define.CMAKE_UNITY_BUILD_BATCH_SIZE=16
+	$(BIN)/pip install $(EDITABLE) -Cbuild-dir=build/python
+	touch $@
+
+# Environments for the Python without the GIL that PYTHON names, and the extension for it.
+$(FREE)/environment $(RACES)/done: $(DONE)/packages pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(getattr(sys, "_is_gil_enabled", lambda: True)() and \
+	  "PYTHON must name a Python without the GIL, 3.14 or later, such as PYTHON=python3.14t")'
+	test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	$(@D)/bin/pip install --quiet --upgrade 'pip>=25.1'
+	$(@D)/bin/pip install --quiet --no-compile --group build --group test-free-threaded
+	touch $@
+
+$(FREE)/done: $(FREE)/environment $(SOURCES)
+	$(FREE)/bin/pip install $(EDITABLE) -Cbuild-dir=$(FREE)/build
 	touch $@
 
 # An environment beside .venv with the package as wheels have it, link-time optimization and all; the rest is .venv's.
