@@ -31,7 +31,7 @@ def test_two_workers_admit_exactly_the_limit_together(gunicorn, shared_memory):
     port = gunicorn(shared_memory, "50/hour")
 
     def ask(_: int) -> tuple[int, str | None, str]:
-        with closing(HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
+        with closing(HTTPConnection("127.0.0.1", port, timeout=120)) as connection:
             connection.request("GET", "/")
             answer = connection.getresponse()
             return answer.status, answer.headers["Retry-After"], answer.read().decode()

@@ -27,7 +27,7 @@ sys.meta_path.insert(0, Hidden())
 
 def run_without_extras(program: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-I", "-W", "error", "-c", HIDDEN + program]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
 def test_it_is_the_installed_one():

@@ -14,7 +14,7 @@ COMMANDS = [[str(Path(sysconfig.get_path("scripts"), "overlimit"))], [sys.execut
 
 
 def output_of(command: list[str], *arguments: str) -> str:
-    done = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
