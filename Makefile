@@ -61,7 +61,7 @@ build-%: $(DONE)/packages
 
 build-clang: $(DONE)/packages-prove
 
-test-dev test-clang test-asan test-ubsan test-tsan test-threads: test-%: build-%
+test-dev test-clang test-portable test-asan test-ubsan test-tsan test-threads: test-%: build-%
 	scripts/run-ctest $* -j $(WORKERS)
 
 test-python: $(DONE)/package ## The Python tests, on memory and on real redis-servers (ARGS= for pytest)

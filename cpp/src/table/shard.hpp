@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "platform/processor.hpp"
 #include "table/arena.hpp"
 #include "table/entry.hpp"
 #include "table/index.hpp"
@@ -83,7 +84,7 @@ class Shard {
   /// Loads what a call writes, if other processes may have written it last, before the lock is taken.
   void prefetch_shared() const {
     if (!log_.is_kept()) return;
-    prefetch_for_writing(&state_);
+    platform::prefetch_for_writing(&state_);
     log_.prefetch();
   }
   void prefetch_shared_entry(const KeyHash& key) const {
