@@ -13,9 +13,6 @@ target_compile_features(overlimit_options INTERFACE cxx_std_20)
 # No FMA contraction: the doubles of the engine and of Lua must be the same doubles.
 target_compile_options(overlimit_options INTERFACE
   -Wall -Wextra -Wpedantic -Wconversion -Wshadow -ffp-contract=off)
-if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
-  target_compile_options(overlimit_options INTERFACE -Wthread-safety)
-endif()
 if(OVERLIMIT_PORTABLE)
   target_compile_definitions(overlimit_options INTERFACE OVERLIMIT_PORTABLE)
 endif()

@@ -53,9 +53,7 @@ void raise_about(PyObject* type, const char* format, PyObject* argument) {
 
 void set_python_error() noexcept {
   try {
-    translate();
-  } catch (const abi::__forced_unwind&) {
-    stay_forever();
+    staying_when_ended(translate);
   } catch (const PythonError&) {
   } catch (...) {
     PyErr_SetString(PyExc_RuntimeError, "an unknown C++ exception");

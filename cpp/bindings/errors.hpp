@@ -2,8 +2,10 @@
 #pragma once
 
 #include <Python.h>
-#include <cxxabi.h>
 #include <unistd.h>
+
+#include <exception>
+#include <type_traits>
 
 #include "object.hpp"
 
@@ -13,6 +15,26 @@ namespace overlimit::python {
 /// by force, which neither destructors nor C frames survive. As of 3.14 Python itself does this.
 [[noreturn]] inline void stay_forever() {
   for (;;) pause();
+}
+
+/// Runs an action, and stays forever when the thread is unwound by force out of it. That runs destructors,
+/// and depending on the C++ library blocks that catch everything, but is no exception in flight.
+template <class Action>
+auto staying_when_ended(const Action& action) {
+  struct Stay {
+    bool is_left = false;
+    ~Stay() {
+      if (!is_left && std::uncaught_exceptions() == 0) stay_forever();
+    }
+  } stay;
+  if constexpr (std::is_void_v<decltype(action())>) {
+    action();
+    stay.is_left = true;
+  } else {
+    auto result = action();
+    stay.is_left = true;
+    return result;
+  }
 }
 
 /// To be called in a catch block: sets Python's exception, of the class of overlimit.errors with that name.
@@ -35,9 +57,7 @@ void set_python_error() noexcept;
 template <class Action, class Result>
 Result guarded(Result failure, const Action& action) noexcept {
   try {
-    return action();
-  } catch (const abi::__forced_unwind&) {
-    stay_forever();
+    return staying_when_ended(action);
   } catch (...) {
     set_python_error();
     return failure;

@@ -24,9 +24,7 @@ Bound& given(const std::shared_ptr<Bound>& object) {
 template <class Action>
 auto with_python_errors(const Action& action) {
   try {
-    return action();
-  } catch (const abi::__forced_unwind&) {
-    stay_forever();
+    return staying_when_ended(action);
   } catch (const pybind11::error_already_set&) {
     throw;
   } catch (const pybind11::builtin_exception&) {

@@ -217,7 +217,7 @@ void ManyDecisions::check_calls(Store& store, const Call& model) const {
 }
 
 void ManyDecisions::decide_waiting(LimiterState& limiter, const Call& model) {
-  constexpr Instant kUndecided{-1};
+  static constexpr Instant kUndecided{-1};
   check_calls(*limiter.store, model);
   LimiterState* const limiters[] = {&limiter};
   Batch batch(*this, policy_.get(), model);

@@ -34,11 +34,14 @@ class GilReleased : NonCopyable {
  public:
   GilReleased() : state_(PyEval_SaveThread()) {}
   ~GilReleased() {
-    try {
-      PyEval_RestoreThread(state_);
-    } catch (const abi::__forced_unwind&) {
-      stay_forever();
-    }
+    struct Stay {
+      bool is_left = false;
+      ~Stay() {
+        if (!is_left) stay_forever();
+      }
+    } stay;  // also while an exception is in flight
+    PyEval_RestoreThread(state_);
+    stay.is_left = true;
   }
 
  private:

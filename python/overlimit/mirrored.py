@@ -7,7 +7,6 @@ nothing over all limits and identifiers, in one round trip.
 from __future__ import annotations
 
 import functools
-import hashlib
 import time
 from collections.abc import Hashable, Iterable, Sequence
 from fractions import Fraction
@@ -152,6 +151,8 @@ def _derived_name(windows: tuple[Any, ...]) -> str:
     name = "over_limit." + "-".join("_".join(span) for span in spans)
     if len(name) <= _MAX_NAME:
         return name
+    import hashlib  # which loads OpenSSL
+
     return "over_limit." + hashlib.sha256(name.encode()).hexdigest()[:16]
 
 

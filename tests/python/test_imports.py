@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import os
+import resource
+
 import pytest
 
 import overlimit
 from overlimit.limits import ALGORITHMS
-from programs import run_without
+from programs import output_of, run_without
 
 OPTIONAL = "flask flask_login click rich redis numpy pandas pyarrow matplotlib tqdm zstandard ipywidgets"
 EVENTS = "from overlimit.simulation import Events, explore, read_log, traffic;"
@@ -27,6 +31,39 @@ print([bool(limiter.hit("a")) for limiter in [overlimit.Limiter("2/hour")] for _
 """
     for hidden in ("", OPTIONAL):
         assert printed(hidden, program) == "[True, True, False]\n"
+
+
+def test_importing_the_package_loads_few_modules_and_none_that_loads_openssl():
+    program = """
+import json, sys
+before = set(sys.modules)
+import overlimit
+loaded = set(sys.modules) - before
+print(json.dumps([sorted(name for name in loaded if name.startswith("overlimit")), sorted(loaded)]))
+"""
+    ours, all_of_them = json.loads(output_of(program))
+    assert "overlimit.limiter" in ours
+    assert len(ours) <= 50
+    assert len(all_of_them) - len(ours) <= 50
+    assert not {"ssl", "_ssl", "_hashlib", "asyncio", "subprocess", "email"} & set(all_of_them)
+
+
+def cpu_seconds(program: str) -> float:
+    """Return the least that the program takes in five runs, the interpreter's start included."""
+
+    def once() -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        output_of(program)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    return min(once() for _ in range(5))
+
+
+@pytest.mark.longer_in_prove
+def test_importing_the_package_takes_little_more_than_importing_json_and_ssl():
+    taken = cpu_seconds("import json, ssl, overlimit") - cpu_seconds("import json, ssl")
+    assert 0.0 < taken <= (0.06 if "PROVE" in os.environ else 0.6)
 
 
 def test_all_that_is_exported_exists():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import ssl
 from functools import partial
@@ -286,3 +287,59 @@ class TestClients:
 def connections_of(client):
     pool = client.connection_pool
     return len(pool._available_connections) + len(pool._in_use_connections)
+
+
+class TestOpenssl:
+    """Which OpenSSL a process uses, and what is said where there is none."""
+
+    OPENED = """
+import re
+with open("/proc/self/maps") as maps:
+    opened = set(re.findall(r"\\S*/lib(?:ssl|crypto)[^/\\s]*$", maps.read(), re.M))
+"""
+
+    def test_none_is_loaded_without_tls(self, redis_server):
+        program = f"""
+from overlimit import Limiter, RedisStore
+store = RedisStore({redis_server.tcp_url()!r}, timeout={AMPLE})
+assert Limiter("5/minute", name="no-openssl", store=store).hit("x" * 300)
+{self.OPENED}
+print(*opened)
+"""
+        assert output_of(program) == "\n"
+
+    def test_it_is_that_of_pythons_ssl(self, tls_server):
+        program = f"""
+import ssl
+{self.OPENED}
+before = opened
+from overlimit import RedisStore
+RedisStore({tls_server.tls_url()!r}, timeout={AMPLE}, ssl_ca_certs={str(tls_server.ca)!r}).ping()
+{self.OPENED}
+assert len(before) == 2, before  # libssl and libcrypto
+assert opened == before, opened - before
+"""
+        output_of(program)
+
+    @pytest.mark.parametrize(
+        ("library", "why"),
+        [("/nowhere/libssl.so.3", "cannot be loaded"), ("libc.so.6", "has no BIO_clear_flags")],
+        ids=["missing", "another"],
+    )
+    def test_a_store_without_it_says_what_to_do(self, redis_server, library, why):
+        program = f"""
+from overlimit import Limiter, RedisStore, StoreConfigError
+for url in "rediss://localhost", "rediss+sentinel://localhost/master", "rediss+cluster://localhost":
+    try:
+        RedisStore(url)
+    except StoreConfigError as error:
+        print(error)
+assert RedisStore({redis_server.tcp_url()!r}, timeout={AMPLE}).ping() > 0
+"""
+        said = output_of(program, env={**os.environ, "OVERLIMIT_OPENSSL": library}).splitlines()
+        assert len(said) == 3
+        for line in said:
+            assert line.startswith("no TLS, as of rediss://, without OpenSSL 3 or 1.1.1: ")
+            assert why in line
+            assert "install the package openssl" in line
+            assert "OVERLIMIT_OPENSSL" in line

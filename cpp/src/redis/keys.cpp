@@ -1,19 +1,9 @@
 #include "redis/keys.hpp"
 
-#include <openssl/sha.h>
-
-#include "overlimit/forks.hpp"
+#include "redis/digests.hpp"
 
 namespace overlimit::redis {
-
 namespace {
-
-std::string sha256_of(std::string_view text) {
-  std::array<unsigned char, SHA256_DIGEST_LENGTH> digest{};
-  const OutsideForks outside;
-  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data());
-  return hex(digest);
-}
 
 std::string start_of(const RedisStore::Keys& keys, std::string_view policy) {
   std::string start = keys.prefix + kFormatVersion;
@@ -27,7 +17,7 @@ std::string start_of(const RedisStore::Keys& keys, std::string_view policy) {
 std::string key_of(const RedisStore::Keys& keys, std::string_view policy, std::string_view identifier) {
   std::string key = start_of(keys, policy);
   const bool is_hashed = keys.hash_identifiers || identifier.size() > kMaxPlainIdentifier;
-  if (is_hashed) return key.append(1, '#').append(sha256_of(identifier));
+  if (is_hashed) return key.append(1, '#').append(sha256_hex(identifier));
   return key.append(1, ':').append(identifier);
 }
 

@@ -2,23 +2,12 @@
 #pragma once
 
 #include <array>
-#include <span>
 #include <string>
 #include <string_view>
 
 #include "overlimit/redis_store.hpp"
 
 namespace overlimit::redis {
-
-inline std::string hex(std::span<const unsigned char> bytes) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text;
-  for (const unsigned char byte : bytes) {
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
-  }
-  return text;
-}
 
 inline constexpr char kFormatVersion = '1';
 inline constexpr std::size_t kMaxPlainIdentifier = 256;

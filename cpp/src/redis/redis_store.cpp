@@ -12,6 +12,7 @@
 #include "redis/protocol/failures.hpp"
 #include "redis/script_call.hpp"
 #include "redis/transport/per_process.hpp"
+#include "redis/transport/tls.hpp"
 #include "redis/transport/topology.hpp"
 
 namespace overlimit {
@@ -50,6 +51,13 @@ RedisStore::Options checked(RedisStore::Options options) {
   return options;
 }
 
+bool has_tls(const redis::Location& location) {
+  if (const auto* endpoint = std::get_if<redis::Endpoint>(&location)) return endpoint->tls.has_value();
+  if (const auto* sentinels = std::get_if<redis::SentinelLocation>(&location))
+    return sentinels->server.tls.has_value();
+  return std::get<redis::ClusterLocation>(location).server.tls.has_value();
+}
+
 bool is_missing_script(const Reply& reply) {
   return redis::protocol::classify(reply).outcome == Outcome::no_script;
 }
@@ -85,7 +93,9 @@ struct RedisStore::Impl {
   Impl(redis::Location where, Options how)
       : location(std::move(where)),
         options(checked(std::move(how))),
-        topology([this] { return std::make_unique<Servers>(redis::transport::topology_of(location)); }) {}
+        topology([this] { return std::make_unique<Servers>(redis::transport::topology_of(location)); }) {
+    if (has_tls(location)) redis::transport::require_tls();
+  }
 
   [[nodiscard]] Deadline deadline() const {
     return Deadline(std::chrono::microseconds(options.timeout.micros()));

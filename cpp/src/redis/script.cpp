@@ -1,21 +1,11 @@
 #include "redis/script.hpp"
 
-#include <openssl/sha.h>
-
 #include "lua_fragments.hpp"
 #include "overlimit/algorithms/registry.hpp"
-#include "overlimit/forks.hpp"
-#include "redis/keys.hpp"
+#include "redis/digests.hpp"
 
 namespace overlimit::redis {
 namespace {
-
-std::string sha1_of(const std::string& text) {
-  std::array<unsigned char, SHA_DIGEST_LENGTH> digest{};
-  const OutsideForks outside;
-  SHA1(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data());
-  return hex(digest);
-}
 
 template <std::size_t... Index>
 std::vector<std::string> names_of(std::index_sequence<Index...>) {
@@ -101,7 +91,7 @@ std::string script_text(std::string_view stem) {
 
 }  // namespace
 
-Script::Script(std::string text) : text_(std::move(text)), sha1_(sha1_of(text_)) {}
+Script::Script(std::string text) : text_(std::move(text)), sha1_(sha1_hex(text_)) {}
 
 Scripts::Scripts()
     : decide_one(script_text("decide_one")),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import inspect
 import math
 from collections.abc import Collection, Iterable, Sequence
@@ -52,7 +51,9 @@ def _row(tag: str, cells: Sequence[object], left: Collection[int]) -> str:
 
 
 def _escaped(cell: object) -> str:
-    return html.escape(printable(f"{cell:,}" if isinstance(cell, int) else cell))
+    from html import escape
+
+    return escape(printable(f"{cell:,}" if isinstance(cell, int) else cell))
 
 
 _DETAIL = ("identifier", "limit", "allowed", "remaining", "retry after", "reset after")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -156,6 +155,8 @@ class Limit(Value):
 
     def counted_by_numbers(self) -> Limit:
         """Return an equal limit whose state belongs to limits of these very numbers only."""
+        import hashlib  # which loads OpenSSL
+
         identity = ascii((self._numbers, self._name))
         return self._counted_as(hashlib.sha256(identity.encode()).hexdigest()[:32])
 

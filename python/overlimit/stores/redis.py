@@ -14,7 +14,7 @@ from overlimit._messages.initialised import Initialised
 from overlimit._messages.texts import short_repr
 from overlimit._options import check_is_seconds, hash_tag_of, timeout_us_of, truth_of
 from overlimit.stores.redis_url import RedisUrl
-from overlimit.stores.tls import TLS_DEFAULTS, refuse_tls_options, tls_options
+from overlimit.stores.tls import TLS_DEFAULTS, load_openssl, refuse_tls_options, tls_options
 
 _KEY_DEFAULTS = {"timeout": 0.1, "prefix": "ol", "hash_tag": False, "hash_identifiers": False}
 _IN_THE_URL = "url='redis://localhost:6379/0'"
@@ -59,7 +59,7 @@ class RedisStore(_core.RedisStore, Initialised):
     -----
     Building a store connects to nothing, reads none of the files and never fails because a server is down.
     Thread-safe; a forked child opens connections of its own. Raises ValueError or TypeError that names the
-    wrong option, or says what is wrong with the URL.
+    wrong option, or says what is wrong with the URL, and StoreConfigError where there is no OpenSSL for TLS.
     """
 
     _set_last: ClassVar[str] = "_state_key"
@@ -91,7 +91,9 @@ class RedisStore(_core.RedisStore, Initialised):
         options = keywords | where.options
         if not is_key_name(options["prefix"]):
             raise ValueError(f"prefix must be {KEY_NAME_RULE}, not {options['prefix']!r}")
-        if not where.has_tls:
+        if where.has_tls:
+            load_openssl()
+        else:
             refuse_tls_options(options)
         self._description = str(where)
         self._shown = {name: options[name] for name in _KEY_DEFAULTS}

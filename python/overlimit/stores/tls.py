@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from overlimit import _core
@@ -45,6 +46,12 @@ def tls_options(options: Mapping[str, Any]) -> _core.TlsOptions:
         verify=options["ssl_cert_reqs"] == "required",
         check_hostname=truth_of("ssl_check_hostname", options["ssl_check_hostname"]),
     )
+
+
+def load_openssl() -> None:
+    """Load the OpenSSL of Python's own ``ssl``, if it has one: the core takes what the process has."""
+    with suppress(ImportError):
+        import ssl  # noqa: F401
 
 
 def refuse_tls_options(options: Mapping[str, Any]) -> None:

@@ -65,11 +65,5 @@ TEST(KeyOf, GivesNoTwoPairsTheSameKey) {
   EXPECT_EQ(keys.size(), 6U);
 }
 
-TEST(Hex, IsLowercaseAndTwoDigitsAByte) {
-  const unsigned char bytes[] = {0x00, 0x0f, 0xa0, 0xff};
-  EXPECT_EQ(hex(bytes), "000fa0ff");
-  EXPECT_EQ(hex({}), "");
-}
-
 }  // namespace
 }  // namespace overlimit::redis

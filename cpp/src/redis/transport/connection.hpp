@@ -2,7 +2,7 @@
 #pragma once
 
 #include <array>
-#include <deque>
+#include <list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -122,7 +122,7 @@ class Connection {
   std::unique_ptr<Stream> stream_;           // set once, when attempt_ has succeeded
   protocol::Session session_;
 
-  std::deque<WaiterSlot> slots_;
+  std::list<WaiterSlot> slots_;  // a list may be declared of what is not yet defined, a deque not everywhere
   std::vector<WaiterSlot*> free_slots_;
   std::size_t calls_ = 0;
   WaiterSlot& polling_slot_;      // of poll(), which reads without a call

@@ -1,12 +1,11 @@
 // Connections under TLS, and what all of one endpoint have in common.
 #pragma once
 
-#include <openssl/ssl.h>
-
 #include <atomic>
 #include <memory>
 
 #include "overlimit/redis_location.hpp"
+#include "redis/transport/openssl.hpp"
 #include "redis/transport/socket.hpp"
 
 namespace overlimit::redis::transport {
@@ -17,7 +16,7 @@ class TlsContext {
  public:
   /// `endpoint.tls` is set. Throws StoreConfigError naming the option that is wrong, std::bad_alloc.
   explicit TlsContext(Endpoint endpoint);
-  [[nodiscard]] SSL_CTX* get() const noexcept { return context_.get(); }
+  [[nodiscard]] openssl::Context* get() const noexcept { return context_.get(); }
   [[nodiscard]] const Endpoint& endpoint() const noexcept { return endpoint_; }
   /// A connection failed in a way that renewed files may mend: the next one reads them again.
   void mark_stale() noexcept { stale_.store(true); }
@@ -25,7 +24,7 @@ class TlsContext {
 
  private:
   struct Free {
-    void operator()(SSL_CTX* context) const noexcept;
+    void operator()(openssl::Context* context) const noexcept;
   };
 
   void set_rules();
@@ -36,9 +35,12 @@ class TlsContext {
   void set_certificate(const TlsOptions& options);
 
   const Endpoint endpoint_;
-  const std::unique_ptr<SSL_CTX, Free> context_;
+  const std::unique_ptr<openssl::Context, Free> context_;
   std::atomic<bool> stale_{false};
 };
+
+/// Throws StoreConfigError, saying what to install, unless there can be TLS.
+void require_tls();
 
 /// A stream over a connected socket. Throws std::bad_alloc, StoreConfigError.
 [[nodiscard]] std::unique_ptr<Stream> tls_stream(Socket socket, std::shared_ptr<TlsContext> context);
