@@ -24,11 +24,11 @@ unexport PYTHONDONTWRITEBYTECODE
 # else it needs. What takes longer goes into PROOFS.
 BUILDS := $(DONE)/package build-threads
 TESTS := test-python test-asan test-bindings count lint test-threads
-PROOFS := test-dev prove-crashes test-clang test-ubsan test-tsan tidy fuzz prove-algorithm prove-python
+PROOFS := test-dev prove-crashes test-clang test-portable prove-portable test-musl test-arm64 cross test-ubsan test-tsan tidy fuzz prove-algorithm prove-python
 
 SOURCES := $(shell find cpp lua cmake -type f) CMakeLists.txt pyproject.toml
 
-.PHONY: help demo serve test lint test-cpp test-python test-bindings prove prove-algorithm prove-crashes prove-python fuzz soak count bench docs wheel test-wheel tidy format hooks clean
+.PHONY: help demo serve test lint test-cpp test-python test-bindings prove prove-algorithm prove-crashes prove-portable prove-python cross fuzz soak count bench docs wheel test-wheel tidy format hooks clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -61,8 +61,15 @@ build-%: $(DONE)/packages
 
 build-clang: $(DONE)/packages-prove
 
-test-dev test-clang test-portable test-asan test-ubsan test-tsan test-threads: test-%: build-%
+test-dev test-clang test-portable test-musl test-arm64 test-asan test-ubsan test-tsan test-threads: test-%: build-%
 	scripts/run-ctest $* -j $(WORKERS)
+
+# For other systems and processors, by the presets that inherit "cross". Programs for the first ones run here, too.
+CROSS_BUILDS := $(addprefix build-,musl arm64 arm64-glibc arm64-macos x64-macos)
+$(CROSS_BUILDS): export ZIG = $(shell $(BIN)/python -c 'import ziglang; print(ziglang.__path__[0])')/zig
+$(CROSS_BUILDS): $(DONE)/cross
+
+cross: build-arm64-glibc build-arm64-macos build-x64-macos ## Everything in C++ compiled and linked for arm64 and macOS; test-musl and test-arm64 run it
 
 test-python: $(DONE)/package ## The Python tests, on memory and on real redis-servers (ARGS= for pytest)
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup $(ARGS)
@@ -83,6 +90,9 @@ prove-crashes: $(DONE)/packages ## A kill after each instruction that writes sha
 	cmake --preset release >/dev/null
 	cmake --build --preset release -j $(JOBS) --target shared_memory_tests
 	PROVE=1 build/release/tests/cpp/shared_memory_tests --gtest_filter='Crashes.*:SharedProcesses.*'
+
+prove-portable: $(DONE)/portable ## The Python tests on an extension that uses POSIX alone (ARGS= for pytest)
+	build/elsewhere/bin/python -m pytest -q -n $(WORKERS) --dist loadgroup $(ARGS)
 
 prove-algorithm: $(DONE)/package ## An algorithm added as docs/adding_an_algorithm.md says, through all suites
 	scripts/prove-algorithm $(JOBS)
@@ -154,6 +164,11 @@ $(DONE)/environment: $(DONE)/packages pyproject.toml
 	$(BIN)/pip install --quiet --no-compile --group dev
 	touch $@
 
+$(DONE)/cross: $(DONE)/environment $(DONE)/packages-prove scripts/hiredis.txt
+	$(BIN)/pip install --quiet --group cross
+	PYTHON=$(BIN)/python scripts/fetch-hiredis build/hiredis
+	touch $@
+
 # What only the tests marked prove need.
 $(DONE)/environment-prove: $(DONE)/environment
 	$(BIN)/pip install --quiet --group prove
@@ -161,16 +176,27 @@ $(DONE)/environment-prove: $(DONE)/environment
 
 $(DONE)/package: $(DONE)/environment $(SOURCES)
 	@echo "Building the extension"
-	$(BIN)/pip install --quiet --no-build-isolation --no-deps --editable . -Cbuild-dir=build/python \
-	  -Ccmake.define.CMAKE_INTERPROCEDURAL_OPTIMIZATION=OFF -Ccmake.define.CMAKE_UNITY_BUILD=ON \
-	  -Ccmake.define.CMAKE_UNITY_BUILD_BATCH_SIZE=16
+	$(BIN)/pip install --quiet --no-build-isolation --no-deps --editable . -Cbuild-dir=build/python $(QUICK)
 	touch $@
 
-# An environment beside .venv with the package as wheels have it, link-time optimization and all; the rest is .venv's.
+# $(call beside,FOLDER,BUILD,OPTIONS): an environment beside .venv with the package built in another way; the rest is .venv's.
+define beside
+	$(BIN)/python -m venv --without-pip --clear $(1)
+	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' >"$$($(1)/bin/python -c \
+	  'import sysconfig; print(sysconfig.get_path("purelib"))')/developers.pth"
+	$(BIN)/pip --python $(1)/bin/python install --quiet --no-build-isolation --no-deps . -Cbuild-dir=$(2) $(3)
+endef
+QUICK := -Ccmake.define.CMAKE_INTERPROCEDURAL_OPTIMIZATION=OFF -Ccmake.define.CMAKE_UNITY_BUILD=ON \
+  -Ccmake.define.CMAKE_UNITY_BUILD_BATCH_SIZE=16
+
+# As wheels have it, link-time optimization and all.
 $(DONE)/bench: $(DONE)/environment $(SOURCES) $(shell find python -name '*.py')
 	@echo "Building the extension with link-time optimization"
-	$(BIN)/python -m venv --without-pip --clear build/bench
-	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' >"$$(build/bench/bin/python -c \
-	  'import sysconfig; print(sysconfig.get_path("purelib"))')/developers.pth"
-	$(BIN)/pip --python build/bench/bin/python install --quiet --no-build-isolation --no-deps . -Cbuild-dir=build/lto
+	$(call beside,build/bench,build/lto)
+	touch $@
+
+# With what POSIX has alone, as on other systems.
+$(DONE)/portable: $(DONE)/environment $(SOURCES) $(shell find python -name '*.py')
+	@echo "Building the extension with POSIX alone"
+	$(call beside,build/elsewhere,build/elsewhere-cmake,$(QUICK) -Ccmake.define.OVERLIMIT_PORTABLE=ON)
 	touch $@

@@ -17,7 +17,8 @@ inline void require(bool is_sound) {
     throw Damaged();
 }
 
-/// Keeps the compiler from moving writes across. What a killed process has executed was in order anyway.
+/// Keeps the compiler from moving writes across. That is enough on every processor: who finds a process dead
+/// has heard so from the kernel, and sees all that it has executed and nothing else (docs/architecture.md).
 inline void in_order() { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
 }  // namespace overlimit::table

@@ -304,7 +304,10 @@ TEST_F(SharedProcesses, KeepTheirSlotWhenTheyOpenAndCloseTheFile) {
   EXPECT_EQ(child.wait(), 0);
 }
 
-int close_all_descriptors() { return ::close_range(3, ~0U, 0); }
+void close_all_descriptors() {
+  constexpr int kMost = 1024;
+  for (int fd = 3; fd < kMost; ++fd) ::close(fd);
+}
 
 TEST_F(SharedProcesses, MayCloseAllDescriptorsAfterAFork) {
   hit(store, policy, {"a"}, kNow);
