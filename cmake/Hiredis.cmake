@@ -8,6 +8,7 @@ if(OVERLIMIT_HIREDIS_SOURCE)
   target_include_directories(hiredis_reader SYSTEM INTERFACE "${hiredis}")
   set_target_properties(hiredis_reader PROPERTIES C_VISIBILITY_PRESET hidden)
   add_library(Hiredis::hiredis ALIAS hiredis_reader)
+  overlimit_install_licence(hiredis "${hiredis}/hiredis/COPYING")
   return()
 endif()
 

@@ -33,7 +33,8 @@ inline bool python_interrupts() {
 class GilReleased : NonCopyable {
  public:
   GilReleased() : state_(PyEval_SaveThread()) {}
-  ~GilReleased() {
+  // It throws nothing; but out of what may throw nothing, clang ends the process without calling ~Stay.
+  ~GilReleased() noexcept(false) {  // NOLINT(performance-noexcept-destructor)
     struct Stay {
       bool is_left = false;
       ~Stay() {
