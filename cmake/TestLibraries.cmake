@@ -12,7 +12,12 @@ endif()
 set(BUILD_GMOCK OFF)
 set(INSTALL_GTEST OFF)
 add_subdirectory(/usr/src/googletest "${CMAKE_BINARY_DIR}/googletest" EXCLUDE_FROM_ALL)
-target_compile_options(gtest PUBLIC -include cfloat)  # which it uses without including it
+# Zig 0.17 leaves these out of the headers of macOS.
+if(CMAKE_SYSTEM_NAME STREQUAL "Darwin")
+  target_compile_definitions(gtest PUBLIC FLT_MAX=__FLT_MAX__ DBL_MAX=__DBL_MAX__)
+endif()
+# The allocator that Zig links in with musl leaves its locks to a forked child as they were.
+target_compile_definitions(gtest PUBLIC OVERLIMIT_ZIG_ALLOCATOR)
 
 file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/headers")
 file(CREATE_LINK /usr/include/nlohmann "${CMAKE_BINARY_DIR}/headers/nlohmann" SYMBOLIC)

@@ -28,11 +28,13 @@ def test_a_plan_needs_the_body_where_identifiers_are_in_it(identifiers, is_read)
     ("store", "per_process"),
     [
         (MemoryStore(), True),
-        pytest.param("shm://myapp", False, marks=pytest.mark.usefixtures("shared_memory")),
+        ("shm://myapp", False),
         ("redis://localhost:1/0", False),
     ],
     ids=["memory", "shared_memory", "redis"],
 )
-def test_a_plan_counts_per_process_in_memory_alone(store, per_process):
+def test_a_plan_counts_per_process_in_memory_alone(store, per_process, request):
+    if store == "shm://myapp":
+        request.getfixturevalue("shared_memory")
     plan = LimitsByPath("9/minute", {}, (), store=store).plan("GET", "/", ())
     assert plan.counts_per_process is per_process
