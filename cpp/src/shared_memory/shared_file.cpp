@@ -237,7 +237,10 @@ bool SharedFile::claim(int fd) const {
 
 void SharedFile::reserve(int fd, std::size_t bytes) const {
   int error = EINTR;
-  while (error == EINTR) error = ::posix_fallocate(fd, 0, static_cast<off_t>(bytes));
+  while (error == EINTR) {
+    error = ::posix_fallocate(fd, 0, static_cast<off_t>(bytes));
+    if (error < 0) error = errno;  // as Zig's C library has it
+  }
   if (error == 0) return;
   if (error == ENOSPC) {
     throw StoreConfigError(
