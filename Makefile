@@ -10,25 +10,32 @@ JOBS ?= $(shell nproc)
 WORKERS ?= $(shell expr 2 \* $(JOBS))
 BIN := .venv/bin
 DONE := build/done
+FREE := build/free-threaded
+RACES := build/races/environment
 PORT ?= 8000
 MINUTES ?= 5
 SECONDS ?= 60
+PYTHONS ?=
 ARGS ?=
 
 # CMake takes it from here when it first configures a build.
 export CMAKE_CXX_COMPILER_LAUNCHER ?= $(shell command -v ccache)
 # Without compiled modules each process of the tests would compile its own.
 unexport PYTHONDONTWRITEBYTECODE
+# No smoke test is skipped here (tests/smoke/conftest.py).
+export SMOKE_REQUIRES ?= all
 
 # What `make test` builds first and then runs, each a target of its own, the longest first; a step of TESTS makes what
 # else it needs. What takes longer goes into PROOFS.
 BUILDS := $(DONE)/package build-threads
 TESTS := test-python test-asan test-bindings count lint test-threads
-PROOFS := test-dev prove-crashes test-clang test-portable prove-portable test-musl test-arm64 cross test-ubsan test-tsan tidy fuzz prove-algorithm prove-python
+PROOFS := test-dev prove-crashes test-clang test-portable prove-portable test-musl test-arm64 cross test-ubsan test-tsan tidy fuzz \
+  prove-algorithm prove-python wheels smoke smoke-sdist test-sdist release-check
 
+SDIST = dist/overlimit-$(shell sed -n 's/^project.overlimit VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt).tar.gz
 SOURCES := $(shell find cpp lua cmake -type f) CMakeLists.txt pyproject.toml
 
-.PHONY: help demo serve test lint test-cpp test-python test-bindings prove prove-algorithm prove-crashes prove-portable prove-python cross fuzz soak count bench docs wheel test-wheel tidy format hooks clean
+.PHONY: help demo serve test lint test-cpp test-python test-bindings prove prove-algorithm prove-crashes prove-portable prove-python cross test-free-threaded test-races fuzz soak count bench docs wheels sdist smoke smoke-sdist test-sdist release-check tidy format hooks clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -77,6 +84,12 @@ test-python: $(DONE)/package ## The Python tests, on memory and on real redis-se
 build-bindings: $(DONE)/environment
 build-bindings: CONFIGURE = -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -Dpybind11_DIR=$$($(BIN)/python -m pybind11 --cmakedir)
 
+test-free-threaded: $(FREE)/done ## The Python tests without the GIL (PYTHON=python3.14t)
+	$(FREE)/bin/python -m pytest -q -n $(WORKERS) --dist loadgroup $(ARGS)
+
+test-races: $(RACES)/done ## The tests of threads under the thread sanitizer (PYTHON: one without the GIL, built under it)
+	scripts/test-races $(ARGS)
+
 test-bindings: build-bindings $(DONE)/package ## The tests of the bindings, on an extension under the address sanitizer
 	scripts/test-bindings
 
@@ -122,17 +135,24 @@ docs: $(DONE)/package ## The documentation as a site in build/site
 	$(BIN)/mkdocs build --strict --quiet
 	@echo "The site begins at build/site/index.html"
 
-wheel: $(DONE)/environment ## A wheel in dist/, hiredis linked in
-	$(BIN)/pip wheel --quiet --no-deps --wheel-dir dist . \
-	  -Ccmake.define.Hiredis_LIBRARY=$$(ls /usr/lib/*/libhiredis.a | head -1)
-	ls -l dist
+wheels: $(DONE)/environment-wheels ## Wheels in dist/, for each CPython there is (PYTHONS= names more), for glibc 2.28
+	$(BIN)/python scripts/build-wheels $(PYTHONS)
 
-test-wheel: wheel ## That wheel, installed in an environment of its own
-	$(BIN)/python -m venv --clear build/wheel
-	build/wheel/bin/pip install --quiet --no-index --no-deps --find-links dist overlimit
-	build/wheel/bin/python -c 'from importlib.util import find_spec; assert find_spec("pytest_overlimit"); \
-	  from overlimit import Limiter; assert Limiter("1/hour").hit("a"); \
-	  assert Limiter("1/hour", name="b", store="rediss://localhost:1", on_error="allow").hit("a").source == "error"'
+sdist: $(DONE)/environment ## The sources in dist/, for building elsewhere
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build --sdist --no-isolation --outdir dist . >/dev/null
+	ls -l $(SDIST)
+
+smoke: $(DONE)/packages-prove $(DONE)/environment ## Smoke tests of each wheel in dist/ on each Python that it fits, also in bare Debians
+	$(BIN)/python scripts/smoke --jobs $(JOBS) dist/*.whl
+
+smoke-sdist: sdist $(DONE)/packages-prove ## Smoke tests of the sdist, built in Debians with only what README.md names
+	$(BIN)/python scripts/smoke --jobs $(JOBS) $(SDIST)
+
+test-sdist: sdist ## The sdist's own Python tests, in an environment where it is installed
+	JOBS=$(WORKERS) scripts/test-sdist $(PYTHON) $(SDIST) $(ARGS)
+
+release-check: $(DONE)/environment-wheels ## What would be wrong with a release of what is in dist/
+	$(BIN)/python scripts/release-check
 
 tidy: $(DONE)/packages-prove ## clang-tidy over the engine
 	cmake --preset tidy >/dev/null
@@ -169,14 +189,38 @@ $(DONE)/cross: $(DONE)/environment $(DONE)/packages-prove scripts/hiredis.txt
 	PYTHON=$(BIN)/python scripts/fetch-hiredis build/hiredis
 	touch $@
 
+# What only packages need, a compiler among it.
+$(DONE)/environment-wheels: $(DONE)/environment
+	$(BIN)/pip install --quiet --group wheels --group release
+	touch $@
+
 # What only the tests marked prove need.
 $(DONE)/environment-prove: $(DONE)/environment
 	$(BIN)/pip install --quiet --group prove
 	touch $@
 
+# Of an extension that is compiled fast.
+QUICK := -Ccmake.define.CMAKE_INTERPROCEDURAL_OPTIMIZATION=OFF -Ccmake.define.CMAKE_UNITY_BUILD=ON \
+  -Ccmake.define.CMAKE_UNITY_BUILD_BATCH_SIZE=16
+# Beside the sources.
+EDITABLE := --quiet --no-build-isolation --no-deps --editable . $(QUICK)
+
 $(DONE)/package: $(DONE)/environment $(SOURCES)
 	@echo "Building the extension"
-	$(BIN)/pip install --quiet --no-build-isolation --no-deps --editable . -Cbuild-dir=build/python $(QUICK)
+	$(BIN)/pip install $(EDITABLE) -Cbuild-dir=build/python
+	touch $@
+
+# Environments for the Python without the GIL that PYTHON names, and the extension for it.
+$(FREE)/environment $(RACES)/done: $(DONE)/packages pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(getattr(sys, "_is_gil_enabled", lambda: True)() and \
+	  "PYTHON must name a Python without the GIL, 3.14 or later, such as PYTHON=python3.14t")'
+	test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	$(@D)/bin/pip install --quiet --upgrade 'pip>=25.1'
+	$(@D)/bin/pip install --quiet --no-compile --group build --group test-free-threaded
+	touch $@
+
+$(FREE)/done: $(FREE)/environment $(SOURCES)
+	$(FREE)/bin/pip install $(EDITABLE) -Cbuild-dir=$(FREE)/build
 	touch $@
 
 # $(call beside,FOLDER,BUILD,OPTIONS): an environment beside .venv with the package built in another way; the rest is .venv's.
@@ -186,8 +230,6 @@ define beside
 	  'import sysconfig; print(sysconfig.get_path("purelib"))')/developers.pth"
 	$(BIN)/pip --python $(1)/bin/python install --quiet --no-build-isolation --no-deps . -Cbuild-dir=$(2) $(3)
 endef
-QUICK := -Ccmake.define.CMAKE_INTERPROCEDURAL_OPTIMIZATION=OFF -Ccmake.define.CMAKE_UNITY_BUILD=ON \
-  -Ccmake.define.CMAKE_UNITY_BUILD_BATCH_SIZE=16
 
 # As wheels have it, link-time optimization and all.
 $(DONE)/bench: $(DONE)/environment $(SOURCES) $(shell find python -name '*.py')

@@ -11,7 +11,9 @@ if(TARGET GTest::gtest)
 endif()
 set(BUILD_GMOCK OFF)
 set(INSTALL_GTEST OFF)
-add_subdirectory(/usr/src/googletest "${CMAKE_BINARY_DIR}/googletest" EXCLUDE_FROM_ALL)if(CMAKE_CROSSCOMPILING_EMULATOR)
+add_subdirectory(/usr/src/googletest "${CMAKE_BINARY_DIR}/googletest" EXCLUDE_FROM_ALL)
+
+if(CMAKE_CROSSCOMPILING_EMULATOR)
   target_compile_definitions(gtest PUBLIC OVERLIMIT_EMULATED)
 endif()
 # Zig 0.17 leaves these out of the headers of macOS.

@@ -7,6 +7,7 @@ import os
 import secrets
 import signal
 import subprocess
+import sysconfig
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -41,6 +42,17 @@ settings.load_profile("tests")
 
 TOGETHER = 8
 """So many of the tests that any worker may run go to one at a time: many groups take pytest-xdist long."""
+
+if sysconfig.get_config_var("Py_GIL_DISABLED"):
+    collect_ignore = [
+        "faults/test_greenlets.py",  # gevent, which there is not
+        "python/bindings/test_misuse.py",  # a heap that ends: what should fail for want of memory fills it
+        "python/test_docs.py",  # griffe, of the environment of developers
+        "python/test_types.py",  # mypy and pyright, of that too
+        "simulation/test_memory.py",  # zstandard, which there is not
+        "simulation/test_read_log.py",
+    ]
+    """What needs something that an environment without the GIL has not."""
 
 START = 1_700_000_000
 """Where the clock of a test starts, in seconds since the epoch."""

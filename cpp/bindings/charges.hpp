@@ -166,7 +166,7 @@ class ChargesOfLimiters {
     LimiterState& limiter = state_of(given.limiter);
     if (!limiters.empty()) check_same_store(*limiters.front(), limiter);
     if (std::ranges::find(limiters, &limiter) == limiters.end()) limiters.push_back(&limiter);
-    kept.push_back(Object::borrow(limiter.policy.get()));
+    kept.push_back(limiter.present_policy());
     charges.add(kept.back().get(), given.identifier, whole.units(), given.role);
     if (charges.repeats())
       raise_value_error(

@@ -4,11 +4,13 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <mutex>
 #include <string>
 #include <unordered_set>
 #include <utility>
 
 #include "errors.hpp"
+#include "overlimit/forks.hpp"
 
 namespace overlimit::python {
 namespace {
@@ -23,8 +25,9 @@ bool is_time_time_function(PyObject* clock) {
   return clock == real_time_time || clock == present_time_time().get();
 }
 
-// Guarded by the GIL. Never destroyed: limiters may end after the interpreter.
+// Never destroyed: limiters may end after the interpreter.
 struct Following {
+  ForkSafeMutex mutex;                       // guards what follows, and whether each of them follows
   std::unordered_set<ClockSource*> sources;  // that have no clock of their own
   Object object;
   ManualClock* clock = nullptr;
@@ -103,6 +106,7 @@ Instant instant_from(PyObject* seconds, const char* what) {
 
 ClockSource::ClockSource(PyObject* clock) : object_(Object::borrow(clock)) {
   if (clock == Py_None) {
+    const std::lock_guard lock(following.mutex);
     following.sources.insert(this);
     if (following.clock != nullptr) kind_ = Kind::followed;
     return;
@@ -133,13 +137,18 @@ ClockSource::ClockSource(PyObject* clock) : object_(Object::borrow(clock)) {
   }
 }
 
-ClockSource::~ClockSource() { following.sources.erase(this); }
+ClockSource::~ClockSource() {
+  const std::lock_guard lock(following.mutex);
+  following.sources.erase(this);
+}
 
 void ClockSource::follow(PyObject* clock) {
   ManualClock* const manual = clock == Py_None ? nullptr : manual_clock_in(clock);
   if (clock != Py_None && manual == nullptr)
     raise_about(PyExc_TypeError, "expected a ManualClock, not %U", clock);
-  const Object before = std::exchange(following.object, Object::borrow(clock));
+  Object replaced = Object::borrow(clock);
+  const std::lock_guard lock(following.mutex);
+  std::swap(following.object, replaced);
   following.clock = manual;
   for (ClockSource* source : following.sources) {
     source->kind_ = manual == nullptr ? Kind::store : Kind::followed;
@@ -154,9 +163,12 @@ void ClockSource::set_injected(Call& call, std::optional<ReadBeforehand>& before
     case Kind::manual:
       call.clock = manual_;
       return;
-    case Kind::followed:
+    case Kind::followed: {
+      const std::lock_guard lock(following.mutex);
+      if (following.clock == nullptr) return;  // until just now
       call.clock = &beforehand.emplace(following.latest, [] { return following.clock->now(); });
       return;
+    }
     case Kind::time_time:
       call.clock = &beforehand.emplace(*latest_, [&] { return real_or_patched(call.system_clock); });
       return;
@@ -184,8 +196,11 @@ bool ClockSource::is_same(const ClockSource& other) const {
 }
 
 void ClockSource::clear() {
-  following.sources.erase(this);
-  kind_ = Kind::store;
+  {
+    const std::lock_guard lock(following.mutex);
+    following.sources.erase(this);
+    kind_ = Kind::store;
+  }
   object_ = Object();
   reader_ = Object();
 }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include "free_threading.hpp"
 #include "object.hpp"
 #include "overlimit/call.hpp"
 #include "overlimit/time.hpp"
@@ -71,7 +72,7 @@ class ClockSource {
   enum class Kind : std::uint8_t { store, manual, followed, time_time, callable };
   void set_injected(Call& call, std::optional<ReadBeforehand>& beforehand) const;
 
-  Kind kind_ = Kind::store;
+  Shared<Kind> kind_ = Kind::store;
   Object object_;
   Object reader_;
   ManualClock* manual_ = nullptr;

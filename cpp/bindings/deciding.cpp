@@ -89,7 +89,7 @@ Object ask(PyObject* self, std::span<PyObject* const> identifiers, Mode mode, Du
   const WholeCost whole(cost);
   const Cost units = cost == one ? 1 : whole.units();
   LimiterState& limiter = state_of(self);
-  const Object policy = Object::borrow(limiter.policy.get());
+  const Object policy = limiter.present_policy();
   ChargeList collected;
   for (PyObject* const identifier : identifiers) {
     collected.add(policy.get(), identifier, units, role);

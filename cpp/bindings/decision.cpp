@@ -1,5 +1,8 @@
 #include "decision.hpp"
 
+#include <atomic>
+#include <new>
+
 #include "charges.hpp"
 #include "clock.hpp"
 #include "details.hpp"
@@ -18,7 +21,7 @@ struct DecisionObject {
   std::size_t subject_count;
   std::size_t row_count;
   Source source;
-  ChargeBits claimed;  // these were refunded or settled, or are being
+  std::atomic<ChargeBits> claimed;  // these were refunded or settled, or are being
 };
 
 PyTypeObject* decision_type = nullptr;
@@ -324,7 +327,7 @@ NewDecision::NewDecision(const Subject* subjects, std::size_t subject_count, std
   object->cost = nullptr;
   object->subject_count = subject_count;
   object->row_count = row_count;
-  object->claimed = 0;
+  new (&object->claimed) std::atomic<ChargeBits>(0);
   std::copy_n(subjects, subject_count, subjects_of(*object).begin());
   for (const Subject& subject : subjects_of(*object)) {
     Py_INCREF(subject.policy);
@@ -359,17 +362,17 @@ PyObject* NewDecision::finish(const Decision& answer, PyObject* cost, Source sou
 
 RefundClaim::RefundClaim(PyObject* decision, ChargeBits charges) : decision_(checked_decision(decision)) {
   DecisionObject& charged = of(decision);
-  taken_ = charges & ~charged.claimed & made_charges(charged);
+  const ChargeBits wanted = charges & made_charges(charged);
+  taken_ = wanted & ~charged.claimed.fetch_or(wanted);
   if (taken_ == 0) return;
-  charged.claimed |= taken_;
   charged_ = {subjects_of(charged), rows_in(charged).receipt, charged.source};
 }
 
 RefundClaim::~RefundClaim() {
-  if (!is_used_) of(decision_).claimed &= ~taken_;
+  if (!is_used_) of(decision_).claimed.fetch_and(~taken_);
 }
 
-void make_final(PyObject* decision) { of(decision).claimed = ~ChargeBits{0}; }
+void make_final(PyObject* decision) { of(decision).claimed.store(~ChargeBits{0}, std::memory_order_relaxed); }
 
 DecisionParts parts_of(PyObject* decision) {
   DecisionObject& found = of(checked_decision(decision));

@@ -1,18 +1,21 @@
 #include "hooks.hpp"
 
+#include <atomic>
+
 namespace overlimit::python {
 namespace {
 
-PyObject* hooks = nullptr;
-PyObject* detail = nullptr;
+// What they are replaced by, if anybody loads them again, does not end them: a thread may be using them.
+std::atomic<PyObject*> hooks = nullptr;
+std::atomic<PyObject*> detail = nullptr;
 
 PyObject* load_hooks(PyObject*, PyObject*) {
   Object module = Object::steal(PyImport_ImportModule("overlimit._core_hooks"));
   if (!module) return nullptr;
   PyObject* const type = PyObject_GetAttrString(module.get(), "Detail");
   if (type == nullptr) return nullptr;
-  Py_XSETREF(detail, type);
-  Py_XSETREF(hooks, module.release());
+  detail = type;
+  hooks = module.release();
   Py_RETURN_NONE;
 }
 
@@ -30,13 +33,15 @@ PyMethodDef functions[] = {{"_load_hooks", load_hooks, METH_NOARGS,
 bool add_hooks(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }
 
 Object hook(const char* name) {
-  if (hooks == nullptr) refuse();
-  return required(PyObject_GetAttrString(hooks, name));
+  PyObject* const loaded = hooks.load(std::memory_order_acquire);
+  if (loaded == nullptr) refuse();
+  return required(PyObject_GetAttrString(loaded, name));
 }
 
 PyTypeObject* detail_type() {
-  if (detail == nullptr) refuse();
-  return reinterpret_cast<PyTypeObject*>(detail);
+  PyObject* const loaded = detail.load(std::memory_order_acquire);
+  if (loaded == nullptr) refuse();
+  return reinterpret_cast<PyTypeObject*>(loaded);
 }
 
 }  // namespace overlimit::python

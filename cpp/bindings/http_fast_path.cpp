@@ -6,6 +6,7 @@
 #include "deciding.hpp"
 #include "decision.hpp"
 #include "errors.hpp"
+#include "free_threading.hpp"
 #include "object.hpp"
 #include "policy.hpp"
 
@@ -27,12 +28,9 @@ struct IdentifierCache {
 
   /// The tuple of identifiers that `identify` returns.
   [[nodiscard]] Object of(PyObject* identify) const {
-    if (PyObject* const identifiers = PyDict_GetItemWithError(known, identify)) {
-      return Object::borrow(identifiers);
-    }
-    if (PyErr_Occurred() != nullptr) throw PythonError{};
+    if (Object identifiers = item_of(known, identify)) return identifiers;
     const Object found = required(PyObject_CallObject(identify, arguments));
-    Object identifiers = required(identifiers_in(found.get()));
+    Object identifiers = identifiers_in(found.get());
     if (!PyTuple_Check(identifiers.get())) raise_value_error("identifiers are read into a tuple");
     if (std::size_t(PyTuple_GET_SIZE(identifiers.get())) > kMaxIdentifiers) {
       checked(PyObject_CallMethod(known, "refuse_many", "OO", identify, identifiers.get()));  // which raises
@@ -42,19 +40,23 @@ struct IdentifierCache {
   }
 
  private:
-  [[nodiscard]] PyObject* identifiers_in(PyObject* found) const {
-    if (is_text(found)) return PyTuple_Pack(1, found);
-    return are_plain(found) ? PySequence_Tuple(found) : PyObject_CallOneArg(read, found);
+  [[nodiscard]] Object identifiers_in(PyObject* found) const {
+    if (is_text(found)) return required(PyTuple_Pack(1, found));
+    if (PyList_CheckExact(found) || PyTuple_CheckExact(found)) {
+      // Of our own before it is looked at: the app may change a list meanwhile.
+      Object members = required(PySequence_Tuple(found));
+      if (are_plain(members.get())) return members;
+    }
+    return required(PyObject_CallOneArg(read, found));
   }
 
   static bool is_text(PyObject* found) {
     return PyUnicode_CheckExact(found) && PyUnicode_GET_LENGTH(found) > 0;
   }
 
-  /// Whether no conversion is needed, as for a list or tuple of different strings.
-  static bool are_plain(PyObject* found) {
-    if (!PyList_CheckExact(found) && !PyTuple_CheckExact(found)) return false;
-    const std::span members(PySequence_Fast_ITEMS(found), std::size_t(PySequence_Fast_GET_SIZE(found)));
+  /// Whether no conversion is needed, as for a tuple of different strings.
+  static bool are_plain(PyObject* tuple) {
+    const std::span members(PySequence_Fast_ITEMS(tuple), std::size_t(PyTuple_GET_SIZE(tuple)));
     for (auto member = members.begin(); member != members.end(); ++member) {
       if (!is_text(*member)) return false;
       const auto is_same = [&](PyObject* other) { return PyUnicode_Compare(*member, other) == 0; };

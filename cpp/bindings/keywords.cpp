@@ -2,6 +2,7 @@
 #include "handles.hpp"
 
 #include "errors.hpp"
+#include "free_threading.hpp"
 #include "object.hpp"
 
 namespace overlimit::python {
@@ -16,17 +17,22 @@ struct Checked {
   PyMethodDef definition;
 };
 
+void check_keys(PyObject* keywords, PyObject* function) {
+  const ObjectLock lock(keywords);
+  PyObject* key = nullptr;
+  for (Py_ssize_t at = 0; PyDict_Next(keywords, &at, &key, nullptr) != 0;) {
+    if (PyUnicode_AsUTF8(key) != nullptr) continue;
+    PyErr_Clear();
+    const Object kept = Object::borrow(key);
+    PyErr_Format(PyExc_TypeError, "%U() got an unexpected keyword argument %R", function, kept.get());
+    throw PythonError{};
+  }
+}
+
 PyObject* call(PyObject* self, PyObject* arguments, PyObject* keywords) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     const Checked& function = *static_cast<Checked*>(PyCapsule_GetPointer(self, nullptr));
-    PyObject* key = nullptr;
-    for (Py_ssize_t at = 0; keywords != nullptr && PyDict_Next(keywords, &at, &key, nullptr) != 0;) {
-      if (PyUnicode_AsUTF8(key) != nullptr) continue;
-      PyErr_Clear();
-      PyErr_Format(PyExc_TypeError, "%U() got an unexpected keyword argument %R", function.full_name.get(),
-                   key);
-      throw PythonError{};
-    }
+    if (keywords != nullptr) check_keys(keywords, function.full_name.get());
     return checked(PyObject_Call(function.original.get(), arguments, keywords));
   });
 }

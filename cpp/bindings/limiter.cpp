@@ -1,5 +1,6 @@
 #include "limiter.hpp"
 
+#include <atomic>
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -23,8 +24,9 @@
 namespace overlimit::python {
 namespace {
 
+// Nothing until its __init__ is done, which another thread may be calling.
 struct LimiterObject {
-  PyObject_HEAD LimiterState* state;
+  PyObject_HEAD std::atomic<LimiterState*> state;
 };
 
 PyTypeObject* limiter_type = nullptr;
@@ -34,8 +36,7 @@ LimiterObject& of(PyObject* self) { return *reinterpret_cast<LimiterObject*>(sel
 // An identifier of one call, and the policy that its charge borrows.
 class OneIdentifier {
  public:
-  OneIdentifier(const LimiterState& limiter, PyObject* identifier)
-      : policy_(Object::borrow(limiter.policy.get())) {
+  OneIdentifier(const LimiterState& limiter, PyObject* identifier) : policy_(limiter.present_policy()) {
     collected_.add(policy_.get(), identifier, 1);
   }
   [[nodiscard]] std::span<const Charge> charges() const { return collected_.charges(); }
@@ -78,10 +79,6 @@ class Reset {
   std::vector<std::string_view> identifiers_;
 };
 
-const PolicyIdentity& identity_of(const LimiterState& limiter) {
-  return compiled(limiter.policy.get()).identity();
-}
-
 std::span<PyObject* const> members_of(PyObject* tuple) {
   return {PySequence_Fast_ITEMS(tuple), static_cast<std::size_t>(PyTuple_GET_SIZE(tuple))};
 }
@@ -89,7 +86,7 @@ std::span<PyObject* const> members_of(PyObject* tuple) {
 PyObject* reset(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     LimiterState& limiter = state_of(self);
-    const Reset reset(identity_of(limiter), {arguments, static_cast<std::size_t>(count)});
+    const Reset reset(limiter.identity, {arguments, static_cast<std::size_t>(count)});
     ask_store(limiter, reset);
     follow_in_fallback(limiter, reset);
     return Py_NewRef(Py_None);
@@ -99,7 +96,7 @@ PyObject* reset(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
 PyObject* reset_all(PyObject* self, PyObject*) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     const LimiterState& limiter = state_of(self);
-    const Reset reset(identity_of(limiter));
+    const Reset reset(limiter.identity);
     without_gil([&](const Interrupted& interrupted) { reset(*limiter.store, interrupted); });
     follow_in_fallback(limiter, reset);
     return Py_NewRef(Py_None);
@@ -195,13 +192,13 @@ void check_has_name(PyObject* name, const Store& store, PyObject* store_object) 
 // Pairs of limits, this limiter's and the other's, that share a record and have different numbers.
 PyObject* unlike_limits(PyObject* self, PyObject* other) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
-    PyObject* const mine = state_of(self).policy.get();
-    PyObject* const theirs = state_of(other).policy.get();
+    const Object mine = state_of(self).present_policy();
+    const Object theirs = state_of(other).present_policy();
     Object pairs = required(PyList_New(0));
-    for (const auto& [place, other_place] : unlike_places(compiled(mine), compiled(theirs))) {
+    for (const auto& [place, other_place] : unlike_places(compiled(mine.get()), compiled(theirs.get()))) {
       const Object pair =
-          required(PyTuple_Pack(2, PyTuple_GET_ITEM(limits_of(mine), Py_ssize_t(place)),
-                                PyTuple_GET_ITEM(limits_of(theirs), Py_ssize_t(other_place))));
+          required(PyTuple_Pack(2, PyTuple_GET_ITEM(limits_of(mine.get()), Py_ssize_t(place)),
+                                PyTuple_GET_ITEM(limits_of(theirs.get()), Py_ssize_t(other_place))));
       if (PyList_Append(pairs.get(), pair.get()) < 0) throw PythonError{};
     }
     return pairs.release();
@@ -213,10 +210,26 @@ void compare_with_namesakes(const LimiterState& limiter) {
 }
 
 // Memory is not shared with the parent: worth one warning, which Python gives.
-void notice_fork(LimiterState& limiter) {
-  limiter.stats = {};
+void warn_of_fork(const LimiterState& limiter) {
   if (limiter.store->waits()) return;
-  call_hook("warn_of_fork", name_of(limiter.policy.get()));
+  call_hook("warn_of_fork", name_of(limiter.present_policy().get()));
+}
+
+// Of the threads that come here one does each of these, before any of them counts a call.
+[[gnu::noinline]] void notice_first_call(LimiterState& limiter, std::uint64_t now) {
+  bool is_compared = false;
+  bool is_forked = false;
+  {
+    const ObjectLock lock(limiter.object);
+    const std::uint64_t before = limiter.called_after;
+    is_forked = (before == LimiterState::kNotCalled ? limiter.made_after : before) != now;
+    if (is_forked) limiter.stats.clear();
+    limiter.called_after = now;
+    is_compared = limiter.is_compared;
+    limiter.is_compared = true;
+  }
+  if (!is_compared) compare_with_namesakes(limiter);
+  if (is_forked) warn_of_fork(limiter);
 }
 
 // Calls under way go on with the policy they began with.
@@ -226,17 +239,23 @@ PyObject* set_limits(PyObject* self, PyObject* arguments) {
     PyObject* local_limits = nullptr;
     if (!PyArg_ParseTuple(arguments, "O!O", &PyTuple_Type, &limits, &local_limits)) throw PythonError{};
     LimiterState& limiter = state_of(self);
-    const Object old = Object::borrow(limiter.policy.get());
-    Object policy = policy_of(compiled(old.get()).identity(), limits, penalty_of(old.get()), local_limits);
-    succeed(old.get(), policy.get());
-    limiter.policy = std::move(policy);
+    const Object old = limiter.present_policy();
+    Object policy = policy_of(limiter.identity, limits, penalty_of(old.get()), local_limits);
+    const ObjectLock lock(self);
+    succeed(limiter.policy.get(), policy.get());
+    limiter.policy = std::move(policy);  // the old one ends where no lock is held
     limiter.is_compared = false;
     return Py_NewRef(Py_None);
   });
 }
 
-void check_is_new(const LimiterObject& object) {
-  if (object.state != nullptr) raise_value_error("a Limiter is initialised once: build another one");
+constexpr const char* kInitialisedBefore = "a Limiter is initialised once: build another one";
+
+// Reading the arguments may have run code that calls __init__.
+void set_state(LimiterObject& object, std::unique_ptr<LimiterState> state) {
+  LimiterState* none = nullptr;
+  if (!object.state.compare_exchange_strong(none, state.get())) raise_value_error(kInitialisedBefore);
+  (void)state.release();
 }
 
 // Another limiter of the same type, identity and options, under other limits. Its __init__ is not called.
@@ -246,10 +265,11 @@ PyObject* derive(PyObject* self, PyObject* arguments) {
     PyObject* limits = nullptr;
     PyObject* local_limits = nullptr;
     if (!PyArg_ParseTuple(arguments, "O!O", &PyTuple_Type, &limits, &local_limits)) throw PythonError{};
-    const Object old = Object::borrow(like.policy.get());
+    const Object old = like.present_policy();
     Object derived = required(Py_TYPE(self)->tp_alloc(Py_TYPE(self), 0));
     std::unique_ptr<LimiterState> state(new LimiterState{
-        .policy = policy_of(compiled(old.get()).identity(), limits, penalty_of(old.get()), local_limits),
+        .identity = like.identity,
+        .policy = policy_of(like.identity, limits, penalty_of(old.get()), local_limits),
         .store_object = Object::borrow(like.store_object.get()),
         .store = like.store,
         .clock = ClockSource(like.clock.object()),
@@ -258,7 +278,7 @@ PyObject* derive(PyObject* self, PyObject* arguments) {
         .object = derived.get(),
         .made_after = like.made_after,
     });
-    of(derived.get()).state = state.release();
+    set_state(of(derived.get()), std::move(state));
     return derived.release();
   });
 }
@@ -280,12 +300,13 @@ int initialise(PyObject* self, PyObject* arguments, PyObject* keywords) {
                                      &on_error, &local_limits)) {
       throw PythonError{};
     }
-    LimiterObject& object = of(self);
-    check_is_new(object);
+    if (of(self).state != nullptr) raise_value_error(kInitialisedBefore);
     std::shared_ptr<Store> opened = store_from(store);
     check_has_name(name, *opened, store);
+    const PolicyIdentity identity = identity_from(name);
     std::unique_ptr<LimiterState> state(new LimiterState{
-        .policy = policy_of(identity_from(name), limits, penalty, local_limits),
+        .identity = identity,
+        .policy = policy_of(identity, limits, penalty, local_limits),
         .store_object = Object::borrow(store),
         .store = std::move(opened),
         .clock = ClockSource(clock),
@@ -294,31 +315,28 @@ int initialise(PyObject* self, PyObject* arguments, PyObject* keywords) {
         .object = self,
         .made_after = fork_generation(),
     });
-    check_is_new(object);  // reading the arguments may run code that calls __init__
-    object.state = state.release();
+    set_state(of(self), std::move(state));
     return 0;
   });
 }
 
 int traverse(PyObject* self, visitproc visit, void* arg) {
-  LimiterObject& object = of(self);
   Py_VISIT(Py_TYPE(self));
-  if (object.state != nullptr) {
-    Py_VISIT(object.state->policy.get());
-    Py_VISIT(object.state->store_object.get());
-    Py_VISIT(object.state->clock.object());
-    Py_VISIT(object.state->clock.reader());
-    Py_VISIT(object.state->on_decision.get());
+  if (const LimiterState* const state = of(self).state) {
+    Py_VISIT(state->policy.get());
+    Py_VISIT(state->store_object.get());
+    Py_VISIT(state->clock.object());
+    Py_VISIT(state->clock.reader());
+    Py_VISIT(state->on_decision.get());
   }
   return 0;
 }
 
 int clear(PyObject* self) {
-  LimiterObject& object = of(self);
-  if (object.state != nullptr) {
-    object.state->store_object = Object::borrow(Py_None);
-    object.state->clock.clear();
-    object.state->on_decision = Object::borrow(Py_None);
+  if (LimiterState* const state = of(self).state) {
+    state->store_object = Object::borrow(Py_None);
+    state->clock.clear();
+    state->on_decision = Object::borrow(Py_None);
   }
   return 0;
 }
@@ -326,8 +344,7 @@ int clear(PyObject* self) {
 void destroy(PyObject* self) {
   PyObject_GC_UnTrack(self);
   PyTypeObject* type = Py_TYPE(self);
-  LimiterObject& object = of(self);
-  delete object.state;
+  delete of(self).state.load();
   type->tp_free(self);
   Py_DECREF(type);
 }
@@ -339,6 +356,13 @@ PyObject* property(PyObject* self, void*) {
     PyObject* const value = get(state_of(self));
     return Py_NewRef(value == nullptr ? Py_None : value);
   });
+}
+
+/// A property that `get` borrows from the policy of the limiter.
+template <auto get>
+PyObject* policy_property(PyObject* self, void*) {
+  return guarded(static_cast<PyObject*>(nullptr),
+                 [&] { return Py_NewRef(get(state_of(self).present_policy().get())); });
 }
 
 PyObject* get_on_error(PyObject* self, void*) {
@@ -421,12 +445,10 @@ PyMethodDef methods[] = {
     {nullptr, nullptr, 0, nullptr}};
 
 PyGetSetDef properties[] = {
-    {"name", property<[](const LimiterState& limiter) { return name_of(limiter.policy.get()); }>, nullptr,
+    {"name", policy_property<[](PyObject* policy) { return name_of(policy); }>, nullptr,
      "The policy's name, which is part of the key, or None.", nullptr},
-    {"limits", property<[](const LimiterState& limiter) { return limits_of(limiter.policy.get()); }>, nullptr,
-     "The limits, in the order given.", nullptr},
-    {"penalty", property<[](const LimiterState& limiter) { return penalty_of(limiter.policy.get()); }>,
-     nullptr, "The penalty, or None.", nullptr},
+    {"limits", policy_property<limits_of>, nullptr, "The limits, in the order given.", nullptr},
+    {"penalty", policy_property<penalty_of>, nullptr, "The penalty, or None.", nullptr},
     {"store", property<[](const LimiterState& limiter) { return limiter.store_object.get(); }>, nullptr,
      "The store that decides.", nullptr},
     {"on_error", get_on_error, nullptr,
@@ -494,20 +516,18 @@ LimiterState& state_of(PyObject* limiter) {
   if (!PyObject_TypeCheck(limiter, limiter_type)) {
     raise_about(PyExc_TypeError, "expected a Limiter, not %U", limiter);
   }
-  if (of(limiter).state == nullptr) {
+  LimiterState* const state = of(limiter).state.load(std::memory_order_acquire);
+  if (state == nullptr) {
     PyErr_SetString(PyExc_RuntimeError,
                     "this Limiter was not initialised: its __init__ was never called or did not finish");
     throw PythonError{};
   }
-  return *of(limiter).state;
+  return *state;
 }
 
 void notice_call(LimiterState& limiter) {
   const std::uint64_t now = fork_generation();
-  if (limiter.called_after == now && limiter.is_compared) return;
-  const std::uint64_t before = std::exchange(limiter.called_after, now);
-  if (!std::exchange(limiter.is_compared, true)) compare_with_namesakes(limiter);
-  if ((before == LimiterState::kNotCalled ? limiter.made_after : before) != now) notice_fork(limiter);
+  if (limiter.called_after != now || !limiter.is_compared) notice_first_call(limiter, now);
 }
 
 }  // namespace overlimit::python

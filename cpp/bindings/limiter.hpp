@@ -3,11 +3,13 @@
 
 #include <Python.h>
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <span>
 
 #include "clock.hpp"
+#include "free_threading.hpp"
 #include "object.hpp"
 #include "on_error.hpp"
 #include "overlimit/store.hpp"
@@ -19,18 +21,25 @@ namespace overlimit::python {
 struct LimiterState {
   static constexpr std::uint64_t kNotCalled = ~std::uint64_t{0};
 
-  Object policy;
+  const PolicyIdentity identity;
+  Object policy;  ///< of present_policy()
   Object store_object;
   std::shared_ptr<Store> store;  ///< the one inside the store object
   ClockSource clock;
   Object on_decision;  ///< called with each decision, or None
   OnError on_error;
-  PyObject* object;                         ///< the limiter itself, borrowed
-  std::uint64_t made_after;                 ///< the number of forks before it was made
-  std::uint64_t called_after = kNotCalled;  ///< the number of forks before its last call
-  bool is_compared = false;                 ///< with those of its name, since it has these limits
+  PyObject* object;                                 ///< the limiter itself, borrowed
+  std::uint64_t made_after;                         ///< the number of forks before it was made
+  Shared<std::uint64_t> called_after = kNotCalled;  ///< the number of forks before its last call
+  Shared<bool> is_compared = false;                 ///< with those of its name, since it has these limits
   Stats stats{};
-  bool is_cut_off = false;  ///< the last call to the store failed, and that was not raised
+  Shared<bool> is_cut_off = false;  ///< the last call to the store failed, and that was not raised
+
+  /// The policy for a call, which keeps it whatever update() does meanwhile.
+  [[nodiscard]] Object present_policy() const {
+    const ObjectLock lock(object);
+    return Object::borrow(policy.get());
+  }
 };
 
 /// Adds the type and the functions to the module; false with a Python exception set.

@@ -165,7 +165,7 @@ class ManyDecisions::Batch {
 
 ManyDecisions::ManyDecisions(PyObject* limiter, PyObject* rows, PyObject* cost, Mode mode,
                              std::optional<Duration> timeout)
-    : policy_(Object::borrow(state_of(limiter).policy.get())),
+    : policy_(state_of(limiter).present_policy()),
       mode_(mode),
       rows_(rows, compiled(policy_.get()).max_cells()),
       costs_(cost, rows_.size()),

@@ -9,6 +9,7 @@
 #include "hooks.hpp"
 #include "limiter.hpp"
 #include "limits.hpp"
+#include "locked_calls.hpp"
 #include "many_decisions_binding.hpp"
 #include "object.hpp"
 #include "overlimit/errors.hpp"
@@ -52,7 +53,7 @@ void refuse_pickling(const pybind11::module_& module) {
 void bind_heap_types(const pybind11::module_& module) {
   if (add_clocks(module.ptr()) && add_manual_clock(module.ptr()) && prepare_policies(module.ptr()) &&
       add_decision(module.ptr()) && add_details(module.ptr()) && add_limiter(module.ptr()) &&
-      add_hooks(module.ptr()))
+      add_hooks(module.ptr()) && add_locked_calls(module.ptr()))
     return;
   throw pybind11::error_already_set();
 }
@@ -82,7 +83,9 @@ Limit limit_from(PyObject* object) { return *bound_in<Limit>(object, "a limit");
 
 }  // namespace overlimit::python
 
-PYBIND11_MODULE(_core, module) {
+namespace {
+
+void add_everything(pybind11::module_& module) {
   using namespace overlimit::python;
   module.doc() = "The C++ core of overlimit.";
   module.attr("__version__") = OVERLIMIT_VERSION;
@@ -98,3 +101,12 @@ PYBIND11_MODULE(_core, module) {
   if (!check_keywords(module.ptr())) throw pybind11::error_already_set();
   bind_heap_types(module);
 }
+
+}  // namespace
+
+// Before 3.14 the standard library's weak dictionaries, which the package uses, need the GIL.
+#if PY_VERSION_HEX >= 0x030e0000
+PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) { add_everything(module); }
+#else
+PYBIND11_MODULE(_core, module) { add_everything(module); }
+#endif

@@ -1,15 +1,39 @@
 #include "policy.hpp"
 
+#include <atomic>
+#include <mutex>
+
 #include "errors.hpp"
 #include "handles.hpp"
+#include "overlimit/forks.hpp"
 #include "overlimit/past_rates.hpp"
 
 namespace overlimit::python {
 namespace {
 
+/// The rates of a limiter that was updated, which a refund may ask for while another update adds some.
+class SharedRates {
+ public:
+  explicit SharedRates(const CompiledPolicy& first) : rates_(first) {}
+  std::uint64_t add(const CompiledPolicy& policy) {
+    const std::lock_guard lock(mutex_);
+    rates_.add(policy);
+    return rates_.newest();
+  }
+  std::optional<CompiledPolicy> fastest_since(std::uint64_t number, const CompiledPolicy& charged) {
+    const std::lock_guard lock(mutex_);
+    if (number == rates_.newest()) return std::nullopt;
+    return rates_.fastest_since(number, charged);
+  }
+
+ private:
+  ForkSafeMutex mutex_;
+  PastRates rates_;
+};
+
 /// Its place among the policies of a limiter that was updated.
 struct Succession {
-  std::shared_ptr<PastRates> rates;
+  std::shared_ptr<SharedRates> rates;
   std::uint64_t number;
 };
 
@@ -18,8 +42,8 @@ struct PolicyObject {
   PyObject* name;
   PyObject* limits;
   PyObject* penalty;
-  PyObject* local_policy;  // nullptr: the policy itself
-  Succession* succession;  // nullptr: of a limiter without updates
+  PyObject* local_policy;               // nullptr: the policy itself
+  std::atomic<Succession*> succession;  // nullptr: of a limiter without updates; once set it stays
 };
 
 PyTypeObject* policy_type = nullptr;
@@ -68,7 +92,7 @@ std::unique_ptr<CompiledPolicy> compile(const PolicyIdentity& identity, PyObject
 void destroy(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   delete of(self).compiled;
-  delete of(self).succession;
+  delete of(self).succession.load();
   Py_XDECREF(of(self).name);
   Py_XDECREF(of(self).limits);
   Py_XDECREF(of(self).penalty);
@@ -111,18 +135,17 @@ Object new_policy(const PolicyIdentity& identity, PyObject* limits, PyObject* pe
   policy->limits = Py_NewRef(limits);
   policy->penalty = Py_NewRef(penalty);
   policy->local_policy = local_policy.release();
-  policy->succession = nullptr;
+  new (&policy->succession) std::atomic<Succession*>(nullptr);
   return object;
 }
 
 void succeed(PyObject* past, PyObject* next) {
   PolicyObject &before = of(past), &after = of(next);
   if (before.succession == nullptr) {
-    before.succession = new Succession{std::make_shared<PastRates>(*before.compiled), 0};
+    before.succession = new Succession{std::make_shared<SharedRates>(*before.compiled), 0};
   }
-  const std::shared_ptr<PastRates>& rates = before.succession->rates;
-  rates->add(*after.compiled);
-  after.succession = new Succession{rates, rates->newest()};
+  const std::shared_ptr<SharedRates>& rates = before.succession.load()->rates;
+  after.succession = new Succession{rates, rates->add(*after.compiled)};
   if (before.local_policy != nullptr && after.local_policy != nullptr) {
     succeed(before.local_policy, after.local_policy);
   }
@@ -130,7 +153,7 @@ void succeed(PyObject* past, PyObject* next) {
 
 std::optional<CompiledPolicy> fastest_since(PyObject* policy) {
   const Succession* const succession = of(policy).succession;
-  if (succession == nullptr || succession->number == succession->rates->newest()) return std::nullopt;
+  if (succession == nullptr) return std::nullopt;
   return succession->rates->fastest_since(succession->number, compiled(policy));
 }
 

@@ -26,7 +26,7 @@ PyObject* limits_of(PyObject* policy);
 PyObject* name_of(PyObject* policy);
 PyObject* penalty_of(PyObject* policy);
 
-/// To be called when one policy of a limiter takes the place of another.
+/// To be called when one policy of a limiter takes the place of another, by one thread at a time.
 void succeed(PyObject* past, PyObject* next);
 
 /// A policy with the fastest rates since this one decided; nothing if it has them.

@@ -87,7 +87,7 @@ void give_back(LimiterState& limiter, const GivenBack& given_back, Present* pres
 }
 
 bool is_own(const Subject& subject, const LimiterState& limiter) {
-  return compiled(subject.policy).identity() == compiled(limiter.policy.get()).identity();
+  return compiled(subject.policy).identity() == limiter.identity;
 }
 
 // Any limiter may refund a decision that has nothing to give back, which does nothing: what was unpickled
@@ -136,7 +136,7 @@ class Settling {
  public:
   Settling(LimiterState& limiter, PyObject* decision, PyObject* cost)
       : limiter_(limiter),
-        policy_(Object::borrow(limiter.policy.get())),
+        policy_(limiter.present_policy()),
         decision_(decision),
         cost_(cost),
         claim_(decision, own_charges(decision, limiter)) {

@@ -4,6 +4,7 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <span>
 #include <string>
@@ -83,18 +84,39 @@ class BoundReplay {
 
   void run(const ReplayColumns& columns, std::size_t first, std::size_t last) {
     with_python_errors([&] {
+      const Use use(is_used_);
       const GilReleased released;
       check(columns.events(), first, last, columns.answers(), distinct_);
       replay_.run(columns.events(), first, last, columns.answers());
     });
   }
-  Replay& core() { return replay_; }
+  void start_tallies() {
+    const Use use(is_used_);
+    replay_.start_tallies();
+  }
+  [[nodiscard]] std::vector<LimitTally> tallies() {
+    const Use use(is_used_);
+    return replay_.tallies();
+  }
   [[nodiscard]] std::int64_t max_cells() const { return compiled(policy_.get()).max_cells(); }
 
  private:
+  /// The use of a replay by one thread; RuntimeError while another uses it.
+  class Use : NonCopyable {
+   public:
+    explicit Use(std::atomic<bool>& is_used) : is_used_(is_used) {
+      if (is_used_.exchange(true)) throw std::runtime_error("another thread is using this replay");
+    }
+    ~Use() { is_used_ = false; }
+
+   private:
+    std::atomic<bool>& is_used_;
+  };
+
   Object policy_;
   std::vector<std::int32_t> distinct_;
   Replay replay_;
+  std::atomic<bool> is_used_{false};
 };
 
 inline std::shared_ptr<BoundReplay> replay_of(const pybind11::object& limiter,
@@ -104,8 +126,7 @@ inline std::shared_ptr<BoundReplay> replay_of(const pybind11::object& limiter,
     throw pybind11::value_error("distinct must have a count from 0 on for each column");
   }
   return with_python_errors([&] {
-    return std::make_shared<BoundReplay>(Object::borrow(state_of(limiter.ptr()).policy.get()),
-                                         std::move(distinct));
+    return std::make_shared<BoundReplay>(state_of(limiter.ptr()).present_policy(), std::move(distinct));
   });
 }
 
@@ -129,13 +150,13 @@ inline void bind_replays(pybind11::module_& module) {
           "max_cells", [](const Pointer& replay) { return given(replay).max_cells(); },
           "Blocks and log entries that one identifier can have under these limits.")
       .def(
-          "start_tallies", [](const Pointer& replay) { given(replay).core().start_tallies(); },
+          "start_tallies", [](const Pointer& replay) { given(replay).start_tallies(); },
           "Count from now on what each limit does.")
       .def(
           "tallies",
           [](const Pointer& replay) {
             py::list tallies;
-            for (const LimitTally& tally : given(replay).core().tallies()) {
+            for (const LimitTally& tally : given(replay).tallies()) {
               tallies.append(py::make_tuple(tally.refused, tally.refused_alone, tally.least_left, tally.most,
                                             tally.longest_retry_after.seconds()));
             }

@@ -41,9 +41,8 @@ Object latency_dict(const Stats& stats) {
 }
 
 bool has_one_of(const LimiterState& limiter, std::span<const Charge> charges, ChargeBits crowded) {
-  const PolicyIdentity& own = compiled(limiter.policy.get()).identity();
   for (ChargeBits left = crowded; left != 0; left &= left - 1) {
-    if (charges[std::size_t(std::countr_zero(left))].policy->identity() == own) return true;
+    if (charges[std::size_t(std::countr_zero(left))].policy->identity() == limiter.identity) return true;
   }
   return false;
 }
@@ -55,6 +54,12 @@ const char* name_of(StoreError::Kind failure) { return kFailureNames[std::size_t
 void Stats::count_latency(Duration duration) {
   const auto bound = std::ranges::lower_bound(kLatencyBounds, duration);
   ++latencies[std::size_t(bound - kLatencyBounds.begin())];
+}
+
+void Stats::clear() {
+  for (Count* const count : {&calls, &local, &crowded}) *count = 0;
+  std::ranges::fill(errors, 0);
+  std::ranges::fill(latencies, 0);
 }
 
 PyObject* stats_dict(const Stats& stats, BreakerState breaker) {

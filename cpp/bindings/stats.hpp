@@ -1,4 +1,4 @@
-// What a limiter counts of its calls, in this process. Guarded by the GIL, so without a lock or an atomic.
+// What a limiter counts of its calls, in this process. Each number is counted by itself, without a lock.
 #pragma once
 
 #include <Python.h>
@@ -6,6 +6,7 @@
 #include <array>
 #include <span>
 
+#include "free_threading.hpp"
 #include "overlimit/errors.hpp"
 #include "overlimit/store.hpp"
 
@@ -25,12 +26,14 @@ inline constexpr std::array<Duration, 13> kLatencyBounds{
     Duration(200'000), Duration(500'000), Duration(1'000'000)};
 
 struct Stats {
-  std::uint64_t calls = 0;
-  std::uint64_t local = 0;
-  std::uint64_t crowded = 0;
-  std::array<std::uint64_t, kKindsOfFailure> errors{};
-  std::array<std::uint64_t, kLatencyBounds.size() + 1> latencies{};
+  using Count = Shared<std::uint64_t>;
+  Count calls = 0;
+  Count local = 0;
+  Count crowded = 0;
+  std::array<Count, kKindsOfFailure> errors{};
+  std::array<Count, kLatencyBounds.size() + 1> latencies{};
   void count_latency(Duration duration);
+  void clear();
 };
 
 /// limiter.stats(): a new dict. PythonError when there's no memory.

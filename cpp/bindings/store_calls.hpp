@@ -22,7 +22,7 @@ class Stopwatch : NonCopyable {
  public:
   using Clock = std::chrono::steady_clock;
   explicit Stopwatch(std::span<LimiterState* const> limiters) : limiters_(limiters) {}
-  /// Runs with the GIL held, which guards the counts.
+  /// Runs with the GIL held, which guards the counts where there is one.
   ~Stopwatch() {
     const auto micros = std::chrono::ceil<std::chrono::microseconds>(Clock::now() - start_).count();
     for (LimiterState* limiter : limiters_) limiter->stats.count_latency(Duration(micros));
@@ -69,7 +69,7 @@ void ask_and_count(std::span<LimiterState* const> limiters, const Ask& ask) {
     for (LimiterState* limiter : limiters) ++limiter->stats.errors[std::size_t(error.kind())];
     throw;
   }
-  const auto was_cut_off = [](const LimiterState* limiter) { return limiter->is_cut_off; };
+  const auto was_cut_off = [](const LimiterState* limiter) -> bool { return limiter->is_cut_off; };
   if (std::ranges::any_of(limiters, was_cut_off)) log_recovery(limiters);
 }
 

@@ -14,8 +14,7 @@ class PerProcess(Generic[T]):
     """Something that each process makes for itself when it first asks: a lock, mostly.
 
     A forked child never sees its parent's, which a thread that the child lacks may have held. No hook runs
-    after a fork, so servers may fork without Python's knowledge. Thread-safe, by single steps of the
-    interpreter.
+    after a fork, so servers may fork without Python's knowledge. Thread-safe, by single steps of a dict.
     """
 
     def __init__(self, make: Callable[[], T]) -> None:

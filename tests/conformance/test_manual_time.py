@@ -204,7 +204,7 @@ class TestWaiting:
 
 def test_threads_in_flight_are_decided_by_one_clock_or_the_other(store):
     limiter, over = limiter_on(store, FixedWindow(10**9, 60)), threading.Event()
-    times = []
+    now, times = time.time(), []
 
     def hit(name):
         while not over.is_set():
@@ -213,7 +213,6 @@ def test_threads_in_flight_are_decided_by_one_clock_or_the_other(store):
 
     with ThreadPoolExecutor(4) as pool:
         hitting = [pool.submit(hit, f"user:{number}") for number in range(4)]
-        now = time.time()
         for _ in range(40):
             with manual_time(now + 1000) as clock:
                 clock.advance(1)

@@ -97,3 +97,12 @@ def test_the_hooks_run_the_tools_of_lint():
 def test_every_target_that_a_page_names_exists(page):
     named = set(re.findall(r"(?:^|`)make ([a-z0-9-]+)\b(?!/)", text_of(page), re.MULTILINE))
     assert {"test", "prove"} <= named <= targets_of_the_makefile()
+
+
+def test_extras_have_the_same_names_everywhere():
+    project = text_of("pyproject.toml").partition("[project.optional-dependencies]")[2].partition("\n[")[0]
+    extras = set(re.findall(r"^(\w+) = \[", project, re.MULTILINE))
+    sources = [*(ROOT / "python").rglob("*.py"), *(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]
+    texts = "\n".join(path.read_text(encoding="utf-8") for path in sources)
+    named = set(re.findall(r"install [\"']?(?:overlimit|\.)\[(\w+)\]", texts))
+    assert named == extras == {"flask", "cli", "notebook"}

@@ -6,7 +6,8 @@
 
 namespace overlimit::redis {
 
-/// The SHA-1 of a text (FIPS 180-4), as 40 hexadecimal digits. It keeps no secret: it is how EVALSHA names a script.
+/// The SHA-1 of a text (FIPS 180-4), as 40 hexadecimal digits. It keeps no secret: it is how EVALSHA names a
+/// script.
 [[nodiscard]] std::string sha1_hex(std::string_view text);
 
 /// The SHA-256 of a text (FIPS 180-4), as 64 hexadecimal digits.

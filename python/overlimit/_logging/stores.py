@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from overlimit import _core
 from overlimit._forks import PerProcess
+from overlimit._logging.once import is_first
 from overlimit.stores.memory import is_local_fallback
 
 if TYPE_CHECKING:
@@ -99,8 +100,7 @@ _warned_stores: weakref.WeakKeyDictionary[Store, object] = weakref.WeakKeyDictio
 
 def warn_of_crowded_store(store: Store) -> None:
     """Warn, once per store object, that a full store makes identifiers share counts; the core calls this."""
-    mine = object()
-    if _warned_stores.setdefault(store, mine) is mine:
+    if is_first(_warned_stores, store):
         _log.warning(
             "%r is full: identifiers that find no room in it share counts, so some of them are refused "
             "early; %s",
@@ -115,7 +115,7 @@ def _advice_for(store: Store) -> str:
     return _ADVICE_FOR_FALLBACK if is_local_fallback(store) else _ADVICE
 
 
-_warned_processes: set[int] = set()
+_warned_processes: dict[int, object] = {}
 
 
 def warn_of_fork(name: str | None) -> None:
@@ -138,8 +138,7 @@ def warn_of_other_processes(app: str, by: str = "RateLimit") -> None:
 
 
 def _warn_of_processes(message: str, whose: str) -> None:
-    if os.getpid() not in _warned_processes:
-        _warned_processes.add(os.getpid())
+    if is_first(_warned_processes, os.getpid()):
         _log.warning(message, whose)
 
 

@@ -68,6 +68,9 @@ class Slot:
     # A type checker shall go on telling that it is not there.
     if not TYPE_CHECKING:
         __enter__ = NotHere("__enter__", "write with concurrency.slot('user:42') as slot:")
+        __exit__ = NotHere(
+            "__exit__", "write with concurrency.slot('user:42') as slot:"
+        )  # asked for first as of 3.14
 
 
 class _Entering:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from overlimit._core import _call_locked
 from overlimit._forks import PerProcess
 from overlimit.waiting.sleeping import WakeUp
 
@@ -100,40 +101,48 @@ class _WaitQueues:
         self.by_family: dict[object, WaitQueue] = {}
 
     def join(self, limiter: Limiter, waiter: Waiter) -> None:
-        with self.lock:
-            self.by_family.setdefault(limiter._family, WaitQueue(limiter.store)).append(waiter)
+        _call_locked(self.lock, self._join, limiter, waiter)
 
     def leave(self, limiter: Limiter, waiter: Waiter) -> None:
-        with self.lock:
-            queue = self.by_family.get(limiter._family, WaitQueue(limiter.store))
-            queue.remove(waiter)
-            if not queue:
-                self.by_family.pop(limiter._family, None)
+        _call_locked(self.lock, self._leave, limiter, waiter)
 
     def is_first(self, limiter: Limiter, waiter: Waiter) -> bool:
-        with self.lock:
-            queue = self.by_family.get(limiter._family)
-            return queue is None or queue.is_first(waiter)
+        return _call_locked(self.lock, self._is_first, limiter, waiter)
 
     def postpone(self, limiter: Limiter, waiter: Waiter, until: int) -> None:
         """Note what the first one was told, unless something has happened since."""
-        with self.lock:
-            if not waiter.wake_up.is_notified and limiter._family in self.by_family:
-                waiter.told = until
-                self.by_family[limiter._family].update_earliest()
+        _call_locked(self.lock, self._postpone, limiter, waiter, until)
 
     def wake(self, store: Store, keys: Iterable[bytes] | None) -> None:
         """Wake those that are the first for one of these keys, or for any key, on one store."""
-        with self.lock:
-            for queue in list(self.by_family.values()):
-                if queue.store is store:
-                    queue.wake(keys)
+        _call_locked(self.lock, self._wake, store, keys)
 
     def wake_all(self) -> None:
         """Wake those that are the first for any key, on any store."""
-        with self.lock:
-            for queue in list(self.by_family.values()):
-                queue.wake(None)
+        _call_locked(self.lock, self._wake, None, None)
+
+    def _join(self, limiter: Limiter, waiter: Waiter) -> None:
+        self.by_family.setdefault(limiter._family, WaitQueue(limiter.store)).append(waiter)
+
+    def _leave(self, limiter: Limiter, waiter: Waiter) -> None:
+        queue = self.by_family.get(limiter._family, WaitQueue(limiter.store))
+        queue.remove(waiter)
+        if not queue:
+            self.by_family.pop(limiter._family, None)
+
+    def _is_first(self, limiter: Limiter, waiter: Waiter) -> bool:
+        queue = self.by_family.get(limiter._family)
+        return queue is None or queue.is_first(waiter)
+
+    def _postpone(self, limiter: Limiter, waiter: Waiter, until: int) -> None:
+        if not waiter.wake_up.is_notified and limiter._family in self.by_family:
+            waiter.told = until
+            self.by_family[limiter._family].update_earliest()
+
+    def _wake(self, store: Store | None, keys: Iterable[bytes] | None) -> None:
+        for queue in list(self.by_family.values()):
+            if store is None or queue.store is store:
+                queue.wake(keys)
 
 
 wait_queues = PerProcess(_WaitQueues)

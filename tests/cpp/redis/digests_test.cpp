@@ -18,7 +18,8 @@ TEST(Digests, AreThoseOfThePublishedExamples) {
             "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
 }
 
-// A text ends anywhere in a block: of 55 bytes it is padded to one, of 56 to two. The sums were made by Python's hashlib.
+// A text ends anywhere in a block: of 55 bytes it is padded to one, of 56 to two. The sums were made by
+// Python's hashlib.
 TEST(Digests, OfEveryLengthOfTheLastBlockAreRight) {
   std::string sha1s;
   std::string sha256s;

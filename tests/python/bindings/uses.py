@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -173,6 +174,7 @@ def _functions(world: World) -> dict[str, Use]:
         "_decide_request": Use(_core._decide_request, [rules, {}, tuple, ()]),
         "_rate_field": Use(_core._rate_field, [(("a", "b"),), world.decision]),
         "_reset": Use(_core._reset, [world.store, "core", ("user:43",)]),
+        "_call_locked": Use(_core._call_locked, [threading.RLock(), str, "a"]),
         "_fork_generation": Use(_core._fork_generation),
         "_follow_clock": Use(_core._follow_clock, [None]),
         "_steady_micros": Use(_core._steady_micros),

@@ -33,7 +33,7 @@ ASKED_BY_THE_PARENT = "app.test_client().get('/')"
 
 @pytest.fixture(autouse=True)
 def _as_a_process_that_has_not_warned(monkeypatch):
-    monkeypatch.setattr(stores, "_warned_processes", set())
+    monkeypatch.setattr(stores, "_warned_processes", {})
 
 
 def warnings_of(caplog):
@@ -94,7 +94,7 @@ def test_a_function_and_a_block_are_warned_of(caplog, monkeypatch):
 
     for path in ("/function", "/block"):
         caplog.clear()
-        monkeypatch.setattr(stores, "_warned_processes", set())
+        monkeypatch.setattr(stores, "_warned_processes", {})
         app.test_client().get(path, environ_overrides=SEVERAL)
         assert len(warnings_of(caplog)) == 1
 

@@ -437,7 +437,7 @@ def test_patterns_that_overlap_are_no_error(first, later):
 
 
 def test_several_processes_with_a_store_in_memory_are_warned_by_name(monkeypatch, caplog):
-    monkeypatch.setattr(stores, "_warned_processes", set())
+    monkeypatch.setattr(stores, "_warned_processes", {})
     middleware = RateLimitMiddleware(hello, limits="5/minute")
     environ = {"REQUEST_METHOD": "GET", "REMOTE_ADDR": "192.0.2.1", "wsgi.multiprocess": True}
     middleware({**environ, "wsgi.input": None}, lambda *_: None)

@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from overlimit import Decision
+from overlimit._logging.once import is_first
 from overlimit._messages.texts import short_repr
 from overlimit.errors import StoreError
 from overlimit.http.answering.refusals import RefusalResponse, limit_exceeded, refusal_response, store_failed
@@ -144,17 +145,15 @@ class StoreAnswer:
         name = next((rule.field_name for rule in self.binding), "")
         label = decision.limit.label if decision.limit else ""
         warned_of = self.call.rate_limits[0].shadows_warned_of
-        is_first = (name, label) not in warned_of and len(warned_of) < _MOST_WARNED_OF
-        if is_first:
-            warned_of.add((name, label))
+        warns = len(warned_of) < _MOST_WARNED_OF and is_first(warned_of, (name, label))
         _log.log(
-            logging.WARNING if is_first else logging.INFO,
+            logging.WARNING if warns else logging.INFO,
             "the limit %s (%s), in shadow, would have refused %r at %r%s",
             label,
             name,
             decision.identifier,
             place,
-            " (a warning only once per process and limit)" if is_first else "",
+            " (a warning only once per process and limit)" if warns else "",
         )
 
     def refunding(self) -> Steps[None]:

@@ -144,11 +144,13 @@ class PlanCache:
         self._routes: dict[Place, RoutePlan] = {}
         self._functions: WeakKeyDictionary[LimitedFunction, dict[Place, RoutePlan]] = WeakKeyDictionary()
         self._blocks = lru_cache(MOST_KEPT)(self._compile_block)
+        self._changes = 0
         rate_limits.on_change = self.clear
 
     def clear(self) -> None:
         """Compile everything anew when it is needed next."""
         with self._rate_limits.lock():
+            self._changes += 1
             self._routes.clear()
             self._functions.clear()
             self._blocks.cache_clear()
@@ -156,24 +158,31 @@ class PlanCache:
     def of_route(self, endpoint: str, method: str, handler: Callable[..., Any]) -> RoutePlan:
         """Return the plan of a route with this handler; raise as `check_registered` does, or InvalidLimit."""
         plan = self._routes.get((endpoint, method))
-        if plan is None or plan.handler is not handler:
-            with self._rate_limits.lock():
+        if plan is not None and plan.handler is handler:
+            return plan
+        with self._rate_limits.lock():
+            plan = self._routes.get((endpoint, method))  # which another thread may have compiled by now
+            if plan is None or plan.handler is not handler:
                 plan = self._routes[endpoint, method] = self._compile_route(endpoint, method)
-        return plan
+            return plan
 
     def of_function(self, function: LimitedFunction, endpoint: str, method: str) -> RoutePlan:
         """Return the plan of a decorated function that a request calls besides its handler."""
         place = endpoint, method
         plan = self._functions.get(function, {}).get(place)
-        if plan is None:
-            with self._rate_limits.lock():
-                plan = self._compile(function.applied_limits, "route-function", place, function.field_name)
-                self._functions.setdefault(function, {})[place] = plan
-        return plan
+        if plan is not None:
+            return plan
+        with self._rate_limits.lock():
+            plans = self._functions.setdefault(function, {})
+            if place not in plans:
+                plans[place] = self._compile(
+                    function.applied_limits, "route-function", place, function.field_name
+                )
+            return plans[place]
 
     def of_block(self, applied: AppliedLimit, endpoint: str, method: str) -> RoutePlan:
         """Return the plan of a ``with`` block, which is the same for equal options of one RateLimit."""
-        return self._blocks(applied.options, applied.handle, endpoint, method)
+        return self._blocks(applied.options, applied.handle, endpoint, method, self._changes)
 
     def _compile_route(self, endpoint: str, method: str) -> RoutePlan:
         rate_limits, route = self._rate_limits, self._find_route(endpoint, method)
@@ -182,8 +191,10 @@ class PlanCache:
         rules = {each: tuple(rules_of_route(rate_limits, each, route)) for each in rate_limits}
         return RoutePlan(plan_stores(rules, count_of(route, "fallback")), route)
 
+    # A thread may keep a plan in the cache after another has cleared that: nobody looks for it there, because
+    # changes are counted.
     def _compile_block(
-        self, options: LimitOptions, handle: RateLimitHandle | None, endpoint: str, method: str
+        self, options: LimitOptions, handle: RateLimitHandle | None, endpoint: str, method: str, _changes: int
     ) -> RoutePlan:
         with self._rate_limits.lock():
             return self._compile((AppliedLimit(options, handle),), "with", (endpoint, method))

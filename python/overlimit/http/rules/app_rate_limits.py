@@ -66,7 +66,7 @@ class AppRateLimit:
         self.identify: Identify = given.get("identifiers", default_identify)
         self.anonymous: Anonymous = given["anonymous"]
         self.request_identifier: Callable[..., str] | None = given.get("request_identifier")
-        self.shadows_warned_of: set[tuple[str, str]] = set()
+        self.shadows_warned_of: dict[tuple[str, str], object] = {}
         """The names of the limits in shadow of which the log has warned."""
 
     def _store_or_memory(self, store: str | Store, memory: Callable[[], MemoryStore]) -> Store:
@@ -139,8 +139,9 @@ class AppRateLimits:
 
     def __iter__(self) -> Iterator[AppRateLimit]:
         """Yield every RateLimit that may have to decide a request."""
-        yield from self._registered.values()
-        if self._implicit is not None and not self._registered:
+        registered = self._all_registered()
+        yield from registered
+        if self._implicit is not None and not registered:
             yield self._implicit
 
     @property
@@ -174,7 +175,7 @@ class AppRateLimits:
     def acting_for(self, applied: AppliedLimit) -> AppRateLimit:
         """Return the RateLimit through which limits hold; RuntimeError if it is not on the app."""
         if applied.handle is None:
-            return next(iter(self._registered.values()), None) or self._make_implicit()
+            return next(iter(self._all_registered()), None) or self._make_implicit()
         rate_limit = self._registered.get(applied.handle)
         if rate_limit is None:
             raise RuntimeError(
@@ -183,14 +184,20 @@ class AppRateLimits:
             )
         return rate_limit
 
+    def _all_registered(self) -> tuple[AppRateLimit, ...]:
+        """Return those of now: another thread may register one meanwhile."""
+        return tuple(self._registered.values())
+
     def _make_implicit(self) -> AppRateLimit:
-        if self._implicit is None:
-            _log.warning(
-                "%r has no RateLimit: rate_limit counts in the memory of this process. "
-                "RateLimit(app, store=...) chooses where, RateLimit(app) keeps it and ends this warning.",
-                self._app_name,
-            )
+        with self.lock():
+            if self._implicit is not None:
+                return self._implicit
             self._implicit = AppRateLimit(Settings({}).completed({}), default_identify=self._default_identify)
+        _log.warning(
+            "%r has no RateLimit: rate_limit counts in the memory of this process. "
+            "RateLimit(app, store=...) chooses where, RateLimit(app) keeps it and ends this warning.",
+            self._app_name,
+        )
         return self._implicit
 
 

@@ -6,11 +6,13 @@ A group is whatever a framework collects routes in, such as a router.
 from __future__ import annotations
 
 import enum
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from overlimit._forks import PerProcess
 from overlimit.http.options.limit_options import LimitOptions
 from overlimit.http.rules.count_names import distinct
 
@@ -36,6 +38,8 @@ AppliedLimits = tuple[AppliedLimit, ...]
 _limited_functions: WeakKeyDictionary[Callable[..., Any], LimitedFunction] = WeakKeyDictionary()
 _above: WeakKeyDictionary[Callable[..., Any], AppliedLimits] = WeakKeyDictionary()
 _on_groups: WeakKeyDictionary[Any, AppliedLimits] = WeakKeyDictionary()
+_adding = PerProcess(threading.RLock)
+"""Held while one adds to what is noted; reading takes one step."""
 
 
 def applied_limits_of(function: object) -> AppliedLimits:
@@ -51,7 +55,8 @@ def add_applied_limit(
     # No route is added during a request, and functions that are decorated in each request must not pile up.
     for function in () if during_request else wrapped_chain(target):
         try:
-            _above[function] = (*_above.get(function, ()), applied)
+            with _adding():
+                _above[function] = (*_above.get(function, ()), applied)
         except TypeError:  # no weak references to it, so it is no function that a route can have
             continue
     return (*applied_limits_of(target), applied)
@@ -67,7 +72,8 @@ def applied_limits_above(function: Callable[..., Any]) -> AppliedLimits:
 
 def apply_to_group(group: object, applied: AppliedLimit) -> None:
     """Note limits for all routes of a group."""
-    _on_groups[group] = (*applied_limits_of_group(group), applied)
+    with _adding():
+        _on_groups[group] = (*applied_limits_of_group(group), applied)
 
 
 def applied_limits_of_group(group: object) -> AppliedLimits:
@@ -150,7 +156,8 @@ class Exemptions:
         """Exempt a view, however it is wrapped later, a method of a class view, or a group of routes."""
         if not isinstance(flags, ExemptionScope):
             raise TypeError(f"flags must be an ExemptionScope, not {flags!r}")
-        self._flags[target] = self._flags.get(target, ExemptionScope.NONE) | flags
+        with _adding():
+            self._flags[target] = self._flags.get(target, ExemptionScope.NONE) | flags
 
     def of_handlers(self, handlers: Iterable[Callable[..., Any]]) -> ExemptionScope:
         """Return what functions themselves are exempt from, however they are wrapped."""
