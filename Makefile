@@ -29,12 +29,13 @@ export SMOKE_REQUIRES ?= all
 # else it needs. What takes longer goes into PROOFS.
 BUILDS := $(DONE)/package build-threads
 TESTS := test-python test-asan test-bindings count lint test-threads
-PROOFS := test-dev prove-crashes test-clang test-ubsan test-tsan tidy fuzz prove-algorithm prove-python wheels smoke smoke-sdist test-sdist release-check
+PROOFS := test-dev prove-crashes test-clang test-portable prove-portable test-musl test-arm64 cross test-ubsan test-tsan tidy fuzz \
+  prove-algorithm prove-python wheels smoke smoke-sdist test-sdist release-check
 
 SDIST = dist/overlimit-$(shell sed -n 's/^project.overlimit VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt).tar.gz
 SOURCES := $(shell find cpp lua cmake -type f) CMakeLists.txt pyproject.toml
 
-.PHONY: help demo serve test lint test-cpp test-python test-bindings prove prove-algorithm prove-crashes prove-python test-free-threaded test-races fuzz soak count bench docs wheels sdist smoke smoke-sdist test-sdist release-check tidy format hooks clean
+.PHONY: help demo serve test lint test-cpp test-python test-bindings prove prove-algorithm prove-crashes prove-portable prove-python cross test-free-threaded test-races fuzz soak count bench docs wheels sdist smoke smoke-sdist test-sdist release-check tidy format hooks clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -67,8 +68,15 @@ build-%: $(DONE)/packages
 
 build-clang: $(DONE)/packages-prove
 
-test-dev test-clang test-asan test-ubsan test-tsan test-threads: test-%: build-%
+test-dev test-clang test-portable test-musl test-arm64 test-asan test-ubsan test-tsan test-threads: test-%: build-%
 	scripts/run-ctest $* -j $(WORKERS)
+
+# For other systems and processors, by the presets that inherit "cross". Programs for the first ones run here, too.
+CROSS_BUILDS := $(addprefix build-,musl arm64 arm64-glibc arm64-macos x64-macos)
+$(CROSS_BUILDS): export ZIG = $(shell $(BIN)/python -c 'import ziglang; print(ziglang.__path__[0])')/zig
+$(CROSS_BUILDS): $(DONE)/cross
+
+cross: build-arm64-glibc build-arm64-macos build-x64-macos ## Everything in C++ compiled and linked for arm64 and macOS; test-musl and test-arm64 run it
 
 test-python: $(DONE)/package ## The Python tests, on memory and on real redis-servers (ARGS= for pytest)
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup $(ARGS)
@@ -95,6 +103,9 @@ prove-crashes: $(DONE)/packages ## A kill after each instruction that writes sha
 	cmake --preset release >/dev/null
 	cmake --build --preset release -j $(JOBS) --target shared_memory_tests
 	PROVE=1 build/release/tests/cpp/shared_memory_tests --gtest_filter='Crashes.*:SharedProcesses.*'
+
+prove-portable: $(DONE)/portable ## The Python tests on an extension that uses POSIX alone (ARGS= for pytest)
+	build/elsewhere/bin/python -m pytest -q -n $(WORKERS) --dist loadgroup $(ARGS)
 
 prove-algorithm: $(DONE)/package ## An algorithm added as docs/adding_an_algorithm.md says, through all suites
 	scripts/prove-algorithm $(JOBS)
@@ -173,6 +184,11 @@ $(DONE)/environment: $(DONE)/packages pyproject.toml
 	$(BIN)/pip install --quiet --no-compile --group dev
 	touch $@
 
+$(DONE)/cross: $(DONE)/environment $(DONE)/packages-prove scripts/hiredis.txt
+	$(BIN)/pip install --quiet --group cross
+	PYTHON=$(BIN)/python scripts/fetch-hiredis build/hiredis
+	touch $@
+
 # What only packages need, a compiler among it.
 $(DONE)/environment-wheels: $(DONE)/environment
 	$(BIN)/pip install --quiet --group wheels --group release
@@ -183,10 +199,11 @@ $(DONE)/environment-prove: $(DONE)/environment
 	$(BIN)/pip install --quiet --group prove
 	touch $@
 
-# An extension that is compiled fast, beside the sources.
-EDITABLE := --quiet --no-build-isolation --no-deps --editable . \
-  -Ccmake.define.CMAKE_INTERPROCEDURAL_OPTIMIZATION=OFF -Ccmake.define.CMAKE_UNITY_BUILD=ON \
+# Of an extension that is compiled fast.
+QUICK := -Ccmake.define.CMAKE_INTERPROCEDURAL_OPTIMIZATION=OFF -Ccmake.define.CMAKE_UNITY_BUILD=ON \
   -Ccmake.define.CMAKE_UNITY_BUILD_BATCH_SIZE=16
+# Beside the sources.
+EDITABLE := --quiet --no-build-isolation --no-deps --editable . $(QUICK)
 
 $(DONE)/package: $(DONE)/environment $(SOURCES)
 	@echo "Building the extension"
@@ -206,11 +223,22 @@ $(FREE)/done: $(FREE)/environment $(SOURCES)
 	$(FREE)/bin/pip install $(EDITABLE) -Cbuild-dir=$(FREE)/build
 	touch $@
 
-# An environment beside .venv with the package as wheels have it, link-time optimization and all; the rest is .venv's.
+# $(call beside,FOLDER,BUILD,OPTIONS): an environment beside .venv with the package built in another way; the rest is .venv's.
+define beside
+	$(BIN)/python -m venv --without-pip --clear $(1)
+	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' >"$$($(1)/bin/python -c \
+	  'import sysconfig; print(sysconfig.get_path("purelib"))')/developers.pth"
+	$(BIN)/pip --python $(1)/bin/python install --quiet --no-build-isolation --no-deps . -Cbuild-dir=$(2) $(3)
+endef
+
+# As wheels have it, link-time optimization and all.
 $(DONE)/bench: $(DONE)/environment $(SOURCES) $(shell find python -name '*.py')
 	@echo "Building the extension with link-time optimization"
-	$(BIN)/python -m venv --without-pip --clear build/bench
-	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' >"$$(build/bench/bin/python -c \
-	  'import sysconfig; print(sysconfig.get_path("purelib"))')/developers.pth"
-	$(BIN)/pip --python build/bench/bin/python install --quiet --no-build-isolation --no-deps . -Cbuild-dir=build/lto
+	$(call beside,build/bench,build/lto)
+	touch $@
+
+# With what POSIX has alone, as on other systems.
+$(DONE)/portable: $(DONE)/environment $(SOURCES) $(shell find python -name '*.py')
+	@echo "Building the extension with POSIX alone"
+	$(call beside,build/elsewhere,build/elsewhere-cmake,$(QUICK) -Ccmake.define.OVERLIMIT_PORTABLE=ON)
 	touch $@

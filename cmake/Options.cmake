@@ -20,6 +20,9 @@ target_compile_features(overlimit_options INTERFACE cxx_std_20)
 # No FMA contraction: the doubles of the engine and of Lua must be the same doubles.
 target_compile_options(overlimit_options INTERFACE
   -Wall -Wextra -Wpedantic -Wconversion -Wshadow -ffp-contract=off)
+if(OVERLIMIT_PORTABLE)
+  target_compile_definitions(overlimit_options INTERFACE OVERLIMIT_PORTABLE)
+endif()
 if(OVERLIMIT_WERROR)
   target_compile_options(overlimit_options INTERFACE -Werror)
 endif()

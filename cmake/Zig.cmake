@@ -10,6 +10,7 @@ if(NOT OVERLIMIT_TARGET MATCHES "^${CMAKE_HOST_SYSTEM_PROCESSOR}-linux-gnu")
   set(CMAKE_SYSTEM_NAME Linux)
   if(OVERLIMIT_TARGET MATCHES "macos")
     set(CMAKE_SYSTEM_NAME Darwin)
+    set(CMAKE_INSTALL_NAME_TOOL true)  # nothing is installed
   endif()
 endif()
 

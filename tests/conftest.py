@@ -16,7 +16,15 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from overlimit import Limiter, ManualClock, MemoryStore, RedisStore, SharedMemoryStore, Store
+from overlimit import (
+    Limiter,
+    ManualClock,
+    MemoryStore,
+    RedisStore,
+    SharedMemoryStore,
+    Store,
+    StoreConfigError,
+)
 from servers.cluster import Cluster
 from servers.patience import PATIENCE
 from servers.redis_server import RedisServer, TlsRedisServer
@@ -174,8 +182,17 @@ def redis_store(redis_server: RedisServer, prefix: str) -> RedisStore:
     return RedisStore(redis_server.unix_url(), timeout=PATIENCE, prefix=prefix)
 
 
+@pytest.fixture(scope="session")
+def shared_memory() -> None:
+    """Skip the test where this system has no shared memory, with what the store says."""
+    try:
+        SharedMemoryStore("test")
+    except StoreConfigError as error:
+        pytest.skip(str(error))
+
+
 @pytest.fixture
-def shared_memory_store() -> Iterator[SharedMemoryStore]:
+def shared_memory_store(shared_memory: None) -> Iterator[SharedMemoryStore]:
     store = SharedMemoryStore(f"test-{secrets.token_hex(6)}", timeout=PATIENCE)
     yield store
     store.unlink()

@@ -1,7 +1,5 @@
 #include "many_decisions.hpp"
 
-#include <sys/mman.h>
-
 #include "handles.hpp"
 #include "store_calls.hpp"
 #include "waits.hpp"
@@ -13,18 +11,6 @@ namespace {
 constexpr std::size_t kRowsPerStep = 1024;
 // How many rows a store that waits decides within one timeout.
 constexpr std::size_t kRowsPerTimeout = 1000;
-
-// Without values. A large one is of large pages, which saves a page fault every few rows.
-std::byte* new_block(std::size_t bytes) {
-  constexpr std::size_t kLargePage = std::size_t{2} << 20;
-  const bool is_large = bytes >= 2 * kLargePage;
-  void* const block = is_large
-                          ? std::aligned_alloc(kLargePage, (bytes + kLargePage - 1) / kLargePage * kLargePage)
-                          : std::malloc(std::max<std::size_t>(1, bytes));
-  if (block == nullptr) throw std::bad_alloc();
-  if (is_large) ::madvise(block, bytes, MADV_HUGEPAGE);
-  return static_cast<std::byte*>(block);
-}
 
 void notice_signals() {
   if (PyErr_CheckSignals() != 0) throw PythonError{};
@@ -141,7 +127,7 @@ CostRows::CostRows(PyObject* cost, std::size_t rows)
   }
 }
 
-OwnRows::OwnRows(std::size_t size) : size_(size), bytes_(new_block(size * kRowBytes)) {}
+OwnRows::OwnRows(std::size_t size) : size_(size), bytes_(uninitialised_block(size * kRowBytes)) {}
 
 /// Some rows as calls of a policy. Borrows the bytes of identifiers that the rows keep.
 class ManyDecisions::Batch {

@@ -4,7 +4,6 @@
 #include <Python.h>
 
 #include <array>
-#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -17,6 +16,7 @@
 #include "overlimit/call.hpp"
 #include "overlimit/decision.hpp"
 #include "overlimit/store.hpp"
+#include "overlimit/uninitialised_block.hpp"
 
 namespace overlimit::python {
 
@@ -81,12 +81,8 @@ class OwnRows {
   [[nodiscard]] Rows get() const { return rows_at(bytes_.get(), size_); }
 
  private:
-  struct Free {
-    void operator()(std::byte* bytes) const { std::free(bytes); }
-  };
-
   std::size_t size_;
-  std::unique_ptr<std::byte[], Free> bytes_;
+  UninitialisedBlock bytes_;
 };
 
 class ManyDecisions {

@@ -62,6 +62,7 @@ class TestAnyStore:
             store.ping(timeout=wrong)
 
 
+@pytest.mark.usefixtures("shared_memory")
 class TestSharedMemory:
     def test_is_opened(self, shared_memory_store):
         assert not shared_memory_store.is_created

@@ -16,6 +16,8 @@ import pytest
 
 from overlimit import FixedWindow, Limiter, SharedMemoryStore
 
+pytestmark = pytest.mark.usefixtures("shared_memory")
+
 SMALL = 1 << 18
 
 HITS = """

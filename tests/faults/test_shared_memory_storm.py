@@ -14,7 +14,11 @@ import pytest
 
 from overlimit import SharedMemoryStore
 
-pytestmark = [pytest.mark.longer_in_prove, pytest.mark.xdist_group("storms")]
+pytestmark = [
+    pytest.mark.longer_in_prove,
+    pytest.mark.usefixtures("shared_memory"),
+    pytest.mark.xdist_group("storms"),
+]
 
 SECONDS = float(os.environ.get("STORM_SECONDS", 6 * int(os.environ.get("PROVE", "1")))) / 2
 TIGHT = 500

@@ -15,7 +15,11 @@ import pytest
 
 from overlimit import Limiter, SharedMemoryStore
 
-pytestmark = [pytest.mark.longer_in_prove, pytest.mark.xdist_group("storms")]
+pytestmark = [
+    pytest.mark.longer_in_prove,
+    pytest.mark.usefixtures("shared_memory"),
+    pytest.mark.xdist_group("storms"),
+]
 
 SLACK = 1 if "PROVE" in os.environ else 10
 ATTACH = 0.005

@@ -19,6 +19,8 @@ from servers.gunicorn import Gunicorn
 from servers.http_clients import Clients
 from servers.patience import PATIENCE, eventually
 
+pytestmark = pytest.mark.usefixtures("shared_memory")
+
 LIMIT = 100
 
 APP = """

@@ -208,7 +208,9 @@ def on_real_redis(start_redis):
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=[example.place for example in EXAMPLES])
-def test_an_example_runs_on_its_own_and_prints_what_the_page_says(example, on_real_redis, tmp_path):
+def test_an_example_runs_on_its_own_and_prints_what_the_page_says(example, on_real_redis, tmp_path, request):
+    if "SharedMemoryStore" in example.code:
+        request.getfixturevalue("shared_memory")
     run = blocks.run(on_real_redis(example.code), tmp_path)
     assert (run.returncode, run.stderr) == (0, "")
     if example.output is not None:

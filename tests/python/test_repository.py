@@ -16,8 +16,8 @@ LOCK = re.compile(
     r"|(?<!PerProcess\()threading\.(?:R?Lock|Condition|Event|Semaphore|Barrier)\("
 )
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-STEP = re.compile(r"^ +(?:- )?run: make (?P<target>[a-z-]+)(?P<rest>.*)$", re.MULTILINE)
-RULE = re.compile(r"^(?P<targets>[a-z][a-z -]*):(?!=)", re.MULTILINE)
+STEP = re.compile(r"^ +(?:- )?run: make (?P<target>[a-z0-9-]+)(?P<rest>.*)$", re.MULTILINE)
+RULE = re.compile(r"^(?P<targets>[a-z][a-z0-9 -]*):(?!=)", re.MULTILINE)
 VARIABLE = re.compile(r"^(?P<name>[A-Z]+) \?=", re.MULTILINE)
 TOOL = re.compile(r"(?:ruff check|ruff format|mypy\.stubtest|mypy|clang-format)\b")
 
@@ -37,7 +37,7 @@ def has_threads(name: str) -> bool:
 
 
 def test_each_file_of_cpp_tests_is_part_of_one_program():
-    programs = ("core", "memory", "redis", "shared_memory", "simulation")
+    programs = ("core", "memory", "platform", "redis", "shared_memory", "simulation", "unavailable")
     assert sorted(name for program in programs for name in listed_in(f"{program}_tests")) == sorted(CPP_FILES)
     assert len(CPP_FILES) >= 50
 
@@ -58,7 +58,7 @@ def test_every_file_with_a_lock_that_forks_neither_take_nor_replace_is_named():
 
 
 def targets_of_the_makefile() -> set[str]:
-    presets = re.findall(r'"configurePreset": "(\w+)"', text_of("CMakePresets.json"))
+    presets = re.findall(r'"configurePreset": "([\w-]+)"', text_of("CMakePresets.json"))
     rules = RULE.finditer(text_of("Makefile"))
     return {f"build-{preset}" for preset in presets} | {
         each for rule in rules for each in rule["targets"].split()
@@ -95,7 +95,7 @@ def test_the_hooks_run_the_tools_of_lint():
 
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/testing.md"])
 def test_every_target_that_a_page_names_exists(page):
-    named = set(re.findall(r"(?:^|`)make ([a-z-]+)\b(?!/)", text_of(page), re.MULTILINE))
+    named = set(re.findall(r"(?:^|`)make ([a-z0-9-]+)\b(?!/)", text_of(page), re.MULTILINE))
     assert {"test", "prove"} <= named <= targets_of_the_makefile()
 
 

@@ -26,6 +26,8 @@ from overlimit.http.options.storage_urls import store_url
 from overlimit.stores import as_store
 from programs import output_of
 
+pytestmark = pytest.mark.usefixtures("shared_memory")
+
 
 @pytest.fixture
 def name():

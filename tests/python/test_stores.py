@@ -6,6 +6,7 @@ import copy
 import gc
 import importlib.metadata
 import pickle
+import re
 import time
 import weakref
 
@@ -14,13 +15,26 @@ import redis
 
 import overlimit
 import programs
-from overlimit import Limiter, ManualClock, MemoryStore, RedisStore
+from overlimit import Limiter, ManualClock, MemoryStore, RedisStore, SharedMemoryStore, StoreConfigError
 from overlimit.http.options.storage_urls import store_url
 from overlimit.stores import as_store
 
 
 def test_the_package_is_installed_as_the_version_it_says():
     assert importlib.metadata.version("overlimit") == overlimit.__version__
+
+
+def outcome_of(make):
+    try:
+        return type(make())
+    except StoreConfigError as error:
+        return str(error)
+
+
+def test_shared_memory_is_there_or_says_when_it_is_asked_for_what_to_use_instead():
+    outcome = outcome_of(lambda: SharedMemoryStore("myapp"))
+    assert outcome_of(lambda: Limiter("5/minute", name="p", store="shm://myapp").store) == outcome
+    assert outcome is SharedMemoryStore or re.search("on Linux only: use Redis on a unix socket", outcome)
 
 
 class TestUrls:

@@ -99,9 +99,15 @@ def test_mypy_accepts_what_the_pages_call(folder):
 def test_pyright_accepts_what_the_pages_call(folder):
     settings = {"typeCheckingMode": "off", "extraPaths": [str(ROOT / "python")], **RULES}
     (folder / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
-    program = Path(sys.executable).with_name("basedpyright")
     run = subprocess.run(
-        [program, "--outputjson", f"--pythonpath={sys.executable}", f"--project={folder}"],
+        [
+            sys.executable,
+            "-m",
+            "basedpyright",
+            "--outputjson",
+            f"--pythonpath={sys.executable}",
+            f"--project={folder}",
+        ],
         capture_output=True,
         text=True,
         check=False,

@@ -22,7 +22,7 @@ struct flock lock_of(std::size_t slot) {
 }  // namespace
 
 ProcessSlots::ProcessSlots(int fd, std::span<ProcessSlot> slots)
-    : fd_(fd), slots_(slots), fork_generation_(fork_generation()) {
+    : fd_(fd), file_(FileId::of(fd)), slots_(slots), fork_generation_(fork_generation()) {
   // Processes that start at once begin their search at different places.
   const auto first = static_cast<std::size_t>(::getpid());
   for (std::size_t i = 0; i < slots_.size(); ++i) {
@@ -58,8 +58,9 @@ bool ProcessSlots::has_ended(std::uint32_t holder) const {
   return slots_[slot].generation.load() != holder >> kSlotBits || !is_alive(slot);
 }
 
+// Whose descriptor was closed, and leads elsewhere now, cannot tell.
 bool ProcessSlots::is_alive(std::size_t slot) const {
-  if (slot == slot_) return true;
+  if (slot == slot_ || FileId::of(fd_) != file_) return true;
   struct flock lock = lock_of(slot);
   return ::fcntl(fd_, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }

@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "shared_memory/layout.hpp"
+#include "shared_memory/shared_file.hpp"
 #include "table/shard_mutex.hpp"
 
 namespace overlimit::shared_memory {
@@ -25,6 +25,7 @@ class ProcessSlots final : public table::Holders, NonCopyable {
   bool try_to_take(std::size_t slot);
 
   int fd_;
+  FileId file_;
   std::span<ProcessSlot> slots_;
   std::size_t slot_ = 0;
   std::uint64_t fork_generation_;

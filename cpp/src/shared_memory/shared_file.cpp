@@ -54,7 +54,12 @@ std::string octal(mode_t mode) {
 
 }  // namespace
 
-Mapping::Mapping(int fd, const FileId& id, std::size_t bytes) : fd_(fd), id_(id), bytes_(bytes) {
+FileId FileId::of(int fd) noexcept {
+  struct stat status {};
+  return fd >= 0 && ::fstat(fd, &status) == 0 ? id_of(status) : FileId{};
+}
+
+Mapping::Mapping(int fd, const FileId& id, std::size_t bytes) : id_(id), bytes_(bytes) {
   void* const base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (base == MAP_FAILED) throw StoreConfigError("cannot map the shared memory: " + text_of(errno));
   base_ = static_cast<std::byte*>(base);
@@ -65,20 +70,19 @@ Mapping::~Mapping() {
   if (has_descriptor()) ::close(fd_);
 }
 
-bool Mapping::has_descriptor() const noexcept {
-  struct stat status {};
-  return fd_ >= 0 && ::fstat(fd_, &status) == 0 && id_of(status) == id_;
+bool Mapping::has_descriptor() const noexcept { return FileId::of(fd_) == id_; }
+
+bool Mapping::open_descriptor(const std::string& path) noexcept {
+  Descriptor fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (FileId::of(fd.get()) != id_) return false;
+  fd_ = fd.take();
+  return true;
 }
 
 void Mapping::restore_descriptor(const std::string& path) {
-  if (has_descriptor()) return;
-  Descriptor fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  struct stat status {};
-  if (fd.get() < 0 || ::fstat(fd.get(), &status) != 0 || id_of(status) != id_) {
-    throw StoreConfigError("this process has closed the descriptor of the shared memory " + path +
-                           ", and the file is not there any more: restart the process");
-  }
-  fd_ = fd.take();
+  if (has_descriptor() || open_descriptor(path)) return;
+  throw StoreConfigError("this process has closed the descriptor of the shared memory " + path +
+                         ", and the file is not there any more: restart the process");
 }
 
 // The new descriptor gets the number of the old one, which is closed by that. Who forks may hold locks, so
@@ -129,7 +133,8 @@ std::unique_ptr<Mapping> SharedFile::open_or_create(const Sizes& sizes) const {
   refuse("is created and removed by other processes again and again");
 }
 
-/// nullptr if there is no file, or one from before the machine was started, whose descriptor `stale` becomes.
+/// nullptr if there is no file, or not any more, or one from before the machine was started, whose descriptor
+/// `stale` becomes.
 std::unique_ptr<Mapping> SharedFile::open(int& stale) const {
   Descriptor fd(::open(path_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (fd.get() < 0) {
@@ -147,11 +152,10 @@ std::unique_ptr<Mapping> SharedFile::open(int& stale) const {
   if (bytes < sizeof(FileHead))
     refuse("is damaged, too short by far: call unlink() on the store, or remove the file");
   auto mapping = std::make_unique<Mapping>(fd.get(), id_of(status), bytes);
-  fd.take();
   const Header header = mapping->head().header;
   check_header(header, bytes);
-  if (header.boot_id == this_boot()) return mapping;
-  stale = ::dup(mapping->fd());
+  if (header.boot_id == this_boot()) return mapping->open_descriptor(path_) ? std::move(mapping) : nullptr;
+  stale = fd.take();
   return nullptr;
 }
 
@@ -200,7 +204,6 @@ std::unique_ptr<Mapping> SharedFile::create(const Sizes& sizes, int stale) const
     struct stat status {};
     if (::fstat(fd.get(), &status) != 0) refuse("look at", errno);
     auto mapping = std::make_unique<Mapping>(fd.get(), id_of(status), layout.bytes());
-    const int own = fd.take();
     const Nobody nobody;
     FileHead& head = *new (mapping->base()) FileHead{};
     head.table.totals.max_keys = sizes.max_keys;
@@ -210,9 +213,9 @@ std::unique_ptr<Mapping> SharedFile::create(const Sizes& sizes, int stale) const
     head.header.check = check_of(head.header);
     for (unsigned i = 0; i < layout.shards(); ++i)
       table::Shard(layout.place(mapping->base(), i), &nobody).format();
-    if (!publish(temporary, stale)) mapping.reset();
+    if (!mapping->open_descriptor(temporary) || !publish(temporary, stale)) mapping.reset();
     ::unlink(temporary.c_str());
-    if (mapping) ::flock(own, LOCK_UN);
+    ::flock(fd.get(), LOCK_UN);
     return mapping;
   } catch (...) {
     ::unlink(temporary.c_str());
@@ -234,7 +237,10 @@ bool SharedFile::claim(int fd) const {
 
 void SharedFile::reserve(int fd, std::size_t bytes) const {
   int error = EINTR;
-  while (error == EINTR) error = ::posix_fallocate(fd, 0, static_cast<off_t>(bytes));
+  while (error == EINTR) {
+    error = ::posix_fallocate(fd, 0, static_cast<off_t>(bytes));
+    if (error < 0) error = errno;  // as Zig's C library has it
+  }
   if (error == 0) return;
   if (error == ENOSPC) {
     throw StoreConfigError(

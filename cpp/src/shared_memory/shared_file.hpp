@@ -16,19 +16,26 @@ namespace overlimit::shared_memory {
 struct FileId {
   dev_t device;
   ino_t inode;
+
+  /// All 0 for a descriptor that is not open.
+  [[nodiscard]] static FileId of(int fd) noexcept;
   auto operator<=>(const FileId&) const = default;
 };
 
 /// A file that is open and mapped. The lock of this process's slot lasts as long as the descriptor, which
-/// others in the process may close by mistake, as those who become daemons do.
+/// others in the process may close by mistake, as those who become daemons do. What is mapped is another open
+/// file description: a child shares that with its parent, and would keep a lock of it alive.
 class Mapping : NonCopyable {
  public:
+  /// Maps the file that `fd` is open for, and opens nothing.
   Mapping(int fd, const FileId& id, std::size_t bytes);
   ~Mapping();
   [[nodiscard]] int fd() const { return fd_; }
   /// Whether the descriptor is still that of the file.
   [[nodiscard]] bool has_descriptor() const noexcept;
-  /// Opens the file once more if the descriptor was closed. Throws StoreConfigError.
+  /// Opens the file for the lock. False if another file, or none, has the path.
+  [[nodiscard]] bool open_descriptor(const std::string& path) noexcept;
+  /// The same if the descriptor was closed. Throws StoreConfigError.
   void restore_descriptor(const std::string& path);
   /// In a child, at once: makes a descriptor of its own, so that the parent's lock ends with the parent.
   void leave_descriptor_to_parent() noexcept;
@@ -38,7 +45,7 @@ class Mapping : NonCopyable {
   [[nodiscard]] FileHead& head() const { return *reinterpret_cast<FileHead*>(base_); }
 
  private:
-  int fd_;
+  int fd_ = -1;
   FileId id_;
   std::byte* base_ = nullptr;
   std::size_t bytes_;

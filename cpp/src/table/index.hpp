@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "platform/processor.hpp"
 #include "table/arena.hpp"
 #include "table/entry.hpp"
 #include "table/undo_log.hpp"
@@ -100,8 +101,8 @@ class Index {
     const std::size_t bucket = bucket_of(key, read_unlocked(state_.buckets), read_unlocked(state_.mask));
     Offset& head = heads_[std::min(bucket, capacity_ - 1)];
     const auto* const first = static_cast<const char*>(arena_.address_of(read_unlocked(head)));
-    prefetch_for_writing(first);
-    prefetch_for_writing(first + sizeof(Entry) + sizeof(Record) - 1);
+    platform::prefetch_for_writing(first);
+    platform::prefetch_for_writing(first + sizeof(Entry) + sizeof(Record) - 1);
   }
 
   /// Throws Damaged for an entry that doesn't belong in the bucket.

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "platform/processor.hpp"
 #include "table/arena.hpp"
 #include "table/entry.hpp"
 #include "table/index.hpp"
@@ -36,10 +37,10 @@ struct alignas(64) ShardState {
   alignas(64) Index::State index;
   std::uint64_t tracked;  ///< keys of their own
   std::uint64_t overflow_entries;
-  std::uint32_t is_counting;      ///< Totals::tracked and `tracked` may differ by one
-  std::uint32_t is_marked;        ///< in Totals::occupied
-  std::uint32_t is_out_of_bytes;  ///< the last new key found no room in the arena
-  std::uint32_t is_damaged;
+  std::uint32_t is_counting;              ///< Totals::tracked and `tracked` may differ by one
+  std::uint32_t is_marked;                ///< in Totals::occupied
+  std::uint32_t is_out_of_bytes;          ///< the last new key found no room in the arena
+  std::atomic<std::uint32_t> is_damaged;  ///< also read without the lock
   Arena::State arena;
 };
 
@@ -83,7 +84,7 @@ class Shard {
   /// Loads what a call writes, if other processes may have written it last, before the lock is taken.
   void prefetch_shared() const {
     if (!log_.is_kept()) return;
-    prefetch_for_writing(&state_);
+    platform::prefetch_for_writing(&state_);
     log_.prefetch();
   }
   void prefetch_shared_entry(const KeyHash& key) const {
@@ -143,7 +144,7 @@ class Shard {
   /// Whether a process died while it changed the shard, or the shard is known to be damaged.
   [[nodiscard]] bool needs_recovery() const {
     return (state_.log.size | state_.log.others | state_.log.leader | state_.arena.is_changing |
-            state_.is_counting | state_.is_damaged) != 0;
+            state_.is_counting | state_.is_damaged.load(std::memory_order_relaxed)) != 0;
   }
   /// Undoes what a process left half done, unless its call is complete, and makes the rest consistent. May be
   /// interrupted and done again. Throws Damaged.

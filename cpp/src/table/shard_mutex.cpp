@@ -1,11 +1,9 @@
 #include "table/shard_mutex.hpp"
 
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-#include <ctime>
 #include <sstream>
+
+#include "platform/futex.hpp"
+#include "platform/processor.hpp"
 
 namespace overlimit::table {
 namespace {
@@ -24,19 +22,11 @@ constexpr int kMomentsToSpin = 40;
   throw StoreTimeout(what.str());
 }
 
-void pause_briefly() {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#else
-  asm volatile("yield");
-#endif
-}
-
 }  // namespace
 
 bool ShardMutex::try_word_for_a_moment() {
   for (int i = 0; i < kMomentsToSpin; ++i) {
-    pause_briefly();
+    platform::pause_briefly();
     if (word_->load(std::memory_order_relaxed) == 0 && try_word()) return true;
   }
   return false;
@@ -65,12 +55,10 @@ bool ShardMutex::try_to_take(std::uint32_t seen) {
 }
 
 void ShardMutex::sleep_while(std::uint32_t seen, Clock::time_point until) {
-  const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(until - Clock::now()).count();
-  if (left <= 0) return;
-  const timespec time{left / 1'000'000'000, left % 1'000'000'000};
-  ::syscall(SYS_futex, word_, FUTEX_WAIT, seen, &time, nullptr, 0);
+  const Clock::duration left = until - Clock::now();
+  if (left > Clock::duration::zero()) platform::sleep_while(*word_, seen, left);
 }
 
-void ShardMutex::wake_one() { ::syscall(SYS_futex, word_, FUTEX_WAKE, 1, nullptr, nullptr, 0); }
+void ShardMutex::wake_one() { platform::wake_one(*word_); }
 
 }  // namespace overlimit::table

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <span>
 
+#include "platform/processor.hpp"
 #include "table/memory.hpp"
 
 namespace overlimit::table {
@@ -58,7 +59,7 @@ class UndoLog {
   /// Has the processor load what most calls write.
   void prefetch() const {
     if (state_ == nullptr) return;
-    for (std::size_t at = 0; at < kUsual; at += 64) prefetch_for_writing(room_.data() + at);
+    for (std::size_t at = 0; at < kUsual; at += 64) platform::prefetch_for_writing(room_.data() + at);
   }
 
   /// Makes what was written since the log was empty permanent, for a call on this shard alone.

@@ -48,7 +48,8 @@ class SharedMemoryStore(_core.SharedMemoryStore, Initialised):
     -----
     The first call opens the file, or creates it. ``len(store)`` is how many identifiers it counts (perhaps
     one more or less after a process was killed, until the next calls), and ``bool(store)`` always True. It
-    pickles by its arguments. Thread-safe, also in forked children. Raises ValueError or TypeError that names
+    pickles by its arguments. Thread-safe, also in forked children. On Linux only: elsewhere making one is a
+    StoreConfigError that says what to use instead. Raises ValueError or TypeError that names
     the wrong argument; what the machine refuses is a StoreConfigError at the call.
     """
 

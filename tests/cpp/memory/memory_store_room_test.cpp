@@ -356,6 +356,9 @@ constexpr std::size_t kMostBytes = MemoryStore::kMaxBytes;
 #endif
 
 TEST(MemoryStore, WorksWithAllTheBytesThatItsOffsetsReach) {
+#ifdef OVERLIMIT_EMULATED
+  GTEST_SKIP() << "an emulator keeps something for each page that is reserved";
+#endif
   const CompiledPolicy policy("p", {fixed_window(5, kMinute), sliding_window(5, kMinute)});
   for (const std::size_t max_keys : {std::size_t{1}, std::size_t{1} << 20, std::size_t{1} << 48}) {
     for (const std::size_t max_bytes : {std::size_t{1} << 37, (std::size_t{1} << 37) + 1, kMostBytes}) {

@@ -8,11 +8,26 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from overlimit import FixedWindow, ManualClock, MemoryStore, Penalty, TokenBucket, _core
+from overlimit import FixedWindow, ManualClock, MemoryStore, Penalty, StoreConfigError, TokenBucket, _core
 from overlimit._pickling import _values_in
 
 LIMITS = (FixedWindow(10**9, 3600), TokenBucket(10**9, per=60))
-CLASSES = [value for value in vars(_core).values() if isinstance(value, type)]
+SHARED_MEMORY = {"max_keys": 100, "max_bytes": 1 << 20, "mode": 0o600, "timeout_us": 1000}
+
+
+def _has_shared_memory() -> bool:
+    try:
+        _core.SharedMemoryStore("core-uses", **SHARED_MEMORY)
+    except StoreConfigError:
+        return False
+    return True
+
+
+OF_CORE = {
+    name: value for name, value in vars(_core).items() if name != "SharedMemoryStore" or _has_shared_memory()
+}
+"""What the core has on this system."""
+CLASSES = [value for value in OF_CORE.values() if isinstance(value, type)]
 _INHERITED = {*dir(object), "__module__", "__weakref__", "__dict__", "__annotations__"}
 WITHOUT_CONSTRUCTOR = (_core.Decision, _core.Details)
 """Classes whose objects are made by the core alone. They can be pickled."""
@@ -33,7 +48,7 @@ class Use:
 
 def everything() -> Iterator[str]:
     """Return the names of all functions, classes, methods and properties of the core."""
-    for name, value in vars(_core).items():
+    for name, value in OF_CORE.items():
         if isinstance(value, type):
             yield name
             yield from (f"{name}.{member}" for member in members_of(value))
@@ -73,7 +88,6 @@ ENDPOINT = {
     "tls": None,
 }
 STORE = {"prefix": "t", "hash_tag": "none", "hash_identifiers": False, "timeout_us": 1000}
-SHARED_MEMORY = {"max_keys": 100, "max_bytes": 1 << 20, "mode": 0o600, "timeout_us": 1000}
 IDENTIFIERS = ["user:42", b"user:43"]
 FIXED_WINDOW = ["fixed_window", [5, 60, 0]]
 
@@ -175,7 +189,7 @@ def _functions(world: World) -> dict[str, Use]:
 def uses() -> dict[str, Use]:
     """Return a right use of each, by name, in a world of its own."""
     world = World()
-    made = _constructors(world)
+    made = {name: use for name, use in _constructors(world).items() if name in OF_CORE}
     objects = {name: use() for name, use in made.items()}
     objects |= {"Decision": world.decision, "Details": world.decision.details, "Limiter": world.limiter}
     objects |= {"Store": world.store, "MemoryStore": world.store}

@@ -24,7 +24,17 @@ def test_a_plan_needs_the_body_where_identifiers_are_in_it(identifiers, is_read)
     assert [limits.plan("POST", path, ()).needs_body for path in ("/", "/login")] == [is_read] * 2
 
 
-def test_a_plan_counts_per_process_in_memory_alone():
-    stores = {MemoryStore(): True, "shm://myapp": False, "redis://localhost:1/0": False}
-    plans = [LimitsByPath("9/minute", {}, (), store=store).plan("GET", "/", ()) for store in stores]
-    assert [plan.counts_per_process for plan in plans] == list(stores.values())
+@pytest.mark.parametrize(
+    ("store", "per_process"),
+    [
+        (MemoryStore(), True),
+        ("shm://myapp", False),
+        ("redis://localhost:1/0", False),
+    ],
+    ids=["memory", "shared_memory", "redis"],
+)
+def test_a_plan_counts_per_process_in_memory_alone(store, per_process, request):
+    if store == "shm://myapp":
+        request.getfixturevalue("shared_memory")
+    plan = LimitsByPath("9/minute", {}, (), store=store).plan("GET", "/", ())
+    assert plan.counts_per_process is per_process

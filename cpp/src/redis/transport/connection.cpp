@@ -46,10 +46,10 @@ Woken wait_for_both(const Stream& stream, const Deadline& deadline) {
 /// Where one caller waits until another thread has read its reply or made it the reader.
 class Connection::WaiterSlot {
  public:
-  WaiterSlot(std::shared_ptr<FutexEvent> of_event, WaiterSet of_bit)
+  WaiterSlot(std::shared_ptr<EventCount> of_event, WaiterSet of_bit)
       : event(std::move(of_event)), bit(of_bit) {}
 
-  const std::shared_ptr<FutexEvent> event;  // shared with other slots, and with threads about to notify
+  const std::shared_ptr<EventCount> event;  // shared with other slots, and with threads about to notify
   const WaiterSet bit;
   bool is_away = false;  // runs code of its own, so cannot be the reader
 };
@@ -124,7 +124,7 @@ class Connection::Caller : NonCopyable {
       guard_.unlocked_wait([&] { woken = wait_for_both(*connection_.stream_, wait_.deadline); });
     } else {
       const std::uint32_t count = slot_.event->count();
-      guard_.unlocked_wait([&] { woken = slot_.event->wait(slot_.bit, count, wait_.deadline); });
+      guard_.unlocked_wait([&] { woken = wait_for(*slot_.event, slot_.bit, count, wait_.deadline); });
     }
     return woken;
   }
@@ -173,8 +173,8 @@ Connection::WaiterSlot& Connection::take_slot() {
 }
 
 Connection::WaiterSlot& Connection::new_slot() {
-  const auto bit = static_cast<unsigned>(slots_.size()) % FutexEvent::kMaxWaiters;
-  auto event = bit == 0 ? std::make_shared<FutexEvent>() : slots_.back().event;
+  const auto bit = static_cast<unsigned>(slots_.size()) % EventCount::kMaxWaiters;
+  auto event = bit == 0 ? std::make_shared<EventCount>() : slots_.back().event;
   return slots_.emplace_back(std::move(event), WaiterSet{1} << bit);
 }
 

@@ -4,14 +4,18 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
-#include <sys/eventfd.h>
 #include <sys/un.h>
+#include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <new>
 #include <thread>
+
+#include "platform/descriptors.hpp"
+#include "platform/keepalive.hpp"
 
 namespace overlimit::redis::transport {
 namespace {
@@ -54,27 +58,16 @@ class SignalsBlocked : NonCopyable {
 };
 
 // The kernel notices a peer that has vanished after half a minute at the latest.
-constexpr int kKeepaliveIdleSeconds = 15;
-constexpr int kKeepaliveIntervalSeconds = 5;
-constexpr int kKeepaliveProbes = 3;
-constexpr int kUserTimeoutMs = 30'000;
+constexpr platform::Keepalive kKeepalive{
+    .idle_seconds = 15, .interval_seconds = 5, .probes = 3, .unanswered_ms = 30'000};
 
 constexpr std::chrono::milliseconds kNextTryOfAFullSocket{1};
 
 /// An option that the system does not have is no reason to fail.
-void set_option(const Socket& socket, int level, int name, int value) {
-  ::setsockopt(socket.fd(), level, name, &value, sizeof value);
-}
-
 void tune(const Socket& socket) {
-  set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
-  set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
-#ifdef __linux__
-  set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, kKeepaliveIdleSeconds);
-  set_option(socket, IPPROTO_TCP, TCP_KEEPINTVL, kKeepaliveIntervalSeconds);
-  set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, kKeepaliveProbes);
-  set_option(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, kUserTimeoutMs);
-#endif
+  const int on = 1;
+  ::setsockopt(socket.fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  platform::keep_alive(socket.fd(), kKeepalive);
 }
 
 /// A connecting socket may be given the very port that it connects to, if nobody listens on it, and is then
@@ -98,8 +91,12 @@ int pending_error(const Socket& socket) {
 
 }  // namespace
 
-Lookup::Lookup() : event_(OwnDescriptor::opened([] { return ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); })) {
-  if (event_.fd() < 0) throw std::system_error(errno, std::system_category(), "eventfd");
+Lookup::Lookup() {
+  const OutsideForks outside;
+  std::array<int, 2> ends{};
+  if (!platform::open_pipe(ends)) throw std::system_error(errno, std::system_category(), "pipe");
+  event_ = OwnDescriptor::opened([&] { return ends[0]; });
+  writer_ = OwnDescriptor::opened([&] { return ends[1]; });
 }
 
 void Lookup::run(const std::string& host, const std::string& port) noexcept {
@@ -111,7 +108,7 @@ void Lookup::run(const std::string& host, const std::string& port) noexcept {
     error_ = EAI_MEMORY;
   }
   done_.store(true, std::memory_order_release);
-  ::eventfd_write(event_.fd(), 1);
+  [[maybe_unused]] const auto written = ::write(writer_.fd(), "", 1);
 }
 
 const std::vector<Address>& Lookup::addresses(const std::string& host) const {
@@ -209,6 +206,7 @@ bool ConnectAttempt::try_next(const Deadline& deadline) {
 
 ConnectAttempt::Progress ConnectAttempt::connect_to(const Address& address, const Deadline& deadline) {
   socket_ = Socket::new_stream(address.storage.ss_family);
+  is_under_way_ = false;
   if (!socket_.is_open()) {
     error_ = errno;
     return Progress::failed;
@@ -217,14 +215,13 @@ ConnectAttempt::Progress ConnectAttempt::connect_to(const Address& address, cons
   return go_on(deadline);
 }
 
+/// Systems differ in what a second connect(2) does, so it is left at the first one that has begun.
 ConnectAttempt::Progress ConnectAttempt::go_on(const Deadline& deadline) {
   const Address& address = addresses_[tried_ - 1];
-  error_ = ::connect(socket_.fd(), address.get(), address.size) == 0 ? 0 : errno;
-  is_full_ = error_ == EAGAIN;
-  if (error_ == EINPROGRESS || error_ == EALREADY || error_ == EINTR) {
-    error_ = is_ready(socket_.fd(), POLLOUT) ? pending_error(socket_) : EAGAIN;
-  }
-  if (error_ == 0 || error_ == EISCONN) {
+  if (!is_under_way_) error_ = ::connect(socket_.fd(), address.get(), address.size) == 0 ? 0 : errno;
+  is_under_way_ = is_under_way_ || error_ == EINPROGRESS || error_ == EINTR;
+  if (is_under_way_) error_ = is_ready(socket_.fd(), POLLOUT) ? pending_error(socket_) : EAGAIN;
+  if (error_ == 0) {
     if (!is_connected_to_itself(socket_)) return Progress::connected;
     error_ = ECONNREFUSED;
   }
@@ -237,7 +234,7 @@ ConnectAttempt::Progress ConnectAttempt::go_on(const Deadline& deadline) {
 Woken ConnectAttempt::wait(const Deadline& deadline) const {
   if (addresses_.empty()) return wait_for(lookup_->event(), POLLIN, deadline);
   const Deadline until(until_ ? std::min(deadline.at(), until_->at()) : deadline.at());
-  if (!is_full_) return wait_for(socket_.fd(), POLLOUT, until);
+  if (is_under_way_) return wait_for(socket_.fd(), POLLOUT, until);
   const Deadline next(kNextTryOfAFullSocket);
   const Woken woken = wait_for(-1, 0, next.at() < until.at() ? next : until);
   return woken == Woken::by_deadline ? Woken::by_event : woken;

@@ -36,7 +36,8 @@ class Lookup {
   void run(const std::string& host, const std::string& port) noexcept;
 
  private:
-  const OwnDescriptor event_;
+  OwnDescriptor event_;  // both ends of a pipe
+  OwnDescriptor writer_;
   std::atomic<bool> done_{false};
   int error_ = 0;  // of getaddrinfo; like addresses_, written before done_ is set and read after
   std::vector<Address> addresses_;
@@ -107,8 +108,8 @@ class ConnectAttempt {
   std::size_t tried_ = 0;          // addresses; the last of them is being connected to
   std::optional<Deadline> until_;  // of this address; none: that of the step
   Socket socket_;
-  bool is_full_ = false;  // the backlog of a unix socket is full, and there is no event for its end
-  int error_ = 0;         // of the last address
+  bool is_under_way_ = false;  // or the backlog of a unix socket is full, and there is no event for its end
+  int error_ = 0;              // of the last address
 };
 
 /// Connects before the deadline. Throws as step() and check_interrupted() do.

@@ -424,7 +424,7 @@ class Sentinels final : public Topology {
     polled.reserve(sentinels_.size());
     for (const Sentinel& each : sentinels_) polled.push_back({each.fd.load(), POLLIN, 0});
     const bool is_probe_due = Clock::now() >= next_probe_.load();
-    if (::poll(polled.data(), polled.size(), 0) <= 0 && !is_probe_due) return;
+    if (::poll(polled.data(), static_cast<nfds_t>(polled.size()), 0) <= 0 && !is_probe_due) return;
     const std::lock_guard lock(mutex_);
     exchange_with_all();
     if (!is_probe_due) return;

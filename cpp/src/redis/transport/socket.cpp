@@ -6,14 +6,12 @@
 
 #include <cerrno>
 
+#include "platform/descriptors.hpp"
+#include "platform/sending.hpp"
+
 namespace overlimit::redis::transport {
 
 namespace {
-
-#ifndef MSG_NOSIGNAL
-#error "overlimit needs MSG_NOSIGNAL: without it a lost connection raises SIGPIPE"
-#endif
-constexpr int kFlags = MSG_DONTWAIT | MSG_NOSIGNAL;
 
 bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 
@@ -36,17 +34,16 @@ Transfer transfer_of(ssize_t result) {
 
 Socket Socket::new_stream(int family) {
   Socket socket;
-  socket.descriptor_ = OwnDescriptor::opened(
-      [family] { return ::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); });
+  socket.descriptor_ = OwnDescriptor::opened([family] { return platform::open_stream_socket(family); });
   return socket;
 }
 
 Transfer Socket::send(std::string_view bytes) const noexcept {
-  return transfer_of(uninterrupted([&] { return ::send(fd(), bytes.data(), bytes.size(), kFlags); }));
+  return transfer_of(uninterrupted([&] { return platform::send(fd(), bytes); }));
 }
 
 Transfer Socket::receive(char* buffer, std::size_t size) const noexcept {
-  const ssize_t result = uninterrupted([&] { return ::recv(fd(), buffer, size, kFlags); });
+  const ssize_t result = uninterrupted([&] { return ::recv(fd(), buffer, size, MSG_DONTWAIT); });
   Transfer transfer = transfer_of(result);
   transfer.end = result == 0;
   return transfer;
@@ -60,7 +57,7 @@ void Socket::wait_at_most(std::chrono::microseconds longest) const noexcept {
 }
 
 Woken Socket::receive_waiting(char* buffer, std::size_t size, Transfer& transfer) const noexcept {
-  const ssize_t result = ::recv(fd(), buffer, size, MSG_NOSIGNAL);
+  const ssize_t result = ::recv(fd(), buffer, size, 0);
   if (result < 0 && (errno == EINTR || would_block(errno))) return Woken::by_signal;
   transfer = transfer_of(result);
   transfer.end = result == 0;

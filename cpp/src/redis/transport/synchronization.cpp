@@ -1,33 +1,17 @@
 #include "redis/transport/synchronization.hpp"
 
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <climits>
-
 namespace overlimit::redis::transport {
-namespace {
 
-static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t));
-
-}  // namespace
-
-void FutexEvent::notify(WaiterSet waiters) noexcept {
-  count_.fetch_add(1, std::memory_order_release);
-  ::syscall(SYS_futex, &count_, FUTEX_WAKE_BITSET_PRIVATE, INT_MAX, nullptr, nullptr, waiters);
-}
-
-/// The steady clock is CLOCK_MONOTONIC, which this operation uses.
-Woken FutexEvent::wait(WaiterSet waiters, std::uint32_t count, const Deadline& deadline) noexcept {
+Woken wait_for(EventCount& event, WaiterSet waiters, std::uint32_t count, const Deadline& deadline) noexcept {
   const Deadline end = end_of_wait(deadline);
-  const timespec until = timespec_of(end.at().time_since_epoch());
-  if (::syscall(SYS_futex, &count_, FUTEX_WAIT_BITSET_PRIVATE, count, &until, nullptr, waiters) == 0) {
-    return Woken::by_event;
+  switch (event.wait(waiters, count, end.at())) {
+    case EventCount::End::timed_out:
+      return at_end_of_wait(end, deadline);
+    case EventCount::End::interrupted:
+      return Woken::by_signal;
+    default:
+      return Woken::by_event;
   }
-  if (errno == ETIMEDOUT) return at_end_of_wait(end, deadline);
-  return errno == EINTR ? Woken::by_signal : Woken::by_event;
 }
 
 bool RateLimitedTask::try_begin() noexcept {

@@ -8,29 +8,18 @@
 #include <vector>
 
 #include "overlimit/forks.hpp"
+#include "platform/event_count.hpp"
 #include "redis/transport/waiting.hpp"
 
 namespace overlimit::redis::transport {
 
-/// Some of the waiters of a FutexEvent, one bit each.
-using WaiterSet = std::uint32_t;
+using platform::EventCount;
+using platform::WaiterSet;
 
-/// An event with up to 32 waiters, any set of which is woken by one system call. A waiter reads count()
-/// before it checks whether there is anything to wait for, and may be woken without a reason. This is no
-/// condition variable because those do not report signals. Thread-safe.
-class FutexEvent {
- public:
-  static constexpr unsigned kMaxWaiters = 32;
-
-  /// The number of notifications so far.
-  [[nodiscard]] std::uint32_t count() const noexcept { return count_.load(std::memory_order_acquire); }
-  void notify(WaiterSet waiters) noexcept;
-  /// Waits until one of these waiters is notified, or returns at once if any waiter was since `count`.
-  [[nodiscard]] Woken wait(WaiterSet waiters, std::uint32_t count, const Deadline& deadline) noexcept;
-
- private:
-  std::atomic<std::uint32_t> count_{0};
-};
+/// Waits until one of these waiters is notified, or returns at once if any waiter was since `count`. Unlike a
+/// wait for a condition variable, it ends when a signal may have come.
+[[nodiscard]] Woken wait_for(EventCount& event, WaiterSet waiters, std::uint32_t count,
+                             const Deadline& deadline) noexcept;
 
 /// Holds a mutex, releases it while its owner waits, and collects the waiters to notify. In a child that was
 /// forked while the mutex was released it is never taken again, since another thread may have held it.
@@ -44,12 +33,12 @@ class UnlockableGuard {
   }
 
   /// Notifies these waiters once the mutex is free; holds the event, whose owner may be gone by then.
-  void notify(const std::shared_ptr<FutexEvent>& event, WaiterSet waiters) {
+  void notify(const std::shared_ptr<EventCount>& event, WaiterSet waiters) {
     if (collected_.empty() || collected_.back().event != event) collected_.push_back({event, 0});
     collected_.back().waiters |= waiters;
   }
   /// The same, before all others.
-  void notify_first(const std::shared_ptr<FutexEvent>& event, WaiterSet waiters) {
+  void notify_first(const std::shared_ptr<EventCount>& event, WaiterSet waiters) {
     first_ = {event, waiters};
   }
 
@@ -84,7 +73,7 @@ class UnlockableGuard {
   };
 
   struct Notification {
-    std::shared_ptr<FutexEvent> event;
+    std::shared_ptr<EventCount> event;
     WaiterSet waiters = 0;
   };
 

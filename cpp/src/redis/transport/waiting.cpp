@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "overlimit/forks.hpp"
+#include "platform/poll.hpp"
 
 namespace overlimit::redis::transport {
 namespace {
@@ -22,17 +23,10 @@ std::minstd_rand& random_numbers() {
 
 }  // namespace
 
-timespec timespec_of(Deadline::Clock::duration duration) {
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(duration);
-  const auto nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(duration - seconds);
-  return {static_cast<std::time_t>(seconds.count()), static_cast<long>(nanoseconds.count())};
-}
-
 Woken wait_for(int fd, short events, const Deadline& deadline) {
   pollfd polled{fd, events, 0};
   const Deadline end = end_of_wait(deadline);
-  const timespec remaining = timespec_of(end.remaining());
-  const int ready = ::ppoll(&polled, 1, &remaining, nullptr);
+  const int ready = platform::poll(polled, end.remaining());
   if (ready >= 0) return ready > 0 ? Woken::by_event : at_end_of_wait(end, deadline);
   if (errno != EINTR) throw std::bad_alloc();
   return Woken::by_signal;

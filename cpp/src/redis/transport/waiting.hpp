@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <ctime>
 #include <optional>
 
 #include "overlimit/errors.hpp"
@@ -57,8 +56,6 @@ enum class Woken : std::uint8_t { by_event, by_deadline, by_signal };
 
 /// Whether one of the poll(2) `events` of `fd`, or its failure, has come. Does not wait.
 [[nodiscard]] bool is_ready(int fd, short events) noexcept;
-
-[[nodiscard]] timespec timespec_of(Deadline::Clock::duration duration);
 
 /// The end of a wait that may last until the deadline.
 [[nodiscard]] inline Deadline end_of_wait(const Deadline& deadline) {

@@ -1,0 +1,30 @@
+#include "platform/virtual_memory.hpp"
+
+#include <sys/mman.h>
+
+namespace overlimit::platform {
+namespace {
+
+// Systems without this flag promise memory that they may not have anyway.
+#ifdef MAP_NORESERVE
+constexpr int kReserve = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+#else
+constexpr int kReserve = MAP_PRIVATE | MAP_ANONYMOUS;
+#endif
+
+}  // namespace
+
+void* reserve_pages(std::size_t bytes) noexcept {
+  void* const base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, kReserve, -1, 0);
+  return base == MAP_FAILED ? nullptr : base;
+}
+
+void release_pages(void* base, std::size_t bytes) noexcept { ::munmap(base, bytes); }
+
+void prefer_large_pages([[maybe_unused]] void* base, [[maybe_unused]] std::size_t bytes) noexcept {
+#if defined(MADV_HUGEPAGE) && !defined(OVERLIMIT_PORTABLE)
+  ::madvise(base, bytes, MADV_HUGEPAGE);
+#endif
+}
+
+}  // namespace overlimit::platform

@@ -1,0 +1,37 @@
+// The store on a system that lacks what it needs: it says so when it is made, and what to use instead.
+#include "overlimit/shared_memory_store.hpp"
+
+namespace overlimit {
+namespace {
+
+[[noreturn]] void refuse() {
+  throw StoreConfigError(
+      "shared memory needs locks of open file descriptions, by which processes notice that another one has "
+      "died, and is there on Linux only: use Redis on a unix socket, such as "
+      "'unix:///run/redis.sock', or memory:// if there is one process");
+}
+
+}  // namespace
+
+class SharedMemoryStore::Impl {};
+
+SharedMemoryStore::SharedMemoryStore(Options /*options*/) { refuse(); }
+SharedMemoryStore::~SharedMemoryStore() = default;
+
+// Of a store that cannot be made, nobody asks anything.
+Duration SharedMemoryStore::ping(std::optional<Duration> /*timeout*/, const Interrupted& /*interrupted*/) {
+  refuse();
+}
+bool SharedMemoryStore::is_same_as(const Store& /*other*/) const { refuse(); }
+Duration SharedMemoryStore::timeout() const { refuse(); }
+void SharedMemoryStore::unlink() { refuse(); }
+std::size_t SharedMemoryStore::size() { refuse(); }
+std::uint64_t SharedMemoryStore::crowded_calls() { refuse(); }
+std::size_t SharedMemoryStore::damaged_shards() { refuse(); }
+SharedMemoryStore::Processes SharedMemoryStore::processes() { refuse(); }
+bool SharedMemoryStore::is_unlinked() { refuse(); }
+const SharedMemoryStore::Options& SharedMemoryStore::options() const { refuse(); }
+std::string SharedMemoryStore::path() const { refuse(); }
+table::Table& SharedMemoryStore::table() { refuse(); }
+
+}  // namespace overlimit

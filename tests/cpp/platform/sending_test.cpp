@@ -1,0 +1,77 @@
+#include "platform/sending.hpp"
+
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <string>
+
+namespace overlimit::platform {
+namespace {
+
+struct Peers {
+  Peers() { EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, fds.data()), 0); }
+  ~Peers() {
+    ::close(fds[0]);
+    ::close(fds[1]);
+  }
+  Peers(const Peers&) = delete;
+  Peers& operator=(const Peers&) = delete;
+
+  std::array<int, 2> fds{};
+};
+
+bool is_sigpipe_pending() {
+  sigset_t pending;
+  ::sigpending(&pending);
+  return sigismember(&pending, SIGPIPE) == 1;
+}
+
+sigset_t only_sigpipe() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGPIPE);
+  return set;
+}
+
+TEST(Sending, ToAPeerThatIsGoneRaisesNoSignal) {
+  const Peers peers;
+  ::shutdown(peers.fds[1], SHUT_RDWR);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(send(peers.fds[0], "x"), -1);
+    EXPECT_EQ(errno, EPIPE);
+  }
+  EXPECT_FALSE(is_sigpipe_pending());
+  sigset_t blocked;
+  ::pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
+  EXPECT_EQ(sigismember(&blocked, SIGPIPE), 0) << "and the thread's signals are as before";
+}
+
+TEST(Sending, LeavesASignalThatWasPendingBefore) {
+  const Peers peers;
+  ::shutdown(peers.fds[1], SHUT_RDWR);
+  const sigset_t sigpipe = only_sigpipe();
+  ::pthread_sigmask(SIG_BLOCK, &sigpipe, nullptr);
+  ::pthread_kill(::pthread_self(), SIGPIPE);
+  EXPECT_EQ(send(peers.fds[0], "x"), -1);
+  EXPECT_TRUE(is_sigpipe_pending());
+  int taken = 0;
+  ::sigwait(&sigpipe, &taken);
+  ::pthread_sigmask(SIG_UNBLOCK, &sigpipe, nullptr);
+}
+
+TEST(Sending, NeverWaits) {
+  const Peers peers;
+  const std::string much(std::size_t{1} << 16, 'x');
+  ssize_t sent = 0;
+  for (int i = 0; i < 1000 && sent >= 0; ++i) sent = send(peers.fds[0], much);
+  EXPECT_EQ(sent, -1);
+  EXPECT_TRUE(errno == EAGAIN || errno == EWOULDBLOCK);
+}
+
+}  // namespace
+}  // namespace overlimit::platform
