@@ -216,7 +216,7 @@ $(FREE)/environment $(RACES)/done: $(DONE)/packages pyproject.toml
 	  "PYTHON must name a Python without the GIL, 3.14 or later, such as PYTHON=python3.14t")'
 	test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
 	$(@D)/bin/pip install --quiet --upgrade 'pip>=25.1'
-	$(@D)/bin/pip install --quiet --no-compile --group build --group test-free-threaded
+	$(@D)/bin/pip install --quiet --no-compile --group build --group test-free-threaded --group bench
 	touch $@
 
 $(FREE)/done: $(FREE)/environment $(SOURCES)

@@ -46,7 +46,7 @@ TOGETHER = 8
 if sysconfig.get_config_var("Py_GIL_DISABLED"):
     collect_ignore = [
         "faults/test_greenlets.py",  # gevent, which there is not
-        "python/bindings/test_misuse.py",  # a heap that ends: what fails for want of memory elsewhere fills it
+        "python/bindings/test_misuse.py",  # a heap that ends: this one grows until it is killed
         "python/bindings/test_pickled_objects.py",
         "python/test_docs.py",  # griffe, of the environment of developers
         "python/test_types.py",  # mypy and pyright, of that too
