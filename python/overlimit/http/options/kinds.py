@@ -6,6 +6,7 @@ Reading, checking and ``help()`` come from the description of an option.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from inspect import cleandoc
 from itertools import groupby
 from textwrap import fill
 from typing import Any, NamedTuple, TypeVar
@@ -195,7 +196,8 @@ def documents(known: Mapping[str, Option]) -> Callable[[C], C]:
 
     def write(documented: C) -> C:
         if documented.__doc__ is not None:  # as it is under python -OO
-            documented.__doc__ = documented.__doc__.replace("    {options}", "\n".join(_parameters(known)))
+            text = cleandoc(documented.__doc__)  # compiled, it is indented up to Python 3.12 only
+            documented.__doc__ = text.replace("{options}", "\n".join(_parameters(known)))
         return documented
 
     return write
@@ -207,7 +209,7 @@ def _parameters(known: Mapping[str, Option]) -> Iterator[str]:
         alike = list(same)
         keys = ", ".join(key for option in alike for key in (option.key, *option.other_keys) if key)
         for told, indent in (
-            (", ".join(option.name for option in alike), " " * 4),
-            (f"{text[:-1]} ({keys})." if keys else text, " " * 8),
+            (", ".join(option.name for option in alike), ""),
+            (f"{text[:-1]} ({keys})." if keys else text, " " * 4),
         ):
-            yield fill(told, 109, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
+            yield fill(told, 105, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
