@@ -97,7 +97,8 @@ def test_picoseconds_and_days_of_arrow():
     assert micros(pa.array([DAY // 1000], pa.date64())) == [DAY]
 
 
-BEYOND = [np.datetime64("NaT", "us"), datetime(1969, 12, 31), datetime(2300, 1, 1), np.datetime64("9999", "Y")]
+NOT_A_TIME = np.datetime64("NaT", "us")
+BEYOND = [NOT_A_TIME, datetime(1969, 12, 31), datetime(2300, 1, 1), np.datetime64("9999", "Y")]
 
 
 @pytest.mark.parametrize(
