@@ -190,11 +190,13 @@ def test_nobody_overtakes_whoever_waits_for_what_and_however_long(build, clock, 
     for person in PEOPLE:
         limiter.lock(person, 3)
     asked = [random.sample(PEOPLE, random.randint(1, 3)) for _ in range(40)]
-    callers = []
+    callers, patient = [], []
     for number, people in enumerate(asked):
         options = {"cost": random.randint(1, 4), "timeout": random.choice([5, 20, None])}
         callers.append(call(limiter.acquire, *people, f"caller {number}", **options))
         until(lambda: queued(limiter) + done(callers) == len(callers))
+        if options["timeout"] is None:
+            patient.append(callers[-1])
 
     def all_are_done():
         clock.advance(0.1)
@@ -202,7 +204,9 @@ def test_nobody_overtakes_whoever_waits_for_what_and_however_long(build, clock, 
 
     until(all_are_done)
     order = [int(decision.details[-1].identifier.split()[1]) for decision in drained(served)]
-    assert len(order) == sum(bool(caller.result(PATIENCE)) for caller in callers) >= 20
+    # The clock runs ahead of threads that a busy machine holds up, so how many give up in time is not known.
+    assert len(order) == sum(bool(caller.result(PATIENCE)) for caller in callers) >= len(patient) >= 10
+    assert all(caller.result(PATIENCE) for caller in patient)
     for place, number in enumerate(order):
         overtaken = [n for n in order[place:] if n < number and not set(asked[n]).isdisjoint(asked[number])]
         assert not overtaken
