@@ -19,6 +19,7 @@ TESTS = {"conformance", "faults", "python", "servers", "simulation", "smoke", "s
 ABOUT_THE_REPOSITORY = {
     "adding_an_algorithm",
     "docs",
+    "release_check",
     "repository",
     "run_steps",
     "sdist",
