@@ -142,10 +142,10 @@ def test_links_that_lead_nowhere_are_found(check, tmp_path):
     write(
         tmp_path,
         "README.md",
-        "[changes](CHANGELOG.md) [guide](docs/guide.md#start) [code](python/overlimit.py)\n",
+        "[changes](CHANGELOG.md) [guide](pages/guide.md#start) [code](python/overlimit.py)\n",
     )
     assert problems(check) == [
-        "docs/guide.md does not exist",
-        "docs/guide.md is not in overlimit-1.2.3.tar.gz",
+        "pages/guide.md does not exist",
+        "pages/guide.md is not in overlimit-1.2.3.tar.gz",
         "python/overlimit.py is not in overlimit-1.2.3.tar.gz",
     ]

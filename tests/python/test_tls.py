@@ -341,5 +341,46 @@ assert RedisStore({redis_server.tcp_url()!r}, timeout={AMPLE}).ping() > 0
         for line in said:
             assert line.startswith("no TLS, as of rediss://, without OpenSSL 3 or 1.1.1: ")
             assert why in line
-            assert "install the package openssl" in line
-            assert "OVERLIMIT_OPENSSL" in line
+            assert line.endswith("; correct or unset the environment variable OVERLIMIT_OPENSSL")
+
+    def test_a_configuration_that_leaves_no_ciphers_is_told_as_openssl_tells_it(self, tls_server, tmp_path):
+        configuration = """
+[init]
+alg_section = algorithms
+[algorithms]
+default_properties = fips=yes
+"""
+        said = self.said_under(configuration, tmp_path, tls_server)
+        assert said.startswith("cannot use TLS as this machine's OpenSSL is configured for redis at local")
+        assert said.endswith(": library has no ciphers")
+
+    @pytest.mark.parametrize(("lowest", "may"), [("TLSv1.3", False), ("TLSv1.2", True), ("TLSv1", True)])
+    def test_a_configuration_may_ask_for_a_later_version(self, start_tls_redis, tmp_path, lowest, may):
+        server = start_tls_redis(tls_protocols="TLSv1.2")
+        configuration = f"""
+[init]
+ssl_conf = ssl
+[ssl]
+system_default = policy
+[policy]
+MinProtocol = {lowest}
+"""
+        said = self.said_under(configuration, tmp_path, server)
+        assert (said == "it answers") == may
+        assert may or "TLS 1.2 and 1.3 are spoken here" in said
+
+    @staticmethod
+    def said_under(configuration, folder, server):
+        path = folder / "openssl.cnf"
+        path.write_text(f"openssl_conf = init\n{configuration}", encoding="utf-8")
+        program = f"""
+from overlimit import Limiter, RedisStore, StoreConfigError
+store = RedisStore({server.tls_url()!r}, timeout={AMPLE}, ssl_ca_certs={str(server.ca)!r})
+try:
+    for _ in range(2):  # the second finds what the first has made
+        Limiter("5/minute", name="configured", store=store, on_error="raise").hit("a")
+    print("it answers")
+except StoreConfigError as error:
+    print(error)
+"""
+        return output_of(program, env={**os.environ, "OPENSSL_CONF": str(path)}).rstrip()

@@ -160,6 +160,7 @@ class TlsRedisServer(RedisServer):
         *,
         certificate: str = "server",
         tls_auth_clients: str = "no",
+        tls_protocols: str = "TLSv1.2 TLSv1.3",
         password: str | None = None,
     ) -> None:
         self.tls_port = free_port()
@@ -170,6 +171,7 @@ class TlsRedisServer(RedisServer):
             "tls-key-file": str(certificates / f"{certificate}.key"),
             "tls-ca-cert-file": self.ca,
             "tls-auth-clients": tls_auth_clients,
+            "tls-protocols": tls_protocols,
         }
         super().__init__(password=password, options=options)
 

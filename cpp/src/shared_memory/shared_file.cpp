@@ -154,9 +154,12 @@ std::unique_ptr<Mapping> SharedFile::open(int& stale) const {
   auto mapping = std::make_unique<Mapping>(fd.get(), id_of(status), bytes);
   const Header header = mapping->head().header;
   check_header(header, bytes);
-  if (header.boot_id == this_boot()) return mapping->open_descriptor(path_) ? std::move(mapping) : nullptr;
-  stale = fd.take();
-  return nullptr;
+  if (header.boot_id != this_boot()) {
+    stale = fd.take();
+    return nullptr;
+  }
+  if (!mapping->open_descriptor(path_)) mapping.reset();
+  return mapping;
 }
 
 void SharedFile::check_owner(const struct stat& status) const {

@@ -46,12 +46,16 @@ TEST(Openssl, ValuesAreThoseOfItsHeaders) {
   EXPECT_EQ(openssl::kCtrlSetSessCacheMode, SSL_CTRL_SET_SESS_CACHE_MODE);
   EXPECT_EQ(openssl::kCtrlSetTlsextHostname, SSL_CTRL_SET_TLSEXT_HOSTNAME);
   EXPECT_EQ(openssl::kCtrlSetMinProtoVersion, SSL_CTRL_SET_MIN_PROTO_VERSION);
+  EXPECT_EQ(openssl::kCtrlGetMinProtoVersion, SSL_CTRL_GET_MIN_PROTO_VERSION);
   EXPECT_EQ(openssl::kNameTypeHostName, TLSEXT_NAMETYPE_host_name);
   EXPECT_EQ(openssl::kVerifyOk, X509_V_OK);
   EXPECT_EQ(openssl::kVerifyErrCertNotYetValid, X509_V_ERR_CERT_NOT_YET_VALID);
   EXPECT_EQ(openssl::kVerifyErrCertHasExpired, X509_V_ERR_CERT_HAS_EXPIRED);
   EXPECT_EQ(openssl::kVerifyErrHostnameMismatch, X509_V_ERR_HOSTNAME_MISMATCH);
   EXPECT_EQ(openssl::kVerifyErrIpAddressMismatch, X509_V_ERR_IP_ADDRESS_MISMATCH);
+  EXPECT_EQ(openssl::kVerifyErrEeKeyTooSmall, X509_V_ERR_EE_KEY_TOO_SMALL);
+  EXPECT_EQ(openssl::kVerifyErrCaKeyTooSmall, X509_V_ERR_CA_KEY_TOO_SMALL);
+  EXPECT_EQ(openssl::kVerifyErrCaMdTooWeak, X509_V_ERR_CA_MD_TOO_WEAK);
   EXPECT_EQ(openssl::kCheckNoPartialWildcards, unsigned{X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS});
   EXPECT_EQ(openssl::kCheckNeverCheckSubject, unsigned{X509_CHECK_FLAG_NEVER_CHECK_SUBJECT});
 }

@@ -57,19 +57,25 @@ void* of_the_system() {
   return nullptr;
 }
 
+/// The library that the environment names; nullptr if it names none.
+const char* named_library() {
+  const char* const path = std::getenv(kVariable);
+  return path == nullptr || *path == '\0' ? nullptr : path;
+}
+
 [[noreturn]] void throw_unusable(const std::string& why) {
-  throw StoreConfigError(
-      "no TLS, as of rediss://, without OpenSSL 3 or 1.1.1: " + why +
-      "; install the package openssl (apt-get, dnf, apk or brew install openssl), or set the "
-      "environment variable " +
-      kVariable + " to the path of its libssl");
+  const std::string advice = named_library() != nullptr
+                                 ? std::string("correct or unset the environment variable ") + kVariable
+                                 : "install the package openssl (with apt-get, dnf, apk or brew), or set the "
+                                   "environment variable " +
+                                       std::string(kVariable) + " to the path of its libssl";
+  throw StoreConfigError("no TLS, as of rediss://, without OpenSSL 3 or 1.1.1: " + why + "; " + advice);
 }
 
 void* found() {
-  if (const char* const path = std::getenv(kVariable)) {
+  if (const char* const path = named_library()) {
     void* const handle = ::dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr)
-      throw_unusable(std::string(kVariable) + " names a library that cannot be loaded (" + ::dlerror() + ")");
+    if (handle == nullptr) throw_unusable(std::string(kVariable) + " cannot be loaded (" + ::dlerror() + ")");
     return handle;
   }
   for (const auto search : {loaded, of_the_program, of_the_system}) {
@@ -80,10 +86,16 @@ void* found() {
   throw_unusable("neither " + names + " can be loaded");
 }
 
+/// What was found, as errors say it.
+std::string described() {
+  const char* const path = named_library();
+  return path != nullptr ? "the library '" + std::string(path) + "'" : "the one that was found";
+}
+
 template <class Function>
 void look_up(void* handle, const char* name, Function*& function) {
   function = reinterpret_cast<Function*>(::dlsym(handle, name));
-  if (function == nullptr) throw_unusable(std::string("the one that was found has no ") + name);
+  if (function == nullptr) throw_unusable(described() + " has no " + name);
 }
 
 /// It is never unloaded: connections may be in use until the process ends.
@@ -95,7 +107,7 @@ Library load() {
 #undef OVERLIMIT_LOOK_UP
   const std::string version = library.OpenSSL_version(0);
   if (!version.starts_with("OpenSSL ") || library.OpenSSL_version_num() < kOldestVersion) {
-    throw_unusable("the one that was found is " + version);
+    throw_unusable(described() + " is " + version);
   }
   return library;
 }
@@ -122,7 +134,8 @@ int Library::reason_of(unsigned long error) const noexcept {
   return static_cast<int>(error & (part_of(error) == kErrorLibSys ? 0x7fffffff : 0x7fffff));
 }
 
-void Library::set_min_proto_version(Context* context, int version) const {
+void Library::raise_min_proto_version(Context* context, int version) const {
+  if (SSL_CTX_ctrl(context, kCtrlGetMinProtoVersion, 0, nullptr) >= version) return;
   SSL_CTX_ctrl(context, kCtrlSetMinProtoVersion, version, nullptr);
 }
 

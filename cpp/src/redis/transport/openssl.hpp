@@ -96,7 +96,8 @@ struct Library {
   [[nodiscard]] int reason_of(unsigned long error) const noexcept;
 
   /// What are macros in the headers.
-  void set_min_proto_version(Context* context, int version) const;
+  /// Nothing where the configuration of OpenSSL asks for a later one.
+  void raise_min_proto_version(Context* context, int version) const;
   void set_session_cache_mode(Context* context, int mode) const;
   void set_mode(Context* context, long mode) const;
   [[nodiscard]] bool set_host_name(Session* session, const char* host) const;
@@ -141,6 +142,7 @@ inline constexpr int kCtrlMode = 33;
 inline constexpr int kCtrlSetSessCacheMode = 44;
 inline constexpr int kCtrlSetTlsextHostname = 55;
 inline constexpr int kCtrlSetMinProtoVersion = 123;
+inline constexpr int kCtrlGetMinProtoVersion = 130;
 inline constexpr long kNameTypeHostName = 0;
 
 inline constexpr long kVerifyOk = 0;
@@ -148,6 +150,9 @@ inline constexpr long kVerifyErrCertNotYetValid = 9;
 inline constexpr long kVerifyErrCertHasExpired = 10;
 inline constexpr long kVerifyErrHostnameMismatch = 62;
 inline constexpr long kVerifyErrIpAddressMismatch = 64;
+inline constexpr long kVerifyErrEeKeyTooSmall = 66;
+inline constexpr long kVerifyErrCaKeyTooSmall = 67;
+inline constexpr long kVerifyErrCaMdTooWeak = 68;
 inline constexpr unsigned int kCheckNoPartialWildcards = 4;
 inline constexpr unsigned int kCheckNeverCheckSubject = 32;
 

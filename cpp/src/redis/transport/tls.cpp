@@ -86,6 +86,10 @@ std::string_view advice_on_certificate(long verify_result) {
     case kVerifyErrCertHasExpired:
     case kVerifyErrCertNotYetValid:
       return "renew the certificate, or set this machine's clock";
+    case kVerifyErrEeKeyTooSmall:
+    case kVerifyErrCaKeyTooSmall:
+    case kVerifyErrCaMdTooWeak:
+      return "give the server one that is as strong as this machine's OpenSSL is configured to ask for";
     default:
       return "give the CA that signed it as ssl_ca_certs, or ssl_cert_reqs=\"none\" to trust anyone";
   }
@@ -161,6 +165,7 @@ OwnCertificate next_certificate(Bio* pem) {
 
 Context* new_context() {
   const OutsideForks outside;
+  library().ERR_clear_error();
   return library().SSL_CTX_new(library().TLS_client_method());
 }
 
@@ -327,7 +332,7 @@ void TlsContext::Free::operator()(Context* context) const noexcept {
 
 TlsContext::TlsContext(Endpoint endpoint) : endpoint_(std::move(endpoint)), context_(new_context()) {
   const OutsideForks outside;
-  if (!context_) throw std::bad_alloc();
+  if (!context_) raise_unusable("TLS as this machine's OpenSSL is configured", endpoint_);
   library().ERR_clear_error();
   set_rules();
   set_trust(*endpoint_.tls);
@@ -336,7 +341,7 @@ TlsContext::TlsContext(Endpoint endpoint) : endpoint_(std::move(endpoint)), cont
 }
 
 void TlsContext::set_rules() {
-  library().set_min_proto_version(get(), kTls12);
+  library().raise_min_proto_version(get(), kTls12);
   library().SSL_CTX_set_options(get(), kOpNoRenegotiation | kOpNoCompression);
   library().set_session_cache_mode(get(), kSessionCacheOff);
   // The bytes to send may be at another place at the next attempt.
