@@ -143,7 +143,7 @@ sdist: $(DONE)/environment ## The sources in dist/, for building elsewhere
 	ls -l $(SDIST)
 
 smoke: $(DONE)/packages-prove $(DONE)/environment ## Smoke tests of each wheel in dist/ on each Python that it fits, also in bare Debians
-	$(BIN)/python scripts/smoke --jobs $(JOBS) dist/*.whl
+	$(BIN)/python scripts/smoke --jobs $(JOBS) $(addprefix --python ,$(PYTHONS)) dist/*.whl
 
 smoke-sdist: sdist $(DONE)/packages-prove ## Smoke tests of the sdist, built in Debians with only what README.md names
 	$(BIN)/python scripts/smoke --jobs $(JOBS) $(SDIST)
