@@ -1,5 +1,8 @@
 // overlimit._core. The hot types are on the C API; all that pybind11 binds is in this translation unit.
 
+#include <atomic>
+#include <cstdint>
+
 #include "charges.hpp"
 #include "clock.hpp"
 #include "decision.hpp"
@@ -85,7 +88,21 @@ Limit limit_from(PyObject* object) { return *bound_in<Limit>(object, "a limit");
 
 namespace {
 
+/// The objects of Python that are kept here are of one interpreter: another one may have ended when they are
+/// used.
+void claim_for_this_interpreter() {
+  constexpr std::int64_t kNobody = -1;
+  static std::atomic<std::int64_t> owner{kNobody};
+  const std::int64_t own = PyInterpreterState_GetID(PyInterpreterState_Get());
+  std::int64_t before = kNobody;
+  if (owner.compare_exchange_strong(before, own) || before == own) return;
+  throw pybind11::import_error(
+      "overlimit is in use by another interpreter of this process, and works in one only: with mod_wsgi, set "
+      "'WSGIApplicationGroup %{GLOBAL}'; else use processes or threads");
+}
+
 void add_everything(pybind11::module_& module) {
+  claim_for_this_interpreter();
   using namespace overlimit::python;
   module.doc() = "The C++ core of overlimit.";
   module.attr("__version__") = OVERLIMIT_VERSION;

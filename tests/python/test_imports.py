@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import sys
 
 import pytest
 
@@ -46,6 +47,21 @@ print(json.dumps([sorted(name for name in loaded if name.startswith("overlimit")
     assert len(ours) <= 50
     assert len(all_of_them) - len(ours) <= 60
     assert not {"ssl", "_ssl", "_hashlib", "asyncio", "subprocess", "email"} & set(all_of_them)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="it has no interpreters module")
+def test_another_interpreter_of_the_process_is_told_that_it_works_in_one():
+    program = """
+import _interpreters, overlimit
+limiter = overlimit.Limiter("5/hour")
+other = _interpreters.create("legacy")
+refused = _interpreters.exec(other, "import overlimit")
+_interpreters.destroy(other)
+print(refused.type.__name__, refused.msg, limiter.hit("a").remaining)
+"""
+    said = output_of(program)
+    assert said.startswith("ImportError overlimit is in use by another interpreter of this process")
+    assert said.endswith(" 4\n")
 
 
 def cpu_seconds(program: str) -> float:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import pickle
 import ssl
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from urllib.parse import quote
 
@@ -289,6 +291,23 @@ def connections_of(client):
     return len(pool._available_connections) + len(pool._in_use_connections)
 
 
+class TestRefusals:
+    def test_the_reason_is_told_to_every_thread(self, start_tls_redis):
+        server = start_tls_redis(certificate="elsewhere")
+        start, told = threading.Barrier(4), []
+
+        def ask():
+            start.wait()
+            with pytest.raises(StoreConfigError, match="not trusted") as caught:
+                RedisStore(server.tls_url(), timeout=AMPLE, ssl_ca_certs=server.ca).ping()
+            told.append(str(caught.value))
+
+        with ThreadPoolExecutor(4) as threads:
+            for asked in [threads.submit(ask) for _ in range(4)]:
+                asked.result()
+        assert len(told) == 4
+
+
 class TestOpenssl:
     """Which OpenSSL a process uses, and what is said where there is none."""
 
@@ -342,6 +361,28 @@ assert RedisStore({redis_server.tcp_url()!r}, timeout={AMPLE}).ping() > 0
             assert line.startswith("no TLS, as of rediss://, without OpenSSL 3 or 1.1.1: ")
             assert why in line
             assert line.endswith("; correct or unset the environment variable OVERLIMIT_OPENSSL")
+
+    def test_an_empty_variable_is_none(self):
+        program = "from overlimit import RedisStore; RedisStore('rediss://localhost')"
+        assert output_of(program, env={**os.environ, "OVERLIMIT_OPENSSL": ""}) == ""
+
+    @pytest.mark.parametrize("after", [0.0005, 0.001, 0.002, 0.004, 0.008])
+    def test_a_child_that_is_forked_while_its_parent_loads_it_loads_its_own(self, after):
+        program = f"""
+import os, signal, threading, time, warnings
+from overlimit import RedisStore
+warnings.simplefilter("ignore", DeprecationWarning)
+loads = threading.Thread(target=RedisStore, args=["rediss://localhost"])
+loads.start()
+time.sleep({after})
+if (child := os.fork()) == 0:
+    signal.alarm(60)
+    RedisStore("rediss://localhost")
+    os._exit(0)
+loads.join()
+print(os.waitpid(child, 0)[1])
+"""
+        assert output_of(program) == "0\n"
 
     def test_a_configuration_that_leaves_no_ciphers_is_told_as_openssl_tells_it(self, tls_server, tmp_path):
         configuration = """

@@ -1,5 +1,7 @@
 #include "redis/script.hpp"
 
+#include <stdexcept>
+
 #include "lua_fragments.hpp"
 #include "overlimit/algorithms/registry.hpp"
 #include "redis/digests.hpp"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -48,9 +49,21 @@ def tls_options(options: Mapping[str, Any]) -> _core.TlsOptions:
     )
 
 
+_loading = threading.RLock()
+"""Held over an import, and by forks: a child would wait for ever for a module that its parent imports."""
+os.register_at_fork(
+    before=_loading.acquire, after_in_parent=_loading.release, after_in_child=_loading.release
+)
+
+
 def load_openssl() -> None:
-    """Load the OpenSSL of Python's own ``ssl``, if it has one: the core takes what the process has."""
-    with suppress(ImportError):
+    """Load the OpenSSL of Python's own ``ssl``, if it has one: the core takes what the process has.
+
+    Where the environment names another one, that comes first, or it would find the other's libcrypto.
+    """
+    if os.environ.get("OVERLIMIT_OPENSSL"):
+        return
+    with _loading, suppress(ImportError):
         import ssl  # noqa: F401
 
 

@@ -3,6 +3,7 @@
 // described in its manual; a test compares them with its headers.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 

@@ -295,8 +295,14 @@ class TlsStream final : public Stream {
       awaited = kind == kErrorWantRead ? POLLIN : POLLOUT;
       return {};
     }
+    if (refusal_) std::rethrow_exception(refusal_);
     const std::error_code error = take_tls_error();
-    raise_if_misconfigured(error);
+    try {
+      raise_if_misconfigured(error);
+    } catch (...) {
+      refusal_ = std::current_exception();
+      throw;
+    }
     if (kind == kErrorZeroReturn || socket_.end) return {0, {}, true};
     if (socket_.error) return {0, socket_.error, false};
     return {0, error ? error : std::make_error_code(std::errc::io_error), false};
@@ -320,7 +326,8 @@ class TlsStream final : public Stream {
   const std::unique_ptr<Session, Free> session_;
   std::atomic<short> receiving_awaits_{POLLIN};  // what the last attempt needed: either may need both
   std::atomic<short> sending_awaits_{POLLOUT};
-  bool has_received_ = false;  // until a reply has come the server may still refuse our certificate
+  std::exception_ptr refusal_;  // OpenSSL says why a session has failed to the first who asks only
+  bool has_received_ = false;   // until a reply has come the server may still refuse our certificate
 };
 
 }  // namespace
