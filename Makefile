@@ -105,7 +105,7 @@ prove-crashes: $(DONE)/packages ## A kill after each instruction that writes sha
 	PROVE=1 build/release/tests/cpp/shared_memory_tests --gtest_filter='Crashes.*:SharedProcesses.*'
 
 prove-portable: $(DONE)/portable ## The Python tests on an extension that uses POSIX alone (ARGS= for pytest)
-	build/elsewhere/bin/python -m pytest -q -n $(WORKERS) --dist loadgroup $(ARGS)
+	SMOKE_REQUIRES= build/elsewhere/bin/python -m pytest -q -n $(WORKERS) --dist loadgroup $(ARGS)
 
 prove-algorithm: $(DONE)/package ## An algorithm added as docs/adding_an_algorithm.md says, through all suites
 	scripts/prove-algorithm $(JOBS)

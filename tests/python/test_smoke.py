@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("shared_memory")  # else more is skipped than is counted here
+
 SMOKE = Path(__file__).parents[1] / "smoke"
 ALL = "redis,tls,flask,gunicorn,simulation,cli"
 

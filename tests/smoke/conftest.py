@@ -47,7 +47,18 @@ def missing_tls() -> str:
     return "" if "no-such-option" in told.stdout + told.stderr else f"TLS in {redis_program()}"
 
 
+def missing_shared_memory() -> str:
+    from overlimit import SharedMemoryStore, StoreConfigError
+
+    try:
+        SharedMemoryStore(f"smoke-{secrets.token_hex(6)}")
+    except StoreConfigError as error:
+        return str(error)
+    return ""
+
+
 NEEDS: dict[str, Callable[[], str]] = {
+    "shm": missing_shared_memory,
     "redis": missing_redis,
     "tls": missing_tls,
     "flask": lambda: missing_modules("flask", "blinker"),

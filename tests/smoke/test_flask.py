@@ -26,7 +26,7 @@ def test_an_app_refuses_with_429_and_says_when_to_come_back():
     assert 30 <= int(answers[2].headers["Retry-After"]) <= 62
 
 
-@pytest.mark.needs("flask", "gunicorn")
+@pytest.mark.needs("flask", "gunicorn", "shm")
 def test_two_workers_admit_exactly_the_limit_together(gunicorn, shared_memory):
     port = gunicorn(shared_memory, "50/hour")
 

@@ -22,6 +22,7 @@ def exactly_the_limit(admitted_by_processes):
     return holds
 
 
+@pytest.mark.needs("shm")
 def test_processes_share_memory(shared_memory, exactly_the_limit):
     assert exactly_the_limit(shared_memory)
 
