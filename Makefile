@@ -186,7 +186,7 @@ $(DONE)/environment: $(DONE)/packages pyproject.toml
 
 $(DONE)/cross: $(DONE)/environment $(DONE)/packages-prove scripts/hiredis.txt
 	$(BIN)/pip install --quiet --group cross
-	PYTHON=$(BIN)/python scripts/fetch-hiredis build/hiredis
+	$(BIN)/python scripts/fetch-hiredis build/hiredis
 	touch $@
 
 # What only packages need, a compiler among it.

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
+from pathlib import Path
 from textwrap import dedent
+from types import ModuleType
 from typing import Any
+from unittest.mock import patch
+
+SCRIPTS = Path(__file__).parents[1] / "scripts"
 
 HIDE = """
 import sys
@@ -18,6 +25,18 @@ class Hidden:
 
 sys.meta_path.insert(0, Hidden())
 """
+
+
+def loaded_script(name: str) -> ModuleType:
+    """Return a program of ``scripts/`` that is written in Python, as a module."""
+    loader = SourceFileLoader(name.replace("-", "_"), str(SCRIPTS / name))
+    spec = spec_from_loader(loader.name, loader)
+    assert spec is not None
+    module = module_from_spec(spec)
+    sys.modules[loader.name] = module  # where a NamedTuple looks for its types
+    with patch.object(sys, "path", [str(SCRIPTS), *sys.path]):
+        loader.exec_module(module)
+    return module
 
 
 def command_without(packages: str, program: str) -> list[str]:

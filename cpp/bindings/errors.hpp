@@ -18,15 +18,16 @@ namespace overlimit::python {
 }
 
 /// Runs an action, and stays forever when the thread is unwound by force out of it. That runs destructors,
-/// and depending on the C++ library blocks that catch everything, but is no exception in flight.
+/// and depending on the C++ library blocks that catch everything, but adds no exception to those `in_flight`.
 template <class Action>
-auto staying_when_ended(const Action& action) {
+auto staying_when_ended(const Action& action, int in_flight = 0) {
   struct Stay {
+    int in_flight;
     bool is_left = false;
     ~Stay() {
-      if (!is_left && std::uncaught_exceptions() == 0) stay_forever();
+      if (!is_left && std::uncaught_exceptions() == in_flight) stay_forever();
     }
-  } stay;
+  } stay{in_flight};
   if constexpr (std::is_void_v<decltype(action())>) {
     action();
     stay.is_left = true;

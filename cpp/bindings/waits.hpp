@@ -33,16 +33,9 @@ inline bool python_interrupts() {
 class GilReleased : NonCopyable {
  public:
   GilReleased() : state_(PyEval_SaveThread()) {}
-  // It throws nothing; but out of what may throw nothing, clang ends the process without calling ~Stay.
+  // It throws nothing; but out of what may throw nothing, clang ends the process without calling destructors.
   ~GilReleased() noexcept(false) {  // NOLINT(performance-noexcept-destructor)
-    struct Stay {
-      bool is_left = false;
-      ~Stay() {
-        if (!is_left) stay_forever();
-      }
-    } stay;  // also while an exception is in flight
-    PyEval_RestoreThread(state_);
-    stay.is_left = true;
+    staying_when_ended([this] { PyEval_RestoreThread(state_); }, std::uncaught_exceptions());
   }
 
  private:

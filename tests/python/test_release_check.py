@@ -5,16 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 import tarfile
-from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
 
+from programs import loaded_script
+
 pytestmark = pytest.mark.skipif(sys.version_info < (3, 11), reason="the script needs Python 3.11")
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "release-check"
 WHEEL = "overlimit-1.2.3-cp311-cp311-manylinux_2_28_x86_64.whl"
 INSIDE = ("overlimit/py.typed", "overlimit/_core.pyi", "overlimit-1.2.3.dist-info/METADATA")
 LICENCES = tuple(
@@ -29,12 +28,7 @@ METADATA = "".join(
 @pytest.fixture
 def check(tmp_path, monkeypatch):
     """Return the script, asked about a repository and packages that are as they should be."""
-    loader = SourceFileLoader("release_check", str(SCRIPT))
-    spec = spec_from_loader(loader.name, loader)
-    assert spec is not None
-    script = module_from_spec(spec)
-    sys.modules[loader.name] = script
-    loader.exec_module(script)
+    script = loaded_script("release-check")
     monkeypatch.setattr(script, "ROOT", tmp_path)
     monkeypatch.setattr(script, "DIST", tmp_path / "dist")
     (tmp_path / "dist").mkdir()
@@ -46,8 +40,7 @@ def check(tmp_path, monkeypatch):
     commit(tmp_path)
     wheel(tmp_path, WHEEL, *INSIDE, *LICENCES)
     sdist(tmp_path, "overlimit-1.2.3.tar.gz", "CHANGELOG.md")
-    yield script
-    del sys.modules[loader.name]
+    return script
 
 
 def write(root: Path, name: str, text: str) -> None:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
 
 import pytest
+
+from programs import loaded_script
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
 def smoke():
-    loader = SourceFileLoader("smoke_script", str(ROOT / "scripts" / "smoke"))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
-    sys.modules[loader.name] = module  # where a NamedTuple looks for its types
-    loader.exec_module(module)
-    return module
+    return loaded_script("smoke")
 
 
 def wheel(tags: str) -> Path:
