@@ -34,7 +34,7 @@ struct Sha1 {
       a = next;
     }
     const std::array<Word, 5> sums{a, b, c, d, e};
-    std::ranges::transform(state, sums, state.begin(), std::plus<Word>());
+    std::ranges::transform(state, sums, state.begin(), std::plus<>());
   }
 
   static Word mixed(std::size_t t, Word b, Word c, Word d) {
@@ -86,7 +86,7 @@ struct Sha256 {
       a = first + second;
     }
     const std::array<Word, 8> sums{a, b, c, d, e, f, g, h};
-    std::ranges::transform(state, sums, state.begin(), std::plus<Word>());
+    std::ranges::transform(state, sums, state.begin(), std::plus<>());
   }
 };
 

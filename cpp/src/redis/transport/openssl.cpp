@@ -59,7 +59,7 @@ void* of_the_system() {
 
 /// The library that the environment names; nullptr if it names none.
 const char* named_library() {
-  const char* const path = std::getenv(kVariable);
+  const char* const path = std::getenv(kVariable);  // NOLINT(concurrency-mt-unsafe): nothing here sets it
   return path == nullptr || *path == '\0' ? nullptr : path;
 }
 
@@ -75,7 +75,10 @@ const char* named_library() {
 void* found() {
   if (const char* const path = named_library()) {
     void* const handle = ::dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr) throw_unusable(std::string(kVariable) + " cannot be loaded (" + ::dlerror() + ")");
+    if (handle == nullptr) {
+      const char* const why = ::dlerror();  // NOLINT(concurrency-mt-unsafe): each thread has its own
+      throw_unusable(std::string(kVariable) + " cannot be loaded (" + why + ")");
+    }
     return handle;
   }
   for (const auto search : {loaded, of_the_program, of_the_system}) {

@@ -87,6 +87,7 @@ using Verified = int(int ok, x509_store_ctx_st*);
   FUNCTION(const char*, X509_verify_cert_error_string, (long))
 
 struct Library {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): parts of a declaration
 #define OVERLIMIT_DECLARE(result, name, parameters) result(*name) parameters = nullptr;
   OVERLIMIT_OPENSSL_FUNCTIONS(OVERLIMIT_DECLARE)
 #undef OVERLIMIT_DECLARE
