@@ -1,5 +1,7 @@
 #include "clock.hpp"
 
+#include "hooks.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -98,6 +100,12 @@ bool add_clocks(PyObject* module) {
 
 Duration duration_from(PyObject* seconds, const char* what) {
   return Duration(micros_within(seconds, what, "a number of seconds below 9e9"));
+}
+
+std::optional<Duration> timeout_from(PyObject* seconds) {
+  if (seconds == Py_None) return std::nullopt;
+  const Object micros = call_hook("timeout_us_given", seconds);
+  return Duration(PyLong_AsLongLong(micros.get()));
 }
 
 Instant instant_from(PyObject* seconds, const char* what) {

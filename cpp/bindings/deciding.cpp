@@ -11,7 +11,7 @@
 #include "limiter.hpp"
 #include "on_error.hpp"
 #include "stats.hpp"
-#include "store_calls.hpp"
+#include "store_task.hpp"
 
 namespace overlimit::python {
 namespace {
@@ -47,33 +47,16 @@ Keywords parse_keywords(PyObject* const* values, PyObject* names, bool takes_pat
   return keywords;
 }
 
-template <bool shows_present, class Use>
-Object decided(std::span<LimiterState* const> limiters, const ChargeList& collected, Mode mode,
-               Duration patience, PyObject* cost, const Use& use) {
-  collected.check_cells();
-  TimedCall timed(*limiters.front(), collected.charges());
-  Call& call = *timed;
-  call.mode = mode;
-  call.patience = patience;
-  if constexpr (shows_present) call.shows_present = true;
-  NewDecision decision(collected.subjects(), collected.size(), pairs_of(call.charges));
-  const Rows rows = decision.rows();
-  const std::span<Instant> time(&decision.time(), 1);
-  ChargeBits crowded = 0;
-  try {
-    ask_store(limiters, [&](Store& store, const Interrupted& interrupted) {
-      use([&] { store.decide({&call, 1}, rows, time, {&crowded, 1}, interrupted); });
-    });
-  } catch (const StoreError& error) {
-    return decided_without_store(error, limiters, call, collected, cost);
-  }
-  if (crowded != 0) count_crowded(limiters, call.charges, crowded, limiters.front()->store_object.get());
-  return Object::steal(decision.finish(fold(call.charges, rows), cost));
-}
-
 Object decided(std::span<LimiterState* const> limiters, const ChargeList& collected, Mode mode,
                Duration patience, PyObject* cost) {
-  return decided<false>(limiters, collected, mode, patience, cost, [](const auto& action) { action(); });
+  Deciding deciding(limiters, collected, mode, patience, cost);
+  try {
+    ask_store(limiters,
+              [&](Store& store, const Interrupted& interrupted) { deciding.ask(store, interrupted); });
+  } catch (const StoreError& error) {
+    return deciding.answer_without(error);
+  }
+  return deciding.answer();
 }
 
 // Python logs what the callback raises.
@@ -82,39 +65,87 @@ void announce(const Object& on_decision, const Object& decision) {
   call_hook("announce", on_decision.get(), decision.get());
 }
 
-template <Role role>
-Object ask(PyObject* self, std::span<PyObject* const> identifiers, Mode mode, Duration patience,
-           PyObject* cost) {
-  if (identifiers.empty()) raise_value_error(kNoIdentifier);
-  const WholeCost whole(cost);
-  const Cost units = cost == one ? 1 : whole.units();
-  LimiterState& limiter = state_of(self);
-  const Object policy = limiter.present_policy();
-  ChargeList collected;
-  for (PyObject* const identifier : identifiers) {
-    collected.add(policy.get(), identifier, units, role);
+/// What a method of a limiter is called with.
+struct Asked {
+  LimiterState& limiter;
+  std::span<PyObject* const> identifiers;
+  Mode mode;
+  Role role;
+  Duration patience;
+};
+
+/// The charges of a limiter to identifiers, each once. Borrows the policy.
+inline void collect(const Asked& asked, PyObject* policy, Cost units, ChargeList& collected) {
+  for (PyObject* const identifier : asked.identifiers) {
+    collected.add(policy, identifier, units, asked.role);
     if (collected.repeats()) collected.drop_newest();
     check_count(collected.size());
   }
-  LimiterState* const limiters[] = {&limiter};
-  Object decision = decided(limiters, collected, mode, patience, whole.number());
-  if (mode == Mode::consume) {
-    announce(Object::borrow(limiter.on_decision.get()), decision);
+}
+
+Object announced(const Asked& asked, Object decision) {
+  if (asked.mode == Mode::consume) {
+    announce(Object::borrow(asked.limiter.on_decision.get()), decision);
   } else {
     make_final(decision.get());
   }
   return decision;
 }
 
+inline Object ask_now(const Asked& asked, const WholeCost& cost, Cost units) {
+  const Object policy = asked.limiter.present_policy();
+  ChargeList collected;
+  collect(asked, policy.get(), units, collected);
+  LimiterState* const limiters[] = {&asked.limiter};
+  return announced(asked, decided(limiters, collected, asked.mode, asked.patience, cost.number()));
+}
+
+/// The same call, to be awaited.
+class PendingDecision final : public StoreTask {
+ public:
+  PendingDecision(const Asked& asked, const WholeCost& cost, Cost units)
+      : asked_(asked),
+        kept_(Object::borrow(asked.limiter.object)),
+        policy_(asked.limiter.present_policy()),
+        cost_(Object::borrow(cost.number())),
+        limiter_(&asked.limiter) {
+    collect(asked, policy_.get(), units, collected_);
+    asked_.identifiers = {};
+    deciding_.emplace(limiters(), collected_, asked.mode, asked.patience, cost_.get());
+  }
+  [[nodiscard]] std::span<LimiterState* const> limiters() const override { return {&limiter_, 1}; }
+  void ask(Store& store, const Interrupted& interrupted) override { deciding_->ask(store, interrupted); }
+  Object answer() override { return announced(asked_, deciding_->answer()); }
+  Object answer_without(const StoreError& error) override {
+    return announced(asked_, deciding_->answer_without(error));
+  }
+
+ private:
+  Asked asked_;
+  Object kept_;
+  Object policy_;
+  Object cost_;
+  LimiterState* limiter_;
+  ChargeList collected_;
+  std::optional<Deciding> deciding_;
+};
+
 // A template, since every hit counts.
-template <Mode mode, bool takes_patience, Role role = Role::enforce>
+template <Mode mode, bool takes_patience, Role role = Role::enforce, When when = When::now>
 PyObject* ask_by_keywords(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     const Keywords keywords = parse_keywords(arguments + count, names, takes_patience);
     const bool is_patient = takes_patience && keywords.patience != nullptr;
     const Duration patience = is_patient ? duration_from(keywords.patience, "patience") : kNever;
     const std::span identifiers(arguments, static_cast<std::size_t>(count));
-    return ask<role>(self, identifiers, mode, patience, keywords.cost).release();
+    if (identifiers.empty()) raise_value_error(kNoIdentifier);
+    const WholeCost cost(keywords.cost);
+    const Cost units = keywords.cost == one ? 1 : cost.units();
+    const Asked asked{state_of(self), identifiers, mode, role, patience};
+    if constexpr (when == When::later) {
+      return pending(std::make_unique<PendingDecision>(asked, cost, units)).release();
+    }
+    return ask_now(asked, cost, units).release();
   });
 }
 
@@ -151,10 +182,15 @@ Object own_charges(PyObject* charges) {
 
 }  // namespace
 
-Object decide_all(const ChargesOfLimiters& collected, Mode mode) {
+namespace {
+
+std::span<LimiterState* const> limiters_of(const ChargesOfLimiters& collected) {
   if (collected.limiters.empty())
     raise_value_error("a call must have at least one charge, as in hit_all([(limiter, 'user:42')])");
-  Object decision = decided(collected.limiters, collected.charges, mode, kNever, collected.cost.get());
+  return collected.limiters;
+}
+
+Object announced(const ChargesOfLimiters& collected, Mode mode, Object decision) {
   if (mode == Mode::peek) {
     make_final(decision.get());
     return decision;
@@ -163,6 +199,40 @@ Object decide_all(const ChargesOfLimiters& collected, Mode mode) {
     announce(Object::borrow(limiter->on_decision.get()), decision);
   }
   return decision;
+}
+
+/// A call under several limiters, to be awaited.
+class PendingDecisionOfAll final : public StoreTask {
+ public:
+  PendingDecisionOfAll(const Collect& collect, Mode mode, Object kept)
+      : kept_(std::move(kept)), mode_(mode) {
+    collect(collected_);
+    deciding_.emplace(limiters_of(collected_), collected_.charges, mode, kNever, collected_.cost.get());
+  }
+  [[nodiscard]] std::span<LimiterState* const> limiters() const override { return collected_.limiters; }
+  void ask(Store& store, const Interrupted& interrupted) override { deciding_->ask(store, interrupted); }
+  Object answer() override { return announced(collected_, mode_, deciding_->answer()); }
+  Object answer_without(const StoreError& error) override {
+    return announced(collected_, mode_, deciding_->answer_without(error));
+  }
+
+ private:
+  Object kept_;
+  Mode mode_;
+  ChargesOfLimiters collected_;
+  std::optional<Deciding> deciding_;
+};
+
+}  // namespace
+
+Object decide_all(const ChargesOfLimiters& collected, Mode mode) {
+  Object decision =
+      decided(limiters_of(collected), collected.charges, mode, kNever, collected.cost.get());
+  return announced(collected, mode, std::move(decision));
+}
+
+std::unique_ptr<StoreTask> deciding_all(const Collect& collect, Mode mode, Object kept) {
+  return std::make_unique<PendingDecisionOfAll>(collect, mode, std::move(kept));
 }
 
 bool prepare_deciding() {
@@ -180,6 +250,10 @@ PyObject* hit_within(PyObject* self, PyObject* const* arguments, Py_ssize_t coun
   return ask_by_keywords<Mode::consume, true>(self, arguments, count, names);
 }
 
+PyObject* hit_later(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
+  return ask_by_keywords<Mode::consume, true, Role::enforce, When::later>(self, arguments, count, names);
+}
+
 PyObject* peek(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
   return ask_by_keywords<Mode::peek, false>(self, arguments, count, names);
 }
@@ -188,33 +262,45 @@ PyObject* peek_within(PyObject* self, PyObject* const* arguments, Py_ssize_t cou
   return ask_by_keywords<Mode::peek, true>(self, arguments, count, names);
 }
 
+PyObject* peek_later(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
+  return ask_by_keywords<Mode::peek, true, Role::enforce, When::later>(self, arguments, count, names);
+}
+
 PyObject* charge(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
   return ask_by_keywords<Mode::consume, false, Role::always>(self, arguments, count, names);
 }
 
-Object charge_more(LimiterState& limiter, const ChargeList& charges, PyObject* cost, RefundClaim& claim) {
-  LimiterState* const limiters[] = {&limiter};
-  return decided<true>(limiters, charges, Mode::consume, kNever, cost,
-                       [&](const auto& action) { claim.use(action); });
+PyObject* charge_later(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
+  return ask_by_keywords<Mode::consume, false, Role::always, When::later>(self, arguments, count, names);
 }
 
 namespace {
 
-PyObject* decide_given(PyObject* charges, Mode mode) {
+template <Mode mode, When when>
+PyObject* decide_given(PyObject* charges) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
-    const Object given = own_charges(charges);
+    Object given = own_charges(charges);
+    const auto collect = [members = given.get()](ChargesOfLimiters& collected) {
+      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(members); ++i) {
+        collected.add(parse_charge(PyTuple_GET_ITEM(members, i)));
+      }
+    };
+    if constexpr (when == When::later) return pending(deciding_all(collect, mode, std::move(given))).release();
     ChargesOfLimiters collected;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given.get()); ++i) {
-      collected.add(parse_charge(PyTuple_GET_ITEM(given.get(), i)));
-    }
+    collect(collected);
     return decide_all(collected, mode).release();
   });
 }
 
 }  // namespace
 
-PyObject* hit_all(PyObject*, PyObject* charges) { return decide_given(charges, Mode::consume); }
-
-PyObject* peek_all(PyObject*, PyObject* charges) { return decide_given(charges, Mode::peek); }
+PyObject* hit_all(PyObject*, PyObject* charges) { return decide_given<Mode::consume, When::now>(charges); }
+PyObject* hit_all_later(PyObject*, PyObject* charges) {
+  return decide_given<Mode::consume, When::later>(charges);
+}
+PyObject* peek_all(PyObject*, PyObject* charges) { return decide_given<Mode::peek, When::now>(charges); }
+PyObject* peek_all_later(PyObject*, PyObject* charges) {
+  return decide_given<Mode::peek, When::later>(charges);
+}
 
 }  // namespace overlimit::python

@@ -171,19 +171,38 @@ std::string field_of(const DecisionParts& decision, PyObject* keys) {
 
 }  // namespace
 
-PyObject* decide_request(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+namespace {
+
+template <When when>
+PyObject* decide_given_request(PyObject* const* arguments, Py_ssize_t count) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     if (count != 4 || !PyTuple_Check(arguments[0]) || !PyDict_Check(arguments[1]) ||
         !PyTuple_Check(arguments[3])) {
       raise_value_error("_decide_request takes a tuple of rules, a dict, a function and a tuple");
     }
     const IdentifierCache identifiers{.known = arguments[1], .read = arguments[2], .arguments = arguments[3]};
-    ChargesOfLimiters collected;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments[0]); ++i) {
-      add_rule(collected, PyTuple_GET_ITEM(arguments[0], i), identifiers);
+    const auto collect = [&](ChargesOfLimiters& collected) {
+      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments[0]); ++i) {
+        add_rule(collected, PyTuple_GET_ITEM(arguments[0], i), identifiers);
+      }
+    };
+    if constexpr (when == When::later) {
+      return pending(deciding_all(collect, Mode::consume, Object::borrow(arguments[0]))).release();
     }
+    ChargesOfLimiters collected;
+    collect(collected);
     return decide_all(collected, Mode::consume).release();
   });
+}
+
+}  // namespace
+
+PyObject* decide_request(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  return decide_given_request<When::now>(arguments, count);
+}
+
+PyObject* decide_request_later(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  return decide_given_request<When::later>(arguments, count);
 }
 
 PyObject* rate_field(PyObject*, PyObject* const* arguments, Py_ssize_t count) {

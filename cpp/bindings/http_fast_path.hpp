@@ -9,6 +9,8 @@ namespace overlimit::python {
 /// `identify`, a function that converts what another `identify` returns, and the arguments of the app's
 /// functions. It charges all identifiers, adds those it asked for to the dict, and raises as hit_all does.
 PyObject* decide_request(PyObject* module, PyObject* const* arguments, Py_ssize_t count);
+/// The same, to be awaited: returns a PendingCall.
+PyObject* decide_request_later(PyObject* module, PyObject* const* arguments, Py_ssize_t count);
 
 /// A function of the module, METH_FASTCALL: a decision and, per policy in the order of its charges, a tuple
 /// of one key per limit in the order given, or None for what is not shown. Each key is followed by what its

@@ -19,7 +19,7 @@
 #include "policy.hpp"
 #include "refunding.hpp"
 #include "stats.hpp"
-#include "store_calls.hpp"
+#include "store_task.hpp"
 
 namespace overlimit::python {
 namespace {
@@ -33,24 +33,22 @@ PyTypeObject* limiter_type = nullptr;
 
 LimiterObject& of(PyObject* self) { return *reinterpret_cast<LimiterObject*>(self); }
 
-// An identifier of one call, and the policy that its charge borrows.
-class OneIdentifier {
+// A call about one identifier, and the policy that its charge borrows.
+class OneIdentifier : NonCopyable {
  public:
-  OneIdentifier(const LimiterState& limiter, PyObject* identifier) : policy_(limiter.present_policy()) {
+  OneIdentifier(const LimiterState& limiter, PyObject* identifier)
+      : identifier_(Object::borrow(identifier)), policy_(limiter.present_policy()) {
     collected_.add(policy_.get(), identifier, 1);
+    timed_.emplace(limiter, collected_.charges());
   }
-  [[nodiscard]] std::span<const Charge> charges() const { return collected_.charges(); }
+  [[nodiscard]] const Call& call() { return **timed_; }
 
  private:
+  Object identifier_;
   Object policy_;
   ChargeList collected_;
+  std::optional<TimedCall> timed_;
 };
-
-template <class Action>
-void ask_store(LimiterState& limiter, const Action& action) {
-  LimiterState* const limiters[] = {&limiter};
-  python::ask_store(limiters, action);
-}
 
 // Runs an action where the limiter's local fallback may have decided in the place of its store.
 template <class Action>
@@ -59,13 +57,16 @@ void follow_in_fallback(const LimiterState& limiter, const Action& action) {
   action(*local_fallback_store(limiter.store_object.get()), kInterrupted);
 }
 
-/// Drops all that is kept for some identifiers, or for all, in a policy. Borrows the identifiers.
-class Reset {
+/// Drops all that is kept for some identifiers, or for all, in a policy.
+class Reset : NonCopyable {
  public:
   explicit Reset(PolicyIdentity policy) : policy_(std::move(policy)) {}
   Reset(PolicyIdentity policy, std::span<PyObject* const> identifiers) : Reset(std::move(policy)) {
     if (identifiers.empty()) raise_value_error(kNoIdentifier);
-    for (PyObject* const identifier : identifiers) identifiers_.push_back(bytes_.view(identifier));
+    for (PyObject* const identifier : identifiers) {
+      kept_.push_back(Object::borrow(identifier));
+      identifiers_.push_back(bytes_.view(identifier));
+    }
   }
 
   void operator()(Store& store, const Interrupted& interrupted) const {
@@ -76,6 +77,7 @@ class Reset {
  private:
   PolicyIdentity policy_;
   IdentifierBytes bytes_;
+  std::vector<Object> kept_;
   std::vector<std::string_view> identifiers_;
 };
 
@@ -83,23 +85,37 @@ std::span<PyObject* const> members_of(PyObject* tuple) {
   return {PySequence_Fast_ITEMS(tuple), static_cast<std::size_t>(PyTuple_GET_SIZE(tuple))};
 }
 
-PyObject* reset(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    LimiterState& limiter = state_of(self);
-    const Reset reset(limiter.identity, {arguments, static_cast<std::size_t>(count)});
-    ask_store(limiter, reset);
-    follow_in_fallback(limiter, reset);
-    return Py_NewRef(Py_None);
+// A task of a limiter's store that answers None, with `limiter` to count it.
+template <class Ask, class Answer>
+std::unique_ptr<StoreTask> task_of(LimiterState& of, LimiterState* counts, Ask ask, Answer answer) {
+  return task_of(of.store, counts, Object::borrow(of.object), std::move(ask), [answer = std::move(answer)] {
+    answer();
+    return Object::borrow(Py_None);
   });
 }
 
+template <When when>
+PyObject* reset(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    LimiterState& limiter = state_of(self);
+    const std::span identifiers(arguments, static_cast<std::size_t>(count));
+    const auto reset = std::make_shared<const Reset>(limiter.identity, identifiers);
+    return done<when>(task_of(
+        limiter, &limiter,
+        [reset](Store& store, const Interrupted& interrupted) { (*reset)(store, interrupted); },
+        [reset, &limiter] { follow_in_fallback(limiter, *reset); }));
+  });
+}
+
+template <When when>
 PyObject* reset_all(PyObject* self, PyObject*) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
-    const LimiterState& limiter = state_of(self);
-    const Reset reset(limiter.identity);
-    without_gil([&](const Interrupted& interrupted) { reset(*limiter.store, interrupted); });
-    follow_in_fallback(limiter, reset);
-    return Py_NewRef(Py_None);
+    LimiterState& limiter = state_of(self);
+    const auto reset = std::make_shared<const Reset>(limiter.identity);
+    return done<when>(task_of(
+        limiter, nullptr,
+        [reset](Store& store, const Interrupted& interrupted) { (*reset)(store, interrupted); },
+        [reset, &limiter] { follow_in_fallback(limiter, *reset); }));
   });
 }
 
@@ -121,6 +137,7 @@ PyObject* reset_name(PyObject*, PyObject* arguments) {
   });
 }
 
+template <When when>
 PyObject* lock(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     if (count != 2) raise_type_error("_lock takes an identifier and microseconds");
@@ -129,25 +146,49 @@ PyObject* lock(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
     if (PyErr_Occurred() != nullptr) throw PythonError{};
     if (duration < kMicrosecond || duration > kMaxPeriod)
       raise_value_error("a lock lasts from 1 to 2**49 microseconds");
-    const OneIdentifier one(limiter, arguments[0]);
-    TimedCall timed(limiter, one.charges());
-    const Call& call = *timed;
-    ask_store(limiter,
-              [&](Store& store, const Interrupted& interrupted) { store.lock(call, duration, interrupted); });
-    return Py_NewRef(Py_None);
+    const auto one = std::make_shared<OneIdentifier>(limiter, arguments[0]);
+    return done<when>(task_of(
+        limiter, &limiter,
+        [one, duration](Store& store, const Interrupted& interrupted) {
+          store.lock(one->call(), duration, interrupted);
+        },
+        [] {}));
   });
 }
 
+template <When when>
 PyObject* unlock(PyObject* self, PyObject* identifier) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     LimiterState& limiter = state_of(self);
-    const OneIdentifier one(limiter, identifier);
-    TimedCall timed(limiter, one.charges());
-    const Call& call = *timed;
-    const auto lift = [&](Store& store, const Interrupted& interrupted) { store.unlock(call, interrupted); };
-    ask_store(limiter, lift);
-    follow_in_fallback(limiter, lift);
-    return Py_NewRef(Py_None);
+    const auto one = std::make_shared<OneIdentifier>(limiter, identifier);
+    const auto lift = [one](Store& store, const Interrupted& interrupted) {
+      store.unlock(one->call(), interrupted);
+    };
+    return done<when>(
+        task_of(limiter, &limiter, lift, [lift, &limiter] { follow_in_fallback(limiter, lift); }));
+  });
+}
+
+// Asks the store for an answer, within so many seconds or None.
+PyObject* ping_later(PyObject* self, PyObject* timeout) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    LimiterState& limiter = state_of(self);
+    const std::optional<Duration> longest = timeout_from(timeout);
+    const auto took = std::make_shared<Duration>();
+    return done<When::later>(task_of(
+        limiter.store, nullptr, Object::borrow(self),
+        [took, longest](Store& store, const Interrupted& interrupted) {
+          *took = store.ping(longest, interrupted);
+        },
+        [took] { return required(PyFloat_FromDouble(took->seconds())); }));
+  });
+}
+
+// Closes what an event loop has of the limiter's store.
+PyObject* close_later(PyObject* self, PyObject*) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    return done<When::later>(task_of(
+        state_of(self), nullptr, [](Store& store, const Interrupted&) { store.close(); }, [] {}));
   });
 }
 
@@ -158,13 +199,21 @@ void add_stats_of_store(PyObject* stats, PyObject* store) {
   if (PyDict_Merge(stats, theirs.get(), 0) < 0) throw PythonError{};
 }
 
+// The breaker is that of the threads, or that of the event loop that awaits the answer.
+template <When when>
 PyObject* stats(PyObject* self, PyObject*) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     LimiterState& limiter = state_of(self);
-    if (limiter.called_after != LimiterState::kNotCalled) notice_call(limiter);
-    Object stats = required(stats_dict(limiter.stats, limiter.store->breaker()));
-    add_stats_of_store(stats.get(), limiter.store_object.get());
-    return stats.release();
+    const auto breaker = std::make_shared<BreakerState>();
+    return done<when>(task_of(
+        limiter.store, nullptr, Object::borrow(self),
+        [breaker](Store& store, const Interrupted&) { *breaker = store.breaker(); },
+        [breaker, &limiter] {
+          if (limiter.called_after != LimiterState::kNotCalled) notice_call(limiter);
+          Object stats = required(stats_dict(limiter.stats, *breaker));
+          add_stats_of_store(stats.get(), limiter.store_object.get());
+          return stats;
+        }));
   });
 }
 
@@ -415,16 +464,16 @@ PyMethodDef methods[] = {
     {"_refund_part", as_c_function(refund_part), METH_FASTCALL,
      "_refund_part($self, decision, places, /)\n--\n\nGive back what a decision charged to some of its "
      "charges, by their places; no more of it can be given back then."},
-    {"_lock", as_c_function(lock), METH_FASTCALL,
+    {"_lock", as_c_function(lock<When::now>), METH_FASTCALL,
      "_lock($self, identifier, microseconds, /)\n--\n\nRefuse an identifier for this long from now."},
-    {"unlock", unlock, METH_O,
+    {"unlock", unlock<When::now>, METH_O,
      "unlock($self, identifier, /)\n--\n\nLift the lock of an identifier; what was counted stays."},
-    {"reset", as_c_function(reset), METH_FASTCALL,
+    {"reset", as_c_function(reset<When::now>), METH_FASTCALL,
      "reset($self, /, *identifiers)\n--\n\nRemove everything that is stored for these identifiers in this "
      "policy."},
-    {"reset_all", reset_all, METH_NOARGS,
+    {"reset_all", reset_all<When::now>, METH_NOARGS,
      "reset_all($self, /)\n--\n\nRemove everything that is stored for this policy."},
-    {"stats", stats, METH_NOARGS,
+    {"stats", stats<When::now>, METH_NOARGS,
      "stats($self, /)\n--\n\nReturn what this limiter has counted of its calls to the store, in this "
      "process, as a new dict.\n\n"
      "calls: how often the store was asked to decide, refund, lock or reset; errors: how many of these "
@@ -433,6 +482,33 @@ PyMethodDef methods[] = {
      "breaker:\n'closed', 'open' or 'half_open'; latency: an upper bound in seconds -> how many calls took "
      "that long and\nlonger than the bound before, the last one being inf; counted for stores that wait "
      "only."},
+    {"_hit_later", as_c_function(hit_later), METH_FASTCALL | METH_KEYWORDS,
+     "_hit_later($self, /, *identifiers, cost=1, patience=inf)\n--\n\n_hit_within(), to be awaited, like all of "
+     "these: each returns a PendingCall."},
+    {"_peek_later", as_c_function(peek_later), METH_FASTCALL | METH_KEYWORDS,
+     "_peek_later($self, /, *identifiers, cost=1, patience=inf)\n--\n\n_peek_within(), to be awaited."},
+    {"_charge_later", as_c_function(charge_later), METH_FASTCALL | METH_KEYWORDS,
+     "_charge_later($self, /, *identifiers, cost=1)\n--\n\ncharge(), to be awaited."},
+    {"_settle_later", as_c_function(settle_later), METH_FASTCALL,
+     "_settle_later($self, decision, cost, /)\n--\n\nsettle(), to be awaited."},
+    {"_refund_later", refund_later, METH_O,
+     "_refund_later($self, decision, /)\n--\n\nrefund(), to be awaited."},
+    {"_refund_part_later", as_c_function(refund_part_later), METH_FASTCALL,
+     "_refund_part_later($self, decision, places, /)\n--\n\n_refund_part(), to be awaited."},
+    {"_lock_later", as_c_function(lock<When::later>), METH_FASTCALL,
+     "_lock_later($self, identifier, microseconds, /)\n--\n\n_lock(), to be awaited."},
+    {"_unlock_later", unlock<When::later>, METH_O,
+     "_unlock_later($self, identifier, /)\n--\n\nunlock(), to be awaited."},
+    {"_reset_later", as_c_function(reset<When::later>), METH_FASTCALL,
+     "_reset_later($self, /, *identifiers)\n--\n\nreset(), to be awaited."},
+    {"_reset_all_later", reset_all<When::later>, METH_NOARGS,
+     "_reset_all_later($self, /)\n--\n\nreset_all(), to be awaited."},
+    {"_stats_later", stats<When::later>, METH_NOARGS,
+     "_stats_later($self, /)\n--\n\nstats(), to be awaited, with the breaker of the event loop."},
+    {"_ping_later", ping_later, METH_O,
+     "_ping_later($self, timeout, /)\n--\n\nStore.ping(), to be awaited."},
+    {"_close_later", close_later, METH_NOARGS,
+     "_close_later($self, /)\n--\n\nClose what the event loop has open for the store; to be awaited."},
     {"_unlike_limits", unlike_limits, METH_O,
      "_unlike_limits($self, other, /)\n--\n\nPairs of limits, this limiter's and the other's, that are alike "
      "in all but their numbers."},
@@ -488,6 +564,13 @@ PyMethodDef functions[] = {
      "twice."},
     {"peek_all", peek_all, METH_O,
      "peek_all(charges, /)\n--\n\nReturn the Decision that hit_all() would give now; nothing is charged."},
+    {"_hit_all_later", hit_all_later, METH_O,
+     "_hit_all_later(charges, /)\n--\n\nhit_all(), to be awaited: returns a PendingCall."},
+    {"_peek_all_later", peek_all_later, METH_O,
+     "_peek_all_later(charges, /)\n--\n\npeek_all(), to be awaited: returns a PendingCall."},
+    {"_decide_request_later", as_c_function(decide_request_later), METH_FASTCALL,
+     "_decide_request_later(rules, known, read, arguments, /)\n--\n\n_decide_request(), to be awaited: returns a "
+     "PendingCall."},
     {"_decide_request", as_c_function(decide_request), METH_FASTCALL,
      "_decide_request(rules, known, read, arguments, /)\n--\n\nhit_all for rules (limiter, identify, cost, "
      "role): each charges the identifiers known[identify], or else those that read makes of "

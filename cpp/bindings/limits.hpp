@@ -16,9 +16,7 @@
 
 namespace overlimit::python {
 
-/// Asks Python. What it raises stays set in this thread, and PythonError is thrown.
-inline Bounds bounds_from(PyObject* periods, Instant instant) {
-  const GilHeld held;
+inline Bounds bounds_by_python(PyObject* periods, Instant instant) {
   const Object answer =
       required(PyObject_CallFunction(periods, "L", static_cast<long long>(instant.micros())));
   long long start = 0;
@@ -32,6 +30,13 @@ inline Bounds bounds_from(PyObject* periods, Instant instant) {
     throw PythonError{};
   }
   return bounds;
+}
+
+/// Asks Python. What it raises stays set in this thread, and PythonError is thrown.
+inline Bounds bounds_from(PyObject* periods, Instant instant) {
+  std::optional<Bounds> bounds;
+  in_python([&] { bounds = bounds_by_python(periods, instant); });
+  return *bounds;
 }
 
 inline void bind_calendar(pybind11::module_& module) {

@@ -1,4 +1,4 @@
-// overlimit._core. The hot types are on the C API; all that pybind11 binds is in this translation unit.
+// overlimit._core. The hot types are on the C API; what pybind11 binds is here and in pending_call.cpp.
 
 #include <atomic>
 #include <cstdint>
@@ -15,6 +15,7 @@
 #include "locked_calls.hpp"
 #include "many_decisions_binding.hpp"
 #include "object.hpp"
+#include "pending_call.hpp"
 #include "overlimit/errors.hpp"
 #include "policy.hpp"
 #include "replays.hpp"
@@ -114,6 +115,7 @@ void add_everything(pybind11::module_& module) {
   bind_stores(module);
   bind_replays(module);
   bind_many_decisions(module);
+  bind_pending_calls(module);
   refuse_pickling(module);
   if (!check_keywords(module.ptr())) throw pybind11::error_already_set();
   bind_heap_types(module);

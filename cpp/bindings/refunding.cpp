@@ -16,7 +16,7 @@
 #include "overlimit/errors.hpp"
 #include "overlimit/past_rates.hpp"
 #include "policy.hpp"
-#include "store_calls.hpp"
+#include "store_task.hpp"
 
 namespace overlimit::python {
 namespace {
@@ -73,19 +73,6 @@ class GivenBack {
   std::deque<CompiledPolicy> policies_;
 };
 
-void give_back(LimiterState& limiter, const GivenBack& given_back, Present* present, RefundClaim& claim) {
-  TimedCall timed(limiter, given_back.charges());
-  const Call& call = *timed;
-  const auto ask = [&](Store& store, const Interrupted& interrupted) {
-    claim.use([&] { store.give_back(call, given_back.receipts(), present, interrupted); });
-  };
-  if (claim.charged().source == Source::local) {
-    return ask(*local_fallback_store(limiter.store_object.get()), kInterrupted);
-  }
-  LimiterState* const limiters[] = {&limiter};
-  ask_store(limiters, ask);
-}
-
 bool is_own(const Subject& subject, const LimiterState& limiter) {
   return compiled(subject.policy).identity() == limiter.identity;
 }
@@ -100,25 +87,65 @@ void check_is_about(PyObject* decision, const LimiterState& limiter) {
   }
 }
 
-// Of the charges at these places, or of all for nullptr. One that fails is logged, and raised only with
-// on_error="raise".
-void refund_decision(PyObject* self, PyObject* decision, PyObject* places) {
-  LimiterState& limiter = state_of(self);
-  check_is_about(decision, limiter);
-  RefundClaim claim(decision);
-  const GivenBack given_back(claim, places);
-  if (given_back.is_nothing()) {
-    if (places == nullptr) claim.mark_used();
-    return;
+/// A call that gives back what was charged, to the store that has decided: it may be the local fallback.
+class GivingBack : NonCopyable {
+ public:
+  /// The task borrows the claim.
+  GivingBack(LimiterState& limiter, RefundClaim& claim, PyObject* places = nullptr,
+             std::optional<Cost> cost = {})
+      : limiter_(limiter), claim_(claim), given_back_(claim, places, cost) {
+    if (claim.charged().source == Source::local && !is_nothing())
+      fallback_ = local_fallback_store(limiter.store_object.get());
+    if (!is_nothing()) timed_.emplace(limiter, given_back_.charges());
   }
-  try {
-    give_back(limiter, given_back, nullptr, claim);
-  } catch (const StoreError& error) {
-    if (limiter.on_error == OnError::raise || dynamic_cast<const CrossSlot*>(&error) != nullptr) throw;
-    LimiterState* const limiters[] = {&limiter};
-    log_failure(error, limiters, limiter.on_error);
+  [[nodiscard]] bool is_nothing() const { return given_back_.is_nothing(); }
+  [[nodiscard]] Store& store() const { return fallback_ ? *fallback_ : *limiter_.store; }
+  /// Whether the limiter counts it.
+  [[nodiscard]] bool is_counted() const { return fallback_ == nullptr; }
+  void ask(Store& store, Present* present, const Interrupted& interrupted) {
+    claim_.use([&] { store.give_back(**timed_, given_back_.receipts(), present, interrupted); });
   }
-}
+
+ private:
+  LimiterState& limiter_;
+  RefundClaim& claim_;
+  GivenBack given_back_;
+  std::shared_ptr<Store> fallback_;
+  std::optional<TimedCall> timed_;
+};
+
+/// A refund of the charges at these places, or of all for nullptr. One that fails is logged, and raised only
+/// with on_error="raise".
+class Refunding final : public StoreTask {
+ public:
+  Refunding(LimiterState& limiter, PyObject* decision, PyObject* places)
+      : limiter_(&limiter),
+        kept_(required(PyTuple_Pack(2, limiter.object, decision))),
+        claim_((check_is_about(decision, limiter), decision)),
+        giving_back_(limiter, claim_, places) {
+    if (is_nothing() && places == nullptr) claim_.mark_used();
+  }
+  [[nodiscard]] bool is_nothing() const override { return giving_back_.is_nothing(); }
+  [[nodiscard]] std::span<LimiterState* const> limiters() const override {
+    return {&limiter_, giving_back_.is_counted() ? std::size_t{1} : std::size_t{0}};
+  }
+  [[nodiscard]] Store& store() const override { return giving_back_.store(); }
+  void ask(Store& store, const Interrupted& interrupted) override {
+    giving_back_.ask(store, nullptr, interrupted);
+  }
+  Object answer() override { return Object::borrow(Py_None); }
+  Object answer_without(const StoreError& error) override {
+    if (limiter_->on_error == OnError::raise || dynamic_cast<const CrossSlot*>(&error) != nullptr) throw;
+    log_failure(error, {&limiter_, 1}, limiter_->on_error);
+    return Object::borrow(Py_None);
+  }
+
+ private:
+  LimiterState* limiter_;
+  Object kept_;
+  RefundClaim claim_;
+  GivingBack giving_back_;
+};
 
 // The charges of a decision that are about the limiter's policy.
 ChargeBits own_charges(PyObject* decision, const LimiterState& limiter) {
@@ -131,22 +158,50 @@ ChargeBits own_charges(PyObject* decision, const LimiterState& limiter) {
   return own;
 }
 
-/// A decision that is made to cost something else.
-class Settling {
+/// A decision that is made to cost something else: more is charged, or the difference is given back.
+class Settling final : public StoreTask {
  public:
   Settling(LimiterState& limiter, PyObject* decision, PyObject* cost)
-      : limiter_(limiter),
+      : limiter_(&limiter),
+        kept_(required(PyTuple_Pack(2, limiter.object, decision))),
         policy_(limiter.present_policy()),
-        decision_(decision),
         cost_(cost),
-        claim_(decision, own_charges(decision, limiter)) {
+        kept_cost_(Object::borrow(cost_.number())),
+        claim_((check_is_about(decision, limiter), decision), own_charges(decision, limiter)) {
     find_charged();
+    const bool was_charged = charged_cost_ == 0 || !GivenBack(claim_).is_nothing();
+    if (subjects_.empty() || !was_charged) return;
+    if (cost_.units() > charged_cost_) {
+      prepare_charge();
+    } else {
+      prepare_giving_back();
+    }
   }
 
-  Object settle() {
-    const bool was_charged = charged_cost_ == 0 || !GivenBack(claim_).is_nothing();
-    if (subjects_.empty() || !was_charged) return Object::borrow(decision_);
-    return cost_.units() > charged_cost_ ? charge() : give_back();
+  [[nodiscard]] bool is_nothing() const override { return !charging_ && !giving_back_; }
+  [[nodiscard]] std::span<LimiterState* const> limiters() const override {
+    const bool is_counted = !giving_back_ || giving_back_->is_counted();
+    return {&limiter_, is_counted ? std::size_t{1} : std::size_t{0}};
+  }
+  [[nodiscard]] Store& store() const override { return giving_back_ ? giving_back_->store() : *limiter_->store; }
+
+  void ask(Store& store, const Interrupted& interrupted) override {
+    if (giving_back_) return giving_back_->ask(store, &*present_, interrupted);
+    claim_.use([&] { charging_->ask(store, interrupted); });
+  }
+
+  Object answer() override {
+    if (is_nothing()) return Object::borrow(PyTuple_GET_ITEM(kept_.get(), 1));
+    if (charging_) return charged(charging_->answer());
+    left_->time() = present_->time;
+    const Decision folded = fold(asked_.charges(), left_->rows());
+    return settled(Object::steal(left_->finish(folded, cost_.number(), claim_.charged().source)));
+  }
+
+  Object answer_without(const StoreError& error) override {
+    if (charging_) return charged(charging_->answer_without(error));
+    TimedCall timed(*limiter_, asked_.charges());
+    return decided_without_store(error, {&limiter_, 1}, *timed, asked_, cost_.number());
   }
 
  private:
@@ -165,72 +220,88 @@ class Settling {
     }
   }
 
-  Object charge() {
-    ChargeList more;
+  void prepare_charge() {
     for (const Subject* subject : subjects_) {
-      more.add(policy_.get(), subject->identifier, cost_.units() - charged_cost_, Role::always);
+      asked_.add(policy_.get(), subject->identifier, cost_.units() - charged_cost_, Role::always);
     }
-    Object settled = charge_more(limiter_, more, cost_.number(), claim_);
-    if (parts_of(settled.get()).source != Source::error) claim_.mark_used();
-    make_final(settled.get());
-    return settled;
+    charging_.emplace(std::span<LimiterState* const>(&limiter_, 1), asked_, Mode::consume, kNever,
+                      cost_.number());
+    charging_->show_present();
   }
 
-  Object give_back() {
-    const Source source = claim_.charged().source;
-    PyObject* const policy = source == Source::local ? local_policy_of(policy_.get()) : policy_.get();
-    ChargeList asked;
-    for (const Subject* subject : subjects_) asked.add(policy, subject->identifier, 0);
-    NewDecision left(asked.subjects(), asked.size(), pairs_of(asked.charges()));
-    Present present{asked.charges(), left.rows()};
+  void prepare_giving_back() {
+    const bool is_local = claim_.charged().source == Source::local;
+    PyObject* const policy = is_local ? local_policy_of(policy_.get()) : policy_.get();
+    for (const Subject* subject : subjects_) asked_.add(policy, subject->identifier, 0);
+    left_.emplace(asked_.subjects(), asked_.size(), pairs_of(asked_.charges()));
+    present_ = Present{asked_.charges(), left_->rows()};
     const auto difference = std::optional(charged_cost_ - cost_.units());
-    const GivenBack given_back(claim_, nullptr, cost_.units() == 0 ? std::nullopt : difference);
-    try {
-      python::give_back(limiter_, given_back, &present, claim_);
-    } catch (const StoreError& error) {
-      LimiterState* const limiters[] = {&limiter_};
-      TimedCall timed(limiter_, asked.charges());
-      return decided_without_store(error, limiters, *timed, asked, cost_.number());
-    }
-    left.time() = present.time;
-    Object settled = Object::steal(left.finish(fold(asked.charges(), left.rows()), cost_.number(), source));
-    make_final(settled.get());
-    return settled;
+    giving_back_.emplace(*limiter_, claim_, nullptr, cost_.units() == 0 ? std::nullopt : difference);
   }
 
-  LimiterState& limiter_;
+  Object charged(Object decision) {
+    if (parts_of(decision.get()).source != Source::error) claim_.mark_used();
+    return settled(std::move(decision));
+  }
+
+  static Object settled(Object decision) {
+    make_final(decision.get());
+    return decision;
+  }
+
+  LimiterState* limiter_;
+  Object kept_;
   Object policy_;
-  PyObject* decision_;
   WholeCost cost_;
+  Object kept_cost_;
   RefundClaim claim_;
   std::vector<const Subject*> subjects_;
   Cost charged_cost_ = 0;
+  ChargeList asked_;
+  std::optional<Deciding> charging_;       // either this
+  std::optional<NewDecision> left_;        // or this and the next two
+  std::optional<Present> present_;
+  std::optional<GivingBack> giving_back_;
 };
+
+template <When when>
+PyObject* refunded(PyObject* self, PyObject* decision) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    return done<when>(std::make_unique<Refunding>(state_of(self), decision, nullptr));
+  });
+}
+
+template <When when>
+PyObject* refunded_in_part(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    if (count != 2) raise_type_error("_refund_part takes a decision and places of its charges");
+    return done<when>(std::make_unique<Refunding>(state_of(self), arguments[0], arguments[1]));
+  });
+}
+
+template <When when>
+PyObject* settled(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    if (count != 2) raise_type_error("settle takes a decision and what it turned out to cost");
+    return done<when>(std::make_unique<Settling>(state_of(self), arguments[0], arguments[1]));
+  });
+}
 
 }  // namespace
 
-PyObject* refund(PyObject* self, PyObject* decision) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    refund_decision(self, decision, nullptr);
-    return Py_NewRef(Py_None);
-  });
-}
-
+PyObject* refund(PyObject* self, PyObject* decision) { return refunded<When::now>(self, decision); }
+PyObject* refund_later(PyObject* self, PyObject* decision) { return refunded<When::later>(self, decision); }
 PyObject* refund_part(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    if (count != 2) raise_type_error("_refund_part takes a decision and places of its charges");
-    refund_decision(self, arguments[0], arguments[1]);
-    return Py_NewRef(Py_None);
-  });
+  return refunded_in_part<When::now>(self, arguments, count);
 }
-
+PyObject* refund_part_later(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+  return refunded_in_part<When::later>(self, arguments, count);
+}
 PyObject* settle(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    if (count != 2) raise_type_error("settle takes a decision and what it turned out to cost");
-    LimiterState& limiter = state_of(self);
-    check_is_about(arguments[0], limiter);
-    return Settling(limiter, arguments[0], arguments[1]).settle().release();
-  });
+  return settled<When::now>(self, arguments, count);
+}
+PyObject* settle_later(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+  return settled<When::later>(self, arguments, count);
 }
 
 }  // namespace overlimit::python

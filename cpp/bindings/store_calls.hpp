@@ -17,16 +17,18 @@
 
 namespace overlimit::python {
 
+inline void count_latency(std::span<LimiterState* const> limiters, std::chrono::steady_clock::duration took) {
+  const auto micros = std::chrono::ceil<std::chrono::microseconds>(took).count();
+  for (LimiterState* limiter : limiters) limiter->stats.count_latency(Duration(micros));
+}
+
 /// How long a call took, for stores that wait: others answer in less time than reading a clock twice takes.
 class Stopwatch : NonCopyable {
  public:
   using Clock = std::chrono::steady_clock;
   explicit Stopwatch(std::span<LimiterState* const> limiters) : limiters_(limiters) {}
   /// Runs with the GIL held, which guards the counts where there is one.
-  ~Stopwatch() {
-    const auto micros = std::chrono::ceil<std::chrono::microseconds>(Clock::now() - start_).count();
-    for (LimiterState* limiter : limiters_) limiter->stats.count_latency(Duration(micros));
-  }
+  ~Stopwatch() { count_latency(limiters_, Clock::now() - start_); }
 
  private:
   std::span<LimiterState* const> limiters_;
@@ -56,21 +58,33 @@ void naming_full_store(const LimiterState& limiter, const Action& action) {
   }
 }
 
-/// Runs `ask` with the store that these limiters share, and counts it.
-template <class Ask>
-void ask_and_count(std::span<LimiterState* const> limiters, const Ask& ask) {
+inline void count_call(std::span<LimiterState* const> limiters) {
   for (LimiterState* limiter : limiters) {
     notice_call(*limiter);
     ++limiter->stats.calls;
   }
+}
+
+inline void count_failure(std::span<LimiterState* const> limiters, const StoreError& error) {
+  for (LimiterState* limiter : limiters) ++limiter->stats.errors[std::size_t(error.kind())];
+}
+
+inline void count_answer(std::span<LimiterState* const> limiters) {
+  const auto was_cut_off = [](const LimiterState* limiter) -> bool { return limiter->is_cut_off; };
+  if (std::ranges::any_of(limiters, was_cut_off)) log_recovery(limiters);
+}
+
+/// Runs `ask` with the store that these limiters share, and counts it.
+template <class Ask>
+void ask_and_count(std::span<LimiterState* const> limiters, const Ask& ask) {
+  count_call(limiters);
   try {
     naming_full_store(*limiters.front(), [&] { ask(*limiters.front()->store); });
   } catch (const StoreError& error) {
-    for (LimiterState* limiter : limiters) ++limiter->stats.errors[std::size_t(error.kind())];
+    count_failure(limiters, error);
     throw;
   }
-  const auto was_cut_off = [](const LimiterState* limiter) -> bool { return limiter->is_cut_off; };
-  if (std::ranges::any_of(limiters, was_cut_off)) log_recovery(limiters);
+  count_answer(limiters);
 }
 
 /// Runs an action on the store that these limiters share, without the GIL if it may wait. The action is run

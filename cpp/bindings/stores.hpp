@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "clock.hpp"
 #include "given.hpp"
 #include "hooks.hpp"
 #include "object.hpp"
@@ -87,13 +88,14 @@ inline void bind_memory_store(pybind11::module_& module) {
 
 /// Has Python log a warning; called with the GIL or without it.
 inline void warn_about_shared_memory(const std::string& message) {
-  const GilHeld held;
-  try {
-    const Object text = text_of(message.c_str());
-    call_hook("warn_about_shared_memory", checked(text.get()));
-  } catch (const PythonError&) {
-    PyErr_WriteUnraisable(nullptr);
-  }
+  in_python([&] {
+    try {
+      const Object text = text_of(message.c_str());
+      call_hook("warn_about_shared_memory", checked(text.get()));
+    } catch (const PythonError&) {
+      PyErr_WriteUnraisable(nullptr);
+    }
+  });
 }
 
 inline pybind11::dict shared_memory_stats(SharedMemoryStore& store) {
@@ -268,15 +270,8 @@ inline void bind_redis_scripts(pybind11::module_& module) {
 
 #endif
 
-/// Seconds as Python gives them to a store, or nothing for None.
-inline std::optional<Duration> timeout_of_call(PyObject* seconds) {
-  if (seconds == Py_None) return std::nullopt;
-  const Object micros = call_hook("timeout_us_given", seconds);
-  return Duration(PyLong_AsLongLong(micros.get()));
-}
-
 inline double ping(Store& store, PyObject* timeout) {
-  const std::optional<Duration> longest = timeout_of_call(timeout);
+  const std::optional<Duration> longest = timeout_from(timeout);
   Duration took{};
   without_gil([&](const Interrupted& interrupted) { took = store.ping(longest, interrupted); });
   return took.seconds();

@@ -5,6 +5,7 @@
 
 #include "errors.hpp"
 #include "object.hpp"
+#include "overlimit/fibers.hpp"
 #include "overlimit/store.hpp"
 
 namespace overlimit::python {
@@ -23,6 +24,42 @@ class GilHeld : NonCopyable {
 
   PyGILState_STATE state_;
 };
+
+/// A Python exception that was taken from its thread, to be set again later.
+class TakenError {
+ public:
+  TakenError() {
+    PyErr_Fetch(&type_, &value_, &traceback_);
+  }
+  /// Sets it, once.
+  void set() {
+    PyErr_Restore(std::exchange(type_, nullptr), std::exchange(value_, nullptr),
+                  std::exchange(traceback_, nullptr));
+  }
+
+ private:
+  PyObject* type_ = nullptr;
+  PyObject* value_ = nullptr;
+  PyObject* traceback_ = nullptr;
+};
+
+/// Runs an action of Python: with the GIL, and not on the stack of a fiber, where it throws TakenError instead
+/// of PythonError, as others may run before somebody looks.
+template <class Action>
+void in_python(const Action& action) {
+  Fibers* const fibers = Fibers::current();
+  if (fibers == nullptr) {
+    const GilHeld held;
+    return action();
+  }
+  fibers->run_outside([&] {
+    try {
+      action();
+    } catch (const PythonError&) {
+      throw TakenError();
+    }
+  });
+}
 
 inline bool python_interrupts() {
   const GilHeld held;

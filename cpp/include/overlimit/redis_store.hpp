@@ -60,7 +60,7 @@ class RedisStore final : public Store {
   [[nodiscard]] bool waits() const override { return true; }
   [[nodiscard]] BreakerState breaker() const override;
   [[nodiscard]] Duration timeout() const override;
-  void close();
+  void close() override;
 
  private:
   struct Impl;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <exception>
 #include <functional>
@@ -82,6 +83,13 @@ struct DontWait {
 };
 class WouldWait : public std::exception {};
 
+/// The same for a caller who comes back soon, as often as it takes: by the first wait it is found out whether
+/// somebody who died is waited for, and after `until` it throws StoreTimeout instead.
+struct ComeBack {
+  std::chrono::steady_clock::time_point until;
+  bool operator()() const { return false; }
+};
+
 /// Thread-safe. Every operation throws std::out_of_range for an instant out of range, std::invalid_argument
 /// for a call that no store takes, std::bad_alloc, the errors of errors.hpp, and whatever a clock or a
 /// calendar raises. After an error with maybe_charged false nothing was charged.
@@ -140,6 +148,8 @@ class Store {
   [[nodiscard]] virtual bool waits_seldom() const { return false; }
   /// The state of the store's circuit breaker; closed for a store that cannot fail.
   [[nodiscard]] virtual BreakerState breaker() const { return BreakerState::closed; }
+  /// Closes what this process, or the event loop of the caller, has open; a later call opens it again.
+  virtual void close() {}
   /// The longest that a call takes; 0: it doesn't wait.
   [[nodiscard]] virtual Duration timeout() const { return {}; }
 };

@@ -85,16 +85,39 @@ void naming_timeout(Duration timeout, const auto& action) {
   }
 }
 
+/// The topologies of the stores that are used on one event loop.
+class TopologiesOfLoop {
+ public:
+  /// That of a store, which lives as long as the store does.
+  [[nodiscard]] redis::transport::Topology& of(const std::shared_ptr<const redis::Location>& store) {
+    for (const auto& [known, topology] : topologies_) {
+      if (known.lock() == store) return *topology;
+    }
+    std::erase_if(topologies_, [](const auto& each) { return each.first.expired(); });
+    return *topologies_.emplace_back(store, redis::transport::topology_of(*store)).second;
+  }
+
+ private:
+  std::vector<std::pair<std::weak_ptr<const redis::Location>, std::shared_ptr<redis::transport::Topology>>>
+      topologies_;
+};
+
 }  // namespace
 
 struct RedisStore::Impl {
   using Servers = std::shared_ptr<redis::transport::Topology>;
 
   Impl(redis::Location where, Options how)
-      : location(std::move(where)),
+      : location(std::make_shared<const redis::Location>(std::move(where))),
         options(checked(std::move(how))),
-        topology([this] { return std::make_unique<Servers>(redis::transport::topology_of(location)); }) {
-    if (has_tls(location)) redis::transport::require_tls();
+        topology([this] { return std::make_unique<Servers>(redis::transport::topology_of(*location)); }) {
+    if (has_tls(*location)) redis::transport::require_tls();
+  }
+
+  /// Those that all threads of this process use, or those of the event loop whose fiber runs in this thread.
+  [[nodiscard]] redis::transport::Topology& servers() {
+    Fibers* const fibers = Fibers::current();
+    return fibers == nullptr ? **topology : fibers->own<TopologiesOfLoop>().of(location);
   }
 
   [[nodiscard]] Deadline deadline() const {
@@ -103,7 +126,7 @@ struct RedisStore::Impl {
 
   /// Of a call with these keys; none when keys have no slots. Throws CrossSlot.
   [[nodiscard]] std::optional<Slot> slot_of(std::span<const std::string> keys) {
-    if (!(**topology).has_slots()) return std::nullopt;
+    if (!servers().has_slots()) return std::nullopt;
     const Slot slot = redis::protocol::key_slot(keys.front());
     for (const std::string& key : keys) {
       if (redis::protocol::key_slot(key) != slot) throw cross_slot(options.keys.hash_tag);
@@ -120,7 +143,7 @@ struct RedisStore::Impl {
   // A server that was restarted or flushed its scripts did not execute the call: send the text along.
   Reply run(const redis::ScriptCall& script, const Wait& wait) {
     const std::optional<Slot> slot = slot_of(script.keys);
-    const auto call = [&](const std::string& command) { return (**topology).call(command, slot, wait); };
+    const auto call = [&](const std::string& command) { return servers().call(command, slot, wait); };
     Reply reply = call(script.evalsha());
     if (is_missing_script(reply)) reply = call(script.eval());
     return checked_reply(std::move(reply));
@@ -147,7 +170,7 @@ struct RedisStore::Impl {
     const std::vector<std::string> keys{redis::key_of(options.keys, "ping", "")};
     const std::string command = encoded({"SET", keys.front(), "", "XX", "PX", "1"});
     const Stopwatch stopwatch;
-    (void)checked_reply((**topology).call(command, slot_of(keys), wait));
+    (void)checked_reply(servers().call(command, slot_of(keys), wait));
     return stopwatch.elapsed();
   }
 
@@ -160,12 +183,12 @@ struct RedisStore::Impl {
       if (redis::protocol::classify(reply).is_unavailable()) (void)checked_reply(std::move(reply));
       slowest = std::max(slowest, stopwatch.elapsed());
     };
-    (**topology).for_each_server(ping, wait);
+    servers().for_each_server(ping, wait);
     return slowest;
   }
 
   Duration ping(const Wait& wait) {
-    const Duration slowest = (**topology).has_slots() ? ping_each_server(wait) : Duration{};
+    const Duration slowest = servers().has_slots() ? ping_each_server(wait) : Duration{};
     return std::max(slowest, write_nothing(wait));
   }
 
@@ -179,7 +202,7 @@ struct RedisStore::Impl {
       words.push_back(key);
     }
     for (const auto& [where, words] : commands) {
-      (void)checked_reply((**topology).call(encoded(words), where, {deadline(), interrupted}));
+      (void)checked_reply(servers().call(encoded(words), where, {deadline(), interrupted}));
     }
   }
 
@@ -207,11 +230,11 @@ struct RedisStore::Impl {
 
   [[nodiscard]] Reply checked_reply(Reply reply) const {
     if (!reply.is_error()) return reply;
-    const std::string who = std::visit([](const auto& each) { return redis::describe(each); }, location);
+    const std::string who = std::visit([](const auto& each) { return redis::describe(each); }, *location);
     redis::protocol::raise_error_reply(reply.as_text(), who);
   }
 
-  const redis::Location location;
+  const std::shared_ptr<const redis::Location> location;
   const Options options;
   redis::transport::PerProcess<Servers> topology;
   const redis::Scripts scripts;
@@ -270,7 +293,7 @@ class RedisStore::ManyCalls {
     std::vector<std::optional<Reply>> replies(commands.size());
     std::exception_ptr failure;
     try {
-      (**impl_.topology).call_many(commands, std::span(slots_).subspan(first, last - first), replies, wait);
+      impl_.servers().call_many(commands, std::span(slots_).subspan(first, last - first), replies, wait);
     } catch (...) {
       failure = std::current_exception();
     }
@@ -371,7 +394,7 @@ void RedisStore::reset_all(const PolicyIdentity& policy, const Interrupted& inte
     }
   };
   naming_timeout(timeout(), [&] {
-    (**impl_->topology).for_each_server(reset_server, {impl_->deadline(), interrupted});
+    impl_->servers().for_each_server(reset_server, {impl_->deadline(), interrupted});
   });
 }
 
@@ -384,9 +407,9 @@ Duration RedisStore::ping(std::optional<Duration> within, const Interrupted& int
   return took;
 }
 
-void RedisStore::close() { (**impl_->topology).close(); }
+void RedisStore::close() { impl_->servers().close(); }
 
-BreakerState RedisStore::breaker() const { return (**impl_->topology).breaker(); }
+BreakerState RedisStore::breaker() const { return impl_->servers().breaker(); }
 
 Duration RedisStore::timeout() const { return impl_->options.timeout; }
 

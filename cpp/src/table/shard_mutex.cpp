@@ -35,6 +35,7 @@ bool ShardMutex::try_word_for_a_moment() {
 void ShardMutex::wait_for_word(MutexWait& wait) {
   if (try_word_for_a_moment()) return;
   if (wait.interrupted().target<DontWait>() != nullptr) throw WouldWait();
+  if (const auto* const caller = wait.interrupted().target<ComeBack>()) return come_back(*caller, wait.timeout());
   const Clock::time_point deadline = wait.deadline();
   for (;;) {
     const std::uint32_t seen = word_->load(std::memory_order_relaxed);
@@ -43,6 +44,12 @@ void ShardMutex::wait_for_word(MutexWait& wait) {
     sleep_while(seen | kAwaited, std::min(deadline, Clock::now() + kLongestSleep));
     if (wait.interrupted() && wait.interrupted()()) throw WaitInterrupted();
   }
+}
+
+void ShardMutex::come_back(const ComeBack& caller, Duration timeout) {
+  if (try_to_take(word_->load(std::memory_order_relaxed))) return;
+  if (Clock::now() >= caller.until) throw_timeout(timeout);
+  throw WouldWait();
 }
 
 /// Takes it if it is free or left; else, and since others may wait still, says that somebody waits.

@@ -86,7 +86,8 @@ Node::ConnectionPointer Node::connection_for(UnlockableGuard& guard, const Deadl
     throw StoreUnavailable(std::to_string(first->in_flight()) + " calls already wait for redis at " +
                            endpoint().describe());
   }
-  if (first->calls() > 0 && first->calls() <= kMostBesideSpares && first->is_established()) {
+  if (Fibers::current() == nullptr && first->calls() > 0 && first->calls() <= kMostBesideSpares &&
+      first->is_established()) {
     if (ConnectionPointer spare = spare_connection(deadline)) return spare;
   }
   return first;
@@ -208,7 +209,7 @@ Breaker::State Node::breaker() const {
 }
 
 std::shared_ptr<Node> node_of(const Endpoint& endpoint) {
-  return registry_of_process<Endpoint, Node>().of(endpoint, [&] { return std::make_shared<Node>(endpoint); });
+  return registry_of_caller<Endpoint, Node>().of(endpoint, [&] { return std::make_shared<Node>(endpoint); });
 }
 
 }  // namespace overlimit::redis::transport

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "overlimit/fibers.hpp"
 #include "overlimit/forks.hpp"
 
 namespace overlimit::redis::transport {
@@ -111,7 +112,7 @@ class KeptAlive : NonCopyable {
   std::uint64_t generation_ = fork_generation();
 };
 
-/// What a process has one of per key, as long as somebody uses it. Thread-safe.
+/// What there is one of per key, as long as somebody uses it. Thread-safe.
 template <class Key, class Thing>
 class Registry {
  public:
@@ -135,9 +136,11 @@ class Registry {
 template <class Key, class Thing>
 inline constinit ProcessSlot<Registry<Key, Thing>> registry_slot;
 
-/// The registry of this process. Never destroyed: stores may be used while the process ends.
+/// The registry of the event loop whose fiber runs in this thread, else that of all threads of this process,
+/// which is never destroyed: stores may be used while the process ends.
 template <class Key, class Thing>
-[[nodiscard]] Registry<Key, Thing>& registry_of_process() {
+[[nodiscard]] Registry<Key, Thing>& registry_of_caller() {
+  if (Fibers* const fibers = Fibers::current()) return fibers->own<Registry<Key, Thing>>();
   return registry_slot<Key, Thing>.get([] { return std::make_unique<Registry<Key, Thing>>(); });
 }
 

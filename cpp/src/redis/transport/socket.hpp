@@ -89,10 +89,11 @@ class PlainStream final : public Stream {
   [[nodiscard]] Transfer receive(char* buffer, std::size_t size) override {
     return socket_.receive(buffer, size);
   }
-  /// Waits and receives in one system call if the deadline is far enough.
+  /// Waits and receives in one system call if the deadline is far enough, and the thread may be blocked.
   [[nodiscard]] Woken receive_within(char* buffer, std::size_t size, const Deadline& deadline,
                                      Transfer& transfer) override {
-    if (deadline.remaining() < kLongestWait) return Stream::receive_within(buffer, size, deadline, transfer);
+    if (Fibers::current() != nullptr || deadline.remaining() < kLongestWait)
+      return Stream::receive_within(buffer, size, deadline, transfer);
     return socket_.receive_waiting(buffer, size, transfer);
   }
   [[nodiscard]] short receiving_events() const noexcept override { return POLLIN; }

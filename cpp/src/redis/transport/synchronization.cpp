@@ -2,7 +2,8 @@
 
 namespace overlimit::redis::transport {
 
-Woken wait_for(EventCount& event, WaiterSet waiters, std::uint32_t count, const Deadline& deadline) noexcept {
+Woken wait_for(EventCount& event, WaiterSet waiters, std::uint32_t count, const Deadline& deadline) {
+  if (Fibers* const fibers = Fibers::current()) return fibers->wait(&event, waiters, deadline.at());
   const Deadline end = end_of_wait(deadline);
   switch (event.wait(waiters, count, end.at())) {
     case EventCount::End::timed_out:
@@ -12,6 +13,11 @@ Woken wait_for(EventCount& event, WaiterSet waiters, std::uint32_t count, const 
     default:
       return Woken::by_event;
   }
+}
+
+void notify(EventCount& event, WaiterSet waiters) noexcept {
+  if (Fibers* const fibers = Fibers::current()) return fibers->notify(&event, waiters);
+  event.notify(waiters);
 }
 
 bool RateLimitedTask::try_begin() noexcept {

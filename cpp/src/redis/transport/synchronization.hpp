@@ -17,9 +17,11 @@ using platform::EventCount;
 using platform::WaiterSet;
 
 /// Waits until one of these waiters is notified, or returns at once if any waiter was since `count`. Unlike a
-/// wait for a condition variable, it ends when a signal may have come.
+/// wait for a condition variable, it ends when a signal may have come. Those who wait for one event, and those
+/// who notify them, are either all threads or all fibers of one event loop.
 [[nodiscard]] Woken wait_for(EventCount& event, WaiterSet waiters, std::uint32_t count,
-                             const Deadline& deadline) noexcept;
+                             const Deadline& deadline);
+void notify(EventCount& event, WaiterSet waiters) noexcept;
 
 /// Holds a mutex, releases it while its owner waits, and collects the waiters to notify. In a child that was
 /// forked while the mutex was released it is never taken again, since another thread may have held it.
@@ -87,8 +89,8 @@ class UnlockableGuard {
   }
 
   void notify_collected() {
-    if (first_.event != nullptr) first_.event->notify(first_.waiters);
-    for (const Notification& each : collected_) each.event->notify(each.waiters);
+    if (first_.event != nullptr) transport::notify(*first_.event, first_.waiters);
+    for (const Notification& each : collected_) transport::notify(*each.event, each.waiters);
     first_ = {};
     collected_.clear();
   }

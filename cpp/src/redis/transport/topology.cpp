@@ -60,7 +60,7 @@ std::shared_ptr<Topology> single_server(std::shared_ptr<Node> node) {
 }
 
 std::shared_ptr<Topology> topology_of(const Location& location) {
-  return registry_of_process<Location, Topology>().of(
+  return registry_of_caller<Location, Topology>().of(
       location, [&] { return std::visit([](const auto& each) { return made(each); }, location); });
 }
 

@@ -24,6 +24,10 @@ std::minstd_rand& random_numbers() {
 }  // namespace
 
 Woken wait_for(int fd, short events, const Deadline& deadline) {
+  if (Fibers* const fibers = Fibers::current()) {
+    if (!deadline.passed()) return fibers->wait(fd, events, deadline.at());
+    return is_ready(fd, events) ? Woken::by_event : Woken::by_deadline;
+  }
   pollfd polled{fd, events, 0};
   const Deadline end = end_of_wait(deadline);
   const int ready = platform::poll(polled, end.remaining());

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "overlimit/errors.hpp"
+#include "overlimit/fibers.hpp"
 
 namespace overlimit::redis::transport {
 
@@ -47,11 +48,11 @@ struct Wait {
 /// Every wait ends after this time as if by a signal, since a signal right before the wait does not end it.
 inline constexpr std::chrono::milliseconds kLongestWait{20};
 
-/// What ended a wait. by_signal means that a signal may have come.
-enum class Woken : std::uint8_t { by_event, by_deadline, by_signal };
+/// What ended a wait. by_signal means that a signal may have come, or a fiber was interrupted.
+using Woken = Fibers::Woken;
 
 /// Waits for one of the poll(2) `events` of `fd` or its failure; for -1 for the deadline alone. Checks at
-/// least once. Throws std::bad_alloc when the system has no memory to wait with.
+/// least once. Blocks the thread, or suspends the fiber that runs in it. Throws std::bad_alloc when the system has no memory to wait with.
 [[nodiscard]] Woken wait_for(int fd, short events, const Deadline& deadline);
 
 /// Whether one of the poll(2) `events` of `fd`, or its failure, has come. Does not wait.

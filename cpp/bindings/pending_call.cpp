@@ -1,0 +1,211 @@
+#include "pending_call.hpp"
+
+#include <pybind11/stl.h>
+
+#include <exception>
+#include <unordered_map>
+#include <vector>
+
+#include "given.hpp"
+#include "overlimit/fibers.hpp"
+
+namespace overlimit::python {
+namespace {
+
+/// After so long the loop looks again whether another process has left the shared memory that a call needs.
+constexpr std::chrono::microseconds kPauseWhileOthersAreInside{500};
+
+}  // namespace
+
+void PendingCall::begin(Fibers& fibers, std::vector<PendingCall*>& done) {
+  if (stage_ != Stage::prepared) throw std::logic_error("a pending call begins once");
+  stage_ = Stage::done;
+  if (task_->is_nothing()) return;
+  count_call(task_->limiters());
+  began_ = Stopwatch::Clock::now();
+  Store& store = task_->store();
+  if (store.waits_seldom()) {
+    if (!has_asked_without_waiting(store)) run(fibers, done, [&] { ask_until_others_leave(fibers, store); });
+  } else if (store.waits()) {
+    run(fibers, done, [&] { task_->ask(store, interrupted_); });
+  } else {
+    ask([&] { task_->ask(store, kDontWait); });
+  }
+}
+
+bool PendingCall::has_asked_without_waiting(Store& store) {
+  try {
+    task_->ask(store, kDontWait);
+  } catch (const WouldWait&) {
+    return false;
+  } catch (...) {
+    failure_ = std::current_exception();
+  }
+  return true;
+}
+
+/// The task runs on a fiber from here on, whose captures live there.
+template <class Ask>
+void PendingCall::run(Fibers& fibers, std::vector<PendingCall*>& done, const Ask& ask) {
+  stage_ = Stage::under_way;
+  Fibers::Task& fiber = fibers.start([this, &done, ask] {
+    this->ask(ask);
+    stage_ = Stage::done;
+    done.push_back(this);
+  });
+  fiber_ = &fiber;
+}
+
+template <class Ask>
+void PendingCall::ask(const Ask& ask) {
+  try {
+    ask();
+  } catch (...) {
+    failure_ = std::current_exception();
+  }
+  ended_ = Stopwatch::Clock::now();
+}
+
+void PendingCall::ask_until_others_leave(Fibers& fibers, Store& store) {
+  const Interrupted come_back =
+      ComeBack{Stopwatch::Clock::now() + std::chrono::microseconds(store.timeout().micros())};
+  for (;;) {
+    try {
+      return task_->ask(store, come_back);
+    } catch (const WouldWait&) {
+    }
+    const auto until = Stopwatch::Clock::now() + kPauseWhileOthersAreInside;
+    if (fibers.wait(-1, 0, until) == Fibers::Woken::by_signal) throw WaitInterrupted();
+  }
+}
+
+void PendingCall::cancel(Fibers& fibers) {
+  is_cancelled_ = true;
+  if (stage_ == Stage::under_way) fibers.interrupt(*fiber_);
+}
+
+Object PendingCall::answer() {
+  if (stage_ != Stage::done) throw std::logic_error("a pending call is answered once it is done, and once");
+  stage_ = Stage::answered;
+  const std::unique_ptr<StoreTask> task = std::move(task_);
+  if (began_ == Stopwatch::Clock::time_point{}) return task->answer();
+  try {
+    note_end(*task);
+  } catch (const StoreError& error) {
+    return task->answer_without(error);
+  }
+  return task->answer();
+}
+
+void PendingCall::note_end(const StoreTask& task) const {
+  const std::span<LimiterState* const> limiters = task.limiters();
+  if (fiber_ != nullptr) count_latency(limiters, ended_ - began_);
+  if (failure_ == nullptr) return count_answer(limiters);
+  try {
+    std::rethrow_exception(failure_);
+  } catch (const StoreError& error) {
+    count_failure(limiters, error);
+    throw;
+  } catch (TakenError& error) {
+    error.set();
+    throw PythonError{};
+  } catch (const OutOfMemory&) {
+    if (limiters.empty()) throw;
+    naming_full_store(*limiters.front(), [] { throw; });
+  }
+}
+
+namespace {
+
+/// The calls that one event loop awaits. It refers to nothing of Python that may refer to it.
+class CallsOfLoop : NonCopyable {
+ public:
+  using Pointer = std::shared_ptr<PendingCall>;
+  using Pointers = std::vector<Pointer>;
+
+  [[nodiscard]] int fd() const { return fibers_.fd(); }
+
+  Pointers begin(const Pointer& call) {
+    under_way_[call.get()] = call;
+    call->begin(fibers_, done_);
+    if (call->is_done()) under_way_.erase(call.get());
+    return take_done();
+  }
+
+  Pointers run() {
+    fibers_.run();
+    return take_done();
+  }
+
+  Pointers cancel(const Pointer& call) {
+    call->cancel(fibers_);
+    return run();
+  }
+
+ private:
+  /// Those that were begun earlier, and are done by now.
+  Pointers take_done() {
+    Pointers done;
+    for (PendingCall* const each : std::exchange(done_, {})) {
+      const auto found = under_way_.find(each);
+      if (found == under_way_.end()) continue;
+      done.push_back(std::move(found->second));
+      under_way_.erase(found);
+    }
+    return done;
+  }
+
+  std::vector<PendingCall*> done_;
+  std::unordered_map<PendingCall*, Pointer> under_way_;
+  Fibers fibers_;  // ends first: what it ends is noted above
+};
+
+template <class Action>
+pybind11::object result_of(const Action& action) {
+  return with_python_errors([&] { return pybind11::reinterpret_steal<pybind11::object>(action().release()); });
+}
+
+}  // namespace
+
+Object pending(std::unique_ptr<StoreTask> task) {
+  return Object::steal(pybind11::cast(std::make_shared<PendingCall>(std::move(task))).release().ptr());
+}
+
+void bind_pending_calls(pybind11::module_& module) {
+  namespace py = pybind11;
+  using Calls = std::shared_ptr<CallsOfLoop>;
+  py::class_<PendingCall, CallsOfLoop::Pointer>(module, "PendingCall", "A call to a store that is awaited.")
+      .def(
+          "answer",
+          [](const CallsOfLoop::Pointer& call) { return result_of([&] { return given(call).answer(); }); },
+          "Return what the call answered, or raise what it raised; once, when it is done.")
+      .def_property_readonly(
+          "is_done", [](const CallsOfLoop::Pointer& call) { return given(call).is_done(); },
+          "Whether it can be answered.");
+  py::class_<CallsOfLoop, Calls>(module, "CallsOfLoop", "The calls to stores that one event loop awaits.")
+      .def(py::init<>())
+      .def(
+          "fileno", [](const Calls& calls) { return given(calls).fd(); },
+          "Return the descriptor to watch: run() is to be called when it is readable.")
+      .def(
+          "begin",
+          [](const Calls& calls, const CallsOfLoop::Pointer& call) {
+            given(call);
+            return with_python_errors([&] { return given(calls).begin(call); });
+          },
+          "Begin a call, which may be done already; return those begun before that are done now.",
+          py::arg("call"))
+      .def(
+          "run", [](const Calls& calls) { return with_python_errors([&] { return given(calls).run(); }); },
+          "Go on with the calls that can go on; return those that are done.")
+      .def(
+          "cancel",
+          [](const Calls& calls, const CallsOfLoop::Pointer& call) {
+            given(call);
+            return with_python_errors([&] { return given(calls).cancel(call); });
+          },
+          "End a call, which charges nothing if nothing of it was sent; return those that are done.",
+          py::arg("call"));
+}
+
+}  // namespace overlimit::python

@@ -1,0 +1,98 @@
+// A question to a store, apart from who waits for its answer: a thread, or a task of an event loop.
+#pragma once
+
+#include <Python.h>
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "object.hpp"
+#include "on_error.hpp"
+#include "overlimit/errors.hpp"
+#include "overlimit/non_copyable.hpp"
+#include "overlimit/store.hpp"
+#include "store_calls.hpp"
+
+namespace overlimit::python {
+
+/// A call that was prepared from its arguments: it is asked once, and then answered or not. Everything but
+/// ask() holds the GIL. It keeps alive what it needs.
+class StoreTask : NonCopyable {
+ public:
+  virtual ~StoreTask() = default;
+  /// Those who share the store that is asked, and count the call; none: it is not counted.
+  [[nodiscard]] virtual std::span<LimiterState* const> limiters() const = 0;
+  [[nodiscard]] virtual Store& store() const { return *limiters().front()->store; }
+  /// Whether there is nothing to ask, so that it can be answered at once.
+  [[nodiscard]] virtual bool is_nothing() const { return false; }
+  /// Touches nothing of Python but by `interrupted`. Runs again if it throws WouldWait.
+  virtual void ask(Store& store, const Interrupted& interrupted) = 0;
+  virtual Object answer() = 0;
+  /// To be called while the error is handled, which it throws again unless there is an answer without it.
+  virtual Object answer_without(const StoreError& /*error*/) { throw; }
+};
+
+/// Has a task done by this thread, which waits for it.
+inline Object perform(StoreTask& task) {
+  if (task.is_nothing()) return task.answer();
+  try {
+    if (task.limiters().empty()) {
+      without_gil([&](const Interrupted& interrupted) { task.ask(task.store(), interrupted); });
+    } else {
+      ask_store(task.limiters(),
+                [&](Store& store, const Interrupted& interrupted) { task.ask(store, interrupted); });
+    }
+  } catch (const StoreError& error) {
+    return task.answer_without(error);
+  }
+  return task.answer();
+}
+
+/// A task made of two functions. `Ask` is called as StoreTask::ask; `Answer` returns its answer.
+template <class Ask, class Answer>
+class TaskOf final : public StoreTask {
+ public:
+  TaskOf(std::shared_ptr<Store> store, LimiterState* limiter, Object kept, Ask ask, Answer answer)
+      : store_(std::move(store)),
+        limiter_(limiter),
+        kept_(std::move(kept)),
+        ask_(std::move(ask)),
+        answer_(std::move(answer)) {}
+  [[nodiscard]] std::span<LimiterState* const> limiters() const override {
+    return {&limiter_, limiter_ == nullptr ? std::size_t{0} : std::size_t{1}};
+  }
+  [[nodiscard]] Store& store() const override { return *store_; }
+  void ask(Store& store, const Interrupted& interrupted) override { ask_(store, interrupted); }
+  Object answer() override { return answer_(); }
+
+ private:
+  std::shared_ptr<Store> store_;
+  LimiterState* limiter_;
+  Object kept_;
+  Ask ask_;
+  Answer answer_;
+};
+
+/// A task that asks this store; `limiter`, if any, counts it. `kept` lives as long as the task.
+template <class Ask, class Answer>
+std::unique_ptr<StoreTask> task_of(std::shared_ptr<Store> store, LimiterState* limiter, Object kept, Ask ask,
+                                   Answer answer) {
+  return std::make_unique<TaskOf<Ask, Answer>>(std::move(store), limiter, std::move(kept), std::move(ask),
+                                               std::move(answer));
+}
+
+/// How a method does its task: `now`, and returns the answer, or `later`, and returns a PendingCall.
+enum class When : bool { now, later };
+
+/// A new reference to a PendingCall.
+Object pending(std::unique_ptr<StoreTask> task);
+
+template <When when>
+PyObject* done(std::unique_ptr<StoreTask> task) {
+  if constexpr (when == When::later) return pending(std::move(task)).release();
+  return perform(*task).release();
+}
+
+}  // namespace overlimit::python

@@ -1,0 +1,55 @@
+"""The event loops on which calls to stores are awaited.
+
+A store that waits runs each call as a fiber of the core, which is suspended where a thread would be blocked. All
+fibers of an event loop wait together by one descriptor, which the loop watches. So one connection serves all
+tasks of a loop, and what is sent, retried and given up is the same as for threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+from weakref import WeakKeyDictionary, WeakValueDictionary, ref
+
+from overlimit._core import CallsOfLoop, PendingCall, _fork_generation
+
+
+class LoopCalls:
+    """The calls to stores that one event loop awaits.
+
+    The loop alone refers to it, by what it watches, so that it ends with the loop: when that is closed,
+    connections are closed too.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._calls = CallsOfLoop()
+        self._futures: dict[PendingCall, asyncio.Future[None]] = {}
+        self._create_future = loop.create_future
+        self.made_after = _fork_generation()
+        loop.add_reader(self._calls.fileno(), self._run)
+
+    async def answer(self, call: PendingCall) -> Any:
+        """Begin a call, and return or raise what it answers.
+
+        If the task is cancelled meanwhile, a call of which nothing was sent charges nothing.
+        """
+        self._deliver(self._calls.begin(call))
+        if not call.is_done:
+            future = self._futures[call] = self._create_future()
+            try:
+                await future
+            except BaseException:
+                self._futures.pop(call, None)
+                self._deliver(self._calls.cancel(call))
+                raise
+        return call.answer()
+
+    def _run(self) -> None:
+        self._deliver(self._calls.run())
+
+    def _deliver(self, done: Iterable[PendingCall]) -> None:
+        for call in done:
+            future = self._futures.pop(call, None)
+            if future is not None and not future.done():
+                future.set_result(None)
