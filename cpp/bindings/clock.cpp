@@ -102,7 +102,7 @@ Duration duration_from(PyObject* seconds, const char* what) {
   return Duration(micros_within(seconds, what, "a number of seconds below 9e9"));
 }
 
-std::optional<Duration> timeout_from(PyObject* seconds) {
+std::optional<Duration> store_timeout_from(PyObject* seconds) {
   if (seconds == Py_None) return std::nullopt;
   const Object micros = call_hook("timeout_us_given", seconds);
   return Duration(PyLong_AsLongLong(micros.get()));

@@ -19,7 +19,7 @@ namespace overlimit::python {
 Duration duration_from(PyObject* seconds, const char* what);
 
 /// Seconds as they are given to a store as a timeout; nothing for None. Throws as duration_from() does.
-std::optional<Duration> timeout_from(PyObject* seconds);
+std::optional<Duration> store_timeout_from(PyObject* seconds);
 
 /// The same of an instant, which may be out of range by a few years still.
 Instant instant_from(PyObject* seconds, const char* what);

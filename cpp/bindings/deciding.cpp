@@ -49,85 +49,89 @@ Keywords parse_keywords(PyObject* const* values, PyObject* names, bool takes_pat
 
 Object decided(std::span<LimiterState* const> limiters, const ChargeList& collected, Mode mode,
                Duration patience, PyObject* cost) {
-  Deciding deciding(limiters, collected, mode, patience, cost);
+  collected.check_cells();
+  Deciding deciding(*limiters.front(), collected, mode, patience);
+  const Rows rows = deciding.rows();
   try {
-    ask_store(limiters,
-              [&](Store& store, const Interrupted& interrupted) { deciding.ask(store, interrupted); });
+    ask_store(limiters, [&](Store& store, const Interrupted& interrupted) {
+      deciding.ask(rows, store, interrupted);
+    });
   } catch (const StoreError& error) {
-    return deciding.answer_without(error);
+    return deciding.answer_without(error, limiters, collected, cost);
   }
-  return deciding.answer();
+  return deciding.answer(limiters, collected, rows, cost);
 }
 
 // Python logs what the callback raises.
-void announce(const Object& on_decision, const Object& decision) {
-  if (on_decision.get() == Py_None) return;
+void tell(const LimiterState& limiter, const Object& decision) {
+  if (limiter.on_decision.get() == Py_None) return;
+  const Object on_decision = Object::borrow(limiter.on_decision.get());
   call_hook("announce", on_decision.get(), decision.get());
 }
 
-/// What a method of a limiter is called with.
-struct Asked {
-  LimiterState& limiter;
-  std::span<PyObject* const> identifiers;
-  Mode mode;
-  Role role;
-  Duration patience;
-};
-
 /// The charges of a limiter to identifiers, each once. Borrows the policy.
-inline void collect(const Asked& asked, PyObject* policy, Cost units, ChargeList& collected) {
-  for (PyObject* const identifier : asked.identifiers) {
-    collected.add(policy, identifier, units, asked.role);
+template <Role role>
+void collect(PyObject* policy, std::span<PyObject* const> identifiers, Cost units, ChargeList& collected) {
+  for (PyObject* const identifier : identifiers) {
+    collected.add(policy, identifier, units, role);
     if (collected.repeats()) collected.drop_newest();
     check_count(collected.size());
   }
 }
 
-Object announced(const Asked& asked, Object decision) {
-  if (asked.mode == Mode::consume) {
-    announce(Object::borrow(asked.limiter.on_decision.get()), decision);
+template <Mode mode>
+void finish(const LimiterState& limiter, const Object& decision) {
+  if constexpr (mode == Mode::consume) {
+    tell(limiter, decision);
   } else {
     make_final(decision.get());
   }
+}
+
+template <Mode mode, Role role>
+Object ask(LimiterState& limiter, std::span<PyObject* const> identifiers, Duration patience,
+           const WholeCost& cost, Cost units) {
+  const Object policy = limiter.present_policy();
+  ChargeList collected;
+  collect<role>(policy.get(), identifiers, units, collected);
+  LimiterState* const limiters[] = {&limiter};
+  Object decision = decided(limiters, collected, mode, patience, cost.number());
+  finish<mode>(limiter, decision);
   return decision;
 }
 
-inline Object ask_now(const Asked& asked, const WholeCost& cost, Cost units) {
-  const Object policy = asked.limiter.present_policy();
-  ChargeList collected;
-  collect(asked, policy.get(), units, collected);
-  LimiterState* const limiters[] = {&asked.limiter};
-  return announced(asked, decided(limiters, collected, asked.mode, asked.patience, cost.number()));
-}
-
 /// The same call, to be awaited.
+template <Mode mode, Role role>
 class PendingDecision final : public StoreTask {
  public:
-  PendingDecision(const Asked& asked, const WholeCost& cost, Cost units)
-      : asked_(asked),
-        kept_(Object::borrow(asked.limiter.object)),
-        policy_(asked.limiter.present_policy()),
-        cost_(Object::borrow(cost.number())),
-        limiter_(&asked.limiter) {
-    collect(asked, policy_.get(), units, collected_);
-    asked_.identifiers = {};
-    deciding_.emplace(limiters(), collected_, asked.mode, asked.patience, cost_.get());
+  PendingDecision(LimiterState& limiter, std::span<PyObject* const> identifiers, Duration patience,
+                  const WholeCost& cost, Cost units)
+      : limiter_(&limiter),
+        kept_(Object::borrow(limiter.object)),
+        policy_(limiter.present_policy()),
+        cost_(Object::borrow(cost.number())) {
+    collect<role>(policy_.get(), identifiers, units, collected_);
+    deciding_.emplace(limiters(), collected_, mode, patience, cost_.get());
   }
   [[nodiscard]] std::span<LimiterState* const> limiters() const override { return {&limiter_, 1}; }
   void ask(Store& store, const Interrupted& interrupted) override { deciding_->ask(store, interrupted); }
-  Object answer() override { return announced(asked_, deciding_->answer()); }
+  Object answer() override { return finished(deciding_->answer()); }
   Object answer_without(const StoreError& error) override {
-    return announced(asked_, deciding_->answer_without(error));
+    return finished(deciding_->answer_without(error));
   }
 
  private:
-  Asked asked_;
+  Object finished(Object decision) const {
+    finish<mode>(*limiter_, decision);
+    return decision;
+  }
+
+  LimiterState* limiter_;
   Object kept_;
   Object policy_;
   Object cost_;
-  LimiterState* limiter_;
   ChargeList collected_;
-  std::optional<Deciding> deciding_;
+  std::optional<DecidingLater> deciding_;
 };
 
 // A template, since every hit counts.
@@ -141,11 +145,12 @@ PyObject* ask_by_keywords(PyObject* self, PyObject* const* arguments, Py_ssize_t
     if (identifiers.empty()) raise_value_error(kNoIdentifier);
     const WholeCost cost(keywords.cost);
     const Cost units = keywords.cost == one ? 1 : cost.units();
-    const Asked asked{state_of(self), identifiers, mode, role, patience};
+    LimiterState& limiter = state_of(self);
     if constexpr (when == When::later) {
-      return pending(std::make_unique<PendingDecision>(asked, cost, units)).release();
+      using Task = PendingDecision<mode, role>;
+      return pending(std::make_unique<Task>(limiter, identifiers, patience, cost, units)).release();
     }
-    return ask_now(asked, cost, units).release();
+    return ask<mode, role>(limiter, identifiers, patience, cost, units).release();
   });
 }
 
@@ -190,15 +195,9 @@ std::span<LimiterState* const> limiters_of(const ChargesOfLimiters& collected) {
   return collected.limiters;
 }
 
-Object announced(const ChargesOfLimiters& collected, Mode mode, Object decision) {
-  if (mode == Mode::peek) {
-    make_final(decision.get());
-    return decision;
-  }
-  for (const LimiterState* limiter : collected.limiters) {
-    announce(Object::borrow(limiter->on_decision.get()), decision);
-  }
-  return decision;
+void finish(const ChargesOfLimiters& collected, Mode mode, const Object& decision) {
+  if (mode == Mode::peek) return make_final(decision.get());
+  for (const LimiterState* limiter : collected.limiters) tell(*limiter, decision);
 }
 
 /// A call under several limiters, to be awaited.
@@ -211,16 +210,21 @@ class PendingDecisionOfAll final : public StoreTask {
   }
   [[nodiscard]] std::span<LimiterState* const> limiters() const override { return collected_.limiters; }
   void ask(Store& store, const Interrupted& interrupted) override { deciding_->ask(store, interrupted); }
-  Object answer() override { return announced(collected_, mode_, deciding_->answer()); }
+  Object answer() override { return finished(deciding_->answer()); }
   Object answer_without(const StoreError& error) override {
-    return announced(collected_, mode_, deciding_->answer_without(error));
+    return finished(deciding_->answer_without(error));
   }
 
  private:
+  Object finished(Object decision) const {
+    finish(collected_, mode_, decision);
+    return decision;
+  }
+
   Object kept_;
   Mode mode_;
   ChargesOfLimiters collected_;
-  std::optional<Deciding> deciding_;
+  std::optional<DecidingLater> deciding_;
 };
 
 }  // namespace
@@ -228,7 +232,8 @@ class PendingDecisionOfAll final : public StoreTask {
 Object decide_all(const ChargesOfLimiters& collected, Mode mode) {
   Object decision =
       decided(limiters_of(collected), collected.charges, mode, kNever, collected.cost.get());
-  return announced(collected, mode, std::move(decision));
+  finish(collected, mode, decision);
+  return decision;
 }
 
 std::unique_ptr<StoreTask> deciding_all(const Collect& collect, Mode mode, Object kept) {

@@ -45,44 +45,63 @@ using Collect = std::function<void(ChargesOfLimiters&)>;
 /// The same as a task, which keeps alive what these charges borrow.
 std::unique_ptr<StoreTask> deciding_all(const Collect& collect, Mode mode, Object kept);
 
-/// A call that decides, and the Decision that becomes of its answer. Borrows all that it is given.
+/// What one call that decides needs besides its arguments, which it borrows.
 class Deciding : NonCopyable {
  public:
-  Deciding(std::span<LimiterState* const> limiters, const ChargeList& collected, Mode mode, Duration patience,
-           PyObject* cost)
-      : limiters_(limiters),
-        collected_((collected.check_cells(), collected)),
-        cost_(cost),
-        timed_(*limiters.front(), collected.charges()),
-        decision_(collected.subjects(), collected.size(), pairs_of(collected.charges())),
-        rows_(decision_.rows()) {
+  Deciding(const LimiterState& limiter, const ChargeList& collected, Mode mode, Duration patience)
+      : timed_(limiter, collected.charges()),
+        decision_(collected.subjects(), collected.size(), pairs_of(collected.charges())) {
     (*timed_).mode = mode;
     (*timed_).patience = patience;
   }
   void show_present() { (*timed_).shows_present = true; }
+  [[nodiscard]] Rows rows() const { return decision_.rows(); }
 
-  void ask(Store& store, const Interrupted& interrupted) {
-    store.decide({&*timed_, 1}, rows_, {&decision_.time(), 1}, {&crowded_, 1}, interrupted);
+  void ask(const Rows& rows, Store& store, const Interrupted& interrupted) {
+    store.decide({&*timed_, 1}, rows, {&decision_.time(), 1}, {&crowded_, 1}, interrupted);
   }
 
-  Object answer() {
-    const std::span<const Charge> charges = collected_.charges();
-    if (crowded_ != 0) count_crowded(limiters_, charges, crowded_, limiters_.front()->store_object.get());
-    return Object::steal(decision_.finish(fold(charges, rows_), cost_));
+  Object answer(std::span<LimiterState* const> limiters, const ChargeList& collected, const Rows& rows,
+                PyObject* cost) {
+    const std::span<const Charge> charges = collected.charges();
+    if (crowded_ != 0) count_crowded(limiters, charges, crowded_, limiters.front()->store_object.get());
+    return Object::steal(decision_.finish(fold(charges, rows), cost));
   }
 
+  Object answer_without(const StoreError& error, std::span<LimiterState* const> limiters,
+                        const ChargeList& collected, PyObject* cost) {
+    return decided_without_store(error, limiters, *timed_, collected, cost);
+  }
+
+ private:
+  TimedCall timed_;
+  NewDecision decision_;
+  ChargeBits crowded_ = 0;
+};
+
+/// The same with its arguments, for a task. It borrows them.
+class DecidingLater {
+ public:
+  DecidingLater(std::span<LimiterState* const> limiters, const ChargeList& collected, Mode mode,
+                Duration patience, PyObject* cost)
+      : limiters_(limiters),
+        collected_((collected.check_cells(), collected)),
+        cost_(cost),
+        deciding_(*limiters.front(), collected, mode, patience),
+        rows_(deciding_.rows()) {}
+  void show_present() { deciding_.show_present(); }
+  void ask(Store& store, const Interrupted& interrupted) { deciding_.ask(rows_, store, interrupted); }
+  Object answer() { return deciding_.answer(limiters_, collected_, rows_, cost_); }
   Object answer_without(const StoreError& error) {
-    return decided_without_store(error, limiters_, *timed_, collected_, cost_);
+    return deciding_.answer_without(error, limiters_, collected_, cost_);
   }
 
  private:
   std::span<LimiterState* const> limiters_;
   const ChargeList& collected_;
   PyObject* cost_;
-  TimedCall timed_;
-  NewDecision decision_;
+  Deciding deciding_;
   Rows rows_;
-  ChargeBits crowded_ = 0;
 };
 
 }  // namespace overlimit::python

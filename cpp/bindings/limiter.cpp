@@ -173,7 +173,7 @@ PyObject* unlock(PyObject* self, PyObject* identifier) {
 PyObject* ping_later(PyObject* self, PyObject* timeout) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     LimiterState& limiter = state_of(self);
-    const std::optional<Duration> longest = timeout_from(timeout);
+    const std::optional<Duration> longest = store_timeout_from(timeout);
     const auto took = std::make_shared<Duration>();
     return done<When::later>(task_of(
         limiter.store, nullptr, Object::borrow(self),

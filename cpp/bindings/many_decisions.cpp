@@ -1,18 +1,18 @@
 #include "many_decisions.hpp"
 
 #include "handles.hpp"
-#include "store_calls.hpp"
 #include "waits.hpp"
 
 namespace overlimit::python {
 namespace {
 
-// How many rows are decided before other threads may run Python, and signals are noticed.
-constexpr std::size_t kRowsPerStep = 1024;
-// How many rows a store that waits decides within one timeout.
-constexpr std::size_t kRowsPerTimeout = 1000;
+// How many rows are decided, within one timeout where the store waits, or read, before other threads may run
+// Python, and signals are noticed.
+constexpr std::size_t kRowsPerStep = 1000;
+constexpr Instant kUndecided{-1};
 
-void notice_signals() {
+void let_others_run() {
+  { const GilReleased released; }
   if (PyErr_CheckSignals() != 0) throw PythonError{};
 }
 
@@ -82,7 +82,7 @@ void check_length(PyObject* column, std::size_t rows) {
 IdentifierRows::IdentifierRows(PyObject* rows, std::int64_t cells_of_one) : rows_(own_rows(rows)) {
   std::size_t total = 0;
   for (std::size_t row = 0; row < size(); ++row) {
-    if (row % kRowsPerStep == 0) notice_signals();
+    if (row % kRowsPerStep == 0) let_others_run();
     const std::size_t count =
         naming_row("identifiers", row, [&] { return checked_count(row, cells_of_one); });
     if (count != 1 && starts_.empty()) {
@@ -117,7 +117,7 @@ CostRows::CostRows(PyObject* cost, std::size_t rows)
   }
   check_length(given_.get(), rows);
   for (std::size_t row = 0; row < rows; ++row) {
-    if (row % kRowsPerStep == 0) notice_signals();
+    if (row % kRowsPerStep == 0) let_others_run();
     naming_row("cost", row, [&] {
       const WholeCost whole(number(row));
       (void)whole.units();
@@ -132,8 +132,8 @@ OwnRows::OwnRows(std::size_t size) : size_(size), bytes_(uninitialised_block(siz
 /// Some rows as calls of a policy. Borrows the bytes of identifiers that the rows keep.
 class ManyDecisions::Batch {
  public:
-  Batch(const ManyDecisions& many, PyObject* policy, const Call& model)
-      : many_(many), policy_(policy), model_(model) {}
+  Batch(const ManyDecisions& many, PyObject* policy)
+      : many_(many), policy_(policy), model_(**many.timed_) {}
 
   /// The calls of the rows from `first` to before `last`, valid until the next ones.
   std::span<const Call> calls(std::size_t first, std::size_t last) {
@@ -163,50 +163,104 @@ class ManyDecisions::Batch {
   std::vector<Call> calls_;
 };
 
+/// The decisions on some rows. What was decided when the store would have waited is not asked again.
+class ManyDecisions::Step final : public StoreTask {
+ public:
+  Step(ManyDecisions& many, std::size_t first, std::size_t last)
+      : many_(many),
+        limiter_(&many.limiter_),
+        first_(first),
+        batch_(many, many.policy_.get()),
+        calls_(batch_.calls(first, last)),
+        times_(&many.times_[first], calls_.size()),
+        crowded_(calls_.size()) {}
+  [[nodiscard]] std::span<LimiterState* const> limiters() const override { return {&limiter_, 1}; }
+  [[nodiscard]] bool is_long() const override { return true; }
+
+  void ask(Store& store, const Interrupted& interrupted) override {
+    const auto decided = static_cast<std::size_t>(std::ranges::find(times_, kUndecided) - times_.begin());
+    const Rows pairs = many_.pairs_of_rows(first_ + decided, first_ + calls_.size());
+    store.decide(calls_.subspan(decided), pairs, times_.subspan(decided),
+                 std::span(crowded_).subspan(decided), interrupted);
+  }
+
+  Object answer() override {
+    count();
+    many_.is_any_decided_ = true;
+    return finished();
+  }
+
+  Object answer_without(const StoreError& error) override {
+    if (dynamic_cast<const CrossSlot*>(&error) != nullptr) throw;
+    count();
+    std::vector<std::size_t> undecided;
+    for (std::size_t i = 0; i < times_.size(); ++i) {
+      if (times_[i] == kUndecided) undecided.push_back(first_ + i);
+    }
+    many_.is_any_decided_ |= undecided.size() < times_.size();
+    many_.note_failure(undecided, error);
+    return finished();
+  }
+
+ private:
+  /// The call itself is counted as any.
+  void count() {
+    limiter_->stats.calls += calls_.size() - 1;
+    count_crowded_calls(*limiter_, calls_, crowded_, limiter_->store_object.get());
+  }
+
+  [[nodiscard]] Object finished() const {
+    if (many_.begun_ == many_.size()) many_.raise_if_nothing_was_decided();
+    return Object::borrow(Py_None);
+  }
+
+  ManyDecisions& many_;
+  LimiterState* limiter_;
+  std::size_t first_;
+  Batch batch_;
+  std::span<const Call> calls_;
+  std::span<Instant> times_;
+  std::vector<ChargeBits> crowded_;
+};
+
 ManyDecisions::ManyDecisions(PyObject* limiter, PyObject* rows, PyObject* cost, Mode mode,
                              std::optional<Duration> timeout)
-    : policy_(state_of(limiter).present_policy()),
+    : limiter_(state_of(limiter)),
+      kept_(Object::borrow(limiter)),
+      policy_(limiter_.present_policy()),
       mode_(mode),
       rows_(rows, compiled(policy_.get()).max_cells()),
       costs_(cost, rows_.size()),
       pairs_(first_pair(rows_.size())),
       times_(std::make_unique_for_overwrite<Instant[]>(rows_.size())) {
   if (size() == 0) return;
-  LimiterState& state = state_of(limiter);
-  const Object kept = Object::borrow(limiter);
-  TimedCall timed(state, {});
-  Call& model = *timed;
-  model.mode = mode;
-  model.timeout = timeout;
-  notice_call(state);
-  if (state.store->waits()) {
-    decide_waiting(state, model);
-  } else {
-    decide_without_waiting(state, model);
+  timed_ = std::make_unique<TimedCall>(limiter_, std::span<const Charge>());
+  (**timed_).mode = mode;
+  (**timed_).timeout = timeout;
+  std::fill_n(times_.get(), size(), kUndecided);
+  if (limiter_.store->waits()) check_calls(*limiter_.store);
+}
+
+std::unique_ptr<StoreTask> ManyDecisions::next_step() {
+  if (begun_ == size()) return nullptr;
+  const std::size_t first = begun_;
+  const std::size_t last = std::min(size(), first + kRowsPerStep);
+  auto step = std::make_unique<Step>(*this, first, last);
+  begun_ = last;
+  return step;
+}
+
+void ManyDecisions::decide() {
+  while (const std::unique_ptr<StoreTask> step = next_step()) {
+    perform(*step);
+    let_others_run();
   }
 }
 
-void ManyDecisions::decide_without_waiting(LimiterState& limiter, const Call& model) {
-  const std::shared_ptr<Store> store = limiter.store;
-  Batch batch(*this, policy_.get(), model);
-  std::vector<ChargeBits> crowded(kRowsPerStep);
-  for (std::size_t first = 0; first < size(); first += kRowsPerStep) {
-    const std::size_t last = std::min(size(), first + kRowsPerStep);
-    const std::span<const Call> calls = batch.calls(first, last);
-    naming_full_store(limiter, [&] {
-      const GilReleased released;
-      store->decide(calls, pairs_of_rows(first, last), {&times_[first], last - first}, crowded, kInterrupted);
-    });
-    limiter.stats.calls += calls.size();
-    count_crowded_calls(limiter, calls, crowded, limiter.store_object.get());
-    notice_signals();
-  }
-}
-
-void ManyDecisions::check_calls(Store& store, const Call& model) const {
-  Batch batch(*this, policy_.get(), model);
+void ManyDecisions::check_calls(Store& store) const {
+  Batch batch(*this, policy_.get());
   for (std::size_t row = 0; row < size(); ++row) {
-    if (row % kRowsPerStep == 0) notice_signals();
+    if (row % kRowsPerStep == 0) let_others_run();
     if (rows_.count(row) == 1) continue;
     try {
       store.check(batch.calls(row, row + 1).front());
@@ -216,55 +270,25 @@ void ManyDecisions::check_calls(Store& store, const Call& model) const {
   }
 }
 
-void ManyDecisions::decide_waiting(LimiterState& limiter, const Call& model) {
-  static constexpr Instant kUndecided{-1};
-  check_calls(*limiter.store, model);
-  LimiterState* const limiters[] = {&limiter};
-  Batch batch(*this, policy_.get(), model);
-  std::vector<ChargeBits> crowded(kRowsPerTimeout);
-  std::fill_n(times_.get(), size(), kUndecided);
-  std::exception_ptr failure;
-  bool is_any_decided = false;
-  for (std::size_t first = 0; first < size(); first += kRowsPerTimeout) {
-    const std::size_t last = std::min(size(), first + kRowsPerTimeout);
-    const std::span<const Call> calls = batch.calls(first, last);
-    const std::span<Instant> times(&times_[first], calls.size());
-    limiter.stats.calls += calls.size() - 1;
-    const auto is_undecided = [](Instant time) { return time == kUndecided; };
-    try {
-      std::ranges::fill(crowded, 0);
-      ask_store_for_many(limiters, [&](Store& store, const Interrupted& interrupted) {
-        store.decide(calls, pairs_of_rows(first, last), times, crowded, interrupted);
-      });
-    } catch (const StoreError& error) {
-      if (dynamic_cast<const CrossSlot*>(&error) != nullptr) throw;
-      if (!failure) failure = std::current_exception();
-      std::vector<std::size_t> rows;
-      for (std::size_t row = first; row < last; ++row) {
-        if (is_undecided(times_[row])) rows.push_back(row);
-      }
-      is_any_decided |= rows.size() < calls.size();
-      count_crowded_calls(limiter, calls, crowded, limiter.store_object.get());
-      follow_on_error(limiter, model, rows, error);
-      continue;
-    }
-    is_any_decided = true;
-    count_crowded_calls(limiter, calls, crowded, limiter.store_object.get());
-  }
-  if (failure && !is_any_decided && limiter.on_error == OnError::raise) std::rethrow_exception(failure);
+void ManyDecisions::note_failure(const std::vector<std::size_t>& undecided, const StoreError& error) {
+  if (!failure_) failure_ = std::current_exception();
+  follow_on_error(undecided, error);
 }
 
-void ManyDecisions::follow_on_error(LimiterState& limiter, const Call& model,
-                                    const std::vector<std::size_t>& rows, const StoreError& error) {
-  LimiterState* const limiters[] = {&limiter};
-  if (limiter.on_error != OnError::raise || rows.size() < size())
-    log_failure(error, limiters, limiter.on_error);
+void ManyDecisions::raise_if_nothing_was_decided() const {
+  if (failure_ && !is_any_decided_ && limiter_.on_error == OnError::raise) std::rethrow_exception(failure_);
+}
+
+void ManyDecisions::follow_on_error(const std::vector<std::size_t>& rows, const StoreError& error) {
+  LimiterState* const limiters[] = {&limiter_};
+  if (limiter_.on_error != OnError::raise || rows.size() < size())
+    log_failure(error, limiters, limiter_.on_error);
   if (sources_.empty()) sources_.resize(size(), Source::store);
-  if (limiter.on_error == OnError::local) return decide_here(limiter, model, rows);
-  const bool raises = limiter.on_error == OnError::raise;
+  if (limiter_.on_error == OnError::local) return decide_here(rows);
+  const bool raises = limiter_.on_error == OnError::raise;
   const Decision answer = raises ? Decision{.status = Status::over}
-                                 : answer_without_store(limiter.on_error, error, *limiter.store);
-  const Instant now = model.reading().value_or(system_now());
+                                 : answer_without_store(limiter_.on_error, error, *limiter_.store);
+  const Instant now = (**timed_).reading().value_or(system_now());
   for (const std::size_t row : rows) {
     const Rows pairs = pairs_of_rows(row, row + 1);
     pairs.status[0] = answer.status;
@@ -274,18 +298,17 @@ void ManyDecisions::follow_on_error(LimiterState& limiter, const Call& model,
   }
 }
 
-void ManyDecisions::decide_here(LimiterState& limiter, const Call& model,
-                                const std::vector<std::size_t>& rows) {
-  const Object fallback = local_fallback_object(limiter.store_object.get());
+void ManyDecisions::decide_here(const std::vector<std::size_t>& rows) {
+  const Object fallback = local_fallback_object(limiter_.store_object.get());
   const std::shared_ptr<Store> store = store_from(fallback.get());
-  Batch batch(*this, local_policy_of(policy_.get()), model);
+  Batch batch(*this, local_policy_of(policy_.get()));
   for (const std::size_t row : rows) {
     ChargeBits crowded = 0;
     const std::span<const Call> calls = batch.calls(row, row + 1);
     store->decide(calls, pairs_of_rows(row, row + 1), {&times_[row], 1}, {&crowded, 1}, kInterrupted);
     sources_[row] = Source::local;
-    ++limiter.stats.local;
-    count_crowded_calls(limiter, calls, {&crowded, 1}, fallback.get());
+    ++limiter_.stats.local;
+    count_crowded_calls(limiter_, calls, {&crowded, 1}, fallback.get());
   }
 }
 

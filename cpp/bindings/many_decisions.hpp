@@ -4,6 +4,7 @@
 #include <Python.h>
 
 #include <array>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -17,6 +18,7 @@
 #include "overlimit/decision.hpp"
 #include "overlimit/store.hpp"
 #include "overlimit/uninitialised_block.hpp"
+#include "store_task.hpp"
 
 namespace overlimit::python {
 
@@ -87,13 +89,19 @@ class OwnRows {
 
 class ManyDecisions {
  public:
-  /// Decides each row by itself, in order. Other threads run Python meanwhile, and signals are noticed.
-  /// Nothing is charged for wrong arguments; PythonError.
-  ///
-  /// What a store that waits does not decide within its timeout, or this one, for each thousand rows, follows
-  /// on_error; with `raise` the error is thrown only if nothing at all was decided.
+  /// Reads the arguments. Other threads run Python meanwhile, and signals are noticed. Throws PythonError for
+  /// wrong arguments, and CrossSlot for a row that the store can never decide.
   ManyDecisions(PyObject* limiter, PyObject* rows, PyObject* cost, Mode mode,
                 std::optional<Duration> timeout);
+
+  /// Decides each row by itself, in order, as often as not all are decided: the next thousand. Returns the task
+  /// for it, or nullptr when all have been decided. It must be done before the next one is taken.
+  ///
+  /// What a store that waits does not decide within its timeout, or this one, follows on_error; with `raise` the
+  /// error is thrown by the last step, and only if nothing at all was decided.
+  [[nodiscard]] std::unique_ptr<StoreTask> next_step();
+  /// Has this thread do all steps that are left.
+  void decide();
 
   [[nodiscard]] std::size_t size() const { return rows_.size(); }
   /// How a row came to its answer; nobody: on_error raises.
@@ -111,14 +119,14 @@ class ManyDecisions {
 
  private:
   class Batch;
+  class Step;
 
-  void decide_without_waiting(LimiterState& limiter, const Call& model);
   /// Throws CrossSlot naming the first row that the store can never decide.
-  void check_calls(Store& store, const Call& model) const;
-  void decide_waiting(LimiterState& limiter, const Call& model);
-  void follow_on_error(LimiterState& limiter, const Call& model, const std::vector<std::size_t>& rows,
-                       const StoreError& error);
-  void decide_here(LimiterState& limiter, const Call& model, const std::vector<std::size_t>& rows);
+  void check_calls(Store& store) const;
+  void note_failure(const std::vector<std::size_t>& undecided, const StoreError& error);
+  void raise_if_nothing_was_decided() const;
+  void follow_on_error(const std::vector<std::size_t>& rows, const StoreError& error);
+  void decide_here(const std::vector<std::size_t>& rows);
   [[nodiscard]] Source source_of(std::size_t row) const {
     return sources_.empty() ? Source::store : sources_[row];
   }
@@ -129,6 +137,8 @@ class ManyDecisions {
   /// The place of a row's identifier among those given, duplicates included.
   [[nodiscard]] std::int16_t place_given(std::size_t row, std::size_t identifier) const;
 
+  LimiterState& limiter_;
+  Object kept_;  // the limiter
   Object policy_;
   Mode mode_;
   IdentifierRows rows_;
@@ -136,6 +146,10 @@ class ManyDecisions {
   OwnRows pairs_;
   std::unique_ptr<Instant[]> times_;
   std::vector<Source> sources_;  // empty while the store has decided all
+  std::unique_ptr<TimedCall> timed_;
+  std::size_t begun_ = 0;  // rows
+  bool is_any_decided_ = false;
+  std::exception_ptr failure_;  // the first
 };
 
 }  // namespace overlimit::python

@@ -86,6 +86,19 @@ inline void bind_many_decisions(pybind11::module_& module) {
            }),
            py::arg("limiter"), py::arg("identifiers"), py::arg("cost"), py::arg("is_peek"),
            py::arg("timeout") = py::none())
+      .def(
+          "decide", [](const Pointer& many) { with_python_errors([&] { given(many).decide(); }); },
+          "Decide all rows.")
+      .def(
+          "_next_step",
+          [](const Pointer& many) {
+            return with_python_errors([&]() -> py::object {
+              std::unique_ptr<StoreTask> step = given(many).next_step();
+              if (step == nullptr) return py::none();
+              return py::reinterpret_steal<py::object>(pending(std::move(step)).release());
+            });
+          },
+          py::keep_alive<0, 1>(), "Prepare the decisions on the next thousand rows, to be awaited; None: there are none.")
       .def("__len__", [](const Pointer& many) { return given(many).size(); })
       .def(
           "counts",

@@ -258,7 +258,7 @@ class Settling final : public StoreTask {
   std::vector<const Subject*> subjects_;
   Cost charged_cost_ = 0;
   ChargeList asked_;
-  std::optional<Deciding> charging_;       // either this
+  std::optional<DecidingLater> charging_;       // either this
   std::optional<NewDecision> left_;        // or this and the next two
   std::optional<Present> present_;
   std::optional<GivingBack> giving_back_;

@@ -27,6 +27,8 @@ class StoreTask : NonCopyable {
   [[nodiscard]] virtual Store& store() const { return *limiters().front()->store; }
   /// Whether there is nothing to ask, so that it can be answered at once.
   [[nodiscard]] virtual bool is_nothing() const { return false; }
+  /// Whether it takes long, so that others run Python meanwhile even if the store need not wait.
+  [[nodiscard]] virtual bool is_long() const { return false; }
   /// Touches nothing of Python but by `interrupted`. Runs again if it throws WouldWait.
   virtual void ask(Store& store, const Interrupted& interrupted) = 0;
   virtual Object answer() = 0;
@@ -37,12 +39,14 @@ class StoreTask : NonCopyable {
 /// Has a task done by this thread, which waits for it.
 inline Object perform(StoreTask& task) {
   if (task.is_nothing()) return task.answer();
+  const auto ask = [&](Store& store, const Interrupted& interrupted) { task.ask(store, interrupted); };
   try {
     if (task.limiters().empty()) {
-      without_gil([&](const Interrupted& interrupted) { task.ask(task.store(), interrupted); });
+      without_gil([&](const Interrupted& interrupted) { ask(task.store(), interrupted); });
+    } else if (task.is_long()) {
+      ask_store_for_many(task.limiters(), ask);
     } else {
-      ask_store(task.limiters(),
-                [&](Store& store, const Interrupted& interrupted) { task.ask(store, interrupted); });
+      ask_store(task.limiters(), ask);
     }
   } catch (const StoreError& error) {
     return task.answer_without(error);

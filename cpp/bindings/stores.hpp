@@ -271,7 +271,7 @@ inline void bind_redis_scripts(pybind11::module_& module) {
 #endif
 
 inline double ping(Store& store, PyObject* timeout) {
-  const std::optional<Duration> longest = timeout_from(timeout);
+  const std::optional<Duration> longest = store_timeout_from(timeout);
   Duration took{};
   without_gil([&](const Interrupted& interrupted) { took = store.ping(longest, interrupted); });
   return took.seconds();

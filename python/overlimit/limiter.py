@@ -221,7 +221,9 @@ class Limiter(_core.Limiter, metaclass=_LimiterType):
     ) -> Decisions:
         costs = as_column(cost, "cost") if hasattr(cost, "__iter__") else cost
         rows = as_column(identifiers, "identifiers")
-        return Decisions(self.limits, _core.ManyDecisions(self, rows, costs, is_peek, timeout))
+        many = _core.ManyDecisions(self, rows, costs, is_peek, timeout)
+        many.decide()
+        return Decisions(self.limits, many)
 
     @checks_arguments(instead={"cost": _SETTLE}, hint=f"write {_SETTLE}")
     def refund(self, decision: Decision, /) -> None:
