@@ -148,7 +148,7 @@ PyObject* ask_by_keywords(PyObject* self, PyObject* const* arguments, Py_ssize_t
     LimiterState& limiter = state_of(self);
     if constexpr (when == When::later) {
       using Task = PendingDecision<mode, role>;
-      return pending(std::make_unique<Task>(limiter, identifiers, patience, cost, units)).release();
+      return answer_or_pending(std::make_unique<Task>(limiter, identifiers, patience, cost, units)).release();
     }
     return ask<mode, role>(limiter, identifiers, patience, cost, units).release();
   });
@@ -290,7 +290,7 @@ PyObject* decide_given(PyObject* charges) {
         collected.add(parse_charge(PyTuple_GET_ITEM(members, i)));
       }
     };
-    if constexpr (when == When::later) return pending(deciding_all(collect, mode, std::move(given))).release();
+    if constexpr (when == When::later) return answer_or_pending(deciding_all(collect, mode, std::move(given))).release();
     ChargesOfLimiters collected;
     collect(collected);
     return decide_all(collected, mode).release();

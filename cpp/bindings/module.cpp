@@ -108,6 +108,7 @@ void add_everything(pybind11::module_& module) {
   module.doc() = "The C++ core of overlimit.";
   module.attr("__version__") = OVERLIMIT_VERSION;
   module.attr("MAX_IDENTIFIERS") = kMaxIdentifiers;
+  module.attr("MAX_CHARGES") = overlimit::kMaxCharges;
   module.attr("MAX_CELLS") = kMaxCells;
   bind_errors();
   bind_calendar(module);

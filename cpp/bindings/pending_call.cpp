@@ -17,37 +17,48 @@ constexpr std::chrono::microseconds kPauseWhileOthersAreInside{500};
 
 }  // namespace
 
-void PendingCall::begin(Fibers& fibers, std::vector<PendingCall*>& done) {
-  if (stage_ != Stage::prepared) throw std::logic_error("a pending call begins once");
-  stage_ = Stage::done;
-  if (task_->is_nothing()) return;
-  count_call(task_->limiters());
-  began_ = Stopwatch::Clock::now();
-  Store& store = task_->store();
-  if (store.waits_seldom()) {
-    if (!has_asked_without_waiting(store)) run(fibers, done, [&] { ask_until_others_leave(fibers, store); });
-  } else if (store.waits()) {
-    run(fibers, done, [&] { task_->ask(store, interrupted_); });
-  } else {
-    ask([&] { task_->ask(store, kDontWait); });
+void PendingCall::ask_at_once() {
+  if (task_->is_nothing()) {
+    stage_ = Stage::done;
+    return;
   }
-}
-
-bool PendingCall::has_asked_without_waiting(Store& store) {
+  Store& store = task_->store();
+  if (store.waits() && !store.waits_seldom()) return;
+  count();
   try {
     task_->ask(store, kDontWait);
   } catch (const WouldWait&) {
-    return false;
+    return;
   } catch (...) {
     failure_ = std::current_exception();
   }
-  return true;
+  stage_ = Stage::done;
+}
+
+void PendingCall::begin(Fibers& fibers, std::vector<PendingCall*>& done) {
+  if (stage_ != Stage::prepared) throw std::logic_error("a pending call begins once");
+  ask_at_once();
+  if (is_done()) return;
+  count();
+  Store& store = task_->store();
+  if (store.waits_seldom()) {
+    run(fibers, done, [&] { ask_until_others_leave(fibers, store); });
+  } else {
+    run(fibers, done, [&] { task_->ask(store, interrupted_); });
+  }
+}
+
+void PendingCall::count() {
+  if (is_counted_) return;
+  is_counted_ = true;
+  count_call(task_->limiters());
 }
 
 /// The task runs on a fiber from here on, whose captures live there.
 template <class Ask>
 void PendingCall::run(Fibers& fibers, std::vector<PendingCall*>& done, const Ask& ask) {
   stage_ = Stage::under_way;
+  began_ = Stopwatch::Clock::now();
   Fibers::Task& fiber = fibers.start([this, &done, ask] {
     this->ask(ask);
     stage_ = Stage::done;
@@ -88,7 +99,7 @@ Object PendingCall::answer() {
   if (stage_ != Stage::done) throw std::logic_error("a pending call is answered once it is done, and once");
   stage_ = Stage::answered;
   const std::unique_ptr<StoreTask> task = std::move(task_);
-  if (began_ == Stopwatch::Clock::time_point{}) return task->answer();
+  if (!is_counted_) return task->answer();
   try {
     note_end(*task);
   } catch (const StoreError& error) {
@@ -166,6 +177,13 @@ pybind11::object result_of(const Action& action) {
 }
 
 }  // namespace
+
+Object answer_or_pending(std::unique_ptr<StoreTask> task) {
+  auto call = std::make_shared<PendingCall>(std::move(task));
+  call->ask_at_once();
+  if (call->is_done()) return call->answer();
+  return Object::steal(pybind11::cast(std::move(call)).release().ptr());
+}
 
 Object pending(std::unique_ptr<StoreTask> task) {
   return Object::steal(pybind11::cast(std::make_shared<PendingCall>(std::move(task))).release().ptr());

@@ -17,6 +17,8 @@ class PendingCall : NonCopyable {
  public:
   explicit PendingCall(std::unique_ptr<StoreTask> task) : task_(std::move(task)) {}
 
+  /// Asks if that certainly does not wait; then it is done.
+  void ask_at_once();
   /// Asks as far as that goes without waiting. Is added to `done` when it is done later.
   void begin(Fibers& fibers, std::vector<PendingCall*>& done);
   /// Has it end at the next run of the fibers, if it is under way.
@@ -28,7 +30,7 @@ class PendingCall : NonCopyable {
  private:
   enum class Stage : std::uint8_t { prepared, under_way, done, answered };
 
-  bool has_asked_without_waiting(Store& store);
+  void count();
   template <class Ask>
   void run(Fibers& fibers, std::vector<PendingCall*>& done, const Ask& ask);
   template <class Ask>
@@ -37,6 +39,7 @@ class PendingCall : NonCopyable {
   void note_end(const StoreTask& task) const;
 
   Stage stage_ = Stage::prepared;
+  bool is_counted_ = false;
   bool is_cancelled_ = false;
   std::unique_ptr<StoreTask> task_;
   std::exception_ptr failure_;

@@ -87,15 +87,18 @@ std::unique_ptr<StoreTask> task_of(std::shared_ptr<Store> store, LimiterState* l
                                                std::move(answer));
 }
 
-/// How a method does its task: `now`, and returns the answer, or `later`, and returns a PendingCall.
-enum class When : bool { now, later };
-
 /// A new reference to a PendingCall.
 Object pending(std::unique_ptr<StoreTask> task);
+/// The answer of a task that need not wait, or else a PendingCall.
+Object answer_or_pending(std::unique_ptr<StoreTask> task);
+
+/// How a method does its task: `now`, and waits for the answer, or `later`, and returns a PendingCall if it
+/// would have to wait.
+enum class When : bool { now, later };
 
 template <When when>
 PyObject* done(std::unique_ptr<StoreTask> task) {
-  if constexpr (when == When::later) return pending(std::move(task)).release();
+  if constexpr (when == When::later) return answer_or_pending(std::move(task)).release();
   return perform(*task).release();
 }
 

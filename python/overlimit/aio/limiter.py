@@ -2,33 +2,317 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+import asyncio
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from overlimit import _core
-from overlimit._core import Decision
-from overlimit.limiter import Limiter
+from overlimit import _core, waiting
+from overlimit._logging.limiters import announce
+from overlimit._messages.arguments import checks_arguments
+from overlimit._messages.migration_hints import OPTIONS_OF_LIMITER
+from overlimit.aio import loops
+from overlimit.clocks import ClockLike
+from overlimit.decisions import Decisions, as_column
+from overlimit.limiter import IdentifierRows, Limiter, OnError
+from overlimit.limits.penalty import Penalty
+from overlimit.limits.quantities import Rate, Seconds, micros
+from overlimit.stores import MemoryStore, RedisStore, StoreLike
+
+if TYPE_CHECKING:
+    from overlimit._core import Decision, LimiterStats, Store
+    from overlimit.limits import Limit, LimitsLike
+
+AsyncCharge: TypeAlias = "tuple[AsyncLimiter, str | bytes] | tuple[AsyncLimiter, str | bytes, int]"
+"""What `hit_all` takes: a limiter, an identifier and, if it is not 1, a cost."""
+
+_ROWS_AT_ONCE = 5_000
+"""So many rows of ``hit_many`` are read on the event loop; more are read in another thread."""
 
 
 class AsyncLimiter:
-    """Decides as `Limiter` does, whose arguments and errors it has; its calls are awaited."""
+    """Decides as `Limiter` does, whose options, answers and errors it has; its calls are awaited.
 
-    def __init__(self, limits: Any, **options: Any) -> None:
-        self._limiter = Limiter(limits, **options)
+    On memory, a call is done without a switch to another task. On a store that waits, such as Redis, all tasks
+    of an event loop share one connection to a server, and their calls are sent together; deadlines, the
+    breaker, sentinels, clusters, TLS and ``on_error`` are as for threads. A limiter may be used on several
+    event loops, which have a connection each.
+
+    An AsyncLimiter and a `Limiter` of one name on one store are one policy.
+
+    Notes
+    -----
+    A task that is cancelled during a call gets its CancelledError at once. If nothing of the call was sent by
+    then, nothing is charged; else nobody knows, as after a timeout.
+
+    Building one connects to nothing, and needs no event loop. Raises as `Limiter` does.
+    """
+
+    @checks_arguments(
+        synonyms=OPTIONS_OF_LIMITER,
+        instead={"key": "await limiter.hit('user:42'), which takes the identifier of each call"},
+        hint="write options by name, as name='login', several limits as one list, and 10 in 60 seconds as "
+        "the tuple (60, 10)",
+    )
+    def __init__(
+        self,
+        limits: LimitsLike,
+        *,
+        name: str | None = None,
+        store: StoreLike = "memory://",
+        algorithm: str | None = None,
+        penalty: Penalty | None = None,
+        clock: ClockLike | None = None,
+        on_error: OnError = "raise",
+        local_share: Rate = 1.0,
+        on_decision: Callable[[Decision], object] | None = None,
+    ) -> None:
+        limiter = Limiter(
+            limits,
+            name=name,
+            store=store,
+            algorithm=algorithm,
+            penalty=penalty,
+            clock=clock,
+            on_error=on_error,
+            local_share=local_share,
+            on_decision=on_decision,
+        )
+        self._set(limiter)
+
+    @classmethod
+    def _of(cls, limiter: Limiter) -> AsyncLimiter:
+        """Return one whose calls are those of a limiter."""
+        made = cls.__new__(cls)
+        made._set(limiter)
+        return made
+
+    def _set(self, limiter: Limiter) -> None:
+        self._limiter = limiter
+        self._waits = not isinstance(limiter.store, MemoryStore)
+
+    @property
+    def name(self) -> str | None:
+        """The policy's name, which is part of the key, or None."""
+        return self._limiter.name
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        """The limits, in the order given."""
+        return self._limiter.limits
+
+    @property
+    def store(self) -> Store:
+        """The store that decides."""
+        return self._limiter.store
+
+    @property
+    def clock(self) -> Any:
+        """The clock, or None for the store's own."""
+        return self._limiter.clock
+
+    @property
+    def penalty(self) -> Penalty | None:
+        """The penalty, or None."""
+        return self._limiter.penalty
+
+    @property
+    def on_error(self) -> OnError:
+        """What a call answers when the store fails."""
+        return self._limiter.on_error
+
+    @property
+    def on_decision(self) -> Callable[[Decision], object] | None:
+        """Who is told of every decision, or None."""
+        return self._limiter.on_decision
+
+    @property
+    def local_share(self) -> int | float | Fraction:
+        """What part of its limits this process grants with ``on_error="local"``."""
+        return self._limiter.local_share
 
     async def hit(self, *identifiers: str | bytes, cost: int = 1) -> Decision:
+        """Decide whether these identifiers may spend this cost, and charge it if they may; see `Limiter`."""
+        if self._waits:
+            return cast("Decision", await loops.answer(self._limiter._hit_later(*identifiers, cost=cost)))
         return self._limiter.hit(*identifiers, cost=cost)
 
     async def peek(self, *identifiers: str | bytes, cost: int = 1) -> Decision:
+        """Return the Decision that ``hit`` would give now; nothing is charged."""
+        if self._waits:
+            return cast("Decision", await loops.answer(self._limiter._peek_later(*identifiers, cost=cost)))
         return self._limiter.peek(*identifiers, cost=cost)
 
+    async def charge(self, *identifiers: str | bytes, cost: int = 1) -> Decision:
+        """Charge this cost whatever is left, and say whether ``hit`` would have admitted it."""
+        if self._waits:
+            return cast("Decision", await loops.answer(self._limiter._charge_later(*identifiers, cost=cost)))
+        return self._limiter.charge(*identifiers, cost=cost)
+
+    async def hit_many(
+        self, identifiers: IdentifierRows, cost: Any = 1, *, timeout: float | None = None
+    ) -> Decisions:
+        """Decide many independent calls, each as ``hit`` would, in the order given; see `Limiter.hit_many`.
+
+        Other tasks run meanwhile. A task that is cancelled leaves the calls that it has not made yet.
+        """
+        decisions = await self._decide_many(identifiers, cost, timeout, is_peek=False)
+        if self.on_decision is not None:
+            for decision in decisions:
+                if decision is not None:
+                    announce(self.on_decision, decision)
+        return decisions
+
+    async def peek_many(
+        self, identifiers: IdentifierRows, cost: Any = 1, *, timeout: float | None = None
+    ) -> Decisions:
+        """Return what ``peek`` would for each of many calls; nothing is charged."""
+        return await self._decide_many(identifiers, cost, timeout, is_peek=True)
+
+    async def _decide_many(
+        self, identifiers: object, cost: object, timeout: float | None, *, is_peek: bool
+    ) -> Decisions:
+        def read() -> _core.ManyDecisions:
+            costs = as_column(cost, "cost") if hasattr(cost, "__iter__") else cost
+            rows = as_column(identifiers, "identifiers")
+            return _core.ManyDecisions(self._limiter, rows, costs, is_peek, timeout)
+
+        is_short = isinstance(identifiers, (list, tuple)) and len(identifiers) <= _ROWS_AT_ONCE
+        many = read() if is_short else await asyncio.to_thread(read)
+        while (step := many._next_step()) is not None:
+            await loops.answer(step)
+            if not self._waits:
+                await asyncio.sleep(0)
+        return Decisions(self.limits, many)
+
+    @checks_arguments(
+        instead={"cost": "await limiter.settle(decision, cost)"},
+        hint="write await limiter.settle(decision, cost), with what the call cost in the end",
+    )
     async def refund(self, decision: Decision, /) -> None:
-        self._limiter.refund(decision)
+        """Give back what a decision charged, once, where it was charged; see `Limiter.refund`."""
+        if self._waits:
+            await loops.answer(self._limiter._refund_later(decision))
+            waiting.wake_after_refund(self.store, decision)
+        else:
+            self._limiter.refund(decision)
+
+    async def settle(self, decision: Decision, /, cost: int) -> Decision:
+        """Make an admitted call cost what it turned out to cost; see `Limiter.settle`."""
+        if not self._waits:
+            return self._limiter.settle(decision, cost)
+        settled = await loops.answer(self._limiter._settle_later(decision, cost))
+        waiting.wake_after_refund(self.store, decision)
+        return cast("Decision", settled)
+
+    async def reset(self, *identifiers: str | bytes) -> None:
+        """Forget everything of these identifiers in this policy, locks and levels too; see `Limiter.reset`."""
+        if self._waits:
+            await loops.answer(self._limiter._reset_later(*identifiers))
+            waiting.wake_waiters(self.store, identifiers)
+        else:
+            self._limiter.reset(*identifiers)
+
+    async def reset_all(self) -> None:
+        """Forget everything of all identifiers in this policy, locks and levels too.
+
+        Other calls may come in between. Memory is swept in another thread, which goes on if the task is
+        cancelled.
+        """
+        if isinstance(self.store, RedisStore):
+            await loops.answer(self._limiter._reset_all_later())
+            waiting.wake_waiters(self.store)
+        else:
+            await asyncio.to_thread(self._limiter.reset_all)
+
+    async def lock(self, identifier: str | bytes, /, seconds: Seconds) -> None:
+        """Refuse an identifier for so many seconds from now; see `Limiter.lock`."""
+        if self._waits:
+            await loops.answer(self._limiter._lock_later(identifier, micros(seconds, "seconds")))
+            waiting.wake_waiters(self.store, [identifier])
+        else:
+            self._limiter.lock(identifier, seconds)
+
+    async def unlock(self, identifier: str | bytes, /) -> None:
+        """Lift the lock of an identifier; what was counted stays. See `Limiter.unlock`."""
+        if self._waits:
+            await loops.answer(self._limiter._unlock_later(identifier))
+            waiting.wake_waiters(self.store, [identifier])
+        else:
+            self._limiter.unlock(identifier)
+
+    async def update(self, limits: LimitsLike) -> None:
+        """Change the limits while calls go on; those under way finish with the limits they began with."""
+        self._limiter.update(limits)
+
+    def with_limits(self, limits: LimitsLike) -> AsyncLimiter:
+        """Return the limiter of the same counts and options under other limits; see `Limiter.with_limits`.
+
+        It asks nobody, so it is not awaited: ``await limiter.with_limits("200/minute").hit("user:42")``.
+        """
+        return self._of(self._limiter.with_limits(limits))
+
+    async def ping(self, timeout: float | None = None) -> float:
+        """Ask whoever keeps the counts for an answer, and return the seconds it took; see `Store.ping`.
+
+        On Redis it goes by the connection of the event loop.
+        """
+        if self._waits:
+            return cast(float, await loops.answer(self._limiter._ping_later(timeout)))
+        return self.store.ping(timeout)
+
+    async def stats(self) -> LimiterStats:
+        """Return what this limiter has counted; see `Limiter.stats`. The breaker is the event loop's."""
+        return cast("LimiterStats", await loops.answer(self._limiter._stats_later()))
+
+    async def close(self) -> None:
+        """Close the connections that this event loop has for the store; a later call opens new ones.
+
+        The limiters of one server share them. Those that a loop leaves open are closed with the loop.
+        """
+        if self._waits:
+            await loops.answer(self._limiter._close_later())
+
+    def __repr__(self) -> str:
+        return f"Async{self._limiter!r}"
+
+    def _repr_html_(self) -> str:
+        return self._limiter._repr_html_()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self)._of, (self._limiter,)
 
 
-async def hit_all(charges: Iterable[tuple[Any, ...]]) -> Decision:
-    return _core.hit_all([(limiter._limiter, *rest) for limiter, *rest in charges])
+async def hit_all(charges: Iterable[AsyncCharge], /) -> Decision:
+    """Decide several policies at once, all or nothing; see `overlimit.hit_all`.
+
+    ``charges`` are tuples (limiter, identifier[, cost]), of limiters on one store.
+    """
+    own = _charges(charges)
+    if _wait(own):
+        return cast("Decision", await loops.answer(_core._hit_all_later(own)))
+    return _core.hit_all(own)
 
 
-async def peek_all(charges: Iterable[tuple[Any, ...]]) -> Decision:
-    return _core.peek_all([(limiter._limiter, *rest) for limiter, *rest in charges])
+async def peek_all(charges: Iterable[AsyncCharge], /) -> Decision:
+    """Return the Decision that `hit_all` would give now; nothing is charged."""
+    own = _charges(charges)
+    if _wait(own):
+        return cast("Decision", await loops.answer(_core._peek_all_later(own)))
+    return _core.peek_all(own)
+
+
+def _charges(given: Iterable[AsyncCharge]) -> Any:
+    """Return charges as the core takes them; what is none is for the core to refuse."""
+    if not hasattr(given, "__iter__"):
+        return given
+    return [
+        (getattr(each[0], "_limiter", each[0]), *each[1:]) if isinstance(each, tuple) and each else each
+        for each in islice(given, _core.MAX_CHARGES + 1)
+    ]
+
+
+def _wait(charges: Any) -> bool:
+    first = charges[0][0] if isinstance(charges, list) and charges and charges[0] else None
+    return isinstance(first, Limiter) and not isinstance(first.store, MemoryStore)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from typing import Any
-from weakref import WeakKeyDictionary, WeakValueDictionary, ref
+from weakref import WeakKeyDictionary, ref
 
 from overlimit._core import CallsOfLoop, PendingCall, _fork_generation
 
@@ -53,3 +53,22 @@ class LoopCalls:
             future = self._futures.pop(call, None)
             if future is not None and not future.done():
                 future.set_result(None)
+
+
+_by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, ref[LoopCalls]] = WeakKeyDictionary()
+
+
+def of_running_loop() -> LoopCalls:
+    """Return the calls of the event loop that runs in this thread; RuntimeError if none does."""
+    loop = asyncio.get_running_loop()
+    known = _by_loop.get(loop)
+    calls = known and known()
+    if calls is None or calls.made_after != _fork_generation():
+        calls = LoopCalls(loop)
+        _by_loop[loop] = ref(calls)
+    return calls
+
+
+async def answer(call: Any) -> Any:
+    """Return or raise what a call answers; the answer of one that need not wait is given already."""
+    return await of_running_loop().answer(call) if type(call) is PendingCall else call

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from overlimit import Decision
@@ -159,7 +159,7 @@ class StoreAnswer:
     def refunding(self) -> Steps[None]:
         """Refund everything; raises StoreError if the store failed and ``on_error`` says so."""
         try:
-            yield partial(self.call.refunding.refund, self.decision)
+            yield self.call.refund(self.decision)
         except StoreError as error:
             self.plan.log_or_raise(error)
 
@@ -171,7 +171,7 @@ class StoreAnswer:
         charges, raised = self.call.uncounted(response, identifiers)
         if charges:
             try:
-                yield partial(self.call.refunding._refund_part, self.decision, charges)
+                yield self.call.refund_part(self.decision, charges)
             except StoreError as error:
                 self.plan.log_or_raise(error)
         if raised is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from overlimit import Decision
@@ -65,12 +64,12 @@ class RequestLedger:
                 if call is None:
                     continue
                 try:
-                    decision = yield partial(call.decide, identifiers)
+                    decision = yield call.deciding(identifiers)
                 except StoreError as error:
                     call = plan.call_instead(call, error, identifiers)
                     if call is None:
                         continue
-                    decision = yield partial(call.decide, identifiers)
+                    decision = yield call.deciding(identifiers)
                 else:
                     plan.note_answer()
                 if self._note(plan, call, decision):

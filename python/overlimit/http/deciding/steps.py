@@ -1,17 +1,32 @@
 """What a decision waits for, apart from what it decides.
 
 A decision is a generator of the calls to stores that it needs. Whoever runs it makes each of them, and sends
-its answer back or throws its error in: `run` does that in this thread, and an async adapter by awaiting.
+its answer back or throws its error in: `run` does that in this thread, `run_async` by awaiting.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from overlimit._core import PendingCall
 
 T = TypeVar("T")
 
-Steps: TypeAlias = Generator[Callable[[], Any], Any, T]
+
+class Call(NamedTuple):
+    """A call to a store, to be made in one of two ways."""
+
+    now: Callable[[], Any]
+    """Returns the answer, for which this thread waits."""
+    later: Callable[[], PendingCall]
+    """Prepares the call for an event loop."""
+    waits: bool
+    """Whether the store may wait, so that an event loop awaits the answer."""
+
+
+Steps: TypeAlias = Generator[Call, Any, T]
 """Calls to stores, which may wait, one after the other; the result is known when all have been made."""
 
 
@@ -21,7 +36,7 @@ def run(steps: Steps[T]) -> T:
         call = next(steps)
         while True:
             try:
-                answer = call()
+                answer = call.now()
             except BaseException as error:  # also the timeout of a greenlet
                 call = steps.throw(error)
             else:
@@ -33,11 +48,13 @@ def run(steps: Steps[T]) -> T:
 
 async def run_async(steps: Steps[T]) -> T:
     """Make the calls one after the other on the event loop, and return the result."""
+    from overlimit.aio import loops
+
     try:
         call = next(steps)
         while True:
             try:
-                answer = call()
+                answer = await loops.answer(call.later()) if call.waits else call.now()
             except BaseException as error:  # also a cancellation
                 call = steps.throw(error)
             else:

@@ -8,8 +8,9 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from overlimit import Decision, Limiter, _core
+from overlimit import Decision, Limiter, MemoryStore, _core
 from overlimit.http.answering.fields import POLICY, RATE, HeaderNames, Item, policy_field
+from overlimit.http.deciding.steps import Call
 from overlimit.http.identifying.identifiers import (
     FromFunctions,
     IdentifierCache,
@@ -23,6 +24,7 @@ from overlimit.http.rules.rule import ResolvedRule, Role, UnregisteredLimiter
 from overlimit.limits import Limit
 
 if TYPE_CHECKING:
+    from overlimit._core import PendingCall
     from overlimit.http.rules.app_rate_limits import AppRateLimit
 
 ItemKeys = tuple[tuple[str, ...] | None, ...]
@@ -46,6 +48,8 @@ class StoreCall:
         self.rules = _join_policies(rules)
         self.refunding = max((rule.limiter for rule in self.rules), key=_strictness)
         """The limiter that refunds: as for decisions, the strictest says what happens when that fails."""
+        self.waits = not isinstance(self.refunding.store, MemoryStore)
+        """Whether its store may wait."""
         self._core_rules = tuple(
             (each.limiter, each.identify, each.cost, int(each.role)) for each in self.rules
         )
@@ -75,6 +79,34 @@ class StoreCall:
         # The core calls the other functions, and those that return a cost: that is the fast path.
         return _core._decide_request(
             self._core_rules, identifiers, as_identifiers, identifiers.request.arguments
+        )
+
+    def decide_later(self, identifiers: IdentifierCache) -> PendingCall:
+        """Prepare what `decide` does, for an event loop; its answer raises what `decide` raises."""
+        for identify in self._read_from_request:
+            identifiers[identify]
+        return _core._decide_request_later(
+            self._core_rules, identifiers, as_identifiers, identifiers.request.arguments
+        )
+
+    def deciding(self, identifiers: IdentifierCache) -> Call:
+        """Return the call that charges a request."""
+        return Call(partial(self.decide, identifiers), partial(self.decide_later, identifiers), self.waits)
+
+    def refund(self, decision: Decision) -> Call:
+        """Return the call that refunds what it charged."""
+        limiter = self.refunding
+        return Call(
+            partial(limiter.refund, decision), partial(limiter._refund_later, decision), self.waits
+        )
+
+    def refund_part(self, decision: Decision, charges: list[int]) -> Call:
+        """Return the call that refunds some of its charges."""
+        limiter = self.refunding
+        return Call(
+            partial(limiter._refund_part, decision, charges),
+            partial(limiter._refund_part_later, decision, charges),
+            self.waits,
         )
 
     def names_of(self, rule: ResolvedRule) -> list[str]:
