@@ -149,12 +149,16 @@ Object own_charges(PyObject* charges) {
   return required(PyList_AsTuple(given.get()));
 }
 
+void check_any(const ChargesOfLimiters& collected) {
+  if (!collected.limiters.empty()) return;
+  raise_value_error("a call must have at least one charge, as in hit_all([(limiter, 'user:42')])");
+}
+
 }  // namespace
 
-Object decide_all(const ChargesOfLimiters& collected, Mode mode) {
-  if (collected.limiters.empty())
-    raise_value_error("a call must have at least one charge, as in hit_all([(limiter, 'user:42')])");
-  Object decision = decided(collected.limiters, collected.charges, mode, kNever, collected.cost.get());
+Object decide_all(const ChargesOfLimiters& collected, Mode mode, Duration patience) {
+  check_any(collected);
+  Object decision = decided(collected.limiters, collected.charges, mode, patience, collected.cost.get());
   if (mode == Mode::peek) {
     make_final(decision.get());
     return decision;
@@ -200,14 +204,25 @@ Object charge_more(LimiterState& limiter, const ChargeList& charges, PyObject* c
 
 namespace {
 
-PyObject* decide_given(PyObject* charges, Mode mode) {
+void collect(ChargesOfLimiters& collected, const Object& given) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given.get()); ++i) {
+    collected.add(parse_charge(PyTuple_GET_ITEM(given.get(), i)));
+  }
+}
+
+PyObject* decide_given(PyObject* charges, Mode mode, Duration patience = kNever) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     const Object given = own_charges(charges);
     ChargesOfLimiters collected;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given.get()); ++i) {
-      collected.add(parse_charge(PyTuple_GET_ITEM(given.get(), i)));
-    }
-    return decide_all(collected, mode).release();
+    collect(collected, given);
+    return decide_all(collected, mode, patience).release();
+  });
+}
+
+PyObject* decide_given_within(PyObject* const* arguments, Py_ssize_t count, Mode mode) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    if (count != 2) raise_type_error("_hit_all_within and _peek_all_within take charges and the patience");
+    return decide_given(arguments[0], mode, duration_from(arguments[1], "patience"));
   });
 }
 
@@ -216,5 +231,24 @@ PyObject* decide_given(PyObject* charges, Mode mode) {
 PyObject* hit_all(PyObject*, PyObject* charges) { return decide_given(charges, Mode::consume); }
 
 PyObject* peek_all(PyObject*, PyObject* charges) { return decide_given(charges, Mode::peek); }
+
+PyObject* hit_all_within(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  return decide_given_within(arguments, count, Mode::consume);
+}
+
+PyObject* peek_all_within(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  return decide_given_within(arguments, count, Mode::peek);
+}
+
+PyObject* checked_charges(PyObject*, PyObject* charges) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    Object given = own_charges(charges);
+    ChargesOfLimiters collected;
+    collect(collected, given);
+    check_any(collected);
+    collected.charges.check_cells();
+    return given.release();
+  });
+}
 
 }  // namespace overlimit::python

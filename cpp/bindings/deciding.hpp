@@ -27,8 +27,13 @@ PyObject* charge(PyObject* self, PyObject* const* arguments, Py_ssize_t count, P
 PyObject* hit_all(PyObject* module, PyObject* charges);
 PyObject* peek_all(PyObject* module, PyObject* charges);
 
+/// The same for callers who wait, METH_FASTCALL, and what all of them check.
+PyObject* hit_all_within(PyObject* module, PyObject* const* arguments, Py_ssize_t count);
+PyObject* peek_all_within(PyObject* module, PyObject* const* arguments, Py_ssize_t count);
+PyObject* checked_charges(PyObject* module, PyObject* charges);
+
 /// Decides charges under several limiters, at least one, and calls their on_decision unless it is a peek.
-Object decide_all(const ChargesOfLimiters& collected, Mode mode);
+Object decide_all(const ChargesOfLimiters& collected, Mode mode, Duration patience = kNever);
 
 /// Charges what a decision turns out to cost beyond what it has charged, and shows the present; `cost` is
 /// what the answer says was asked.

@@ -421,6 +421,15 @@ def peek_all(
 ) -> Decision:
     """Return the Decision that ``hit_all`` would give now; nothing is charged."""
 
+def _hit_all_within(
+    charges: Iterable[tuple[Limiter, str | bytes] | tuple[Limiter, str | bytes, int]], patience: float, /
+) -> Decision: ...
+def _peek_all_within(
+    charges: Iterable[tuple[Limiter, str | bytes] | tuple[Limiter, str | bytes, int]], patience: float, /
+) -> Decision: ...
+def _checked_charges(
+    charges: Iterable[tuple[_LimiterT, str | bytes] | tuple[_LimiterT, str | bytes, int]], /
+) -> tuple[tuple[_LimiterT, str | bytes] | tuple[_LimiterT, str | bytes, int], ...]: ...
 def _decide_request(
     rules: tuple[tuple[Limiter, object, int | Callable[..., int], int], ...],
     known: dict[Any, tuple[str | bytes, ...]],

@@ -1,7 +1,7 @@
-"""Waiting for a limit: ``Limiter.acquire``.
+"""Waiting for limits: ``Limiter.acquire`` and ``acquire_all``.
 
 The callers that wait for one limiter (or its family, of ``with_limits``) form a queue for each identifier,
-first come first served. The first in the queues of all its identifiers asks the store, sleeps until the exact
+first come first served. The first in all of its queues asks the store, sleeps until the exact
 instant at which the store told it to ask again, and asks again; all others sleep, and who leaves wakes those
 that are the first then. So each admission costs a few calls of the store, however many wait.
 """
@@ -11,8 +11,10 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
+from overlimit import _core
 from overlimit._messages.texts import short_repr
 from overlimit.clocks import END_US
 from overlimit.errors import StoreError
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     from overlimit.clocks import ManualClock
     from overlimit.limiter import Limiter
 
+Charge: TypeAlias = "tuple[Limiter, str | bytes] | tuple[Limiter, str | bytes, int]"
+"""What ``acquire_all`` takes: a limiter, an identifier, and what it is to spend."""
+
 _log = logging.getLogger("overlimit")
 
 _LAST_MOMENT = 1.0
@@ -34,12 +39,64 @@ def acquire(
     limiter: Limiter, identifiers: tuple[str | bytes, ...], cost: int, timeout: float | None
 ) -> Decision:
     """Wait until a hit is allowed and its delay is over; see ``Limiter.acquire``."""
-    longest = _timeout_us(timeout)
+    subjects = [(limiter, key_of(identifier)) for identifier in identifiers]
+
+    def hit(patience: float) -> Decision:
+        return limiter._hit_within(*identifiers, cost=cost, patience=patience)
+
+    def peek(patience: float) -> Decision:
+        return limiter._peek_within(*identifiers, cost=cost, patience=patience)
+
+    return _acquired(limiter, subjects, hit, peek, timeout)
+
+
+def acquire_all(charges: Iterable[Charge], timeout: float | None = 5.0) -> Decision:
+    """Wait until several policies allow a call at once, charge all of them, and wait for its delay to be over.
+
+    It is to `hit_all` what ``Limiter.acquire`` is to ``hit``: first come, first served among the callers in
+    this process that share an identifier of a limiter, also those of ``acquire``; others are not held up.
+    Callers that name the same charges in another order do not wait for each other for ever. Nothing is
+    charged to any limiter until all of them admit the call.
+
+    Parameters
+    ----------
+    charges
+        Tuples (limiter, identifier[, cost]) of limiters on one store and clock, as for `hit_all`.
+    timeout
+        The longest wait in seconds, by the limiters' clock, delay included. None: as long as it takes.
+
+    Returns
+    -------
+    Decision
+        Allowed, with its delay over; or, once the timeout is known to be too short, the refusal, and nothing
+        is charged. Any of the limiters refunds all of it.
+
+    Raises
+    ------
+    ValueError, TypeError, StoreError
+        As `hit_all`, each of whose attempts follows ``on_error``; also for a timeout that is no number or
+        negative.
+    """
+    checked = _core._checked_charges(charges)
+    subjects = [(charge[0], key_of(charge[1])) for charge in checked]
+    hit, peek = partial(_core._hit_all_within, checked), partial(_core._peek_all_within, checked)
+    return _acquired(checked[0][0], subjects, hit, peek, timeout)
+
+
+def _acquired(
+    limiter: Limiter,
+    subjects: list[tuple[Limiter, bytes]],
+    hit: Callable[[float], Decision],
+    peek: Callable[[float], Decision],
+    timeout: float | None,
+) -> Decision:
+    """Wait in the queues of all subjects, by one limiter's clock, and then for the delay."""
+    longest = timeout_us(timeout)
     clock = clock_of(limiter)
-    acquisition = _Acquisition(limiter, identifiers, cost, clock, clock.now() + longest)
+    waiter = Waiter(subjects, clock.now() + longest)
     decision = None
     try:
-        decision = acquisition.decision()
+        decision = _Acquisition(waiter, hit, peek, clock).decision()
         if decision.delay > 0:
             clock.wait(WakeUp(), clock.time_of(decision) + micros_of(decision.delay))
     except BaseException:
@@ -52,7 +109,7 @@ def acquire(
 def wake_waiters(store: Store, identifiers: Iterable[object] | None = None) -> None:
     """Let those that wait first for one of these identifiers, or for any, ask this store again."""
     if wait_queues().by_family:
-        wait_queues().wake(store, None if identifiers is None else list(map(_key_of, identifiers)))
+        wait_queues().wake(store, None if identifiers is None else list(map(key_of, identifiers)))
 
 
 def follow(clock: ManualClock | None) -> None:
@@ -76,32 +133,30 @@ def _give_back(limiter: Limiter, decision: Decision) -> None:
 
 
 class _Acquisition:
-    """One call of ``acquire``: how it comes to a decision."""
+    """One call of ``acquire`` or ``acquire_all``: how it comes to a decision."""
 
     def __init__(
         self,
-        limiter: Limiter,
-        identifiers: tuple[str | bytes, ...],
-        cost: int,
+        waiter: Waiter,
+        hit: Callable[[float], Decision],
+        peek: Callable[[float], Decision],
         clock: WaitingClock,
-        deadline: float,
     ) -> None:
-        self._limiter, self._identifiers, self._cost, self._clock = limiter, identifiers, cost, clock
-        self._waiter = Waiter(map(_key_of, identifiers), deadline)
+        self._waiter, self._hit, self._peek, self._clock = waiter, hit, peek, clock
 
     def decision(self) -> Decision:
-        """Wait in the queues of all identifiers, and return the admission or the refusal."""
-        limiter, waiter = self._limiter, self._waiter
+        """Wait in all queues, and return the admission or the refusal."""
+        waiter = self._waiter
         try:
-            wait_queues().join(limiter, waiter)
+            wait_queues().join(waiter)
             return self._decision_in_turn()
         finally:
             try:
-                wait_queues().leave(limiter, waiter)
+                wait_queues().leave(waiter)
             except BaseException:
                 # Of a signal handler: nobody else would remove this caller, or wake the next.
-                wait_queues().leave(limiter, waiter)
-                wait_queues().wake(limiter.store, waiter.keys)
+                wait_queues().leave(waiter)
+                wait_queues().wake_behind(waiter)
                 raise
 
     def _decision_in_turn(self) -> Decision:
@@ -109,8 +164,8 @@ class _Acquisition:
         has_peeked = False
         while True:
             self._waiter.wake_up.is_notified = False
-            if wait_queues().is_first(self._limiter, self._waiter):
-                decision = self._ask(self._limiter._hit_within)
+            if wait_queues().is_first(self._waiter):
+                decision = self._ask(self._hit)
                 if decision or self._is_too_late(decision):
                     return decision
                 self._wait_as_told(decision)
@@ -118,16 +173,15 @@ class _Acquisition:
                 return self._refusal()
             elif not has_peeked:
                 has_peeked = True
-                decision = self._ask(self._limiter._peek_within)
+                decision = self._ask(self._peek)
                 if not decision and self._is_too_late(decision):
                     return decision
             elif not self._wait_for_turn():
                 return self._refusal()
 
-    def _ask(self, question: Callable[..., Decision]) -> Decision:
+    def _ask(self, question: Callable[[float], Decision]) -> Decision:
         left = self._waiter.deadline - self._clock.now()
-        patience = min(max(0, left), END_US) / 1e6
-        return question(*self._identifiers, cost=self._cost, patience=patience)
+        return question(min(max(0, left), END_US) / 1e6)
 
     def _is_too_late(self, decision: Decision) -> bool:
         """Whether it is certain that the caller cannot go on before its deadline, its delay included."""
@@ -137,7 +191,7 @@ class _Acquisition:
 
     def _wait_as_told(self, refusal: Decision) -> None:
         until = self._clock.time_of(refusal) + micros_of(refusal.retry_after)
-        wait_queues().postpone(self._limiter, self._waiter, until)
+        wait_queues().postpone(self._waiter, until)
         self._clock.wait(self._waiter.wake_up, until)
 
     def _wait_for_turn(self) -> bool:
@@ -147,11 +201,11 @@ class _Acquisition:
 
     def _refusal(self) -> Decision:
         """Return what the store says, refused in any case until those before it can have gone."""
-        decision = self._ask(self._limiter._peek_within)
+        decision = self._ask(self._peek)
         return decision._postponed(max(1, self._waiter.earliest - self._clock.time_of(decision)))
 
 
-def _key_of(identifier: object) -> bytes:
+def key_of(identifier: object) -> bytes:
     """Return what tells identifiers apart; raise TypeError for all but text and bytes."""
     if isinstance(identifier, str):
         return identifier.encode("utf-8", "surrogatepass")
@@ -163,7 +217,8 @@ def _key_of(identifier: object) -> bytes:
     )
 
 
-def _timeout_us(timeout: float | None) -> float:
+def timeout_us(timeout: float | None) -> float:
+    """Return the longest wait in microseconds; raise TypeError or ValueError for what is none."""
     if timeout is None:
         return math.inf
     if isinstance(timeout, bool) or not isinstance(timeout, int | float):
