@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from overlimit import _core
 from overlimit._core import Decision
+from overlimit._messages.arguments import checks_arguments
+from overlimit.aio.throttling import AsyncThrottle
 from overlimit.limiter import Limiter
+from overlimit.waiting.throttled_calls import CallCost, CallIdentifier
+
+if TYPE_CHECKING:
+    from overlimit.aio.throttling import Acquires
 
 
 class AsyncLimiter:
@@ -21,6 +27,18 @@ class AsyncLimiter:
 
     async def peek(self, *identifiers: str | bytes, cost: int = 1) -> Decision:
         return self._limiter.peek(*identifiers, cost=cost)
+
+    @checks_arguments(synonyms={"max_delay": "timeout", "max_wait": "timeout", "weight": "cost"})
+    def throttle(
+        self, *identifiers: CallIdentifier, cost: CallCost = 1, timeout: float | None = None
+    ) -> AsyncThrottle:
+        """Have a coroutine function, or what an async with statement holds, wait for its turn each time.
+
+        As ``Limiter.throttle``, whose arguments and errors it has: ``@limiter.throttle("api.example.com")``
+        above an ``async def``, or ``async with limiter.throttle("api.example.com") as decision:``. Raises
+        TypeError where it decorates a function that is not awaited, or an async generator function.
+        """
+        return AsyncThrottle(cast("Acquires", self), identifiers, cost, timeout)
 
     async def refund(self, decision: Decision, /) -> None:
         self._limiter.refund(decision)

@@ -51,7 +51,7 @@ def acquire(
 
 
 def acquire_all(charges: Iterable[Charge], timeout: float | None = 5.0) -> Decision:
-    """Wait until several policies allow a call at once, charge all of them, and wait for its delay to be over.
+    """Wait until several policies allow a call at once, charge all of it, and wait for its delay to be over.
 
     It is to `hit_all` what ``Limiter.acquire`` is to ``hit``: first come, first served among the callers in
     this process that share an identifier of a limiter, also those of ``acquire``; others are not held up.

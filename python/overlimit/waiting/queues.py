@@ -150,7 +150,7 @@ class _WaitQueues:
 
 
 def _remove(waiter: Waiter, queues: dict[_K, dict[Waiter, None]], key: _K) -> bool:
-    """Remove one from a queue, and the queue if nobody is left in it; say whether it was the first of others."""
+    """Remove one from a queue, and the queue if it is empty then; say whether it was the first of others."""
     queue = queues.get(key, {})
     was_first = next(iter(queue), None) is waiter
     queue.pop(waiter, None)
