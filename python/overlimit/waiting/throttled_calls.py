@@ -39,7 +39,7 @@ class ThrottledCalls:
                 "throttle must name at least one identifier, such as throttle('api.example.com')"
             )
         for identifier in identifiers:
-            _check_identifier(identifier)
+            check_identifier(identifier)
         _check_cost(cost)
         timeout_us(timeout)
         self.timeout = timeout
@@ -98,7 +98,8 @@ def kind_of(function: object) -> str | None:
     return next((kind for kind, is_one in _KINDS if is_one(function) or is_one(own_call)), None)
 
 
-def _check_identifier(identifier: object) -> None:
+def check_identifier(identifier: object) -> None:
+    """Raise TypeError or ValueError for what is neither an identifier nor a plain function."""
     if callable(identifier):
         _check_is_plain("an identifier", identifier)
     elif not key_of(identifier):

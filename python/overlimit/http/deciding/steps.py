@@ -47,6 +47,22 @@ async def run_async(steps: Steps[T]) -> T:
         return result
 
 
+async def run_awaiting(steps: Steps[T]) -> T:
+    """Make the calls one after the other, each of which returns an awaitable, and return the result."""
+    try:
+        call = next(steps)
+        while True:
+            try:
+                answer = await call()
+            except BaseException as error:  # also a cancellation
+                call = steps.throw(error)
+            else:
+                call = steps.send(answer)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
 def all_of(several: Iterable[Steps[None]]) -> Steps[None]:
     """Make the calls of all, even if some fail; then raise the first exception."""
     raised: Exception | None = None
