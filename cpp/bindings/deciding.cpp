@@ -203,10 +203,10 @@ void finish(const ChargesOfLimiters& collected, Mode mode, const Object& decisio
 /// A call under several limiters, to be awaited.
 class PendingDecisionOfAll final : public StoreTask {
  public:
-  PendingDecisionOfAll(const Collect& collect, Mode mode, Object kept)
+  PendingDecisionOfAll(const Collect& collect, Mode mode, Duration patience, Object kept)
       : kept_(std::move(kept)), mode_(mode) {
     collect(collected_);
-    deciding_.emplace(limiters_of(collected_), collected_.charges, mode, kNever, collected_.cost.get());
+    deciding_.emplace(limiters_of(collected_), collected_.charges, mode, patience, collected_.cost.get());
   }
   [[nodiscard]] std::span<LimiterState* const> limiters() const override { return collected_.limiters; }
   void ask(Store& store, const Interrupted& interrupted) override { deciding_->ask(store, interrupted); }
@@ -229,15 +229,15 @@ class PendingDecisionOfAll final : public StoreTask {
 
 }  // namespace
 
-Object decide_all(const ChargesOfLimiters& collected, Mode mode) {
+Object decide_all(const ChargesOfLimiters& collected, Mode mode, Duration patience) {
   Object decision =
-      decided(limiters_of(collected), collected.charges, mode, kNever, collected.cost.get());
+      decided(limiters_of(collected), collected.charges, mode, patience, collected.cost.get());
   finish(collected, mode, decision);
   return decision;
 }
 
-std::unique_ptr<StoreTask> deciding_all(const Collect& collect, Mode mode, Object kept) {
-  return std::make_unique<PendingDecisionOfAll>(collect, mode, std::move(kept));
+std::unique_ptr<StoreTask> deciding_all(const Collect& collect, Mode mode, Duration patience, Object kept) {
+  return std::make_unique<PendingDecisionOfAll>(collect, mode, patience, std::move(kept));
 }
 
 bool prepare_deciding() {
@@ -281,31 +281,64 @@ PyObject* charge_later(PyObject* self, PyObject* const* arguments, Py_ssize_t co
 
 namespace {
 
+void collect(ChargesOfLimiters& collected, PyObject* given) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given); ++i) {
+    collected.add(parse_charge(PyTuple_GET_ITEM(given, i)));
+  }
+}
+
 template <Mode mode, When when>
-PyObject* decide_given(PyObject* charges) {
+PyObject* decide_given(PyObject* charges, Duration patience = kNever) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     Object given = own_charges(charges);
-    const auto collect = [members = given.get()](ChargesOfLimiters& collected) {
-      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(members); ++i) {
-        collected.add(parse_charge(PyTuple_GET_ITEM(members, i)));
-      }
-    };
-    if constexpr (when == When::later) return answer_or_pending(deciding_all(collect, mode, std::move(given))).release();
+    if constexpr (when == When::later) {
+      const auto add = [members = given.get()](ChargesOfLimiters& collected) { collect(collected, members); };
+      return answer_or_pending(deciding_all(add, mode, patience, std::move(given))).release();
+    }
     ChargesOfLimiters collected;
-    collect(collected);
-    return decide_all(collected, mode).release();
+    collect(collected, given.get());
+    return decide_all(collected, mode, patience).release();
+  });
+}
+
+template <Mode mode, When when>
+PyObject* decide_given_within(PyObject* const* arguments, Py_ssize_t count) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    if (count != 2) raise_type_error("this function takes charges and the patience");
+    return decide_given<mode, when>(arguments[0], duration_from(arguments[1], "patience"));
   });
 }
 
 }  // namespace
 
 PyObject* hit_all(PyObject*, PyObject* charges) { return decide_given<Mode::consume, When::now>(charges); }
-PyObject* hit_all_later(PyObject*, PyObject* charges) {
-  return decide_given<Mode::consume, When::later>(charges);
-}
 PyObject* peek_all(PyObject*, PyObject* charges) { return decide_given<Mode::peek, When::now>(charges); }
-PyObject* peek_all_later(PyObject*, PyObject* charges) {
-  return decide_given<Mode::peek, When::later>(charges);
+
+PyObject* hit_all_within(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  return decide_given_within<Mode::consume, When::now>(arguments, count);
+}
+
+PyObject* hit_all_later(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  return decide_given_within<Mode::consume, When::later>(arguments, count);
+}
+
+PyObject* peek_all_within(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  return decide_given_within<Mode::peek, When::now>(arguments, count);
+}
+
+PyObject* peek_all_later(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  return decide_given_within<Mode::peek, When::later>(arguments, count);
+}
+
+PyObject* checked_charges(PyObject*, PyObject* charges) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    Object given = own_charges(charges);
+    ChargesOfLimiters collected;
+    collect(collected, given.get());
+    (void)limiters_of(collected);
+    collected.charges.check_cells();
+    return given.release();
+  });
 }
 
 }  // namespace overlimit::python

@@ -33,17 +33,23 @@ PyObject* charge_later(PyObject* self, PyObject* const* arguments, Py_ssize_t co
 
 /// Functions of the module, METH_O.
 PyObject* hit_all(PyObject* module, PyObject* charges);
-PyObject* hit_all_later(PyObject* module, PyObject* charges);
 PyObject* peek_all(PyObject* module, PyObject* charges);
-PyObject* peek_all_later(PyObject* module, PyObject* charges);
+
+/// The same for callers who wait, METH_FASTCALL, and what all of them check, METH_O.
+PyObject* hit_all_within(PyObject* module, PyObject* const* arguments, Py_ssize_t count);
+PyObject* hit_all_later(PyObject* module, PyObject* const* arguments, Py_ssize_t count);
+PyObject* peek_all_within(PyObject* module, PyObject* const* arguments, Py_ssize_t count);
+PyObject* peek_all_later(PyObject* module, PyObject* const* arguments, Py_ssize_t count);
+PyObject* checked_charges(PyObject* module, PyObject* charges);
 
 /// Decides charges under several limiters, at least one, and calls their on_decision unless it is a peek.
-Object decide_all(const ChargesOfLimiters& collected, Mode mode);
+Object decide_all(const ChargesOfLimiters& collected, Mode mode, Duration patience = kNever);
 
 /// Adds the charges of a call.
 using Collect = std::function<void(ChargesOfLimiters&)>;
 /// The same as a task, which keeps alive what these charges borrow.
-std::unique_ptr<StoreTask> deciding_all(const Collect& collect, Mode mode, Object kept);
+std::unique_ptr<StoreTask> deciding_all(const Collect& collect, Mode mode, Duration patience,
+                                        Object kept);
 
 /// What one call that decides needs besides its arguments, which it borrows.
 class Deciding : NonCopyable {

@@ -48,6 +48,7 @@ from overlimit.stores import RedisStore as RedisStore
 from overlimit.stores import SharedMemoryStore as SharedMemoryStore
 from overlimit.stores import Store as Store
 from overlimit.stores import StoreLike as StoreLike
+from overlimit.waiting import acquire_all as acquire_all
 
 _core._load_hooks()
 

@@ -457,6 +457,15 @@ def peek_all(
 ) -> Decision:
     """Return the Decision that ``hit_all`` would give now; nothing is charged."""
 
+def _hit_all_within(
+    charges: Iterable[tuple[Limiter, str | bytes] | tuple[Limiter, str | bytes, int]], patience: float, /
+) -> Decision: ...
+def _peek_all_within(
+    charges: Iterable[tuple[Limiter, str | bytes] | tuple[Limiter, str | bytes, int]], patience: float, /
+) -> Decision: ...
+def _checked_charges(
+    charges: Iterable[tuple[_LimiterT, str | bytes] | tuple[_LimiterT, str | bytes, int]], /
+) -> tuple[tuple[_LimiterT, str | bytes] | tuple[_LimiterT, str | bytes, int], ...]: ...
 def _decide_request(
     rules: tuple[tuple[Limiter, object, int | Callable[..., int], int], ...],
     known: dict[Any, tuple[str | bytes, ...]],
@@ -472,10 +481,10 @@ def _decide_request_later(
     /,
 ) -> Any: ...
 def _hit_all_later(
-    charges: Iterable[tuple[Limiter, str | bytes] | tuple[Limiter, str | bytes, int]], /
+    charges: Iterable[tuple[Limiter, str | bytes] | tuple[Limiter, str | bytes, int]], patience: float, /
 ) -> Any: ...
 def _peek_all_later(
-    charges: Iterable[tuple[Limiter, str | bytes] | tuple[Limiter, str | bytes, int]], /
+    charges: Iterable[tuple[Limiter, str | bytes] | tuple[Limiter, str | bytes, int]], patience: float, /
 ) -> Any: ...
 def _call_locked(lock: Any, function: Callable[..., _T], /, *arguments: Any) -> _T: ...
 def _fork_generation() -> int: ...

@@ -10,7 +10,7 @@ from overlimit import _core
 from overlimit._messages.texts import short_repr
 
 if TYPE_CHECKING:
-    from overlimit.waiting.sleeping import OwnTime, WakeUp
+    from overlimit.waiting.sleeping import AnyWakeUp, OwnTime
 
 __all__ = ["Clock", "ClockLike", "ManualClock", "reader_of"]
 
@@ -55,7 +55,7 @@ class ManualClock(_core.ManualClock):
     def __init__(self, start: float | datetime = 0.0) -> None:
         """Build a clock that reads ``start``; 0.0, the Unix epoch, by default."""
         super().__init__(_seconds_of(start))
-        self._wake_ups: dict[WakeUp | OwnTime, None] = {}
+        self._wake_ups: dict[AnyWakeUp | OwnTime, None] = {}
 
     def advance(self, seconds: float | timedelta, /) -> None:
         """Move by so many seconds or a timedelta; a negative one moves back."""
@@ -83,10 +83,10 @@ class ManualClock(_core.ManualClock):
             "not move with it; build another one, as ManualClock(clock.now())"
         )
 
-    def _add_wake_up(self, wake_up: WakeUp | OwnTime) -> None:
+    def _add_wake_up(self, wake_up: AnyWakeUp | OwnTime) -> None:
         self._wake_ups[wake_up] = None
 
-    def _remove_wake_up(self, wake_up: WakeUp | OwnTime) -> None:
+    def _remove_wake_up(self, wake_up: AnyWakeUp | OwnTime) -> None:
         self._wake_ups.pop(wake_up, None)
 
     def _wake(self) -> None:

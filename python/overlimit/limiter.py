@@ -27,6 +27,8 @@ from overlimit.limits.penalty import Penalty
 from overlimit.limits.quantities import Rate, Seconds, micros, neat, share_of_all
 from overlimit.stores import MemoryStore, StoreLike, as_store, url_or_store
 from overlimit.stores.memory import local_fallback_of, local_limits
+from overlimit.waiting.throttled_calls import CallCost, CallIdentifier
+from overlimit.waiting.throttling import Throttle
 
 if TYPE_CHECKING:
     from overlimit._core import Decision
@@ -158,7 +160,8 @@ class Limiter(_core.Limiter, metaclass=_LimiterType):
         -------
         Decision
             Allowed, with its delay over; or, once the timeout is known to be too short, the refusal, and
-            nothing is charged.
+            nothing is charged. Look at it: a call that goes on after a refusal is not throttled.
+            ``timeout=None`` is refused only what it can never get, and `throttle` raises instead.
 
         Raises
         ------
@@ -167,6 +170,41 @@ class Limiter(_core.Limiter, metaclass=_LimiterType):
             negative.
         """
         return waiting.acquire(self, identifiers, cost, timeout)
+
+    @checks_arguments(
+        synonyms={"max_delay": "timeout", "max_wait": "timeout", "weight": "cost"},
+        instead={"key": "limiter.throttle('user:42')"},
+    )
+    def throttle(
+        self, *identifiers: CallIdentifier, cost: CallCost = 1, timeout: float | None = None
+    ) -> Throttle:
+        """Have a function, or what a with statement holds, wait for its turn each time before it begins.
+
+        As a decorator, ``@limiter.throttle("api.example.com")``, it keeps the function's signature. As a
+        context manager, ``with limiter.throttle("api.example.com") as decision:``, it can be used again, and
+        by several threads at once. It waits as `acquire` does. What is charged stays charged, whatever the
+        function raises.
+
+        Parameters
+        ----------
+        identifiers, cost
+            As for ``hit``; of a decorator each may be a function, which is called with the arguments of the
+            call: ``throttle(lambda account: f"account:{account}")``.
+        timeout
+            The longest wait in seconds, by the limiter's clock, delay included. None: as long as it takes.
+
+        Raises
+        ------
+        RateLimitExceeded
+            When the function is called or the block entered: the timeout cannot be met, or the call can never
+            pass, however long it waits. With ``on_error="deny"`` it waits on while the store fails.
+        TypeError, ValueError
+            A wrong argument. Also where it decorates a coroutine function or a generator function, whose call
+            does not run it.
+        StoreError
+            As `acquire`.
+        """
+        return Throttle(self, identifiers, cost, timeout)
 
     def hit_many(
         self, identifiers: IdentifierRows, cost: Any = 1, *, timeout: float | None = None

@@ -13,6 +13,7 @@ from overlimit._messages.texts import nearest, short_repr
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_ANY_NUMBER = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def checks_arguments(
@@ -59,15 +60,15 @@ def _explain(
     parameters = [*inspect.signature(function).parameters.values()]
     is_method = parameters[0].name == "self"
     del parameters[:is_method]
-    takes_any_name = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters)
+    kinds = {parameter.kind for parameter in parameters}
     call = f"{function.__qualname__.removesuffix('.__init__')}()"
-    names = [each.name for each in parameters if each.kind is not inspect.Parameter.VAR_KEYWORD]
+    names = [each.name for each in parameters if each.kind not in _ANY_NUMBER]
     by_position = [parameter.name for parameter in parameters if parameter.kind in _POSITIONAL]
     for name in named:
-        if name not in names and not takes_any_name:
+        if name not in names and inspect.Parameter.VAR_KEYWORD not in kinds:
             _refuse_name(call, name, names, hints)
     given = positional[is_method:]
-    if len(given) > len(by_position):
+    if len(given) > len(by_position) and inspect.Parameter.VAR_POSITIONAL not in kinds:
         _refuse_positions(call, given, by_position, names, hint)
 
 

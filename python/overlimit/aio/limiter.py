@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Iterable
 from fractions import Fraction
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -13,12 +15,16 @@ from overlimit._logging.limiters import announce
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.migration_hints import OPTIONS_OF_LIMITER
 from overlimit.aio import loops
+from overlimit.aio.acquiring import acquired
+from overlimit.aio.throttling import AsyncThrottle
 from overlimit.clocks import ClockLike
 from overlimit.decisions import Decisions, as_column
 from overlimit.limiter import IdentifierRows, Limiter, OnError
 from overlimit.limits.penalty import Penalty
 from overlimit.limits.quantities import Rate, Seconds, micros
 from overlimit.stores import MemoryStore, RedisStore, StoreLike
+from overlimit.waiting.acquiring import key_of, subjects_of
+from overlimit.waiting.throttled_calls import CallCost, CallIdentifier
 
 if TYPE_CHECKING:
     from overlimit._core import Decision, LimiterStats, Store
@@ -144,6 +150,31 @@ class AsyncLimiter:
             return cast("Decision", await loops.answer(self._limiter._peek_later(*identifiers, cost=cost)))
         return self._limiter.peek(*identifiers, cost=cost)
 
+    async def acquire(
+        self, *identifiers: str | bytes, cost: int = 1, timeout: float | None = 5.0
+    ) -> Decision:
+        """Wait until these identifiers may spend this cost, charge it, and wait for its delay to be over.
+
+        First come, first served among the tasks and threads of this process that acquire of a limiter; whoever
+        waits delays nobody else's hit. An unchecked refusal does not throttle: see `throttle`. Arguments, answer
+        and errors are those of `Limiter.acquire`.
+
+        A task that is cancelled meanwhile holds nothing: what it was granted is refunded.
+        """
+        limiter = self._limiter
+        hit, peek = (
+            (limiter._hit_later, limiter._peek_later)
+            if self._waits
+            else (limiter._hit_within, limiter._peek_within)
+        )
+        return await acquired(
+            subjects_of(limiter, identifiers),
+            timeout,
+            lambda patience: hit(*identifiers, cost=cost, patience=patience),
+            lambda patience: peek(*identifiers, cost=cost, patience=patience),
+            self.refund,
+        )
+
     async def charge(self, *identifiers: str | bytes, cost: int = 1) -> Decision:
         """Charge this cost whatever is left, and say whether ``hit`` would have admitted it."""
         if self._waits:
@@ -185,6 +216,18 @@ class AsyncLimiter:
             if not self._waits:
                 await asyncio.sleep(0)
         return Decisions(self.limits, many)
+
+    @checks_arguments(synonyms={"max_delay": "timeout", "max_wait": "timeout", "weight": "cost"})
+    def throttle(
+        self, *identifiers: CallIdentifier, cost: CallCost = 1, timeout: float | None = None
+    ) -> AsyncThrottle:
+        """Have a coroutine function, or what an async with statement holds, wait for its turn each time.
+
+        As ``Limiter.throttle``, whose arguments and errors it has: ``@limiter.throttle("api.example.com")``
+        above an ``async def``, or ``async with limiter.throttle("api.example.com") as decision:``. Raises
+        TypeError where it decorates a function that is not awaited, or an async generator function.
+        """
+        return AsyncThrottle(self, identifiers, cost, timeout)
 
     @checks_arguments(
         instead={"cost": "await limiter.settle(decision, cost)"},
@@ -291,7 +334,7 @@ async def hit_all(charges: Iterable[AsyncCharge], /) -> Decision:
     """
     own = _charges(charges)
     if _wait(own):
-        return cast("Decision", await loops.answer(_core._hit_all_later(own)))
+        return cast("Decision", await loops.answer(_core._hit_all_later(own, math.inf)))
     return _core.hit_all(own)
 
 
@@ -299,8 +342,30 @@ async def peek_all(charges: Iterable[AsyncCharge], /) -> Decision:
     """Return the Decision that `hit_all` would give now; nothing is charged."""
     own = _charges(charges)
     if _wait(own):
-        return cast("Decision", await loops.answer(_core._peek_all_later(own)))
+        return cast("Decision", await loops.answer(_core._peek_all_later(own, math.inf)))
     return _core.peek_all(own)
+
+
+async def acquire_all(charges: Iterable[AsyncCharge], timeout: float | None = 5.0) -> Decision:
+    """Wait until several policies allow a call at once, charge all of it, and wait for its delay to be over.
+
+    It is to `hit_all` what `AsyncLimiter.acquire` is to ``hit``; see `overlimit.acquire_all`.
+    """
+    own = _core._checked_charges(_charges(charges))
+    limiter: Limiter = own[0][0]
+    waits = _wait(list(own))
+    hit, peek = (
+        (_core._hit_all_later, _core._peek_all_later)
+        if waits
+        else (_core._hit_all_within, _core._peek_all_within)
+    )
+    return await acquired(
+        [(charge[0], key_of(charge[1])) for charge in own],
+        timeout,
+        partial(hit, own),
+        partial(peek, own),
+        AsyncLimiter._of(limiter).refund,
+    )
 
 
 def _charges(given: Iterable[AsyncCharge]) -> Any:

@@ -8,11 +8,15 @@ tasks of a loop, and what is sent, retried and given up is the same as for threa
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+import logging
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
 from overlimit._core import CallsOfLoop, PendingCall, _fork_generation
+from overlimit.errors import StoreError
+
+_log = logging.getLogger("overlimit")
 
 
 class LoopCalls:
@@ -25,7 +29,7 @@ class LoopCalls:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._calls = CallsOfLoop()
         self._futures: dict[PendingCall, asyncio.Future[None]] = {}
-        self._create_future = loop.create_future
+        self._undoing: set[asyncio.Task[None]] = set()
         self.made_after = _fork_generation()
         loop.add_reader(self._calls.fileno(), self._run)
 
@@ -36,14 +40,44 @@ class LoopCalls:
         """
         self._deliver(self._calls.begin(call))
         if not call.is_done:
-            future = self._futures[call] = self._create_future()
             try:
-                await future
+                await self._end_of(call)
             except BaseException:
                 self._futures.pop(call, None)
                 self._deliver(self._calls.cancel(call))
                 raise
         return call.answer()
+
+    async def answer_or_undo(self, call: PendingCall, undo: Callable[[Any], Awaitable[None]]) -> Any:
+        """Return or raise what a call answers; if the task is cancelled meanwhile, undo what was answered.
+
+        The cancellation goes on once that is done, within the time that a call to the store may take. Another
+        one goes on at once, and leaves what is to be undone to the event loop.
+        """
+        self._deliver(self._calls.begin(call))
+        if not call.is_done:
+            try:
+                await self._end_of(call)
+            except asyncio.CancelledError:
+                undoing = asyncio.get_running_loop().create_task(self._undo(call, undo))
+                self._undoing.add(undoing)
+                undoing.add_done_callback(self._undoing.discard)
+                await asyncio.shield(undoing)
+                raise
+        return call.answer()
+
+    async def _undo(self, call: PendingCall, undo: Callable[[Any], Awaitable[None]]) -> None:
+        if not call.is_done:
+            await self._end_of(call)
+        try:
+            await undo(call.answer())
+        except StoreError:
+            _log.warning("what a cancelled task was charged may not have been given back", exc_info=True)
+
+    def _end_of(self, call: PendingCall) -> asyncio.Future[None]:
+        """Return a future that is set once a call is done."""
+        future = self._futures[call] = asyncio.get_running_loop().create_future()
+        return future
 
     def _run(self) -> None:
         self._deliver(self._calls.run())
@@ -72,3 +106,8 @@ def of_running_loop() -> LoopCalls:
 async def answer(call: Any) -> Any:
     """Return or raise what a call answers; the answer of one that need not wait is given already."""
     return await of_running_loop().answer(call) if type(call) is PendingCall else call
+
+
+async def answer_or_undo(call: Any, undo: Callable[[Any], Awaitable[None]]) -> Any:
+    """Return or raise what a call answers; if the task is cancelled meanwhile, undo what was answered."""
+    return await of_running_loop().answer_or_undo(call, undo) if type(call) is PendingCall else call

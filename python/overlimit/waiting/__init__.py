@@ -1,6 +1,7 @@
-"""Waiting for a limit: ``Limiter.acquire``."""
+"""Waiting for limits: ``Limiter.acquire``, ``acquire_all`` and ``Limiter.throttle``."""
 
 from overlimit.waiting.acquiring import acquire as acquire
+from overlimit.waiting.acquiring import acquire_all as acquire_all
 from overlimit.waiting.acquiring import follow as follow
 from overlimit.waiting.acquiring import wake_after_refund as wake_after_refund
 from overlimit.waiting.acquiring import wake_waiters as wake_waiters

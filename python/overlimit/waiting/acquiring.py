@@ -1,7 +1,7 @@
-"""Waiting for a limit: ``Limiter.acquire``.
+"""Waiting for limits: ``Limiter.acquire`` and ``acquire_all``.
 
 The callers that wait for one limiter (or its family, of ``with_limits``) form a queue for each identifier,
-first come first served. The first in the queues of all its identifiers asks the store, sleeps until the exact
+first come first served. The first in all of its queues asks the store, sleeps until the exact
 instant at which the store told it to ask again, and asks again; all others sleep, and who leaves wakes those
 that are the first then. So each admission costs a few calls of the store, however many wait.
 """
@@ -11,18 +11,32 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from overlimit import _core, _steps
 from overlimit._messages.texts import short_repr
 from overlimit.clocks import END_US
 from overlimit.errors import StoreError
 from overlimit.waiting.queues import Waiter, wait_queues
-from overlimit.waiting.sleeping import WaitingClock, WakeUp, clock_of, micros_of, own_time
+from overlimit.waiting.sleeping import (
+    AnyWakeUp,
+    Steps,
+    WaitingClock,
+    WakeUp,
+    clock_of,
+    micros_of,
+    notified_within,
+    own_time,
+)
 
 if TYPE_CHECKING:
     from overlimit._core import Decision, Store
     from overlimit.clocks import ManualClock
     from overlimit.limiter import Limiter
+
+Charge: TypeAlias = "tuple[Limiter, str | bytes] | tuple[Limiter, str | bytes, int]"
+"""What ``acquire_all`` takes: a limiter, an identifier, and what it is to spend."""
 
 _log = logging.getLogger("overlimit")
 
@@ -34,17 +48,88 @@ def acquire(
     limiter: Limiter, identifiers: tuple[str | bytes, ...], cost: int, timeout: float | None
 ) -> Decision:
     """Wait until a hit is allowed and its delay is over; see ``Limiter.acquire``."""
-    longest = _timeout_us(timeout)
-    clock = clock_of(limiter)
-    acquisition = _Acquisition(limiter, identifiers, cost, clock, clock.now() + longest)
+
+    def hit(patience: float) -> Decision:
+        return limiter._hit_within(*identifiers, cost=cost, patience=patience)
+
+    def peek(patience: float) -> Decision:
+        return limiter._peek_within(*identifiers, cost=cost, patience=patience)
+
+    caller = Caller(hit, peek, limiter.refund, WakeUp)
+    return _in_thread(acquiring(subjects_of(limiter, identifiers), timeout, caller))
+
+
+def acquire_all(charges: Iterable[Charge], timeout: float | None = 5.0) -> Decision:
+    """Wait until several policies allow a call at once, charge all of it, and wait for its delay to be over.
+
+    It is to `hit_all` what ``Limiter.acquire`` is to ``hit``: first come, first served among the callers in
+    this process that share an identifier of a limiter, also those of ``acquire``; others are not held up.
+    Callers that name the same charges in another order do not wait for each other for ever. Nothing is
+    charged to any limiter until all of them admit the call.
+
+    Parameters
+    ----------
+    charges
+        Tuples (limiter, identifier[, cost]) of limiters on one store and clock, as for `hit_all`.
+    timeout
+        The longest wait in seconds, by the limiters' clock, delay included. None: as long as it takes.
+
+    Returns
+    -------
+    Decision
+        Allowed, with its delay over; or, once the timeout is known to be too short, the refusal, and nothing
+        is charged. Any of the limiters refunds all of it.
+
+    Raises
+    ------
+    ValueError, TypeError, StoreError
+        As `hit_all`, each of whose attempts follows ``on_error``; also for a timeout that is no number or
+        negative.
+    """
+    checked = _core._checked_charges(charges)
+    hit, peek = partial(_core._hit_all_within, checked), partial(_core._peek_all_within, checked)
+    caller = Caller(hit, peek, checked[0][0].refund, WakeUp)
+    return _in_thread(acquiring([(charge[0], key_of(charge[1])) for charge in checked], timeout, caller))
+
+
+def _in_thread(steps: Steps[Decision]) -> Decision:
+    return _steps.run(steps, lambda step: step())
+
+
+class Caller(NamedTuple):
+    """How a caller that waits asks the store, and sleeps: a thread, or a task that awaits what these return."""
+
+    hit: Callable[[float], Any]
+    """Charges what is to be acquired, unless its delay would be longer than so many seconds."""
+    peek: Callable[[float], Any]
+    """Says what ``hit`` would say."""
+    refund: Callable[[Decision], Any]
+    """Gives back what ``hit`` has charged."""
+    wake_up: Callable[[], AnyWakeUp]
+    """Makes what the caller sleeps by."""
+
+
+def subjects_of(limiter: Limiter, identifiers: Iterable[object]) -> list[tuple[Limiter, bytes]]:
+    """Return in which queues a caller waits who names these identifiers to a limiter."""
+    return [(limiter, key_of(identifier)) for identifier in identifiers]
+
+
+def acquiring(
+    subjects: list[tuple[Limiter, bytes]], timeout: float | None, caller: Caller
+) -> Steps[Decision]:
+    """Wait in the queues of all subjects, by the clock that their limiters share, and then for the delay."""
+    longest = timeout_us(timeout)
+    clock = clock_of(subjects[0][0]) if subjects else own_time
+    waiter = Waiter(subjects, clock.now() + longest, caller.wake_up())
     decision = None
     try:
-        decision = acquisition.decision()
+        decision = yield from _Acquisition(waiter, caller, clock).deciding()
         if decision.delay > 0:
-            clock.wait(WakeUp(), clock.time_of(decision) + micros_of(decision.delay))
-    except BaseException:
-        if decision is not None:
-            _give_back(limiter, decision)
+            until = clock.time_of(decision) + micros_of(decision.delay)
+            yield from clock.waiting(caller.wake_up(), until)
+    except BaseException as error:
+        if decision is not None and not isinstance(error, GeneratorExit):
+            yield from _giving_back(caller, decision)
         raise
     return decision
 
@@ -52,7 +137,7 @@ def acquire(
 def wake_waiters(store: Store, identifiers: Iterable[object] | None = None) -> None:
     """Let those that wait first for one of these identifiers, or for any, ask this store again."""
     if wait_queues().by_family:
-        wait_queues().wake(store, None if identifiers is None else list(map(_key_of, identifiers)))
+        wait_queues().wake(store, None if identifiers is None else list(map(key_of, identifiers)))
 
 
 def follow(clock: ManualClock | None) -> None:
@@ -67,67 +152,58 @@ def wake_after_refund(store: Store, decision: Decision) -> None:
         wake_waiters(store, (detail.identifier for detail in decision.details))
 
 
-def _give_back(limiter: Limiter, decision: Decision) -> None:
+def _giving_back(caller: Caller, decision: Decision) -> Steps[None]:
     """Refund a caller that was interrupted, whose error is the interruption even if the store fails now."""
     try:
-        limiter.refund(decision)
+        yield partial(caller.refund, decision)
     except StoreError:
         _log.warning("an interrupted acquire could not give back what it was charged", exc_info=True)
 
 
 class _Acquisition:
-    """One call of ``acquire``: how it comes to a decision."""
+    """One call of ``acquire`` or ``acquire_all``: how it comes to a decision."""
 
-    def __init__(
-        self,
-        limiter: Limiter,
-        identifiers: tuple[str | bytes, ...],
-        cost: int,
-        clock: WaitingClock,
-        deadline: float,
-    ) -> None:
-        self._limiter, self._identifiers, self._cost, self._clock = limiter, identifiers, cost, clock
-        self._waiter = Waiter(map(_key_of, identifiers), deadline)
+    def __init__(self, waiter: Waiter, caller: Caller, clock: WaitingClock) -> None:
+        self._waiter, self._caller, self._clock = waiter, caller, clock
 
-    def decision(self) -> Decision:
-        """Wait in the queues of all identifiers, and return the admission or the refusal."""
-        limiter, waiter = self._limiter, self._waiter
+    def deciding(self) -> Steps[Decision]:
+        """Wait in all queues, and return the admission or the refusal."""
+        waiter = self._waiter
         try:
-            wait_queues().join(limiter, waiter)
-            return self._decision_in_turn()
+            wait_queues().join(waiter)
+            return (yield from self._deciding_in_turn())
         finally:
             try:
-                wait_queues().leave(limiter, waiter)
+                wait_queues().leave(waiter)
             except BaseException:
                 # Of a signal handler: nobody else would remove this caller, or wake the next.
-                wait_queues().leave(limiter, waiter)
-                wait_queues().wake(limiter.store, waiter.keys)
+                wait_queues().leave(waiter)
+                wait_queues().wake_behind(waiter)
                 raise
 
-    def _decision_in_turn(self) -> Decision:
+    def _deciding_in_turn(self) -> Steps[Decision]:
         """Return the admission, or the refusal as soon as it is certain that the deadline cannot be met."""
         has_peeked = False
         while True:
             self._waiter.wake_up.is_notified = False
-            if wait_queues().is_first(self._limiter, self._waiter):
-                decision = self._ask(self._limiter._hit_within)
+            if wait_queues().is_first(self._waiter):
+                decision = yield self._asking(self._caller.hit)
                 if decision or self._is_too_late(decision):
                     return decision
-                self._wait_as_told(decision)
+                yield from self._waiting_as_told(decision)
             elif self._waiter.earliest > self._waiter.deadline:
-                return self._refusal()
+                return (yield from self._refusing())
             elif not has_peeked:
                 has_peeked = True
-                decision = self._ask(self._limiter._peek_within)
+                decision = yield self._asking(self._caller.peek)
                 if not decision and self._is_too_late(decision):
                     return decision
-            elif not self._wait_for_turn():
-                return self._refusal()
+            elif not (yield from self._waiting_for_turn()):
+                return (yield from self._refusing())
 
-    def _ask(self, question: Callable[..., Decision]) -> Decision:
+    def _asking(self, question: Callable[[float], Any]) -> Callable[[], Any]:
         left = self._waiter.deadline - self._clock.now()
-        patience = min(max(0, left), END_US) / 1e6
-        return question(*self._identifiers, cost=self._cost, patience=patience)
+        return partial(question, min(max(0, left), END_US) / 1e6)
 
     def _is_too_late(self, decision: Decision) -> bool:
         """Whether it is certain that the caller cannot go on before its deadline, its delay included."""
@@ -135,23 +211,24 @@ class _Acquisition:
             return True
         return micros_of(decision._ready_after) > self._waiter.deadline - self._clock.time_of(decision)
 
-    def _wait_as_told(self, refusal: Decision) -> None:
+    def _waiting_as_told(self, refusal: Decision) -> Steps[None]:
         until = self._clock.time_of(refusal) + micros_of(refusal.retry_after)
-        wait_queues().postpone(self._limiter, self._waiter, until)
-        self._clock.wait(self._waiter.wake_up, until)
+        wait_queues().postpone(self._waiter, until)
+        yield from self._clock.waiting(self._waiter.wake_up, until)
 
-    def _wait_for_turn(self) -> bool:
+    def _waiting_for_turn(self) -> Steps[bool]:
         """Wait behind others; False when the time is up before anything changes."""
-        self._clock.wait(self._waiter.wake_up, self._waiter.deadline)
-        return self._waiter.wake_up.is_notified_within(_LAST_MOMENT if self._clock.stands_still else 0)
+        wake_up = self._waiter.wake_up
+        yield from self._clock.waiting(wake_up, self._waiter.deadline)
+        return (yield from notified_within(wake_up, _LAST_MOMENT if self._clock.stands_still else 0))
 
-    def _refusal(self) -> Decision:
+    def _refusing(self) -> Steps[Decision]:
         """Return what the store says, refused in any case until those before it can have gone."""
-        decision = self._ask(self._limiter._peek_within)
+        decision: Decision = yield self._asking(self._caller.peek)
         return decision._postponed(max(1, self._waiter.earliest - self._clock.time_of(decision)))
 
 
-def _key_of(identifier: object) -> bytes:
+def key_of(identifier: object) -> bytes:
     """Return what tells identifiers apart; raise TypeError for all but text and bytes."""
     if isinstance(identifier, str):
         return identifier.encode("utf-8", "surrogatepass")
@@ -163,7 +240,8 @@ def _key_of(identifier: object) -> bytes:
     )
 
 
-def _timeout_us(timeout: float | None) -> float:
+def timeout_us(timeout: float | None) -> float:
+    """Return the longest wait in microseconds; raise TypeError or ValueError for what is none."""
     if timeout is None:
         return math.inf
     if isinstance(timeout, bool) or not isinstance(timeout, int | float):

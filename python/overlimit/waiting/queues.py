@@ -1,117 +1,81 @@
-"""The queues in which callers of ``Limiter.acquire`` wait: one for each identifier of a limiter's family."""
+"""The queues in which callers of ``acquire`` and ``acquire_all`` wait.
+
+There is one for each identifier of a family of limiters: a limiter and those that ``with_limits`` has made of
+it, which share their counts. A caller joins all of its queues at once, so whoever came first of all is the
+first in each of its own, in whatever order callers name them.
+"""
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from overlimit._core import _call_locked
 from overlimit._forks import PerProcess
-from overlimit.waiting.sleeping import WakeUp
+from overlimit.waiting.sleeping import AnyWakeUp
 
 if TYPE_CHECKING:
     from overlimit._core import Store
     from overlimit.limiter import Limiter
 
+_K = TypeVar("_K")
+
+Place: TypeAlias = "tuple[object, bytes]"
+"""Which queue: a family of limiters, and an identifier."""
+
 
 class Waiter:
-    """One caller that waits in the queues of a limiter."""
+    """One caller that waits in several queues."""
 
-    def __init__(self, keys: Iterable[bytes], deadline: float) -> None:
-        self.keys = frozenset(keys)
-        """The identifiers in whose queues it waits."""
+    def __init__(
+        self, subjects: Iterable[tuple[Limiter, bytes]], deadline: float, wake_up: AnyWakeUp
+    ) -> None:
+        subjects = list(subjects)
+        self.stores = {limiter._family: limiter.store for limiter, _ in subjects}
+        """The families that it waits for, and where each of them counts."""
+        self.places = frozenset((limiter._family, key) for limiter, key in subjects)
+        """The queues in which it waits."""
         self.deadline = deadline
         """The last instant at which it may be admitted, in microseconds."""
-        self.wake_up = WakeUp()
+        self.wake_up = wake_up
         """What wakes the caller, when it has become the first or waits in vain."""
+        self.number = 0
+        """How many came before it."""
         self.told = 0
         """When the store has told it to ask again; 0 while that is not known."""
         self.earliest = 0
         """The instant before which it cannot be admitted, by what it and those before it were told."""
 
 
-class WaitQueue:
-    """The callers that wait for one family of limiters, first come first served: a queue for each identifier.
-
-    A family is a limiter and those that ``with_limits`` has made of it: they share their counts.
-    """
-
-    def __init__(self, store: Store) -> None:
-        self.store = store
-        self._waiters: dict[Waiter, None] = {}
-        self._by_key: dict[bytes, dict[Waiter, None]] = {}
-
-    def __len__(self) -> int:
-        return len(self._waiters)
-
-    def append(self, waiter: Waiter) -> None:
-        """Add one behind all that share an identifier with it."""
-        self._waiters[waiter] = None
-        for key in waiter.keys:
-            self._by_key.setdefault(key, {})[waiter] = None
-        if not self.is_first(waiter):
-            self.update_earliest()
-
-    def remove(self, waiter: Waiter) -> None:
-        """Remove one, and wake those that become the first by that."""
-        self._waiters.pop(waiter, None)
-        for key in waiter.keys:
-            queue = self._by_key.get(key, {})
-            was_first = next(iter(queue), None) is waiter
-            queue.pop(waiter, None)
-            if not queue:
-                self._by_key.pop(key, None)
-            elif was_first:
-                self._wake_first(key)
-
-    def is_first(self, waiter: Waiter) -> bool:
-        """Whether nobody who came earlier waits for one of its identifiers."""
-        return all(next(iter(self._by_key.get(key, ())), waiter) is waiter for key in waiter.keys)
-
-    def wake(self, keys: Iterable[bytes] | None) -> None:
-        """Wake those that are the first for one of these keys, or for any key."""
-        for key in list(self._by_key) if keys is None else keys:
-            self._wake_first(key)
-
-    def _wake_first(self, key: bytes) -> None:
-        waiter = next(iter(self._by_key.get(key, ())), None)
-        if waiter is not None and self.is_first(waiter):
-            waiter.told = 0
-            waiter.wake_up.notify()
-
-    def update_earliest(self) -> None:
-        """Work out the earliest admission of each, and wake those for which that is too late."""
-        ahead: dict[bytes, int] = {}
-        for waiter in self._waiters:
-            waiter.earliest = max([waiter.told, *(ahead.get(key, 0) for key in waiter.keys)])
-            ahead.update(dict.fromkeys(waiter.keys, waiter.earliest))
-            if waiter.earliest > waiter.deadline:
-                waiter.wake_up.notify()
-
-
 class _WaitQueues:
-    """The queues of the families that somebody waits for; guarded by the lock.
+    """All queues in which somebody waits; guarded by the lock.
 
     The lock is one that a signal handler or a finalizer may take again in the thread that holds it.
     """
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.by_family: dict[object, WaitQueue] = {}
+        self.by_family: dict[object, dict[Waiter, None]] = {}
+        self._queues: dict[Place, dict[Waiter, None]] = {}
+        self._numbers = itertools.count()
 
-    def join(self, limiter: Limiter, waiter: Waiter) -> None:
-        _call_locked(self.lock, self._join, limiter, waiter)
+    def join(self, waiter: Waiter) -> None:
+        """Add one behind all that share a queue with it."""
+        _call_locked(self.lock, self._join, waiter)
 
-    def leave(self, limiter: Limiter, waiter: Waiter) -> None:
-        _call_locked(self.lock, self._leave, limiter, waiter)
+    def leave(self, waiter: Waiter) -> None:
+        """Remove one, and wake those that become the first by that."""
+        _call_locked(self.lock, self._leave, waiter)
 
-    def is_first(self, limiter: Limiter, waiter: Waiter) -> bool:
-        return _call_locked(self.lock, self._is_first, limiter, waiter)
+    def is_first(self, waiter: Waiter) -> bool:
+        """Whether nobody who came earlier waits in one of its queues."""
+        return _call_locked(self.lock, self._is_first, waiter)
 
-    def postpone(self, limiter: Limiter, waiter: Waiter, until: int) -> None:
+    def postpone(self, waiter: Waiter, until: int) -> None:
         """Note what the first one was told, unless something has happened since."""
-        _call_locked(self.lock, self._postpone, limiter, waiter, until)
+        _call_locked(self.lock, self._postpone, waiter, until)
 
     def wake(self, store: Store, keys: Iterable[bytes] | None) -> None:
         """Wake those that are the first for one of these keys, or for any key, on one store."""
@@ -121,28 +85,80 @@ class _WaitQueues:
         """Wake those that are the first for any key, on any store."""
         _call_locked(self.lock, self._wake, None, None)
 
-    def _join(self, limiter: Limiter, waiter: Waiter) -> None:
-        self.by_family.setdefault(limiter._family, WaitQueue(limiter.store)).append(waiter)
+    def wake_behind(self, waiter: Waiter) -> None:
+        """Wake those that are the first in the queues of one that has left."""
+        _call_locked(self.lock, self._wake_first, waiter.places)
 
-    def _leave(self, limiter: Limiter, waiter: Waiter) -> None:
-        queue = self.by_family.get(limiter._family, WaitQueue(limiter.store))
-        queue.remove(waiter)
-        if not queue:
-            self.by_family.pop(limiter._family, None)
+    def _join(self, waiter: Waiter) -> None:
+        waiter.number = next(self._numbers)
+        for family in waiter.stores:
+            self.by_family.setdefault(family, {})[waiter] = None
+        for place in waiter.places:
+            self._queues.setdefault(place, {})[waiter] = None
+        if not self._is_first(waiter):
+            self._update_earliest(waiter)
 
-    def _is_first(self, limiter: Limiter, waiter: Waiter) -> bool:
-        queue = self.by_family.get(limiter._family)
-        return queue is None or queue.is_first(waiter)
+    def _leave(self, waiter: Waiter) -> None:
+        for family in waiter.stores:
+            _remove(waiter, self.by_family, family)
+        self._wake_first([place for place in waiter.places if _remove(waiter, self._queues, place)])
 
-    def _postpone(self, limiter: Limiter, waiter: Waiter, until: int) -> None:
-        if not waiter.wake_up.is_notified and limiter._family in self.by_family:
+    def _is_first(self, waiter: Waiter) -> bool:
+        return all(next(iter(self._queues.get(place, ())), waiter) is waiter for place in waiter.places)
+
+    def _postpone(self, waiter: Waiter, until: int) -> None:
+        if not waiter.wake_up.is_notified and not waiter.stores.keys().isdisjoint(self.by_family):
             waiter.told = until
-            self.by_family[limiter._family].update_earliest()
+            self._update_earliest(waiter)
 
     def _wake(self, store: Store | None, keys: Iterable[bytes] | None) -> None:
-        for queue in list(self.by_family.values()):
-            if store is None or queue.store is store:
-                queue.wake(keys)
+        if keys is None:
+            self._wake_first([place for place in list(self._queues) if self._is_on(store, place[0])])
+            return
+        families = [family for family in list(self.by_family) if self._is_on(store, family)]
+        for key in keys:
+            self._wake_first((family, key) for family in families)
+
+    def _is_on(self, store: Store | None, family: object) -> bool:
+        waiter = next(iter(self.by_family.get(family, ())), None)
+        return store is None or (waiter is not None and waiter.stores[family] is store)
+
+    def _wake_first(self, places: Iterable[Place]) -> None:
+        for place in places:
+            waiter = next(iter(self._queues.get(place, ())), None)
+            if waiter is not None and self._is_first(waiter):
+                waiter.told = 0
+                waiter.wake_up.notify()
+
+    def _update_earliest(self, changed: Waiter) -> None:
+        """Work out anew the earliest admission of those it may matter to; wake who waits in vain by that."""
+        ahead: dict[Place, int] = {}
+        for waiter in sorted(self._connected(changed), key=lambda each: each.number):
+            waiter.earliest = max([waiter.told, *(ahead.get(place, 0) for place in waiter.places)])
+            ahead.update(dict.fromkeys(waiter.places, waiter.earliest))
+            if waiter.earliest > waiter.deadline:
+                waiter.wake_up.notify()
+
+    def _connected(self, waiter: Waiter) -> set[Waiter]:
+        """Return all that share a queue with one, or with one that does, and so on."""
+        found, seen, left = {waiter}, set(waiter.places), list(waiter.places)
+        while left:
+            behind = self._queues.get(left.pop(), {}).keys() - found
+            found |= behind
+            new = {place for each in behind for place in each.places} - seen
+            seen |= new
+            left.extend(new)
+        return found
+
+
+def _remove(waiter: Waiter, queues: dict[_K, dict[Waiter, None]], key: _K) -> bool:
+    """Remove one from a queue, and the queue if it is empty then; say whether it was the first of others."""
+    queue = queues.get(key, {})
+    was_first = next(iter(queue), None) is waiter
+    queue.pop(waiter, None)
+    if not queue:
+        queues.pop(key, None)
+    return bool(queue) and was_first
 
 
 wait_queues = PerProcess(_WaitQueues)

@@ -7,9 +7,10 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, SupportsFloat
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, SupportsFloat, TypeAlias, TypeVar
 
-from overlimit import _core
+from overlimit import _core, _steps
 from overlimit._messages.texts import short_repr
 from overlimit.clocks import END_US, ManualClock, reader_of
 
@@ -17,9 +18,30 @@ if TYPE_CHECKING:
     from overlimit._core import Decision
     from overlimit.limiter import Limiter
 
+T = TypeVar("T")
+
 _LONGEST_SLEEP = 0.5
 """How long a thread sleeps at a stretch, in seconds. A signal that arrives while Python falls asleep
 does not wake it: the handler runs after the sleep."""
+
+
+Steps: TypeAlias = _steps.Steps[Callable[[], Any], T]
+"""What a caller does while it waits: sleep, or ask a store."""
+
+
+class AnyWakeUp(Protocol):
+    """What wakes a sleeping caller, a thread or a task."""
+
+    is_notified: bool
+
+    def notify(self) -> None:
+        """Wake the caller, or keep it from falling asleep."""
+
+    def set(self) -> None:
+        """Wake the caller to look at its clock."""
+
+    def sleep(self, seconds: float, /) -> Any:
+        """Return when it was set since the last time, or the time is up; of a task, to be awaited."""
 
 
 class WakeUp:
@@ -48,12 +70,13 @@ class WakeUp:
         """Return when it was set since the last time, or the time is up."""
         self._lock.acquire(timeout=seconds)
 
-    def is_notified_within(self, seconds: float) -> bool:
-        """Sleep for so many seconds of real time at most; say whether it was notified."""
-        self.sleep(0)  # what a clock may have left behind
-        if not self.is_notified:
-            self.sleep(seconds)
-        return self.is_notified
+
+def notified_within(wake_up: AnyWakeUp, seconds: float) -> Steps[bool]:
+    """Sleep for so many seconds of real time at most; say whether the wake-up was notified."""
+    yield partial(wake_up.sleep, 0)  # what a clock may have left behind
+    if not wake_up.is_notified:
+        yield partial(wake_up.sleep, seconds)
+    return wake_up.is_notified
 
 
 class WaitingClock:
@@ -84,19 +107,20 @@ class WaitingClock:
         """When a decision just made was made."""
         return micros_of(decision.time)
 
-    def wait(self, wake_up: WakeUp, until: float) -> None:
-        """Return at an instant, or earlier when the wake-up was notified."""
+    def waiting(self, wake_up: AnyWakeUp, until: float) -> Steps[None]:
+        """Wait until an instant, or until the wake-up is notified."""
         if self._manual is not None:
             self._manual._add_wake_up(wake_up)
         try:
-            self._wait(wake_up, until)
+            yield from self._waiting(wake_up, until)
         finally:
             if self._manual is not None:
                 self._manual._remove_wake_up(wake_up)
 
-    def _wait(self, wake_up: WakeUp, until: float) -> None:
+    def _waiting(self, wake_up: AnyWakeUp, until: float) -> Steps[None]:
         while not wake_up.is_notified and (left := until - self.now()) > 0:
-            wake_up.sleep(_LONGEST_SLEEP if self.stands_still else min(left / 1e6, _LONGEST_SLEEP))
+            longest = _LONGEST_SLEEP if self.stands_still else min(left / 1e6, _LONGEST_SLEEP)
+            yield partial(wake_up.sleep, longest)
 
 
 class OwnTime(WaitingClock):
@@ -107,7 +131,7 @@ class OwnTime(WaitingClock):
 
     def __init__(self) -> None:
         self._source: tuple[ManualClock | None, int] = (None, 0)  # what is read, and what is added to it
-        self._sleeping: dict[WakeUp, None] = {}
+        self._sleeping: dict[AnyWakeUp, None] = {}
 
     def follow(self, clock: ManualClock | None) -> None:
         """Run on by a clock, or with None by the monotonic one."""
@@ -142,11 +166,11 @@ class OwnTime(WaitingClock):
         clock, added = self._source
         return self.now() if clock is None else min(self.now(), micros_of(decision.time) + added)
 
-    def wait(self, wake_up: WakeUp, until: float) -> None:
-        """Return at an instant, or earlier when the wake-up was notified."""
+    def waiting(self, wake_up: AnyWakeUp, until: float) -> Steps[None]:
+        """Wait until an instant, or until the wake-up is notified."""
         self._sleeping[wake_up] = None
         try:
-            self._wait(wake_up, until)
+            yield from self._waiting(wake_up, until)
         finally:
             self._sleeping.pop(wake_up, None)
 

@@ -6,8 +6,10 @@ its answer back or throws its error in: `run` does that in this thread, `run_asy
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+
+from overlimit import _steps
 
 if TYPE_CHECKING:
     from overlimit._core import PendingCall
@@ -26,42 +28,28 @@ class Call(NamedTuple):
     """Whether the store may wait, so that an event loop awaits the answer."""
 
 
-Steps: TypeAlias = Generator[Call, Any, T]
+Steps: TypeAlias = _steps.Steps[Call, T]
 """Calls to stores, which may wait, one after the other; the result is known when all have been made."""
 
 
 def run(steps: Steps[T]) -> T:
-    """Make the calls one after the other, and return the result."""
-    try:
-        call = next(steps)
-        while True:
-            try:
-                answer = call.now()
-            except BaseException as error:  # also the timeout of a greenlet
-                call = steps.throw(error)
-            else:
-                call = steps.send(answer)
-    except StopIteration as end:
-        result: T = end.value
-        return result
+    """Make the calls one after the other in this thread, and return the result."""
+    return _steps.run(steps, _make_now)
 
 
 async def run_async(steps: Steps[T]) -> T:
     """Make the calls one after the other on the event loop, and return the result."""
+    return await _steps.run_async(steps, _make_later)
+
+
+def _make_now(call: Call) -> Any:
+    return call.now()
+
+
+async def _make_later(call: Call) -> Any:
     from overlimit.aio import loops
 
-    try:
-        call = next(steps)
-        while True:
-            try:
-                answer = await loops.answer(call.later()) if call.waits else call.now()
-            except BaseException as error:  # also a cancellation
-                call = steps.throw(error)
-            else:
-                call = steps.send(answer)
-    except StopIteration as end:
-        result: T = end.value
-        return result
+    return await loops.answer(call.later()) if call.waits else call.now()
 
 
 def all_of(several: Iterable[Steps[None]]) -> Steps[None]:

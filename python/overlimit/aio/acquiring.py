@@ -1,0 +1,89 @@
+"""Tasks that wait for their turn: `AsyncLimiter.acquire` and `acquire_all`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from overlimit import _steps
+from overlimit.aio import loops
+from overlimit.waiting.acquiring import Caller, acquiring
+
+if TYPE_CHECKING:
+    from overlimit._core import Decision
+    from overlimit.limiter import Limiter
+    from overlimit.waiting.sleeping import Steps
+
+
+async def acquired(
+    subjects: list[tuple[Limiter, bytes]],
+    timeout: float | None,
+    hit: Callable[[float], Any],
+    peek: Callable[[float], Any],
+    refund: Callable[[Decision], Awaitable[None]],
+) -> Decision:
+    """Wait in the queues of all subjects, and then for the delay.
+
+    ``hit`` and ``peek`` are given the patience, and return the answer or a pending call. A task that is
+    cancelled holds nothing: what it is granted meanwhile is refunded before the cancellation goes on.
+    """
+
+    async def hit_or_undo(patience: float) -> Any:
+        return await loops.answer_or_undo(hit(patience), refund)
+
+    async def peek_now(patience: float) -> Any:
+        return await loops.answer(peek(patience))
+
+    return await _awaited(acquiring(subjects, timeout, Caller(hit_or_undo, peek_now, refund, TaskWakeUp)))
+
+
+async def _awaited(steps: Steps[Decision]) -> Decision:
+    return await _steps.run_async(steps, lambda step: step())
+
+
+class TaskWakeUp:
+    """What wakes a sleeping task; any thread may do so."""
+
+    def __init__(self) -> None:
+        self.is_notified = False
+        self._is_set = False
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._sleep: asyncio.Future[None] | None = None
+
+    def notify(self) -> None:
+        """Wake the task, or keep it from falling asleep."""
+        self.is_notified = True
+        self.set()
+
+    def set(self) -> None:
+        """Wake the task to look at its clock."""
+        if threading.get_ident() == self._thread:
+            self._wake()
+        else:
+            with contextlib.suppress(RuntimeError):  # its loop is closed
+                self._loop.call_soon_threadsafe(self._wake)
+
+    async def sleep(self, seconds: float) -> None:
+        """Return when it was set since the last time, or the time is up."""
+        if not self._is_set and seconds > 0:
+            self._sleep = self._loop.create_future()
+            timer = self._loop.call_later(seconds, _end, self._sleep)
+            try:
+                await self._sleep
+            finally:
+                timer.cancel()
+        self._is_set = False
+
+    def _wake(self) -> None:
+        self._is_set = True
+        if self._sleep is not None:
+            _end(self._sleep)
+
+
+def _end(sleep: asyncio.Future[None]) -> None:
+    if not sleep.done():
+        sleep.set_result(None)

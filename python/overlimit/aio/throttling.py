@@ -1,0 +1,75 @@
+"""Coroutine functions and async blocks that wait for their turn: ``AsyncLimiter.throttle``."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
+
+from overlimit.waiting.throttled_calls import (
+    CallCost,
+    CallIdentifier,
+    ThrottledCalls,
+    admitted,
+    kind_of,
+    name_of,
+)
+
+if TYPE_CHECKING:
+    from overlimit._core import Decision
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_ASYNC = "a coroutine function"
+_INSTEAD = "write async with limiter.throttle(...) in it, before what is limited"
+
+
+class Acquires(Protocol):
+    """What an AsyncThrottle asks: an AsyncLimiter."""
+
+    async def acquire(
+        self, *identifiers: str | bytes, cost: int = 1, timeout: float | None = 5.0
+    ) -> Decision:
+        """Wait until a hit is allowed and its delay is over."""
+
+
+class AsyncThrottle:
+    """Lets a coroutine function, or an async with statement, begin when it is its turn.
+
+    It keeps nothing of a call, so that it can be used again, and by several tasks and threads at once.
+    """
+
+    def __init__(
+        self,
+        limiter: Acquires,
+        identifiers: tuple[CallIdentifier, ...],
+        cost: CallCost,
+        timeout: float | None,
+    ) -> None:
+        self._limiter, self._calls = limiter, ThrottledCalls(identifiers, cost, timeout)
+
+    def __call__(
+        self, function: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> Callable[P, Coroutine[Any, Any, R]]:
+        """Return the function whose calls wait for their turn; raise TypeError unless it is to be awaited."""
+        kind = kind_of(function)
+        if kind != _ASYNC:
+            what = f"{kind}: {_INSTEAD}" if kind else "not async: write Limiter.throttle, or async def"
+            raise TypeError(f"AsyncLimiter.throttle cannot throttle {name_of(function)}, which is {what}")
+
+        @functools.wraps(function)
+        async def throttled(*args: P.args, **kwargs: P.kwargs) -> R:
+            await self._wait(*self._calls.of_call(args, kwargs))
+            return await function(*args, **kwargs)
+
+        return throttled
+
+    async def __aenter__(self) -> Decision:
+        return await self._wait(*self._calls.of_block())
+
+    async def __aexit__(self, *_: object) -> None:
+        """Do nothing: the turn is spent, however the block ends."""
+
+    async def _wait(self, identifiers: tuple[str | bytes, ...], cost: int) -> Decision:
+        return admitted(await self._limiter.acquire(*identifiers, cost=cost, timeout=self._calls.timeout))

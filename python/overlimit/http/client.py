@@ -1,0 +1,221 @@
+"""When a client sends a request, and when it sends it again, whatever library it uses; without any I/O.
+
+Each try waits for its turn by a limiter of the client, and then for as long as the server has asked. A 429 or
+503 that names a time is answered by another try after that time.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from urllib.parse import urlsplit
+
+from overlimit import Decision, RateLimitExceeded
+from overlimit._messages.texts import short_repr
+from overlimit._options import whole_number
+from overlimit.http.deciding.steps import Steps
+from overlimit.http.fields import ServerLimits, parse
+from overlimit.http.options.limit_options import methods_of
+from overlimit.waiting.throttled_calls import check_identifier
+
+IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
+"""The methods of requests that may be sent again, as it makes no difference (RFC 9110, section 9.2.2)."""
+
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+_ASKS_TO_WAIT = (429, 503)
+_MOST_HOSTS = 1024
+
+Identify: TypeAlias = "str | bytes | Callable[[Any], str | bytes | Iterable[str | bytes]]"
+"""Who is limited, or a function of a request that returns it."""
+
+
+class SentRequest(Protocol):
+    """A request, as httpx and requests have it."""
+
+    @property
+    def method(self) -> str | None:
+        """The HTTP method."""
+
+    @property
+    def url(self) -> Any:
+        """What the whole URL is the text of."""
+
+
+class GotResponse(Protocol):
+    """A response, as httpx and requests have it."""
+
+    @property
+    def status_code(self) -> int:
+        """The number of the status."""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The header fields."""
+
+
+R = TypeVar("R", bound=GotResponse)
+
+
+@dataclass(frozen=True)
+class Exchange(Generic[R]):
+    """What a library does for one request; whoever makes its calls may have to await what they return."""
+
+    request: SentRequest
+    can_repeat: bool
+    """Whether the body can be read again."""
+    send: Callable[[], Any]
+    """Sends the request, and returns the response."""
+    close: Callable[[R], Any]
+    """Lets go of a response that nobody reads."""
+    sleep: Callable[[float], Any]
+    acquire: Callable[..., Any]
+    """Waits for a turn of the identifiers it is given, and returns the Decision."""
+    refund: Callable[[Decision], Any]
+    error: Callable[[Decision], RateLimitExceeded]
+    """What is raised when it will never be anybody's turn."""
+
+
+def host_of(request: SentRequest) -> str:
+    """Return the host of a request as an identifier, with the port unless that is the usual one."""
+    url = urlsplit(str(request.url))
+    host = url.hostname or ""
+    name = f"[{host}]" if ":" in host else host
+    return name if url.port in (None, _DEFAULT_PORTS.get(url.scheme)) else f"{name}:{url.port}"
+
+
+class Patience:
+    """Whose turn a request waits for, and how long a server may ask a client to wait.
+
+    Raises TypeError or ValueError for a wrong option.
+    """
+
+    def __init__(
+        self,
+        identifiers: Identify | Iterable[Identify],
+        retries: int,
+        methods: Iterable[str] | None,
+        max_wait: float,
+    ) -> None:
+        self._identifiers = _checked_identifiers(identifiers)
+        self._retries = _checked_retries(retries)
+        self._methods = methods_of(methods) or IDEMPOTENT
+        self._max_wait = _checked_max_wait(max_wait)
+        self._holds = HeldBack()
+
+    def sending(self, exchange: Exchange[R]) -> Steps[R]:
+        """Make as many tries as it takes, and return the last response."""
+        host, identifiers = host_of(exchange.request), self._identifiers_of(exchange.request)
+        retries = self._retries if exchange.can_repeat and exchange.request.method in self._methods else 0
+        while True:
+            yield from self._turn(host, identifiers, exchange)
+            response: R = yield exchange.send
+            wait = self._heard(host, response)
+            if wait is None or retries == 0:
+                return response
+            retries -= 1
+            yield partial(exchange.close, response)
+            yield partial(exchange.sleep, wait)
+
+    def _turn(self, host: str, identifiers: tuple[str | bytes, ...], exchange: Exchange[R]) -> Steps[None]:
+        """Wait until the host takes requests and it is the client's turn, both at once."""
+        while True:
+            while (left := self._holds.seconds_left(host)) > 0:
+                yield partial(exchange.sleep, left)
+            decision: Decision = yield partial(exchange.acquire, *identifiers)
+            if not decision:
+                raise exchange.error(decision)
+            if self._holds.seconds_left(host) == 0:
+                return
+            yield partial(exchange.refund, decision)
+
+    def _heard(self, host: str, response: GotResponse) -> float | None:
+        """Note what the server says, and return the wait before the next try; None: there is to be none."""
+        if response.status_code in _ASKS_TO_WAIT:
+            wait = _refused_for(parse(response.headers))
+            return None if wait is None or wait > self._max_wait else wait
+        if response.status_code // 100 == 2:
+            used_up = _used_up_for(parse(response.headers))
+            if used_up is not None and used_up <= self._max_wait:
+                self._holds.hold(host, used_up)
+        return None
+
+    def _identifiers_of(self, request: SentRequest) -> tuple[str | bytes, ...]:
+        found: list[str | bytes] = []
+        for given in self._identifiers:
+            value = given(request) if callable(given) else given
+            found.extend(value if isinstance(value, list | tuple) else [value])  # type: ignore[list-item]
+        return tuple(found)
+
+
+class HeldBack:
+    """Until when hosts want no requests: of so many hosts at most, those that are held back the longest."""
+
+    def __init__(self, most: int = _MOST_HOSTS) -> None:
+        self._most = most
+        self._until: dict[str, float] = {}
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._until)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return HeldBack, (self._most,)
+
+    def hold(self, host: str, seconds: float) -> None:
+        """Hold a host back for so long from now, or longer if it is held back already."""
+        now = time.monotonic()
+        with self._lock:
+            self._until[host] = max(now + seconds, self._until.get(host, 0.0))
+            if len(self._until) > self._most:
+                self._until = {each: until for each, until in self._until.items() if until > now}
+            if len(self._until) > self._most:
+                del self._until[min(self._until, key=self._until.__getitem__)]
+
+    def seconds_left(self, host: str) -> float:
+        """Return for how much longer a host is held back."""
+        return max(0.0, self._until.get(host, 0.0) - time.monotonic())
+
+
+def _refused_for(said: ServerLimits) -> float | None:
+    """Return the seconds that a refusal names: Retry-After, or else when there is more of what is used up."""
+    if said.retry_after is not None:
+        return said.retry_after
+    resets = [limit.reset_after for limit in said.limits if not limit.remaining]
+    return max((reset for reset in resets if reset is not None), default=None)
+
+
+def _used_up_for(said: ServerLimits) -> float | None:
+    """Return in how many seconds there is more of what this response has used up."""
+    resets = [limit.reset_after for limit in said.limits if limit.remaining == 0]
+    return max((reset for reset in resets if reset is not None), default=None)
+
+
+def _checked_identifiers(given: Any) -> tuple[Identify, ...]:
+    several = tuple(given) if isinstance(given, list | tuple) else (given,)
+    if not several:
+        raise ValueError("identifiers must not be empty: write identifiers=host_of, or a name for all")
+    for each in several:
+        check_identifier(each)
+    return several
+
+
+def _checked_retries(retries: object) -> int:
+    number = whole_number(retries)
+    if number is None:
+        raise TypeError(f"retries must be a whole number, not {short_repr(retries)}")
+    if number < 0:
+        raise ValueError(f"retries must be a whole number from 0, not {number}")
+    return number
+
+
+def _checked_max_wait(seconds: object) -> float:
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        raise TypeError(f"max_wait must be a number of seconds (math.inf for any), not {short_repr(seconds)}")
+    if not seconds >= 0 or math.isnan(seconds):
+        raise ValueError(f"max_wait must be a number of seconds from 0, not {seconds!r}")
+    return seconds

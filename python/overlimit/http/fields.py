@@ -1,0 +1,212 @@
+"""What a server says of its limits, in the header fields of its responses: `parse`."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Mapping
+from datetime import timezone
+from email.utils import parsedate_to_datetime
+from itertools import zip_longest
+from typing import Any, NamedTuple, TypeAlias
+
+__all__ = ["HeadersLike", "ServerLimit", "ServerLimits", "parse"]
+
+HeadersLike: TypeAlias = "Mapping[Any, Any] | Iterable[tuple[Any, Any]]"
+"""A mapping or pairs, of str or bytes."""
+
+_NUMBER = re.compile(r"[0-9]{1,30}(?:\.[0-9]{1,30})?")
+_PIECE = {mark: re.compile(rf'(?:"(?:[^"\\]|\\.)*"?|[^"{mark}])+', re.DOTALL) for mark in ",;"}
+"""What is between marks, those in quotes aside."""
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_EPOCH_FROM = 10**8
+_LONGEST_DATE = 100
+
+
+class ServerLimit(NamedTuple):
+    """One limit of a server; None for what the server does not say."""
+
+    name: str | None
+    quota: int | None
+    """How much it grants in a window."""
+    window: float | None
+    """Its length in seconds."""
+    remaining: int | None
+    """How much is left."""
+    reset_after: float | None
+    """After how many seconds there is more."""
+
+
+class ServerLimits(NamedTuple):
+    """What a server says of its limits."""
+
+    retry_after: float | None
+    """The seconds of ``Retry-After``, also of a date, which is in 0.0 seconds when it is past."""
+    limits: tuple[ServerLimit, ...]
+    """The limits that its other fields show."""
+
+
+def parse(headers: HeadersLike, *, now: float | None = None) -> ServerLimits:
+    """Read what a server says of its limits; nothing that it says raises, or makes a number negative or NaN.
+
+    The limits are those of the first kind of fields that there is: ``RateLimit`` and ``RateLimit-Policy`` of
+    the IETF draft "RateLimit header fields for HTTP", or in the forms of its earlier versions, ``RateLimit:
+    limit=9, remaining=4, reset=30`` and ``RateLimit-Limit``, ``-Remaining`` and ``-Reset``; else
+    ``X-RateLimit-*`` or ``X-Rate-Limit-*``. Of several fields of one name each value counts. What is
+    malformed is as if it were not there.
+
+    Parameters
+    ----------
+    headers
+        The header fields of a response, names in any case: a mapping, as ``response.headers`` of httpx and
+        requests, or a list of (name, value), each of them str or bytes.
+    now
+        The time in seconds since the Unix epoch, from which dates count, and a ``Reset`` above 10**8, which
+        is an epoch. By default the ``Date`` of the response, or else the clock.
+    """
+    values = _values_of(headers)
+    if now is None:
+        dates = [at for text in values.get("date", ()) if (at := _epoch_of_date(text)) is not None]
+        now = dates[0] if dates else time.time()
+    return ServerLimits(_retry_after(values, now), tuple(_limits(values, now)))
+
+
+class _Item(NamedTuple):
+    """A member of a list: ``"name";q=5`` or ``name=value;q=5``."""
+
+    text: str
+    is_quoted: bool
+    parameters: dict[str, str]
+
+    def number(self, key: str) -> float | None:
+        return _number(self.parameters.get(key))
+
+
+def _values_of(headers: Any) -> dict[str, list[str]]:
+    """Return the values of each field, by its name in lower case."""
+    values: dict[str, list[str]] = {}
+    for pair in headers.items() if hasattr(headers, "items") else headers:
+        if isinstance(pair, list | tuple) and len(pair) == 2:
+            name, value = map(_text, pair)
+            values.setdefault(name.lower(), []).append(value)
+    return values
+
+
+def _text(given: object) -> str:
+    if isinstance(given, bytes):
+        return given.decode("latin-1")
+    return str(given) if isinstance(given, str | int | float) else ""
+
+
+def _retry_after(values: dict[str, list[str]], now: float) -> float | None:
+    return max((s for text in values.get("retry-after", ()) for s in _seconds_of(text, now)), default=None)
+
+
+def _seconds_of(text: str, now: float) -> list[float]:
+    """Return the seconds in a Retry-After: of a date, or of numbers that were joined by commas."""
+    numbers = [seconds for part in text.split(",") if (seconds := _number(part)) is not None]
+    date = None if numbers else _epoch_of_date(text)
+    return numbers if date is None else [max(0.0, date - now)]
+
+
+def _epoch_of_date(text: str) -> float | None:
+    try:
+        date = parsedate_to_datetime(text[:_LONGEST_DATE])
+        return (date if date.tzinfo else date.replace(tzinfo=timezone.utc)).timestamp()
+    except (ValueError, TypeError, OverflowError, IndexError):
+        return None
+
+
+def _limits(values: dict[str, list[str]], now: float) -> list[ServerLimit]:
+    policies = _items(values, "ratelimit-policy")
+    limits = (
+        _draft_limits(_items(values, "ratelimit"), policies, now)
+        or _separate_limits(values, "ratelimit-", policies, now)
+        or _separate_limits(values, "x-ratelimit-", policies, now)
+        or _separate_limits(values, "x-rate-limit-", policies, now)
+        or [_named_limit(policy.text, None, policy) for policy in policies if "q" in policy.parameters]
+    )
+    return [limit for limit in limits if any(each is not None for each in limit[1:])]
+
+
+def _draft_limits(items: list[_Item], policies: list[_Item], now: float) -> list[ServerLimit]:
+    """Read ``RateLimit``: a list of named limits, or the dictionary that it once was."""
+    pairs = dict(_pair(item.text) for item in items if not item.is_quoted and "=" in item.text)
+    if pairs:
+        quota = _whole(_number(pairs.get("limit")))
+        remaining, reset = _whole(_number(pairs.get("remaining"))), _reset_after(pairs.get("reset"), now)
+        return [ServerLimit(None, quota, _windows(policies).get(quota), remaining, reset)]
+    by_name = {policy.text: policy for policy in reversed(policies)}
+    shown = [item for item in items if {"r", "t"} & item.parameters.keys()]
+    limits = [_named_limit(item.text, item, by_name.get(item.text)) for item in shown]
+    others = by_name.keys() - {item.text for item in shown} if shown else ()
+    return limits + [_named_limit(name, None, by_name[name]) for name in sorted(others)]
+
+
+def _named_limit(name: str, item: _Item | None, policy: _Item | None) -> ServerLimit:
+    quota, window = (policy.number("q"), policy.number("w")) if policy else (None, None)
+    remaining, reset = (item.number("r"), item.number("t")) if item else (None, None)
+    return ServerLimit(name, _whole(quota), window, _whole(remaining), reset)
+
+
+def _separate_limits(
+    values: dict[str, list[str]], prefix: str, policies: list[_Item], now: float
+) -> list[ServerLimit]:
+    """Read fields for the quota, what remains and the reset.
+
+    Of several values those in the same place belong together. A quota with a window, as the second of ``100,
+    100;w=60``, says which window that of the same number has.
+    """
+    given = _items(values, f"{prefix}limit")
+    quotas = [item for item in given if "w" not in item.parameters] or given
+    remaining, resets = _items(values, f"{prefix}remaining"), _items(values, f"{prefix}reset")
+    windows = _windows([*given, *policies])
+    limits = []
+    for quota, left, reset in zip_longest(quotas, remaining, resets):
+        number, rest = _whole_of(quota), _whole_of(left)
+        reset_after = _reset_after(reset and reset.text, now)
+        limits.append(ServerLimit(None, number, windows.get(number), rest, reset_after))
+    return limits
+
+
+def _windows(policies: list[_Item]) -> dict[int | None, float | None]:
+    """Return the windows of policies without names, as of ``100;w=60``, by their quotas."""
+    return {_whole_of(each): each.number("w") for each in reversed(policies) if "w" in each.parameters}
+
+
+def _items(values: dict[str, list[str]], name: str) -> list[_Item]:
+    """Return the members of all fields of one name, read as lists of structured fields (RFC 9651)."""
+    members = _PIECE[","].findall(",".join(values.get(name, ())))
+    return [_item(*_PIECE[";"].findall(member)) for member in members if member.strip(" \t;")]
+
+
+def _item(text: str, *parameters: str) -> _Item:
+    text = text.strip()
+    is_quoted = text.startswith('"')
+    if is_quoted:
+        text = _ESCAPE.sub(r"\1", text[1:-1] if len(text) > 1 and text.endswith('"') else text[1:])
+    return _Item(text, is_quoted, dict(map(_pair, parameters)))
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, _, value = text.partition("=")
+    return key.strip().lower(), value.strip()
+
+
+def _reset_after(text: str | None, now: float) -> float | None:
+    seconds = _number(text)
+    return seconds if seconds is None or seconds <= _EPOCH_FROM else max(0.0, seconds - now)
+
+
+def _number(text: str | None) -> float | None:
+    """Return a number that is not negative; None for all else."""
+    match = _NUMBER.fullmatch((text or "").strip())
+    return None if match is None else float(match[0])
+
+
+def _whole_of(item: _Item | None) -> int | None:
+    return None if item is None else _whole(_number(item.text))
+
+
+def _whole(number: float | None) -> int | None:
+    return None if number is None else int(number)

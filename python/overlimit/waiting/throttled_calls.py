@@ -1,0 +1,125 @@
+"""What the calls of a throttled function are charged, whoever waits for it."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from overlimit._messages.texts import short_repr
+from overlimit._options import whole_number
+from overlimit.errors import RateLimitExceeded
+from overlimit.waiting.acquiring import key_of, timeout_us
+
+if TYPE_CHECKING:
+    from overlimit._core import Decision
+
+CallIdentifier: TypeAlias = "str | bytes | Callable[..., str | bytes]"
+"""Who is limited, or a function that a call's arguments are given to and that returns it."""
+
+CallCost: TypeAlias = "int | Callable[..., int]"
+"""What a call spends, or a function that a call's arguments are given to and that returns it."""
+
+_KINDS: tuple[tuple[str, Callable[[object], bool]], ...] = (
+    ("a coroutine function", inspect.iscoroutinefunction),
+    ("an async generator function", inspect.isasyncgenfunction),
+    ("a generator function", inspect.isgeneratorfunction),
+)
+
+
+class ThrottledCalls:
+    """The identifiers, the cost and the timeout of a throttle; raises for wrong ones."""
+
+    def __init__(
+        self, identifiers: tuple[CallIdentifier, ...], cost: CallCost, timeout: float | None
+    ) -> None:
+        if not identifiers:
+            raise ValueError(
+                "throttle must name at least one identifier, such as throttle('api.example.com')"
+            )
+        for identifier in identifiers:
+            check_identifier(identifier)
+        _check_cost(cost)
+        timeout_us(timeout)
+        self.timeout = timeout
+        self._identifiers, self._cost = identifiers, cost
+        self._depends_on_call = any(map(callable, (*identifiers, cost)))
+
+    def of_call(
+        self, arguments: tuple[Any, ...], options: dict[str, Any]
+    ) -> tuple[tuple[str | bytes, ...], int]:
+        """Return the identifiers and the cost of a call with these arguments."""
+
+        def given(value: Any) -> Any:
+            return value(*arguments, **options) if callable(value) else value
+
+        if not self._depends_on_call:
+            return self._identifiers, self._cost  # type: ignore[return-value]  # none is a function
+        return tuple(map(given, self._identifiers)), given(self._cost)
+
+    def of_block(self) -> tuple[tuple[str | bytes, ...], int]:
+        """Return those of a with statement, which has no arguments."""
+        if self._depends_on_call:
+            raise TypeError(
+                "a with statement has no call whose arguments a function could be given: write the "
+                "identifiers and the cost themselves, as in with limiter.throttle('user:42', cost=2)"
+            )
+        return self.of_call((), {})
+
+
+def admitted(decision: Decision) -> Decision:
+    """Return an admission; raise RateLimitExceeded for a refusal."""
+    if not decision:
+        raise RateLimitExceeded(decision)
+    return decision
+
+
+def name_of(function: Callable[..., object]) -> str:
+    """Return what a message calls a function."""
+    return getattr(function, "__qualname__", None) or short_repr(function)
+
+
+def kind_of(function: object) -> str | None:
+    """Say what a function is whose call does not do its work; None for all others, raises for no function."""
+    if isinstance(function, classmethod | staticmethod):
+        kind = type(function).__name__
+        raise TypeError(f"throttle decorates the function itself: write @{kind} above @limiter.throttle(...)")
+    if not callable(function):
+        raise TypeError(
+            "throttle decorates a function, as @limiter.throttle('api.example.com') above its def, not "
+            f"{short_repr(function)}"
+        )
+    while isinstance(function, functools.partial):
+        function = function.func
+    own_call = (
+        None if isinstance(function, type) else inspect.getattr_static(type(function), "__call__", None)
+    )
+    return next((kind for kind, is_one in _KINDS if is_one(function) or is_one(own_call)), None)
+
+
+def check_identifier(identifier: object) -> None:
+    """Raise TypeError or ValueError for what is neither an identifier nor a plain function."""
+    if callable(identifier):
+        _check_is_plain("an identifier", identifier)
+    elif not key_of(identifier):
+        raise ValueError("an identifier must not be empty: name who is limited, such as 'user:42'")
+
+
+def _check_cost(cost: object) -> None:
+    if callable(cost):
+        _check_is_plain("cost", cost)
+        return
+    number = whole_number(cost)
+    if number is None:
+        raise TypeError(
+            f"cost must be a whole number, or a function that returns one, not {short_repr(cost)}"
+        )
+    if number < 0:
+        raise ValueError(f"cost must be a whole number from 0, not {number}")
+
+
+def _check_is_plain(what: str, function: Callable[..., object]) -> None:
+    kind = kind_of(function)
+    if kind is not None:
+        raise TypeError(f"{what} must be returned by a plain function, and {name_of(function)} is {kind}")

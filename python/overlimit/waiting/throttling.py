@@ -1,0 +1,70 @@
+"""Functions and blocks that wait for their turn: ``Limiter.throttle``."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+from overlimit.waiting.throttled_calls import (
+    CallCost,
+    CallIdentifier,
+    ThrottledCalls,
+    admitted,
+    kind_of,
+    name_of,
+)
+
+if TYPE_CHECKING:
+    from overlimit._core import Decision
+    from overlimit.limiter import Limiter
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_INSTEAD = {
+    "a coroutine function": "write AsyncLimiter.throttle, which awaits its turn",
+    "an async generator function": "write async with AsyncLimiter.throttle(...) in it",
+    "a generator function": "write with limiter.throttle(...) in it (with an AsyncLimiter async with)",
+}
+
+
+class Throttle:
+    """Lets a function, or a with statement, begin when it is its turn; see ``Limiter.throttle``.
+
+    It keeps nothing of a call, so that it can be used again, and by several threads at once.
+    """
+
+    def __init__(
+        self,
+        limiter: Limiter,
+        identifiers: tuple[CallIdentifier, ...],
+        cost: CallCost,
+        timeout: float | None,
+    ) -> None:
+        self._limiter, self._calls = limiter, ThrottledCalls(identifiers, cost, timeout)
+
+    def __call__(self, function: Callable[P, R], /) -> Callable[P, R]:
+        """Return the function whose calls wait for their turn; raise TypeError for one that is async."""
+        kind = kind_of(function)
+        if kind is not None:
+            raise TypeError(
+                f"Limiter.throttle cannot throttle {name_of(function)}, as calling {kind} does not run it: "
+                f"{_INSTEAD[kind]}"
+            )
+
+        @functools.wraps(function)
+        def throttled(*args: P.args, **kwargs: P.kwargs) -> R:
+            self._wait(*self._calls.of_call(args, kwargs))
+            return function(*args, **kwargs)
+
+        return throttled
+
+    def __enter__(self) -> Decision:
+        return self._wait(*self._calls.of_block())
+
+    def __exit__(self, *_: object) -> None:
+        """Do nothing: the turn is spent, however the block ends."""
+
+    def _wait(self, identifiers: tuple[str | bytes, ...], cost: int) -> Decision:
+        return admitted(self._limiter.acquire(*identifiers, cost=cost, timeout=self._calls.timeout))

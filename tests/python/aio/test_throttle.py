@@ -1,0 +1,172 @@
+"""A throttled coroutine function or async block begins when it is its turn, and not before."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+
+import pytest
+
+from overlimit import Decision, FixedWindow, ManualClock, RateLimitExceeded
+from overlimit.aio import AsyncLimiter
+from servers.patience import PATIENCE
+
+START = 1_700_000_000
+
+
+class WaitingLimiter(AsyncLimiter):
+    """An AsyncLimiter whose acquire waits in a thread."""
+
+    async def acquire(self, *identifiers, cost=1, timeout=5.0) -> Decision:
+        return await asyncio.to_thread(self._limiter.acquire, *identifiers, cost=cost, timeout=timeout)
+
+
+@pytest.fixture
+def clock():
+    return ManualClock(START)
+
+
+@pytest.fixture
+def limiter(clock):
+    return WaitingLimiter(FixedWindow(2, 10), clock=clock)
+
+
+async def left(limiter, identifier="a"):
+    return (await limiter.peek(identifier, cost=0)).remaining
+
+
+async def served_at(clock, seconds, task):
+    """Assert that a task is done when the clock has got so far, and not a microsecond earlier."""
+    clock.set(START + seconds - 0.000001)
+    assert (await asyncio.wait([task], timeout=0.05))[1]
+    clock.set(START + seconds)
+    return await asyncio.wait_for(task, PATIENCE)
+
+
+def test_each_call_waits_for_its_turn_and_spends_it(limiter, clock):
+    @limiter.throttle("a")
+    async def fetch(page: int, *, size: int = 10) -> tuple[int, int, float]:
+        """Fetch a page."""
+        return page, size, clock.now()
+
+    async def main():
+        assert await fetch(1) == (1, 10, START)
+        assert await fetch(2, size=5) == (2, 5, START)
+        third = asyncio.ensure_future(fetch(3))
+        assert await served_at(clock, 10, third) == (3, 10, START + 10)
+        assert await left(limiter) == 1
+
+    asyncio.run(main())
+    assert (fetch.__name__, fetch.__doc__) == ("fetch", "Fetch a page.")
+    assert inspect.iscoroutinefunction(fetch)
+
+
+def test_a_block_can_be_entered_by_several_tasks_at_once(limiter, clock):
+    turn = limiter.throttle("a")
+
+    async def work():
+        async with turn as decision:
+            return decision.time
+
+    async def main():
+        assert await asyncio.gather(work(), work()) == [START, START]
+        assert await served_at(clock, 10, asyncio.gather(work(), work())) == [START + 10] * 2
+
+    asyncio.run(main())
+
+
+def test_a_timeout_that_cannot_be_met_and_what_can_never_pass_raise_and_charge_nothing(limiter):
+    async def main():
+        with pytest.raises(RateLimitExceeded, match="never"):
+            async with limiter.throttle("a", cost=3):
+                raise AssertionError
+        async with limiter.throttle("a", cost=2):
+            pass
+        with pytest.raises(RateLimitExceeded) as raised:
+            await limiter.throttle("a", timeout=9.9)(asyncio.sleep)(0)
+        assert raised.value.decision.retry_after == 10
+
+    asyncio.run(main())
+
+
+def test_what_it_raises_passes_and_the_charge_stays(limiter):
+    async def fail():
+        raise LookupError("x")
+
+    async def main():
+        with pytest.raises(LookupError, match="x"):
+            await limiter.throttle("a")(fail)()
+        with pytest.raises(LookupError, match="x"):
+            async with limiter.throttle("a"):
+                await fail()
+        assert await left(limiter) == 0
+
+    asyncio.run(main())
+
+
+def test_identifiers_and_cost_may_be_functions_of_the_calls_arguments(limiter):
+    class Client:
+        @limiter.throttle(lambda self, name, **_: name, cost=lambda self, name, times: times)
+        async def get(self, name, times):
+            return name * times
+
+    async def main():
+        assert await Client().get("ada", times=2) == "adaada"
+        assert [await left(limiter, name) for name in ("ada", "bob")] == [0, 2]
+
+    asyncio.run(main())
+
+
+class Awaited:
+    async def __call__(self):
+        return 1
+
+
+def test_partials_and_callables_that_are_awaited_are_throttled(limiter):
+    async def double(number):
+        return 2 * number
+
+    async def main():
+        assert await limiter.throttle("a")(functools.partial(double, 4))() == 8
+        assert await limiter.throttle("a")(Awaited())() == 1
+        assert await left(limiter) == 0
+
+    asyncio.run(main())
+
+
+def generator():
+    yield 1
+
+
+async def async_generator():
+    yield 1
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (len, "Limiter.throttle, or async def"),
+        (functools.partial(len, ""), "Limiter.throttle, or async def"),
+        (generator, "a generator function: write async with"),
+        (async_generator, "an async generator function: write async with"),
+        ("fetch", "decorates a function"),
+    ],
+    ids=range(5),
+)
+def test_what_is_not_awaited_is_a_type_error_where_it_is_decorated(limiter, function, said):
+    with pytest.raises(TypeError, match=said):
+        limiter.throttle("a")(function)
+
+
+def test_a_wrong_argument_is_an_error_before_anything_is_decorated(limiter):
+    for arguments, options, error in (
+        ((), {}, ValueError),
+        ((5,), {}, TypeError),
+        (("a",), {"timeout": -1}, ValueError),
+        (("a",), {"cost": -1}, ValueError),
+    ):
+        with pytest.raises(error):
+            limiter.throttle(*arguments, **options)
+    with pytest.raises(TypeError, match="write timeout="):
+        limiter.throttle("a", time_out=5)

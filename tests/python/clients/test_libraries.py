@@ -1,0 +1,138 @@
+"""What only one of the libraries has: pickled sessions, cancelled tasks, transports."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import time
+
+import httpx
+import pytest
+import requests
+
+import overlimit.httpx
+import overlimit.requests
+from overlimit import Limiter, RateLimitExceeded, SlidingLog
+from overlimit.aio import AsyncLimiter
+from overlimit.httpx import AsyncThrottledTransport, ThrottledTransport
+from overlimit.requests import ThrottledAdapter
+from programs import run_without
+from servers.patience import PATIENCE
+from servers.scripted_http import Scripted
+
+from .conftest import WaitingLimiter
+
+
+def spent(limiter, identifier):
+    return limiter.limits[0].quota - limiter.peek(identifier, cost=0).remaining
+
+
+def test_a_pickled_session_goes_on_throttling(server):
+    session = requests.Session()
+    session.trust_env = False
+    session.mount("http://", ThrottledAdapter(Limiter("5/hour", name="pickled"), retries=1, max_wait=2))
+    server.answers = [
+        Scripted(200, {"RateLimit": '"a";r=0;t=0.01'}),
+        *[Scripted(429, {"Retry-After": "0.01"})] * 9,
+    ]
+    assert session.get(server.url, timeout=PATIENCE).status_code == 200
+    again = pickle.loads(pickle.dumps(session))
+    answer = again.get(server.url, timeout=PATIENCE)
+    assert answer.status_code == 429
+    assert len(server.asked) == 3
+    assert spent(again.get_adapter(server.url)._limiter, server.host) == 3
+    session.close()
+    again.close()
+
+
+def test_options_of_an_http_adapter_are_its_own():
+    adapter = ThrottledAdapter(Limiter("5/hour"), "all", pool_connections=3, pool_maxsize=4, max_retries=2)
+    assert (adapter._pool_connections, adapter._pool_maxsize, adapter.max_retries.total) == (3, 4, 2)
+    adapter.close()
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: ThrottledAdapter("5/hour"), "an overlimit.Limiter"),
+        (lambda: ThrottledAdapter(AsyncLimiter("5/hour")), "an overlimit.Limiter"),
+        (lambda: ThrottledTransport("5/hour"), "an overlimit.Limiter"),
+        (lambda: ThrottledTransport(AsyncLimiter("5/hour")), "write AsyncThrottledTransport"),
+        (lambda: AsyncThrottledTransport(Limiter("5/hour")), "write ThrottledTransport"),
+        (
+            lambda: ThrottledTransport(Limiter("5/hour"), transport=httpx.AsyncHTTPTransport()),
+            "httpx.BaseTransport",
+        ),
+        (lambda: AsyncThrottledTransport(AsyncLimiter("5/hour"), transport="x"), "httpx.AsyncBaseTransport"),
+        (lambda: ThrottledTransport(Limiter("5/hour"), "all"), "by name"),
+    ],
+    ids=range(8),
+)
+def test_what_belongs_to_another_kind_of_client_is_an_error(make, said):
+    with pytest.raises(TypeError, match=said):
+        make()
+
+
+def test_the_errors_of_a_library_are_those_of_overlimit_and_can_be_pickled():
+    decision = Limiter("5/hour").hit("user:secret", cost=6)
+    for module in (overlimit.requests, overlimit.httpx):
+        error = module.RateLimitExceeded(decision)
+        again = pickle.loads(pickle.dumps(error))
+        assert isinstance(again, RateLimitExceeded)
+        assert type(again) is module.RateLimitExceeded
+        assert (again.decision, str(again)) == (decision, str(error))
+        assert "never" in str(error)
+        assert "secret" not in str(error)
+
+
+@pytest.mark.parametrize(("name", "hidden"), [("requests", "requests"), ("httpx", "httpx")])
+def test_a_missing_library_is_named(name, hidden):
+    said = run_without(hidden, f"import overlimit.{name}").stderr.splitlines()[-1]
+    assert f"pip install 'overlimit[{name}]'" in said
+
+
+def test_a_cancelled_request_sends_nothing_and_the_next_one_goes_on(server):
+    async def main():
+        limiter = WaitingLimiter(Limiter("5/hour"))
+        server.answers = [Scripted(429, {"Retry-After": "30"}), Scripted(200, {"RateLimit": '"a";r=0;t=30'})]
+        async with httpx.AsyncClient(transport=AsyncThrottledTransport(limiter)) as client:
+            for tries in (1, 2):
+                if tries == 2:
+                    assert (await client.get(server.url)).status_code == 200
+                task = asyncio.ensure_future(client.get(server.url))
+                while len(server.asked) < tries:
+                    await asyncio.sleep(0.01)
+                await asyncio.sleep(0.05)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+            assert len(server.asked) == 2
+        return spent(limiter._limiter, server.host)
+
+    assert asyncio.run(main()) == 2
+
+
+def test_tasks_share_turns_and_the_event_loop_goes_on_while_they_wait(server):
+    async def main():
+        limiter = WaitingLimiter(Limiter(SlidingLog(4, 0.2)))
+        server.answers = [Scripted(429, {"Retry-After": "0.2"})]
+        ticks = 0
+
+        async def tick():
+            nonlocal ticks
+            while True:
+                await asyncio.sleep(0.01)
+                ticks += 1
+
+        async with httpx.AsyncClient(transport=AsyncThrottledTransport(limiter)) as client:
+            ticking = asyncio.ensure_future(tick())
+            began = time.monotonic()
+            answers = await asyncio.gather(*[client.get(server.url) for _ in range(11)])
+            ticking.cancel()
+        return [answer.status_code for answer in answers], time.monotonic() - began, ticks
+
+    statuses, took, ticks = asyncio.run(main())
+    assert statuses == [200] * 11
+    assert len(server.asked) == 12
+    assert took >= 0.4
+    assert ticks >= 4

@@ -1,0 +1,100 @@
+"""Waiting of clients, without a library or a network: whose turn, which host, in what order."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import time
+from functools import partial
+from types import SimpleNamespace
+
+import pytest
+
+from overlimit import Limiter, RateLimitExceeded
+from overlimit.http.client import Exchange, HeldBack, Patience, host_of
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("http://Example.com/x?y", "example.com"),
+        ("https://example.com:443/", "example.com"),
+        ("http://example.com:443/", "example.com:443"),
+        ("https://user:secret@example.com:8443/", "example.com:8443"),
+        ("http://[::1]:80/", "[::1]"),
+        ("http://[::1]:8080/", "[::1]:8080"),
+    ],
+)
+def test_a_host_has_its_port_unless_that_is_the_usual_one_and_no_secrets(url, host):
+    assert host_of(SimpleNamespace(url=url, method="GET")) == host
+
+
+@pytest.fixture
+def limiter():
+    return Limiter("5/hour")
+
+
+@pytest.fixture
+def exchange(limiter):
+    def unexpected(*_):
+        raise AssertionError
+
+    return Exchange(
+        SimpleNamespace(url="http://a/", method="GET"),
+        can_repeat=True,
+        send=unexpected,
+        close=unexpected,
+        sleep=unexpected,
+        acquire=partial(limiter.acquire, timeout=None),
+        refund=limiter.refund,
+        error=RateLimitExceeded,
+    )
+
+
+def answer(**headers):
+    return SimpleNamespace(status_code=200, headers=headers)
+
+
+def test_a_turn_that_comes_while_the_host_is_held_back_is_given_back(exchange, limiter):
+    patience = Patience(host_of, 3, None, 60)
+    before, after = patience.sending(exchange), patience.sending(exchange)
+    acquire_before, acquire_after = before.send(None), after.send(None)
+    assert after.send(acquire_after()) is exchange.send
+    with pytest.raises(StopIteration):
+        after.send(answer(RateLimit='"a";r=0;t=30'))
+    turn = acquire_before()
+    assert limiter.peek("a", cost=0).remaining == 3
+    give_back = before.send(turn)
+    give_back()
+    assert limiter.peek("a", cost=0).remaining == 4
+    sleep = before.send(None)
+    assert sleep.func is exchange.sleep
+    assert 29 < sleep.args[0] <= 30
+
+
+def test_a_host_is_held_back_until_the_latest_time_that_was_told():
+    held = HeldBack()
+    held.hold("a", 30)
+    held.hold("a", 10)
+    held.hold("b", 0)
+    assert 29 < held.seconds_left("a") <= 30
+    assert held.seconds_left("b") == held.seconds_left("c") == 0
+    held.hold("a", 40)
+    assert 39 < held.seconds_left("a") <= 40
+    assert pickle.loads(pickle.dumps(held)).seconds_left("a") == 0
+
+
+def test_so_many_hosts_are_remembered_and_those_with_the_longest_to_wait():
+    held = HeldBack(most=3)
+    for number, seconds in enumerate([50, 0, 40, 60, 30, 70]):
+        held.hold(str(number), seconds)
+        assert len(held) <= 3
+    left = [math.ceil(held.seconds_left(str(number))) for number in range(6)]
+    assert left == [50, 0, 0, 60, 0, 70]
+
+
+def test_a_time_that_is_over_holds_nobody_back():
+    held = HeldBack()
+    held.hold("a", 0.01)
+    time.sleep(0.011)
+    assert held.seconds_left("a") == 0
