@@ -94,9 +94,10 @@ class _WaitQueues:
         for family in waiter.stores:
             self.by_family.setdefault(family, {})[waiter] = None
         for place in waiter.places:
-            self._queues.setdefault(place, {})[waiter] = None
-        if not self._is_first(waiter):
-            self._update_earliest(waiter)
+            queue = self._queues.setdefault(place, {})
+            if queue:
+                waiter.earliest = max(waiter.earliest, next(reversed(queue)).earliest)
+            queue[waiter] = None
 
     def _leave(self, waiter: Waiter) -> None:
         for family in waiter.stores:
