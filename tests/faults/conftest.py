@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 
+from event_loops import AnyLimiter, AwaitedLimiter, LoopThread
 from overlimit import FixedWindow, Limiter, RedisStore
 from servers.fault_proxy import FaultProxy
 from servers.patience import PATIENCE
@@ -34,16 +36,35 @@ def ledger() -> Ledger:
     return Ledger()
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run each fault under calls of threads and under calls that an event loop awaits."""
+    if "make_limiter" in metafunc.fixturenames:
+        only_threads = metafunc.definition.get_closest_marker("only_threads")
+        metafunc.parametrize("make_limiter", ["threads"] if only_threads else ["threads", "tasks"], indirect=True)
+
+
 @pytest.fixture
-def limiter_at(prefix: str) -> Callable[..., Limiter]:
+def make_limiter(request: pytest.FixtureRequest) -> Iterator[Callable[..., AnyLimiter]]:
+    """Return Limiter, or what calls an AsyncLimiter on an event loop, which is then never blocked for long."""
+    if request.param == "threads":
+        yield Limiter
+        return
+    loop = LoopThread()
+    yield partial(AwaitedLimiter, loop)
+    loop.stop()
+    loop.ticks.assert_free()
+
+
+@pytest.fixture
+def limiter_at(prefix: str, make_limiter: Callable[..., AnyLimiter]) -> Callable[..., Any]:
     """Return a function that builds a limiter: ``limiter_at(url, timeout=0.1, limits=AMPLE, **options)``.
 
     ``AMPLE`` admits a million a day, so that every call that reaches the server is counted there.
     """
 
-    def build(url: str, *, timeout: float = PATIENCE, limits: Any = AMPLE, **options: Any) -> Limiter:
+    def build(url: str, *, timeout: float = PATIENCE, limits: Any = AMPLE, **options: Any) -> AnyLimiter:
         store = RedisStore(url, timeout=timeout, prefix=prefix)
-        return Limiter(limits, **{"name": "default", "store": store, **options})
+        return make_limiter(limits, **{"name": "default", "store": store, **options})
 
     return build
 

@@ -16,6 +16,9 @@ limiter = Limiter("1000000/day", name="default", store=RedisStore(url, timeout=1
 """
 
 
+pytestmark = pytest.mark.only_threads
+
+
 @pytest.fixture
 def url(request, server):
     return getattr(server, getattr(request, "param", "tcp_url"))()

@@ -16,7 +16,7 @@ from servers.patience import eventually
 from .answering import answers
 from .bounds import LATEST, RECOVERY
 
-pytestmark = pytest.mark.usefixtures("ctrl_c")
+pytestmark = [pytest.mark.only_threads, pytest.mark.usefixtures("ctrl_c")]
 
 PROMPTLY = 0.5
 """Seconds from a signal to the exception that its handler raises."""

@@ -35,7 +35,12 @@ def checks_arguments(
                 _explain(function, positional, named, hints, hint)
                 raise
 
-        return checked  # type: ignore[return-value]  # the same signature
+        @functools.wraps(function)
+        async def checked_when_awaited(*positional: Any, **named: Any) -> Any:
+            return await checked(*positional, **named)
+
+        is_awaited = inspect.iscoroutinefunction(function)
+        return checked_when_awaited if is_awaited else checked  # type: ignore[return-value]  # as it was
 
     return decorate
 

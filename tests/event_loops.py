@@ -1,0 +1,96 @@
+"""Limiters that are awaited on an event loop of another thread, for tests that call a Limiter."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import threading
+import time
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+from overlimit import Limiter
+from overlimit.aio import AsyncLimiter
+
+LONGEST_TURN = 0.02
+"""Seconds that the package promises not to block an event loop for."""
+
+TICK = 0.002
+
+
+class Ticks:
+    """A task of an event loop that measures how long the others kept it from running."""
+
+    def __init__(self) -> None:
+        self.longest_turn = 0.0
+
+    async def run(self) -> None:
+        """Measure until cancelled."""
+        while True:
+            expected, waited = time.monotonic() + TICK, _seconds_without_processor()
+            await asyncio.sleep(TICK)
+            late = time.monotonic() - expected - (_seconds_without_processor() - waited)
+            self.longest_turn = max(self.longest_turn, late)
+
+    def assert_free(self) -> None:
+        """No turn took longer than promised; ten times as long where a test shares the machine."""
+        assert self.longest_turn < (LONGEST_TURN if "PROVE" in os.environ else 10 * LONGEST_TURN)
+
+
+def _seconds_without_processor() -> float:
+    """How long this thread could have run but had no processor, so far."""
+    try:
+        return int(Path("/proc/thread-self/schedstat").read_text(encoding="ascii").split()[1]) / 1e9
+    except OSError:
+        return 0.0
+
+
+class LoopThread:
+    """An event loop in a thread of its own, with ticks."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.ticks = Ticks()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        self._ticking = self.run(self._started(self.ticks.run()))
+
+    async def _started(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        return asyncio.create_task(coroutine)
+
+    def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        """Return or raise what a coroutine does."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()
+
+    def stop(self) -> None:
+        """End the loop and its thread."""
+        self.run(self._end_ticks())
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+        self.loop.close()
+
+    async def _end_ticks(self) -> None:
+        self._ticking.cancel()
+        await asyncio.wait([self._ticking])
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+
+
+class AwaitedLimiter:
+    """Calls an AsyncLimiter on an event loop as if it were a Limiter."""
+
+    def __init__(self, loop: LoopThread, limits: Any, **options: Any) -> None:
+        self._loop, self.awaited = loop, AsyncLimiter(limits, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.awaited, name)
+        if not inspect.iscoroutinefunction(found):
+            return found
+        return lambda *args, **kwargs: self._loop.run(found(*args, **kwargs))
+
+
+AnyLimiter = Limiter | AwaitedLimiter
