@@ -3,18 +3,14 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <pthread.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
-#include <csignal>
 #include <cstring>
 #include <new>
-#include <thread>
 
-#include "platform/descriptors.hpp"
 #include "platform/keepalive.hpp"
 
 namespace overlimit::redis::transport {
@@ -42,20 +38,6 @@ Resolved resolve(const std::string& host, const std::string& port, int flags = 0
   }
   return resolved;
 }
-
-/// Blocks signals in a new thread, so that they go to the threads of the program, whose waits they end.
-class SignalsBlocked : NonCopyable {
- public:
-  SignalsBlocked() noexcept {
-    sigset_t all;
-    sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_{};
-};
 
 // The kernel notices a peer that has vanished after half a minute at the latest.
 constexpr platform::Keepalive kKeepalive{
@@ -91,12 +73,10 @@ int pending_error(const Socket& socket) {
 
 }  // namespace
 
-Lookup::Lookup() {
-  const OutsideForks outside;
-  std::array<int, 2> ends{};
-  if (!platform::open_pipe(ends)) throw std::system_error(errno, std::system_category(), "pipe");
-  event_ = OwnDescriptor::opened([&] { return ends[0]; });
-  writer_ = OwnDescriptor::opened([&] { return ends[1]; });
+std::shared_ptr<Lookup> Lookup::begun(const std::string& host, const std::string& port) {
+  auto lookup = std::make_shared<Lookup>(std::vector<Address>());
+  lookup->errand_ = Errand::begun([lookup, host, port] { lookup->run(host, port); });
+  return lookup;
 }
 
 void Lookup::run(const std::string& host, const std::string& port) noexcept {
@@ -107,8 +87,6 @@ void Lookup::run(const std::string& host, const std::string& port) noexcept {
   } catch (const std::bad_alloc&) {
     error_ = EAI_MEMORY;
   }
-  done_.store(true, std::memory_order_release);
-  [[maybe_unused]] const auto written = ::write(writer_.fd(), "", 1);
 }
 
 const std::vector<Address>& Lookup::addresses(const std::string& host) const {
@@ -130,9 +108,7 @@ std::shared_ptr<const Lookup> Resolver::lookup_in_thread() try {
   const std::lock_guard lock(mutex_);
   std::shared_ptr<Lookup> lookup = running_.lock();
   if (lookup && !lookup->is_done()) return lookup;
-  lookup = std::make_shared<Lookup>();
-  const SignalsBlocked blocked;
-  std::thread([lookup, host = host_, port = port_] { lookup->run(host, port); }).detach();
+  lookup = Lookup::begun(host_, port_);
   running_ = lookup;
   return lookup;
 } catch (const std::system_error& error) {
@@ -156,28 +132,63 @@ Address unix_address(const std::string& path) {
 Connector::Connector(Endpoint endpoint)
     : endpoint_(std::move(endpoint)), resolver_(endpoint_.host, endpoint_.port) {}
 
-std::unique_ptr<Stream> Connector::stream_over(Socket socket) {
-  const bool is_tls = endpoint_.tls && endpoint_.unix_path.empty();
-  if (!is_tls) return std::make_unique<PlainStream>(std::move(socket));
-  return tls_stream(std::move(socket), tls_context());
+/// Reads the files again once a connection has failed, since certificates are renewed.
+std::shared_ptr<TlsContext> Connector::tls_context(const Deadline& deadline) {
+  if (!endpoint_.tls || !endpoint_.unix_path.empty()) return nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    if (tls_context_ && !tls_context_->is_stale()) return tls_context_;
+  }
+  std::shared_ptr<TlsContext> made = new_tls_context(deadline);
+  const std::lock_guard lock(mutex_);
+  return tls_context_ = std::move(made);
 }
 
-/// Reads the files again once a connection has failed, since certificates are renewed.
-std::shared_ptr<TlsContext> Connector::tls_context() {
-  const std::lock_guard lock(mutex_);
-  if (!tls_context_ || tls_context_->is_stale()) tls_context_ = std::make_shared<TlsContext>(endpoint_);
-  return tls_context_;
+/// All CAs that a system trusts take longer to read than an event loop may be blocked.
+std::shared_ptr<TlsContext> Connector::new_tls_context(const Deadline& deadline) const try {
+  if (Fibers::current() == nullptr) return std::make_shared<TlsContext>(endpoint_);
+  struct Made {
+    std::shared_ptr<TlsContext> context;
+    std::exception_ptr failure;
+  };
+  const auto made = std::make_shared<Made>();
+  const auto errand = Errand::begun([made, endpoint = endpoint_] {
+    try {
+      made->context = std::make_shared<TlsContext>(endpoint);
+    } catch (...) {
+      made->failure = std::current_exception();
+    }
+  });
+  while (!errand->is_done()) {
+    const Woken woken = wait_for(errand->event(), POLLIN, deadline);
+    if (woken == Woken::by_signal) throw WaitInterrupted();
+    if (woken == Woken::by_deadline && !errand->is_done()) {
+      throw StoreTimeout("reading the TLS files for redis at " + endpoint_.describe() +
+                         " took longer than the timeout");
+    }
+  }
+  if (made->failure) std::rethrow_exception(made->failure);
+  return made->context;
+} catch (const std::system_error& error) {
+  throw StoreUnavailable("cannot read the TLS files for redis at " + endpoint_.describe() + ": " + error.what());
 }
 
 std::unique_ptr<Stream> ConnectAttempt::step(const Deadline& deadline) {
   if (addresses_.empty() && !find_addresses(deadline)) return nullptr;
+  if (!is_connected_ && !is_connected_now(deadline)) return nullptr;
+  const std::shared_ptr<TlsContext> tls = connector_->tls_context(deadline);
+  if (tls == nullptr) return std::make_unique<PlainStream>(std::move(socket_));
+  return tls_stream(std::move(socket_), tls);
+}
+
+bool ConnectAttempt::is_connected_now(const Deadline& deadline) {
   Progress progress = socket_.is_open() ? go_on(deadline) : Progress::failed;
   while (progress == Progress::failed) {
     if (!try_next(deadline)) fail(deadline);
     progress = connect_to(addresses_[tried_ - 1], deadline);
   }
-  if (progress == Progress::pending) return nullptr;
-  return connector_->stream_over(std::move(socket_));
+  is_connected_ = progress == Progress::connected;
+  return is_connected_;
 }
 
 bool ConnectAttempt::find_addresses(const Deadline& deadline) {

@@ -3,13 +3,13 @@
 
 #include <sys/socket.h>
 
-#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
 #include "overlimit/redis_location.hpp"
+#include "redis/transport/errand.hpp"
 #include "redis/transport/socket.hpp"
 #include "redis/transport/tls.hpp"
 #include "redis/transport/waiting.hpp"
@@ -23,23 +23,23 @@ struct Address {
   [[nodiscard]] const sockaddr* get() const noexcept { return reinterpret_cast<const sockaddr*>(&storage); }
 };
 
-/// A lookup of the addresses of a host, which runs in a thread of its own or is done already. Thread-safe.
+/// A lookup of the addresses of a host, which is done already or runs in a thread. Thread-safe.
 class Lookup {
  public:
-  Lookup();
-  explicit Lookup(std::vector<Address> addresses) : done_(true), addresses_(std::move(addresses)) {}
-  [[nodiscard]] bool is_done() const noexcept { return done_.load(std::memory_order_acquire); }
+  explicit Lookup(std::vector<Address> addresses) : addresses_(std::move(addresses)) {}
+  /// Begins one. Throws std::system_error when no thread can be started.
+  [[nodiscard]] static std::shared_ptr<Lookup> begun(const std::string& host, const std::string& port);
+  [[nodiscard]] bool is_done() const noexcept { return errand_ == nullptr || errand_->is_done(); }
   /// A descriptor that becomes and stays readable once the lookup is done; -1 if it was done from the start.
-  [[nodiscard]] int event() const noexcept { return event_.fd(); }
+  [[nodiscard]] int event() const noexcept { return errand_ == nullptr ? -1 : errand_->event(); }
   /// At least one, once the lookup is done. Throws StoreUnavailable when there is no such host.
   [[nodiscard]] const std::vector<Address>& addresses(const std::string& host) const;
-  void run(const std::string& host, const std::string& port) noexcept;
 
  private:
-  OwnDescriptor event_;  // both ends of a pipe
-  OwnDescriptor writer_;
-  std::atomic<bool> done_{false};
-  int error_ = 0;  // of getaddrinfo; like addresses_, written before done_ is set and read after
+  void run(const std::string& host, const std::string& port) noexcept;
+
+  std::shared_ptr<Errand> errand_;
+  int error_ = 0;  // of getaddrinfo; like addresses_, written by the thread
   std::vector<Address> addresses_;
 };
 
@@ -70,11 +70,12 @@ class Connector {
   explicit Connector(Endpoint endpoint);
   [[nodiscard]] const Endpoint& endpoint() const noexcept { return endpoint_; }
   [[nodiscard]] Resolver& resolver() noexcept { return resolver_; }
-  /// With TLS if the endpoint has it. Throws StoreConfigError for a TLS file that cannot be used.
-  [[nodiscard]] std::unique_ptr<Stream> stream_over(Socket socket);
+  /// What TLS begins with; nullptr if the endpoint has none. Reads files, for which a fiber waits until the
+  /// deadline. Throws StoreConfigError for a file that cannot be used, and StoreTimeout and WaitInterrupted.
+  [[nodiscard]] std::shared_ptr<TlsContext> tls_context(const Deadline& deadline);
 
  private:
-  [[nodiscard]] std::shared_ptr<TlsContext> tls_context();
+  [[nodiscard]] std::shared_ptr<TlsContext> new_tls_context(const Deadline& deadline) const;
 
   const Endpoint endpoint_;
   Resolver resolver_;
@@ -88,8 +89,8 @@ class ConnectAttempt {
  public:
   explicit ConnectAttempt(std::shared_ptr<Connector> connector) : connector_(std::move(connector)) {}
 
-  /// Goes on without waiting; returns a connected stream. Throws StoreUnavailable, StoreTimeout or
-  /// StoreConfigError; then nothing was sent, and there is no next step.
+  /// Goes on without waiting but for files; returns a connected stream. Throws StoreUnavailable, StoreTimeout
+  /// or StoreConfigError; then nothing was sent, and there is no next step.
   [[nodiscard]] std::unique_ptr<Stream> step(const Deadline& deadline);
   [[nodiscard]] Woken wait(const Deadline& deadline) const;
 
@@ -97,6 +98,7 @@ class ConnectAttempt {
   enum class Progress { connected, pending, failed };
 
   [[nodiscard]] bool find_addresses(const Deadline& deadline);
+  [[nodiscard]] bool is_connected_now(const Deadline& deadline);
   [[nodiscard]] Progress connect_to(const Address& address, const Deadline& deadline);
   [[nodiscard]] Progress go_on(const Deadline& deadline);
   [[nodiscard]] bool try_next(const Deadline& deadline);
@@ -108,6 +110,7 @@ class ConnectAttempt {
   std::size_t tried_ = 0;          // addresses; the last of them is being connected to
   std::optional<Deadline> until_;  // of this address; none: that of the step
   Socket socket_;
+  bool is_connected_ = false;
   bool is_under_way_ = false;  // or the backlog of a unix socket is full, and there is no event for its end
   int error_ = 0;              // of the last address
 };
