@@ -10,12 +10,14 @@ import subprocess
 import sysconfig
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from event_loops import AnyLimiter, AwaitedLimiter, LoopThread
 from overlimit import (
     Limiter,
     ManualClock,
@@ -223,10 +225,24 @@ def at(clock: ManualClock) -> Callable[[float], None]:
 
 
 @pytest.fixture
-def build(store: Store, clock: ManualClock) -> Callable[..., Limiter]:
+def make_limiter(request: pytest.FixtureRequest) -> Iterator[Callable[..., AnyLimiter]]:
+    """Return Limiter, or what calls an AsyncLimiter on an event loop, which is then never blocked for long."""
+    if getattr(request, "param", "threads") == "threads":
+        yield Limiter
+        return
+    loop = LoopThread()
+    yield partial(AwaitedLimiter, loop)
+    loop.stop()
+    loop.ticks.assert_free()
+
+
+@pytest.fixture
+def build(
+    store: Store, clock: ManualClock, make_limiter: Callable[..., AnyLimiter]
+) -> Callable[..., AnyLimiter]:
     """Return ``Limiter`` with the store and the clock of this test."""
 
-    def limiter(limits: Any, **options: Any) -> Limiter:
-        return Limiter(limits, **{"name": "default", "store": store, "clock": clock, **options})
+    def limiter(limits: Any, **options: Any) -> AnyLimiter:
+        return make_limiter(limits, **{"name": "default", "store": store, "clock": clock, **options})
 
     return limiter

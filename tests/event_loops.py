@@ -11,6 +11,8 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from overlimit import Limiter
 from overlimit.aio import AsyncLimiter
 
@@ -87,10 +89,18 @@ class AwaitedLimiter:
         self._loop, self.awaited = loop, AsyncLimiter(limits, **options)
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self.awaited, name)
+        found = getattr(self.awaited if hasattr(self.awaited, name) else self.awaited._limiter, name)
         if not inspect.iscoroutinefunction(found):
             return found
         return lambda *args, **kwargs: self._loop.run(found(*args, **kwargs))
 
 
 AnyLimiter = Limiter | AwaitedLimiter
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run what uses ``make_limiter`` under calls of threads and under calls that an event loop awaits."""
+    if "make_limiter" in metafunc.fixturenames:
+        only_threads = metafunc.definition.get_closest_marker("only_threads")
+        ways = ["threads"] if only_threads else ["threads", "tasks"]
+        metafunc.parametrize("make_limiter", ways, indirect=True)

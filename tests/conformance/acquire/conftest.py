@@ -10,12 +10,17 @@ from threading import Thread
 
 import pytest
 
+import event_loops
 import memory_unless_marked
 
 from .waiters import A_MOMENT, Told, queued, until
 
 store = memory_unless_marked.store
-pytest_generate_tests = memory_unless_marked.pytest_generate_tests
+
+
+def pytest_generate_tests(metafunc):
+    memory_unless_marked.pytest_generate_tests(metafunc)
+    event_loops.pytest_generate_tests(metafunc)
 
 
 @pytest.fixture
