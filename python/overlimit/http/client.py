@@ -7,7 +7,6 @@ Each try waits for its turn by a limiter of the client, and then for as long as 
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -153,12 +152,15 @@ class Patience:
 
 
 class HeldBack:
-    """Until when hosts want no requests: of so many hosts at most, those that are held back the longest."""
+    """Until when hosts want no requests: of so many hosts at most, those that are held back the longest.
+
+    Threads need no lock, which a fork could take over: each step is one of a dict. Whoever comes in between
+    may at worst shorten what another one has just noted, and is then refused by the server.
+    """
 
     def __init__(self, most: int = _MOST_HOSTS) -> None:
         self._most = most
         self._until: dict[str, float] = {}
-        self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._until)
@@ -168,17 +170,22 @@ class HeldBack:
 
     def hold(self, host: str, seconds: float) -> None:
         """Hold a host back for so long from now, or longer if it is held back already."""
-        now = time.monotonic()
-        with self._lock:
-            self._until[host] = max(now + seconds, self._until.get(host, 0.0))
-            if len(self._until) > self._most:
-                self._until = {each: until for each, until in self._until.items() if until > now}
-            if len(self._until) > self._most:
-                del self._until[min(self._until, key=self._until.__getitem__)]
+        until = time.monotonic() + seconds
+        self._until[host] = max(until, self._until.get(host, 0.0))
+        if len(self._until) > self._most:
+            self._forget_some()
 
     def seconds_left(self, host: str) -> float:
         """Return for how much longer a host is held back."""
         return max(0.0, self._until.get(host, 0.0) - time.monotonic())
+
+    def _forget_some(self) -> None:
+        """Forget those whose time is over, or else the one whose time is over first."""
+        by_end = sorted(self._until.copy().items(), key=lambda each: each[1])
+        now = time.monotonic()
+        over = [host for host, until in by_end if until <= now]
+        for host in over or [by_end[0][0]]:
+            self._until.pop(host, None)
 
 
 def _refused_for(said: ServerLimits) -> float | None:

@@ -187,10 +187,38 @@ def test_what_is_long_takes_no_more_than_its_length_says(text):
 
 
 NAMES = st.sampled_from(
-    ["RateLimit", "RateLimit-Policy", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset", "X-RateLimit-Limit", "x-ratelimit-remaining", "X-RATELIMIT-RESET", "X-Rate-Limit-Reset", "Retry-After", "Date"]
+    [
+        "RateLimit",
+        "RateLimit-Policy",
+        "RateLimit-Limit",
+        "RateLimit-Remaining",
+        "RateLimit-Reset",
+        "X-RateLimit-Limit",
+        "x-ratelimit-remaining",
+        "X-RATELIMIT-RESET",
+        "X-Rate-Limit-Reset",
+        "Retry-After",
+        "Date",
+    ]
 )
 MARKS = [*'",;=\\ -.:', "\x00", "\r\n", "é", "Tue, 14 Nov 2023 22:13:40 GMT", "+9999", '"a"']
-WORDS = ["r=", "t=", "q=", "w=", "limit=", "remaining=", "reset=", "0", "17", "1700000001", "nan", "inf", "-1", "1e999", "Jan"]
+WORDS = [
+    "r=",
+    "t=",
+    "q=",
+    "w=",
+    "limit=",
+    "remaining=",
+    "reset=",
+    "0",
+    "17",
+    "1700000001",
+    "nan",
+    "inf",
+    "-1",
+    "1e999",
+    "Jan",
+]
 PARTS = st.lists(st.sampled_from(MARKS + WORDS), max_size=12).map("".join)
 VALUES = PARTS | PARTS.map(lambda text: text.encode("latin-1")) | st.binary() | st.text()
 
