@@ -204,17 +204,13 @@ Object charge_more(LimiterState& limiter, const ChargeList& charges, PyObject* c
 
 namespace {
 
-void collect(ChargesOfLimiters& collected, const Object& given) {
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given.get()); ++i) {
-    collected.add(parse_charge(PyTuple_GET_ITEM(given.get(), i)));
-  }
-}
-
 PyObject* decide_given(PyObject* charges, Mode mode, Duration patience = kNever) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     const Object given = own_charges(charges);
     ChargesOfLimiters collected;
-    collect(collected, given);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given.get()); ++i) {
+      collected.add(parse_charge(PyTuple_GET_ITEM(given.get(), i)));
+    }
     return decide_all(collected, mode, patience).release();
   });
 }
@@ -242,12 +238,20 @@ PyObject* peek_all_within(PyObject*, PyObject* const* arguments, Py_ssize_t coun
 
 PyObject* checked_charges(PyObject*, PyObject* charges) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
-    Object given = own_charges(charges);
+    const Object given = own_charges(charges);
+    Object checked = required(PyTuple_New(PyTuple_GET_SIZE(given.get())));
     ChargesOfLimiters collected;
-    collect(collected, given);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given.get()); ++i) {
+      GivenCharge charge = parse_charge(PyTuple_GET_ITEM(given.get(), i));
+      const WholeCost whole(charge.cost);
+      charge.cost = whole.number();
+      collected.add(charge);
+      Object kept = required(PyTuple_Pack(3, charge.limiter, charge.identifier, charge.cost));
+      PyTuple_SET_ITEM(checked.get(), i, kept.release());
+    }
     check_any(collected);
     collected.charges.check_cells();
-    return given.release();
+    return checked.release();
   });
 }
 

@@ -78,7 +78,7 @@ def acquire_all(charges: Iterable[Charge], timeout: float | None = 5.0) -> Decis
         negative.
     """
     checked = _core._checked_charges(charges)
-    subjects = [(charge[0], key_of(charge[1])) for charge in checked]
+    subjects = [(limiter, key_of(identifier)) for limiter, identifier, _ in checked]
     hit, peek = partial(_core._hit_all_within, checked), partial(_core._peek_all_within, checked)
     return _acquired(checked[0][0], subjects, hit, peek, timeout)
 
