@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from random import Random
 
 import pytest
 
@@ -15,6 +16,7 @@ from overlimit import (
     Penalty,
     SlidingLog,
     StoreError,
+    TokenBucket,
     acquire_all,
     hit_all,
 )
@@ -381,3 +383,31 @@ def test_a_crowd_in_opposite_orders_is_served_completely_and_no_faster_than_the_
     assert all(decisions)
     assert all(later - earlier >= 0.1 - 1e-6 for earlier, later in zip(times, times[4:], strict=False))
     assert queued(one) == queued(other) == 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nobody_overtakes_in_a_queue_that_both_stand_in_whatever_else_they_wait_for(build, clock, call, seed):
+    random, served = Random(seed), []
+    limiters = [build(TokenBucket(2, per=1, burst=4), name=f"limiter{number}") for number in range(3)]
+    marker = build("9/hour", name="marker", on_decision=lambda each: each and served.append(each))
+    subjects = [(limiter, person) for limiter in limiters for person in "xy"]
+    for limiter, person in subjects:
+        limiter.lock(person, 3)
+    asked = [random.sample(subjects, random.randint(1, 3)) for _ in range(30)]
+    callers = []
+    for number, wanted in enumerate(asked):
+        charges = [(*subject, random.randint(1, 4)) for subject in wanted]
+        charges.append((marker, f"caller {number}"))
+        callers.append(call(acquire_all, charges, timeout=random.choice([None, None, 8])))
+        until(lambda: queued(marker) + sum(map(done, callers)) == len(callers))
+
+    def all_are_done():
+        clock.advance(0.1)
+        return all(map(done, callers))
+
+    until(all_are_done)
+    order = [int(decision.details[-1].identifier.split()[1]) for decision in served]
+    assert len(order) == sum(bool(caller.result(PATIENCE)) for caller in callers) >= 10
+    for place, number in enumerate(order):
+        overtaken = [n for n in order[place:] if n < number and not set(asked[n]).isdisjoint(asked[number])]
+        assert not overtaken
