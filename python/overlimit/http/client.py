@@ -28,6 +28,8 @@ IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _ASKS_TO_WAIT = (429, 503)
 _MOST_HOSTS = 1024
+_LONGEST = 1e9
+"""Seconds that time.sleep can sleep: 30 years."""
 
 Identify: TypeAlias = "str | bytes | Callable[[Any], str | bytes | Iterable[str | bytes]]"
 """Who is limited, or a function of a request that returns it."""
@@ -146,8 +148,7 @@ class Patience:
     def _identifiers_of(self, request: SentRequest) -> tuple[str | bytes, ...]:
         found: list[str | bytes] = []
         for given in self._identifiers:
-            value = given(request) if callable(given) else given
-            found.extend(value if isinstance(value, list | tuple) else [value])  # type: ignore[list-item]
+            found.extend(_several(given(request) if callable(given) else given))
         return tuple(found)
 
 
@@ -202,11 +203,21 @@ def _used_up_for(said: ServerLimits) -> float | None:
     return max((reset for reset in resets if reset is not None), default=None)
 
 
-def _checked_identifiers(given: Any) -> tuple[Identify, ...]:
-    several = tuple(given) if isinstance(given, list | tuple) else (given,)
+def _several(given: Any) -> tuple[Any, ...]:
+    is_one = callable(given) or isinstance(given, str | bytes) or not isinstance(given, Iterable)
+    return (given,) if is_one else tuple(given)
+
+
+def _checked_identifiers(given: object) -> tuple[Identify, ...]:
+    several = _several(given)
     if not several:
         raise ValueError("identifiers must not be empty: write identifiers=host_of, or a name for all")
     for each in several:
+        if not callable(each) and not isinstance(each, str | bytes):
+            raise TypeError(
+                "identifiers must be text, a function of the request, or a list of these, not "
+                f"{short_repr(each)}"
+            )
         check_identifier(each)
     return several
 
@@ -225,4 +236,4 @@ def _checked_max_wait(seconds: object) -> float:
         raise TypeError(f"max_wait must be a number of seconds (math.inf for any), not {short_repr(seconds)}")
     if not seconds >= 0 or math.isnan(seconds):
         raise ValueError(f"max_wait must be a number of seconds from 0, not {seconds!r}")
-    return seconds
+    return min(seconds, _LONGEST)

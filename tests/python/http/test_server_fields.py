@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from email.utils import formatdate
 
 import httpx
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from requests.structures import CaseInsensitiveDict
 
@@ -17,6 +18,7 @@ from overlimit.http.answering.fields import Item, legacy_fields, policy_field, r
 from overlimit.http.fields import ServerLimit, ServerLimits, parse
 
 NOW = 1_700_000_000.0
+PROVE = int(os.environ.get("PROVE", "1"))
 
 
 def limits(headers):
@@ -224,6 +226,7 @@ VALUES = PARTS | PARTS.map(lambda text: text.encode("latin-1")) | st.binary() | 
 
 
 @pytest.mark.longer_in_prove
+@settings(max_examples=200 * PROVE)
 @given(st.lists(st.tuples(NAMES | NAMES.map(str.encode) | st.binary() | st.text(), VALUES)))
 def test_nothing_raises_and_no_number_is_negative_nan_or_infinite(headers):
     for said in (parse(headers), parse(dict(headers), now=NOW)):
