@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from overlimit import _core
 from overlimit._core import Decision
 from overlimit._messages.arguments import checks_arguments
+from overlimit._messages.migration_hints import OPTIONS_OF_THROTTLE
 from overlimit.aio.throttling import AsyncThrottle
 from overlimit.limiter import Limiter
 from overlimit.waiting.throttled_calls import CallCost, CallIdentifier
@@ -28,7 +29,7 @@ class AsyncLimiter:
     async def peek(self, *identifiers: str | bytes, cost: int = 1) -> Decision:
         return self._limiter.peek(*identifiers, cost=cost)
 
-    @checks_arguments(synonyms={"max_delay": "timeout", "max_wait": "timeout", "weight": "cost"})
+    @checks_arguments(synonyms=OPTIONS_OF_THROTTLE)
     def throttle(
         self, *identifiers: CallIdentifier, cost: CallCost = 1, timeout: float | None = None
     ) -> AsyncThrottle:

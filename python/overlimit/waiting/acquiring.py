@@ -15,6 +15,8 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from overlimit import _core
+from overlimit._messages.arguments import checks_arguments
+from overlimit._messages.migration_hints import OF_ACQUIRE
 from overlimit._messages.texts import short_repr
 from overlimit.clocks import END_US
 from overlimit.errors import StoreError
@@ -50,6 +52,9 @@ def acquire(
     return _acquired(limiter, subjects, hit, peek, timeout)
 
 
+@checks_arguments(
+    synonyms=dict.fromkeys(OF_ACQUIRE, "timeout"), hint="write the charges as one list of tuples"
+)
 def acquire_all(charges: Iterable[Charge], timeout: float | None = 5.0) -> Decision:
     """Wait until several policies allow a call at once, charge all of it, and wait for its delay to be over.
 

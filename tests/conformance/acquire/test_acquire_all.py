@@ -269,6 +269,15 @@ def test_a_wrong_timeout_is_an_error_and_charges_nothing(short, timeout, error):
     assert used(short, "x") == 0
 
 
+def test_a_wrong_argument_is_named_with_what_to_write(short):
+    for options, said in (({"time_out": 5}, "write timeout="), ({"max_wait": 5}, "write timeout=")):
+        with pytest.raises(TypeError, match=said):
+            acquire_all([(short, "x")], **options)
+    with pytest.raises(TypeError, match="one list of tuples"):
+        acquire_all((short, "x"), (short, "y"), 5)
+    assert used(short, "x") == 0
+
+
 def test_charges_may_come_from_a_generator(short, long):
     assert acquire_all((limiter, "x") for limiter in (short, long))
     assert used(short, "x") == used(long, "x") == 1
