@@ -11,6 +11,7 @@ from threading import Thread
 import pytest
 
 import memory_unless_marked
+from overlimit import FixedWindow
 
 from .waiters import A_MOMENT, Told, queued, until
 
@@ -63,3 +64,13 @@ def enqueue(call):
 @pytest.fixture
 def told():
     return Told()
+
+
+@pytest.fixture
+def short(build):
+    return build(FixedWindow(1, 10), name="short")
+
+
+@pytest.fixture
+def long(build):
+    return build(FixedWindow(2, 60), name="long")
