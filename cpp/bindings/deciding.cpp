@@ -332,12 +332,20 @@ PyObject* peek_all_later(PyObject*, PyObject* const* arguments, Py_ssize_t count
 
 PyObject* checked_charges(PyObject*, PyObject* charges) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
-    Object given = own_charges(charges);
+    const Object given = own_charges(charges);
+    Object checked = required(PyTuple_New(PyTuple_GET_SIZE(given.get())));
     ChargesOfLimiters collected;
-    collect(collected, given.get());
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given.get()); ++i) {
+      GivenCharge charge = parse_charge(PyTuple_GET_ITEM(given.get(), i));
+      const WholeCost whole(charge.cost);
+      charge.cost = whole.number();
+      collected.add(charge);
+      Object kept = required(PyTuple_Pack(3, charge.limiter, charge.identifier, charge.cost));
+      PyTuple_SET_ITEM(checked.get(), i, kept.release());
+    }
     (void)limiters_of(collected);
     collected.charges.check_cells();
-    return given.release();
+    return checked.release();
   });
 }
 

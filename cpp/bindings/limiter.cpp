@@ -572,14 +572,17 @@ PyMethodDef functions[] = {
      "_decide_request_later(rules, known, read, arguments, /)\n--\n\n_decide_request(), to be awaited: returns a "
      "PendingCall."},
     {"_hit_all_within", as_c_function(hit_all_within), METH_FASTCALL,
-     "_hit_all_within(charges, patience, /)\n--\n\nA hit_all() that is refused when its delay would be longer "
+     "_hit_all_within(charges, patience, /)\n--\n\nA hit_all() that is refused when its delay would be "
+     "longer "
      "than patience seconds."},
     {"_peek_all_within", as_c_function(peek_all_within), METH_FASTCALL,
-     "_peek_all_within(charges, patience, /)\n--\n\nReturn the Decision that _hit_all_within() would give now; "
+     "_peek_all_within(charges, patience, /)\n--\n\nReturn the Decision that _hit_all_within() would give "
+     "now; "
      "nothing is charged."},
     {"_checked_charges", checked_charges, METH_O,
-     "_checked_charges(charges, /)\n--\n\nReturn the charges of a hit_all() as a tuple, or raise what it would "
-     "raise for wrong ones."},
+     "_checked_charges(charges, /)\n--\n\nReturn the charges of a hit_all() as triples, each cost as an int, "
+     "or "
+     "raise what it would raise for wrong ones."},
     {"_decide_request", as_c_function(decide_request), METH_FASTCALL,
      "_decide_request(rules, known, read, arguments, /)\n--\n\nhit_all for rules (limiter, identify, cost, "
      "role): each charges the identifiers known[identify], or else those that read makes of "

@@ -49,3 +49,17 @@ async def run_async(steps: Steps[S, T], do: Callable[[S], Awaitable[Any]]) -> T:
     except StopIteration as end:
         result: T = end.value
         return result
+
+
+def run_calls(steps: Steps[Callable[[], Any], T]) -> T:
+    """Call all of it, one after the other, and return the result."""
+    return run(steps, _called)
+
+
+async def await_calls(steps: Steps[Callable[[], Awaitable[Any]], T]) -> T:
+    """Await what each call returns, one after the other, and return the result."""
+    return await run_async(steps, _called)
+
+
+def _called(step: Callable[[], Any]) -> Any:
+    return step()

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 try:  # so that what is missing is named before anything else is imported
     import httpx
@@ -23,7 +23,10 @@ from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.texts import short_repr
 from overlimit.aio import AsyncLimiter
 from overlimit.http.client import Exchange, Identify, Patience, host_of
-from overlimit.http.deciding.steps import run, run_awaiting
+from overlimit._steps import await_calls, run_calls
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["AsyncThrottledTransport", "RateLimitExceeded", "ThrottledTransport", "host_of"]
 
@@ -91,7 +94,14 @@ class ThrottledTransport(httpx.BaseTransport):
         """Send a request when its turn has come, again if need be, and return the last response."""
         send = partial(self._transport.handle_request, request)
         exchange = _exchange(self._limiter, request, send, httpx.Response.close, time.sleep)
-        return run(self._patience.sending(exchange))
+        return run_calls(self._patience.sending(exchange))
+
+    def __enter__(self) -> Self:
+        self._transport.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._transport.__exit__(*error)
 
     def close(self) -> None:
         """Close the transport that sends the requests."""
@@ -126,7 +136,14 @@ class AsyncThrottledTransport(httpx.AsyncBaseTransport):
         """Send a request when its turn has come, again if need be, and return the last response."""
         send = partial(self._transport.handle_async_request, request)
         exchange = _exchange(self._limiter, request, send, httpx.Response.aclose, asyncio.sleep)
-        return await run_awaiting(self._patience.sending(exchange))
+        return await await_calls(self._patience.sending(exchange))
+
+    async def __aenter__(self) -> Self:
+        await self._transport.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: Any) -> None:
+        await self._transport.__aexit__(*error)
 
     async def aclose(self) -> None:
         """Close the transport that sends the requests."""

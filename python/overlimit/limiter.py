@@ -15,6 +15,7 @@ from overlimit._messages.migration_hints import (
     OF_ACQUIRE,
     OF_LIMITER,
     OPTIONS_OF_LIMITER,
+    OPTIONS_OF_THROTTLE,
     NotHere,
     hints_at_arguments,
 )
@@ -171,10 +172,7 @@ class Limiter(_core.Limiter, metaclass=_LimiterType):
         """
         return waiting.acquire(self, identifiers, cost, timeout)
 
-    @checks_arguments(
-        synonyms={"max_delay": "timeout", "max_wait": "timeout", "weight": "cost"},
-        instead={"key": "limiter.throttle('user:42')"},
-    )
+    @checks_arguments(synonyms=OPTIONS_OF_THROTTLE, instead={"key": "limiter.throttle('user:42')"})
     def throttle(
         self, *identifiers: CallIdentifier, cost: CallCost = 1, timeout: float | None = None
     ) -> Throttle:

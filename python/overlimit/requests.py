@@ -22,7 +22,7 @@ from overlimit import Limiter, errors
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.texts import short_repr
 from overlimit.http.client import Exchange, Identify, Patience, host_of
-from overlimit.http.deciding.steps import run
+from overlimit._steps import run_calls
 
 if TYPE_CHECKING:
     from requests import PreparedRequest, Response
@@ -106,4 +106,4 @@ class ThrottledAdapter(HTTPAdapter):
             refund=self._limiter.refund,
             error=RateLimitExceeded,
         )
-        return run(self._patience.sending(exchange))
+        return run_calls(self._patience.sending(exchange))

@@ -20,7 +20,10 @@ import pytest
 import blocks
 import overlimit
 import overlimit.flask
+import overlimit.http.fields
+import overlimit.httpx
 import overlimit.recipes
+import overlimit.requests
 import overlimit.simulation
 import overlimit.testing
 import overlimit.wsgi
@@ -115,6 +118,9 @@ def documented() -> Iterator[tuple[str, object]]:
         overlimit.testing,
         overlimit.flask,
         overlimit.wsgi,
+        overlimit.requests,
+        overlimit.httpx,
+        overlimit.http.fields,
         overlimit.simulation,
     ):
         for name in module.__all__:

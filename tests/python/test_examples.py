@@ -99,6 +99,20 @@ def test_serving_stays_up_until_interrupted():
             process.kill()
 
 
+def test_the_polite_client_is_not_refused():
+    run = subprocess.run(
+        [sys.executable, EXAMPLES / "polite_client.py"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    hasty, polite = run.stdout.splitlines()
+    assert re.fullmatch(r"in a hurry: \d+ x 200, \d+ x 429 in \d+\.\d s", hasty)
+    assert re.fullmatch(r"waiting for turns and for the server: 10 x 200 in \d+\.\d s", polite)
+
+
 @pytest.fixture
 def example_app(monkeypatch):
     monkeypatch.delenv("OVERLIMIT_STORE", raising=False)

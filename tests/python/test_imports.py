@@ -13,7 +13,10 @@ import overlimit
 from overlimit.limits import ALGORITHMS
 from programs import output_of, run_without
 
-OPTIONAL = "flask flask_login click rich redis numpy pandas pyarrow matplotlib tqdm zstandard ipywidgets"
+OPTIONAL = (
+    "flask flask_login httpx requests click rich redis "
+    "numpy pandas pyarrow matplotlib tqdm zstandard ipywidgets"
+)
 EVENTS = "from overlimit.simulation import Events, explore, read_log, traffic;"
 
 
@@ -46,7 +49,7 @@ print(json.dumps([sorted(name for name in loaded if name.startswith("overlimit")
     assert "overlimit.limiter" in ours
     assert len(ours) <= 50
     assert len(all_of_them) - len(ours) <= 60
-    assert not {"ssl", "_ssl", "_hashlib", "asyncio", "subprocess", "email"} & set(all_of_them)
+    assert not {"ssl", "_ssl", "_hashlib", "asyncio", "subprocess", "email", "http"} & set(all_of_them)
 
 
 @pytest.mark.skipif(sys.version_info < (3, 14), reason="it has no interpreters module")

@@ -12,7 +12,9 @@ import pytest
 from .test_docs import EXAMPLES, ROOT
 
 CALLS = """
-from overlimit import FixedWindow, Limiter, Penalty, SharedMemoryStore, SlidingWindow, TokenBucket
+from overlimit import (
+    FixedWindow, Limiter, Penalty, SharedMemoryStore, SlidingWindow, TokenBucket, acquire_all
+)
 from overlimit.simulation import Events, compare, replay, suggest, sweep
 
 limiter = Limiter(["10/second", TokenBucket(10, per=60)])
@@ -27,13 +29,18 @@ events = Events([1.0], ["a"])
 replay(events, ["10/second", TokenBucket(10, per=60)])
 replay(events, ([(60, 10), "5/second"], Penalty(3)))
 compare(events, {"a": "1/s", "b": ["1/s", TokenBucket(1)], "c": [(60, 10), "5/s"], "d": ("5/s", Penalty(60))})
+acquire_all([(limiter, "a"), (limiter, b"b", 2)], timeout=None)
+@limiter.throttle("a", lambda number, **_: str(number), cost=2)
+def double(number: int, *, times: int = 2) -> int:
+    return times * number
+doubled: int = double(3, times=4)
 for stats in (limiter.stats(), SharedMemoryStore("app").stats()):
     alive: int = stats["processes"]["alive"]
     damaged: int = stats["damaged"]
     unlinked: bool = stats["unlinked"]
 """
 WRONG = """
-from overlimit import Limiter, MemoryStore
+from overlimit import Limiter, MemoryStore, acquire_all
 
 Limiter(5)
 Limiter("1/s", store=5)
@@ -41,6 +48,9 @@ Limiter("1/s", timeout=3)
 Limiter([{"limit": 5}])
 Limiter("1/s").hit(5)
 MemoryStore(max_keys="1")
+acquire_all([5])
+Limiter("1/s").throttle(5)
+Limiter("1/s").throttle("a")(len)(5)
 """
 CONFIGURATION = """
 [mypy]
@@ -79,7 +89,7 @@ def folder(tmp_path):
 def check(errors):
     """Assert that each wrong call is an error, and nothing else is."""
     assert [error for error in errors if "wrong.py" not in error] == []
-    assert {error.split(":")[1] for error in errors} == {str(line) for line in range(4, 10)}
+    assert {error.split(":")[1] for error in errors} == {str(line) for line in range(4, 13)}
 
 
 def test_mypy_accepts_what_the_pages_call(folder):

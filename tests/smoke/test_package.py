@@ -11,7 +11,9 @@ from pathlib import Path
 
 import overlimit
 
-OPTIONAL = "flask blinker click rich redis numpy pandas pyarrow matplotlib tqdm zstandard ipywidgets"
+OPTIONAL = (
+    "flask blinker httpx requests click rich redis numpy pandas pyarrow matplotlib tqdm zstandard ipywidgets"
+)
 HIDDEN = f"""
 import sys
 
@@ -51,6 +53,8 @@ print([bool(limiter.hit("a")) for _ in range(3)])
 def test_what_needs_an_extra_names_it():
     for program, extra in (
         ("import overlimit.flask", "flask"),
+        ("import overlimit.requests", "requests"),
+        ("import overlimit.httpx", "httpx"),
         ("import overlimit.simulation", "notebook"),
         ("from overlimit.command_line import main; sys.exit(main())", "cli"),
     ):

@@ -72,6 +72,11 @@ OF_ACQUIRE: Mapping[str, str] = MappingProxyType(
 )
 """Arguments that ``Limiter.acquire`` does not have."""
 
+OPTIONS_OF_THROTTLE: Mapping[str, str] = MappingProxyType(
+    {**dict.fromkeys(OF_ACQUIRE, "timeout"), "weight": "cost"}
+)
+"""Arguments that ``throttle`` does not have, and what it calls them."""
+
 OPTIONS_OF_LIMITER: Mapping[str, str] = MappingProxyType(
     {
         **dict.fromkeys(("backend", "redis", "storage_uri", "uri", "url"), "store"),
@@ -94,7 +99,9 @@ ELSEWHERE: Mapping[str, str] = MappingProxyType(
         ),
         **dict.fromkeys(("ALGORITHMS", "LimitLike", "as_limits"), "overlimit.limits"),
         **dict.fromkeys(("fresh_counts", "manual_time"), "overlimit.testing"),
+        **dict.fromkeys(("AsyncThrottledTransport", "ThrottledTransport"), "overlimit.httpx"),
         "Clock": "overlimit.clocks",
+        "ThrottledAdapter": "overlimit.requests",
     }
 )
 """Names that ``overlimit`` does not have, and the module that has them."""

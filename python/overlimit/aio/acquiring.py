@@ -15,7 +15,6 @@ from overlimit.waiting.acquiring import Caller, acquiring
 if TYPE_CHECKING:
     from overlimit._core import Decision
     from overlimit.limiter import Limiter
-    from overlimit.waiting.sleeping import Steps
 
 
 async def acquired(
@@ -37,11 +36,8 @@ async def acquired(
     async def peek_now(patience: float) -> Any:
         return await loops.answer(peek(patience))
 
-    return await _awaited(acquiring(subjects, timeout, Caller(hit_or_undo, peek_now, refund, TaskWakeUp)))
-
-
-async def _awaited(steps: Steps[Decision]) -> Decision:
-    return await _steps.run_async(steps, lambda step: step())
+    caller = Caller(hit_or_undo, peek_now, refund, TaskWakeUp)
+    return await _steps.await_calls(acquiring(subjects, timeout, caller))
 
 
 class TaskWakeUp:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from overlimit import _core, waiting
 from overlimit._logging.limiters import announce
 from overlimit._messages.arguments import checks_arguments
-from overlimit._messages.migration_hints import OPTIONS_OF_LIMITER
+from overlimit._messages.migration_hints import OPTIONS_OF_LIMITER, OPTIONS_OF_THROTTLE
 from overlimit.aio import loops
 from overlimit.aio.acquiring import acquired
 from overlimit.aio.throttling import AsyncThrottle
@@ -217,7 +217,7 @@ class AsyncLimiter:
                 await asyncio.sleep(0)
         return Decisions(self.limits, many)
 
-    @checks_arguments(synonyms={"max_delay": "timeout", "max_wait": "timeout", "weight": "cost"})
+    @checks_arguments(synonyms=OPTIONS_OF_THROTTLE)
     def throttle(
         self, *identifiers: CallIdentifier, cost: CallCost = 1, timeout: float | None = None
     ) -> AsyncThrottle:

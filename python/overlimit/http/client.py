@@ -7,7 +7,6 @@ Each try waits for its turn by a limiter of the client, and then for as long as 
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -29,6 +28,8 @@ IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _ASKS_TO_WAIT = (429, 503)
 _MOST_HOSTS = 1024
+_LONGEST = 1e9
+"""Seconds that time.sleep can sleep: 30 years."""
 
 Identify: TypeAlias = "str | bytes | Callable[[Any], str | bytes | Iterable[str | bytes]]"
 """Who is limited, or a function of a request that returns it."""
@@ -147,18 +148,20 @@ class Patience:
     def _identifiers_of(self, request: SentRequest) -> tuple[str | bytes, ...]:
         found: list[str | bytes] = []
         for given in self._identifiers:
-            value = given(request) if callable(given) else given
-            found.extend(value if isinstance(value, list | tuple) else [value])  # type: ignore[list-item]
+            found.extend(_several(given(request) if callable(given) else given))
         return tuple(found)
 
 
 class HeldBack:
-    """Until when hosts want no requests: of so many hosts at most, those that are held back the longest."""
+    """Until when hosts want no requests: of so many hosts at most, those that are held back the longest.
+
+    Threads need no lock, which a fork could take over: each step is one of a dict. Whoever comes in between
+    may at worst shorten what another one has just noted, and is then refused by the server.
+    """
 
     def __init__(self, most: int = _MOST_HOSTS) -> None:
         self._most = most
         self._until: dict[str, float] = {}
-        self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._until)
@@ -168,17 +171,22 @@ class HeldBack:
 
     def hold(self, host: str, seconds: float) -> None:
         """Hold a host back for so long from now, or longer if it is held back already."""
-        now = time.monotonic()
-        with self._lock:
-            self._until[host] = max(now + seconds, self._until.get(host, 0.0))
-            if len(self._until) > self._most:
-                self._until = {each: until for each, until in self._until.items() if until > now}
-            if len(self._until) > self._most:
-                del self._until[min(self._until, key=self._until.__getitem__)]
+        until = time.monotonic() + seconds
+        self._until[host] = max(until, self._until.get(host, 0.0))
+        if len(self._until) > self._most:
+            self._forget_some()
 
     def seconds_left(self, host: str) -> float:
         """Return for how much longer a host is held back."""
         return max(0.0, self._until.get(host, 0.0) - time.monotonic())
+
+    def _forget_some(self) -> None:
+        """Forget those whose time is over, or else the one whose time is over first."""
+        by_end = sorted(self._until.copy().items(), key=lambda each: each[1])
+        now = time.monotonic()
+        over = [host for host, until in by_end if until <= now]
+        for host in over or [by_end[0][0]]:
+            self._until.pop(host, None)
 
 
 def _refused_for(said: ServerLimits) -> float | None:
@@ -195,11 +203,21 @@ def _used_up_for(said: ServerLimits) -> float | None:
     return max((reset for reset in resets if reset is not None), default=None)
 
 
-def _checked_identifiers(given: Any) -> tuple[Identify, ...]:
-    several = tuple(given) if isinstance(given, list | tuple) else (given,)
+def _several(given: Any) -> tuple[Any, ...]:
+    is_one = callable(given) or isinstance(given, str | bytes) or not isinstance(given, Iterable)
+    return (given,) if is_one else tuple(given)
+
+
+def _checked_identifiers(given: object) -> tuple[Identify, ...]:
+    several = _several(given)
     if not several:
         raise ValueError("identifiers must not be empty: write identifiers=host_of, or a name for all")
     for each in several:
+        if not callable(each) and not isinstance(each, str | bytes):
+            raise TypeError(
+                "identifiers must be text, a function of the request, or a list of these, not "
+                f"{short_repr(each)}"
+            )
         check_identifier(each)
     return several
 
@@ -218,4 +236,4 @@ def _checked_max_wait(seconds: object) -> float:
         raise TypeError(f"max_wait must be a number of seconds (math.inf for any), not {short_repr(seconds)}")
     if not seconds >= 0 or math.isnan(seconds):
         raise ValueError(f"max_wait must be a number of seconds from 0, not {seconds!r}")
-    return seconds
+    return min(seconds, _LONGEST)

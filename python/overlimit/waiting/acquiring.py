@@ -15,6 +15,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from overlimit import _core, _steps
+from overlimit._messages.arguments import checks_arguments
+from overlimit._messages.migration_hints import OF_ACQUIRE
 from overlimit._messages.texts import short_repr
 from overlimit.clocks import END_US
 from overlimit.errors import StoreError
@@ -56,9 +58,12 @@ def acquire(
         return limiter._peek_within(*identifiers, cost=cost, patience=patience)
 
     caller = Caller(hit, peek, limiter.refund, WakeUp)
-    return _in_thread(acquiring(subjects_of(limiter, identifiers), timeout, caller))
+    return _steps.run_calls(acquiring(subjects_of(limiter, identifiers), timeout, caller))
 
 
+@checks_arguments(
+    synonyms=dict.fromkeys(OF_ACQUIRE, "timeout"), hint="write the charges as one list of tuples"
+)
 def acquire_all(charges: Iterable[Charge], timeout: float | None = 5.0) -> Decision:
     """Wait until several policies allow a call at once, charge all of it, and wait for its delay to be over.
 
@@ -89,11 +94,7 @@ def acquire_all(charges: Iterable[Charge], timeout: float | None = 5.0) -> Decis
     checked = _core._checked_charges(charges)
     hit, peek = partial(_core._hit_all_within, checked), partial(_core._peek_all_within, checked)
     caller = Caller(hit, peek, checked[0][0].refund, WakeUp)
-    return _in_thread(acquiring([(charge[0], key_of(charge[1])) for charge in checked], timeout, caller))
-
-
-def _in_thread(steps: Steps[Decision]) -> Decision:
-    return _steps.run(steps, lambda step: step())
+    return _steps.run_calls(acquiring([(charge[0], key_of(charge[1])) for charge in checked], timeout, caller))
 
 
 class Caller(NamedTuple):

@@ -12,6 +12,7 @@ import pytest
 
 import event_loops
 import memory_unless_marked
+from overlimit import FixedWindow
 
 from .waiters import A_MOMENT, Told, queued, until
 
@@ -68,3 +69,13 @@ def enqueue(call):
 @pytest.fixture
 def told():
     return Told()
+
+
+@pytest.fixture
+def short(build):
+    return build(FixedWindow(1, 10), name="short")
+
+
+@pytest.fixture
+def long(build):
+    return build(FixedWindow(2, 60), name="long")

@@ -228,6 +228,8 @@ def test_objects_whose_init_was_never_called_are_refused_as_arguments():
         lambda: limiter.settle(world.decision, 1),
         lambda: limiter.charge("a"),
         lambda: _core.peek_all([(limiter, "a")]),
+        lambda: _core._hit_all_within([(limiter, "a")], 5),
+        lambda: _core._checked_charges([(limiter, "a")]),
     ):
         with pytest.raises(RuntimeError, match="__init__"):
             call()

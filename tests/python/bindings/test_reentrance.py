@@ -65,12 +65,18 @@ def test_a_cost_is_read_once(world):
 
     assert world.limiter.hit("a", cost=Counting()).cost == 5
     assert hit_all([(world.limiter, "b", Counting())]).cost == 6
+    assert _core._checked_charges([(world.limiter, "b", Counting())]) == ((world.limiter, "b", 7),)
 
 
-def test_a_cost_that_clears_the_list_of_charges(world):
+def decided_when_checked(charges):
+    return hit_all(_core._checked_charges(charges))
+
+
+@pytest.mark.parametrize("decide", [hit_all, decided_when_checked])
+def test_a_cost_that_clears_the_list_of_charges(world, decide):
     charges = []
     charges += [(world.limiter, f"user:{i}", Cost(disturb(world, charges))) for i in range(4)]
-    decision = hit_all(charges)
+    decision = decide(charges)
     assert (decision.cost, len(charges)) == (4, 0)
     assert {detail.identifier for detail in decision.details} == {f"user:{i}" for i in range(4)}
 
@@ -83,6 +89,8 @@ def test_a_cost_that_raises(world, error):
     for call in (
         lambda: world.limiter.hit("a", cost=Cost(action)),
         lambda: hit_all([(world.limiter, "a", Cost(action))]),
+        lambda: _core._checked_charges([(world.limiter, "a", Cost(action))]),
+        lambda: _core._hit_all_within([(world.limiter, "a", Cost(action))], 5.0),
         lambda: _core._decide_request(((world.limiter, lambda: "a", Cost(action), 0),), {}, tuple, ()),
         lambda: _core._decide_request(((world.limiter, lambda: "a", action, 0),), {}, tuple, ()),
     ):

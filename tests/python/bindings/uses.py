@@ -171,6 +171,9 @@ def _functions(world: World) -> dict[str, Use]:
     return {
         "hit_all": Use(_core.hit_all, [[(limiter, "a", 1), (limiter, b"b")]]),
         "peek_all": Use(_core.peek_all, [[(limiter, "a", 1), (limiter, b"b")]]),
+        "_hit_all_within": Use(_core._hit_all_within, [[(limiter, "a", 1), (limiter, b"b")], 5.0]),
+        "_peek_all_within": Use(_core._peek_all_within, [[(limiter, "a", 1), (limiter, b"b")], 5.0]),
+        "_checked_charges": Use(_core._checked_charges, [[(limiter, "a", 1), (limiter, b"b")]]),
         "_decide_request": Use(_core._decide_request, [rules, {}, tuple, ()]),
         "_rate_field": Use(_core._rate_field, [(("a", "b"),), world.decision]),
         "_reset": Use(_core._reset, [world.store, "core", ("user:43",)]),

@@ -72,12 +72,13 @@ def test_a_refusal_is_tried_again_after_the_time_it_names(client, server, limite
         Scripted(429, {"RateLimit": '"minute";r=3;t=0.1'}),
         Scripted(429, {"Retry-After": "0.31"}),
         Scripted(503, {"Retry-After": "9" * 400}),
+        Scripted(503, {"Retry-After": "9" * 25}),
         Scripted(429, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(2**40)}),
         Scripted(500, LATER),
         Scripted(404, LATER),
         Scripted(202, LATER),
     ],
-    ids=range(10),
+    ids=range(11),
 )
 def test_what_names_no_time_or_too_long_a_time_and_what_is_no_refusal_is_returned(
     client, server, limiter, answer
@@ -248,7 +249,7 @@ def test_what_a_function_returns_is_checked_and_nothing_is_sent(client, server, 
         ({"max_wait": "5"}, TypeError, "max_wait"),
         ({"identifiers": []}, ValueError, "identifiers"),
         ({"identifiers": ""}, ValueError, "identifier"),
-        ({"identifiers": 5}, TypeError, "identifier"),
+        ({"identifiers": ["a", 5]}, TypeError, "identifiers must be text, a function"),
         ({"retrys": 5}, TypeError, "write retries="),
     ],
     ids=range(11),

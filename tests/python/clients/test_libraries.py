@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import pickle
 import time
 
@@ -89,6 +90,53 @@ def test_the_errors_of_a_library_are_those_of_overlimit_and_can_be_pickled():
 def test_a_missing_library_is_named(name, hidden):
     said = run_without(hidden, f"import overlimit.{name}").stderr.splitlines()[-1]
     assert f"pip install 'overlimit[{name}]'" in said
+
+
+def test_the_transport_that_sends_is_entered_and_left_with_the_client():
+    noted = []
+
+    class Transport(httpx.MockTransport):
+        def __enter__(self):
+            noted.append("entered")
+            return self
+
+        def __exit__(self, *_):
+            noted.append("left")
+
+        def close(self):
+            noted.append("closed")
+
+        async def __aenter__(self):
+            return self.__enter__()
+
+        async def __aexit__(self, *_):
+            self.__exit__()
+
+        async def aclose(self):
+            self.close()
+
+    def transport():
+        return Transport(lambda _: httpx.Response(200))
+
+    async def main():
+        async with httpx.AsyncClient(
+            transport=AsyncThrottledTransport(AsyncLimiter("5/hour"), transport=transport())
+        ):
+            pass
+        await AsyncThrottledTransport(AsyncLimiter("5/hour"), transport=transport()).aclose()
+
+    with httpx.Client(transport=ThrottledTransport(Limiter("5/hour"), transport=transport())) as client:
+        assert client.get("http://a/").status_code == 200
+    httpx.Client(transport=ThrottledTransport(Limiter("5/hour"), transport=transport())).close()
+    assert noted == ["entered", "left", "closed"]
+    asyncio.run(main())
+    assert noted == ["entered", "left", "closed"] * 2
+
+
+def test_a_time_beyond_all_sleep_is_not_waited_for(server):
+    server.answers = [Scripted(429, {"Retry-After": "9" * 29})]
+    with httpx.Client(transport=ThrottledTransport(Limiter("5/hour"), max_wait=math.inf)) as client:
+        assert client.get(server.url).status_code == 429
 
 
 def test_a_cancelled_request_sends_nothing_and_the_next_one_goes_on(server):

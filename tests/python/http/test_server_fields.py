@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from email.utils import formatdate
 
 import httpx
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from requests.structures import CaseInsensitiveDict
 
@@ -17,6 +18,7 @@ from overlimit.http.answering.fields import Item, legacy_fields, policy_field, r
 from overlimit.http.fields import ServerLimit, ServerLimits, parse
 
 NOW = 1_700_000_000.0
+PROVE = int(os.environ.get("PROVE", "1"))
 
 
 def limits(headers):
@@ -187,15 +189,44 @@ def test_what_is_long_takes_no_more_than_its_length_says(text):
 
 
 NAMES = st.sampled_from(
-    ["RateLimit", "RateLimit-Policy", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset", "X-RateLimit-Limit", "x-ratelimit-remaining", "X-RATELIMIT-RESET", "X-Rate-Limit-Reset", "Retry-After", "Date"]
+    [
+        "RateLimit",
+        "RateLimit-Policy",
+        "RateLimit-Limit",
+        "RateLimit-Remaining",
+        "RateLimit-Reset",
+        "X-RateLimit-Limit",
+        "x-ratelimit-remaining",
+        "X-RATELIMIT-RESET",
+        "X-Rate-Limit-Reset",
+        "Retry-After",
+        "Date",
+    ]
 )
 MARKS = [*'",;=\\ -.:', "\x00", "\r\n", "é", "Tue, 14 Nov 2023 22:13:40 GMT", "+9999", '"a"']
-WORDS = ["r=", "t=", "q=", "w=", "limit=", "remaining=", "reset=", "0", "17", "1700000001", "nan", "inf", "-1", "1e999", "Jan"]
+WORDS = [
+    "r=",
+    "t=",
+    "q=",
+    "w=",
+    "limit=",
+    "remaining=",
+    "reset=",
+    "0",
+    "17",
+    "1700000001",
+    "nan",
+    "inf",
+    "-1",
+    "1e999",
+    "Jan",
+]
 PARTS = st.lists(st.sampled_from(MARKS + WORDS), max_size=12).map("".join)
 VALUES = PARTS | PARTS.map(lambda text: text.encode("latin-1")) | st.binary() | st.text()
 
 
 @pytest.mark.longer_in_prove
+@settings(max_examples=200 * PROVE)
 @given(st.lists(st.tuples(NAMES | NAMES.map(str.encode) | st.binary() | st.text(), VALUES)))
 def test_nothing_raises_and_no_number_is_negative_nan_or_infinite(headers):
     for said in (parse(headers), parse(dict(headers), now=NOW)):

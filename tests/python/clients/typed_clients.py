@@ -1,0 +1,78 @@
+"""Throttled functions and clients as their author's type checker sees them; nothing here is run."""
+
+from __future__ import annotations
+
+import httpx
+import requests
+from typing_extensions import assert_type
+
+from overlimit import Decision, Limiter, acquire_all
+from overlimit.aio import AsyncLimiter
+from overlimit.http.fields import ServerLimit, ServerLimits, parse
+from overlimit.httpx import AsyncThrottledTransport, ThrottledTransport
+from overlimit.requests import RateLimitExceeded, ThrottledAdapter, host_of
+
+limiter = Limiter("10/second")
+async_limiter = AsyncLimiter("10/second")
+
+
+@limiter.throttle("api.example.com", cost=2, timeout=3)
+def fetch(page: int, *, size: int = 10) -> list[str]:
+    return [str(page)] * size
+
+
+@async_limiter.throttle(lambda page, **_: f"page:{page}", b"all", cost=lambda page, size: size)
+async def fetch_later(page: int, *, size: int = 10) -> list[str]:
+    return [str(page)] * size
+
+
+class Client:
+    """A client whose methods are throttled."""
+
+    @limiter.throttle(lambda self, path: str(path))
+    def get(self, path: str) -> bytes:
+        return path.encode()
+
+    @staticmethod
+    @limiter.throttle("status")
+    def status() -> int:
+        return 200
+
+
+def use() -> None:
+    assert_type(fetch(1, size=2), list[str])
+    assert_type(Client().get("/"), bytes)
+    assert_type(Client.status(), int)
+    with limiter.throttle("a") as decision:
+        assert_type(decision, Decision)
+    assert_type(acquire_all([(limiter, "a"), (limiter, b"b", 2)], timeout=None), Decision)
+
+
+async def use_later() -> None:
+    assert_type(await fetch_later(1, size=2), list[str])
+    async with async_limiter.throttle("a") as decision:
+        assert_type(decision, Decision)
+
+
+def talk() -> float | None:
+    session = requests.Session()
+    session.mount("https://", ThrottledAdapter(limiter, host_of, retries=2, pool_maxsize=4))
+    try:
+        response = session.get("https://api.example.com/")
+    except RateLimitExceeded as error:
+        assert_type(error.decision, Decision)
+        raise
+    said = parse(response.headers)
+    assert_type(said, ServerLimits)
+    assert_type(said.limits, tuple[ServerLimit, ...])
+    parse([(b"Retry-After", b"5")])
+    transport = ThrottledTransport(limiter, identifiers=["all", host_of], methods=["POST"], max_wait=5)
+    with httpx.Client(transport=transport) as client:
+        parse(client.get("https://api.example.com/").headers)
+    return said.retry_after
+
+
+async def talk_later() -> int:
+    transport = AsyncThrottledTransport(async_limiter, transport=httpx.AsyncHTTPTransport(http2=True))
+    async with httpx.AsyncClient(transport=transport) as client:
+        return (await client.get("https://api.example.com/")).status_code
