@@ -1,0 +1,70 @@
+"""What ``manage.py check`` says of limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.conf import settings
+from django.core.checks import CheckMessage, Error, Warning
+from django.urls import URLPattern, URLResolver, get_resolver
+from django.utils.module_loading import import_string
+
+from overlimit.django.decorator import ViewLimit
+from overlimit.django.middleware import RateLimitMiddleware
+from overlimit.django.settings import NAME, problems
+from overlimit.django.site import site
+from overlimit.django.views import name_of
+from overlimit.http.options.rate_limit_options import GROUPS
+from overlimit.http.rules.applied_limits import applied_limits_of
+
+TAG = "overlimit"
+
+
+def check_settings(**_: object) -> list[CheckMessage]:
+    """Report wrong settings, and limits of the site that nothing enforces."""
+    given = getattr(settings, NAME, {})
+    errors = [Error(problem, id="overlimit.E001") for problem in problems(given)]
+    named = () if errors else [name.upper() for name in GROUPS if given.get(name.upper())]
+    if named and not any(map(_is_ours, settings.MIDDLEWARE)):
+        hint = f"Add '{RateLimitMiddleware.__module__.rpartition('.')[0]}.RateLimitMiddleware' to MIDDLEWARE."
+        message = f"{NAME}[{named[0]!r}] has no effect without the middleware, except for decorated views"
+        errors.append(Warning(message, hint=hint, id="overlimit.W001"))
+    return errors
+
+
+def check_views(**_: object) -> list[CheckMessage]:
+    """Report views whose limits cannot be used."""
+    if not getattr(settings, "ROOT_URLCONF", None) or any(problems(getattr(settings, NAME, {}))):
+        return []
+    return [
+        Error(problem, obj=name_of(view), id="overlimit.E002")
+        for view in _views(get_resolver().url_patterns)
+        for problem in _problems_of(view)
+    ]
+
+
+def _is_ours(path: str) -> bool:
+    try:
+        found = import_string(path)
+    except ImportError:
+        return False
+    return isinstance(found, type) and issubclass(found, RateLimitMiddleware)
+
+
+def _views(patterns: Any) -> Iterator[Any]:
+    for each in patterns:
+        if isinstance(each, URLResolver):
+            yield from _views(each.url_patterns)
+        elif isinstance(each, URLPattern):
+            yield each.callback
+
+
+def _problems_of(view: Any) -> Iterator[str]:
+    if isinstance(view, ViewLimit):
+        yield "a limit is not a view: write @rate_limit('5/minute') above the view, not @rate_limit"
+        return
+    try:
+        site().plan(name_of(view), "GET", applied_limits_of(view), True)
+    except (TypeError, ValueError) as error:
+        yield str(error)

@@ -1,0 +1,141 @@
+"""What was decided in a request of Django, and how its response shows that."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from django.core.exceptions import BadRequest, PermissionDenied, SuspiciousOperation
+from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.utils.cache import patch_vary_headers
+
+from overlimit import Decision, errors
+from overlimit.django.request import DjangoRequest
+from overlimit.django.site import Site, ViewPlan, site, warn_of_processes
+from overlimit.django.views import facts_of
+from overlimit.http.answering.refusals import (
+    RefusalResponse,
+    limit_exceeded,
+    refusal_response,
+    retry_after_instead,
+)
+from overlimit.http.deciding.answer import StoreAnswer
+from overlimit.http.deciding.ledger import RequestLedger
+from overlimit.http.deciding.plans import RoutePlan
+from overlimit.http.deciding.steps import Steps, all_of
+from overlimit.http.identifying.identifiers import IdentifierCache
+from overlimit.http.rules.applied_limits import AppliedLimits
+
+_LEDGER = "_overlimit_ledger"
+_NO_PLAN = RoutePlan()
+_ERRORS = ((Http404, 404), (PermissionDenied, 403), ((BadRequest, SuspiciousOperation), 400))
+
+
+class Ledger(RequestLedger):
+    """The ledger of a request, which may be decided several times: for its view, and for what that calls."""
+
+    __slots__ = ("_caches", "is_limited", "pending", "site", "site_waits", "told")
+
+    def __init__(self, of: Site, request: HttpRequest) -> None:
+        super().__init__(DjangoRequest(request), _NO_PLAN)
+        self.site = of
+        self.is_limited = of.limits(request)
+        """Whether anything is limited in this request."""
+        self.pending: AppliedLimits = ()
+        """The limits of decorators that were called, and which the innermost one decides."""
+        self.site_waits = False
+        """Whether the limits of the site are decided together with those of the first decorator."""
+        self.told: Decision | None = None
+        """What the view is told: the latest decision, or the refusal."""
+        self._caches: list[IdentifierCache] = []
+
+    @classmethod
+    def of(cls, request: HttpRequest) -> tuple[Ledger, bool]:
+        """Return the ledger of a request, and whether it was begun just now."""
+        known: Ledger | None = getattr(request, _LEDGER, None)
+        if known is not None:
+            return known, False
+        made = cls(site(), request)
+        match = getattr(request, "resolver_match", None)  # which there is none of before middleware has run
+        if match is not None and facts_of(match.func, request.method or "").is_exempt:
+            made.is_limited = False
+        setattr(request, _LEDGER, made)
+        request.rate_limit = None
+        return made, True
+
+    def plan_of(self, view: str, method: str, applied: AppliedLimits = ()) -> ViewPlan:
+        """Return the plan of what is to be decided now, which is so only once."""
+        found = self.site.plan(view, method, (*applied, *reversed(self.pending)), self.site_waits)
+        self.pending, self.site_waits = (), False
+        return found
+
+    def enforcing(self, plan: ViewPlan, given: Any, request: HttpRequest) -> Steps[HttpResponseBase | None]:
+        """Decide a request by a plan, and return the response if it is refused; then nothing is charged.
+
+        ``given`` is the request as the view has it, with which functions of the app are called.
+        """
+        warn_of_processes(plan, request)
+        self.plan = plan
+        before, self.identifiers = len(self.answers), IdentifierCache()
+        self.identifiers.request = DjangoRequest(given)
+        refusal = yield from self.deciding(plan.stores)
+        self._caches += [self.identifiers] * (len(self.answers) - len(self._caches))
+        if refusal is not None:
+            yield from self._rolling_back(
+                [each for each in self.answers[:before] if each not in self.rolled_back]
+            )
+        if self.told is None or self.told:
+            self.told = self.decision(self.site.rate_limit)
+        request.rate_limit = self.told
+        return None if refusal is None else self._answer(refusal, request)
+
+    def _answer(self, refusal: StoreAnswer, request: HttpRequest) -> HttpResponseBase:
+        arguments = self.identifiers.request.arguments
+        if not refusal.store_failed:
+            answer = refusal.answer_of_hooks(
+                arguments, lambda result: isinstance(result, HttpResponseBase), "an HttpResponse"
+            )
+            if answer is not None:
+                return cast(HttpResponseBase, answer)
+        return _response(refusal.response(request.META.get("HTTP_ACCEPT"), arguments))
+
+    def refunding_uncounted(self, response: Any) -> Steps[None]:
+        """Refund what does not count, each decision by the identifiers that it was made for."""
+        self.may_refund = False
+        decided = zip(self.answers, self._caches, strict=False)
+        yield from all_of(each.refunding_uncounted(response, cache) for each, cache in decided)
+
+    def finishing(self, response: HttpResponseBase) -> Steps[None]:
+        """Write the header fields, and refund what does not count by the response."""
+        for name, value in self.fields():
+            response[name] = value
+        if self.told is not None and not self.told and response.status_code in (429, 503):
+            name = self.site.rate_limit.header_names.retry_after
+            seconds = retry_after_instead(self.told, response.get(name))
+            if seconds is not None:
+                response[name] = seconds
+        if self.may_refund:
+            yield from self.refunding_uncounted(response)
+
+    def failing(self, error: Exception) -> Steps[None]:
+        """Refund what does not count by the response that Django makes of an exception."""
+        if self.may_refund:
+            status = next((status for kinds, status in _ERRORS if isinstance(error, kinds)), 500)
+            yield from self.refunding_uncounted(HttpResponse(status=status))
+
+
+def answer_to(error: errors.RateLimitExceeded, request: HttpRequest) -> HttpResponseBase:
+    """Return the response to a refusal that a view has raised."""
+    problem = limit_exceeded(error.decision, getattr(error, "message", None), ())
+    name = site().rate_limit.header_names.retry_after
+    return _response(refusal_response(problem, error.decision, request.META.get("HTTP_ACCEPT"), name))
+
+
+def _response(refusal: RefusalResponse) -> HttpResponse:
+    status, fields, body = refusal
+    response = HttpResponse(body, status=status.value)
+    for name, value in fields:
+        if name != "Vary":
+            response[name] = value
+    patch_vary_headers(response, ["Accept"])
+    return response
