@@ -82,6 +82,7 @@ def _dotted(thing: Any) -> str:
     while isinstance(thing, partial):
         thing = thing.func
     of = thing if hasattr(thing, "__qualname__") else type(thing)
-    name, qualified = of.__name__, of.__qualname__
-    # REST framework gives the classes that @api_view makes the names of functions, and one qualified name.
-    return f"{of.__module__}.{qualified if qualified.endswith(name) else name}"
+    name: str = of.__qualname__
+    if isinstance(of, type) and not name.endswith(of.__name__):
+        name = of.__name__  # that of a function, which @api_view has made a class of
+    return f"{of.__module__}.{name}"

@@ -10,8 +10,8 @@ import django
 import pytest
 from django.conf import settings
 from django.test import AsyncClient, Client, override_settings
-from memory_unless_marked import pytest_generate_tests, store
 
+from memory_unless_marked import pytest_generate_tests, store
 from overlimit import ManualClock
 
 __all__ = ["pytest_generate_tests", "store"]
