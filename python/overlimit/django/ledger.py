@@ -34,7 +34,7 @@ _ERRORS = ((Http404, 404), (PermissionDenied, 403), ((BadRequest, SuspiciousOper
 class Ledger(RequestLedger):
     """The ledger of a request, which may be decided several times: for its view, and for what that calls."""
 
-    __slots__ = ("_caches", "is_limited", "pending", "site", "site_waits", "told")
+    __slots__ = ("_caches", "is_limited", "pending", "saw_view", "site", "site_waits", "told")
 
     def __init__(self, of: Site, request: HttpRequest) -> None:
         super().__init__(DjangoRequest(request), _NO_PLAN)
@@ -43,6 +43,8 @@ class Ledger(RequestLedger):
         """Whether anything is limited in this request."""
         self.pending: AppliedLimits = ()
         """The limits of decorators that were called, and which the innermost one decides."""
+        self.saw_view = False
+        """Whether the middleware has seen the view."""
         self.site_waits = False
         """Whether the limits of the site are decided together with those of the first decorator."""
         self.told: Decision | None = None

@@ -89,8 +89,9 @@ class RateLimitMiddleware:
 def _plan(ledger: Ledger, view: Callable[..., Any], request: HttpRequest) -> ViewPlan | None:
     """Return the plan by which the site limits a view; None: nothing is decided now."""
     method = request.method or ""
-    if not ledger.is_limited:
+    if ledger.saw_view or not ledger.is_limited:
         return None
+    ledger.saw_view = True
     facts = facts_of(view, method)
     if facts.is_exempt:
         ledger.is_limited = False
