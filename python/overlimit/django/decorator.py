@@ -126,6 +126,8 @@ class _Call:
         return response
 
     async def answer_async(self) -> Any:
+        if self._ledger.site.may_ask_for_user:
+            await load_user(self._request)
         plan, response = self._plan(), None
         if plan is not None:
             if plan.may_ask_for_user:
@@ -147,7 +149,7 @@ class _Call:
     def _plan(self) -> Any:
         """Return what this call decides; None: nothing, or another decorator below does."""
         ledger, method = self._ledger, self._request.method or ""
-        if not (ledger.is_limited and self._applied) or is_exempt(self._view, method):
+        if not (self._applied and ledger.limits(self._request)) or is_exempt(self._view, method):
             return None
         if not self._is_innermost:
             ledger.pending = (*ledger.pending, *self._applied)

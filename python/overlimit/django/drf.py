@@ -124,7 +124,7 @@ def _decide(request: Any, view: Any) -> StoreAnswer | None:
     ledger, began = Ledger.of(asked)
     kinds = dict.fromkeys(type(each) for each in view.get_throttles() if isinstance(each, OverlimitThrottle))
     applied = tuple(each for kind in kinds for each in _limits_of(kind, view))
-    if not (ledger.is_limited and applied):
+    if not (applied and ledger.limits(asked)):
         return None
     name = f"{type(view).__module__}.{type(view).__name__}"
     plan = ledger.site.plan(name, request.method, applied, False)

@@ -34,13 +34,12 @@ _ERRORS = ((Http404, 404), (PermissionDenied, 403), ((BadRequest, SuspiciousOper
 class Ledger(RequestLedger):
     """The ledger of a request, which may be decided several times: for its view, and for what that calls."""
 
-    __slots__ = ("_caches", "is_limited", "pending", "saw_view", "site", "site_waits", "told")
+    __slots__ = ("_caches", "_is_limited", "pending", "saw_view", "site", "site_waits", "told")
 
     def __init__(self, of: Site, request: HttpRequest) -> None:
         super().__init__(DjangoRequest(request), _NO_PLAN)
         self.site = of
-        self.is_limited = of.limits(request)
-        """Whether anything is limited in this request."""
+        self._is_limited: bool | None = None
         self.pending: AppliedLimits = ()
         """The limits of decorators that were called, and which the innermost one decides."""
         self.saw_view = False
@@ -58,12 +57,17 @@ class Ledger(RequestLedger):
         if known is not None:
             return known, False
         made = cls(site(), request)
-        match = getattr(request, "resolver_match", None)  # which there is none of before middleware has run
-        if match is not None and facts_of(match.func, request.method or "").is_exempt:
-            made.is_limited = False
         setattr(request, _LEDGER, made)
         request.rate_limit = None
         return made, True
+
+    def limits(self, request: HttpRequest) -> bool:
+        """Return whether anything is limited in this request, which is asked when its view is known."""
+        if self._is_limited is None:
+            match = request.resolver_match
+            exempt = match is not None and facts_of(match.func, request.method or "").is_exempt
+            self._is_limited = not exempt and self.site.limits(request)
+        return self._is_limited
 
     def plan_of(self, view: str, method: str, applied: AppliedLimits = ()) -> ViewPlan:
         """Return the plan of what is to be decided now, which is so only once."""

@@ -72,6 +72,8 @@ class RateLimitMiddleware:
         self, request: HttpRequest, view: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> HttpResponseBase | None:
         ledger, _ = Ledger.of(request)
+        if ledger.site.may_ask_for_user:
+            await load_user(request)
         plan = _plan(ledger, view, request)
         if plan is None:
             return None
@@ -88,15 +90,11 @@ class RateLimitMiddleware:
 
 def _plan(ledger: Ledger, view: Callable[..., Any], request: HttpRequest) -> ViewPlan | None:
     """Return the plan by which the site limits a view; None: nothing is decided now."""
+    if ledger.saw_view or not ledger.limits(request):
+        return None
     method = request.method or ""
-    if ledger.saw_view or not ledger.is_limited:
-        return None
-    ledger.saw_view = True
     facts = facts_of(view, method)
-    if facts.is_exempt:
-        ledger.is_limited = False
-        return None
-    ledger.site_waits = True
+    ledger.saw_view = ledger.site_waits = True
     if facts.decides:
         return None
     plan = ledger.plan_of(facts.name, method)

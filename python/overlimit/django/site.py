@@ -57,6 +57,11 @@ class Site:
         self.plan = lru_cache(_MOST_PLANS)(self._compile)
         """Returns the plan of a view with these decorators for a method, with the site's limits or not."""
 
+    @property
+    def may_ask_for_user(self) -> bool:
+        """Whether the user must be at hand before it is known on an event loop if a request is exempt."""
+        return self.exempt.depend_on_function
+
     def limits(self, request: HttpRequest) -> bool:
         """Return whether a request is limited at all."""
         if request.method == "OPTIONS" or not self.rate_limit.enabled:

@@ -128,6 +128,11 @@ class ExemptRequests:
         self._function = taking_request(exempt) if callable(exempt) else None
         check_callable(name, self._function, 1)
 
+    @property
+    def depend_on_function(self) -> bool:
+        """Whether a function of the app says which they are."""
+        return self._function is not None
+
     def include(self, method: str, path: str, arguments: tuple[Any, ...]) -> bool:
         """Return whether a request is one of them; functions are called with ``arguments``."""
         if self._function is not None:

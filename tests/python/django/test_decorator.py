@@ -389,9 +389,10 @@ def test_an_exempt_view_is_not_limited(either):
         path("b", view_of(exempt, rate_limit("1/minute"))),
         path("c", exempt(async_view_of(rate_limit("1/minute")))),
         path("d", exempt(type("Exempt", (Page,), {})).as_view()),
+        path("f", method_decorator(exempt, name="dispatch")(type("Page2", (Page,), {})).as_view()),
         path("e", view_of(rate_limit("1/minute"))),
     )
-    for name in "abcd":
+    for name in "abcdf":
         assert statuses(client, f"/{name}") == [200] * 3
     assert statuses(client, "/e") == [200, 429, 429]
 

@@ -15,6 +15,7 @@ from django.views import View
 
 import overlimit
 from overlimit import Limiter, StoreUnavailable
+from overlimit.aio import AsyncLimiter
 from overlimit.django import RateLimitExceeded, exempt, rate_limit
 
 from .conftest import OURS, statuses
@@ -117,6 +118,15 @@ def test_exempt_requests_are_not_limited(serve):
     assert [client.post("/b").status_code for _ in range(3)] == [200] * 3
     assert [client.get("/b").status_code for _ in range(2)] == [200, 429]
     assert client.get("/c").status_code == 429
+    with_user = f"{__name__}.WithUser"
+    client = serve(
+        path("", plain),
+        default_limits="1/minute",
+        exempt=lambda request: request.user == "vip",
+        middleware=[OURS, with_user],
+    )
+    assert statuses(client, headers={"X-User": "vip"}) == [200] * 3
+    assert statuses(client) == [200, 429, 429]
     client = serve(path("", plain), default_limits="1/minute", exempt=lambda request: "vip" in request.GET)
     assert statuses(client, "/?vip") == [200] * 3
     assert statuses(client) == [200, 429, 429]
@@ -159,6 +169,15 @@ def test_it_works_above_a_middleware_that_is_not_async(serve):
     answers = asyncio.run(ask())
     assert [each.status_code for each in answers] == [200, 200, 429]
     assert answers[0]["RateLimit"].startswith('"default";r=1')
+
+
+class WithUser:
+    def __init__(self, get_response):
+        self._get_response = get_response
+
+    def __call__(self, request):
+        request.user = request.headers.get("X-User")
+        return self._get_response(request)
 
 
 def only_sync(get_response):
@@ -324,3 +343,22 @@ def test_unused_options_are_named(serve):
         UserWarning, match=r"OVERLIMIT\['DEFAULT_LIMITS_COST'\] has no effect without OVERLIMIT"
     ):
         client.get("/")
+
+
+def test_a_refusal_that_an_async_view_raises_is_a_429(serve, clock):
+    own = AsyncLimiter("1/minute", clock=clock)
+
+    async def view(request):
+        decision = await own.hit("everybody")
+        if not decision:
+            raise overlimit.RateLimitExceeded(decision)
+        return HttpResponse()
+
+    client = serve.asynchronously(path("", view))
+
+    async def ask():
+        return [await client.get("/") for _ in range(2)]
+
+    answers = asyncio.run(ask())
+    assert [each.status_code for each in answers] == [200, 429]
+    assert int(answers[1]["Retry-After"]) >= 50
