@@ -319,3 +319,17 @@ def test_several_limits_are_a_list(serve):
     client = serve(path("", view_with(Both)), middleware=[OURS])
     assert statuses(client) == [200, 429, 429]
     assert client.get("/")["RateLimit-Policy"].count(";q=") == 2
+
+
+def test_functions_and_words_are_attributes(serve):
+    class Own(OverlimitThrottle):
+        limits = "1/minute"
+        exempt_when = lambda request: request.user.is_authenticated  # noqa: E731 - as users write it
+
+        def key(request):
+            return f"agent:{request.headers['X-Agent']}"
+
+    client = serve(path("", view_with(Own)))
+    assert statuses(client, headers={"X-Agent": "a", "X-Token": "ann"}) == [200] * 3
+    assert statuses(client, headers={"X-Agent": "a"}) == [200, 429, 429]
+    assert statuses(client, headers={"X-Agent": "b"}) == [200, 429, 429]
