@@ -81,29 +81,21 @@ class Ledger(RequestLedger):
         ``given`` is the request as the view has it, with which functions of the app are called.
         """
         warn_of_processes(plan, request)
-        self.plan = plan
-        before, self.identifiers = len(self.answers), IdentifierCache()
-        self.identifiers.request = DjangoRequest(given)
-        refusal = yield from self.deciding(plan.stores)
-        self._caches += [self.identifiers] * (len(self.answers) - len(self._caches))
+        now = RequestLedger(DjangoRequest(given), plan)
+        refusal = yield from now.deciding()
         if refusal is not None:
-            yield from self._rolling_back(
-                [each for each in self.answers[:before] if each not in self.rolled_back]
-            )
+            yield from self._rolling_back([each for each in self.answers if each not in self.rolled_back])
+        self._add(now)
+        request.rate_limit = self.told
+        return None if refusal is None else _answer(refusal, given, request)
+
+    def _add(self, now: RequestLedger) -> None:
+        self.answers += now.answers
+        self._caches += [now.identifiers] * len(now.answers)
+        self.rolled_back = (*self.rolled_back, *now.rolled_back)
+        self.may_refund = self.may_refund or now.may_refund
         if self.told is None or self.told:
             self.told = self.decision(self.site.rate_limit)
-        request.rate_limit = self.told
-        return None if refusal is None else self._answer(refusal, request)
-
-    def _answer(self, refusal: StoreAnswer, request: HttpRequest) -> HttpResponseBase:
-        arguments = self.identifiers.request.arguments
-        if not refusal.store_failed:
-            answer = refusal.answer_of_hooks(
-                arguments, lambda result: isinstance(result, HttpResponseBase), "an HttpResponse"
-            )
-            if answer is not None:
-                return cast(HttpResponseBase, answer)
-        return _response(refusal.response(request.META.get("HTTP_ACCEPT"), arguments))
 
     def refunding_uncounted(self, response: Any) -> Steps[None]:
         """Refund what does not count, each decision by the identifiers that it was made for."""
@@ -128,6 +120,17 @@ class Ledger(RequestLedger):
         if self.may_refund:
             status = next((status for kinds, status in _ERRORS if isinstance(error, kinds)), 500)
             yield from self.refunding_uncounted(HttpResponse(status=status))
+
+
+def _answer(refusal: StoreAnswer, given: Any, request: HttpRequest) -> HttpResponseBase:
+    if not refusal.store_failed:
+        wanted = "an HttpResponse"
+        answer = refusal.answer_of_hooks(
+            (given,), lambda result: isinstance(result, HttpResponseBase), wanted
+        )
+        if answer is not None:
+            return cast(HttpResponseBase, answer)
+    return _response(refusal.response(request.META.get("HTTP_ACCEPT"), (given,)))
 
 
 def answer_to(error: errors.RateLimitExceeded, request: HttpRequest) -> HttpResponseBase:

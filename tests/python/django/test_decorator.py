@@ -100,8 +100,9 @@ def test_views_are_limited_on_an_event_loop(serve, make):
 
 
 def test_without_block_the_view_is_called_and_finds_the_refusal(either):
-    client = either(path("", view_of(rate_limit("2/minute", block=False))))
+    client = either(path("", view_of(rate_limit("2/minute", block=False))), headers="both")
     answers = [client.get("/") for _ in range(4)]
+    assert [each["X-RateLimit-Remaining"] for each in answers] == ["1", "0", "0", "0"]
     assert [each.status_code for each in answers] == [200] * 4
     assert [each.json()["allowed"] for each in answers] == [True, True, False, False]
     assert all("Retry-After" not in each for each in answers)
