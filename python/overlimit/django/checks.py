@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,9 +15,10 @@ from overlimit.django.decorator import ViewLimit
 from overlimit.django.middleware import RateLimitMiddleware
 from overlimit.django.settings import NAME, problems
 from overlimit.django.site import site
-from overlimit.django.views import name_of
+from overlimit.django.views import class_of, functions_called, name_of
+from overlimit.http.middleware import METHODS
 from overlimit.http.options.rate_limit_options import GROUPS
-from overlimit.http.rules.applied_limits import applied_limits_of
+from overlimit.http.rules.applied_limits import AppliedLimits, applied_limits_of
 
 TAG = "overlimit"
 
@@ -64,7 +66,19 @@ def _problems_of(view: Any) -> Iterator[str]:
     if isinstance(view, ViewLimit):
         yield "a limit is not a view: write @rate_limit('5/minute') above the view, not @rate_limit"
         return
+    found = {
+        (method, applied_limits_of(each)) for method in METHODS for each in functions_called(view, method)
+    }
+    yield from dict.fromkeys(
+        problem for method, applied in found for problem in _problems_of_limits(view, method, applied)
+    )
+    drf = sys.modules.get("overlimit.django.drf")  # which no throttle is without
+    if drf is not None:
+        yield from drf.problems_of_throttles(class_of(view))
+
+
+def _problems_of_limits(view: Any, method: str, applied: AppliedLimits) -> Iterator[str]:
     try:
-        site().plan(name_of(view), "GET", applied_limits_of(view), True)
+        site().plan(name_of(view), method, applied, True)
     except (TypeError, ValueError) as error:
         yield str(error)

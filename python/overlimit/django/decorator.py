@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
 
@@ -15,7 +15,7 @@ from overlimit.django.keys import Key
 from overlimit.django.ledger import Ledger
 from overlimit.django.options import VIEW_OPTIONS, applied_limits
 from overlimit.django.request import http_request, load_user
-from overlimit.django.views import EXEMPT, is_exempt, name_of_call, owner_of
+from overlimit.django.views import EXEMPT, name_of_call, owner_of
 from overlimit.http.deciding.steps import Steps, run, run_async
 from overlimit.http.identifying.identifiers import Anonymous
 from overlimit.http.options.kinds import documents
@@ -74,16 +74,16 @@ class ViewLimit:
         return wrapper
 
     def _wrapper(self, view: V) -> V:
-        is_innermost = not applied_limits_of(view)
+        is_innermost, owner = not applied_limits_of(view), owner_of(view)
 
         @wraps(view)
         def limited(*args: Any, **kwargs: Any) -> Any:
-            call = _Call(view, self._applied, args, kwargs, is_innermost=is_innermost)
+            call = _Call(view, self._applied, args, kwargs, owner, is_innermost=is_innermost)
             return call.answer_async() if getattr(call.owner, "view_is_async", False) else call.answer()
 
         @wraps(view)
         async def limited_async(*args: Any, **kwargs: Any) -> Any:
-            call = _Call(view, self._applied, args, kwargs, is_innermost=is_innermost)
+            call = _Call(view, self._applied, args, kwargs, owner, is_innermost=is_innermost)
             return await call.answer_async()
 
         return cast(V, limited_async if iscoroutinefunction(view) else limited)
@@ -93,11 +93,11 @@ class _Call:
     """A call of a decorated view."""
 
     def __init__(
-        self, view: Any, applied: AppliedLimits, args: Any, kwargs: Any, *, is_innermost: bool
+        self, view: Any, applied: AppliedLimits, args: Any, kwargs: Any, owner: Any, *, is_innermost: bool
     ) -> None:
         self._view, self._args, self._kwargs = view, args, kwargs
         self._applied, self._is_innermost = applied, is_innermost
-        self.owner = owner_of(view)
+        self.owner = owner
         self._given, self._request = self._find_request()
         self._ledger, self._began = Ledger.of(self._request)
 
@@ -106,7 +106,7 @@ class _Call:
             request = http_request(given)
             if request is not None:
                 return given, request
-            self.owner = self.owner or given  # the view itself, of which this is a method
+            self.owner = given if self.owner is None else self.owner  # the view, if this is a method
         raise TypeError(
             f"{name_of_call(self._view, None)} is limited as a view, but was called without a request"
         )
@@ -134,22 +134,31 @@ class _Call:
                 await load_user(self._request)
             response = await run_async(self._ledger.enforcing(plan, self._given, self._request))
         if response is None:
-            response = self._view(*self._args, **self._kwargs)
-        return await self._finish_later(response)
+            return await self._finish_later(self._call_view())
+        await run_async(self._finishing(response))
+        return response
 
-    async def _finish_later(self, response: Any) -> Any:
+    async def _call_view(self) -> Any:
+        response = self._view(*self._args, **self._kwargs)
+        return await response if inspect.isawaitable(response) else response
+
+    async def _finish_later(self, answering: Awaitable[Any]) -> Any:
         try:
-            response = await response if inspect.isawaitable(response) else response
+            response = await answering
         except Exception as error:
             await run_async(self._failing(error))
             raise
         await run_async(self._finishing(response))
         return response
 
+    @property
+    def _is_exempt(self) -> bool:
+        return getattr(self._view, EXEMPT, False) or getattr(self.owner, EXEMPT, False)
+
     def _plan(self) -> Any:
         """Return what this call decides; None: nothing, or another decorator below does."""
         ledger, method = self._ledger, self._request.method or ""
-        if not (self._applied and ledger.limits(self._request)) or is_exempt(self._view, method):
+        if not (self._applied and ledger.limits(self._request)) or self._is_exempt:
             return None
         if not self._is_innermost:
             ledger.pending = (*ledger.pending, *self._applied)

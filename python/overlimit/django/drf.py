@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -25,10 +26,11 @@ from overlimit.django.keys import Key
 from overlimit.django.ledger import Ledger
 from overlimit.django.options import VIEW_OPTIONS, applied_limits
 from overlimit.django.request import http_request
+from overlimit.django.site import site
 from overlimit.http.answering.fields import retry_after_seconds
 from overlimit.http.deciding.answer import StoreAnswer
 from overlimit.http.deciding.steps import run
-from overlimit.http.options.limit_options import LimitsValue
+from overlimit.http.options.limit_options import LimitsValue, hashable
 from overlimit.http.rules.applied_limits import AppliedLimits
 from overlimit.http.rules.count_names import usable_field_name
 from overlimit.http.rules.rule import ResolvedRule, Role
@@ -158,6 +160,16 @@ def _limits_of(kind: type[OverlimitThrottle], view: Any) -> AppliedLimits:
     return () if limits is None else _applied(kind, limits, _name(kind, view))
 
 
+def problems_of_throttles(view: type | None) -> Iterator[str]:
+    """Yield what is wrong with the throttles of a class of views, for the system checks."""
+    for kind in getattr(view, "throttle_classes", ()):
+        if isinstance(kind, type) and issubclass(kind, OverlimitThrottle):
+            try:
+                site().plan(_name(kind, view), "GET", _limits_of(kind, view), False)
+            except (ImproperlyConfigured, TypeError, ValueError) as error:
+                yield str(error)
+
+
 def _rate_of(scope: str) -> Any:
     rates = api_settings.DEFAULT_THROTTLE_RATES
     if scope in rates:
@@ -172,19 +184,14 @@ def _name(kind: type[OverlimitThrottle], view: Any) -> str:
     return str(own or f"{kind.__module__}.{kind.__qualname__}")
 
 
-def _applied(kind: type[OverlimitThrottle], limits: Any, name: str) -> AppliedLimits:
-    try:
-        return _kept(kind, limits, name)  # type: ignore[arg-type]  # a class is hashable
-    except TypeError:
-        if isinstance(limits, list):
-            return _kept(kind, tuple(limits), name)  # type: ignore[arg-type]
-        raise
+def _applied(kind: Any, limits: Any, name: str) -> AppliedLimits:
+    return _kept(kind, hashable(limits), name, isinstance(limits, list))
 
 
 @lru_cache(1024)
-def _kept(kind: type[OverlimitThrottle], limits: Any, name: str) -> AppliedLimits:
+def _kept(kind: Any, limits: Any, name: str, is_list: bool) -> AppliedLimits:
     given = {option: getattr(kind, option) for option in _OPTIONS if hasattr(kind, option)}
-    return applied_limits(list(limits) if isinstance(limits, tuple) else limits, given, shared=name)
+    return applied_limits(list(limits) if is_list else limits, given, shared=name)
 
 
 def _misspelt(name: str) -> str | None:

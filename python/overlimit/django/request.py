@@ -10,6 +10,8 @@ from django.http import HttpRequest
 from django.http.request import RawPostDataException
 from django.utils.functional import LazyObject, empty
 
+from overlimit.http.request import environ_key
+
 _LONGEST_JSON = 1_048_576
 
 
@@ -36,7 +38,7 @@ class DjangoRequest:
 
     def header(self, name: str) -> str | None:
         """Return the value of a header field."""
-        found: str | None = self._request.headers.get(name)
+        found: str | None = self._request.META.get(environ_key(name))
         return found
 
     def cookie(self, name: str) -> str | None:
@@ -67,16 +69,14 @@ class DjangoRequest:
 
 def http_request(given: object) -> HttpRequest | None:
     """Return Django's request, also out of that of REST framework; None: it is no request."""
-    within = getattr(given, "_request", given)
+    if isinstance(given, HttpRequest):
+        return given
+    within = getattr(given, "_request", None) if hasattr(given, "authenticators") else None
     return within if isinstance(within, HttpRequest) else None
 
 
 async def load_user(request: HttpRequest) -> None:
     """Have ``request.user`` at hand, since code on an event loop may not fetch it from the database."""
     user = getattr(request, "user", None)
-    if not isinstance(user, LazyObject) or user._wrapped is not empty:
-        return
-    if hasattr(request, "auser"):
-        request.user = await request.auser()
-    else:  # Django 4.2
-        await sync_to_async(lambda: user.pk)()
+    if isinstance(user, LazyObject) and user._wrapped is empty:
+        await sync_to_async(lambda: getattr(user, "pk", None))()

@@ -12,6 +12,7 @@ from overlimit.http.rules.applied_limits import applied_limits_of, wrapped_chain
 EXEMPT = "__overlimit_exempt__"
 """The attribute of a view, or of a class of views, that is exempt."""
 
+_MOST_KEPT = 4096
 _STATIC = ("django.views.static", "django.contrib.staticfiles.views")
 
 
@@ -21,12 +22,13 @@ def class_of(view: object) -> type | None:
     return found if isinstance(found, type) else None
 
 
-def name_of(view: object) -> str:
+@lru_cache(_MOST_KEPT)
+def name_of(view: Callable[..., Any]) -> str:
     """Return the dotted name of a view, of its class if it has one."""
-    return _dotted(class_of(view) or inspect.unwrap(view))  # type: ignore[arg-type]
+    return _dotted(class_of(view) or inspect.unwrap(view))
 
 
-def name_of_call(function: object, owner: object) -> str:
+def name_of_call(function: Callable[..., Any], owner: object) -> str:
     """Return the name by which a decorated function counts; ``owner`` is the view that it is a method of."""
     if owner is None:
         return name_of(function)
@@ -52,20 +54,22 @@ class Facts(NamedTuple):
     is_exempt: bool
 
 
-@lru_cache(4096)
+@lru_cache(_MOST_KEPT)
 def facts_of(view: Callable[..., Any], method: str) -> Facts:
     """Return what is known of the view that a path leads to."""
-    return Facts(name_of(view), any(map(applied_limits_of, _called(view, method))), is_exempt(view, method))
+    return Facts(
+        name_of(view), any(map(applied_limits_of, functions_called(view, method))), is_exempt(view, method)
+    )
 
 
 def is_exempt(view: object, method: str) -> bool:
     """Return whether a view is exempt, or its class, or the method of that which answers."""
     if getattr(inspect.unwrap(view), "__module__", "") in _STATIC:  # type: ignore[arg-type]
         return True
-    return any(getattr(each, EXEMPT, False) for each in (class_of(view), *_called(view, method)))
+    return any(getattr(each, EXEMPT, False) for each in (class_of(view), *functions_called(view, method)))
 
 
-def _called(view: Any, method: str) -> Iterator[Any]:
+def functions_called(view: Any, method: str) -> Iterator[Any]:
     """Yield the functions that a call of the view leads to."""
     yield view
     of = class_of(view)

@@ -5,9 +5,14 @@ from __future__ import annotations
 import pytest
 from django.core.checks import run_checks
 from django.http import HttpResponse
+from django.test import override_settings
 from django.urls import include, path
+from django.utils.decorators import method_decorator
+from django.views import View
+from rest_framework.views import APIView
 
 from overlimit.django import rate_limit
+from overlimit.django.drf import OverlimitThrottle
 
 from .conftest import OURS
 
@@ -42,8 +47,6 @@ def test_a_setting_that_is_no_dict_is_reported(serve, settings_of):
 
 @pytest.fixture
 def settings_of():
-    from django.test import override_settings
-
     overrides = []
 
     def override(given):
@@ -77,3 +80,40 @@ def test_a_decorator_that_was_not_called_is_reported(serve):
     assert [(number, "not @rate_limit" in message) for number, message in found()] == [
         ("overlimit.E002", True)
     ]
+
+
+class Page(View):
+    def get(self, request):
+        return HttpResponse()
+
+    @method_decorator(rate_limit("5/minute burst 10", methods="POST"))
+    def post(self, request):
+        return HttpResponse()
+
+
+def test_methods_of_classes_are_looked_at(serve):
+    serve(path("", Page.as_view()), algorithm="fixed_window")
+    messages = run_checks(tags=["overlimit"])
+    assert [(each.id, each.obj) for each in messages] == [("overlimit.E002", f"{__name__}.Page")]
+
+
+class OfScope(OverlimitThrottle):
+    scope = "bursts"
+
+
+class OfAlgorithm(OverlimitThrottle):
+    limits = "5/minute burst 10"
+
+
+class Api(APIView):
+    throttle_classes = (OfScope, OfAlgorithm)
+
+
+def test_throttles_are_looked_at(serve):
+    rates = {"DEFAULT_THROTTLE_RATES": {"burst": "5/minute"}}
+    with override_settings(REST_FRAMEWORK=rates):
+        serve(path("", Api.as_view()), algorithm="fixed_window")
+        messages = run_checks(tags=["overlimit"])
+    assert [(each.id, each.obj) for each in messages] == [("overlimit.E002", f"{__name__}.Api")] * 2
+    assert "did you mean 'burst'" in messages[0].msg
+    assert "burst 10" in messages[1].msg

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import json
 
+import django
 import pytest
 from django.http import HttpResponse, JsonResponse
 from django.urls import path
@@ -339,7 +340,20 @@ def test_an_async_class_of_views_is_awaited(either, page):
     assert statuses(client) == [200, 200, 429]
 
 
-@pytest.mark.parametrize("page", [AsyncPage, AsyncMethod, Page])
+class AsyncMethodOfDjango(View):
+    @method_decorator(rate_limit("2/minute"))
+    async def get(self, request):
+        return told(request)
+
+
+of_django = pytest.mark.skipif(
+    django.VERSION < (5, 2), reason="method_decorator knows no coroutine functions"
+)
+
+
+@pytest.mark.parametrize(
+    "page", [AsyncPage, AsyncMethod, Page, pytest.param(AsyncMethodOfDjango, marks=of_django)]
+)
 def test_classes_of_views_are_limited_on_an_event_loop(serve, page):
     client = serve.asynchronously(path("", page.as_view()))
 

@@ -31,7 +31,6 @@ class UserOfHeader:
 
         async def middleware_async(request):
             request.user = SimpleLazyObject(lambda: forbidden_on_a_loop(request))
-            request.auser = lambda: loaded(request)
             return await get_response(request)
 
         return middleware_async if asyncio.iscoroutinefunction(get_response) else middleware
@@ -48,11 +47,6 @@ def forbidden_on_a_loop(request):
     except RuntimeError:
         return user_of(request)
     raise AssertionError("the user was fetched from the database on the event loop")
-
-
-async def loaded(request):
-    await asyncio.sleep(0)
-    return user_of(request)
 
 
 def view_of(key, limits="1/minute", *, asynchronous=False, **options):
@@ -117,6 +111,16 @@ def test_by_user(serve, how):
 
     assert [ask("ann"), ask("ann", "192.0.2.2"), ask("ben"), ask("ben")] == [200, 429, 200, 429]
     assert [ask(None), ask(None)] == [200, 429]  # who is nobody shares one count
+
+
+def test_a_user_counts_by_the_primary_key(serve):
+    user = SimpleNamespace(is_authenticated=True, id=1, pk="a")
+    asked = []
+    for pk in ("a", "b"):
+        request = RequestFactory().get("/")
+        request.user = SimpleNamespace(**{**vars(user), "pk": pk})
+        asked += [view_of("user")(request).status_code for _ in range(2)]
+    assert asked == [200, 429, 200, 429]
 
 
 def test_by_user_or_address(serve):
