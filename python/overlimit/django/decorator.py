@@ -99,7 +99,8 @@ class _Call:
         self._applied, self._is_innermost = applied, is_innermost
         self.owner = owner
         self._given, self._request = self._find_request()
-        self._ledger, self._began = Ledger.of(self._request)
+        self._ledger = Ledger.of(self._request)
+        self._is_outermost = self._ledger.take_response()
 
     def _find_request(self) -> tuple[Any, HttpRequest]:
         for given in (*self._args[:2], self._kwargs.get("request")):
@@ -168,11 +169,11 @@ class _Call:
 
     # The header fields are the middleware's, if it is there, or else the outermost decorator's.
     def _finishing(self, response: Any) -> Steps[None]:
-        if self._began and isinstance(response, HttpResponseBase):
+        if self._is_outermost and isinstance(response, HttpResponseBase):
             yield from self._ledger.finishing(response)
 
     def _failing(self, error: Exception) -> Steps[None]:
-        if self._began:
+        if self._is_outermost:
             yield from self._ledger.failing(error)
 
 

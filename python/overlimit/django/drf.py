@@ -44,7 +44,8 @@ __all__ = ["OverlimitThrottle"]
 _ASKED = "_overlimit_throttles"
 """The attribute of a request that holds what its throttles were told."""
 
-_OPTIONS = VIEW_OPTIONS.keys() - {"group", "block", "scope", "name"}
+_ANSWERED_OTHERWISE = frozenset({"block", "error_message", "on_breach", "override_defaults"})
+_OPTIONS = VIEW_OPTIONS.keys() - {*_ANSWERED_OTHERWISE, "group", "name", "scope"}
 _HINTS = {
     "rate": "limits",
     "limit": "limits",
@@ -94,6 +95,8 @@ class OverlimitThrottle(BaseThrottle):  # type: ignore[misc]  # it has no types
     def __init_subclass__(cls, **more: Any) -> None:
         """Check the attributes; raise InvalidLimit, ValueError or TypeError for wrong ones."""
         super().__init_subclass__(**more)
+        for name in vars(cls).keys() & _ANSWERED_OTHERWISE:
+            raise TypeError(f"{cls.__name__} has no option {name!r}: REST framework answers what it refuses")
         for name in vars(cls):
             like = _HINTS.get(name) or (None if name.startswith("_") else _misspelt(name))
             if like and not callable(getattr(cls, name)):
@@ -123,7 +126,8 @@ def _decide(request: Any, view: Any) -> StoreAnswer | None:
     """Decide a request by the throttles of a view, and return what the store answered."""
     asked = http_request(request)
     assert asked is not None  # what REST framework has wrapped
-    ledger, began = Ledger.of(asked)
+    ledger = Ledger.of(asked)
+    ledger.headers_of_view = view.headers  # for where there is no middleware
     kinds = dict.fromkeys(type(each) for each in view.get_throttles() if isinstance(each, OverlimitThrottle))
     applied = tuple(each for kind in kinds for each in _limits_of(kind, view))
     if not (applied and ledger.limits(asked)):
@@ -132,8 +136,6 @@ def _decide(request: Any, view: Any) -> StoreAnswer | None:
     plan = ledger.site.plan(name, request.method, applied, False)
     before = len(ledger.answers)
     run(ledger.enforcing(plan, request, asked))
-    if began:  # without the middleware, REST framework writes these fields
-        view.headers.update(ledger.fields())
     answer = next(iter(ledger.answers[before:]), None)
     if answer is not None and answer.refuses and answer.store_failed:
         raise StoreFailed(retry_after_seconds(answer.decision))

@@ -34,12 +34,25 @@ _ERRORS = ((Http404, 404), (PermissionDenied, 403), ((BadRequest, SuspiciousOper
 class Ledger(RequestLedger):
     """The ledger of a request, which may be decided several times: for its view, and for what that calls."""
 
-    __slots__ = ("_caches", "_is_limited", "pending", "saw_view", "site", "site_waits", "told")
+    __slots__ = (
+        "_caches",
+        "_is_limited",
+        "_is_taken",
+        "headers_of_view",
+        "pending",
+        "saw_view",
+        "site",
+        "site_waits",
+        "told",
+    )
 
     def __init__(self, of: Site, request: HttpRequest) -> None:
         super().__init__(DjangoRequest(request), _NO_PLAN)
         self.site = of
         self._is_limited: bool | None = None
+        self._is_taken = False
+        self.headers_of_view: dict[str, str] | None = None
+        """Header fields that REST framework writes into the response."""
         self.pending: AppliedLimits = ()
         """The limits of decorators that were called, and which the innermost one decides."""
         self.saw_view = False
@@ -51,15 +64,20 @@ class Ledger(RequestLedger):
         self._caches: list[IdentifierCache] = []
 
     @classmethod
-    def of(cls, request: HttpRequest) -> tuple[Ledger, bool]:
-        """Return the ledger of a request, and whether it was begun just now."""
+    def of(cls, request: HttpRequest) -> Ledger:
+        """Return the ledger of a request, begun when it is first needed."""
         known: Ledger | None = getattr(request, _LEDGER, None)
         if known is not None:
-            return known, False
+            return known
         made = cls(site(), request)
         setattr(request, _LEDGER, made)
         request.rate_limit = None
-        return made, True
+        return made
+
+    def take_response(self) -> bool:
+        """Return whether the caller is the first, and so the outermost, who is to finish the response."""
+        is_first, self._is_taken = not self._is_taken, True
+        return is_first
 
     def limits(self, request: HttpRequest) -> bool:
         """Return whether anything is limited in this request, which is asked when its view is known."""
@@ -96,6 +114,8 @@ class Ledger(RequestLedger):
         self.may_refund = self.may_refund or now.may_refund
         if self.told is None or self.told:
             self.told = self.decision(self.site.rate_limit)
+        if self.headers_of_view is not None:
+            self.headers_of_view.update(self.fields())
 
     def refunding_uncounted(self, response: Any) -> Steps[None]:
         """Refund what does not count, each decision by the identifiers that it was made for."""

@@ -46,17 +46,18 @@ class RateLimitMiddleware:
 
     def __call__(self, request: HttpRequest) -> Any:
         """Let a request pass, and write the header fields into its response."""
-        ledger, began = Ledger.of(request)
+        ledger = Ledger.of(request)
+        is_outermost = ledger.take_response()
         if self._is_async:
-            return self._call_async(ledger, request, began)
+            return self._call_async(ledger, request, is_outermost)
         response = self._get_response(request)
-        if began:
+        if is_outermost:
             run(ledger.finishing(response))
         return response
 
-    async def _call_async(self, ledger: Ledger, request: HttpRequest, began: bool) -> Any:
+    async def _call_async(self, ledger: Ledger, request: HttpRequest, is_outermost: bool) -> Any:
         response = await self._get_response(request)
-        if began:
+        if is_outermost:
             await run_async(ledger.finishing(response))
         return response
 
@@ -64,14 +65,14 @@ class RateLimitMiddleware:
         self, request: HttpRequest, view: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> Any:
         """Decide a request to a view that has no decorator; return the response if it is refused."""
-        ledger, _ = Ledger.of(request)
+        ledger = Ledger.of(request)
         plan = _plan(ledger, view, request)
         return None if plan is None else run(ledger.enforcing(plan, request, request))
 
     async def _process_view_async(
         self, request: HttpRequest, view: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> HttpResponseBase | None:
-        ledger, _ = Ledger.of(request)
+        ledger = Ledger.of(request)
         if ledger.site.may_ask_for_user:
             await load_user(request)
         plan = _plan(ledger, view, request)

@@ -174,6 +174,19 @@ def test_what_can_never_pass_has_no_retry_after(either):
     assert "Retry-After" not in refused
 
 
+def test_fields_show_throttles_and_decorators_together(either):
+    class Page(APIView):
+        throttle_classes = (Burst,)
+
+        @rate_limit("5/hour", name="get")
+        def get(self, request):
+            return Response({})
+
+    answer = either(path("", Page.as_view())).get("/")
+    assert answer["RateLimit"].startswith(f'"{__name__}.Burst";r=1;')
+    assert ', "get";r=4;' in answer["RateLimit"]
+
+
 def test_the_site_limits_too_and_a_refusal_charges_neither(serve):
     client = serve(path("", view_with(Burst)), application_limits="3/minute", algorithm="fixed_window")
     assert statuses(client, times=5) == [200, 200, 429, 429, 429]
@@ -303,9 +316,10 @@ def test_threads_never_exceed_the_limit(serve, store):
         ({"limit": "5/minute"}, TypeError, "did you mean 'limits'"),
         ({"limits": "5/m", "key": "usr"}, ValueError, "did you mean 'user'"),
         ({"limits": "5/m", "cost": -1}, ValueError, "cost"),
+        ({"limits": "5/m", "on_breach": print}, TypeError, "REST framework answers"),
         ({"limits": "5/m", "algoritm": "fixed_window"}, TypeError, "did you mean 'algorithm'"),
     ],
-    ids=range(6),
+    ids=range(7),
 )
 def test_what_is_wrong_is_said_where_it_is_written(attributes, error, said):
     with pytest.raises(error, match=said):
