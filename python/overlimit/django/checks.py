@@ -17,22 +17,25 @@ from overlimit.django.settings import NAME, problems
 from overlimit.django.site import site
 from overlimit.django.views import class_of, functions_called, name_of
 from overlimit.http.middleware import METHODS
-from overlimit.http.options.rate_limit_options import GROUPS
 from overlimit.http.rules.applied_limits import AppliedLimits, applied_limits_of
 
 TAG = "overlimit"
+
+_OF_MIDDLEWARE = ("DEFAULT_LIMITS", "APPLICATION_LIMITS", "GLOBAL_LIMITS")
 
 
 def check_settings(**_: object) -> list[CheckMessage]:
     """Report wrong settings, and limits of the site that nothing enforces."""
     given = getattr(settings, NAME, {})
     errors = [Error(problem, id="overlimit.E001") for problem in problems(given)]
-    named = () if errors else [name.upper() for name in GROUPS if given.get(name.upper())]
-    if named and not any(map(_is_ours, settings.MIDDLEWARE)):
-        hint = f"Add '{RateLimitMiddleware.__module__.rpartition('.')[0]}.RateLimitMiddleware' to MIDDLEWARE."
-        message = f"{NAME}[{named[0]!r}] has no effect without the middleware, except for decorated views"
-        errors.append(Warning(message, hint=hint, id="overlimit.W001"))
-    return errors
+    if errors or any(map(_is_ours, settings.MIDDLEWARE)):
+        return errors
+    hint = "Add 'overlimit.django.RateLimitMiddleware' to MIDDLEWARE."
+    return [
+        Warning(f"{NAME}[{key!r}] has no effect without the middleware.", hint=hint, id="overlimit.W001")
+        for key in _OF_MIDDLEWARE
+        if given.get(key)
+    ]
 
 
 def check_views(**_: object) -> list[CheckMessage]:

@@ -187,7 +187,8 @@ def rate_limit(limits: LimitsValue | None = "", /, **options: Unpack[ViewKeyword
     A view counts by its dotted name, ``dispatch`` by that of its class, however often it is decorated.
 
     Functions are given the request as the view has it, after the response or the decision if they are given
-    one; they need not take it. None of them may be a coroutine function.
+    one; they need not take it. None of them may be a coroutine function. What is said of a RateLimit, the
+    setting ``OVERLIMIT`` says here, and the endpoint is the view.
 
     Parameters
     ----------

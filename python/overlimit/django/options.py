@@ -16,11 +16,17 @@ from overlimit.http.callables import StandsForFunctions, taking_request
 from overlimit.http.middleware import METHODS
 from overlimit.http.options import kinds
 from overlimit.http.options.kinds import Option, options
-from overlimit.http.options.limit_options import LIMIT_OPTIONS, is_dynamic, limit_options
+from overlimit.http.options.limit_options import LIMIT_OPTIONS, is_dynamic, limit_options, methods_of
 from overlimit.http.rules.applied_limits import AppliedLimit, AppliedLimits
 
+_INSTEAD_OF_KEY = ("identifiers", "key_func")
 _OF_VIEWS = options(
     key=KEY,
+    methods=Option(
+        kinds.Kind(lambda name, value, _: methods_of(_methods(value))),
+        "The HTTP methods it holds for, one or a list; None: all but OPTIONS, which is never limited.",
+        is_strict=True,
+    ),
     group=Option(
         kinds.SCOPE,
         "Views of the same group are counted together: a string, or a function that returns one, given the "
@@ -36,7 +42,11 @@ _OF_VIEWS = options(
 )
 VIEW_OPTIONS = MappingProxyType(
     _OF_VIEWS
-    | {name: each for name, each in LIMIT_OPTIONS.items() if name not in ("identifiers", "key_func")}
+    | {
+        name: each
+        for name, each in LIMIT_OPTIONS.items()
+        if name not in _OF_VIEWS and name not in _INSTEAD_OF_KEY
+    }
 )
 """The options of `rate_limit`."""
 
