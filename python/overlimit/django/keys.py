@@ -19,11 +19,15 @@ from overlimit.http.identifying.builtin import (
     by_user,
     by_user_or_address,
     by_value,
+    hash_of,
 )
 from overlimit.http.identifying.identifiers import Identify
 
 Key: TypeAlias = str | Identify | Sequence[str | Identify]
 """A word such as ``"user_or_ip"`` or ``"post:username"``, a function of the request, or a list of these."""
+
+_LONGEST = 256
+"""A client that sends longer values, each another one, fills no store with them."""
 
 
 @checks_arguments()
@@ -52,6 +56,7 @@ def _by_parameter(
         f"{kind}:{name}:",
         lambda request: parameters(request.arguments[0]).get(name),
         normalise,
+        lambda value: value if len(value) <= _LONGEST else hash_of(value),
     )
 
 

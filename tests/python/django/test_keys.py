@@ -240,9 +240,11 @@ def test_who_has_no_identifier_shares_a_count_or_is_exempt(serve):
     [
         (by_post("username", normalise=str.lower), "Ann", "post:username:ann"),
         (by_get("q"), "x", "get:q:x"),
+        (by_get("q"), "x" * 256, f"get:q:{'x' * 256}"),
+        (by_get("q"), "x" * 257, "get:q:15eb95a462ee20bd91a415ae2d4aed34"),
         (by_header("X-A"), "a", "header:x-a:ca978112ca1bbdcafac231b39a23dc4d"),
     ],
-    ids=["post", "get", "header"],
+    ids=["post", "get", "long", "longer", "header"],
 )
 def test_identifiers_can_be_told(identify, value, identifier):
     assert identify.identifier(value) == identifier

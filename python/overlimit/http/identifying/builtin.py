@@ -130,7 +130,7 @@ def by_header(name: str, *, normalise: Normalise = None) -> BuiltinIdentifier:
     """
     known = checked_header_name(name)
     start = f"header:{known.lower()}:"
-    return by_value("by_header", name, start, lambda request: request.header(known), normalise, _hash)
+    return by_value("by_header", name, start, lambda request: request.header(known), normalise, hash_of)
 
 
 @checks_arguments()
@@ -140,7 +140,7 @@ def by_cookie(name: str, *, normalise: Normalise = None) -> BuiltinIdentifier:
     Raises TypeError or ValueError for a name that is no string or empty, and as `by_header` does.
     """
     start = f"cookie:{_checked(name)}:"
-    return by_value("by_cookie", name, start, lambda request: request.cookie(name), normalise, _hash)
+    return by_value("by_cookie", name, start, lambda request: request.cookie(name), normalise, hash_of)
 
 
 @checks_arguments()
@@ -234,7 +234,8 @@ def _checked(name: str) -> str:
     return escaped(name)
 
 
-def _hash(value: str) -> str:
+def hash_of(value: str) -> str:
+    """Return 32 hex digits that stand for a value, which may be a secret, or long."""
     return hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()[:_HEX_DIGITS]
 
 
