@@ -347,3 +347,13 @@ def test_functions_and_words_are_attributes(serve):
     assert statuses(client, headers={"X-Agent": "a", "X-Token": "ann"}) == [200] * 3
     assert statuses(client, headers={"X-Agent": "a"}) == [200, 429, 429]
     assert statuses(client, headers={"X-Agent": "b"}) == [200, 429, 429]
+
+
+def test_several_throttles_are_one_call_to_redis(serve, redis_server):
+    client = serve(
+        path("", view_with(Burst, OfScope, Sustained)), store=f"{redis_server.tcp_url()}?timeout=10"
+    )
+    client.get("/")
+    redis_server.ask("CONFIG", "RESETSTAT")
+    assert client.get("/").status_code == 200
+    assert "cmdstat_evalsha:calls=1," in redis_server.ask("INFO", "commandstats").decode()
