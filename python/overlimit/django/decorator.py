@@ -14,7 +14,7 @@ from django.http.response import HttpResponseBase
 from overlimit.django.keys import Key
 from overlimit.django.ledger import Ledger
 from overlimit.django.options import VIEW_OPTIONS, applied_limits
-from overlimit.django.request import http_request, load_user
+from overlimit.django.request import http_request, load_user, method_of
 from overlimit.django.views import EXEMPT, name_of_call, owner_of
 from overlimit.http.deciding.steps import Steps, run, run_async
 from overlimit.http.identifying.identifiers import Anonymous
@@ -158,13 +158,13 @@ class _Call:
 
     def _plan(self) -> Any:
         """Return what this call decides; None: nothing, or another decorator below does."""
-        ledger, method = self._ledger, self._request.method or ""
+        ledger = self._ledger
         if not (self._applied and ledger.limits(self._request)) or self._is_exempt:
             return None
         if not self._is_innermost:
             ledger.pending = (*ledger.pending, *self._applied)
             return None
-        plan = ledger.plan_of(name_of_call(self._view, self.owner), method, self._applied)
+        plan = ledger.plan_of(name_of_call(self._view, self.owner), method_of(self._request), self._applied)
         return plan if plan.stores else None
 
     # The header fields are the middleware's, if it is there, or else the outermost decorator's.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 try:  # so that what is missing is named before anything else is imported
     from rest_framework.exceptions import APIException
@@ -20,13 +20,15 @@ except ModuleNotFoundError as error:
     ) from None
 
 from django.core.exceptions import ImproperlyConfigured
+from django.http import HttpRequest
 
 from overlimit._messages.texts import nearest
 from overlimit.django.keys import Key
 from overlimit.django.ledger import Ledger
 from overlimit.django.options import VIEW_OPTIONS, applied_limits
-from overlimit.django.request import http_request
+from overlimit.django.request import http_request, method_of
 from overlimit.django.site import site
+from overlimit.django.views import name_of
 from overlimit.http.answering.fields import retry_after_seconds
 from overlimit.http.deciding.answer import StoreAnswer
 from overlimit.http.deciding.steps import run
@@ -41,8 +43,8 @@ if TYPE_CHECKING:
 
 __all__ = ["OverlimitThrottle"]
 
-_ASKED = "_overlimit_throttles"
-"""The attribute of a request that holds what its throttles were told."""
+_TOLD = "_overlimit_throttles"
+"""The attribute of a request that holds what its throttles are told."""
 
 _ANSWERED_OTHERWISE = frozenset({"block", "error_message", "on_breach", "override_defaults"})
 _OPTIONS = VIEW_OPTIONS.keys() - {*_ANSWERED_OTHERWISE, "group", "name", "scope"}
@@ -109,11 +111,8 @@ class OverlimitThrottle(BaseThrottle):  # type: ignore[misc]  # it has no types
 
     def allow_request(self, request: Request, view: APIView) -> bool:
         """Decide a request by all throttles of the view, once, and return whether this one allows it."""
-        told = getattr(http_request(request), _ASKED, None)
-        if told is None or told[0] is not view:
-            told = view, _decide(request, view)
-            setattr(http_request(request), _ASKED, told)
-        waits = [] if told[1] is None else _waits(told[1], usable_field_name(_name(type(self), view)))
+        answer = _Told.of(request).answer(type(self), request, view)
+        waits = [] if answer is None else _waits(answer, usable_field_name(_name(type(self), view)))
         self._wait = max(waits, default=None)
         return not waits
 
@@ -122,18 +121,47 @@ class OverlimitThrottle(BaseThrottle):  # type: ignore[misc]  # it has no types
         return None if self._wait == math.inf else self._wait
 
 
-def _decide(request: Any, view: Any) -> StoreAnswer | None:
-    """Decide a request by the throttles of a view, and return what the store answered."""
-    asked = http_request(request)
-    assert asked is not None  # what REST framework has wrapped
+class _Told:
+    """What the throttles of a request are told, each once: those of a view are decided together."""
+
+    def __init__(self) -> None:
+        self._decided: set[type[OverlimitThrottle]] = set()
+        self._answers: dict[type[OverlimitThrottle], StoreAnswer | None] = {}
+
+    @classmethod
+    def of(cls, request: Any) -> _Told:
+        asked = http_request(request)
+        if asked is None:
+            raise TypeError(f"a throttle is asked with a request, not with {request!r}")
+        told: _Told | None = getattr(asked, _TOLD, None)
+        if told is None:
+            told = cls()
+            setattr(asked, _TOLD, told)
+        return told
+
+    def answer(self, kind: type[OverlimitThrottle], request: Any, view: Any) -> StoreAnswer | None:
+        """Return the answer of the store to a throttle; one that asks again is decided again, alone."""
+        if kind not in self._answers:
+            kinds = {kind: None} if kind in self._decided else self._kinds_of(view) | {kind: None}
+            self._answers |= dict.fromkeys(kinds, _decide(tuple(kinds), request, view))
+            self._decided |= kinds.keys()
+        return self._answers.pop(kind)
+
+    def _kinds_of(self, view: Any) -> dict[type[OverlimitThrottle], None]:
+        throttles = view.get_throttles() if hasattr(view, "get_throttles") else ()
+        found = (type(each) for each in throttles if isinstance(each, OverlimitThrottle))
+        return {kind: None for kind in found if kind not in self._decided}
+
+
+def _decide(kinds: tuple[type[OverlimitThrottle], ...], request: Any, view: Any) -> StoreAnswer | None:
+    """Decide a request by throttles of a view, and return what the store answered."""
+    asked = cast(HttpRequest, http_request(request))
     ledger = Ledger.of(asked)
-    ledger.headers_of_view = view.headers  # for where there is no middleware
-    kinds = dict.fromkeys(type(each) for each in view.get_throttles() if isinstance(each, OverlimitThrottle))
+    ledger.headers_of_view = getattr(view, "headers", None)  # for where there is no middleware
     applied = tuple(each for kind in kinds for each in _limits_of(kind, view))
     if not (applied and ledger.limits(asked)):
         return None
-    name = f"{type(view).__module__}.{type(view).__name__}"
-    plan = ledger.site.plan(name, request.method, applied, False)
+    plan = ledger.site.plan(name_of(cast(Any, type(view))), method_of(asked), applied, False)
     before = len(ledger.answers)
     run(ledger.enforcing(plan, request, asked))
     answer = next(iter(ledger.answers[before:]), None)

@@ -10,7 +10,7 @@ from django.http.response import HttpResponseBase
 from django.utils.cache import patch_vary_headers
 
 from overlimit import Decision, errors
-from overlimit.django.request import DjangoRequest
+from overlimit.django.request import DjangoRequest, method_of
 from overlimit.django.site import Site, ViewPlan, site, warn_of_processes
 from overlimit.django.views import facts_of
 from overlimit.http.answering.refusals import (
@@ -35,9 +35,11 @@ class Ledger(RequestLedger):
     """The ledger of a request, which may be decided several times: for its view, and for what that calls."""
 
     __slots__ = (
+        "_before",
         "_caches",
         "_is_limited",
         "_is_taken",
+        "_refused",
         "headers_of_view",
         "pending",
         "saw_view",
@@ -49,6 +51,8 @@ class Ledger(RequestLedger):
     def __init__(self, of: Site, request: HttpRequest) -> None:
         super().__init__(DjangoRequest(request), _NO_PLAN)
         self.site = of
+        self._before: tuple[StoreAnswer, ...] = ()
+        self._refused: HttpResponseBase | None = None
         self._is_limited: bool | None = None
         self._is_taken = False
         self.headers_of_view: dict[str, str] | None = None
@@ -83,7 +87,7 @@ class Ledger(RequestLedger):
         """Return whether anything is limited in this request, which is asked when its view is known."""
         if self._is_limited is None:
             match = request.resolver_match
-            exempt = match is not None and facts_of(match.func, request.method or "").is_exempt
+            exempt = match is not None and facts_of(match.func, method_of(request)).is_exempt
             self._is_limited = not exempt and self.site.limits(request)
         return self._is_limited
 
@@ -94,18 +98,21 @@ class Ledger(RequestLedger):
         return found
 
     def enforcing(self, plan: ViewPlan, given: Any, request: HttpRequest) -> Steps[HttpResponseBase | None]:
-        """Decide a request by a plan, and return the response if it is refused; then nothing is charged.
+        """Decide a request by a plan, and return the response if it is refused.
 
         ``given`` is the request as the view has it, with which functions of the app are called.
         """
         warn_of_processes(plan, request)
         now = RequestLedger(DjangoRequest(given), plan)
         refusal = yield from now.deciding()
-        if refusal is not None:
-            yield from self._rolling_back([each for each in self.answers if each not in self.rolled_back])
+        before = tuple(self.answers)
         self._add(now)
         request.rate_limit = self.told
-        return None if refusal is None else _answer(refusal, given, request)
+        if refusal is None:
+            return None
+        self.refusal, self._before = refusal, before
+        self._refused = _answer(refusal, given, request)
+        return self._refused
 
     def _add(self, now: RequestLedger) -> None:
         self.answers += now.answers
@@ -124,7 +131,13 @@ class Ledger(RequestLedger):
         yield from all_of(each.refunding_uncounted(response, cache) for each, cache in decided)
 
     def finishing(self, response: HttpResponseBase) -> Steps[None]:
-        """Write the header fields, and refund what does not count by the response."""
+        """Write the header fields, and refund what does not count by the response.
+
+        If a refusal is the response, what was decided before gives back what it has charged. A view may also
+        go on, as one that does many things in a request.
+        """
+        if self.refusal is not None and (response is self._refused or response.status_code in (429, 503)):
+            yield from self._rolling_back([each for each in self._before if each not in self.rolled_back])
         for name, value in self.fields():
             response[name] = value
         if self.told is not None and not self.told and response.status_code in (429, 503):

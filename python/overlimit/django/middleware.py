@@ -11,7 +11,7 @@ from django.http.response import HttpResponseBase
 
 from overlimit import errors
 from overlimit.django.ledger import Ledger, answer_to
-from overlimit.django.request import load_user
+from overlimit.django.request import load_user, method_of
 from overlimit.django.site import ViewPlan, site
 from overlimit.django.views import facts_of
 from overlimit.http.deciding.steps import run, run_async
@@ -93,7 +93,7 @@ def _plan(ledger: Ledger, view: Callable[..., Any], request: HttpRequest) -> Vie
     """Return the plan by which the site limits a view; None: nothing is decided now."""
     if ledger.saw_view or not ledger.limits(request):
         return None
-    method = request.method or ""
+    method = method_of(request)
     facts = facts_of(view, method)
     ledger.saw_view = ledger.site_waits = True
     if facts.decides:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from overlimit import InvalidLimit
 from overlimit._messages.arguments import no_such_option
 from overlimit._messages.texts import nearest
 from overlimit.django.keys import identifiers_of
+from overlimit.django.rates import optional
 from overlimit.django.settings import KEY
-from overlimit.http.callables import StandsForFunctions, taking_request
+from overlimit.http.callables import taking_request
 from overlimit.http.middleware import METHODS
 from overlimit.http.options import kinds
 from overlimit.http.options.kinds import Option, options
-from overlimit.http.options.limit_options import LIMIT_OPTIONS, is_dynamic, limit_options, methods_of
+from overlimit.http.options.limit_options import LIMIT_OPTIONS, limit_options, methods_of
 from overlimit.http.rules.applied_limits import AppliedLimit, AppliedLimits
 
 _INSTEAD_OF_KEY = ("identifiers", "key_func")
@@ -80,7 +80,7 @@ def applied_limits(limits: Any, given: Mapping[str, Any], *, shared: str | None 
         keywords["scope"] = group
     if "name" not in keywords and shared is not None:
         keywords["name"] = shared
-    made = limit_options(_optional(limits), keywords, LIMIT_OPTIONS, arguments=1, is_shared=group is not None)
+    made = limit_options(optional(limits), keywords, LIMIT_OPTIONS, arguments=1, is_shared=group is not None)
     return (AppliedLimit(dataclasses.replace(made, block=block), None),) if made.parts else ()
 
 
@@ -111,23 +111,3 @@ def _check_method(method: object) -> None:
     like = nearest(method.upper(), METHODS)
     hint = f"did you mean {like!r}?" if like else "write one such as 'POST'"
     raise ValueError(f"methods has an unknown HTTP method, {method!r}: {hint}")
-
-
-def _optional(limits: Any) -> Any:
-    """Return limits whose functions may return None for no limit."""
-    if isinstance(limits, type) or (isinstance(limits, list) and not limits):
-        raise InvalidLimit(
-            f"limits must be a string such as '5/minute', a limit or a function, not {limits!r}"
-        )
-    if isinstance(limits, list):
-        return [_optional(each) for each in limits]
-    return _Optional((taking_request(limits, 0),)) if limits is not None and is_dynamic(limits) else limits
-
-
-class _Optional(StandsForFunctions):
-    """A function that returns limits, or None, which is no limit."""
-
-    def __call__(self, request: object) -> Any:
-        function: Callable[[object], Any] = self.made_of[0]
-        found = function(request)
-        return "" if found is None else found

@@ -10,6 +10,7 @@ from django.http import HttpRequest
 from django.http.request import RawPostDataException
 from django.utils.functional import LazyObject, empty
 
+from overlimit.http.middleware import METHODS
 from overlimit.http.request import environ_key
 
 _LONGEST_JSON = 1_048_576
@@ -73,6 +74,11 @@ def http_request(given: object) -> HttpRequest | None:
         return given
     within = getattr(given, "_request", None) if hasattr(given, "authenticators") else None
     return within if isinstance(within, HttpRequest) else None
+
+
+def method_of(request: HttpRequest) -> str:
+    """Return the method by which limits hold; one for all that a client has made up."""
+    return request.method if request.method in METHODS else "OTHER"
 
 
 async def load_user(request: HttpRequest) -> None:

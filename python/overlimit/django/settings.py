@@ -12,6 +12,7 @@ from django.utils.module_loading import import_string
 from overlimit._messages.arguments import no_such_option
 from overlimit._messages.texts import short_repr
 from overlimit.django.keys import identifiers_of
+from overlimit.django.rates import optional
 from overlimit.http.callables import taking_request
 from overlimit.http.identifying.identifiers import as_identify
 from overlimit.http.middleware import ExemptRequests
@@ -118,6 +119,8 @@ def _value(key: str, value: Any) -> Any:
     option = SITE_OPTIONS[key]
     if isinstance(value, str) and option.kind.own_arguments is not None and _DOTTED.fullmatch(value):
         value = _imported(key, value)
+    if option.kind in (kinds.LIMITS, kinds.LIMITS_OF_ALL):
+        return optional(value)
     return taking_request(option.kind.read(value), option.kind.own_arguments)
 
 

@@ -16,7 +16,6 @@ from overlimit.django.settings import LABELS, NAME, read
 from overlimit.http.deciding.plans import RoutePlan, plan_stores
 from overlimit.http.identifying.builtin import by_address_and_user
 from overlimit.http.identifying.identifiers import may_return
-from overlimit.http.middleware import METHODS
 from overlimit.http.options.limit_options import is_dynamic
 from overlimit.http.rules.app_rate_limits import AppRateLimit, AppRateLimits, RateLimitHandle
 from overlimit.http.rules.applied_limits import AppliedLimits, labelled
@@ -70,8 +69,7 @@ class Site:
 
     def _compile(self, view: str, method: str, applied: AppliedLimits, with_site: bool) -> ViewPlan:
         rate_limit = self.rate_limit
-        named = method if method in METHODS else "OTHER"
-        route = Route(view, named, labelled=labelled(applied), limited=True)
+        route = Route(view, method, labelled=labelled(applied), limited=True)
         if with_site:
             rules = tuple(rules_of_route(self._rate_limits, rate_limit, route))
         else:

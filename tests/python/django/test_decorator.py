@@ -422,6 +422,18 @@ def test_decorated_functions_that_a_view_calls_decide_by_themselves(either):
     assert client.get("/b").status_code == 429
 
 
+def test_a_view_that_goes_on_after_a_refusal_is_charged_for_what_it_did(either):
+    @rate_limit("3/minute")
+    def item(request):
+        return HttpResponse()
+
+    def batch(request):
+        return JsonResponse([item(request).status_code for _ in range(2)], safe=False)
+
+    client = either(path("", batch))
+    assert [client.get("/").json() for _ in range(3)] == [[200, 200], [200, 429], [429, 429]]
+
+
 def test_whom_a_decorator_above_turns_away_spends_nothing(either):
     def members_only(view):
         def checked(request):

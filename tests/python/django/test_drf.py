@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
-from django.test import override_settings
+from django.test import RequestFactory, override_settings
 from django.urls import path
 from django.utils.decorators import method_decorator
 from rest_framework.authentication import BaseAuthentication
@@ -357,3 +357,25 @@ def test_several_throttles_are_one_call_to_redis(serve, redis_server):
     redis_server.ask("CONFIG", "RESETSTAT")
     assert client.get("/").status_code == 200
     assert "cmdstat_evalsha:calls=1," in redis_server.ask("INFO", "commandstats").decode()
+
+
+def test_a_throttle_that_a_view_asks_itself_decides(either):
+    class Page(APIView):
+        throttle_classes = (Sustained,)
+
+        def get(self, request):
+            return Response([Burst().allow_request(request, self) for _ in range(3)])
+
+    client = either(path("", Page.as_view()))
+    assert client.get("/").json() == [True, True, False]
+    assert client.get("/").json() == [False] * 3
+
+
+def test_a_throttle_works_without_a_view(clock):
+    with override_settings(OVERLIMIT={"CLOCK": clock}):
+        throttles = [Burst() for _ in range(3)]
+        request = RequestFactory().get("/")
+        assert [each.allow_request(request, None) for each in throttles] == [True, True, False]
+        assert throttles[2].wait() == 60
+        with pytest.raises(TypeError, match="asked with a request"):
+            Burst().allow_request("no request", None)

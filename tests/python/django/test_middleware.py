@@ -362,3 +362,15 @@ def test_a_refusal_that_an_async_view_raises_is_a_429(serve, clock):
     answers = asyncio.run(ask())
     assert [each.status_code for each in answers] == [200, 429]
     assert int(answers[1]["Retry-After"]) >= 50
+
+
+def test_functions_in_the_settings_return_none_for_no_limit(serve):
+    client = serve(path("", plain), default_limits=lambda request: request.GET.get("rate"))
+    assert statuses(client) == [200] * 3
+    assert statuses(client, "/?rate=1/m") == [200, 429, 429]
+
+
+def test_methods_that_a_client_makes_up_are_one(serve):
+    client = serve(path("", plain), default_limits="2/minute", default_limits_per_method=True)
+    asked = [client.generic(method, "/").status_code for method in ("FROB", "GET", "FRAB", "FRIB")]
+    assert asked == [200, 200, 200, 429]
