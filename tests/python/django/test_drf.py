@@ -10,14 +10,10 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.test import RequestFactory, override_settings
 from django.urls import path
-from django.utils.decorators import method_decorator
 from rest_framework.authentication import BaseAuthentication
-from rest_framework.decorators import api_view, authentication_classes, permission_classes, throttle_classes
-from rest_framework.permissions import BasePermission
 from rest_framework.response import Response
 from rest_framework.throttling import BaseThrottle
 from rest_framework.views import APIView
-from rest_framework.viewsets import ViewSet
 
 from overlimit import InvalidLimit
 from overlimit.django import rate_limit
@@ -214,77 +210,6 @@ def test_a_failed_store_is_a_503_where_nothing_may_pass(serve):
 def test_nothing_is_limited_where_it_is_switched_off(either):
     client = either(path("", view_with(Burst)), enabled=False)
     assert statuses(client) == [200] * 3
-
-
-class NoEntry(BasePermission):
-    def has_permission(self, request, view):
-        return "member" in request.GET
-
-
-@api_view(["GET", "POST"])
-@authentication_classes([ByToken])
-@rate_limit("2/minute", key="user", override_defaults=True)
-def below(request):
-    return Response({"remaining": request.rate_limit.remaining})
-
-
-@rate_limit("2/minute")
-@api_view(["GET"])
-def above(request):
-    return Response({"remaining": request.rate_limit.remaining})
-
-
-@api_view(["GET"])
-@throttle_classes([Burst])
-def throttled(request):
-    return Response()
-
-
-@api_view(["GET"])
-def undecorated(request):
-    return Response()
-
-
-@rate_limit("2/minute")
-@api_view(["GET"])
-@permission_classes([NoEntry])
-@authentication_classes([])
-def members(request):
-    return Response()
-
-
-def test_decorators_work_below_and_above_api_view(either):
-    client = either(path("a", below), path("b", above), path("c", throttled))
-    assert statuses(client, "/a", headers={"X-Token": "ann"}) == [200, 200, 429]
-    assert statuses(client, "/a", headers={"X-Token": "ben"}) == [200, 200, 429]
-    assert statuses(client, "/b") == statuses(client, "/c") == [200, 200, 429]
-
-
-def test_a_decorator_below_api_view_replaces_the_default_limits(serve):
-    client = serve(path("a", below), path("b", undecorated), path("c", throttled), default_limits="1/minute")
-    assert statuses(client, "/a") == [200, 200, 429]
-    assert statuses(client, "/b") == [200, 429, 429]
-    assert "below" in client.get("/a")["RateLimit"]
-
-
-def test_a_decorator_above_counts_what_permissions_refuse(either):
-    client = either(path("", members))
-    assert statuses(client) == [403, 403, 429]
-
-
-class Items(ViewSet):
-    def list(self, request):
-        return Response([])
-
-    @method_decorator(rate_limit("1/minute"))
-    def create(self, request):
-        return Response({})
-
-
-def test_actions_of_a_viewset_are_limited(serve):
-    client = serve(path("", Items.as_view({"get": "list", "post": "create"})), default_limits="2/minute")
-    assert statuses(client) == [200, 200, 429]
-    assert [client.post("/").status_code for _ in range(2)] == [200, 429]
 
 
 @pytest.mark.every_store
